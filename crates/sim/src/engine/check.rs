@@ -41,7 +41,7 @@ fn every_thread_is_in_one_place<S: Scheduler, R, W: ?Sized>(engine: &Engine<'_, 
     let count =
         |wanted: fn(Place) -> bool| engine.workload.threads.iter().filter(|thread| wanted(thread.place)).count();
     let claim = count(|place| matches!(place, Place::Running(_) | Place::SwitchingOut(_) | Place::SwitchingIn(_)));
-    assert_eq!(claim, on_cpus, "threads that claim a CPU, and threads that CPUs hold, at {}", engine.now);
+    assert_eq!(claim, on_cpus, "threads that are on a CPU, and threads that CPUs have, at {}", engine.now);
     let ready = count(|place| place == Place::Ready);
     assert_eq!(
         engine.scheduler.waiting(),
@@ -54,7 +54,7 @@ fn every_thread_is_in_one_place<S: Scheduler, R, W: ?Sized>(engine: &Engine<'_, 
 fn no_cpu_idles_beside_work<S: Scheduler, R, W: ?Sized>(engine: &Engine<'_, S, R, W>) {
     for (cpu, state) in crate::cpu_ids(engine.cpus.len()).zip(&engine.cpus) {
         let idles = state.state == CpuState::Idle && engine.scheduler.has_work_for(cpu, engine.now);
-        assert!(!idles, "CPU {cpu} idles at {} beside a thread that it would run", engine.now);
+        assert!(!idles, "CPU {cpu} is idle at {} although it has a thread to run", engine.now);
     }
 }
 

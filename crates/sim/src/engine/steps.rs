@@ -44,7 +44,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             Activity::Spin { asked, .. } => self.decide(cpu, thread, Observation::Spun(asked)),
             Activity::Yield { since, .. } => self.yield_cpu(cpu, thread, since),
             Activity::Move | Activity::Block | Activity::Look | Activity::Exit => {
-                debug_assert!(false, "thread {thread} has no business on CPU {cpu}");
+                debug_assert!(false, "thread {thread} on CPU {cpu} has no activity that can end");
             }
         }
     }

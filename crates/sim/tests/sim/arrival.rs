@@ -13,7 +13,7 @@ fn us(n: u64) -> Span {
     Span::from_micros(n)
 }
 
-/// The job, from so many microseconds on.
+/// The job, arriving after `at` microseconds.
 fn from(at: u64, job: Job) -> Job {
     Job { arrival: Arrival { at: us(at), every: None }, ..job }
 }
@@ -23,12 +23,12 @@ fn machine(scheduler: Scheduler, cpus: u32) -> Machine {
 }
 
 #[test]
-fn a_job_on_a_cpu_of_its_own_takes_as_long_whenever_it_arrives() {
+fn a_job_on_its_own_cpu_takes_the_same_time_whenever_it_arrives() {
     for scheduler in Scheduler::ALL {
         let machine = machine(scheduler, 2);
         let long = || cpu("long", Some(us(5_000)));
         let late = run(&machine, &setting(vec![long(), from(1_000, cpu("late", Some(us(300))))]), 1).unwrap();
-        // A switch from idleness, and then nothing but its work.
+        // A switch from idleness, and then only its work.
         let expected = machine.context_switch + machine.wakeup_cost + us(300);
         assert_eq!(late.jobs[1].completion_ns, Some(expected), "{scheduler:?}");
         assert_eq!(late.jobs[0].completion_ns, run(&machine, &setting(vec![long()]), 1).unwrap().jobs[0].completion_ns);
@@ -36,7 +36,7 @@ fn a_job_on_a_cpu_of_its_own_takes_as_long_whenever_it_arrives() {
 }
 
 #[test]
-fn a_machine_idles_until_somebody_arrives() {
+fn a_machine_is_idle_until_a_job_arrives() {
     for scheduler in Scheduler::ALL {
         let outcome = run(&machine(scheduler, 1), &setting(vec![from(994, cpu("late", Some(us(1_000))))]), 1).unwrap();
         assert_eq!(outcome.jobs[0].completion_ns, Some(us(1_006)), "{scheduler:?}");
@@ -46,7 +46,7 @@ fn a_machine_idles_until_somebody_arrives() {
 }
 
 #[test]
-fn copies_come_one_after_the_other_and_each_counts_from_its_own_arrival() {
+fn copies_arrive_one_after_the_other_and_each_counts_from_its_own_arrival() {
     let arrival = Arrival { at: Span::ZERO, every: Some(Distribution::exactly(us(1_000))) };
     let outcome = run(
         &machine(Scheduler::Rr, 1),
@@ -58,8 +58,9 @@ fn copies_come_one_after_the_other_and_each_counts_from_its_own_arrival() {
 }
 
 #[test]
-fn those_who_have_not_arrived_are_no_load() {
-    // A rule that blocks from one thread a CPU on never spins beside a crowd, and does while the crowd is not there.
+fn jobs_that_have_not_arrived_add_no_load() {
+    // A rule that blocks with one thread for each CPU or more never spins beside a crowd. It spins
+    // until the crowd arrives.
     let crew = || barrier("crew", 2, us(10), 20, "load-aware 2");
     let crowd = |at| from(at, Job::new("crowd", 1, JobKind::Cpu { threads: 4, work: Some(us(50).into()) }));
     let spins = |at| {
@@ -73,7 +74,7 @@ fn those_who_have_not_arrived_are_no_load() {
 }
 
 #[test]
-fn an_endless_crowd_may_turn_for_long_before_the_first_job_arrives() {
+fn an_endless_crowd_may_run_for_long_before_the_first_job_arrives() {
     let crowd = Job::new("crowd", 1, JobKind::Cpu { threads: 9, work: None });
     let jobs = vec![crowd, from(2_000_000, cpu("late", Some(us(10))))];
     let outcome = run(&machine(Scheduler::Rr, 1), &setting(jobs), 1).unwrap();

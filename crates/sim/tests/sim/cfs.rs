@@ -1,5 +1,7 @@
-//! The completely fair scheduler by hand, one case a rule: switches are free, the latency is 6 ms, the granularity 0.75 ms, that of
-//! wakeups 1 ms, the tick 4 ms.
+//! The completely fair scheduler, calculated by hand, with one case for each rule.
+//!
+//! Switches are free, the latency is 6 ms, the granularity 0.75 ms, the wakeup granularity 1 ms,
+//! and the tick 4 ms.
 
 use policy::Span;
 use scenario::{Attributes, Cfs, Job, Machine, Scheduler};
@@ -20,8 +22,9 @@ fn bound(job: Job, cpus: &str) -> Job {
 }
 
 #[test]
-fn at_a_tick_the_cpu_goes_to_whom_has_the_least_virtual_time_if_the_slice_is_over() {
-    // `a` starts a slice of 6 ms from 0, `b` one of 3 ms: so `b` goes first. Slices are 3 ms, so that each tick ends one.
+fn at_a_tick_after_its_slice_the_thread_with_the_least_virtual_time_gets_the_cpu() {
+    // `a` starts a slice of 6 ms from 0, `b` one of 3 ms, so `b` runs first. Slices are 3 ms, so
+    // that each tick ends one.
     let jobs = vec![cpu("a", Some(ms(10))), cpu("b", Some(ms(10)))];
     let (text, _) = timeline(&machine(1), &setting(jobs), "ab", "ab");
     assert_timeline(
@@ -43,10 +46,11 @@ fn at_a_tick_the_cpu_goes_to_whom_has_the_least_virtual_time_if_the_slice_is_ove
 }
 
 #[test]
-fn a_slice_is_the_part_of_the_latency_that_the_weight_is_worth() {
-    // `heavy` weighs 3121 of 4145 and has 4.5 ms of 6. It starts at virtual 1.97, which is such a slice in its time, and `light` at 1.48, so that
-    // `light` goes first, to the tick and to virtual 5.48. `heavy` is at 3.28 at the next tick, and within its slice, at 4.59 at that
-    // of 12 ms, when it is over but nobody is behind, and at 5.91 at that of 16 ms.
+fn a_slice_is_a_share_of_the_latency_by_weight() {
+    // `heavy` weighs 3121 of 4145 and gets 4.5 ms of 6. It starts at virtual 1.97, which is such a
+    // slice in its time, and `light` at 1.48. So `light` runs first, to the tick and to virtual
+    // 5.48. `heavy` is at virtual 3.28 at the next tick, within its slice. It is at 4.59 at 12 ms,
+    // when its slice is over but no thread is behind it, and at 5.91 at 16 ms.
     let heavy = Job { attributes: Attributes { nice: -5, ..Attributes::default() }, ..cpu("heavy", None) };
     let (text, _) = timeline(&machine(1), &setting(vec![heavy, cpu("light", Some(ms(7)))]), "hl", "hl");
     assert_timeline(
@@ -62,7 +66,7 @@ fn a_slice_is_the_part_of_the_latency_that_the_weight_is_worth() {
 }
 
 #[test]
-fn cpu_time_goes_by_weight() {
+fn cpu_time_is_divided_by_weight() {
     for (nice, weight) in [(0, 1024.0), (5, 335.0), (19, 15.0), (-5, 3121.0)] {
         let other = Job { attributes: Attributes { nice, ..Attributes::default() }, ..cpu("other", None) };
         let jobs = vec![cpu("job", Some(ms(10_000))), other];
@@ -74,8 +78,9 @@ fn cpu_time_goes_by_weight() {
 }
 
 #[test]
-fn a_sleeper_comes_back_with_half_a_latency_and_preempts() {
-    // `b` blocks at virtual 4. When `a`, at virtual 7, is there too, at 2 ms, it wakes `b`: at 4, no less than 3 ms behind.
+fn a_sleeper_returns_with_half_a_latency_and_preempts() {
+    // `b` blocks at virtual 4. When `a`, at virtual 7, also arrives at 2 ms, it wakes `b` at 4,
+    // which is at most 3 ms behind.
     let crew = barrier("crew", 2, ms(1), 2, "always-block");
     let (text, _) = timeline(&machine(1), &setting(vec![crew.clone()]), "ab", "ab");
     assert_timeline(
@@ -111,8 +116,9 @@ fn a_sleeper_comes_back_with_half_a_latency_and_preempts() {
 }
 
 #[test]
-fn who_yields_is_passed_over_unless_the_next_one_is_too_far_ahead() {
-    // `b` waits from 1 ms, at virtual 4, for `a`, which is at 6. Its yields take 0.3 ms each: the fourth, at 2.2 ms, finds `a` within a granularity.
+fn a_yielding_thread_is_skipped_unless_the_next_one_is_too_far_ahead() {
+    // From 1 ms on, `b` waits at virtual 4 for `a`, which is at 6. Its yields take 0.3 ms each. The
+    // fourth one, at 2.2 ms, finds `a` within a granularity.
     let jobs = vec![barrier("crew", 2, ms(1), 1, "always-yield")];
     let machine = Machine { yield_cost: Span::from_micros(300), ..machine(1) };
     let (text, _) = timeline(&machine, &setting(jobs), "ab", "ab");
@@ -130,8 +136,9 @@ fn who_yields_is_passed_over_unless_the_next_one_is_too_far_ahead() {
 
 #[test]
 fn a_cpu_without_work_takes_half_of_the_threads_of_the_busiest() {
-    // CPU 0 has `a` and `c`, CPU 1 `b`, `d`, and `e`, which is bound to it. At 2 ms CPU 0 is through; `d`, started last of the two that
-    // may go, runs, or waits after `e`: the one that has waited longest is `b`.
+    // CPU 0 has `a` and `c`. CPU 1 has `b`, `d`, and `e`, which is bound to it. At 2 ms CPU 0 runs
+    // out of work. `d`, which started last of the two that may move, runs or waits after `e`. The
+    // one that has waited longest is `b`.
     let short = |name| cpu(name, Some(ms(1)));
     let long = |name| cpu(name, Some(ms(9)));
     let jobs = vec![short("a"), long("b"), short("c"), long("d"), bound(long("e"), "1")];
@@ -152,7 +159,8 @@ fn a_cpu_without_work_takes_half_of_the_threads_of_the_busiest() {
 
 #[test]
 fn three_threads_on_two_cpus_change_places() {
-    // Without balancing, one would have a CPU to itself and be through after 2 s, the others after 3.
+    // Without balancing, one would have a CPU to itself and end after 2 s, and the others after 3
+    // s.
     let jobs = ["a", "b", "c"].map(|name| cpu(name, Some(ms(2_000)))).into();
     let outcome = rowlock_sim::run(&machine(2), &setting(jobs), 1).unwrap();
     for job in outcome.jobs {
@@ -162,8 +170,9 @@ fn three_threads_on_two_cpus_change_places() {
 }
 
 #[test]
-fn a_waker_attracts_whom_it_wakes_if_it_has_less_to_do() {
-    // `x` and `y` are bound to CPU 0, where `a` is too; `b` is alone on CPU 1, and wakes `a` there, where it is then one of two as well.
+fn a_waker_with_less_load_attracts_the_woken_thread() {
+    // `x` and `y` are bound to CPU 0, where `a` is too. `b` is alone on CPU 1, and wakes `a` there,
+    // where it is then also one of two.
     let compute = Span::from_micros(500);
     let crew = barrier("crew", 2, compute, 2, "always-block");
     let jobs = vec![crew, bound(cpu("x", None), "0"), bound(cpu("y", None), "0")];
@@ -172,7 +181,7 @@ fn a_waker_attracts_whom_it_wakes_if_it_has_less_to_do() {
 }
 
 #[test]
-fn nobody_runs_where_it_may_not() {
+fn no_thread_runs_on_a_cpu_on_which_it_may_not_run() {
     let jobs = vec![bound(cpu("a", Some(ms(50))), "1"), bound(cpu("b", Some(ms(50))), "1-2"), cpu("c", Some(ms(200)))];
     let jobs = [jobs, vec![bound(barrier("crew", 3, ms(1), 20, "cs"), "0,2")]].concat();
     let (text, _) = timeline(&machine(3), &setting(jobs), "abcxyz", "abcxyz");

@@ -1,4 +1,5 @@
-//! EEVDF by hand, one case a rule: switches are free, the slice is 3 ms, the tick 4 ms.
+//! EEVDF, calculated by hand, with one case for each rule: switches are free, the slice is 3 ms,
+//! the tick 4 ms.
 
 use policy::{CpuId, Span};
 use rowlock_sim::run;
@@ -12,9 +13,10 @@ fn ms(n: u64) -> Span {
 }
 
 #[test]
-fn at_a_tick_the_cpu_goes_to_whom_is_eligible_with_the_earliest_deadline() {
-    // At 4 ms `a` is at virtual 4, the average at 2: only `b` is eligible. At 8 ms both are at 4 with deadline 7, and
-    // the current thread has used up its request: the one that waits goes first.
+fn at_a_tick_the_eligible_thread_with_the_earliest_deadline_gets_the_cpu() {
+    // At 4 ms `a` is at virtual 4 and the average at 2, so only `b` is eligible. At 8 ms both are
+    // at 4 with deadline 7, and the current thread has used up its request, so the waiting one goes
+    // first.
     let jobs = vec![cpu("a", Some(ms(10))), cpu("b", Some(ms(10)))];
     let (text, _) = timeline(&machine(1, Eevdf), &setting(jobs), "ab", "ab");
     assert_timeline(
@@ -37,8 +39,8 @@ fn at_a_tick_the_cpu_goes_to_whom_is_eligible_with_the_earliest_deadline() {
 
 #[test]
 fn a_thread_within_its_request_is_protected_from_the_one_that_it_wakes() {
-    // At 2 ms `b` is at virtual 1 of its first request (to 1.5) and eligible when it wakes `a`, which comes back with
-    // its lag of -0.5 ms: `b` keeps the CPU.
+    // At 2 ms `b` is at virtual 1 of its first request (to 1.5) and eligible when it wakes `a`,
+    // which returns with its lag of -0.5 ms. `b` keeps the CPU.
     let crew = barrier("crew", 2, ms(1), 2, "always-block");
     let (text, _) = timeline(&machine(1, Eevdf), &setting(vec![crew]), "ab", "ab");
     assert_timeline(
@@ -57,9 +59,9 @@ fn a_thread_within_its_request_is_protected_from_the_one_that_it_wakes() {
 
 #[test]
 fn a_woken_thread_with_lag_preempts_a_thread_that_is_not_eligible() {
-    // `a` shares CPU 0 with `x`, and `b` CPU 1 with `y`; the latter have them to 4 ms. `a` blocks at 5 ms with a lag of
-    // +1.5 ms, `x` goes on, and `b` wakes `a` in the same moment: placed at 1 against `x` at 4, so that `x` is not
-    // eligible. The next round does the same with a lag of +1 ms.
+    // `a` shares CPU 0 with `x`, and `b` CPU 1 with `y`. `x` and `y` run until 4 ms. `a` blocks at
+    // 5 ms with a lag of +1.5 ms and `x` continues. At the same moment `b` wakes `a`. It is placed
+    // at 1, and `x` is at 4 and not eligible. The next round does the same with a lag of +1 ms.
     let jobs = vec![barrier("crew", 2, ms(1), 2, "always-block"), cpu("x", None), cpu("y", None)];
     let (text, _) = timeline(&machine(2, Eevdf), &setting(jobs), "abxy", "xyab");
     assert_timeline(
@@ -87,9 +89,9 @@ fn a_woken_thread_with_lag_preempts_a_thread_that_is_not_eligible() {
 
 #[test]
 fn a_thread_that_joins_a_queue_makes_the_cpu_pick_again_when_a_request_is_over() {
-    // CPU 0 has `a`, `x` and `y`. At 6.5 ms `b` wakes `a` there: `y` is at virtual 2.5, beyond its first request (to 1.5),
-    // so it gets its next deadline, 5.5. That of `x`, at virtual 1.5, is 4.5: it goes on before the tick. `a` itself comes
-    // back at virtual 4.5 and has to wait.
+    // CPU 0 has `a`, `x` and `y`. At 6.5 ms `b` wakes `a` there. `y` is at virtual 2.5, beyond its
+    // first request (to 1.5), so it gets its next deadline, 5.5. The deadline of `x`, at virtual
+    // 1.5, is 4.5, so it runs before the tick. `a` returns at virtual 4.5 and has to wait.
     let jobs = vec![
         barrier("crew", 2, Span::from_micros(2_500), 1, "always-block"),
         cpu("x", None),
@@ -118,10 +120,11 @@ fn a_thread_that_joins_a_queue_makes_the_cpu_pick_again_when_a_request_is_over()
 
 #[test]
 fn a_yield_beside_a_cpu_bound_thread_costs_the_time_to_a_tick() {
-    // `a` waits from 1 ms for `b`, which gets CPU 1 only at 4 ms. Its first yield finds it not eligible: `x` runs to the
-    // tick. Its second, at 4 ms, forfeits its request (to 1.5), but it is still eligible; the third forfeits the next
-    // (to 4.5) and is not: `x` runs to the next tick although the barrier completes at 5 ms. `y` on CPU 1 is protected at
-    // that tick, at virtual 6 of its request to 7.
+    // From 1 ms on, `a` waits for `b`, which gets CPU 1 only at 4 ms. At its first yield it is not
+    // eligible, and `x` runs until the tick. Its second yield, at 4 ms, forfeits its request (to
+    // 1.5), but it is still eligible. The third forfeits the next request (to 4.5), and it is not
+    // eligible: `x` runs until the next tick although the barrier completes at 5 ms. `y` on CPU 1
+    // is protected at that tick, at virtual 6 of its request to 7.
     let jobs = vec![barrier("crew", 2, ms(1), 2, "always-yield"), cpu("x", None), cpu("y", None)];
     let (text, outcome) = timeline(&machine(2, Eevdf), &setting(jobs), "abxy", "ayxb");
     assert_timeline(
@@ -149,7 +152,8 @@ fn a_yield_beside_a_cpu_bound_thread_costs_the_time_to_a_tick() {
 
 #[test]
 fn a_cpu_without_work_takes_a_cold_thread_from_the_longest_queue() {
-    // CPU 0 has `a` and `c`, CPU 1 `b` and `d`. At 2 ms CPU 0 is through; `d` has not run yet.
+    // CPU 0 has `a` and `c`, CPU 1 has `b` and `d`. At 2 ms CPU 0 runs out of work. `d` has not run
+    // yet.
     let jobs = vec![cpu("a", Some(ms(1))), cpu("b", Some(ms(9))), cpu("c", Some(ms(1))), cpu("d", Some(ms(1)))];
     let (text, _) = timeline(&machine(2, Eevdf), &setting(jobs), "abcd", "abcd");
     assert_timeline(
@@ -170,8 +174,8 @@ fn a_cpu_without_work_takes_a_cold_thread_from_the_longest_queue() {
 
 #[test]
 fn a_thread_whose_cache_is_hot_stays_until_a_tick_finds_it_cold() {
-    // `d` has CPU 1 from 4 ms, `b` again from 8 ms, when CPU 0 comes free at 8.3 ms: `d` ran 0.3 ms ago and is left
-    // alone. At the tick of 12 ms, CPU 0 is asked to help and takes it.
+    // `d` has CPU 1 from 4 ms, `b` again from 8 ms. When CPU 0 becomes free at 8.3 ms, `d` ran 0.3
+    // ms ago and is left alone. At the tick of 12 ms, CPU 0 is asked to help and takes it.
     let jobs = vec![
         cpu("a", Some(Span::from_micros(8_300))),
         cpu("b", Some(ms(20))),
@@ -184,7 +188,7 @@ fn a_thread_whose_cache_is_hot_stays_until_a_tick_finds_it_cold() {
     assert!(cpu0.contains(&"12 ms cpu0: idle, then d"), "{text}");
 }
 
-/// A job whose threads ask for this.
+/// The job with these attributes.
 fn asking(job: Job, attributes: Attributes) -> Job {
     Job { attributes, ..job }
 }
@@ -198,9 +202,10 @@ fn with_slice(slice: Span) -> Attributes {
 }
 
 #[test]
-fn an_awakened_thread_goes_to_an_idle_cpu_when_its_own_is_taken() {
-    // `y` is bound to CPU 0, and `z` to CPU 1 until it ends at 4.5 ms. `a` gets CPU 0 at 4 ms and blocks at 6 ms with virtual 2 against 4. `b` wakes it in that
-    // moment from CPU 1; CPU 2 is idle since 5.5 ms.
+fn a_woken_thread_goes_to_an_idle_cpu_if_its_own_is_busy() {
+    // `y` is bound to CPU 0, and `z` to CPU 1 until it ends at 4.5 ms. `a` gets CPU 0 at 4 ms and
+    // blocks at 6 ms with virtual 2 against 4. `b` wakes it at that moment from CPU 1. CPU 2 is
+    // idle since 5.5 ms.
     let jobs = vec![
         barrier("crew", 2, ms(1), 3, "always-block"),
         asking(cpu("y", None), on_cpu(0)),
@@ -214,8 +219,8 @@ fn an_awakened_thread_goes_to_an_idle_cpu_when_its_own_is_taken() {
 
 #[test]
 fn a_thread_that_blocks_ahead_of_its_queue_stays_in_it_and_wakes_there() {
-    // `a` blocks at 1 ms with virtual 1 against an average of 0.5. At 2 ms `b` wakes it: though CPU 1 is idle since 1.6 ms, it waits
-    // where it is, until `b` blocks.
+    // `a` blocks at 1 ms with virtual 1 against an average of 0.5. At 2 ms `b` wakes it. Although
+    // CPU 1 is idle since 1.6 ms, `a` waits in its queue until `b` blocks.
     let jobs = vec![barrier("crew", 2, ms(1), 2, "always-block"), cpu("x", Some(Span::from_micros(1_600)))];
     let (text, _) = timeline(&machine(2, Eevdf), &setting(jobs), "abx", "axb");
     assert_timeline(
@@ -237,9 +242,10 @@ fn a_thread_that_blocks_ahead_of_its_queue_stays_in_it_and_wakes_there() {
 }
 
 #[test]
-fn a_blocked_thread_whose_turn_comes_leaves_the_queue_with_nothing_owed_to_it() {
-    // `a` blocks at 1 ms with virtual 1 against an average of 0.5. At 4 ms `x` is at virtual 3 and it would be the turn of `a`, which
-    // is owed 1 ms and gets none of it: when `b` wakes it at 5 ms it is placed beside `x`, at virtual 4 with the later deadline.
+fn a_blocked_thread_that_would_be_picked_leaves_the_queue_without_lag() {
+    // `a` blocks at 1 ms with virtual 1 against an average of 0.5. At 4 ms `x` is at virtual 3 and
+    // the CPU would pick `a`, which leaves the queue and loses its lag of 1 ms. When `b` wakes it
+    // at 5 ms, it is placed beside `x`, at virtual 4 with the later deadline.
     let crew = barrier("crew", 2, ms(1), 2, "always-block");
     let jobs = vec![crew, asking(cpu("x", None), on_cpu(0)), asking(cpu("y", None), on_cpu(1))];
     let (text, _) = timeline(&machine(2, Eevdf), &setting(jobs), "abxy", "ayxb");
@@ -267,8 +273,9 @@ fn a_blocked_thread_whose_turn_comes_leaves_the_queue_with_nothing_owed_to_it() 
 
 #[test]
 fn a_long_slice_is_protected_no_longer_than_a_short_one_beside_it() {
-    // `a` asks for 20 ms, of which the first request has half: protected to 10 ms, it goes on to the tick of 12 ms. Beside requests of
-    // 2 ms it is protected for 2 ms, and whoever is behind the average has the CPU from tick to tick.
+    // `a` asks for 20 ms, of which the first request has half. Protected until 10 ms, it continues
+    // until the tick of 12 ms. Beside requests of 2 ms it is protected for 2 ms, and the thread
+    // behind the average has the CPU from tick to tick.
     let run = |slice| {
         let long = asking(cpu("a", Some(ms(16))), with_slice(ms(20)));
         let jobs = vec![long, asking(cpu("b", Some(ms(8))), with_slice(slice))];
@@ -300,9 +307,10 @@ fn a_long_slice_is_protected_no_longer_than_a_short_one_beside_it() {
 
 #[test]
 fn a_busy_cpu_takes_a_thread_that_is_heavier_than_the_imbalance_after_two_failures() {
-    // On average a CPU has the load of one and a half threads: half a one should come. At 28 ms (two CPUs: every 32 ms, less a
-    // tick) a thread is too much. At 56 ms it counts half, but the one that waits has just run. At 84 ms that does not matter
-    // any more; `a` is placed at the average with its lag, and `b` is protected to the next tick.
+    // On average a CPU has the load of one and a half threads, so half a thread should move. At 28
+    // ms (with two CPUs every 32 ms, less a tick) a whole thread is too much. At 56 ms it counts
+    // half, but the waiting thread has just run. At 84 ms that does not matter any more. `a` is
+    // placed at the average with its lag, and `b` is protected until the next tick.
     let jobs = vec![cpu("a", Some(ms(50))), cpu("b", Some(ms(100))), cpu("c", Some(ms(100)))];
     let (text, _) = timeline(&machine(2, Eevdf), &setting(jobs), "abc", "abc");
     let cpu1: Vec<&str> = text.lines().filter(|line| line.contains("cpu1")).collect();
@@ -318,8 +326,8 @@ fn threads_that_are_bound_to_one_cpu_leave_the_other_idle() {
 }
 
 #[test]
-fn jobs_that_are_groups_share_the_machine_by_their_number() {
-    // One thread beside three: a quarter of the CPU without groups, half of it with them.
+fn jobs_that_are_groups_share_the_machine_equally() {
+    // One thread beside three: a quarter of the CPU without groups, half of it with groups.
     let jobs = || vec![cpu("one", Some(ms(300))), Job::new("three", 1, JobKind::Cpu { threads: 3, work: None })];
     let completion = |groups| {
         let machine = Machine { groups, ..machine(1, Eevdf) };
@@ -330,8 +338,9 @@ fn jobs_that_are_groups_share_the_machine_by_their_number() {
 }
 
 #[test]
-fn a_group_has_no_more_of_the_machine_for_being_on_more_cpus() {
-    // Two groups on two CPUs, of one thread and of seven, all bound to both: the one can have no more than a CPU, and gets all of it.
+fn a_group_on_more_cpus_has_no_larger_share_of_the_machine() {
+    // Two groups on two CPUs, of one thread and of seven, all bound to both CPUs. The one thread
+    // can have no more than a CPU, and gets all of it.
     let jobs = vec![cpu("one", Some(ms(1_000))), Job::new("seven", 1, JobKind::Cpu { threads: 7, work: None })];
     let machine = Machine { groups: true, ..machine(2, Eevdf) };
     let completion = run(&machine, &setting(jobs), 1).unwrap().jobs[0].completion_ns.unwrap();

@@ -1,5 +1,7 @@
-//! Sizes at which something might overflow, stop or take for ever. The large ones only in a release build: a debug build
-//! checks every thread after every event.
+//! Sizes at which something might overflow, stop or never end.
+//!
+//! The large ones only run in a release build, because a debug build checks every thread after
+//! every event.
 
 use policy::Span;
 use rowlock_sim::run;
@@ -21,7 +23,7 @@ fn one_thread_on_one_cpu_needs_its_work_and_one_switch() {
 }
 
 #[test]
-fn computations_of_no_length_take_a_step_each_and_end() {
+fn computations_of_length_zero_take_a_step_each_and_end() {
     for scheduler in time_sharing() {
         for waiting in ["always-block", "cs", "2cs+", "always-spin"] {
             let jobs = vec![barrier("crew", 3, Span::ZERO, 200, waiting), barrier("solo", 1, Span::ZERO, 200, waiting)];
@@ -32,7 +34,7 @@ fn computations_of_no_length_take_a_step_each_and_end() {
 }
 
 #[test]
-fn threads_whose_events_all_fall_together_meet_all_the_same() {
+fn threads_with_simultaneous_events_still_meet() {
     for scheduler in Scheduler::ALL {
         let free = Machine { context_switch: Span::ZERO, ..machine(scheduler, 4) };
         let crew = |n: u32| barrier(&format!("crew{n}"), 4, Span::from_micros(10), 100, "cs");

@@ -1,4 +1,5 @@
-//! A multi-level feedback queue, by hand: CS is 6 us, three levels of 100 us, no boost but where one is named.
+//! The multi-level feedback queue, calculated by hand: CS is 6 us, with three levels of 100 us and
+//! no boost unless one is given.
 
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
@@ -16,7 +17,7 @@ fn machine(cpus: u32, boost: Boost) -> Machine {
 }
 
 #[test]
-fn threads_go_down_together_and_take_turns_at_the_bottom() {
+fn threads_fall_together_and_take_turns_at_the_lowest_level() {
     let setting = setting(vec![cpu("a", Some(us(320))), cpu("b", Some(us(150)))]);
     let (text, _) = timeline(&machine(1, Boost::Never), &setting, "ab", "ab");
     assert_timeline(
@@ -36,9 +37,10 @@ fn threads_go_down_together_and_take_turns_at_the_bottom() {
 }
 
 #[test]
-fn who_wakes_at_a_higher_level_preempts_who_computes_and_that_one_goes_on_with_the_rest_of_its_turn() {
-    // At 106 us x goes down and on, since nobody waits. At 132 us c, the last of the crew, wakes b, which has 40 us left at the top: x gives
-    // way with 26 us used. At 172 us c goes down and x has its CPU, for 74 us; at 178 us b goes down, and c has its.
+fn a_woken_thread_of_a_higher_level_preempts_and_the_preempted_one_keeps_the_rest_of_its_turn() {
+    // At 106 us x falls a level and continues, since no thread waits. At 132 us c, the last of the
+    // crew, wakes b, which has 40 us left at the top level. x is preempted with 26 us used. At 172
+    // us c falls and x has its CPU for 74 us. At 178 us b falls, and c has its CPU.
     let jobs = vec![barrier("crew", 2, us(60), 2, "always-block"), cpu("x", Some(us(200)))];
     let (text, _) = timeline(&machine(2, Boost::Never), &setting(jobs), "bcx", "xbc");
     assert_timeline(
@@ -66,8 +68,9 @@ fn who_wakes_at_a_higher_level_preempts_who_computes_and_that_one_goes_on_with_t
 }
 
 #[test]
-fn a_boost_brings_up_who_was_left_behind() {
-    // At 150 us a, which waits, comes to the top again, and so has its turn at 212 us as if it had not run yet; at 300 us the same goes for b.
+fn a_boost_raises_threads_of_lower_levels() {
+    // At 150 us the waiting a rises to the top level. So it has its turn at 212 us as if it had not
+    // run yet. At 300 us the same happens to b.
     let boost = Boost::Every(us(150));
     let jobs = vec![cpu("a", Some(us(300))), cpu("b", Some(us(120)))];
     let (text, _) = timeline(&machine(1, boost), &setting(jobs), "ab", "ab");
@@ -88,8 +91,9 @@ fn a_boost_brings_up_who_was_left_behind() {
 }
 
 #[test]
-fn a_bound_thread_is_passed_over_by_other_cpus() {
-    // At 106 us the turns of both x and y are over. s waits above them, and may only have CPU 1.
+fn other_cpus_skip_a_bound_thread() {
+    // At 106 us the turns of both x and y are over. s waits at a higher level, and may only run on
+    // CPU 1.
     let bound = Attributes { cpus: "1".parse().ok(), ..Attributes::default() };
     let jobs = vec![
         Job { attributes: bound, ..barrier("solo", 1, us(30), 1, "always-block") },

@@ -1,4 +1,4 @@
-//! Fibers: small cases by hand, and random ones against a slow interpreter of what fibers do.
+//! Fibers: small cases by hand, and random ones against a slow interpreter of their programs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -20,7 +20,7 @@ fn exactly(n: u64) -> Distribution {
     Distribution::exactly(us(n))
 }
 
-/// Fibers that compute once, for so many microseconds.
+/// Fibers that compute once, for `compute` microseconds.
 fn group(name: &str, fibers: u32, compute: u64) -> FiberGroup {
     FiberGroup {
         name: name.into(),
@@ -34,7 +34,7 @@ fn group(name: &str, fibers: u32, compute: u64) -> FiberGroup {
     }
 }
 
-/// One worker and a running time of 10 us; nothing costs anything.
+/// One worker and a running time of 10 us, without costs.
 fn fibers(groups: Vec<FiberGroup>) -> Fibers {
     let rules = FeedbackRules { levels: 10, running_time: us(10), boost: Boost::Never };
     let costs = FiberCosts { create: Span::ZERO, switch: Span::ZERO, lock: Span::ZERO };
@@ -62,20 +62,20 @@ fn worst(of: &FibersOutcome) -> Vec<u64> {
 }
 
 #[test]
-fn fibers_that_look_at_nothing_run_one_after_the_other() {
+fn fibers_without_safepoints_run_one_after_the_other() {
     let (job, of) = outcome(&free(1), fibers(vec![group("a", 1, 30), group("b", 2, 20)]));
     assert_eq!((job.completion_ns, job.rounds, job.delivered_work_ns), (Some(us(70)), Some(3), Some(us(70))));
     assert_eq!(worst(&of), [30, 70]);
-    // Nobody looks how long one has run that has ended.
+    // The running time of an ended fiber is not checked.
     assert_eq!(of.demotions, Some(0));
 }
 
 #[test]
-fn a_fiber_that_has_used_up_its_running_time_is_passed_at_its_next_checkpoint() {
+fn a_fiber_that_has_used_up_its_running_time_is_preempted_at_its_next_checkpoint() {
     let long = FiberGroup { checkpoint: Some(us(4)), ..group("long", 1, 30) };
     let few = FeedbackRules { levels: 2, ..fibers(Vec::new()).rules };
     let (job, of) = outcome(&free(1), Fibers { rules: few, ..fibers(vec![long, group("short", 1, 5)]) });
-    // It has had its 10 us at 12, and the other one runs up to 17.
+    // It has had its 10 us at 12, and the other one runs until 17.
     assert_eq!((job.completion_ns, worst(&of)), (Some(us(35)), vec![35, 17]));
     // At 12, and at the lowest level at 29.
     assert_eq!(of.demotions, Some(2));
@@ -89,48 +89,51 @@ fn a_preemptible_fiber_without_checkpoints_lets_others_run_when_its_running_time
         (job.completion_ns, worst(&of), of.demotions)
     };
     assert_eq!(with(false), (Some(us(35)), vec![30, 35], Some(0)));
-    // It goes down at 10, when the other one has its turn up to 15, and at 25.
+    // It falls at 10, when the other one has its turn until 15, and at 25.
     assert_eq!(with(true), (Some(us(35)), vec![35, 15], Some(2)));
 }
 
 #[test]
-fn a_preemptible_fiber_gives_way_to_who_has_slept_and_is_of_a_higher_level() {
+fn a_fiber_of_a_higher_level_preempts_a_preemptible_one_when_its_sleep_is_over() {
     let sleeper = FiberGroup { bursts: 2, think: Some(exactly(50)), ..group("sleeper", 1, 5) };
     let of = fibers(vec![sleeper, group("long", 1, 100)]);
     let (job, of) = outcome(&free(1), Fibers { preemptible: true, ..of });
-    // From 5 on only the long one is there; it is interrupted at 55 for the other's 5 us.
+    // From 5 on only the long one exists. It is interrupted at 55 for the other's 5 us.
     assert_eq!((job.completion_ns, worst(&of)), (Some(us(110)), vec![5, 110]));
 }
 
 #[test]
-fn a_boost_lets_the_one_that_has_gone_down_go_on() {
+fn a_boost_lets_a_fiber_of_a_lower_level_continue() {
     let long = || FiberGroup { checkpoint: Some(us(10)), ..group("long", 1, 40) };
     let many = || FiberGroup { bursts: 4, checkpoint: Some(us(10)), ..group("short", 1, 10) };
     let with = |boost| {
         let rules = FeedbackRules { levels: 2, boost, ..fibers(Vec::new()).rules };
         worst(&outcome(&free(1), Fibers { rules, ..fibers(vec![long(), many()]) }).1)
     };
-    // long up to 10, then short, which is down by then as well: from 20 on they take turns.
+    // long until 10, then short, which has also fallen by then. From 20 on they take turns.
     assert_eq!(with(Boost::Never), [70, 20]);
-    // At 10 both are brought up, and at 20: the one that stops goes behind the other in either case.
+    // Both are boosted at 10 and at 20. The one that stops goes behind the other in either case.
     assert_eq!(with(Boost::Every(us(10))), [70, 20]);
 }
 
 #[test]
-fn what_the_library_does_takes_its_costs() {
+fn operations_of_the_library_take_their_costs() {
     let costs = FiberCosts { create: Span::from_nanos(45), switch: Span::from_nanos(14), lock: Span::from_nanos(2) };
     let two = FiberGroup { bursts: 2, critical: Some(exactly(1)), ..group("two", 2, 1) };
     let (job, of) = outcome(&free(1), Fibers { costs, ..fibers(vec![two]) });
-    // 90: both are made. 2092: a has had its burst, and b begins. 4094: b has. 4108: a goes on, after a switch. 6110: it has had its second burst, and the
-    // first fiber, whom that wakes, stands behind b. 6124: b goes on; 8126: it ends, 8140: the first fiber goes on, and joins b.
+    // 90: both are created. 2092: a has had its burst, and b begins. 4094: b has had its burst.
+    // 4108: a continues, after a switch. 6110: a has had its second burst and wakes the first
+    // fiber, which is behind b. 6124: b continues. 8126: b ends. 8140: the first fiber continues,
+    // and joins b.
     assert_eq!(job.completion_ns, Some(Span::from_nanos(8_140)));
     assert_eq!((of.switches, job.rounds, job.delivered_work_ns), (Some(3), Some(4), Some(us(8))));
     assert_eq!(job.cpu_ns, Some(Span::from_nanos(8_140)));
 }
 
 #[test]
-fn a_lock_that_is_given_back_goes_to_who_has_waited_for_it() {
-    // a has the lock from 1 on, and is down at 11. b and c want it at 12 and 13. a gives it back at 23 for b, which goes down with it at 33.
+fn a_released_lock_goes_to_the_first_waiter() {
+    // a has the lock from 1 on, and falls at 11. b and c want it at 12 and 13. a releases it at 23
+    // for b, which falls with it at 33.
     let lockers = FiberGroup { critical: Some(exactly(20)), checkpoint: Some(us(10)), ..group("lockers", 3, 1) };
     let (job, of) = outcome(&free(1), fibers(vec![lockers]));
     assert_eq!(job.completion_ns, Some(us(63)));
@@ -139,11 +142,12 @@ fn a_lock_that_is_given_back_goes_to_who_has_waited_for_it() {
 }
 
 #[test]
-fn each_so_manieth_fiber_waits_for_the_one_before_it() {
+fn fibers_wait_for_the_one_before_them_at_regular_intervals() {
     let sleeper = FiberGroup { bursts: 2, think: Some(exactly(50)), join_every: Some(2), ..group("all", 2, 10) };
     let (text, outcome) =
         timeline(&Machine { context_switch: us(6), ..free(1) }, &setting(vec![job(fibers(vec![sleeper]))]), "w", "w");
-    // The worker has nobody from 26 on. The first of the two has slept enough at 66, the other at 76: it finds that when the first ends, at 82.
+    // The worker has no fiber from 26 on. The sleep of one is over at 66, and that of the other at
+    // 76. The worker notices that when the first ends, at 82.
     assert_timeline(
         &text,
         "0 ns cpu0: idle, then w
@@ -156,32 +160,33 @@ fn each_so_manieth_fiber_waits_for_the_one_before_it() {
     );
     let of = outcome.jobs[0].fibers.as_ref().unwrap();
     assert_eq!(outcome.jobs[0].completion_ns, Some(us(92)));
-    // From 76, when it could have run, to 92; and in its first burst it came after the other.
+    // From 76, when it could have run, to 92. In its first burst it came after the other.
     assert_eq!((of.groups[0].response_p50_ns, of.groups[0].response_worst_ns), (Some(us(16)), Some(us(20))));
 }
 
 #[test]
-fn a_second_worker_takes_what_has_not_begun() {
+fn a_second_worker_steals_fibers_that_have_not_started() {
     let two = Fibers { workers: 2, ..fibers(vec![group("all", 2, 30)]) };
     assert_eq!(outcome(&free(2), two.clone()).0.completion_ns, Some(us(30)));
     assert_eq!(outcome(&free(1), two).0.completion_ns, Some(us(60)));
 }
 
 #[test]
-fn fibers_stand_still_while_their_worker_has_no_cpu_and_are_charged_for_it() {
+fn fibers_are_charged_while_their_worker_has_no_cpu() {
     let machine = Machine { quantum: us(20), ..free(1) };
     let long = FiberGroup { checkpoint: Some(us(5)), ..group("long", 1, 40) };
     let of = fibers(vec![long, group("short", 1, 4)]);
     let alone = outcome(&machine, of.clone()).1;
     let beside = run(&machine, &setting(vec![job(of), cpu("crowd", None)]), 1).unwrap();
     let of = beside.jobs[0].fibers.as_ref().unwrap();
-    // long is down at 10 and passed; alone as well, but beside the crowd all else takes twice as long.
+    // long falls at 10 and is overtaken, also when it is alone. Beside the crowd everything else
+    // takes twice as long.
     assert_eq!(worst(&alone), [44, 14]);
     assert!(worst(of)[0] >= 64, "{of:?}");
 }
 
 #[test]
-fn a_job_that_goes_on_counts_once() {
+fn a_job_that_keeps_running_counts_once() {
     let short = fibers(vec![group("all", 3, 10)]);
     let other = Job::new("other", 1, JobKind::Cpu { threads: 1, work: Some(exactly(500)) });
     let mut both = setting(vec![job(short), other]);
@@ -191,7 +196,7 @@ fn a_job_that_goes_on_counts_once() {
     assert_eq!(outcome.jobs[0].fibers.as_ref().unwrap().groups[0].responses, 3);
 }
 
-/// What a fiber does, one thing after another.
+/// The steps of a fiber.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Work(u64),
@@ -206,7 +211,7 @@ enum Step {
     Make(usize),
 }
 
-/// All that each fiber does, the first one's first.
+/// All steps of each fiber. Those of the first fiber are first.
 fn written_out(of: &Fibers, seed: u64) -> Vec<Vec<Step>> {
     let nanos = Span::as_nanos;
     let mut all = vec![Vec::new()];
@@ -251,7 +256,8 @@ fn written_out(of: &Fibers, seed: u64) -> Vec<Vec<Step>> {
     all
 }
 
-/// Who has it, who waits, who was woken and has not come yet, and who has come in vain.
+/// The owner, the waiters, those that were woken and have not run yet, and those that were woken in
+/// vain.
 #[derive(Clone, Debug, Default)]
 struct Lock {
     owner: Option<usize>,
@@ -260,16 +266,16 @@ struct Lock {
     vain: BTreeSet<usize>,
 }
 
-/// One worker with a CPU of its own, step by step, without the policy.
+/// One worker with its own CPU, step by step, without the policy.
 struct Interpreter {
     now: u64,
     since: u64,
     boost: Option<(u64, u64)>,
     levels: Vec<VecDeque<usize>>,
     running_time: u64,
-    /// Level and time used.
+    /// The level and the used time of each fiber.
     standing: Vec<(usize, u64)>,
-    /// The level that each has been lent.
+    /// The level that each fiber has inherited.
     lent: Vec<Option<usize>>,
     asleep: BTreeMap<(u64, u64), usize>,
     demotions: u64,
@@ -277,10 +283,10 @@ struct Interpreter {
 
 impl Interpreter {
     /// Whether the turn of this fiber is over.
-    fn looks_at_the_clock(&mut self, me: usize) -> bool {
+    fn read_clock(&mut self, me: usize) -> bool {
         let (span, level) = (self.now - self.since, self.level(me));
         self.since = self.now;
-        self.looks_around();
+        self.process_due();
         let lowest = self.levels.len() - 1;
         let (at, used) = &mut self.standing[me];
         *used += span;
@@ -297,7 +303,7 @@ impl Interpreter {
         self.lent[fiber].map_or(own, |lent| own.min(lent))
     }
 
-    /// Somebody who waits changes its place if its level changes.
+    /// A waiter changes its place if its level changes.
     fn lend(&mut self, fiber: usize, lent: Option<usize>) {
         let before = self.level(fiber);
         self.lent[fiber] = lent;
@@ -310,7 +316,7 @@ impl Interpreter {
         }
     }
 
-    fn looks_around(&mut self) {
+    fn process_due(&mut self) {
         if let Some((due, period)) = self.boost
             && due <= self.now
         {
@@ -371,9 +377,9 @@ fn interpreted(of: &Fibers, seed: u64) -> (Span, FibersOutcome) {
                     world.now += nanos(of.costs.switch);
                 }
             } else {
-                world.now = world.asleep.first_key_value().expect("somebody sleeps").0.0;
+                world.now = world.asleep.first_key_value().expect("a fiber sleeps").0.0;
                 world.since = world.now;
-                world.looks_around();
+                world.process_due();
             }
             continue;
         };
@@ -385,7 +391,7 @@ fn interpreted(of: &Fibers, seed: u64) -> (Span, FibersOutcome) {
                 false
             }
             Some(Step::Point) => {
-                let is_over = world.looks_at_the_clock(me);
+                let is_over = world.read_clock(me);
                 let level = world.level(me);
                 let before_it = if is_over { level + 1 } else { level };
                 let passed = world.levels[..before_it].iter().any(|level| !level.is_empty());
@@ -401,14 +407,14 @@ fn interpreted(of: &Fibers, seed: u64) -> (Span, FibersOutcome) {
                 if has_it {
                     lock.owner = Some(me);
                     lock.vain.remove(&me);
-                    // Who was woken speaks for those behind it.
+                    // A woken fiber sets the mark for those behind it.
                     lock.awake.remove(&me);
                 } else {
                     let in_vain = lock.awake.remove(&me);
                     if in_vain {
                         lock.vain.insert(me);
                     }
-                    // The first place from which on all are to come after it.
+                    // The first place after which all fibers come later.
                     let is_after = |other: &usize| {
                         let (mine, its) = (world.level(me), world.level(*other));
                         its > mine || in_vain && its == mine
@@ -455,7 +461,7 @@ fn interpreted(of: &Fibers, seed: u64) -> (Span, FibersOutcome) {
                 false
             }
             Some(Step::Yield) => {
-                world.looks_at_the_clock(me);
+                world.read_clock(me);
                 world.queue(me);
                 current = None;
                 continue;
@@ -479,7 +485,7 @@ fn interpreted(of: &Fibers, seed: u64) -> (Span, FibersOutcome) {
             None if me == 0 => break,
             None => {
                 world.since = world.now;
-                world.looks_around();
+                world.process_due();
                 has_ended[me] = true;
                 if let Some(joiner) = joiner[me] {
                     world.queue(joiner);
@@ -489,7 +495,7 @@ fn interpreted(of: &Fibers, seed: u64) -> (Span, FibersOutcome) {
             }
         };
         if stops {
-            world.looks_at_the_clock(me);
+            world.read_clock(me);
             current = None;
         }
     }
@@ -539,7 +545,7 @@ proptest! {
     }
 
     #[test]
-    fn all_bursts_are_computed_whoever_runs_them(
+    fn all_bursts_are_computed_by_any_number_of_workers(
         of in any_fibers(),
         preemptible in any::<bool>(),
         workers in 1..4_u32,

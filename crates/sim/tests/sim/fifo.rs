@@ -1,4 +1,4 @@
-//! First in, first out, by hand: CS is 6 us.
+//! First in, first out, calculated by hand: CS is 6 us.
 
 use policy::Span;
 use rowlock_sim::{Error, run};
@@ -30,8 +30,9 @@ fn a_thread_runs_until_it_ends_however_long_others_wait() {
 }
 
 #[test]
-fn who_wakes_goes_to_the_tail_and_preempts_nobody() {
-    // b is the last to arrive, at 22 us, and goes on; a, woken behind x, runs when both have left the CPU.
+fn a_woken_thread_goes_to_the_tail_and_preempts_no_thread() {
+    // b is the last to arrive, at 22 us, and continues. a, woken behind x, runs when both have left
+    // the CPU.
     let jobs = vec![barrier("crew", 2, us(10), 2, "always-block"), cpu("x", Some(us(50)))];
     let (text, _) = timeline(&machine(1), &setting(jobs), "abx", "abx");
     assert_timeline(
@@ -74,7 +75,7 @@ fn bound(job: Job, cpus: &str) -> Job {
 }
 
 #[test]
-fn a_bound_thread_is_passed_over_by_other_cpus_and_starts_on_an_idle_one_of_its_own() {
+fn other_cpus_skip_a_bound_thread_and_it_starts_on_an_idle_one_of_its_set() {
     for scheduler in [Scheduler::Fifo, Scheduler::Rr] {
         let machine = Machine { scheduler, quantum: us(1_000), ..machine(2) };
         let jobs =
@@ -96,17 +97,17 @@ fn a_bound_thread_is_passed_over_by_other_cpus_and_starts_on_an_idle_one_of_its_
 }
 
 #[test]
-fn threads_without_end_keep_everybody_else_from_running_which_is_an_error() {
+fn threads_without_end_that_keep_all_others_from_running_are_an_error() {
     let spinners = barrier("crew", 2, us(10), 1, "always-spin");
     for setting in [setting(vec![cpu("x", None), cpu("a", Some(us(10)))]), setting(vec![spinners])] {
-        // Whichever of two begins: under some of these seeds it is the one that keeps the CPU.
+        // Under some of these seeds the first thread is the one that keeps the CPU.
         let errors: Vec<Error> = (1..9).filter_map(|seed| run(&machine(1), &setting, seed).err()).collect();
         assert!(!errors.is_empty() && errors.iter().all(|why| matches!(why, Error::Hogged { .. })), "{errors:?}");
     }
 }
 
 #[test]
-fn a_job_that_keeps_running_keeps_its_cpu_which_is_an_error_too() {
+fn a_job_that_keeps_running_and_keeps_its_cpu_is_an_error() {
     let jobs = vec![cpu("a", Some(us(100_000))), cpu("b", Some(us(100_000)))];
     let machine = Machine { tick: us(1), slice: us(1), quantum: us(1), ..machine(1) };
     let why = run(&machine, &Setting { keep_running: true, ..setting(jobs) }, 1).unwrap_err();
@@ -115,7 +116,7 @@ fn a_job_that_keeps_running_keeps_its_cpu_which_is_an_error_too() {
 }
 
 #[test]
-fn a_thread_that_keeps_running_before_another_of_its_job_has_run_is_an_error_too() {
+fn a_thread_that_keeps_running_before_another_of_its_job_has_run_is_an_error() {
     let jobs = vec![Job::new("a", 1, JobKind::Cpu { threads: 2, work: Some(us(100).into()) })];
     let why = run(&machine(1), &Setting { keep_running: true, ..setting(jobs) }, 1).unwrap_err();
     assert!(matches!(why, Error::NoHeadway { .. }), "{why}");

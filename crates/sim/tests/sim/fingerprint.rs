@@ -1,6 +1,7 @@
-//! Fingerprints: a hash of everything that happens in a run, for each setting, scheduler and seed. A fingerprint that
-//! changes means that something happens otherwise, be it at the end of a long run; nothing about the change is right or
-//! wrong by that, but it has to be meant.
+//! Fingerprints: a hash of all events of a run, for each setting, scheduler and seed.
+//!
+//! A changed fingerprint means that some event has changed, even if only at the end of a long run.
+//! That may be right or wrong, but it must be intended.
 
 use std::fmt::Write;
 
@@ -15,7 +16,7 @@ use scenario::{
 
 use crate::timeline::{barrier, setting, short};
 
-/// FNV-1a over the ingredients: the moment, the kind of event, and the numbers in it.
+/// FNV-1a over the moment, the kind of event, and the numbers in it.
 struct Fingerprint(u64);
 
 impl Fingerprint {
@@ -73,8 +74,8 @@ fn crowd(threads: u32, work: Option<Span>) -> Job {
     Job::new("crowd", 1, JobKind::Cpu { threads, work: work.map(Into::into) })
 }
 
-/// Settings that between them have everything: alone and crowded, fine and coarse, copies, ends and no ends. The crowd has one, and
-/// nobody keeps running, where nobody else would run then.
+/// Settings that cover all features: alone and crowded, fine and coarse, copies, with and without
+/// end. The crowd has an end, and no job keeps running, if otherwise no other job would run.
 fn settings(scheduler: Scheduler) -> Vec<(&'static str, Setting)> {
     let keep_running = scheduler.shares_time();
     let work = (!scheduler.shares_time()).then_some(Span::from_millis(2));

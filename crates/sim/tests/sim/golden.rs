@@ -1,4 +1,5 @@
-//! Outcomes of whole runs, to the nanosecond. A change here changes predictions, and wants a line in the CHANGELOG.
+//! Outcomes of whole runs, to the nanosecond. A change here changes predictions, and needs a line
+//! in the CHANGELOG.
 
 use policy::Span;
 use rowlock_sim::run;
@@ -6,12 +7,12 @@ use scenario::{Compute, Distribution, Granularity, Job, JobKind, Machine, Schedu
 
 use crate::timeline::{barrier, cpu, setting, short, time_sharing};
 
-/// How long those compute that are only there for the load: without end, unless nobody else would run then.
+/// The work of threads that only add load: without end, unless otherwise no other thread would run.
 fn work_beside(scheduler: Scheduler) -> Option<Span> {
     (!scheduler.shares_time()).then_some(Span::from_millis(2))
 }
 
-/// One line a job, and one for the machine.
+/// One line for each job, and one for the machine.
 fn outcome(scheduler: Scheduler, waiting: &str, seed: u64) -> String {
     let crew = JobKind::Barrier {
         threads: 5,

@@ -1,4 +1,4 @@
-//! Laws that hold whatever the setting.
+//! Laws that hold for every setting.
 
 use policy::Span;
 use policy::table::WAITING;
@@ -24,7 +24,7 @@ fn rr(cpus: u32) -> Machine {
 }
 
 #[test]
-fn cpu_bound_threads_under_round_robin_use_a_quantum_of_every_quantum_and_switch() {
+fn cpu_bound_threads_under_round_robin_use_the_quantum_and_lose_the_switch() {
     let jobs = vec![Job::new("bound", 1, JobKind::Cpu { threads: 64, work: Some(us(10_000).into()) })];
     let outcome = run(&rr(32), &setting(jobs), 1).unwrap();
     let work = outcome.machine.work_percent.unwrap();
@@ -34,7 +34,8 @@ fn cpu_bound_threads_under_round_robin_use_a_quantum_of_every_quantum_and_switch
 #[test]
 fn two_threads_alone_that_spin_long_enough_never_switch() {
     let outcome = run(&rr(2), &setting(vec![barrier("crew", 2, us(10), 1_000, "2cs+")]), 1).unwrap();
-    // One switch to begin with, then a thousand computations of 10 us; the last to leave finds nobody to wait for.
+    // One switch to begin with, then a thousand computations of 10 us. When the last thread leaves,
+    // no other one waits.
     assert_eq!(outcome.jobs[0].completion_ns, Some(us(6 + 10_000)));
     assert_eq!(outcome.jobs[0].ssr_percent, Some(100.0));
     assert_eq!(outcome.jobs[0].voluntary_switches, Some(0));
@@ -55,7 +56,7 @@ fn jobs_that_keep_running_count_once_and_keep_the_load() {
     let completion = |outcome: &scenario::result::Outcome, job: usize| outcome.jobs[job].completion_ns.unwrap();
     assert!(completion(&kept, 0) <= completion(&alone, 0) + us(106));
     assert!(completion(&alone, 1) < us(12_500), "the long job has the CPU to itself in the end");
-    assert!(completion(&kept, 1) > us(20_000), "the short job goes on beside it");
+    assert!(completion(&kept, 1) > us(20_000), "the short job continues beside it");
     assert!(kept.jobs[0].delivered_work_ns.unwrap() <= us(1_000), "what it does after its end is not counted");
 }
 
@@ -67,9 +68,10 @@ fn a_job_that_keeps_running_counts_the_spins_of_its_last_round() {
 }
 
 #[test]
-fn a_switch_is_charged_once_though_another_job_ends_meanwhile() {
-    // One of the crew is woken from 72 us to 128 us, and `short` ends at some time around that: in every case the crew's
-    // CPU time is its computation and a switch for each time that a thread got a CPU.
+fn a_switch_is_charged_once_even_if_another_job_ends_meanwhile() {
+    // A thread of the crew is woken from 72 us to 128 us, and `short` ends around that time. In
+    // every case the crew's CPU time is its computation, plus a switch for each time that a thread
+    // got a CPU.
     let machine = Machine { wakeup_cost: us(50), ..rr(3) };
     for short in 10..90 {
         let jobs = vec![barrier("crew", 2, us(10), 2, "always-block"), cpu("short", Some(us(short)))];
@@ -94,7 +96,7 @@ fn a_command_is_a_cpu_job_of_its_cpu_time() {
 }
 
 fn linux_2_4() -> impl Strategy<Value = Linux24> {
-    // A threshold shorter than a switch may keep everybody from running: see the test of that.
+    // A threshold shorter than a switch may keep all threads from running: see the test of that.
     let ticks = (1_u32..4, 0_u32..4, 0_u32..3, 1_u32..3);
     let named = (select(Accounting::ALL.to_vec()), select(Scheme::ALL.to_vec()));
     (ticks, named, any::<bool>(), any::<bool>()).prop_map(
@@ -112,8 +114,9 @@ fn linux_2_4() -> impl Strategy<Value = Linux24> {
 }
 
 #[test]
-fn a_machine_on_which_nobody_gets_to_run_is_said_to_make_no_headway() {
-    // Whoever is switched to is charged for the switch, and then outdone by the one that was preempted.
+fn a_machine_on_which_no_thread_runs_is_reported_to_make_no_headway() {
+    // The incoming thread is charged for the switch, and then preempted by the thread that it
+    // preempted.
     let linux_2_4 = Linux24 { allocation: 3, penalty: 2, threshold: 0, ..Linux24::default() };
     let (step, context_switch, wakeup_cost) = (Span::from_nanos(243), us(8), us(21));
     let machine = Machine {
@@ -150,7 +153,7 @@ fn lengths(micros: u64) -> Distribution {
     Distribution::Normal { mean: us(micros), sd: us(micros / 4) }
 }
 
-/// Settings with all kinds of jobs, small enough to be checked after each event.
+/// Settings with all kinds of jobs, small enough for a check after each event.
 fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
     let compute = (0_u64..60, 0_u64..20)
         .prop_map(|(mean, sd)| Compute::Drawn(Distribution::Normal { mean: us(mean), sd: us(sd) }));
@@ -189,10 +192,11 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
     let machine = machine.prop_map(short);
     (machine, prop::collection::vec(job, 1..5), prop::bool::ANY).prop_map(|(machine, mut jobs, keep_running)| {
         jobs.iter_mut().enumerate().for_each(|(n, job)| job.name = format!("job{n}"));
-        // Whoever is never there at the tick is never charged, and may keep everybody else from running for ever.
+        // A thread that never runs at the tick is never charged, and may keep all others from
+        // running for ever.
         let counts_ticks = machine.scheduler == Scheduler::Linux24 && machine.linux_2_4.accounting == Accounting::Tick;
         let cheats = counts_ticks || machine.scheduler == Scheduler::LinuxO1;
-        // Whoever has a CPU keeps it: see `fifo`.
+        // A thread that has a CPU keeps it: see `fifo`.
         let hogs = !machine.scheduler.shares_time();
         // Threads without end may keep nicer ones from running for ever: see `linux_2_4`.
         let is_nice = |job: &Job| matches!(&job.kind, JobKind::Pipeline(line) if has_nice_values(line));
@@ -229,12 +233,12 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
 }
 
 proptest! {
-    /// Debug builds check the engine's invariants after every event meanwhile.
+    /// Meanwhile, debug builds check the engine's invariants after every event.
     #[test]
     fn any_setting_ends_does_its_work_and_repeats_itself((machine, setting) in any_setting(), seed in 0_u64..1_000) {
         let outcome = match run(&machine, &setting, seed) {
-            // Switches may take all of a thread's share of a CPU: see the test of that among
-            // pipelines. They must be the cause: where they are free, all jobs end.
+            // Switches may take all of a thread's share of a CPU: see the test of that among the
+            // tests of pipelines. They must be the cause: if switches are free, all jobs end.
             Err(Error::NoHeadway { .. }) if machine.scheduler == Scheduler::Cfs && setting.keep_running => {
                 let free = Machine { context_switch: Span::ZERO, ..machine };
                 prop_assert!(run(&free, &setting, seed).is_ok());
@@ -268,7 +272,7 @@ proptest! {
         }
         let of = &outcome.machine;
         let percents = [of.work_percent, of.spin_percent, of.switch_percent, of.idle_percent];
-        // Nothing has any share where no time has passed: endless jobs alone, which a file may not have.
+        // There are no shares if no time has passed: endless jobs alone, which a file may not have.
         if let Some(sum) = percents.into_iter().sum::<Option<f64>>() {
             prop_assert!((sum - 100.0).abs() < 1e-9, "{percents:?}");
         }

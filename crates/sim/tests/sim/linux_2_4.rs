@@ -1,4 +1,5 @@
-//! Linux 2.4 by hand: CS is 6 us, a tick 10 us, an allocation 200 us, the penalty 150, bonus and threshold 10.
+//! Linux 2.4, calculated by hand: CS is 6 us, a tick 10 us, an allocation 200 us, the penalty 150,
+//! bonus and threshold 10.
 
 use policy::Span;
 use policy::wakeup::Scheme;
@@ -28,7 +29,8 @@ fn a_thread_is_charged_for_the_switch_to_it_and_stays_when_a_new_epoch_finds_it_
     let (text, _) = timeline(&machine(1), &setting, "ab", "ab");
     assert_timeline(
         &text,
-        // At 400 us both are spent: a new epoch, and b, which is there, has the bonus of its own memory besides.
+        // At 400 us both are spent: a new epoch begins, and b, which runs, also has the bonus of
+        // its own memory.
         "0 ns cpu0: idle, then a
          6 us cpu0: a
          200 us cpu0: a preempted, then b
@@ -45,13 +47,13 @@ fn a_thread_is_charged_for_the_switch_to_it_and_stays_when_a_new_epoch_finds_it_
 }
 
 #[test]
-fn with_the_allocation_of_2_4_a_thread_is_relieved_after_five_ticks() {
+fn with_the_allocation_of_2_4_a_thread_is_preempted_after_five_ticks() {
     let short = with(machine(1), |linux| linux.allocation = 5);
     let setting = setting(vec![cpu("a", Some(us(100))), cpu("b", Some(us(100)))]);
     let (text, _) = timeline(&short, &setting, "ab", "ab");
     assert_timeline(
         &text,
-        // At 100 us and at 200 us both are spent, and who is there goes on.
+        // At 100 us and at 200 us both are spent, and the running thread continues.
         "0 ns cpu0: idle, then a
          6 us cpu0: a
          50 us cpu0: a preempted, then b
@@ -71,8 +73,9 @@ fn threads_of_a_job_follow_each_other_on_a_cpu_and_enter_the_queue_at_its_head()
     let (text, outcome) = timeline(&linux, &setting, "abh", "ahb");
     assert_timeline(
         &text,
-        // a blocks; the hog is nearer to the head than b, as good by its counter, and does not share a's memory. When b meets a
-        // both have less left than the hog, but more goodness: they last ran here.
+        // a blocks. The hog is nearer to the head than b, has the same counter, and does not share
+        // a's memory. When b meets a, both have smaller counters than the hog but a larger
+        // goodness, because they last ran here.
         "0 ns cpu0: idle, then a
          6 us cpu0: a
          16 us cpu0: a blocks, then b
@@ -91,8 +94,8 @@ fn threads_of_a_job_follow_each_other_on_a_cpu_and_enter_the_queue_at_its_head()
 }
 
 #[test]
-fn an_awakened_thread_preempts_where_it_outdoes_the_running_one_by_more_than_the_threshold() {
-    // a waits for b, which has all of CPU 1, while the hog uses its counter up on CPU 0.
+fn a_woken_thread_preempts_if_it_beats_the_running_one_by_more_than_the_threshold() {
+    // a waits for b, which has all of CPU 1, while the hog uses up its counter on CPU 0.
     let crew = |compute: u64| barrier("crew", 2, us(compute), 2, "always-block");
     let (text, _) = timeline(&machine(2), &setting(vec![crew(150), cpu("hog", Some(us(1_000)))]), "abh", "hab");
     let preempted =
@@ -101,14 +104,16 @@ fn an_awakened_thread_preempts_where_it_outdoes_the_running_one_by_more_than_the
 }
 
 #[test]
-fn ticks_are_charged_to_whoever_is_there_when_the_timer_interrupts() {
+fn a_tick_is_charged_to_the_thread_that_runs_when_the_timer_interrupts() {
     let by_tick = with(machine(1), |linux| linux.accounting = Accounting::Tick);
-    // Each computation is over before the tick comes, so the pair is only charged for the ticks that fall into it.
+    // Each computation is over before the tick, so the pair is only charged for the ticks that fall
+    // into it.
     let setting = setting(vec![cpu("a", Some(us(1_000))), cpu("b", Some(us(1_000)))]);
     let (text, _) = timeline(&by_tick, &setting, "ab", "ab");
     // From 0 to 200 us there are 20 ticks, the last of them at 200 us.
     assert!(text.contains("200 us cpu0: a preempted, then b"), "{text}");
-    // The tick at 200 us was a's; b has all of its 20 from 210 to 400 us, and is the one who stays for the next epoch.
+    // The tick at 200 us was charged to a. b has all of its 20 ticks from 210 to 400 us, and
+    // continues in the next epoch.
     assert!(text.contains("600 us cpu0: b preempted, then a"), "{text}");
 }
 
@@ -126,7 +131,7 @@ fn the_original_scheme_leaves_cpus_idle_that_the_others_use() {
 }
 
 #[test]
-fn options_that_do_not_matter_alone_do_not_change_a_thread_that_is_alone() {
+fn options_about_other_threads_do_not_change_a_thread_that_is_alone() {
     let alone = setting(vec![cpu("a", Some(us(5_000)))]);
     let expected = run(&machine(2), &alone, 1).unwrap();
     for changed in [
@@ -142,8 +147,9 @@ fn options_that_do_not_matter_alone_do_not_change_a_thread_that_is_alone() {
 
 #[test]
 fn a_bound_thread_that_is_starved_by_the_epochs_of_another_cpu_is_an_error() {
-    // One hog is alone on CPU 0 and begins an epoch whenever it is spent, which refills the other before or as that is spent. So
-    // that has 200 and 150 for having run there, whenever it is weighed, against the 200 at most of a thread of nice 10.
+    // One hog is alone on CPU 0 and begins an epoch whenever it is spent, which refills the other
+    // hog before or as that is spent. So whenever that is weighed, it has 200, and 150 because it
+    // last ran there. A thread of nice 10 has at most 200.
     let attributes = Attributes { nice: 10, cpus: "1".parse().ok(), ..Attributes::default() };
     let bound = Job { attributes, ..cpu("bound", Some(us(1_000))) };
     let error = run(&machine(2), &setting(vec![cpu("a", None), cpu("b", None), bound]), 1).unwrap_err();
@@ -152,10 +158,10 @@ fn a_bound_thread_that_is_starved_by_the_epochs_of_another_cpu_is_an_error() {
 }
 
 #[test]
-fn a_nice_thread_is_starved_where_the_others_are_spent_at_the_same_tick_which_is_an_error() {
-    // At each third tick both hogs are spent. CPU 0 switches to the nice thread, which has one tick;
-    // CPU 1 finds no other and begins an epoch. So the hog of CPU 0 has three ticks again when the
-    // switch is over, and preempts before the nice thread has run.
+fn a_nice_thread_starved_by_others_that_are_spent_at_the_same_tick_is_an_error() {
+    // At each third tick both hogs are spent. CPU 0 switches to the nice thread, which has one
+    // tick. CPU 1 finds no other thread and begins an epoch. So the hog of CPU 0 has three ticks
+    // again when the switch is over, and preempts the nice thread before it has run.
     let machine = with(machine(2), |linux| {
         (linux.allocation, linux.penalty, linux.bonus, linux.threshold) = (3, 0, 0, 1);
         linux.accounting = Accounting::Tick;

@@ -1,7 +1,8 @@
-//! The O(1) scheduler by hand, one case a rule: switches are free, the tick is 1 ms, and a timeslice at nice 0 has four ticks.
+//! The O(1) scheduler, calculated by hand, with one case for each rule.
 //!
-//! A thread that has not slept has its nice value's priority less five: 25 at nice 0. Whatever ends at a tick does so before the tick, and
-//! a tick is nobody's where the CPU switches in that moment.
+//! Switches are free, the tick is 1 ms, and a timeslice at nice 0 has four ticks. A thread that has
+//! not slept has its nice value's priority plus five: 25 at nice 0. What ends at a tick does so
+//! before the tick. A tick is charged to no thread if the CPU switches at that moment.
 
 use policy::{CpuId, Span};
 use scenario::{Job, Machine, Scheduler};
@@ -18,8 +19,8 @@ fn machine(cpus: u32) -> Machine {
 }
 
 #[test]
-fn who_has_used_up_a_timeslice_waits_until_all_have() {
-    // At 8 ms both have expired, and the arrays are switched.
+fn a_thread_that_has_used_up_its_timeslice_waits_until_all_have() {
+    // At 8 ms both have expired, and the arrays are swapped.
     let jobs = vec![cpu("a", Some(ms(6))), cpu("b", Some(ms(6)))];
     let (text, _) = timeline(&machine(1), &setting(jobs), "ab", "ab");
     assert_timeline(
@@ -63,8 +64,8 @@ fn a_nice_thread_comes_later_and_has_a_shorter_timeslice() {
 
 #[test]
 fn a_thread_that_has_slept_preempts_and_the_preempted_one_keeps_its_place() {
-    // At 2 ms `a` has slept for 1 ms, which counts ten times and is worth a bonus of 2: it wakes with 23. `b` is still the first of
-    // its list when `a` blocks again.
+    // At 2 ms `a` has slept for 1 ms, which counts ten times and gives a bonus of 2. It wakes with
+    // priority 23. `b` is still the first of its list when `a` blocks again.
     let jobs = vec![barrier("crew", 2, ms(1), 2, "always-block"), cpu("x", None)];
     let (text, _) = timeline(&machine(1), &setting(jobs), "abx", "abx");
     assert_timeline(
@@ -84,8 +85,9 @@ fn a_thread_that_has_slept_preempts_and_the_preempted_one_keeps_its_place() {
 }
 
 #[test]
-fn who_yields_waits_until_all_others_have_used_up_their_timeslices() {
-    // `a` yields at 1.0005 ms. `b` completes the barrier, but `x` has the ticks of 3, 4, 5 and 6 ms first.
+fn a_yielding_thread_waits_until_all_others_have_used_up_their_timeslices() {
+    // `a` yields at 1.0005 ms. `b` completes the barrier, but `x` first has the ticks of 3, 4, 5
+    // and 6 ms.
     let jobs = vec![barrier("crew", 2, ms(1), 1, "always-yield"), cpu("x", None)];
     let (text, _) = timeline(&machine(1), &setting(jobs), "abx", "abx");
     assert_timeline(
@@ -103,8 +105,9 @@ fn who_yields_waits_until_all_others_have_used_up_their_timeslices() {
 }
 
 #[test]
-fn an_awakened_thread_goes_to_the_first_idle_cpu_when_its_own_is_taken() {
-    // `a` and `b` share CPU 0; CPUs 1 and 2 are idle from 1 ms. `b` wakes `a` at 2 ms from the CPU where `a` was.
+fn a_woken_thread_goes_to_the_first_idle_cpu_if_its_own_is_busy() {
+    // `a` and `b` share CPU 0. CPUs 1 and 2 are idle from 1 ms. `b` wakes `a` at 2 ms from the CPU
+    // where `a` was.
     let jobs = vec![barrier("crew", 2, ms(1), 2, "always-block"), cpu("x", Some(ms(1))), cpu("y", Some(ms(1)))];
     let mut bound = jobs.clone();
     let (text, _) = timeline(&machine(3), &setting(jobs), "abxy", "axyb");
@@ -116,7 +119,7 @@ fn an_awakened_thread_goes_to_the_first_idle_cpu_when_its_own_is_taken() {
 }
 
 #[test]
-fn bound_threads_share_their_cpu_though_another_is_idle() {
+fn bound_threads_share_their_cpu_even_if_another_is_idle() {
     let mut jobs = vec![cpu("a", Some(ms(70))), cpu("b", Some(ms(70)))];
     jobs.iter_mut().for_each(|job| job.attributes.cpus = Some([CpuId(1)].into_iter().collect()));
     let (text, outcome) = timeline(&machine(2), &setting(jobs), "ab", "ab");
@@ -126,7 +129,8 @@ fn bound_threads_share_their_cpu_though_another_is_idle() {
 
 #[test]
 fn a_cpu_that_would_become_idle_takes_a_cold_thread() {
-    // CPU 0 has `a` and `c`, CPU 1 `b` and `d`. At 2 ms CPU 0 is through; `d` has not run yet.
+    // CPU 0 has `a` and `c`, CPU 1 has `b` and `d`. At 2 ms CPU 0 runs out of work. `d` has not run
+    // yet.
     let jobs = vec![cpu("a", Some(ms(1))), cpu("b", Some(ms(9))), cpu("c", Some(ms(1))), cpu("d", Some(ms(1)))];
     let (text, _) = timeline(&machine(2), &setting(jobs), "abcd", "abcd");
     assert_timeline(
@@ -147,8 +151,8 @@ fn a_cpu_that_would_become_idle_takes_a_cold_thread() {
 
 #[test]
 fn a_hot_thread_is_left_where_it_is_until_an_idle_cpu_ticks() {
-    // On CPU 1 `b` has expired at 4 ms, so that it is hot when CPU 0 falls idle at 5.3 ms, until 6.5 ms. At 6 ms CPU 0 is idle and takes
-    // it all the same.
+    // On CPU 1 `b` has expired at 4 ms, so it is hot when CPU 0 becomes idle at 5.3 ms, and until
+    // 6.5 ms. At 6 ms CPU 0 is idle and takes it anyway.
     let jobs = vec![
         cpu("a", Some(Span::from_micros(5_300))),
         cpu("b", Some(ms(20))),
@@ -162,8 +166,9 @@ fn a_hot_thread_is_left_where_it_is_until_an_idle_cpu_ticks() {
 
 #[test]
 fn a_busy_cpu_looks_for_an_imbalance_at_the_sixty_fourth_tick() {
-    // CPU 0 has `a`, `c` and `e`, of which `a` is left at 6 ms; CPU 1 has three. The averages are 1 and 3 threads at 64 ms, so one goes over:
-    // `f`, the last in its list, which ran until 60 ms. `a` has its timeslices from 6 ms on, and expires at 66.
+    // CPU 0 has `a`, `c` and `e`, of which `a` is left at 6 ms. CPU 1 has three. The averages are 1
+    // and 3 threads at 64 ms, so one moves: `f`, the last in its list, which ran until 60 ms. `a`
+    // has its timeslices from 6 ms on, and expires at 66 ms.
     let jobs = vec![
         cpu("a", Some(ms(80))),
         cpu("b", Some(ms(100))),

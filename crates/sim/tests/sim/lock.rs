@@ -1,4 +1,4 @@
-//! The lock: small cases by hand, and what holds whatever the rule and the scheduler.
+//! The lock: small cases by hand, and laws for every rule and scheduler.
 
 use policy::record::{RecordedStep, Recorder, replay};
 use policy::table::WAITING;
@@ -21,7 +21,7 @@ fn exactly(n: u64) -> Distribution {
     Distribution::Normal { mean: us(n), sd: Span::ZERO }
 }
 
-/// Threads that compute for 10 us without the lock and for 5 with it.
+/// Threads that compute for 10 us without the lock and for 5 us with it.
 fn bank(threads: u32, rounds: u64, waiting: &str) -> Job {
     let (compute, critical, waiting) = (exactly(10), exactly(5), waiting.parse().unwrap());
     Job::new("bank", 1, JobKind::Lock { threads, compute, critical, rounds, waiting })
@@ -32,10 +32,10 @@ fn rr(cpus: u32) -> Machine {
 }
 
 #[test]
-fn who_sleeps_is_woken_when_the_lock_is_given_back_and_then_has_to_find_it_free() {
+fn a_release_wakes_a_sleeper_which_then_has_to_find_the_lock_free() {
     let (text, outcome) = timeline(&rr(2), &setting(vec![bank(2, 2, "always-block")]), "ab", "ab");
-    // a has the lock from 16 to 21; b, woken on its way out, takes it at 28 and keeps a out from 31 to 33. Woken in turn, a
-    // takes it at 43, just before b comes back.
+    // a has the lock from 16 to 21. b, woken during its switch away, acquires it at 28 and keeps a
+    // out from 31 to 33. Then b wakes a, which acquires it at 43, just before b returns.
     assert_timeline(
         &text,
         "0 ns cpu0: idle, then a
@@ -64,9 +64,9 @@ fn who_sleeps_is_woken_when_the_lock_is_given_back_and_then_has_to_find_it_free(
 }
 
 #[test]
-fn who_spins_takes_the_lock_in_the_moment_in_which_it_is_given_back() {
+fn a_spinning_thread_acquires_the_lock_at_the_moment_of_its_release() {
     let (text, outcome) = timeline(&rr(2), &setting(vec![bank(2, 2, "always-spin")]), "ab", "ab");
-    // a has it from 16 to 21, b from 21 to 26, a from 31 to 36, and b from 36 on, when it comes back.
+    // a has it from 16 to 21, b from 21 to 26, a from 31 to 36, and b from 36 on, when it returns.
     assert_timeline(
         &text,
         "0 ns cpu0: idle, then a
@@ -81,9 +81,10 @@ fn who_spins_takes_the_lock_in_the_moment_in_which_it_is_given_back() {
 }
 
 #[test]
-fn sleepers_are_passed_over_while_somebody_spins() {
-    // a, b and a again have the lock from 5 to 20. c sleeps from 11 on; at 15, when b gives back, a spins again, and at 20 nobody
-    // does. From then on nobody spins for longer than 5 us.
+fn sleepers_are_not_woken_while_a_thread_spins() {
+    // a, b and a again have the lock from 5 to 20. c sleeps from 11 on. At 15, when b releases the
+    // lock, a spins again. At 20 no thread spins. From then on no thread spins for longer than 5
+    // us.
     let (compute, critical) = (exactly(5), exactly(5));
     let kind = JobKind::Lock { threads: 3, compute, critical, rounds: 3, waiting: "6 us".parse().unwrap() };
     let job = Job::new("bank", 1, kind);
@@ -110,7 +111,8 @@ fn sleepers_are_passed_over_while_somebody_spins() {
     assert_eq!(outcome.jobs[0].voluntary_switches, Some(1));
 }
 
-/// Tells that nobody takes a lock that is held, or gives back what is not his, and that whoever takes it has a CPU.
+/// Checks that no thread acquires a lock that is held or releases one that it does not hold, and
+/// that every thread that acquires it has a CPU.
 #[derive(Default)]
 struct Exclusion {
     owner: Option<ThreadId>,
@@ -128,17 +130,17 @@ impl Observer for Exclusion {
     }
 
     fn lock_acquired(&mut self, at: Instant, thread: ThreadId) {
-        assert_eq!(self.owner.replace(thread), None, "thread {thread} takes the lock at {at}");
-        assert!(self.cpus.contains(&Some(thread)), "thread {thread} takes the lock at {at} without a CPU");
+        assert_eq!(self.owner.replace(thread), None, "thread {thread} acquires the lock at {at}");
+        assert!(self.cpus.contains(&Some(thread)), "thread {thread} acquires the lock at {at} without a CPU");
         self.turns += 1;
     }
 
     fn lock_released(&mut self, at: Instant, thread: ThreadId) {
-        assert_eq!(self.owner.take(), Some(thread), "thread {thread} gives the lock back at {at}");
+        assert_eq!(self.owner.take(), Some(thread), "thread {thread} releases the lock at {at}");
     }
 }
 
-/// What the threads of a lock job draw, in sum.
+/// The sum of the draws of a lock job's threads.
 fn drawn(kind: &JobKind, seed: u64, step: Span) -> Span {
     let &JobKind::Lock { threads, ref compute, ref critical, rounds, .. } = kind else { return Span::ZERO };
     let of_thread = |number| -> Span {
@@ -149,7 +151,7 @@ fn drawn(kind: &JobKind, seed: u64, step: Span) -> Span {
     (0..threads).map(of_thread).sum()
 }
 
-/// Rules that never give up their CPU to whom they wait for may take a timeslice for each turn.
+/// Rules that never leave their CPU to the owner may take a timeslice for each turn.
 fn any_bank() -> impl Strategy<Value = (Machine, JobKind, u32)> {
     let lengths =
         || (0_u64..40, 0_u64..10).prop_map(|(mean, sd)| Distribution::Normal { mean: us(mean), sd: us(sd.min(mean)) });
@@ -177,9 +179,9 @@ fn any_bank() -> impl Strategy<Value = (Machine, JobKind, u32)> {
 }
 
 proptest! {
-    /// Debug builds check meanwhile, after each event, that nobody sleeps beside a lock for which nobody will wake it.
+    /// Meanwhile, debug builds check after each event that every sleeper will be woken.
     #[test]
-    fn one_at_a_time_has_the_lock_until_all_have_had_it_as_often_as_they_should(
+    fn one_thread_at_a_time_has_the_lock_and_each_gets_all_of_its_turns(
         (machine, kind, crowd) in any_bank(), seed in 0_u64..1_000,
     ) {
         let mut jobs = vec![Job::new("bank", 1, kind.clone())];
@@ -194,7 +196,7 @@ proptest! {
     }
 }
 
-/// A machine on which threads lose their CPU now and then while they have the lock.
+/// A machine on which threads sometimes lose their CPU while they have the lock.
 fn hasty(cpus: u32, scheduler: Scheduler) -> Machine {
     short(Machine { scheduler, tick: us(40), slice: us(30), ..Machine::with_cpus(cpus) })
 }
@@ -217,7 +219,7 @@ fn every_policy_waits_for_a_lock_under_every_scheduler_and_its_record_replays() 
             let record = recorded(&machine, &entry.example.to_string());
             assert!(record.len() >= 100, "{} entries", record.len());
             assert_eq!(replay(entry.example, machine.costs(), &record), [], "{}", entry.form);
-            // Each wait is that of somebody who is not known, and knows the owner.
+            // Each wait has its own number, and knows the owner.
             let (questions, ends): (Vec<_>, Vec<_>) = record.iter().partition(|entry| entry.decision.is_some());
             assert!(questions.iter().all(|entry| entry.threads == 0 && entry.thread >= ThreadId(5)));
             assert!(questions.iter().all(|entry| entry.missing.len() == 1 && entry.missing[0].thread < ThreadId(5)));
@@ -228,7 +230,7 @@ fn every_policy_waits_for_a_lock_under_every_scheduler_and_its_record_replays() 
 }
 
 #[test]
-fn the_owner_running_rule_blocks_beside_an_owner_that_was_here_and_else_spins() {
+fn the_owner_running_rule_blocks_if_the_owner_was_on_the_same_cpu_and_spins_otherwise() {
     let record = recorded(&hasty(2, Scheduler::Eevdf), "owner-running");
     let questions: Vec<&RecordedStep> = record.iter().filter(|entry| entry.decision.is_some()).collect();
     for entry in &questions {
@@ -245,5 +247,5 @@ fn turns_beyond_those_of_a_job_that_keeps_running_are_not_counted() {
     let keep = Setting { keep_running: true, ..setting(jobs) };
     let outcome = rowlock_sim::run(&rr(2), &keep, 1).unwrap();
     assert_eq!(outcome.jobs[0].rounds, Some(20));
-    assert!(outcome.jobs[1].completion_ns.unwrap() > us(5_500), "the lock's threads go on beside it");
+    assert!(outcome.jobs[1].completion_ns.unwrap() > us(5_500), "the lock's threads continue beside it");
 }

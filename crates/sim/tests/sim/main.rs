@@ -1,4 +1,4 @@
-//! The simulated machine, seen from outside: small cases by hand, laws, and golden outcomes.
+//! Tests of the simulated machine from outside: small cases by hand, laws, and golden outcomes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod arrival;

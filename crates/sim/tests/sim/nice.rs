@@ -1,4 +1,4 @@
-//! Nice values: what they are worth under each scheduler, and who gives them.
+//! Nice values: their effect under each scheduler, and how jobs and stages get them.
 
 use policy::Span;
 use policy::priority::{self, StageKind};
@@ -13,7 +13,7 @@ fn ms(n: u64) -> Span {
     Span::from_millis(n)
 }
 
-/// A job of one thread that computes a millisecond so many times.
+/// A job of one thread that computes a millisecond `rounds` times.
 fn bound(name: &str, nice: i8, rounds: u64) -> Job {
     let compute = Some(Distribution::Normal { mean: ms(1), sd: Span::ZERO });
     let stage = Stage { name: "work".into(), kind: StageKind::Compute, compute, device: None, fork: 1, nice };
@@ -35,7 +35,7 @@ fn machine(scheduler: Scheduler) -> Machine {
     Machine { scheduler, tick, timeslice: 4, context_switch: Span::ZERO, ..Machine::with_cpus(1) }
 }
 
-/// How much of the CPU the first job got until it ended, against another that is niced.
+/// The share of the CPU of the first job until it ended, against another one with a nice value.
 fn share(scheduler: Scheduler, nice: i8) -> f64 {
     let jobs = vec![bound("first", 0, 500), bound("second", nice, 6_000)];
     let outcome = run(&machine(scheduler), &setting(jobs), 1).unwrap();
@@ -43,7 +43,7 @@ fn share(scheduler: Scheduler, nice: i8) -> f64 {
 }
 
 #[test]
-fn under_eevdf_cpu_time_goes_by_weight() {
+fn under_eevdf_cpu_time_is_divided_by_weight() {
     for (nice, weight) in [(0, 1024.0), (5, 335.0), (19, 15.0), (-5, 3121.0)] {
         let (share, expected) = (share(Scheduler::Eevdf, nice), 1024.0 / (1024.0 + weight));
         assert!((share - expected).abs() < 0.01, "nice {nice}: {share} for {expected}");
@@ -51,13 +51,13 @@ fn under_eevdf_cpu_time_goes_by_weight() {
 }
 
 #[test]
-fn under_cfs_cpu_time_goes_by_weight_as_soon_as_it_is_given() {
+fn under_cfs_cpu_time_is_divided_by_weight_as_soon_as_it_is_set() {
     let (share, expected) = (share(Scheduler::Cfs, 5), 1024.0 / (1024.0 + 335.0));
     assert!((share - expected).abs() < 0.01, "{share} for {expected}");
 }
 
 #[test]
-fn under_linux_2_4_cpu_time_goes_by_allocation() {
+fn under_linux_2_4_cpu_time_is_divided_by_allocation() {
     for (nice, allocation) in [(0, 20.0), (10, 10.0), (19, 1.0), (-20, 40.0)] {
         let (share, expected) = (share(Scheduler::Linux24, nice), 20.0 / (20.0 + allocation));
         assert!((share - expected).abs() < 0.01, "nice {nice}: {share} for {expected}");
@@ -65,7 +65,7 @@ fn under_linux_2_4_cpu_time_goes_by_allocation() {
 }
 
 #[test]
-fn under_linux_o1_cpu_time_goes_by_timeslice() {
+fn under_linux_o1_cpu_time_is_divided_by_timeslice() {
     for (nice, timeslice) in [(0, 4.0), (10, 2.0), (19, 1.0), (-20, 32.0)] {
         let (share, expected) = (share(Scheduler::LinuxO1, nice), 4.0 / (4.0 + timeslice));
         assert!((share - expected).abs() < 0.01, "nice {nice}: {share} for {expected}");
@@ -73,7 +73,7 @@ fn under_linux_o1_cpu_time_goes_by_timeslice() {
 }
 
 #[test]
-fn round_robin_knows_no_nice_values() {
+fn round_robin_ignores_nice_values() {
     assert!((share(Scheduler::Rr, 19) - 0.5).abs() < 0.01);
 }
 
@@ -95,7 +95,7 @@ fn beside_a_hog(rule: priority::PriorityRule, structure: Structure) -> Span {
 }
 
 #[test]
-fn a_rule_that_raises_who_computes_helps_beside_a_hog_and_one_that_lowers_it_harms() {
+fn beside_a_hog_raising_computing_stages_helps_and_lowering_them_harms() {
     for structure in Structure::ALL {
         let [default, raised, lowered, found] = [
             priority::PriorityRule::Default,
@@ -106,14 +106,17 @@ fn a_rule_that_raises_who_computes_helps_beside_a_hog_and_one_that_lowers_it_har
         .map(|rule| beside_a_hog(rule, structure));
         assert!(raised.scaled(1_300) < default, "{structure:?}: {raised}, {default}");
         assert!(default.scaled(1_300) < lowered, "{structure:?}: {default}, {lowered}");
-        assert!(found.scaled(1_200) < default, "the CPU limits, which is found: {structure:?}: {found}, {default}");
+        assert!(
+            found.scaled(1_200) < default,
+            "the CPU is the bottleneck, and the rule finds it: {structure:?}: {found}, {default}"
+        );
     }
 }
 
 #[test]
-fn a_thread_that_waits_long_for_its_turn_because_it_is_nice_ends_all_the_same() {
-    // It weighs 15 of 2063. So after 10 us of running it waits for more than a millisecond, while the
-    // others compute a million times.
+fn a_nice_thread_that_waits_long_for_its_turn_still_ends() {
+    // It weighs 15 of 2063. So after 10 us of running it waits for more than a millisecond, while
+    // the others compute a million times.
     let us = Span::from_micros;
     let machine = short(Machine {
         scheduler: Scheduler::Cfs,

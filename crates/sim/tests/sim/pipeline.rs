@@ -1,4 +1,4 @@
-//! Pipelines: small cases by hand, and what holds whatever the structure, the rules and the scheduler.
+//! Pipelines: small cases by hand, and laws for every structure, rule and scheduler.
 
 use policy::priority::{self, StageKind};
 use policy::table::{PRIORITY, WAITING};
@@ -23,7 +23,7 @@ fn exactly(n: u64) -> Option<Distribution> {
     (n > 0).then(|| Distribution::Normal { mean: us(n), sd: Span::ZERO })
 }
 
-/// A stage that computes and then blocks for so many microseconds.
+/// A stage that computes for `compute` microseconds and then blocks for `device`.
 fn stage(name: &str, kind: StageKind, compute: u64, device: u64) -> Stage {
     Stage { name: name.into(), kind, compute: exactly(compute), device: exactly(device), fork: 1, nice: 0 }
 }
@@ -45,7 +45,7 @@ fn job(pipeline: Pipeline) -> Job {
     Job::new("line", 1, JobKind::Pipeline(pipeline))
 }
 
-/// Round robin without costs, but for what is said.
+/// Round robin without costs, unless stated otherwise.
 fn free(cpus: u32) -> Machine {
     Machine { scheduler: Scheduler::Rr, context_switch: Span::ZERO, ..Machine::with_cpus(cpus) }
 }
@@ -56,18 +56,21 @@ fn completion(machine: &Machine, of: Pipeline) -> Span {
 
 #[test]
 fn three_stages_on_one_cpu_with_a_device_that_serves_one_at_a_time() {
-    // read 0: 0-10, compute 0: 10-15, read 1: 10-20, write 0: 20-30; then both buffers are under way until 30. Who conveys
-    // goes on first, so write 1: 30-40, read 2: 40-50, compute 2: 50-55, write 2: 55-65.
+    // read 0: 0-10, compute 0: 10-15, read 1: 10-20, write 0: 20-30. Then both buffers are under
+    // way until 30. The thread that conveys continues first, so write 1: 30-40, read 2: 40-50,
+    // compute 2: 50-55, write 2: 55-65.
     let line = pipeline(2, 3, vec![io("read", 10), compute("work", 5), io("write", 10)]);
     let outcome = run(&free(1), &setting(vec![job(line.clone())]), 1).unwrap();
     assert_eq!(outcome.jobs[0].completion_ns, Some(us(65)));
     assert_eq!((outcome.jobs[0].rounds, outcome.jobs[0].delivered_work_ns), (Some(3), Some(us(15))));
     let [read, work, write] = &outcome.jobs[0].stages[..] else { panic!("other stages") };
-    // Read 2 is asked for at 30 and served at 50; write 0 is asked for at 15 and served at 30, write 1 could be taken from 25 on.
+    // Read 2 is asked for at 30 and served at 50. Write 0 is asked for at 15 and served at 30.
+    // Write 1 could be taken from 25 on.
     assert_eq!((read.busy_ns, read.device_ns, read.starved_ns), (Some(us(40)), Some(us(40)), Some(us(25))));
     assert_eq!((work.busy_ns, work.computed_ns, work.starved_ns), (Some(us(15)), Some(us(15)), Some(us(50))));
     assert_eq!((write.busy_ns, write.device_ns), (Some(us(35)), Some(us(35))));
-    // With a device that is deep enough, reading and writing overlap: 10 a round, and 15 until the last is through.
+    // If the device is deep enough, reading and writing overlap: 10 for each round, and 15 until
+    // the last one has passed.
     assert_eq!(completion(&Machine { device_depth: 2, ..free(1) }, pipeline(3, 3, line.stages)), us(45));
 }
 
@@ -88,9 +91,10 @@ fn messages_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn what_happens_on_one_cpu_with_switches() {
-    // a reads and b computes. a asks the device at 6, leaves, and b finds nothing: it blocks at 18. At 16 the device is done,
-    // which a sees at 30; it conveys, takes the next buffer, and asks again.
+fn a_pipeline_on_one_cpu_with_switches() {
+    // a reads and b computes. a asks the device at 6 and leaves. b finds nothing and blocks at 18.
+    // At 16 the device is done, which a sees at 30. It conveys, takes the next buffer, and asks
+    // again.
     let machine = Machine { scheduler: Scheduler::Rr, ..Machine::with_cpus(1) };
     let line = pipeline(2, 2, vec![io("read", 10), compute("work", 5)]);
     let (text, outcome) = timeline(&machine, &setting(vec![job(line)]), "ab", "ab");
@@ -116,9 +120,9 @@ fn what_happens_on_one_cpu_with_switches() {
 }
 
 #[test]
-fn copies_compute_at_once_and_their_rounds_go_on_in_order() {
+fn copies_compute_in_parallel_and_their_rounds_stay_in_order() {
     let copies = Stage { fork: 2, ..compute("work", 10) };
-    // Two at once on two CPUs; the next stage has them one after the other.
+    // Two at the same time on two CPUs. The next stage has them one after the other.
     let line = pipeline(4, 4, vec![copies, compute("check", 1)]);
     for structure in Structure::ALL {
         assert_eq!(completion(&free(3), Pipeline { structure, ..line.clone() }), us(22), "{structure:?}");
@@ -127,7 +131,7 @@ fn copies_compute_at_once_and_their_rounds_go_on_in_order() {
 }
 
 #[test]
-fn whichever_copy_ends_first_the_next_stage_has_the_rounds_in_their_order() {
+fn the_next_stage_gets_rounds_in_order_whichever_copy_ends_first() {
     let away = Distribution::Normal { mean: us(50), sd: us(20) };
     let copies = Stage { fork: 2, device: Some(away.clone()), ..stage("send", StageKind::Communicate, 0, 1) };
     let line = pipeline(2, 2, vec![copies.clone(), compute("work", 1)]);
@@ -149,7 +153,7 @@ fn stages_on_one_thread_take_turns() {
     let stages = vec![io("read", 10), io("write", 10)];
     let turns = |times| vec![vec![StageTurn { stage: 0, times }, StageTurn { stage: 1, times }]];
     let deep = Machine { device_depth: 4, ..free(1) };
-    // One thread has one request at a time, however deep the device.
+    // One thread has one request at a time, however deep the device is.
     for times in [1, 2] {
         let line = Pipeline { shared: turns(times), ..pipeline(2, 4, stages.clone()) };
         assert_eq!(completion(&deep, line), us(80));
@@ -171,7 +175,7 @@ impl Observer for Begun {
     }
 }
 
-/// When computations begin on a CPU, in nanoseconds.
+/// When computations on a CPU begin, in nanoseconds.
 fn begun(line: Pipeline) -> Vec<u64> {
     let mut begun = Begun::default();
     rowlock_sim::run_observed(&free(1), &setting(vec![job(line)]), 1, &mut begun).unwrap();
@@ -185,15 +189,16 @@ fn begun_us(line: Pipeline) -> Vec<u64> {
 
 #[test]
 fn a_thread_takes_several_rounds_of_a_stage_before_the_next_has_its_turn() {
-    // What takes 10 reads, what takes 1 writes.
+    // Computations of 10 are reads, computations of 1 are writes.
     let line = |times| {
         let turns = vec![vec![StageTurn { stage: 0, times }, StageTurn { stage: 1, times }]];
         Pipeline { shared: turns, ..pipeline(4, 4, vec![io("read", 10), io("write", 1)]) }
     };
     assert_eq!(begun_us(line(1)), [0, 10, 11, 21, 22, 32, 33, 43]);
     assert_eq!(begun_us(line(2)), [0, 10, 20, 21, 22, 32, 42, 43]);
-    assert_eq!(begun_us(line(3)), [0, 10, 20, 30, 31, 32, 33, 43], "a stage that is through has no turn any more");
-    // It waits for the stage whose turn it is, though the other has a buffer: the one in between takes 100.
+    assert_eq!(begun_us(line(3)), [0, 10, 20, 30, 31, 32, 33, 43], "a finished stage has no more turns");
+    // The thread waits for the stage whose turn it is, although the other has a buffer. The stage
+    // in between takes 100.
     let between = |times| {
         let turns = vec![vec![StageTurn { stage: 0, times }, StageTurn { stage: 2, times }]];
         let away = stage("send", StageKind::Communicate, 0, 100);
@@ -204,7 +209,7 @@ fn a_thread_takes_several_rounds_of_a_stage_before_the_next_has_its_turn() {
 }
 
 #[test]
-fn a_worker_carries_what_is_nearest_to_the_end_first() {
+fn a_worker_serves_the_stage_nearest_to_the_end_first() {
     // The first stage takes 10, the second 5.
     let line = |structure| Pipeline { structure, ..pipeline(2, 2, vec![compute("first", 10), compute("second", 5)]) };
     assert_eq!(begun_us(line(Structure::Workers)), [0, 10, 15, 25]);
@@ -212,7 +217,7 @@ fn a_worker_carries_what_is_nearest_to_the_end_first() {
 }
 
 #[test]
-fn who_spins_takes_a_buffer_in_the_moment_in_which_it_comes() {
+fn a_spinning_thread_takes_a_buffer_at_the_moment_of_its_arrival() {
     let machine = Machine { scheduler: Scheduler::Rr, ..Machine::with_cpus(2) };
     let line = |waiting| Pipeline { waiting, ..pipeline(1, 4, vec![compute("first", 10), compute("second", 10)]) };
     let outcome = run(&machine, &setting(vec![job(line(WaitingRule::AlwaysSpin))]), 1).unwrap();
@@ -233,10 +238,10 @@ fn a_pipeline_that_keeps_running_counts_once() {
 }
 
 #[test]
-fn a_pipeline_that_keeps_running_begins_anew_with_the_same_rounds_and_turns_when_it_is_over() {
-    // A thread reads twice before it writes. Of three rounds the last is read and written alone, and
-    // only then come the next three. Six rounds in one run would be read in pairs. Reads take
-    // different times, which are the same in every run.
+fn a_pipeline_that_keeps_running_restarts_with_the_same_rounds_and_turns() {
+    // A thread reads twice before it writes. Of three rounds, the last is read and written alone,
+    // and only then do the next three come. Six rounds in one run would be read in pairs. Reads
+    // take different times, which are the same in every run.
     let turns = vec![vec![StageTurn { stage: 0, times: 2 }, StageTurn { stage: 1, times: 2 }]];
     let drawn = Some(Distribution::Exponential { mean: us(10) });
     let read = Stage { device: drawn, ..io("read", 1) };
@@ -312,7 +317,8 @@ pub(crate) fn has_nice_values(line: &Pipeline) -> bool {
     line.priority != priority::PriorityRule::Default || line.stages.iter().any(|stage| stage.nice != 0)
 }
 
-/// Under linux-2.4 threads that only spin may keep a nicer one from running for ever: see the test of that. Under fifo any.
+/// Under linux-2.4, threads that only spin may keep a nicer one from running for ever: see the test
+/// of that. Under fifo, any may.
 pub(crate) fn can_starve(machine: &Machine, line: &Pipeline) -> bool {
     (machine.scheduler == Scheduler::Linux24 || !machine.scheduler.shares_time())
         && line.waiting == WaitingRule::AlwaysSpin
@@ -354,9 +360,10 @@ fn threads_that_only_spin_may_keep_a_nicer_one_from_running_for_ever_under_linux
 
 #[test]
 fn a_stage_that_sleeps_for_no_longer_than_a_switch_may_starve_another_under_cfs() {
-    // `line` weighs 9548, `a` 1024. Whenever `line` sleeps, the CPU switches to `a`, and `line` is
-    // back before `a` has run. The switch costs `a` 3 us of virtual time, and a round costs `line`
-    // a ninth of the time that it takes. So `a` has its share of the CPU, but all in switches.
+    // `line` weighs 9548, `a` 1024. Whenever `line` sleeps, the CPU switches to `a`, and `line`
+    // returns before `a` has run. The switch costs `a` 3 us of virtual time, and a round costs
+    // `line` a ninth of the time that it takes. So `a` has its share of the CPU, but all of it in
+    // switches.
     let machine = short(Machine {
         scheduler: Scheduler::Cfs,
         context_switch: us(3),
@@ -375,7 +382,7 @@ fn a_stage_that_sleeps_for_no_longer_than_a_switch_may_starve_another_under_cfs(
         assert!(matches!(&error, rowlock_sim::Error::NoHeadway { job, .. } if job == "a"), "{error}");
         assert!(error.to_string().contains("cfs"), "{error}");
     }
-    assert!(run(machine, 0, 4).is_ok(), "after the switch `a` runs until `line` is back");
+    assert!(run(machine, 0, 4).is_ok(), "after the switch `a` runs until `line` returns");
     assert!(run(machine, 30, 1).is_ok(), "a round costs `line` more than `a`, so that it has to wait");
     let free = Machine { context_switch: Span::ZERO, ..machine };
     assert!(run(free, 0, 1).is_ok(), "`a` runs while `line` sleeps");
@@ -384,10 +391,10 @@ fn a_stage_that_sleeps_for_no_longer_than_a_switch_may_starve_another_under_cfs(
 }
 
 proptest! {
-    /// Debug builds check after every event that rounds are in order, no more than there are buffers, and nobody sleeps for
-    /// whom there is something.
+    /// Debug builds check after every event that rounds are in order, that there are no more than
+    /// buffers, and that no thread sleeps while there is a buffer for it.
     #[test]
-    fn all_rounds_are_completed_and_the_work_is_the_same_whoever_carries_it(
+    fn every_structure_completes_all_rounds_with_the_same_work(
         line in any_pipeline(), machine in any_machine(), other in any_machine(), seed in 0_u64..1000,
     ) {
         prop_assume!(!can_starve(&machine, &line));
@@ -414,11 +421,11 @@ proptest! {
     }
 
     #[test]
-    fn without_costs_a_serial_pipeline_takes_as_long_as_the_recurrence_says(
+    fn without_costs_a_serial_pipeline_takes_the_time_of_the_recurrence(
         times in prop::collection::vec(1_u64..50, 1..5), buffers in 1_u32..6, rounds in 1_u64..20,
     ) {
-        // A round of a stage begins when the stage is through with the round before, and the stage before with this one; at the first
-        // stage, when a buffer is free.
+        // A round of a stage begins when the stage has ended the round before, and the stage before
+        // has ended this one. At the first stage, it begins when a buffer is free.
         let stages: Vec<Stage> =
             times.iter().enumerate().map(|(n, time)| stage(&format!("s{n}"), StageKind::Communicate, 0, *time)).collect();
         let mut ends: Vec<Vec<u64>> = Vec::new();

@@ -1,16 +1,18 @@
-//! A second simulator, slow and obvious, and the fast one held against it event by event.
+//! A second simulator, slow and simple, which is compared with the fast one event by event.
 //!
-//! It goes through time step by step and looks at every CPU in every step. It has no queue of events, keeps no sorted list
-//! and remembers nothing that it can find out by looking, so that it can be read beside the rules in the README, in the
-//! documentation of the schedulers, and in appendix A of Tsafrir and Feitelson. It shares with the simulator what says how
-//! much there is to compute ([`scenario::draw`]) and what a waiting rule decides ([`policy::waiting`]), and nothing else.
+//! It advances step by step and looks at every CPU in every step. It has no event queue, keeps no
+//! sorted list, and stores nothing that it can find by looking. So it can be read beside the rules
+//! in the README, in the documentation of the schedulers, and in appendix A of Tsafrir and
+//! Feitelson. It shares with the simulator the draws of computations ([`scenario::draw`]) and the
+//! decisions of waiting rules ([`policy::waiting`]), and nothing else.
 //!
-//! * `world`: what there is to see: CPUs, threads, jobs.
-//! * `machine`: what happens in a step, and in which order.
-//! * `kernel`: what a scheduler is asked; `rr` (also for `fifo`), `linux_2_4` with `wakeup`, `linux_o1`, `cfs`, `eevdf` and `feedback` answer.
-//! * `affinity`: who may run where.
-//! * `events`: what happened, as a list; `compare`: two such lists.
-//! * `settings`: random small machines and jobs; `properties`: that both simulators agree about them.
+//! * `world`: the visible state: CPUs, threads, jobs.
+//! * `machine`: the events of a step, and their order.
+//! * `kernel`: the interface to a scheduler. Its implementations are `rr` (also for `fifo`),
+//!   `linux_2_4` with `wakeup`, `linux_o1`, `cfs`, `eevdf` and `feedback`.
+//! * `affinity`: which threads may run on which CPUs.
+//! * `events`: the list of events; `compare`: compares two such lists.
+//! * `settings`: random small machines and jobs; `properties`: both simulators agree about them.
 
 mod affinity;
 mod cfs;

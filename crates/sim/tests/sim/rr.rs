@@ -1,4 +1,4 @@
-//! Round robin and the machine's own rules, by hand: CS is 6 us, the quantum 100 us.
+//! Round robin and the machine's own rules, calculated by hand: CS is 6 us, the quantum 100 us.
 
 use policy::Span;
 use scenario::{Machine, Scheduler};
@@ -33,12 +33,12 @@ fn a_quantum_is_fresh_at_each_dispatch_and_does_not_cover_the_switch() {
     assert_eq!(outcome.jobs[1].completion_ns, Some(us(324)));
     assert_eq!(outcome.jobs[0].involuntary_switches, Some(1));
     assert_eq!(outcome.jobs[0].delivered_work_ns, Some(us(150)));
-    // Two switches came before its two stretches of computation.
+    // Two switches came before its two parts of the computation.
     assert_eq!(outcome.jobs[0].cpu_ns, Some(us(162)));
 }
 
 #[test]
-fn with_nobody_waiting_the_end_of_a_quantum_is_no_switch() {
+fn without_a_waiting_thread_the_end_of_a_quantum_is_no_switch() {
     let (text, outcome) = timeline(&machine(1), &setting(vec![cpu("a", Some(us(250)))]), "a", "a");
     assert_timeline(
         &text,
@@ -84,11 +84,11 @@ fn a_barrier_that_completes_during_the_switch_away_wakes_at_its_end_for_two_swit
     );
     assert_eq!(outcome.jobs[0].completion_ns, Some(us(44)));
     assert_eq!(outcome.jobs[0].rounds, Some(2));
-    assert_eq!(outcome.jobs[0].ssr_percent, None, "nobody has spun");
+    assert_eq!(outcome.jobs[0].ssr_percent, None, "no thread has spun");
     assert_eq!(outcome.jobs[0].voluntary_switches, Some(2));
 }
 
-/// `a` arrives at 16 us; `b` has to wait for `x` and arrives at 26 us.
+/// `a` arrives at 16 us. `b` has to wait for `x` and arrives at 26 us.
 fn ssr_when_the_other_comes_10_us_later(waiting: &str) -> (String, Option<f64>) {
     let jobs = vec![barrier("crew", 2, us(10), 1, waiting), cpu("x", Some(us(4)))];
     let (text, outcome) = timeline(&machine(2), &setting(jobs), "abx", "axb");
@@ -120,7 +120,7 @@ fn a_spin_that_ends_a_nanosecond_earlier_has_failed() {
 }
 
 #[test]
-fn woken_threads_go_to_the_tail_and_preempt_nobody() {
+fn woken_threads_go_to_the_tail_and_preempt_no_thread() {
     let jobs = vec![barrier("crew", 2, us(10), 2, "always-block"), cpu("x", None)];
     let (text, _) = timeline(&machine(1), &setting(jobs), "abx", "abx");
     assert_timeline(

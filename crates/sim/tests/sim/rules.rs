@@ -30,17 +30,18 @@ fn every_policy_runs_under_every_scheduler_and_its_record_replays() {
             assert_eq!(outcome.jobs[0].rounds, Some(200), "{} under {}", entry.form, scheduler.name());
             for record in &records[..2] {
                 let entries = record.entries();
-                // All but the last to arrive have asked at least once a round.
+                // All threads but the last to arrive have asked at least once in each round.
                 assert!(entries.len() >= 4 * 200, "{} entries", entries.len());
                 let mut questions = entries.iter().filter(|entry| entry.decision.is_some());
-                assert!(questions.all(|entry| !entry.missing.is_empty()), "somebody is missing at every question");
+                assert!(questions.all(|entry| !entry.missing.is_empty()), "a thread is missing at every question");
                 assert_eq!(replay(entry.example, machine.costs(), &entries), []);
             }
         }
     }
 }
 
-/// The record of a job of three threads on two CPUs beside endless threads, and the work that it did.
+/// The record of a job of three threads on two CPUs beside endless threads, and the work that it
+/// did.
 fn run_beside(endless: u32, rule: &str) -> (Vec<RecordedStep>, Option<Span>) {
     let kind = JobKind::Barrier {
         threads: 3,
@@ -56,13 +57,13 @@ fn run_beside(endless: u32, rule: &str) -> (Vec<RecordedStep>, Option<Span>) {
 }
 
 #[test]
-fn the_load_is_all_that_compete_and_the_blocked_of_the_own_job() {
+fn the_load_is_all_competing_threads_and_the_blocked_ones_of_the_same_job() {
     for (endless, spins) in [(1, false), (3, true)] {
         let rule = if spins { "load-aware 4" } else { "load-aware" };
         let (record, _) = run_beside(endless, rule);
         let questions: Vec<&RecordedStep> = record.iter().filter(|entry| entry.decision.is_some()).collect();
         assert!(questions.iter().any(|entry| matches!(entry.decision, Some(Decision::Block))));
-        // Those that have ended are not in it.
+        // It does not count threads that have ended.
         assert!(questions.iter().all(|entry| (3 + endless - 2..=3 + endless).contains(&entry.load)));
         let before_the_end = &questions[..questions.len() - 3];
         assert!(before_the_end.iter().all(|entry| entry.load == 3 + endless), "{rule}");
@@ -72,15 +73,14 @@ fn the_load_is_all_that_compete_and_the_blocked_of_the_own_job() {
 }
 
 #[test]
-fn what_a_rule_draws_changes_nobodys_work() {
+fn the_draws_of_a_rule_do_not_change_the_work() {
     let (record, work) = run_beside(1, "randomized");
     assert_eq!(work, run_beside(1, "always-block").1);
     let draws: std::collections::BTreeSet<u32> = record.iter().map(|entry| entry.draw).collect();
     assert!(draws.len() > 100, "{} draws", draws.len());
 }
 
-/// The setting and the machine of four threads that meet every 0.5 us beside two CPU-bound ones, on
-/// two CPUs.
+/// Four threads that meet every 0.5 us beside two CPU-bound ones, on two CPUs.
 fn crowd(scheduler: Scheduler) -> (Setting, Machine) {
     let (mean, sd) = (Span::from_nanos(500), Span::from_nanos(50));
     let compute = Compute::Drawn(Distribution::Normal { mean, sd });
@@ -101,7 +101,7 @@ fn crowded(scheduler: Scheduler) -> Vec<RecordedStep> {
 }
 
 #[test]
-fn a_thread_that_moves_goes_on_where_it_wanted_to() {
+fn a_thread_that_moves_continues_on_the_cpu_of_its_choice() {
     let entries = crowded(Scheduler::Eevdf);
     let mut moves = 0;
     for (index, entry) in entries.iter().enumerate() {
@@ -116,7 +116,7 @@ fn a_thread_that_moves_goes_on_where_it_wanted_to() {
     assert!(moves > 0, "{} entries", entries.len());
 }
 
-/// How often a thread is ready because it has moved.
+/// How often a thread became ready because it moved.
 struct Arrivals(usize);
 
 impl Observer for Arrivals {
@@ -141,7 +141,7 @@ fn a_thread_arrives_where_it_moved_even_if_its_barrier_completes_on_the_way() {
 }
 
 #[test]
-fn nobody_moves_where_all_cpus_have_one_queue() {
+fn no_thread_moves_if_all_cpus_share_one_queue() {
     let entries = crowded(Scheduler::Rr);
     assert!(entries.iter().all(|entry| !matches!(entry.decision, Some(Decision::Move(_)))));
 }

@@ -1,5 +1,5 @@
-//! A job that has the machine to itself: what comes out follows from the cost of a switch, the barrier and the drawn
-//! computations alone, whatever the scheduler.
+//! A job that has the machine to itself. Its outcome follows from the cost of a switch, the barrier
+//! and the drawn computations alone, under every scheduler.
 
 use policy::Span;
 use rowlock_sim::run;
@@ -7,7 +7,8 @@ use scenario::{Compute, Granularity, Job, JobKind, Machine, Scheduler};
 
 use crate::timeline::setting;
 
-/// Time per round in microseconds and SSR of 11 threads alone on 32 CPUs, computing in whole microseconds.
+/// The time of a round in microseconds and the SSR of 11 threads alone on 32 CPUs, computing in
+/// whole microseconds.
 fn alone(scheduler: Scheduler, granularity: Granularity, waiting: &str) -> (f64, Option<f64>) {
     const ROUNDS: u64 = 2_000;
     let machine = Machine { scheduler, step: Span::from_micros(1), ..Machine::with_cpus(32) };
@@ -21,7 +22,8 @@ fn alone(scheduler: Scheduler, granularity: Granularity, waiting: &str) -> (f64,
 #[test]
 fn a_job_alone_that_spins_long_enough_takes_its_slowest_computation_a_round() {
     for scheduler in Scheduler::ALL {
-        // The slowest of 11 computations, in whole microseconds, is 6 on most rounds of a fine-grain job.
+        // The slowest of 11 computations, in whole microseconds, is 6 in most rounds of a
+        // fine-grain job.
         let (fine, ssr) = alone(scheduler, Granularity::Fine, "2cs+");
         assert!((fine - 5.69).abs() <= 0.05, "{scheduler:?}: {fine}");
         assert_eq!(ssr, Some(100.0), "{scheduler:?}");

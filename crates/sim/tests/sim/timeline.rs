@@ -1,4 +1,4 @@
-//! What the CPUs did, as text with timestamps; and settings small enough to follow by hand.
+//! The states of CPUs as text with timestamps, and settings small enough to follow by hand.
 
 use policy::feedback::{Boost, FeedbackRules};
 use policy::{CpuId, Instant, Span, ThreadId};
@@ -14,7 +14,7 @@ pub(crate) fn machine(cpus: u32, scheduler: Scheduler) -> Machine {
     Machine { scheduler, slice, tick, context_switch: Span::ZERO, ..Machine::with_cpus(cpus) }
 }
 
-/// The same machine, with whatever is particular to one scheduler as short as its slices.
+/// The same machine, with the parameters of each scheduler as short as its slices.
 pub(crate) fn short(machine: Machine) -> Machine {
     let part = |thousandths| machine.slice.scaled(thousandths);
     let cfs =
@@ -23,12 +23,12 @@ pub(crate) fn short(machine: Machine) -> Machine {
     Machine { cfs, feedback, timeslice: 3, ..machine }
 }
 
-/// The schedulers under which threads without end keep nobody from running.
+/// The schedulers under which threads without end keep no other thread from running.
 pub(crate) fn time_sharing() -> Vec<Scheduler> {
     Scheduler::ALL.into_iter().filter(|scheduler| scheduler.shares_time()).collect()
 }
 
-/// A job of one CPU-bound thread; without `work` endless.
+/// A job of one CPU-bound thread. Endless without `work`.
 pub(crate) fn cpu(name: &str, work: Option<Span>) -> Job {
     Job::new(name, 1, JobKind::Cpu { threads: 1, work: work.map(Distribution::from) })
 }
@@ -44,8 +44,8 @@ pub(crate) fn setting(jobs: Vec<Job>) -> Setting {
     Setting { machine: MachineKeys::default(), jobs, keep_running: false }
 }
 
-/// Runs a setting whose threads are queued in this order at the start, and tells what the CPUs did. Threads are called by
-/// the letter at their number in `names`.
+/// Runs a setting whose threads are queued in this order at the start, and returns the states of
+/// the CPUs. A thread is called by the letter at its number in `names`.
 pub(crate) fn timeline(machine: &Machine, setting: &Setting, names: &str, order: &str) -> (String, Outcome) {
     let order: Vec<u32> = order.chars().map(|name| names.find(name).unwrap() as u32).collect();
     let mut observer = Log { names: names.chars().collect(), text: String::new() };
@@ -53,14 +53,14 @@ pub(crate) fn timeline(machine: &Machine, setting: &Setting, names: &str, order:
     (observer.text, outcome)
 }
 
-/// A seed with which the engine's initial shuffle comes out as `order`.
+/// A seed with which the engine's initial shuffle yields `order`.
 fn seed_for(order: &[u32]) -> u64 {
     let shuffled = |seed| {
         let mut threads: Vec<u32> = (0..order.len() as u32).collect();
         Stream::named(seed, "initial queue order", 0).shuffle(&mut threads);
         threads
     };
-    (0..100_000).find(|seed| shuffled(*seed) == order).expect("one of so many shuffles of a few threads")
+    (0..100_000).find(|seed| shuffled(*seed) == order).expect("some seed yields every order of a few threads")
 }
 
 struct Log {
@@ -91,7 +91,7 @@ impl Observer for Log {
     }
 }
 
-/// Holds a timeline against lines written by hand.
+/// Compares a timeline with lines written by hand.
 pub(crate) fn assert_timeline(actual: &str, by_hand: &str) {
     let clean = |text: &str| text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
     assert_eq!(clean(actual), clean(by_hand), "\nwhat happened:\n{actual}");

@@ -1,4 +1,4 @@
-//! Who may run where.
+//! The CPUs on which each thread may run.
 
 use scenario::{Machine, Setting};
 
@@ -21,7 +21,7 @@ impl Affinity {
         Affinity(threads)
     }
 
-    pub(crate) fn allows(&self, thread: Thread, cpu: Cpu) -> bool {
+    pub(crate) fn is_allowed(&self, thread: Thread, cpu: Cpu) -> bool {
         self.0[thread][cpu]
     }
 }

@@ -1,5 +1,7 @@
-//! The completely fair scheduler by the rules at the head of `sim::cfs` and `sim::cfs::balance`. Virtual times and minima advance step by
-//! step, and everything else is looked up in lists when it is asked for.
+//! The completely fair scheduler by the rules at the head of `sim::cfs` and `sim::cfs::balance`.
+//!
+//! Virtual times and minima advance step by step, and everything else is looked up in lists when it
+//! is needed.
 
 use policy::Span;
 use rowlock_sim::observer::CpuState;
@@ -12,7 +14,7 @@ use crate::reference::world::{Cpu, Thread, World};
 
 #[derive(Clone)]
 struct Entity {
-    /// Where it is queued, runs, or last was.
+    /// The CPU where it is queued, runs, or last was.
     cpu: Cpu,
     weight: i128,
     vruntime: i128,
@@ -20,13 +22,13 @@ struct Entity {
     last_ran: Option<i128>,
 }
 
-/// Who belongs to a CPU, and how it fares. Times are in nanoseconds.
+/// The threads of a CPU, and its history. Times are in nanoseconds.
 #[derive(Clone, Default)]
 struct Queue {
     current: Option<Thread>,
-    /// Whom it is switching away from, if that can go on.
+    /// The thread that it is switching away from, if that can continue.
     outgoing: Option<Thread>,
-    /// Who waits, by the order in which they came.
+    /// The waiting threads, in the order of arrival.
     waiting: Vec<Thread>,
     /// The same threads in the order in which balancing looks at them.
     candidates: Vec<Thread>,
@@ -69,7 +71,7 @@ pub(crate) struct Cfs {
     affinity: Affinity,
     entities: Vec<Entity>,
     queues: Vec<Queue>,
-    /// Before then nobody asks idle CPUs for help.
+    /// No CPU asks idle CPUs for help before this time.
     next_request: i128,
 }
 
@@ -121,7 +123,7 @@ impl Cfs {
     }
 
     fn may_run(&self, thread: Thread, cpu: Cpu) -> bool {
-        self.affinity.allows(thread, cpu)
+        self.affinity.is_allowed(thread, cpu)
     }
 
     fn vruntime(&self, thread: Thread) -> i128 {
@@ -132,7 +134,7 @@ impl Cfs {
         nanos * 1024 / self.entities[thread].weight
     }
 
-    /// How many threads a latency has room for.
+    /// How many threads fit into a latency.
     fn room(&self) -> usize {
         ((self.latency + self.granularity - 1) / self.granularity) as usize
     }
@@ -145,14 +147,14 @@ impl Cfs {
         }
     }
 
-    /// The minimum follows while somebody runs.
-    fn updates(&mut self, cpu: Cpu) {
+    /// The minimum rises while a thread runs.
+    fn update(&mut self, cpu: Cpu) {
         if self.queues[cpu].current.is_some() {
             self.minimum_follows(cpu);
         }
     }
 
-    /// The slice of a thread of this queue, or of one that may come to it.
+    /// The slice of a thread of this queue, or of one that may join it.
     fn slice(&self, thread: Thread, cpu: Cpu) -> i128 {
         let mut members = self.queues[cpu].members();
         if !members.contains(&thread) {
@@ -168,7 +170,7 @@ impl Cfs {
         self.vruntime(ahead) - self.vruntime(behind) <= self.virtually(behind, self.wakeup_granularity)
     }
 
-    fn is_no_buddy(&mut self, thread: Thread, cpu: Cpu) {
+    fn remove_buddy(&mut self, thread: Thread, cpu: Cpu) {
         let queue = &mut self.queues[cpu];
         for buddy in [&mut queue.next, &mut queue.last, &mut queue.skip] {
             *buddy = buddy.filter(|&buddy| buddy != thread);
@@ -180,13 +182,13 @@ impl Cfs {
         self.queues[cpu].candidates.push(thread);
     }
 
-    fn waits_no_more(&mut self, thread: Thread, cpu: Cpu) {
+    fn stop_waiting(&mut self, thread: Thread, cpu: Cpu) {
         self.queues[cpu].waiting.retain(|&other| other != thread);
         self.queues[cpu].candidates.retain(|&other| other != thread);
     }
 
-    /// Whether a thread that has come should make its CPU pick again.
-    fn preempts(&mut self, thread: Thread, cpu: Cpu) -> bool {
+    /// Whether a thread that has joined should make its CPU pick again.
+    fn should_preempt(&mut self, thread: Thread, cpu: Cpu) -> bool {
         let Some(current) = self.queues[cpu].current else { return true };
         if self.is_fair(current, thread) {
             return false;
@@ -200,7 +202,7 @@ impl Cfs {
 
     fn best(&self, cpu: Cpu, previous: Option<Thread>) -> Option<Thread> {
         let queue = &self.queues[cpu];
-        // By virtual time; of equals those that wait come first, by the order in which they came.
+        // By virtual time. Of equal threads, waiting ones come first, in the order of arrival.
         let mut by_time: Vec<Thread> = queue.waiting.iter().copied().chain(previous).collect();
         by_time.sort_by_key(|&thread| self.vruntime(thread));
         let first = *by_time.first()?;
@@ -248,14 +250,14 @@ impl Cfs {
         after.find(|&cpu| self.is_free(cpu) && self.may_run(thread, cpu)).unwrap_or(target)
     }
 
-    /// A thread goes over, as far ahead of the minimum as it was, and cold.
-    fn migrates(&mut self, thread: Thread, to: Cpu) {
+    /// A thread moves, as far ahead of the minimum as it was, and cold.
+    fn migrate(&mut self, thread: Thread, to: Cpu) {
         let from = self.entities[thread].cpu;
-        self.updates(from);
-        self.updates(to);
+        self.update(from);
+        self.update(to);
         let ahead = self.vruntime(thread) - self.queues[from].minimum;
-        self.waits_no_more(thread, from);
-        self.is_no_buddy(thread, from);
+        self.stop_waiting(thread, from);
+        self.remove_buddy(thread, from);
         let entity = &mut self.entities[thread];
         entity.vruntime = self.queues[to].minimum + ahead;
         entity.cpu = to;
@@ -277,7 +279,7 @@ impl Cfs {
     }
 
     /// How many threads were taken, and whether the CPU has to pick again because of that.
-    fn balances(&mut self, cpu: Cpu, occasion: Occasion, told: bool, now: i128) -> (usize, bool) {
+    fn balance(&mut self, cpu: Cpu, occasion: Occasion, told: bool, now: i128) -> (usize, bool) {
         let count = self.queues.len();
         let mut others: Vec<Cpu> = (1..count).map(|offset| (cpu + offset) % count).collect();
         others.retain(|&other| self.queues[other].members().len() > 1);
@@ -293,11 +295,12 @@ impl Cfs {
             let Some((left, in_threads)) = self.imbalance(cpu, most) else { break };
             let of_its = self.queues[most].candidates.iter().take(32).chain(self.queues[most].current.iter());
             if of_its.copied().any(|thread| self.may_run(thread, cpu)) {
-                came = self.takes(cpu, most, left, in_threads, occasion, told, now);
+                came = self.take_from(cpu, most, left, in_threads, occasion, told, now);
                 in_balance = false;
                 break;
             }
-            // Nobody there may run here. Those that were looked at are looked at last from now on.
+            // No thread there may run here. Those that were looked at are looked at last from now
+            // on.
             let looked_at = self.queues[most].candidates.len().min(32);
             self.queues[most].candidates.rotate_left(looked_at);
             others.retain(|&other| other != most);
@@ -333,7 +336,7 @@ impl Cfs {
     }
 
     #[expect(clippy::too_many_arguments, reason = "all of it is one decision")]
-    fn takes(
+    fn take_from(
         &mut self,
         cpu: Cpu,
         from: Cpu,
@@ -357,11 +360,11 @@ impl Cfs {
             if !self.may_run(thread, cpu) || !is_cold || (!in_threads && counts_for > left) {
                 continue;
             }
-            self.migrates(thread, cpu);
+            self.migrate(thread, cpu);
             self.minimum_follows(from);
             self.waits(thread, cpu);
             if !told && !picks_again {
-                picks_again = self.preempts(thread, cpu);
+                picks_again = self.should_preempt(thread, cpu);
             }
             taken += 1;
             left -= if in_threads { 1 } else { weight };
@@ -381,7 +384,7 @@ impl Cfs {
 }
 
 impl Kernel for Cfs {
-    fn step_passes(&mut self, world: &World) {
+    fn pass_step(&mut self, world: &World) {
         for cpu in self.all_cpus() {
             if let Some(thread) = self.queues[cpu].current {
                 self.queues[cpu].ran += self.step;
@@ -398,7 +401,7 @@ impl Kernel for Cfs {
         for &thread in threads {
             if why == ReadyReason::Preempted {
                 let cpu = self.entities[thread].cpu;
-                self.updates(cpu);
+                self.update(cpu);
                 self.queues[cpu].outgoing = None;
                 self.waits(thread, cpu);
                 continue;
@@ -406,14 +409,14 @@ impl Kernel for Cfs {
             let cpu =
                 if why == ReadyReason::New { self.cpu_for_new(thread) } else { self.cpu_for_woken(thread, world.here) };
             if why == ReadyReason::New {
-                self.updates(cpu);
+                self.update(cpu);
                 let debit = self.virtually(thread, self.slice(thread, cpu));
                 self.entities[thread].cpu = cpu;
                 self.entities[thread].vruntime = self.queues[cpu].minimum + debit;
             } else {
-                self.updates(cpu);
+                self.update(cpu);
                 if cpu != self.entities[thread].cpu {
-                    self.migrates(thread, cpu);
+                    self.migrate(thread, cpu);
                 }
                 if let Some(since) = self.queues[cpu].idle_since.take() {
                     let average = self.queues[cpu].idle_average;
@@ -424,7 +427,7 @@ impl Kernel for Cfs {
                 self.entities[thread].vruntime = self.vruntime(thread).max(earliest);
             }
             self.waits(thread, cpu);
-            if !self.queues[cpu].marked && self.preempts(thread, cpu) {
+            if !self.queues[cpu].marked && self.should_preempt(thread, cpu) {
                 self.queues[cpu].marked = true;
             }
         }
@@ -433,17 +436,17 @@ impl Kernel for Cfs {
     fn schedule(&mut self, world: &World, cpu: Cpu, previous: Option<Thread>) -> Option<Thread> {
         let now = self.now(world);
         self.queues[cpu].marked = false;
-        self.updates(cpu);
+        self.update(cpu);
         if self.is_free(cpu) {
             self.queues[cpu].idle_since.get_or_insert(now);
             if self.queues[cpu].idle_average >= self.migration_cost {
-                self.balances(cpu, Occasion::NewlyIdle, false, now);
+                self.balance(cpu, Occasion::NewlyIdle, false, now);
             }
         }
         let best = self.best(cpu, previous)?;
         if previous != Some(best) {
-            self.waits_no_more(best, cpu);
-            self.is_no_buddy(best, cpu);
+            self.stop_waiting(best, cpu);
+            self.remove_buddy(best, cpu);
             self.entities[best].last_ran = Some(now);
             let vruntime = self.vruntime(best);
             let queue = &mut self.queues[cpu];
@@ -453,14 +456,14 @@ impl Kernel for Cfs {
         Some(best)
     }
 
-    fn leaves(&mut self, _world: &World, cpu: Cpu, thread: Thread) {
-        self.updates(cpu);
+    fn leave(&mut self, _world: &World, cpu: Cpu, thread: Thread) {
+        self.update(cpu);
         self.queues[cpu].current = None;
-        self.is_no_buddy(thread, cpu);
+        self.remove_buddy(thread, cpu);
         self.minimum_follows(cpu);
     }
 
-    fn switch_ends(&mut self, world: &World, cpu: Cpu) {
+    fn end_switch(&mut self, world: &World, cpu: Cpu) {
         if world.cpus[cpu].state != CpuState::Idle {
             self.ticks_next(world, cpu);
         }
@@ -473,20 +476,20 @@ impl Kernel for Cfs {
     fn when_time_is_up(&mut self, world: &World, cpu: Cpu) -> Picks {
         let now = self.now(world);
         self.ticks_next(world, cpu);
-        self.updates(cpu);
+        self.update(cpu);
         let mut this_cpu = false;
         let least = self.queues[cpu].waiting.iter().map(|&thread| self.vruntime(thread)).min();
         if let (Some(current), Some(least)) = (self.queues[cpu].current, least) {
             let (ran, slice) = (self.queues[cpu].ran, self.slice(current, cpu));
             if ran > slice {
-                self.is_no_buddy(current, cpu);
+                self.remove_buddy(current, cpu);
                 this_cpu = true;
             } else if ran >= self.granularity && self.vruntime(current) - least > slice {
                 this_cpu = true;
             }
         }
         if self.is_time(cpu, Occasion::Busy, now) {
-            this_cpu |= self.balances(cpu, Occasion::Busy, this_cpu, now).1;
+            this_cpu |= self.balance(cpu, Occasion::Busy, this_cpu, now).1;
         }
         let is_idle = |cpu: &Cpu| world.cpus[*cpu].state == CpuState::Idle && !self.queues[*cpu].marked;
         let mut idle: Vec<Cpu> = self.all_cpus().filter(is_idle).collect();
@@ -494,7 +497,7 @@ impl Kernel for Cfs {
         if self.queues[cpu].members().len() > 1 && now >= self.next_request && !idle.is_empty() {
             idle.rotate_left(1);
             let mut helps = |cpu: &Cpu| {
-                self.is_time(*cpu, Occasion::Idle, now) && self.balances(*cpu, Occasion::Idle, false, now).0 > 0
+                self.is_time(*cpu, Occasion::Idle, now) && self.balance(*cpu, Occasion::Idle, false, now).0 > 0
             };
             first = idle.into_iter().find(|cpu| helps(cpu));
             if first.is_none() {

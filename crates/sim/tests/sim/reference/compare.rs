@@ -1,4 +1,4 @@
-//! Two runs of one setting, held against each other.
+//! Comparison of two runs of one setting.
 
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -21,8 +21,8 @@ use crate::reference::machine::{Reference, in_steps};
 use crate::reference::rr::RoundRobin;
 use crate::reference::world::JobState;
 
-/// Runs `setting` on both simulators. The difference between them, where there is one, as text: the setting, and the first
-/// event that differs with those before it.
+/// Runs `setting` on both simulators. Returns the difference, if any, as text: the setting, and the
+/// first event that differs with those before it.
 pub(crate) fn difference(machine: &Machine, setting: &Setting, seed: u64) -> Result<(), String> {
     let (fast, outcome) = by_simulator(machine, setting, seed)?;
     let (slow, expected) = by_reference(machine, setting, seed);
@@ -41,7 +41,7 @@ pub(crate) fn difference(machine: &Machine, setting: &Setting, seed: u64) -> Res
     }
 }
 
-/// What the simulator makes of a setting; no outcome where it did not come to an end.
+/// The events and the outcome of the simulator. No outcome if the run did not end.
 fn by_simulator(machine: &Machine, setting: &Setting, seed: u64) -> Result<(Events, Option<Outcome>), String> {
     let mut events = Events::default();
     let run = AssertUnwindSafe(|| run_observed(machine, setting, seed, &mut events));
@@ -62,7 +62,7 @@ fn in_full(machine: &Machine, setting: &Setting, seed: u64) -> String {
     text
 }
 
-/// What the reference makes of a setting.
+/// The events and the outcome of the reference.
 fn by_reference(machine: &Machine, setting: &Setting, seed: u64) -> (Events, Option<Outcome>) {
     let threads = setting.jobs.iter().map(|job| job.copies * job.kind.threads(machine.cpus)).sum::<u32>() as usize;
     let affinity = Affinity::new(machine, setting);
@@ -128,8 +128,8 @@ fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole as f64
 }
 
-/// An outcome without what depends on how it is calculated: how many events the simulator took from its queue, which is its
-/// own affair, and the last digits of percentages.
+/// An outcome without what depends on the calculation: the number of events in the simulator's
+/// queue, and the last digits of percentages.
 fn comparable(outcome: &Outcome) -> Outcome {
     let mut jobs = outcome.jobs.clone();
     jobs.iter_mut().for_each(|job| job.ssr_percent = None);

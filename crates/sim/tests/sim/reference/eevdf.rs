@@ -1,5 +1,6 @@
-//! Earliest eligible virtual deadline first, by the rules at the head of `sim::eevdf`. Averages, loads and the best thread are
-//! computed anew, from all threads, whenever one is asked for.
+//! Earliest eligible virtual deadline first, by the rules at the head of `sim::eevdf`.
+//!
+//! Averages, loads and the best thread are computed from all threads whenever they are needed.
 
 use policy::{CpuId, Span, ThreadId};
 use rowlock_sim::observer::CpuState;
@@ -10,12 +11,12 @@ use scenario::Machine;
 use crate::reference::kernel::{Kernel, Picks};
 use crate::reference::world::{Activity, Cpu, Thread, World};
 
-/// A thread that ran so recently, in nanoseconds, is left where its cache is.
+/// A thread that ran within this time, in nanoseconds, stays where its cache is.
 const HOT: u64 = 500_000;
-/// So many threads of a queue are looked at for one to take.
+/// The number of threads of a queue that are looked at.
 const LOOKS: usize = 32;
 
-/// What a nice value weighs: `sched_prio_to_weight`.
+/// The weight of a nice value: `sched_prio_to_weight`.
 const WEIGHTS: [i128; 40] = [
     88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904, 3906, 3121, 2501,
     1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
@@ -24,25 +25,25 @@ const WEIGHTS: [i128; 40] = [
 #[derive(Clone, Default)]
 struct Entity {
     weight: i128,
-    /// What its nice value weighs, and whether that counts in its group.
+    /// The weight of its nice value, and whether that counts in its group.
     own_weight: i128,
     is_counted: bool,
     job: usize,
     slice: i128,
-    /// Where it may run.
+    /// The CPUs on which it may run.
     cpus: Vec<Cpu>,
-    /// Where it is queued, runs, or last was.
+    /// The CPU where it is queued, runs, or last was.
     cpu: Cpu,
     /// Virtual times are in nanoseconds.
     vruntime: i128,
     deadline: i128,
-    /// While it runs: where its protection ends.
+    /// While it runs: the end of its protection.
     protected_until: i128,
-    /// What it left its queue with.
+    /// Its lag when it left its queue.
     lag: i128,
     /// When it last ran, in nanoseconds.
     last_ran: Option<u64>,
-    /// It is blocked, and in its queue nevertheless.
+    /// Whether it is blocked but still in its queue.
     is_delayed: bool,
 }
 
@@ -52,7 +53,7 @@ impl Entity {
     }
 }
 
-/// What a CPU remembers of its balancing.
+/// The balancing history of a CPU.
 #[derive(Clone, Copy)]
 struct Domain {
     last: u64,
@@ -66,13 +67,14 @@ pub(crate) struct Eevdf {
     has_groups: bool,
     tick: u64,
     entities: Vec<Entity>,
-    /// Who runs on each CPU, from the moment that it is picked, and for how long its virtual time does not know of that.
+    /// The thread of each CPU, from its pick on, and for how long its virtual time has not been
+    /// updated.
     current: Vec<Option<Thread>>,
     ran: Vec<u64>,
-    /// Who waits on each CPU, by the order in which they came, and who is delayed.
+    /// The waiting threads of each CPU, in the order of arrival, and those that are delayed.
     waiting: Vec<Vec<Thread>>,
     marked: Vec<bool>,
-    /// When each CPU, running a thread, ticks next, in nanoseconds.
+    /// The next tick of each CPU that runs a thread, in nanoseconds.
     next_tick: Vec<u64>,
     domains: Vec<Domain>,
 }
@@ -133,7 +135,7 @@ impl Eevdf {
         self.members(cpu).iter().map(|&thread| self.entities[thread].slice).min().unwrap_or(i128::MAX)
     }
 
-    /// Whether somebody waits who is not blocked.
+    /// Whether a thread waits that is not blocked.
     fn has_ready(&self, cpu: Cpu) -> bool {
         self.waiting[cpu].iter().any(|&thread| !self.entities[thread].is_delayed)
     }
@@ -142,9 +144,10 @@ impl Eevdf {
         0..self.current.len()
     }
 
-    /// The current thread's virtual time is brought up to date. If it has reached its deadline it gets the next one. Whether the
-    /// CPU should pick again because of that, or because its thread is protected no longer.
-    fn updates(&mut self, cpu: Cpu) -> bool {
+    /// Updates the current thread's virtual time. If it has reached its deadline, it gets the next
+    /// one. Returns whether the CPU should pick again because of that, or because the thread is not
+    /// protected any more.
+    fn update(&mut self, cpu: Cpu) -> bool {
         let ran = std::mem::take(&mut self.ran[cpu]);
         let Some(current) = self.current[cpu] else { return false };
         let entity = &mut self.entities[current];
@@ -178,7 +181,8 @@ impl Eevdf {
         }
     }
 
-    /// The best that is not blocked; blocked threads that would be it leave the queue, with nothing owed to them.
+    /// The best thread that is not blocked. Blocked threads that would be picked leave the queue
+    /// without a positive lag.
     fn best_awake(&mut self, cpu: Cpu) -> Option<Thread> {
         loop {
             let best = self.best(cpu, true)?;
@@ -193,8 +197,8 @@ impl Eevdf {
         }
     }
 
-    /// A thread gets its part of what its group weighs.
-    fn follows_its_group(&mut self, thread: Thread) {
+    /// A thread gets its share of its group's weight.
+    fn follow_group(&mut self, thread: Thread) {
         if !self.has_groups {
             return;
         }
@@ -210,7 +214,7 @@ impl Eevdf {
         if place.is_some() || is_current {
             self.remember_lag(thread, cpu);
         }
-        // Averages are those of the others.
+        // Averages are those of the other threads.
         if let Some(place) = place {
             self.waiting[cpu].remove(place);
         }
@@ -236,7 +240,7 @@ impl Eevdf {
     }
 
     /// Whether a thread that has joined a queue should have the CPU at once.
-    fn preempts(&mut self, thread: Thread, cpu: Cpu) -> bool {
+    fn should_preempt(&mut self, thread: Thread, cpu: Cpu) -> bool {
         let Some(current) = self.current[cpu] else { return true };
         let is_shorter = self.entities[thread].slice < self.entities[current].slice;
         let preempts = self.best(cpu, !is_shorter) == Some(thread);
@@ -249,7 +253,7 @@ impl Eevdf {
         preempts
     }
 
-    /// Puts a thread into a queue such that it has its lag again when it is counted.
+    /// Puts a thread into a queue so that it has its lag again when it is counted.
     fn place(&mut self, thread: Thread, cpu: Cpu, request: i128) {
         let (others, own) = (self.weight(cpu), self.entities[thread].weight);
         let lag = if others == 0 { 0 } else { self.entities[thread].lag * (others + own) / others };
@@ -266,7 +270,7 @@ impl Eevdf {
         entity.lag = (average - entity.vruntime).clamp(-bound, bound);
     }
 
-    /// A blocked thread that is still in its queue is awakened.
+    /// Wakes a blocked thread that is still in its queue.
     fn requeue(&mut self, thread: Thread, cpu: Cpu) {
         self.entities[thread].is_delayed = false;
         if self.average(cpu) > self.entities[thread].vruntime {
@@ -286,14 +290,15 @@ impl Eevdf {
         self.place(thread, to, left_of_its_request);
     }
 
-    /// Those on `from` that are looked at and may run on `to`.
+    /// The threads on `from` that are looked at and may run on `to`.
     fn candidates(&self, from: Cpu, to: Cpu) -> Vec<Thread> {
         let looked_at = self.waiting[from].iter().copied().take(LOOKS);
         let may = |thread: &Thread| !self.entities[*thread].is_delayed && self.entities[*thread].cpus.contains(&to);
         looked_at.filter(may).collect()
     }
 
-    /// The CPU with most weight that has somebody for `to`; among equals the next one after it.
+    /// The CPU with the most weight that has a thread for `to`; of equal ones, the next one after
+    /// it.
     fn busiest(&self, to: Cpu) -> Option<Cpu> {
         let count = self.current.len();
         let is_bound = self.entities.iter().any(|entity| entity.cpus.len() < count);
@@ -318,8 +323,8 @@ impl Eevdf {
         Some((thread, from))
     }
 
-    /// At a tick: takes load from a busier CPU. Whether somebody who came should have the CPU.
-    fn balances(&mut self, cpu: Cpu, now: u64) -> bool {
+    /// At a tick: takes load from a busier CPU. Returns whether one of the threads should preempt.
+    fn balance(&mut self, cpu: Cpu, now: u64) -> bool {
         let count = self.current.len() as u64;
         let Domain { last, interval, failures } = self.domains[cpu];
         let ticks = (16 * interval * 1_000_000).div_ceil(self.tick).saturating_sub(1).max(1);
@@ -339,7 +344,7 @@ impl Eevdf {
             return false;
         };
         let mut left = (self.weight(busiest) - average).min(average - own);
-        self.updates(busiest);
+        self.update(busiest);
         let mut taken = Vec::new();
         for thread in self.candidates(busiest, cpu) {
             let weight = self.entities[thread].weight;
@@ -354,7 +359,7 @@ impl Eevdf {
         let mut preempts = false;
         for thread in taken {
             self.migrate(thread, busiest, cpu);
-            preempts |= self.preempts(thread, cpu);
+            preempts |= self.should_preempt(thread, cpu);
         }
         preempts
     }
@@ -377,7 +382,7 @@ impl Eevdf {
 }
 
 impl Kernel for Eevdf {
-    fn step_passes(&mut self, world: &World) {
+    fn pass_step(&mut self, world: &World) {
         for cpu in self.all_cpus() {
             if let Some(thread) = self.current[cpu] {
                 self.ran[cpu] += self.step;
@@ -394,16 +399,16 @@ impl Kernel for Eevdf {
             }
             let was_delayed = self.entities[thread].is_delayed;
             let cpu = if was_delayed { self.entities[thread].cpu } else { self.cpu_for(thread, why) };
-            let should_pick_again = self.updates(cpu) || self.marked[cpu];
+            let should_pick_again = self.update(cpu) || self.marked[cpu];
             if was_delayed {
                 self.requeue(thread, cpu);
             } else {
                 self.entities[thread].is_counted = true;
-                self.follows_its_group(thread);
+                self.follow_group(thread);
                 let request = self.entities[thread].virtually(self.entities[thread].slice);
                 self.place(thread, cpu, if why == ReadyReason::New { request / 2 } else { request });
             }
-            if should_pick_again || self.preempts(thread, cpu) {
+            if should_pick_again || self.should_preempt(thread, cpu) {
                 self.marked[cpu] = true;
             }
         }
@@ -411,21 +416,21 @@ impl Kernel for Eevdf {
 
     fn schedule(&mut self, world: &World, cpu: Cpu, previous: Option<Thread>) -> Option<Thread> {
         self.marked[cpu] = false;
-        self.updates(cpu);
+        self.update(cpu);
         let mut best = self.best_awake(cpu);
         if best.is_none()
             && let Some((thread, from)) = self.to_steal(cpu, world.now * self.step)
         {
-            self.updates(from);
+            self.update(from);
             self.migrate(thread, from, cpu);
             best = self.best_awake(cpu);
         }
         let best = best?;
         if previous != Some(best) {
-            // Whom it replaces is in no queue until the switch is over.
+            // The thread that it replaces is in no queue until the switch is over.
             self.waiting[cpu].retain(|&other| other != best);
             self.current[cpu] = Some(best);
-            self.follows_its_group(best);
+            self.follow_group(best);
             let replaced = previous.map_or(i128::MAX, |previous| self.entities[previous].slice);
             let shortest = self.shortest_slice(cpu).min(replaced);
             let entity = &mut self.entities[best];
@@ -438,8 +443,8 @@ impl Kernel for Eevdf {
         Some(best)
     }
 
-    fn leaves(&mut self, world: &World, cpu: Cpu, thread: Thread) {
-        self.updates(cpu);
+    fn leave(&mut self, world: &World, cpu: Cpu, thread: Thread) {
+        self.update(cpu);
         let blocks = world.threads[thread].activity == Activity::Waiting;
         if blocks && !self.is_eligible(thread, cpu) {
             self.waiting[cpu].push(thread);
@@ -451,9 +456,9 @@ impl Kernel for Eevdf {
         self.current[cpu] = None;
     }
 
-    fn switch_ends(&mut self, world: &World, cpu: Cpu) {
+    fn end_switch(&mut self, world: &World, cpu: Cpu) {
         match world.cpus[cpu].state {
-            // It looks whether there is work after all.
+            // It looks for work again.
             CpuState::Idle => self.marked[cpu] = true,
             _ => self.ticks_next(world, cpu),
         }
@@ -466,11 +471,11 @@ impl Kernel for Eevdf {
     fn when_time_is_up(&mut self, world: &World, cpu: Cpu) -> Picks {
         let now = world.now * self.step;
         self.ticks_next(world, cpu);
-        let is_due = self.updates(cpu);
+        let is_due = self.update(cpu);
         if let Some(current) = self.current[cpu] {
-            self.follows_its_group(current);
+            self.follow_group(current);
         }
-        let this_cpu = self.balances(cpu, now) || is_due;
+        let this_cpu = self.balance(cpu, now) || is_due;
         let is_idle = |cpu: &Cpu| world.cpus[*cpu].state == CpuState::Idle && !self.marked[*cpu];
         let comes = |cpu: &Cpu| self.to_steal(*cpu, now).is_some();
         let has_ready = self.has_ready(cpu);

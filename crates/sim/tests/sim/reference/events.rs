@@ -1,4 +1,4 @@
-//! What happened, in the order in which it did.
+//! The list of a run's events.
 
 use policy::{CpuId, Instant, JobId, ThreadId};
 use rowlock_sim::observer::{CpuState, Observer, ThreadPhase};
@@ -13,15 +13,15 @@ pub(crate) enum Event {
     Wakes { waker: ThreadId, woken: ThreadId },
 }
 
-/// A list of what happened, and when.
+/// The events, with their times, in the order in which they happened.
 #[derive(Debug, Default)]
 pub(crate) struct Events(pub(crate) Vec<(Instant, Event)>);
 
-/// So much of a run is looked at. Few are longer; some have no end, as where a thread is preempted in the very moment in which
-/// it gets its CPU, again and again.
+/// The number of events that are compared. Few runs are longer. Some have no end, for example if a
+/// thread is preempted again and again at the moment at which it gets its CPU.
 pub(crate) const ENOUGH: usize = 20_000;
 
-/// What a observer unwinds with when it has seen enough.
+/// The payload with which an observer unwinds when it has seen enough.
 pub(crate) struct SeenEnough;
 
 impl Events {
@@ -33,7 +33,7 @@ impl Events {
         self.0.push((at, event));
     }
 
-    /// There is no other way to make the simulator stop.
+    /// There is no other way to stop the simulator.
     fn tell_or_stop(&mut self, at: Instant, event: Event) {
         if self.are_enough() {
             std::panic::resume_unwind(Box::new(SeenEnough));

@@ -1,4 +1,5 @@
-//! A multi-level feedback queue: a list for each level, and what each thread has used of its time, counted step by step.
+//! A multi-level feedback queue: a list for each level, and the used time of each thread, counted
+//! step by step.
 
 use policy::feedback::Boost;
 use rowlock_sim::observer::CpuState;
@@ -14,15 +15,16 @@ pub(crate) struct Feedback {
     affinity: Affinity,
     running_time: u64,
     boost: Option<u64>,
-    /// Who waits at each level, the first first. Somebody for whom an idle CPU is kept does not.
+    /// The waiting threads of each level, in order. A thread for which an idle CPU is reserved is
+    /// not among them.
     lists: Vec<Vec<Thread>>,
     level: Vec<usize>,
     /// How many steps of the time at its level each thread has used.
     used: Vec<u64>,
     kept_for: Vec<Option<Thread>>,
-    /// CPUs that were told to schedule and have not yet.
+    /// CPUs that were marked and have not scheduled yet.
     told: Vec<bool>,
-    /// CPUs that have gone idle and not looked for work since.
+    /// CPUs that have become idle and not looked for work since.
     has_to_look: Vec<bool>,
     /// CPUs whose thread has used up its time since it was chosen.
     turn_is_over: Vec<bool>,
@@ -49,11 +51,11 @@ impl Feedback {
         }
     }
 
-    /// The first of those that wait at the highest level and may run on a CPU, and that level.
+    /// The first thread that waits at the highest level and may run on a CPU, and that level.
     fn first_for(&self, cpu: Cpu) -> Option<(usize, Thread)> {
         for (level, list) in self.lists.iter().enumerate() {
             for &thread in list {
-                if self.affinity.allows(thread, cpu) {
+                if self.affinity.is_allowed(thread, cpu) {
                     return Some((level, thread));
                 }
             }
@@ -61,8 +63,8 @@ impl Feedback {
         None
     }
 
-    /// A thread that has used up its time goes down.
-    fn goes_down_if_due(&mut self, thread: Thread) -> bool {
+    /// A thread that has used up its time falls a level.
+    fn lower_if_due(&mut self, thread: Thread) -> bool {
         let is_due = self.used[thread] >= self.running_time;
         if is_due {
             self.used[thread] = 0;
@@ -74,7 +76,7 @@ impl Feedback {
     fn tell_a_cpu(&mut self, world: &World, thread: Thread) {
         let mut found: Option<(usize, Cpu)> = None;
         for cpu in 0..world.cpus.len() {
-            if self.told[cpu] || self.kept_for[cpu].is_some() || !self.affinity.allows(thread, cpu) {
+            if self.told[cpu] || self.kept_for[cpu].is_some() || !self.affinity.is_allowed(thread, cpu) {
                 continue;
             }
             let level = world.thread_on(cpu).map_or(usize::MAX, |other| self.level[other]);
@@ -89,7 +91,7 @@ impl Feedback {
 }
 
 impl Kernel for Feedback {
-    fn step_passes(&mut self, world: &World) {
+    fn pass_step(&mut self, world: &World) {
         for cpu in 0..world.cpus.len() {
             if let Some(thread) = world.running_on(cpu) {
                 self.used[thread] += 1;
@@ -108,7 +110,7 @@ impl Kernel for Feedback {
             let idles = |&cpu: &Cpu| {
                 world.cpus[cpu].state == CpuState::Idle && !self.has_to_look[cpu] && self.kept_for[cpu].is_none()
             };
-            let idle = (0..world.cpus.len()).filter(idles).find(|&cpu| self.affinity.allows(thread, cpu));
+            let idle = (0..world.cpus.len()).filter(idles).find(|&cpu| self.affinity.is_allowed(thread, cpu));
             if let Some(cpu) = idle {
                 self.kept_for[cpu] = Some(thread);
                 continue;
@@ -131,7 +133,7 @@ impl Kernel for Feedback {
             return Some(thread);
         }
         if let Some(thread) = previous {
-            is_over |= self.goes_down_if_due(thread);
+            is_over |= self.lower_if_due(thread);
         }
         let first = self.first_for(cpu);
         if let (Some(previous), Some((level, _))) = (previous, first)
@@ -144,12 +146,12 @@ impl Kernel for Feedback {
         Some(thread)
     }
 
-    fn leaves(&mut self, _world: &World, cpu: Cpu, thread: Thread) {
-        self.goes_down_if_due(thread);
+    fn leave(&mut self, _world: &World, cpu: Cpu, thread: Thread) {
+        self.lower_if_due(thread);
         self.turn_is_over[cpu] = false;
     }
 
-    fn switch_ends(&mut self, world: &World, cpu: Cpu) {
+    fn end_switch(&mut self, world: &World, cpu: Cpu) {
         self.has_to_look[cpu] = world.cpus[cpu].state == CpuState::Idle;
     }
 

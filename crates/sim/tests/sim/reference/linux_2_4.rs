@@ -1,5 +1,5 @@
-//! Linux 2.4: epochs, counters, goodness. Everything is found by looking at all threads or all CPUs, and every counter is
-//! counted down step by step.
+//! Linux 2.4: epochs, counters, goodness. Everything is found by looking at all threads or all
+//! CPUs, and every counter falls step by step.
 
 use policy::wakeup::{AddressSpace, Awakened, CpuState, Scheme, Weights};
 use policy::{CpuId, CpuSet, Instant, Span};
@@ -14,7 +14,7 @@ use crate::reference::world::{Cpu, JobKind, Place, Thread, World};
 
 pub(crate) struct Linux24 {
     tick: u64,
-    /// What each thread gets in an epoch, in steps like the next three.
+    /// The allocation of each thread in an epoch, in steps like the next three.
     allocations: Vec<u64>,
     penalty: u64,
     bonus: u64,
@@ -26,11 +26,11 @@ pub(crate) struct Linux24 {
     pub(crate) affinity: Affinity,
     /// What is left of each thread's allocation, in steps.
     counters: Vec<u64>,
-    /// Where each thread last ran, which it does from the moment that it is chosen.
+    /// The CPU where each thread last ran. It runs from the moment at which it is chosen.
     last_cpus: Vec<Option<Cpu>>,
-    /// Who was chosen last on each CPU.
+    /// The last thread that was chosen on each CPU.
     last_threads: Vec<Option<Thread>>,
-    /// The run queue: who can run and who runs. A thread that has blocked or ended is not in it.
+    /// The run queue: ready and running threads. A thread that has blocked or ended is not in it.
     list: Vec<Thread>,
     /// `need_resched`.
     pub(crate) marked: Vec<bool>,
@@ -87,19 +87,19 @@ impl Linux24 {
         self.last_cpus[thread]
     }
 
-    /// The same in the words of the policy, a step for a nanosecond.
+    /// The same as values of the policy, a step for a nanosecond.
     pub(crate) fn weights(&self) -> Weights {
         let [penalty, bonus, threshold] = [self.penalty, self.bonus, self.threshold].map(Span::from_nanos);
         Weights { penalty, bonus, threshold }
     }
 
-    /// A thread in the words of the policy.
+    /// A thread as a value of the policy.
     pub(crate) fn awakened<'a>(&self, world: &World, thread: Thread, cpus: Option<&'a CpuSet>) -> Awakened<'a> {
         let last_cpu = self.last_cpus[thread].map(|cpu| CpuId(cpu as u32));
         Awakened { counter: Span::from_nanos(self.counters[thread]), last_cpu, space: memory_of(world, thread), cpus }
     }
 
-    /// A CPU in the words of the policy.
+    /// A CPU as a value of the policy.
     pub(crate) fn as_policy_sees(&self, world: &World, cpu: Cpu) -> policy::wakeup::Cpu {
         let now = Instant::from_nanos(world.now);
         let state = match world.thread_on(cpu) {
@@ -112,16 +112,17 @@ impl Linux24 {
         policy::wakeup::Cpu { state, last_space, marked: self.marked[cpu] }
     }
 
-    /// The thread that is charged for the step that passes.
+    /// The thread that is charged for the passing step.
     fn charged_thread(&self, world: &World, cpu: Cpu) -> Option<Thread> {
         if self.charge_switch { world.thread_on(cpu) } else { world.running_on(cpu) }
     }
 
-    /// The best of the previous thread and those that are ready; of equals the previous one, else the first in the list.
+    /// The best of the previous thread and the ready ones. Of equal ones the previous one, else the
+    /// first in the list.
     fn best(&self, world: &World, cpu: Cpu, previous: Option<Thread>) -> Option<Thread> {
         let mut best = previous;
         for &thread in &self.list {
-            if world.threads[thread].place != Place::Ready || !self.affinity.allows(thread, cpu) {
+            if world.threads[thread].place != Place::Ready || !self.affinity.is_allowed(thread, cpu) {
                 continue;
             }
             if best.is_none_or(|best| self.goodness(world, thread, cpu) > self.goodness(world, best, cpu)) {
@@ -131,7 +132,8 @@ impl Linux24 {
         best
     }
 
-    /// A CPU whose thread has run out still schedules, unless the switch to that thread is not over yet.
+    /// A CPU whose thread has run out still schedules, unless the switch to that thread is not over
+    /// yet.
     fn begin_an_epoch(&mut self, world: &World) {
         for cpu in 0..world.cpus.len() {
             self.time_is_up[cpu] &= !world.is_switching(cpu);
@@ -146,7 +148,7 @@ impl Linux24 {
 }
 
 impl Kernel for Linux24 {
-    fn step_passes(&mut self, world: &World) {
+    fn pass_step(&mut self, world: &World) {
         let loss = match self.accounting {
             Accounting::Exact => 1,
             Accounting::Tick if world.now.is_multiple_of(self.tick) => self.tick,
@@ -174,7 +176,7 @@ impl Kernel for Linux24 {
             // It has kept its place in the list.
             ReadyReason::Preempted if self.tail => wakeup::mark(self, world, self.scheme, threads),
             ReadyReason::Preempted => {}
-            ReadyReason::Yielded | ReadyReason::Moved(_) => panic!("nobody yields or moves here"),
+            ReadyReason::Yielded | ReadyReason::Moved(_) => panic!("no thread yields or moves here"),
         }
     }
 
@@ -191,11 +193,11 @@ impl Kernel for Linux24 {
         Some(best)
     }
 
-    fn leaves(&mut self, _world: &World, _cpu: Cpu, thread: Thread) {
+    fn leave(&mut self, _world: &World, _cpu: Cpu, thread: Thread) {
         self.list.retain(|&other| other != thread);
     }
 
-    fn switch_ends(&mut self, _world: &World, _cpu: Cpu) {}
+    fn end_switch(&mut self, _world: &World, _cpu: Cpu) {}
 
     fn time_is_up(&self, _world: &World, cpu: Cpu) -> bool {
         self.time_is_up[cpu]
@@ -206,7 +208,7 @@ impl Kernel for Linux24 {
     }
 }
 
-/// Threads of one barrier job share their memory; those of other jobs each have their own.
+/// Threads of one barrier job share their memory. Those of other jobs each have their own.
 fn memory_of(world: &World, thread: Thread) -> AddressSpace {
     let job = world.threads[thread].job;
     let first_of_its_job = world.threads.iter().position(|other| other.job == job).unwrap_or(thread);

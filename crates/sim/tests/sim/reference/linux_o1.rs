@@ -1,5 +1,7 @@
-//! The O(1) scheduler, by the rules at the head of `sim::linux_o1`. An array is one list in the order in which threads came, and
-//! whoever is wanted from it is looked for; loads are added up whenever somebody asks.
+//! The O(1) scheduler, by the rules at the head of `sim::linux_o1`.
+//!
+//! An array is one list in the order in which threads came, and is searched for the wanted thread.
+//! Loads are added up whenever they are needed.
 
 use policy::{CpuId, CpuSet, Span};
 use rowlock_sim::observer::CpuState;
@@ -9,16 +11,16 @@ use scenario::{Machine, Setting};
 use crate::reference::kernel::{Kernel, Picks};
 use crate::reference::world::{Cpu, Thread, World};
 
-/// The load that one thread is.
+/// The load of one thread.
 const ONE: i128 = 128;
 
 #[derive(Clone, Default)]
 struct Task {
     nice: i128,
     cpus: Option<CpuSet>,
-    /// Where it runs, waits, or last was.
+    /// The CPU where it runs, waits, or last was.
     cpu: Cpu,
-    /// What it has slept less what it has run, in nanoseconds.
+    /// Its sleep less its running time, in nanoseconds.
     sleep: i128,
     /// When it began to run, stopped, or was woken, in nanoseconds.
     since: i128,
@@ -37,7 +39,7 @@ struct Queue {
     active: Vec<Thread>,
     expired: Vec<Thread>,
     current: Option<Thread>,
-    /// The tick at which somebody's slice ended first since the arrays were switched.
+    /// The tick at which the first slice ended since the arrays were swapped.
     expired_since: Option<i128>,
     best_expired: Option<i128>,
     load: i128,
@@ -60,7 +62,7 @@ pub(crate) struct LinuxO1 {
     queues: Vec<Queue>,
     offered: Cpu,
     marked: Vec<bool>,
-    /// When each CPU, running a thread, ticks next, in nanoseconds.
+    /// The next tick of each CPU that runs a thread, in nanoseconds.
     next_tick: Vec<i128>,
 }
 
@@ -126,7 +128,7 @@ impl LinuxO1 {
         10 * self.timeslice * self.tick
     }
 
-    fn has_slept(&mut self, thread: Thread, span: i128) {
+    fn add_sleep(&mut self, thread: Thread, span: i128) {
         let mut task = self.tasks[thread].clone();
         let span = span.min(self.most_sleep());
         let enough = self.tick * (self.timeslice * (5 + task.nice * 10 / 40 + 2 + 1) - 1);
@@ -140,7 +142,7 @@ impl LinuxO1 {
         self.tasks[thread] = task;
     }
 
-    fn has_run(&mut self, thread: Thread, now: i128) {
+    fn add_run(&mut self, thread: Thread, now: i128) {
         let span = (now - self.tasks[thread].since).min(self.most_sleep());
         let used = span / self.bonus(&self.tasks[thread]).max(1);
         let task = &mut self.tasks[thread];
@@ -168,7 +170,7 @@ impl LinuxO1 {
     }
 
     /// Whether a thread of this priority would preempt on `cpu`.
-    fn preempts(&self, thread: Thread, cpu: Cpu) -> bool {
+    fn should_preempt(&self, thread: Thread, cpu: Cpu) -> bool {
         self.queues[cpu].current.is_none_or(|current| self.tasks[thread].priority < self.tasks[current].priority)
     }
 
@@ -181,7 +183,7 @@ impl LinuxO1 {
         self.queues[cpu].load.min(ONE * self.queues[cpu].len())
     }
 
-    /// From whom `cpu` should take threads, and how many.
+    /// The CPU from which `cpu` should take threads, and how many.
     fn imbalance(&self, cpu: Cpu, when: &When) -> Option<(Cpu, i128)> {
         let own = self.queues[cpu].load.max(ONE * self.queues[cpu].len());
         let mut busiest = None;
@@ -213,7 +215,7 @@ impl LinuxO1 {
         if in_use_then < in_use_now + ONE / 8 { if_balanced } else { Some((busiest, 1)) }
     }
 
-    /// Takes threads from another queue; returns those that it took.
+    /// Takes threads from another queue. Returns those that it took.
     fn take(&mut self, cpu: Cpu, from: Cpu, most: i128, now: i128) -> Vec<Thread> {
         let mut taken = Vec::new();
         if self.queues[from].len() <= 1 {
@@ -225,7 +227,7 @@ impl LinuxO1 {
         for expired in [true, false] {
             let queue = &self.queues[from];
             let array = if expired { &queue.expired } else { &queue.active };
-            // By priority, and in each the last first.
+            // By priority, and the last of each list first.
             let mut candidates: Vec<Thread> = array.iter().rev().copied().collect();
             candidates.sort_by_key(|&thread| self.tasks[thread].priority);
             for thread in candidates {
@@ -257,7 +259,7 @@ impl LinuxO1 {
     }
 
     /// Looks for an imbalance at a tick.
-    fn looks(&mut self, cpu: Cpu, when: &When, now: i128) -> Vec<Thread> {
+    fn look(&mut self, cpu: Cpu, when: &When, now: i128) -> Vec<Thread> {
         self.queues[cpu].looked_at = now / self.tick;
         let Some((from, most)) = self.imbalance(cpu, when) else {
             let queue = &mut self.queues[cpu];
@@ -281,12 +283,12 @@ impl LinuxO1 {
         queue.load =
             if instantly > queue.load { (queue.load + 1 + instantly) / 2 } else { (queue.load + instantly) / 2 };
         let is_due = now / self.tick - queue.looked_at >= 64 * queue.interval;
-        let taken = if is_due { self.looks(cpu, &When::Busy, now) } else { Vec::new() };
-        taken.iter().any(|&thread| self.preempts(thread, cpu))
+        let taken = if is_due { self.look(cpu, &When::Busy, now) } else { Vec::new() };
+        taken.iter().any(|&thread| self.should_preempt(thread, cpu))
     }
 
     /// The slice of the current thread has ended.
-    fn slice_ends(&mut self, cpu: Cpu, thread: Thread, now: i128) {
+    fn end_slice(&mut self, cpu: Cpu, thread: Thread, now: i128) {
         self.remove(thread, cpu);
         self.tasks[thread].priority = self.worth(&self.tasks[thread]);
         self.tasks[thread].slice = self.slice_for(self.tasks[thread].nice);
@@ -304,7 +306,7 @@ impl LinuxO1 {
         }
     }
 
-    /// Whether the current thread, which has a part of its slice left, has to let its equals run.
+    /// Whether the current thread, which has part of its slice left, has to let its equals run.
     fn is_others_turn(&self, thread: Thread) -> bool {
         let task = &self.tasks[thread];
         let part = (self.timeslice / 10).max(1)
@@ -315,7 +317,7 @@ impl LinuxO1 {
 }
 
 impl Kernel for LinuxO1 {
-    fn step_passes(&mut self, world: &World) {
+    fn pass_step(&mut self, world: &World) {
         if self.now(world) % self.tick == 0 {
             for queue in self.queues.iter_mut().filter(|queue| queue.len() == 0) {
                 queue.load /= 2;
@@ -338,12 +340,12 @@ impl Kernel for LinuxO1 {
                 _ => allowed.into_iter().find(|&cpu| self.is_idle(cpu)).unwrap_or(previous),
             };
             if why == ReadyReason::Woken {
-                self.has_slept(thread, now - self.tasks[thread].since);
+                self.add_sleep(thread, now - self.tasks[thread].since);
                 self.tasks[thread].is_fresh = true;
             }
             (self.tasks[thread].cpu, self.tasks[thread].since) = (cpu, now);
             self.queues[cpu].active.push(thread);
-            self.marked[cpu] |= self.preempts(thread, cpu);
+            self.marked[cpu] |= self.should_preempt(thread, cpu);
         }
     }
 
@@ -351,7 +353,7 @@ impl Kernel for LinuxO1 {
         let now = self.now(world);
         self.marked[cpu] = false;
         if let Some(previous) = previous {
-            self.has_run(previous, now);
+            self.add_run(previous, now);
         }
         if self.queues[cpu].len() == 0
             && let Some((from, most)) = self.imbalance(cpu, &When::BecomingIdle)
@@ -369,7 +371,7 @@ impl Kernel for LinuxO1 {
         }
         let next = queue.active.iter().copied().min_by_key(|&thread| self.tasks[thread].priority)?;
         if std::mem::take(&mut self.tasks[next].is_fresh) {
-            self.has_slept(next, (now - self.tasks[next].since) * 38 / 128);
+            self.add_sleep(next, (now - self.tasks[next].since) * 38 / 128);
             self.remove(next, cpu);
             self.queues[cpu].active.push(next);
         }
@@ -383,12 +385,12 @@ impl Kernel for LinuxO1 {
         Some(next)
     }
 
-    fn leaves(&mut self, world: &World, cpu: Cpu, thread: Thread) {
-        self.has_run(thread, self.now(world));
+    fn leave(&mut self, world: &World, cpu: Cpu, thread: Thread) {
+        self.add_run(thread, self.now(world));
         self.remove(thread, cpu);
     }
 
-    fn switch_ends(&mut self, world: &World, cpu: Cpu) {
+    fn end_switch(&mut self, world: &World, cpu: Cpu) {
         self.next_tick[cpu] = (self.now(world) / self.tick + 1) * self.tick;
     }
 
@@ -404,7 +406,7 @@ impl Kernel for LinuxO1 {
         let is_over = self.tasks[thread].slice == 0;
         let is_others_turn = !is_over && self.is_others_turn(thread);
         if is_over {
-            self.slice_ends(cpu, thread, now);
+            self.end_slice(cpu, thread, now);
         } else if is_others_turn {
             self.remove(thread, cpu);
             self.queues[cpu].active.push(thread);
@@ -418,7 +420,7 @@ impl Kernel for LinuxO1 {
             self.offered = next;
             let rests = world.cpus[next].state == CpuState::Idle && !self.marked[next];
             let is_due = now / self.tick - self.queues[next].looked_at >= self.queues[next].interval;
-            first = (rests && is_due && !self.looks(next, &When::Idle, now).is_empty()).then_some(next);
+            first = (rests && is_due && !self.look(next, &When::Idle, now).is_empty()).then_some(next);
         }
         Picks { first, this_cpu: is_over || is_others_turn || is_preempted }
     }

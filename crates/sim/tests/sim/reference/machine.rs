@@ -1,4 +1,4 @@
-//! What happens in a step, and in which order.
+//! The events of a step, and their order.
 
 use policy::waiting::{Decision, Observation, Team, TeamState};
 use policy::{CpuId, Instant, JobId, Span, ThreadId};
@@ -13,11 +13,11 @@ use crate::reference::world::{
     Activity, Counts, Cpu, JobKind, JobState, Place, SimulatedCpu, Thread, ThreadState, World,
 };
 
-/// What can be due at a CPU in a step.
+/// The events that can be due at a CPU in a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Due {
     SwitchEnd,
-    /// The thread has computed as much as it should.
+    /// The thread has ended its computation.
     Arrival,
     TimeIsUp,
     SpinEnd,
@@ -44,7 +44,7 @@ pub(crate) struct Reference<K> {
 }
 
 impl<K: Kernel> Reference<K> {
-    /// `machine` as the scenario has it, its durations not yet floored to its step.
+    /// `machine` as in the scenario, with durations that have not been rounded down to its step.
     pub(crate) fn new(machine: &Machine, setting: &Setting, seed: u64, kernel: K) -> Reference<K> {
         let step = machine.step;
         let floored = Machine { context_switch: machine.context_switch.floor_to(step), ..*machine };
@@ -65,7 +65,7 @@ impl<K: Kernel> Reference<K> {
                 scenario::JobKind::Lock { .. } => panic!("the reference has no locks"),
                 scenario::JobKind::Command { .. } => panic!("the reference runs no commands"),
                 scenario::JobKind::Pipeline(_) => panic!("the reference has no pipelines"),
-                scenario::JobKind::Fibers(_) => panic!("fibers have a reference of their own"),
+                scenario::JobKind::Fibers(_) => panic!("fibers have their own reference"),
             };
             for number in 0..job.kind.threads(machine.cpus) {
                 world.threads.push(ThreadState {
@@ -92,12 +92,13 @@ impl<K: Kernel> Reference<K> {
             used: [0; 4],
         };
         for thread in 0..reference.world.threads.len() {
-            reference.begins_its_next_computation(thread);
+            reference.begin_computation(thread);
         }
         reference
     }
 
-    /// To the end of the last job that ends, or until enough has happened, or nothing does any more.
+    /// Runs until the last job that ends has ended, enough events have happened, or none happens
+    /// any more.
     pub(crate) fn run(&mut self, seed: u64) {
         let mut threads: Vec<Thread> = (0..self.world.threads.len()).collect();
         Stream::named(seed, "initial queue order", 0).shuffle(&mut threads);
@@ -110,7 +111,7 @@ impl<K: Kernel> Reference<K> {
         }
         while !self.is_over() && !self.events.are_enough() && !self.is_quiet() {
             if let Some((due, cpu)) = self.next_due() {
-                self.happens(due, cpu);
+                self.process(due, cpu);
                 self.serve();
             } else {
                 self.a_step_passes();
@@ -118,8 +119,8 @@ impl<K: Kernel> Reference<K> {
         }
     }
 
-    /// Whether nothing has happened for longer than anybody computes or waits for a turn: then nothing ever will. Threads without end
-    /// go on, and the others are starved.
+    /// Whether no event has happened for longer than any thread computes or waits for a turn. Then
+    /// none ever will: threads without end continue, and the others are starved.
     fn is_quiet(&self) -> bool {
         let last = self.events.0.last().map_or(0, |(at, _)| at.as_nanos() / self.step.as_nanos());
         self.world.now - last > 2_000_000
@@ -153,13 +154,13 @@ impl<K: Kernel> Reference<K> {
         }
     }
 
-    fn happens(&mut self, due: Due, cpu: Cpu) {
+    fn process(&mut self, due: Due, cpu: Cpu) {
         self.world.here = Some(cpu);
         match (due, self.world.running_on(cpu)) {
-            (Due::Arrival, Some(thread)) => self.has_computed(thread, cpu),
-            (Due::SpinEnd, Some(thread)) => self.has_spun(thread, cpu),
+            (Due::Arrival, Some(thread)) => self.end_computation(thread, cpu),
+            (Due::SpinEnd, Some(thread)) => self.end_spin(thread, cpu),
             (Due::TimeIsUp, _) => self.time_is_up(cpu),
-            (Due::SwitchEnd, _) => self.switch_ends(cpu),
+            (Due::SwitchEnd, _) => self.end_switch(cpu),
             (_, None) => unreachable!("it runs nothing"),
         }
     }
@@ -174,7 +175,7 @@ impl<K: Kernel> Reference<K> {
         }
     }
 
-    /// CPUs that the event before has given a reason to schedule do so, by their numbers.
+    /// CPUs that the last event made schedule do so, by their numbers.
     fn serve(&mut self) {
         for cpu in 0..self.world.cpus.len() {
             if !self.world.is_switching(cpu) && self.kernel.has_to_schedule(&self.world, cpu) {
@@ -195,14 +196,14 @@ impl<K: Kernel> Reference<K> {
                     self.used[2] += 1;
                     self.world.cpus[cpu].switch_left -= 1;
                 }
-                CpuState::Running(thread) => self.runs_for_a_step(thread.index()),
+                CpuState::Running(thread) => self.run_for_a_step(thread.index()),
             }
         }
         self.world.now += 1;
-        self.kernel.step_passes(&self.world);
+        self.kernel.pass_step(&self.world);
     }
 
-    fn runs_for_a_step(&mut self, thread: Thread) {
+    fn run_for_a_step(&mut self, thread: Thread) {
         let thread = &mut self.world.threads[thread];
         let job = &mut self.world.jobs[thread.job];
         let counts = u64::from(job.completed.is_none());
@@ -222,7 +223,8 @@ impl<K: Kernel> Reference<K> {
         }
     }
 
-    /// The CPU runs what its scheduler chooses; going on with the same thread, or with nothing, is free.
+    /// The CPU runs the thread that its scheduler chooses. Continuing with the same thread, or with
+    /// none, is free.
     fn schedule(&mut self, cpu: Cpu) {
         let previous = self.world.running_on(cpu);
         let next = self.kernel.schedule(&self.world, cpu, previous);
@@ -235,8 +237,8 @@ impl<K: Kernel> Reference<K> {
         self.switch(cpu, previous.map(|thread| (thread, LeaveReason::Preempted)), next);
     }
 
-    fn leaves(&mut self, thread: Thread, cpu: Cpu, how: LeaveReason) {
-        self.kernel.leaves(&self.world, cpu, thread);
+    fn leave(&mut self, thread: Thread, cpu: Cpu, how: LeaveReason) {
+        self.kernel.leave(&self.world, cpu, thread);
         let next = self.kernel.schedule(&self.world, cpu, None);
         self.switch(cpu, Some((thread, how)), next);
     }
@@ -251,15 +253,15 @@ impl<K: Kernel> Reference<K> {
         }
         self.world.cpus[cpu].switch_left = self.context_switch;
         let from = from.map(|(thread, how)| (thread_id(thread), how));
-        self.does(cpu, CpuState::Switching { from, to: to.map(thread_id) });
+        self.set_cpu_state(cpu, CpuState::Switching { from, to: to.map(thread_id) });
     }
 
-    fn switch_ends(&mut self, cpu: Cpu) {
+    fn end_switch(&mut self, cpu: Cpu) {
         let CpuState::Switching { from, to } = self.world.cpus[cpu].state else { unreachable!("it switches") };
-        self.does(cpu, to.map_or(CpuState::Idle, CpuState::Running));
-        self.kernel.switch_ends(&self.world, cpu);
+        self.set_cpu_state(cpu, to.map_or(CpuState::Idle, CpuState::Running));
+        self.kernel.end_switch(&self.world, cpu);
         if let Some((outgoing, how)) = from {
-            self.has_left(outgoing.index(), how);
+            self.finish_leaving(outgoing.index(), how);
         }
         if let Some(thread) = self.world.running_on(cpu)
             && self.world.threads[thread].activity == Activity::Ending
@@ -268,7 +270,7 @@ impl<K: Kernel> Reference<K> {
         }
     }
 
-    fn has_left(&mut self, thread: Thread, how: LeaveReason) {
+    fn finish_leaving(&mut self, thread: Thread, how: LeaveReason) {
         match how {
             LeaveReason::Preempted => self.become_ready(&[thread], ReadyReason::Preempted),
             // Its barrier completed while it was switching out.
@@ -277,7 +279,7 @@ impl<K: Kernel> Reference<K> {
             }
             LeaveReason::Blocking => self.world.threads[thread].place = Place::Blocked,
             LeaveReason::Ending => self.world.threads[thread].place = Place::Gone,
-            LeaveReason::Yielding => unreachable!("nobody yields here"),
+            LeaveReason::Yielding => unreachable!("no thread yields here"),
         }
     }
 
@@ -289,51 +291,51 @@ impl<K: Kernel> Reference<K> {
         self.kernel.ready(&self.world, threads, why);
     }
 
-    fn has_computed(&mut self, thread: Thread, cpu: Cpu) {
+    fn end_computation(&mut self, thread: Thread, cpu: Cpu) {
         if matches!(self.world.jobs[self.world.threads[thread].job].kind, JobKind::Barrier { .. }) {
-            self.arrives(thread, cpu);
+            self.arrive(thread, cpu);
         } else {
-            self.has_done_its_work(thread, cpu);
+            self.finish_work(thread, cpu);
         }
     }
 
-    fn has_done_its_work(&mut self, thread: Thread, cpu: Cpu) {
+    fn finish_work(&mut self, thread: Thread, cpu: Cpu) {
         self.world.threads[thread].work_is_done = true;
         if !self.keep_running {
             return self.ends(thread, cpu);
         }
         let job = self.world.threads[thread].job;
         if self.world.threads.iter().all(|other| other.job != job || other.work_is_done) {
-            self.completes(job);
+            self.complete(job);
         }
-        self.begins_its_next_computation(thread);
+        self.begin_computation(thread);
         self.tell(Event::ThreadBegan(thread_id(thread), ThreadPhase::Computation));
     }
 
     fn ends(&mut self, thread: Thread, cpu: Cpu) {
         self.tell(Event::ThreadBegan(thread_id(thread), ThreadPhase::End));
-        self.leaves(thread, cpu, LeaveReason::Ending);
+        self.leave(thread, cpu, LeaveReason::Ending);
         let job = self.world.threads[thread].job;
         let has_ended = |place| matches!(place, Place::Gone | Place::SwitchingOut(LeaveReason::Ending));
         if self.world.threads.iter().all(|other| other.job != job || has_ended(other.place)) {
-            self.completes(job);
+            self.complete(job);
         }
     }
 
-    fn completes(&mut self, job: usize) {
+    fn complete(&mut self, job: usize) {
         let now = self.world.now;
         self.world.jobs[job].completed.get_or_insert(now);
     }
 
-    fn arrives(&mut self, thread: Thread, cpu: Cpu) {
+    fn arrive(&mut self, thread: Thread, cpu: Cpu) {
         let job = self.world.threads[thread].job;
         self.world.jobs[job].arrived.push(thread);
         if self.world.jobs[job].arrived.len() == self.world.jobs[job].size {
-            return self.all_have_met(job, thread);
+            return self.complete_barrier(job, thread);
         }
-        match self.asks_its_rule(thread, cpu, Observation::Arrived) {
+        match self.ask_rule(thread, cpu, Observation::Arrived) {
             Decision::Spin(limit) => {
-                // A rule that spins at all does so for a step.
+                // A rule that spins does so for at least a step.
                 let limit = in_steps(limit, self.step).max(1);
                 self.world.threads[thread].activity = Activity::Spinning { spun: 0, limit };
                 self.tell(Event::ThreadBegan(thread_id(thread), ThreadPhase::Spin));
@@ -344,8 +346,8 @@ impl<K: Kernel> Reference<K> {
         }
     }
 
-    fn has_spun(&mut self, thread: Thread, cpu: Cpu) {
-        let decision = self.asks_its_rule(thread, cpu, Observation::Spun(Span::MAX));
+    fn end_spin(&mut self, thread: Thread, cpu: Cpu) {
+        let decision = self.ask_rule(thread, cpu, Observation::Spun(Span::MAX));
         assert_eq!(decision, Decision::Block);
         self.blocks(thread, cpu);
     }
@@ -354,10 +356,10 @@ impl<K: Kernel> Reference<K> {
         self.world.threads[thread].activity = Activity::Waiting;
         self.tell(Event::ThreadBegan(thread_id(thread), ThreadPhase::Block));
         self.count(thread, |counts| counts.blocked += 1);
-        self.leaves(thread, cpu, LeaveReason::Blocking);
+        self.leave(thread, cpu, LeaveReason::Blocking);
     }
 
-    fn asks_its_rule(&mut self, thread: Thread, cpu: Cpu, seen: Observation) -> Decision {
+    fn ask_rule(&mut self, thread: Thread, cpu: Cpu, seen: Observation) -> Decision {
         let state = &mut self.world.threads[thread];
         let team = Team {
             now: Instant::from_nanos(self.world.now * self.step.as_nanos()),
@@ -372,9 +374,10 @@ impl<K: Kernel> Reference<K> {
         state.waiter.step(&team, &mut TeamState::default(), seen)
     }
 
-    /// All threads of `job` have met; `last` was the last to arrive, the others spin, block, or have blocked. Those without a
-    /// CPU go first, so that they are offered the CPUs while those that now end still have theirs.
-    fn all_have_met(&mut self, job: usize, last: Thread) {
+    /// All threads of `job` have met. `last` was the last to arrive; the others spin, block, or
+    /// have blocked. Those without a CPU are released first, so that they are offered the CPUs
+    /// while those that now end still have theirs.
+    fn complete_barrier(&mut self, job: usize, last: Thread) {
         self.tell(Event::BarrierCompletes(JobId(job as u32), thread_id(last)));
         self.world.jobs[job].met += 1;
         let arrived = std::mem::take(&mut self.world.jobs[job].arrived);
@@ -388,14 +391,14 @@ impl<K: Kernel> Reference<K> {
                     woken.push(thread);
                 }
             }
-            self.goes_on(thread);
+            self.release(thread);
         }
         self.become_ready(&woken, ReadyReason::Woken);
         for thread in running {
-            self.goes_on(thread);
+            self.release(thread);
         }
         if self.world.jobs[job].completed.is_none() && self.has_met_as_often_as_it_should(job) && self.keep_running {
-            self.completes(job);
+            self.complete(job);
         }
     }
 
@@ -405,12 +408,12 @@ impl<K: Kernel> Reference<K> {
     }
 
     /// From the barrier to the next computation, or to the end.
-    fn goes_on(&mut self, thread: Thread) {
+    fn release(&mut self, thread: Thread) {
         if let Activity::Spinning { .. } = self.world.threads[thread].activity {
             self.count(thread, |counts| counts.spins_that_succeeded += 1);
         }
         if !self.has_met_as_often_as_it_should(self.world.threads[thread].job) || self.keep_running {
-            self.begins_its_next_computation(thread);
+            self.begin_computation(thread);
             self.tell(Event::ThreadBegan(thread_id(thread), ThreadPhase::Computation));
         } else if let Some(cpu) = self.cpu_that_runs(thread) {
             self.ends(thread, cpu);
@@ -423,7 +426,7 @@ impl<K: Kernel> Reference<K> {
         (0..self.world.cpus.len()).find(|&cpu| self.world.running_on(cpu) == Some(thread))
     }
 
-    fn begins_its_next_computation(&mut self, thread: Thread) {
+    fn begin_computation(&mut self, thread: Thread) {
         let thread = &mut self.world.threads[thread];
         thread.activity = match &self.world.jobs[thread.job].kind {
             JobKind::Barrier { compute, .. } => {
@@ -438,7 +441,7 @@ impl<K: Kernel> Reference<K> {
         };
     }
 
-    /// What happens after a job's own end is not counted.
+    /// Events after a job's own end are not counted.
     fn count(&mut self, thread: Thread, what: impl FnOnce(&mut Counts)) {
         let job = &mut self.world.jobs[self.world.threads[thread].job];
         if job.completed.is_none() {
@@ -446,7 +449,7 @@ impl<K: Kernel> Reference<K> {
         }
     }
 
-    fn does(&mut self, cpu: Cpu, state: CpuState) {
+    fn set_cpu_state(&mut self, cpu: Cpu, state: CpuState) {
         self.world.cpus[cpu].state = state;
         self.tell(Event::CpuChanged(CpuId(cpu as u32), state));
     }

@@ -16,7 +16,8 @@ use crate::reference::settings::{
     any_machine_of_milliseconds, any_setting, with_attributes,
 };
 
-/// A setting in which nobody keeps a CPU for ever: where nobody is preempted, the others would never run.
+/// A setting in which no thread keeps a CPU for ever. Without preemption, the others would never
+/// run.
 fn with_ends(mut setting: Setting) -> Setting {
     setting.keep_running = false;
     for job in &mut setting.jobs {
@@ -33,7 +34,7 @@ fn with_ends(mut setting: Setting) -> Setting {
 
 proptest! {
     #[test]
-    fn round_robin_does_what_the_reference_does(
+    fn round_robin_agrees_with_the_reference(
         machine in any_machine(Scheduler::Rr), setting in any_setting(), seed in 0_u64..1_000_000,
         attributes in prop::collection::vec(any_attributes(), 4),
     ) {
@@ -42,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn fifo_does_what_the_reference_does(
+    fn fifo_agrees_with_the_reference(
         machine in any_machine(Scheduler::Fifo), setting in any_setting(), seed in 0_u64..1_000_000,
         attributes in prop::collection::vec(any_attributes(), 4),
     ) {
@@ -51,7 +52,7 @@ proptest! {
     }
 
     #[test]
-    fn feedback_does_what_the_reference_does(
+    fn feedback_agrees_with_the_reference(
         machine in any_machine(Scheduler::Feedback), setting in any_setting(), seed in 0_u64..1_000_000,
         attributes in prop::collection::vec(any_attributes(), 4),
         levels in 1_u32..6, running_time in 1_u64..60, boost in prop::option::weighted(0.8, 1_u64..400),
@@ -63,7 +64,7 @@ proptest! {
     }
 
     #[test]
-    fn linux_2_4_does_what_the_reference_does(
+    fn linux_2_4_agrees_with_the_reference(
         machine in any_machine(Scheduler::Linux24), setting in any_setting(), seed in 0_u64..1_000_000,
         attributes in prop_oneof![Just(Vec::new()), prop::collection::vec(any_attributes(), 4)],
     ) {
@@ -72,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn eevdf_does_what_the_reference_does(
+    fn eevdf_agrees_with_the_reference(
         machine in any_machine(Scheduler::Eevdf), setting in any_setting(), seed in 0_u64..1_000_000,
     ) {
         difference(&machine, &setting, seed).map_err(TestCaseError::fail)?;
@@ -80,10 +81,10 @@ proptest! {
 }
 
 proptest! {
-    // Nice values make for long runs.
+    // Nice values make runs long.
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 2, ..ProptestConfig::default() })]
     #[test]
-    fn linux_o1_does_what_the_reference_does(
+    fn linux_o1_agrees_with_the_reference(
         machine in any_machine(Scheduler::LinuxO1), timeslice in 1_u32..30, setting in any_setting(),
         attributes in prop::collection::vec(any_attributes(), 4), seed in 0_u64..1_000_000,
     ) {
@@ -92,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn cfs_does_what_the_reference_does(
+    fn cfs_agrees_with_the_reference(
         machine in any_machine(Scheduler::Cfs), cfs in any_cfs(), setting in any_setting(),
         attributes in prop::collection::vec(any_attributes(), 4), seed in 0_u64..1_000_000,
     ) {
@@ -105,7 +106,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn eevdf_over_milliseconds_with_slices_affinities_and_nice_values_does_what_the_reference_does(
+    fn eevdf_over_milliseconds_with_slices_affinities_and_nice_values_agrees_with_the_reference(
         machine in any_machine_of_milliseconds(), setting in any_setting(),
         attributes in prop::collection::vec(any_attributes_and_slice(), 4), seed in 0_u64..1_000_000,
     ) {
@@ -120,7 +121,7 @@ fn machine_of_the_paper(scheduler: Scheduler, wakeup: Scheme) -> Machine {
     Machine { scheduler, step: Span::from_micros(1), tick: Linux24::TICK, linux_2_4, ..Machine::with_cpus(32) }
 }
 
-/// A job of eleven threads, and enough threads beside it for three on each CPU.
+/// A job of eleven threads, and so many threads beside it that each CPU has three.
 fn agree_at_the_size_of_the_paper(machine: &Machine, granularity: Granularity, waiting: &str, seed: u64) {
     let crew = JobKind::Barrier {
         threads: 11,
@@ -137,14 +138,14 @@ fn agree_at_the_size_of_the_paper(machine: &Machine, granularity: Granularity, w
 }
 
 #[test]
-fn round_robin_at_the_size_of_the_paper_does_what_the_reference_does() {
+fn round_robin_at_the_size_of_the_paper_agrees_with_the_reference() {
     let machine = machine_of_the_paper(Scheduler::Rr, Scheme::Original);
     agree_at_the_size_of_the_paper(&machine, Granularity::Fine, "cs", 1);
     agree_at_the_size_of_the_paper(&machine, Granularity::Medium, "2cs+", 2);
 }
 
 #[test]
-fn cfs_at_the_size_of_the_paper_does_what_the_reference_does() {
+fn cfs_at_the_size_of_the_paper_agrees_with_the_reference() {
     let us = Span::from_micros;
     let cfs = Cfs { latency: us(300), granularity: us(40), wakeup_granularity: us(50), migration_cost: us(25) };
     let machine = Machine { cfs, tick: us(40), ..machine_of_the_paper(Scheduler::Cfs, Scheme::Original) };
@@ -153,19 +154,19 @@ fn cfs_at_the_size_of_the_paper_does_what_the_reference_does() {
 }
 
 #[test]
-fn eevdf_at_the_size_of_the_paper_does_what_the_reference_does() {
+fn eevdf_at_the_size_of_the_paper_agrees_with_the_reference() {
     let machine = machine_of_the_paper(Scheduler::Eevdf, Scheme::Original);
     agree_at_the_size_of_the_paper(&machine, Granularity::Fine, "2cs+", 1);
 }
 
 #[test]
-fn linux_o1_at_the_size_of_the_paper_does_what_the_reference_does() {
+fn linux_o1_at_the_size_of_the_paper_agrees_with_the_reference() {
     let machine = Machine { timeslice: 20, ..machine_of_the_paper(Scheduler::LinuxO1, Scheme::Original) };
     agree_at_the_size_of_the_paper(&machine, Granularity::Fine, "2cs+", 1);
 }
 
 #[test]
-fn linux_2_4_at_the_size_of_the_paper_does_what_the_reference_does() {
+fn linux_2_4_at_the_size_of_the_paper_agrees_with_the_reference() {
     // The global view has too many pairings for so many CPUs.
     for wakeup in [Scheme::Original, Scheme::Ap] {
         let machine = machine_of_the_paper(Scheduler::Linux24, wakeup);
@@ -175,10 +176,11 @@ fn linux_2_4_at_the_size_of_the_paper_does_what_the_reference_does() {
     }
 }
 
-/// A case that random ones seldom are: a job without end has two CPUs, another is bound to one of them, and the epochs that the first
-/// begins whenever it is spent on the other keep it from ever being spent on this one.
+/// A case that random settings seldom contain: a job without end has two CPUs, and another job is
+/// bound to one of them. The first begins an epoch whenever it is spent on the other CPU, so that
+/// it is never spent on this one.
 #[test]
-fn a_bound_job_that_is_starved_by_epochs_without_end_is_starved_in_both() {
+fn a_bound_job_that_endless_epochs_starve_is_starved_in_both() {
     let us = Span::from_micros;
     let linux_2_4 = Linux24 { allocation: 15, penalty: 12, bonus: 3, threshold: 3, tail: false, ..Linux24::default() };
     let machine = Machine {
@@ -202,10 +204,10 @@ fn a_bound_job_that_is_starved_by_epochs_without_end_is_starved_in_both() {
     assert!(matches!(&error, rowlock_sim::Error::NoHeadway { .. }), "{error}");
 }
 
-/// A case that random ones seldom are: in the step in which a switch ends during which a thread's counter ran out, the new
-/// epoch of another CPU comes first.
+/// A case that random settings seldom contain: a thread's counter ran out during a switch. In the
+/// step in which the switch ends, the new epoch of another CPU comes first.
 #[test]
-fn a_counter_that_ran_out_in_the_switch_is_not_hidden_by_a_new_epoch() {
+fn a_new_epoch_does_not_hide_a_counter_that_ran_out_in_the_switch() {
     let us = Span::from_micros;
     let linux_2_4 = Linux24 { allocation: 2, penalty: 2, bonus: 0, threshold: 3, tail: false, ..Linux24::default() };
     let machine = Machine {

@@ -1,4 +1,5 @@
-//! Round robin: one queue, a quantum that is fresh at each dispatch. Without a quantum it is first in, first out.
+//! Round robin: one queue, and a quantum that is fresh at each dispatch. Without a quantum it is
+//! first in, first out.
 
 use rowlock_sim::observer::CpuState;
 use rowlock_sim::scheduler::ReadyReason;
@@ -21,12 +22,12 @@ impl RoundRobin {
     }
 
     fn first_for(&self, cpu: Cpu) -> Option<usize> {
-        self.queue.iter().position(|&thread| self.affinity.allows(thread, cpu))
+        self.queue.iter().position(|&thread| self.affinity.is_allowed(thread, cpu))
     }
 }
 
 impl Kernel for RoundRobin {
-    fn step_passes(&mut self, world: &World) {
+    fn pass_step(&mut self, world: &World) {
         for cpu in 0..world.cpus.len() {
             if world.running_on(cpu).is_some() {
                 self.used[cpu] += 1;
@@ -46,9 +47,9 @@ impl Kernel for RoundRobin {
         }
     }
 
-    fn leaves(&mut self, _world: &World, _cpu: Cpu, _thread: Thread) {}
+    fn leave(&mut self, _world: &World, _cpu: Cpu, _thread: Thread) {}
 
-    fn switch_ends(&mut self, _world: &World, cpu: Cpu) {
+    fn end_switch(&mut self, _world: &World, cpu: Cpu) {
         self.used[cpu] = 0;
     }
 

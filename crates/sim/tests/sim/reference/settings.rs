@@ -41,7 +41,7 @@ fn any_job() -> impl Strategy<Value = Job> {
     let barrier = (1_u32..6, any_compute(), 1_u64..25, any_rule())
         .prop_map(|(threads, compute, rounds, waiting)| JobKind::Barrier { threads, compute, rounds, waiting });
     let cpu = (1_u32..8, prop::option::of(1_u64..600)).prop_map(|(threads, work)| {
-        // Threads of even numbers of them draw their work.
+        // In jobs with an even number of threads, these draw their work.
         let drawn = |n: u64| if threads % 2 == 0 { Distribution::Exponential { mean: us(n) } } else { us(n).into() };
         JobKind::Cpu { threads, work: work.map(drawn) }
     });
@@ -78,7 +78,7 @@ fn any_linux_2_4() -> impl Strategy<Value = Linux24> {
     )
 }
 
-/// Spans beside which ticks are neither rare nor all that counts.
+/// Spans compared with which ticks are neither rare nor dominant.
 pub(crate) fn any_cfs() -> impl Strategy<Value = Cfs> {
     (1_u64..120, 1_u64..30, 0_u64..40, 0_u64..60).prop_map(|(latency, granularity, wakeup, migration)| Cfs {
         latency: us(latency),
@@ -88,7 +88,7 @@ pub(crate) fn any_cfs() -> impl Strategy<Value = Cfs> {
     })
 }
 
-/// What a job asks its kernel for: most often nothing.
+/// The attributes of a job: most often none.
 pub(crate) fn any_attributes() -> impl Strategy<Value = Attributes> {
     let nice = prop_oneof![3 => Just(0_i8), 1 => -20_i8..20];
     let cpus = prop::collection::vec(0_u32..7, 1..4).prop_map(|cpus| cpus.into_iter().map(CpuId).collect());
@@ -96,7 +96,7 @@ pub(crate) fn any_attributes() -> impl Strategy<Value = Attributes> {
     (nice, cpus).prop_map(|(nice, cpus)| Attributes { nice, cpus, slice: None })
 }
 
-/// A setting whose jobs ask for these; sets of CPUs that a machine with so many has nothing of are no wish.
+/// A setting whose jobs have these attributes. CPU sets with no CPU of the machine are ignored.
 pub(crate) fn with_attributes(mut setting: Setting, cpus: u32, attributes: Vec<Attributes>) -> Setting {
     for (job, attributes) in setting.jobs.iter_mut().zip(attributes) {
         let are_there = attributes.cpus.as_ref().is_some_and(|set| set.iter().any(|cpu| cpu.0 < cpus));
@@ -128,7 +128,8 @@ pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine
     })
 }
 
-/// A machine under `eevdf` on which milliseconds are short, so that caches cool and busy CPUs balance.
+/// A machine under `eevdf` on which milliseconds are short, so that caches cool and busy CPUs
+/// balance.
 pub(crate) fn any_machine_of_milliseconds() -> impl Strategy<Value = Machine> {
     let spans = (0_u64..3, 1_u64..8, 1_u64..10);
     (prop::sample::select(&[500_u64, 250][..]), 1_u32..6, spans, prop::sample::select(&Tie::ALL[..]), any::<bool>())
@@ -145,7 +146,7 @@ pub(crate) fn any_machine_of_milliseconds() -> impl Strategy<Value = Machine> {
         })
 }
 
-/// What a job asks its kernel for, with a slice.
+/// The attributes of a job, with a slice.
 pub(crate) fn any_attributes_and_slice() -> impl Strategy<Value = Attributes> {
     let nice = prop_oneof![2 => Just(0_i8), 1 => -20_i8..20];
     let cpus = prop::collection::vec(0_u32..7, 1..4).prop_map(|cpus| cpus.into_iter().map(CpuId).collect());
@@ -154,7 +155,7 @@ pub(crate) fn any_attributes_and_slice() -> impl Strategy<Value = Attributes> {
     (nice, cpus, slice).prop_map(|(nice, cpus, slice)| Attributes { nice, cpus, slice })
 }
 
-/// The distribution with its times stretched.
+/// The distribution with its times scaled.
 fn scaled(times: &Distribution, thousandths: u64) -> Distribution {
     match *times {
         Distribution::Normal { mean, sd } => {
@@ -168,7 +169,7 @@ fn scaled(times: &Distribution, thousandths: u64) -> Distribution {
     }
 }
 
-/// The setting with a thousand times as much to compute each time, and fewer rounds.
+/// The setting with computations that are a thousand times as long, and fewer rounds.
 pub(crate) fn a_thousand_times_as_long(mut setting: Setting) -> Setting {
     for job in &mut setting.jobs {
         match &mut job.kind {

@@ -1,4 +1,4 @@
-//! The wakeup schemes: loops over the threads that were awakened and over all CPUs.
+//! The wakeup schemes: loops over the woken threads and over all CPUs.
 
 use policy::wakeup::{Awakened, Scheme};
 use policy::{CpuId, CpuSet, Instant};
@@ -20,7 +20,7 @@ pub(crate) fn mark(kernel: &mut Linux24, world: &World, scheme: Scheme, threads:
 fn one_by_one(kernel: &mut Linux24, world: &World, threads: &[Thread], may_have: impl Fn(bool) -> bool) {
     for &thread in threads {
         let candidates: Vec<Cpu> = all_cpus(world)
-            .filter(|&cpu| may_have(kernel.marked[cpu]) && kernel.affinity.allows(thread, cpu))
+            .filter(|&cpu| may_have(kernel.marked[cpu]) && kernel.affinity.is_allowed(thread, cpu))
             .collect();
         if let Some(cpu) = reschedule_idle(kernel, world, thread, &candidates) {
             kernel.marked[cpu] = true;
@@ -28,8 +28,8 @@ fn one_by_one(kernel: &mut Linux24, world: &World, threads: &[Thread], may_have:
     }
 }
 
-/// The rules say which sum is largest, not which of several pairings with this sum it is. So the policy is asked, and what it
-/// says is held against all pairings.
+/// The rules determine the largest sum, but not which of several pairings with this sum is taken.
+/// So the policy is asked, and its answer is compared with all pairings.
 fn all_at_once(kernel: &mut Linux24, world: &World, threads: &[Thread]) {
     let unmarked: Vec<Cpu> = all_cpus(world).filter(|&cpu| !kernel.marked[cpu]).collect();
     let chosen = what_the_policy_says(kernel, world, threads);
@@ -45,7 +45,7 @@ fn all_at_once(kernel: &mut Linux24, world: &World, threads: &[Thread]) {
 fn what_the_policy_says(kernel: &Linux24, world: &World, threads: &[Thread]) -> Vec<Cpu> {
     let now = Instant::from_nanos(world.now);
     let allowed = |&thread: &Thread| -> CpuSet {
-        all_cpus(world).filter(|&cpu| kernel.affinity.allows(thread, cpu)).map(|cpu| CpuId(cpu as u32)).collect()
+        all_cpus(world).filter(|&cpu| kernel.affinity.is_allowed(thread, cpu)).map(|cpu| CpuId(cpu as u32)).collect()
     };
     let sets: Vec<CpuSet> = threads.iter().map(allowed).collect();
     let of_thread = |(&thread, set)| kernel.awakened(world, thread, Some(set));
@@ -56,8 +56,9 @@ fn what_the_policy_says(kernel: &Linux24, world: &World, threads: &[Thread]) -> 
     chosen
 }
 
-/// The CPU where the thread last ran if that is idle, else the one that has been idle longest, else the one whose thread it
-/// outdoes by most, if by more than the threshold; of equals the one with the lowest number.
+/// The CPU where the thread last ran if that is idle, else the one that has been idle longest, else
+/// the one whose thread it beats by most, if by more than the threshold. Of equal ones, the one
+/// with the lowest number.
 fn reschedule_idle(kernel: &Linux24, world: &World, thread: Thread, candidates: &[Cpu]) -> Option<Cpu> {
     if let Some(last) = kernel.last_cpu(thread)
         && candidates.contains(&last)
@@ -85,14 +86,15 @@ fn reschedule_idle(kernel: &Linux24, world: &World, thread: Thread, candidates: 
     best.map(|(_, cpu)| cpu)
 }
 
-/// What an idle CPU counts beyond the goodness of the thread there: more than all preemptions together.
+/// The value of an idle CPU beyond the goodness of the thread there: more than all preemptions
+/// together.
 const IDLE: u64 = 1 << 40;
 
-/// Of all ways to give some of the threads a CPU each, the largest sum of gains.
+/// The largest sum of gains over all ways to give some of the threads a CPU each.
 fn largest_sum(kernel: &Linux24, world: &World, threads: &[Thread], free: &[Cpu]) -> u64 {
     let Some((&thread, others)) = threads.split_first() else { return 0 };
     let mut largest = largest_sum(kernel, world, others, free);
-    for &cpu in free.iter().filter(|&&cpu| kernel.affinity.allows(thread, cpu)) {
+    for &cpu in free.iter().filter(|&&cpu| kernel.affinity.is_allowed(thread, cpu)) {
         let gain = if is_idle(world, cpu) {
             Some(IDLE + kernel.goodness(world, thread, cpu))
         } else {
@@ -106,14 +108,15 @@ fn largest_sum(kernel: &Linux24, world: &World, threads: &[Thread], free: &[Cpu]
     largest
 }
 
-/// By how much a thread outdoes the one that a busy CPU runs or is switching to, if by more than the threshold.
+/// By how much a thread beats the one that a busy CPU runs or is switching to, if by more than the
+/// threshold.
 fn preemption_gain(kernel: &Linux24, world: &World, thread: Thread, cpu: Cpu) -> Option<u64> {
     let current = world.thread_on(cpu)?;
     let gain = kernel.goodness(world, thread, cpu).checked_sub(kernel.goodness(world, current, cpu))?;
     (gain > kernel.threshold).then_some(gain)
 }
 
-/// A CPU on its way to idleness is idle.
+/// A CPU that switches to idleness is idle.
 fn is_idle(world: &World, cpu: Cpu) -> bool {
     world.thread_on(cpu).is_none()
 }

@@ -1,4 +1,4 @@
-//! What there is to see at one moment. Times are in steps, threads and CPUs are numbers.
+//! The visible state at one moment. Times are in steps; threads and CPUs are numbers.
 
 use policy::waiting::Waiter;
 use rowlock_sim::observer::{CpuState, LeaveReason};
@@ -10,19 +10,19 @@ pub(crate) type Thread = usize;
 pub(crate) struct World {
     /// How many steps have passed.
     pub(crate) now: u64,
-    /// The CPU at which something happens, if it is one.
+    /// The CPU of the current event, if any.
     pub(crate) here: Option<Cpu>,
     pub(crate) cpus: Vec<SimulatedCpu>,
     pub(crate) threads: Vec<ThreadState>,
-    /// Copies one by one.
+    /// The jobs, with each copy as a job.
     pub(crate) jobs: Vec<JobState>,
 }
 
 pub(crate) struct SimulatedCpu {
     pub(crate) state: CpuState,
-    /// While it switches: how many steps are left of it.
+    /// While it switches: the remaining steps.
     pub(crate) switch_left: u64,
-    /// When it last chose idleness.
+    /// When it last became idle.
     pub(crate) idle_since: u64,
 }
 
@@ -55,15 +55,16 @@ pub(crate) enum Place {
 /// What a thread does when it has a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Activity {
-    /// It computes, so many steps more.
+    /// It computes for `left` more steps.
     Computing { left: u64 },
-    /// It computes as long as anybody looks.
+    /// It computes without end.
     Endless,
-    /// It is at the barrier and spins; it has done so for `spun` steps and will for `limit` at the most.
+    /// It is at the barrier and spins. It has done so for `spun` steps and will for at most
+    /// `limit`.
     Spinning { spun: u64, limit: u64 },
     /// It is at the barrier and blocks or has blocked.
     Waiting,
-    /// It has nothing more to do than to end.
+    /// It has only to end.
     Ending,
 }
 
@@ -71,13 +72,13 @@ pub(crate) struct JobState {
     pub(crate) name: String,
     pub(crate) kind: JobKind,
     pub(crate) size: usize,
-    /// Who is at the barrier, in the order of their arrival.
+    /// The threads at the barrier, in the order of arrival.
     pub(crate) arrived: Vec<Thread>,
     /// How often its threads have met.
     pub(crate) met: u64,
     /// When it completed.
     pub(crate) completed: Option<u64>,
-    /// What it counted until then.
+    /// Its counts until then.
     pub(crate) counts: Counts,
 }
 
@@ -92,7 +93,7 @@ pub(crate) struct Counts {
     pub(crate) spins_that_succeeded: u64,
     pub(crate) blocked: u64,
     pub(crate) preempted: u64,
-    /// Steps that its threads had a CPU for, switches to them included.
+    /// Steps in which its threads had a CPU, including switches to them.
     pub(crate) cpu: u64,
     pub(crate) spinning: u64,
     pub(crate) working: u64,
