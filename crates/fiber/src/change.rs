@@ -1,7 +1,8 @@
-//! Leaving one fiber for another.
+//! Switches from one fiber to another.
 //!
-//! The one that is left calls this and comes back from it when it is gone on with; in between its stack stands still. With its stack goes its thread control block,
-//! where it has [one of its own](crate::preemptible).
+//! A fiber that is left calls this, and returns from it when it continues; in between its stack is
+//! unchanged. If it has [a thread control block of its own](crate::preemptible), that is switched
+//! along with the stack.
 
 use crate::arch;
 use crate::record::{Fiber, State};
@@ -9,13 +10,13 @@ use crate::stack::Shadow;
 use crate::worker::Worker;
 
 impl Worker {
-    /// Leaves one fiber, which is not in the queue any more or is again, and goes on with another.
+    /// Leaves one fiber, which has left the queue or is in it again, and continues with another.
     #[inline(always)]
     pub(crate) fn change(&self, me: Fiber, next: Fiber) {
         if self.has_preemptible() { self.change_with_control_block(me, next) } else { self.change_plainly(me, next) }
     }
 
-    /// The same where none has a thread control block of its own.
+    /// The same if no fiber has a thread control block of its own.
     #[inline(always)]
     pub(crate) fn change_plainly(&self, me: Fiber, next: Fiber) {
         if me == next {
@@ -23,7 +24,7 @@ impl Worker {
             return;
         }
         let Some(to) = self.entrance(next) else {
-            // While somebody else is looked for a first preemptible fiber may come.
+            // While another fiber is chosen, the first preemptible fiber may come.
             return self.change_again(me);
         };
         next.state.set(State::Running);
@@ -31,18 +32,19 @@ impl Worker {
         if std::thread::panicking() {
             return self.switch_panicking(me, next, to);
         }
-        // SAFETY: the other was left in this way, by this worker, or is fresh; it was in the queue once, so nobody has gone on there.
+        // SAFETY: the other stack was left in this way by this worker, or is new. The fiber was in
+        // the queue once, so it does not run anywhere.
         unsafe { self.switch(me, next, to) }
     }
 
-    /// The same, where the one who was to be next has ended instead.
+    /// The same if the fiber that was chosen has ended instead.
     #[cold]
     #[inline(never)]
     fn change_again(&self, me: Fiber) {
         self.change(me, self.next());
     }
 
-    /// The same where one of the two may have a thread control block of its own.
+    /// The same if one of the two may have a thread control block of its own.
     #[inline(never)]
     fn change_with_control_block(&self, me: Fiber, mut next: Fiber) {
         let to = loop {
@@ -59,7 +61,7 @@ impl Worker {
         if let Some(preemptible) = preemptible {
             preemptible.has_extension.set(false);
         }
-        // SAFETY: as with a change; and the block is the other's.
+        // SAFETY: as above; and the block is the other fiber's.
         let switch = || unsafe {
             self.shadow(next).enter();
             self.switch_to_control_block(me.context.as_ptr(), to, self.control_block_of(next));
@@ -68,7 +70,7 @@ impl Worker {
     }
 
     /// # Safety
-    /// As with [`arch::switch`].
+    /// As for [`arch::switch`].
     #[inline(always)]
     unsafe fn switch(&self, me: Fiber, next: Fiber, to: arch::Context) {
         self.shadow(next).enter();
@@ -79,7 +81,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn switch_panicking(&self, me: Fiber, next: Fiber, to: arch::Context) {
-        // SAFETY: as with a change.
+        // SAFETY: as above.
         self.unwinding.stop(|| unsafe { self.switch(me, next, to) });
     }
 

@@ -1,12 +1,16 @@
-//! What a [preemptible fiber](crate::preemptible) has of its own, as a kernel thread has it, and how one goes there.
+//! Thread control blocks of fibers, and how a worker switches between them.
 //!
-//! To all code that runs there it is the thread: its thread-local variables are found by it. It is one of two things:
+//! A [preemptible fiber](crate::preemptible) has what a kernel thread has. To all code that runs
+//! there it is a thread: code finds its thread-local variables by the thread control block. There
+//! are two ways to provide one:
 //!
-//! * A thread control block alone. To go there is to change the thread pointer, on the worker's kernel thread, which goes from one block to the next.
-//! * A kernel thread with all that it has, where there can be no block without one. It waits in the kernel for its turn, so that of the worker's kernel threads, its own
-//!   and its preemptible fibers', exactly one runs at a time: to go there is to [hand over](thread::KernelThread) the turn.
+//! * A thread control block alone. The worker's kernel thread switches from one block to the next
+//!   by changing the thread pointer.
+//! * A kernel thread, on systems on which a block cannot exist without one. It waits in the kernel
+//!   for its turn. Of a worker's kernel threads, its own and those of its preemptible fibers,
+//!   exactly one runs at a time. To switch is to [hand over](thread::KernelThread) the turn.
 //!
-//! A fiber that is no preemptible fiber is in the block of its worker's own kernel thread.
+//! A fiber that is not preemptible uses the block of its worker's own kernel thread.
 
 pub(crate) mod thread;
 
@@ -17,24 +21,29 @@ use crate::preemptible::PreemptibleFiber;
 use crate::record::Fiber;
 use crate::worker::Worker;
 
-/// What preemptible fibers have of their own, so that they can be interrupted anywhere; see [`Config::preempt_by`](crate::Config::preempt_by).
+/// What makes it possible to interrupt preemptible fibers anywhere; see
+/// [`Config::preempt_by`](crate::Config::preempt_by).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PreemptBy {
-    /// Thread control blocks where these can be made, and kernel threads elsewhere.
+    /// Thread control blocks if the system supports them, otherwise kernel threads.
     #[default]
     Auto,
-    /// Each a thread control block. One worker's fibers share its kernel thread, and to go from one to another takes nanoseconds. That takes the GNU C library, and a
-    /// processor and a kernel that let programs change the thread pointer.
+    /// A thread control block for each fiber. The fibers of a worker share its kernel thread, and a
+    /// switch takes nanoseconds. This needs the GNU C library, and a processor and a kernel that
+    /// let programs change the thread pointer.
     ThreadBlocks,
-    /// Each a kernel thread, of which one runs at a time for each worker. That takes nothing but Linux, and to go from one to another takes microseconds. Each
-    /// fiber that has started has a kernel thread and a timer, of which a process may have some 16000; they stay, for later fibers. A kernel thread keeps the
-    /// CPUs, the nice value and the policy of the thread that has made it. With a policy of real time on a single CPU, what others send does not
-    /// interrupt a fiber that comes to no point, since the worker's own thread, which is the one that they know, does not come to run there.
+    /// A kernel thread for each fiber, one of which runs at a time for each worker. This needs
+    /// nothing but Linux, and a switch takes microseconds. Each fiber that has started has a kernel
+    /// thread and a timer, of which a process may have some 16 000; they stay, for later fibers. A
+    /// kernel thread keeps the CPUs, the nice value and the policy of the thread that created it.
+    /// With a real-time policy on a single CPU, what other threads send does not interrupt a fiber
+    /// that reaches no safepoint, because the worker's own thread, which is the one that they know,
+    /// never runs there.
     KernelThreads,
 }
 
-/// What it comes to.
+/// What a [`PreemptBy`] resolves to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ControlBlockKind {
     ThreadPointer,
@@ -42,11 +51,12 @@ pub(crate) enum ControlBlockKind {
 }
 
 impl PreemptBy {
-    /// What it comes to here.
+    /// The kind that this system supports.
     pub(crate) fn kind(self) -> Result<ControlBlockKind, PreemptionError> {
         use sys::thread_block::{ThreadBlockError, check_support};
         match (self, check_support()) {
-            // That sanitizer handles signals when it sees fit, and so not in an endless loop; and it would have to hear of each turn.
+            // ThreadSanitizer delays signals to calls, so it never delivers one in an endless loop.
+            // It would also have to be told of each switch.
             (_, Err(why @ ThreadBlockError::Sanitizer("thread"))) => Err(why.into()),
             (PreemptBy::ThreadBlocks, Err(why)) => Err(why.into()),
             (PreemptBy::KernelThreads, _) | (PreemptBy::Auto, Err(_)) => Ok(ControlBlockKind::KernelThread),
@@ -55,16 +65,16 @@ impl PreemptBy {
     }
 }
 
-/// See the module.
+/// A thread control block; see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ControlBlock {
-    /// A block, by the thread pointer.
+    /// A block alone, identified by the thread pointer.
     ThreadPointer(usize),
     KernelThread(&'static KernelThread),
 }
 
 impl ControlBlock {
-    /// Nobody's.
+    /// No block.
     pub(crate) const NONE: ControlBlock = ControlBlock::ThreadPointer(0);
 
     pub(crate) fn thread(self) -> Option<&'static KernelThread> {
@@ -76,13 +86,13 @@ impl ControlBlock {
 }
 
 impl Worker {
-    /// The block that a fiber of this worker is in.
+    /// The block that a fiber of this worker uses.
     #[inline(always)]
     pub(crate) fn control_block_of(&self, fiber: Fiber) -> ControlBlock {
         fiber.preemptible().map_or(self.preemption.control_block.get(), PreemptibleFiber::control_block)
     }
 
-    /// The one that is in force. For who runs as this worker.
+    /// The block that is in use now. For code that runs as this worker.
     pub(crate) fn control_block_in_force(&self) -> ControlBlock {
         self.preemption
             .runs_on
@@ -90,11 +100,12 @@ impl Worker {
             .map_or_else(|| ControlBlock::ThreadPointer(arch::thread_pointer()), ControlBlock::KernelThread)
     }
 
-    /// Does something in the block of the worker's own kernel thread, so that what the C library keeps for a thread that allocates memory is not kept in a preemptible fiber's. For who is
-    /// inside. It must not panic.
+    /// Calls a function with the block of the worker's own kernel thread in use, so that the C
+    /// library does not put the caches of a thread that allocates memory into the block of a
+    /// preemptible fiber. The caller must be in the runtime, and the function must not panic.
     pub(crate) fn in_own_control_block<R>(&self, call: impl FnOnce() -> R) -> R {
         unsafe extern "C" fn run(call: *mut ()) {
-            // SAFETY: that is what is passed on below.
+            // SAFETY: `call_with_thread_pointer` passes on the data given below.
             unsafe { (*call.cast::<&mut dyn FnMut()>())() }
         }
         let ControlBlock::ThreadPointer(own) = self.preemption.control_block.get() else { return call() };
@@ -104,8 +115,10 @@ impl Worker {
         let (mut call, mut result) = (Some(call), None);
         let mut once = || result = call.take().map(|call| call());
         let mut once: &mut dyn FnMut() = &mut once;
-        // SAFETY: it was noted before there was a preemptible fiber, and nobody else runs in it while one does: who is no preemptible fiber was left where the library was called, or waits in the kernel, and then a preemptible fiber that runs in
-        // its place does not come inside.
+        // SAFETY: the block was noted before there was a preemptible fiber, and no other fiber runs
+        // in it meanwhile. A fiber that is not preemptible was switched out where it called the
+        // library, or waits in the kernel; in the latter case a preemptible fiber that runs on its
+        // donated timeslice does not enter the runtime.
         unsafe { arch::call_with_thread_pointer(own, run, (&raw mut once).cast()) };
         match result {
             Some(result) => result,
@@ -113,10 +126,12 @@ impl Worker {
         }
     }
 
-    /// Leaves this stack, noting in `save` where, and goes on where the other was left. Returns when somebody comes back.
+    /// Leaves this stack, stores its context in `save`, and continues at the other one. Returns
+    /// when another switch comes back.
     ///
     /// # Safety
-    /// As with [`arch::switch`]; and the block is the one with which the other stack was left, or is to begin.
+    /// As for [`arch::switch`]. The block must be the one with which the other stack was left, or
+    /// with which it starts.
     #[inline(always)]
     pub(crate) unsafe fn switch_to_control_block(&self, save: *mut Context, to: Context, block: ControlBlock) {
         // SAFETY: the caller's promise.
@@ -128,10 +143,10 @@ impl Worker {
         }
     }
 
-    /// The same for good.
+    /// Like [`switch_to_control_block`](Worker::switch_to_control_block), but never comes back.
     ///
     /// # Safety
-    /// As with [`Worker::switch_to_control_block`]; and nothing that is on this stack will be missed.
+    /// As for [`Worker::switch_to_control_block`]. Nothing on this stack may be needed any more.
     #[inline(always)]
     pub(crate) unsafe fn leave_to_control_block(&self, to: Context, block: ControlBlock) -> ! {
         // SAFETY: the caller's promise.
@@ -143,7 +158,8 @@ impl Worker {
         }
     }
 
-    /// Where this kernel thread is to go on so that the next one goes on there: there itself, if that is this one.
+    /// Where this kernel thread must continue so that `next` continues at `to`: `to` itself if
+    /// `next` is this thread.
     fn handover_target(&self, to: Context, next: &'static KernelThread) -> Context {
         match self.preemption.runs_on.get() {
             Some(own) if own != next => own.prepare_handover(next, Handover::of(self, to)),
@@ -152,10 +168,10 @@ impl Worker {
     }
 }
 
-/// What the stack begins with on which a worker's own kernel thread waits for its turn.
+/// The first function on the stack on which a worker's own kernel thread waits for its turn.
 pub(crate) unsafe extern "C" fn wait_for_turn() -> ! {
     let here = crate::here::Here::expect();
     let Some(own) = here.preemption.runs_on.get() else { unreachable!("it is to hand over its turn") };
-    // SAFETY: it is this kernel thread, on its own stack.
+    // SAFETY: this is the calling kernel thread, on its own stack.
     unsafe { own.run_turns() }
 }

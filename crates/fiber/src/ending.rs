@@ -1,10 +1,13 @@
-//! How fibers end before their time: by [`exit`], and when their runtime does.
+//! How fibers end early: by [`exit`], and when their runtime ends.
 //!
-//! A fiber that is left in the middle of its function may have things on its stack that others rely on: a scope whose fibers or threads borrow from it, a value that is pinned
-//! there. So a stack is never just taken away. When a runtime ends, functions that have not begun are dropped, and fibers that have begun unwind from where they are, as if
-//! that had panicked, with a payload of our own that no hook hears of. What they do while they unwind, they may wait for each other as
-//! ever. A fiber that catches this and goes on is told again at its next wait. One that waits in the middle of a panic of its own cannot be told: if nobody
-//! else wakes it, its stack stays until the process ends, and standard error says so.
+//! A fiber that is in the middle of its function may have things on its stack on which others rely:
+//! a scope whose fibers or threads borrow from it, or a pinned value. So a stack is never just
+//! freed. When a runtime ends, functions that have not started are dropped, and fibers that have
+//! started unwind from where they are, as if the call there had panicked, with a special payload
+//! and without calling the panic hook. While they unwind, they may wait for each other as usual. A
+//! fiber that catches this and continues is cancelled again at its next wait. A fiber that waits
+//! during a panic of its own cannot be cancelled: if no other fiber wakes it, its stack stays until
+//! the process ends, and standard error says so.
 
 use std::any::Any;
 use std::io::Write;
@@ -21,13 +24,14 @@ use crate::shared::Core;
 use crate::waits::{Waits, Woken};
 use crate::worker::Worker;
 
-/// Whether a fiber can be unwound. Where panics abort, those that are left when their runtime ends stay where they are.
+/// Whether a fiber can be unwound. If panics abort, fibers that remain when their runtime ends stay
+/// where they are.
 pub(crate) const CAN_UNWIND: bool = cfg!(panic = "unwind");
 
 /// The payload of a fiber whose runtime ends.
 pub(crate) struct Cancelled;
 
-/// The payload of a fiber that has left.
+/// The payload of a fiber that has exited.
 pub(crate) struct Exited;
 
 /// The payload of a fiber that never ran.
@@ -42,7 +46,7 @@ pub(crate) fn unwind() -> ! {
     resume_unwind(Box::new(Cancelled))
 }
 
-/// The same, where that can be.
+/// The same, unless the fiber unwinds already.
 #[cold]
 pub(crate) fn unwind_unless_panicking(here: &Worker) {
     if !here.is_panicking() {
@@ -50,11 +54,12 @@ pub(crate) fn unwind_unless_panicking(here: &Worker) {
     }
 }
 
-/// Ends the fiber that calls it: it unwinds, as with a panic, but without a message, and [`join`](crate::JoinHandle::join) says that it has
-/// [left](JoinError::Exited). The first fiber takes its runtime with it. Where panics abort, it ends the process.
+/// Ends the calling fiber: it unwinds, as with a panic, but without a message, and
+/// [`join`](crate::JoinHandle::join) says that it has [left](JoinError::Exited). If it is the first
+/// fiber, its runtime ends. If panics abort, the process ends.
 ///
 /// # Panics
-/// Where no runtime runs.
+/// If called outside a runtime.
 #[track_caller]
 pub fn exit() -> ! {
     Here::enter(|_| ());
@@ -76,14 +81,16 @@ pub(crate) fn reason(payload: Box<dyn Any + Send>) -> JoinError {
     }
 }
 
-/// How often those that are left are told, when they come back or make others.
+/// How often the remaining fibers are cancelled, if they continue or spawn others.
 const MAX_ROUNDS: usize = 64;
 
-/// How many turns fibers are given to end, each time.
+/// How many turns fibers get to end, in each round.
 const TURNS: usize = 1 << 12;
 
-/// How the workers end their fibers together: in rounds. In a round each cancels its own and lets them run. After it all stand still, and the last to come sees whether there is anything
-/// left to do; fibers of one worker may have woken those of another, or made new ones.
+/// The rounds in which the workers end their fibers together. In a round, each worker cancels its
+/// fibers and lets them run. After it all workers stop, and the last one to arrive checks whether
+/// anything is left to do: fibers of one worker may have woken those of another, or spawned new
+/// ones.
 #[derive(Default)]
 pub(crate) struct Rounds {
     state: Mutex<State>,
@@ -94,20 +101,20 @@ pub(crate) struct Rounds {
 struct State {
     /// How many workers there are.
     workers: usize,
-    /// The fibers that those but the first began with: they wait for the end.
+    /// The first fibers of all workers but the first: they wait for the end.
     roots: Vec<Root>,
     begun: bool,
     arrived: usize,
-    /// Somebody had something to do.
+    /// A worker had something to do.
     any: bool,
     round: usize,
-    /// How many fibers are left for good, once that is known.
+    /// How many fibers remain for good, once that is known.
     left: Option<usize>,
 }
 
 struct Root(Fiber);
 
-// SAFETY: only who wakes them touches them.
+// SAFETY: only the worker that wakes them touches them.
 #[allow(unsafe_code, reason = "a fiber's address goes to who wakes it")]
 unsafe impl Send for Root {}
 
@@ -116,17 +123,18 @@ impl Rounds {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is one worker more.
+    /// Adds a worker.
     pub(crate) fn join(&self) {
         self.state().workers += 1;
     }
 
-    /// There was to be one worker more, and there is not.
+    /// Removes a worker that could not be started.
     pub(crate) fn leave(&self) {
         self.state().workers -= 1;
     }
 
-    /// What a worker that is not the first begins with: it waits until the runtime ends, and lets fibers run meanwhile.
+    /// What the first fiber of an additional worker does: it waits until the runtime ends, and lets
+    /// other fibers run meanwhile.
     pub(crate) fn wait(&self, worker: &Worker) {
         let mut state = self.state();
         if !state.begun {
@@ -136,14 +144,15 @@ impl Rounds {
         }
     }
 
-    /// The end begins.
+    /// Wakes these fibers when the runtime ends.
     fn begin(&self, worker: &Worker) {
         let mut state = self.state();
         state.begun = true;
         state.roots.drain(..).for_each(|root| worker.wake(root.0, Woken::Called));
     }
 
-    /// A worker has done what it could. When all have, tells how many fibers are left, if nobody can do any more.
+    /// A worker has done what it could. When all have, returns how many fibers remain, if no worker
+    /// can do any more.
     fn arrive(&self, core: &Core, any: bool) -> Option<usize> {
         let mut state = self.state();
         state.any |= any;
@@ -163,7 +172,7 @@ impl Rounds {
         state.round += 1;
         if !any || state.round == MAX_ROUNDS {
             let there = core.records.all().filter(|fiber| !is(fiber, &[FiberState::Free, FiberState::Ended])).count();
-            // Each worker runs what it began with.
+            // Each worker runs its first fiber.
             state.left = Some(there - state.workers);
         }
         self.turned.notify_all();
@@ -187,7 +196,8 @@ impl Waits for End {
     }
 }
 
-/// Ends all fibers but those that the workers began with. Returns how many are left for good. For the first worker.
+/// Ends all fibers except the workers' first ones. Returns how many remain for good. For the first
+/// worker.
 pub(crate) fn end_all(worker: &Worker) -> usize {
     let me = worker.current();
     if me.has_extras() {
@@ -206,7 +216,7 @@ pub(crate) fn end_all(worker: &Worker) -> usize {
     left
 }
 
-/// The part that each worker has in this.
+/// Each worker's part in this.
 pub(crate) fn end_own(worker: &Worker) -> usize {
     worker.outside.begin_shutdown();
     worker.begin_grace();
@@ -235,17 +245,19 @@ pub(crate) fn end_own(worker: &Worker) -> usize {
 
 /// Drops the function of a fiber that has not started.
 pub(crate) fn drop_task(fiber: Fiber) -> bool {
-    // A panic ends here, as there is nobody to tell.
+    // A panic ends here, because there is no joiner to tell.
     catch_unwind(AssertUnwindSafe(|| fiber.drop_task())).unwrap_or(true)
 }
 
-/// Tells a fiber that its runtime ends. True if that will do something. One that is ready is told when it comes back from its yield, or at its next
-/// wait: what it was woken with (a lock that was handed over to it, say) it is to have.
+/// Cancels a fiber, as its runtime ends. Returns whether that has an effect. A ready fiber is
+/// cancelled when it returns from its yield, or at its next wait: it must get what it was woken
+/// with, for example a lock that was handed over.
 fn cancel(worker: &Worker, fiber: Fiber) -> bool {
-    // First what it does, then where: see `SharedState`.
+    // The state first, then the home: see `SharedState`.
     let state = fiber.state.get();
     if state == FiberState::Unstarted {
-        // With several workers they are in the place for those, or will be refused like any other when they have started.
+        // With several workers they are in the queue of unstarted fibers, or are refused when they
+        // have started.
         return worker.is_alone() && drop_task(fiber);
     }
     if fiber == worker.current() || !worker.is_home_of(fiber) || !CAN_UNWIND {

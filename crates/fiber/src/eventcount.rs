@@ -1,8 +1,11 @@
-//! How another kernel thread wakes a worker that has gone to sleep.
+//! An eventcount: how another kernel thread wakes a worker that sleeps.
 //!
-//! Who has something for a worker puts it where the worker looks before it sleeps, and then [rings](EventCount::notify). The worker says that it
-//! [listens](Bell::listen), looks once more, and sleeps. Each side does the first before the second, with a fence between, so at least one of them sees what the
-//! other has done: either the worker finds what was put there, or who rings finds that it listens. While the worker is awake, ringing costs a fence and a look.
+//! A thread that has something for a worker first puts it where the worker looks before it sleeps,
+//! and then [notifies](EventCount::notify) it. The worker says that it
+//! [listens](EventCount::listen), looks again, and sleeps. Each side has a fence between its two
+//! steps, so at least one of them sees what the other has done: either the worker finds what was
+//! put there, or the notifier finds that the worker listens. While the worker is awake, a
+//! notification costs a fence and a load.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
@@ -14,7 +17,8 @@ use rustix::event::{EventfdFlags, eventfd};
 pub(crate) struct EventCount {
     /// The worker sleeps, or is about to.
     is_listening: AtomicBool,
-    /// Becomes readable with each stroke. It is never read: who waits at it does so for the strokes, not for the count.
+    /// Becomes readable with each notification. It is never read: a worker waits for the event, not
+    /// for the count.
     eventfd: OwnedFd,
 }
 
@@ -24,22 +28,22 @@ impl EventCount {
         Ok(EventCount { is_listening: AtomicBool::new(false), eventfd })
     }
 
-    /// Something was put where the worker looks before it sleeps.
+    /// Wakes the worker if it listens. What it should find must be in place.
     pub(crate) fn notify(&self) {
         fence(SeqCst);
         if self.is_listening.load(Relaxed) && self.is_listening.swap(false, AcqRel) {
-            // It fails only if it was rung 2^64 times, and would still be heard.
+            // It fails only after 2^64 notifications, and then the descriptor is readable anyway.
             let _ = rustix::io::write(&self.eventfd, &1u64.to_ne_bytes());
         }
     }
 
-    /// The worker's own: it will look once more, and then sleep.
+    /// Announces that the worker will look again, and then sleep. For the worker itself.
     pub(crate) fn listen(&self) {
         self.is_listening.store(true, Relaxed);
         fence(SeqCst);
     }
 
-    /// The worker's own: it is awake.
+    /// The worker is awake. For the worker itself.
     pub(crate) fn stop_listening(&self) {
         self.is_listening.store(false, Relaxed);
     }

@@ -1,8 +1,10 @@
-//! The worker that a fiber runs on, and how a fiber comes to it.
+//! The worker of the calling fiber, and how a fiber enters the runtime.
 //!
-//! Whatever the library does for a fiber happens *inside*: between the call of [`Here::enter`] or [`Here::visit`] and its return. A fiber that is not
-//! preemptible finds its worker in a thread-local, and there is nothing else to it. One that is has thread-locals of its own, in which the worker is only
-//! while the fiber is inside: so nothing has to be asked on the way of the others. See [`preemptible fiber`](crate::preemptible).
+//! Whatever the library does for a fiber happens *in the runtime*: between the call of
+//! [`Here::enter`] or [`Here::visit`] and its return. A fiber that is not preemptible finds its
+//! worker in a thread-local. A preemptible fiber has thread-locals of its own, which contain the
+//! worker only while the fiber is in the runtime. So the path of other fibers contains no extra
+//! check. See [`preemptible`](crate::preemptible).
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -17,11 +19,11 @@ thread_local! {
     pub(crate) static HERE: Cell<Option<NonNull<Worker>>> = const { Cell::new(None) };
 }
 
-/// The worker that runs the fiber that asks. Not to be kept beyond what that fiber does.
+/// The worker that runs the calling fiber. Must not be kept longer than the fiber's current call.
 #[derive(Clone, Copy)]
 pub(crate) struct Here {
     worker: NonNull<Worker>,
-    /// Whether it is known that a preemptible fiber has entered.
+    /// Whether the caller is known to be a preemptible fiber.
     is_preemptible: bool,
     on_this_thread: PhantomData<*const ()>,
 }
@@ -34,10 +36,11 @@ impl Here {
         Here { worker, is_preemptible, on_this_thread: PhantomData }
     }
 
-    /// Does something inside, for what only fibers can do. Code of who uses the crate is not to be called there, as it would not be interrupted.
+    /// Calls a function in the runtime, for what only fibers can do. It must not call user code,
+    /// which could not be interrupted there.
     ///
     /// # Panics
-    /// Where no runtime runs.
+    /// If called outside a runtime.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn enter<R>(then: impl FnOnce(Here) -> R) -> R {
@@ -47,7 +50,7 @@ impl Here {
         }
     }
 
-    /// The same for what others may do as well: there is no worker then.
+    /// The same for what other threads may do as well: these get no worker.
     #[inline(always)]
     pub(crate) fn visit<R>(then: impl FnOnce(Option<Here>) -> R) -> R {
         match Here::get() {
@@ -56,17 +59,17 @@ impl Here {
         }
     }
 
-    /// The worker, inside. None on a kernel thread that is no worker.
+    /// The worker, for a caller in the runtime. `None` on a kernel thread that is not a worker.
     #[inline(always)]
     pub(crate) fn get() -> Option<Here> {
-        // SAFETY: that is what it says.
+        // SAFETY: `HERE` contains this thread's worker.
         HERE.get().map(|worker| unsafe { Here::of(worker, false) })
     }
 
-    /// The worker, inside.
+    /// The worker, for a caller in the runtime.
     ///
     /// # Panics
-    /// Where no runtime runs.
+    /// If called outside a runtime.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn expect() -> Here {
@@ -76,7 +79,7 @@ impl Here {
         }
     }
 
-    /// The worker for a fiber that begins, which is inside.
+    /// The worker, for a fiber that starts and is in the runtime.
     #[inline(always)]
     pub(crate) fn begin() -> Here {
         match Here::get().or_else(preemptible::begin) {
@@ -85,7 +88,7 @@ impl Here {
         }
     }
 
-    /// The worker for who only looks, from a signal's handler say, inside or not.
+    /// The worker, for a caller that only reads, such as a signal handler, in the runtime or not.
     #[cold]
     pub(crate) fn look() -> Option<Here> {
         Here::get().or_else(preemptible::look)
@@ -95,14 +98,15 @@ impl Here {
         self.worker
     }
 
-    /// Whether a preemptible fiber has entered, as far as that is known: for whom the way of the others must not ask.
+    /// Whether the caller is known to be a preemptible fiber. Code on the path of other fibers must
+    /// not check more.
     #[inline(always)]
     pub(crate) fn is_preemptible(self) -> bool {
         self.is_preemptible
     }
 }
 
-/// Does something for whoever finds no worker: for a preemptible fiber.
+/// Calls a function for a caller without a worker in its thread-local: a preemptible fiber.
 #[inline(never)]
 #[track_caller]
 fn enter_as_preemptible<R>(then: impl FnOnce(Here) -> R) -> R {
@@ -115,7 +119,7 @@ fn enter_as_preemptible<R>(then: impl FnOnce(Here) -> R) -> R {
     }
 }
 
-/// The same for what others may do as well.
+/// The same for what other threads may do as well.
 #[inline(never)]
 fn visit_as_preemptible<R>(then: impl FnOnce(Option<Here>) -> R) -> R {
     match preemptible::enter_runtime() {
@@ -136,7 +140,7 @@ impl Deref for Here {
 
     #[inline(always)]
     fn deref(&self) -> &Worker {
-        // SAFETY: a worker outlives the fibers that it runs, and one of them asks.
+        // SAFETY: a worker outlives the fibers that it runs, and the caller is one of them.
         unsafe { self.worker.as_ref() }
     }
 }

@@ -1,4 +1,5 @@
-//! What a worker does when none of its fibers is ready, and what it has to do with others: kernel threads outside, and other workers.
+//! What a worker does if none of its fibers is ready, and how it exchanges fibers with other
+//! workers and threads outside.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::SeqCst;
@@ -12,27 +13,28 @@ use crate::record::{Fiber, State};
 use crate::unstarted::Searcher;
 use crate::worker::Worker;
 
-/// After so many records that were given back here, they are for all workers.
+/// After this many records were freed here, they are shared with all workers.
 const FREED: u32 = 512;
 
 impl Worker {
-    /// What others have for it.
+    /// This worker's inbox.
     #[inline(always)]
     pub(crate) fn inbox(&self) -> &Inbox {
         &self.core().inboxes[self.index()]
     }
 
-    /// Sends a fiber, which is ready from now on, to the worker that it belongs to.
+    /// Sends a fiber, which is ready now, to its worker.
     #[cold]
     #[inline(never)]
     pub(crate) fn send_home(&self, fiber: Fiber) {
         let home = fiber.home.get().unwrap_or(NonNull::from(self));
-        // SAFETY: a worker is there for as long as there are fibers of it; others look only at what never changes, its number.
+        // SAFETY: a worker exists as long as its fibers do; other threads read only what never
+        // changes, its index.
         let index = unsafe { (*home.as_ptr()).index() };
         self.core().inboxes[index].send(fiber);
     }
 
-    /// Takes what others have sent.
+    /// Takes what other threads have sent.
     #[cold]
     #[inline(never)]
     pub(crate) fn receive(&self) {
@@ -51,8 +53,9 @@ impl Worker {
         });
     }
 
-    /// A thread outside has used up a record that will be this worker's when its fiber has ended: it gets one back for it, if there is one. Else those outside would
-    /// need more and more, while this worker had more and more that nobody needs.
+    /// Gives the threads outside a record in return for one that they have used up, and that will
+    /// be this worker's when its fiber has ended. Otherwise they would need ever more records, and
+    /// this worker would collect ever more free ones.
     fn replace_record(&self) {
         if let Some(fiber) = self.free.get() {
             self.free.set(fiber.next.take());
@@ -60,17 +63,18 @@ impl Worker {
         }
     }
 
-    /// The worker that a fiber will start on is this one.
+    /// Makes this worker the one on which a fiber will start.
     pub(crate) fn take_in(&self, fiber: Fiber) {
         if fiber.is_preemptible.get() && !self.has_preemptible() {
-            // Now, since who goes on with it asks first whether there are preemptible fibers. Why that cannot be it is told when it would begin.
+            // Now, because `change` checks first whether there are preemptible fibers. An error is
+            // reported when the fiber should start.
             let _ = self.prepare_preemption();
         }
         self.ready(|ready| ready.add(ThreadId(fiber.number.get())));
         fiber.allowance.set(self.accounting.whole);
     }
 
-    /// A new fiber for whichever worker comes first.
+    /// Offers a new fiber to all workers.
     #[inline(never)]
     pub(crate) fn offer_unstarted(&self, fiber: Fiber) {
         let core = self.core();
@@ -79,8 +83,8 @@ impl Worker {
         }
     }
 
-    /// Who runs next, if that is drawn, or where any worker may take those that have not started. These are at the highest level; with others at that level they take
-    /// turns.
+    /// Takes the next fiber in a deterministic runtime, or if any worker may take unstarted fibers.
+    /// These are at the highest level, and alternate with this worker's fibers at that level.
     #[inline(never)]
     pub(crate) fn take_fuzzed_or_unstarted(&self) -> Option<Fiber> {
         if let Some(fuzzer) = &self.fuzzer {
@@ -99,7 +103,8 @@ impl Worker {
         self.take_ready(FeedbackQueue::take)
     }
 
-    /// Fibers may always end here and always begin elsewhere: now and then all records of nobody are for any worker.
+    /// Now and then shares all free records with other workers: fibers might always end here and
+    /// always start elsewhere.
     pub(crate) fn share_free(&self) {
         let freed = self.freed.get() + 1;
         self.freed.set(freed % FREED);
@@ -110,13 +115,13 @@ impl Worker {
         }
     }
 
-    /// Whether one that has not started goes first this time.
+    /// Whether an unstarted fiber goes first this time. They alternate.
     fn toggle_unstarted_turn(&self) -> bool {
         self.unstarted_turn.set(!self.unstarted_turn.get());
         self.unstarted_turn.get()
     }
 
-    /// Nobody is ready: waits until somebody may be.
+    /// No fiber is ready: waits until one may be.
     #[cold]
     #[inline(never)]
     pub(crate) fn idle(&self) {
@@ -144,23 +149,24 @@ impl Worker {
         self.restart();
     }
 
-    /// Whether it is to call off what its fibers wait for, since it was last asked.
+    /// Whether all waits of this worker's fibers must be cancelled. Clears the request.
     fn take_cancel_request(&self) -> bool {
         let times = self.core().cancellations();
         self.cancellations.replace(times) != times
     }
 
-    /// Whether a fiber that has started is one of this worker's.
+    /// Whether a started fiber belongs to this worker.
     pub(crate) fn is_home_of(&self, fiber: Fiber) -> bool {
         fiber.home.get() == Some(NonNull::from(self))
     }
 
-    /// Whether nothing will ever come of a sleep, as far as this worker knows.
+    /// Whether nothing can end a sleep, as far as this worker knows.
     fn is_stuck(&self, until: Option<Instant>) -> bool {
         until.is_none() && !self.outside.is_awaited() && !self.core().is_expecting()
     }
 
-    /// As a [searcher](crate::unstarted) for a time, if the workers have none, and then until there is something to do.
+    /// Acts as a [searcher](crate::unstarted) for a time, if there is none, and then waits until
+    /// there is something to do.
     fn idle_among_workers(&self, until: Option<Instant>) {
         let unstarted = &self.core().unstarted;
         loop {
@@ -168,7 +174,7 @@ impl Worker {
                 let found = self.search(&mut searcher, until);
                 drop(searcher);
                 if found {
-                    // Another one is to look out instead.
+                    // Another worker should search instead.
                     if unstarted.needs_worker() {
                         self.core().wake_idle_worker();
                     }
@@ -176,14 +182,14 @@ impl Worker {
                 }
             }
             self.sleep(until, || unstarted.needs_worker() || self.declare_stuck(until));
-            // Fibers of its own may have become ready at what it slept at.
+            // Its own fibers may have become ready while it slept.
             if self.ready(|ready| ready.waiting()) > 0 || !unstarted.needs_worker() || unstarted.is_urgent() {
                 return;
             }
         }
     }
 
-    /// True when there is something to do.
+    /// Returns true when there is something to do.
     fn search(&self, searcher: &mut Searcher<'_>, until: Option<Instant>) -> bool {
         while !searcher.is_done() {
             let end = Instant::now() + searcher.nap();
@@ -201,7 +207,8 @@ impl Worker {
         false
     }
 
-    /// Whether no worker has anything to do, nor ever will. Asked when this one is asleep for the others; the first worker is told.
+    /// Checks whether no worker has anything to do, nor ever will, and tells the first worker.
+    /// Called when other threads already see this worker as asleep.
     fn declare_stuck(&self, until: Option<Instant>) -> bool {
         let core = self.core();
         let all =
@@ -215,16 +222,22 @@ impl Worker {
         all && self.index() == 0
     }
 
-    /// Whether it is so indeed, as the first worker asks, which is awake itself and has nobody who is ready; and for how long it asks [nobody comes](Core::with_outside_locked).
+    /// Whether all workers are really stuck. The first worker asks, which is awake itself and has
+    /// no ready fiber, and the answer holds as long as it [keeps threads outside from adding
+    /// fibers](Core::with_outside_locked).
     ///
-    /// What a worker has [seen](Worker::declare_stuck) may be over: a thread outside may have brought a fiber since, and one of those at which it looked first may have been
-    /// awakened by one that lay down before it was looked at. So the others must all be asleep, and none may have lain down in the meantime. Then nobody was awake to wake any of them
-    /// after it was looked at: the first who did so would have been awake after that, and asleep when it was looked at itself. They are all asleep
-    /// at the end, and stay so, as only fibers wake them that are brought or run.
+    /// What a worker has [declared](Worker::declare_stuck) may be out of date: a thread outside may
+    /// have added a fiber since, and a worker that was checked first may have been woken by one
+    /// that went to sleep before it was checked. So all others must be asleep, and none may have
+    /// gone to sleep in the meantime. Then no worker was awake to wake any of them after it was
+    /// checked: the first one to do so would have been awake after that, and asleep when it was
+    /// checked itself. They are all asleep at the end, and stay so, because only fibers that are
+    /// added or run wake them.
     pub(crate) fn are_all_others_asleep(&self) -> bool {
         let core = self.core();
         let rested = core.rest_count();
-        // Whoever was expected has brought what it brings before it is so no more, so that is asked first.
+        // A thread that was expected adds its fiber before it is no longer expected, so that is
+        // checked first.
         self.is_stuck(self.timers.next())
             && core.inboxes.iter().skip(1).all(Inbox::is_asleep_for_good)
             && core.unstarted.len() == 0
@@ -232,8 +245,9 @@ impl Worker {
             && core.rest_count() == rested
     }
 
-    /// Blocks the kernel thread until there is inbox, or something at its descriptors, or to this time; not at all if there is a reason to be `awake`, which is asked when
-    /// others know already that this worker sleeps.
+    /// Blocks the kernel thread until something is in the inbox or happens at its descriptors, or
+    /// until this time. Does not block if `awake` returns true, which is called when other threads
+    /// already see this worker as asleep.
     fn sleep(&self, until: Option<Instant>, awake: impl FnOnce() -> bool) {
         let inbox = self.inbox();
         let how = if until.is_none() && !self.outside.is_awaited() { Sleep::ForGood } else { Sleep::AtDescriptors };

@@ -1,24 +1,33 @@
-//! What other kernel threads have for a worker: fibers that are to run there.
+//! A worker's inbox: fibers that other kernel threads make ready on this worker.
 //!
-//! A item is a fiber. If it is blocked, it is the worker's own, and somebody elsewhere has taken it off the list on which it waited: it is ready from now
-//! on. If it has not started, it is to start there.
+//! An item is a fiber. If it is blocked, it belongs to the worker, and a thread elsewhere has taken
+//! it off the list on which it waited: it becomes ready. If it has not started, it will start
+//! there.
 //!
 //! # One word
-//! A worker's inbox is one word: [nothing](EMPTY); or the address of the newest item, whose link leads to the next older one; or that the worker
-//! sleeps, and how. Whoever has a item exchanges the word for its address, and what was there tells whether the worker must be awakened. The worker goes to sleep by exchanging
-//! "nothing" for "asleep". So there is no moment at which a item lies there and the worker sleeps without anybody who knows that it must be awakened:
+//! An inbox is one word: [empty](EMPTY); or the address of the newest item, whose link leads to the
+//! next older one; or that the worker sleeps, and how. A sender exchanges the word for the address
+//! of its item, and the old value tells it whether it must wake the worker. The worker goes to
+//! sleep by exchanging "empty" for "asleep". So it never sleeps beside an item without a sender
+//! that knows that it must wake the worker:
 //!
-//! * a item that came before makes the exchange for "asleep" fail, and the worker takes it;
-//! * one that comes after finds "asleep" there, and its sender alone has replaced that, so it wakes the worker, once.
+//! * An item that came before makes the exchange for "asleep" fail, and the worker takes it.
+//! * The sender of an item that comes after finds "asleep" there. Only this sender has replaced it,
+//!   so it wakes the worker, once.
 //!
-//! The kernel compares the word again before the worker sleeps, so a wake-up between the exchange and the sleep is not lost either. The other
-//! reasons for which a worker must not sleep (an unstarted fiber that everybody may take, the end of the last [`Remote`](crate::Remote)) are looked at after the exchange, and whoever
-//! brings such a thing about does that first and then [nudges](Inbox::wake_if_asleep) who is asleep; both steps are sequentially consistent on both sides, so one of the two sees the other.
+//! The kernel compares the word again before the worker sleeps, so a wakeup between the exchange
+//! and the sleep is not lost either. There are other reasons for which a worker must not sleep: an
+//! unstarted fiber that any worker may take, the end of the last [`Remote`](crate::Remote). The
+//! worker checks them after the exchange. A thread that brings such a reason about does that first,
+//! and then [wakes a sleeper](Inbox::wake_if_asleep). Both steps are sequentially consistent on
+//! both sides, so one of the two sees the other.
 //!
-//! The links are written before the exchange, which releases them, and read after the worker's own exchange, which acquires: each sender's is in the
-//! release sequence of those before it. The model below tries all this.
+//! The links are written before the exchange, which releases them, and read after the worker's own
+//! exchange, which acquires them: each sender's exchange is in the release sequence of those before
+//! it. The model below explores all this.
 //!
-//! A worker that does not sleep looks at its inbox at the points of the fibers that it runs. One that runs a fiber without points for long is [made to look](stopped_timer).
+//! A worker that is awake looks at its inbox at the safepoints of the fibers that it runs. If a
+//! fiber reaches no safepoint for long, a sender [makes the worker look](stopped_timer).
 
 pub(crate) mod stopped_timer;
 
@@ -36,9 +45,9 @@ const EMPTY: u64 = 0;
 /// How a worker sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sleep {
-    /// Until it is awakened: nothing else will.
+    /// Until another thread wakes it: nothing else will.
     ForGood = 1,
-    /// For a time at most.
+    /// For a limited time.
     Timed = 2,
     /// At its descriptors, where its eventcount wakes it.
     AtDescriptors = 3,
@@ -52,10 +61,10 @@ pub(crate) trait InboxItem: Copy {
     fn address(self) -> u64;
 
     /// # Safety
-    /// It is one's address, and that one was sent and not taken yet.
+    /// It is the address of an item that was sent and has not been taken.
     unsafe fn at(address: u64) -> Self;
 
-    /// Whoever sends it or has taken it alone comes to its link.
+    /// Only the sender, or the worker that has taken the item, touches its link.
     fn link(self, older: u64);
 
     fn older(self) -> u64;
@@ -73,7 +82,8 @@ impl<T: FireTimer> Inbox<T> {
         Inbox { word: AtomicU64::new(EMPTY), eventcount: OnceLock::new(), stopped_timer: StoppedTimer::new() }
     }
 
-    /// Sends a item. The inbox must stay for as long as this takes, even if the item is taken meanwhile.
+    /// Sends an item. The inbox must exist until this returns, even if the worker takes the item
+    /// earlier.
     pub(crate) fn send<L: InboxItem>(&self, item: L) {
         let mut old = self.word.load(Ordering::Relaxed);
         loop {
@@ -91,7 +101,7 @@ impl<T: FireTimer> Inbox<T> {
         }
     }
 
-    /// Wakes the worker if it sleeps. False if it did not, or somebody else does so.
+    /// Wakes the worker if it sleeps. Returns false if it does not, or if another thread wakes it.
     pub(crate) fn wake_if_asleep(&self) -> bool {
         let old = self.word.load(Ordering::SeqCst);
         let sleeps = old != EMPTY && old < ADDRESSES;
@@ -112,18 +122,18 @@ impl<T: FireTimer> Inbox<T> {
         }
     }
 
-    /// What wakes the worker when it sleeps at its descriptors.
+    /// Sets what wakes the worker when it sleeps at its descriptors.
     pub(crate) fn set_eventcount(&self, eventcount: &Arc<EventCount>) {
         self.eventcount.get_or_init(|| Arc::clone(eventcount));
     }
 
-    /// Whether there are items, for the worker itself.
+    /// Whether there are items. For the worker itself.
     #[inline(always)]
     pub(crate) fn any(&self) -> bool {
         self.word.load(Ordering::Relaxed) != EMPTY
     }
 
-    /// Whether the worker is asleep, and nothing but others will wake it.
+    /// Whether the worker is asleep until another thread wakes it.
     pub(crate) fn is_asleep_for_good(&self) -> bool {
         self.word.load(Ordering::SeqCst) == Sleep::ForGood as u64
     }
@@ -147,7 +157,8 @@ impl<T: FireTimer> Inbox<T> {
         }
     }
 
-    /// Says that the worker sleeps. False if there are items, or `awake` knows another reason why it must not.
+    /// Announces that the worker sleeps. Returns false if there are items, or if `awake` returns
+    /// true.
     pub(crate) fn prepare_to_sleep(&self, how: Sleep, awake: impl FnOnce() -> bool) -> bool {
         if self.word.compare_exchange(EMPTY, how as u64, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             return false;
@@ -160,12 +171,13 @@ impl<T: FireTimer> Inbox<T> {
         may_sleep
     }
 
-    /// Whether nobody has awakened the worker yet.
+    /// Whether no thread has woken the worker yet.
     pub(crate) fn is_sleeping(&self, how: Sleep) -> bool {
         self.word.load(Ordering::SeqCst) == how as u64
     }
 
-    /// Sleeps until somebody wakes the worker, which has [lain down](Inbox::prepare_to_sleep), or for this time; may end before.
+    /// Sleeps until another thread wakes the worker, or for this time; may return earlier. The
+    /// worker must have [announced](Inbox::prepare_to_sleep) it.
     pub(crate) fn sleep(&self, how: Sleep, time: Option<Duration>) {
         futex::sleep(&self.word, how as u32, time);
         self.stop_sleeping(how);
@@ -173,7 +185,7 @@ impl<T: FireTimer> Inbox<T> {
 
     /// The worker is awake.
     pub(crate) fn stop_sleeping(&self, how: Sleep) {
-        // If this fails, somebody has awakened it, and maybe left a item.
+        // If this fails, another thread has woken it, and may have left an item.
         let _ = self.word.compare_exchange(how as u64, EMPTY, Ordering::SeqCst, Ordering::Relaxed);
     }
 }

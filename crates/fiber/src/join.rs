@@ -1,9 +1,11 @@
-//! A fiber's end, and who waits for it.
+//! Joining: a fiber's end, its handle, and the fiber that waits for the end.
 //!
-//! The fiber and its handle meet at one word of the record, the *meeting*. It says that there is a handle and [nobody](NOBODY) waits; or who does (the joiner's
-//! address); or that the handle is [gone](DETACHED); or that the fiber has [ended](ENDED). The fiber's last deed is to exchange it for "ended", and what was there
-//! tells it what to do: wake the joiner, give the record back, or leave it to the handle. The handle exchanges it, too, so one of the two sees what the other
-//! has done, and the record is given back once.
+//! The fiber and its handle meet at one word of the record, the *meeting*. It says that there is a
+//! handle and [no joiner](NO_JOINER), or contains the joiner's address, or says that the handle is
+//! [gone](DETACHED), or that the fiber has [ended](ENDED). As its last act the fiber exchanges the
+//! word for "ended", and the old value tells it what to do: wake the joiner, release the record, or
+//! leave it to the handle. The handle exchanges it, too. So one of the two sees what the other has
+//! done, and the record is released once.
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,15 +27,16 @@ pub(crate) const NO_JOINER: usize = 0;
 pub(crate) const DETACHED: usize = 1;
 pub(crate) const ENDED: usize = 2;
 
-/// A cycle of fibers that wait for each other's ends is found at once if it has no more than these, and as a deadlock otherwise.
+/// A cycle of fibers that wait for each other's ends is found at once up to this length, and
+/// otherwise as a deadlock.
 const MAX_CYCLE: usize = 64;
 
-/// Exchanges the word, without an atomic operation where one kernel thread alone does.
+/// Exchanges the word, without an atomic operation if only one kernel thread does so.
 #[inline(always)]
 fn swap(here: &Worker, meeting: &AtomicUsize, new: usize) -> usize {
     if here.is_alone() {
         let old = meeting.load(Relaxed);
-        // Who asks from outside whether a fiber has ended is to see all that came before.
+        // A thread outside that asks whether a fiber has ended must see all that came before.
         meeting.store(new, Release);
         old
     } else {
@@ -41,7 +44,7 @@ fn swap(here: &Worker, meeting: &AtomicUsize, new: usize) -> usize {
     }
 }
 
-/// The same where it says that there is nobody.
+/// Registers the joiner, if there is none.
 #[inline(always)]
 fn register_joiner(here: &Worker, meeting: &AtomicUsize, me: Fiber) -> bool {
     if here.is_alone() {
@@ -55,10 +58,12 @@ fn register_joiner(here: &Worker, meeting: &AtomicUsize, me: Fiber) -> bool {
     }
 }
 
-/// A fiber has run its function, and is still itself: nobody will ask for what came of it.
+/// Drops the outcome of a fiber that has run its function and has no handle. Still runs as that
+/// fiber.
 #[cold]
 pub(crate) fn drop_unwanted(fiber: Fiber) {
-    // SAFETY: it has run, and nobody has a handle to take its outcome by. A panic ends here, as there is nobody to tell.
+    // SAFETY: it has run, and no handle can take its outcome. A panic ends here, because there is
+    // no joiner to tell.
     let _ = catch_unwind(AssertUnwindSafe(|| unsafe { fiber.task.drop_outcome() }));
 }
 
@@ -69,7 +74,7 @@ pub(crate) fn ended(here: Here, fiber: Fiber) {
     match swap(&here, &fiber.meeting, ENDED) {
         NO_JOINER => (),
         DETACHED => {
-            // Again, as it may have been detached in between.
+            // Again, because it may have been detached since.
             drop_unwanted(fiber);
             here.release(fiber);
         }
@@ -78,7 +83,7 @@ pub(crate) fn ended(here: Here, fiber: Fiber) {
     }
 }
 
-/// Whether a fiber has run its function, and its handle is still there.
+/// Whether a fiber has run its function, and its handle still exists.
 pub(crate) fn has_ended(fiber: Fiber) -> bool {
     fiber.meeting.load(Acquire) == ENDED
 }
@@ -104,21 +109,21 @@ impl Waits for End {
     }
 }
 
-/// The right to a fiber's result. Dropped, it leaves the fiber to itself.
+/// The right to a fiber's result. Dropping it detaches the fiber.
 pub struct JoinHandle<T> {
     fiber: Fiber,
     core: NonNull<Core>,
     result: PhantomData<T>,
 }
 
-// SAFETY: a result goes to whoever has the handle.
+// SAFETY: a result goes to the owner of the handle.
 unsafe impl<T: Send> Send for JoinHandle<T> {}
-// SAFETY: shared, it only tells what the record's meeting says.
+// SAFETY: a shared handle only reads the record's meeting.
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
     /// # Safety
-    /// It is the fiber's only one, and this is its function's type.
+    /// It is the fiber's only handle, and `T` is its function's return type.
     #[inline(always)]
     pub(crate) unsafe fn new(fiber: Fiber, core: NonNull<Core>) -> JoinHandle<T> {
         JoinHandle { fiber, core, result: PhantomData }
@@ -131,8 +136,9 @@ impl<T> JoinHandle<T> {
     /// Waits until the fiber has ended, and takes its result.
     ///
     /// # Errors
-    /// When it panicked, [left](crate::exit) or was cancelled; and at once when it is the fiber that asks, or one that waits, maybe through others, for that
-    /// one's end: the handle is gone then, and the fiber detached.
+    /// If the fiber panicked, [left](crate::exit) or was cancelled. Fails at once if the fiber is
+    /// the caller, or waits, perhaps through others, for the caller's end: the handle is gone then,
+    /// and the fiber detached.
     ///
     /// A result can be taken once:
     ///
@@ -152,7 +158,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// The same for who has found no worker, a preemptible fiber for one.
+    /// The same for a caller without a worker, such as a preemptible fiber.
     #[inline(never)]
     fn join_as_preemptible(self) -> Result<T, JoinError> {
         match preemptible::enter_runtime() {
@@ -164,7 +170,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// The same inside, of a fiber of the same runtime.
+    /// The same in the runtime, for a fiber of the same runtime.
     #[inline(always)]
     fn join_in_runtime(self, here: Here) -> Result<T, JoinError> {
         wait_for_end(&here, self.fiber)?;
@@ -188,23 +194,23 @@ impl<T> JoinHandle<T> {
         std::mem::forget(self);
         // SAFETY: it has ended, and this was its only handle, for this type.
         let outcome = unsafe { fiber.task.take::<T>() };
-        // SAFETY: as above; what came of it was taken.
+        // SAFETY: as above; the outcome was taken.
         unsafe { Core::return_record(core, fiber) };
         result(outcome)
     }
 
-    /// The worker that runs the fiber that asks, if that is in the same runtime.
+    /// The calling fiber's worker, if it is in the same runtime.
     #[inline(always)]
     fn same_runtime(&self, here: Option<Here>) -> Option<Here> {
         here.filter(|here| here.core_pointer() == self.core)
     }
 
-    /// Whether it has ended.
+    /// Whether the fiber has ended.
     pub fn is_finished(&self) -> bool {
         self.fiber.meeting.load(Acquire) == ENDED
     }
 
-    /// Leaves the fiber to itself.
+    /// Detaches the fiber.
     pub fn detach(self) {}
 }
 
@@ -218,7 +224,7 @@ impl<T> Drop for JoinHandle<T> {
                 Here::visit(|here| here.map(|here| here.release(self.fiber)));
             }
             Some(_) => (),
-            // SAFETY: it is the only handle, and nobody comes to it after this.
+            // SAFETY: it is the only handle, and is not used after this.
             None => unsafe { remote::detach(self.core, self.fiber) },
         }
     }
@@ -232,10 +238,10 @@ fn result<T>(outcome: Option<Outcome<T>>) -> Result<T, JoinError> {
     }
 }
 
-/// Waits, as the fiber that runs, until another has ended.
+/// Blocks the running fiber until another one has ended.
 ///
 /// # Errors
-/// When it would wait for ever, for itself.
+/// If it would wait for itself, directly or through others.
 #[inline(always)]
 pub(crate) fn wait_for_end(here: &Worker, fiber: Fiber) -> Result<(), JoinError> {
     let me = here.current();
@@ -248,7 +254,8 @@ pub(crate) fn wait_for_end(here: &Worker, fiber: Fiber) -> Result<(), JoinError>
     Ok(())
 }
 
-/// Follows the fibers that wait for another's end, from this one. With several workers, nobody may look at what another's fibers wait for.
+/// Follows the chain of fibers that wait for another's end, from this one. With several workers, a
+/// worker must not look at what another's fibers wait for.
 #[cold]
 fn check_for_cycle(fiber: Fiber, me: Fiber) -> Result<(), JoinError> {
     let mut labels = vec![me.label()];
@@ -256,7 +263,7 @@ fn check_for_cycle(fiber: Fiber, me: Fiber) -> Result<(), JoinError> {
     for _ in 0..MAX_CYCLE {
         let Some(at) = next else { return Ok(()) };
         if at == me {
-            // The meeting says that somebody waits: nobody does.
+            // The meeting names a joiner: remove it.
             End(fiber).leave(me);
             labels.push(me.label());
             return Err(if labels.len() == 2 {
@@ -266,7 +273,7 @@ fn check_for_cycle(fiber: Fiber, me: Fiber) -> Result<(), JoinError> {
             });
         }
         labels.push(at.label());
-        // SAFETY: it is blocked, so what it waits for is there.
+        // SAFETY: it is blocked, so what it waits for exists.
         next = at.waits.get().and_then(|waits| unsafe { waits.as_ref() }.ends());
     }
     Ok(())

@@ -122,29 +122,30 @@ pub use trace::Trace;
 
 use worker::Here;
 
-/// Lets others run: the fiber goes behind those of its level.
+/// Yields to other fibers: the caller moves behind those of its level.
 ///
 /// # Panics
-/// Where no runtime runs.
+/// If called outside a runtime.
 #[inline(always)]
 pub fn yield_now() {
     Here::enter(|here| here.yield_now());
 }
 
-/// A point at which the fiber gives up its CPU if it has used up its running time, or if one at a higher level has become ready: for long
-/// computations that wait for nothing.
+/// A safepoint for long computations that wait for nothing: the fiber gives up its CPU if it has
+/// used up its running time, or if a fiber at a higher level has become ready.
 ///
 /// # Panics
-/// Where no runtime runs.
+/// If called outside a runtime.
 #[inline(always)]
 pub fn checkpoint() {
     Here::enter(|here| here.safepoint());
 }
 
-/// How often a fiber of this runtime has used up its running time, and so has gone down by a level or stayed at the lowest.
+/// How often a fiber of this runtime has used up its running time, and so was lowered by a level or
+/// stayed at the lowest.
 ///
 /// # Panics
-/// Where no runtime runs.
+/// If called outside a runtime.
 pub fn demotions() -> u64 {
     Here::enter(|here| here.core().demotions())
 }

@@ -1,29 +1,39 @@
-//! A lock that lets one fiber in at a time: what is in a [mutex](crate::mutex).
+//! A lock for one fiber at a time: the core of a [mutex](crate::mutex).
 //!
-//! One word says who has it. With one worker taking it and giving it back are a comparison and a store each; with several, one atomic operation each. All else
-//! happens inside the [gate], where those are listed who wait.
+//! One word contains the owner. With one worker, acquiring and releasing the lock are a comparison
+//! and a store each; with several, one atomic operation each. All else happens inside the [gate],
+//! which lists the waiters.
 //!
-//! # Who comes next
-//! A lock that is given back is free: the first of those who wait is woken, and takes it when it comes to run, if nobody else has come before it. Handing it over
-//! at once would be fairer and slower: once a queue has formed, because a fiber was stopped while it had the lock, whoever gives it back and wants it
-//! again would find it taken by somebody who does not run yet, stop, and so the queue would stay as long as it is, with a switch for each time
-//! that the lock is taken (a *convoy*). So a fiber may be passed by; but only once: who has come in vain waits at the front, and then the lock is handed over.
-//! Eight fibers that take one lock again and again, and yield with it at every five hundredth time, need 20 ns a time so and 210 ns with handing over (medians of 12 interleaved
-//! runs on a busy machine). In one of the twelve it was 200 ns, too: those who have come in vain can keep a queue together for a while.
+//! # Which fiber is next
+//! A released lock is free: the first waiter is woken, and acquires the lock when it runs, unless
+//! another fiber has acquired it before. To hand over the lock at once would be fairer, but slower.
+//! When a queue has formed, because a fiber was stopped while it held the lock, a fiber that
+//! releases the lock and wants it again would find it owned by a fiber that does not run yet, and
+//! would stop. So the queue would keep its length, with a switch for each acquisition (a *convoy*).
+//! A waiter may therefore be passed over, but only once: it then waits at the front, and the lock
+//! is handed over to it. Eight fibers that acquire one lock again and again, and yield with it
+//! every five hundredth time, need 20 ns each time in this way and 210 ns with handing over
+//! (medians of 12 interleaved runs on a busy machine). In one of the twelve it was 200 ns, too:
+//! fibers that have been passed over can keep a queue together for a while.
 //!
-//! # Why nobody is forgotten
-//! Somebody waits, and the word says so by a mark; then giving it back goes through the gate. The mark is set inside the gate by whoever is about to wait, and only
-//! while somebody has the lock, in one atomic step. Giving the lock back clears it, and takes one fiber off the list, who comes back in any case: it takes the lock,
-//! and sets the mark again if others wait still; or finds it taken, and sets the mark again before it waits. Whoever takes the lock in between finds no
-//! mark, and needs none: the fiber that has been woken speaks for those behind it.
+//! # Why no waiter is forgotten
+//! If a fiber waits, the word has a mark, and the release goes through the gate. A fiber that is
+//! about to wait sets the mark inside the gate, and only while the lock has an owner, in one atomic
+//! step. The release clears the mark and takes one fiber off the list, which always tries again: it
+//! acquires the lock, and sets the mark again if others still wait, or it finds the lock owned, and
+//! sets the mark before it waits. A fiber that acquires the lock in between finds no mark, and
+//! needs none: the woken fiber cares for those behind it.
 //!
 //! # Levels
-//! The lock goes to the highest level of those who wait, and at one level to who came first. Whoever has the lock while somebody waits is lent the level of the first of
-//! them, and so is, if it waits for a lock itself, who has that one. It gives that back with the last such lock that it has, not with each: so it may be
-//! at a level for longer than the one whose level that is waits, but never for longer than it has locks.
+//! The lock goes to the waiter of the highest level, and at one level to the first. The owner
+//! inherits the level of the first waiter, and so does the owner of a lock for which this owner
+//! waits, and so on. It drops the inherited level with the last such lock that it holds, not with
+//! each. So it may keep a level for longer than the waiter of that level waits, but never for
+//! longer than it holds locks.
 //!
-//! All that is for runtimes with one worker. Between several each has a queue of its own, where levels mean nothing to the others: there those who wait come in
-//! the order in which they came, and who has the lock gets its turn from its own worker, at the next boost at the latest.
+//! All that is for runtimes with one worker. Several workers have a queue each, and the levels of
+//! one mean nothing to the others. There the waiters come in the order in which they arrived, and
+//! the owner gets its turn from its own worker, at the next boost at the latest.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -38,37 +48,37 @@ use crate::record::Fiber;
 use crate::waits::{Waits, Woken};
 use crate::worker::{Here, Worker};
 
-/// Nobody has it.
+/// No owner.
 const FREE: usize = 0;
 
-/// Somebody waits, or did when the word was written.
+/// A fiber waits, or did when the word was written.
 const WAITED_FOR: usize = 1;
 
-/// Whoever had it has panicked.
+/// An owner has panicked.
 const POISONED: usize = 2;
 
-/// Whoever has it is lent a level for it.
+/// The owner inherits a level because of this lock.
 const INHERITED: usize = 4;
 
-/// The bits that are no address.
+/// The bits that do not belong to the address.
 const MARKS: usize = WAITED_FOR | POISONED | INHERITED;
 
-/// The lock alone, without what it guards.
+/// The lock alone, without the value that it guards.
 pub(crate) struct Lock {
-    /// Who has it, by address, and marks.
+    /// The owner's address, and marks.
     word: AtomicUsize,
     waiting: Gate<Queue>,
 }
 
 impl Lock {
-    /// Where the word is, for debuggers.
+    /// The offset of the word, for debuggers.
     pub(crate) const WORD: u64 = std::mem::offset_of!(Lock, word) as u64;
 
     pub(crate) const fn new() -> Lock {
         Lock { word: AtomicUsize::new(FREE), waiting: Gate::new(Queue::new()) }
     }
 
-    /// Whether it was free and clean, and has been taken.
+    /// Acquires the lock if it is free and not poisoned, and returns whether it was.
     #[inline(always)]
     fn acquire(&self, here: &Worker, me: Fiber) -> bool {
         if self.waiting.is_own(here) {
@@ -82,7 +92,7 @@ impl Lock {
         }
     }
 
-    /// Waits until it has the lock.
+    /// Waits until it has acquired the lock.
     #[inline(always)]
     pub(crate) fn lock(&self, here: Here) {
         let me = here.current();
@@ -95,18 +105,18 @@ impl Lock {
     #[cold]
     #[inline(never)]
     fn lock_slowly(&self, here: Here, me: Fiber) {
-        // Without a deadline it ends in one way only.
+        // Without a deadline it always succeeds.
         let _ = self.lock_contended(here, me, None);
     }
 
-    /// The same; fails when the deadline has passed.
+    /// The same; fails if the deadline has passed.
     pub(crate) fn lock_until(&self, here: Here, deadline: Instant) -> Result<(), TimedOut> {
         let me = here.current();
         here.safepoint();
         if self.acquire(&here, me) { Ok(()) } else { self.lock_contended(here, me, Some(deadline)) }
     }
 
-    /// Takes it if it is free.
+    /// Acquires the lock if it is free.
     #[inline]
     pub(crate) fn try_lock(&self, here: Here) -> bool {
         let me = here.current();
@@ -144,7 +154,7 @@ impl Lock {
         }
     }
 
-    /// Takes it, or else sets a mark, in one step.
+    /// Acquires the lock, or else sets a mark, in one step.
     fn acquire_gated(&self, me: Fiber, waiting: &Queue, mark: usize) -> bool {
         let others = if waiting.is_empty() { 0 } else { WAITED_FOR };
         let mut word = self.word.load(Relaxed);
@@ -158,7 +168,7 @@ impl Lock {
         }
     }
 
-    /// Lends whoever has it the level of the first of those who wait.
+    /// Raises the owner to the level of the first waiter.
     fn raise_owner(&self, here: &Worker) {
         if !here.is_alone() {
             return;
@@ -172,12 +182,12 @@ impl Lock {
         }
     }
 
-    /// Who has it, if that is a fiber of this runtime.
+    /// The owner, if it is a fiber of this runtime.
     fn owner(&self, here: &Worker) -> Option<Fiber> {
         here.core().records.at(self.word.load(Relaxed) & !MARKS)
     }
 
-    /// Gives it back.
+    /// Releases the lock.
     #[inline(always)]
     pub(crate) fn unlock(&self, here: Here) {
         if self.waiting.is_own(&here) && self.word.load(Relaxed) & MARKS == 0 {
@@ -191,7 +201,8 @@ impl Lock {
     #[inline(never)]
     fn unlock_slowly(&self, here: Here) {
         if !self.waiting.is_home(&here) {
-            // It was taken in a runtime that is over. Whoever would take it now could not see what was done under it.
+            // It was acquired in a runtime that is over. A new owner could not see what was done
+            // under it.
             return;
         }
         if !here.is_alone() {
@@ -217,7 +228,7 @@ impl Lock {
                 }
                 _ => FREE,
             };
-            // Meanwhile somebody may say that it is not poisoned any more.
+            // Meanwhile another fiber may clear the poison.
             let mut now = self.word.load(Relaxed);
             while let Err(other) = self.word.compare_exchange_weak(now, word | now & POISONED, Release, Relaxed) {
                 now = other;
@@ -232,7 +243,7 @@ impl Lock {
         }
     }
 
-    /// Whoever has it has panicked.
+    /// Poisons the lock, because its owner panics.
     #[cold]
     pub(crate) fn poison(&self) {
         self.word.fetch_or(POISONED, Relaxed);
@@ -277,7 +288,7 @@ impl Waits for Lock {
     }
 }
 
-/// Puts a fiber in its place among those who wait.
+/// Inserts a fiber in its place among the waiters.
 fn insert(here: &Worker, waiting: &mut Queue, fiber: Fiber, first: bool) {
     waiting.insert(fiber, first, |fiber| if here.is_alone() { here.level(fiber) } else { Level::default() });
 }

@@ -1,23 +1,33 @@
-//! Ticks: how a [preemptible fiber](crate::preemptible) that does not come to a point gives up its CPU all the same.
+//! Ticks: how a worker preempts a [preemptible fiber](crate::preemptible) that reaches no
+//! safepoint.
 //!
-//! A timer interrupts the worker's kernel thread by a signal. The handler runs on the stack of whoever ran, a preemptible fiber that is outside of the library, say. It
-//! leaves that stack as a switch does, with all that the kernel has saved there, for the *preemption stack*: a small stack of the worker's own, with the worker's own thread
-//! control block in force. There the queue is asked who is next, and the library may allocate memory and take locks as ever: whatever the preemptible fiber was in the
-//! middle of, it was so in another block. When the preemptible fiber's turn comes again, the handler returns, and the kernel puts everything back.
+//! A timer interrupts the worker's kernel thread by a signal. The handler runs on the stack of the
+//! interrupted code, for example a preemptible fiber outside the runtime. It leaves that stack as a
+//! switch does, with all that the kernel has saved there, for the *preemption stack*: a small stack
+//! of the worker, with the worker's own thread control block in use. There the worker chooses the
+//! next fiber. The library may allocate memory and take locks as usual, because the interrupted
+//! fiber used another block. When the fiber's turn comes again, the handler returns, and the kernel
+//! restores everything.
 //!
-//! # When it ticks
-//! Only while somebody waits whom a preemptible fiber keeps from running. The timer is set when a preemptible fiber is about to run, or goes outside, and others are ready or something is
-//! to be looked for outside; where all there is to come has a time, it is set to that. Then it goes off once for each running time, until a tick finds
-//! that nobody waits. A kernel thread that sends something to a worker whose timer stands still sets it off: the worker says first that it
-//! stands still and then looks at its inbox, and who sends looks at that afterwards, so one of both sees the other.
+//! # When ticks come
+//! They come only while a preemptible fiber keeps others from running. The timer is started when a
+//! preemptible fiber is about to run or leaves the runtime, and others are ready or wait for events
+//! from outside. If only deadlines lie ahead, it is set to the next one. Then it fires once per
+//! running time, until a tick finds that nothing waits. A kernel thread that sends something to a
+//! worker whose timer is stopped fires it: the worker first publishes that its timer is stopped and
+//! then looks at its inbox. The sender looks at that afterwards, so one of the two sees the other.
 //!
-//! A preemptible fiber's turn so ends with a tick: after at least half of its running time, and at most one and a half. One that has locked something has its turn a second time before it
-//! gives way, to those of its level and to those of a higher one alike, and gives way when it has unlocked. So who waits for such a one waits for one running time more, and for
-//! another one if that one has given way and locks something when its turn ends again: not for as long as a lock is kept, or a guard that was forgotten counts as one.
+//! A preemptible fiber's turn ends with a tick, after at least half of its running time and at most
+//! one and a half. A fiber that holds a lock gets a second turn before it is preempted, even by
+//! fibers of a higher level, and is preempted as soon as it has unlocked. So a waiter for the lock
+//! waits for one more running time, and for another one if the fiber was preempted and holds a lock
+//! when its next turn ends. The extension does not last as long as the lock is held, or a guard
+//! that was forgotten would count as one.
 //!
 //! # What a handler may do
-//! It interrupts anything, so it touches nothing that the compiler or the C library has for the thread: no thread-locals, no memory, no lock, no panic. It finds its
-//! worker by the word that comes with the signal.
+//! It interrupts anything, so it touches nothing that the compiler or the C library keeps for the
+//! thread: no thread-locals, no memory, no lock, no panic. It finds its worker by the word that
+//! comes with the signal.
 
 mod donation;
 mod grace;
@@ -46,54 +56,59 @@ use crate::record::{Fiber, State};
 use crate::stack::Stack;
 use crate::worker::Worker;
 
-/// A tick takes the kernel some microseconds, on a virtual machine ten: were ticks not much further apart than that, nothing else would be done any more.
+/// A tick costs the kernel some microseconds, and ten on a virtual machine. If ticks were not much
+/// further apart, nothing else would get done.
 const SHORTEST: Duration = Duration::from_micros(20);
 
-/// The same where a kernel thread hands its turn over to another, which may have to wait for a CPU.
+/// The same if one kernel thread hands over to another, which may have to wait for a CPU.
 const SHORTEST_TURN: Duration = Duration::from_micros(500);
 
-/// When ticks have found signals blocked for so long, one after another, it is taken for granted that they remain so.
+/// If successive ticks find signals blocked for this long, the worker assumes that they remain
+/// blocked.
 const FOR_GOOD: Duration = Duration::from_secs(1);
 
-/// How large the stacks are on which the library is at work for a worker: its allocator may be any, and a tick may interrupt it there.
+/// The size of stacks on which the library works for a worker. The program may use any allocator,
+/// and a tick may interrupt it there.
 const ROOM: usize = 64 << 10;
 
 /// What the ticks of a runtime have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Preemptions {
-    /// How often a fiber was taken off its CPU.
+    /// How often a fiber was preempted.
     pub taken: u64,
-    /// How often one was left there once more since it had locked something.
+    /// How often a fiber's turn was extended because it held a lock.
     pub extended: u64,
-    /// How many ticks came while the library did something for a fiber: it gave way when that was done, if it had to.
+    /// How many ticks came while the library worked for a fiber. It gave way when that was done, if
+    /// its turn was over.
     pub in_runtime: u64,
-    /// How many came while a fiber blocked signals, in the handler of one say, or where the handler was installed anew for an alternate stack: it went on.
+    /// How many ticks came while a fiber blocked signals, usually in a signal handler, or while the
+    /// handler was reinstalled for an alternate stack. The fiber continued.
     pub masked: u64,
-    /// How often a fiber ran in the place of one that waited in the kernel for what it had.
+    /// How often a fiber ran on the timeslice of another one that waited in the kernel for it.
     pub donated: u64,
 }
 
-/// What a worker has for its preemptible fibers.
+/// A worker's state for preemption.
 pub(crate) struct Preemption {
-    /// The worker's own kernel thread.
+    /// The block of the worker's own kernel thread.
     pub(crate) control_block: Cell<ControlBlock>,
-    /// The kernel thread that has the turn, where preemptible fibers have kernel threads.
+    /// The kernel thread that has the turn, if preemptible fibers have kernel threads.
     pub(crate) runs_on: Cell<Option<&'static KernelThread>>,
-    /// The signals that the worker's own kernel thread has blocked.
+    /// The signals that the worker's own kernel thread blocks.
     mask: Cell<Option<SignalMask>>,
-    /// How many ticks in a row have found others blocked.
+    /// How many ticks in a row have found other signals blocked.
     masked: Cell<u32>,
-    /// What the worker's own kernel thread had before, if it has less meanwhile.
+    /// The original timer slack of the worker's own kernel thread, if it is reduced meanwhile.
     slack: Cell<Option<Slack>>,
-    /// Its own share of them.
+    /// The worker's share of its ticks.
     ticks: Cell<Option<NonNull<Ticks>>>,
     ticking: Cell<Ticking>,
     preemption_stack: Cell<Option<Stack>>,
-    /// Guests that were interrupted outside, and are ready.
+    /// Preemptible fibers that were interrupted outside the runtime, and are ready.
     interrupted: UnsafeCell<Queue>,
     donation: donation::Donation,
-    /// Nobody is ready, and the worker waits.
+    /// No fiber is ready, and the worker waits.
     asleep: Cell<bool>,
     grace: grace::Grace,
     counts: Cell<Preemptions>,
@@ -120,10 +135,11 @@ impl Default for Preemption {
 }
 
 impl Preemption {
-    /// Guests that were interrupted, for a moment.
+    /// Calls a function with the queue of interrupted fibers.
     fn with_interrupted<R>(&self, then: impl FnOnce(&mut Queue) -> R) -> R {
-        // SAFETY: only this kernel thread comes here, and nothing that is done inside comes back here; a handler only where who was interrupted stands at
-        // a system call that is none of ours, and so not in here.
+        // SAFETY: only this kernel thread gets here, and no function that is passed gets here
+        // again. A handler does so only if the interrupted code is in a system call that is not
+        // this crate's, and so not in here.
         then(unsafe { &mut *self.interrupted.get() })
     }
 
@@ -151,33 +167,33 @@ impl Preemption {
 }
 
 impl Worker {
-    /// Makes what preemptible fibers need, if it is not there.
+    /// Prepares the worker for preemptible fibers, if that has not been done.
     #[cold]
     pub(crate) fn prepare_preemption(&self) -> Result<(), PreemptionError> {
         if self.preemption.ticks.get().is_some() {
             return Ok(());
         }
         let kind = self.core().config().preempt_by.kind()?;
-        // SAFETY: the handler does what its own head says.
+        // SAFETY: the handler keeps to the rules in the module's documentation.
         unsafe { sys::tick::handle(tick) }.map_err(PreemptionError::Timer)?;
         let shortest = if kind == ControlBlockKind::ThreadPointer { SHORTEST } else { SHORTEST_TURN };
         let interval = Duration::from_nanos(self.core().config().rules.running_time.as_nanos()).max(shortest);
         let ticks = Ticks::new(Some(self), interval, self.clock.scripted()).map_err(PreemptionError::Timer)?;
         let stack = || self.stacks.take_of(ROOM).map_err(|why| PreemptionError::Stack(Box::new(why)));
         let preemption_stack = stack()?;
-        // A worker's first preemptible fiber is made ready by a fiber that is none.
+        // A worker's first preemptible fiber is made ready by a fiber that is not preemptible.
         let block = match kind {
             ControlBlockKind::ThreadPointer => ControlBlock::ThreadPointer(arch::thread_pointer()),
             ControlBlockKind::KernelThread => {
                 let stack = stack().inspect_err(|_| self.stacks.give(preemption_stack))?;
-                // SAFETY: the stack is taken for that.
+                // SAFETY: the stack is taken for this purpose.
                 ControlBlock::KernelThread(unsafe { KernelThread::of_worker(stack.top()) })
             }
         };
         self.preemption.mask.set(Some(SignalMask::of_this_thread()));
         let slack = Slack::of_this_thread();
         if slack.limit_for(interval) != slack {
-            // Guests' kernel threads are started from here, and have it from the beginning.
+            // Kernel threads of preemptible fibers are started from here, and inherit the slack.
             slack.limit_for(interval).apply_to_this_thread();
             self.preemption.slack.set(Some(slack));
         }
@@ -190,7 +206,8 @@ impl Worker {
         Ok(())
     }
 
-    /// A fiber begins on this preemptible fiber's stack: it has the signals blocked that the worker has, and no others that the one before it left so.
+    /// Blocks the same signals as the worker, for a fiber that starts on this preemptible fiber's
+    /// stack. The previous fiber there may have blocked others.
     pub(crate) fn apply_mask(&self, preemptible: &PreemptibleFiber) {
         if let (ControlBlock::KernelThread(_), Some(mask)) = (preemptible.control_block(), self.preemption.mask.get()) {
             mask.apply_to_this_thread();
@@ -199,7 +216,7 @@ impl Worker {
 
     // What a tick does.
 
-    /// A tick has come, on this worker's kernel thread. In a handler.
+    /// Handles a tick on this worker's kernel thread. Runs in a handler.
     fn handle_tick(&self, interrupted: &Interrupted) {
         let preemption = &self.preemption;
         let block = self.control_block_in_force();
@@ -216,7 +233,7 @@ impl Worker {
             if waits && self.donate(interrupted) {
                 return;
             }
-            // Who is about to run, if it is a preemptible fiber, counts on what it was told of the timer.
+            // A preemptible fiber that is about to run relies on the timer as it was set for it.
             let runs = me.preemptible().is_none();
             if preemption.asleep.get() || runs && preemption.with_interrupted(|queue| queue.is_empty()) {
                 self.stop_timer();
@@ -240,20 +257,22 @@ impl Worker {
             }
             return;
         }
-        // One that was passed on may come late, when the timer stands still.
+        // A tick that was forwarded may come late, when the timer is stopped.
         if preemption.ticking.get() != Ticking::On {
             self.start_ticks();
         }
         if let Some(mask) = self.mask_to_restore(preemptible, interrupted) {
             if donation::is_waiting(interrupted) {
-                // They have the mask of the worker, and this one has its own when it goes on.
+                // The recipients use the worker's mask; this fiber gets its own back when it
+                // continues.
                 mask.with_ticks().apply_to_this_thread();
                 self.donate(interrupted);
             }
             preemption.count(|counts| counts.masked += 1);
         } else if let Some(stack) = preemption.preemption_stack.get() {
-            // SAFETY: nobody is on the preemption stack between two ticks; the preemptible fiber is outside, and what the handler is on is its own stack, where it is
-            // gone on with when its turn comes.
+            // SAFETY: the preemption stack is unused between two ticks. The preemptible fiber is
+            // outside the runtime, and the handler runs on its stack, where it continues when its
+            // turn comes.
             interrupted.allow_ticks_during(|| unsafe {
                 let to = arch::new_context(stack.top(), arch::Entrance::Preemption);
                 self.switch_to_control_block(me.context.as_ptr(), to, preemption.control_block.get());
@@ -262,8 +281,10 @@ impl Worker {
         preemptible.resume_after(interrupted);
     }
 
-    /// The worker's mask, if a preemptible fiber that runs on its kernel thread has other signals blocked: who comes next would have them blocked, too. That is so in a handler, and where the
-    /// C library must not be disturbed. Who keeps them blocked for long has changed the worker's mask for good. In a handler.
+    /// The worker's mask, if a preemptible fiber on its kernel thread has other signals blocked:
+    /// the next fiber would inherit them. That happens in signal handlers, and where the C library
+    /// must not be disturbed. If they stay blocked for long, they become the worker's mask. Runs in
+    /// a handler.
     fn mask_to_restore(&self, preemptible: &PreemptibleFiber, interrupted: &Interrupted) -> Option<SignalMask> {
         let preemption = &self.preemption;
         let mask =
@@ -281,11 +302,13 @@ impl Worker {
         None
     }
 
-    /// Who goes on after a tick, with the current fiber in the queue if it is another.
+    /// Chooses the fiber that continues after a tick. The current fiber is queued if it is another
+    /// one.
     fn choose_after_tick(&self, me: Fiber) -> Fiber {
         let before = self.level(me);
         self.read_clock(Some(me));
-        // The tick may have been set for the very time of one of these, and the processor's clock is not quite as exact.
+        // The tick may have been set for one of these very times, and the processor's clock is
+        // slightly less exact.
         self.expire();
         let over = self.charge(me) == TurnOutcome::UsedUp || self.level(me) != before;
         let had_extension = me.preemptible().is_some_and(|preemptible| preemptible.has_extension.replace(false));
@@ -315,7 +338,8 @@ impl Worker {
         self.next()
     }
 
-    /// A tick came while the library was at work for the preemptible fiber that runs: what it would have done is done now.
+    /// Does what a tick would have done that came while the library worked for the running
+    /// preemptible fiber.
     #[cold]
     pub(crate) fn handle_missed_tick(&self) {
         let me = self.current();
@@ -327,8 +351,9 @@ impl Worker {
         me.state.set(State::Running);
     }
 
-    /// The preemptible fiber that runs has so many locks more. When it has unlocked the last one, and was given a quantum more because of them, it gives way as soon as it goes
-    /// outside.
+    /// Adds to the number of locks that the running preemptible fiber holds. When it has released
+    /// the last one, and its turn was extended because of them, it gives way as soon as it leaves
+    /// the runtime.
     #[inline]
     pub(crate) fn count_locks(&self, more: i32) {
         if let Some(preemptible) = self.current().preemptible() {
@@ -340,7 +365,7 @@ impl Worker {
         }
     }
 
-    /// Goes on with a fiber, with nothing left on this stack.
+    /// Continues with a fiber and leaves nothing on this stack.
     fn leave_for(&self, mut next: Fiber) -> ! {
         let to = loop {
             match self.entrance(next) {
@@ -349,14 +374,15 @@ impl Worker {
             }
         };
         self.make_current(next, true);
-        // SAFETY: the other was left, by this worker, or is fresh; it was in the queue once, so nobody has gone on there.
+        // SAFETY: the other stack was left by this worker, or is new. The fiber was in the queue
+        // once, so it does not run anywhere.
         unsafe {
             self.shadow(next).enter();
             self.leave_to_control_block(to, self.control_block_of(next))
         }
     }
 
-    /// The other fiber is the current one, and what has to be seen to before it runs is.
+    /// Makes a fiber the current one, and does what is necessary before it runs.
     #[inline(always)]
     pub(crate) fn make_current(&self, next: Fiber, after_tick: bool) {
         next.state.set(State::Running);
@@ -367,7 +393,7 @@ impl Worker {
         self.update_timer(next, after_tick);
     }
 
-    /// The fiber is no longer among those that were interrupted here.
+    /// Removes a fiber from those that were interrupted here.
     pub(crate) fn forget_interrupted(&self, fiber: Fiber) {
         if let Some(preemptible) = fiber.preemptible() {
             preemptible.was_interrupted.set(false);
@@ -376,11 +402,12 @@ impl Worker {
     }
 }
 
-/// What the preemption stack begins with, after a tick: the current fiber was interrupted, and is outside.
+/// The first function on the preemption stack, after a tick. The current fiber was interrupted
+/// outside the runtime.
 pub(crate) unsafe extern "C" fn run_on_preemption_stack() -> ! {
     let here = Here::expect();
     let me = here.current();
-    // Before anything else is done, for which the library may have to wait for what this one has.
+    // Before all else: the library may have to wait for something that this fiber holds.
     if let Some(preemptible) = me.preemptible() {
         preemptible.was_interrupted.set(true);
     }
@@ -394,24 +421,24 @@ pub(crate) unsafe extern "C" fn run_on_preemption_stack() -> ! {
     here.leave_for(next)
 }
 
-/// What the signal calls.
+/// The signal handler.
 ///
 /// # Safety
-/// The word is the address of some [`Ticks`] that are there.
+/// The word is the address of [`Ticks`] that exist.
 unsafe fn tick(word: usize, interrupted: &Interrupted) {
-    // SAFETY: the timer whose word it is is deleted first, when they go.
+    // SAFETY: the timer with this word is deleted before the ticks are freed.
     let ticks = unsafe { &*std::ptr::with_exposed_provenance::<Ticks>(word) };
     // SAFETY: it is the thread's own handler.
     if let Some(worker) = unsafe { ticks.worker() } {
-        // SAFETY: the worker takes itself out before it is gone, on this very kernel thread.
+        // SAFETY: the worker detaches itself before it is freed, on this same kernel thread.
         unsafe { worker.as_ref() }.handle_tick(interrupted);
     }
 }
 
-/// What ticks have done to the fibers of the worker that runs the one that asks.
+/// What ticks have done to the fibers of the calling fiber's worker.
 ///
 /// # Panics
-/// Where no runtime runs.
+/// If no runtime runs on this thread.
 pub fn preemptions() -> Preemptions {
     Here::enter(|here| here.preemption.counts())
 }

@@ -1,17 +1,25 @@
-//! Fibers that may be interrupted anywhere: *preemptible fibers* of a worker, each with a thread control block of its own, or a [kernel thread](crate::control_block).
+//! *Preemptible fibers* may be interrupted anywhere: each has a thread control block of its own, or
+//! a [kernel thread](crate::control_block).
 //!
-//! All that belongs to a kernel thread, as the language, the standard library and the C library see it, lies in the thread control block that the thread pointer shows:
-//! thread-locals, `errno`, the allocator's caches, who owns a re-entrant lock, whether it panics. A preemptible fiber has a block of its own, which is in force while it runs: to all that code
-//! it is a kernel thread. So it may be interrupted wherever a kernel thread may be. See [`soundness`](crate::soundness).
+//! All that belongs to a kernel thread, as the language, the standard library and the C library see
+//! it, is in the thread control block at the thread pointer: thread-locals, `errno`, the
+//! allocator's caches, the owner of a re-entrant lock, whether the thread panics. A preemptible
+//! fiber has a block of its own, which is in use while the fiber runs. To all code there it is a
+//! kernel thread, so it may be interrupted wherever a kernel thread may be. See
+//! [`soundness`](crate::soundness).
 //!
-//! # Inside and outside
-//! What the library itself does with its worker must not be interrupted by another fiber. A preemptible fiber is *inside* from when it calls the library until that returns; a tick
-//! that comes meanwhile clear_in_runtime a note, and who goes outside looks for one. That costs a few stores, and no system call.
+//! # In the runtime and outside
+//! No other fiber may interrupt what the library itself does with its worker. A preemptible fiber
+//! is *in the runtime* from its call of the library until that returns. A tick that comes meanwhile
+//! sets `missed_tick`, and a fiber that leaves the runtime checks this flag. That costs a few
+//! stores, and no system call.
 //!
-//! The mark of who is inside is written by the preemptible fiber alone, on its own kernel thread, and read by a handler that interrupts that thread: each sees
-//! what the other did before, as long as the compiler keeps to the order of the program, which fences tell it to. Going outside, the mark is
-//! taken away first, and the note looked for after that: a tick before finds the mark and clear_in_runtime the note in time, and one after it finds no mark, and
-//! needs none. The model goes through all of it.
+//! Only the fiber writes the flag `in_runtime`, on its own kernel thread, and a handler that
+//! interrupts this thread reads it. Each sees what the other did before, as long as the compiler
+//! keeps the order of the program, which fences ensure. A fiber that leaves the runtime first
+//! clears `in_runtime` and then checks `missed_tick`. A tick before that finds `in_runtime` set,
+//! and sets `missed_tick` in time. A tick after that finds `in_runtime` cleared, and may interrupt
+//! the fiber. The model explores all interleavings.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -26,26 +34,27 @@ use crate::preempt::orphan::Orphan;
 use crate::worker::Worker;
 
 thread_local! {
-    /// In the block of a preemptible fiber's stack: the preemptible fiber.
+    /// In the block of a preemptible fiber's stack: the fiber.
     static PREEMPTIBLE: Cell<Option<NonNull<PreemptibleFiber>>> = const { Cell::new(None) };
 }
 
-/// What lies above the stack of a fiber that may be interrupted anywhere, below its thread control block if it has no kernel thread. Fibers have it one after another, as they have the stack.
+/// The state of a preemptible fiber. It is above the fiber's stack, and below its thread control
+/// block if it has no kernel thread. Successive fibers on that stack use it.
 #[repr(C, align(16))]
 pub(crate) struct PreemptibleFiber {
-    /// What is in force while it runs.
+    /// The block that is in use while it runs.
     control_block: ControlBlock,
-    /// None where it is orphaned.
+    /// `None` if it is orphaned.
     worker: Cell<Option<NonNull<Worker>>>,
-    /// The library does something for it, or has left it.
+    /// The library works for it, or has switched away from it.
     in_runtime: AtomicBool,
-    /// A tick has come meanwhile.
+    /// A tick came while it was in the runtime.
     missed_tick: AtomicBool,
-    /// It was interrupted outside, and is ready.
+    /// It was interrupted outside the runtime, and is ready.
     pub(crate) was_interrupted: Cell<bool>,
-    /// How many locks it has.
+    /// How many locks it holds.
     pub(crate) locks_held: Cell<u32>,
-    /// It has been given a quantum more because of these.
+    /// Its turn has been extended by one quantum because of these locks.
     pub(crate) has_extension: Cell<bool>,
     /// How many ticks have found it since its runtime began to end.
     pub(crate) grace_ticks: Cell<u32>,
@@ -54,7 +63,7 @@ pub(crate) struct PreemptibleFiber {
 }
 
 impl PreemptibleFiber {
-    /// One that is inside, as nobody runs there yet.
+    /// A fiber that is in the runtime, because none has started there yet.
     pub(crate) fn new(control_block: ControlBlock) -> PreemptibleFiber {
         PreemptibleFiber {
             control_block,
@@ -69,11 +78,11 @@ impl PreemptibleFiber {
         }
     }
 
-    /// From now on whoever asks in the block that is in force is this preemptible fiber.
+    /// Sets the preemptible fiber to which the block in use belongs.
     pub(crate) fn set_current(preemptible: Option<NonNull<PreemptibleFiber>>) {
         PREEMPTIBLE.set(preemptible);
         HERE.set(None);
-        // Whether it panics is asked in a handler's reach, too: what has to be made for that is made now.
+        // Handlers may depend on whether the thread panics: this allocates what the query needs.
         let _ = std::thread::panicking();
     }
 
@@ -82,7 +91,7 @@ impl PreemptibleFiber {
         self.control_block
     }
 
-    /// Another fiber will begin here.
+    /// Prepares for another fiber to start here.
     pub(crate) fn prepare_for(&self, worker: &Worker) {
         self.worker.set(Some(NonNull::from(worker)));
         self.missed_tick.store(false, Relaxed);
@@ -91,49 +100,50 @@ impl PreemptibleFiber {
         self.grace_ticks.set(0);
     }
 
-    /// The library is left alone: true if it is not at work already, and so may be interrupted.
+    /// Enters the runtime from a handler. Returns false if the fiber is in the runtime already, and
+    /// so must not be interrupted.
     pub(crate) fn try_enter_runtime(&self) -> bool {
         !self.in_runtime.swap(true, Relaxed)
     }
 
-    /// What has interrupted it is over.
+    /// Continues after an interruption.
     pub(crate) fn resume_after(&self, interrupted: &Interrupted) {
         if let Some(Orphan::OnOtherThread(_)) = self.orphan.get() {
-            // It was interrupted on another kernel thread, whose alternate stack is that one's.
+            // It was interrupted on another kernel thread, to which the alternate stack belongs.
             interrupted.disable_alternate_stack();
         }
         compiler_fence(SeqCst);
         self.in_runtime.store(false, Relaxed);
     }
 
-    /// A tick has come while the library was at work.
+    /// Notes that a tick came while the fiber was in the runtime.
     pub(crate) fn note_missed_tick(&self) {
         self.missed_tick.store(true, Relaxed);
     }
 
-    /// It is sent away, and has no worker any more.
+    /// Detaches it from its worker.
     pub(crate) fn become_orphan(&self, orphan: Orphan) {
         self.orphan.set(Some(orphan));
         self.worker.set(None);
     }
 
-    /// Comes inside, and gets its worker. An orphan has none.
+    /// Enters the runtime. Returns the worker, or `None` if the fiber is orphaned.
     #[inline(always)]
     fn enter_runtime(&self) -> Option<NonNull<Worker>> {
         self.in_runtime.store(true, Relaxed);
         compiler_fence(SeqCst);
-        // Not before that: until then it may be interrupted, and sent away.
+        // Not earlier: before the flag is set, the fiber may be interrupted and orphaned.
         let worker = self.worker.get()?;
         HERE.set(Some(worker));
-        // SAFETY: the worker of a preemptible fiber that is not orphaned is there.
+        // SAFETY: the worker of a fiber that is not orphaned exists.
         if unsafe { worker.as_ref() }.is_donating() { self.enter_runtime_after_donation(worker) } else { Some(worker) }
     }
 
-    /// Comes inside when the one in whose place it runs has gone on.
+    /// Enters the runtime after the fiber that donated its timeslice to this one has continued.
     #[cold]
     #[inline(never)]
     fn enter_runtime_after_donation(&self, worker: NonNull<Worker>) -> Option<NonNull<Worker>> {
-        // SAFETY: as above. As soon as it is sent away the worker is not looked at any more.
+        // SAFETY: as above. If the fiber is orphaned meanwhile, the worker is not used again.
         unsafe { worker.as_ref() }.wait_for_donor(self);
         let worker = self.worker.get();
         if worker.is_none() {
@@ -142,7 +152,7 @@ impl PreemptibleFiber {
         worker
     }
 
-    /// Goes outside, from this worker.
+    /// Leaves the runtime of this worker.
     #[inline(always)]
     fn leave_runtime(&self, worker: NonNull<Worker>) {
         if self.clear_in_runtime(worker) {
@@ -150,10 +160,10 @@ impl PreemptibleFiber {
         }
     }
 
-    /// Goes outside. True if a tick came while it was inside.
+    /// Clears `in_runtime`. Returns whether a tick was missed.
     #[inline(always)]
     fn clear_in_runtime(&self, worker: NonNull<Worker>) -> bool {
-        // SAFETY: it is the worker of the preemptible fiber, which is inside and so not orphaned.
+        // SAFETY: it is the worker of this fiber, which is in the runtime and so not orphaned.
         unsafe { worker.as_ref() }.start_ticks_if_needed();
         HERE.set(None);
         compiler_fence(SeqCst);
@@ -162,13 +172,13 @@ impl PreemptibleFiber {
         self.missed_tick.load(Relaxed)
     }
 
-    /// Comes in again for what a tick would have done that came while it was inside.
+    /// Enters the runtime again to do what a missed tick would have done.
     #[cold]
     #[inline(never)]
     fn handle_missed_ticks(&self) {
         while let Some(worker) = self.enter_runtime() {
             self.missed_tick.store(false, Relaxed);
-            // SAFETY: it has just come in.
+            // SAFETY: the fiber has just entered the runtime.
             unsafe { worker.as_ref() }.handle_missed_tick();
             if !self.clear_in_runtime(worker) {
                 return;
@@ -176,7 +186,7 @@ impl PreemptibleFiber {
         }
     }
 
-    /// Runs what is the fiber's own, outside, from inside.
+    /// Runs the fiber's own code outside the runtime, and returns into it.
     #[inline(always)]
     pub(crate) fn run_outside(&self, run: impl FnOnce()) {
         if let Some(worker) = self.worker.get() {
@@ -187,7 +197,7 @@ impl PreemptibleFiber {
     }
 }
 
-/// A preemptible fiber that is inside until this is dropped.
+/// Keeps a preemptible fiber in the runtime until it is dropped.
 pub(crate) struct InRuntime {
     preemptible: NonNull<PreemptibleFiber>,
     worker: NonNull<Worker>,
@@ -196,7 +206,7 @@ pub(crate) struct InRuntime {
 impl InRuntime {
     #[inline(always)]
     pub(crate) fn here(&self) -> Here {
-        // SAFETY: it is that of the preemptible fiber that runs here.
+        // SAFETY: it is the worker of the fiber that runs here.
         unsafe { Here::of(self.worker, true) }
     }
 }
@@ -204,21 +214,23 @@ impl InRuntime {
 impl Drop for InRuntime {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: the preemptible fiber is who runs here.
+        // SAFETY: it is the fiber that runs here.
         unsafe { self.preemptible.as_ref() }.leave_runtime(self.worker);
     }
 }
 
-/// The preemptible fiber that asks comes inside. None where no preemptible fiber asks, or one that is orphaned.
+/// Lets the calling preemptible fiber enter the runtime. `None` if the caller is not one, or is
+/// orphaned.
 #[inline(always)]
 pub(crate) fn enter_runtime() -> Option<InRuntime> {
     let preemptible = PREEMPTIBLE.get()?;
-    // SAFETY: a preemptible fiber stays where it is for ever.
+    // SAFETY: a preemptible fiber's state stays in its place forever.
     let worker = unsafe { preemptible.as_ref() }.enter_runtime()?;
     Some(InRuntime { preemptible, worker })
 }
 
-/// None has come inside for what an orphan cannot do: one unwinds, or waits for ever where it unwinds already.
+/// Called when `enter_runtime` has returned `None`. An orphaned fiber unwinds here, or waits
+/// forever if it unwinds already.
 #[cold]
 #[inline(never)]
 pub(crate) fn unwind_if_orphaned() {
@@ -227,14 +239,15 @@ pub(crate) fn unwind_if_orphaned() {
     }
 }
 
-/// The worker of the preemptible fiber that asks, inside or not.
+/// The worker of the calling preemptible fiber, in the runtime or not.
 pub(crate) fn look() -> Option<Here> {
     let preemptible = PREEMPTIBLE.get()?;
-    // SAFETY: a preemptible fiber stays where it is for ever, and its worker is there as long as it has one.
+    // SAFETY: a preemptible fiber's state stays in its place forever, and the worker that it has
+    // exists.
     unsafe { preemptible.as_ref().worker.get().map(|worker| Here::of(worker, true)) }
 }
 
-/// The worker of a preemptible fiber that begins, inside.
+/// The worker of a preemptible fiber that starts; it is in the runtime.
 #[inline(never)]
 pub(crate) fn begin() -> Option<Here> {
     let here = look()?;

@@ -1,18 +1,19 @@
-//! Who waits for one thing: a list through the fibers' records.
+//! A queue of waiting fibers: a list linked through the fibers' records.
 
 use policy::feedback::Level;
 
 use crate::gate::Gated;
 use crate::record::Fiber;
 
-/// Some fibers, in the order in which they came. A fiber is on one list at a time.
+/// Fibers in the order in which they came. A fiber is on one list at a time.
 #[derive(Default)]
 pub(crate) struct Queue {
     first: Option<Fiber>,
     last: Option<Fiber>,
 }
 
-// SAFETY: a list is inside a gate, and whoever is there alone touches the links of those on it.
+// SAFETY: a list is inside a gate, and only the thread that has entered it touches the links of its
+// fibers.
 unsafe impl Send for Queue {}
 
 impl Gated for Queue {
@@ -38,7 +39,7 @@ impl Queue {
         std::iter::successors(self.first, |fiber| fiber.next.get())
     }
 
-    /// Behind all others.
+    /// Appends a fiber.
     #[inline]
     pub(crate) fn push(&mut self, fiber: Fiber) {
         fiber.next.set(None);
@@ -49,8 +50,9 @@ impl Queue {
         }
     }
 
-    /// Behind the last one of its level or a higher one, or, with `first`, before the first one of its level or a lower one. Levels are those that
-    /// the fibers have now; the list is in their order. Looks at the last one, and else at those before it.
+    /// Inserts a fiber behind the last one of its level or a higher one, or, with `first`, before
+    /// the first one of its level or a lower one. Levels are the current ones; the list is in their
+    /// order. Looks at the last fiber, and only then at those before it.
     pub(crate) fn insert(&mut self, fiber: Fiber, first: bool, level: impl Fn(Fiber) -> Level) {
         let mine = level(fiber);
         let is_before = |other: &Fiber| mine < level(*other) || first && mine == level(*other);
@@ -74,7 +76,7 @@ impl Queue {
         Some(first)
     }
 
-    /// Takes one of any place off. False where it is not on the list.
+    /// Removes a fiber from any place. Returns false if it is not on the list.
     pub(crate) fn remove(&mut self, fiber: Fiber) -> bool {
         let is_on = fiber.previous.get().is_some() || self.first == Some(fiber);
         if is_on {

@@ -1,11 +1,14 @@
-//! Where a worker waits for what is not done by its fibers: descriptors that become ready, a time, other kernel threads.
+//! A worker's reactor: waits for descriptors, a time, and other kernel threads.
 //!
-//! A fiber that would block on a descriptor registers it for one event with the worker's epoll and stops; so nothing has to be undone when a descriptor is
-//! closed, and nobody is told of what nobody waits for. The worker looks for events when nobody is ready, where it sleeps until there is one,
-//! and every [`POLL_INTERVAL`] while it is busy, but only if some fiber waits for one.
+//! A fiber that would block on a descriptor registers it for one event with the worker's epoll and
+//! stops. So nothing has to be undone when a descriptor is closed, and no event is reported for
+//! which no fiber waits. The worker looks for events when no fiber is ready, and then sleeps until
+//! there is one. While it is busy, it looks every [`POLL_INTERVAL`], but only if a fiber waits for
+//! an event.
 //!
-//! A time comes by a timerfd, which counts nanoseconds and is exact; a timeout given to the kernel with the wait may be late by a thousandth of itself, and by 50 us
-//! at least. All of this is made when a worker needs it for the first time.
+//! Times come from a timerfd, which counts nanoseconds and is exact; a timeout of the kernel's wait
+//! may be late by a thousandth of itself, and by at least 50 us. All of this is created when a
+//! worker first needs it.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -33,7 +36,7 @@ pub(crate) const POLL_INTERVAL: Span = Span::from_micros(50);
 /// How many events are taken at a time.
 const EVENTS: usize = 256;
 
-/// The event of the eventcount, and that of the timer: no descriptor's number.
+/// The events of the eventcount and of the timer: no descriptor has these numbers.
 const EVENTCOUNT: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
@@ -42,16 +45,16 @@ const TIMER: u64 = u64::MAX - 1;
 pub(crate) enum Direction {
     /// Something to read, or the end of it, or a connection.
     In,
-    /// Room to write, or a connection that is made.
+    /// Room to write, or an established connection.
     Out,
 }
 
-/// Who waits at a descriptor.
+/// The fibers that wait at a descriptor.
 #[derive(Default)]
 struct Place {
     readers: Queue,
     writers: Queue,
-    /// The kernel has been told of it, under this number: most likely it knows it still.
+    /// The descriptor has been added to epoll under this number, and is most likely still there.
     known: bool,
 }
 
@@ -63,7 +66,7 @@ impl Place {
         }
     }
 
-    /// What somebody waits for.
+    /// The events for which fibers wait.
     fn events(&self) -> EventFlags {
         let reads = if self.readers.is_empty() { EventFlags::empty() } else { EventFlags::IN | EventFlags::RDHUP };
         let writes = if self.writers.is_empty() { EventFlags::empty() } else { EventFlags::OUT };
@@ -76,7 +79,7 @@ pub(crate) struct Reactor {
     epoll: OwnedFd,
     timer: OwnedFd,
     eventcount: Arc<EventCount>,
-    /// When the timer will go off.
+    /// When the timer will fire.
     armed: Cell<Option<Instant>>,
     /// By the descriptor's number.
     places: RefCell<Vec<Place>>,
@@ -89,7 +92,8 @@ impl Reactor {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         let eventcount = EventCount::new()?;
-        // Edge-triggered: each stroke and each time is told once, and nothing needs to be read.
+        // Edge-triggered: each notification and each time is reported once, and nothing needs to be
+        // read.
         epoll::add(&epoll, &eventcount, EventData::new_u64(EVENTCOUNT), EventFlags::IN | EventFlags::ET)?;
         epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
         Ok(Reactor {
@@ -103,7 +107,7 @@ impl Reactor {
         })
     }
 
-    /// What other kernel threads ring.
+    /// What other kernel threads notify.
     pub(crate) fn eventcount(&self) -> &Arc<EventCount> {
         &self.eventcount
     }
@@ -113,13 +117,15 @@ impl Reactor {
         self.waiting.get() > 0
     }
 
-    /// Wakes whose descriptors are ready. Does not wait.
+    /// Wakes the fibers whose descriptors are ready. Does not wait.
     #[cold]
     pub(crate) fn look(&self, worker: &Worker) {
         self.take_events(worker, Some(Duration::ZERO));
     }
 
-    /// Waits until a descriptor is ready, the time has come or somebody rings; not at all if `busy` says so, which is asked when the eventcount is listened to.
+    /// Waits until a descriptor is ready, the time has come or another thread notifies the
+    /// eventcount. Does not wait if `busy` returns true, which is called when the worker already
+    /// listens.
     #[cold]
     pub(crate) fn sleep(&self, worker: &Worker, until: Option<Instant>, busy: impl FnOnce() -> bool) {
         self.eventcount.listen();
@@ -128,7 +134,7 @@ impl Reactor {
         self.eventcount.stop_listening();
     }
 
-    /// Sets the timer. False when there is nothing to wait for.
+    /// Sets the timer. Returns false if the time has come, or the timer cannot be set.
     fn arm(&self, until: Instant) -> bool {
         if self.armed.get() == Some(until) {
             return true;
@@ -153,7 +159,7 @@ impl Reactor {
         let timeout = timeout.map(|_| Timespec { tv_sec: 0, tv_nsec: 0 });
         let mut events = self.events.borrow_mut();
         events.clear();
-        // An interruption by a signal is as good as an event: whoever waits here looks again.
+        // An interruption by a signal is as good as an event: the caller looks again.
         let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref());
         for event in events.iter() {
             match event.data.u64() {
@@ -164,8 +170,8 @@ impl Reactor {
         }
     }
 
-    /// Something has become of a descriptor: whoever waits there looks what. That both directions do saves asking the kernel again for the one, and it is rare
-    /// that there are two.
+    /// Wakes all fibers that wait at a descriptor, in both directions: to register one direction
+    /// again would take a system call, and fibers rarely wait for both.
     fn ready(&self, worker: &Worker, number: usize) {
         let place = &mut self.places.borrow_mut()[number];
         while let Some(fiber) = place.readers.pop().or_else(|| place.writers.pop()) {
@@ -174,7 +180,7 @@ impl Reactor {
         }
     }
 
-    /// Puts a fiber where it will be woken when the descriptor is ready.
+    /// Registers a fiber to be woken when the descriptor is ready.
     fn register(&self, fd: BorrowedFd<'_>, direction: Direction, fiber: Fiber) -> Result<(), Errno> {
         let number = fd.as_raw_fd() as usize;
         let mut places = self.places.borrow_mut();
@@ -199,14 +205,14 @@ impl Reactor {
         told
     }
 
-    /// Takes a fiber off again. False where it has been woken.
+    /// Removes a fiber. Returns false if it has been woken.
     fn leave(&self, fd: BorrowedFd<'_>, direction: Direction, fiber: Fiber) -> bool {
         let number = fd.as_raw_fd() as usize;
         let place = &mut self.places.borrow_mut()[number];
         let left = place.queue(direction).remove(fiber);
         if left {
             self.waiting.set(self.waiting.get() - 1);
-            // Nobody shall be told of what was waited for here, when the number is another descriptor's.
+            // The number may soon be another descriptor's, for which no fiber waits.
             let _ = epoll::modify(&self.epoll, fd, EventData::new_u64(number as u64), place.events());
         }
         left
@@ -233,10 +239,11 @@ impl Waits for Readiness<'_> {
     }
 }
 
-/// Waits until a descriptor may be ready: who goes on tries, and comes back if it was not. In a fiber others run meanwhile; a thread that is no fiber blocks.
+/// Waits until a descriptor may be ready: the caller tries, and waits again if it was not. A fiber
+/// lets others run meanwhile; another thread blocks.
 ///
 /// # Errors
-/// [`TimedOut`](io::ErrorKind::TimedOut); and when the kernel refuses to watch over the descriptor.
+/// [`TimedOut`](io::ErrorKind::TimedOut), or the kernel's error if it cannot watch the descriptor.
 pub(crate) fn wait(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<Instant>) -> io::Result<()> {
     Here::visit(|here| wait_in(here, fd, direction, deadline))
 }
@@ -251,7 +258,7 @@ fn wait_in(here: Option<Here>, fd: BorrowedFd<'_>, direction: Direction, deadlin
     let reactor = here.outside.reactor()?;
     match reactor.register(fd, direction, here.current()) {
         Ok(()) => (),
-        // What epoll does not know is always ready: a file on a disk.
+        // What epoll refuses is always ready, such as a file on a disk.
         Err(Errno::PERM) => return Ok(()),
         Err(why) => return Err(why.into()),
     }
@@ -262,7 +269,8 @@ fn wait_in(here: Option<Here>, fd: BorrowedFd<'_>, direction: Direction, deadlin
     }
 }
 
-/// Whether a descriptor is ready, by the deadline at the latest. Blocks the kernel thread until then.
+/// Blocks the kernel thread until a descriptor is ready, or until the deadline. Returns whether it
+/// is ready.
 pub(crate) fn poll(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<Instant>) -> io::Result<bool> {
     use rustix::event::{PollFd, PollFlags};
     let flags = match direction {

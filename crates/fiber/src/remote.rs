@@ -1,8 +1,11 @@
-//! What threads that run no fibers of a runtime may do with it: make fibers there, wait for their ends, and let them go.
+//! What other threads may do with a runtime: spawn fibers there, wait for their ends, and detach
+//! them.
 //!
-//! A runtime with one worker uses no atomic operations, so nobody else may touch what its fibers do. Whoever is outside sends a fiber of its own instead, which does there what
-//! is to be done: waits for the other one's end, or detaches it. A fiber that has ended and whose handle is outside is nobody else's, and what
-//! came of it is taken or dropped where the handle is. Once the runtime is over, all is done directly, as nobody is left.
+//! A runtime with one worker uses no atomic operations, so no other thread may touch its fibers.
+//! Instead a thread outside sends a proxy fiber, which does what is necessary there: waits for the
+//! other fiber's end, or detaches it. A fiber that has ended and whose handle is outside belongs to
+//! the handle, and its outcome is taken or dropped there. Once the runtime is over, all is done
+//! directly, because no worker is left.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Acquire;
@@ -16,17 +19,17 @@ use crate::shared::{Core, pointer};
 use crate::spawn::Builder;
 use crate::worker::Here;
 
-/// How often a runtime that has no room for one more fiber is asked again.
+/// The interval of attempts if a runtime has no room for another fiber.
 const AGAIN: Duration = Duration::from_millis(1);
 
-/// By which other threads make fibers in a runtime; see [`remote`].
+/// Spawns fibers in a runtime from other threads; see [`remote`].
 ///
-/// As long as there is one, that all fibers wait is no deadlock: something may come of it.
+/// As long as a `Remote` exists, it is no deadlock if all fibers wait: something may still come.
 pub struct Remote {
     core: Arc<Core>,
 }
 
-/// A [`Remote`] to the runtime of the fiber that asks.
+/// A [`Remote`] to the calling fiber's runtime.
 ///
 /// ```
 /// let sum = rowlock_fiber::run(|| {
@@ -41,10 +44,10 @@ pub struct Remote {
 /// ```
 ///
 /// # Panics
-/// Where no runtime runs.
+/// If called outside a runtime.
 pub fn remote() -> Remote {
     let core = Here::enter(|here| here.core_pointer());
-    // SAFETY: the runtime has a share while its fibers run, and this is one more.
+    // SAFETY: the runtime has a share while its fibers run, and this adds one.
     let core = unsafe {
         Arc::increment_strong_count(core.as_ptr());
         Arc::from_raw(core.as_ptr())
@@ -54,10 +57,11 @@ pub fn remote() -> Remote {
 }
 
 impl Remote {
-    /// Makes a fiber, as [`spawn`](crate::spawn) does in the runtime itself. It is on its way when this returns; a worker that has nothing to do is awakened for it.
+    /// Spawns a fiber, as [`spawn`](crate::spawn) does in the runtime itself. It has been sent when
+    /// this returns, and wakes an idle worker.
     ///
     /// # Errors
-    /// When the runtime is [over](SpawnError::Over), and when it has no room for another fiber.
+    /// If the runtime is [over](SpawnError::Over), or has no room for another fiber.
     pub fn spawn<T: Send + 'static>(
         &self,
         function: impl FnOnce() -> T + Send + 'static,
@@ -65,10 +69,10 @@ impl Remote {
         self.spawn_with(Builder::new(), function)
     }
 
-    /// As [`Builder::spawn`] does.
+    /// Like [`Builder::spawn`].
     ///
     /// # Errors
-    /// As [`spawn`](Remote::spawn).
+    /// As for [`spawn`](Remote::spawn).
     pub fn spawn_with<T: Send + 'static>(
         &self,
         builder: Builder,
@@ -79,15 +83,16 @@ impl Remote {
             self.core.config().preempt_by.kind()?;
         }
         let extras = builder.extras();
-        // SAFETY: it is nobody's; the function borrows nothing, and may go to another kernel thread.
+        // SAFETY: the record is free; the function borrows nothing, and may move to another kernel
+        // thread.
         let fiber = self
             .core
             .add_from_outside(false, |fiber| unsafe { fiber.begin(extras, is_preemptible, function, NO_JOINER) })?;
-        // SAFETY: it is the first handle, and this is the type.
+        // SAFETY: it is the first handle, and has this type.
         Ok(unsafe { JoinHandle::new(fiber, pointer(&self.core)) })
     }
 
-    /// Whether the runtime is over, or about to be.
+    /// Whether the runtime is over, or about to end.
     pub fn is_over(&self) -> bool {
         self.core.is_shutting_down()
     }
@@ -106,13 +111,14 @@ impl Drop for Remote {
     }
 }
 
-/// A fiber that a thread outside has a handle to, for one that does there what it would.
+/// A fiber whose handle is outside, for the proxy fiber.
 struct SentFiber(Fiber);
 
-// SAFETY: it only names it.
+// SAFETY: it only names the fiber.
 unsafe impl Send for SentFiber {}
 
-/// Blocks the kernel thread until a fiber has ended. False if it never will, as its runtime is over.
+/// Blocks the kernel thread until a fiber has ended. Returns false if it never will, because its
+/// runtime is over.
 #[cold]
 pub(crate) fn wait_for_end(core: &Core, fiber: Fiber) -> bool {
     let has_ended = || fiber.meeting.load(Acquire) == ENDED;
@@ -121,15 +127,16 @@ pub(crate) fn wait_for_end(core: &Core, fiber: Fiber) -> bool {
         let (complete, sent) = (CompleteOnDrop(Arc::clone(&completion)), SentFiber(fiber));
         let proxy = move || {
             let (_complete, SentFiber(fiber)) = (complete, { sent });
-            // It cannot wait for itself: nobody has a handle to it.
+            // It cannot wait for itself: it has no handle.
             let _ = Here::enter(|here| join::wait_for_end(&here, fiber));
         };
-        // SAFETY: it is nobody's; the function borrows nothing, and may go to another kernel thread.
+        // SAFETY: the record is free; the function borrows nothing, and may move to another kernel
+        // thread.
         match core.add_from_outside(true, |fiber| unsafe { fiber.begin(None, false, proxy, DETACHED) }) {
             Ok(_) => {
                 completion.wait();
                 if !has_ended() {
-                    // The runtime ends. So may the fiber, before it is over.
+                    // The runtime ends. The fiber may still end before it is over.
                     core.wait_until_over();
                     return has_ended();
                 }
@@ -141,30 +148,32 @@ pub(crate) fn wait_for_end(core: &Core, fiber: Fiber) -> bool {
     true
 }
 
-/// The handle to a fiber is dropped.
+/// Drops the handle to a fiber.
 ///
 /// # Safety
-/// It is the only one, and forgets the fiber.
+/// It is the only handle, and is forgotten.
 #[cold]
 pub(crate) unsafe fn detach(core: NonNull<Core>, fiber: Fiber) {
     if fiber.meeting.load(Acquire) != ENDED {
-        // SAFETY: the handle keeps it until it is given back.
+        // SAFETY: the handle keeps it until the record is returned.
         let shared = unsafe { core.as_ref() };
-        // SAFETY: the handle that this one takes the place of is forgotten.
+        // SAFETY: it replaces the handle that is forgotten.
         let handle = unsafe { JoinHandle::<()>::new(fiber, core) };
         let mut proxy = Some(move || drop(handle));
         let brought = shared.add_from_outside(true, |fiber| {
             if let Some(proxy) = proxy.take() {
-                // SAFETY: it is nobody's; the function borrows nothing, and may go to another kernel thread.
+                // SAFETY: the record is free; the function borrows nothing, and may move to another
+                // kernel thread.
                 unsafe { fiber.begin(None, false, proxy, DETACHED) };
             }
         });
-        // What was not sent must not come here again.
+        // A proxy that was not sent must not drop the handle here.
         std::mem::forget(proxy);
         match brought {
             Ok(_) => return,
             Err(SpawnError::Over) => (),
-            // There is no room for a fiber, and never will be if nobody lets go; so the record is lost to the runtime.
+            // There is no room for a fiber, and perhaps never will be. So the record is lost to the
+            // runtime.
             Err(_) => return,
         }
     }
@@ -192,7 +201,7 @@ impl Completion {
     }
 }
 
-/// Rings when it is dropped, whatever happens to the fiber that has it.
+/// Completes it when dropped, whatever happens to the fiber that owns it.
 struct CompleteOnDrop(Arc<Completion>);
 
 impl Drop for CompleteOnDrop {

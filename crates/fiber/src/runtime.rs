@@ -1,4 +1,4 @@
-//! What fibers run in.
+//! The runtime: its configuration, its start and its end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::schedule_fuzzer::Deterministic;
 use crate::shared::Core;
 use crate::worker::{Here, Worker};
 
-/// How a runtime is made.
+/// The configuration of a runtime.
 ///
 /// ```
 /// use policy::Span;
@@ -32,25 +32,33 @@ use crate::worker::{Here, Worker};
 pub struct Config {
     /// The feedback queue's levels, running time and boost.
     pub rules: FeedbackRules,
-    /// How many kernel threads run fibers, the one that [runs](Runtime::run) the runtime among them; none counts as one. With one, which is usual, nothing that fibers do
-    /// takes an atomic operation, and handing over takes nanoseconds. More let fibers run at the same time where there are CPUs for them, for computations of
-    /// 100 us and more: waking another CPU takes so long.
+    /// How many kernel threads run fibers, including the one that [runs](Runtime::run) the runtime;
+    /// 0 counts as 1. With one worker, which is usual, fibers need no atomic operations, and a
+    /// switch takes nanoseconds. More workers run fibers in parallel if there are CPUs for them.
+    /// This is for computations of 100 us and more, because waking another CPU takes that long.
     pub workers: u32,
-    /// How large a fiber's stack is, in bytes, where it asks for nothing else.
+    /// The size of a fiber's stack in bytes, unless the fiber asks for another.
     pub stack_size: usize,
-    /// How many fibers there may be at a time. Address space is set aside for each, 200 bytes; where the process may not have so much, there may be half as many, or a
-    /// quarter, and so on: [`TooMany`](crate::SpawnError::TooMany) tells how many in the end.
+    /// The maximum number of fibers at a time. Each takes 200 bytes of address space. If the
+    /// process may not reserve that much, the runtime has room for half as many, or a quarter, and
+    /// so on: [`TooMany`](crate::SpawnError::TooMany) tells the actual number.
     pub most: u32,
-    /// Whether fibers that say nothing of it may be interrupted anywhere when their running time is over, and not only at points. The first fiber never is. Running times of less
-    /// than 20 us, or than 500 us where each fiber has a [kernel thread](PreemptBy::KernelThreads), are taken to be that long in this. See [`Builder::preemptible`](crate::Builder::preemptible).
+    /// Whether fibers that do not say otherwise may be interrupted anywhere when their running time
+    /// is over, and not only at safepoints. The first fiber never is. Running times below 20 us, or
+    /// below 500 us if each fiber has a [kernel thread](PreemptBy::KernelThreads), count as that
+    /// long. See [`Builder::preemptible`](crate::Builder::preemptible).
     pub preemptible: bool,
-    /// By what means.
+    /// What makes it possible to interrupt fibers.
     pub preempt_by: PreemptBy,
-    /// For tests: that who runs next is drawn from a seed, and that the clock of [`now`](crate::now), [`sleep`](crate::sleep) and all deadlines goes on only by what fibers do.
-    /// Then a run with the same seed takes the same course, as long as its fibers wait for nothing from outside: see [`explore`](crate::explore).
+    /// For tests: draws the next fiber from a seed. Only what fibers do advances the clock of
+    /// [`now`](crate::now), [`sleep`](crate::sleep) and all deadlines. Runs with the same seed are
+    /// alike as long as their fibers wait for nothing from outside: see
+    /// [`explore`](crate::explore).
     pub deterministic: Option<Deterministic>,
-    /// For tests: the clock of [`now`](crate::now), [`sleep`](crate::sleep), all deadlines, running times, boosts, and of the timer that interrupts fibers. Such a runtime has one worker,
-    /// and its time goes on only when somebody [advances](ScriptedClock::advance) the clock, and to the next deadline where no fiber is ready. Without it, that is the time of the real world.
+    /// For tests: the clock of [`now`](crate::now), [`sleep`](crate::sleep), all deadlines, running
+    /// times and boosts, and of the timer that interrupts fibers. Such a runtime has one worker.
+    /// Its time passes only when a thread [advances](ScriptedClock::advance) the clock, and jumps
+    /// to the next deadline if no fiber is ready. `None` is real time.
     pub clock: Option<ScriptedClock>,
 }
 
@@ -75,10 +83,11 @@ pub struct Runtime {
     config: Config,
 }
 
-/// Runs a function as the first fiber of a [`Runtime`] of the usual [`Config`], and returns what it returns.
+/// Runs a function as the first fiber of a [`Runtime`] with the default [`Config`], and returns its
+/// result.
 ///
 /// # Panics
-/// Where [`Runtime::run`] returns an error.
+/// If [`Runtime::run`] returns an error.
 #[track_caller]
 #[allow(clippy::panic, reason = "it is what is documented")]
 pub fn run<T>(first: impl FnOnce() -> T) -> T {
@@ -89,19 +98,21 @@ pub fn run<T>(first: impl FnOnce() -> T) -> T {
 }
 
 impl Runtime {
-    /// One that is made so.
+    /// A runtime with this configuration.
     pub fn new(config: Config) -> Runtime {
         Runtime { config }
     }
 
-    /// Makes what the calling thread does from now on the first fiber of a runtime of one worker, which lasts as long as the process. For faces in other
-    /// languages: Rust programs [run](Runtime::run) a function. When nobody can ever go on the process aborts, with a message.
+    /// Turns the calling thread into the first fiber of a runtime with one worker, which lasts as
+    /// long as the process. For interfaces to other languages: Rust programs [run](Runtime::run) a
+    /// function. On a deadlock the process aborts, with a message.
     ///
     /// # Errors
-    /// When there is no memory for it, and on a thread that runs fibers already.
+    /// If there is no memory for it, or the thread runs fibers already.
     ///
     /// # Safety
-    /// The thread lasts as long as the process. No fiber unwinds into functions that cannot be unwound.
+    /// The thread lasts as long as the process. No fiber unwinds into functions that cannot be
+    /// unwound.
     #[doc(hidden)]
     pub unsafe fn adopt(&self) -> Result<(), RunError> {
         if is_inside() {
@@ -110,19 +121,21 @@ impl Runtime {
         let core = Core::new(Config { workers: 1, deterministic: None, clock: None, ..self.config.clone() })?;
         core.lasts.store(true, Relaxed);
         let worker = Box::leak(Box::new(Worker::new(&core, 0, Clock::real())));
-        // SAFETY: it stays where it is for ever.
+        // SAFETY: it is never moved or freed.
         unsafe { worker.adopt()? };
         core.rounds.join();
         std::mem::forget(core);
         Ok(())
     }
 
-    /// Runs a function as the first fiber, on this thread's own stack, and returns what it returns. With that the runtime ends, and with it all fibers that are left:
-    /// those that have not begun never do, and the others unwind from where they wait.
+    /// Runs a function as the first fiber, on this thread's own stack, and returns its result. Then
+    /// the runtime ends, and with it all remaining fibers: those that have not started never run,
+    /// and the others unwind from where they wait.
     ///
     /// # Errors
-    /// When there is no memory for it; when the function waited for what could never come; when it left by [`exit`](crate::exit); on a thread that runs
-    /// fibers already; and for several workers where the runtime is deterministic or its clock scripted.
+    /// If there is no memory for it; if the function waited for something that could never come; if
+    /// it left by [`exit`](crate::exit); if the thread runs fibers already; or if a runtime that is
+    /// deterministic or has a scripted clock was to have several workers.
     ///
     /// # Panics
     /// With the function's panic.
@@ -150,13 +163,13 @@ impl Runtime {
         let left = ending::end_all(&worker);
         worker.resign();
         for other in others {
-            // It has nothing to tell, and catches what panics there.
+            // It returns nothing, and catches panics itself.
             let _ = other.join();
         }
         let deadlock = core.take_deadlock();
         core.finish();
         if left > 0 {
-            // Somebody may point to what is on their stacks.
+            // Other threads may have pointers to the remaining stacks.
             std::mem::forget((worker, core));
         }
         let outcome = outcome.map_err(|why: RunError| why)?;
@@ -172,7 +185,7 @@ impl Runtime {
     }
 }
 
-/// Whether it is a fiber that asks. One whose runtime is over unwinds, as wherever it comes to the library.
+/// Whether the caller is a fiber. An orphaned fiber unwinds, as in all calls of the library.
 fn is_inside() -> bool {
     let is_fiber = Here::visit(|here| here.is_some());
     if !is_fiber {
@@ -181,12 +194,12 @@ fn is_inside() -> bool {
     is_fiber
 }
 
-/// Makes one more worker, on a kernel thread of its own.
+/// Starts another worker, on a kernel thread of its own.
 fn start(core: &Arc<Core>, first: &Worker, index: usize) -> Result<JoinHandle<()>, RunError> {
-    /// What the worker begins with.
+    /// The worker's first fiber.
     struct Root(Fiber);
 
-    // SAFETY: it is nobody's until that kernel thread has it.
+    // SAFETY: only that kernel thread uses it.
     unsafe impl Send for Root {}
 
     let shared = Arc::clone(core);

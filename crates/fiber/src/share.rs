@@ -1,8 +1,10 @@
-//! A lock that several fibers may share: what is in a [reader-writer lock](crate::rwlock).
+//! A lock that several fibers may share: the core of a [reader-writer lock](crate::rwlock).
 //!
-//! Readers and writers take turns. A reader that comes while a writer waits waits, too; when the readers that are inside have left, the writer that has waited for longest
-//! comes in; when it leaves, all readers that wait by then do. So a writer waits for the writers before it and for one lot of readers between each two, and
-//! a reader for one writer, whatever the others do: nobody starves, and neither side wins. The lock is handed over, and nobody comes in between.
+//! Readers and writers take turns. A reader that comes while a writer waits waits, too. When the
+//! current readers have left, the writer that has waited longest comes in. When it leaves, all
+//! readers that wait by then come in. So a writer waits for the writers before it and one group of
+//! readers between each two, and a reader waits for one writer, whatever the others do: neither
+//! side starves. The lock is handed over, and no fiber comes in between.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,22 +17,22 @@ use crate::record::Fiber;
 use crate::waits::{Waits, Woken};
 use crate::worker::{Here, Worker};
 
-/// The lock alone, without what it guards.
+/// The lock alone, without the value that it guards.
 pub(crate) struct SharedLock {
     waiting: Readers,
     poisoned: AtomicBool,
 }
 
-/// Where readers wait; writers do by [`Writers`].
+/// Where readers wait; writers use [`Writers`].
 struct Readers(Gate<State>);
 
 struct Writers<'a>(&'a Readers);
 
 #[derive(Default)]
 struct State {
-    /// How many share it.
+    /// How many fibers share it.
     shares: usize,
-    /// Somebody has it alone.
+    /// A fiber has it exclusively.
     excluded: bool,
     readers: Queue,
     writers: Queue,
@@ -56,7 +58,7 @@ impl State {
         can
     }
 
-    /// Lets all readers in that wait.
+    /// Lets all waiting readers in.
     fn let_readers_in(&mut self, here: &Worker) {
         while let Some(fiber) = self.readers.pop() {
             self.shares += 1;
@@ -64,7 +66,7 @@ impl State {
         }
     }
 
-    /// Lets the next writer in, if there is one and nobody is inside.
+    /// Lets the next writer in, if there is one and no reader is in.
     fn let_writer_in(&mut self, here: &Worker) {
         if self.shares == 0
             && let Some(fiber) = self.writers.pop()
@@ -101,7 +103,7 @@ impl SharedLock {
         self.waiting.0.enter(&here, State::share)
     }
 
-    /// Shares it no more.
+    /// Releases a share.
     #[inline]
     pub(crate) fn unshare(&self, here: Here) {
         if self.waiting.0.is_home(&here) {
@@ -112,7 +114,7 @@ impl SharedLock {
         }
     }
 
-    /// Waits until it has the lock alone.
+    /// Waits until it has the lock exclusively.
     #[inline]
     pub(crate) fn exclude(&self, here: Here, deadline: Option<Instant>) -> Result<(), TimedOut> {
         here.safepoint();
@@ -132,7 +134,7 @@ impl SharedLock {
         self.waiting.0.enter(&here, State::exclude)
     }
 
-    /// Has it alone no more.
+    /// Releases the exclusive lock.
     #[inline]
     pub(crate) fn unexclude(&self, here: Here) {
         if self.waiting.0.is_home(&here) {
@@ -170,7 +172,7 @@ impl Waits for Writers<'_> {
         let here = Here::expect();
         self.0.0.enter(&here, |state| {
             let waited = state.writers.remove(fiber);
-            // It may be the one that kept readers out.
+            // It may be the writer that kept readers out.
             if waited && state.writers.is_empty() && !state.excluded {
                 state.let_readers_in(&here);
             }

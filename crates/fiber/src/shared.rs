@@ -1,4 +1,4 @@
-//! What the workers of a runtime share, and what others reach it by.
+//! What the workers of a runtime share, and how other threads reach it.
 
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
@@ -17,8 +17,9 @@ use crate::unstarted::UnstartedFibers;
 
 /// What the workers of a runtime share.
 ///
-/// It stays for as long as the runtime runs, and after that as long as there are handles and [`Remote`](crate::Remote)s. Handles are not counted while it runs, as that
-/// would be an atomic operation for each; at the [end](Core::finish) those that are left are.
+/// It exists as long as the runtime runs, and after that as long as there are handles and
+/// [`Remote`](crate::Remote)s. Handles are not counted while it runs, because that would be an
+/// atomic operation for each. At the [end](Core::finish) those that remain are counted.
 pub(crate) struct Core {
     number: u64,
     config: Config,
@@ -27,40 +28,41 @@ pub(crate) struct Core {
     pub(crate) inboxes: Box<[Inbox]>,
     pub(crate) unstarted: UnstartedFibers,
     pub(crate) rounds: Rounds,
-    /// How many there are outside of whom something may come.
+    /// How many sources outside may still add something.
     expected: AtomicUsize,
     /// How often a fiber has used up its running time.
     demotions: AtomicU64,
-    /// All fibers seemed to wait, and nobody outside to be able to wake one: the first worker is to see to it.
+    /// All fibers seemed to wait, and no thread outside able to wake one: the first worker must
+    /// check that.
     pub(crate) stuck: AtomicBool,
-    /// How often a worker has lain down for good.
+    /// How often a worker has gone to sleep until it is woken.
     rests: AtomicUsize,
-    /// It lasts as long as the process, so nobody can be told that it ends.
+    /// It lasts as long as the process, so there is no caller to tell of a deadlock.
     pub(crate) lasts: AtomicBool,
-    /// How often all fibers were called off, wherever they wait.
+    /// How often all waits were cancelled.
     cancellations: AtomicU32,
     outside: Mutex<Outside>,
     /// The runtime is over.
     over: Condvar,
-    /// Why the first fiber was cancelled, if it was, and how often nobody could go on.
+    /// The deadlock for which the first fiber was cancelled, and how often there has been one.
     deadlock: Mutex<Option<(Deadlock, u32)>>,
 }
 
-/// What threads that are no workers touch.
+/// What threads that are not workers touch.
 struct Outside {
-    /// The first fiber has ended, and with it the runtime does.
+    /// The first fiber has ended, and so the runtime ends.
     ends: bool,
     over: bool,
-    /// Records of nobody, through their links.
+    /// Free records, by their links.
     free: Vec<Spare>,
     /// Numbers that have no records yet.
     unmade: std::ops::Range<u32>,
 }
 
-/// A record of nobody, and those that its links lead to.
+/// A free record, and those that its links lead to.
 struct Spare(Fiber);
 
-// SAFETY: they are nobody's.
+// SAFETY: free records belong to no thread.
 unsafe impl Send for Spare {}
 
 impl Core {
@@ -104,7 +106,7 @@ impl Core {
         &self.config
     }
 
-    /// Keeps the first deadlock, for who asked for the run. Returns how often there has been one.
+    /// Keeps the first deadlock for the caller of `run`. Returns how often there has been one.
     pub(crate) fn deadlocked(&self, deadlock: &Deadlock) -> u32 {
         let mut kept = self.deadlock.lock().unwrap_or_else(PoisonError::into_inner);
         let (first, before) = kept.take().unwrap_or_else(|| (deadlock.clone(), 0));
@@ -120,14 +122,15 @@ impl Core {
         self.outside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    // Who may still come.
+    // Expected events from outside.
 
-    /// Somebody outside may bring something: until it says otherwise, that all fibers wait is no deadlock.
+    /// A source outside may add something: until it is removed, it is no deadlock if all fibers
+    /// wait.
     pub(crate) fn add_expected(&self) {
         self.expected.fetch_add(1, SeqCst);
     }
 
-    /// One of those will not.
+    /// Removes a source outside.
     pub(crate) fn remove_expected(&self) {
         if self.expected.fetch_sub(1, SeqCst) == 1 {
             for inbox in &self.inboxes {
@@ -141,17 +144,18 @@ impl Core {
         self.expected.load(SeqCst) > 0
     }
 
-    /// A worker is about to lie down until it is awakened.
+    /// Counts a worker that is about to sleep until it is woken.
     pub(crate) fn count_rest(&self) {
         self.rests.fetch_add(1, SeqCst);
     }
 
-    /// How often that was said.
+    /// How often that has happened.
     pub(crate) fn rest_count(&self) -> usize {
         self.rests.load(SeqCst)
     }
 
-    /// Does something while nobody outside brings a fiber, makes one ready, or gives a record back.
+    /// Calls a function while no thread outside can add a fiber, make one ready, or return a
+    /// record.
     pub(crate) fn with_outside_locked<R>(&self, then: impl FnOnce() -> R) -> R {
         let _outside = self.outside();
         then()
@@ -164,7 +168,7 @@ impl Core {
             || self.inboxes.iter().any(|inbox| inbox.stopped_timer.fire_if_stopped());
     }
 
-    /// All workers are to call off what their fibers wait for.
+    /// Tells all workers to cancel what their fibers wait for.
     pub(crate) fn cancel_all_waits(&self) {
         self.cancellations.fetch_add(1, SeqCst);
         for inbox in &self.inboxes {
@@ -172,26 +176,28 @@ impl Core {
         }
     }
 
-    /// How often that was said.
+    /// How often that has happened.
     pub(crate) fn cancellations(&self) -> u32 {
         self.cancellations.load(SeqCst)
     }
 
-    // Records that no worker has at hand.
+    // Free records that no worker has.
 
-    /// Some records of nobody, through their links.
+    /// Takes some free records, by their links.
     pub(crate) fn take_spare(&self) -> Option<Fiber> {
         self.outside().free.pop().map(|spare| spare.0)
     }
 
-    /// Takes back such.
+    /// Returns such records.
     pub(crate) fn return_records(&self, first: Fiber) {
         self.outside().free.push(Spare(first));
     }
 
-    /// A fiber for a thread that is no worker. `put` makes it one of a function.
+    /// Adds a fiber on behalf of a thread that is not a worker. `put` gives it its function.
     ///
-    /// The lock is kept until the fiber is on its way, so the runtime cannot be over before. While it ends, only those that let go of others, or wait for their ends, may still come.
+    /// The lock is held until the fiber has been sent, so the runtime cannot be over before. While
+    /// the runtime ends, only fibers that release others, or wait for their ends, may still be
+    /// added.
     pub(crate) fn add_from_outside(&self, is_release: bool, put: impl FnOnce(Fiber)) -> Result<Fiber, SpawnError> {
         let mut outside = self.outside();
         if outside.over || outside.ends && !is_release {
@@ -208,7 +214,7 @@ impl Core {
                 }
                 let number = outside.unmade.start;
                 outside.unmade.start += 1;
-                // SAFETY: each number comes once.
+                // SAFETY: each number is used once.
                 unsafe { self.records.make(number) }
             }
         };
@@ -229,12 +235,13 @@ impl Core {
 
     // The end.
 
-    /// Nobody outside makes fibers any more: who floods the runtime with them must not keep it from its end.
+    /// Refuses new fibers from outside: a thread that floods the runtime with them must not keep it
+    /// from ending.
     pub(crate) fn begin_shutdown(&self) {
         self.outside().ends = true;
     }
 
-    /// Whether nobody outside can make fibers any more.
+    /// Whether new fibers from outside are refused.
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.outside().ends
     }
@@ -247,16 +254,16 @@ impl Core {
         }
     }
 
-    /// No worker is left. From now on whoever has a handle has a share of this.
+    /// Ends the runtime, which has no worker any more. From now on each handle has a share of this.
     pub(crate) fn finish(self: &Arc<Core>) {
         alive(|alive| alive.remove(&self.number));
         let mut outside = self.outside();
         outside.over = true;
-        // Those that came last of all, from outside, and found nobody to run them.
+        // Those that were added last, from outside, and found no worker to run them.
         let mut late = Vec::new();
         self.inboxes.iter().for_each(|inbox| inbox.take(|fiber: Fiber| late.push(fiber)));
         late.extend(std::iter::from_fn(|| self.unstarted.pop()));
-        // Or to wake somebody who has not ended in time.
+        // Fibers that were sent to be woken, but did not end in time, are not among them.
         late.retain(|fiber| fiber.state.get() == State::Unstarted);
         let has_handle = |fiber: &Fiber| fiber.state.get() != State::Free && fiber.meeting.load(Acquire) != DETACHED;
         for _ in self.records.all().filter(has_handle) {
@@ -265,18 +272,20 @@ impl Core {
         }
         drop(outside);
         self.over.notify_all();
-        // Outside of the lock, as they may have handles themselves.
+        // Without the lock, because they may own handles themselves.
         for fiber in late {
             let _ = crate::ending::drop_task(fiber);
         }
     }
 
-    /// A handle on a thread that is no worker gives a record back whose fiber has ended, or never will.
+    /// Returns a record on behalf of a handle on a thread that is not a worker. The fiber has
+    /// ended, or never will.
     ///
     /// # Safety
-    /// It is the only handle, and forgets it; what came of the fiber was taken or dropped, if it has ended.
+    /// It is the only handle, and is forgotten. The outcome was taken or dropped, if the fiber has
+    /// ended.
     pub(crate) unsafe fn return_record(core: NonNull<Core>, fiber: Fiber) {
-        // SAFETY: the handle kept it so far.
+        // SAFETY: the handle has kept it so far.
         let over = unsafe {
             let mut outside = core.as_ref().outside();
             if !outside.over {
@@ -288,19 +297,19 @@ impl Core {
             outside.over
         };
         if over {
-            // SAFETY: the share that the end of the runtime has counted.
+            // SAFETY: it is the share that `finish` has counted.
             unsafe { Arc::decrement_strong_count(core.as_ptr()) };
         }
     }
 }
 
-/// A core, with the right to count those who share it.
+/// A pointer to a core that may change the count of shares.
 pub(crate) fn pointer(core: &Arc<Core>) -> NonNull<Core> {
-    // SAFETY: it is there.
+    // SAFETY: an `Arc` is never null.
     unsafe { NonNull::new_unchecked(Arc::as_ptr(core).cast_mut()) }
 }
 
-/// The numbers of the runtimes that are not over.
+/// Calls a function with the numbers of the runtimes that are not over.
 fn alive<R>(then: impl FnOnce(&mut BTreeSet<u64>) -> R) -> R {
     static ALIVE: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
     then(&mut ALIVE.lock().unwrap_or_else(PoisonError::into_inner))

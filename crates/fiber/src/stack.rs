@@ -1,15 +1,19 @@
-//! Where stacks come from: given when a fiber first runs, and used again last in, first out.
+//! Stacks: a fiber gets one when it first runs, and the one that was released last is used first.
 //!
-//! A worker has its own, a [class](class::Class) for each size. Each has a guard at its lower end, pages that nobody may touch, so that who overflows it is
-//! stopped there (see [`overflow`]). Memory comes with the first touch, and goes back when many stacks lie free.
+//! A worker has its own stacks, with a [class](class::Class) for each size. Each stack has a guard
+//! at its lower end, pages without access, which stop a fiber that overflows the stack (see
+//! [`overflow`]). Memory is allocated at the first access, and returns to the kernel when many
+//! stacks are free.
 //!
-//! Those of [preemptible fibers](crate::preemptible) have a preemptible fiber and, where it has no kernel thread, its thread control block above them, which stay there for as long as the process lasts; so do these stacks, then, and workers get them from a place for
-//! all, and bring them back there.
+//! Above the stack of a [preemptible fiber](crate::preemptible) are its state and, if it has no
+//! kernel thread, its thread control block. These exist as long as the process, and so do such
+//! stacks. Workers take them from a common pool, and return them there.
 //!
-//! # When there is no stack
-//! A fiber that cannot have one does not run: its function is dropped, and its joiner is told why. But to drop a function is to run code of its author, which may
-//! wait for others, and needs a stack, too. For that each worker keeps a *last* one, which is nobody's at other times. Where that is in use as well
-//! the function is forgotten instead.
+//! # If there is no stack
+//! A fiber that cannot get a stack does not run: its function is dropped, and its joiner gets the
+//! reason. But to drop a function is to run user code, which may wait for other fibers and needs a
+//! stack, too. For that each worker keeps a *last* stack, which is otherwise unused. If that is in
+//! use as well, the function is forgotten instead.
 
 mod class;
 pub(crate) mod overflow;
@@ -29,27 +33,27 @@ use crate::error::StackError;
 use crate::preemptible::PreemptibleFiber;
 use crate::record::Fiber;
 
-/// A stack that somebody has.
+/// A stack that is in use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stack {
     top: NonNull<u8>,
-    /// With its guard.
+    /// Including its guard.
     size: u32,
     pub(crate) shadow: Shadow,
 }
 
 impl Stack {
-    /// Where its top and its size with the guard are, for debuggers.
+    /// The offsets of its top and of its size with the guard, for debuggers.
     pub(crate) const LAYOUT: [u64; 2] =
         [std::mem::offset_of!(Stack, top) as u64, std::mem::offset_of!(Stack, size) as u64];
 
-    /// Its upper end, which is where it begins.
+    /// Its upper end, where it starts.
     #[inline(always)]
     pub(crate) fn top(&self) -> *mut u8 {
         self.top.as_ptr()
     }
 
-    /// The stack, from when somebody begins there.
+    /// The stack, when a fiber starts on it.
     #[inline(always)]
     pub(crate) fn begun(self) -> Stack {
         Stack { shadow: Shadow::new(), ..self }
@@ -59,7 +63,7 @@ impl Stack {
     #[inline(always)]
     pub(crate) fn preemptible(&self) -> Option<&'static PreemptibleFiber> {
         if is_preemptible_size(self.size) {
-            // SAFETY: a preemptible fiber lies above such a stack, and stays there for ever.
+            // SAFETY: a preemptible fiber's state lies above such a stack, and stays there forever.
             Some(unsafe { self.top.cast::<PreemptibleFiber>().as_ref() })
         } else {
             None
@@ -72,7 +76,7 @@ impl Stack {
         (top - self.size as usize..=top).contains(&address)
     }
 
-    /// How many bytes there are to use.
+    /// Its usable size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size as usize - page_size()
     }
@@ -84,7 +88,8 @@ impl Stack {
     }
 }
 
-/// Sizes are multiples of so many pages, so that there are not too many classes; this is the smallest as well.
+/// Sizes are multiples of this many pages, to limit the number of classes. It is also the smallest
+/// size.
 const STEP: usize = 4;
 
 /// The largest stack, in bytes.
@@ -95,12 +100,13 @@ fn smallest() -> usize {
     STEP * page_size()
 }
 
-/// A stack's size with its guard, for so many bytes to use.
+/// A stack's size with its guard, for this many usable bytes.
 fn rounded(bytes: usize) -> u32 {
     (bytes.clamp(1, MOST).next_multiple_of(STEP * page_size()) + page_size()) as u32
 }
 
-/// Whether stacks of this size, guard included, are those of preemptible fibers: only of these no page boundary is the upper end.
+/// Whether stacks of this size, guard included, belong to preemptible fibers: only their upper ends
+/// are not at page boundaries.
 #[inline(always)]
 fn is_preemptible_size(size: u32) -> bool {
     !size.is_multiple_of(1 << 12)
@@ -108,9 +114,9 @@ fn is_preemptible_size(size: u32) -> bool {
 
 /// The stacks of a worker.
 pub(crate) struct Stacks {
-    /// What a stack has where its fiber asked for no other size, with its guard.
+    /// The size with guard if the fiber asked for no other.
     usual: u32,
-    /// How many bytes that were to be.
+    /// The configured size in bytes, before rounding.
     asked: usize,
     classes: RefCell<Classes>,
     guard: Cell<Guard>,
@@ -128,7 +134,7 @@ struct Classes {
 }
 
 impl Stacks {
-    /// Where a fiber has a stack of so many bytes, unless it asks for another.
+    /// Stacks of this many bytes, unless a fiber asks for another size.
     pub(crate) fn new(usual: usize) -> Stacks {
         Stacks::guarded_by(usual, Guard::Mark)
     }
@@ -150,7 +156,7 @@ impl Stacks {
         }
     }
 
-    /// From now on there are stacks for preemptible fibers, of this kind. Before there have been none.
+    /// Enables stacks for preemptible fibers, of this kind. There must have been none before.
     #[cold]
     pub(crate) fn init_preemptible_class(&self, kind: ControlBlockKind) {
         self.classes.borrow_mut().preemptible = PreemptibleStacks::new(kind);
@@ -173,7 +179,7 @@ impl Stacks {
         self.take_size(fiber.stack_size())
     }
 
-    /// Makes the last stack, if it was not made yet.
+    /// Makes the last stack, unless it exists.
     #[inline(always)]
     fn ensure_last(&self) {
         if self.classes.borrow().last.is_none() {
@@ -184,13 +190,13 @@ impl Stacks {
     #[cold]
     #[inline(never)]
     fn make_last(&self) {
-        // One that no fiber asks for: it is a page more than a multiple.
+        // A size for which no fiber asks: it is a page more than a multiple.
         let mut class = Class::new(self.usual + page_size() as u32);
         self.last.set(class.take(&self.guard).ok());
         self.classes.borrow_mut().last = Some(class);
     }
 
-    /// A stack of this size, if one was asked for.
+    /// A stack of the size that was asked for, or of the configured size.
     #[cold]
     #[inline(never)]
     fn take_size(&self, asked: Option<usize>) -> Result<Stack, StackError> {
@@ -213,13 +219,13 @@ impl Stacks {
         class.take(&self.guard)
     }
 
-    /// One of at least so many bytes, for no fiber.
+    /// A stack of at least this many bytes, which is not for a fiber.
     #[cold]
     pub(crate) fn take_of(&self, bytes: usize) -> Result<Stack, StackError> {
         self.take_size(Some(bytes.max(self.asked)))
     }
 
-    /// Whether the next fiber may begin on this stack.
+    /// Whether the next fiber may start on this stack.
     #[inline(always)]
     pub(crate) fn can_reuse(&self, stack: Option<Stack>, next: Fiber) -> bool {
         stack.is_some_and(|stack| {
@@ -229,7 +235,7 @@ impl Stacks {
         })
     }
 
-    /// Takes one back: nobody uses it any more by the time at which this worker takes one again.
+    /// Releases a stack. The caller must not use it any more when this worker next takes one.
     #[inline(always)]
     pub(crate) fn give(&self, stack: Stack) {
         if stack.size == self.usual {
@@ -255,24 +261,26 @@ impl Stacks {
         }
     }
 
-    /// The last stack, for who cannot have one and drops its function.
+    /// The last stack, for a fiber that cannot get one and drops its function.
     pub(crate) fn take_last(&self) -> Option<Stack> {
         self.last.take()
     }
 
-    /// Why somebody has to have the last one.
+    /// Notes why a fiber needs the last stack.
     pub(crate) fn set_reason(&self, why: StackError) {
         self.why.set(Some(why));
     }
 
-    /// Why there is no stack but the last one.
+    /// Why there is only the last stack.
     pub(crate) fn take_reason(&self) -> StackError {
         self.why.take().unwrap_or_else(|| StackError::Memory(std::io::ErrorKind::OutOfMemory.into()))
     }
 
-    /// How deep a stack has been used since its memory was new, in bytes, in steps of a page: by the fiber that has it, and by those that had it before.
+    /// How deep a stack has been used since its memory was new, in bytes, rounded up to pages: by
+    /// its current fiber and by those before it.
     ///
-    /// The kernel is asked which pages are in memory: nothing has to be written beforehand, as with a pattern, which would take the memory that it is to measure.
+    /// The kernel tells which pages are in memory. A fill pattern would use up the memory that it
+    /// is to measure.
     pub(crate) fn high_water(&self, stack: &Stack) -> usize {
         let classes = self.classes.borrow();
         let all = std::iter::once(&classes.usual).chain(&classes.others).chain(&classes.last);

@@ -1,4 +1,4 @@
-//! How a worker begins, and how fibers begin on it.
+//! How workers start, and how fibers start on them.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +14,8 @@ use crate::stack::{Shadow, Stack};
 use crate::worker::{Here, Worker};
 
 impl Worker {
-    /// Where a fiber goes on, or begins. None if it has ended instead, as there is no stack for it, or if who goes on is to be chosen again.
+    /// The context at which a fiber continues or starts. `None` if there was no stack for it and it
+    /// has ended, or if the next fiber must be chosen again.
     #[inline(always)]
     pub(crate) fn entrance(&self, fiber: Fiber) -> Option<arch::Context> {
         if fiber.state.get() == State::Unstarted {
@@ -27,21 +28,21 @@ impl Worker {
         }
     }
 
-    /// A fiber that was interrupted goes on elsewhere, or, where there is no kernel thread for it, never.
+    /// Orphans an interrupted fiber. If no kernel thread can be started for it, it stops forever.
     #[cold]
     fn orphan(&self, fiber: Fiber) {
         fiber.state.set(State::Running);
-        // Nobody may ask any more where it is.
+        // No other thread may ask any more where it is.
         fiber.home.set(None);
         orphan::move_to_thread(fiber, || self.forget_interrupted(fiber));
     }
 
-    /// Gives a fiber that has not started a stack.
+    /// Gives an unstarted fiber a stack.
     fn prepare(&self, fiber: Fiber) -> Option<arch::Context> {
         let is_first = fiber.is_preemptible.get() && !self.has_preemptible();
         let prepared = if is_first { self.prepare_preemption() } else { Ok(()) };
         if is_first && prepared.is_ok() {
-            // Whoever goes on with it has found no preemptible fibers before: now it is asked again.
+            // The caller acted as if there were no preemptible fibers: let it choose again.
             self.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
             return None;
         }
@@ -54,11 +55,12 @@ impl Worker {
         if let Some(preemptible) = fiber.preemptible() {
             preemptible.prepare_for(self);
         }
-        // SAFETY: nobody else has the stack.
+        // SAFETY: nothing else uses the stack.
         Some(unsafe { arch::new_context(stack.top(), arch::Entrance::Fiber) })
     }
 
-    /// There is no stack for a fiber: it shall drop its function on the last one, or has ended if that is in use.
+    /// There is no stack for a fiber. It drops its function on the last stack, or has ended if that
+    /// is in use.
     #[cold]
     #[inline(never)]
     fn refuse(&self, fiber: Fiber, why: StackError) -> Option<Stack> {
@@ -70,7 +72,7 @@ impl Worker {
                 fiber.task.refuse_when_run();
             } else {
                 fiber.task.refuse(why);
-                // The next one that has the record has a name and a size of its own.
+                // The next fiber with this record has a name and a size of its own.
                 fiber.extras.take();
                 crate::join::ended(Here::expect(), fiber);
             }
@@ -81,7 +83,7 @@ impl Worker {
     /// Makes this kernel thread a worker, and what runs on it a fiber.
     ///
     /// # Safety
-    /// It stays where it is until it is [left](Worker::resign).
+    /// The worker is not moved until it [resigns](Worker::resign).
     pub(crate) unsafe fn adopt(&self) -> Result<Fiber, SpawnError> {
         let fiber = self.record()?;
         // SAFETY: the caller's promise.
@@ -89,14 +91,14 @@ impl Worker {
         Ok(fiber)
     }
 
-    /// The same, with a record that was made for it.
+    /// The same with a record that was made for it.
     ///
     /// # Safety
-    /// As with [`adopt`](Worker::adopt).
+    /// As for [`adopt`](Worker::adopt).
     pub(crate) unsafe fn adopt_as(&self, fiber: Fiber) {
         fiber.home.set(Some(NonNull::from(self)));
         fiber.state.set(State::Running);
-        // Nobody has a handle to it.
+        // It has no handle.
         fiber.meeting.store(crate::join::DETACHED, Relaxed);
         self.take_in(fiber);
         self.current.set(Some(fiber));
@@ -106,7 +108,7 @@ impl Worker {
         self.shadow.set(Shadow::current());
     }
 
-    /// This kernel thread is no worker any more.
+    /// Makes this kernel thread a plain thread again.
     pub(crate) fn resign(&self) {
         self.stop_ticks();
         HERE.set(None);
@@ -114,7 +116,8 @@ impl Worker {
     }
 }
 
-/// What a stack begins with: runs the fiber that is current, and those that come after it on the same stack.
+/// The first function on a stack: runs the current fiber, and later ones that start on the same
+/// stack.
 pub(crate) unsafe extern "C" fn begin() -> ! {
     let here = Here::begin();
     loop {
@@ -125,7 +128,7 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
                 here.apply_mask(preemptible);
                 preemptible.run_outside(|| run(me));
                 if let Some(orphan) = preemptible.orphan.get() {
-                    // SAFETY: nothing is left here.
+                    // SAFETY: nothing on this stack is needed any more.
                     unsafe { orphan::end(preemptible, orphan) }
                 }
                 here.preemption.restart_grace();
@@ -150,7 +153,8 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
             }
             continue;
         }
-        // This stack is not free before it is left, so who begins now is given another one first.
+        // This stack is not free before it is left, so a fiber that starts now first gets another
+        // one.
         let to = loop {
             match here.entrance(next) {
                 Some(to) => break to,
@@ -160,7 +164,7 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
         if let Some(stack) = stack {
             here.stacks.give(stack);
         }
-        // That may have waited for the allocator, while others ran in the place of this one.
+        // That may have waited for the allocator, and donated the timeslice to other fibers.
         let was_interrupted = next.preemptible().is_some_and(|preemptible| preemptible.was_interrupted.get());
         let to = if was_interrupted { next.context.get() } else { to };
         if here.has_preemptible() {
@@ -169,7 +173,7 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
             next.state.set(State::Running);
             here.current.set(Some(next));
         }
-        // SAFETY: as with a change; and nothing is left on this stack.
+        // SAFETY: as in `change`; and nothing on this stack is needed any more.
         unsafe {
             here.shadow(next).enter();
             if let Some(stack) = stack {
@@ -179,7 +183,7 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
                 arch::leave(to)
             }
             if stack.is_some_and(|stack| stack.preemptible().is_some()) {
-                // The next one that begins here may be of another worker.
+                // The next fiber that starts here may belong to another worker.
                 HERE.set(None);
             }
             here.leave_to_control_block(to, here.control_block_of(next))
@@ -187,10 +191,10 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
     }
 }
 
-/// Runs a fiber's function, and all else that it leaves to be run.
+/// Runs a fiber's function, and the destructors of what it leaves.
 #[inline(always)]
 fn run(me: Fiber) {
-    // SAFETY: it has just been started, on this stack.
+    // SAFETY: it has just started, on this stack.
     unsafe { me.task.run() };
     if me.meeting.load(Relaxed) == crate::join::DETACHED {
         crate::join::drop_unwanted(me);

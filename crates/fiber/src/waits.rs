@@ -1,4 +1,4 @@
-//! What a fiber may wait for, and why it was woken.
+//! What fibers wait for, and why they were woken.
 
 use crate::record::Fiber;
 use crate::worker::Worker;
@@ -6,35 +6,38 @@ use crate::worker::Worker;
 /// Why a fiber was woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// By what it waited for.
+    /// What it waited for has happened.
     Called,
     /// Its deadline has passed.
     TimedOut,
-    /// The runtime ends: it is to unwind.
+    /// The runtime ends: the fiber must unwind.
     Cancelled,
 }
 
 /// Something that fibers wait for.
 ///
-/// Whoever takes a fiber off its list wakes it, and nobody else does: a fiber is woken once for each time it blocks.
+/// Only the thread that takes a fiber off its list wakes it: a fiber is woken once each time it
+/// blocks.
 pub(crate) trait Waits {
-    /// Takes a fiber that waits here off its list. False where somebody else has done so already, who then wakes it.
+    /// Takes a waiting fiber off the list. Returns false if another thread has done so already, and
+    /// will wake it.
     fn leave(&self, fiber: Fiber) -> bool;
 
     /// What it is, in a word or two: "a mutex".
     fn kind(&self) -> &'static str;
 
-    /// Whose doing would end the wait, where one fiber alone could.
+    /// The fiber that alone can end the wait, if there is one.
     fn blocker(&self) -> Option<Fiber> {
         None
     }
 
-    /// A fiber that waits here is at a higher level now: moves it up where that counts. For whose doing it waits, if that one counts as of its level.
+    /// Moves a fiber that waits here and has been raised to a higher level. Returns the fiber that
+    /// it waits for, if that inherits its level.
     fn requeue_raised(&self, _: Fiber, _: &Worker) -> Option<Fiber> {
         None
     }
 
-    /// Whose end it is, if it is that.
+    /// The fiber whose end this is a wait for, if it is one.
     fn ends(&self) -> Option<Fiber> {
         None
     }

@@ -1,7 +1,8 @@
-//! A kernel thread that runs fibers: who is next, and how it comes to run.
+//! A worker: a kernel thread that runs fibers. Chooses the next fiber and switches to it.
 //!
-//! There is no scheduler's stack: a fiber that stops looks for the next one itself and goes there, and who finds nobody waits, on its own stack, until somebody is
-//! ready. One that ends runs the next on its stack at once, if that one has not started yet.
+//! Without a tick there is no scheduler stack: a fiber that stops chooses the next one itself and
+//! switches to it. If no fiber is ready, it waits on its own stack until one is. A fiber that ends
+//! runs the next one on its stack at once, if that one has not started yet.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
@@ -31,44 +32,44 @@ pub(crate) use crate::here::Here;
 /// A worker; see the module.
 pub(crate) struct Worker {
     core: NonNull<Core>,
-    /// Which of the runtime's workers it is.
+    /// Its index among the runtime's workers.
     index: usize,
     /// The runtime's number.
     runtime: u64,
-    /// There is no other worker.
+    /// The runtime has no other worker.
     alone: bool,
-    /// There is no other worker, and the queue alone says who is next.
+    /// The runtime has no other worker, and the queue alone decides which fiber is next.
     plain: bool,
-    /// Fibers may be interrupted anywhere, unless they say otherwise.
+    /// Fibers are preemptible unless they are spawned otherwise.
     preempts: bool,
     /// Fibers may have thread control blocks of their own.
     has_preemptible: Cell<bool>,
-    /// The runtime's number where there is no other worker, else that of none.
+    /// The runtime's number if it has no other worker, otherwise a number that no runtime has.
     sole: u64,
-    /// Draws who is next, in a deterministic runtime.
+    /// Chooses the next fiber in a deterministic runtime.
     pub(crate) fuzzer: Option<ScheduleFuzzer>,
     pub(crate) current: Cell<Option<Fiber>>,
     ready: UnsafeCell<FeedbackQueue>,
     pub(crate) clock: Clock,
     pub(crate) accounting: TimeAccounting,
-    /// When something other than fibers is to be looked at, in ticks: the boost, timers.
+    /// When something other than fibers needs attention, in ticks: the boost, timers.
     due: Cell<u64>,
-    /// When the boost is, in ticks.
+    /// When the next boost is due, in ticks.
     boost: Cell<u64>,
-    /// How many ticks are from one boost to the next.
+    /// The boost period, in ticks.
     boosts: u64,
-    /// Whether one that has not started was last chosen among those of the highest level.
+    /// Whether an unstarted fiber was chosen last among those of the highest level.
     pub(crate) unstarted_turn: Cell<bool>,
-    /// How often all fibers had been called off when this worker called off its own.
+    /// The runtime's count of cancellations when this worker last cancelled its fibers' waits.
     pub(crate) cancellations: Cell<u32>,
-    /// Records of nobody, how many have been added to these, and numbers that have none yet.
+    /// Free records, how many have been added to them, and numbers that have no record yet.
     pub(crate) free: Cell<Option<Fiber>>,
     pub(crate) freed: Cell<u32>,
     unmade: Cell<(u32, u32)>,
     pub(crate) stacks: Stacks,
-    /// Where a handler runs that explains the overflow of another stack.
+    /// The stack on which a handler explains the overflow of another stack.
     pub(crate) alternate: Cell<Option<AlternateStack>>,
-    /// Of the kernel thread's own stack.
+    /// The shadow of the kernel thread's own stack.
     pub(crate) shadow: Cell<Shadow>,
     pub(crate) timers: Timers,
     pub(crate) unwinding: Unwinding,
@@ -77,7 +78,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Where the queue is, for debuggers.
+    /// The offset of the queue, for debuggers.
     pub(crate) const READY: u64 = std::mem::offset_of!(Worker, ready) as u64;
 
     pub(crate) fn new(core: &Arc<Core>, index: usize, clock: Clock) -> Worker {
@@ -85,7 +86,7 @@ impl Worker {
         let alone = core.inboxes.len() == 1;
         let rules = config.rules;
         Worker {
-            // With the right to count those who share it.
+            // A pointer that may change the count of shares.
             core: pointer(core),
             index,
             runtime: core.number(),
@@ -126,13 +127,13 @@ impl Worker {
         unsafe { self.core.as_ref() }
     }
 
-    /// The core, as something to compare and to share.
+    /// The core, to compare it and to share it.
     #[inline(always)]
     pub(crate) fn core_pointer(&self) -> NonNull<Core> {
         self.core
     }
 
-    /// Which of the runtime's workers it is; the first one runs the first fiber.
+    /// Its index among the runtime's workers. The first one runs the first fiber.
     #[inline(always)]
     pub(crate) fn index(&self) -> usize {
         self.index
@@ -143,7 +144,7 @@ impl Worker {
         self.runtime
     }
 
-    /// The number of its runtime where it is its only worker, else that of none.
+    /// The runtime's number if this is its only worker, otherwise a number that no runtime has.
     #[inline(always)]
     pub(crate) fn sole(&self) -> u64 {
         self.sole
@@ -161,27 +162,27 @@ impl Worker {
         self.has_preemptible.get()
     }
 
-    /// From now on they may.
+    /// Enables preemptible fibers.
     pub(crate) fn allow_preemptible(&self) {
         self.has_preemptible.set(true);
     }
 
-    /// Whether the fiber that runs unwinds.
+    /// Whether the running fiber unwinds.
     #[inline(always)]
     pub(crate) fn is_panicking(&self) -> bool {
-        // A preemptible fiber is a thread of its own in this.
+        // For a preemptible fiber, `panicking` is about this fiber alone.
         std::thread::panicking()
             && (self.unwinding.is_mine()
                 || self.current().preemptible().is_some()
                 || self.current().was_cancelled.get())
     }
 
-    /// The fiber that runs; none before the first.
+    /// The running fiber; `None` before the first.
     pub(crate) fn running(&self) -> Option<Fiber> {
         self.current.get()
     }
 
-    /// The fiber that runs.
+    /// The running fiber.
     #[inline(always)]
     pub(crate) fn current(&self) -> Fiber {
         match self.current.get() {
@@ -190,10 +191,11 @@ impl Worker {
         }
     }
 
-    /// The feedback queue, for a moment.
+    /// Calls a function with the feedback queue.
     #[inline(always)]
     pub(crate) fn ready<R>(&self, then: impl FnOnce(&mut FeedbackQueue) -> R) -> R {
-        // SAFETY: only this kernel thread comes here, and nothing that is done inside comes back here.
+        // SAFETY: only this kernel thread gets here, and no function that is passed gets here
+        // again.
         then(unsafe { &mut *self.ready.get() })
     }
 
@@ -202,12 +204,12 @@ impl Worker {
         self.ready(|ready| ready.level(ThreadId(fiber.number.get())))
     }
 
-    /// For how long a fiber of this worker has run.
+    /// How long a fiber of this worker has run.
     pub(crate) fn used(&self, fiber: Fiber) -> Duration {
         Duration::from_nanos(self.clock.span(fiber.used.get() + u64::from(fiber.spent.get())).as_nanos())
     }
 
-    // What becomes of records.
+    // Records.
 
     /// A record for a new fiber.
     #[inline(always)]
@@ -231,11 +233,11 @@ impl Worker {
             (next, end) = (more.start, more.end);
         }
         self.unmade.set((next + 1, end));
-        // SAFETY: each number comes once.
+        // SAFETY: each number is used once.
         Ok(unsafe { self.core().records.make(next) })
     }
 
-    /// A record that was its fiber's is nobody's.
+    /// Makes a fiber's record free.
     #[inline(always)]
     pub(crate) fn release(&self, fiber: Fiber) {
         fiber.state.set(State::Free);
@@ -246,11 +248,12 @@ impl Worker {
         }
     }
 
-    /// A new fiber, which waits to run.
+    /// Spawns a fiber, which is ready to run.
     ///
     /// # Safety
-    /// What the function and its outcome borrow lives until the outcome is taken or dropped, or the function is dropped; and the function may go to another
-    /// kernel thread, unless this worker is alone.
+    /// What the function and its outcome borrow lives until the outcome is taken or dropped, or the
+    /// function is dropped. The function may move to another kernel thread, unless this worker is
+    /// alone.
     #[inline(always)]
     pub(crate) unsafe fn spawn<F: FnOnce() -> T, T>(
         &self,
@@ -263,7 +266,7 @@ impl Worker {
             self.prepare_preemption()?;
         }
         let fiber = self.record()?;
-        // SAFETY: the record is nobody's; the rest is the caller's promise.
+        // SAFETY: the record is free; the rest is the caller's promise.
         unsafe { fiber.begin(extras, is_preemptible, function, crate::join::NO_JOINER) };
         if self.alone {
             let thread = ThreadId(fiber.number.get());
@@ -278,21 +281,23 @@ impl Worker {
         Ok(fiber)
     }
 
-    // Who runs.
+    // Scheduling.
 
-    /// Goes on with the next fiber; returns when somebody wakes this one.
+    /// Blocks the running fiber and continues with the next one. Returns when the fiber is woken.
     ///
-    /// `waits` is what it waits for; it is on that one's list already. A fiber that was cancelled is to put in order what it has begun, and then to
-    /// [unwind](crate::ending::unwind).
+    /// `waits` is what it waits for, and has it on its list already. A fiber that is cancelled must
+    /// first undo what it has begun, and then [unwind](crate::ending::unwind).
     ///
-    /// What waits in few instructions has this in itself: were it a function, its return would go where the last one who called it is expected back, and not this one.
+    /// This is always inlined: if it were a function, its return would be predicted for the last
+    /// caller, which is another fiber.
     #[inline(always)]
     pub(crate) fn block_quietly(&self, waits: &dyn Waits, deadline: Option<Instant>) -> Woken {
         let me = self.current();
         if me.cancel_pending.get() && self.take_cancellation(me) && waits.leave(me) {
             return Woken::Cancelled;
         }
-        // SAFETY: only its lifetime is another: the fiber, whose stack it is on or who borrows it, forgets it before this returns.
+        // SAFETY: only the lifetime differs. The fiber forgets the reference before this returns,
+        // and what it refers to is on the fiber's stack or borrowed by it.
         let erased =
             unsafe { std::mem::transmute::<NonNull<dyn Waits + '_>, NonNull<dyn Waits>>(NonNull::from(waits)) };
         me.waits.set(Some(erased));
@@ -311,7 +316,7 @@ impl Worker {
         me.woken.get()
     }
 
-    /// The same, for who has nothing to put in order first when it is cancelled: then it unwinds from here.
+    /// The same for a fiber that has nothing to undo: it unwinds from here if it is cancelled.
     #[inline(always)]
     pub(crate) fn block(&self, waits: &dyn Waits, deadline: Option<Instant>) -> Woken {
         let woken = self.block_quietly(waits, deadline);
@@ -321,7 +326,7 @@ impl Worker {
         woken
     }
 
-    /// A fiber that was blocked is ready from now on: whoever took it off its list says so, once.
+    /// Makes a blocked fiber ready. The thread that has taken it off its list calls this, once.
     #[inline(always)]
     pub(crate) fn wake(&self, fiber: Fiber, woken: Woken) {
         fiber.woken.set(woken);
@@ -332,28 +337,30 @@ impl Worker {
         self.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
     }
 
-    /// A fiber has what one of this level waits for, and counts as being of that level until it [gives it back](Worker::drop_inherited_level); so does whoever it
-    /// waits for itself, and so on.
+    /// Raises a fiber to the level of a fiber that waits for it, until it [drops that
+    /// level](Worker::drop_inherited_level); and so on, for the fiber that it waits for itself.
     #[cold]
     pub(crate) fn inherit_level(&self, fiber: Fiber, level: Level) {
         let mut next = Some(fiber);
         while let Some(fiber) = next {
             let rises = level < self.level(fiber);
             self.ready(|ready| ready.inherit(ThreadId(fiber.number.get()), level));
-            // SAFETY: only a fiber that is blocked waits for something, which then is there.
+            // SAFETY: only a blocked fiber waits for something, which exists meanwhile.
             let waits = fiber.waits.get().map(|waits| unsafe { &*waits.as_ptr() });
             next = if rises { waits.and_then(|waits| waits.requeue_raised(fiber, self)) } else { None };
         }
     }
 
-    /// A fiber has nothing any more for which it was lent a level.
+    /// Puts a fiber back to its own level, because it has nothing any more that others of a higher
+    /// level wait for.
     #[cold]
     pub(crate) fn drop_inherited_level(&self, fiber: Fiber) {
         self.ready(|ready| ready.disinherit(ThreadId(fiber.number.get())));
     }
 
-    /// Another fiber has been made ready that may be of a higher level than the one that runs, which is to give up its CPU soon if it is: at its
-    /// next point, or, if it can be interrupted anywhere, as soon as it goes outside.
+    /// Makes the running fiber give up its CPU soon if another fiber, which has become ready, is of
+    /// a higher level: at its next safepoint, or, if it is preemptible, as soon as it leaves the
+    /// runtime.
     pub(crate) fn yield_soon_if_outranked(&self, other: Fiber) {
         let me = self.current();
         if self.level(other) < self.level(me) {
@@ -364,7 +371,7 @@ impl Worker {
         }
     }
 
-    /// Lets others run.
+    /// Yields to other fibers.
     #[inline(always)]
     pub(crate) fn yield_now(&self) {
         let me = self.current();
@@ -383,7 +390,7 @@ impl Worker {
         }
     }
 
-    /// Lets another one run, if there is one, whatever its level.
+    /// Yields to another fiber of any level, if one is ready.
     #[cold]
     pub(crate) fn yield_to_any(&self) {
         let me = self.current();
@@ -394,7 +401,8 @@ impl Worker {
         self.change(me, next);
     }
 
-    /// Whether a fiber that was cancelled while it was ready can be told now. It is told once.
+    /// Whether the fiber, which was cancelled while it was ready, can unwind now. Clears the
+    /// request if so.
     #[cold]
     fn take_cancellation(&self, me: Fiber) -> bool {
         let can = !self.is_panicking();
@@ -402,7 +410,7 @@ impl Worker {
         can
     }
 
-    /// A point at which a fiber may have used up its running time.
+    /// A safepoint: the fiber may have used up its running time.
     #[inline(always)]
     pub(crate) fn safepoint(&self) {
         if self.accounting.safepoint() {
@@ -410,7 +418,7 @@ impl Worker {
         }
     }
 
-    /// Reads the clock in the middle of a fiber's turn, and ends that if it is over.
+    /// Reads the clock during a fiber's turn, and ends the turn if its time is over.
     #[cold]
     #[inline(never)]
     fn check_turn(&self) {
@@ -427,13 +435,13 @@ impl Worker {
         }
     }
 
-    /// The highest level at which somebody is ready.
+    /// The highest level at which a fiber is ready.
     pub(crate) fn highest(&self) -> Option<Level> {
         let has_unstarted = !self.alone && self.core().unstarted.len() > 0;
         if has_unstarted { Some(Level(0)) } else { self.ready(|ready| ready.highest()) }
     }
 
-    /// The fiber that runs stops, or has ended.
+    /// Ends the turn of the running fiber, which stops or has ended.
     #[inline(always)]
     pub(crate) fn end_turn(&self, fiber: Option<Fiber>) {
         if self.accounting.end_turn(fiber) {
@@ -446,7 +454,7 @@ impl Worker {
         }
     }
 
-    /// Sees how long those have run who did.
+    /// Charges the fibers that have run since the clock was last read.
     pub(crate) fn read_clock(&self, going_on: Option<Fiber>) {
         let now = self.clock.read();
         self.accounting.read(now, going_on, |fiber, ticks| {
@@ -461,7 +469,7 @@ impl Worker {
         }
     }
 
-    /// Tells the queue of a fiber's time, if that is used up.
+    /// Tells the queue how long a fiber has run, if its allowance is used up.
     #[cold]
     pub(crate) fn charge(&self, fiber: Fiber) -> TurnOutcome {
         let spent = fiber.spent.get();
@@ -485,7 +493,7 @@ impl Worker {
     #[cold]
     fn run_due_work(&self, now: u64) {
         if now >= self.boost.get() {
-            // The first time only tells when the first boost will be.
+            // The first call only sets the time of the first boost.
             if self.boost.replace(now.saturating_add(self.boosts)) != 0 {
                 self.ready(FeedbackQueue::boost);
             }
@@ -501,24 +509,24 @@ impl Worker {
         }
     }
 
-    /// The world outside is to be looked at by then.
+    /// Ensures that the worker looks for events from outside within this time.
     pub(crate) fn look_outside_within(&self, time: Span) {
         self.due.set(self.due.get().min(self.clock.ticks().saturating_add(self.clock.in_ticks(time))));
     }
 
-    /// Something is to be looked at then.
+    /// Ensures that the worker looks around at this time.
     fn schedule_look_at(&self, time: Instant) {
         let ahead = time.saturating_duration_since(self.now());
         let ahead = self.clock.in_ticks(Span::from_nanos(u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX)));
         self.due.set(self.due.get().min(self.clock.ticks().saturating_add(ahead)));
     }
 
-    /// The time.
+    /// The current time.
     pub(crate) fn now(&self) -> Instant {
         self.clock.now()
     }
 
-    /// Wakes those whose deadline has passed. True if there was one.
+    /// Wakes the fibers whose deadlines have passed. Returns whether there was one.
     pub(crate) fn expire(&self) -> bool {
         let mut any = false;
         let now = self.now();
@@ -528,10 +536,10 @@ impl Worker {
         any
     }
 
-    /// Wakes a blocked fiber that nobody else wakes yet. True if there was need.
+    /// Wakes a blocked fiber, unless another thread does so. Returns whether it was necessary.
     pub(crate) fn cancel_wait(&self, fiber: Fiber, woken: Woken) -> bool {
         let Some(waits) = fiber.waits.get() else { return false };
-        // SAFETY: the fiber is blocked, so what it waits for is there.
+        // SAFETY: the fiber is blocked, so what it waits for exists.
         let left = unsafe { waits.as_ref() }.leave(fiber);
         if left {
             self.wake(fiber, woken);
@@ -539,7 +547,7 @@ impl Worker {
         left
     }
 
-    /// Who runs next; waits until there is somebody.
+    /// Chooses the next fiber, and waits until there is one.
     #[inline(always)]
     pub(crate) fn next(&self) -> Fiber {
         loop {
@@ -550,7 +558,7 @@ impl Worker {
         }
     }
 
-    /// Takes who runs next out of the queue.
+    /// Takes the next fiber out of the queue.
     #[inline(always)]
     fn take(&self) -> Option<Fiber> {
         if self.plain { self.take_ready(FeedbackQueue::take) } else { self.take_fuzzed_or_unstarted() }
@@ -562,7 +570,7 @@ impl Worker {
         Some(self.core().records.get(thread.0))
     }
 
-    /// Nobody has run since the clock was last read.
+    /// Restarts the accounting: no fiber has run since the clock was last read.
     pub(crate) fn restart(&self) {
         self.accounting.restart(self.clock.ticks());
     }

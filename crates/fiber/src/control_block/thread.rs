@@ -1,10 +1,13 @@
 //! Kernel threads that take turns.
 //!
-//! Each has a stack of its own besides those of fibers, on which it waits for its turn. Who gives up the turn goes there first, and only from there tells the next one where
-//! to go on. So whoever has the turn finds all fibers' stacks left, as it would on a single kernel thread, and may send any of these threads to any stack
-//! of its fibers, or to a fresh one.
+//! Each has a stack of its own besides those of fibers, and waits for its turn there. A thread that
+//! gives up the turn switches to that stack first, and only then tells the next thread where to
+//! continue. So the thread that has the turn finds that all stacks of fibers have been left, as on
+//! a single kernel thread. It may send any of these threads to any stack of its fibers, or to a new
+//! one.
 //!
-//! Handing over is done in handlers, too: it takes system calls and atomic operations, and nothing of the C library's.
+//! Signal handlers hand over the turn, too: that takes system calls and atomic operations, and
+//! nothing of the C library.
 
 use std::cell::Cell;
 use std::io;
@@ -23,11 +26,11 @@ use crate::preempt::Ticks;
 use crate::preemptible::PreemptibleFiber;
 use crate::worker::Worker;
 
-/// Where a kernel thread goes on.
+/// Where a kernel thread continues.
 #[derive(Clone, Copy)]
 pub(crate) struct Handover {
     to: Context,
-    /// As whom. None where nobody takes turns with it any more.
+    /// The worker as which it runs. `None` if no other thread takes turns with it any more.
     worker: Option<NonNull<Worker>>,
 }
 
@@ -37,21 +40,23 @@ impl Handover {
     }
 }
 
-/// One of the kernel threads that take turns.
+/// A kernel thread that takes turns.
 pub(crate) struct KernelThread {
     thread: Thread,
-    /// How it is interrupted; the worker that it runs as is there while it does. None where it is a worker's own, which has its ticks itself.
+    /// How it is interrupted. While it runs, its worker is noted there. `None` for a worker's own
+    /// thread, whose worker has the ticks.
     ticks: Option<Arc<Ticks>>,
-    /// Whether it has the turn that is noted next: the futex at which it waits.
+    /// Whether it has been given the turn in `turn`: the futex at which it waits.
     has_turn: AtomicU32,
     turn: Cell<Handover>,
-    /// Where its own stack was left, while it has the turn.
+    /// The context of its own stack, while it has the turn.
     own: Cell<Context>,
-    /// Who is to have the turn when it is on its own stack.
+    /// The thread to which it gives the turn when it is on its own stack.
     next: Cell<Option<(&'static KernelThread, Handover)>>,
 }
 
-// SAFETY: its cells are its own while it has the turn, and the turn is noted by the one who gives it, which happens before it is taken.
+// SAFETY: only the thread that has the turn touches its cells. The turn is written by the thread
+// that gives it, which happens before it is taken.
 unsafe impl Send for KernelThread {}
 // SAFETY: as above.
 unsafe impl Sync for KernelThread {}
@@ -70,11 +75,13 @@ impl std::fmt::Debug for KernelThread {
     }
 }
 
-/// How large a preemptible fiber's kernel thread's own stack is. What is called there is next to nothing, but it takes a tick, and has the program's thread-local variables.
+/// The size of the own stack of a preemptible fiber's kernel thread. Hardly anything is called
+/// there, but the stack must hold the frame of a tick and the program's thread-local variables.
 const STACK: usize = 64 << 10;
 
 impl KernelThread {
-    /// The calling thread, which has the turn. It stays for ever, as who has handed over to it may be about to wake it later than it runs.
+    /// The calling thread, which has the turn. It is never freed: a thread that has handed over the
+    /// turn to it may be about to wake it when it already runs.
     fn of_this_thread(ticks: Option<Arc<Ticks>>, own: Context) -> &'static KernelThread {
         Box::leak(Box::new(KernelThread {
             thread: Thread::current(),
@@ -86,21 +93,21 @@ impl KernelThread {
         }))
     }
 
-    /// A worker's own. It is to wait on a stack of this top.
+    /// A worker's own thread. It waits on a stack with this top.
     ///
     /// # Safety
-    /// The stack is nobody's for as long as the worker has preemptible fibers.
+    /// Nothing else uses the stack as long as the worker has preemptible fibers.
     pub(crate) unsafe fn of_worker(top: *mut u8) -> &'static KernelThread {
         // SAFETY: the caller's promise.
         KernelThread::of_this_thread(None, unsafe { arch::new_context(top, arch::Entrance::Wait) })
     }
 
-    /// A new one, for a preemptible fiber at this address.
+    /// Starts a thread for the preemptible fiber at this address.
     pub(crate) fn start(preemptible: NonNull<PreemptibleFiber>) -> io::Result<&'static KernelThread> {
-        /// What goes to the thread.
+        /// What the thread receives.
         struct Address(NonNull<PreemptibleFiber>);
 
-        // SAFETY: it is the thread's own there.
+        // SAFETY: only the thread uses it there.
         unsafe impl Send for Address {}
 
         let address = Address(preemptible);
@@ -108,7 +115,7 @@ impl KernelThread {
         let run = move || {
             let Address(preemptible) = { address };
             let ticks = Ticks::for_preemptible_thread();
-            // For as long as the thread is there.
+            // It stays in place as long as the thread exists.
             let _alternate = crate::stack::overflow::watch();
             PreemptibleFiber::set_current(Some(preemptible));
             let made = ticks.map(|ticks| KernelThread::of_this_thread(Some(ticks), Context::NONE));
@@ -116,7 +123,7 @@ impl KernelThread {
             let _ = tell.send(made);
             drop(tell);
             if let Some(thread) = thread {
-                // SAFETY: it is this one, on its own stack.
+                // SAFETY: this is the calling thread, on its own stack.
                 unsafe { thread.run_turns() }
             }
         };
@@ -124,36 +131,39 @@ impl KernelThread {
         told.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
     }
 
-    /// This thread, which has the turn, is to give it to another one when it is on its own stack: that is where it has to go.
+    /// Prepares this thread, which has the turn, to hand it over as soon as it is on its own stack.
+    /// Returns the context of that stack.
     pub(super) fn prepare_handover(&self, next: &'static KernelThread, turn: Handover) -> Context {
         self.next.set(Some((next, turn)));
         self.own.get()
     }
 
-    /// Hands over the turn, if that is to be done, waits for the next one, and so on.
+    /// Hands over the turn if that is due, waits for the next turn, and so on.
     ///
     /// # Safety
-    /// It is the calling thread, on its own stack.
+    /// This is the calling thread, on its own stack.
     pub(super) unsafe fn run_turns(&'static self) -> ! {
         loop {
             if let Some((next, turn)) = self.next.take() {
                 self.hand_over(next, turn);
             }
             let turn = self.wait_for_turn();
-            // SAFETY: a worker is there while its kernel threads take turns, and this is the one whose turn it is.
+            // SAFETY: a worker exists as long as its kernel threads take turns, and this one has
+            // the turn.
             if let Some(worker) = turn.worker.map(|worker| unsafe { &*worker.as_ptr() }) {
                 worker.resume_on(self);
             }
-            // SAFETY: the stack was left, or is fresh; it is one of this thread's, by who gave it the turn.
+            // SAFETY: the stack was left, or is new; the thread that gave the turn has chosen it
+            // among this thread's stacks.
             unsafe { arch::switch(self.own.as_ptr(), turn.to) };
         }
     }
 
-    /// Gives the turn away.
+    /// Gives the turn to another thread.
     fn hand_over(&self, next: &'static KernelThread, turn: Handover) {
         match (&self.ticks, turn.worker) {
             (Some(ticks), _) => ticks.detach(),
-            // SAFETY: as it has the turn.
+            // SAFETY: the worker exists, because its thread has the turn.
             (None, Some(worker)) => unsafe { worker.as_ref() }.forward_ticks_to(next),
             (None, None) => (),
         }
@@ -161,14 +171,14 @@ impl KernelThread {
         next.give_turn(turn);
     }
 
-    /// It is its turn.
+    /// Gives this thread the turn.
     fn give_turn(&self, turn: Handover) {
         self.turn.set(turn);
         self.has_turn.store(1, Release);
         futex::wake(&self.has_turn, 1, Scope::Process);
     }
 
-    /// Waits for its turn.
+    /// Waits for the turn.
     fn wait_for_turn(&self) -> Handover {
         while self.has_turn.load(Acquire) == 0 {
             futex::wait(&self.has_turn, 0, None, Scope::Process);
@@ -177,27 +187,30 @@ impl KernelThread {
         self.turn.get()
     }
 
-    /// Its ticks, where it is a preemptible fiber's.
+    /// Its ticks, if it is a preemptible fiber's thread.
     pub(crate) fn ticks(&self) -> Option<&Ticks> {
         self.ticks.as_deref()
     }
 
-    /// Goes on at a stack of its own accord from now on, with the least claim to a CPU that there is, while the one who says so goes on as well.
+    /// Lets the thread continue at a stack on its own and at the lowest priority, while the caller
+    /// continues as well.
     ///
     /// # Safety
-    /// The stack is that of this thread's preemptible fiber, which was left, and of which its worker has let go.
+    /// The stack is that of this thread's preemptible fiber. It was left, and its worker does not
+    /// use it any more.
     pub(crate) unsafe fn start_orphan(&self, to: Context) {
-        // Where that is refused it has its share like any other thread.
+        // If that is refused, the thread has its share like any other.
         let _ = set_policy(self.thread, Policy::Idle);
         self.give_turn(Handover { to, worker: None });
     }
 
-    /// Waits for ever, for who went away.
+    /// Waits forever, after the thread's orphaned fiber has ended.
     ///
     /// # Safety
-    /// It is the calling thread, and nothing that is on the stack that it is on will be missed.
+    /// This is the calling thread, and nothing on its current stack is needed any more.
     pub(crate) unsafe fn wait_forever(&self) -> ! {
-        // SAFETY: its own stack was left when it went away, and has nobody to hand over to.
+        // SAFETY: its own stack was left when the fiber was orphaned, and it has no turn to hand
+        // over.
         unsafe { arch::leave(self.own.get()) }
     }
 }

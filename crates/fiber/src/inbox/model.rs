@@ -1,6 +1,8 @@
-//! A worker and who sends to it under loom: all interleavings, up to a number of preemptions, and all values that a load may return.
+//! A loom model of a worker and its senders: all interleavings, up to a number of preemptions, and
+//! all values that a load may return.
 //!
-//! A worker that sleeps though there is something for it is a deadlock, which loom reports; a item that is read before it is complete is a race.
+//! A worker that sleeps beside an item is a deadlock, which loom reports. A worker that reads an
+//! item before it is complete is a data race.
 
 use loom::cell::UnsafeCell;
 use loom::model::Builder;
@@ -10,7 +12,7 @@ use loom::thread;
 
 use super::*;
 
-/// A item: what it says, and its link.
+/// An item: its value and its link.
 #[repr(align(8))]
 struct Note {
     says: UnsafeCell<u32>,
@@ -20,7 +22,7 @@ struct Note {
 #[derive(Clone, Copy)]
 struct Sent(*const Note);
 
-// SAFETY: loom reports who comes to one that another has.
+// SAFETY: loom reports conflicting accesses.
 unsafe impl Send for Sent {}
 
 impl Sent {
@@ -29,9 +31,9 @@ impl Sent {
     }
 
     fn open(self) -> u32 {
-        // SAFETY: it was made so, and was taken.
+        // SAFETY: it was made by `Box::into_raw`, and was taken.
         let note = unsafe { Box::from_raw(self.0.cast_mut()) };
-        // SAFETY: loom reports who else is at it.
+        // SAFETY: loom reports conflicting accesses.
         note.says.with(|says| unsafe { *says })
     }
 }
@@ -56,7 +58,8 @@ impl InboxItem for Sent {
     }
 }
 
-/// The tick of a worker that is quiet: it waits for that, as its fiber comes to no point.
+/// The tick of a worker whose timer is stopped. The worker waits for it, because its fiber reaches
+/// no safepoint.
 #[derive(Default)]
 struct Tick {
     has_fired: Mutex<bool>,
@@ -85,7 +88,7 @@ fn model(preemptions: usize, what: impl Fn() + Send + Sync + 'static) {
     model.check(what);
 }
 
-/// The worker's side: takes items, and sleeps while there are none, until it has so many.
+/// The worker's side: takes items, and sleeps while there are none, until it has `many`.
 fn receive(inbox: &Inbox<Tick>, many: usize, how: Sleep) -> Vec<u32> {
     let mut said = Vec::new();
     while said.len() < many {
@@ -122,7 +125,7 @@ fn a_worker_does_not_sleep_while_there_is_another_reason_to_be_awake() {
         let other = Arc::clone(&world);
         let outside = thread::spawn(move || {
             let (inbox, reason) = &*other;
-            // As who puts up a fiber that any worker may take.
+            // Like a thread that offers a fiber to any worker.
             reason.store(true, Ordering::SeqCst);
             fence(Ordering::SeqCst);
             inbox.wake_if_asleep();
@@ -161,7 +164,7 @@ fn a_quiet_worker_sees_a_letter_or_is_disturbed() {
                 thread::spawn(move || inbox.send(Sent::new(says)))
             })
             .collect();
-        // SAFETY: here is a share of it.
+        // SAFETY: `tick` is a share of it.
         unsafe { inbox.stopped_timer.set(&tick) };
         if !inbox.any() {
             tick.wait();
@@ -189,7 +192,7 @@ fn a_quiet_worker_sees_a_fiber_for_whoever_comes_first_or_is_disturbed() {
             let _ = inbox.wake_if_asleep() || inbox.stopped_timer.fire_if_stopped();
         });
         let (inbox, reason) = &*world;
-        // SAFETY: here is a share of it.
+        // SAFETY: `tick` is a share of it.
         unsafe { inbox.stopped_timer.set(&tick) };
         if !reason.load(Ordering::Relaxed) {
             tick.wait();
@@ -204,7 +207,7 @@ fn a_quiet_worker_sees_a_fiber_for_whoever_comes_first_or_is_disturbed() {
 fn whoever_disturbs_a_worker_or_is_the_worker_takes_the_share_alone() {
     model(4, || {
         let (inbox, tick) = (Arc::new(Inbox::<Tick>::new()), std::sync::Arc::<Tick>::default());
-        // SAFETY: here is a share of it.
+        // SAFETY: `tick` is a share of it.
         unsafe { inbox.stopped_timer.set(&tick) };
         let others: Vec<_> = (0..2)
             .map(|_| {

@@ -1,20 +1,31 @@
-//! Donation the kernel thread: who waits in the kernel for what an interrupted preemptible fiber has lets that one run meanwhile.
+//! Timeslice donation: a waiter in the kernel lets the interrupted fiber run that it waits for.
 //!
-//! A preemptible fiber may be interrupted while it has a lock of the C library's or of the standard library's: the allocator's, say. Another preemptible fiber that wants it, outside
-//! of the library, waits in the kernel until a tick interrupts it in turn; so whoever has the lock comes to run, and gives it back. The library does not know
-//! that it has one, so it comes to run as its level says. Where there is always somebody at a higher one, that is after each boost, once all who were ready
-//! before it at the highest level have had a turn: a boost puts those of lower levels behind. Without boosts it is never. But there are those whom no tick
-//! takes off their CPU: fibers that are no preemptible fibers, and the library itself, which takes such locks, too, when it allocates memory. If one of these waits for a
-//! futex when a tick comes, then preemptible fibers that were interrupted run in its place, one after another, from tick to tick; between two it looks whether it can go
-//! on. So it waits for as many running times as there are such preemptible fibers, for each that who has the lock needs to give it back, whatever the levels.
+//! A preemptible fiber may be interrupted while it holds a lock of the C library or of the standard
+//! library, for example the allocator's. Another preemptible fiber outside the runtime that wants
+//! the lock waits in the kernel until a tick interrupts it; so the owner eventually runs, and
+//! releases the lock. The library does not know that the owner holds a lock, so it runs the owner
+//! when its level says so. If fibers of a higher level are always ready, that is after each boost,
+//! when all fibers that were ready before it at the highest level have had a turn: a boost puts
+//! those of lower levels behind. Without boosts it is never.
 //!
-//! Some do not wait in the kernel, but look again and again, and let other kernel threads run in between (`sched_yield`): a receiver of an unbounded channel of the standard
-//! library's, for one, while a message is being sent. Where a tick finds a fiber in that, it is the same. A fiber that looks again and again and does nothing else is not found
-//! out, and looks for ever: a receiver of a bounded channel of the standard library's, for one.
+//! But no tick preempts fibers that are not preemptible, or the library itself, which takes such
+//! locks, too, when it allocates memory. If one of these waits for a futex when a tick comes, it
+//! donates its timeslice: preemptible fibers that were interrupted run instead, one after another,
+//! from tick to tick. In between, the donor looks whether it can continue. So it waits for as many
+//! running times as there are such fibers, for each running time that the owner of the lock still
+//! needs, regardless of levels.
 //!
-//! To the library nothing happens meanwhile: the current fiber is who waits. So a preemptible fiber that runs in its place and comes to the library stops there, and goes
-//! on when its turn comes in the ordinary way. It cannot have what the other waits for: what the library itself locks it gives back inside, where nobody is interrupted; and
-//! who holds a lock of the standard library's and calls this one, which may let others run, has no promise from anybody.
+//! Some code does not wait in the kernel, but polls, and yields its CPU in between (`sched_yield`).
+//! For example, a receiver of an unbounded channel of the standard library does so while a message
+//! is being sent. A tick that finds a fiber there treats it in the same way. A fiber that polls
+//! without yielding is not detected, and polls forever; a receiver of a bounded channel of the
+//! standard library is an example.
+//!
+//! The library does not notice the donation: the current fiber is the donor. So a preemptible fiber
+//! that runs on a donated timeslice and calls the library stops there, and continues in its
+//! ordinary turn. It cannot hold what the donor waits for: the library releases its own locks while
+//! it is in the runtime, where no fiber is interrupted. And a fiber that holds a lock of the
+//! standard library while it calls this one, which may let others run, has no guarantee.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::SeqCst;
@@ -30,13 +41,13 @@ use crate::preemptible::PreemptibleFiber;
 use crate::record::Fiber;
 use crate::worker::Worker;
 
-/// For how long who waits looks whether it can go on, before the next one runs in its place.
+/// How long the donor looks whether it can continue, before the next fiber runs on its timeslice.
 const DONOR_INTERVAL: Duration = Duration::from_micros(50);
 
-/// Who runs in whose place.
+/// The donation that is in progress.
 pub(super) struct Donation {
     recipient: Cell<Option<Fiber>>,
-    /// Where who waits was left, and its block.
+    /// The donor's context, and its block.
     donor: Cell<Context>,
     donor_block: Cell<ControlBlock>,
 }
@@ -57,29 +68,30 @@ impl Donation {
     }
 }
 
-/// Whether somebody else is to run in the place of who does this.
+/// Whether the interrupted code waits for another thread.
 pub(super) fn is_waiting(interrupted: &Interrupted) -> bool {
     interrupted.is_in_futex_wait() || interrupted.has_yielded()
 }
 
 impl Worker {
-    /// Goes back to who waits, from the fiber that runs in its place. Returns when that one's turn has come, or when it is lent to again.
+    /// Switches back to the donor. Returns when this fiber's turn comes, or when it receives
+    /// another donation.
     ///
     /// # Safety
-    /// The fiber runs, and is marked as inside.
+    /// The fiber runs, and is marked as being in the runtime.
     unsafe fn switch_to_donor(&self, from: Fiber) {
         let donation = &self.preemption.donation;
-        // SAFETY: it was left as it began to lend, and nobody has gone on there.
+        // SAFETY: the donor was left when it began to donate, and has not continued since.
         unsafe {
             self.switch_to_control_block(from.context.as_ptr(), donation.donor.get(), donation.donor_block.get());
         };
     }
 
-    /// The one that runs waits for somebody else, and no tick can take it off: somebody else runs in its place until the next one. False if there is
-    /// nobody. In a handler.
+    /// Donates the timeslice of the interrupted code, which waits for another thread and cannot be
+    /// preempted, until the next tick. Returns false if there is no recipient. Runs in a handler.
     pub(super) fn donate(&self, interrupted: &Interrupted) -> bool {
         if interrupted.is_on_alternate_stack() {
-            // There the next signal would be handled over what is left.
+            // The next signal would overwrite the frames that this one leaves there.
             return false;
         }
         let preemption = &self.preemption;
@@ -94,7 +106,9 @@ impl Worker {
         preemption.set_ticking(Ticking::On);
         compiler_fence(SeqCst);
         donation.recipient.set(Some(next));
-        // SAFETY: the preemptible fiber was interrupted outside, or has stopped as it came inside, and nobody has gone on there. Where it is left is written before anybody asks.
+        // SAFETY: the preemptible fiber was interrupted outside the runtime, or stopped while it
+        // entered it, and has not continued since. The donor's context is written before it is
+        // read.
         let switch = || unsafe {
             self.switch_to_control_block(donation.donor.as_ptr(), next.context.get(), preemptible.control_block());
         };
@@ -105,7 +119,7 @@ impl Worker {
         true
     }
 
-    /// A tick has come while somebody was to run in the place of another: its time is over. In a handler.
+    /// Returns the timeslice to the donor after a tick. Runs in a handler.
     pub(super) fn reclaim(&self, recipient: Fiber, block: ControlBlock, interrupted: &Interrupted) {
         let on_its_stack = |stack: crate::stack::Stack| stack.contains(interrupted.stack_pointer());
         let preemptible = recipient.preemptible().filter(|preemptible| preemptible.control_block() == block);
@@ -113,28 +127,30 @@ impl Worker {
         if interrupted.is_on_alternate_stack() {
             return;
         }
-        // If it is about to come inside it goes back by itself.
+        // If it is about to enter the runtime, it returns the timeslice by itself.
         if preemptible.try_enter_runtime() {
-            // SAFETY: just so.
+            // SAFETY: the fiber runs, and has been marked.
             interrupted.allow_ticks_during(|| unsafe { self.switch_to_donor(recipient) });
             preemptible.resume_after(interrupted);
         }
     }
 
-    /// Whether somebody is in the middle of something inside and waits in the kernel, while a preemptible fiber runs in its place.
+    /// Whether code in the runtime waits in the kernel while a preemptible fiber runs on its
+    /// timeslice.
     #[inline(always)]
     pub(crate) fn is_donating(&self) -> bool {
         self.preemption.donation.recipient().is_some()
     }
 
-    /// A preemptible fiber comes inside, where another may be in the middle of something, and waits in the kernel.
+    /// A preemptible fiber enters the runtime, where a donor may be in the middle of something.
     #[cold]
     pub(crate) fn wait_for_donor(&self, preemptible: &PreemptibleFiber) {
-        // Who comes back orphaned does so on another kernel thread, and does not ask this worker for anything.
+        // A fiber that comes back orphaned does so on another kernel thread, and must not use this
+        // worker.
         while preemptible.orphan.get().is_none()
             && let Some(recipient) = self.preemption.donation.recipient()
         {
-            // SAFETY: nobody else runs while that is so.
+            // SAFETY: only the recipient runs while there is a donation.
             unsafe { self.switch_to_donor(recipient) };
         }
     }

@@ -1,10 +1,16 @@
-//! What becomes of a preemptible fiber that never comes to a point, when its runtime ends: it goes on as a kernel thread.
+//! Orphaned fibers: a preemptible fiber that reaches no safepoint when its runtime ends continues
+//! as a kernel thread.
 //!
-//! A fiber that is left is told that its runtime ends where it next waits, and unwinds from there. One in an endless loop never does, and it cannot be
-//! unwound from wherever it happens to be, nor just be left there: it may have a lock that the whole process needs, the allocator's for instance. So a kernel thread is made that
-//! goes on with it, with the least claim to a CPU that there is; or its own does, where it has one. That is sound since a preemptible fiber has a thread control block of its own: which
-//! kernel thread runs it makes no difference to it. If it comes to the library after all it unwinds, and when it has ended the kernel thread does, too. What it would have waited for while it unwinds
-//! does not come; then it waits for ever, as it does where a scope ends, whose fibers borrow from it. Its stack stays.
+//! When a runtime ends, each remaining fiber is cancelled at its next wait, and unwinds from there.
+//! A fiber in an endless loop never waits. It cannot be unwound from an arbitrary place, nor just
+//! be abandoned: it may hold a lock that the whole process needs, for example the allocator's. So a
+//! new kernel thread continues with it, at the lowest priority; or its own does, if it has one.
+//! That is sound because a preemptible fiber has a thread control block of its own: it does not
+//! matter which kernel thread runs it.
+//!
+//! If it calls the library after all, it unwinds, and when it has ended, the kernel thread ends,
+//! too. What it would wait for while it unwinds does not come, so it waits forever. It also waits
+//! forever at the end of a scope whose fibers borrow from it. Its stack is never freed.
 
 use std::cell::Cell;
 use std::io::{Write, stderr};
@@ -22,29 +28,29 @@ use crate::control_block::ControlBlock;
 use crate::preemptible::PreemptibleFiber;
 use crate::record::Fiber;
 
-/// Where a preemptible fiber is that was sent away.
+/// Where an orphaned fiber runs.
 #[derive(Clone, Copy)]
 pub(crate) enum Orphan {
-    /// On a kernel thread that was made for it.
+    /// On a kernel thread that was started for it.
     OnOtherThread(NonNull<OrphanHost>),
     /// On its own kernel thread.
     OnOwnThread,
 }
 
-/// A kernel thread that goes on with a preemptible fiber.
+/// A kernel thread that was started for an orphaned fiber.
 pub(crate) struct OrphanHost {
-    /// Where it was left for the preemptible fiber.
+    /// The context of the thread's own stack.
     left: Cell<Context>,
     thread_pointer: usize,
 }
 
-/// A fiber that goes to another kernel thread.
+/// A fiber that moves to another kernel thread.
 struct Sent(Fiber);
 
-// SAFETY: whoever gets it is the only one to touch it from then on.
+// SAFETY: only the receiver touches it afterwards.
 unsafe impl Send for Sent {}
 
-/// Something that is so from some time on.
+/// An event that happens once.
 #[derive(Default)]
 struct Event(AtomicU32);
 
@@ -54,7 +60,8 @@ impl Event {
         futex::wake(&self.0, 1, Scope::Process);
     }
 
-    /// Waits for it, as a worker has to that [lends](super::lend) meanwhile: at a futex, and for as long as it takes.
+    /// Waits for it at a futex, however long that takes: a worker that [donates its
+    /// timeslice](super::donation) must wait so.
     fn wait(&self) {
         while self.0.load(Acquire) == 0 {
             futex::wait(&self.0, 0, None, Scope::Process);
@@ -62,8 +69,9 @@ impl Event {
     }
 }
 
-/// Sends a preemptible fiber away that was interrupted, if there is a kernel thread for it. Its worker lets go of it no sooner than it is asked to: what makes a kernel thread
-/// may have to wait for what this one has, and so may the thread itself when it begins.
+/// Moves an interrupted fiber to a kernel thread of its own, if one can be started. `let_go`
+/// detaches it from its worker, and is called late: the code that starts the thread may have to
+/// wait for what this fiber holds, and so may the thread itself when it starts.
 pub(crate) fn move_to_thread(fiber: Fiber, let_go: impl FnOnce()) {
     let Some(preemptible) = fiber.preemptible() else { return let_go() };
     let thread_pointer = match preemptible.control_block() {
@@ -71,7 +79,8 @@ pub(crate) fn move_to_thread(fiber: Fiber, let_go: impl FnOnce()) {
         ControlBlock::KernelThread(thread) => {
             let_go();
             preemptible.become_orphan(Orphan::OnOwnThread);
-            // SAFETY: it was interrupted outside, or has stopped as it came inside; its worker has let go of it.
+            // SAFETY: it was interrupted outside the runtime, or stopped while it entered it; its
+            // worker does not use it any more.
             unsafe { thread.start_orphan(fiber.context.get()) };
             return;
         }
@@ -82,15 +91,16 @@ pub(crate) fn move_to_thread(fiber: Fiber, let_go: impl FnOnce()) {
     let run = move || {
         let Sent(fiber) = { sent };
         let (is_ready, is_let_go) = &*theirs;
-        // From here on nothing is done for which this one would have to wait.
+        // From here on the thread does nothing for which it could wait for the fiber.
         is_ready.set();
         is_let_go.wait();
-        // Where that is refused it has its share like any other thread.
+        // If that is refused, the thread has its share like any other.
         let _ = set_policy(Thread::current(), Policy::Idle);
         let Some(preemptible) = fiber.preemptible() else { return };
         let host = OrphanHost { left: Cell::new(Context::NONE), thread_pointer: arch::thread_pointer() };
         preemptible.become_orphan(Orphan::OnOtherThread(NonNull::from(&host)));
-        // SAFETY: it was interrupted outside, or has stopped as it came inside; its worker has let go of it, and it never goes back.
+        // SAFETY: it was interrupted outside the runtime, or stopped while it entered it; its
+        // worker does not use it any more, and it never goes back.
         unsafe { arch::switch_and_set_thread_pointer(host.left.as_ptr(), fiber.context.get(), thread_pointer) };
     };
     let (is_ready, is_let_go) = &*events;
@@ -110,7 +120,7 @@ pub(crate) fn move_to_thread(fiber: Fiber, let_go: impl FnOnce()) {
     }
 }
 
-/// An orphan has come to what it cannot do.
+/// An orphaned fiber unwinds, because it calls what needs a runtime.
 #[cold]
 pub(crate) fn unwind() -> ! {
     if std::thread::panicking() || !crate::ending::CAN_UNWIND {
@@ -119,7 +129,7 @@ pub(crate) fn unwind() -> ! {
     crate::ending::unwind()
 }
 
-/// An orphan has come to where it must not go on before others have ended, of which it does not hear any more: those who borrow from it.
+/// An orphaned fiber waits for fibers that borrow from it. It is not told when they end.
 #[cold]
 pub(crate) fn wait_forever() -> ! {
     loop {
@@ -127,12 +137,14 @@ pub(crate) fn wait_forever() -> ! {
     }
 }
 
-/// An orphan has ended: so does its kernel thread, or it waits for ever where it was its own.
+/// Ends the kernel thread of an orphaned fiber that has ended. If it is the fiber's own, it waits
+/// forever.
 ///
 /// # Safety
-/// It is this preemptible fiber's fiber that asks, and nothing that is on its stack will be missed.
+/// The caller is the fiber of this state, and nothing on its stack is needed any more.
 pub(crate) unsafe fn end(preemptible: &PreemptibleFiber, orphan: Orphan) -> ! {
-    // SAFETY: the host stays until it is gone back to, which is now; and a thread at home is the calling one.
+    // SAFETY: the host exists until its stack is resumed, which is now; and a fiber's own thread is
+    // the calling one.
     unsafe {
         match (orphan, preemptible.control_block()) {
             (Orphan::OnOtherThread(host), _) => {

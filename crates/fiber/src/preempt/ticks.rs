@@ -1,8 +1,11 @@
 //! When ticks come, and to which kernel thread.
 //!
-//! The timer is that of the worker's own kernel thread. Where preemptible fibers have [kernel threads](crate::control_block::thread) each of these has one, and the timer of the thread that has the
-//! turn is the one that is set. Others know of the worker's own only, and may set that off at any time; if its thread has not the turn it passes the tick on to the
-//! one that has. Should that one be just about to give it away nobody is interrupted, and the next tick is passed on.
+//! The timer belongs to the worker's own kernel thread. If preemptible fibers have [kernel
+//! threads](crate::control_block::thread), each of these has a timer, too, and only the timer of
+//! the thread that has the turn is set. Other threads know only the worker's own timer, and may
+//! fire it at any time. If its thread does not have the turn, it forwards the tick to the thread
+//! that does. If that one is just about to hand over the turn, no fiber is interrupted, and the
+//! next tick is forwarded.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
@@ -18,7 +21,8 @@ use crate::inbox::stopped_timer::FireTimer;
 use crate::record::Fiber;
 use crate::worker::Worker;
 
-/// How often it is looked whether somebody who runs and is no preemptible fiber waits for what a preemptible fiber has that was interrupted.
+/// The interval at which the worker checks whether a running fiber that is not preemptible waits
+/// for something that an interrupted fiber holds.
 const SLOW: Duration = Duration::from_millis(10);
 
 /// When the next tick comes.
@@ -27,27 +31,30 @@ pub(super) enum Ticking {
     Never,
     /// At this time.
     At(Instant),
-    /// Now and then.
+    /// Every [`SLOW`].
     Slowly,
     /// After each running time.
     On,
 }
 
-/// How a tick finds its worker, and others set one off. It goes with the worker, or with the last one who is about to set one off.
+/// How a tick finds its worker, and how other threads fire one. Freed with the worker, or when the
+/// last thread that is about to fire one is done.
 #[derive(Debug)]
 pub(crate) struct Ticks {
-    /// The worker that runs on the kernel thread. Of a preemptible fiber's kernel thread only while it has the turn.
+    /// The worker that runs on the kernel thread. For a preemptible fiber's kernel thread, only
+    /// while it has the turn.
     worker: AtomicPtr<Worker>,
-    /// The preemptible fiber's kernel thread that has, or had last, the turn that is the worker's own: ticks are passed on to it.
+    /// The preemptible fiber's kernel thread that has, or last had, the turn in place of the
+    /// worker's own: ticks are forwarded to it.
     elsewhere: AtomicPtr<KernelThread>,
     ticker: Option<Ticker>,
     interval: Duration,
-    /// Those of a worker go by this clock, if it is not the real one.
+    /// The clock of a worker's ticks, if it is not the real one.
     clock: Option<ScriptedClock>,
 }
 
 impl Ticks {
-    /// Those of the calling thread's, as this worker for the time being.
+    /// The ticks of the calling thread, which runs as this worker.
     pub(super) fn new(
         worker: Option<&Worker>,
         interval: Duration,
@@ -64,29 +71,31 @@ impl Ticks {
         why.map_or(Ok(ticks), |why| Err(why.into()))
     }
 
-    /// Those of the calling thread's, which is a preemptible fiber's.
+    /// The ticks of the calling thread, which belongs to a preemptible fiber.
     pub(crate) fn for_preemptible_thread() -> std::io::Result<Arc<Ticks>> {
         Ticks::new(None, Duration::ZERO, None)
     }
 
-    /// The worker whose turn the kernel thread has is this one from now on, and will be interrupted. For that thread itself.
+    /// Attaches the worker as which the kernel thread runs: it is interrupted from now on. For that
+    /// thread itself.
     fn attach(&self, worker: &Worker) {
         self.worker.store(address_of(Some(worker)), Release);
     }
 
-    /// The kernel thread is nobody's any more, or a preemptible fiber's that has not the turn. For that thread itself.
+    /// Detaches the worker: the kernel thread has ended its work, or gives up the turn. For that
+    /// thread itself.
     pub(crate) fn detach(&self) {
         self.worker.store(std::ptr::null_mut(), Release);
         self.stop();
     }
 
-    /// Whom to interrupt, on the kernel thread whose ticks these are, which a tick has come to. In a handler.
+    /// The worker to interrupt, for a tick on the kernel thread of these ticks. Runs in a handler.
     ///
     /// # Safety
     /// That thread calls it.
     pub(super) unsafe fn worker(&self) -> Option<NonNull<Worker>> {
         if let Some(thread) = NonNull::new(self.elsewhere.load(Acquire)) {
-            // SAFETY: kernel threads that take turns stay for ever.
+            // SAFETY: kernel threads that take turns are never freed.
             if let Some(theirs) = unsafe { thread.as_ref() }.ticks() {
                 self.set(theirs, Duration::ZERO, self.interval);
             }
@@ -94,24 +103,25 @@ impl Ticks {
         }
         let worker = NonNull::new(self.worker.load(Acquire));
         if worker.is_none() {
-            // It was passed on when the turn was over.
+            // It was forwarded when the turn was over.
             self.stop();
         }
         worker
     }
 
-    /// From now on they are passed on to this thread, or not any more. The latter is for the worker's own thread itself.
+    /// Sets the thread to which ticks are forwarded, or ends forwarding. Only the worker's own
+    /// thread may do the latter.
     fn forward_to(&self, thread: Option<&'static KernelThread>) {
         self.elsewhere
             .store(thread.map_or(std::ptr::null_mut(), |thread| std::ptr::from_ref(thread).cast_mut()), Release);
     }
 
-    /// How long it takes until there were so many.
+    /// The time that this many ticks take.
     pub(super) fn duration_of(&self, many: u32) -> Duration {
         self.interval * many
     }
 
-    /// Sets these, or those of another kernel thread, to go by the clock of these.
+    /// Sets the timer of these ticks, or of another kernel thread's, by the clock of these.
     fn set(&self, theirs: &Ticks, first: Duration, interval: Duration) {
         match (&theirs.ticker, &self.clock) {
             (Some(ticker), None) => ticker.start(first, interval),
@@ -120,7 +130,7 @@ impl Ticks {
         }
     }
 
-    /// The time by the clock of these.
+    /// The time by the clock of these ticks.
     fn now(&self) -> Instant {
         self.clock.as_ref().map_or_else(Instant::now, ScriptedClock::now)
     }
@@ -143,7 +153,8 @@ fn address_of(worker: Option<&Worker>) -> *mut Worker {
 }
 
 impl Preemption {
-    /// It ticks so from now on: by the timer of the kernel thread that has the turn, while that of the worker's own stands still if it is another.
+    /// Sets when ticks come, by the timer of the kernel thread that has the turn. The worker's own
+    /// timer is stopped if that is another one.
     pub(super) fn set_ticking(&self, ticking: Ticking) {
         let Some((own, ticks)) = self.timer() else { return };
         self.ticking.set(ticking);
@@ -156,7 +167,8 @@ impl Preemption {
         }
     }
 
-    /// Ticks come after this time, if a running time is not shorter, and then after each running time.
+    /// Lets the first tick come after this time, or after a running time if that is shorter, and
+    /// then one after each running time.
     pub(super) fn set_ticking_after(&self, first: Duration) {
         if let Some((own, ticks)) = self.timer() {
             self.ticking.set(Ticking::On);
@@ -165,12 +177,13 @@ impl Preemption {
         }
     }
 
-    /// How far ticks are apart: a running time, until the runtime ends.
+    /// The interval of ticks: a running time, until the runtime ends.
     fn interval(&self, own: &Ticks) -> Duration {
         if self.grace.has_begun() { grace::TICK } else { own.interval }
     }
 
-    /// The worker's own timer, and that of the kernel thread that has the turn. The former stands still if they are two.
+    /// The worker's own timer, and that of the kernel thread that has the turn. The former is
+    /// stopped if they differ.
     fn timer(&self) -> Option<(&Ticks, &Ticks)> {
         let own = self.ticks()?;
         let theirs = self.runs_on.get().and_then(KernelThread::ticks).inspect(|_| own.stop());
@@ -179,7 +192,7 @@ impl Preemption {
 }
 
 impl Worker {
-    /// The calling kernel thread has the turn, as this worker: it is the one that is interrupted.
+    /// The calling kernel thread takes the turn as this worker: it is the one that is interrupted.
     pub(crate) fn resume_on(&self, thread: &'static KernelThread) {
         let preemption = &self.preemption;
         preemption.runs_on.set(Some(thread));
@@ -193,7 +206,8 @@ impl Worker {
         }
         preemption.set_ticking(preemption.ticking.get());
         if theirs.is_some() && preemption.ticking.get() != Ticking::On {
-            // Somebody may have set off the timer of the worker's own thread, which has just been stopped.
+            // Another thread may have fired the timer of the worker's own thread, which has just
+            // been stopped.
             self.publish_stopped_timer();
         }
     }
@@ -205,13 +219,13 @@ impl Worker {
         }
     }
 
-    /// No tick comes any more.
+    /// Ends all ticks.
     pub(crate) fn stop_ticks(&self) {
         if let Some(ticks) = self.preemption.ticks.take() {
-            // SAFETY: it is the worker's share, of which it makes no other use.
+            // SAFETY: it is the worker's share, which is not used again.
             let ticks = unsafe { Arc::from_raw(ticks.as_ptr()) };
             drop(self.inbox().stopped_timer.take());
-            // Whoever sets one off at this moment has done so soon.
+            // A thread that is about to fire a tick will soon be done.
             while Arc::strong_count(&ticks) > 1 {
                 std::thread::yield_now();
             }
@@ -222,12 +236,12 @@ impl Worker {
         }
     }
 
-    /// Whether somebody waits whom a preemptible fiber would keep from running.
+    /// Whether a preemptible fiber would keep others from running.
     fn has_waiting_fibers(&self) -> bool {
         self.ready(|ready| ready.waiting()) > 0 || self.core().unstarted.len() > 0 || self.outside.is_awaited()
     }
 
-    /// A preemptible fiber goes outside: ticks are to come if somebody waits.
+    /// Starts ticks if others wait. For a preemptible fiber that leaves the runtime.
     #[inline(always)]
     pub(crate) fn start_ticks_if_needed(&self) {
         if self.preemption.ticking.get() != Ticking::On && self.has_waiting_fibers() {
@@ -245,8 +259,8 @@ impl Worker {
         self.preemption.set_ticking(Ticking::On);
     }
 
-    /// This fiber is about to run, and is the [current](Worker::current) one already. `may_stop` says that the time for the timer to stand still has come, if nobody
-    /// waits.
+    /// Sets the timer for this fiber, which is about to run, and is the [current](Worker::current)
+    /// one already. With `may_stop` the timer is stopped if nothing waits.
     #[inline(always)]
     pub(crate) fn update_timer(&self, next: Fiber, may_stop: bool) {
         compiler_fence(SeqCst);
@@ -279,7 +293,8 @@ impl Worker {
         self.publish_stopped_timer();
     }
 
-    /// The timer stands still, unless others have something for the worker. Who sends it something from now on sees that, and sets the timer off.
+    /// Stops the timer, unless other threads have something for the worker. A thread that sends
+    /// something from now on sees that, and fires the timer.
     fn publish_stopped_timer(&self) {
         if let Some(ticks) = self.preemption.ticks() {
             // SAFETY: the worker has a share of them.
@@ -290,13 +305,13 @@ impl Worker {
         }
     }
 
-    /// The worker waits, since nobody is ready.
+    /// Says whether the worker waits because no fiber is ready.
     pub(crate) fn set_asleep(&self, asleep: bool) {
         self.preemption.asleep.set(asleep);
         compiler_fence(SeqCst);
     }
 
-    /// The timer stands still, as far as this worker is concerned. In a handler.
+    /// Stops the timer on behalf of this worker. Runs in a handler.
     pub(super) fn stop_timer(&self) {
         self.preemption.set_ticking(Ticking::Never);
     }

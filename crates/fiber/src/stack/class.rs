@@ -1,7 +1,8 @@
 //! Stacks of one size.
 //!
-//! They lie side by side in *chunks* of address space. Those that are free and were used lately are *warm*: their memory is kept. When there are too many of
-//! them the memory of those that have been free for longest goes back to the kernel: they are *cold*.
+//! They lie side by side in *chunks* of address space. Free stacks that were used recently are
+//! *warm*: their memory is kept. When there are too many of them, the memory of those that have
+//! been free longest returns to the kernel: they are *cold*.
 
 use std::cell::Cell;
 use std::io;
@@ -15,30 +16,30 @@ use crate::arch;
 use crate::control_block::ControlBlockKind;
 use crate::error::{PreemptionError, StackError};
 
-/// At most so many stay warm,
+/// The maximum number of warm stacks,
 const WARM: usize = 1 << 10;
 
-/// and at most so many bytes, as far as stacks were used; but a few stacks may have more.
+/// and the maximum of their bytes, as far as stacks were used; but a few stacks may have more.
 const WARM_BYTES: usize = 64 << 20;
 const FEW: usize = 16;
 
-/// The first chunk has so many stacks, and each further one as many as there are, up to
+/// The number of stacks in the first chunk. Each further chunk has as many as exist so far, up to
 const FIRST: usize = 16;
-/// so many,
+/// this number,
 const LARGEST: usize = 1 << 12;
-/// and so many bytes, but at least one.
+/// and this many bytes, but at least one stack.
 const LARGEST_BYTES: usize = 1 << 28;
 
-/// See the module.
+/// A class of stacks; see the module.
 pub(super) struct Class {
-    /// Of each stack, with its guard.
+    /// Of each stack, including its guard.
     size: u32,
-    /// How many bytes are above each: for a preemptible fiber and its thread control block.
+    /// How many bytes are above each, for a preemptible fiber's state and thread control block.
     above: u32,
-    /// Of these.
+    /// The kind of these blocks.
     kind: ControlBlockKind,
     chunks: Vec<Reservation>,
-    /// How many stacks have been made of all chunks but the newest, and of that one.
+    /// How many stacks have been made from all chunks but the newest, and from that one.
     before: usize,
     made: usize,
     warm: Vec<Stack>,
@@ -48,12 +49,13 @@ pub(super) struct Class {
 }
 
 impl Class {
-    /// For stacks of this size, guard included, whole pages.
+    /// For stacks of this size, which includes the guard and is a multiple of the page size.
     pub(super) fn new(size: u32) -> Class {
         Class::with_space_above(size, 0, ControlBlockKind::ThreadPointer)
     }
 
-    /// For stacks of this size, guard included, each with so much above it for a preemptible fiber of this kind; whole pages together.
+    /// For stacks of this size, including the guard, with space above each for a preemptible fiber
+    /// of this kind. Both together are a multiple of the page size.
     pub(super) fn with_space_above(size: u32, above: u32, kind: ControlBlockKind) -> Class {
         let most = (WARM_BYTES / size as usize).clamp(FEW, WARM);
         Class { size, above, kind, chunks: Vec::new(), before: 0, made: 0, warm: Vec::new(), cold: Vec::new(), most }
@@ -63,13 +65,13 @@ impl Class {
         self.size
     }
 
-    /// One whose memory is warm.
+    /// A stack whose memory is warm.
     #[inline(always)]
     pub(super) fn take_warm(&mut self) -> Option<Stack> {
         self.warm.pop()
     }
 
-    /// Any one.
+    /// Any stack.
     pub(super) fn take(&mut self, guard: &Cell<Guard>) -> Result<Stack, StackError> {
         match self.warm.pop().or_else(|| self.cold.pop()) {
             Some(stack) => Ok(stack),
@@ -89,21 +91,22 @@ impl Class {
         let low = self.made * pitch;
         protect(chunk, low, guard)?;
         self.made += 1;
-        // SAFETY: at most at the chunk's end.
+        // SAFETY: it is at most at the chunk's end.
         let top = unsafe { chunk.base().add(low + self.size as usize) };
         if self.above > 0 {
-            // SAFETY: the memory is this stack's, and what is for preemptible fibers stays for ever.
+            // SAFETY: the memory is this stack's, and memory for preemptible fibers is never freed.
             let lowest = unsafe { chunk.base().add(low + page_size()) };
             // SAFETY: as above.
             let made = unsafe { super::preemptible::init_preemptible(self.kind, lowest, top, self.above as usize) };
             if let Err(why) = made {
                 if !matches!(why, StackError::Preemption(PreemptionError::Block(ThreadBlockError::Number))) {
-                    // Nobody knows of the memory: it is for the next one that asks.
+                    // Nothing refers to the memory: it is for the next attempt.
                     self.made -= 1;
                 }
                 return Err(why);
             }
-            // Whoever made the block was deeper down there than most preemptible fibers ever are. An error means that memory is locked: then it stays.
+            // The thread that made the block went deeper than most preemptible fibers ever do. An
+            // error means that memory is locked: then it stays.
             let whole = (low + self.size as usize) / page_size() * page_size();
             let _ = chunk.discard(low + page_size()..whole);
         }
@@ -111,12 +114,12 @@ impl Class {
         Ok(Stack { top, size: self.size, shadow: Shadow::none() })
     }
 
-    /// From one stack to the next.
+    /// The distance from one stack to the next.
     fn pitch(&self) -> usize {
         (self.size + self.above) as usize
     }
 
-    /// A new chunk; a smaller one where there is no room for a large one.
+    /// A new chunk; a smaller one if there is no address space for a large one.
     fn reserve(&self) -> io::Result<Reservation> {
         let size = self.pitch();
         let many = (self.before + self.made).clamp(FIRST, LARGEST).min(LARGEST_BYTES / size).max(1);
@@ -128,7 +131,7 @@ impl Class {
         result
     }
 
-    /// Takes one back.
+    /// Releases a stack.
     #[inline(always)]
     pub(super) fn give(&mut self, stack: Stack) {
         self.warm.push(stack);
@@ -137,20 +140,23 @@ impl Class {
         }
     }
 
-    /// Gives the memory of a quarter of the warm ones, those that have been free for longest, back to the kernel. The one that was given back last, on
-    /// which somebody may still run, is not among them.
+    /// Returns the memory of a quarter of the warm stacks to the kernel, those that have been free
+    /// longest. The stack that was released last, on which the caller may still run, is not among
+    /// them.
     #[cold]
     #[inline(never)]
     fn cool(&mut self) {
         let from = self.cold.len();
         self.cold.extend(self.warm.drain(..self.most / 4));
-        // Those that lie side by side are given back together: a call of the kernel costs more than what it does for a stack.
+        // Adjacent stacks are returned together: the system call costs more than what it does for a
+        // stack.
         let lowest = |stack: &Stack| stack.top.addr().get() - self.size as usize;
         let (chunks, cold) = (&self.chunks, &mut self.cold[from..]);
         cold.sort_unstable_by_key(lowest);
         for run in cold.chunk_by(|one, next| one.top.addr().get() == lowest(next)) {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
-            // Where they do not lie in one chunk each is given back alone. An error means that memory is locked: then it stays.
+            // If they are not in one chunk, each is returned alone. An error means that memory is
+            // locked: then it stays.
             if discard(chunks, lowest(first), last.top).is_none() {
                 for stack in run {
                     let _ = discard(chunks, lowest(stack), stack.top);
@@ -163,7 +169,7 @@ impl Class {
     pub(super) fn used(&self, stack: &Stack) -> Option<usize> {
         let size = self.size as usize;
         let (chunk, low) = find(&self.chunks, stack.top.addr().get() - size)?;
-        // The page at a preemptible fiber's stack's top has its block, too.
+        // The page at the top of a preemptible fiber's stack also contains its block.
         let end = (low + size).next_multiple_of(page_size());
         chunk.used_at_end(low + page_size()..end).ok().map(|used| used.saturating_sub(end - low - size))
     }
@@ -174,12 +180,12 @@ impl Class {
     }
 }
 
-/// The chunk that an address is in, and where in it.
+/// The chunk that contains an address, and the offset in it.
 fn find(chunks: &[Reservation], address: usize) -> Option<(&Reservation, usize)> {
     chunks.iter().rev().find_map(|chunk| Some((chunk, chunk.offset(address)?)))
 }
 
-/// Gives the memory of stacks that lie side by side in one chunk back.
+/// Returns the memory of adjacent stacks in one chunk to the kernel.
 fn discard(chunks: &[Reservation], low: usize, top: NonNull<u8>) -> Option<io::Result<()>> {
     let (chunk, offset) = find(chunks, low)?;
     let end = offset + (top.addr().get() - low);
@@ -193,7 +199,7 @@ fn protect(chunk: &Reservation, low: usize, guard: &Cell<Guard>) -> Result<(), S
     if guard.get() == Guard::Mark {
         match chunk.guard(page.clone(), Guard::Mark) {
             Ok(()) => return Ok(()),
-            // This kernel does not know of marks, or memory is locked.
+            // This kernel does not support guard marks, or memory is locked.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => guard.set(Guard::Protection),
             Err(error) => return Err(StackError::Memory(error)),
         }

@@ -1,4 +1,5 @@
-//! What is said when a fiber overflows its stack: which one, how large the stack was, and what to do.
+//! The message when a fiber overflows its stack: which fiber, how large the stack was, and what to
+//! do.
 
 use std::fmt::Write;
 
@@ -6,20 +7,20 @@ use sys::fault::{AlternateStack, Text};
 
 use crate::worker::Here;
 
-/// Sees to it that an overflow of a fiber of this kernel thread is explained, for as long as what is returned is there. Where the kernel has no memory for it,
-/// an overflow is a fault like any other.
+/// Explains overflows of fibers of this kernel thread, as long as the result exists. If the kernel
+/// has no memory for it, an overflow is a fault like any other.
 pub(crate) fn watch() -> Option<AlternateStack> {
-    // SAFETY: it only looks at what the thread itself has, and writes a text of fixed length.
+    // SAFETY: it only reads what belongs to the thread, and writes a text of fixed length.
     let _ = unsafe { sys::fault::explain(explain) };
     AlternateStack::for_this_thread().ok().flatten()
 }
 
-/// In a signal handler, on the thread that has touched the address.
+/// Runs in a signal handler, on the thread that has accessed the address.
 fn explain(address: usize, text: &mut Text) -> bool {
     let Some(fiber) = Here::look().and_then(|here| here.running()) else { return false };
     let Some(stack) = fiber.stack.get().filter(|stack| stack.is_in_guard(address)) else { return false };
     let (number, size) = (fiber.number.get(), stack.size() / 1024);
-    // A text never fails.
+    // Writing to a `Text` never fails.
     let _ = write!(text, "fiber {number}");
     if fiber.has_extras() {
         fiber.with_extras(|extras| {

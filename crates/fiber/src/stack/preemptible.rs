@@ -1,7 +1,9 @@
-//! Stacks for [preemptible fibers](crate::preemptible), each with a thread control block above it, or with a kernel thread.
+//! Stacks for [preemptible fibers](crate::preemptible), each with a thread control block above it,
+//! or with a kernel thread.
 //!
-//! A block is known to the C library for as long as the process lasts, and a kernel thread that has been made stays. So these stacks are everybody's: a worker keeps some at hand, and brings back those that it has too many of, and
-//! all when it is gone.
+//! The C library knows a block as long as the process lasts, and a kernel thread that was started
+//! stays. So these stacks are shared by all workers. A worker keeps some of them, and returns
+//! surplus ones, and all when it ends.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -21,19 +23,20 @@ use crate::error::{PreemptionError, StackError};
 use crate::here::Here;
 use crate::preemptible::PreemptibleFiber;
 
-/// A worker keeps so many of a size at hand.
+/// How many stacks of a size a worker keeps.
 const AT_HAND: usize = 64;
 
-/// At least so many bytes are for a block, and for what the kernel saves where it interrupts.
+/// The minimum number of bytes for a block, and for what the kernel saves at an interruption.
 const LEAST: usize = 3 << 12;
 
-/// How much of that is above a stack where blocks are: for a preemptible fiber, its block, and the thread-locals that the program has from the beginning. 0 until it is known.
+/// How much of that is above a stack with a block: the preemptible fiber's state, its block, and
+/// the program's initial thread-locals. 0 until it is known.
 static ABOVE: AtomicU32 = AtomicU32::new(0);
 
-/// All stacks for preemptible fibers that are nobody's, by kind and size.
+/// All stacks for preemptible fibers that no worker has, by kind and size.
 static ALL: Mutex<BTreeMap<(ControlBlockKind, u32), Class>> = Mutex::new(BTreeMap::new());
 
-// SAFETY: stacks that are nobody's may be anybody's.
+// SAFETY: any thread may use stacks that no worker has.
 unsafe impl Send for Class {}
 
 fn all() -> MutexGuard<'static, BTreeMap<(ControlBlockKind, u32), Class>> {
@@ -48,10 +51,11 @@ fn above(kind: ControlBlockKind) -> u32 {
     }
 }
 
-/// The stacks for preemptible fibers that a worker has at hand.
+/// The stacks for preemptible fibers that a worker keeps.
 pub(super) struct PreemptibleStacks {
     kind: ControlBlockKind,
-    /// How much longer these are than other stacks, for what the kernel saves where it interrupts. 0 until it is known.
+    /// How much larger these stacks are than others, for what the kernel saves at an interruption.
+    /// 0 until it is known.
     longer: u32,
     sizes: Vec<(u32, Vec<Stack>)>,
 }
@@ -61,13 +65,14 @@ impl PreemptibleStacks {
         PreemptibleStacks { kind, longer: 0, sizes: Vec::new() }
     }
 
-    /// A stack's size with its guard, where that of another kind of stack were this one. Not that of any other kind of stack; 0 as long as there have been none.
+    /// The size with guard of a stack that would otherwise have size `other`. It differs from all
+    /// other stacks' sizes. 0 until the first one exists.
     #[inline(always)]
     pub(super) fn size(&self, other: u32) -> u32 {
         if self.longer == 0 { 0 } else { other + self.longer }
     }
 
-    /// A stack for so many bytes, where another kind of stack had this size.
+    /// A stack for this many bytes, whose size would otherwise be `other`.
     #[inline]
     pub(super) fn take(&mut self, other: u32, bytes: usize, guard: &Cell<Guard>) -> Result<Stack, StackError> {
         let size = self.size(other);
@@ -90,7 +95,7 @@ impl PreemptibleStacks {
         if self.longer == 0 {
             let needed = if self.kind == ControlBlockKind::ThreadPointer { measure()? } else { 0 };
             let above = above(self.kind) as usize;
-            // On the smallest there has to be room for the thread that a block is made with.
+            // The smallest must have room for the thread that makes a block.
             let least = (above + sys::tick::signal_frame_size()).max(LEAST).max(needed.saturating_sub(smallest()));
             self.longer = (least.next_multiple_of(page_size()) - above) as u32;
         }
@@ -101,14 +106,15 @@ impl PreemptibleStacks {
         class.take(guard)
     }
 
-    /// Takes one back: nobody uses it any more by the time at which this worker takes one again, or gives one back.
+    /// Releases a stack. The caller must not use it any more when this worker next takes or
+    /// releases one.
     #[inline]
     pub(super) fn give(&mut self, stack: Stack) {
         match self.sizes.iter_mut().find(|(size, _)| *size == stack.size) {
             Some((_, stacks)) => {
                 stacks.push(stack);
                 if stacks.len() > AT_HAND {
-                    // Not the last one, on which somebody may still run.
+                    // Not the last one, on which the caller may still run.
                     return_to_pool(self.kind, stacks.drain(..AT_HAND / 2));
                 }
             }
@@ -141,7 +147,7 @@ pub(super) fn used(stack: &Stack) -> usize {
     all().values().filter(|class| class.size() == stack.size).find_map(|class| class.used(stack)).unwrap_or(0)
 }
 
-/// Sees how much a block takes, once. Returns how much memory it takes to make one.
+/// Measures the space of a block, once. Returns how much memory it takes to make one.
 fn measure() -> Result<usize, StackError> {
     let room = thread_block::minimum_stack().map_err(PreemptionError::from)?.next_multiple_of(page_size());
     if ABOVE.load(Relaxed) > 0 {
@@ -150,10 +156,11 @@ fn measure() -> Result<usize, StackError> {
     let memory = Reservation::new(room).map_err(StackError::Memory)?;
     let low = memory.base();
     std::mem::forget(memory);
-    // SAFETY: at the memory's end, which stays for ever, and nobody asks who the preemptible fiber is.
+    // SAFETY: it is the memory's end, which stays forever, and nothing asks for the preemptible
+    // fiber.
     let (end, block) = unsafe { (low.add(room), make_control_block(low, low.add(room), std::ptr::null_mut())?) };
     let above = end.addr().get() - (block.stack_top - size_of::<PreemptibleFiber>()) / 16 * 16;
-    // A size with a page boundary as its upper end is another kind of stack's.
+    // Sizes whose upper end is a page boundary belong to other kinds of stacks.
     let above = if above.is_multiple_of(1 << 12) { above + 16 } else { above };
     ABOVE.store(above as u32, Relaxed);
     Ok(room)
@@ -162,13 +169,14 @@ fn measure() -> Result<usize, StackError> {
 /// Makes a thread control block at the end of this memory, for this preemptible fiber.
 ///
 /// # Safety
-/// The memory is writable, nobody uses it, and it stays for ever; and so does the preemptible fiber, if there is one.
+/// The memory is writable, unused and never freed. The same holds for the preemptible fiber, if
+/// there is one.
 unsafe fn make_control_block(
     low: NonNull<u8>,
     end: NonNull<u8>,
     preemptible: *mut PreemptibleFiber,
 ) -> Result<ThreadBlock, StackError> {
-    /// On the thread whose block the preemptible fiber gets.
+    /// Runs on the thread whose block the preemptible fiber gets.
     unsafe extern "C" fn move_in(preemptible: *mut ()) {
         PreemptibleFiber::set_current(NonNull::new(preemptible.cast()));
     }
@@ -178,10 +186,11 @@ unsafe fn make_control_block(
     Ok(block.map_err(PreemptionError::from)?)
 }
 
-/// Makes a preemptible fiber of this kind above a stack with this top, with its thread control block or its kernel thread.
+/// Makes a preemptible fiber of this kind above a stack with this top, with its thread control
+/// block or its kernel thread.
 ///
 /// # Safety
-/// The memory from `low` to so many bytes above the top is writable, nobody uses it, and it stays for ever.
+/// The memory from `low` to `above` bytes above the top is writable, unused and never freed.
 pub(super) unsafe fn init_preemptible(
     kind: ControlBlockKind,
     low: NonNull<u8>,
@@ -191,11 +200,13 @@ pub(super) unsafe fn init_preemptible(
     let preemptible = top.cast::<PreemptibleFiber>();
     if kind == ControlBlockKind::KernelThread {
         let thread = KernelThread::start(preemptible).map_err(PreemptionError::Thread)?;
-        // SAFETY: there is room, by the caller's promise; the thread does not look there before a fiber begins.
+        // SAFETY: there is room, by the caller's promise; the thread does not read it before a
+        // fiber starts.
         unsafe { preemptible.write(PreemptibleFiber::new(ControlBlock::KernelThread(thread))) };
         return Ok(());
     }
-    // SAFETY: the caller's promise; the preemptible fiber is within the memory, and written when the thread that was on it is gone.
+    // SAFETY: the caller's promise. The state is within the memory, and written after the thread on
+    // it has ended.
     unsafe {
         let block = make_control_block(low, top.add(above), preemptible.as_ptr())?;
         if block.stack_top < preemptible.add(1).addr().get() {

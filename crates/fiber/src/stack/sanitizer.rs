@@ -1,37 +1,39 @@
-//! ThreadSanitizer is told where one fiber stops and another goes on: it would otherwise take them for one thread whose stack jumps about.
+//! Tells ThreadSanitizer of each switch between fibers. Otherwise it would see one thread whose
+//! stack jumps about.
 //!
-//! That is done where everything is compiled with `--cfg rowlock_tsan` and `-Zsanitizer=thread`, and nothing otherwise. Each stack is a fiber to it, and so is each worker's own.
+//! This is active if everything is compiled with `--cfg rowlock_tsan` and `-Zsanitizer=thread`. To
+//! the sanitizer each stack is a fiber, and so is each worker's own.
 
 #[cfg(rowlock_tsan)]
 pub(crate) use self::on::Shadow;
 
-/// What the sanitizer knows of a stack from when a first fiber begins there until it is left.
+/// What the sanitizer knows of a stack, from the start of its first fiber until it is left.
 #[cfg(not(rowlock_tsan))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shadow;
 
 #[cfg(not(rowlock_tsan))]
 impl Shadow {
-    /// Of a stack where nobody has begun.
+    /// The shadow of a stack on which no fiber has started.
     pub(crate) fn none() -> Shadow {
         Shadow
     }
 
-    /// Of one where somebody begins now.
+    /// The shadow of a stack on which a fiber starts now.
     pub(crate) fn new() -> Shadow {
         Shadow
     }
 
-    /// Of the stack that runs.
+    /// The shadow of the current stack.
     pub(crate) fn current() -> Shadow {
         Shadow
     }
 
-    /// The next instructions go there.
+    /// The next instructions switch to this stack.
     #[inline(always)]
     pub(crate) fn enter(self) {}
 
-    /// The stack was left, and another [entered](Shadow::enter).
+    /// The stack was left, and another one [entered](Shadow::enter).
     pub(crate) fn forget(self) {}
 }
 
@@ -55,23 +57,24 @@ mod on {
         }
 
         pub(crate) fn new() -> Shadow {
-            // SAFETY: it takes no more than memory.
+            // SAFETY: it only allocates memory.
             Shadow(unsafe { __tsan_create_fiber(0) })
         }
 
         pub(crate) fn current() -> Shadow {
-            // SAFETY: a question.
+            // SAFETY: it only reads.
             Shadow(unsafe { __tsan_get_current_fiber() })
         }
 
         #[inline(always)]
         pub(crate) fn enter(self) {
-            // SAFETY: it is one's that is there, and the stacks are switched next. Without flags what was done before happens before what is done then.
+            // SAFETY: the fiber exists, and the stacks are switched next. Without flags, what was
+            // done before happens before what is done then.
             unsafe { __tsan_switch_to_fiber(self.0, 0) };
         }
 
         pub(crate) fn forget(self) {
-            // SAFETY: nobody goes on there.
+            // SAFETY: the stack is not used any more.
             unsafe { __tsan_destroy_fiber(self.0) };
         }
     }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A stack of the usual size.
+/// A stack of the configured size.
 fn usual(stacks: &Stacks) -> Stack {
     stacks.take_size(None).unwrap()
 }
@@ -35,7 +35,7 @@ fn a_stack_can_be_used_down_to_its_guard_and_tells_how_deep_it_was() {
     let stack = usual(&stacks);
     let low = stack.top().wrapping_sub(stack.size());
     assert_eq!(stacks.high_water(&stack), 0);
-    // SAFETY: within the stack, which nobody else has.
+    // SAFETY: within the stack, which is otherwise unused.
     unsafe { stack.top().sub(1).write(1) };
     assert_eq!(stacks.high_water(&stack), page_size());
     // SAFETY: as above.
@@ -53,7 +53,7 @@ fn a_stack_can_be_used_down_to_its_guard_and_tells_how_deep_it_was() {
 fn a_hundred_thousand_stacks_have_guards() {
     let stacks = Stacks::new(64 << 10);
     let all: Vec<Stack> = (0..100_000).map_while(|_| stacks.take_size(None).ok()).collect();
-    // Where the kernel has no marks the map count is used up before, which another test is about.
+    // Without guard marks the map count is used up earlier, which is another test's subject.
     assert!(all.len() == 100_000 || stacks.guard.get() == Guard::Protection, "{}", all.len());
     let mut tops: Vec<usize> = all.iter().map(|stack| stack.top().addr()).collect();
     tops.sort_unstable();
@@ -62,7 +62,7 @@ fn a_hundred_thousand_stacks_have_guards() {
 
 #[test]
 fn where_guards_take_mappings_it_is_said_when_there_are_no_more() {
-    // Other tests want mappings, too.
+    // Other tests need mappings, too.
     testing::isolated(|| {
         let stacks = Stacks::guarded_by(16 << 10, Guard::Protection);
         let most: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
@@ -81,7 +81,7 @@ fn memory_of_many_free_stacks_goes_back_and_some_stay_warm() {
     let stacks = Stacks::new(16 << 10);
     let all: Vec<Stack> = (0..5_000).map(|_| usual(&stacks)).collect();
     for stack in &all {
-        // SAFETY: within the stack, which nobody else has.
+        // SAFETY: within the stack, which is otherwise unused.
         unsafe { stack.top().sub(1).write(1) };
     }
     all.iter().for_each(|stack| stacks.give(*stack));
