@@ -1,4 +1,4 @@
-//! How a processor leaves one stack and goes on at another, and how it tells the time: all that is written in its own language.
+//! Code in assembly language for each processor: switching stacks, and reading the clock.
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
@@ -25,17 +25,17 @@ compile_error!("rowlock-fiber switches stacks on x86-64 and aarch64 only: anothe
 pub(crate) struct Context(*mut u8);
 
 impl Context {
-    /// No stack's.
+    /// No context.
     pub(crate) const NONE: Context = Context(std::ptr::null_mut());
 }
 
-/// What a stack begins with.
+/// The first function on a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entrance {
-    /// [Fibers](crate::start::begin).
+    /// [Runs fibers](crate::start::begin).
     Fiber,
-    /// The choice of who runs after a [tick](crate::preempt).
+    /// Chooses the next fiber after a [tick](crate::preempt).
     Preemption,
-    /// A kernel thread's [wait](crate::control_block::thread) for its turn.
+    /// [Waits](crate::control_block::thread) for a kernel thread's turn.
     Wait,
 }

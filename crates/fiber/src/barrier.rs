@@ -1,4 +1,4 @@
-//! Where fibers wait until all of them have come.
+//! A barrier for fibers.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -11,10 +11,12 @@ use crate::time::after;
 use crate::waits::{Waits, Woken};
 use crate::worker::Here;
 
-/// A barrier for a number of fibers: they wait here until all have come, and then all go on; and so again and again.
+/// A barrier for a number of fibers: they wait here until all have arrived, and then all continue.
+/// It can be used again and again.
 ///
 /// # Panics
-/// Waiting panics on a kernel thread that runs no fibers, and in a runtime that the barrier does not belong to.
+/// Waiting panics on a kernel thread that runs no fibers, and in a runtime to which the barrier
+/// does not belong.
 ///
 /// ```
 /// use rowlock_fiber::{Barrier, scope};
@@ -34,7 +36,7 @@ pub struct Barrier {
 }
 
 struct State {
-    /// How many have come; they wait.
+    /// How many have arrived and wait.
     arrived: usize,
     waiting: Queue,
 }
@@ -46,21 +48,21 @@ impl Gated for State {
     }
 }
 
-/// What a fiber is told that has waited at a [`Barrier`].
+/// What [`Barrier::wait`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierWaitResult {
     is_leader: bool,
 }
 
 impl BarrierWaitResult {
-    /// Whether this fiber is the one of its round that was the last to come.
+    /// Whether this fiber was the last of its round to arrive.
     pub fn is_leader(&self) -> bool {
         self.is_leader
     }
 }
 
 impl Barrier {
-    /// For so many fibers; none counts as one.
+    /// A barrier for this many fibers; 0 counts as 1.
     pub const fn new(parties: usize) -> Barrier {
         Barrier { parties, gate: Gate::new(State { arrived: 0, waiting: Queue::new() }) }
     }
@@ -70,29 +72,30 @@ impl Barrier {
         self.parties
     }
 
-    /// Waits until all have come.
+    /// Waits until all have arrived.
     #[track_caller]
     pub fn wait(&self) -> BarrierWaitResult {
         match self.wait_inner(None) {
             Ok(result) => result,
-            // Without a deadline it ends in one way only.
+            // Without a deadline it always succeeds.
             Err(TimedOut) => BarrierWaitResult { is_leader: false },
         }
     }
 
-    /// The same, but no longer than to the deadline: then the fiber has not come, and the others wait for one more.
+    /// Like [`Barrier::wait`], but waits only until the deadline. If it passes, the fiber has not
+    /// arrived, and the others wait for one more.
     ///
     /// # Errors
-    /// When the deadline has passed. Who is the last to come goes on however late it is.
+    /// If the deadline has passed. The last fiber to arrive continues even after the deadline.
     #[track_caller]
     pub fn wait_until(&self, deadline: Instant) -> Result<BarrierWaitResult, TimedOut> {
         self.wait_inner(Some(deadline))
     }
 
-    /// As [`Barrier::wait_until`], with a timeout that begins now.
+    /// Like [`Barrier::wait_until`], with a timeout that starts now.
     ///
     /// # Errors
-    /// As [`Barrier::wait_until`].
+    /// As for [`Barrier::wait_until`].
     #[track_caller]
     pub fn wait_timeout(&self, timeout: Duration) -> Result<BarrierWaitResult, TimedOut> {
         self.wait_until(after(timeout))

@@ -1,4 +1,4 @@
-//! Calls that block the kernel thread that makes them.
+//! Calls that block a kernel thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,14 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::pool::{self, Job};
 use crate::worker::Here;
 
-/// Calls a function on another kernel thread while this fiber waits for it and others run: for what would stop them all, such as a library that
-/// waits by itself, or a long computation.
+/// Calls a function on another kernel thread while this fiber waits and others run. For calls that
+/// would stop them all, such as those of a library that blocks, or a long computation.
 ///
-/// The threads are those of a pool that the whole process shares. It grows as needed up to 256, and further calls take their turn; threads that have nothing to do for five
-/// seconds end. On a thread that is no fiber the function is just called. So it is, and stops the other fibers, when the kernel has no thread or descriptor left,
-/// and in a fiber that unwinds because its runtime has ended.
+/// The threads belong to a pool that the whole process shares. It grows as needed up to 256, and
+/// further calls wait for their turn. Threads that have nothing to do for five seconds end. On a
+/// thread that runs no fibers the function is simply called. It is also called directly, and stops
+/// the other fibers, if the kernel has no thread or descriptor left, and in a fiber that unwinds
+/// because its runtime has ended.
 ///
-/// A call cannot be called off. When the runtime ends meanwhile, the fiber unwinds, nobody waits for the call, and its result is dropped.
+/// A call cannot be cancelled. If the runtime ends meanwhile, the fiber unwinds without waiting for
+/// the call, and its result is dropped.
 ///
 /// # Panics
 /// With the function's panic.
@@ -31,7 +34,7 @@ pub fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static
     let mut refused: Option<Job> = None;
     let theirs = Arc::clone(&outcome);
     let submit = |answer| {
-        // The answer is dropped behind the result, whatever happens.
+        // The answer is dropped after the result, whatever happens.
         let job = Box::new(move || {
             let _answer = answer;
             let result = catch_unwind(AssertUnwindSafe(function));

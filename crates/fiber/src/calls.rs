@@ -1,7 +1,8 @@
-//! What a worker's fibers have other kernel threads do.
+//! Blocking calls that other kernel threads make for a worker's fibers.
 //!
-//! A call has a number that no other of its worker has. Who has carried it out puts the number on a list and rings; the worker looks up who waits under it. A fiber that
-//! does not wait any more, or whose runtime is over, is not found there, and that is all that has to be known of it.
+//! A call has a number that is unique for its worker. The thread that has made it puts the number
+//! on a list and notifies the worker, which looks up the waiting fiber. A fiber that does not wait
+//! any more, or whose runtime is over, is not found, and nothing else needs to be done.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -22,14 +23,14 @@ pub(crate) struct Calls {
     answered: Arc<Answered>,
 }
 
-/// Which calls have been carried out and not been seen to be.
+/// Calls that are done, and whose fibers have not been woken yet.
 #[derive(Default)]
 struct Answered {
     any: AtomicBool,
     numbers: Mutex<Vec<u64>>,
 }
 
-/// What carries out a call holds until it has done so, or is dropped.
+/// Reports when dropped that a call is done. The thread that makes the call owns it.
 pub(crate) struct Answer {
     number: u64,
     answered: Arc<Answered>,
@@ -57,7 +58,7 @@ impl Calls {
         self.answered.any.load(Acquire)
     }
 
-    /// Wakes those who have been answered.
+    /// Wakes the fibers whose calls are done.
     pub(crate) fn look(&self, worker: &Worker) {
         if !self.is_answered() {
             return;
@@ -74,7 +75,8 @@ impl Calls {
         }
     }
 
-    /// Has something done elsewhere, and waits for it. `submit` gets what to drop when it is done; False where it could not be passed on.
+    /// Makes a call elsewhere, and waits for it. `submit` gets what must be dropped when it is
+    /// done, and returns false if the call could not be submitted.
     pub(crate) fn call(&self, here: Here, eventcount: &Arc<EventCount>, submit: impl FnOnce(Answer) -> bool) -> bool {
         let number = self.last.get() + 1;
         self.last.set(number);

@@ -1,14 +1,17 @@
-//! Values on their way from fibers to fibers.
+//! Channels: values on their way from fibers to fibers.
 //!
-//! # Who has a value
-//! A value that was sent lies in the *buffer*; or, where that is full, in front of it with the fiber that sends it, which waits (*offered*, in the order in which they came); or it has been
-//! *handed*, by name, to a fiber that waited for one and has been woken: so nobody takes it away before that comes to run, and each fiber sees the values in
-//! their order. Whoever takes a value from the buffer lets the first of those offered in, and wakes who offered it. Without a buffer (a *rendezvous*)
-//! a value goes straight from who offers it.
+//! # Where a value is
+//! A value that was sent is in the *buffer*. If the buffer is full, the value is *offered* by its
+//! sender, which waits; offers are in the order in which they came. Or it has been *handed*, by
+//! address, to a fiber that waited for one and has been woken: so no other fiber takes it away
+//! before that one runs, and each fiber sees the values in order. A fiber that takes a value from
+//! the buffer lets the first offer in, and wakes its sender. Without a buffer (a *rendezvous*) a
+//! value goes straight from the sender that offers it.
 //!
-//! A sender that gives up, since its deadline passes or nobody is left to receive, finds its value *returned* under its name.
+//! If a sender gives up, because its deadline passes or no receiver is left, its value is
+//! *returned* by its address.
 //!
-//! Values are moved inside the gate, but not dropped there: that is the user's code.
+//! Values are moved inside the gate, but not dropped there: destructors are user code.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,16 +28,19 @@ use crate::time::after;
 use crate::waits::{Waits, Woken};
 use crate::worker::Here;
 
-/// A channel with room for so many values on their way; with none, who sends waits for who receives.
+/// A channel with room for this many values on their way. With room for none, a sender waits for a
+/// receiver.
 ///
-/// Any number of fibers may send and receive; each value comes to one of them. Values that one fiber sends come in the order in which it sends them.
-/// The channel ends when nobody is left who could send, and everything sent has been received; or when nobody is left who could receive.
+/// Any number of fibers may send and receive; each value goes to one of them. The values of one
+/// sender arrive in the order in which it sends them. The channel ends when there are no senders
+/// any more and everything has been received, or when there are no receivers any more.
 ///
-/// The last [`Sender`] or [`Receiver`] may be dropped anywhere. But fibers that wait at the other side at that time are told only if that happens in a fiber of their
-/// runtime.
+/// The last [`Sender`] or [`Receiver`] may be dropped anywhere. But the fibers that wait at the
+/// other end are woken only if it is dropped in a fiber of their runtime.
 ///
 /// # Panics
-/// All that sends or receives panics on a kernel thread that runs no fibers, and in a runtime that the channel does not belong to.
+/// Sending and receiving panic on a kernel thread that runs no fibers, and in a runtime to which
+/// the channel does not belong.
 ///
 /// ```
 /// let (sender, receiver) = rowlock_fiber::channel(4);
@@ -47,9 +53,9 @@ pub fn channel<T>(room: usize) -> (Sender<T>, Receiver<T>) {
     make(Some(room))
 }
 
-/// A channel with room for any number of values: nobody waits to send.
+/// A channel with room for any number of values: no sender waits.
 ///
-/// Else as [`channel`].
+/// Otherwise like [`channel`].
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
     make(None)
 }
@@ -70,7 +76,7 @@ fn make<T>(room: Option<usize>) -> (Sender<T>, Receiver<T>) {
 
 /// What both ends share.
 struct Channel<T> {
-    /// None for any number.
+    /// `None` for any number.
     room: Option<usize>,
     senders: AtomicUsize,
     receivers: AtomicUsize,
@@ -81,9 +87,9 @@ struct State<T> {
     buffer: VecDeque<T>,
     /// To fibers that have been woken, by their addresses.
     handed: Vec<(usize, T)>,
-    /// By those who wait in [`sending`](State::sending), in their order.
+    /// By the fibers in [`sending`](State::sending), in their order.
     offered: VecDeque<T>,
-    /// To those who offered them, by their addresses.
+    /// To the fibers that offered them, by their addresses.
     returned: Vec<(usize, T)>,
     sending: Queue,
     receiving: Queue,
@@ -91,7 +97,7 @@ struct State<T> {
 
 impl<T> Gated for State<T> {
     fn forget_fibers(&mut self) {
-        // What the dead offered stays theirs.
+        // Offers of fibers that are gone remain theirs.
         while let Some(value) = self.offered.pop_front() {
             self.returned.push((0, value));
         }
@@ -129,12 +135,12 @@ impl<T> State<T> {
         value
     }
 
-    /// Takes what a fiber offered, and nobody wanted.
+    /// Takes what a fiber offered and no receiver took.
     fn take_returned(&mut self, fiber: Fiber) -> Option<T> {
         take(&mut self.returned, fiber)
     }
 
-    /// Nobody offers any more what this fiber does. False where it offers nothing.
+    /// Withdraws a fiber's offer. Returns false if there is none.
     fn withdraw(&mut self, fiber: Fiber) -> bool {
         let Some(place) = self.sending.iter().position(|other| other == fiber) else { return false };
         self.returned.extend(self.offered.remove(place).map(|value| (fiber.address(), value)));
@@ -142,7 +148,7 @@ impl<T> State<T> {
     }
 }
 
-/// Takes a fiber's value out.
+/// Takes out a fiber's value.
 #[inline]
 fn take<T>(values: &mut Vec<(usize, T)>, fiber: Fiber) -> Option<T> {
     let place = values.iter().position(|(address, _)| *address == fiber.address())?;
@@ -156,7 +162,7 @@ enum Unsent {
     Closed,
 }
 
-/// Whether a fiber waits where it cannot go on.
+/// How long a fiber may wait.
 #[derive(Clone, Copy)]
 enum WaitLimit {
     NoWait,
@@ -202,7 +208,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Waits until somebody has taken what this fiber offers.
+    /// Waits until a receiver has taken what this fiber offers.
     #[cold]
     fn offer(&self, here: Here, me: Fiber, limit: WaitLimit) -> Result<(), (Unsent, T)> {
         let woken = here.block_quietly(&Sending(self), limit.deadline());
@@ -241,14 +247,16 @@ impl<T> Channel<T> {
             Ok(value) => Ok(value),
             Err(Some(why)) => Err(why),
             Err(None) if here.block(&Receiving(self), limit.deadline()) == Woken::TimedOut => Err(TryRecvError::Empty),
-            // Nobody is woken without a value but by the end.
+            // A fiber is woken without a value only when the channel ends.
             Err(None) => self.gate.enter(&here, |state| take(&mut state.handed, me)).ok_or(TryRecvError::Closed),
         }
     }
 
-    /// The gate of who drops the last of an end, where those who wait at the other can be told.
+    /// Enters the gate to wake the fibers at the other end, if the caller, which has dropped the
+    /// last of one end, is in their runtime.
     fn tell(&self, how: impl FnOnce(&mut State<T>, &Here)) {
-        // Either there is a home, or whoever makes its runtime that sees that this end is gone.
+        // Either there is a home, or the fiber that makes its runtime the home sees that this end
+        // is gone.
         fence(SeqCst);
         Here::visit(|here| {
             if let Some(here) = here.filter(|here| self.gate.is_home(here)) {
@@ -262,7 +270,7 @@ impl<T> Channel<T> {
     }
 }
 
-/// How to wait for room.
+/// A wait for room.
 struct Sending<'a, T>(&'a Channel<T>);
 
 impl<T> Waits for Sending<'_, T> {
@@ -275,7 +283,7 @@ impl<T> Waits for Sending<'_, T> {
     }
 }
 
-/// How to wait for a value.
+/// A wait for a value.
 struct Receiving<'a, T>(&'a Channel<T>);
 
 impl<T> Waits for Receiving<'_, T> {
@@ -288,24 +296,25 @@ impl<T> Waits for Receiving<'_, T> {
     }
 }
 
-/// The end of a [`channel`] that values are sent at. It can be cloned.
+/// The sending end of a [`channel`]. It can be cloned.
 pub struct Sender<T>(Arc<Channel<T>>);
 
 impl<T> Sender<T> {
     /// Waits until there is room, and sends the value.
     ///
     /// # Errors
-    /// When nobody is left who could receive it; the error has the value.
+    /// If there are no receivers any more; the error contains the value.
     #[inline]
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         self.0.send(value, WaitLimit::Forever).map_err(|(_, value)| SendError(value))
     }
 
-    /// Sends the value if there is room, or somebody who waits for it. Others may run before that, but nobody is waited for.
+    /// Sends the value if there is room, or a receiver waits. Never waits, but other fibers may run
+    /// first.
     ///
     /// # Errors
-    /// When there is no room, or nobody is left who could receive it; the error has the value.
+    /// If there is no room, or there are no receivers any more; the error contains the value.
     #[inline]
     #[track_caller]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
@@ -315,10 +324,11 @@ impl<T> Sender<T> {
         })
     }
 
-    /// As [`Sender::send`], but waits no longer than to the deadline.
+    /// Like [`Sender::send`], but waits only until the deadline.
     ///
     /// # Errors
-    /// When the deadline has passed, or nobody is left who could receive the value; the error has it.
+    /// If the deadline has passed, or there are no receivers any more; the error contains the
+    /// value.
     #[track_caller]
     pub fn send_until(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
         self.0.send(value, WaitLimit::Until(deadline)).map_err(|(why, value)| match why {
@@ -327,22 +337,22 @@ impl<T> Sender<T> {
         })
     }
 
-    /// As [`Sender::send_until`], with a timeout that begins now.
+    /// Like [`Sender::send_until`], with a timeout that starts now.
     ///
     /// # Errors
-    /// As [`Sender::send_until`].
+    /// As for [`Sender::send_until`].
     #[track_caller]
     pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
         self.send_until(value, after(timeout))
     }
 
-    /// How many values are on their way at this moment, without those that fibers wait to send.
+    /// How many values are in the channel now, without those that fibers wait to send.
     #[track_caller]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether none are.
+    /// Whether it is empty.
     #[track_caller]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -378,34 +388,34 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// The end of a [`channel`] that values come out of. It can be cloned: each value comes out of one.
+/// The receiving end of a [`channel`]. It can be cloned: each value goes to one receiver.
 pub struct Receiver<T>(Arc<Channel<T>>);
 
 impl<T> Receiver<T> {
     /// Waits for a value.
     ///
     /// # Errors
-    /// When nobody is left who could send one, and all that were sent have been received.
+    /// If there are no senders any more, and all values have been received.
     #[inline]
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.0.receive(WaitLimit::Forever).map_err(|_| RecvError)
     }
 
-    /// A value, if there is one. Others may run before that, but nobody is waited for.
+    /// Takes a value, if there is one. Never waits, but other fibers may run first.
     ///
     /// # Errors
-    /// When there is none, and when there will never be one.
+    /// If there is none, or there will never be one.
     #[inline]
     #[track_caller]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         self.0.receive(WaitLimit::NoWait)
     }
 
-    /// As [`Receiver::recv`], but waits no longer than to the deadline.
+    /// Like [`Receiver::recv`], but waits only until the deadline.
     ///
     /// # Errors
-    /// When the deadline has passed, and when there will never be a value.
+    /// If the deadline has passed, or there will never be a value.
     #[track_caller]
     pub fn recv_until(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         self.0.receive(WaitLimit::Until(deadline)).map_err(|why| match why {
@@ -414,10 +424,10 @@ impl<T> Receiver<T> {
         })
     }
 
-    /// As [`Receiver::recv_until`], with a timeout that begins now.
+    /// Like [`Receiver::recv_until`], with a timeout that starts now.
     ///
     /// # Errors
-    /// As [`Receiver::recv_until`].
+    /// As for [`Receiver::recv_until`].
     #[track_caller]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         self.recv_until(after(timeout))
@@ -428,13 +438,13 @@ impl<T> Receiver<T> {
         std::iter::from_fn(|| self.recv().ok())
     }
 
-    /// How many values are on their way at this moment, without those that fibers wait to send.
+    /// How many values are in the channel now, without those that fibers wait to send.
     #[track_caller]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether none are.
+    /// Whether it is empty.
     #[track_caller]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -470,7 +480,7 @@ impl<T> Drop for Receiver<T> {
                     here.wake(fiber, Woken::Called);
                 }
             });
-            // Nobody will receive them; they are dropped when nobody is inside.
+            // No fiber will receive them. They are dropped outside the gate.
             drop(left);
         }
     }

@@ -1,35 +1,35 @@
-//! Why a channel did not take or give a value.
+//! Errors of channels.
 
 use std::fmt;
 
-/// Nobody is left who could receive the value, which is here.
+/// The channel has no receivers any more. Contains the value.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("nobody is left who could receive the value")]
 pub struct SendError<T>(pub T);
 
-/// Why a value was not sent at once; it is here.
+/// Why a value was not sent at once. Contains the value.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TrySendError<T> {
     /// There is no room.
     #[error("the channel has no room for the value")]
     Full(T),
-    /// Nobody is left who could receive it.
+    /// There are no receivers any more.
     #[error("nobody is left who could receive the value")]
     Closed(T),
 }
 
-/// Why a value was not sent in time; it is here.
+/// Why a value was not sent in time. Contains the value.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SendTimeoutError<T> {
     /// The deadline has passed.
     #[error("the deadline has passed, and the channel had no room for the value")]
     TimedOut(T),
-    /// Nobody is left who could receive it.
+    /// There are no receivers any more.
     #[error("nobody is left who could receive the value")]
     Closed(T),
 }
 
-/// Nobody is left who could send a value, and all that were sent have been received.
+/// The channel has no senders any more, and all values have been received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nobody is left who could send a value")]
 pub struct RecvError;
@@ -40,7 +40,7 @@ pub enum TryRecvError {
     /// There is none.
     #[error("there is no value in the channel")]
     Empty,
-    /// Nobody is left who could send one.
+    /// There are no senders any more.
     #[error("nobody is left who could send a value")]
     Closed,
 }
@@ -51,12 +51,12 @@ pub enum RecvTimeoutError {
     /// The deadline has passed.
     #[error("the deadline has passed, and no value has come")]
     TimedOut,
-    /// Nobody is left who could send one.
+    /// There are no senders any more.
     #[error("nobody is left who could send a value")]
     Closed,
 }
 
-// The values need not be shown, so they need not be such that they can be.
+// The values are not shown, so they need not implement `Debug`.
 
 impl<T> fmt::Debug for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

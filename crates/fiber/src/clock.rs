@@ -1,4 +1,4 @@
-//! The time, as cheap as can be had.
+//! The clock of a runtime, as cheap as possible.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,21 +12,22 @@ use crate::debugger::PACE;
 use crate::runtime::Config;
 use crate::schedule_fuzzer::STEP;
 
-/// How a clock's ticks become nanoseconds: times this, shifted right by [`SHIFT`].
+/// A clock's ticks become nanoseconds by a multiplication and a right shift by [`SHIFT`].
 const SHIFT: u32 = 24;
 
-/// What a runtime tells the time by.
+/// The clock of a runtime.
 pub(crate) enum Clock {
-    /// The processor's.
+    /// The processor's clock.
     Real { multiplier: u64 },
-    /// One that goes on only when it is advanced: a nanosecond is a tick. Each reading advances it by a step, which is zero unless the runtime is deterministic.
+    /// A clock that moves only when it is advanced: a nanosecond is a tick. Each reading advances
+    /// it by a step, which is zero unless the runtime is deterministic.
     Scripted { clock: ScriptedClock, step: Span },
 }
 
-/// How long the processor's clock is watched to know its pace.
+/// How long the processor's clock is observed to find its frequency.
 const WATCHED: Duration = Duration::from_micros(10);
 
-/// Of the processor's clock, measured once.
+/// The multiplier of the processor's clock, measured once.
 fn multiplier() -> u64 {
     static MULTIPLIER: OnceLock<u64> = OnceLock::new();
     *MULTIPLIER.get_or_init(|| {
@@ -41,7 +42,8 @@ fn multiplier() -> u64 {
     })
 }
 
-/// What both clocks say at one moment: in the best of a few tries, since who loses the CPU between them compares two moments.
+/// Both clocks at one moment. Takes the best of a few tries, because a thread that loses its CPU
+/// between the two readings compares different moments.
 fn both() -> (Instant, u64) {
     let mut best = (u64::MAX, Instant::now(), 0);
     for _ in 0..3 {
@@ -60,7 +62,7 @@ impl Clock {
         Clock::Real { multiplier: multiplier() }
     }
 
-    /// The clock of a runtime of this kind.
+    /// The clock of a runtime with this configuration.
     pub(crate) fn of(config: &Config) -> Clock {
         match (&config.clock, config.deterministic) {
             (None, None) => Clock::real(),
@@ -77,7 +79,7 @@ impl Clock {
         }
     }
 
-    /// The time, in ticks.
+    /// The time in ticks.
     #[inline(always)]
     pub(crate) fn ticks(&self) -> u64 {
         match self {
@@ -86,7 +88,7 @@ impl Clock {
         }
     }
 
-    /// The time at a point or the end of a turn, in ticks.
+    /// The time at a safepoint or the end of a turn, in ticks.
     #[inline(always)]
     pub(crate) fn read(&self) -> u64 {
         if let Clock::Scripted { clock, step } = self
@@ -97,7 +99,7 @@ impl Clock {
         self.ticks()
     }
 
-    /// How long so many ticks are.
+    /// The duration of this many ticks.
     pub(crate) fn span(&self, ticks: u64) -> Span {
         match self {
             Clock::Real { multiplier } => {
@@ -107,7 +109,7 @@ impl Clock {
         }
     }
 
-    /// How many ticks a time takes.
+    /// The number of ticks in this time.
     pub(crate) fn in_ticks(&self, span: Span) -> u64 {
         match self {
             Clock::Real { multiplier } => {
@@ -117,7 +119,7 @@ impl Clock {
         }
     }
 
-    /// The time, for people.
+    /// The time as an `Instant`.
     pub(crate) fn now(&self) -> Instant {
         match self {
             Clock::Real { .. } => Instant::now(),
@@ -125,7 +127,8 @@ impl Clock {
         }
     }
 
-    /// Nothing is to be done before then. Real time passes by `sleep`; a scripted time comes at once, unless there is none.
+    /// Waits until this time. Real time passes by `sleep`; a scripted clock jumps to the time, if
+    /// there is one.
     pub(crate) fn sleep(&self, until: Option<Instant>, sleep: impl FnOnce(Option<Instant>)) {
         match (self.scripted(), until) {
             (Some(clock), Some(until)) => clock.advance_to(until),

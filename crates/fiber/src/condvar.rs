@@ -1,8 +1,10 @@
-//! Waiting for something to become true of what a mutex guards.
+//! A condition variable for fibers.
 //!
-//! Fibers wait in the order in which they came, in one list inside a [gate]. Whoever waits is on it before it gives the mutex back: so whoever
-//! changes what the mutex guards afterwards and notifies finds it there, and no notification is lost. A fiber leaves the list because it is notified, because its deadline
-//! has passed, or because its runtime ends, and for one of these reasons only: there are no spurious wakeups.
+//! Fibers wait in the order in which they came, in one list inside a [gate]. A fiber is on the list
+//! before it unlocks the mutex. So a fiber that changes what the mutex guards afterwards and
+//! notifies finds it there, and no notification is lost. A fiber leaves the list because it is
+//! notified, because its deadline has passed, or because its runtime ends, and for no other reason:
+//! there are no spurious wakeups.
 
 use std::fmt;
 use std::sync::{LockResult, PoisonError};
@@ -17,16 +19,19 @@ use crate::time::after;
 use crate::waits::{Waits, Woken};
 use crate::worker::Here;
 
-/// A condition variable: fibers wait here, with a [mutex](crate::Mutex) given back meanwhile, until others notify them.
+/// A condition variable: fibers wait here, with a [mutex](crate::Mutex) unlocked meanwhile, until
+/// others notify them.
 ///
-/// No notification is lost, and nobody wakes without one: [`wait`](Condvar::wait) returns when a notification was for this fiber. Others may have had the mutex
-/// between the notification and its return, though, so what was awaited is to be looked at again, or awaited with [`wait_while`](Condvar::wait_while).
-/// One notification wakes the fiber that has waited for longest.
+/// No notification is lost, and no fiber wakes without one: [`wait`](Condvar::wait) returns if a
+/// notification was for this fiber. But other fibers may have locked the mutex between the
+/// notification and its return, so check the condition again, or wait with
+/// [`wait_while`](Condvar::wait_while). One notification wakes the fiber that has waited longest.
 ///
-/// Waiting in one place with different mutexes is allowed.
+/// Fibers may wait at one condition variable with different mutexes.
 ///
 /// # Panics
-/// All that waits or notifies panics on a kernel thread that runs no fibers, and in a runtime that it does not belong to.
+/// Waiting and notifying panic on a kernel thread that runs no fibers, and in a runtime to which
+/// the condition variable does not belong.
 ///
 /// ```
 /// use rowlock_fiber::{Condvar, Mutex, Runtime, spawn};
@@ -50,15 +55,15 @@ pub struct Condvar(Waiting);
 struct Waiting(Gate<Queue>);
 
 impl Condvar {
-    /// Nobody waits.
+    /// A condition variable without waiters.
     pub const fn new() -> Condvar {
         Condvar(Waiting(Gate::new(Queue::new())))
     }
 
-    /// Gives the mutex back and waits for a notification, and then for the mutex.
+    /// Unlocks the mutex and waits for a notification, and then for the mutex.
     ///
     /// # Errors
-    /// When the mutex is poisoned by then; the error has the guard.
+    /// If the mutex is poisoned by then; the error contains the guard.
     #[inline]
     #[track_caller]
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
@@ -66,10 +71,10 @@ impl Condvar {
         check_poison(guard)
     }
 
-    /// Waits as long as a condition holds of what the mutex guards.
+    /// Waits as long as a condition holds for the guarded value.
     ///
     /// # Errors
-    /// As [`Condvar::wait`].
+    /// As for [`Condvar::wait`].
     #[inline]
     #[track_caller]
     pub fn wait_while<'a, T: ?Sized>(
@@ -83,10 +88,11 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// As [`Condvar::wait`], but waits for a notification no longer than to the deadline. The mutex is waited for in any case.
+    /// Like [`Condvar::wait`], but waits for a notification only until the deadline. It waits for
+    /// the mutex in any case.
     ///
     /// # Errors
-    /// As [`Condvar::wait`]. That the deadline has passed is in what is returned beside the guard.
+    /// As for [`Condvar::wait`]. The result beside the guard tells whether the deadline has passed.
     #[track_caller]
     pub fn wait_until<'a, T: ?Sized>(
         &self,
@@ -100,10 +106,10 @@ impl Condvar {
         }
     }
 
-    /// As [`Condvar::wait_until`], with a timeout that begins now.
+    /// Like [`Condvar::wait_until`], with a timeout that starts now.
     ///
     /// # Errors
-    /// As [`Condvar::wait_until`].
+    /// As for [`Condvar::wait_until`].
     #[track_caller]
     pub fn wait_timeout<'a, T: ?Sized>(
         &self,
@@ -113,10 +119,11 @@ impl Condvar {
         self.wait_until(guard, after(timeout))
     }
 
-    /// Waits as long as a condition holds of what the mutex guards, but no longer than to the deadline. It has passed if the condition holds still.
+    /// Waits as long as a condition holds for the guarded value, but only until the deadline. The
+    /// inner result is an error if the condition still holds then.
     ///
     /// # Errors
-    /// As [`Condvar::wait_until`].
+    /// As for [`Condvar::wait_until`].
     #[track_caller]
     pub fn wait_while_until<'a, T: ?Sized>(
         &self,
@@ -150,7 +157,7 @@ impl Condvar {
         })
     }
 
-    /// Wakes the fiber that has waited for longest, if there is one.
+    /// Wakes the fiber that has waited longest, if there is one.
     #[inline]
     #[track_caller]
     pub fn notify_one(&self) {
@@ -163,7 +170,7 @@ impl Condvar {
         });
     }
 
-    /// Wakes all that wait at this moment, in the order in which they came.
+    /// Wakes all fibers that wait now, in the order in which they came.
     #[track_caller]
     pub fn notify_all(&self) {
         Here::enter(|here| {

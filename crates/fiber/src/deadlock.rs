@@ -1,8 +1,10 @@
-//! Nobody can ever run again.
+//! Deadlocks: no fiber can ever run again.
 //!
-//! A runtime notices when nobody is ready, nobody waits for a time, and nothing outside could wake anybody. Then it looks who waits for whom: fibers that wait for each other
-//! in a circle are the reason, and the others wait for them, or for something that nobody in particular would do, such as a notification. The first fiber is
-//! told; when it has unwound, the runtime ends and with it the others. If it cannot be told, as it waits for fibers that borrow from it, all are.
+//! A runtime notices when no fiber is ready, none waits for a time, and nothing outside could wake
+//! one. Then it looks which fiber waits for which. Fibers that wait for each other in a circle are
+//! the reason. The others wait for them, or for something that any fiber could do, such as a
+//! notification. The first fiber is cancelled; when it has unwound, the runtime ends and with it
+//! the others. If it cannot be cancelled, because it waits for fibers that borrow from it, all are.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,11 +17,13 @@ use crate::record::{Fiber, State};
 use crate::waits::Woken;
 use crate::worker::Worker;
 
-/// That all fibers of a runtime wait, and nobody can wake them; with their backtraces if `RUST_BACKTRACE` is set.
+/// All fibers of a runtime wait, and nothing can wake them. Includes their backtraces if
+/// `RUST_BACKTRACE` is set.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Deadlock {
-    /// Fibers that wait for each other: each for the next one, and the last for the first. One alone waits for itself.
+    /// Fibers that wait for each other: each for the next one, and the last for the first. A single
+    /// fiber waits for itself.
     pub cycles: Vec<Vec<FiberSnapshot>>,
     /// The other fibers that wait.
     pub others: Vec<FiberSnapshot>,
@@ -31,13 +35,14 @@ impl Deadlock {
         self.cycles.iter().flatten().chain(&self.others)
     }
 
-    /// How it is between the fibers of a runtime, none of whose workers has anything to do, nor gets anything while this is seen.
+    /// Finds the deadlock of a runtime whose workers have nothing to do, and get nothing meanwhile.
     fn find(worker: &Worker) -> Deadlock {
         let blocked: Vec<_> = worker.core().records.all().filter(|fiber| is_blocked(*fiber)).collect();
         let mut cycles: Vec<Vec<Fiber>> = Vec::new();
         let mut seen = BTreeSet::new();
         for &start in &blocked {
-            // Each fiber waits for one other at most, so a way ends nowhere, in what was seen before, or in itself.
+            // Each fiber waits for at most one other, so a path ends nowhere, in what was seen
+            // before, or in itself.
             let mut way = Vec::new();
             let mut next = Some(start);
             while let Some(fiber) = next.filter(|fiber| is_blocked(*fiber) && seen.insert(fiber.address())) {
@@ -66,16 +71,16 @@ fn are_backtraces_wanted() -> bool {
     value.is_some_and(|value| value != "0")
 }
 
-/// Whether it waits, as one that others made.
+/// Whether a fiber that the program spawned waits.
 fn is_blocked(fiber: Fiber) -> bool {
-    // SAFETY: it is blocked when that is asked, so what it waits for is there.
+    // SAFETY: it is blocked when this is called, so what it waits for exists.
     let is_root = || fiber.waits.get().is_some_and(|waits| unsafe { waits.as_ref() }.kind() == RUNTIME_END);
     matches!(fiber.state.get(), State::Blocked | State::BlockedUnwinding) && !is_root()
 }
 
-/// Whose doing a blocked fiber waits for, if it is one fiber's.
+/// The fiber that a blocked fiber waits for, if it is one.
 fn blocker(fiber: Fiber) -> Option<Fiber> {
-    // SAFETY: it is blocked, so what it waits for is there.
+    // SAFETY: it is blocked, so what it waits for exists.
     fiber.waits.get().and_then(|waits| unsafe { waits.as_ref() }.blocker())
 }
 
@@ -108,15 +113,17 @@ impl fmt::Display for Deadlock {
 
 impl std::error::Error for Deadlock {}
 
-/// How often fibers are told that come back and wait again.
+/// How often fibers are cancelled that catch it and wait again.
 const MAX_CANCELLATIONS: u32 = 64;
 
-/// Tells the first fiber, which ends the runtime; and if that does not help, all. Nothing if somebody can go on by now.
+/// Cancels the first fiber, which ends the runtime; if that does not help, cancels all. Does
+/// nothing if a fiber can continue by now.
 #[cold]
 #[inline(never)]
 pub(crate) fn handle_deadlock(worker: &Worker) {
     let core = worker.core();
-    // What fibers wait for is on their stacks, also those of other workers. These are asleep, and nobody else can make them run, until all is seen.
+    // What fibers wait for is on their stacks, also on those of other workers. These are asleep,
+    // and nothing can make their fibers run until all has been read.
     let seen = core.with_outside_locked(|| worker.are_all_others_asleep().then(|| Deadlock::find(worker)));
     let Some(deadlock) = seen else { return };
     if core.lasts.load(Relaxed) {
@@ -130,19 +137,19 @@ pub(crate) fn handle_deadlock(worker: &Worker) {
     core.cancel_all_waits();
     let any = cancel_all(worker) || !worker.is_alone();
     if !any || times > MAX_CANCELLATIONS {
-        // There is nobody left to tell, and no way to go on.
+        // No fiber can be cancelled, and there is no way to continue.
         let _ = writeln!(std::io::stderr(), "rowlock_fiber: the runtime cannot end, so the process does: {deadlock}");
         std::process::abort();
     }
 }
 
-/// Tells the fibers of a worker that their runtime ends. True if there is one that could be told.
+/// Cancels the fibers of a worker. Returns whether one could be cancelled.
 pub(crate) fn cancel_all(worker: &Worker) -> bool {
     worker.core().records.all().filter(|fiber| cancel(worker, *fiber)).count() > 0
 }
 
 fn cancel(worker: &Worker, fiber: Fiber) -> bool {
-    // First what it does, then where: see `SharedState`.
+    // The state first, then the home: see `SharedState`.
     let is_blocked = fiber.state.get() == State::Blocked;
     is_blocked && worker.is_home_of(fiber) && CAN_UNWIND && worker.cancel_wait(fiber, Woken::Cancelled)
 }
@@ -161,7 +168,7 @@ mod tests {
     fn what_was_taken_for_a_deadlock_is_none_if_somebody_can_go_on_by_now() {
         let runtime = Runtime::new(Config { workers: 2, ..Config::default() });
         let slept = runtime.run(|| {
-            // As another worker does that looked at a moment at which it seemed so.
+            // Like another worker that looked at a moment at which it seemed so.
             Here::enter(|here| here.core().stuck.store(true, SeqCst));
             crate::sleep(Duration::from_millis(1));
         });

@@ -1,6 +1,8 @@
-//! What a debugger needs to find the fibers of a process, dead or alive: where runtimes have their records, and what is where in a record.
+//! Tables from which a debugger finds the fibers of a process, dead or alive: where runtimes have
+//! their records, and the layout of a record.
 //!
-//! Both are words at symbols with plain names, since optimised programs come without a description of their types. `gdb/fibers.py` reads them.
+//! Both are words at symbols with plain names, because optimised programs have no description of
+//! their types. `gdb/fibers.py` reads them.
 
 use std::mem::{offset_of, size_of};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
@@ -19,25 +21,26 @@ pub(crate) struct Listed {
     made: AtomicU32,
 }
 
-/// So many runtimes can be listed at a time; of more than that, some are not.
+/// The maximum number of runtimes in the list; further ones are missing.
 const MOST: usize = 64;
 
-/// All of them.
+/// The list of runtimes.
 #[used]
 #[unsafe(export_name = "rowlock_fiber_runtimes")]
 static RUNTIMES: [Listed; MOST] =
     [const { Listed { records: AtomicPtr::new(std::ptr::null_mut()), made: AtomicU32::new(0) } }; MOST];
 
-/// How a clock's ticks become nanoseconds: times this, shifted right by 24. Zero before the first runtime.
+/// A clock's ticks become nanoseconds by this factor and a right shift by 24. 0 before the first
+/// runtime.
 #[used]
 #[unsafe(export_name = "rowlock_fiber_pace")]
 pub(crate) static PACE: AtomicU64 = AtomicU64::new(0);
 
-/// What is where, in this order. What is added later comes last.
+/// The layout, in this order. New words are added at the end.
 #[used]
 #[unsafe(export_name = "rowlock_fiber_layout")]
 static LAYOUT: [u64; 26] = [
-    // How many entries there are.
+    // The number of words.
     26,
     MOST as u64,
     size_of::<Listed>() as u64,
@@ -66,7 +69,7 @@ static LAYOUT: [u64; 26] = [
     FeedbackQueue::LAYOUT[4],
 ];
 
-/// A place in the list, which is given back when this is dropped.
+/// A place in the list, which is released when this is dropped.
 pub(crate) struct Place(Option<&'static Listed>);
 
 impl Place {
@@ -76,7 +79,7 @@ impl Place {
         Place(RUNTIMES.iter().find(claim))
     }
 
-    /// So many records have been made.
+    /// Sets how many records have been made.
     pub(crate) fn made(&self, many: u32) {
         if let Some(listed) = self.0 {
             listed.made.store(many, Release);
@@ -120,7 +123,7 @@ mod tests {
             let index = names.iter().position(|other| *other == name).unwrap();
             assert_eq!(LAYOUT[index], offset as u64, "{name}");
         }
-        // And the widths that it reads.
+        // The widths that the script reads.
         let widths = |record: &Record| {
             [
                 size_of_val(&record.number),

@@ -1,4 +1,4 @@
-//! What all fibers are doing.
+//! A dump: what all fibers are doing.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,11 +9,12 @@ use crate::trace::Trace;
 use crate::waits::Waits;
 use crate::worker::{Here, Worker};
 
-/// What a fiber is called: its number, which is another's when it has ended and its handle is gone, and its name if it has one.
+/// Identifies a fiber to people: its number, which is reused when it has ended and its handle is
+/// gone, and its name, if it has one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct FiberLabel {
-    /// From 0, the first fiber's.
+    /// The first fiber has number 0.
     pub number: u32,
     /// See [`Builder::name`](crate::Builder::name).
     pub name: Option<Box<str>>,
@@ -42,9 +43,11 @@ impl fmt::Display for FiberLabel {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FiberWait {
-    /// What it is: "a mutex", "a condition variable", "the end of a fiber", "a time", and so on.
+    /// The kind of object: "a mutex", "a condition variable", "the end of a fiber", "a time", and
+    /// so on.
     pub kind: &'static str,
-    /// Who alone can end the wait, if that is one fiber: who has the mutex, or whose end is waited for.
+    /// The fiber that alone can end the wait, if there is one: the owner of the mutex, or the fiber
+    /// whose end is awaited.
     pub blocker: Option<FiberLabel>,
     /// It waits in the middle of a panic.
     pub unwinding: bool,
@@ -68,13 +71,13 @@ impl fmt::Display for FiberWait {
 pub enum Activity {
     /// It has not run yet, and has no stack.
     Unstarted,
-    /// It could go on if it had a CPU.
+    /// It waits for a CPU.
     Ready,
     /// It has the CPU.
     Running,
-    /// It waits.
+    /// It waits for something else.
     Waiting(FiberWait),
-    /// It has run its function, and nobody has asked for the result yet.
+    /// It has run its function, and has not been joined yet.
     Ended,
 }
 
@@ -94,47 +97,52 @@ impl fmt::Display for Activity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StackUse {
-    /// How large it is, in bytes, without its guard.
+    /// Its size in bytes, without its guard.
     pub size: usize,
-    /// How many bytes of it are in memory: so deep has it been used, by this fiber or by those that had it before.
+    /// How many bytes of it are in memory: how deep it has been used, by this fiber or by those
+    /// that had it before.
     pub high_water: usize,
 }
 
-/// A fiber, as it was seen.
+/// What a fiber was doing when it was looked at.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FiberSnapshot {
-    /// What it is called.
+    /// Its number and name.
     pub label: FiberLabel,
     /// What it was doing.
     pub activity: Activity,
     /// Its level in the feedback queue; 0 is the highest.
     pub level: u32,
-    /// For how long it had run. Turns that are too short to be measured one by one are counted as parts of several.
+    /// How long it had run. Turns that are too short to be measured one by one count as parts of
+    /// several.
     pub used: Duration,
-    /// Its stack, if it has one of its own: who has not started or has ended has none, and the first fiber has the thread's.
+    /// Its stack, if it has one of its own: unstarted and ended fibers have none, and the first
+    /// fiber has the thread's.
     pub stack: Option<StackUse>,
     /// Where it was, if it had started and not ended.
     pub backtrace: Option<Trace>,
 }
 
 impl FiberSnapshot {
-    /// A fiber of this worker, which asks; or of any if all workers stand still.
+    /// A fiber of this worker, which the caller runs on; or of any worker if all workers stand
+    /// still.
     pub(crate) fn of(
         worker: &Worker,
         fiber: Fiber,
         all_stand_still: bool,
         with_backtrace: bool,
     ) -> Option<FiberSnapshot> {
-        // A fiber that may run on another worker, or orphaned, has its name for itself.
-        // So has one that has not started: its record says where the one before it was at home.
+        // The record of a fiber that may run on another worker, or is orphaned, must not be read
+        // for its name. Nor must that of an unstarted fiber: its home is that of the fiber before
+        // it.
         let is_here = |fiber: Fiber| fiber.state.get() != State::Unstarted && worker.is_home_of(fiber);
         let can_be_named =
             |fiber: Fiber| !fiber.is_orphan() && (all_stand_still || worker.is_alone() || is_here(fiber));
         let label = |fiber| if can_be_named(fiber) { FiberLabel::of(fiber) } else { FiberLabel::of_other(fiber) };
         let waiting = |unwinding| {
             let waits = fiber.waits.get();
-            // SAFETY: it is blocked, so what it waits for is there.
+            // SAFETY: it is blocked, so what it waits for exists.
             let waits = waits.map(|waits| unsafe { waits.as_ref() });
             Activity::Waiting(FiberWait {
                 kind: waits.map_or("nothing", |waits| waits.kind()),
@@ -153,19 +161,20 @@ impl FiberSnapshot {
             State::Blocked => waiting(false),
             State::BlockedUnwinding => waiting(true),
         };
-        // Of another worker's fiber nothing can be said but what it does.
+        // For another worker's fiber, only its state can be told.
         let mine = activity == Activity::Unstarted && worker.is_alone() || worker.is_home_of(fiber);
         let stack = fiber.stack.get().filter(|_| mine && activity != Activity::Ended);
         let backtrace = match activity {
             Activity::Unstarted | Activity::Ended => None,
             _ if !mine || !with_backtrace => None,
             _ if fiber == worker.current() => Some(Trace::here()),
-            // SAFETY: it is this worker's and does not run, and only this kernel thread goes on with it.
+            // SAFETY: it belongs to this worker and does not run, and only this kernel thread
+            // continues it.
             _ => Some(unsafe { Trace::of(fiber) }),
         };
         Some(FiberSnapshot {
             label: label(fiber),
-            // The queue may not know yet of one that has not started, which is at the highest.
+            // The queue may not know an unstarted fiber yet, which is at the highest level.
             level: if mine && activity != Activity::Unstarted { worker.level(fiber).0 } else { 0 },
             used: worker.used(fiber),
             stack: stack.map(|stack| StackUse { size: stack.size(), high_water: worker.stacks.high_water(&stack) }),
@@ -174,7 +183,7 @@ impl FiberSnapshot {
         })
     }
 
-    /// The same in a line.
+    /// Writes it in one line.
     fn line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}; level {}, {:.1?} used", self.label, self.activity, self.level, self.used)?;
         if let Some(StackUse { size, high_water }) = self.stack {
@@ -191,7 +200,8 @@ impl fmt::Display for FiberSnapshot {
     }
 }
 
-/// All fibers of a runtime, as [`dump`] saw them; shown, they are a line each, with their backtraces below.
+/// All fibers of a runtime, as [`dump`] saw them. Displayed, each has a line, with its backtrace
+/// below.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Dump {
@@ -211,10 +221,10 @@ impl fmt::Display for Dump {
     }
 }
 
-/// What the fiber that asks is called.
+/// The number and name of the calling fiber.
 ///
 /// # Panics
-/// Where no runtime runs.
+/// If called outside a runtime.
 ///
 /// ```
 /// rowlock_fiber::run(|| {
@@ -230,10 +240,10 @@ pub fn current() -> FiberLabel {
 
 /// What all fibers of this runtime are doing, and where they are. They do not notice.
 ///
-/// In a runtime with several workers these are the fibers of the worker that asks.
+/// In a runtime with several workers these are the fibers of the calling fiber's worker.
 ///
 /// # Panics
-/// Where no runtime runs.
+/// If called outside a runtime.
 ///
 /// ```
 /// rowlock_fiber::run(|| {
@@ -248,7 +258,7 @@ pub fn dump() -> Dump {
     Dump { fibers: snapshot_all_fibers() }
 }
 
-/// Has a name of its own so that backtraces can be cut there.
+/// A function of its own, so that backtraces can be cut there.
 #[inline(never)]
 fn snapshot_all_fibers() -> Vec<FiberSnapshot> {
     Here::enter(|here| snapshot_all(&here))
@@ -257,7 +267,8 @@ fn snapshot_all_fibers() -> Vec<FiberSnapshot> {
 #[inline(never)]
 fn snapshot_all(here: &Worker) -> Vec<FiberSnapshot> {
     here.read_clock(Some(here.current()));
-    // Of another worker's fibers nothing can be read while that may run them. First what it does, then where: see `SharedState`.
+    // Another worker's fibers must not be read while that may run them. The state first, then the
+    // home: see `SharedState`.
     let started = |fiber: Fiber| !matches!(fiber.state.get(), State::Free | State::Unstarted | State::Ended);
     let mine =
         |fiber: &Fiber| here.is_alone() || started(*fiber) && here.is_home_of(*fiber) && !join::has_ended(*fiber);

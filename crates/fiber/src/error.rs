@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The errors of this crate.
 
 use std::any::Any;
 
@@ -6,34 +6,34 @@ pub use sys::thread_block::ThreadBlockError;
 
 use crate::deadlock::Deadlock;
 
-/// Why there is no new fiber.
+/// Why a fiber was not spawned.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// There are as many as the runtime has room for.
+    /// The runtime has no room for another fiber.
     #[error("no more fibers: the most at a time that this runtime has room for is {most} (see Config::most)")]
     TooMany {
-        /// How many that is.
+        /// The maximum number of fibers.
         most: u32,
     },
-    /// The kernel gives no more memory.
+    /// The kernel has no more memory.
     #[error("no memory for another fiber: {0}")]
     Memory(#[source] std::io::Error),
-    /// The kernel gives no address space for the records of fibers, not even of a few.
+    /// The process has no address space for the records of fibers, not even for a few.
     #[error(
         "no address space for fibers, not even for {most}: raise the limit of address space (ulimit -v), or set Config::most to fewer: {why}"
     )]
     Room {
-        /// The fewest for which there was to be some.
+        /// The smallest number of fibers that was tried.
         most: u32,
-        /// What the kernel says.
+        /// The kernel's error.
         #[source]
         why: std::io::Error,
     },
     /// The runtime is over.
     #[error("the runtime is over, so there will be no more fibers in it")]
     Over,
-    /// It was to be [preemptible](crate::Builder::preemptible), and cannot be here.
+    /// The fiber was to be [preemptible](crate::Builder::preemptible), and cannot be here.
     #[error(transparent)]
     Preemption(#[from] PreemptionError),
 }
@@ -45,13 +45,13 @@ pub enum PreemptionError {
     /// There are no thread control blocks for fibers.
     #[error("fibers cannot be preemptible here: {0}")]
     Block(#[from] ThreadBlockError),
-    /// The kernel gives no timer.
+    /// The kernel has no timer.
     #[error("no timer to interrupt fibers by: {0}")]
     Timer(#[source] std::io::Error),
-    /// There is no kernel thread for one more, or no timer to interrupt it by.
+    /// There is no kernel thread for another fiber, or no timer for the thread.
     #[error("no kernel thread for a preemptible fiber (see Config::preempt_by): {0}")]
     Thread(#[source] std::io::Error),
-    /// There is no stack for what runs when a fiber was interrupted.
+    /// There is no stack for the code that runs after an interruption.
     #[error("no memory to interrupt fibers: {0}")]
     Stack(#[source] Box<StackError>),
 }
@@ -60,24 +60,25 @@ pub enum PreemptionError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StackError {
-    /// It asked for one that is larger than any.
+    /// The fiber asked for a stack that is too large.
     #[error("it asked for {asked} bytes, and the largest stack has {most}")]
     TooLarge {
         /// How many bytes it asked for.
         asked: usize,
-        /// How many bytes there may be.
+        /// The size of the largest stack.
         most: usize,
     },
-    /// The kernel keeps no more mappings for this process, of which each stack's guard takes some.
+    /// The process has the maximum number of memory mappings, of which each stack's guard takes
+    /// some.
     #[error(
         "there are as many memory mappings as a process may have, of which each stack's guard takes two: \
          raise the sysctl vm.max_map_count, or use Linux 6.13 or later, where guards take none"
     )]
     Guards,
-    /// The kernel gives no more memory.
+    /// The kernel has no more memory.
     #[error("no memory for a stack: {0}")]
     Memory(#[source] std::io::Error),
-    /// It was to be preemptible, and that cannot be.
+    /// The fiber was to be preemptible, and cannot be.
     #[error(transparent)]
     Preemption(#[from] PreemptionError),
 }
@@ -86,22 +87,23 @@ pub enum StackError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// It could not be made.
+    /// The runtime could not be made.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// There is no kernel thread for another worker.
     #[error("no kernel thread for another worker (see Config::workers): {0}")]
     Worker(#[source] std::io::Error),
-    /// It waited for something that could never come.
+    /// The first fiber waited for something that could never come.
     #[error("{0}")]
     Deadlock(Deadlock),
-    /// It left by [`exit`](crate::exit).
+    /// The first fiber left by [`exit`](crate::exit).
     #[error("the first fiber left by exit")]
     Exited,
-    /// There is a runtime on this thread.
+    /// A runtime runs on this thread already.
     #[error("a runtime runs on this thread already: make fibers there")]
     Inside,
-    /// A [deterministic](crate::Config::deterministic) runtime, or one by a [scripted clock](crate::Config::clock), was to have several workers.
+    /// A [deterministic](crate::Config::deterministic) runtime, or one with a [scripted
+    /// clock](crate::Config::clock), was to have several workers.
     #[error("{workers} workers do not go by a seed or a scripted clock: set Config::workers to 1")]
     Workers {
         /// How many.
@@ -122,23 +124,23 @@ pub enum JoinError {
     /// It left by [`exit`](crate::exit).
     #[error("the fiber left by exit")]
     Exited,
-    /// It never ran: when its turn came there was no stack for it.
+    /// It never ran: when its turn came, there was no stack for it.
     #[error("the fiber never ran, since there was no stack for it: {0}")]
     NoStack(#[source] StackError),
-    /// It is the one that would wait.
+    /// It is the calling fiber.
     #[error("a fiber cannot wait for its own end")]
     Itself,
-    /// It waits, directly or through others, for the one that would wait for it.
+    /// It waits, directly or through others, for the calling fiber.
     #[error("the fibers would wait for each other's end for ever: {0}")]
     Cycle(String),
 }
 
-/// The deadline has passed, and what was awaited has not come.
+/// The deadline has passed before the wait was over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the deadline has passed, and what was awaited has not come")]
 pub struct TimedOut;
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")

@@ -1,15 +1,15 @@
-//! What the faces of this crate for other languages need, and nobody else.
+//! What interfaces of this crate to other languages need.
 
 use crate::join::JoinHandle;
 use crate::record::Fiber;
 use crate::worker::Here;
 
-/// What a fiber is known by: no other one of its runtime has both numbers.
+/// Identifies a fiber: no other one of its runtime has both numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id {
-    /// Its place among the runtime's fibers: small, and used again.
+    /// Its index among the runtime's fibers: small, and reused.
     pub number: u32,
-    /// How many fibers had the place before.
+    /// How many fibers had the index before.
     pub generation: u32,
 }
 
@@ -19,7 +19,7 @@ impl Id {
     }
 }
 
-/// The fiber that asks; none on a thread that runs no fibers.
+/// The calling fiber; `None` on a thread that runs no fibers.
 #[inline(always)]
 pub fn current() -> Option<Id> {
     Here::visit(|here| here.map(|here| Id::of(here.current())))

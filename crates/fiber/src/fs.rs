@@ -1,8 +1,10 @@
 //! Files on disks.
 //!
-//! The kernel has no way to wait for a disk as it has for a socket: a read that is not in memory stops the thread that asks. So what is here is done by
-//! [`blocking`], on another kernel thread, while the fiber waits and others run; that takes some 10 us longer. Anything else that [`std::fs`] has
-//! can be called in the same way: `blocking(|| std::fs::create_dir_all("a/b"))`. A pipe or a terminal that has a path is better [waited for](crate::Pollable).
+//! The kernel cannot wait for a disk as it waits for a socket: a read that is not in memory stops
+//! the calling thread. So these functions use [`blocking`]: another kernel thread makes the call,
+//! while the fiber waits and others run. That takes some 10 us longer. Everything else in
+//! [`std::fs`] can be called in the same way: `blocking(|| std::fs::create_dir_all("a/b"))`. For a
+//! pipe or a terminal with a path, [`Pollable`](crate::Pollable) is better.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -11,31 +13,31 @@ use std::sync::Arc;
 
 use crate::blocking;
 
-/// How much is read or written in one call at most: what is on its way is in memory twice.
+/// The maximum size of one read or write: data on its way is in memory twice.
 const MOST: usize = 1 << 20;
 
-/// The whole content of a file.
+/// Reads the whole content of a file.
 ///
 /// # Errors
-/// As [`std::fs::read`].
+/// As for [`std::fs::read`].
 pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let path = path.as_ref().to_owned();
     blocking(move || std::fs::read(path))
 }
 
-/// The whole content of a file that is text.
+/// Reads the whole content of a text file.
 ///
 /// # Errors
-/// As [`std::fs::read_to_string`].
+/// As for [`std::fs::read_to_string`].
 pub fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
     let path = path.as_ref().to_owned();
     blocking(move || std::fs::read_to_string(path))
 }
 
-/// Makes a file with this content, or replaces that of one.
+/// Writes a file with this content, or replaces the content of an existing one.
 ///
 /// # Errors
-/// As [`std::fs::write`].
+/// As for [`std::fs::write`].
 pub fn write(path: impl AsRef<Path>, content: impl Into<Vec<u8>>) -> io::Result<()> {
     let (path, content) = (path.as_ref().to_owned(), content.into());
     blocking(move || std::fs::write(path, content))
@@ -43,7 +45,7 @@ pub fn write(path: impl AsRef<Path>, content: impl Into<Vec<u8>>) -> io::Result<
 
 /// An open file.
 ///
-/// When a fiber is called off in the middle of a read or a write, that may be done all the same.
+/// If a fiber is cancelled during a read or a write, the operation may still take place.
 #[derive(Debug)]
 pub struct File(Arc<std::fs::File>);
 
@@ -51,42 +53,43 @@ impl File {
     /// Opens a file for reading.
     ///
     /// # Errors
-    /// As [`std::fs::File::open`].
+    /// As for [`std::fs::File::open`].
     pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
         File::open_with(OpenOptions::new().read(true), path)
     }
 
-    /// Opens a file for writing, made or emptied.
+    /// Opens a file for writing; it is created or truncated.
     ///
     /// # Errors
-    /// As [`std::fs::File::create`].
+    /// As for [`std::fs::File::create`].
     pub fn create(path: impl AsRef<Path>) -> io::Result<File> {
         File::open_with(OpenOptions::new().write(true).create(true).truncate(true), path)
     }
 
-    /// Opens a file as the options say.
+    /// Opens a file with these options.
     ///
     /// # Errors
-    /// As [`OpenOptions::open`].
+    /// As for [`OpenOptions::open`].
     pub fn open_with(options: &OpenOptions, path: impl AsRef<Path>) -> io::Result<File> {
         let (options, path) = (options.clone(), path.as_ref().to_owned());
         blocking(move || options.open(path)).map(File::from_std)
     }
 
-    /// Takes one of the standard library's.
+    /// Takes over a file of the standard library.
     pub fn from_std(file: std::fs::File) -> File {
         File(Arc::new(file))
     }
 
-    /// Gives it back as the standard library's.
+    /// Returns the file of the standard library.
     ///
     /// # Errors
-    /// When a call that nobody waits for is still at it, and it cannot be [duplicated](std::fs::File::try_clone).
+    /// If a call for which no fiber waits is still in progress, and the file cannot be
+    /// [duplicated](std::fs::File::try_clone).
     pub fn into_std(self) -> io::Result<std::fs::File> {
         Arc::try_unwrap(self.0).or_else(|file| file.try_clone())
     }
 
-    /// Anything else that the standard library's files have.
+    /// Calls a function with the standard library's file, on another kernel thread.
     ///
     /// ```
     /// # fn length(file: &rowlock_fiber::fs::File) -> std::io::Result<u64> {
@@ -101,7 +104,7 @@ impl File {
     /// Sends content and metadata to the disk.
     ///
     /// # Errors
-    /// As [`std::fs::File::sync_all`].
+    /// As for [`std::fs::File::sync_all`].
     pub fn sync_all(&self) -> io::Result<()> {
         self.call(std::fs::File::sync_all)
     }
@@ -127,14 +130,14 @@ impl Write for &File {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // Nothing is kept back.
+        // Nothing is buffered.
         Ok(())
     }
 }
 
 impl Seek for &File {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        // Only a number is changed.
+        // It changes only a number, and does not block.
         (&*self.0).seek(to)
     }
 }

@@ -1,27 +1,36 @@
-//! What the objects that fibers wait at are made of: a value that only the fibers of one runtime touch, one at a time.
+//! A gate: a value that only the fibers of one runtime access, one at a time. All objects at which
+//! fibers wait have one.
 //!
-//! A runtime with one worker needs no atomic operations for that: its fibers take turns on one kernel thread. So a gate belongs to the first runtime that
-//! enters it, its *home*, until that is over; the fibers of another, and threads that are no fibers, are refused. With several workers the gate is
-//! a spin lock, held for a few instructions: nobody waits inside.
+//! A runtime with one worker needs no atomic operations for that: its fibers take turns on one
+//! kernel thread. So a gate belongs to the first runtime that enters it, its *home*, until that is
+//! over; fibers of other runtimes, and other threads, are refused. With several workers the gate is
+//! a spin lock, held for a few instructions: no fiber waits inside.
 //!
-//! # Why whoever is inside is alone there
-//! While a runtime with one worker is the home, only its one kernel thread gets inside. There a fiber gives up its CPU at waits and safe points only, and
-//! inside there are none; code of the user's (a destructor, a comparison) is not called inside either, and if it were and came back, it would find the gate
-//! busy and panic. Between several workers the spin lock decides.
+//! # Why a fiber inside is alone there
+//! While a runtime with one worker is the home, only its one kernel thread gets inside. A fiber
+//! gives up its CPU only at waits and safepoints, and there are none inside. User code (a
+//! destructor, a comparison) is not called inside either; if it were and entered the gate again, it
+//! would find it busy and panic. Between several workers the spin lock decides.
 //!
-//! A home changes when its runtime is over, which those who run it declare when all its kernel threads have left it. Whoever is the first of another runtime to
-//! find that out puts itself in [transit](TRANSIT), which keeps all others out, makes the value forget who waited, and is the home from then on. What was done
-//! inside before is seen there: the end of a runtime is declared under a lock, under which it is then found out. Two runtimes may both find a gate without a home, or with one that
-//! is over: the exchange decides, and who loses is refused.
+//! A home changes after its runtime is over, which is declared when all its kernel threads have
+//! left it. The first fiber of another runtime that finds this puts the gate in [transit](TRANSIT),
+//! which keeps all others out, makes the value forget its waiters, and makes its own runtime the
+//! home. What was done inside before is visible there: the end of a runtime is declared under a
+//! lock, and checked under the same lock. Two runtimes may both find a gate without a home, or with
+//! one that is over: the exchange decides, and the loser is refused.
 //!
-//! What is looked at inside may be changed outside, as the number of a channel's senders is. Who changes it goes inside to tell, if there is a home for it. Where the home is
-//! just being made the two do not wait for each other: so who makes it looks after that, who changes something looks for a home after that, and there is a fence in between on both sides, of which
-//! one is first. So either the change is seen inside, or the home is seen.
+//! Some of what is read inside may be changed outside, such as the number of a channel's senders.
+//! The thread that changes it enters the gate to tell the waiters, if its runtime is the home. If
+//! the home is just being made, neither thread waits for the other. The thread that makes the home
+//! reads the value afterwards, and the thread that changes the value looks for a home afterwards.
+//! Both have a fence in between, one of which is first. So either the change is seen inside, or the
+//! home is seen.
 //!
-//! # Why what waits inside is there
-//! A state lists fibers of its home only, and a fiber is on the list only while it is blocked in a call that borrows the object. So an object cannot be dropped, or moved, as long as anybody waits at it.
-//! A fiber that is left for good when its runtime ends, in the middle of a call, borrows for ever; its record goes with the runtime, though, and so the list
-//! is forgotten when the next home comes.
+//! # Why the fibers on a list exist
+//! A state lists only fibers of its home, and a fiber is on the list only while it is blocked in a
+//! call that borrows the object. So an object cannot be dropped or moved while a fiber waits at it.
+//! A fiber that remains for good when its runtime ends, in the middle of a call, borrows forever.
+//! But its record is freed with the runtime, and so the next home forgets the list.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -29,15 +38,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, fence};
 
 use crate::worker::Worker;
 
-/// No runtime's number: nobody is at home yet.
+/// Not a runtime's number: the gate has no home yet.
 const NOBODY: u64 = 0;
 
-/// No runtime's number, either: somebody is about to be at home. (Nor is [`Worker::sole`]'s of a runtime with several workers, which is no home's.)
+/// Not a runtime's number: the home is changing. ([`Worker::sole`] of a runtime with several
+/// workers has no home's number either.)
 const TRANSIT: u64 = u64::MAX - 1;
 
 /// What can be behind a gate.
 pub(crate) trait Gated {
-    /// The home is over: those of its fibers that still wait will never be woken.
+    /// The home is over: its fibers that still wait will never be woken.
     fn forget_fibers(&mut self);
 }
 
@@ -45,12 +55,13 @@ pub(crate) trait Gated {
 pub(crate) struct Gate<S> {
     /// The home's number.
     home: AtomicU64,
-    /// Somebody is inside.
+    /// A fiber is inside.
     busy: AtomicBool,
     state: UnsafeCell<S>,
 }
 
-// SAFETY: whoever is inside is alone there, and sees what was done inside before, as the module says.
+// SAFETY: a fiber inside is alone there, and sees what was done inside before, as the module
+// explains.
 unsafe impl<S: Send> Sync for Gate<S> {}
 
 impl<S> Gate<S> {
@@ -64,7 +75,8 @@ impl<S> Gate<S> {
         self.home.load(Acquire) == here.runtime()
     }
 
-    /// Whether this worker's runtime is the home, and it is its only worker: whatever belongs to the gate is this kernel thread's alone.
+    /// Whether this worker's runtime is the home, and has no other worker: then only this kernel
+    /// thread accesses the gate.
     #[inline(always)]
     pub(crate) fn is_own(&self, here: &Worker) -> bool {
         self.home.load(Relaxed) == here.sole()
@@ -72,10 +84,10 @@ impl<S> Gate<S> {
 }
 
 impl<S: Gated> Gate<S> {
-    /// Goes inside. What is done there takes a few instructions, and calls nobody else's code.
+    /// Calls a function inside. It must take a few instructions only, and call no user code.
     ///
     /// # Panics
-    /// When the gate belongs to another runtime, which is not over.
+    /// If the gate belongs to another runtime that is not over.
     #[inline(always)]
     pub(crate) fn enter<R>(&self, here: &Worker, then: impl FnOnce(&mut S) -> R) -> R {
         if self.is_own(here) {
@@ -85,28 +97,30 @@ impl<S: Gated> Gate<S> {
             self.enter_contended(here);
         }
         let _leaving = Leaving(&self.busy);
-        // SAFETY: we are alone here.
+        // SAFETY: this fiber is alone here.
         then(unsafe { &mut *self.state.get() })
     }
 
-    /// Goes inside where others may want to, or where this is not the home yet.
+    /// Enters a gate which others may want to enter, too, or whose home is not this runtime yet.
     #[cold]
     #[inline(never)]
     fn enter_contended(&self, here: &Worker) {
         loop {
-            // Once for both questions: in between, another worker of this runtime may make it the home.
+            // One load for both questions: in between, another worker of this runtime may make it
+            // the home.
             let home = self.home.load(Acquire);
             if home == here.runtime() {
                 break;
             }
             let free = home == NOBODY || home != TRANSIT && !crate::shared::is_alive(home);
             if free && self.home.compare_exchange(home, TRANSIT, Acquire, Relaxed).is_ok() {
-                // Nobody is inside: those of the old home are no more, and the others wait outside.
+                // The gate is empty: fibers of the old home do not exist any more, and others wait
+                // outside.
                 self.busy.store(true, Relaxed);
-                // SAFETY: as said.
+                // SAFETY: see above.
                 unsafe { &mut *self.state.get() }.forget_fibers();
                 self.home.store(here.runtime(), Release);
-                // As the module says.
+                // See the module.
                 return fence(SeqCst);
             }
             assert!(
@@ -119,14 +133,14 @@ impl<S: Gated> Gate<S> {
             let mut looks = 0;
             while self.busy.load(Relaxed) {
                 looks += 1;
-                // Who is inside may have lost its CPU.
+                // The fiber inside may have lost its CPU.
                 if looks % 128 == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
             }
         }
     }
 }
 
-/// Leaves the gate, also when what was to be done inside panics.
+/// Leaves the gate, even if the function inside panics.
 struct Leaving<'a>(&'a AtomicBool);
 
 impl Drop for Leaving<'_> {

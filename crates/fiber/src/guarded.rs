@@ -1,7 +1,7 @@
-//! A value that a lock guards, and what is unsafe about that.
+//! A value that a lock guards, and the unsafe code for that.
 //!
-//! Guards stay on the kernel thread that made them (they are not `Send`), and so with the fiber: a started fiber never changes it. One that is kept
-//! somewhere until its runtime is over gives nothing back: what it guards stays locked.
+//! Guards stay on the kernel thread that made them (they are not `Send`), and so with their fiber,
+//! which never changes it. If a guard is kept until its runtime is over, its lock stays locked.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -17,37 +17,37 @@ use crate::rwlock::RwLock;
 use crate::share::SharedLock;
 use crate::worker::Here;
 
-/// A lock that lets one in at a time, and is told when whoever is inside panics.
+/// A lock for one fiber at a time, which is told if its owner panics.
 ///
 /// # Safety
-/// From a lock that succeeded to the next unlock no other may succeed, and whoever succeeds must see all that was done
-/// before the unlock.
+/// Between a successful lock and the next unlock no other lock may succeed, and one that succeeds
+/// must see all that was done before the unlock.
 pub(crate) unsafe trait Exclude {
-    /// Waits until it has the lock, however long that takes.
+    /// Waits until it has acquired the lock.
     fn lock(&self, here: Here);
 
-    /// The same.
+    /// The same with a deadline.
     ///
     /// # Errors
-    /// When the deadline has passed.
+    /// If the deadline has passed.
     fn lock_until(&self, here: Here, deadline: Instant) -> Result<(), TimedOut>;
 
-    /// Takes the lock if it is free, and returns whether it was.
+    /// Acquires the lock if it is free, and returns whether it was.
     fn try_lock(&self, here: Here) -> bool;
 
-    /// Gives it back.
+    /// Releases the lock.
     ///
     /// # Safety
-    /// The caller has it, by a lock that succeeded on this kernel thread.
+    /// The caller holds it, by a lock that succeeded on this kernel thread.
     unsafe fn unlock(&self, here: Here);
 
-    /// Whoever has the lock panics.
+    /// Poisons the lock, because its owner panics.
     fn poison(&self);
 
     fn is_poisoned(&self) -> bool;
 }
 
-// SAFETY: its essay says why.
+// SAFETY: see its module.
 unsafe impl Exclude for Lock {
     #[inline(always)]
     fn lock(&self, here: Here) {
@@ -78,33 +78,33 @@ unsafe impl Exclude for Lock {
     }
 }
 
-/// A lock that can also let in several that share it.
+/// A lock that several fibers can also share.
 ///
 /// # Safety
-/// As that of [`Exclude`]; and from a share that succeeded to its unshare no lock may succeed, nor a share while it is
-/// locked; and whoever locks must see all that was done before the unshares.
+/// As for [`Exclude`]. Between a successful share and its unshare no lock may succeed, nor a share
+/// while it is locked; and a lock must see all that was done before the unshares.
 pub(crate) unsafe trait Share: Exclude {
     /// Waits until it shares the lock.
     ///
     /// # Errors
-    /// When the deadline has passed; never without one.
+    /// If the deadline has passed; never without one.
     fn share(&self, here: Here, deadline: Option<Instant>) -> Result<(), TimedOut>;
 
-    /// Shares the lock if that can be at once, and returns whether it could.
+    /// Shares the lock if that is possible without waiting, and returns whether it was.
     fn try_share(&self, here: Here) -> bool;
 
-    /// Shares it no more.
+    /// Releases a share.
     ///
     /// # Safety
-    /// The caller shares it, by a share that succeeded on this kernel thread.
+    /// The caller shares the lock, by a share that succeeded on this kernel thread.
     unsafe fn unshare(&self, here: Here);
 }
 
-// SAFETY: what it decides by is inside a gate, and says who is in.
+// SAFETY: its state is inside a gate, and says which fibers hold the lock.
 unsafe impl Exclude for SharedLock {
     #[inline]
     fn lock(&self, here: Here) {
-        // Without a deadline it ends in one way only.
+        // Without a deadline it always succeeds.
         while self.exclude(here, None).is_err() {}
     }
 
@@ -191,7 +191,7 @@ impl<L: Exclude, T: ?Sized> Guarded<L, T> {
         self.lock.try_lock(here).then(|| Exclusive::new(self, here))
     }
 
-    /// An error where it is poisoned.
+    /// An error if it is poisoned.
     #[inline(always)]
     pub(crate) fn check_poison<G>(&self, guard: G) -> LockResult<G> {
         if self.lock.is_poisoned() { Err(PoisonError::new(guard)) } else { Ok(guard) }
@@ -210,22 +210,23 @@ impl<L: Share, T: ?Sized> Guarded<L, T> {
     }
 }
 
-// SAFETY: of those that share it, one at a time gets at the value, to read, write or even take it: each may then be on another
-// kernel thread, which is all that `Send` asks of the value.
+// SAFETY: one fiber at a time accesses the value, to read, write or even take it. Each may be on
+// another kernel thread, which is all that `Send` asks of the value.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
 // SAFETY: as above, and several at a time read the value, which is what `Sync` asks of it.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
-/// The lock is held by whoever has this, until it is dropped.
+/// Holds the lock until it is dropped.
 pub(crate) struct Exclusive<'a, L: Exclude, T: ?Sized> {
     guarded: &'a Guarded<L, T>,
-    /// The fiber unwound already when it took the lock: that it does so when it gives it back says nothing about the value.
+    /// The fiber was unwinding already when it acquired the lock: if it still does so at the
+    /// release, that says nothing about the value.
     panicking: bool,
     on_this_thread: PhantomData<*mut ()>,
 }
 
-// SAFETY: a guard that is shared lends the value itself to be shared, and nothing else.
+// SAFETY: a shared guard only gives shared access to the value.
 unsafe impl<L: Exclude + Sync, T: ?Sized + Sync> Sync for Exclusive<'_, L, T> {}
 
 impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
@@ -241,7 +242,7 @@ impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
         self.guarded
     }
 
-    /// Gives it back, where the fiber is inside already.
+    /// Releases the lock, for a fiber that is already in the runtime.
     #[inline(always)]
     pub(crate) fn unlock_in_runtime(self, here: Here) -> &'a Guarded<L, T> {
         let this = ManuallyDrop::new(self);
@@ -249,13 +250,14 @@ impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
         this.guarded
     }
 
-    /// Whoever calls it forgets the guard.
+    /// The caller must forget the guard.
     #[inline(always)]
     fn unlock(&self, here: Here) {
         if here.is_panicking() && !self.panicking {
             self.guarded.lock.poison();
         }
-        // SAFETY: the guard was made by a lock that succeeded, on the kernel thread that it never left, and is given back once.
+        // SAFETY: a lock that succeeded made the guard, on the kernel thread that it never left,
+        // and it is released once.
         unsafe { self.guarded.lock.unlock(here) };
         if here.is_preemptible() {
             here.count_locks(-1);
@@ -268,7 +270,8 @@ impl<L: Exclude, T: ?Sized> Deref for Exclusive<'_, L, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the lock is held, so nobody else gets at the value, and the guard is lent meanwhile.
+        // SAFETY: the lock is held, so no other fiber accesses the value, and the guard is borrowed
+        // meanwhile.
         unsafe { &*self.guarded.value.get() }
     }
 }
@@ -276,7 +279,7 @@ impl<L: Exclude, T: ?Sized> Deref for Exclusive<'_, L, T> {
 impl<L: Exclude, T: ?Sized> DerefMut for Exclusive<'_, L, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and the guard is lent to be changed, so it is lent once.
+        // SAFETY: as above, and the guard is borrowed exclusively.
         unsafe { &mut *self.guarded.value.get() }
     }
 }
@@ -292,7 +295,7 @@ impl<L: Exclude, T: ?Sized> Drop for Exclusive<'_, L, T> {
     }
 }
 
-/// Whoever has this shares the lock, until it is dropped.
+/// Shares the lock until it is dropped.
 pub(crate) struct Shared<'a, L: Share, T: ?Sized> {
     guarded: &'a Guarded<L, T>,
     on_this_thread: PhantomData<*const ()>,
@@ -306,7 +309,8 @@ impl<L: Share, T: ?Sized> Deref for Shared<'_, L, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the lock is shared, so nobody gets at the value to change it, and the guard is lent meanwhile.
+        // SAFETY: the lock is shared, so no fiber can change the value, and the guard is borrowed
+        // meanwhile.
         unsafe { &*self.guarded.value.get() }
     }
 }
@@ -316,7 +320,8 @@ impl<L: Share, T: ?Sized> Drop for Shared<'_, L, T> {
     fn drop(&mut self) {
         Here::visit(|here| {
             let Some(here) = here else { return };
-            // SAFETY: the guard was made by a share that succeeded, on the kernel thread that it never left, and is dropped once.
+            // SAFETY: a share that succeeded made the guard, on the kernel thread that it never
+            // left, and it is dropped once.
             unsafe { self.guarded.lock.unshare(here) };
         });
     }

@@ -1,4 +1,4 @@
-//! Values that each fiber has for itself.
+//! Fiber-local values.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -7,16 +7,16 @@ use std::rc::Rc;
 use crate::record::Fiber;
 use crate::worker::Here;
 
-/// The values of one fiber, by the address of their key.
+/// The values of one fiber, by the addresses of their keys.
 #[derive(Default)]
 pub(crate) struct Locals {
     values: Vec<(usize, Rc<dyn Any>)>,
 }
 
-/// How often values are dropped that the dropping of others has made.
+/// How often values are dropped that the destructors of others have created.
 const ROUNDS: usize = 4;
 
-/// Drops the values of a fiber that has run its function, last first, still as that fiber.
+/// Drops the values of a fiber that has run its function, last first. Still runs as that fiber.
 #[cold]
 pub(crate) fn end(fiber: Fiber) {
     for _ in 0..ROUNDS {
@@ -25,18 +25,18 @@ pub(crate) fn end(fiber: Fiber) {
             break;
         }
         for value in values.into_iter().rev() {
-            // A panic in a destructor ends with it, as there is nobody to tell.
+            // A panic in a destructor ends here, because there is no joiner to tell.
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(value)));
         }
     }
     fiber.extras.take();
 }
 
-/// A key to values of which each fiber has its own, made by [`fiber_local!`](crate::fiber_local) when it is first used there, and dropped when
-/// the fiber ends.
+/// A key to values of which each fiber has its own. [`fiber_local!`](crate::fiber_local) declares
+/// it. A fiber's value is created at its first use there, and dropped when the fiber ends.
 pub struct LocalKey<T: 'static> {
     initial: fn() -> T,
-    /// So that no two keys have one address.
+    /// Ensures that no two keys have the same address.
     _place: u8,
 }
 
@@ -46,10 +46,10 @@ impl<T: 'static> LocalKey<T> {
         LocalKey { initial, _place: 0 }
     }
 
-    /// The fiber's value.
+    /// Calls a function with the fiber's value.
     ///
     /// # Panics
-    /// Where no fiber runs.
+    /// If called outside a runtime.
     pub fn with<R>(&'static self, then: impl FnOnce(&T) -> R) -> R {
         let me = Here::enter(|here| here.current());
         let key = std::ptr::from_ref(self).addr();
@@ -77,13 +77,13 @@ impl<T: Copy + 'static> LocalKey<Cell<T>> {
         self.with(Cell::get)
     }
 
-    /// Gives the fiber another one.
+    /// Replaces the fiber's value.
     pub fn set(&'static self, value: T) {
         self.with(|cell| cell.set(value));
     }
 }
 
-/// Declares values that each fiber has for itself, as `thread_local!` does for threads.
+/// Declares fiber-local values, as `thread_local!` declares thread-local ones.
 ///
 /// ```
 /// use std::cell::Cell;

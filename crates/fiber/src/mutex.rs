@@ -1,4 +1,4 @@
-//! A lock around a value that lets one fiber in at a time.
+//! A mutex for fibers.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -11,17 +11,20 @@ use crate::lock::Lock;
 use crate::time::after;
 use crate::worker::Here;
 
-/// A value that one fiber at a time gets at. Who waits for it lets the other fibers run.
+/// A mutex: one fiber at a time accesses the value. A fiber that waits for it lets others run.
 ///
-/// It can be used by the fibers of one runtime at a time: it belongs to the first that locks it, until that is over.
+/// It belongs to the first runtime whose fibers lock it, until that is over.
 ///
 /// # Poisoning
-/// As with the standard library's, a mutex whose guard is dropped because its fiber unwinds is poisoned: whoever locks it from then on is told so by an error, which has the
-/// guard all the same. A fiber that unwinds because its runtime ends does so, too. What other fibers do meanwhile does not count,
-/// whether they unwind or not: a fiber that stands still in the middle of unwinding (something waits in a destructor) poisons nothing that others have.
+/// As with the standard library's, a mutex is poisoned if its guard is dropped while its fiber
+/// unwinds: from then on, locking it returns an error, which contains the guard. This includes
+/// fibers that unwind because their runtime ends. Whether other fibers unwind meanwhile does not
+/// matter: a fiber that is switched out while it unwinds (because a destructor waits) poisons
+/// nothing that others hold.
 ///
 /// # Panics
-/// All that takes the mutex panics on a kernel thread that runs no fibers, in a runtime that it does not belong to, and where the fiber has it already.
+/// Locking panics on a kernel thread that runs no fibers, in a runtime to which the mutex does not
+/// belong, and if the fiber has locked it already.
 ///
 /// ```
 /// use rowlock_fiber::{Mutex, Runtime, spawn};
@@ -41,15 +44,15 @@ use crate::worker::Here;
 pub struct Mutex<T: ?Sized>(pub(crate) Guarded<Lock, T>);
 
 impl<T> Mutex<T> {
-    /// A free mutex.
+    /// An unlocked mutex.
     pub const fn new(value: T) -> Mutex<T> {
         Mutex(Guarded::new(Lock::new(), value))
     }
 
-    /// The value, which nobody else can get at any more.
+    /// Returns the value.
     ///
     /// # Errors
-    /// When it is poisoned; the error has the value.
+    /// If the mutex is poisoned; the error contains the value.
     pub fn into_inner(self) -> LockResult<T> {
         let poisoned = self.is_poisoned();
         let value = self.0.into_inner();
@@ -58,20 +61,20 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits until the mutex is free and takes it. It is given back when the guard is dropped.
+    /// Waits until the mutex is free and locks it. It is unlocked when the guard is dropped.
     ///
     /// # Errors
-    /// When it is poisoned; the error has the guard.
+    /// If the mutex is poisoned; the error contains the guard.
     #[inline(always)]
     #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         self.0.check_poison(MutexGuard(Here::enter(|here| self.0.exclusive(here))))
     }
 
-    /// Takes the mutex if it is free. Others may run before that, but nobody is waited for.
+    /// Locks the mutex if it is free. Never waits, but other fibers may run first.
     ///
     /// # Errors
-    /// When somebody has it, and when it is poisoned.
+    /// If the mutex is locked, or poisoned.
     #[inline]
     #[track_caller]
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
@@ -79,20 +82,21 @@ impl<T: ?Sized> Mutex<T> {
         Ok(self.0.check_poison(MutexGuard(guard))?)
     }
 
-    /// As [`Mutex::lock`], but waits no longer than to the deadline.
+    /// Like [`Mutex::lock`], but waits only until the deadline.
     ///
     /// # Errors
-    /// When the deadline has passed. A mutex that is free is taken however late it is; where it is poisoned, the inner result is an error.
+    /// If the deadline has passed. A free mutex is locked even after the deadline. If it is
+    /// poisoned, the inner result is an error.
     #[track_caller]
     pub fn lock_until(&self, deadline: Instant) -> Result<LockResult<MutexGuard<'_, T>>, TimedOut> {
         let guard = Here::enter(|here| self.0.exclusive_until(here, deadline))?;
         Ok(self.0.check_poison(MutexGuard(guard)))
     }
 
-    /// As [`Mutex::lock_until`], with a timeout that begins now.
+    /// Like [`Mutex::lock_until`], with a timeout that starts now.
     ///
     /// # Errors
-    /// As [`Mutex::lock_until`].
+    /// As for [`Mutex::lock_until`].
     #[track_caller]
     pub fn lock_timeout(&self, timeout: Duration) -> Result<LockResult<MutexGuard<'_, T>>, TimedOut> {
         match self.try_lock() {
@@ -102,27 +106,27 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// The value, without locking: nobody else can have the mutex while the caller borrows it like this.
+    /// The value, without locking: the exclusive borrow excludes other fibers.
     ///
     /// # Errors
-    /// When it is poisoned; the error has the value.
+    /// If the mutex is poisoned; the error contains the value.
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
         let poisoned = self.is_poisoned();
         let value = self.0.get_mut();
         if poisoned { Err(PoisonError::new(value)) } else { Ok(value) }
     }
 
-    /// Whether somebody has the mutex at this moment. When the caller looks at the answer it may be otherwise.
+    /// Whether the mutex is locked now. The answer may be out of date at once.
     pub fn is_locked(&self) -> bool {
         self.0.lock().is_locked()
     }
 
-    /// Whether a fiber that had it has panicked.
+    /// Whether a fiber has panicked with the mutex locked.
     pub fn is_poisoned(&self) -> bool {
         self.0.lock().is_poisoned()
     }
 
-    /// The value is in order again: the mutex is poisoned no longer.
+    /// Clears the poison: the value is in order again.
     pub fn clear_poison(&self) {
         self.0.lock().clear_poison();
     }
@@ -141,7 +145,7 @@ impl<T> From<T> for Mutex<T> {
 }
 
 impl<T: ?Sized> fmt::Debug for Mutex<T> {
-    /// Without the value: looking at it would be to lock.
+    /// Without the value, which can only be read by locking.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (is_locked, is_poisoned) = (self.is_locked(), self.is_poisoned());
         f.debug_struct("Mutex")
@@ -151,9 +155,9 @@ impl<T: ?Sized> fmt::Debug for Mutex<T> {
     }
 }
 
-/// The mutex is held by whoever has this, until it is dropped. It may be kept while other fibers run.
+/// Keeps the mutex locked until it is dropped. Other fibers may run meanwhile.
 ///
-/// It is of the fiber that locked:
+/// It belongs to the fiber that locked:
 ///
 /// ```compile_fail,E0277
 /// static MUTEX: rowlock_fiber::Mutex<u32> = rowlock_fiber::Mutex::new(0);
@@ -164,7 +168,7 @@ impl<T: ?Sized> fmt::Debug for Mutex<T> {
 pub struct MutexGuard<'a, T: ?Sized>(pub(crate) Exclusive<'a, Lock, T>);
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// Gives the mutex back for as long as `meanwhile` takes, and then waits for it again.
+    /// Unlocks the mutex during `meanwhile`, and then waits for it again.
     #[inline]
     pub(crate) fn unlocked<R>(self, here: Here, meanwhile: impl FnOnce() -> R) -> (MutexGuard<'a, T>, R) {
         let guarded = self.0.unlock_in_runtime(here);

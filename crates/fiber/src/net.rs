@@ -1,14 +1,18 @@
-//! Sockets that stop only the fiber that waits for them.
+//! Sockets that block only the fiber that waits for them.
 //!
-//! These are the standard library's, with the same names and meanings, but for this:
-//! * They may be used by fibers of any worker and any runtime, and by threads that are no fibers, which simply block.
-//! * Time-outs belong to a handle and not to the socket, and what has timed out says [`TimedOut`](std::io::ErrorKind::TimedOut).
-//! * Names are looked up by [`blocking`](crate::blocking), and not at all where an [`Address`] is one already.
-//! * A fiber that waits borrows the socket, so it cannot be closed meanwhile. To end a wait from elsewhere, [shut it down](TcpStream::shutdown): who reads
-//!   is told of the end, and who writes of a broken pipe.
+//! They are like the standard library's, with the same names and meanings, with these exceptions:
+//! * Fibers of any worker and any runtime may use them, and so may other threads, which simply
+//!   block.
+//! * Time-outs belong to a handle and not to the socket, and fail with
+//!   [`TimedOut`](std::io::ErrorKind::TimedOut).
+//! * Names are looked up by [`blocking`](crate::blocking), and not at all if an [`Address`] needs
+//!   no lookup.
+//! * A fiber that waits borrows the socket, so it cannot be closed meanwhile. To end a wait from
+//!   elsewhere, [shut the socket down](TcpStream::shutdown): a reader gets the end of the stream,
+//!   and a writer the error for a broken pipe.
 //!
-//! What is missing here is in [`Pollable`](crate::Pollable), which they are made of (`get_ref`), or can be set before a socket is
-//! [taken over](TcpStream::from_std).
+//! For what is missing here, use the [`Pollable`](crate::Pollable) inside (`get_ref`), or set up
+//! the socket before it is [taken over](TcpStream::from_std).
 
 mod address;
 mod socket;

@@ -1,13 +1,15 @@
-//! A value that is made once.
+//! A value that is created once.
 
 use std::fmt;
 use std::sync::{OnceLock, PoisonError};
 
 use crate::mutex::Mutex;
 
-/// A value that is made by the first fiber that needs it, while the others that do wait for that and let the rest run.
+/// A value that is created by the first fiber that needs it, while other fibers that need it wait
+/// and let the rest run.
 ///
-/// Whoever makes it may wait for other things meanwhile, which with the standard library's would stop the kernel thread, or never end. Reading it needs no runtime.
+/// The function that creates it may wait for other things meanwhile. With the standard library's
+/// `OnceLock` that would block the kernel thread, or never end. Reading the value needs no runtime.
 ///
 /// ```
 /// use rowlock_fiber::OnceCell;
@@ -19,12 +21,12 @@ use crate::mutex::Mutex;
 /// ```
 pub struct OnceCell<T> {
     value: OnceLock<T>,
-    /// Had by who makes the value: so nobody ever waits at the other.
+    /// The fiber that creates the value holds it, so no fiber ever waits at `value`.
     making: Mutex<()>,
 }
 
 impl<T> OnceCell<T> {
-    /// One without a value.
+    /// A cell without a value.
     pub const fn new() -> OnceCell<T> {
         OnceCell { value: OnceLock::new(), making: Mutex::new(()) }
     }
@@ -35,15 +37,17 @@ impl<T> OnceCell<T> {
         self.value.get()
     }
 
-    /// The value for who has the cell for itself, if there is one.
+    /// The value, if there is one, without locking.
     pub fn get_mut(&mut self) -> Option<&mut T> {
         self.value.get_mut()
     }
 
-    /// The value, which is made by this function if there is none. If that panics there is still none, and the next one makes it.
+    /// The value, which the function creates if there is none. If the function panics, there is
+    /// still none, and the next caller creates it.
     ///
     /// # Panics
-    /// With the function's panic; where no runtime runs and there is no value; and if the function wants the value itself.
+    /// With the function's panic; if there is no value and this is called outside a runtime; and if
+    /// the function needs the value itself.
     #[inline]
     #[track_caller]
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
@@ -56,7 +60,7 @@ impl<T> OnceCell<T> {
     #[cold]
     #[track_caller]
     fn make(&self, make: impl FnOnce() -> T) -> &T {
-        // Whoever panicked there has left nothing half made.
+        // A fiber that panicked there has left nothing half made.
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(value) = self.value.get() {
             return value;
@@ -68,10 +72,10 @@ impl<T> OnceCell<T> {
     /// Sets the value, if there is none.
     ///
     /// # Errors
-    /// When there is one; the error has what was to be the value.
+    /// If there is one; the error contains the new value.
     ///
     /// # Panics
-    /// Where no runtime runs.
+    /// If called outside a runtime.
     #[track_caller]
     pub fn set(&self, value: T) -> Result<(), T> {
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);

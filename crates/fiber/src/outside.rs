@@ -1,4 +1,4 @@
-//! What a worker's fibers wait for that no fiber does.
+//! Events from outside for which a worker's fibers wait.
 
 use std::cell::{Cell, OnceCell};
 use std::io;
@@ -8,10 +8,10 @@ use crate::calls::Calls;
 use crate::reactor::Reactor;
 use crate::worker::Worker;
 
-/// A worker's relations with what is no fiber.
+/// A worker's sources of events from outside.
 #[derive(Default)]
 pub(crate) struct Outside {
-    /// From the first time on that it is needed.
+    /// Created when it is first needed.
     reactor: OnceCell<Reactor>,
     pub(crate) calls: Calls,
     /// The runtime ends.
@@ -19,7 +19,7 @@ pub(crate) struct Outside {
 }
 
 impl Outside {
-    /// The reactor, made where there was none.
+    /// The reactor, created if there is none.
     pub(crate) fn reactor(&self) -> io::Result<&Reactor> {
         if let Some(reactor) = self.reactor.get() {
             return Ok(reactor);
@@ -28,24 +28,24 @@ impl Outside {
         Ok(self.reactor.get_or_init(|| reactor))
     }
 
-    /// The runtime ends: who unwinds waits for nothing outside any more.
+    /// The runtime ends: fibers that unwind do not wait for events from outside any more.
     pub(crate) fn begin_shutdown(&self) {
         self.is_ending.set(true);
     }
 
-    /// Whether the fiber that asks must not wait for anything outside: its runtime ends, and nobody will wait for it in turn, but it cannot be called off either, as it
-    /// unwinds.
+    /// Whether the calling fiber must not wait for events from outside: its runtime ends and no
+    /// worker will wait for them, but the fiber cannot be cancelled either, because it unwinds.
     pub(crate) fn is_wait_forbidden(&self, worker: &Worker) -> bool {
         self.is_ending.get() && worker.is_panicking()
     }
 
-    /// Whether a fiber waits for something that comes from outside.
+    /// Whether a fiber waits for an event from outside.
     #[inline]
     pub(crate) fn is_awaited(&self) -> bool {
         self.reactor.get().is_some_and(|reactor| reactor.is_awaited() || self.calls.is_awaited())
     }
 
-    /// Wakes those for whom something has come.
+    /// Wakes the fibers whose events have come.
     #[cold]
     pub(crate) fn look(&self, worker: &Worker) {
         if let Some(reactor) = self.reactor.get() {
@@ -54,7 +54,8 @@ impl Outside {
         }
     }
 
-    /// Blocks the kernel thread until there may be something to do; not at all if `busy` says that there is, which is asked when the eventcount is listened to.
+    /// Blocks the kernel thread until there may be something to do. Does not block if `busy`
+    /// returns true, which is called when the worker already listens to the eventcount.
     #[cold]
     pub(crate) fn sleep(&self, worker: &Worker, until: Option<Instant>, busy: impl FnOnce() -> bool) {
         match (self.reactor(), until) {
@@ -62,7 +63,7 @@ impl Outside {
                 reactor.sleep(worker, until, || busy() || self.calls.is_answered());
                 self.calls.look(worker);
             }
-            // There are no descriptors left; so nobody waits for one either.
+            // There are no descriptors left, so no fiber waits for one either.
             (Err(_), Some(until)) => std::thread::sleep(until.saturating_duration_since(Instant::now())),
             (Err(_), None) => std::thread::yield_now(),
         }

@@ -1,4 +1,4 @@
-//! What has a file descriptor that becomes ready.
+//! A wrapper that lets fibers wait for anything with a file descriptor.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,14 +11,16 @@ use rustix::io::ioctl_fionbio;
 use crate::reactor::{self, Direction};
 use crate::worker::Here;
 
-/// Anything with a file descriptor that the kernel can watch over (a socket, a pipe, a child's output, a terminal, a signalfd, ...), so that a
-/// fiber waits for it alone: others run meanwhile. sockets are made of it.
+/// Anything with a file descriptor that the kernel can watch (a socket, a pipe, a child's output, a
+/// terminal, a signalfd, ...). Only the fiber waits for it: others run meanwhile. Sockets are made
+/// of it.
 ///
-/// It may be used by fibers of any worker and of any runtime, by several at a time, and by threads that are no fibers, which block. A fiber that waits
-/// borrows it, so nobody can close it meanwhile; who holds other descriptors of the same socket or pipe can end a wait by shutting that down. A descriptor
-/// that is closed behind its owner's back leaves those waiting who wait, until their time-out.
+/// Fibers of any worker and any runtime may use it, several at a time, and so may other threads,
+/// which block. A fiber that waits borrows it, so it cannot be closed meanwhile. Code with another
+/// descriptor of the same socket or pipe can end a wait by shutting that down. If the descriptor is
+/// closed behind its owner's back, waiting fibers continue to wait, until their time-outs.
 ///
-/// A descriptor that never has to be waited for, as that of a file on a disk, counts as ready.
+/// A descriptor that never blocks, such as that of a file on a disk, counts as ready.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -46,7 +48,7 @@ pub struct Pollable<T> {
     write_timeout: Timeout,
 }
 
-/// A time-out in nanoseconds; zero is none.
+/// A time-out in nanoseconds; 0 is none.
 #[derive(Debug, Default)]
 pub(crate) struct Timeout(AtomicU64);
 
@@ -67,7 +69,7 @@ impl Timeout {
         (nanos > 0).then(|| Duration::from_nanos(nanos))
     }
 
-    /// By when a call that begins now is to end.
+    /// The deadline of a call that starts now.
     fn deadline(&self) -> Option<Instant> {
         let timeout = self.get()?;
         Here::visit(|here| here.map_or_else(Instant::now, |here| here.now())).checked_add(timeout)
@@ -75,41 +77,45 @@ impl Timeout {
 }
 
 impl<T: AsFd> Pollable<T> {
-    /// Takes something that has a descriptor, and makes that non-blocking: for all who have it, other processes included.
+    /// Takes something with a descriptor, and makes that non-blocking. This affects all who share
+    /// it, including other processes.
     ///
     /// # Errors
-    /// When the descriptor cannot be made so.
+    /// If the descriptor cannot be made non-blocking.
     pub fn new(inner: T) -> io::Result<Pollable<T>> {
         ioctl_fionbio(&inner, true)?;
         Ok(Pollable { inner, read_timeout: Timeout::default(), write_timeout: Timeout::default() })
     }
 
-    /// Gives it back, with its descriptor blocking as is usual.
+    /// Returns the inner value and makes its descriptor blocking again.
     ///
     /// # Errors
-    /// When the descriptor cannot be made so.
+    /// If the descriptor cannot be made blocking.
     pub fn into_inner(self) -> io::Result<T> {
         ioctl_fionbio(&self.inner, false)?;
         Ok(self.inner)
     }
 
-    /// What was taken. Its own methods do not wait: they fail with [`WouldBlock`](ErrorKind::WouldBlock).
+    /// The inner value. Its own methods do not wait: they fail with
+    /// [`WouldBlock`](ErrorKind::WouldBlock).
     pub fn get_ref(&self) -> &T {
         &self.inner
     }
 
-    /// How long a read may wait; None is for ever. This is the handle's own, and no other's of the same descriptor.
+    /// Sets how long a read may wait; `None` is forever. This belongs to the handle, not to the
+    /// descriptor.
     ///
     /// # Errors
-    /// When it is zero.
+    /// If it is zero.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.read_timeout.set(timeout)
     }
 
-    /// How long a write may wait; None is for ever. This is the handle's own, and no other's of the same descriptor.
+    /// Sets how long a write may wait; `None` is forever. This belongs to the handle, not to the
+    /// descriptor.
     ///
     /// # Errors
-    /// When it is zero.
+    /// If it is zero.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.write_timeout.set(timeout)
     }
@@ -127,8 +133,9 @@ impl<T: AsFd> Pollable<T> {
     /// Waits until there is something to read, or its end.
     ///
     /// # Errors
-    /// [`TimedOut`](ErrorKind::TimedOut) when the [time-out](Pollable::set_read_timeout) has passed; and when the kernel cannot watch over the descriptor,
-    /// as when the process has no descriptor left to do it with.
+    /// [`TimedOut`](ErrorKind::TimedOut) if the [time-out](Pollable::set_read_timeout) has passed.
+    /// Also if the kernel cannot watch the descriptor, for example if the process has no descriptor
+    /// left for that.
     pub fn readable(&self) -> io::Result<()> {
         self.wait(Direction::In)
     }
@@ -136,34 +143,34 @@ impl<T: AsFd> Pollable<T> {
     /// Waits until there is room to write.
     ///
     /// # Errors
-    /// As with [`readable`](Pollable::readable).
+    /// As for [`readable`](Pollable::readable).
     pub fn writable(&self) -> io::Result<()> {
         self.wait(Direction::Out)
     }
 
     fn wait(&self, direction: Direction) -> io::Result<()> {
         let deadline = self.timeout(direction).deadline();
-        // Who wakes may have been meant for the other direction.
+        // The wakeup may have been for the other direction.
         while !reactor::poll(self.inner.as_fd(), direction, Some(Instant::now()))? {
             reactor::wait(self.inner.as_fd(), direction, deadline)?;
         }
         Ok(())
     }
 
-    /// Calls something that reads until it does not fail for having to wait.
+    /// Calls a function that reads until it does not fail because it would block.
     ///
     /// # Errors
-    /// Those of `read` but for [`WouldBlock`](ErrorKind::WouldBlock) and [`Interrupted`](ErrorKind::Interrupted), and those of
-    /// [`readable`](Pollable::readable).
+    /// Those of `read` except [`WouldBlock`](ErrorKind::WouldBlock) and
+    /// [`Interrupted`](ErrorKind::Interrupted), and those of [`readable`](Pollable::readable).
     pub fn read_with<R>(&self, mut read: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
         until_ready(Direction::In, &self.read_timeout, &self.inner, |inner| read(inner))
     }
 
-    /// Calls something that writes until it does not fail for having to wait.
+    /// Calls a function that writes until it does not fail because it would block.
     ///
     /// # Errors
-    /// Those of `write` but for [`WouldBlock`](ErrorKind::WouldBlock) and [`Interrupted`](ErrorKind::Interrupted), and those of
-    /// [`writable`](Pollable::writable).
+    /// Those of `write` except [`WouldBlock`](ErrorKind::WouldBlock) and
+    /// [`Interrupted`](ErrorKind::Interrupted), and those of [`writable`](Pollable::writable).
     pub fn write_with<R>(&self, mut write: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
         until_ready(Direction::Out, &self.write_timeout, &self.inner, |inner| write(inner))
     }
@@ -231,7 +238,7 @@ impl<T: AsFd + Write> Write for Pollable<T> {
     }
 }
 
-/// Calls something until it does not fail for having to wait.
+/// Calls a function until it does not fail because it would block.
 fn until_ready<T: AsFd, R>(
     direction: Direction,
     timeout: &Timeout,
@@ -251,7 +258,7 @@ fn until_ready<T: AsFd, R>(
     }
 }
 
-/// Who is always served at once has to give up its CPU now and then, too.
+/// A safepoint for fibers that never have to wait for their descriptors.
 pub(crate) fn safepoint() {
     Here::visit(|here| here.map(|here| here.safepoint()));
 }

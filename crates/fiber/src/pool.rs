@@ -1,7 +1,8 @@
-//! Kernel threads for what would stop one that runs fibers.
+//! A pool of kernel threads for calls that would block a worker.
 //!
-//! There is one pool for the whole process. A call takes an idle thread, or a new one while there are fewer than [`MOST`], or its turn. So many threads cost
-//! little, since most of them sleep in the kernel, and calls that wait for each other's doing need one each.
+//! There is one pool per process. A call takes an idle thread, or a new one while there are fewer
+//! than [`MOST`], or waits for its turn. So many threads cost little, because most of them sleep in
+//! the kernel, and calls that wait for each other need one each.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,13 +10,13 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How many threads there are at most.
+/// The maximum number of threads.
 pub(crate) const MOST: usize = 256;
 
 /// How long a thread waits for another call before it ends.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// How large their stacks are: as those of other kernel threads.
+/// The size of their stacks, as for other kernel threads.
 const STACK: usize = 2 << 20;
 
 /// A call.
@@ -29,7 +30,8 @@ struct Pool {
 struct State {
     jobs: VecDeque<Job>,
     threads: usize,
-    /// How many of them wait for a job, those that have been called and do not know it yet among them.
+    /// How many of them wait for a job, including those that have been notified and have not woken
+    /// yet.
     idle: usize,
 }
 
@@ -41,13 +43,13 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread of the pool does, until there has been nothing to do for long enough.
+    /// Runs jobs until there has been none for long enough.
     fn serve(&self) {
         let mut state = self.lock();
         loop {
             while let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                // A panic in what the job drops is nobody's.
+                // A panic of what the job drops concerns no caller.
                 let _ = catch_unwind(AssertUnwindSafe(job));
                 state = self.lock();
             }
@@ -63,7 +65,8 @@ impl Pool {
     }
 }
 
-/// Has a job done by a thread of the pool. Gives it back where the kernel has no thread for it, not a single one.
+/// Runs a job on a thread of the pool. Returns the job if the pool has no thread and the kernel
+/// cannot start one.
 pub(crate) fn submit(job: Job) -> Result<(), Job> {
     let mut state = POOL.lock();
     state.jobs.push_back(job);

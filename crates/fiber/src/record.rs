@@ -1,13 +1,16 @@
-//! What is known of a fiber, and where it is kept.
+//! A fiber's record, and where it is kept.
 //!
-//! Records lie in one reservation of address space for each runtime, by number, and stay at their places until the runtime is over and nobody has a handle any
-//! more: a [`Fiber`] is an address that is good for all that time. A record is used again for another fiber when its fiber has ended and its
-//! handle is gone.
+//! The records of a runtime are in one reservation of address space, by number. They stay in place
+//! until the runtime is over and there is no handle any more, so a [`Fiber`] is an address that is
+//! valid for all that time. A record is reused when its fiber has ended and the handle is gone.
 //!
-//! # Who may touch what
-//! A started fiber belongs to one worker, its *home*, for good; one that has not started belongs to whoever takes it to run it. Cells are touched by the owner alone,
-//! [links](Record::next) by whoever has the fiber on a list, and the task by who runs it and then, once the [meeting](Record::meeting) says that it has ended,
-//! by who has the handle. Two things others look at as well: [where it runs](Record::home), to send it there, and [what it does](Record::state), when a runtime ends.
+//! # Which thread may touch what
+//! A started fiber belongs to one worker, its *home*, for good; an unstarted one belongs to the
+//! thread that takes it to run it. Only the owner touches the cells. The [links](Record::next)
+//! belong to the thread that has the fiber on a list. The task belongs to the thread that runs it
+//! and then, once the [meeting](Record::meeting) says that the fiber has ended, to the owner of the
+//! handle. Other threads read two things as well: the fiber's [home](Record::home), to send it
+//! there, and its [state](Record::state), when a runtime ends.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -28,11 +31,11 @@ use crate::task::Task;
 use crate::waits::{Waits, Woken};
 use crate::worker::Worker;
 
-/// What a fiber is doing.
+/// The state of a fiber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
-    /// The record is nobody's. It is zero, as is memory that nobody has written to.
+    /// The record is free. This is 0, like memory that was never written.
     Free = 0,
     /// It has no stack yet, and waits for a CPU.
     Unstarted,
@@ -41,19 +44,20 @@ pub(crate) enum State {
     Running,
     /// It waits for something else: [`Record::waits`] says for what.
     Blocked,
-    /// The same in the middle of unwinding: it cannot be cancelled, as that would be a panic in a panic.
+    /// The same while it unwinds: it cannot be cancelled, because that would be a panic in a panic.
     BlockedUnwinding,
     Ended,
 }
 
-/// A state that others may look at while its owner changes it: what they see may be over. Who sees one sees as well all that came before it, above all where the
-/// fiber [runs](Record::home).
+/// A state that other threads may read while its owner changes it: what they see may be out of
+/// date. A thread that reads a state sees also all that came before it, in particular the fiber's
+/// [home](Record::home).
 pub(crate) struct SharedState(AtomicU8);
 
 impl SharedState {
     #[inline(always)]
     pub(crate) fn get(&self) -> State {
-        // SAFETY: only states are written, and zero, with which memory begins, is one.
+        // SAFETY: only states are written, and 0, the initial value of memory, is one.
         unsafe { std::mem::transmute::<u8, State>(self.0.load(Acquire)) }
     }
 
@@ -82,7 +86,7 @@ impl Home {
 #[derive(Default)]
 pub(crate) struct Extras {
     pub(crate) name: Option<Box<str>>,
-    /// The size of its stack, where it asked for one.
+    /// The size of its stack, if it asked for one.
     pub(crate) stack: Option<usize>,
     pub(crate) locals: crate::local::Locals,
 }
@@ -90,45 +94,48 @@ pub(crate) struct Extras {
 /// A fiber's record.
 #[repr(C)]
 pub(crate) struct Record {
-    /// Where it was left, while it is started and does not run.
+    /// Where it was left, if it has started and does not run.
     pub(crate) context: Cell<Context>,
-    /// From when it first runs until it ends; none on the kernel thread's own.
+    /// From its first run to its end. `None` for a fiber on the kernel thread's own stack.
     pub(crate) stack: Cell<Option<Stack>>,
-    /// Where it runs, once it has started.
+    /// Its worker, once it has started.
     pub(crate) home: Home,
-    /// Its place among the records: what the feedback queue knows it by.
+    /// Its index among the records, by which the feedback queue knows it.
     pub(crate) number: Cell<u32>,
     /// How many fibers had the record before.
     pub(crate) generation: Cell<u32>,
     pub(crate) state: SharedState,
-    /// Why it was woken last.
+    /// Why it was last woken.
     pub(crate) woken: Cell<Woken>,
-    /// The last window of the time accounting that has it.
+    /// The last window of the time accounting that contains it.
     pub(crate) window: Cell<u8>,
-    /// It was told that its runtime ends, and unwinds, or has caught that.
+    /// It was cancelled because its runtime ends, and unwinds, or has caught that.
     pub(crate) was_cancelled: Cell<bool>,
-    /// It may be interrupted anywhere: once it has started it is a [preemptible fiber](crate::preemptible).
+    /// It may be interrupted anywhere: once it has started, it is a [preemptible
+    /// fiber](crate::preemptible).
     pub(crate) is_preemptible: Cell<bool>,
-    /// How many ticks it has run that the queue has not been told of.
+    /// How many ticks it has run of which the queue does not know yet.
     pub(crate) spent: Cell<u32>,
-    /// With how many it has used up its running time.
+    /// The number of ticks after which it has used up its running time.
     pub(crate) allowance: Cell<u32>,
-    /// Its runtime ends, and it is to be told at its next wait.
+    /// Its runtime ends, and it must be cancelled at its next wait.
     pub(crate) cancel_pending: Cell<bool>,
-    /// It waits for a lock that it was woken for before, in vain.
+    /// It waits for a lock for which it was woken before, when another fiber acquired the lock
+    /// first.
     pub(crate) was_passed_over: Cell<bool>,
-    /// For how many locks that it has it is lent a level.
+    /// For how many of its locks it inherits a level.
     pub(crate) inherited_levels: Cell<u16>,
     /// How many ticks it has run before.
     pub(crate) used: Cell<u64>,
-    /// The list that it is on: of a worker's free records, of those that wait for one thing, or of a worker's inbox.
+    /// The list that it is on: a worker's free records, the waiters of one object, or a worker's
+    /// inbox.
     pub(crate) next: Cell<Option<Fiber>>,
     pub(crate) previous: Cell<Option<Fiber>>,
-    /// For what it waits, while it is blocked.
+    /// What it waits for, while it is blocked.
     pub(crate) waits: Cell<Option<NonNull<dyn Waits>>>,
     /// Where its end and its handle meet; see [`join`](crate::join).
     pub(crate) meeting: AtomicUsize,
-    /// In its own time only.
+    /// Only while it is this fiber's record.
     pub(crate) extras: Cell<Option<Box<Extras>>>,
     pub(crate) task: Task,
 }
@@ -163,31 +170,33 @@ impl Record {
 }
 
 impl Record {
-    /// What it has besides, while it runs, if it may be interrupted anywhere.
+    /// Its preemptible state, while it runs, if it may be interrupted anywhere.
     #[inline(always)]
     pub(crate) fn preemptible(&self) -> Option<&'static PreemptibleFiber> {
         if self.is_preemptible.get() { self.stack.get().and_then(|stack| stack.preemptible()) } else { None }
     }
 
-    /// Whether it runs and no worker is its home: it was [sent away](crate::preempt::orphan), and nobody else may touch what it has.
+    /// Whether it runs and has no home: it was [orphaned](crate::preempt::orphan), and no other
+    /// thread may touch it.
     pub(crate) fn is_orphan(&self) -> bool {
         self.state.get() == State::Running && self.home.get().is_none()
     }
 
-    /// Whether it has a name, a stack of its own size or values of its own.
+    /// Whether it has a name, a stack size of its own or fiber-local values.
     #[inline(always)]
     pub(crate) fn has_extras(&self) -> bool {
-        // SAFETY: looked at in the fiber's own time, or by who may touch it.
+        // SAFETY: only the fiber itself, or a thread that may touch it, gets here.
         unsafe { (*self.extras.as_ptr()).is_some() }
     }
 
-    /// The size of its stack in bytes, where it asked for one.
+    /// The size of its stack in bytes, if it asked for one.
     #[cold]
     pub(crate) fn stack_size(&self) -> Option<usize> {
         if self.has_extras() { self.with_extras(|extras| extras.stack) } else { None }
     }
 
-    /// Its extras for a moment, made where there were none. Inside nobody comes back here.
+    /// Calls a function with its extras, which are created if there are none. The function must not
+    /// get here again.
     pub(crate) fn with_extras<R>(&self, then: impl FnOnce(&mut Extras) -> R) -> R {
         let mut extras = self.extras.take().unwrap_or_default();
         let result = then(&mut extras);
@@ -195,10 +204,10 @@ impl Record {
         result
     }
 
-    /// Makes it a fiber that has not started.
+    /// Makes it an unstarted fiber.
     ///
     /// # Safety
-    /// It is nobody's; and as with [`put`](Task::put).
+    /// The record is free; and as for [`put`](Task::put).
     #[inline(always)]
     pub(crate) unsafe fn begin<F: FnOnce() -> T, T>(
         &self,
@@ -219,18 +228,19 @@ impl Record {
         if extras.is_some() {
             self.extras.set(extras);
         }
-        // Last, for who looks through the records when a runtime ends.
+        // Last, for threads that search the records when a runtime ends.
         self.state.set(State::Unstarted);
     }
 
-    /// Drops the function of a fiber that has not started: it will end without an outcome. False where that was done before.
+    /// Drops the function of an unstarted fiber, which will end without an outcome. Returns false
+    /// if that was done before.
     pub(crate) fn drop_task(&self) -> bool {
         debug_assert_eq!(self.state.get(), State::Unstarted);
         // SAFETY: it has not started.
         unsafe { self.task.drop_function() }
     }
 
-    /// Its name, or its number where it has none.
+    /// Its number, and its name if it has one.
     pub(crate) fn label(&self) -> String {
         let number = self.number.get();
         let name = self.has_extras().then(|| self.with_extras(|extras| extras.name.clone())).flatten();
@@ -238,22 +248,22 @@ impl Record {
     }
 }
 
-/// A fiber of a runtime that is not over, or to which somebody has a handle; see the module.
+/// A fiber of a runtime that is not over, or to which there is a handle; see the module.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fiber(NonNull<Record>);
 
 impl Fiber {
-    /// As a number that is not below 16.
+    /// Its address, which is not below 16.
     pub(crate) fn address(self) -> usize {
         self.0.addr().get()
     }
 
-    /// The fiber of this [address](Fiber::address).
+    /// The fiber at this [address](Fiber::address).
     ///
     /// # Safety
-    /// It is one's, and that fiber's runtime is not over.
+    /// It is a fiber's address, and the fiber's runtime is not over.
     pub(crate) unsafe fn from_address(address: usize) -> Fiber {
-        // SAFETY: records are not at zero.
+        // SAFETY: records are not at 0.
         Fiber(unsafe { NonNull::new_unchecked(std::ptr::with_exposed_provenance_mut(address)) })
     }
 }
@@ -263,15 +273,16 @@ impl Deref for Fiber {
 
     #[inline(always)]
     fn deref(&self) -> &Record {
-        // SAFETY: records stay where they are for as long as there are fibers; see the module.
+        // SAFETY: records stay in place as long as there are fibers; see the module.
         unsafe { self.0.as_ref() }
     }
 }
 
-/// There is room for so many at least, unless fewer were asked for: a runtime for fewer would surprise who has asked for many.
+/// The minimum capacity, unless fewer were asked for: a program that asks for many would not expect
+/// less.
 const FEW: u32 = 1 << 12;
 
-/// So many records are made at a time: 64 KiB of them.
+/// How many records are made at a time: 64 KiB.
 const MORE: u32 = (65_536 / size_of::<Record>()) as u32;
 
 impl InboxItem for Fiber {
@@ -285,7 +296,7 @@ impl InboxItem for Fiber {
     }
 
     fn link(self, older: u64) {
-        // SAFETY: the address of a item that has not been taken.
+        // SAFETY: it is the address of an item that has not been taken.
         self.next.set((older != 0).then(|| unsafe { InboxItem::at(older) }));
     }
 
@@ -298,14 +309,15 @@ impl InboxItem for Fiber {
 pub(crate) struct Records {
     memory: Reservation,
     capacity: u32,
-    /// How many there are; the others' memory was not touched yet.
+    /// How many have been made; the memory of the others has not been touched yet.
     made: Mutex<u32>,
-    /// Where debuggers find them.
+    /// The place in the debuggers' list.
     place: Place,
 }
 
 impl Records {
-    /// Room for so many; where the limit of address space leaves none, for half as many, or a quarter, and so on, with as much again left for stacks and all else.
+    /// Reserves space for `most` records. If the limit of address space leaves none, for half as
+    /// many, or a quarter, and so on, so that as much again remains for stacks and everything else.
     pub(crate) fn new(most: u32) -> Result<Records, SpawnError> {
         let reserve = |capacity: u32| Reservation::new(capacity as usize * size_of::<Record>());
         let mut capacity = most;
@@ -320,18 +332,19 @@ impl Records {
         Ok(Records { memory, capacity, made: Mutex::new(0), place })
     }
 
-    /// How many there is room for.
+    /// The capacity.
     pub(crate) fn most(&self) -> u32 {
         self.capacity
     }
 
-    /// Some more records, by their numbers. None when there is room for no more.
+    /// Numbers of new records. `None` if the capacity is exhausted.
     pub(crate) fn more(&self) -> Option<std::ops::Range<u32>> {
         let mut made = self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let first = *made;
         let end = (first + MORE).min(self.capacity);
         *made = end;
-        // In one go for all their pages, which costs a quarter of what each of them costs when it is touched. Kernels before Linux 5.14 cannot.
+        // All their pages at once, which costs a quarter of touching each. Kernels before Linux
+        // 5.14 cannot do this.
         let page = page_size();
         let bytes = |number: u32| (number as usize * size_of::<Record>()).next_multiple_of(page);
         let _ = self.memory.populate(bytes(first)..bytes(end));
@@ -342,21 +355,22 @@ impl Records {
     /// A new record.
     ///
     /// # Safety
-    /// The number is one of [`more`](Records::more), and this is the first time.
+    /// The number comes from [`more`](Records::more), and is used for the first time.
     pub(crate) unsafe fn make(&self, number: u32) -> Fiber {
         let fiber = self.get(number);
-        // SAFETY: within what can be written to.
+        // SAFETY: it is within writable memory.
         unsafe { fiber.0.write(Record::new(number)) };
         fiber
     }
 
-    /// All that were made; their memory can be read, and those whose numbers no worker has used yet look free.
+    /// All that were made. Their memory can be read, and those whose numbers no worker has used yet
+    /// look free.
     pub(crate) fn all(&self) -> impl Iterator<Item = Fiber> {
         let made = *self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         (0..made).map(|number| self.get(number))
     }
 
-    /// The record of a number that was [made](Records::make).
+    /// The record with a number that was [made](Records::make).
     #[inline(always)]
     pub(crate) fn get(&self, number: u32) -> Fiber {
         debug_assert!(number < self.capacity);
@@ -364,7 +378,8 @@ impl Records {
         Fiber(unsafe { self.memory.base().cast::<Record>().add(number as usize) })
     }
 
-    /// The record at an [address](Fiber::address), if there is one: it may be another fiber's by now.
+    /// The record at an [address](Fiber::address), if there is one: it may be another fiber's by
+    /// now.
     #[cold]
     pub(crate) fn at(&self, address: usize) -> Option<Fiber> {
         let made = *self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -380,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_fiber_that_has_not_started_takes_less_than_two_hundred_bytes() {
-        // With what the feedback queue knows of it.
+        // Including what the feedback queue knows of it.
         assert!(size_of::<Record>() + 24 <= 200, "{}", size_of::<Record>());
     }
 }

@@ -1,4 +1,4 @@
-//! A lock around a value that lets many fibers read it, or one write.
+//! A reader-writer lock for fibers.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -11,15 +11,19 @@ use crate::share::SharedLock;
 use crate::time::after;
 use crate::worker::Here;
 
-/// A value that many fibers may read at a time, or one change. Who waits for it lets the other fibers run.
+/// A reader-writer lock: many fibers may read the value at a time, or one may change it. A fiber
+/// that waits for it lets others run.
 ///
-/// Readers and writers take turns: a reader that comes while a writer waits comes after it, and those who wait to read when a writer leaves come before the next one. So neither
-/// starves the other. A fiber that reads and wants to read once more while it does may therefore wait for a writer that waits for it, for ever.
+/// Readers and writers take turns: a reader that comes while a writer waits comes after it, and
+/// readers that wait when a writer leaves come before the next one. So neither side starves the
+/// other. But a fiber that reads and wants to read again meanwhile may wait forever, for a writer
+/// that waits for it.
 ///
-/// It is poisoned as a [`Mutex`](crate::Mutex) is, by who may write.
+/// It is poisoned like a [`Mutex`](crate::Mutex), by writers only.
 ///
 /// # Panics
-/// All that takes the lock panics on a kernel thread that runs no fibers, and in a runtime that it does not belong to.
+/// Locking panics on a kernel thread that runs no fibers, and in a runtime to which the lock does
+/// not belong.
 ///
 /// ```
 /// use rowlock_fiber::{RwLock, scope};
@@ -36,15 +40,15 @@ use crate::worker::Here;
 pub struct RwLock<T: ?Sized>(Guarded<SharedLock, T>);
 
 impl<T> RwLock<T> {
-    /// A free lock.
+    /// An unlocked lock.
     pub const fn new(value: T) -> RwLock<T> {
         RwLock(Guarded::new(SharedLock::new(), value))
     }
 
-    /// The value, which nobody else can get at any more.
+    /// Returns the value.
     ///
     /// # Errors
-    /// When it is poisoned; the error has the value.
+    /// If the lock is poisoned; the error contains the value.
     pub fn into_inner(self) -> LockResult<T> {
         let poisoned = self.is_poisoned();
         let value = self.0.into_inner();
@@ -56,13 +60,13 @@ impl<T: ?Sized> RwLock<T> {
     /// Waits until the value may be read.
     ///
     /// # Errors
-    /// When it is poisoned; the error has the guard.
+    /// If the lock is poisoned; the error contains the guard.
     #[inline]
     #[track_caller]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
         let guard = Here::enter(|here| {
             loop {
-                // Without a deadline it ends in one way only.
+                // Without a deadline it always succeeds.
                 if let Ok(guard) = self.0.shared(here, None) {
                     return guard;
                 }
@@ -71,90 +75,90 @@ impl<T: ?Sized> RwLock<T> {
         self.0.check_poison(RwLockReadGuard(guard))
     }
 
-    /// Reads the value if that can be at once. Others may run before that, but nobody is waited for.
+    /// Reads the value if that is possible now. Never waits, but other fibers may run first.
     ///
     /// # Errors
-    /// When somebody writes or waits to, and when it is poisoned.
+    /// If a fiber writes or waits to write, or the lock is poisoned.
     #[track_caller]
     pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
         let guard = Here::enter(|here| self.0.try_shared(here)).ok_or(TryLockError::WouldBlock)?;
         Ok(self.0.check_poison(RwLockReadGuard(guard))?)
     }
 
-    /// As [`RwLock::read`], but waits no longer than to the deadline.
+    /// Like [`RwLock::read`], but waits only until the deadline.
     ///
     /// # Errors
-    /// When the deadline has passed; where it is poisoned, the inner result is an error.
+    /// If the deadline has passed. If the lock is poisoned, the inner result is an error.
     #[track_caller]
     pub fn read_until(&self, deadline: Instant) -> Result<LockResult<RwLockReadGuard<'_, T>>, TimedOut> {
         let guard = Here::enter(|here| self.0.shared(here, Some(deadline)))?;
         Ok(self.0.check_poison(RwLockReadGuard(guard)))
     }
 
-    /// As [`RwLock::read_until`], with a timeout that begins now.
+    /// Like [`RwLock::read_until`], with a timeout that starts now.
     ///
     /// # Errors
-    /// As [`RwLock::read_until`].
+    /// As for [`RwLock::read_until`].
     #[track_caller]
     pub fn read_timeout(&self, timeout: Duration) -> Result<LockResult<RwLockReadGuard<'_, T>>, TimedOut> {
         self.read_until(after(timeout))
     }
 
-    /// Waits until nobody else reads or writes.
+    /// Waits until no other fiber reads or writes.
     ///
     /// # Errors
-    /// When it is poisoned; the error has the guard.
+    /// If the lock is poisoned; the error contains the guard.
     #[inline]
     #[track_caller]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
         self.0.check_poison(RwLockWriteGuard(Here::enter(|here| self.0.exclusive(here))))
     }
 
-    /// Takes the lock to write if nobody reads or writes. Others may run before that, but nobody is waited for.
+    /// Locks for writing if no fiber reads or writes. Never waits, but other fibers may run first.
     ///
     /// # Errors
-    /// When somebody reads or writes, and when it is poisoned.
+    /// If a fiber reads or writes, or the lock is poisoned.
     #[track_caller]
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
         let guard = Here::enter(|here| self.0.try_exclusive(here)).ok_or(TryLockError::WouldBlock)?;
         Ok(self.0.check_poison(RwLockWriteGuard(guard))?)
     }
 
-    /// As [`RwLock::write`], but waits no longer than to the deadline.
+    /// Like [`RwLock::write`], but waits only until the deadline.
     ///
     /// # Errors
-    /// When the deadline has passed; where it is poisoned, the inner result is an error.
+    /// If the deadline has passed. If the lock is poisoned, the inner result is an error.
     #[track_caller]
     pub fn write_until(&self, deadline: Instant) -> Result<LockResult<RwLockWriteGuard<'_, T>>, TimedOut> {
         let guard = Here::enter(|here| self.0.exclusive_until(here, deadline))?;
         Ok(self.0.check_poison(RwLockWriteGuard(guard)))
     }
 
-    /// As [`RwLock::write_until`], with a timeout that begins now.
+    /// Like [`RwLock::write_until`], with a timeout that starts now.
     ///
     /// # Errors
-    /// As [`RwLock::write_until`].
+    /// As for [`RwLock::write_until`].
     #[track_caller]
     pub fn write_timeout(&self, timeout: Duration) -> Result<LockResult<RwLockWriteGuard<'_, T>>, TimedOut> {
         self.write_until(after(timeout))
     }
 
-    /// The value, without locking: nobody else can have the lock while the caller borrows it like this.
+    /// The value, without locking: the exclusive borrow excludes other fibers.
     ///
     /// # Errors
-    /// When it is poisoned; the error has the value.
+    /// If the lock is poisoned; the error contains the value.
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
         let poisoned = self.is_poisoned();
         let value = self.0.get_mut();
         if poisoned { Err(PoisonError::new(value)) } else { Ok(value) }
     }
 
-    /// Whether a fiber that wrote has panicked.
+    /// Whether a writer has panicked.
     pub fn is_poisoned(&self) -> bool {
         self.0.lock().is_poisoned()
     }
 
-    /// The value is in order again: the lock is poisoned no longer.
+    /// Clears the poison: the value is in order again.
     pub fn clear_poison(&self) {
         self.0.lock().set_poisoned(false);
     }
@@ -173,17 +177,17 @@ impl<T> From<T> for RwLock<T> {
 }
 
 impl<T: ?Sized> fmt::Debug for RwLock<T> {
-    /// Without the value: looking at it would be to lock.
+    /// Without the value, which can only be read by locking.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RwLock").field("is_poisoned", &self.is_poisoned()).finish_non_exhaustive()
     }
 }
 
-/// The value may be read by whoever has this, until it is dropped.
+/// Allows its owner to read the value until it is dropped.
 #[must_use = "the lock is given back as soon as its guard is dropped"]
 pub struct RwLockReadGuard<'a, T: ?Sized>(Shared<'a, SharedLock, T>);
 
-/// The value may be changed by whoever has this, until it is dropped.
+/// Allows its owner to change the value until it is dropped.
 #[must_use = "the lock is given back as soon as its guard is dropped"]
 pub struct RwLockWriteGuard<'a, T: ?Sized>(Exclusive<'a, SharedLock, T>);
 

@@ -1,12 +1,16 @@
-//! Schedules drawn from a seed, for tests: the same seed, the same order of everything.
+//! A schedule fuzzer for tests: draws schedules from a seed. The same seed gives the same order of
+//! everything.
 //!
-//! A *deterministic* runtime has one worker and a clock of its own. That goes on by [`STEP`] at each safe point and each turn's end, and from one deadline to the next where nobody
-//! is ready; nothing else moves it, so what a fiber sees of the time depends on what fibers did and on nothing else. At each point it is drawn whether
-//! the fiber goes on, and at each turn's end who comes next. How often fibers are interrupted is drawn for the whole run, since some mistakes need many changes of who runs and
-//! others few.
+//! A *deterministic* runtime has one worker and a clock of its own. The clock advances by [`STEP`]
+//! at each safepoint and each turn's end, and jumps to the next deadline if no fiber is ready.
+//! Nothing else moves it, so what a fiber sees of the time depends only on what fibers did. At each
+//! safepoint the fuzzer draws whether the fiber continues, and at each turn's end which fiber is
+//! next. How often fibers are interrupted is drawn for the whole run, because some defects need
+//! many switches and others few.
 //!
-//! What comes from outside is not drawn, and not the same each time: other threads, files and sockets, the real clock, addresses, the order in a
-//! `HashMap`. Fibers that wait for such things make a run one that cannot be repeated.
+//! What comes from outside is not drawn, and differs between runs: other threads, files and
+//! sockets, the real clock, addresses, the order in a `HashMap`. A run whose fibers wait for such
+//! things cannot be repeated.
 
 use std::cell::Cell;
 
@@ -16,35 +20,37 @@ use policy::{Span, ThreadId};
 use crate::error::RunError;
 use crate::runtime::{Config, Runtime};
 
-/// How far the clock of a deterministic runtime goes at a time.
+/// The step of a deterministic runtime's clock.
 pub(crate) const STEP: Span = Span::from_micros(1);
 
-/// So many of those that are ready are drawn from: the first.
+/// The next fiber is drawn from this many ready ones: the first.
 const DRAWN_FROM: usize = 64;
 
-/// That a runtime's schedule is drawn from a seed: see [`Config::deterministic`].
+/// Draws a runtime's schedule from a seed: see [`Config::deterministic`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Deterministic {
-    /// Runs with the same seed take the same course.
+    /// Runs with the same seed have the same schedule.
     pub seed: u64,
-    /// Whom it is drawn from who runs next.
+    /// The fibers from which the next one is drawn.
     pub among: Among,
 }
 
-/// Who may be drawn to run next; of very many, one of the 64 that have been ready for longest.
+/// The fibers from which the next one is drawn; if there are very many, the 64 that have been ready
+/// longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Among {
-    /// Those at the highest level of the feedback queue at which anybody is ready: what happens could happen in a usual run.
+    /// Those at the highest level of the feedback queue at which a fiber is ready: what happens
+    /// could happen in a normal run.
     Highest,
-    /// All that are ready: also what needs other levels, or several workers, to happen.
+    /// All that are ready: finds also what otherwise needs other levels or several workers.
     All,
 }
 
-/// What draws.
+/// Draws the schedule.
 pub(crate) struct ScheduleFuzzer {
     among: Among,
     state: Cell<u64>,
-    /// A fiber goes on at a point unless one of so many is drawn.
+    /// A fiber is interrupted at one safepoint of so many.
     odds: u64,
 }
 
@@ -64,17 +70,17 @@ impl ScheduleFuzzer {
         mixed ^ mixed >> 31
     }
 
-    /// Below a number that is not zero.
+    /// Draws a number below `end`, which is not 0.
     fn below(&self, end: u64) -> u64 {
         ((u128::from(self.draw()) * u128::from(end)) >> 64) as u64
     }
 
-    /// Whether a fiber is interrupted at a point.
+    /// Draws whether a fiber is interrupted at a safepoint.
     pub(crate) fn should_preempt(&self) -> bool {
         self.below(self.odds) == 0
     }
 
-    /// Takes one who is ready.
+    /// Takes a ready fiber.
     pub(crate) fn take(&self, ready: &mut FeedbackQueue) -> Option<ThreadId> {
         let lowest = match self.among {
             Among::Highest => ready.highest()?,
@@ -97,13 +103,14 @@ impl ScheduleFuzzer {
     }
 }
 
-/// Runs a function many times, each time as the first fiber of a runtime whose schedule is drawn from another seed: for tests of programs of fibers,
-/// which find so what happens only if fibers run in an unusual order.
+/// Runs a function many times as the first fiber of a runtime, each time with a schedule that is
+/// drawn from another seed. For tests of programs with fibers: finds defects that show only if
+/// fibers run in an unusual order.
 ///
-/// A deadlock is a failure, as is a panic of the function; so join the fibers that may panic.
+/// A deadlock is a failure, and so is a panic of the function; so join the fibers that may panic.
 ///
 /// # Panics
-/// With the first seed that fails, and what failed.
+/// With the first seed that fails, and the failure.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -126,10 +133,10 @@ pub fn explore(seeds: impl IntoIterator<Item = u64>, function: impl FnMut()) {
     explore_with(Config::default(), seeds, function);
 }
 
-/// The same with runtimes of another [`Config`], of which [`Config::deterministic`] is replaced.
+/// The same for runtimes with another [`Config`], whose [`Config::deterministic`] is replaced.
 ///
 /// # Panics
-/// As [`explore`] does.
+/// As for [`explore`].
 #[track_caller]
 #[allow(clippy::panic, reason = "it is what is documented")]
 pub fn explore_with(config: Config, seeds: impl IntoIterator<Item = u64>, mut function: impl FnMut()) {
@@ -157,7 +164,7 @@ mod tests {
         ScheduleFuzzer::new(Deterministic { seed, among })
     }
 
-    /// Three at the highest level, and three at the next.
+    /// Three fibers at the highest level, and three at the next.
     fn six() -> FeedbackQueue {
         let mut ready = FeedbackQueue::new(FeedbackRules::default());
         for thread in (0..6).map(ThreadId) {

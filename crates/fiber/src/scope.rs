@@ -1,4 +1,4 @@
-//! Fibers that may borrow from the one that makes them, since it waits for them.
+//! Scopes: fibers that may borrow from the fiber that spawns them, because it waits for them.
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,10 +16,11 @@ use crate::spawn::{Builder, failed};
 use crate::waits::{Waits, Woken};
 use crate::worker::Here;
 
-/// How many of a scope's fibers there are, and who waits until there are none.
+/// Counts a scope's fibers, and has the fiber that waits until there are none.
 struct Members {
     gate: Gate<State>,
-    /// There was one whose panic nobody has taken notice of. Handles that find this out may be dropped on threads that are no fibers.
+    /// One of them panicked, and no joiner has seen the panic. Handles that find this out may be
+    /// dropped on other threads.
     panicked: AtomicBool,
 }
 
@@ -31,7 +32,7 @@ struct State {
 
 struct Waiting(Fiber);
 
-// SAFETY: only who is inside the gate touches it.
+// SAFETY: only the fiber inside the gate touches it.
 unsafe impl Send for Waiting {}
 
 impl Gated for State {
@@ -52,7 +53,8 @@ impl Waits for Members {
 }
 
 impl Members {
-    /// Waits until all have ended, also if the runtime ends meanwhile: they borrow from who waits.
+    /// Waits until all have ended, even if the runtime ends meanwhile: they borrow from the waiting
+    /// fiber.
     fn wait_for_all(&self, here: Here) -> Woken {
         let mut woken = Woken::Called;
         loop {
@@ -72,7 +74,7 @@ impl Members {
     }
 }
 
-/// One of a scope's fibers, until all of it is dropped.
+/// Counts one of a scope's fibers until all of it is dropped.
 struct Membership<'scope>(&'scope Members);
 
 impl Drop for Membership<'_> {
@@ -82,7 +84,7 @@ impl Drop for Membership<'_> {
                 state.left -= 1;
                 if state.left == 0 { state.waits.take() } else { None }
             });
-            // From here on the crew may be gone, if it was not waited for yet.
+            // From here on the count may be gone, if no fiber was waiting for it yet.
             if let Some(Waiting(fiber)) = last {
                 here.wake(fiber, Woken::Called);
             }
@@ -92,7 +94,8 @@ impl Drop for Membership<'_> {
 
 type OutcomeCell<T> = Mutex<Option<thread::Result<T>>>;
 
-/// What a scope's fiber runs. Its fields are dropped in this order, so all that may borrow is gone before the scope hears of it.
+/// What a scope's fiber runs. The fields are dropped in this order, so everything that may borrow
+/// is gone before the scope is told.
 struct Job<'scope, F, T> {
     function: Option<F>,
     outcome: SharedOutcome<'scope, T>,
@@ -108,9 +111,9 @@ impl<F: FnOnce() -> T, T> Job<'_, F, T> {
     }
 }
 
-/// What came of a fiber, for who joins it.
+/// A fiber's outcome, shared with its handle.
 struct SharedOutcome<'scope, T> {
-    /// Until it is dropped.
+    /// Present until it is dropped.
     outcome: Option<Arc<OutcomeCell<T>>>,
     members: &'scope Members,
 }
@@ -129,7 +132,8 @@ impl<T> SharedOutcome<'_, T> {
 
 impl<T> Drop for SharedOutcome<'_, T> {
     fn drop(&mut self) {
-        // The last one drops what nobody has asked for. Of two at a time one is the last.
+        // The last owner drops an outcome that was not taken. If both drop it at a time, one of
+        // them is the last.
         let Some(outcome) = self.outcome.take().and_then(Arc::into_inner) else { return };
         let unseen = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(Err(payload)) = unseen
@@ -140,10 +144,10 @@ impl<T> Drop for SharedOutcome<'_, T> {
     }
 }
 
-/// Where fibers can be made that borrow; see [`scope`].
+/// Spawns fibers that borrow; see [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     members: &'scope Members,
-    /// What is borrowed may be taken neither for something shorter nor for something longer.
+    /// The lifetime may be neither shortened nor extended.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -155,10 +159,10 @@ pub struct ScopedJoinHandle<'scope, T> {
 }
 
 impl<'scope> Scope<'scope, '_> {
-    /// As [`spawn`](crate::spawn) does, for a function that may borrow what lives longer than the scope.
+    /// Like [`spawn`](crate::spawn), for a function that may borrow what outlives the scope.
     ///
     /// # Panics
-    /// When there is no room for another fiber.
+    /// If there is no room for another fiber.
     #[track_caller]
     pub fn spawn<T: Send + 'scope>(
         &'scope self,
@@ -170,10 +174,10 @@ impl<'scope> Scope<'scope, '_> {
         }
     }
 
-    /// As [`Builder::spawn`] does.
+    /// Like [`Builder::spawn`].
     ///
     /// # Errors
-    /// When there is no room for another fiber.
+    /// If there is no room for another fiber.
     pub fn spawn_with<T: Send + 'scope>(
         &'scope self,
         builder: Builder,
@@ -187,7 +191,8 @@ impl<'scope> Scope<'scope, '_> {
             outcome: shared(Arc::clone(&outcome)),
             _membership: Membership(self.members),
         };
-        // SAFETY: the scope waits until the job is dropped, and with it all that it borrows; its own result borrows nothing.
+        // SAFETY: the scope waits until the job is dropped, and with it all that it borrows; the
+        // job returns nothing.
         let end = unsafe { builder.spawn_unchecked(move || job.run())? };
         Ok(ScopedJoinHandle { end, shared: shared(outcome) })
     }
@@ -197,7 +202,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// Waits until the fiber has ended, and takes its result.
     ///
     /// # Errors
-    /// As [`JoinHandle::join`].
+    /// As for [`JoinHandle::join`].
     pub fn join(self) -> Result<T, JoinError> {
         let ScopedJoinHandle { end, shared } = self;
         end.join()?;
@@ -207,16 +212,18 @@ impl<T> ScopedJoinHandle<'_, T> {
         }
     }
 
-    /// Whether it has ended.
+    /// Whether the fiber has ended.
     pub fn is_finished(&self) -> bool {
         self.end.is_finished()
     }
 }
 
-/// Runs a function that may make fibers which borrow from its surroundings, and returns when it and all of them have ended.
+/// Runs a function that may spawn fibers which borrow from its environment. Returns when it and all
+/// of them have ended.
 ///
 /// # Panics
-/// Where no runtime runs; with the function's panic; and if one of the fibers panicked that nobody has joined.
+/// If called outside a runtime; with the function's panic; and if a fiber that was not joined has
+/// panicked.
 ///
 /// ```
 /// let words = ["a", "few", "words"];
@@ -232,10 +239,11 @@ impl<T> ScopedJoinHandle<'_, T> {
 #[allow(clippy::panic, reason = "it is what is documented, as with threads")]
 pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
     let members = Members { gate: Gate::new(State { left: 0, waits: None }), panicked: AtomicBool::new(false) };
-    // It is this runtime's from now on, and no other one's that gets hold of the scope.
+    // Makes this runtime the gate's home, before another runtime can use the scope.
     Here::enter(|here| members.gate.enter(&here, |_| ()));
     let result = {
-        // SAFETY: only the lifetime is another. Who has it are the function and the fibers, and all of them are waited for below, whatever happens.
+        // SAFETY: only the lifetime differs. The function and the fibers have the reference, and
+        // the code below waits for all of them in any case.
         let members = unsafe { &*std::ptr::from_ref(&members) };
         let scope = Scope { members, scope: PhantomData, env: PhantomData };
         let result = catch_unwind(AssertUnwindSafe(|| {

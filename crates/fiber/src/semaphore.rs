@@ -1,7 +1,8 @@
-//! A number of permits that fibers take and give back.
+//! A semaphore for fibers.
 //!
-//! Those who wait come in the order in which they began to: a permit that is given back while somebody waits goes to the first of them at once, and nobody can come
-//! in between. So nobody starves; and whoever gives the last permit back and wants it again waits for its turn.
+//! Waiters come in the order in which they began to wait. A permit that is released while fibers
+//! wait goes to the first of them at once, and no other fiber can come in between. So no fiber
+//! starves; and a fiber that releases the last permit and wants it again waits for its turn.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,10 +16,11 @@ use crate::time::after;
 use crate::waits::{Waits, Woken};
 use crate::worker::{Here, Worker};
 
-/// A number of permits. Who wants one while there is none waits, and lets the other fibers run.
+/// A number of permits. A fiber that wants one while there is none waits, and lets others run.
 ///
 /// # Panics
-/// All that takes or gives panics on a kernel thread that runs no fibers, and in a runtime that the semaphore does not belong to.
+/// Acquiring and releasing panic on a kernel thread that runs no fibers, and in a runtime to which
+/// the semaphore does not belong.
 ///
 /// ```
 /// use rowlock_fiber::{Semaphore, scope};
@@ -40,7 +42,7 @@ pub struct Semaphore(Gate<State>);
 
 struct State {
     permits: usize,
-    /// Where somebody waits there are no permits.
+    /// If a fiber waits, there are no permits.
     waiting: Queue,
 }
 
@@ -51,39 +53,39 @@ impl Gated for State {
 }
 
 impl Semaphore {
-    /// One with so many permits.
+    /// A semaphore with this many permits.
     pub const fn new(permits: usize) -> Semaphore {
         Semaphore(Gate::new(State { permits, waiting: Queue::new() }))
     }
 
-    /// Waits until there is a permit and takes it. It is given back when what is returned is dropped.
+    /// Waits until there is a permit and acquires it. Dropping the result releases it.
     #[inline]
     #[track_caller]
     pub fn acquire(&self) -> Permit<'_> {
-        // Without a deadline it ends in one way only.
+        // Without a deadline it always succeeds.
         let _ = self.acquire_inner(None);
         self.permit()
     }
 
-    /// The same, but waits no longer than to the deadline.
+    /// Like [`Semaphore::acquire`], but waits only until the deadline.
     ///
     /// # Errors
-    /// When the deadline has passed. A permit that is there is taken however late it is.
+    /// If the deadline has passed. An available permit is acquired even after the deadline.
     #[track_caller]
     pub fn acquire_until(&self, deadline: Instant) -> Result<Permit<'_>, TimedOut> {
         self.acquire_inner(Some(deadline)).map(|()| self.permit())
     }
 
-    /// As [`Semaphore::acquire_until`], with a timeout that begins now.
+    /// Like [`Semaphore::acquire_until`], with a timeout that starts now.
     ///
     /// # Errors
-    /// As [`Semaphore::acquire_until`].
+    /// As for [`Semaphore::acquire_until`].
     #[track_caller]
     pub fn acquire_timeout(&self, timeout: Duration) -> Result<Permit<'_>, TimedOut> {
         self.acquire_until(after(timeout))
     }
 
-    /// Takes a permit if there is one. Others may run before that, but nobody is waited for.
+    /// Acquires a permit if there is one. Never waits, but other fibers may run first.
     #[track_caller]
     pub fn try_acquire(&self) -> Option<Permit<'_>> {
         let taken = Here::enter(|here| {
@@ -114,7 +116,7 @@ impl Semaphore {
         Permit { semaphore: self, on_this_thread: PhantomData }
     }
 
-    /// Makes so many permits more: new ones, or those that were [forgotten](Permit::forget).
+    /// Adds permits: new ones, or those that were [forgotten](Permit::forget).
     #[inline]
     #[track_caller]
     pub fn release(&self, permits: usize) {
@@ -135,7 +137,7 @@ impl Semaphore {
         });
     }
 
-    /// How many permits there are at this moment.
+    /// How many permits there are now.
     #[track_caller]
     pub fn available(&self) -> usize {
         Here::enter(|here| self.0.enter(&here, |state| state.permits))
@@ -167,7 +169,8 @@ impl fmt::Debug for Semaphore {
     }
 }
 
-/// A permit of a [`Semaphore`], until it is dropped. It is of the fiber that took it; to hand one on, [forget](Permit::forget) it and let the other
+/// A permit of a [`Semaphore`]; dropping it releases it. It belongs to the fiber that acquired it.
+/// To pass one on, [forget](Permit::forget) it and let the other fiber
 /// [release](Semaphore::release) it.
 #[must_use = "the permit is given back as soon as it is dropped"]
 pub struct Permit<'a> {
@@ -176,7 +179,8 @@ pub struct Permit<'a> {
 }
 
 impl Permit<'_> {
-    /// Does not give it back: the semaphore has one less, until somebody [releases](Semaphore::release) one more.
+    /// Does not release it: the semaphore has one permit less, until a fiber
+    /// [releases](Semaphore::release) one more.
     pub fn forget(self) {
         std::mem::forget(self);
     }
@@ -184,7 +188,7 @@ impl Permit<'_> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        // Kept until its runtime was over, it is forgotten.
+        // A permit that was kept until its runtime was over is forgotten.
         Here::visit(|here| {
             if let Some(here) = here.filter(|here| self.semaphore.0.is_home(here)) {
                 self.semaphore.give(&here, 1);

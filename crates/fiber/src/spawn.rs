@@ -1,4 +1,4 @@
-//! New fibers.
+//! Spawning fibers.
 
 use crate::error::SpawnError;
 use crate::join::JoinHandle;
@@ -6,12 +6,15 @@ use crate::record::Extras;
 use crate::runtime::Config;
 use crate::worker::Here;
 
-/// A new fiber, which runs the function when its turn comes; its result is for [`JoinHandle::join`].
+/// Spawns a fiber, which runs the function when its turn comes. [`JoinHandle::join`] returns its
+/// result.
 ///
-/// The function may begin on another kernel thread where the runtime has several; from then on it stays there.
+/// In a runtime with several workers the function may start on another kernel thread; then it stays
+/// there.
 ///
 /// # Panics
-/// Where no runtime runs, and when there is no room for another fiber; [`Builder::spawn`] returns an error then.
+/// If called outside a runtime, or if there is no room for another fiber. [`Builder::spawn`]
+/// returns an error in the latter case.
 ///
 /// ```
 /// let sum = rowlock_fiber::run(|| {
@@ -36,7 +39,7 @@ pub(crate) fn failed(error: &SpawnError) -> ! {
     panic!("{error}")
 }
 
-/// How a fiber is made.
+/// How a fiber is spawned.
 #[derive(Clone, Debug, Default)]
 #[must_use = "it makes a fiber when `spawn` is called"]
 pub struct Builder {
@@ -46,48 +49,51 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// As [`spawn`] does.
+    /// The defaults of [`spawn`].
     #[inline(always)]
     pub fn new() -> Builder {
         Builder { name: None, stack: None, is_preemptible: None }
     }
 
-    /// What it is called in reports.
+    /// Sets the fiber's name in reports.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = Some(name.into().into_boxed_str());
         self
     }
 
-    /// How large its stack is, in bytes; else [`Config::stack_size`](crate::Config::stack_size).
+    /// Sets the size of its stack in bytes. The default is
+    /// [`Config::stack_size`](crate::Config::stack_size).
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.stack = Some(bytes);
         self
     }
 
-    /// Whether it may be interrupted anywhere when its running time is over, and not only at points; else as
-    /// [`Config::preemptible`](crate::Config::preemptible) says. It has thread-locals of its own then, which it has from the one before it that had its stack.
+    /// Sets whether it may be interrupted anywhere when its running time is over, and not only at
+    /// safepoints. The default is [`Config::preemptible`](crate::Config::preemptible). A
+    /// preemptible fiber has thread-locals of its own, with the values that the previous fiber on
+    /// its stack left there.
     pub fn preemptible(mut self, is_preemptible: bool) -> Builder {
         self.is_preemptible = Some(is_preemptible);
         self
     }
 
-    /// Makes it.
+    /// Spawns the fiber.
     ///
     /// # Errors
-    /// When there is no room for another fiber.
+    /// If there is no room for another fiber.
     ///
     /// # Panics
-    /// Where no runtime runs.
+    /// If called outside a runtime.
     #[inline(always)]
     pub fn spawn<T: Send + 'static>(
         self,
         function: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SpawnError> {
-        // SAFETY: it borrows nothing, and may go to another kernel thread.
+        // SAFETY: it borrows nothing, and may move to another kernel thread.
         unsafe { self.spawn_unchecked(function) }
     }
 
-    /// Whether it may be interrupted anywhere, in a runtime that was made so.
+    /// Whether the fiber is preemptible in a runtime with this configuration.
     pub(crate) fn is_preemptible(&self, config: &Config) -> bool {
         config.deterministic.is_none() && self.is_preemptible.unwrap_or(config.preemptible)
     }
@@ -101,18 +107,20 @@ impl Builder {
     }
 
     /// # Safety
-    /// As with [`Worker::spawn`](crate::worker::Worker::spawn).
+    /// As for [`Worker::spawn`](crate::worker::Worker::spawn).
     #[inline(always)]
     pub(crate) unsafe fn spawn_unchecked<T>(self, function: impl FnOnce() -> T) -> Result<JoinHandle<T>, SpawnError> {
         let asked = self.is_preemptible;
         let extras = self.extras();
-        // What comes of it is small enough for registers: else it went through memory in the way of the others, too.
+        // The boxed error makes the result small enough for registers; otherwise it would go
+        // through memory on the fast path, too.
         let made = Here::enter(|here| {
             // SAFETY: the caller's promise.
             let fiber = unsafe { here.spawn(extras, asked, function) }.map_err(Box::new)?;
-            // SAFETY: as above, and the handle is the first.
+            // SAFETY: as above, and it is the first handle.
             let handle = unsafe { JoinHandle::new(fiber, here.core_pointer()) };
-            // Not before the handle is there: whoever unwinds from here, as its runtime ends, is to drop it.
+            // Not before the handle exists: a fiber that unwinds from here, because its runtime
+            // ends, must drop it.
             here.safepoint();
             Ok(handle)
         });

@@ -1,4 +1,4 @@
-//! The one place that chooses between the machine and loom, for what is modelled: a worker's [inbox](crate::inbox).
+//! Chooses between real atomics and loom's for what is modelled: a worker's [inbox](crate::inbox).
 
 pub(crate) use self::world::{AtomicPtr, AtomicU64, fence, futex};
 pub(crate) use std::sync::atomic::Ordering;
@@ -15,7 +15,8 @@ mod world {
         use rustix::time::{ClockId, clock_gettime};
         use sys::futex::Scope;
 
-        /// Sleeps until woken, or for this time, if the word's low half still is `expected`; may return at any time before.
+        /// Sleeps until woken, or for this time, if the word's low half is still `expected`; may
+        /// return earlier.
         pub(crate) fn sleep(word: &AtomicU64, expected: u32, time: Option<Duration>) {
             let deadline = time.map(|time| {
                 let now = clock_gettime(ClockId::Monotonic);
@@ -25,7 +26,7 @@ mod world {
             sys::futex_u64::wait(word, expected, deadline, Scope::Process);
         }
 
-        /// Wakes the one who sleeps on the word.
+        /// Wakes the thread that sleeps on the word.
         pub(crate) fn wake(word: &AtomicU64) {
             sys::futex_u64::wake(word, 1, Scope::Process);
         }
@@ -36,7 +37,8 @@ mod world {
 mod world {
     pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, fence};
 
-    /// The kernel's side: comparing and falling asleep are one step, as are waking and everything before it.
+    /// The kernel's side: comparing and falling asleep are one step, and so are waking and
+    /// everything before it.
     pub(crate) mod futex {
         use std::sync::PoisonError;
         use std::sync::atomic::Ordering::Relaxed;
@@ -56,7 +58,8 @@ mod world {
             static ref BUCKET: Bucket = Bucket { mutex: Mutex::new(()), sleepers: Condvar::new() };
         }
 
-        /// No time passes while somebody sleeps, so a sleeper that nobody wakes is a deadlock, which loom reports.
+        /// No time passes during a sleep, so a sleeper that is not woken is a deadlock, which loom
+        /// reports.
         pub(crate) fn sleep(word: &AtomicU64, expected: u32, _: Option<Duration>) {
             let bucket = BUCKET.mutex.lock().unwrap_or_else(PoisonError::into_inner);
             if word.load(Relaxed) == u64::from(expected) {

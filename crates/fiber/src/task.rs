@@ -1,4 +1,5 @@
-//! What a fiber is to do, and later what came of it, in a small space of its record: no memory is allocated for what is_inline.
+//! A fiber's function, and later its outcome, in a small space of its record: what fits there needs
+//! no allocation.
 
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
@@ -9,10 +10,10 @@ use crate::ending::NoStack;
 use crate::error::StackError;
 use crate::worker::Here;
 
-/// What came of a fiber's function.
+/// The outcome of a fiber's function.
 pub(crate) type Outcome<T> = std::thread::Result<T>;
 
-/// A task's room, in words.
+/// The space of a task, in words.
 const WORDS: usize = 6;
 
 /// A task: nothing, a function, or its outcome.
@@ -21,17 +22,17 @@ pub(crate) struct Task {
     space: Space,
 }
 
-/// How a task of some types is treated.
+/// The operations of a task of some type.
 struct TaskVtable {
     run: unsafe fn(&Space),
-    /// One that does not run its function, where this one does.
+    /// The operations of a refused task, which does not run its function.
     refused: Option<&'static TaskVtable>,
     refuse: unsafe fn(&Space, StackError),
     drop_function: unsafe fn(&Space),
     drop_outcome: unsafe fn(&Space),
 }
 
-/// Room for a value, or for a pointer to its box where it is too large.
+/// Space for a value, or for a pointer to its box if it is too large.
 struct Space(UnsafeCell<MaybeUninit<[usize; WORDS]>>);
 
 impl Space {
@@ -40,10 +41,10 @@ impl Space {
     }
 
     /// # Safety
-    /// Nothing is there.
+    /// The space is empty.
     #[inline(always)]
     unsafe fn write<X>(&self, value: X) {
-        // SAFETY: the room suffices for either, and nothing is overwritten.
+        // SAFETY: the space suffices for either, and nothing is overwritten.
         unsafe {
             if Self::is_inline::<X>() {
                 self.0.get().cast::<X>().write(value);
@@ -54,7 +55,7 @@ impl Space {
     }
 
     /// # Safety
-    /// Such a value is there; it is not any more.
+    /// The space contains a value of this type. It is empty afterwards.
     #[inline(always)]
     unsafe fn read<X>(&self) -> X {
         // SAFETY: that is how it was written.
@@ -68,7 +69,7 @@ impl Space {
     }
 }
 
-/// A function and what it returns.
+/// A function and its return type.
 struct Of<F, T>(PhantomData<(F, T)>);
 
 impl<F: FnOnce() -> T, T> Of<F, T> {
@@ -82,7 +83,7 @@ impl<F: FnOnce() -> T, T> Of<F, T> {
     };
 
     unsafe fn run(space: &Space) {
-        // SAFETY: there is a function, which makes room for its outcome.
+        // SAFETY: there is a function, which leaves space for its outcome.
         unsafe {
             let function = space.read::<F>();
             space.write::<Outcome<T>>(catch_unwind(AssertUnwindSafe(function)));
@@ -91,7 +92,7 @@ impl<F: FnOnce() -> T, T> Of<F, T> {
 
     #[cold]
     unsafe fn drop_and_refuse(space: &Space) {
-        // SAFETY: there is a function, which makes room for its outcome.
+        // SAFETY: there is a function, which leaves space for its outcome.
         unsafe {
             let function = space.read::<F>();
             let dropped = catch_unwind(AssertUnwindSafe(|| drop(function)));
@@ -125,10 +126,11 @@ impl Task {
         Task { vtable: Cell::new(None), space: Space(UnsafeCell::new(MaybeUninit::uninit())) }
     }
 
-    /// Puts a function there.
+    /// Stores a function.
     ///
     /// # Safety
-    /// There was nothing. What the function and its outcome borrow lives until the outcome is taken or dropped, or the function is dropped.
+    /// The task is empty. What the function and its outcome borrow lives until the outcome is taken
+    /// or dropped, or the function is dropped.
     #[inline(always)]
     pub(crate) unsafe fn put<F: FnOnce() -> T, T>(&self, function: F) {
         // SAFETY: the caller's promise.
@@ -136,41 +138,42 @@ impl Task {
         self.vtable.set(Some(&Of::<F, T>::VTABLE));
     }
 
-    /// Runs the function, and keeps its outcome.
+    /// Runs the function, and stores its outcome.
     ///
     /// # Safety
-    /// There is a function, or nothing, as it was dropped.
+    /// There is a function, or nothing because it was dropped.
     #[inline(always)]
     pub(crate) unsafe fn run(&self) {
         if let Some(vtable) = self.vtable.get() {
-            // SAFETY: one of these types.
+            // SAFETY: the vtable belongs to these types.
             unsafe { (vtable.run)(&self.space) };
         }
     }
 
-    /// When it [runs](Task::run) it shall drop its function, and have as its outcome that there was no [stack](crate::stack::Stacks::take_reason).
+    /// Refuses the task: [running](Task::run) it drops its function, and its outcome is that there
+    /// was no [stack](crate::stack::Stacks::take_reason).
     ///
     /// # Safety
-    /// As with [`run`](Task::run).
+    /// As for [`run`](Task::run).
     pub(crate) unsafe fn refuse_when_run(&self) {
         self.vtable.set(self.vtable.get().and_then(|vtable| vtable.refused.or(Some(vtable))));
     }
 
-    /// Forgets the function, and has as its outcome that there was no stack.
+    /// Forgets the function. The outcome is that there was no stack.
     ///
     /// # Safety
-    /// As with [`run`](Task::run).
+    /// As for [`run`](Task::run).
     pub(crate) unsafe fn refuse(&self, why: StackError) {
         if let Some(vtable) = self.vtable.get() {
-            // SAFETY: one of these types.
+            // SAFETY: the vtable belongs to these types.
             unsafe { (vtable.refuse)(&self.space, why) };
         }
     }
 
-    /// Takes the outcome. None where the function was dropped.
+    /// Takes the outcome. `None` if the function was dropped.
     ///
     /// # Safety
-    /// The function has run, or was dropped, and returns this type; the outcome was not taken yet.
+    /// The function has run, or was dropped, and returns this type. The outcome has not been taken.
     #[inline(always)]
     pub(crate) unsafe fn take<T>(&self) -> Option<Outcome<T>> {
         self.vtable.take()?;
@@ -178,7 +181,7 @@ impl Task {
         Some(unsafe { self.space.read() })
     }
 
-    /// Drops the function. False if that was done before.
+    /// Drops the function. Returns false if that was done before.
     ///
     /// # Safety
     /// It has not run.
@@ -191,7 +194,7 @@ impl Task {
         vtable.is_some()
     }
 
-    /// Drops the outcome, if it was not taken.
+    /// Drops the outcome, unless it was taken.
     ///
     /// # Safety
     /// The function has run.

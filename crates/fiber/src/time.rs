@@ -1,4 +1,4 @@
-//! Waiting for a time.
+//! Sleeping.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,8 @@ struct Asleep;
 
 impl Waits for Asleep {
     fn leave(&self, fiber: Fiber) -> bool {
-        // It is on no list, and may have been woken already: by its time, or because its runtime ends.
+        // It is on no list, and may have been woken already, by its timer or because its runtime
+        // ends.
         matches!(fiber.state.get(), State::Blocked | State::BlockedUnwinding)
     }
 
@@ -20,36 +21,38 @@ impl Waits for Asleep {
     }
 }
 
-/// The time by which deadlines count: the clock's, or in a deterministic runtime its own.
+/// The time that deadlines refer to: real time, or the runtime's own if it is deterministic or has
+/// a scripted clock.
 ///
 /// # Panics
-/// Where no runtime runs.
+/// If called outside a runtime.
 pub fn now() -> Instant {
     Here::enter(|here| here.now())
 }
 
-/// Lets others run until so much time has passed. Blocks the fiber only. One that unwinds because its runtime ends does not wait.
+/// Lets other fibers run for this time. Only the fiber blocks. A fiber that unwinds because its
+/// runtime ends does not wait.
 ///
 /// # Panics
-/// Where no runtime runs.
+/// If called outside a runtime.
 pub fn sleep(time: Duration) {
     sleep_until(after(time));
 }
 
-/// When so much time has passed from now on.
+/// The time after this duration.
 ///
 /// # Panics
-/// Where no runtime runs.
+/// If called outside a runtime.
 pub(crate) fn after(time: Duration) -> Instant {
-    // Far ahead, and still a time.
+    // Far in the future, but still a valid time.
     const AGES: Duration = Duration::from_secs(1 << 32);
     now() + time.min(AGES)
 }
 
-/// The same until a time.
+/// Lets other fibers run until this time.
 ///
 /// # Panics
-/// Where no runtime runs.
+/// If called outside a runtime.
 pub fn sleep_until(time: Instant) {
     Here::enter(|here| {
         if here.outside.is_wait_forbidden(&here) {
@@ -63,7 +66,7 @@ pub fn sleep_until(time: Instant) {
     });
 }
 
-/// The same for who may be no fiber: its thread sleeps then.
+/// Sleeps in a fiber, or blocks another thread.
 pub(crate) fn pause(time: Duration) {
     if Here::visit(|here| here.is_some()) { sleep(time) } else { std::thread::sleep(time) }
 }

@@ -1,16 +1,22 @@
-//! Who has run for how long, for less than reading the clock at every turn would cost.
+//! How long each fiber has run, for less than it would cost to read the clock at every turn.
 //!
-//! Reading a processor's clock takes longer (11 ns) than going from one fiber to another (5 ns). So while turns are *quick*, the clock is read once for a window
-//! of [`WINDOW`] turns, and each of them counts as an equal part. Turns are taken for quick after [`CALM`] measured ones in a row that were shorter than
-//! [`QUICK`], and until a window comes out longer; then each is measured. What this gets wrong is bounded: the window into which the first long turn after
-//! [`CALM`] quick ones falls is charged in equal parts, so whoever had that turn is charged an eighth of it, and the others in the window that
-//! much too much, once. Whoever has others take [`CALM`] quick turns before each long one of its own has that advantage each time, but never pays less than the
-//! eighth; and if it comes to points in its long turns, has it only until the clock is read at one of them.
+//! Reading a processor's clock takes longer (11 ns) than switching between fibers (5 ns). So while
+//! turns are *quick*, the clock is read once for a window of [`WINDOW`] turns, and each of them
+//! counts as an equal part. Turns count as quick after [`CALM`] measured ones in a row that were
+//! shorter than [`QUICK`], until a window takes longer; then each turn is measured.
 //!
-//! A fiber that ends is not charged any more: what its last turns took is nobody's.
+//! The error is bounded. The window into which the first long turn after [`CALM`] quick ones falls
+//! is charged in equal parts. So the fiber that had this turn is charged an eighth of it, and the
+//! others in the window are charged that much too much, once. A fiber that makes others take
+//! [`CALM`] quick turns before each of its long ones has this advantage each time, but always pays
+//! the eighth. If it reaches safepoints in its long turns, the advantage ends when the clock is
+//! read at one of them.
 //!
-//! Between turns, at *points* (a lock, a spawn, a [checkpoint](crate::checkpoint)), the clock is read now and then: after as many as took an eighth of the
-//! running time when it was last read, at most [`POINTS`].
+//! A fiber that ends is not charged any more: the time of its last turns is charged to no fiber.
+//!
+//! Between turns, at *safepoints* (a lock, a spawn, a [checkpoint](crate::checkpoint)), the clock
+//! is read now and then: after as many safepoints as took an eighth of the running time when it was
+//! last read, at most [`SAFEPOINTS`].
 
 use std::cell::Cell;
 
@@ -25,29 +31,30 @@ pub(crate) const WINDOW: usize = 8;
 /// A turn is quick if it is shorter.
 pub(crate) const QUICK: Span = Span::from_nanos(250);
 
-/// How many quick turns in a row make the next ones count as quick.
+/// After this many quick turns in a row, the next ones count as quick.
 pub(crate) const CALM: u32 = 32;
 
-/// At most so many points go by between two readings.
+/// The maximum number of safepoints between two readings.
 pub(crate) const SAFEPOINTS: u32 = 64;
 
-/// What a worker knows of its turns.
+/// A worker's accounting of its turns.
 pub(crate) struct TimeAccounting {
     /// When the clock was last read.
     since: Cell<u64>,
-    /// How many turns have been quick, in a row.
+    /// How many turns in a row have been quick.
     calm: Cell<u32>,
     /// How many turns are in the window.
     turns: Cell<usize>,
     window: [Cell<Option<Fiber>>; WINDOW],
-    /// The window's number; those who are in it [know](crate::record::Record::window) it, so an end finds out at a glance that it is in none. As numbers come again
-    /// it looks in vain now and then.
+    /// The window's number. The fibers in it [know](crate::record::Record::window) it, so a fiber
+    /// that ends sees at once if it is in no window. Numbers are reused, so now and then it
+    /// searches unnecessarily.
     number: Cell<u8>,
-    /// [`QUICK`] in ticks; with zero no turn is.
+    /// [`QUICK`] in ticks; if it is 0, no turn is quick.
     quick: u64,
-    /// How many points may still go by.
+    /// How many safepoints may still pass.
     safepoints: Cell<u32>,
-    /// How many went by between the last two readings.
+    /// How many safepoints were allowed at the last reading.
     asked: Cell<u32>,
     /// An eighth of a running time, in ticks.
     eighth: u64,
@@ -73,7 +80,8 @@ impl TimeAccounting {
         }
     }
 
-    /// A turn is over, of this fiber unless it has ended. True if the clock is to be read now.
+    /// Ends a turn of this fiber, or of one that has ended. Returns whether the clock must be read
+    /// now.
     #[inline(always)]
     pub(crate) fn end_turn(&self, fiber: Option<Fiber>) -> bool {
         if let Some(fiber) = fiber {
@@ -85,14 +93,15 @@ impl TimeAccounting {
         turns + 1 == WINDOW || self.calm.get() < CALM
     }
 
-    /// The clock says `now`, at the end of a turn or, with `going_on`, in the middle of that fiber's. Who has run since it was last read, and for how long each.
+    /// Charges the fibers that have run since the clock was last read, by calling `ran`. The clock
+    /// says `now`, at the end of a turn, or with `going_on` during that fiber's turn.
     #[inline]
     pub(crate) fn read(&self, now: u64, going_on: Option<Fiber>, mut ran: impl FnMut(Fiber, u64)) {
         if going_on.is_some() {
             self.end_turn(going_on);
         }
         let passed = now.saturating_sub(self.since.replace(now));
-        // A division by what the compiler knows is none.
+        // The compiler knows this divisor, so it needs no division.
         let each = match self.turns.replace(0) {
             WINDOW => {
                 let each = passed / WINDOW as u64;
@@ -118,7 +127,7 @@ impl TimeAccounting {
         self.safepoints.set(safepoints);
     }
 
-    /// A point goes by. True if the clock is to be read.
+    /// Passes a safepoint. Returns whether the clock must be read.
     #[inline(always)]
     pub(crate) fn safepoint(&self) -> bool {
         let safepoints = self.safepoints.get().wrapping_sub(1);
@@ -126,14 +135,14 @@ impl TimeAccounting {
         safepoints == 0
     }
 
-    /// The clock is to be read at the next point.
+    /// Makes the next safepoint read the clock.
     #[cold]
     pub(crate) fn read_clock_soon(&self) {
         self.asked.set(self.asked.get().wrapping_sub(self.safepoints.get()).wrapping_add(1));
         self.safepoints.set(1);
     }
 
-    /// This fiber is no more: what its last turns took is nobody's.
+    /// Removes a fiber that has ended: the time of its last turns is charged to no fiber.
     #[inline(always)]
     pub(crate) fn forget(&self, fiber: Fiber) {
         if fiber.window.get() == self.number.get() {
@@ -150,7 +159,7 @@ impl TimeAccounting {
         }
     }
 
-    /// Nobody has run since the clock was last read: it is now.
+    /// Restarts the time at `now`: no fiber has run since the clock was last read.
     pub(crate) fn restart(&self, now: u64) {
         self.since.set(now);
     }
@@ -172,7 +181,7 @@ mod tests {
         /// Keeps the fibers' memory.
         _records: Records,
         now: u64,
-        /// What each has been charged, in ticks.
+        /// What each fiber has been charged, in ticks.
         charged: HashMap<u32, u64>,
         readings: u32,
     }
@@ -181,7 +190,7 @@ mod tests {
         fn new() -> World {
             let records = Records::new(8).unwrap();
             let numbers = records.more().unwrap();
-            // SAFETY: each number comes once.
+            // SAFETY: each number is used once.
             #[allow(unsafe_code)]
             let fibers = numbers.map(|number| unsafe { records.make(number) }).collect();
             let accounting = TimeAccounting::new(&Clock::Real { multiplier: (1 << 24) / 3 }, Span::from_micros(100));
@@ -197,7 +206,7 @@ mod tests {
             });
         }
 
-        /// A fiber runs for so long, and stops.
+        /// A fiber runs for this time, and stops.
         fn end_turn(&mut self, fiber: usize, ticks: u64) {
             self.now += ticks;
             if self.accounting.end_turn(Some(self.fibers[fiber])) {
@@ -214,7 +223,7 @@ mod tests {
             self.accounting.forget(self.fibers[fiber]);
         }
 
-        /// So many quick turns that the next ones count as quick. What they cost is forgotten.
+        /// As many quick turns as make the next ones count as quick. Forgets what they cost.
         fn calm(&mut self) {
             (0..CALM).for_each(|_| self.end_turn(7, 8));
             self.charged.clear();
@@ -272,7 +281,7 @@ mod tests {
         world.end_turn(0, 8);
         (4..WINDOW).for_each(|_| world.end_turn(1, 8));
         assert_eq!((world.readings, world.charged(0), world.charged(1)), (1, 8, 5 * 8));
-        // The same where each turn is measured.
+        // The same if each turn is measured.
         let mut world = World::new();
         world.end_turn(0, 1000);
         world.last_turn(0, 1000);
@@ -296,7 +305,7 @@ mod tests {
     fn the_clock_is_read_at_points_that_lie_an_eighth_of_a_running_time_apart() {
         let mut world = World::new();
         assert!(world.accounting.safepoint(), "nothing is known yet");
-        // One point took a quarter of the eighth, so four may go by.
+        // One safepoint took a quarter of the eighth, so four may pass.
         world.now += world.accounting.eighth / 4;
         world.read(Some(0));
         assert_eq!([(); 4].map(|()| world.accounting.safepoint()), [false, false, false, true]);
@@ -305,7 +314,7 @@ mod tests {
         world.read(Some(0));
         let until_read = |world: &World| (1..).find(|_| world.accounting.safepoint()).unwrap();
         assert_eq!(until_read(&world), SAFEPOINTS);
-        // And these took more than all.
+        // And these took more than everything.
         world.now += 100 * u64::from(world.accounting.whole);
         world.read(Some(0));
         assert_eq!(until_read(&world), 1);
@@ -334,7 +343,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever turns come, all time is charged, and who has more than an eighth of a window's time too little had a long turn after quick ones.
+        /// All time is charged, and a fiber that is charged an eighth of a window too little had a
+        /// long turn after quick ones.
         #[test]
         fn all_time_is_somebodys(turns in prop::collection::vec((0_usize..6, prop_oneof![4 => 8_u64..64, 1 => 10_000_u64..100_000]), 1..400)) {
             let mut world = World::new();

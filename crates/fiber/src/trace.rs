@@ -1,17 +1,16 @@
-//! Where a fiber is: its backtrace.
+//! A fiber's backtrace.
 //!
-//! The fiber need not run for it: a function is called
-//! [as if from where its stack was left](crate::arch::as_if_called_from), and walks up the stack like
-//! any other function. So the fiber's stack needs no room for it, and its next turn begins as if
-//! nothing had happened.
+//! The fiber need not run for it: a function is called [as if from where its stack was
+//! left](crate::arch::as_if_called_from), and walks up the stack like any other function. So the
+//! fiber's stack needs no room for it, and its next turn starts as if nothing had happened.
 //!
 //! # Nothing waits during the walk
-//! If the fiber that asks waits in the kernel, an interrupted fiber may run in its place; see
-//! [lending](crate::preempt). If that is the one whose stack is being walked, the stack changes under
-//! the walk. So the walk takes no lock, and writes to memory that was allocated before.
-//! `std::backtrace::Backtrace` does neither: it locks the process's backtraces, and allocates while
-//! it walks. Names are looked up when the trace is shown. (Finding a function's tables takes no lock
-//! since glibc 2.35. Before, it may wait for a thread that loads a library.)
+//! If the calling fiber waits in the kernel, an interrupted fiber may run on its [donated
+//! timeslice](crate::preempt). If the stack of that fiber is being walked, it changes during the
+//! walk. So the walk takes no lock, and writes to memory that was allocated before.
+//! `std::backtrace::Backtrace` does neither: it takes a lock of the whole process, and allocates
+//! while it walks. Names are looked up when the trace is shown. (Finding a function's tables takes
+//! no lock since glibc 2.35. Before, it may wait for a thread that loads a library.)
 
 use std::ffi::c_void;
 use std::fmt;
@@ -22,17 +21,17 @@ use std::thread;
 use crate::arch::as_if_called_from;
 use crate::record::Fiber;
 
-/// How many functions a backtrace has at most.
+/// The maximum number of functions in a backtrace.
 const MOST: usize = 1024;
 
-/// The functions that a fiber was in, the innermost first and at most 1024, with files and lines if
-/// the program has them. They are looked up when it is shown, by a kernel thread; if none can be
-/// started, it shows addresses.
+/// The functions that a fiber was in, innermost first and at most 1024, with files and lines if the
+/// program has them. A kernel thread looks them up when the trace is shown; if none can be started,
+/// the trace shows addresses.
 #[derive(Clone)]
 pub struct Trace(Arc<[usize]>);
 
 impl Trace {
-    /// Of the fiber that asks.
+    /// Of the calling fiber.
     #[inline(never)]
     pub(crate) fn here() -> Trace {
         let mut callers = Vec::with_capacity(MOST);
@@ -43,21 +42,20 @@ impl Trace {
     /// Of another fiber.
     ///
     /// # Safety
-    /// Its stack was left, and the calling thread is the only one that may go on there.
+    /// Its stack was left, and only the calling thread may continue there.
     pub(crate) unsafe fn of(fiber: Fiber) -> Trace {
         let mut callers: Vec<usize> = Vec::with_capacity(MOST);
-        // The allocator may have waited while the fiber ran and was left elsewhere: only now is it
-        // asked where.
-        // SAFETY: the caller's promise, and nothing waits until the walk is over; the function gets
-        // what it expects.
+        // The allocator may have waited while the fiber ran and was left elsewhere, so the context
+        // is read only now. SAFETY: the caller's promise, and nothing waits until the walk is over;
+        // the function gets what it expects.
         unsafe { as_if_called_from(fiber.context.get(), walk, (&raw mut callers).cast()) };
         Trace(callers.into())
     }
 }
 
 impl Trace {
-    /// Looked up on a kernel thread, since that takes more stack than many fibers have. If no
-    /// thread can be started, the addresses stand alone.
+    /// Looks up the functions on a kernel thread, because that takes more stack than many fibers
+    /// have. Without a thread there are only addresses.
     fn functions(&self) -> Vec<Frame> {
         let addresses = Arc::clone(&self.0);
         let thread = thread::Builder::new().name("rowlock-names".into()).spawn(move || look_up(&addresses));
@@ -84,7 +82,7 @@ struct Frame {
     place: String,
 }
 
-/// The functions at these addresses, with those that the compiler has put into them.
+/// The functions at these addresses, including inlined ones.
 fn look_up(addresses: &[usize]) -> Vec<Frame> {
     let here = std::env::current_dir().unwrap_or_default();
     let mut frames = Vec::new();
@@ -106,16 +104,16 @@ fn look_up(addresses: &[usize]) -> Vec<Frame> {
     frames
 }
 
-/// The functions at these addresses, by their addresses.
+/// The addresses in place of the functions.
 fn nameless(addresses: &[usize]) -> Vec<Frame> {
     let known = addresses.iter().filter(|&&address| address != 0);
     known.map(|address| Frame { name: format!("{address:#x}"), place: String::new() }).collect()
 }
 
-/// What looks: all that is inside of these is not the fiber's doing.
+/// Functions that take a trace: neither they nor what they call belongs to the fiber.
 const LOOKS: [&str; 3] = ["as_if_called_from", "snapshot_all_fibers", "handle_deadlock"];
 
-/// Where a fiber stops, whatever it stops for.
+/// The files in which a fiber stops.
 const STOPS: [&str; 9] = [
     "src/control_block.rs",
     "src/worker.rs",
@@ -128,16 +126,17 @@ const STOPS: [&str; 9] = [
     "src/tick.rs",
 ];
 
-/// What a function is called that has no name.
+/// Shown for a function without a name.
 const UNKNOWN: &str = "<unknown>";
 
-/// What the kernel or the C library has a signal's handler return to, where it has a name. It is what a fiber was interrupted at that called it, so to speak.
+/// Where the kernel or the C library makes a signal handler return to, if it has a name. It looks
+/// as if the interrupted function had called it.
 const RETURNS: [&str; 3] = [UNKNOWN, "__restore_rt", "__kernel_rt_sigreturn"];
 
-/// What a stack begins with, and its place.
+/// The first function on a stack, and its file.
 const BEGINS: (&str, &str) = ("begin", "src/start.rs");
 
-/// What is between that and the fiber's function.
+/// The files of functions between that and the fiber's function.
 const CALLS: [&str; 7] = [
     "src/start.rs",
     "src/preemptible.rs",
@@ -154,7 +153,7 @@ impl Frame {
     }
 }
 
-/// What a fiber does by itself.
+/// The functions that belong to the fiber's own work.
 fn essence(mut frames: Vec<Frame>) -> Vec<Frame> {
     let looks = |frame: &Frame| LOOKS.iter().any(|name| frame.name.contains(name));
     let first = frames.iter().rposition(looks).map_or(0, |last| last + 1);

@@ -1,14 +1,19 @@
-//! Fibers that have not started, in a runtime with several workers: they lie in one place, from which any worker takes them.
+//! The queue of unstarted fibers in a runtime with several workers: any worker may take them.
 //!
-//! Only these ever move. One that has started stays with its worker, because of all that the language, the compiler and the C library keep for each kernel thread; see
+//! Only these fibers ever move. A started fiber stays with its worker, because of all that the
+//! language, the compiler and the C library keep for each kernel thread; see
 //! [`soundness`](crate::soundness).
 //!
-//! # Who helps whom
-//! Waking another CPU takes 3 to 100 us here, and a fiber that runs there brings its record and its outcome through the caches twice, while a worker that is awake runs dozens of
-//! short fibers in a microsecond. So nobody is awakened for a fiber. Instead one worker of those that have nothing to do is the *searcher*: it naps, and looks after each nap
-//! whether those who are awake will be done soon by themselves. If fewer have been taken during the nap than lie there still, or none, they will not, and it
-//! helps, and makes another sleeper the searcher. If there is nothing for it, its naps become longer, and in the end it sleeps for good. Then the next fiber that
-//! comes to lie there alone awakens a sleeper for a searcher, which costs something once in some milliseconds at most.
+//! # When workers help each other
+//! Waking another CPU takes 3 to 100 us here. A fiber that runs there moves its record and its
+//! outcome through the caches twice, while a worker that is awake runs dozens of short fibers in a
+//! microsecond. So no worker is woken for a fiber. Instead one of the idle workers is the
+//! *searcher*: it naps, and checks after each nap whether the other workers will soon be done by
+//! themselves. If they have taken fewer fibers during the nap than are still queued, or none, they
+//! will not. Then the searcher helps, and makes another sleeper the searcher. If there is nothing
+//! to do, its naps become longer, and in the end it sleeps for good. After that, the next fiber
+//! that is pushed to the empty queue wakes a sleeper as the searcher, which costs something once in
+//! some milliseconds at most.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
@@ -21,30 +26,30 @@ use crate::record::Fiber;
 /// The first nap; the kernel makes it half as long again or more.
 const SHORTEST: Duration = Duration::from_micros(50);
 
-/// After a nap of this length with nothing to do, the searcher sleeps.
+/// After a nap of this length with nothing to do, the searcher sleeps for good.
 const LONGEST: Duration = Duration::from_micros(1600);
 
-/// The place; see the module.
+/// The queue; see the module.
 #[derive(Default)]
 pub(crate) struct UnstartedFibers {
     queue: Mutex<Queue>,
     count: AtomicUsize,
-    /// How many have been taken, ever.
+    /// How many have ever been taken.
     taken: AtomicU64,
     /// There is a searcher.
     has_searcher: AtomicBool,
-    /// Somebody outside, who takes none, has put some here.
+    /// A thread outside, which takes none, has pushed some.
     urgent: AtomicBool,
 }
 
 impl UnstartedFibers {
-    /// How many there are; it may be otherwise at once.
+    /// How many there are now.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.count.load(Relaxed)
     }
 
-    /// One more. True if it is the only one, and there is no searcher.
+    /// Pushes a fiber. Returns true if it is the only one, and there is no searcher.
     pub(crate) fn push(&self, fiber: Fiber) -> bool {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.push(fiber);
@@ -54,14 +59,14 @@ impl UnstartedFibers {
         many == 0 && !self.has_searcher.load(SeqCst)
     }
 
-    /// One from outside.
+    /// Pushes a fiber from outside.
     pub(crate) fn push_urgently(&self, fiber: Fiber) {
         self.urgent.store(true, Relaxed);
         self.push(fiber);
         fence(SeqCst);
     }
 
-    /// The one that has lain here for longest.
+    /// Takes the oldest fiber.
     pub(crate) fn pop(&self) -> Option<Fiber> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let fiber = queue.pop()?;
@@ -73,24 +78,24 @@ impl UnstartedFibers {
         Some(fiber)
     }
 
-    /// Whether a worker that would sleep must not, as there are some, and nobody else may see to them.
+    /// Whether a worker must not sleep, because there are fibers that no other worker may take.
     pub(crate) fn needs_worker(&self) -> bool {
         self.count.load(SeqCst) > 0 && (self.is_urgent() || !self.has_searcher.load(SeqCst))
     }
 
-    /// Whether somebody outside waits for a worker to take one.
+    /// Whether a thread outside waits for a worker to take one.
     pub(crate) fn is_urgent(&self) -> bool {
         self.urgent.load(Relaxed)
     }
 
-    /// Becomes the searcher, if there is none.
+    /// Makes the caller the searcher, if there is none.
     pub(crate) fn try_search(&self) -> Option<Searcher<'_>> {
         let free = !self.has_searcher.swap(true, AcqRel);
         free.then(|| Searcher { unstarted: self, nap: SHORTEST, taken: self.taken.load(Acquire) })
     }
 }
 
-/// The worker that looks whether the others need help; see the module.
+/// The worker that checks whether the others need help; see the module.
 pub(crate) struct Searcher<'a> {
     unstarted: &'a UnstartedFibers,
     nap: Duration,
@@ -98,12 +103,12 @@ pub(crate) struct Searcher<'a> {
 }
 
 impl Searcher<'_> {
-    /// How long to sleep now.
+    /// The length of the next nap.
     pub(crate) fn nap(&self) -> Duration {
         self.nap
     }
 
-    /// Whether it is to help, after a nap.
+    /// Whether it must help, after a nap.
     pub(crate) fn should_help(&mut self) -> bool {
         let (many, taken) = (self.unstarted.len() as u64, self.unstarted.taken.load(Relaxed));
         let passed = taken.wrapping_sub(std::mem::replace(&mut self.taken, taken));
@@ -111,7 +116,7 @@ impl Searcher<'_> {
         many > passed || many > 0 && self.unstarted.is_urgent()
     }
 
-    /// Whether it has looked for long enough.
+    /// Whether it has searched long enough.
     pub(crate) fn is_done(&self) -> bool {
         self.nap > LONGEST
     }

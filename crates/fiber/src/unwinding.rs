@@ -1,32 +1,39 @@
-//! Which fiber it is that unwinds.
+//! Which fiber unwinds.
 //!
-//! `std::thread::panicking` knows of kernel threads only. A fiber that panics runs the destructors of what it leaves, one of them may wait for something, and as long
-//! as it does, *every* fiber of the kernel thread is told that it is panicking. Whoever decides by that (a mutex, whether it is poisoned) asks here instead: fibers
-//! that stop while the kernel thread is panicking are counted, and as long as any of them stands still, a panic is taken to be theirs.
+//! `std::thread::panicking` knows only kernel threads. A fiber that panics runs destructors, and
+//! one of them may wait. As long as it does, *every* fiber of the kernel thread is told that it is
+//! panicking. Code that depends on this (a mutex, whether it is poisoned) asks here instead. Fibers
+//! that stop while the kernel thread is panicking are counted, and as long as any of them is
+//! stopped, a panic is taken to be theirs.
 //!
-//! That is exact as long as at most one fiber of a worker unwinds at a time. Where one panics while another stands still in the middle of unwinding, its own panic
-//! is not seen until it has stopped and come back after the other's: a mutex may then not be poisoned that should be. It is never poisoned by a fiber that
-//! does not unwind. When a runtime ends many may unwind at a time; so those that were told by it count as unwinding for as long as the kernel thread is panicking.
+//! That is exact as long as at most one fiber of a worker unwinds at a time. If a fiber panics
+//! while another one is stopped during its unwinding, its own panic is not seen until it has
+//! stopped itself and continued after the other's: a mutex may then not be poisoned although it
+//! should be. A fiber that does not unwind never poisons one. When a runtime ends, many fibers may
+//! unwind at a time; so those that it has cancelled count as unwinding as long as the kernel thread
+//! is panicking.
 
 use std::cell::Cell;
 
-/// Of one worker.
+/// The unwinding fibers of one worker.
 #[derive(Default)]
 pub(crate) struct Unwinding {
-    /// How many of its fibers stand still in the middle of unwinding.
+    /// How many of its fibers are stopped while they unwind.
     stopped: Cell<u32>,
-    /// The one that runs was one of them, and the kernel thread has been panicking ever since.
+    /// The running fiber was one of them, and the kernel thread has been panicking ever since.
     current: Cell<bool>,
 }
 
 impl Unwinding {
-    /// Whether it is the fiber that runs that unwinds, where the kernel thread does.
+    /// Whether the running fiber is the one that unwinds, given that the kernel thread is
+    /// panicking.
     #[cold]
     pub(crate) fn is_mine(&self) -> bool {
         self.stopped.get() == 0 || self.current.get()
     }
 
-    /// The fiber that runs goes to another, on a kernel thread that is panicking; returns when it goes on.
+    /// Switches from the running fiber to another, on a kernel thread that is panicking. Returns
+    /// when it continues.
     #[cold]
     pub(crate) fn stop(&self, switch: impl FnOnce()) {
         let mine = self.is_mine();

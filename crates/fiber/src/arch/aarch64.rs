@@ -1,20 +1,23 @@
-//! AArch64, by its procedure call standard.
+//! AArch64, with its procedure call standard.
 //!
-//! A stack that was left has, from its top word down: where to go on, x19, x29 (the frame pointer). The other registers that a callee keeps the compiler is
-//! told to be lost, so it saves what it needs of them itself.
+//! A stack that was left has, from its lowest word up: where to continue, x19, x29 (the frame
+//! pointer). The compiler is told that all other callee-saved registers are clobbered, so it saves
+//! what it needs of them itself.
 
 use std::arch::{asm, naked_asm};
 
 use super::{Context, Entrance};
 
-/// Leaves this stack, noting in `save` where, and goes on where the other was left. Returns when somebody comes back.
+/// Leaves this stack, stores its context in `save`, and continues at the other one. Returns when
+/// another switch comes back.
 ///
 /// # Safety
-/// `save` can be written to; `to` was left by a switch, or is [`new_context`], and nobody has gone on there since; what is on its stack may run on
-/// this kernel thread.
+/// `save` is writable. `to` was left by a switch, or is a [`new_context`], and has not continued
+/// since. What is on its stack may run on this kernel thread.
 #[inline(always)]
 pub(crate) unsafe fn switch(save: *mut Context, to: Context) {
-    // SAFETY: all registers are saved here or told to be lost, the stack pointer is as before when this goes on, and the rest is the caller's promise.
+    // SAFETY: all registers are saved here or declared as clobbered, the stack pointer is restored
+    // when this continues, and the rest is the caller's promise.
     unsafe {
         asm!(
             "adr x9, 2f",
@@ -41,13 +44,14 @@ pub(crate) unsafe fn switch(save: *mut Context, to: Context) {
     }
 }
 
-/// As [`switch`], to where another thread control block is in force.
+/// Like [`switch`], to a stack that uses another thread control block.
 ///
 /// # Safety
-/// As with [`switch`]; and the thread pointer is that of the block with which the other stack was left.
+/// As for [`switch`]. The thread pointer is that of the block with which the other stack was left.
 #[inline(always)]
 pub(crate) unsafe fn switch_and_set_thread_pointer(save: *mut Context, to: Context, thread_pointer: usize) {
-    // SAFETY: as with a switch. The compiler may have kept what it computed from the thread pointer: that is so again when this goes on.
+    // SAFETY: as for a switch. The compiler may have kept what it computed from the thread pointer,
+    // which has the same value again when this continues.
     unsafe {
         asm!(
             "adr x9, 2f",
@@ -76,10 +80,10 @@ pub(crate) unsafe fn switch_and_set_thread_pointer(save: *mut Context, to: Conte
     }
 }
 
-/// As [`leave`], to where another thread control block is in force.
+/// Like [`leave`], to a stack that uses another thread control block.
 ///
 /// # Safety
-/// As with [`switch_and_set_thread_pointer`]; and nothing that is on this stack will be missed.
+/// As for [`switch_and_set_thread_pointer`]. Nothing on this stack may be needed any more.
 #[inline(always)]
 pub(crate) unsafe fn leave_and_set_thread_pointer(to: Context, thread_pointer: usize) -> ! {
     // SAFETY: the caller's promise.
@@ -96,17 +100,18 @@ pub(crate) unsafe fn leave_and_set_thread_pointer(to: Context, thread_pointer: u
     }
 }
 
-/// Calls a function where another thread control block is in force.
+/// Calls a function with another thread control block in use.
 ///
 /// # Safety
-/// The thread pointer is that of a block in which nobody else runs meanwhile. The function takes the data, and does not unwind.
+/// The thread pointer is that of a block in which nothing else runs meanwhile. The function takes
+/// the data, and does not unwind.
 #[inline(never)]
 pub(crate) unsafe fn call_with_thread_pointer(
     thread_pointer: usize,
     function: unsafe extern "C" fn(*mut ()),
     data: *mut (),
 ) {
-    // SAFETY: the block is another one during the call alone; the rest is the caller's promise.
+    // SAFETY: the block differs during the call only; the rest is the caller's promise.
     unsafe {
         asm!(
             "msr tpidr_el0, x20",
@@ -133,7 +138,7 @@ pub(crate) fn thread_pointer() -> usize {
 /// Leaves this stack for good.
 ///
 /// # Safety
-/// As with [`switch`]; and nothing that is on this stack will be missed.
+/// As for [`switch`]. Nothing on this stack may be needed any more.
 #[inline(always)]
 pub(crate) unsafe fn leave(to: Context) -> ! {
     // SAFETY: the caller's promise.
@@ -142,10 +147,10 @@ pub(crate) unsafe fn leave(to: Context) -> ! {
     }
 }
 
-/// A context that begins on a stack of this top.
+/// A context that starts on a stack with this top.
 ///
 /// # Safety
-/// Below the top, a multiple of 16, is memory that can be written to and that nobody uses.
+/// The top is a multiple of 16, and below it is memory that is writable and unused.
 #[inline(always)]
 pub(crate) unsafe fn new_context(top: *mut u8, entrance: Entrance) -> Context {
     let entry = match entrance {
@@ -161,8 +166,9 @@ pub(crate) unsafe fn new_context(top: *mut u8, entrance: Entrance) -> Context {
     }
 }
 
-/// The first function of a stack. Unwinders end here: it has no caller. It does not `bl` what never returns: the processor's stack of return addresses would
-/// be off by one, and whoever made the fiber run would be mispredicted all the way back to where the two are at one again.
+/// The first function of a stack. Unwinders end here: it has no caller. It does not `bl` a function
+/// that never returns, because the processor's stack of return addresses would be off by one, and
+/// the returns of the code that made the fiber run would be mispredicted until the two agree again.
 macro_rules! entry {
     ($name:ident, $begin:path) => {
         #[unsafe(naked)]
@@ -185,11 +191,12 @@ entry!(entry, crate::start::begin);
 entry!(preemption_entry, crate::preempt::run_on_preemption_stack);
 entry!(wait_entry, crate::control_block::wait_for_turn);
 
-/// Calls a function from where another stack was left: on this stack, but so that to who looks for its callers they are those of the other one. Nothing of that
-/// stack is used, so it may be full.
+/// Calls a function on this stack, but so that its callers are those of another stack that was
+/// left. Nothing of that stack is used, so it may be full.
 ///
 /// # Safety
-/// The context was left by a switch, and nobody goes on there meanwhile. The function takes the data, and does not unwind.
+/// The context was left by a switch, and does not continue meanwhile. The function takes the data,
+/// and does not unwind.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: extern "C" fn(*mut ()), data: *mut ()) {
     naked_asm!(
@@ -199,7 +206,7 @@ pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: ex
         ".cfi_rel_offset x19, 0",
         ".cfi_rel_offset x30, 8",
         "mov x19, x0",
-        // What a switch lays down: where to go on, x19, x29, and a word of nobody's.
+        // What a switch stores: where to continue, x19, x29, and an unused word.
         ".cfi_remember_state",
         ".cfi_def_cfa x19, 32",
         ".cfi_offset x30, -32",
@@ -217,7 +224,7 @@ pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: ex
     )
 }
 
-/// The processor's clock, in ticks of its own.
+/// The processor's clock, in its own ticks.
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
     let ticks: u64;
@@ -226,7 +233,8 @@ pub(crate) fn ticks() -> u64 {
     ticks
 }
 
-/// Tells Valgrind that this is a stack, with the numbers of its client requests' interface; on a processor itself the instructions do nothing.
+/// Tells Valgrind that this is a stack, by its interface for client requests. On a real processor
+/// the instructions do nothing.
 pub(crate) fn announce(low: usize, top: usize) {
     let request: [usize; 6] = [0x1501, low, top, 0, 0, 0];
     // SAFETY: rotations by 128 bits in all, and a register or itself.

@@ -1,24 +1,28 @@
-//! x86-64, by the System V ABI.
+//! x86-64, with the System V ABI.
 //!
-//! A stack that was left has, from its top word down: where to go on, rbx, rbp. All else that the ABI has a callee keep (r12 to r15) the compiler is told
-//! to be lost, so it saves what it needs of it itself, and nothing where there is nothing. Control is passed on by `jmp`: a `ret` would
-//! go to where the processor's stack of return addresses does not expect it, for 4 ns.
+//! A stack that was left has, from its lowest word up: where to continue, rbx, rbp. The compiler is
+//! told that all other callee-saved registers (r12 to r15) are clobbered, so it saves what it needs
+//! of them itself, often nothing. A switch uses `jmp`: a `ret` would be mispredicted by the
+//! processor's stack of return addresses, which costs 4 ns.
 //!
-//! The modes of floating-point arithmetic (MXCSR, the x87's control word) are not kept for each fiber: Rust's are the same everywhere, by its own rules. Who calls
-//! this crate from a language in which a thread may choose its own keeps them around the call.
+//! The modes of floating-point arithmetic (MXCSR, the x87's control word) are not kept for each
+//! fiber: Rust requires the same ones everywhere. Callers in a language in which a thread may
+//! choose its own save them around the call.
 
 use std::arch::{asm, naked_asm, x86_64::_rdtsc};
 
 use super::{Context, Entrance};
 
-/// Leaves this stack, noting in `save` where, and goes on where the other was left. Returns when somebody comes back.
+/// Leaves this stack, stores its context in `save`, and continues at the other one. Returns when
+/// another switch comes back.
 ///
 /// # Safety
-/// `save` can be written to; `to` was left by a switch, or is [`new_context`], and nobody has gone on there since; what is on its stack may run on
-/// this kernel thread.
+/// `save` is writable. `to` was left by a switch, or is a [`new_context`], and has not continued
+/// since. What is on its stack may run on this kernel thread.
 #[inline(always)]
 pub(crate) unsafe fn switch(save: *mut Context, to: Context) {
-    // SAFETY: all registers are saved here or told to be lost, the stack pointer is as before when this goes on, and the rest is the caller's promise.
+    // SAFETY: all registers are saved here or declared as clobbered, the stack pointer is restored
+    // when this continues, and the rest is the caller's promise.
     unsafe {
         asm!(
             "push rbp",
@@ -40,13 +44,14 @@ pub(crate) unsafe fn switch(save: *mut Context, to: Context) {
     }
 }
 
-/// As [`switch`], to where another thread control block is in force.
+/// Like [`switch`], to a stack that uses another thread control block.
 ///
 /// # Safety
-/// As with [`switch`]; and the thread pointer is that of the block with which the other stack was left.
+/// As for [`switch`]. The thread pointer is that of the block with which the other stack was left.
 #[inline(always)]
 pub(crate) unsafe fn switch_and_set_thread_pointer(save: *mut Context, to: Context, thread_pointer: usize) {
-    // SAFETY: as with a switch. The compiler may have kept what it computed from the thread pointer: that is so again when this goes on.
+    // SAFETY: as for a switch. The compiler may have kept what it computed from the thread pointer,
+    // which has the same value again when this continues.
     unsafe {
         asm!(
             "push rbp",
@@ -70,10 +75,10 @@ pub(crate) unsafe fn switch_and_set_thread_pointer(save: *mut Context, to: Conte
     }
 }
 
-/// As [`leave`], to where another thread control block is in force.
+/// Like [`leave`], to a stack that uses another thread control block.
 ///
 /// # Safety
-/// As with [`switch_and_set_thread_pointer`]; and nothing that is on this stack will be missed.
+/// As for [`switch_and_set_thread_pointer`]. Nothing on this stack may be needed any more.
 #[inline(always)]
 pub(crate) unsafe fn leave_and_set_thread_pointer(to: Context, thread_pointer: usize) -> ! {
     // SAFETY: the caller's promise.
@@ -90,17 +95,18 @@ pub(crate) unsafe fn leave_and_set_thread_pointer(to: Context, thread_pointer: u
     }
 }
 
-/// Calls a function where another thread control block is in force.
+/// Calls a function with another thread control block in use.
 ///
 /// # Safety
-/// The thread pointer is that of a block in which nobody else runs meanwhile. The function takes the data, and does not unwind.
+/// The thread pointer is that of a block in which nothing else runs meanwhile. The function takes
+/// the data, and does not unwind.
 #[inline(never)]
 pub(crate) unsafe fn call_with_thread_pointer(
     thread_pointer: usize,
     function: unsafe extern "C" fn(*mut ()),
     data: *mut (),
 ) {
-    // SAFETY: the block is another one during the call alone; the rest is the caller's promise.
+    // SAFETY: the block differs during the call only; the rest is the caller's promise.
     unsafe {
         asm!(
             "wrfsbase r12",
@@ -115,8 +121,8 @@ pub(crate) unsafe fn call_with_thread_pointer(
     }
 }
 
-/// The thread pointer. For processors and kernels that let programs
-/// [have](sys::thread_block::check_support) it.
+/// The thread pointer. Only if the processor and the kernel [let](sys::thread_block::check_support)
+/// programs read it.
 #[inline(always)]
 pub(crate) fn thread_pointer() -> usize {
     let pointer;
@@ -128,7 +134,7 @@ pub(crate) fn thread_pointer() -> usize {
 /// Leaves this stack for good.
 ///
 /// # Safety
-/// As with [`switch`]; and nothing that is on this stack will be missed.
+/// As for [`switch`]. Nothing on this stack may be needed any more.
 #[inline(always)]
 pub(crate) unsafe fn leave(to: Context) -> ! {
     // SAFETY: the caller's promise.
@@ -137,10 +143,10 @@ pub(crate) unsafe fn leave(to: Context) -> ! {
     }
 }
 
-/// A context that begins on a stack of this top.
+/// A context that starts on a stack with this top.
 ///
 /// # Safety
-/// Below the top, a multiple of 16, is memory that can be written to and that nobody uses.
+/// The top is a multiple of 16, and below it is memory that is writable and unused.
 #[inline(always)]
 pub(crate) unsafe fn new_context(top: *mut u8, entrance: Entrance) -> Context {
     let entry = match entrance {
@@ -156,8 +162,10 @@ pub(crate) unsafe fn new_context(top: *mut u8, entrance: Entrance) -> Context {
     }
 }
 
-/// The first function of a stack. Unwinders end here: it has no caller. It does not `call` what never returns: the processor's stack of return addresses would
-/// be off by one, and whoever made the fiber run would be mispredicted all the way back to where the two are at one again.
+/// The first function of a stack. Unwinders end here: it has no caller. It does not `call` a
+/// function that never returns, because the processor's stack of return addresses would be off by
+/// one, and the returns of the code that made the fiber run would be mispredicted until the two
+/// agree again.
 macro_rules! entry {
     ($name:ident, $begin:path) => {
         #[unsafe(naked)]
@@ -181,11 +189,12 @@ entry!(entry, crate::start::begin);
 entry!(preemption_entry, crate::preempt::run_on_preemption_stack);
 entry!(wait_entry, crate::control_block::wait_for_turn);
 
-/// Calls a function from where another stack was left: on this stack, but so that to who looks for its callers they are those of the other one. Nothing of that
-/// stack is used, so it may be full.
+/// Calls a function on this stack, but so that its callers are those of another stack that was
+/// left. Nothing of that stack is used, so it may be full.
 ///
 /// # Safety
-/// The context was left by a switch, and nobody goes on there meanwhile. The function takes the data, and does not unwind.
+/// The context was left by a switch, and does not continue meanwhile. The function takes the data,
+/// and does not unwind.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: extern "C" fn(*mut ()), data: *mut ()) {
     naked_asm!(
@@ -194,7 +203,7 @@ pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: ex
         ".cfi_adjust_cfa_offset 8",
         ".cfi_rel_offset rbx, 0",
         "mov rbx, rdi",
-        // What a switch lays down: where to go on, rbx, rbp.
+        // What a switch stores: where to continue, rbx, rbp.
         ".cfi_remember_state",
         ".cfi_def_cfa rbx, 24",
         ".cfi_offset rip, -24",
@@ -211,14 +220,15 @@ pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: ex
     )
 }
 
-/// The processor's clock, in ticks of its own.
+/// The processor's clock, in its own ticks.
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
     // SAFETY: every x86-64 has the instruction.
     unsafe { _rdtsc() }
 }
 
-/// Tells Valgrind that this is a stack, with the numbers of its client requests' interface; on a processor itself the instructions do nothing.
+/// Tells Valgrind that this is a stack, by its interface for client requests. On a real processor
+/// the instructions do nothing.
 pub(crate) fn announce(low: usize, top: usize) {
     let request: [usize; 6] = [0x1501, low, top, 0, 0, 0];
     // SAFETY: rotations by 128 bits in all, and an exchange of a register with itself.

@@ -1,20 +1,21 @@
-//! Where a socket may be, as people say it.
+//! Socket addresses and names.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, ToSocketAddrs};
 
 use crate::blocking;
 
-/// What stands for addresses, as [`ToSocketAddrs`] has it; a name is looked up on another kernel thread.
+/// What can be resolved to addresses, as in [`ToSocketAddrs`]. A name is looked up on another
+/// kernel thread.
 pub trait Address {
     /// The addresses.
     ///
     /// # Errors
-    /// When a name is no name, or has no address.
+    /// If a name is invalid, or has no address.
     fn addresses(&self) -> io::Result<Vec<SocketAddr>>;
 }
 
-/// Those that are addresses without having to be looked up.
+/// Types that need no lookup.
 macro_rules! addresses {
     ($($Type:ty),*) => {$(
         impl Address for $Type {
@@ -71,7 +72,7 @@ impl<A: Address + ?Sized> Address for &A {
     }
 }
 
-/// Tries the addresses in turn until one will do.
+/// Tries one address after another until one succeeds.
 pub(super) fn first<R>(address: impl Address, mut attempt: impl FnMut(SocketAddr) -> io::Result<R>) -> io::Result<R> {
     let mut error = None;
     for address in address.addresses()? {

@@ -1,6 +1,6 @@
-//! What sockets have in common.
+//! What all sockets have in common.
 
-/// A socket made of the standard library's of the same name.
+/// Defines a socket around the standard library's of the same name.
 macro_rules! socket {
     ($(#[$about:meta])* $Socket:ident is $Std:ty) => {
         $(#[$about])*
@@ -8,31 +8,32 @@ macro_rules! socket {
         pub struct $Socket($crate::Pollable<$Std>);
 
         impl $Socket {
-            /// Takes one of the standard library's, which becomes non-blocking, for all who have it.
+            /// Takes over a socket of the standard library, and makes it non-blocking for all who
+            /// share it.
             ///
             /// # Errors
-            /// When it cannot be made so.
+            /// If it cannot be made non-blocking.
             pub fn from_std(socket: $Std) -> std::io::Result<$Socket> {
                 $crate::Pollable::new(socket).map($Socket)
             }
 
-            /// Gives it back as the standard library's, blocking as is usual there.
+            /// Returns the socket of the standard library, and makes it blocking again.
             ///
             /// # Errors
-            /// When it cannot be made so.
+            /// If it cannot be made blocking.
             pub fn into_std(self) -> std::io::Result<$Std> {
                 self.0.into_inner()
             }
 
-            /// What it is made of.
+            /// The inner [`Pollable`](crate::Pollable).
             pub fn get_ref(&self) -> &$crate::Pollable<$Std> {
                 &self.0
             }
 
-            /// Another handle of the same socket, with the same time-outs as this one has now.
+            /// Another handle of the same socket, with the current time-outs of this one.
             ///
             /// # Errors
-            /// When there is no descriptor left for it.
+            /// If there is no descriptor left for it.
             pub fn try_clone(&self) -> std::io::Result<$Socket> {
                 let other = $Socket::from_std(self.0.get_ref().try_clone()?)?;
                 other.0.set_read_timeout(self.0.read_timeout())?;
@@ -40,26 +41,28 @@ macro_rules! socket {
                 Ok(other)
             }
 
-            /// An error that has come up in the meantime.
+            /// Takes an error that has occurred in the meantime.
             ///
             /// # Errors
-            /// When it cannot be had.
+            /// If it cannot be read.
             pub fn take_error(&self) -> std::io::Result<Option<std::io::Error>> {
                 self.0.get_ref().take_error()
             }
 
-            /// How long a read (or an accept) may wait; None is for ever. It fails with [`TimedOut`](std::io::ErrorKind::TimedOut) then.
+            /// Sets how long a read (or an accept) may wait; `None` is forever. It then fails with
+            /// [`TimedOut`](std::io::ErrorKind::TimedOut).
             ///
             /// # Errors
-            /// When it is zero.
+            /// If it is zero.
             pub fn set_read_timeout(&self, timeout: Option<std::time::Duration>) -> std::io::Result<()> {
                 self.0.set_read_timeout(timeout)
             }
 
-            /// How long a write may wait; None is for ever. It fails with [`TimedOut`](std::io::ErrorKind::TimedOut) then.
+            /// Sets how long a write may wait; `None` is forever. It then fails with
+            /// [`TimedOut`](std::io::ErrorKind::TimedOut).
             ///
             /// # Errors
-            /// When it is zero.
+            /// If it is zero.
             pub fn set_write_timeout(&self, timeout: Option<std::time::Duration>) -> std::io::Result<()> {
                 self.0.set_write_timeout(timeout)
             }
@@ -83,14 +86,15 @@ macro_rules! socket {
     };
 }
 
-/// Reading and writing, by whoever has it or only sees it.
+/// Defines reading and writing, by value and by shared reference.
 macro_rules! stream {
     ($Stream:ident) => {
         impl $Stream {
-            /// Ends reading, writing or both, for all who have the socket. Who waits for it goes on.
+            /// Ends reading, writing or both, for all who share the socket. Fibers that wait for it
+            /// continue.
             ///
             /// # Errors
-            /// When it is not connected.
+            /// If it is not connected.
             pub fn shutdown(&self, how: std::net::Shutdown) -> std::io::Result<()> {
                 self.0.get_ref().shutdown(how)
             }

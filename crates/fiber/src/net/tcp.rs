@@ -1,4 +1,4 @@
-//! Streams over TCP.
+//! TCP.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -50,18 +50,19 @@ socket! {
 stream!(TcpStream);
 
 impl TcpListener {
-    /// Listens at an address: the first of those that it stands for where that is possible.
+    /// Listens at the first of these addresses at which that is possible.
     ///
     /// # Errors
-    /// As [`std::net::TcpListener::bind`].
+    /// As for [`std::net::TcpListener::bind`].
     pub fn bind(address: impl Address) -> io::Result<TcpListener> {
         first(address, std::net::TcpListener::bind).and_then(TcpListener::from_std)
     }
 
-    /// Waits for a connection, and tells from where it comes.
+    /// Waits for a connection, and returns its peer's address.
     ///
     /// # Errors
-    /// As [`std::net::TcpListener::accept`]: when there are too many open descriptors the connection stays where it was, and can be accepted later.
+    /// As for [`std::net::TcpListener::accept`]. If there are too many open descriptors, the
+    /// connection stays in the queue, and can be accepted later.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, from) = self.0.read_with(std::net::TcpListener::accept)?;
         Ok((TcpStream::from_std(stream)?, from))
@@ -72,60 +73,60 @@ impl TcpListener {
         std::iter::repeat_with(|| self.accept().map(|(stream, _)| stream))
     }
 
-    /// Where it listens.
+    /// The local address.
     ///
     /// # Errors
-    /// When it cannot be told.
+    /// If it cannot be read.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.get_ref().local_addr()
     }
 }
 
 impl TcpStream {
-    /// Connects to an address: the first of those that it stands for that answers.
+    /// Connects to the first of these addresses that answers.
     ///
     /// # Errors
-    /// As [`std::net::TcpStream::connect`].
+    /// As for [`std::net::TcpStream::connect`].
     pub fn connect(address: impl Address) -> io::Result<TcpStream> {
         first(address, |address| connect(address, None))
     }
 
-    /// Connects to an address within so much time.
+    /// Connects to an address within this time.
     ///
     /// # Errors
-    /// As [`std::net::TcpStream::connect_timeout`].
+    /// As for [`std::net::TcpStream::connect_timeout`].
     pub fn connect_timeout(address: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
         connect(*address, Here::visit(|here| here.map_or_else(Instant::now, |here| here.now())).checked_add(timeout))
     }
 
-    /// Who is at the other end.
+    /// The peer's address.
     ///
     /// # Errors
-    /// When it is not connected.
+    /// If it is not connected.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.get_ref().peer_addr()
     }
 
-    /// Where this end is.
+    /// The local address.
     ///
     /// # Errors
-    /// When it cannot be told.
+    /// If it cannot be read.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.get_ref().local_addr()
     }
 
-    /// Whether what is written goes out at once, instead of waiting for more.
+    /// Sets whether written data is sent at once, instead of waiting for more.
     ///
     /// # Errors
-    /// When it cannot be set.
+    /// If it cannot be set.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.0.get_ref().set_nodelay(nodelay)
     }
 
-    /// Waits for something to read, and copies what there is without taking it.
+    /// Waits for something to read, and copies it without consuming it.
     ///
     /// # Errors
-    /// As a read.
+    /// As for a read.
     pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read_with(|stream| stream.peek(buffer))
     }
@@ -137,7 +138,7 @@ fn connect(address: SocketAddr, deadline: Option<Instant>) -> io::Result<TcpStre
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let stream = std::net::TcpStream::from(socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?);
     match rustix::net::connect(&stream, &address) {
-        // An interrupted attempt goes on as well.
+        // An interrupted attempt continues, too.
         Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => (),
         Err(why) => return Err(why.into()),
     }

@@ -1,4 +1,4 @@
-//! Streams between the processes of one machine.
+//! Unix stream sockets.
 
 use std::io;
 use std::os::unix::net::SocketAddr;
@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket
 
 use super::socket::{socket, stream};
 
-/// How long who finds a listener's queue full waits before it tries again.
+/// The interval of attempts if a listener's queue is full.
 const FULL: Duration = Duration::from_millis(1);
 
 socket! {
@@ -26,10 +26,10 @@ socket! {
 stream!(UnixStream);
 
 impl UnixListener {
-    /// Listens at a path, where nothing is yet.
+    /// Listens at a path, which must not exist.
     ///
     /// # Errors
-    /// As [`std::os::unix::net::UnixListener::bind`].
+    /// As for [`std::os::unix::net::UnixListener::bind`].
     pub fn bind(path: impl AsRef<Path>) -> io::Result<UnixListener> {
         std::os::unix::net::UnixListener::bind(path).and_then(UnixListener::from_std)
     }
@@ -37,7 +37,7 @@ impl UnixListener {
     /// Waits for a connection.
     ///
     /// # Errors
-    /// As [`std::os::unix::net::UnixListener::accept`].
+    /// As for [`std::os::unix::net::UnixListener::accept`].
     pub fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
         let (stream, from) = self.0.read_with(std::os::unix::net::UnixListener::accept)?;
         Ok((UnixStream::from_std(stream)?, from))
@@ -48,20 +48,20 @@ impl UnixListener {
         std::iter::repeat_with(|| self.accept().map(|(stream, _)| stream))
     }
 
-    /// Where it listens.
+    /// The local address.
     ///
     /// # Errors
-    /// When it cannot be told.
+    /// If it cannot be read.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.get_ref().local_addr()
     }
 }
 
 impl UnixStream {
-    /// Connects to who listens at a path; waits where too many others do.
+    /// Connects to the listener at a path. Waits while its queue is full.
     ///
     /// # Errors
-    /// As [`std::os::unix::net::UnixStream::connect`].
+    /// As for [`std::os::unix::net::UnixStream::connect`].
     pub fn connect(path: impl AsRef<Path>) -> io::Result<UnixStream> {
         crate::pollable::safepoint();
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -71,7 +71,8 @@ impl UnixStream {
             match rustix::net::connect(&socket, &address) {
                 Ok(()) => break,
                 Err(Errno::INTR) => (),
-                // The listener's queue is full, and the kernel tells nobody when it is not any more.
+                // The listener's queue is full, and the kernel does not report when it has room
+                // again.
                 Err(Errno::AGAIN) => crate::time::pause(FULL),
                 Err(why) => return Err(why.into()),
             }
@@ -79,27 +80,27 @@ impl UnixStream {
         UnixStream::from_std(socket.into())
     }
 
-    /// Two ends of a connection.
+    /// Both ends of a new connection.
     ///
     /// # Errors
-    /// When there are no descriptors left.
+    /// If there are no descriptors left.
     pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
         let (one, other) = std::os::unix::net::UnixStream::pair()?;
         Ok((UnixStream::from_std(one)?, UnixStream::from_std(other)?))
     }
 
-    /// Who is at the other end.
+    /// The peer's address.
     ///
     /// # Errors
-    /// When it is not connected.
+    /// If it is not connected.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.get_ref().peer_addr()
     }
 
-    /// Where this end is.
+    /// The local address.
     ///
     /// # Errors
-    /// When it cannot be told.
+    /// If it cannot be read.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.get_ref().local_addr()
     }
