@@ -45,7 +45,7 @@ pub fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static
     };
     let called = Here::enter(|here| match here.outside.reactor() {
         Ok(reactor) => here.outside.calls.call(here, reactor.eventcount(), submit),
-        Err(_) => unreachable!("there is one, which stays"),
+        Err(_) => unreachable!("it exists, and is never removed"),
     });
     if let Some(job) = refused {
         debug_assert!(!called);
@@ -55,6 +55,6 @@ pub fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static
     match result {
         Some(Ok(result)) => result,
         Some(Err(payload)) => resume_unwind(payload),
-        None => unreachable!("it was carried out"),
+        None => unreachable!("the call is done"),
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The channel has no receivers any more. Contains the value.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("nobody is left who could receive the value")]
+#[error("the channel has no receivers any more")]
 pub struct SendError<T>(pub T);
 
 /// Why a value was not sent at once. Contains the value.
@@ -14,7 +14,7 @@ pub enum TrySendError<T> {
     #[error("the channel has no room for the value")]
     Full(T),
     /// There are no receivers any more.
-    #[error("nobody is left who could receive the value")]
+    #[error("the channel has no receivers any more")]
     Closed(T),
 }
 
@@ -25,13 +25,13 @@ pub enum SendTimeoutError<T> {
     #[error("the deadline has passed, and the channel had no room for the value")]
     TimedOut(T),
     /// There are no receivers any more.
-    #[error("nobody is left who could receive the value")]
+    #[error("the channel has no receivers any more")]
     Closed(T),
 }
 
 /// The channel has no senders any more, and all values have been received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nobody is left who could send a value")]
+#[error("the channel has no senders any more")]
 pub struct RecvError;
 
 /// Why no value was received at once.
@@ -41,7 +41,7 @@ pub enum TryRecvError {
     #[error("there is no value in the channel")]
     Empty,
     /// There are no senders any more.
-    #[error("nobody is left who could send a value")]
+    #[error("the channel has no senders any more")]
     Closed,
 }
 
@@ -49,10 +49,10 @@ pub enum TryRecvError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecvTimeoutError {
     /// The deadline has passed.
-    #[error("the deadline has passed, and no value has come")]
+    #[error("the deadline has passed, and no value has arrived")]
     TimedOut,
     /// There are no senders any more.
-    #[error("nobody is left who could send a value")]
+    #[error("the channel has no senders any more")]
     Closed,
 }
 

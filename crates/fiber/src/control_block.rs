@@ -122,7 +122,7 @@ impl Worker {
         unsafe { arch::call_with_thread_pointer(own, run, (&raw mut once).cast()) };
         match result {
             Some(result) => result,
-            None => unreachable!("it was called"),
+            None => unreachable!("the function was called"),
         }
     }
 
@@ -171,7 +171,7 @@ impl Worker {
 /// The first function on the stack on which a worker's own kernel thread waits for its turn.
 pub(crate) unsafe extern "C" fn wait_for_turn() -> ! {
     let here = crate::here::Here::expect();
-    let Some(own) = here.preemption.runs_on.get() else { unreachable!("it is to hand over its turn") };
+    let Some(own) = here.preemption.runs_on.get() else { unreachable!("it has a turn to hand over") };
     // SAFETY: this is the calling kernel thread, on its own stack.
     unsafe { own.run_turns() }
 }

@@ -86,7 +86,7 @@ fn blocker(fiber: Fiber) -> Option<Fiber> {
 
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "all fibers wait, and nobody can wake them: ")?;
+        write!(f, "all fibers wait, and nothing can wake them: ")?;
         let mut separator = "";
         for cycle in &self.cycles {
             write!(f, "{separator}")?;
@@ -156,7 +156,7 @@ fn cancel(worker: &Worker, fiber: Fiber) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+    #![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
     use std::sync::atomic::Ordering::SeqCst;
     use std::time::Duration;
@@ -165,7 +165,7 @@ mod tests {
     use crate::worker::Here;
 
     #[test]
-    fn what_was_taken_for_a_deadlock_is_none_if_somebody_can_go_on_by_now() {
+    fn it_is_no_deadlock_if_a_fiber_can_continue_by_now() {
         let runtime = Runtime::new(Config { workers: 2, ..Config::default() });
         let slept = runtime.run(|| {
             // Like another worker that looked at a moment at which it seemed so.
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fiber_that_came_before_nobody_was_expected_is_no_deadlock() {
+    fn a_fiber_that_was_added_before_the_last_remote_was_dropped_prevents_a_deadlock() {
         let runtime = Runtime::default();
         let brought = runtime.run(|| {
             let remote = crate::remote();

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_script_knows_what_each_word_of_the_table_is() {
+    fn the_script_knows_each_word_of_the_table() {
         let script = include_str!("../gdb/fibers.py");
         let (_, names) = script.split_once("LAYOUT = \"\"\"").unwrap();
         let names: Vec<_> = names.split_once("\"\"\"").unwrap().0.split_whitespace().collect();

@@ -115,7 +115,7 @@ struct State {
 struct Root(Fiber);
 
 // SAFETY: only the worker that wakes them touches them.
-#[allow(unsafe_code, reason = "a fiber's address goes to who wakes it")]
+#[allow(unsafe_code, reason = "a fiber's address goes to the worker that wakes it")]
 unsafe impl Send for Root {}
 
 impl Rounds {
@@ -209,8 +209,8 @@ pub(crate) fn end_all(worker: &Worker) -> usize {
     if left > 0 {
         let _ = writeln!(
             std::io::stderr(),
-            "rowlock_fiber: not all fibers ended with their runtime ({left} did not), since they wait in the middle of a panic, or again and again, or come to no point{}; their stacks stay",
-            if CAN_UNWIND { "" } else { ", or since panics abort" }
+            "rowlock_fiber: {left} fibers did not end with their runtime, because they wait in the middle of a panic, wait again and again, or reach no safepoint{}; their stacks stay",
+            if CAN_UNWIND { "" } else { ", or because panics abort" }
         );
     }
     left

@@ -11,7 +11,7 @@ use crate::deadlock::Deadlock;
 #[non_exhaustive]
 pub enum SpawnError {
     /// The runtime has no room for another fiber.
-    #[error("no more fibers: the most at a time that this runtime has room for is {most} (see Config::most)")]
+    #[error("this runtime has room for {most} fibers at a time (see Config::most)")]
     TooMany {
         /// The maximum number of fibers.
         most: u32,
@@ -31,7 +31,7 @@ pub enum SpawnError {
         why: std::io::Error,
     },
     /// The runtime is over.
-    #[error("the runtime is over, so there will be no more fibers in it")]
+    #[error("the runtime is over, so it takes no more fibers")]
     Over,
     /// The fiber was to be [preemptible](crate::Builder::preemptible), and cannot be here.
     #[error(transparent)]
@@ -46,7 +46,7 @@ pub enum PreemptionError {
     #[error("fibers cannot be preemptible here: {0}")]
     Block(#[from] ThreadBlockError),
     /// The kernel has no timer.
-    #[error("no timer to interrupt fibers by: {0}")]
+    #[error("no timer to interrupt fibers: {0}")]
     Timer(#[source] std::io::Error),
     /// There is no kernel thread for another fiber, or no timer for the thread.
     #[error("no kernel thread for a preemptible fiber (see Config::preempt_by): {0}")]
@@ -71,7 +71,7 @@ pub enum StackError {
     /// The process has the maximum number of memory mappings, of which each stack's guard takes
     /// some.
     #[error(
-        "there are as many memory mappings as a process may have, of which each stack's guard takes two: \
+        "the process has as many memory mappings as it may have, and each stack's guard takes two: \
          raise the sysctl vm.max_map_count, or use Linux 6.13 or later, where guards take none"
     )]
     Guards,
@@ -100,11 +100,11 @@ pub enum RunError {
     #[error("the first fiber left by exit")]
     Exited,
     /// A runtime runs on this thread already.
-    #[error("a runtime runs on this thread already: make fibers there")]
+    #[error("a runtime already runs on this thread: spawn fibers in it")]
     Inside,
     /// A [deterministic](crate::Config::deterministic) runtime, or one with a [scripted
     /// clock](crate::Config::clock), was to have several workers.
-    #[error("{workers} workers do not go by a seed or a scripted clock: set Config::workers to 1")]
+    #[error("a runtime with a seed or a scripted clock has one worker, not {workers}: set Config::workers to 1")]
     Workers {
         /// How many.
         workers: u32,
@@ -125,19 +125,19 @@ pub enum JoinError {
     #[error("the fiber left by exit")]
     Exited,
     /// It never ran: when its turn came, there was no stack for it.
-    #[error("the fiber never ran, since there was no stack for it: {0}")]
+    #[error("the fiber never ran, because there was no stack for it: {0}")]
     NoStack(#[source] StackError),
     /// It is the calling fiber.
     #[error("a fiber cannot wait for its own end")]
     Itself,
     /// It waits, directly or through others, for the calling fiber.
-    #[error("the fibers would wait for each other's end for ever: {0}")]
+    #[error("the fibers would wait for each other's end forever: {0}")]
     Cycle(String),
 }
 
 /// The deadline has passed before the wait was over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the deadline has passed, and what was awaited has not come")]
+#[error("the deadline has passed")]
 pub struct TimedOut;
 
 /// The message of a panic.

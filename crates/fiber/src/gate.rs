@@ -91,7 +91,7 @@ impl<S: Gated> Gate<S> {
     #[inline(always)]
     pub(crate) fn enter<R>(&self, here: &Worker, then: impl FnOnce(&mut S) -> R) -> R {
         if self.is_own(here) {
-            assert!(!self.busy.load(Relaxed), "an object that fibers wait at was entered from inside");
+            assert!(!self.busy.load(Relaxed), "an object at which fibers wait was entered again from inside");
             self.busy.store(true, Relaxed);
         } else {
             self.enter_contended(here);
@@ -125,7 +125,7 @@ impl<S: Gated> Gate<S> {
             }
             assert!(
                 free || home == TRANSIT,
-                "an object that fibers wait at (a mutex, a channel, ...) belongs to the runtime that used it first, which is another one and still runs"
+                "an object at which fibers wait (a mutex, a channel, ...) belongs to another runtime, which used it first and still runs"
             );
             std::thread::yield_now();
         }

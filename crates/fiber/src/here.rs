@@ -130,7 +130,7 @@ fn visit_as_preemptible<R>(then: impl FnOnce(Option<Here>) -> R) -> R {
 
 #[cold]
 #[track_caller]
-#[allow(clippy::panic, reason = "it is what is documented, as with everything else that needs a runtime")]
+#[allow(clippy::panic, reason = "documented, as for everything else that needs a runtime")]
 fn no_runtime() -> ! {
     panic!("only a fiber can do this, and there is no runtime on this thread: see rowlock_fiber::run")
 }

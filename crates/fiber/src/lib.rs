@@ -4,43 +4,43 @@
 #[doc = include_str!("../../../docs/fibers.md")]
 struct Guide;
 
-#[allow(unsafe_code)] // Registers and stacks are the processor's.
+#[allow(unsafe_code)] // It switches registers and stacks.
 mod arch;
 mod barrier;
 mod blocking;
 mod calls;
-#[allow(unsafe_code)] // Fibers are left and gone on with.
+#[allow(unsafe_code)] // It switches between fibers.
 mod change;
 mod channel;
 mod channel_error;
 mod clock;
 mod condvar;
-#[allow(unsafe_code)] // Stacks are left for others, with what belongs to a thread.
+#[allow(unsafe_code)] // It switches stacks, with what belongs to a thread.
 mod control_block;
-#[allow(unsafe_code)] // What blocked fibers wait for is asked, which is on their stacks.
+#[allow(unsafe_code)] // It reads what blocked fibers wait for on their stacks.
 mod deadlock;
-#[allow(unsafe_code)] // A debugger finds things by the names of their symbols.
+#[allow(unsafe_code)] // It exports symbols for debuggers.
 mod debugger;
-#[allow(unsafe_code)] // What blocked fibers wait for is asked, and their stacks are looked at.
+#[allow(unsafe_code)] // It reads the stacks of blocked fibers.
 mod dump;
-#[allow(unsafe_code)] // A fiber goes to the thread that wakes it.
+#[allow(unsafe_code)] // It sends a fiber to the thread that wakes it.
 mod ending;
 mod error;
 mod eventcount;
 #[doc(hidden)]
 pub mod foreign;
 pub mod fs;
-#[allow(unsafe_code)] // Who is inside is alone with what is there.
+#[allow(unsafe_code)] // It gives exclusive access to a value.
 mod gate;
-#[allow(unsafe_code)] // Who has a lock is alone with what it guards.
+#[allow(unsafe_code)] // It gives the owner of a lock access to the value.
 mod guarded;
-#[allow(unsafe_code)] // A kernel thread points to the worker that it is.
+#[allow(unsafe_code)] // A kernel thread points to its worker.
 mod here;
-#[allow(unsafe_code)] // A fiber points to the worker that is its home.
+#[allow(unsafe_code)] // A fiber points to its home worker.
 mod idle;
-#[allow(unsafe_code)] // What is on a list of items is pointed to.
+#[allow(unsafe_code)] // Items are linked by pointers.
 mod inbox;
-#[allow(unsafe_code)] // A fiber's outcome is taken by who has its handle.
+#[allow(unsafe_code)] // The owner of a handle takes the fiber's outcome.
 mod join;
 mod local;
 mod lock;
@@ -50,47 +50,47 @@ mod once;
 mod outside;
 mod pollable;
 mod pool;
-#[allow(unsafe_code)] // A handler leaves the stack that it is on.
+#[allow(unsafe_code)] // A handler leaves its stack.
 mod preempt;
-#[allow(unsafe_code)] // A preemptible fiber is found by its thread-local.
+#[allow(unsafe_code)] // A thread-local points to a preemptible fiber.
 mod preemptible;
-#[allow(unsafe_code)] // Lists go through the records of fibers.
+#[allow(unsafe_code)] // Lists are linked through records.
 mod queue;
 mod reactor;
-#[allow(unsafe_code)] // Records are where they are put, and their owners touch them.
+#[allow(unsafe_code)] // Records have stable addresses, and only their owners touch them.
 mod record;
-#[allow(unsafe_code)] // Fibers are made and given back by threads that are none.
+#[allow(unsafe_code)] // Other threads spawn and release fibers.
 mod remote;
-#[allow(unsafe_code)] // A kernel thread becomes a worker.
+#[allow(unsafe_code)] // It makes a kernel thread a worker.
 mod runtime;
 mod rwlock;
 mod schedule_fuzzer;
-#[allow(unsafe_code)] // What fibers borrow is there until the scope has outlasted them.
+#[allow(unsafe_code)] // What fibers borrow lives until the scope ends.
 mod scope;
 mod semaphore;
 mod share;
-#[allow(unsafe_code)] // What a runtime leaves behind goes with the last handle.
+#[allow(unsafe_code)] // The last handle frees what a runtime leaves behind.
 mod shared;
 pub mod soundness;
-#[allow(unsafe_code)] // What a fiber runs borrows nothing, or a scope says so.
+#[allow(unsafe_code)] // A fiber's function borrows nothing, or only in a scope.
 mod spawn;
-#[allow(unsafe_code)] // Memory is given to be run on.
+#[allow(unsafe_code)] // It makes stacks.
 mod stack;
-#[allow(unsafe_code)] // A fiber begins on a stack of its own.
+#[allow(unsafe_code)] // It starts fibers on stacks.
 mod start;
 mod sync;
-#[allow(unsafe_code)] // A function and its outcome share a place.
+#[allow(unsafe_code)] // A function and its outcome share a space.
 mod task;
 mod time;
 #[allow(unsafe_code)] // Its tests make records.
 mod time_accounting;
 mod timers;
-#[allow(unsafe_code)] // A stack that was left is looked at.
+#[allow(unsafe_code)] // It reads a stack that was left.
 mod trace;
 mod unstarted;
 mod unwinding;
 mod waits;
-#[allow(unsafe_code)] // What a worker points to outlives it, and what is its own is touched by its kernel thread alone.
+#[allow(unsafe_code)] // Only its kernel thread touches what belongs to a worker.
 mod worker;
 
 pub use barrier::{Barrier, BarrierWaitResult};

@@ -124,10 +124,10 @@ impl Lock {
         self.acquire(&here, me) || self.waiting.enter(&here, |waiting| self.acquire_gated(me, waiting, 0))
     }
 
-    #[allow(clippy::panic, reason = "it is what is documented: the fiber would wait for itself")]
+    #[allow(clippy::panic, reason = "documented: the fiber would wait for itself")]
     fn lock_contended(&self, here: Here, me: Fiber, deadline: Option<Instant>) -> Result<(), TimedOut> {
         if deadline.is_none() && self.word.load(Relaxed) & !MARKS == me.address() {
-            panic!("a fiber has locked a mutex, and locks it again: it would wait for itself for ever");
+            panic!("a fiber locks a mutex that it has locked already: it would wait for itself forever");
         }
         let mut was_passed_over = false;
         loop {

@@ -164,7 +164,7 @@ impl<T: ?Sized> fmt::Debug for Mutex<T> {
 /// let guard = MUTEX.lock().unwrap();
 /// rowlock_fiber::spawn(move || drop(guard));
 /// ```
-#[must_use = "the mutex is given back as soon as its guard is dropped"]
+#[must_use = "the mutex is unlocked as soon as its guard is dropped"]
 pub struct MutexGuard<'a, T: ?Sized>(pub(crate) Exclusive<'a, Lock, T>);
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {

@@ -57,7 +57,7 @@ impl Timeout {
         if timeout == Some(Duration::ZERO) {
             return Err(io::Error::new(
                 ErrorKind::InvalidInput,
-                "a time-out cannot be zero: None waits for ever, and a nanosecond does not wait",
+                "a time-out cannot be zero: None waits forever, and a nanosecond does not wait",
             ));
         }
         self.0.store(timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)), Relaxed);

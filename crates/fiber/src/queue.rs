@@ -59,7 +59,7 @@ impl Queue {
         if !self.last.as_ref().is_some_and(is_before) {
             return self.push(fiber);
         }
-        let Some(next) = self.iter().find(is_before) else { unreachable!("the last one is such") };
+        let Some(next) = self.iter().find(is_before) else { unreachable!("the last one matches") };
         let previous = next.previous.replace(Some(fiber));
         fiber.previous.set(previous);
         fiber.next.set(Some(next));

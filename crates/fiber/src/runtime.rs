@@ -89,7 +89,7 @@ pub struct Runtime {
 /// # Panics
 /// If [`Runtime::run`] returns an error.
 #[track_caller]
-#[allow(clippy::panic, reason = "it is what is documented")]
+#[allow(clippy::panic, reason = "documented")]
 pub fn run<T>(first: impl FnOnce() -> T) -> T {
     match Runtime::default().run(first) {
         Ok(result) => result,

@@ -184,11 +184,11 @@ impl<T: ?Sized> fmt::Debug for RwLock<T> {
 }
 
 /// Allows its owner to read the value until it is dropped.
-#[must_use = "the lock is given back as soon as its guard is dropped"]
+#[must_use = "the lock is released as soon as its guard is dropped"]
 pub struct RwLockReadGuard<'a, T: ?Sized>(Shared<'a, SharedLock, T>);
 
 /// Allows its owner to change the value until it is dropped.
-#[must_use = "the lock is given back as soon as its guard is dropped"]
+#[must_use = "the lock is released as soon as its guard is dropped"]
 pub struct RwLockWriteGuard<'a, T: ?Sized>(Exclusive<'a, SharedLock, T>);
 
 impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {

@@ -138,7 +138,7 @@ pub fn explore(seeds: impl IntoIterator<Item = u64>, function: impl FnMut()) {
 /// # Panics
 /// As for [`explore`].
 #[track_caller]
-#[allow(clippy::panic, reason = "it is what is documented")]
+#[allow(clippy::panic, reason = "documented")]
 pub fn explore_with(config: Config, seeds: impl IntoIterator<Item = u64>, mut function: impl FnMut()) {
     for seed in seeds {
         let deterministic = Some(Deterministic { seed, among: Among::All });
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_of_the_highest_level_are_drawn_unless_all_are() {
+    fn only_fibers_of_the_highest_level_are_drawn_unless_all_are() {
         let mut firsts = [[0; 6]; 2];
         for seed in 0..200 {
             for (among, firsts) in [Among::Highest, Among::All].into_iter().zip(&mut firsts) {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_one_is_taken() {
+    fn of_very_many_fibers_one_of_the_first_is_taken() {
         let (fuzzer, mut ready) = (fuzzer(1, Among::All), FeedbackQueue::new(FeedbackRules::default()));
         for thread in (0..1000).map(ThreadId) {
             ready.add(thread);

@@ -236,7 +236,7 @@ impl<T> ScopedJoinHandle<'_, T> {
 /// assert_eq!(longest, Some(5));
 /// ```
 #[track_caller]
-#[allow(clippy::panic, reason = "it is what is documented, as with threads")]
+#[allow(clippy::panic, reason = "documented, as for threads")]
 pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
     let members = Members { gate: Gate::new(State { left: 0, waits: None }), panicked: AtomicBool::new(false) };
     // Makes this runtime the gate's home, before another runtime can use the scope.

@@ -172,7 +172,7 @@ impl fmt::Debug for Semaphore {
 /// A permit of a [`Semaphore`]; dropping it releases it. It belongs to the fiber that acquired it.
 /// To pass one on, [forget](Permit::forget) it and let the other fiber
 /// [release](Semaphore::release) it.
-#[must_use = "the permit is given back as soon as it is dropped"]
+#[must_use = "the permit is released as soon as it is dropped"]
 pub struct Permit<'a> {
     semaphore: &'a Semaphore,
     on_this_thread: PhantomData<*mut ()>,

@@ -34,14 +34,14 @@ pub fn spawn<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static) -
 
 #[cold]
 #[track_caller]
-#[allow(clippy::panic, reason = "it is what is documented, as with threads")]
+#[allow(clippy::panic, reason = "documented, as for threads")]
 pub(crate) fn failed(error: &SpawnError) -> ! {
     panic!("{error}")
 }
 
 /// How a fiber is spawned.
 #[derive(Clone, Debug, Default)]
-#[must_use = "it makes a fiber when `spawn` is called"]
+#[must_use = "it spawns a fiber only when `spawn` is called"]
 pub struct Builder {
     name: Option<Box<str>>,
     stack: Option<usize>,

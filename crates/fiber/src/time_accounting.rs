@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_turns_share_one_reading_once_enough_of_them_have_come_in_a_row() {
+    fn quick_turns_share_one_reading_after_enough_of_them_in_a_row() {
         let mut world = World::new();
         (0..CALM).for_each(|turn| world.end_turn(turn as usize % 2, 8));
         assert_eq!(world.readings, CALM);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_long_turn_after_quick_ones_is_charged_in_equal_parts_and_the_second_to_whoever_had_it() {
+    fn the_first_long_turn_after_quick_ones_is_shared_and_the_second_is_charged_to_its_fiber() {
         let mut world = World::new();
         world.calm();
         let long = 1000 * world.accounting.quick;
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fiber_that_ends_leaves_nothing_to_the_next_one_that_has_its_record() {
+    fn a_fiber_that_ends_leaves_no_time_to_the_next_one_with_its_record() {
         let mut world = World::new();
         world.calm();
         world.end_turn(0, 8);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fiber_of_an_earlier_window_has_nothing_to_be_struck_out() {
+    fn a_fiber_of_an_earlier_window_is_not_searched() {
         let mut world = World::new();
         world.calm();
         (0..WINDOW).for_each(|_| world.end_turn(0, 8));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_is_read_at_points_that_lie_an_eighth_of_a_running_time_apart() {
+    fn the_clock_is_read_at_safepoints_an_eighth_of_a_running_time_apart() {
         let mut world = World::new();
         assert!(world.accounting.safepoint(), "nothing is known yet");
         // One safepoint took a quarter of the eighth, so four may pass.
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_two_eighths_of_a_running_time_go_by_unseen_while_points_are_alike() {
+    fn at_most_two_eighths_of_a_running_time_pass_unseen_between_equal_safepoints() {
         for safepoint in [1_u64, 7, 100, 1_000, 10_000, 100_000] {
             let mut world = World::new();
             let (mut unseen, mut readings) = (0, 0);
@@ -346,7 +346,7 @@ mod tests {
         /// All time is charged, and a fiber that is charged an eighth of a window too little had a
         /// long turn after quick ones.
         #[test]
-        fn all_time_is_somebodys(turns in prop::collection::vec((0_usize..6, prop_oneof![4 => 8_u64..64, 1 => 10_000_u64..100_000]), 1..400)) {
+        fn all_time_is_charged(turns in prop::collection::vec((0_usize..6, prop_oneof![4 => 8_u64..64, 1 => 10_000_u64..100_000]), 1..400)) {
             let mut world = World::new();
             let mut ran = [0; 8];
             let mut surprises = 0;

@@ -177,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn timers_go_off_in_the_order_of_their_times_and_then_of_their_coming(steps in steps()) {
+        fn timers_fire_in_the_order_of_their_times_and_then_of_their_creation(steps in steps()) {
             let (mut heap, mut model) = (Heap::new(), BTreeMap::new());
             let mut ever = Vec::new();
             for (i, step) in steps.into_iter().enumerate() {

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_and_what_begins_a_fiber_is_left_out() {
+    fn functions_that_take_a_trace_or_start_a_fiber_are_left_out() {
         let waits = [
             ("backtrace::trace_unsynchronized", ""),
             ("walk", "./src/trace.rs:1:2"),

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn while_one_stands_still_in_the_middle_of_unwinding_nobody_else_is_taken_to_panic() {
+    fn while_a_fiber_is_stopped_during_unwinding_no_other_counts_as_panicking() {
         let unwinding = Unwinding::default();
         assert!(!unwinding.is_panicking());
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -187,7 +187,7 @@ impl Worker {
     pub(crate) fn current(&self) -> Fiber {
         match self.current.get() {
             Some(fiber) => fiber,
-            None => unreachable!("whoever asks is a fiber"),
+            None => unreachable!("the caller is a fiber"),
         }
     }
 

@@ -102,7 +102,7 @@ fn receive(inbox: &Inbox<Tick>, many: usize, how: Sleep) -> Vec<u32> {
 }
 
 #[test]
-fn every_letter_of_two_senders_is_read_whole_and_in_order() {
+fn every_item_of_two_senders_is_read_whole_and_in_order() {
     model(2, || {
         let inbox = Arc::new(Inbox::<Tick>::new());
         let sender = |says: std::ops::Range<u32>| {
@@ -141,7 +141,7 @@ fn a_worker_does_not_sleep_while_there_is_another_reason_to_be_awake() {
 }
 
 #[test]
-fn a_nudge_and_a_letter_at_a_time_lose_neither() {
+fn a_wakeup_and_an_item_at_a_time_are_both_seen() {
     model(3, || {
         let inbox = Arc::new(Inbox::<Tick>::new());
         let (nudging, sending) = (Arc::clone(&inbox), Arc::clone(&inbox));
@@ -155,7 +155,7 @@ fn a_nudge_and_a_letter_at_a_time_lose_neither() {
 
 /// A tick that never comes is a deadlock, which loom reports.
 #[test]
-fn a_quiet_worker_sees_a_letter_or_is_disturbed() {
+fn a_worker_with_a_stopped_timer_sees_an_item_or_its_timer_fires() {
     model(3, || {
         let (inbox, tick) = (Arc::new(Inbox::<Tick>::new()), std::sync::Arc::<Tick>::default());
         let senders: Vec<_> = (0..2)
@@ -175,12 +175,12 @@ fn a_quiet_worker_sees_a_letter_or_is_disturbed() {
             item.open();
         });
         drop(inbox.stopped_timer.take());
-        assert_eq!(std::sync::Arc::strong_count(&tick), 1, "no share is lost, and none is given back twice");
+        assert_eq!(std::sync::Arc::strong_count(&tick), 1, "no share is lost or released twice");
     });
 }
 
 #[test]
-fn a_quiet_worker_sees_a_fiber_for_whoever_comes_first_or_is_disturbed() {
+fn a_worker_with_a_stopped_timer_sees_an_unstarted_fiber_or_its_timer_fires() {
     model(4, || {
         let world = Arc::new((Inbox::<Tick>::new(), AtomicBool::new(false)));
         let tick = std::sync::Arc::<Tick>::default();
@@ -204,7 +204,7 @@ fn a_quiet_worker_sees_a_fiber_for_whoever_comes_first_or_is_disturbed() {
 }
 
 #[test]
-fn whoever_disturbs_a_worker_or_is_the_worker_takes_the_share_alone() {
+fn one_thread_alone_takes_the_share_of_a_stopped_timer() {
     model(4, || {
         let (inbox, tick) = (Arc::new(Inbox::<Tick>::new()), std::sync::Arc::<Tick>::default());
         // SAFETY: `tick` is a share of it.

@@ -38,7 +38,7 @@ impl<T: FireTimer> StoppedTimer<T> {
             // SAFETY: the caller's promise; the new share is for the thread that takes it.
             unsafe { Arc::increment_strong_count(ticks) };
             let before = self.0.swap(std::ptr::from_ref(ticks).cast_mut(), Ordering::AcqRel);
-            debug_assert!(before.is_null(), "only the worker itself is stopped_timer");
+            debug_assert!(before.is_null(), "only the worker itself publishes its timer");
         }
         fence(Ordering::SeqCst);
     }

@@ -81,5 +81,5 @@ pub(super) fn first<R>(address: impl Address, mut attempt: impl FnMut(SocketAddr
             Err(why) => error = Some(why),
         }
     }
-    Err(error.unwrap_or_else(|| io::Error::new(ErrorKind::InvalidInput, "it stands for no address")))
+    Err(error.unwrap_or_else(|| io::Error::new(ErrorKind::InvalidInput, "there is no address")))
 }

@@ -34,7 +34,7 @@ impl UdpSocket {
     /// As for [`std::net::UdpSocket::send_to`].
     pub fn send_to(&self, datagram: &[u8], address: impl Address) -> io::Result<usize> {
         let address = address.addresses()?.first().copied();
-        let address = address.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it stands for no address"))?;
+        let address = address.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "there is no address"))?;
         self.0.write_with(|socket| socket.send_to(datagram, address))
     }
 

@@ -113,7 +113,7 @@ pub(crate) fn move_to_thread(fiber: Fiber, let_go: impl FnOnce()) {
         Err(why) => {
             let _ = writeln!(
                 stderr(),
-                "rowlock_fiber: a fiber that comes to no point stands still with all that it has locked, since there is no kernel thread to go on with it: {why}"
+                "rowlock_fiber: a fiber that reaches no safepoint stops with everything that it has locked, because there is no kernel thread for it: {why}"
             );
             let_go();
         }
@@ -152,7 +152,7 @@ pub(crate) unsafe fn end(preemptible: &PreemptibleFiber, orphan: Orphan) -> ! {
             }
             (Orphan::OnOwnThread, ControlBlock::KernelThread(thread)) => thread.wait_forever(),
             (Orphan::OnOwnThread, ControlBlock::ThreadPointer(_)) => {
-                unreachable!("it was sent to another kernel thread")
+                unreachable!("such a fiber moves to another kernel thread")
             }
         }
     }

@@ -6,7 +6,7 @@ fn usual(stacks: &Stacks) -> Stack {
 }
 
 #[test]
-fn the_stack_that_was_given_back_last_is_used_first() {
+fn the_stack_that_was_released_last_is_used_first() {
     let stacks = Stacks::new(64 << 10);
     let [one, other] = [usual(&stacks), usual(&stacks)];
     assert_eq!((one.size(), one.top().addr() % 16), (64 << 10, 0));
@@ -17,7 +17,7 @@ fn the_stack_that_was_given_back_last_is_used_first() {
 }
 
 #[test]
-fn a_stack_has_the_size_that_was_asked_for_in_steps_and_is_used_again_for_such_only() {
+fn a_stack_has_the_requested_size_in_steps_and_is_reused_only_for_that_size() {
     let stacks = Stacks::new(1);
     assert_eq!(usual(&stacks).size(), STEP * page_size());
     let large = stacks.take_size(Some(1_000_000)).unwrap();
@@ -30,7 +30,7 @@ fn a_stack_has_the_size_that_was_asked_for_in_steps_and_is_used_again_for_such_o
 }
 
 #[test]
-fn a_stack_can_be_used_down_to_its_guard_and_tells_how_deep_it_was() {
+fn a_stack_can_be_used_down_to_its_guard_and_tells_how_deep_it_was_used() {
     let stacks = Stacks::new(64 << 10);
     let stack = usual(&stacks);
     let low = stack.top().wrapping_sub(stack.size());
@@ -61,7 +61,7 @@ fn a_hundred_thousand_stacks_have_guards() {
 }
 
 #[test]
-fn where_guards_take_mappings_it_is_said_when_there_are_no_more() {
+fn if_guards_take_mappings_an_error_says_when_there_are_no_more() {
     // Other tests need mappings, too.
     testing::isolated(|| {
         let stacks = Stacks::guarded_by(16 << 10, Guard::Protection);
@@ -77,7 +77,7 @@ fn where_guards_take_mappings_it_is_said_when_there_are_no_more() {
 }
 
 #[test]
-fn memory_of_many_free_stacks_goes_back_and_some_stay_warm() {
+fn memory_of_many_free_stacks_is_returned_and_some_stay_warm() {
     let stacks = Stacks::new(16 << 10);
     let all: Vec<Stack> = (0..5_000).map(|_| usual(&stacks)).collect();
     for stack in &all {
@@ -99,7 +99,7 @@ fn memory_of_many_free_stacks_goes_back_and_some_stay_warm() {
 }
 
 #[test]
-fn the_last_stack_is_there_once_and_comes_back() {
+fn the_last_stack_exists_once_and_can_be_returned() {
     let stacks = Stacks::new(64 << 10);
     let some = usual(&stacks);
     let last = stacks.take_last().unwrap();

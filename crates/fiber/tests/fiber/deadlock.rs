@@ -21,7 +21,7 @@ fn deadlock(first: impl FnOnce()) -> Deadlock {
 /// The first line: below there are backtraces if the surroundings ask for them.
 fn line(deadlock: &Deadlock) -> String {
     let line = deadlock.to_string().lines().next().unwrap_or_default().to_owned();
-    line.strip_prefix("all fibers wait, and nobody can wake them: ").map(str::to_owned).unwrap_or(line)
+    line.strip_prefix("all fibers wait, and nothing can wake them: ").map(str::to_owned).unwrap_or(line)
 }
 
 fn named(name: &str, function: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
