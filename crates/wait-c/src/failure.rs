@@ -67,7 +67,7 @@ pub extern "C" fn rowlock_strerror(code: c_int) -> *const c_char {
     let text = match code {
         0 => c"success",
         libc::EINVAL => c"an argument is not valid",
-        libc::ETIMEDOUT => c"the deadline has passed, and what was awaited has not come",
+        libc::ETIMEDOUT => c"the deadline passed before the awaited event occurred",
         libc::EBUSY => c"the call would have to wait",
         libc::EOVERFLOW => c"the number would be too large",
         libc::EPERM => c"nobody holds what was to be released",

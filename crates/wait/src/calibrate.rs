@@ -1,11 +1,12 @@
-//! What things cost on this machine: the figures behind the rules that are written as multiples of CS.
+//! Measures the costs of this machine, for rules that are multiples of CS.
 //!
-//! A hand-over is timed as it happens at a barrier: one thread changes a word, wakes the other, which sleeps on it, and
-//! goes to sleep itself. On one CPU that costs a context switch. With each thread on a CPU of its own, the CPU of the
-//! sleeper is idle and has to be woken as well, which can cost ten times as much and more, and is what a blocked
-//! sibling costs.
+//! A hand-over is timed as it happens at a barrier: one thread changes a word, wakes the other one,
+//! which sleeps on it, and goes to sleep itself. On one CPU this costs a context switch. On two
+//! CPUs the CPU of the sleeper is idle and has to be woken as well. This can cost ten times as much
+//! or more, and is the cost of a blocked sibling.
 //!
-//! Other programs may run meanwhile. So each figure is a median over many short samples, and comes with its quartiles.
+//! Other programs may run meanwhile. So each cost is a median of many short samples, with its
+//! quartiles.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -19,28 +20,30 @@ use sys::{cpus, futex};
 
 use crate::sync::{now, yield_now};
 
-/// What things cost on this machine.
+/// The costs of this machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     /// A context switch: a hand-over between two threads on one CPU.
     pub switch: Measured,
     /// Waking a waiter that sleeps on another CPU: a hand-over between two CPUs.
     pub wake: Measured,
-    /// A `sched_yield` on a CPU that nobody else wants.
+    /// A `sched_yield` on a CPU without other ready threads.
     pub lone_yield: Measured,
-    /// Reading the clock.
+    /// A reading of the clock.
     pub clock: Measured,
-    /// The time between two timer interrupts, as the kernel itself states it: the step of `CLOCK_MONOTONIC_COARSE`.
+    /// The time between two timer interrupts, as stated by the kernel: the step of
+    /// `CLOCK_MONOTONIC_COARSE`.
     pub tick: Measured,
-    /// What to know about the figures, in sentences.
+    /// Remarks on the costs, in sentences.
     pub notes: Vec<String>,
-    /// Whether other programs left the machine alone meanwhile, as far as the figures tell. Where they did not, the
-    /// figures are the best to be had at that moment, and not worth keeping.
+    /// Whether the machine seems to have been quiet. If not, the costs are the best available ones,
+    /// and not worth storing.
     pub quiet: bool,
 }
 
 impl Calibration {
-    /// What waiting rules are told about costs. CS is what waking a sleeping sibling costs; the margin is half of it.
+    /// The costs for waiting rules. CS is the cost of waking a sleeping sibling, and the margin is
+    /// half of it.
     pub fn costs(&self) -> Costs {
         let span = |cost: &Measured| Span::from_nanos(cost.median.round() as u64);
         let cs = span(&self.wake);
@@ -57,12 +60,12 @@ pub struct Measured {
     pub low: f64,
     /// The upper quartile.
     pub high: f64,
-    /// How many samples there were, at least one.
+    /// The number of samples, at least one.
     pub samples: u32,
 }
 
 impl Measured {
-    /// The quartiles of the samples; nothing without any.
+    /// The quartiles of the samples. `None` without samples.
     fn of(mut samples: Vec<f64>) -> Option<Measured> {
         samples.sort_by(f64::total_cmp);
         let last = samples.len().checked_sub(1)?;
@@ -70,51 +73,52 @@ impl Measured {
         Some(Measured { median: quartile(2), low: quartile(1), high: quartile(3), samples: samples.len() as u32 })
     }
 
-    /// What is known and not measured.
+    /// A known value that was not measured.
     const fn exactly(nanos: f64) -> Measured {
         Measured { median: nanos, low: nanos, high: nanos, samples: 1 }
     }
 }
 
-/// Why a machine could not be calibrated.
+/// The reason why a machine could not be calibrated.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
     /// A thread could not be bound to a CPU.
     #[error(transparent)]
     Cpus(#[from] cpus::AffinityError),
-    /// There is no second thread to hand over to.
+    /// No second thread could be started.
     #[error("cannot start a second thread to hand over to: {0}")]
     Thread(#[source] std::io::Error),
 }
 
-/// Measures what things cost here. Takes about half a second, and no more than 2.5 on a machine that is busy.
+/// Measures the costs of this machine. Takes about half a second, and up to 2.5 s if the machine is
+/// busy.
 ///
-/// The calling thread is bound to single CPUs meanwhile and has its affinity back afterwards, whatever happens. No
+/// The calling thread is bound to single CPUs meanwhile, and always gets its affinity back. No
 /// privileges are needed.
 ///
 /// # Errors
 ///
-/// When threads cannot be bound to CPUs or no further thread can be started.
+/// If threads cannot be bound to CPUs or no second thread can be started.
 pub fn calibrate() -> Result<Calibration, CalibrationError> {
     calibrate_by(THOROUGH)
 }
 
-/// What waiting rules are told about costs, measured in a few milliseconds: for a program that cannot wait for half a
-/// second before it waits for the first time.
+/// Costs for waiting rules, measured in a few milliseconds: for a program that cannot spend half a
+/// second before its first wait.
 ///
-/// Other programs distort costs: those that wait for a CPU make everything look dearer, and those that keep the CPUs awake
-/// make waking look cheaper than it will be when they are gone. So each cost is the lower quartile of the few samples, CS
-/// is held between what waking has been seen to cost on any machine, and where the machine was evidently busy, what is
-/// typical counts instead if it is further on the safe side.
+/// Other programs distort costs. Those that wait for a CPU increase all of them. Those that keep
+/// the CPUs awake make waking cheaper than it will be later. So each cost is the lower quartile of
+/// the few samples, CS is limited to the range known from other machines, and if the machine was
+/// evidently busy, a typical cost replaces a measured one that is less cautious.
 ///
-/// A thread of its own measures, so that the affinity of the caller is never touched.
+/// A separate thread measures, so the affinity of the caller does not change.
 pub fn briefly() -> Costs {
     let measuring = std::thread::Builder::new().name("calibration".into()).spawn(|| calibrate_by(BRIEF));
     let Some(Ok(Ok(calibration))) = measuring.ok().map(std::thread::JoinHandle::join) else { return TYPICAL };
     cautious_costs(&calibration)
 }
 
-/// Costs on the safe side, for few samples: see [`briefly`].
+/// Cautious costs for few samples. See [`briefly`].
 fn cautious_costs(calibration: &Calibration) -> Costs {
     let low = |cost: &Measured| Span::from_nanos(cost.low.round() as u64);
     let mut cs = low(&calibration.wake).clamp(LOWEST_CS, HIGHEST_CS);
@@ -126,7 +130,7 @@ fn cautious_costs(calibration: &Calibration) -> Costs {
     Costs { cs, margin: cs.scaled(500), lone_yield, tick: low(&calibration.tick) }
 }
 
-/// What things cost on a machine that does not let itself be measured: a virtual one of our day.
+/// Costs if measuring fails: those of a current virtual machine.
 pub(crate) const TYPICAL: Costs = Costs {
     cs: Span::from_micros(15),
     margin: Span::from_nanos(7_500),
@@ -136,14 +140,14 @@ pub(crate) const TYPICAL: Costs = Costs {
 const LOWEST_CS: Span = Span::from_micros(2);
 const HIGHEST_CS: Span = Span::from_micros(50);
 
-/// How long samples of one cost are taken at the most, but for the last, and how many.
+/// The maximum time for the samples of one cost, without the last sample, and their maximum number.
 #[derive(Clone, Copy)]
 struct Effort {
     limit: Span,
     samples: usize,
 }
 
-/// The four costs that are timed take no more than 2.5 s.
+/// Four costs are timed, which takes at most 2.5 s.
 const THOROUGH: Effort = Effort { limit: Span::from_millis(400), samples: 400 };
 const BRIEF: Effort = Effort { limit: Span::from_millis(3), samples: 5 };
 
@@ -159,7 +163,7 @@ fn calibrate_by(effort: Effort) -> Result<Calibration, CalibrationError> {
     Ok(Samples { clock, switch, wake, yields: time_yields(effort, here)?, tick: tick() }.judge())
 }
 
-/// The times of single repetitions in nanoseconds, sample by sample.
+/// The times of single repetitions in nanoseconds, one for each sample.
 #[derive(Clone, Debug, Default)]
 struct Samples {
     /// Readings of the clock.
@@ -170,7 +174,7 @@ struct Samples {
     wake: Option<Vec<f64>>,
     /// Yields, with those during which another thread ran.
     yields: Vec<f64>,
-    /// The timer tick, if the kernel tells it.
+    /// The timer tick, if the kernel states it.
     tick: Option<f64>,
 }
 
@@ -210,23 +214,24 @@ impl Samples {
     }
 }
 
-/// Quartiles farther apart than by this factor are worth a note: a quiet machine stays below 1.3.
+/// Quartiles that differ by more than this factor are worth a note. On a quiet machine the factor
+/// is below 1.3.
 const UNSTEADY: f64 = 1.5;
 
-/// How often one sample repeats what it times. Enough for the clock not to show, and few enough for a sample to end soon
-/// even if each repetition loses the CPU for a timeslice of several milliseconds.
+/// Repetitions in one sample. Enough to hide the cost of reading the clock, and few enough for a
+/// short sample even if each repetition loses the CPU for a timeslice of several milliseconds.
 const ROUND_TRIPS: u32 = 20;
 const YIELDS: u32 = 10;
 const CLOCK_READINGS: u32 = 1_000;
 
-/// How long a thread stays away so that the other one falls asleep.
+/// How long a thread pauses so that the other one falls asleep.
 const OUT_OF_STEP: Duration = Duration::from_micros(100);
 
-/// Beyond this a yield was not alone: somebody else ran for a while. A lone one takes less than a microsecond.
+/// During a longer yield another thread ran. A lone yield takes less than a microsecond.
 const LONE: f64 = 20_000.0;
 
-/// The time of one repetition of `work` in nanoseconds, sample by sample. A sample counts only if each repetition says
-/// that it went as it should.
+/// The time of one repetition of `work` in nanoseconds, for each sample. Omits samples in which a
+/// repetition returned `false`.
 fn samples(effort: Effort, repetitions: u32, mut work: impl FnMut() -> bool) -> Vec<f64> {
     let mut samples = Vec::with_capacity(effort.samples);
     let start = now();
@@ -244,16 +249,16 @@ fn samples(effort: Effort, repetitions: u32, mut work: impl FnMut() -> bool) -> 
     samples
 }
 
-/// Whose turn it is.
+/// The thread whose turn it is.
 const OURS: u32 = 0;
 const THEIRS: u32 = 1;
 const OVER: u32 = 2;
 
-/// The word that two threads hand to and fro, away from everything else in memory.
+/// The word that two threads hand to each other, on its own cache lines.
 #[repr(align(128))]
 struct HandOverWord {
     word: AtomicU32,
-    /// How many hand-overs did not find the other thread asleep.
+    /// The number of hand-overs that did not find the other thread asleep.
     missed: AtomicU32,
 }
 
@@ -265,7 +270,7 @@ impl HandOverWord {
         }
     }
 
-    /// Sleeps while it is the turn of `whose`, and returns whose it is then.
+    /// Sleeps while it is the turn of `whose`. Returns whose turn it is then.
     fn wait_while(&self, whose: u32) -> u32 {
         loop {
             let turn = self.word.load(Acquire);
@@ -277,14 +282,15 @@ impl HandOverWord {
     }
 }
 
-/// Times hand-overs from a thread on CPU `here` to one on CPU `there`. Leaves out those that did not
+/// Times hand-overs from a thread on CPU `here` to one on CPU `there`. Omits those that did not
 /// find the other thread asleep.
 fn time_hand_overs(effort: Effort, here: u32, there: u32) -> Result<Vec<f64>, CalibrationError> {
     let turn = HandOverWord { word: AtomicU32::new(OURS), missed: AtomicU32::new(0) };
     std::thread::scope(|scope| {
         let partner = std::thread::Builder::new().spawn_scoped(scope, || {
             let pinned = cpus::pin(there);
-            // Where it cannot be pinned it plays its part nevertheless, for somebody waits for it.
+            // If it cannot be pinned, it takes part nevertheless, since the other thread waits for
+            // it.
             while turn.wait_while(OURS) != OVER {
                 turn.hand_to(OURS);
             }
@@ -294,8 +300,8 @@ fn time_hand_overs(effort: Effort, here: u32, there: u32) -> Result<Vec<f64>, Ca
         let round_trip = || {
             turn.hand_to(THEIRS);
             turn.wait_while(THEIRS);
-            // Two threads on two CPUs can fall into step, each answering before the other is asleep, and stay so: the
-            // figure would be the time of a system call. On one CPU there is a switch in any case.
+            // Two threads on two CPUs can fall into step: each answers before the other one is
+            // asleep. Then only a system call would be timed. On one CPU there is always a switch.
             let in_step = here != there && turn.missed.swap(0, Relaxed) > 0;
             if in_step {
                 std::thread::sleep(OUT_OF_STEP);
@@ -319,12 +325,12 @@ fn time_yields(effort: Effort, here: u32) -> Result<Vec<f64>, CalibrationError> 
     }))
 }
 
-/// The tick. Timing the steps of the coarse clock instead would miss those in which the thread was off its CPU, and on a
-/// busy machine that is every other one.
+/// The tick. Timing the steps of the coarse clock instead would miss those during which the thread
+/// was preempted, which is every other one on a busy machine.
 fn tick() -> Option<f64> {
     let step = clock_getres(ClockId::MonotonicCoarse);
     let nanos = step.tv_sec as f64 * 1e9 + step.tv_nsec as f64;
-    // Linux ticks at 1000 Hz at the most; a kernel that claims more has no coarse clock.
+    // Linux ticks at most at 1000 Hz. A kernel that claims more has no coarse clock.
     (nanos >= 900_000.0).then_some(nanos)
 }
 
@@ -341,20 +347,20 @@ mod tests {
         assert_eq!(Measured::of(Vec::new()), None);
     }
 
-    /// What a quiet machine with two CPUs might give.
+    /// Typical samples of a quiet machine with two CPUs.
     fn quiet() -> Samples {
         Samples {
             clock: vec![20.0; 5],
             switch: vec![2_000.0, 2_200.0, 2_100.0, 2_400.0, 2_300.0],
             wake: Some(vec![18_000.0, 19_000.0, 20_000.0, 21_000.0, 22_000.0]),
-            // One lost the CPU.
+            // One yield lost the CPU.
             yields: vec![500.0, 510.0, 900_000.0, 520.0],
             tick: Some(1e6),
         }
     }
 
     #[test]
-    fn a_quiet_machine_costs_what_its_samples_say() {
+    fn the_costs_of_a_quiet_machine_are_those_of_its_samples() {
         let calibration = quiet().judge();
         let expected = Calibration {
             switch: Measured { median: 2_200.0, low: 2_100.0, high: 2_300.0, samples: 5 },
@@ -371,14 +377,14 @@ mod tests {
     }
 
     #[test]
-    fn on_one_cpu_waking_is_switching_and_a_note_says_so() {
+    fn on_one_cpu_waking_costs_a_switch_and_a_note_says_so() {
         let calibration = Samples { wake: None, ..quiet() }.judge();
         assert_eq!((calibration.wake, calibration.quiet), (calibration.switch, true));
         assert!(calibration.notes[0].starts_with("Only one CPU is allowed"), "{:?}", calibration.notes);
     }
 
     #[test]
-    fn a_busy_machine_is_told_from_a_quiet_one_and_its_costs_are_on_the_safe_side() {
+    fn a_busy_machine_is_detected_and_its_costs_are_cautious() {
         let typical = |cost: Span| cost.as_nanos() as f64;
         let switch = vec![2_000.0, 3_000.0, 3_001.0, 4_600.0, 4_600.0];
         let busy = [
@@ -398,14 +404,14 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_gives_no_samples_has_costs_all_the_same() {
+    fn a_machine_without_samples_has_costs_nevertheless() {
         let calibration = Samples { wake: Some(Vec::new()), ..Samples::default() }.judge();
         assert_eq!((calibration.wake.samples, calibration.tick.median, calibration.quiet), (1, 4e6, false));
         assert_eq!(cautious_costs(&calibration).cs, TYPICAL.cs);
     }
 
     #[test]
-    fn samples_are_taken_until_the_limit_and_those_that_went_wrong_do_not_count() {
+    fn sampling_stops_at_the_limit_and_omits_failed_samples() {
         let clock = ScriptedClock::start();
         let began = clock.time();
         let yield_once = |counts: bool| {
@@ -415,7 +421,7 @@ mod tests {
         let effort = Effort { limit: YIELD.scaled(1_000_000), samples: 20 };
         let expected = (YIELD + YIELD + READING).as_nanos() as f64 / 2.0;
         assert_eq!(samples(effort, 2, || yield_once(true)), [expected; 20]);
-        // Two readings a sample, and one before the first.
+        // Two readings for each sample, and one before the first.
         assert_eq!(clock.time().since(began), (YIELD + YIELD + READING + READING).scaled(20_000) + READING);
         let mut number = 0;
         let every_third_fails = || {
@@ -438,14 +444,14 @@ mod tests {
     }
 
     #[test]
-    fn a_hand_over_to_a_cpu_that_is_not_there_fails_and_nobody_waits_for_ever() {
+    fn a_hand_over_to_a_missing_cpu_fails_and_does_not_hang() {
         let here = cpus::current();
         assert!(matches!(time_hand_overs(BRIEF, here, 1_024), Err(CalibrationError::Cpus(_))));
         assert!(matches!(time_hand_overs(BRIEF, 1_024, here), Err(CalibrationError::Cpus(_))));
     }
 
     #[test]
-    fn cs_is_what_waking_costs_and_the_margin_half_of_it() {
+    fn cs_is_the_cost_of_waking_and_the_margin_is_half_of_it() {
         let cost = Measured::exactly;
         let calibration = Calibration {
             switch: cost(2_220.0),

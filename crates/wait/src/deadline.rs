@@ -1,4 +1,4 @@
-//! Deadlines: the standard library's clock and timeouts on the clock that waits go by.
+//! Conversion of the standard library's deadlines and timeouts to the clock of waits.
 
 use std::time;
 
@@ -6,17 +6,17 @@ use policy::{Instant, Span};
 
 use crate::sync::now;
 
-/// The deadline has passed, and what was awaited has not come.
+/// The deadline has passed before the awaited event occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the deadline has passed, and what was awaited has not come")]
+#[error("the deadline passed before the awaited event occurred")]
 pub struct TimedOut;
 
-/// When so much time has passed from now on.
+/// The time after this timeout.
 pub(crate) fn after(timeout: time::Duration) -> Instant {
     now() + Span::from_nanos(timeout.as_nanos().try_into().unwrap_or(u64::MAX))
 }
 
-/// The same moment; now, where that has passed.
+/// The same time on the other clock, or now if it has passed.
 pub(crate) fn at(deadline: time::Instant) -> Instant {
     after(deadline.saturating_duration_since(time::Instant::now()))
 }

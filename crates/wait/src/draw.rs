@@ -1,9 +1,9 @@
-//! Random numbers for rules that draw: good enough for choosing how long to wait, and without any state.
+//! Random numbers for rules that need them: stateless, and good enough to choose how long to wait.
 
 use policy::{Instant, ThreadId};
 
-/// A number that looks random, and that other threads and other moments do not share: SplitMix64 (Steele, Lea and Flood, 2014,
-/// figure 17) at a point that both choose.
+/// A pseudorandom number that depends on the time and the thread: SplitMix64 (Steele, Lea and
+/// Flood, 2014, figure 17) at a point chosen by both.
 pub(crate) fn draw(now: Instant, thread: ThreadId) -> u32 {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     let seed = now.as_nanos() ^ u64::from(thread.0).wrapping_mul(GOLDEN).rotate_left(32);
@@ -25,7 +25,7 @@ mod tests {
                 cells[(draw(Instant::from_nanos(moment), ThreadId(thread)) >> 28) as usize] += 1;
             }
         }
-        // A thousand each, and a standard deviation of 31.
+        // The mean is 1000 and the standard deviation 31.
         assert!(cells.iter().all(|&count| count.abs_diff(1_000) < 160), "{cells:?}");
     }
 }

@@ -1,8 +1,9 @@
-//! How many threads the machine has to place, for rules that go by it.
+//! The load of the machine, for rules that depend on it.
 //!
-//! `/proc/loadavg` tells how many threads run or are ready, all programs' together. Reading it takes a microsecond, so one thread
-//! reads it, once a millisecond at most, and all go by what it came to. Threads that sleep in a wait of ours are not in it and
-//! compete again as soon as they are woken: they are counted here, all objects of the process together.
+//! `/proc/loadavg` tells how many threads of all programs run or are ready. Reading it takes a
+//! microsecond, so one thread reads it, at most once a millisecond, for all. It excludes threads
+//! that sleep in a wait of this crate, which compete again as soon as they are woken. So these are
+//! counted here, for all objects of the process.
 
 #[cfg(not(loom))]
 pub(crate) use self::world::{Asleep, count};
@@ -16,10 +17,10 @@ mod world {
 
     use policy::Instant;
 
-    /// How many threads of this process sleep while a rule wants to know the load.
+    /// The number of sleeping threads of this process whose rule needs the load.
     static ASLEEP: AtomicU32 = AtomicU32::new(0);
 
-    /// A thread sleeps, until this is dropped.
+    /// Counts a thread as sleeping until dropped.
     pub(crate) struct Asleep(());
 
     impl Asleep {
@@ -35,21 +36,22 @@ mod world {
         }
     }
 
-    /// All threads that run or are ready, as read not much more than a millisecond before `now`, and those of this process that
-    /// sleep; nothing where the kernel does not tell.
+    /// The number of threads that run or are ready, read little more than a millisecond before
+    /// `now`, plus the sleeping ones of this process. `None` if the kernel does not tell.
     pub(crate) fn count(now: Instant) -> Option<u32> {
         #[cfg(test)]
         if let Some(load) = crate::sync::script::load() {
             return Some(load);
         }
-        /// When it was read in units of 2^20 ns, and below in 20 bits one more than what it came to; zero before the first time.
+        /// The time of the last reading in units of 2^20 ns, and in the lower 20 bits its result
+        /// plus one. Zero before the first one.
         static RUNNABLE: AtomicU64 = AtomicU64::new(0);
         let last = RUNNABLE.load(Relaxed);
         let moment = now.as_nanos() >> 20;
         let known = (last as u32 & 0xf_ffff).checked_sub(1);
         let runnable = match known {
             Some(known) if moment <= last >> 20 => known,
-            // One reads, and the others go on with what was.
+            // One thread reads, and the others use the old value.
             Some(known)
                 if RUNNABLE.compare_exchange(last, moment << 20 | last & 0xf_ffff, Relaxed, Relaxed).is_err() =>
             {
@@ -69,11 +71,11 @@ mod world {
         let file = LOADAVG.get_or_init(|| File::open("/proc/loadavg").ok()).as_ref()?;
         let mut text = [0; 64];
         let length = file.read_at(&mut text, 0).ok()?;
-        parsed(&text[..length])
+        parse(&text[..length])
     }
 
     /// The number before the slash in the fourth field.
-    fn parsed(text: &[u8]) -> Option<u32> {
+    fn parse(text: &[u8]) -> Option<u32> {
         let mut fields = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
         let (runnable, _) = fields.nth(3)?.split_once('/')?;
         runnable.parse().ok()
@@ -84,17 +86,18 @@ mod world {
         use super::*;
 
         #[test]
-        fn the_fourth_field_tells_how_many_are_runnable() {
-            assert_eq!(parsed(b"0.20 0.18 0.12 17/801 11206\n"), Some(17));
+        fn the_fourth_field_is_the_number_of_runnable_threads() {
+            assert_eq!(parse(b"0.20 0.18 0.12 17/801 11206\n"), Some(17));
             for other in ["", "0.20 0.18 0.12", "0.20 0.18 0.12 17 801", "0.20 0.18 0.12 x/801 1", "\u{fffd}"] {
-                assert_eq!(parsed(other.as_bytes()), None, "{other}");
+                assert_eq!(parse(other.as_bytes()), None, "{other}");
             }
         }
 
         #[test]
-        fn whoever_sleeps_is_counted() {
+        fn sleeping_threads_are_counted() {
             let now = crate::sync::now();
-            // No time passes, so nothing is read anew; nobody else in this process sleeps by a rule that wants the load.
+            // No time passes, so the file is not read again. No other thread of this process sleeps
+            // by a rule that needs the load.
             let Some(before) = count(now) else { return };
             let asleep = [Asleep::begin(), Asleep::begin()];
             assert_eq!(count(now), Some(before + 2));

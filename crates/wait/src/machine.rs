@@ -1,4 +1,4 @@
-//! What waiting rules need to know of this machine: measured or counted once for all objects of the process.
+//! The costs and CPUs of this machine, measured or counted once for all objects of the process.
 
 #[cfg(not(loom))]
 use std::sync::OnceLock;
@@ -10,17 +10,18 @@ use policy::Instant;
 use policy::Span;
 use policy::waiting::Costs;
 
-/// How long a count of CPUs holds: affinity masks and quotas change while programs run, and counting takes some 50 us.
+/// How long a count of CPUs is valid: affinity masks and quotas change while programs run, and
+/// counting takes some 50 us.
 #[cfg(not(loom))]
 const HOLDS: Span = Span::from_millis(100);
 
 #[cfg(not(loom))]
 static COSTS: OnceLock<Costs> = OnceLock::new();
 
-/// What things cost here, measured by the first who asks.
+/// The costs of this machine, measured by the first caller.
 ///
-/// Who asks meanwhile is told what they cost elsewhere: nobody waits for another's measurement, which in the child of a
-/// fork would never come.
+/// Other callers meanwhile get typical costs. They never wait for the measurement of another
+/// thread, which would never end in the child of a fork.
 #[cfg(not(loom))]
 pub(crate) fn costs() -> Costs {
     static MEASURED: AtomicBool = AtomicBool::new(false);
@@ -30,7 +31,7 @@ pub(crate) fn costs() -> Costs {
     known_costs()
 }
 
-/// What things cost here if somebody has measured that, else what they cost elsewhere.
+/// The costs of this machine if they have been measured, else typical costs.
 #[cfg(not(loom))]
 pub(crate) fn known_costs() -> Costs {
     COSTS.get().copied().unwrap_or(crate::calibrate::TYPICAL)
@@ -46,10 +47,11 @@ pub(crate) fn costs() -> Costs {
     Costs::default()
 }
 
-/// How many CPUs the calling thread's process may use, as counted not long before `now`.
+/// The number of CPUs that the process may use, as counted shortly before `now`.
 #[cfg(not(loom))]
 pub(crate) fn cpus(now: Instant) -> u32 {
-    /// When the count was made in units of 2^20 ns, and below in 16 bits what it came to; zero before the first.
+    /// The time of the count in units of 2^20 ns, and in the lower 16 bits its result. Zero before
+    /// the first one.
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.load(Relaxed);
     let cpus = count as u32 & 0xffff;
@@ -57,7 +59,7 @@ pub(crate) fn cpus(now: Instant) -> u32 {
     if cpus != 0 && age < HOLDS.as_nanos() >> 20 {
         return cpus;
     }
-    // One counts, and the others go on with the old count.
+    // One thread counts, and the others use the old count.
     let counted_by_me = (now.as_nanos() >> 20) << 16;
     if cpus != 0 && COUNT.compare_exchange(count, counted_by_me | u64::from(cpus), Relaxed, Relaxed).is_err() {
         return cpus;

@@ -1,28 +1,30 @@
-//! Objects that several processes share, in memory that each of them has mapped.
+//! Objects for several processes, in memory that all of them have mapped.
 //!
-//! The memory is a file, by a path or without a name. It begins with a header by which each process sees that it is what it
-//! takes it for, and is otherwise nothing but atomic integers: whatever anybody writes to it can make the members wait
-//! in vain or too short, but does nothing else to their processes. A file that is *shortened* while it is in use kills its
-//! users by SIGBUS; the length of a nameless one cannot be changed.
+//! The memory is a file with or without a path. It begins with a header by which each process
+//! verifies its content. Otherwise it consists only of atomic integers: arbitrary writes to it can
+//! make waits too long or too short, but have no other effect on the processes. Shortening a file
+//! in use kills its users by SIGBUS. The length of a nameless file is sealed.
 //!
 //! The guide is `docs/shared.md`.
 //!
-//! # Who is gone
+//! # Lost processes
 //!
-//! Each process is on record with its number and its start. Whoever waits looks every 100 ms, and
-//! at its deadline, whether those live that it waits for, and gives up with an error that names who does not. So nobody
-//! waits for ever for a process that has been killed, at whatever moment.
+//! Each process is recorded with its PID and its start time. A waiter checks every 100 ms, and at
+//! its deadline, whether the awaited processes are alive, and returns an error that names the dead
+//! one. So no wait for a killed process lasts forever.
 //!
-//! * Members that have *not joined yet* are awaited: a team takes its time to come together.
-//! * A *thread* that ends without dropping its member (it was forgotten, or is stuck) is not seen to be gone while its process lives.
-//! * Processes see each other end *within one PID namespace*, that of the process that made the object. A member from another
-//!   one, as in another container, can wait and be waited for, but it takes a deadline to find out that it is gone. So it is where
-//!   `/proc` is not mounted, or is hidden and the number of a process that has ended is used again.
-//! * A process that *executes another program* is the same process, and lives.
+//! * Parties that have *not joined yet* are awaited: a team takes time to assemble.
+//! * A *thread* that ends without dropping its party (it was forgotten, or is stuck) is not lost
+//!   while its process lives.
+//! * Processes detect each other's end *within one PID namespace*, that of the creator of the
+//!   object. A party in another one, as in another container, can wait and be awaited, but only a
+//!   deadline ends a wait for it after its death. The same holds if `/proc` is not mounted, or if
+//!   it is hidden and the PID has been reused.
+//! * A process that *executes another program* is the same process, and is alive.
 
 mod barrier;
 mod event;
-#[allow(unsafe_code)] // What other processes write to is seen as this crate's types.
+#[allow(unsafe_code)] // Memory that other processes write to is accessed as types of this crate.
 mod memory;
 mod mutex;
 mod object;
@@ -35,16 +37,16 @@ pub use memory::{MOST_MEMBERS, MemoryError, ObjectKind, unlink};
 pub use mutex::{Guard, LockError, Mutex, OwnerDied};
 pub use semaphore::Semaphore;
 
-/// What was awaited at a semaphore or an event has not come.
+/// The reason why a wait at a semaphore or an event has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WaitFailure {
     /// The deadline has passed.
-    #[error("the deadline has passed, and what was awaited has not come")]
+    #[error("the deadline passed before the awaited event occurred")]
     TimedOut,
-    /// A process has died that had the object open, and may be the one that was awaited.
-    #[error("process {pid} has died with the object open, and may be the one that was awaited")]
+    /// A process has died with the object open, and may be the awaited one.
+    #[error("process {pid} has died with the object open, and may be the awaited one")]
     Abandoned {
-        /// The process; one of them, if there are several.
+        /// One such process.
         pid: u32,
     },
 }

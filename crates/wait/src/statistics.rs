@@ -1,4 +1,4 @@
-//! What waiting has come to, counted while it goes on.
+//! Counters of waits.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -6,37 +6,39 @@ use policy::Span;
 
 use crate::sync::{self, AtomicU64};
 
-/// What the waits at an object have come to so far.
+/// Counts of the waits at an object so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// At a barrier all arrivals, those of last arrivers included; elsewhere the waits that were not over at once, so that
-    /// who need not wait need not count.
+    /// At a barrier the number of arrivals, including the last ones. Elsewhere the number of waits
+    /// that did not succeed immediately, so that a thread that need not wait need not count.
     pub waits: u64,
-    /// Waits in which the thread spun. The last arriver of a round does not wait, so it does not spin.
+    /// Waits in which the thread spun. The last arrival of a round does not wait, so it does not
+    /// spin.
     pub spins: u64,
-    /// Those of them that ended while the thread was spinning.
+    /// Waits that ended while the thread was spinning.
     pub successful_spins: u64,
     /// Running time spent spinning.
     pub spin_time: Span,
     /// How often a thread yielded its CPU.
     pub yields: u64,
-    /// How often a thread went to sleep until woken.
+    /// How often a thread blocked.
     pub blocks: u64,
-    /// Time from going to sleep to running again.
+    /// Time from blocking to running again.
     pub block_time: Span,
-    /// How often a thread went over to another CPU.
+    /// How often a thread migrated to another CPU.
     pub moves: u64,
-    /// How often a thread found that giving way cost the team too much, and turned it to another way of waiting.
+    /// How often a thread found that yielding cost the team too much, and switched the team to
+    /// another way of waiting.
     pub overload_marks: u64,
 }
 
 impl Statistics {
-    /// The successful spin rate: successful spins over all spins, in percent. Nothing where nobody spun.
+    /// The successful spin rate: successful spins over all spins, in percent. `None` without spins.
     pub fn ssr_percent(&self) -> Option<f64> {
         (self.spins > 0).then(|| 100.0 * self.successful_spins as f64 / self.spins as f64)
     }
 
-    /// What the waits at two objects have come to together; each number at the most what it can be.
+    /// The sum of both. Each number saturates.
     #[must_use]
     pub fn plus(self, other: Statistics) -> Statistics {
         Statistics {
@@ -53,11 +55,11 @@ impl Statistics {
     }
 }
 
-/// What one wait has come to.
+/// Counts of one wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WaitCounts {
     spun: bool,
-    /// Whether what it did last was a spin that was not in vain.
+    /// Whether its last action was a successful spin.
     succeeded: bool,
     spin_time: Span,
     pub(crate) yields: u64,
@@ -75,9 +77,9 @@ impl WaitCounts {
     }
 }
 
-/// What waits have come to that are over: of one member of a team, or of all that wait at one object.
+/// Counts of finished waits, of one party or of all threads at one object.
 ///
-/// Any threads may add to it at a time. It is without pointers, and valid as zeros.
+/// Several threads may add at the same time. It has no pointers, and is valid as zeros.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Counters {
@@ -93,7 +95,7 @@ pub struct Counters {
 
 impl Counters {
     sync::const_fn! {
-        /// Nothing has been counted.
+        /// All zero.
         pub fn new() -> Counters {
             Counters {
                 successful_spins: AtomicU64::new(0),
@@ -108,7 +110,7 @@ impl Counters {
         }
     }
 
-    /// Adds what was counted elsewhere, but for the number of waits.
+    /// Adds counts from elsewhere, except for the number of waits.
     pub fn merge(&self, statistics: &Statistics) {
         add(&self.successful_spins, statistics.successful_spins);
         add(&self.failed_spins, statistics.spins.saturating_sub(statistics.successful_spins));
@@ -120,7 +122,7 @@ impl Counters {
         add(&self.overload_marks, statistics.overload_marks);
     }
 
-    /// Adds one wait. What it has not done costs nothing.
+    /// Adds one wait. Counts of zero cost nothing.
     #[inline]
     pub(crate) fn add(&self, wait: &WaitCounts) {
         if wait.spun {
@@ -134,8 +136,8 @@ impl Counters {
         add(&self.overload_marks, wait.overload_marks);
     }
 
-    /// Adds what is counted here to `sum`, where it cannot know how many waits there were. In shared memory it may be anything, so
-    /// sums wrap around.
+    /// Adds these counts to `sum`, except for the number of waits, which is unknown here. In shared
+    /// memory they may be anything, so sums wrap around.
     pub fn add_to(&self, sum: &mut Statistics) {
         let add = |sum: &mut u64, counted: u64| *sum = sum.wrapping_add(counted);
         let successful = self.successful_spins.load(Relaxed);
@@ -151,7 +153,7 @@ impl Counters {
     }
 }
 
-/// What is not there costs nothing.
+/// Adding zero costs nothing.
 #[inline]
 fn add(counter: &AtomicU64, n: u64) {
     if n > 0 {
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_is_no_more_than_can_be() {
+    fn a_sum_saturates() {
         let (most, one) = (
             Statistics { waits: u64::MAX, spins: 1, ..Default::default() },
             Statistics { waits: 1, spins: 2, ..Default::default() },
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_in_the_sum() {
+    fn added_waits_are_in_the_sum() {
         let spin_time = Span::from_micros(5);
         let (mut hit, mut miss) = (
             WaitCounts::default(),
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_merged_is_in_the_sum() {
+    fn merged_statistics_are_in_the_sum() {
         let statistics = Statistics {
             waits: 0,
             spins: 5,
@@ -236,12 +238,12 @@ mod tests {
     }
 
     #[test]
-    fn a_spin_succeeds_if_the_wait_ended_in_it() {
-        let mut tally = WaitCounts::default();
-        tally.add_spin(Span::from_micros(5), false);
-        tally.add_spin(Span::from_micros(2), true);
+    fn a_spin_succeeds_if_the_wait_ends_in_it() {
+        let mut counts = WaitCounts::default();
+        counts.add_spin(Span::from_micros(5), false);
+        counts.add_spin(Span::from_micros(2), true);
         let counters = Counters::new();
-        counters.add(&tally);
+        counters.add(&counts);
         let mut sum = Statistics::default();
         counters.add_to(&mut sum);
         assert_eq!((sum.spins, sum.successful_spins, sum.spin_time), (1, 1, Span::from_micros(7)));

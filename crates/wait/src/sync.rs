@@ -1,15 +1,15 @@
-//! The one place that chooses between the machine and loom.
+//! The choice between the machine and loom.
 //!
-//! Everything that the protocol does to other threads, to the kernel and to the clock goes through here, so that loom
-//! can try the very code that runs, and tests can script the clock of a thread.
+//! All effects of the protocols on other threads, the kernel and the clock go through this module.
+//! So loom can run the same code, and tests can script the clock of a thread.
 
 pub(crate) use self::world::*;
 
 #[cfg(all(test, not(loom)))]
-#[allow(clippy::expect_used, reason = "a test that cannot go on has failed")]
+#[allow(clippy::expect_used, reason = "a test that cannot continue has failed")]
 pub(crate) mod script;
 
-/// A constructor that is `const` on the machine: loom's atomics cannot be made by one.
+/// A constructor that is `const` except under loom, whose atomics have no `const` constructor.
 macro_rules! const_fn {
     ($(#[$meta:meta])* $visibility:vis fn $($rest:tt)*) => {
         #[cfg(not(loom))]
@@ -35,9 +35,10 @@ mod world {
     use rustix::time::{ClockId, clock_gettime};
     pub(crate) use sys::futex::Scope;
 
-    /// How many turns of the processor's pause a spinning thread lets pass between two readings of the clock, looking
-    /// after each or after a few. A turn with its look takes 10 to 50 ns and a reading about 20 ns, so the clock takes a tenth of the spinning at the most, and a bound on spinning is kept to
-    /// within a microsecond.
+    /// The number of processor pauses of a spinning thread between two clock readings. It polls
+    /// after each pause or after a few. A pause with its poll takes 10 to 50 ns and a reading about
+    /// 20 ns. So reading the clock takes a tenth of the spin at most, and the spin budget is exact
+    /// to within a microsecond.
     pub(crate) const POLLS: u32 = 16;
 
     /// `CLOCK_MONOTONIC`.
@@ -63,13 +64,13 @@ mod world {
         CpuId(sys::cpus::current())
     }
 
-    /// Goes over to another CPU, if the thread may run there.
+    /// Migrates the thread to another CPU, if it may run there.
     pub(crate) fn move_to(cpu: CpuId) {
-        // Where it cannot, it stays, and sees that itself.
+        // If this fails, the thread stays where it is, and sees that itself.
         let _ = sys::cpus::move_to(cpu.0);
     }
 
-    /// A word that threads can sleep on.
+    /// A word on which threads can sleep.
     #[derive(Debug)]
     #[repr(transparent)]
     pub(crate) struct Futex(AtomicU32);
@@ -79,12 +80,13 @@ mod world {
             Futex(AtomicU32::new(word))
         }
 
-        /// The word, for all that is not sleeping and waking.
+        /// The word, for all purposes except sleeping and waking.
         pub(crate) fn word(&self) -> &AtomicU32 {
             &self.0
         }
 
-        /// Sleeps until woken or to the deadline, if the word still is `expected`; may return at any time before.
+        /// Sleeps until woken or until the deadline, if the word still is `expected`. May return
+        /// early.
         pub(crate) fn sleep(&self, expected: u32, deadline: Option<Instant>, scope: Scope) {
             #[cfg(test)]
             if super::script::sleep(|| self.0.load(Relaxed) == expected, deadline) {
@@ -93,7 +95,7 @@ mod world {
             sys::futex::wait(&self.0, expected, deadline.map(since_zero), scope);
         }
 
-        /// Wakes at most so many of those that sleep on the word.
+        /// Wakes at most `count` of the sleepers.
         pub(crate) fn wake(&self, count: u32, scope: Scope) {
             sys::futex::wake(&self.0, count, scope);
         }
@@ -103,7 +105,7 @@ mod world {
         }
     }
 
-    /// A word of which threads can sleep on the low half.
+    /// A word with a lower half on which threads can sleep.
     #[derive(Debug)]
     #[repr(transparent)]
     pub(crate) struct HalfFutex(AtomicU64);
@@ -113,12 +115,12 @@ mod world {
             HalfFutex(AtomicU64::new(word))
         }
 
-        /// The word, for all that is not sleeping and waking.
+        /// The word, for all purposes except sleeping and waking.
         pub(crate) fn word(&self) -> &AtomicU64 {
             &self.0
         }
 
-        /// As [`Futex::sleep`], if the low half still is `expected`.
+        /// Like [`Futex::sleep`], if the lower half still is `expected`.
         pub(crate) fn sleep(&self, expected: u32, deadline: Option<Instant>, scope: Scope) {
             #[cfg(test)]
             if super::script::sleep(|| self.0.load(Relaxed) as u32 == expected, deadline) {
@@ -127,13 +129,13 @@ mod world {
             sys::futex_u64::wait(&self.0, expected, deadline.map(since_zero), scope);
         }
 
-        /// Wakes at most so many of those that sleep on the low half.
+        /// Wakes at most `count` of the sleepers.
         pub(crate) fn wake(&self, count: u32, scope: Scope) {
             sys::futex_u64::wake(&self.0, count, scope);
         }
     }
 
-    /// As [`Futex::sleep`], on a word of whoever calls.
+    /// Like [`Futex::sleep`], on a word of the caller.
     pub(crate) fn sleep_on(word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
         #[cfg(test)]
         if super::script::sleep(|| word.load(Relaxed) == expected, deadline) {
@@ -142,7 +144,7 @@ mod world {
         sys::futex::wait(word, expected, deadline.map(since_zero), Scope::Process);
     }
 
-    /// As [`Futex::wake`], on a word of whoever calls.
+    /// Like [`Futex::wake`], on a word of the caller.
     pub(crate) fn wake_on(word: &AtomicU32, count: u32) {
         sys::futex::wake(word, count, Scope::Process);
     }
@@ -192,7 +194,8 @@ mod world {
 
     pub(crate) fn move_to(_: CpuId) {}
 
-    /// The kernel's side of a futex: comparing and falling asleep are one step, as are waking and everything before it.
+    /// The kernel's side of a futex: comparing and falling asleep are one step, and so are waking
+    /// and all that precedes it.
     #[derive(Debug)]
     struct Bucket {
         mutex: Mutex<()>,
@@ -204,8 +207,8 @@ mod world {
             Bucket { mutex: Mutex::new(()), sleepers: Condvar::new() }
         }
 
-        /// There is no deadline: none passes while somebody sleeps, so that a sleeper that nobody wakes is a deadlock, which
-        /// loom reports.
+        /// Ignores the deadline, so a sleeper that is never woken is a deadlock, which loom
+        /// reports.
         fn sleep_if(&self, is_as_expected: impl FnOnce() -> bool) {
             let bucket = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
             if is_as_expected() {
@@ -274,7 +277,7 @@ mod world {
     }
 
     loom::lazy_static! {
-        /// For words of whoever calls; a model has one of them.
+        /// For words of the caller. A model has only one of them.
         static ref BUCKET: Bucket = Bucket::new();
     }
 

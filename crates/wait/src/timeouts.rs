@@ -1,4 +1,4 @@
-//! Tests of waits with a timeout, by every rule, on a scripted clock.
+//! Tests of timed waits with every rule, on a scripted clock.
 
 use std::rc::Rc;
 use std::sync::atomic::AtomicU32;
@@ -28,9 +28,9 @@ fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.as_nanos())
 }
 
-/// Passes `each` the name of each kind of object, and a wait there that nothing ends. The wait returns
-/// whether it timed out.
-fn wait_in_vain(waiting: Waiting, timeout: Duration, mut each: impl FnMut(&str, &mut dyn FnMut() -> bool)) {
+/// Passes `each` the name of each kind of object, and a wait there that nothing ends. The wait
+/// returns whether it timed out.
+fn for_each_endless_wait(waiting: Waiting, timeout: Duration, mut each: impl FnMut(&str, &mut dyn FnMut() -> bool)) {
     let word = AtomicU32::new(7);
     each("word", &mut || word::wait_timeout(&word, 7, timeout, &waiting).is_err());
     for reset in [Reset::Auto, Reset::Manual] {
@@ -70,7 +70,7 @@ fn every_wait_by_every_rule_gives_up_at_its_deadline_and_not_before() {
     let clock = ScriptedClock::start();
     for entry in WAITING {
         for timeout in [0, 1, 50, 3_000].map(Span::from_micros) {
-            wait_in_vain(by(entry.example), duration(timeout), |object, wait| {
+            for_each_endless_wait(by(entry.example), duration(timeout), |object, wait| {
                 let began = clock.time();
                 assert!(wait(), "{object} by {}", entry.form);
                 let waited = clock.time().since(began);
@@ -83,9 +83,9 @@ fn every_wait_by_every_rule_gives_up_at_its_deadline_and_not_before() {
     }
 }
 
-/// Waits up to 3 ms for an event that is set after `delay`, or never. Returns the time spent spinning,
-/// the number of yields and the time asleep.
-fn wait_for(clock: &ScriptedClock, rule: WaitingRule, delay: Option<Span>) -> (Span, u64, Span) {
+/// Waits up to 3 ms for an event that is set after `delay`, or never. Returns the time spent
+/// spinning, the number of yields and the time asleep.
+fn wait_for(clock: &ScriptedClock, rule: Rule, delay: Option<Span>) -> (Span, u64, Span) {
     let event = Rc::new(Event::with(Reset::Auto, by(rule)));
     let setter = event.clone();
     if let Some(delay) = delay {
@@ -128,7 +128,8 @@ fn a_rule_spins_for_its_bound_and_sleeps_for_the_rest_exactly() {
         // A reading for the deadline comes before the first of the wait.
         let set_after = |micros| (Some(Span::from_micros(micros)), Span::from_micros(micros) - READING);
         for (delay, all) in [set_after(5), set_after(40), (None, timeout)] {
-            // A spin without a bound sees the deadline itself, one reading before a sleep would end.
+            // A spin without a bound sees the deadline itself, one reading before a sleep would
+            // end.
             let all = if delay.is_none() && bound == Span::MAX { all - READING } else { all };
             let spun = bound.min(all);
             assert_eq!(wait_for(&clock, rule, delay), (spun, 0, all - spun), "{form} {delay:?}");

@@ -1,4 +1,4 @@
-//! How the threads at one object wait: by which rule, and on what a machine.
+//! How the threads at one object wait: the rule, and the machine it assumes.
 
 use policy::Span;
 use policy::waiting::{Costs, Inputs, Waiter, WaitingRule};
@@ -7,16 +7,17 @@ use crate::machine;
 
 /// How the threads at one object wait.
 ///
-/// The default is the adaptive rule on this machine: its costs are measured once in a process, in a few milliseconds, when
-/// a barrier is made, or a thread first has to wait elsewhere by another rule that needs them, and its CPUs are counted by the affinity mask and the CPU quota, again
-/// every now and then.
+/// The default is the adaptive rule on this machine. A process measures the costs of the machine
+/// once, in a few milliseconds: when it creates a barrier, or when a thread first waits elsewhere
+/// by another rule that needs them. It counts the CPUs by the affinity mask and the CPU quota, from
+/// time to time.
 ///
 /// ```
 /// # use policy::waiting::WaitingRule;
 /// # use rowlock_wait::Waiting;
-/// let patient = Waiting::by("2cs+".parse()?);
-/// assert_eq!(patient.rule().to_string(), "2cs+");
-/// assert_eq!(Waiting::default(), Waiting::by(WaitingRule::Adaptive));
+/// let longer = Waiting::by("2cs+".parse()?);
+/// assert_eq!(longer.rule().to_string(), "2cs+");
+/// assert_eq!(Waiting::default(), Waiting::by(Rule::Adaptive));
 /// # Ok::<(), policy::waiting::ParseRuleError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,32 +25,33 @@ pub struct Waiting {
     rule: WaitingRule,
     costs: Option<Costs>,
     cpus: Option<u32>,
-    stays: bool,
+    no_moves: bool,
 }
 
 impl Waiting {
     /// The adaptive rule on this machine.
     pub const ADAPTIVE: Waiting = Waiting::by(WaitingRule::Adaptive);
 
-    /// This rule on this machine.
-    pub const fn by(rule: WaitingRule) -> Waiting {
-        Waiting { rule, costs: None, cpus: None, stays: false }
+    /// By this rule, on this machine.
+    pub const fn by(rule: Rule) -> Waiting {
+        Waiting { rule, costs: None, cpus: None, no_moves: false }
     }
 
-    /// On a machine with these costs: nothing is measured.
+    /// Assumes these costs instead of measuring them.
     pub const fn with_costs(self, costs: Costs) -> Waiting {
         Waiting { costs: Some(costs), ..self }
     }
 
-    /// With so many CPUs for the threads to use: none are counted.
+    /// Assumes this number of CPUs instead of counting them.
     pub const fn with_cpus(self, cpus: u32) -> Waiting {
         Waiting { cpus: Some(cpus), ..self }
     }
 
-    /// Without moving threads from CPU to CPU, as the adaptive rule may do for a while where other programs keep the CPUs busy:
-    /// for programs that watch the affinity of their threads, which is one CPU for an instant while a thread moves.
+    /// Disables migrations, which the adaptive rule may do for a while if other programs keep the
+    /// CPUs busy. For programs that read the affinity of their threads, which is briefly a single
+    /// CPU during a migration.
     pub const fn without_moves(self) -> Waiting {
-        Waiting { stays: true, ..self }
+        Waiting { no_moves: true, ..self }
     }
 
     /// The rule.
@@ -62,18 +64,17 @@ impl Waiting {
     }
 
     pub(crate) const fn movable(&self) -> bool {
-        !self.stays
+        !self.no_moves
     }
 
-    /// What the rule wants to know.
-    pub(crate) const fn inputs(&self) -> Inputs {
-        self.rule
-            .waiter(Costs { cs: Span::ZERO, margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::ZERO })
-            .inputs()
+    /// The inputs that the rule needs.
+    pub(crate) const fn wants(&self) -> Wants {
+        self.rule.waiter(Costs { cs: Span::ZERO, margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::ZERO }).wants()
     }
 
-    /// A waiter for one wait where nobody knows who will come, in the middle of which is no time for measuring. So the adaptive rule,
-    /// for which an order of magnitude will do there, goes by what is typical until somebody has measured.
+    /// A waiter for one wait at an object with unknown participants, where there is no time for
+    /// measurements. Until costs have been measured, the adaptive rule uses typical ones: the order
+    /// of magnitude suffices here.
     pub(crate) fn waiter_without_measuring(&self) -> Waiter {
         match (self.rule, self.costs) {
             (WaitingRule::Adaptive, None) => self.rule.waiter(machine::known_costs()),
@@ -81,7 +82,8 @@ impl Waiting {
         }
     }
 
-    /// What the waiters of an object are copies of. Measures what the machine costs, if nobody has said or asked that before.
+    /// The initial waiter of the threads at an object. Measures the costs of the machine, unless
+    /// they are given or known.
     pub(crate) fn waiter(&self) -> Waiter {
         let costs = match self.costs {
             Some(costs) => costs,

@@ -10,36 +10,37 @@ use crate::protocol::shared_state::{BarrierWords, Padded, PartySlot, SharedState
 use crate::statistics::Statistics;
 use crate::waiting::Waiting;
 
-/// A place where a team of threads meets: each waits there until all have arrived, again and again.
+/// A barrier, at which a team of threads meets repeatedly.
 ///
-/// As [`std::sync::Barrier`], but how a thread waits is decided by a waiting rule, and what that came to is counted. A
-/// wait allocates no memory, unless it is the one in 100 ms that counts the CPUs anew. Each party takes 128 bytes and more. With a recorder other than [`Off`] every decision is recorded.
+/// Like [`std::sync::Barrier`], but a waiting rule decides how threads wait, and their waits are
+/// counted. A wait allocates no memory, except for one wait in 100 ms, which counts the CPUs again.
+/// Each party takes at least 128 bytes. A recorder other than [`Off`] records every decision.
 ///
-/// All that happened before a party's arrival is visible to all parties after that round's wait.
+/// All that happened before a party's arrival is visible to all parties after the wait of that
+/// round.
 pub struct Barrier<R: Recorder = Off> {
     words: BarrierWords,
     slots: Box<[Padded<PartySlot>]>,
     waiting: Waiting,
-    /// What every member's waiter is a copy of.
+    /// The initial waiter of each party.
     waiter: Waiter,
     recorder: R,
 }
 
 impl Barrier {
-    /// A barrier for `parties` threads (for one, where it says none) that wait as the machine lets them: by the adaptive
-    /// rule.
+    /// A barrier for `parties` threads (one if zero) that wait by the adaptive rule.
     pub fn new(parties: u32) -> Barrier {
         Barrier::with(parties, Waiting::ADAPTIVE)
     }
 
-    /// A barrier for `parties` threads (for one, where it says none) that wait like this.
+    /// A barrier for `parties` threads (one if zero) that wait like this.
     pub fn with(parties: u32, waiting: Waiting) -> Barrier {
         Barrier::with_recorder(parties, waiting, Off)
     }
 }
 
 impl<R: Recorder> Barrier<R> {
-    /// As [`Barrier::with`], recording every decision.
+    /// Like [`Barrier::with`], and records every decision.
     pub fn with_recorder(parties: u32, waiting: Waiting, recorder: R) -> Barrier<R> {
         let slots = (0..=parties.max(1)).map(|_| PartySlot::new()).collect();
         Barrier { words: BarrierWords::new(), slots, waiting, waiter: waiting.waiter(), recorder }
@@ -49,44 +50,45 @@ impl<R: Recorder> Barrier<R> {
         SharedState { words: &self.words, slots: &self.slots, namespace: None }
     }
 
-    /// How many threads meet here, those included that have left the team.
+    /// The number of parties, including those that have left the team.
     pub fn parties(&self) -> u32 {
         self.shared_state().parties()
     }
 
-    /// Where decisions are recorded.
+    /// The recorder of the decisions.
     pub fn recorder(&self) -> &R {
         &self.recorder
     }
 
-    /// Waits until as many threads as there are parties have arrived, the caller included. One of them, the last to
-    /// arrive, is told that it is_leader.
+    /// Waits until as many threads as there are parties have arrived, including the caller. The
+    /// last one to arrive is the leader.
     ///
-    /// The wait is anonymous: the rule knows nothing about who else is missing, and remembers nothing from wait to wait.
-    /// A record shows each such wait as a thread of its own, numbered from the size of the team upwards.
+    /// The wait is anonymous: the rule does not know which other parties are missing, and remembers
+    /// nothing across waits. In a record each such wait is a thread of its own, numbered from the
+    /// size of the team upwards.
     pub fn wait(&self) -> BarrierWaitResult {
         self.anonymous().wait()
     }
 
-    /// The member of the team with this number, counted from zero, for one thread to keep from wait to wait.
+    /// The party with this number, counted from zero. A thread keeps it across its waits.
     ///
-    /// A number outside the team makes an [anonymous](Barrier::anonymous) member.
+    /// A number outside the team yields an [anonymous](Barrier::anonymous) party.
     pub fn party(&self, number: u32) -> Party<'_, R> {
         Party::of(self.shared_state(), self.waiting, self.waiter, &self.recorder, number)
     }
 
-    /// A member without a number: its waits are those of [`Barrier::wait`].
+    /// A party without a number: its waits are those of [`Barrier::wait`].
     pub fn anonymous(&self) -> Party<'_, R> {
         self.party(u32::MAX)
     }
 
-    /// The arrival with this [number](Arrival::number), unless there has been none yet.
+    /// The arrival with this [number](Arrival::number), if it has happened.
     pub fn arrival(&self, number: u64) -> Option<Arrival> {
         self.shared_state().ticket(number).map(Arrival)
     }
 
-    /// What waiting has come to so far. Waits that are under way count as waits, but what they have done is added when
-    /// they are over.
+    /// The counts of all waits so far. An unfinished wait counts as a wait, but its other counts
+    /// are added at its end.
     pub fn statistics(&self) -> Statistics {
         self.shared_state().statistics()
     }
@@ -110,8 +112,8 @@ mod tests {
     use crate::statistics::Counters;
 
     #[test]
-    fn a_spurious_waking_is_seen_by_the_rule_and_ends_no_wait() {
-        let barrier = Barrier::with_recorder(2, Waiting::by(WaitingRule::AlwaysBlock), Log::default());
+    fn a_spurious_wakeup_is_seen_by_the_rule_and_ends_no_wait() {
+        let barrier = Barrier::with_recorder(2, Waiting::by(Rule::AlwaysBlock), Log::default());
         std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| barrier.party(0).wait());
             while !barrier.recorder().entries().iter().any(|entry| entry.seen == Observation::Woken) {
@@ -126,8 +128,8 @@ mod tests {
     }
 
     #[test]
-    fn a_member_counts_where_it_is_told_to() {
-        let (barrier, counters) = (Barrier::with(2, Waiting::by(WaitingRule::AlwaysBlock)), Counters::new());
+    fn a_party_counts_in_the_given_counters() {
+        let (barrier, counters) = (Barrier::with(2, Waiting::by(Rule::AlwaysBlock)), Counters::new());
         std::thread::scope(|scope| {
             for number in [0, 1] {
                 let (barrier, counters) = (&barrier, &counters);
@@ -143,13 +145,13 @@ mod tests {
         let mut sum = Statistics::default();
         counters.add_to(&mut sum);
         assert_eq!(barrier.statistics(), Statistics { waits: 200, ..Statistics::default() });
-        // Who is woken late, for the round before, sleeps once more.
+        // A thread that is woken late, for the previous round, sleeps again.
         assert!(sum.blocks <= 200 && sum.block_time.is_zero() == (sum.blocks == 0), "{sum:?}");
     }
 
     #[test]
-    fn an_arrival_is_known_by_its_number() {
-        let barrier = Barrier::with(2, Waiting::by(WaitingRule::AlwaysBlock));
+    fn an_arrival_is_found_by_its_number() {
+        let barrier = Barrier::with(2, Waiting::by(Rule::AlwaysBlock));
         assert_eq!(barrier.arrival(0), None);
         let arrivals = [0, 1].map(|number| barrier.party(number).arrive());
         for (number, arrival) in (0..).zip(arrivals) {

@@ -11,13 +11,15 @@ use crate::statistics::Statistics;
 use crate::sync;
 use crate::waiting::Waiting;
 
-/// Threads that have a [`Mutex`](crate::Mutex) wait here until another has changed what it guards.
+/// A condition variable: threads that hold a [`Mutex`](crate::Mutex) wait until another thread has
+/// changed its value.
 ///
-/// As [`std::sync::Condvar`], but how a thread waits is decided by a waiting rule (this one's while it waits to be notified, the
-/// mutex's while it then waits for the mutex), and what that came to is counted.
+/// Like [`std::sync::Condvar`], but a waiting rule decides how threads wait, and their waits are
+/// counted. The rule of this object applies until a thread is notified, and that of the mutex while
+/// the thread then waits for the mutex.
 ///
-/// A thread may wake without having been notified, so it must look again at what it waits for, as `wait_while` does. Threads
-/// that wait at one condition variable may have different mutexes.
+/// A thread may wake up without a notification, so it must check its condition again, as
+/// `wait_while` does. Threads that wait at one condition variable may use different mutexes.
 ///
 /// ```
 /// # use rowlock_wait::{Condvar, Mutex};
@@ -36,7 +38,7 @@ pub struct Condvar {
     waiting: Waiting,
 }
 
-/// How a wait with a deadline has ended.
+/// The result of a timed wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult {
     timed_out: bool,
@@ -64,13 +66,13 @@ impl Condvar {
         }
     }
 
-    /// Gives the mutex back, waits until notified, and takes the mutex again. No notification is missed that comes after
-    /// the mutex was given back. May return without any.
+    /// Releases the mutex, waits until notified, and acquires the mutex again. Misses no
+    /// notification after the release. May return without a notification.
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.wait_by(guard, None).0
     }
 
-    /// Waits as [`Condvar::wait`] does for as long as the condition is true of the value.
+    /// Waits like [`Condvar::wait`] while the condition holds for the value.
     pub fn wait_while<'a, T: ?Sized>(
         &self,
         mut guard: MutexGuard<'a, T>,
@@ -82,8 +84,8 @@ impl Condvar {
         guard
     }
 
-    /// As [`Condvar::wait`], but waits to be notified no longer than to the deadline. It always takes the mutex again, which
-    /// can take longer.
+    /// Like [`Condvar::wait`], but waits for a notification at most until the deadline. It always
+    /// acquires the mutex again, which can take longer.
     pub fn wait_until<'a, T: ?Sized>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -92,7 +94,7 @@ impl Condvar {
         self.wait_by(guard, Some(deadline::at(deadline)))
     }
 
-    /// As [`Condvar::wait_until`], with a timeout that begins now.
+    /// Like [`Condvar::wait_until`], with a timeout that begins now.
     pub fn wait_timeout<'a, T: ?Sized>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -101,8 +103,8 @@ impl Condvar {
         self.wait_by(guard, Some(deadline::after(timeout)))
     }
 
-    /// As [`Condvar::wait_while`], but waits no longer than for this time. Times out only if the condition is still true
-    /// of the value at the end.
+    /// Like [`Condvar::wait_while`], but waits at most for this time. Times out only if the
+    /// condition still holds at the end.
     pub fn wait_timeout_while<'a, T: ?Sized>(
         &self,
         mut guard: MutexGuard<'a, T>,
@@ -132,17 +134,17 @@ impl Condvar {
         })
     }
 
-    /// Wakes the one that has waited longest, if anybody waits. Never blocks.
+    /// Wakes the thread that has waited longest, if there is one. Never blocks.
     pub fn notify_one(&self) {
         self.raw.notify_one();
     }
 
-    /// Wakes all that wait. Never blocks.
+    /// Wakes all waiting threads. Never blocks.
     pub fn notify_all(&self) {
         self.raw.notify_all();
     }
 
-    /// What waiting to be notified has come to so far.
+    /// The counts of all waits for notifications so far.
     pub fn statistics(&self) -> Statistics {
         self.raw.statistics()
     }

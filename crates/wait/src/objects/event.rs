@@ -1,20 +1,21 @@
-//! The event: something has happened, and who waits for it goes on.
+//! The event: threads wait until it is set.
 //!
-//! Its protocol is that of a word that counts its sleepers (`sleepers.md` in this crate's folder). The value is, in bit 0,
-//! whether the event is set, and above it how often it became so, modulo 2^31.
+//! Its word is a counted futex (`sleepers.md` in this crate's folder). Bit 0 of the value tells
+//! whether the event is set, and the bits above count how often it became set, modulo 2^31.
 //!
-//! | bits | state | who leaves it, and how |
+//! | bits | state | transitions out |
 //! |---|---|---|
-//! | `g`, 0 | not set | *set*: to `g + 1`, 1; wakes one if it resets itself, else all |
-//! | `g`, 1 | set | *set*: to the same, waking the same; *reset* and, if it resets itself, who passes: to `g`, 0 |
+//! | `g`, 0 | not set | *set*: to `g + 1`, 1; wakes one if auto-reset, else all |
+//! | `g`, 1 | set | *set*: to the same, waking the same; *reset*, or a thread that passes if auto-reset: to `g`, 0 |
 //!
-//! A thread at an event that resets itself passes by an exchange that finds it set, so each setting lets one pass at the most. At one
-//! that stays set a thread passes if it finds it set, or if it became so since the thread came: a setting lets all pass
-//! that wait, however soon it is reset. (A thread that does not look while it becomes set 2^31 times and is reset as
-//! often would miss them.)
+//! A thread passes an auto-reset event by an exchange that finds it set, so each set lets at most
+//! one thread pass. A thread passes a manual-reset event if it finds it set, or if it became set
+//! since the thread arrived. So a set lets all waiting threads pass, however soon it is reset. (A
+//! thread that does not poll while the event is set and reset 2^31 times would miss it.)
 //!
-//! Setting what is set already changes nothing, but it is a change of the word all the same: who passes later sees what
-//! was done before *that* set too. And it wakes again, since the one that was woken first may not live to pass.
+//! Setting a set event does not change the value, but writes the word nevertheless: a thread that
+//! passes later also sees what was done before *that* set. And it wakes again, since the thread
+//! that was woken first may not survive to pass.
 
 use std::{fmt, time};
 
@@ -25,12 +26,12 @@ use crate::statistics::Statistics;
 use crate::sync::{self, Scope};
 use crate::waiting::Waiting;
 
-/// Threads wait at it until it is set.
+/// An event, at which threads wait until it is set.
 ///
-/// Setting an event that is set does nothing. So of two sets in short order at an event that resets itself, the second is lost if
-/// nobody passed between them; who wants to count takes a [`Semaphore`](crate::Semaphore).
+/// Setting a set event has no effect. So if an auto-reset event is set twice before a thread
+/// passes, the second set is lost. To count, use a [`Semaphore`](crate::Semaphore).
 ///
-/// All that a thread did before it set the event is visible to whoever passes by that.
+/// All that a thread did before it set the event is visible to the threads that this lets pass.
 ///
 /// ```
 /// # use rowlock_wait::{Event, Reset};
@@ -63,49 +64,49 @@ impl Event {
         }
     }
 
-    /// Sets it, if it is not set. Never blocks.
+    /// Sets the event. Never blocks.
     pub fn set(&self) {
         self.raw.set(self.reset, Scope::Process);
     }
 
-    /// Resets it, and returns whether it was set. Never blocks.
+    /// Resets the event. Returns whether it was set. Never blocks.
     pub fn reset(&self) -> bool {
         self.raw.reset()
     }
 
-    /// Whether it is set at this moment. When the caller looks at the answer it may be otherwise.
+    /// Whether the event is set now. The answer may be out of date immediately.
     pub fn is_set(&self) -> bool {
         self.raw.is_set()
     }
 
-    /// Waits until the event is set, and resets it if it is one that resets itself.
+    /// Waits until the event is set. Resets it if it is an auto-reset event.
     pub fn wait(&self) {
-        // Without a deadline it ends in one way only.
+        // Without a deadline, this always succeeds.
         while self.raw.wait(self.reset, self.waiting, Scope::Process, None).is_err() {}
     }
 
-    /// Passes if the event is set, and returns whether it was. Never blocks.
+    /// Passes if the event is set. Returns whether it was. Never blocks.
     pub fn try_wait(&self) -> bool {
         self.raw.try_wait(self.reset)
     }
 
-    /// As [`Event::wait`], but waits no longer than to the deadline.
+    /// Like [`Event::wait`], but waits at most until the deadline.
     ///
     /// # Errors
-    /// When the deadline has passed. An event that is set lets pass however late it is.
+    /// If the deadline passes. A set event lets the thread pass even after the deadline.
     pub fn wait_until(&self, deadline: time::Instant) -> Result<(), TimedOut> {
         self.raw.wait(self.reset, self.waiting, Scope::Process, Some(deadline::at(deadline)))
     }
 
-    /// As [`Event::wait_until`], with a timeout that begins now.
+    /// Like [`Event::wait_until`], with a timeout that begins now.
     ///
     /// # Errors
-    /// As [`Event::wait_until`].
+    /// See [`Event::wait_until`].
     pub fn wait_timeout(&self, timeout: time::Duration) -> Result<(), TimedOut> {
         self.raw.wait(self.reset, self.waiting, Scope::Process, Some(deadline::after(timeout)))
     }
 
-    /// What waiting has come to so far.
+    /// The counts of all waits so far.
     pub fn statistics(&self) -> Statistics {
         self.raw.statistics()
     }
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_that_resets_itself_lets_one_pass() {
+    fn an_auto_reset_event_lets_one_thread_pass() {
         let event = Event::new(Reset::Auto);
         assert!(!event.try_wait());
         event.set();
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_stays_set_lets_all_pass_until_it_is_reset() {
+    fn a_manual_reset_event_lets_all_pass_until_it_is_reset() {
         let event = Event::new(Reset::Manual);
         event.set();
         (0..3).for_each(|_| event.wait());

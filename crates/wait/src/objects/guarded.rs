@@ -1,4 +1,4 @@
-//! A value that a lock guards: what is unsafe about locks.
+//! Lock guards: the unsafe part of the locks.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -10,29 +10,29 @@ use crate::deadline::TimedOut;
 use crate::objects::mutex::{self, Mutex, MutexGuard};
 use crate::objects::rwlock::{self, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// A lock that lets one in at a time.
+/// A lock with exclusive access.
 ///
 /// # Safety
-/// From a lock that succeeded to the next unlock no other may succeed, and whoever succeeds must see all that was done
-/// before the unlock.
+/// After a successful lock no other lock may succeed until the unlock. A thread that locks must see
+/// all that was done before the last unlock.
 pub(crate) unsafe trait Exclude {
     /// Waits until it has the lock.
     ///
     /// # Errors
-    /// When the deadline has passed; never without one.
+    /// If the deadline passes.
     fn lock(&self, deadline: Option<Instant>) -> Result<(), TimedOut>;
 
-    /// Takes the lock if it is free, and returns whether it was. Never blocks.
+    /// Acquires the lock if it is free. Returns whether it was. Never blocks.
     fn try_lock(&self) -> bool;
 
-    /// Gives it back.
+    /// Releases the lock.
     ///
     /// # Safety
-    /// The caller has it, by a lock that succeeded.
+    /// The caller holds it by a successful lock.
     unsafe fn unlock(&self);
 }
 
-// SAFETY: that is what the protocol promises, and what its model and its tests show.
+// SAFETY: the protocol guarantees this. Its model and its tests check it.
 unsafe impl Exclude for mutex::Lock {
     #[inline]
     fn lock(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
@@ -50,25 +50,27 @@ unsafe impl Exclude for mutex::Lock {
     }
 }
 
-/// A lock that can also let in several that share it.
+/// A lock that also has shared access.
 ///
 /// # Safety
-/// As that of [`Exclude`]; and from a share that succeeded to its unshare no lock may succeed, nor a share while it is
-/// locked; and whoever locks must see all that was done before the unshares.
+/// See [`Exclude`]. After a successful share no lock may succeed until the unshare, nor a share
+/// while the lock is held exclusively. A thread that locks must see all that was done before the
+/// unshares.
 pub(crate) unsafe trait Share: Exclude {
-    /// Waits until it shares the lock.
+    /// Waits until it has shared access.
     ///
     /// # Errors
-    /// When the deadline has passed; never without one.
+    /// If the deadline passes.
     fn share(&self, deadline: Option<Instant>) -> Result<(), TimedOut>;
 
-    /// Shares the lock if that can be at once, and returns whether it could. Never blocks.
+    /// Acquires shared access if that is possible immediately. Returns whether it was. Never
+    /// blocks.
     fn try_share(&self) -> bool;
 
-    /// Shares it no more.
+    /// Releases shared access.
     ///
     /// # Safety
-    /// The caller shares it, by a share that succeeded.
+    /// The caller has shared access by a successful share.
     unsafe fn unshare(&self);
 }
 
@@ -142,10 +144,10 @@ impl<L: Exclude, T: ?Sized> Guarded<L, T> {
         Ok(Exclusive { guarded: self, on_this_thread: PhantomData })
     }
 
-    /// However long that takes.
+    /// Without a deadline.
     #[inline]
-    pub(crate) fn exclusive_in_time(&self) -> Exclusive<'_, L, T> {
-        // Without a deadline it ends in one way only.
+    pub(crate) fn exclusive_untimed(&self) -> Exclusive<'_, L, T> {
+        // Without a deadline, this always succeeds.
         while self.lock.lock(None).is_err() {}
         Exclusive { guarded: self, on_this_thread: PhantomData }
     }
@@ -163,9 +165,9 @@ impl<L: Share, T: ?Sized> Guarded<L, T> {
         Ok(Shared { guarded: self, on_this_thread: PhantomData })
     }
 
-    /// However long that takes.
+    /// Without a deadline.
     #[inline]
-    pub(crate) fn shared_in_time(&self) -> Shared<'_, L, T> {
+    pub(crate) fn shared_untimed(&self) -> Shared<'_, L, T> {
         while self.lock.share(None).is_err() {}
         Shared { guarded: self, on_this_thread: PhantomData }
     }
@@ -176,21 +178,22 @@ impl<L: Share, T: ?Sized> Guarded<L, T> {
     }
 }
 
-// SAFETY: of those that share it, one at a time gets at the value, to read, write or even take it: each may then be on another
-// thread, which is all that `Send` asks of the value.
+// SAFETY: only one of the threads that share it has access to the value at a time, to read, write
+// or even move it. This may be another thread each time, which is what `Send` permits.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
-// SAFETY: as above, and several at a time read the value, which is what `Sync` asks of it.
+// SAFETY: as above. Several threads also read the value at the same time, which `Sync` permits.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
-/// The lock is held by whoever has this, until it is dropped.
+/// Exclusive access to the value. Releases the lock when dropped.
 pub(crate) struct Exclusive<'a, L: Exclude, T: ?Sized> {
     guarded: &'a Guarded<L, T>,
-    /// Whoever locked unlocks: so the thread is the same, and the value need not be `Send` for that.
+    /// The thread that locks must unlock. So the guard stays on its thread, and the value need not
+    /// be `Send` for it.
     on_this_thread: PhantomData<*mut ()>,
 }
 
-// SAFETY: a guard that is shared lends the value itself to be shared, and nothing else.
+// SAFETY: a shared guard only gives shared access to the value.
 unsafe impl<L: Exclude + Sync, T: ?Sized + Sync> Sync for Exclusive<'_, L, T> {}
 
 impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
@@ -204,7 +207,7 @@ impl<L: Exclude, T: ?Sized> Deref for Exclusive<'_, L, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the lock is held, so nobody else gets at the value, and the guard is lent meanwhile.
+        // SAFETY: the lock is held exclusively, and the guard is borrowed meanwhile.
         unsafe { &*self.guarded.value.get() }
     }
 }
@@ -212,7 +215,7 @@ impl<L: Exclude, T: ?Sized> Deref for Exclusive<'_, L, T> {
 impl<L: Exclude, T: ?Sized> DerefMut for Exclusive<'_, L, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and the guard is lent to be changed, so it is lent once.
+        // SAFETY: as above, and the guard is borrowed mutably, so there is no other borrow.
         unsafe { &mut *self.guarded.value.get() }
     }
 }
@@ -220,15 +223,15 @@ impl<L: Exclude, T: ?Sized> DerefMut for Exclusive<'_, L, T> {
 impl<L: Exclude, T: ?Sized> Drop for Exclusive<'_, L, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the guard was made by a lock that succeeded, and is dropped once.
+        // SAFETY: the guard was created by a successful lock, and is dropped once.
         unsafe { self.guarded.lock.unlock() };
     }
 }
 
-/// Whoever has this shares the lock, until it is dropped.
+/// Shared access to the value. Releases it when dropped.
 pub(crate) struct Shared<'a, L: Share, T: ?Sized> {
     guarded: &'a Guarded<L, T>,
-    /// As for [`Exclusive`].
+    /// See [`Exclusive`].
     on_this_thread: PhantomData<*const ()>,
 }
 
@@ -240,7 +243,8 @@ impl<L: Share, T: ?Sized> Deref for Shared<'_, L, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the lock is shared, so nobody gets at the value to change it, and the guard is lent meanwhile.
+        // SAFETY: the lock is shared, so no thread has mutable access, and the guard is borrowed
+        // meanwhile.
         unsafe { &*self.guarded.value.get() }
     }
 }
@@ -248,35 +252,35 @@ impl<L: Share, T: ?Sized> Deref for Shared<'_, L, T> {
 impl<L: Share, T: ?Sized> Drop for Shared<'_, L, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the guard was made by a share that succeeded, and is dropped once.
+        // SAFETY: the guard was created by a successful share, and is dropped once.
         unsafe { self.guarded.lock.unshare() };
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// A guard for a mutex that the calling thread has already, by a guard that it has forgotten: for those who cannot keep
-    /// guards, such as an interface for another language.
+    /// A guard for a mutex that the calling thread already holds by a forgotten guard. For callers
+    /// that cannot store guards, such as bindings for another language.
     ///
     /// # Safety
-    /// The calling thread has the mutex, and no other guard of it.
+    /// The calling thread holds the mutex, and has no other guard of it.
     pub unsafe fn make_guard_unchecked(&self) -> MutexGuard<'_, T> {
         MutexGuard(Exclusive { guarded: &self.0, on_this_thread: PhantomData })
     }
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// A guard for a lock that the calling thread has already as a reader, by a guard that it has forgotten.
+    /// A guard for a lock that the calling thread already holds as a reader by a forgotten guard.
     ///
     /// # Safety
-    /// The calling thread has the lock as a reader once more than it has other guards of it.
+    /// The calling thread holds the lock as a reader once more than it has other guards of it.
     pub unsafe fn make_read_guard_unchecked(&self) -> RwLockReadGuard<'_, T> {
         RwLockReadGuard(Shared { guarded: &self.0, on_this_thread: PhantomData })
     }
 
-    /// A guard for a lock that the calling thread has already as a writer, by a guard that it has forgotten.
+    /// A guard for a lock that the calling thread already holds as a writer by a forgotten guard.
     ///
     /// # Safety
-    /// The calling thread has the lock as a writer, and no other guard of it.
+    /// The calling thread holds the lock as a writer, and has no other guard of it.
     pub unsafe fn make_write_guard_unchecked(&self) -> RwLockWriteGuard<'_, T> {
         RwLockWriteGuard(Exclusive { guarded: &self.0, on_this_thread: PhantomData })
     }

@@ -1,7 +1,7 @@
-//! The latch: a countdown that opens a gate, once and for ever.
+//! The latch: a countdown that opens it once and permanently.
 //!
-//! Its protocol is that of a word that counts its sleepers (`sleepers.md` in this crate's folder). The value is how many counts are
-//! still missing; the change to zero is good for all sleepers, and no other change is good for any. A latch that is open
+//! Its word is a counted futex (`sleepers.md` in this crate's folder). The value is the number of
+//! missing counts. Only the change to zero wakes sleepers, and it wakes all of them. An open latch
 //! stays open.
 
 use std::{fmt, time};
@@ -16,9 +16,11 @@ use crate::statistics::Statistics;
 use crate::sync::{self, Scope};
 use crate::waiting::Waiting;
 
-/// Threads wait at it until it has been counted down to zero, once; then it is open, and everybody passes.
+/// A latch, at which threads wait until it has been counted down to zero. Then it is open, and all
+/// threads pass.
 ///
-/// As C++20's `std::latch`. All that was done before each count is visible to whoever passes.
+/// Like C++20's `std::latch`. All that was done before each count is visible to the threads that
+/// pass.
 ///
 /// ```
 /// # use rowlock_wait::Latch;
@@ -31,7 +33,7 @@ use crate::waiting::Waiting;
 /// });
 /// ```
 pub struct Latch {
-    /// How many counts are missing.
+    /// The number of missing counts.
     missing: CountedFutex,
     wait_state: WaitState,
     waiting: Waiting,
@@ -39,27 +41,30 @@ pub struct Latch {
 
 impl Latch {
     sync::const_fn! {
-        /// A latch that opens after so many counts (with zero it is open), for threads that wait by the adaptive rule.
+        /// A latch that opens after `count` counts (with zero it is open), for threads that wait by
+        /// the adaptive rule.
         pub fn new(count: u32) -> Latch {
             Latch::with(count, Waiting::ADAPTIVE)
         }
     }
 
     sync::const_fn! {
-        /// A latch that opens after so many counts, for threads that wait like this.
+        /// A latch that opens after `count` counts, for threads that wait like this.
         pub fn with(count: u32, waiting: Waiting) -> Latch {
             Latch { missing: CountedFutex::new(count), wait_state: WaitState::new(), waiting }
         }
     }
 
-    /// Counts one down, and returns how many are still missing. A latch that is open stays so. Never blocks.
+    /// Counts down by one. Returns the number of missing counts. An open latch stays open. Never
+    /// blocks.
     pub fn count_down(&self) -> u32 {
         self.count_down_by(1)
     }
 
-    /// Counts so many down at once, at most as many as are missing, and returns how many still are. Never blocks.
+    /// Counts down by `count`, or by the number of missing counts if that is less. Returns the
+    /// number of counts that are still missing. Never blocks.
     pub fn count_down_by(&self, count: u32) -> u32 {
-        // There always is a change, if only to the same value.
+        // The closure always returns a value, which may be the same.
         let Ok(change) = self.missing.change(|missing| Some(missing.saturating_sub(count))) else { return 0 };
         if change.after == 0 {
             self.missing.wake(u32::MAX, change, Scope::Process);
@@ -67,7 +72,7 @@ impl Latch {
         change.after
     }
 
-    /// How many counts are missing at this moment.
+    /// The current number of missing counts.
     pub fn missing(&self) -> u32 {
         self.missing.value()
     }
@@ -79,29 +84,29 @@ impl Latch {
 
     /// Waits until it is open.
     pub fn wait(&self) {
-        // Without a deadline it ends in one way only.
+        // Without a deadline, this always succeeds.
         while self.wait_by(None).is_err() {}
     }
 
-    /// Counts one down, and waits until the latch is open.
+    /// Counts down by one, and waits until the latch is open.
     pub fn arrive_and_wait(&self) {
         if self.count_down() > 0 {
             self.wait();
         }
     }
 
-    /// As [`Latch::wait`], but waits no longer than to the deadline.
+    /// Like [`Latch::wait`], but waits at most until the deadline.
     ///
     /// # Errors
-    /// When the deadline has passed. A latch that is open lets pass however late it is.
+    /// If the deadline passes. An open latch lets the thread pass even after the deadline.
     pub fn wait_until(&self, deadline: time::Instant) -> Result<(), TimedOut> {
         self.wait_by(Some(deadline::at(deadline)))
     }
 
-    /// As [`Latch::wait_until`], with a timeout that begins now.
+    /// Like [`Latch::wait_until`], with a timeout that begins now.
     ///
     /// # Errors
-    /// As [`Latch::wait_until`].
+    /// See [`Latch::wait_until`].
     pub fn wait_timeout(&self, timeout: time::Duration) -> Result<(), TimedOut> {
         self.wait_by(Some(deadline::after(timeout)))
     }
@@ -113,7 +118,7 @@ impl Latch {
         self.wait_state.wait(&mut Opening(self), self.waiting, deadline)
     }
 
-    /// What waiting has come to so far.
+    /// The counts of all waits so far.
     pub fn statistics(&self) -> Statistics {
         self.wait_state.statistics()
     }
@@ -128,7 +133,7 @@ impl fmt::Debug for Latch {
     }
 }
 
-/// The opening of a latch, as something to wait for.
+/// The opening of a latch.
 struct Opening<'a>(&'a Latch);
 
 impl Awaited for Opening<'_> {

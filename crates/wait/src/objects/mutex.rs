@@ -12,17 +12,19 @@ use crate::statistics::Statistics;
 use crate::sync;
 use crate::waiting::Waiting;
 
-/// A value that one thread at a time gets at.
+/// A value to which one thread at a time has access.
 ///
-/// As [`std::sync::Mutex`], but how a thread waits is decided by a waiting rule, and what that came to is counted. A mutex
-/// that nobody waits for costs no more than any other: a rule is asked and something counted only by who finds it held.
+/// Like [`std::sync::Mutex`], but a waiting rule decides how threads wait, and their waits are
+/// counted. Without contention it costs no more than any other mutex: only a thread that finds it
+/// held asks the rule and counts.
 ///
-/// There is no poisoning: if a thread panics while it holds the mutex, the mutex is given back as by any other end of its guard. Most
-/// who lock have no use for the news that some other thread has panicked, and all would have to unwrap it; a value that
-/// can be left half changed is better told from a whole one by the value itself.
+/// There is no poisoning: if a thread panics while it holds the mutex, the mutex is released as at
+/// any other end of its guard. Most callers have no use for the panic of another thread, and all
+/// would have to unwrap. A value that may be left inconsistent should record that itself.
 ///
-/// Threads get the mutex in no particular order: one that comes as it is given back takes it, though others sleep. Nobody is passed over
-/// for ever, since every now and then the one that has slept longest is woken all the same.
+/// The order of acquisition is unspecified: a thread that arrives at a release acquires the mutex
+/// even if others sleep. No thread is passed over forever, since from time to time the thread that
+/// has slept longest is woken nevertheless.
 ///
 /// ```
 /// # use rowlock_wait::Mutex;
@@ -36,7 +38,7 @@ use crate::waiting::Waiting;
 /// assert_eq!(*TOTAL.lock(), 10);
 /// ```
 ///
-/// A mutex can be shared if its value can be sent:
+/// A mutex is `Sync` if its value is `Send`:
 ///
 /// ```compile_fail,E0277
 /// # use std::rc::Rc;
@@ -45,7 +47,7 @@ use crate::waiting::Waiting;
 /// share(Mutex::new(Rc::new(1)));
 /// ```
 ///
-/// A thread that waits for a mutex that it holds itself waits for ever.
+/// A thread that locks a mutex that it already holds waits forever.
 pub struct Mutex<T: ?Sized>(pub(crate) Guarded<Lock, T>);
 
 /// A mutex without its value.
@@ -53,7 +55,7 @@ pub struct Mutex<T: ?Sized>(pub(crate) Guarded<Lock, T>);
 #[repr(C)]
 pub(crate) struct Lock {
     waiting: Waiting,
-    /// Whether the rule wants to know where the owner is.
+    /// Whether the rule needs the owner's CPU.
     publishes_owner: bool,
     raw: RawMutex,
 }
@@ -68,17 +70,17 @@ impl Lock {
     #[inline]
     pub(crate) fn lock(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
         self.raw.lock(&self.waiting, deadline)?;
-        self.taken();
+        self.on_acquired();
         Ok(())
     }
 
     #[inline]
     pub(crate) fn try_lock(&self) -> bool {
-        let taken = self.raw.try_lock();
-        if taken {
-            self.taken();
+        let acquired = self.raw.try_lock();
+        if acquired {
+            self.on_acquired();
         }
-        taken
+        acquired
     }
 
     #[inline]
@@ -87,7 +89,7 @@ impl Lock {
     }
 
     #[inline]
-    fn taken(&self) {
+    fn on_acquired(&self) {
         if self.publishes_owner {
             self.raw.publish_owner();
         }
@@ -109,52 +111,52 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// The value, which nobody else can get at any more.
+    /// Consumes the mutex and returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits until the mutex is free and takes it. It is given back when the guard is dropped.
+    /// Waits until the mutex is free and acquires it. Dropping the guard releases it.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        MutexGuard(self.0.exclusive_in_time())
+        MutexGuard(self.0.exclusive_untimed())
     }
 
-    /// Takes the mutex if it is free. Never blocks.
+    /// Acquires the mutex if it is free. Never blocks.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.0.try_exclusive().map(MutexGuard)
     }
 
-    /// As [`Mutex::lock`], but waits no longer than to the deadline.
+    /// Like [`Mutex::lock`], but waits at most until the deadline.
     ///
     /// # Errors
-    /// When the deadline has passed. A mutex that is free is taken however late it is.
+    /// If the deadline passes. A free mutex is acquired even after the deadline.
     pub fn lock_until(&self, deadline: time::Instant) -> Result<MutexGuard<'_, T>, TimedOut> {
         self.try_lock().map_or_else(|| self.0.exclusive(Some(deadline::at(deadline))).map(MutexGuard), Ok)
     }
 
-    /// As [`Mutex::lock_until`], with a timeout that begins now.
+    /// Like [`Mutex::lock_until`], with a timeout that begins now.
     ///
     /// # Errors
-    /// As [`Mutex::lock_until`].
+    /// See [`Mutex::lock_until`].
     pub fn lock_timeout(&self, timeout: time::Duration) -> Result<MutexGuard<'_, T>, TimedOut> {
         self.try_lock().map_or_else(|| self.0.exclusive(Some(deadline::after(timeout))).map(MutexGuard), Ok)
     }
 
-    /// The value, without locking: nobody else can have the mutex while the caller borrows it like this.
+    /// The value, without locking: the mutable borrow excludes all other threads.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
 
-    /// Whether somebody has the mutex at this moment. When the caller looks at the answer it may be otherwise.
+    /// Whether the mutex is held now. The answer may be out of date immediately.
     pub fn is_locked(&self) -> bool {
         self.0.lock().raw.is_locked()
     }
 
-    /// What waiting has come to so far. Only who finds the mutex held waits; a lock that succeeds at once is not counted.
+    /// The counts of all waits so far. A lock that succeeds immediately is not a wait.
     pub fn statistics(&self) -> Statistics {
         self.0.lock().raw.statistics()
     }
@@ -183,7 +185,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-/// Has a mutex until it is dropped, and gets at its value.
+/// Holds a mutex until dropped, and gives access to its value.
 ///
 /// It stays on its thread:
 ///
@@ -194,7 +196,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 /// send(mutex.lock());
 /// ```
 ///
-/// It can be shared if its value can:
+/// It is `Sync` if its value is:
 ///
 /// ```compile_fail,E0277
 /// # use std::cell::Cell;
@@ -204,7 +206,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 /// share(mutex.lock());
 /// ```
 ///
-/// The value cannot be kept beyond it:
+/// The value cannot be borrowed for longer than the guard:
 ///
 /// ```compile_fail,E0597
 /// # use rowlock_wait::Mutex;
@@ -215,16 +217,16 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 /// };
 /// *kept = 2;
 /// ```
-#[must_use = "the mutex is given back as soon as its guard is dropped"]
+#[must_use = "the mutex is released as soon as its guard is dropped"]
 pub struct MutexGuard<'a, T: ?Sized>(pub(crate) Exclusive<'a, Lock, T>);
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// Gives the mutex back for as long as `meanwhile` takes, and then waits for it again.
+    /// Releases the mutex while `meanwhile` runs, and then waits for it again.
     pub(crate) fn unlocked<R>(self, meanwhile: impl FnOnce() -> R) -> (MutexGuard<'a, T>, R) {
         let guarded = self.0.guarded();
         drop(self);
         let result = meanwhile();
-        (MutexGuard(guarded.exclusive_in_time()), result)
+        (MutexGuard(guarded.exclusive_untimed()), result)
     }
 }
 

@@ -1,6 +1,7 @@
-//! The parker: one thread waits until another one tells it to go on.
+//! The parker: one thread waits until another one unparks it.
 //!
-//! It is an [event](crate::event) that resets itself, at which one thread waits; its token is the event's being set.
+//! It is an auto-reset [event](crate::event) at which one thread waits. The event is set if the
+//! token exists.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,12 +14,13 @@ use crate::statistics::Statistics;
 use crate::sync::Arc;
 use crate::waiting::Waiting;
 
-/// A thread's own place to wait at until somebody [unparks](Unparker::unpark) it.
+/// Blocks its thread until another one [unparks](Unparker::unpark) it.
 ///
-/// As [`std::thread::park`]: there is one token or none; unparking makes it, parking waits for it and takes it. Unlike there
-/// the thread never goes on without the token, and several parkers of one thread do not disturb each other.
+/// Like [`std::thread::park`]: there is at most one token. Unparking creates it, and parking waits
+/// for it and consumes it. In contrast to `std`, the thread never resumes without the token, and
+/// several parkers of one thread are independent.
 ///
-/// All that a thread did before it unparked is visible to the parked one when it goes on.
+/// All that a thread did before it unparked is visible to the parked thread when it resumes.
 ///
 /// ```
 /// # use rowlock_wait::Parker;
@@ -30,11 +32,11 @@ use crate::waiting::Waiting;
 /// ```
 pub struct Parker {
     event: Arc<Event>,
-    /// One thread at a time parks, though not always the same.
+    /// One thread at a time parks, though not always the same one.
     of_one_thread: PhantomData<Cell<()>>,
 }
 
-/// What others let a parked thread go on with; a copy of it is for the same parker.
+/// Unparks the thread of a parker. A clone belongs to the same parker.
 #[derive(Clone)]
 pub struct Unparker {
     event: Arc<Event>,
@@ -51,40 +53,40 @@ impl Parker {
         Parker { event: Arc::new(Event::with(Reset::Auto, waiting)), of_one_thread: PhantomData }
     }
 
-    /// Waits for the token and takes it.
+    /// Waits for the token and consumes it.
     pub fn park(&self) {
         self.event.wait();
     }
 
-    /// As [`Parker::park`], but waits no longer than to the deadline.
+    /// Like [`Parker::park`], but waits at most until the deadline.
     ///
     /// # Errors
-    /// When the deadline has passed. A token that is there is taken however late it is.
+    /// If the deadline passes. An existing token is consumed even after the deadline.
     pub fn park_until(&self, deadline: time::Instant) -> Result<(), TimedOut> {
         self.event.wait_until(deadline)
     }
 
-    /// As [`Parker::park_until`], with a timeout that begins now.
+    /// Like [`Parker::park_until`], with a timeout that begins now.
     ///
     /// # Errors
-    /// As [`Parker::park_until`].
+    /// See [`Parker::park_until`].
     pub fn park_timeout(&self, timeout: time::Duration) -> Result<(), TimedOut> {
         self.event.wait_timeout(timeout)
     }
 
-    /// What others let this thread go on with.
+    /// An unparker for this parker.
     pub fn unparker(&self) -> Unparker {
         Unparker { event: self.event.clone() }
     }
 
-    /// What waiting has come to so far.
+    /// The counts of all waits so far.
     pub fn statistics(&self) -> Statistics {
         self.event.statistics()
     }
 }
 
 impl Unparker {
-    /// Makes the token, if it is not there. Never blocks.
+    /// Creates the token, unless it exists. Never blocks.
     pub fn unpark(&self) {
         self.event.set();
     }
@@ -113,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_made_before_lets_one_park_pass() {
+    fn an_earlier_token_lets_one_park_pass() {
         let parker = Parker::new();
         let unparkers = [parker.unparker(), parker.unparker().clone()];
         unparkers.iter().for_each(Unparker::unpark);
@@ -129,11 +131,11 @@ mod tests {
     }
 
     #[test]
-    fn parkers_and_unparkers_go_from_thread_to_thread() {
-        fn goes<T: Send>() {}
-        fn is_shared<T: Sync>() {}
-        goes::<Parker>();
-        goes::<Unparker>();
-        is_shared::<Unparker>();
+    fn parkers_and_unparkers_can_be_sent() {
+        fn assert_send<T: Send>() {}
+        fn assert_sync<T: Sync>() {}
+        assert_send::<Parker>();
+        assert_send::<Unparker>();
+        assert_sync::<Unparker>();
     }
 }

@@ -12,14 +12,14 @@ use crate::statistics::Statistics;
 use crate::sync;
 use crate::waiting::Waiting;
 
-/// A value that several threads read at a time, or one changes.
+/// A value that several threads read at the same time, or one thread changes.
 ///
-/// As [`std::sync::RwLock`], but how a thread waits is decided by a waiting rule, and what that came to is counted; and there is no poisoning,
-/// as at a [`Mutex`](crate::Mutex).
+/// Like [`std::sync::RwLock`], but a waiting rule decides how threads wait, and their waits are
+/// counted. There is no poisoning, as for a [`Mutex`](crate::Mutex).
 ///
-/// A writer that waits lets no more readers in, so it waits only for those inside: no stream of readers keeps it waiting for ever,
-/// nor do writers keep readers, who take turns with them. It follows that a thread that reads and wants to read once more, while a writer
-/// waits, waits for itself for ever.
+/// A waiting writer lets no more readers in, so it waits only for those inside. A stream of readers
+/// cannot starve it, nor can writers starve readers, since they take turns. So a thread that reads,
+/// and reads again while a writer waits, waits for itself forever.
 ///
 /// ```
 /// # use rowlock_wait::RwLock;
@@ -31,7 +31,7 @@ use crate::waiting::Waiting;
 /// assert_eq!(table.read().len(), 4);
 /// ```
 ///
-/// It can be shared if its value can be both sent and shared:
+/// It is `Sync` if its value is both `Send` and `Sync`:
 ///
 /// ```compile_fail,E0277
 /// # use std::cell::Cell;
@@ -102,86 +102,87 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// The value, which nobody else can get at any more.
+    /// Consumes the lock and returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until no writer has the lock or waits for it, and takes it as a reader, until the guard is dropped.
+    /// Waits until no writer holds the lock or waits for it, and acquires it as a reader. Dropping
+    /// the guard releases it.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        RwLockReadGuard(self.0.shared_in_time())
+        RwLockReadGuard(self.0.shared_untimed())
     }
 
-    /// Takes the lock as a reader unless a writer has it or waits for it. Never blocks.
+    /// Acquires the lock as a reader unless a writer holds it or waits for it. Never blocks.
     #[inline]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         self.0.try_shared().map(RwLockReadGuard)
     }
 
-    /// As [`RwLock::read`], but waits no longer than to the deadline.
+    /// Like [`RwLock::read`], but waits at most until the deadline.
     ///
     /// # Errors
-    /// When the deadline has passed. A lock that lets readers in is taken however late it is.
+    /// If the deadline passes. A lock that admits readers is acquired even after the deadline.
     pub fn read_until(&self, deadline: time::Instant) -> Result<RwLockReadGuard<'_, T>, TimedOut> {
         self.0.shared(Some(deadline::at(deadline))).map(RwLockReadGuard)
     }
 
-    /// As [`RwLock::read_until`], with a timeout that begins now.
+    /// Like [`RwLock::read_until`], with a timeout that begins now.
     ///
     /// # Errors
-    /// As [`RwLock::read_until`].
+    /// See [`RwLock::read_until`].
     pub fn read_timeout(&self, timeout: time::Duration) -> Result<RwLockReadGuard<'_, T>, TimedOut> {
         self.0.shared(Some(deadline::after(timeout))).map(RwLockReadGuard)
     }
 
-    /// Waits until nobody has the lock and takes it as a writer, until the guard is dropped.
+    /// Waits until the lock is free and acquires it as a writer. Dropping the guard releases it.
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        RwLockWriteGuard(self.0.exclusive_in_time())
+        RwLockWriteGuard(self.0.exclusive_untimed())
     }
 
-    /// Takes the lock as a writer if nobody has it. Never blocks.
+    /// Acquires the lock as a writer if it is free. Never blocks.
     #[inline]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         self.0.try_exclusive().map(RwLockWriteGuard)
     }
 
-    /// As [`RwLock::write`], but waits no longer than to the deadline.
+    /// Like [`RwLock::write`], but waits at most until the deadline.
     ///
     /// # Errors
-    /// When the deadline has passed. A lock that is free is taken however late it is.
+    /// If the deadline passes. A free lock is acquired even after the deadline.
     pub fn write_until(&self, deadline: time::Instant) -> Result<RwLockWriteGuard<'_, T>, TimedOut> {
         self.0.exclusive(Some(deadline::at(deadline))).map(RwLockWriteGuard)
     }
 
-    /// As [`RwLock::write_until`], with a timeout that begins now.
+    /// Like [`RwLock::write_until`], with a timeout that begins now.
     ///
     /// # Errors
-    /// As [`RwLock::write_until`].
+    /// See [`RwLock::write_until`].
     pub fn write_timeout(&self, timeout: time::Duration) -> Result<RwLockWriteGuard<'_, T>, TimedOut> {
         self.0.exclusive(Some(deadline::after(timeout))).map(RwLockWriteGuard)
     }
 
-    /// The value, without locking: nobody else can have the lock while the caller borrows it like this.
+    /// The value, without locking: the mutable borrow excludes all other threads.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
 
-    /// Whether somebody has the lock as a reader. When the caller looks at the answer it may be otherwise.
+    /// Whether a reader holds the lock now. The answer may be out of date immediately.
     pub fn is_read_locked(&self) -> bool {
         self.0.lock().raw.has_readers()
     }
 
-    /// Whether somebody has the lock as a writer. When the caller looks at the answer it may be otherwise.
+    /// Whether a writer holds the lock now. The answer may be out of date immediately.
     pub fn is_write_locked(&self) -> bool {
         self.0.lock().raw.has_writer()
     }
 
-    /// What waiting has come to so far. Only who cannot have the lock at once waits; a writer may wait twice, for other
-    /// writers and for readers.
+    /// The counts of all waits so far. A lock that succeeds immediately is not a wait. A writer may
+    /// wait twice, for other writers and for readers.
     pub fn statistics(&self) -> Statistics {
         self.0.lock().raw.statistics()
     }
@@ -210,7 +211,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
-/// Has a lock as a reader until it is dropped, and reads its value.
+/// Holds a lock as a reader until dropped, and gives shared access to its value.
 ///
 /// It stays on its thread:
 ///
@@ -228,10 +229,10 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 /// let lock = RwLock::new(1);
 /// *lock.read() = 2;
 /// ```
-#[must_use = "the lock is given back as soon as its guard is dropped"]
+#[must_use = "the lock is released as soon as its guard is dropped"]
 pub struct RwLockReadGuard<'a, T: ?Sized>(pub(crate) Shared<'a, Lock, T>);
 
-/// Has a lock as a writer until it is dropped, and gets at its value.
+/// Holds a lock as a writer until dropped, and gives access to its value.
 ///
 /// It stays on its thread:
 ///
@@ -241,7 +242,7 @@ pub struct RwLockReadGuard<'a, T: ?Sized>(pub(crate) Shared<'a, Lock, T>);
 /// let lock = RwLock::new(1);
 /// send(lock.write());
 /// ```
-#[must_use = "the lock is given back as soon as its guard is dropped"]
+#[must_use = "the lock is released as soon as its guard is dropped"]
 pub struct RwLockWriteGuard<'a, T: ?Sized>(pub(crate) Exclusive<'a, Lock, T>);
 
 impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {

@@ -1,12 +1,13 @@
-//! The semaphore: a number of permits, which threads take and give back.
+//! The semaphore: a number of permits, which threads acquire and release.
 //!
-//! Its protocol is that of a word that counts its sleepers (`sleepers.md` in this crate's folder), and the value is the number of
-//! permits. *Down* is a change to one less, for which there must be one; *up* is a change to as many more, which is good for as
-//! many sleepers. Since the change is one exchange, the value that it returns is that of the very moment: of two downs
-//! none returns the same value unless there was an up in between.
+//! Its word is a counted futex (`sleepers.md` in this crate's folder), and the value is the number
+//! of permits. *Down* subtracts one permit, which must exist. *Up* adds permits, and wakes as many
+//! sleepers. Each change is one atomic exchange, so the returned value belongs to that moment: two
+//! downs return the same value only if there was an up between them.
 //!
-//! Who comes first is not served first: a thread that finds a permit takes it, whoever has slept longer. Otherwise a permit would lie
-//! idle until the sleeper that it is meant for has a CPU.
+//! The order is not first come, first served: a thread that finds a permit acquires it, even if
+//! others have slept longer. Otherwise a permit would be idle until the sleeper it was reserved for
+//! has a CPU.
 
 use std::{fmt, time};
 
@@ -17,10 +18,12 @@ use crate::statistics::Statistics;
 use crate::sync::{self, Scope};
 use crate::waiting::Waiting;
 
-/// A number of permits. [`down`](Semaphore::down) takes one and waits as long as there is none, [`up`](Semaphore::up) gives one back
-/// or adds one; both return how many there are after that, counted in the same atomic step.
+/// A number of permits. [`down`](Semaphore::down) acquires one and waits while there is none.
+/// [`up`](Semaphore::up) releases or adds one. Both return the resulting number, counted in the
+/// same atomic step.
 ///
-/// So a stage of a pipeline knows from the semaphore that it goes by how many buffers are in its queue, without a lock.
+/// So a stage of a pipeline learns from the semaphore of its queue how many buffers the queue
+/// holds, without a lock.
 ///
 /// All that a thread did before an up or a down is visible to every thread after each later down.
 ///
@@ -39,72 +42,74 @@ pub struct Semaphore {
 
 impl Semaphore {
     sync::const_fn! {
-        /// A semaphore with so many permits, for threads that wait by the adaptive rule.
+        /// A semaphore with `permits` permits, for threads that wait by the adaptive rule.
         pub fn new(permits: u32) -> Semaphore {
             Semaphore::with(permits, Waiting::ADAPTIVE)
         }
     }
 
     sync::const_fn! {
-        /// A semaphore with so many permits, for threads that wait like this.
+        /// A semaphore with `permits` permits, for threads that wait like this.
         pub fn with(permits: u32, waiting: Waiting) -> Semaphore {
             Semaphore { raw: RawSemaphore::new(permits), waiting }
         }
     }
 
-    /// How many permits there are at this moment. When the caller looks at the number there may be others.
+    /// The current number of permits. The answer may be out of date immediately.
     pub fn value(&self) -> u32 {
         self.raw.value()
     }
 
-    /// Takes a permit, waiting until there is one, and returns how many are left.
+    /// Waits for a permit and acquires it. Returns the number of permits left.
     pub fn down(&self) -> u32 {
         loop {
-            // Without a deadline it ends in one way only.
+            // Without a deadline, this always succeeds.
             if let Ok(left) = self.raw.down(self.waiting, Scope::Process, None) {
                 return left;
             }
         }
     }
 
-    /// Takes a permit and returns how many are left, or nothing where there is none. Never blocks.
+    /// Acquires a permit and returns the number of permits left, or `None` if there is no permit.
+    /// Never blocks.
     pub fn try_down(&self) -> Option<u32> {
         self.raw.try_down()
     }
 
-    /// As [`Semaphore::down`], but waits no longer than to the deadline.
+    /// Like [`Semaphore::down`], but waits at most until the deadline.
     ///
     /// # Errors
-    /// When the deadline has passed; no permit was taken then. A permit that is there is taken however late it is.
+    /// If the deadline passes; no permit was acquired. An available permit is acquired even after
+    /// the deadline.
     pub fn down_until(&self, deadline: time::Instant) -> Result<u32, TimedOut> {
         self.raw.down(self.waiting, Scope::Process, Some(deadline::at(deadline)))
     }
 
-    /// As [`Semaphore::down_until`], with a timeout that begins now.
+    /// Like [`Semaphore::down_until`], with a timeout that begins now.
     ///
     /// # Errors
-    /// As [`Semaphore::down_until`].
+    /// See [`Semaphore::down_until`].
     pub fn down_timeout(&self, timeout: time::Duration) -> Result<u32, TimedOut> {
         self.raw.down(self.waiting, Scope::Process, Some(deadline::after(timeout)))
     }
 
-    /// Adds a permit and returns how many there are. Never blocks.
+    /// Adds a permit. Returns the number of permits. Never blocks.
     ///
     /// # Errors
-    /// When there are `u32::MAX`; then nothing is added.
+    /// If there are `u32::MAX` permits; none is added.
     pub fn up(&self) -> Result<u32, Overflow> {
         self.up_by(1)
     }
 
-    /// Adds so many permits at once and returns how many there are. Never blocks.
+    /// Adds permits in one step. Returns the number of permits. Never blocks.
     ///
     /// # Errors
-    /// When there would be more than `u32::MAX`; then nothing is added.
+    /// If there would be more than `u32::MAX` permits; none is added.
     pub fn up_by(&self, permits: u32) -> Result<u32, Overflow> {
         self.raw.up_by(permits, Scope::Process)
     }
 
-    /// What waiting has come to so far.
+    /// The counts of all waits so far.
     pub fn statistics(&self) -> Statistics {
         self.raw.statistics()
     }
@@ -124,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn permits_beyond_the_range_are_refused_and_change_nothing() {
+    fn an_overflow_is_an_error_and_changes_nothing() {
         let semaphore = Semaphore::new(u32::MAX - 1);
         assert_eq!(semaphore.up_by(2), Err(Overflow { permits: u32::MAX - 1, more: 2 }));
         assert_eq!(semaphore.up(), Ok(u32::MAX));
@@ -140,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_a_permit_at_once_has_not_waited() {
+    fn an_immediate_down_is_not_a_wait() {
         let semaphore = Semaphore::new(1);
         assert_eq!(semaphore.down_until(time::Instant::now()), Ok(0));
         assert_eq!(semaphore.statistics(), Statistics::default());
     }
 
     #[test]
-    fn a_permit_that_does_not_come_is_given_up_at_the_deadline() {
+    fn a_down_without_a_permit_ends_at_the_deadline() {
         let semaphore = Semaphore::new(0);
         assert_eq!(semaphore.down_until(time::Instant::now()), Err(TimedOut));
         assert_eq!(semaphore.down_timeout(time::Duration::from_micros(50)), Err(TimedOut));

@@ -1,8 +1,9 @@
-//! ThreadSlots: which member of a barrier's team a thread is, for callers who pass a barrier and no member.
+//! Thread slots: which party of a barrier a thread is, for callers that pass a barrier without a
+//! party.
 //!
-//! That is how C comes to a barrier. But a rule wants to know who is missing and to remember what it has learnt. So each thread
-//! that comes to a barrier gets a number of its team, as long as there are any left, and keeps it until the thread ends. Threads
-//! beyond the team are anonymous.
+//! The C interface uses barriers like that. But a rule needs to know which parties are missing, and
+//! to remember what it has learnt. So each thread that uses a barrier gets a number of the team, as
+//! long as one is free, and keeps it until the thread ends. Additional threads are anonymous.
 
 use std::cell::RefCell;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,32 +14,33 @@ use sys::per_thread::PerThread;
 
 use crate::objects::barrier::{Arrival, Barrier, Party};
 
-/// A barrier and its free slots.
+/// A barrier and its free numbers.
 pub struct ThreadSlots {
     barrier: Barrier,
     free: Mutex<Vec<u32>>,
-    /// How many parties have left the team.
+    /// The number of parties that have left the team.
     left: AtomicU32,
-    /// Somebody will come to it again.
+    /// Whether threads will still use the barrier.
     in_use: AtomicBool,
 }
 
 /// The slot of one thread at one barrier.
 ///
-/// It keeps the barrier in memory, so whoever made it may let go of it while other threads are on their way out.
+/// It shares the ownership of the barrier, so the creator may drop it while other threads are still
+/// leaving.
 pub struct ThreadSlot {
-    /// Borrows from the barrier below: it comes first, and so it is dropped first.
+    /// Borrows from the barrier in `slots`. It precedes `slots`, so it is dropped first.
     party: Option<Party<'static>>,
-    /// Nothing for who is anonymous.
+    /// `None` if the thread is anonymous.
     number: Option<u32>,
     slots: Arc<ThreadSlots>,
 }
 
-/// Those that each thread has, the one last used at the end.
+/// The slots of each thread. The last one used is at the end.
 static OWN: PerThread<RefCell<Vec<ThreadSlot>>> = PerThread::new();
 
 impl ThreadSlots {
-    /// With a slot for each of the barrier's parties.
+    /// Creates a slot for each party of the barrier.
     pub fn new(barrier: Barrier) -> ThreadSlots {
         let free = (0..barrier.parties()).rev().collect();
         ThreadSlots { barrier, free: Mutex::new(free), left: AtomicU32::new(0), in_use: AtomicBool::new(true) }
@@ -49,37 +51,40 @@ impl ThreadSlots {
         &self.barrier
     }
 
-    /// Says that no thread will come any more: those that have a slot let go of it in time.
+    /// Declares that no thread will use the barrier any more. Threads with a slot drop it later.
     pub fn close(&self) {
         self.in_use.store(false, Relaxed);
     }
 }
 
 impl ThreadSlot {
-    /// The slot of the calling thread, which it keeps until it ends; or an anonymous one where none is free.
+    /// The slot of the calling thread, which keeps it until it ends. An anonymous one if none is
+    /// free.
     ///
-    /// The first slot of a thread takes memory.
+    /// The first slot of a thread allocates memory.
     pub fn of_current_thread(slots: &Arc<ThreadSlots>) -> ThreadSlot {
         let kept = OWN.with(|own| {
             let mut own = own.try_borrow_mut().ok()?;
             let at = own.iter().rposition(|slot| Arc::ptr_eq(&slot.slots, slots))?;
             Some(own.swap_remove(at))
         });
-        // A thread that waits within a wait of its own, as by a signal's handler, has no slot to be found.
+        // A nested wait of the same thread, as in a signal handler, does not find the slot.
         kept.flatten().unwrap_or_else(|| ThreadSlot::assign(slots.clone()))
     }
 
-    /// Takes a free slot, or none.
+    /// Assigns a free number, or none.
     fn assign(slots: Arc<ThreadSlots>) -> ThreadSlot {
         let number = slots.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        // SAFETY: the barrier lives behind an `Arc`, where it does not move, and for as long as this slot has that. The
-        // borrow is dropped before, as the order of the fields has it, and never leaves the slot.
+        // SAFETY: the barrier is in an `Arc`, so it does not move, and this slot keeps the `Arc`.
+        // The borrow is dropped before that because of the order of the fields, and never leaves
+        // the slot.
         let barrier = unsafe { &*std::ptr::from_ref(&slots.barrier) };
         let party = number.map_or_else(|| barrier.anonymous(), |number| barrier.party(number));
         ThreadSlot { party: Some(party), number, slots }
     }
 
-    /// Does something as this member, and keeps the slot for the next time. Nothing where the member has left the team.
+    /// Calls `act` with this party, and keeps the slot for later calls. Returns `None` if the party
+    /// has left the team.
     pub fn with<R>(mut self, act: impl FnOnce(&mut Party<'_>, &Barrier) -> R) -> Option<R> {
         let result = self.party.as_mut().map(|party| act(party, &self.slots.barrier));
         if self.number.is_some() {
@@ -88,8 +93,8 @@ impl ThreadSlot {
         result
     }
 
-    /// Keeps the slot, and gives up those at barriers that are not used any more. Where nothing can be kept, the slot is
-    /// given back.
+    /// Keeps the slot, and drops those of closed barriers. If the slot cannot be kept, it is
+    /// released.
     fn keep(self) {
         OWN.with(|own| {
             let Ok(mut own) = own.try_borrow_mut() else { return };
@@ -100,12 +105,13 @@ impl ThreadSlot {
         });
     }
 
-    /// Leaves the team for ever: later rounds do without this member. Nothing happens where all have left already.
+    /// Leaves the team for good: later rounds do not wait for this party. Returns `None` if all
+    /// parties have left already.
     pub fn leave(mut self, completion: impl FnOnce()) -> Option<Arrival> {
         let parties = self.slots.barrier.parties();
         let one_more = |left| (left < parties).then_some(left + 1);
         self.slots.left.fetch_update(Relaxed, Relaxed, one_more).ok()?;
-        // Its number is nobody's any more.
+        // The number is not reused.
         self.number = None;
         self.party.take().map(|party| party.arrive_and_leave_and(completion))
     }
@@ -113,7 +119,7 @@ impl ThreadSlot {
 
 impl Drop for ThreadSlot {
     fn drop(&mut self) {
-        // The next to have this number begins anew.
+        // The next thread with this number begins with a new party.
         self.party = None;
         if let Some(number) = self.number {
             self.slots.free.lock().unwrap_or_else(PoisonError::into_inner).push(number);
@@ -132,7 +138,7 @@ mod tests {
         Arc::new(ThreadSlots::new(Barrier::with(parties, Waiting::by(WaitingRule::AlwaysBlock))))
     }
 
-    /// Sits down for a moment, and tells on which slot.
+    /// Uses a slot once. Returns its number.
     fn number(slots: &Arc<ThreadSlots>) -> Option<u32> {
         let slot = ThreadSlot::of_current_thread(slots);
         let number = slot.number;
@@ -141,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_keeps_its_seat_at_each_barrier() {
+    fn a_thread_keeps_its_slot_at_each_barrier() {
         let (one, other) = (slots(2), slots(2));
         for _ in 0..3 {
             assert_eq!((number(&one), number(&other)), (Some(0), Some(0)));
@@ -149,13 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn each_thread_has_a_seat_of_its_own_until_it_ends() {
+    fn each_thread_has_its_own_slot_until_it_ends() {
         let slots = slots(2);
         assert_eq!(number(&slots), Some(0));
         for _ in 0..3 {
             let next = std::thread::scope(|scope| scope.spawn(|| number(&slots)).join().unwrap());
             assert_eq!(next, Some(1));
-            // A scope ends when the thread's work has, and its own things may be dropped later.
+            // A scope ends with the closures of its threads. Their thread-local values may be
+            // dropped later.
             while slots.free.lock().unwrap().is_empty() {
                 std::thread::yield_now();
             }
@@ -163,14 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_when_all_seats_are_taken_is_anonymous() {
+    fn a_thread_is_anonymous_if_all_slots_are_assigned() {
         let slots = slots(1);
         assert_eq!(number(&slots), Some(0));
         std::thread::scope(|scope| assert_eq!(scope.spawn(|| number(&slots)).join().unwrap(), None));
     }
 
     #[test]
-    fn the_seat_of_who_has_left_stays_empty() {
+    fn the_slot_of_a_party_that_has_left_is_not_reused() {
         let slots = slots(2);
         assert!(ThreadSlot::of_current_thread(&slots).leave(|| ()).is_some());
         assert_eq!(number(&slots), Some(1));
@@ -178,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_barrier_that_is_closed_is_forgotten_in_time() {
+    fn a_closed_barrier_is_dropped_eventually() {
         let closed = slots(1);
         number(&closed);
         closed.close();
@@ -188,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_leave_than_there_are_parties() {
+    fn at_most_all_parties_leave() {
         let slots = slots(2);
         assert!(ThreadSlot::of_current_thread(&slots).leave(|| ()).is_some());
         assert!(ThreadSlot::of_current_thread(&slots).leave(|| ()).is_some());

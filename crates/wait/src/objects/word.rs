@@ -1,20 +1,23 @@
-//! Waiting on any atomic word until it has another value, as C++20's `std::atomic::wait`.
+//! Waiting until any atomic word changes, like C++20's `std::atomic::wait`.
 //!
-//! The word is the caller's: there is no room in it for anything of ours. So what a wait needs beside it, how many sleep
-//! and what the rule remembers, stands in one of a few sites of the process, chosen by the word's address. Words that share
-//! a site share its memory of competition, and now and then call the kernel for each other in vain.
+//! The word belongs to the caller and has no room for other data. So the number of sleepers and the
+//! rule's state are kept in one of a fixed number of sites of the process, chosen by the address of
+//! the word. Words with the same site share what the rule has learnt, and occasionally call the
+//! kernel for each other needlessly.
 //!
 //! # The race, and why no wakeup is lost
 //!
-//! A thread goes to sleep in three steps: (1) it counts itself in the site, (2) it makes a fence, (3) the kernel compares the word with
-//! what the thread expects, and refuses the sleep if they differ. A thread that wakes takes three as well: (a) it has
-//! changed the word, (b) it makes a fence, (c) it looks at the count, and calls the kernel unless it is zero.
-//! Both fences are sequentially consistent, so one of them is first. If it is that of the sleeper, (c) sees the sleeper
-//! counted, and the kernel is called: it finds the thread asleep and wakes it, or it has not compared yet and will see
-//! the changed word. If it is that of the waker, (3) sees the changed word.
+//! A thread goes to sleep in three steps: (1) it counts itself in the site, (2) it executes a
+//! fence, (3) the kernel compares the word with the expected value, and refuses the sleep if they
+//! differ. A waking thread (a) has changed the word, (b) executes a fence, (c) reads the count, and
+//! calls the kernel unless it is zero. Both fences are sequentially consistent, so one of them is
+//! first. If it is the sleeper's, (c) sees the sleeper counted and calls the kernel, which either
+//! finds the thread asleep and wakes it, or has not compared yet and will see the changed word. If
+//! it is the waker's, (3) sees the changed word.
 //!
-//! A thread that is woken while the word still has the expected value asks the rule again, and mostly goes back to sleep: as in C++, a word that
-//! changes and changes back before anybody looks has not changed.
+//! A thread that is woken while the word still has the expected value asks the rule again, and
+//! usually goes back to sleep. As in C++, a word that changes back before the waiter reads it has
+//! not changed.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::time;
@@ -28,10 +31,11 @@ use crate::statistics::Statistics;
 use crate::sync::{self, AtomicU32};
 use crate::waiting::Waiting;
 
-/// Waits until `word` has another value than `expected`, and returns the one that it has; what was done before that was stored
-/// with release is then visible.
+/// Waits until `word` differs from `expected`, and returns its value. What was done before that
+/// value was stored with release is visible.
 ///
-/// Whoever changes the word must call [`wake_one`] or [`wake_all`] afterwards, or a waiter that sleeps does not notice.
+/// A thread that changes the word must call [`wake_one`] or [`wake_all`] afterwards. Otherwise a
+/// sleeping waiter does not notice.
 ///
 /// ```
 /// # use std::sync::atomic::{AtomicU32, Ordering};
@@ -46,17 +50,17 @@ use crate::waiting::Waiting;
 /// ```
 pub fn wait(word: &AtomicU32, expected: u32, waiting: &Waiting) -> u32 {
     loop {
-        // Without a deadline it ends in one way only.
+        // Without a deadline, this always succeeds.
         if let Ok(value) = wait_by(word, expected, waiting, None) {
             return value;
         }
     }
 }
 
-/// As [`wait`], but no longer than to the deadline.
+/// Like [`wait`], but waits at most until the deadline.
 ///
 /// # Errors
-/// When the deadline has passed and the word has the expected value.
+/// If the deadline passes and the word has the expected value.
 pub fn wait_until(
     word: &AtomicU32,
     expected: u32,
@@ -66,10 +70,10 @@ pub fn wait_until(
     wait_by(word, expected, waiting, Some(deadline::at(deadline)))
 }
 
-/// As [`wait_until`], with a timeout that begins now.
+/// Like [`wait_until`], with a timeout that begins now.
 ///
 /// # Errors
-/// As [`wait_until`].
+/// See [`wait_until`].
 pub fn wait_timeout(
     word: &AtomicU32,
     expected: u32,
@@ -79,19 +83,21 @@ pub fn wait_timeout(
     wait_by(word, expected, waiting, Some(deadline::after(timeout)))
 }
 
-/// Wakes one of the threads that sleep until `word` has another value, after the caller has changed it. Never blocks.
+/// Wakes one of the threads that sleep until `word` changes. The caller has changed it. Never
+/// blocks.
 ///
-/// Where threads wait for different values, the one that is woken may be one that goes on waiting: then it takes [`wake_all`].
+/// If threads wait for different values, the woken one may have to continue to wait. Then use
+/// [`wake_all`].
 pub fn wake_one(word: &AtomicU32) {
     wake(word, 1);
 }
 
-/// Wakes all threads that sleep until `word` has another value, after the caller has changed it. Never blocks.
+/// Wakes all threads that sleep until `word` changes. The caller has changed it. Never blocks.
 pub fn wake_all(word: &AtomicU32) {
     wake(word, u32::MAX);
 }
 
-/// What waiting on words has come to so far, of all words of this process.
+/// The counts of all waits on words in this process so far.
 pub fn statistics() -> Statistics {
     sites().iter().map(|site| site.wait_state.statistics()).fold(Statistics::default(), Statistics::plus)
 }
@@ -113,11 +119,11 @@ fn wake(word: &AtomicU32, count: u32) {
     }
 }
 
-/// Another value, as something to wait for.
+/// A change of the word.
 struct Change<'a> {
     word: &'a AtomicU32,
     expected: u32,
-    /// The last that was seen.
+    /// The last value read.
     value: u32,
 }
 
@@ -137,7 +143,7 @@ impl Awaited for Change<'_> {
     }
 }
 
-/// What the waits on some words have beside the words, on cache lines of its own.
+/// The data of the waits on some words, on its own cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Site {
@@ -155,7 +161,7 @@ impl Site {
 
 fn site(word: &AtomicU32) -> &'static Site {
     let sites = sites();
-    // Multiplying spreads neighbouring addresses; the upper bits of the product depend on all of them.
+    // Multiplying spreads adjacent addresses. The upper bits of the product depend on all of them.
     let spread = (std::ptr::from_ref(word).addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     &sites[(spread >> 32) as usize % sites.len()]
 }
@@ -179,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_that_is_another_already_needs_no_wait() {
+    fn a_changed_word_needs_no_wait() {
         assert_eq!(wait(&AtomicU32::new(7), 6, &Waiting::ADAPTIVE), 7);
     }
 

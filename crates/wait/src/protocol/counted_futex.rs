@@ -6,21 +6,22 @@ use policy::Instant;
 
 use crate::sync::{self, HalfFutex, Scope};
 
-/// A value that threads can sleep on, and how many do: zero is no sleepers and the value zero.
+/// A value on which threads can sleep, and the number of sleepers. The word zero is the value zero
+/// without sleepers.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct CountedFutex(HalfFutex);
 
-/// What one change has made of the value.
+/// The result of one change of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) before: u32,
     pub(crate) after: u32,
-    /// How many slept, or were about to.
+    /// The number of threads that slept, or were about to.
     pub(crate) sleepers: u32,
 }
 
-/// The word: the value below, the number of sleepers above.
+/// The word: the value in the lower half, the number of sleepers in the upper half.
 #[derive(Clone, Copy)]
 struct Word(u64);
 
@@ -47,15 +48,16 @@ impl CountedFutex {
         }
     }
 
-    /// The value. What was done before the changes that led to it is then visible.
+    /// The value. What was done before the changes that led to it is visible.
     #[inline]
     pub(crate) fn value(&self) -> u32 {
         Word(self.0.word().load(Acquire)).value()
     }
 
-    /// Gives the value that `change` makes of the present one, unless it makes nothing of it; then the present one is the error.
+    /// Replaces the value by the result of `change`. If that is `None`, returns the current value
+    /// as an error.
     ///
-    /// Makes visible what happened before, also where the value stays as it is.
+    /// Publishes what happened before, even if the value stays the same.
     #[inline]
     pub(crate) fn change(&self, change: impl Fn(u32) -> Option<u32>) -> Result<Change, u32> {
         let mut seen = Word(self.0.word().load(Relaxed));
@@ -68,11 +70,12 @@ impl CountedFutex {
         }
     }
 
-    /// Sleeps until woken or to the deadline, if the value is one to sleep on. May return early.
-    pub(crate) fn sleep(&self, is_to_sleep_on: impl Fn(u32) -> bool, deadline: Option<Instant>, scope: Scope) {
+    /// Sleeps until woken or until the deadline, if `must_sleep` holds for the value. May return
+    /// early.
+    pub(crate) fn sleep(&self, must_sleep: impl Fn(u32) -> bool, deadline: Option<Instant>, scope: Scope) {
         // In shared memory the number of sleepers may be anything, so it wraps around.
         let mut seen = Word(self.0.word().load(Relaxed));
-        while is_to_sleep_on(seen.value()) {
+        while must_sleep(seen.value()) {
             match self.0.word().compare_exchange_weak(seen.0, seen.0.wrapping_add(Word::SLEEPER), Relaxed, Relaxed) {
                 Ok(_) => {
                     self.0.sleep(seen.value(), deadline, scope);
@@ -84,7 +87,7 @@ impl CountedFutex {
         }
     }
 
-    /// Wakes at most so many of those that slept when the change was made.
+    /// Wakes at most `count` of the threads that slept when the change was made.
     #[inline]
     pub(crate) fn wake(&self, count: u32, of: Change, scope: Scope) {
         if of.sleepers > 0 {
@@ -98,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_tells_of_one_moment_and_leaves_the_sleepers() {
+    fn a_change_is_atomic_and_keeps_the_sleepers() {
         let word = CountedFutex::new(5);
         word.0.word().fetch_add(2 * Word::SLEEPER, Relaxed);
         let change = word.change(|value| value.checked_sub(1));
@@ -110,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_is_counted_while_it_sleeps_and_not_after() {
+    fn a_sleeper_is_counted_only_while_it_sleeps() {
         let word = CountedFutex::new(0);
         word.sleep(|value| value != 0, None, Scope::Process);
         word.sleep(|value| value == 0, Some(Instant::from_nanos(1)), Scope::Process);
@@ -129,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_sleepers_can_be_slept_beside() {
+    fn a_thread_can_sleep_beside_any_number_of_sleepers() {
         let word = CountedFutex(HalfFutex::new(u64::from(u32::MAX) << 32));
         word.sleep(|value| value == 0, Some(Instant::from_nanos(1)), Scope::Shared);
         assert_eq!(word.change(Some).map(|change| change.sleepers), Ok(u32::MAX));

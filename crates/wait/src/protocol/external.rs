@@ -1,7 +1,7 @@
-//! Waits at objects that are not of this library: of the C library, of a run-time system, of a message library.
+//! Waits for events of other libraries: the C library, a run-time system, a message library.
 //!
-//! Whoever wants to wait there tells how to look whether what is awaited has come, and how to sleep where that is possible, and
-//! the rule decides as everywhere. What the rule remembers, and what waiting comes to, is kept where the caller says.
+//! The caller provides a poll, and a way to block if there is one. The waiting rule decides as for
+//! the objects of this crate. The caller also stores the rule's state and the counters.
 
 use std::sync::atomic::AtomicU64;
 
@@ -15,32 +15,32 @@ use crate::protocol::wait_loop::Wait;
 use crate::statistics::Counters;
 use crate::waiting::Waiting;
 
-/// A place to wait at.
+/// An object of another library at which threads wait.
 #[derive(Clone, Copy, Debug)]
 pub struct ExternalObject<'a> {
-    /// The rule's memory that all who wait here share; zero at first.
+    /// The rule's state, shared by all waiters of the object. Zero at first.
     pub state: &'a AtomicU64,
-    /// Where it is counted what waiting comes to.
+    /// Counts the waits.
     pub counters: &'a Counters,
-    /// How it is waited.
+    /// How threads wait.
     pub waiting: Waiting,
-    /// How many threads work together here, each waiting for the others; zero where nobody knows, as at a lock.
+    /// The size of the team whose threads wait for each other here. Zero if unknown, as for a lock.
     pub threads: u32,
 }
 
 impl ExternalObject<'_> {
-    /// What a thread keeps from wait to wait at such places. Where no costs were given, the adaptive rule goes by what others have
-    /// measured, or else by what is typical.
+    /// The state of a thread across its waits. If no costs are given, the adaptive rule uses costs
+    /// that have been measured already, or typical ones.
     pub fn waiter(waiting: &Waiting) -> Waiter {
         waiting.waiter_without_measuring()
     }
 
-    /// Waits until it has come. The caller has looked already.
+    /// Waits until the event has occurred. The caller has polled once.
     pub fn wait(&self, waiter: &mut Waiter, awaited: &mut impl Awaited) {
         self.wait_until(None, waiter, awaited);
     }
 
-    /// Waits until it has come, or the deadline has passed.
+    /// Waits until the event has occurred or the deadline passes.
     fn wait_until(&self, deadline: Option<Instant>, waiter: &mut Waiter, awaited: &mut impl Awaited) {
         let wait = Wait {
             thread: ThreadId(0),
@@ -52,48 +52,50 @@ impl ExternalObject<'_> {
             recorder: &Off,
             deadline,
         };
-        // Who looks knows whether it has come.
+        // The caller knows from its poll whether the event has occurred.
         let _ = wait.run(awaited, waiter, &mut ());
     }
 
-    /// The first phase of a wait whose second, to sleep, is somebody else's: looks until it has come, or the rule would
-    /// block, or the deadline has passed, for rules that never do. Returns whether it has come. The caller has looked already.
+    /// The first phase of a two-phase wait whose second phase, blocking, is done by the caller.
+    /// Polls until the event has occurred or the rule decides to block. Rules that never block stop
+    /// at the deadline. Returns whether the event has occurred. The caller has polled once.
     ///
-    /// Where it has not, the caller sleeps, and says how long by [`Counters::add_block_time`]. Allocates no memory if the number of CPUs is
-    /// given ([`Waiting::with_cpus`]) and the rule does not want to know the load.
+    /// If the event has not occurred, the caller blocks, and reports for how long by
+    /// [`Counters::add_block_time`]. Allocates no memory if the number of CPUs is given
+    /// ([`Waiting::with_cpus`]) and the rule does not need the load.
     pub fn wait_without_blocking(&self, deadline: Option<Instant>, poll: impl FnMut() -> bool) -> bool {
-        let mut look = NonBlockingPhase { poll, came: false, ends: false };
-        self.wait_until(deadline, &mut Self::waiter(&self.waiting), &mut look);
-        if !look.came && !look.ends {
+        let mut phase = NonBlockingPhase { poll, occurred: false, would_block: false };
+        self.wait_until(deadline, &mut Self::waiter(&self.waiting), &mut phase);
+        if !phase.occurred && !phase.would_block {
             self.counters.merge(&crate::Statistics { blocks: 1, ..Default::default() });
         }
-        look.came
+        phase.occurred
     }
 }
 
 impl Counters {
-    /// Adds the time of a sleep that has been counted already.
+    /// Adds the duration of a block that has been counted already.
     pub fn add_block_time(&self, time: Span) {
         self.merge(&crate::Statistics { block_time: time, ..Default::default() });
     }
 }
 
-/// Something to look for, but not to sleep for.
+/// An event to poll for, but not to block for.
 struct NonBlockingPhase<F> {
     poll: F,
-    came: bool,
-    /// The rule would have blocked.
-    ends: bool,
+    occurred: bool,
+    /// Whether the rule has decided to block.
+    would_block: bool,
 }
 
 impl<F: FnMut() -> bool> Awaited for NonBlockingPhase<F> {
     fn poll(&mut self) -> bool {
-        self.came = self.came || (!self.ends && (self.poll)());
-        self.came || self.ends
+        self.occurred = self.occurred || (!self.would_block && (self.poll)());
+        self.occurred || self.would_block
     }
 
     fn sleep(&mut self, _: Option<Instant>) {
-        self.ends = true;
+        self.would_block = true;
     }
 }
 
@@ -115,41 +117,41 @@ mod tests {
     ) -> (bool, Statistics) {
         let (state, counters, mut sum) = (AtomicU64::new(0), Counters::new(), Statistics::default());
         let object = ExternalObject { state: &state, counters: &counters, waiting: Waiting::by(rule), threads: 0 };
-        let came = object.wait_without_blocking(deadline, poll);
+        let occurred = object.wait_without_blocking(deadline, poll);
         counters.add_block_time(Span::from_micros(3));
         counters.add_to(&mut sum);
-        (came, sum)
+        (occurred, sum)
     }
 
     #[test]
-    fn the_first_phase_ends_when_it_has_come() {
-        let mut looks = 0;
+    fn the_first_phase_ends_when_the_event_has_occurred() {
+        let mut polls = 0;
         let third = || {
-            looks += 1;
-            looks == 3
+            polls += 1;
+            polls == 3
         };
-        let (came, sum) = statistics(WaitingRule::AlwaysSpin, third);
-        assert!(came);
+        let (occurred, sum) = statistics(Rule::AlwaysSpin, third);
+        assert!(occurred);
         assert_eq!((sum.spins, sum.successful_spins, sum.blocks), (1, 1, 0));
     }
 
     #[test]
-    fn the_first_phase_ends_with_its_deadline_where_the_rule_would_never_block() {
-        for rule in [WaitingRule::AlwaysSpin, WaitingRule::AlwaysYield] {
-            let (came, sum) = statistics_until(Some(Instant::ZERO), rule, || false);
-            assert!(!came);
+    fn the_first_phase_ends_at_its_deadline_if_the_rule_never_blocks() {
+        for rule in [Rule::AlwaysSpin, Rule::AlwaysYield] {
+            let (occurred, sum) = statistics_until(Some(Instant::ZERO), rule, || false);
+            assert!(!occurred);
             assert_eq!((sum.successful_spins, sum.blocks), (0, 1), "{rule}");
         }
     }
 
     #[test]
-    fn the_first_phase_ends_where_the_rule_would_block() {
-        let (came, sum) = statistics(WaitingRule::AlwaysBlock, || panic!("nobody looks"));
-        assert!(!came);
+    fn the_first_phase_ends_when_the_rule_would_block() {
+        let (occurred, sum) = statistics(Rule::AlwaysBlock, || panic!("this rule never polls"));
+        assert!(!occurred);
         assert_eq!((sum.spins, sum.blocks), (0, 1));
         assert!(sum.block_time >= Span::from_micros(3));
-        let (came, sum) = statistics(WaitingRule::Adaptive, || false);
-        assert!(!came);
+        let (occurred, sum) = statistics(Rule::Adaptive, || false);
+        assert!(!occurred);
         assert_eq!((sum.spins, sum.successful_spins, sum.blocks), (1, 0, 1));
     }
 }

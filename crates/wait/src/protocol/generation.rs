@@ -1,11 +1,13 @@
-//! The generation word: how many rounds are complete, and whether somebody sleeps until the next one is.
+//! The generation word: the number of complete rounds, and whether a thread sleeps until the next
+//! one completes.
 //!
-//! | bits | state | meaning | who leaves it, and how |
+//! | bits | state | meaning | transitions out |
 //! |---|---|---|---|
-//! | `g`, 0 | awake | `g` rounds are complete; nobody sleeps | a waiter that goes to sleep: sets the bit |
-//! | `g`, 1 | asleep | `g` rounds are complete; somebody sleeps, or is about to | the last arriver: `g + 1`, 0, and wakes all |
+//! | `g`, 0 | awake | `g` rounds are complete, no thread sleeps | a waiter that goes to sleep sets the bit |
+//! | `g`, 1 | asleep | `g` rounds are complete, a thread sleeps or is about to | the last arrival: to `g + 1`, 0, and wakes all |
 //!
-//! The last arriver leaves "awake" in the same way, to `g + 1`, 0, and has nobody to wake. There is no other transition.
+//! The last arrival leaves "awake" in the same way, to `g + 1`, 0, without waking. There is no
+//! other transition.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -17,7 +19,8 @@ use crate::sync::{Futex, Scope};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Round(pub(crate) u64);
 
-/// A value of the generation word: the completed rounds modulo 2^31, and below them the bit for sleepers.
+/// A value of the generation word: the completed rounds modulo 2^31, and the sleepers bit below
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Generation(u32);
 
@@ -25,12 +28,12 @@ impl Generation {
     const SLEEPERS: u32 = 1;
     const ROUND: u32 = 2;
 
-    /// As it is while `round` is under way and nobody sleeps.
+    /// The value during `round` while no thread sleeps.
     const fn before(round: Round) -> Generation {
         Generation((round.0 as u32).wrapping_mul(Self::ROUND))
     }
 
-    /// Whether `round` is complete. Right as long as a waiter lags behind by fewer than 2^30 rounds.
+    /// Whether `round` is complete. Correct if a waiter lags behind by fewer than 2^30 rounds.
     const fn has_completed(self, round: Round) -> bool {
         self.0.wrapping_sub(Self::before(round).0) as i32 >= Self::ROUND as i32
     }
@@ -43,7 +46,7 @@ impl Generation {
         Generation(self.0 | Self::SLEEPERS)
     }
 
-    /// One more round is complete, and nobody sleeps.
+    /// The value after one more round, without sleepers.
     const fn next(self) -> Generation {
         Generation((self.0 & !Self::SLEEPERS).wrapping_add(Self::ROUND))
     }
@@ -51,24 +54,25 @@ impl Generation {
 
 /// The generation word.
 #[derive(Debug)]
-pub(crate) struct Word(Futex);
+pub(crate) struct GenerationWord(Futex);
 
-impl Word {
-    /// No round is complete and nobody sleeps.
-    pub(crate) fn new() -> Word {
-        Word(Futex::new(Generation::before(Round(0)).0))
+impl GenerationWord {
+    /// No round is complete and no thread sleeps.
+    pub(crate) fn new() -> GenerationWord {
+        GenerationWord(Futex::new(Generation::before(Round(0)).0))
     }
 
-    /// Whether `round` is complete. What its parties did before they arrived is then visible.
+    /// Whether `round` is complete. If so, what its parties did before they arrived is visible.
     #[inline]
     pub(crate) fn has_completed(&self, round: Round) -> bool {
         Generation(self.0.word().load(Acquire)).has_completed(round)
     }
 
-    /// The last arriver's transition: completes `round` and wakes all sleepers. Makes visible what happened before it.
+    /// The transition of the last arrival: completes `round` and wakes all sleepers. Publishes what
+    /// happened before it.
     #[inline]
     pub(crate) fn complete(&self, round: Round, scope: Scope) {
-        // Mostly nobody sleeps: guessing so saves fetching the cache line twice.
+        // Usually no thread sleeps. This guess avoids fetching the cache line twice.
         let mut seen = Generation::before(round);
         while let Err(actual) = self.0.word().compare_exchange(seen.0, seen.next().0, Release, Relaxed) {
             seen = Generation(actual);
@@ -78,7 +82,8 @@ impl Word {
         }
     }
 
-    /// The sleeper's transition: sleeps until woken or to the deadline, unless `round` is complete. May return early.
+    /// The transition of a sleeper: sleeps until woken or until the deadline, unless `round` is
+    /// complete. May return early.
     pub(crate) fn sleep(&self, round: Round, deadline: Option<Instant>, scope: Scope) {
         let mut seen = Generation(self.0.word().load(Relaxed));
         while !seen.has_completed(round) {
@@ -92,7 +97,7 @@ impl Word {
         }
     }
 
-    /// Wakes the sleepers for no reason, as the kernel may.
+    /// Wakes the sleepers spuriously, as the kernel may.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn wake_spuriously(&self) {
         self.0.wake_all(Scope::Process);
@@ -104,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_is_complete_from_its_end_on() {
+    fn a_round_stays_complete() {
         let before = Generation::before(Round(6));
         assert!(!before.has_completed(Round(6)));
         assert!(!before.with_sleepers().has_completed(Round(6)));
@@ -121,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_go_on_beyond_the_width_of_the_word() {
+    fn rounds_continue_beyond_the_width_of_the_word() {
         for last in [(1_u64 << 31) - 1, (1 << 32) - 1, (1 << 40) - 1] {
             let before = Generation::before(Round(last));
             assert!(!before.has_completed(Round(last)));

@@ -1,4 +1,4 @@
-//! Where a party was when it last arrived: published by itself, read by those that wait for it.
+//! The last arrival of a party: written by the party, read by threads that wait for it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -7,14 +7,15 @@ use policy::CpuId;
 use crate::protocol::generation::Round;
 use crate::sync::AtomicU64;
 
-/// The last arrival of one party in one word: its round modulo 2^32 above, below it whether it was the last of that round, and the
-/// CPU plus one; zero before the first.
+/// The last arrival of one party, in one word. The upper half is its round modulo 2^32. The lower
+/// half tells whether it was the last of that round, and its CPU plus one. Zero before the first
+/// arrival.
 #[derive(Debug)]
 pub(crate) struct LastArrival(AtomicU64);
 
 /// No CPU has this number.
 const GONE: u64 = u64::MAX;
-/// The party was the last to arrive in the round, and lets the others go.
+/// The party was the last to arrive in the round, and releases the others.
 const LEADER: u64 = 1 << 31;
 
 impl LastArrival {
@@ -22,13 +23,13 @@ impl LastArrival {
         LastArrival(AtomicU64::new(0))
     }
 
-    /// The party has arrived in `round`, as its last or not, and runs on `cpu`.
+    /// Publishes that the party has arrived in `round` on `cpu`.
     pub(crate) fn publish(&self, round: Round, is_leader: bool, cpu: CpuId) {
         let lead = if is_leader { LEADER } else { 0 };
         self.0.store(round.0 << 32 | lead | u64::from(cpu.0.wrapping_add(1)) & (LEADER - 1), Relaxed);
     }
 
-    /// The party will not arrive any more, and nobody waits for it.
+    /// Publishes that the party will not arrive any more, and is not awaited.
     pub(crate) fn leave(&self) {
         self.0.store(GONE, Relaxed);
     }
@@ -38,15 +39,17 @@ impl LastArrival {
         self.0.load(Relaxed) == GONE
     }
 
-    /// Whether the party has said that it was the last to arrive in `round`.
+    /// Whether the party has published that it was the last to arrive in `round`.
     pub(crate) fn is_leader_of(&self, round: Round) -> bool {
         let word = self.0.load(Relaxed);
         word != GONE && word & LEADER != 0 && (word >> 32) as u32 == round.0 as u32
     }
 
-    /// Nothing if the party has arrived in `round` or is gone; else the CPU that it was last seen on, if it was seen at all.
+    /// Returns `None` if the party has arrived in `round` or has left, else the CPU of its last
+    /// arrival, if there was one.
     ///
-    /// The word says nothing about other memory, and may be a moment behind: it is for choosing how to wait.
+    /// The word orders no other memory accesses, and may be slightly out of date. It only advises
+    /// how to wait.
     pub(crate) fn missing_from(&self, round: Round) -> Option<Option<CpuId>> {
         let word = self.0.load(Relaxed);
         if word == GONE {

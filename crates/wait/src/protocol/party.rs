@@ -14,34 +14,36 @@ use crate::statistics::Counters;
 use crate::sync;
 use crate::waiting::Waiting;
 
-/// A member of a barrier's team: it remembers what its rule has learnt, and lets the others see where it was last.
+/// A party of a barrier. It keeps what its rule has learnt, and publishes where it arrived last.
 ///
-/// Two of the same number at a time are harmless but for the rule: each overwrites where the other was seen.
+/// Two parties with the same number are harmless except for the rule, since each overwrites the
+/// last arrival of the other.
 pub struct Party<'b, R: Recorder = Off> {
     shared: SharedState<'b>,
     waiting: Waiting,
-    /// What the waiter of an anonymous member is for each of its waits.
+    /// The initial waiter. An anonymous party uses a copy of it for each wait.
     fresh: Waiter,
     recorder: &'b R,
-    /// Nothing for an anonymous member.
+    /// `None` for an anonymous party.
     number: Option<u32>,
     waiter: Waiter,
-    /// Who is missing, while a step is decided; kept so that a wait need not allocate.
+    /// The missing parties during a decision. A buffer, so that waiting does not allocate.
     missing: Vec<Missing>,
-    /// Where its waits are counted, if not in its slot.
+    /// Where to count its waits, if not in its slot.
     counters: Option<&'b Counters>,
 }
 
-/// A thread has arrived and is yet to wait for the others: it can do something else in between.
+/// The arrival of a thread that has yet to wait for the others. It can do something else in
+/// between.
 ///
-/// The arrival counts whatever becomes of this value; whoever drops it knows in another way when the round is over.
-#[must_use = "a thread that goes on without waiting for its arrival's round has not met the others"]
+/// The arrival counts even if this value is dropped.
+#[must_use = "a thread that does not wait for its arrival's round has not met the others"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Arrival(pub(crate) Ticket);
 
 impl Arrival {
-    /// Its number among all arrivals at its barrier, by which the barrier [knows it](Barrier::arrival): for those who
-    /// cannot keep the value itself.
+    /// The number among all arrivals at the barrier. [`Barrier::arrival`](crate::Barrier::arrival)
+    /// returns the arrival with that number, for callers that cannot store the value itself.
     pub fn number(&self) -> u64 {
         self.0.number
     }
@@ -56,23 +58,23 @@ impl<'b, R: Recorder> Party<'b, R> {
         number: u32,
     ) -> Party<'b, R> {
         let number = (number < shared.parties()).then_some(number);
-        let looks = number.is_some() && (waiter.inputs().missing || R::ON);
-        let missing = Vec::with_capacity(if looks { shared.parties() as usize } else { 0 });
+        let needs_missing = number.is_some() && (waiter.wants().missing || R::ON);
+        let missing = Vec::with_capacity(if needs_missing { shared.parties() as usize } else { 0 });
         Party { shared, waiting, fresh: waiter, recorder, number, waiter, missing, counters: None }
     }
 
-    /// Counts what its waits come to here from now on, and no longer in the barrier's statistics.
+    /// Counts the waits of this party in `counters` instead of the barrier's statistics.
     pub fn count_in(&mut self, counters: &'b Counters) {
         self.counters = Some(counters);
     }
 
-    /// Waits until as many threads as there are parties have arrived, the caller included. One of them, the last to
-    /// arrive, is told that it is_leader.
+    /// Waits until as many threads as there are parties have arrived, including the caller. The
+    /// last one to arrive is the leader.
     pub fn wait(&mut self) -> BarrierWaitResult {
         self.wait_observed(&mut ())
     }
 
-    /// As [`Party::wait`], telling `observer` what this member does meanwhile.
+    /// Like [`Party::wait`], and tells `observer` what the party does meanwhile.
     #[inline]
     pub fn wait_observed<W: Observer>(&mut self, observer: &mut W) -> BarrierWaitResult {
         let ticket = self.shared.arrive(self.published_number(), || {
@@ -88,74 +90,77 @@ impl<'b, R: Recorder> Party<'b, R> {
         BarrierWaitResult { is_leader: ticket.is_leader }
     }
 
-    /// Waits as [`Party::wait`] does, but no longer than to the deadline.
+    /// Like [`Party::wait`], but waits at most until the deadline.
     ///
     /// # Errors
-    /// When the deadline has passed: the arrival, which counts all the same. The thread can go on waiting for its round
-    /// by [`Party::complete`].
+    /// If the deadline passes, returns the arrival, which still counts. The thread can continue to
+    /// wait for its round by [`Party::complete`].
     pub fn wait_until(&mut self, deadline: time::Instant) -> Result<BarrierWaitResult, Arrival> {
         let arrival = self.arrive();
         self.complete_until(arrival, deadline)
     }
 
-    /// As [`Party::wait_until`], with a timeout that begins now.
+    /// Like [`Party::wait_until`], with a timeout that begins now.
     ///
     /// # Errors
-    /// As [`Party::wait_until`].
+    /// See [`Party::wait_until`].
     pub fn wait_timeout(&mut self, timeout: time::Duration) -> Result<BarrierWaitResult, Arrival> {
         let arrival = self.arrive();
         self.complete_timeout(arrival, timeout)
     }
 
-    /// Arrives, and does not wait. Never blocks.
+    /// Arrives without waiting. Never blocks.
     pub fn arrive(&mut self) -> Arrival {
         self.arrive_and(|| ())
     }
 
-    /// Arrives, and does not wait. If it is the last of its round to do so, it first does `completion`, while the others still
-    /// wait; if that panics, they are let go all the same.
+    /// Arrives without waiting. The last arrival of a round first calls `completion`, while the
+    /// others still wait. If that panics, they are released nevertheless.
     pub fn arrive_and(&mut self, completion: impl FnOnce()) -> Arrival {
         Arrival(self.shared.arrive(self.published_number(), completion))
     }
 
-    /// Arrives for the last time: later rounds do without this member. Never blocks.
+    /// Arrives for the last time: later rounds do not wait for this party. Never blocks.
     ///
-    /// Only for teams of as many threads as there are parties: where more take turns, nobody knows whose turn is left out. Nobody may
-    /// arrive under this number any more, nor leave again: rounds would be over before all have come.
+    /// Only for teams with as many threads as parties: if more threads take turns, it is unclear
+    /// whose turn is left out. No thread may arrive or leave under this number afterwards.
+    /// Otherwise rounds would complete too early.
     pub fn arrive_and_leave(self) -> Arrival {
         self.arrive_and_leave_and(|| ())
     }
 
-    /// As [`Party::arrive_and_leave`], with a completion as in [`Party::arrive_and`].
+    /// Like [`Party::arrive_and_leave`], with a completion as in [`Party::arrive_and`].
     pub fn arrive_and_leave_and(self, completion: impl FnOnce()) -> Arrival {
         Arrival(self.shared.arrive_and_leave(self.number, completion))
     }
 
-    /// Whether all have arrived in the round of `arrival`. If so, what they did before is visible.
+    /// Whether all parties have arrived in the round of `arrival`. If so, what they did before is
+    /// visible.
     pub fn has_completed(&self, arrival: &Arrival) -> bool {
         self.shared.has_completed(arrival.0.round)
     }
 
-    /// Waits until all have arrived in the round of `arrival`, which must be one at this barrier.
+    /// Waits until all parties have arrived in the round of `arrival`, which must be an arrival at
+    /// this barrier.
     pub fn complete(&mut self, arrival: Arrival) -> BarrierWaitResult {
         let is_leader = arrival.0.is_leader;
-        // Without a deadline it ends in one way only.
+        // Without a deadline, this always succeeds.
         let _ = self.complete_by(arrival, None);
         BarrierWaitResult { is_leader }
     }
 
-    /// As [`Party::complete`], but waits no longer than to the deadline.
+    /// Like [`Party::complete`], but waits at most until the deadline.
     ///
     /// # Errors
-    /// The arrival back, when the deadline has passed.
+    /// If the deadline passes, returns the arrival.
     pub fn complete_until(&mut self, arrival: Arrival, deadline: time::Instant) -> Result<BarrierWaitResult, Arrival> {
         self.complete_by(arrival, Some(deadline::at(deadline)))
     }
 
-    /// As [`Party::complete_until`], with a timeout that begins now.
+    /// Like [`Party::complete_until`], with a timeout that begins now.
     ///
     /// # Errors
-    /// As [`Party::complete_until`].
+    /// See [`Party::complete_until`].
     pub fn complete_timeout(
         &mut self,
         arrival: Arrival,
@@ -177,13 +182,14 @@ impl<'b, R: Recorder> Party<'b, R> {
         }
     }
 
-    /// The number under which the others are to see where this member is, if they look.
+    /// The number under which this party publishes its arrivals, if another party reads them.
     #[inline]
     fn published_number(&self) -> Option<u32> {
         self.number.filter(|_| self.fresh.inputs().missing || R::ON || self.shared.namespace.is_some())
     }
 
-    /// Does as the rule decides until the round is over or the deadline has passed, and returns whether it is over.
+    /// Follows the rule until the round is over or the deadline passes. Returns whether the round
+    /// is over.
     #[inline]
     fn wait_for_round<W: Observer>(
         &mut self,
@@ -217,14 +223,14 @@ impl<R: Recorder> fmt::Debug for Party<'_, R> {
     }
 }
 
-/// What a thread is told when a round is over.
+/// The result of a round for one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierWaitResult {
     is_leader: bool,
 }
 
 impl BarrierWaitResult {
-    /// Whether the caller is_leader: true for exactly one of the threads of each round.
+    /// Whether the caller is the leader: true for exactly one thread of each round.
     pub fn is_leader(&self) -> bool {
         self.is_leader
     }

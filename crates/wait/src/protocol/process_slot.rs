@@ -1,16 +1,18 @@
-//! Who uses a place in shared memory: one word says which process, and whether it is gone.
+//! Slots for processes in shared memory: one word identifies the process, and tells whether it is
+//! lost.
 //!
-//! | word | state | who leaves it, and how |
+//! | word | state | transitions out |
 //! |---|---|---|
-//! | 0 | free | a process that takes the slot: exchanges 0 for itself |
-//! | process | taken | its member: marks it as retired or gone, or frees it |
-//! | process, retired | retired: nobody waits for the member any more | nobody |
-//! | process, gone | gone, though it is still awaited | who has mended it: frees it |
+//! | 0 | free | a process claims the slot: exchanges 0 for itself |
+//! | process | claimed | its process marks it as retired or gone, or frees it |
+//! | process, retired | no thread waits for the party any more | none |
+//! | process, gone | gone, but still awaited | a process that handles the loss frees it |
 //!
-//! Where a member's death can be mended, who has mended it frees the slot, or takes it at once for itself.
+//! If a loss can be handled, the process that handles it frees the slot or claims it for itself.
 //!
-//! The word tells a process by its number and its start, so whoever is killed at any moment either has not taken the
-//! place or can be told to be dead. Nothing else has to be written for it, and nothing can be left half done.
+//! The word identifies a process by its PID and its start time. A process that is killed at any
+//! moment either has not claimed the slot or can be recognized as dead. No other word has to be
+//! written, so nothing is left half done.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -19,29 +21,30 @@ use sys::identity::Identity;
 
 use crate::sync::AtomicU64;
 
-/// How long a thread waits for members of other processes before it looks whether they live, each time.
+/// How often a waiting thread checks whether the awaited processes are alive.
 pub(crate) const LIVENESS_INTERVAL: Span = Span::from_millis(100);
 
-/// The kernel numbers processes by at most 22 bits.
+/// The kernel limits PIDs to 22 bits.
 const PID_BITS: u32 = 22;
 /// At 100 ticks a second, 38 bits are 87 years.
 const START_BITS: u32 = 38;
-/// The process was in another PID namespace than the one that made the memory, or cannot tell, so its number says nothing there.
+/// The process was in another PID namespace than the creator of the memory, or does not know its
+/// namespace, so its PID means nothing there.
 const FOREIGN: u64 = 1 << 60;
 const GONE: u64 = 1 << 61;
 const RETIRED: u64 = 1 << 62;
 
-/// A place for one member.
+/// A slot for one process.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct ProcessSlot(AtomicU64);
 
-/// Who takes places: this process, as the others know it.
+/// A process as the others identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claimant(u64);
 
 impl Claimant {
-    /// The calling process, in memory made in this PID namespace.
+    /// The calling process, in memory that was created in this PID namespace.
     pub(crate) fn own(namespace: u64) -> Claimant {
         let foreign = if is_here(namespace) { 0 } else { FOREIGN };
         Claimant::of(Identity::own()).with(foreign)
@@ -55,7 +58,7 @@ impl Claimant {
         Claimant(self.0 | mark)
     }
 
-    /// A process that there cannot be: the kernel gives no such number.
+    /// A process that cannot exist: the kernel assigns no such PID.
     #[cfg(test)]
     pub(crate) fn nobody() -> Claimant {
         Claimant::of(Identity { pid: (1 << PID_BITS) - 1, started: 1 })
@@ -77,22 +80,23 @@ impl ProcessSlot {
         ProcessSlot(AtomicU64::new(0))
     }
 
-    /// Takes the place if it is free.
+    /// Claims the slot if it is free.
     pub(crate) fn claim(&self, claimant: Claimant) -> bool {
         self.0.compare_exchange(0, claimant.0, Acquire, Relaxed).is_ok()
     }
 
-    /// Frees the slot, if this process has it: the child of a fork has its parent's memory, but not its slot.
+    /// Frees the slot if this process holds it. The child of a fork has its parent's memory, but
+    /// does not hold its slot.
     pub(crate) fn release(&self, claimant: Claimant) {
         self.leave(claimant, 0);
     }
 
-    /// Says that the member is not awaited any more, if this process has the slot.
+    /// Marks the process as no longer awaited, if this process holds the slot.
     pub(crate) fn retire(&self, claimant: Claimant) {
         self.leave(claimant, claimant.with(RETIRED).0);
     }
 
-    /// Says that the member will not come again though it is awaited, if this process has the slot.
+    /// Marks the process as gone although it is awaited, if this process holds the slot.
     pub(crate) fn abandon(&self, claimant: Claimant) {
         self.leave(claimant, claimant.with(GONE).0);
     }
@@ -103,32 +107,34 @@ impl ProcessSlot {
         }
     }
 
-    /// The process whose member it was, where that is awaited and gone: it has said so, or its process has ended.
+    /// The PID of the process if it is lost: it is awaited, and has marked itself as gone or has
+    /// ended.
     ///
-    /// Reads files below `/proc`. From another PID namespace than the member's, or one that cannot be told, nobody can be seen
-    /// to have ended.
+    /// Reads files below `/proc`. Returns `None` in a PID namespace other than that of the process,
+    /// or if a namespace is unknown.
     pub(crate) fn lost_pid(&self, namespace: u64) -> Option<u32> {
         self.lost_claimant(namespace).map(|claimant| claimant.identity().pid)
     }
 
-    /// Frees the place of a process that is gone, and returns its number, if this is the one who frees it.
+    /// Frees the slot if its process is lost. Returns the PID if this call has freed it.
     pub(crate) fn reclaim(&self, namespace: u64) -> Option<u32> {
         let claimant = self.lost_claimant(namespace)?;
         self.0.compare_exchange(claimant.0, 0, AcqRel, Relaxed).ok()?;
         Some(claimant.identity().pid)
     }
 
-    /// Takes the place of a process that was found to be gone, if it still is that one's.
+    /// Claims the slot of a lost process, if it still holds the slot.
     pub(crate) fn take_over(&self, gone: Claimant, claimant: Claimant) -> bool {
         self.0.compare_exchange(gone.0, claimant.0, AcqRel, Relaxed).is_ok()
     }
 
-    /// Writes down that a process is gone, over whatever is there: in a place that is nobody's but kept for this.
+    /// Records a lost process, replacing the content of the slot. For a slot that is reserved for
+    /// this.
     pub(crate) fn record_lost(&self, gone: Claimant) {
         self.0.store(gone.with(GONE).0, Release);
     }
 
-    /// As [`ProcessSlot::lost_pid`], but who it was for all purposes.
+    /// Like [`ProcessSlot::lost_pid`], but returns the full identity.
     pub(crate) fn lost_claimant(&self, namespace: u64) -> Option<Claimant> {
         let claimant = Claimant(self.0.load(Relaxed));
         if claimant.0 == 0 || claimant.0 & RETIRED != 0 {
@@ -140,13 +146,13 @@ impl ProcessSlot {
     }
 }
 
-/// Whether numbers of processes mean in that PID namespace what they mean to this process.
+/// Whether this process is in that PID namespace.
 fn is_here(namespace: u64) -> bool {
-    are_the_same(namespace, sys::identity::pid_namespace())
+    are_same_namespace(namespace, sys::identity::pid_namespace())
 }
 
-/// Zero is that of a process that cannot tell, so it may be any.
-fn are_the_same(one: u64, other: u64) -> bool {
+/// Zero is an unknown namespace, which may be any.
+fn are_same_namespace(one: u64, other: u64) -> bool {
     one != 0 && one == other
 }
 
@@ -155,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claimant_is_the_process_that_it_was_made_of() {
+    fn a_claimant_identifies_its_process() {
         let own = Identity::own();
         assert_eq!(Claimant::of(own).with(FOREIGN | GONE).identity(), own);
         let great = Identity { pid: (1 << PID_BITS) - 1, started: (1 << START_BITS) - 1 };
@@ -163,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_taken_once_until_it_is_given_back() {
+    fn a_slot_is_claimed_once_until_it_is_released() {
         let namespace = sys::identity::pid_namespace();
         let (slot, own) = (ProcessSlot::free(), Claimant::own(namespace));
         assert!(slot.claim(own));
@@ -177,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn who_has_retired_is_not_lost() {
+    fn a_retired_process_is_not_lost() {
         let slot = ProcessSlot::free();
         slot.claim(Claimant::nobody().retired());
         assert_eq!(slot.lost_pid(sys::identity::pid_namespace()), None);
     }
 
     #[test]
-    fn only_the_process_that_has_a_place_leaves_it() {
+    fn only_the_process_that_holds_a_slot_releases_it() {
         let namespace = sys::identity::pid_namespace();
         let (slot, other) = (ProcessSlot::free(), Claimant::of(Identity { pid: std::process::id() ^ 1, started: 1 }));
         assert!(slot.claim(other));
@@ -194,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_that_nobody_can_tell_are_not_taken_for_the_same() {
-        assert!(are_the_same(7, 7));
-        assert!(!are_the_same(7, 8));
-        assert!(!are_the_same(0, 0));
+    fn unknown_namespaces_are_not_the_same() {
+        assert!(are_same_namespace(7, 7));
+        assert!(!are_same_namespace(7, 8));
+        assert!(!are_same_namespace(0, 0));
     }
 
     #[test]
-    fn a_process_that_has_ended_is_seen_from_its_own_namespace_alone() {
+    fn the_end_of_a_process_is_seen_in_its_own_namespace_only() {
         let namespace = sys::identity::pid_namespace();
         let (slot, foreign) = (ProcessSlot::free(), ProcessSlot::free());
         assert!(slot.claim(Claimant::nobody()));

@@ -11,23 +11,23 @@ use crate::statistics::Statistics;
 use crate::sync::{self, AtomicU64, Futex, Scope};
 use crate::waiting::Waiting;
 
-/// How many event_counts there are. More than as many threads that wait wake each other sometimes.
+/// The number of eventcounts. If more threads wait, some wake each other needlessly.
 #[cfg(not(loom))]
 const EVENT_COUNTS: usize = 16;
 #[cfg(loom)]
 const EVENT_COUNTS: usize = 1;
 
-/// A condition variable's memory: without pointers, and valid as zeros.
+/// The memory of a condition variable: without pointers, and valid as zeros.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RawCondvar {
     wait_state: WaitState,
-    /// How many have arrived, modulo 2^32, above; how many of them have been notified below.
+    /// Upper half: the number of arrivals modulo 2^32. Lower half: the number of notified ones.
     tickets: AtomicU64,
     event_counts: [EventCount; EVENT_COUNTS],
 }
 
-/// A thread's place in the order of arrival.
+/// The position of a thread in the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(u32);
 
@@ -42,7 +42,7 @@ impl RawCondvar {
         }
     }
 
-    /// Takes a ticket: notifications from now on are for it too.
+    /// Draws a ticket. Later notifications count for it.
     pub(crate) fn arrive(&self) -> Ticket {
         Ticket((self.tickets.fetch_add(1 << 32, AcqRel) >> 32) as u32)
     }
@@ -50,7 +50,7 @@ impl RawCondvar {
     /// Waits until the ticket is notified.
     ///
     /// # Errors
-    /// When the deadline has passed; never without one.
+    /// If the deadline passes.
     pub(crate) fn wait(&self, ticket: Ticket, waiting: Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
         loop {
             let mut notification = Notification { condvar: self, ticket };
@@ -72,8 +72,7 @@ impl RawCondvar {
         self.notify(behind);
     }
 
-    /// Notifies so many more as `count` makes of how many have arrived and how many of them have been notified, and returns
-    /// that number.
+    /// Notifies the next `count(arrived, notified)` tickets. Returns that number.
     fn notify(&self, count: impl Fn(u32, u32) -> u32) -> u32 {
         let mut seen = self.tickets.load(Acquire);
         let (first, count) = loop {
@@ -107,12 +106,13 @@ impl RawCondvar {
     }
 }
 
-/// By how many `notified` is behind `arrived`; zero if it is not. Both wrap around.
+/// By how many `notified` is behind `arrived`, or zero if it is not. Both wrap around.
 fn behind(arrived: u32, notified: u32) -> u32 {
     u32::try_from(arrived.wrapping_sub(notified).cast_signed()).unwrap_or(0)
 }
 
-/// What some of those that wait sleep on: how often it was rung, and in bit 0 whether anybody sleeps until it is again.
+/// An eventcount on which some of the waiters sleep: how often it was advanced, and in bit 0
+/// whether a thread sleeps until it advances again.
 #[derive(Debug)]
 #[repr(transparent)]
 struct EventCount(Futex);
@@ -127,7 +127,7 @@ impl EventCount {
         }
     }
 
-    /// Wakes all that sleep on it.
+    /// Wakes all its sleepers.
     fn advance(&self) {
         let word = self.0.word();
         let mut seen = word.load(Relaxed);
@@ -140,7 +140,8 @@ impl EventCount {
         }
     }
 
-    /// Sleeps until it is rung, if after a look at it nothing speaks against that. May return early.
+    /// Sleeps until it advances, unless `awake` returns true after the count has been read. May
+    /// return early.
     fn sleep_unless(&self, awake: impl Fn() -> bool, deadline: Option<Instant>) {
         let word = self.0.word();
         let seen = word.load(Acquire);
@@ -154,7 +155,7 @@ impl EventCount {
     }
 }
 
-/// That a ticket is notified, as something to wait for.
+/// The notification of a ticket.
 struct Notification<'a> {
     condvar: &'a RawCondvar,
     ticket: Ticket,
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_wait_are_notified_in_the_order_of_their_arrival() {
+    fn waiters_are_notified_in_the_order_of_arrival() {
         let condvar = RawCondvar::new();
         condvar.notify_one();
         let tickets = [0; 4].map(|_| condvar.arrive());
@@ -191,13 +192,13 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_leaves_its_notification_to_nobody_and_takes_nobody_elses() {
+    fn a_waiter_that_gives_up_neither_leaves_nor_steals_a_notification() {
         let condvar = RawCondvar::new();
         let tickets = [0; 3].map(|_| condvar.arrive());
         let waiting = Waiting::by(policy::waiting::WaitingRule::AlwaysBlock);
         let late = Some(Instant::ZERO);
         assert_eq!(condvar.wait(tickets[1], waiting, late), Err(TimedOut));
-        // The first may have been notified in its place; the last is the next.
+        // The first ticket may have been notified in its place. The last one is next.
         assert!(!condvar.is_notified(tickets[2]));
         condvar.notify_one();
         assert!(condvar.is_notified(tickets[2]));
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn tickets_go_round() {
+    fn tickets_wrap_around() {
         let condvar = RawCondvar { tickets: AtomicU64::new(u64::MAX), ..RawCondvar::new() };
         let tickets = [0; 3].map(|_| condvar.arrive());
         assert_eq!(tickets[0], Ticket(u32::MAX));

@@ -10,30 +10,30 @@ use crate::statistics::Statistics;
 use crate::sync::{self, Scope};
 use crate::waiting::Waiting;
 
-/// How an event that is set becomes one that is not.
+/// How a set event becomes unset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
-    /// The first thread that passes resets it: each setting lets one thread pass.
+    /// The first thread that passes resets it: each set lets one thread pass.
     Auto,
-    /// Whoever calls [`Event::reset`]: until then all threads pass.
+    /// [`Event::reset`](crate::Event::reset) resets it: until then all threads pass.
     Manual,
 }
 
-/// The bit of an event that is set.
+/// The bit of a set event.
 const SET: u32 = 1;
-/// One in the number of times that it became so.
+/// One in the number of times that it became set.
 const TIMES: u32 = 2;
 
 const fn is_set(value: u32) -> bool {
     value & SET != 0
 }
 
-/// How often it became set.
+/// How often the event became set.
 const fn times(value: u32) -> u32 {
     value / TIMES
 }
 
-/// An event's memory, wherever it lies: without pointers, and valid as zeros, when it is not set.
+/// The memory of an event: without pointers, and valid as zeros, when it is not set.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RawEvent {
@@ -92,10 +92,10 @@ impl RawEvent {
         self.wait_state.wait(&mut setting, waiting, deadline)
     }
 
-    /// The next setting by which the caller, who comes now, may pass.
+    /// The next set that lets the caller, who arrives now, pass.
     #[inline]
     pub(crate) fn setting(&self, reset: Reset, scope: Scope) -> Setting<'_> {
-        Setting { event: self, reset, scope, came: times(self.value.value()) }
+        Setting { event: self, reset, scope, times_before: times(self.value.value()) }
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
@@ -103,18 +103,18 @@ impl RawEvent {
     }
 }
 
-/// A setting, as something to wait for.
+/// A set of the event.
 pub(crate) struct Setting<'a> {
     event: &'a RawEvent,
     reset: Reset,
     scope: Scope,
-    /// How often the event had become set when the thread came.
-    came: u32,
+    /// How often the event had become set when the thread arrived.
+    times_before: u32,
 }
 
 impl Setting<'_> {
-    fn has_come_by(&self, value: u32) -> bool {
-        is_set(value) || (self.reset == Reset::Manual && times(value) != self.came)
+    fn lets_pass(&self, value: u32) -> bool {
+        is_set(value) || (self.reset == Reset::Manual && times(value) != self.times_before)
     }
 }
 
@@ -123,12 +123,12 @@ impl Awaited for Setting<'_> {
     fn poll(&mut self) -> bool {
         match self.reset {
             Reset::Auto => self.event.reset(),
-            Reset::Manual => self.has_come_by(self.event.value.value()),
+            Reset::Manual => self.lets_pass(self.event.value.value()),
         }
     }
 
     fn sleep(&mut self, deadline: Option<Instant>) {
-        self.event.value.sleep(|value| !self.has_come_by(value), deadline, self.scope);
+        self.event.value.sleep(|value| !self.lets_pass(value), deadline, self.scope);
     }
 }
 
@@ -136,27 +136,27 @@ impl Awaited for Setting<'_> {
 mod tests {
     use super::*;
 
-    fn waits(reset: Reset, event: &RawEvent) -> Setting<'_> {
+    fn setting(reset: Reset, event: &RawEvent) -> Setting<'_> {
         event.setting(reset, Scope::Process)
     }
 
     #[test]
-    fn who_waits_while_it_is_set_passes_even_if_it_is_reset_at_once() {
+    fn a_waiter_passes_a_set_event_even_if_it_is_reset_immediately() {
         let event = RawEvent::new();
-        let mut before = waits(Reset::Manual, &event);
+        let mut before = setting(Reset::Manual, &event);
         assert!(!before.poll());
         event.set(Reset::Manual, Scope::Process);
         event.reset();
-        let mut after = waits(Reset::Manual, &event);
+        let mut after = setting(Reset::Manual, &event);
         assert!(before.poll() && !after.poll());
-        // It does not sleep either, or this would hang.
+        // It does not sleep either. Otherwise this would hang.
         before.sleep(None);
     }
 
     #[test]
-    fn the_number_of_settings_goes_round_without_touching_the_bit() {
+    fn the_number_of_sets_wraps_around_without_changing_the_bit() {
         let event = RawEvent { value: CountedFutex::new(!SET), wait_state: WaitState::new() };
-        let mut before = waits(Reset::Manual, &event);
+        let mut before = setting(Reset::Manual, &event);
         event.set(Reset::Manual, Scope::Process);
         assert_eq!(event.value.value(), SET);
         event.reset();

@@ -1,4 +1,5 @@
-//! A mutex without what it guards: the word, its owner and its wait_state. The protocol is told in [`crate::mutex`].
+//! A mutex without its value: the word, its owner and its wait state. [`crate::mutex`] describes
+//! the protocol.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -14,37 +15,39 @@ use crate::waiting::Waiting;
 
 /// The mutex is held.
 const HELD: u32 = 1;
-/// Somebody sleeps, or is about to.
+/// A thread sleeps, or is about to.
 const SLEEPERS: u32 = 2;
-/// Somebody looks again and again, and will take the mutex when it is free, or be back here before it sleeps.
+/// A thread polls the mutex, and will acquire it when it is free, or clear this bit before it
+/// sleeps.
 const SPINNER: u32 = 4;
-/// One in the number of times that the mutex was given back past sleepers, for a looker to take it.
+/// One in the number of times that the mutex was released past sleepers, for the spinner to acquire
+/// it.
 const PASSED: u32 = 8;
 
-/// How often sleepers are passed over in a row.
+/// How often in a row sleepers may be passed over.
 #[cfg(not(loom))]
 const MAX_PASSED: u32 = 64 * PASSED;
 #[cfg(loom)]
 const MAX_PASSED: u32 = PASSED;
 
-/// How long who sleeps trusts that the looker will come, each time. It may have lost its CPU for long, and the child of a
-/// fork has the word of its parent but not the thread that looks.
+/// How long a sleeper relies on the spinner, each time. The spinner may be preempted for long. The
+/// child of a fork has the word of its parent, but not the thread that spins.
 const SPINNER_TIMEOUT: Span = Span::from_millis(5);
 
-/// The longest pause between two looks, in turns of the processor's pause.
+/// The longest pause between two polls, in processor pauses.
 #[cfg(not(loom))]
 const LONGEST_PAUSE: u32 = 32;
 #[cfg(loom)]
 const LONGEST_PAUSE: u32 = 1;
 
-/// A mutex's memory: without pointers, and valid as zeros, when it is free.
+/// The memory of a mutex: without pointers, and valid as zeros, when it is free.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RawMutex {
     wait_state: WaitState,
-    /// The CPU on which its owner took it, plus one; zero where the owner does not tell.
+    /// The CPU on which its owner acquired it, plus one. Zero if the owner does not publish it.
     owner: AtomicU32,
-    /// The last, so that it lies beside what it guards.
+    /// The last field, so that it lies beside the guarded value.
     word: Futex,
 }
 
@@ -55,7 +58,7 @@ impl RawMutex {
         }
     }
 
-    /// Takes the mutex if it is free, and returns whether it was.
+    /// Acquires the mutex if it is free. Returns whether it was.
     #[inline]
     pub(crate) fn try_lock(&self) -> bool {
         let word = self.word.word();
@@ -72,10 +75,10 @@ impl RawMutex {
         false
     }
 
-    /// Waits until it has the mutex, and no longer than to the deadline.
+    /// Waits until it has the mutex, at most until the deadline.
     ///
     /// # Errors
-    /// When the deadline has passed; never without one.
+    /// If the deadline passes.
     #[inline]
     pub(crate) fn lock(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
         if self.word.word().compare_exchange(0, HELD, Acquire, Relaxed).is_ok() {
@@ -97,12 +100,13 @@ impl RawMutex {
         result
     }
 
-    /// A turn that is not taken yet. Who has waited for it and does not take it has to give it up.
+    /// An attempt to acquire the mutex. A thread that has waited and does not acquire it has to
+    /// call [`LockAttempt::give_up`].
     pub(crate) const fn attempt(&self) -> LockAttempt<'_> {
         LockAttempt { mutex: self, is_spinner: false, slept: false, pause: 1, missing: None }
     }
 
-    /// Waits for a attempt, or for what comes with one.
+    /// Waits for an attempt, or for an event that includes one.
     pub(crate) fn wait(
         &self,
         attempt: &mut impl Awaited,
@@ -112,12 +116,12 @@ impl RawMutex {
         self.wait_state.wait(attempt, *waiting, deadline)
     }
 
-    /// Says where the mutex was taken, for rules that want to know: to be called by whoever has it.
+    /// Publishes where the mutex was acquired, for rules that need it. The caller holds the mutex.
     pub(crate) fn publish_owner(&self) {
         self.owner.store(sync::current_cpu().0.wrapping_add(1), Relaxed);
     }
 
-    /// Gives the mutex back. To be called by whoever has it.
+    /// Releases the mutex. The caller holds it.
     #[inline]
     pub(crate) fn unlock(&self) {
         let release = if cfg!(rowlock_canary = "a-mutex-unlocks-relaxed") { Relaxed } else { Release };
@@ -152,32 +156,33 @@ impl RawMutex {
     }
 }
 
-/// One's turn at the mutex, as something to wait for.
+/// An attempt of one thread to acquire the mutex.
 pub(crate) struct LockAttempt<'a> {
     mutex: &'a RawMutex,
-    /// It is this thread that the word says looks.
+    /// Whether this thread has set the spinner bit.
     is_spinner: bool,
-    /// It has slept, so it may have been woken in the place of others that sleep still.
+    /// Whether it has slept: then it may have been woken in place of others that still sleep.
     slept: bool,
-    /// How long it pauses before the next look.
+    /// The length of its next pause.
     pause: u32,
     missing: Option<Missing>,
 }
 
 impl LockAttempt<'_> {
-    /// What the word is to be when this thread takes the mutex or goes to sleep, but for that: it looks no more, and
-    /// speaks for those that sleep.
+    /// The word after this thread acquires the mutex or goes to sleep, except for the bit that says
+    /// so: it no longer spins, and keeps the sleepers bit for the others.
     fn after(&self, seen: u32) -> u32 {
         let without_spinner = if self.is_spinner { seen & !SPINNER } else { seen };
         if self.slept { without_spinner | SLEEPERS } else { without_spinner }
     }
 
-    /// It will not take the mutex, though it may have been woken for it.
+    /// Abandons the attempt, although the thread may have been woken for it.
     pub(crate) fn give_up(&self) {
         let word = self.mutex.word.word();
         let mut seen = word.load(Relaxed);
         loop {
-            // Who sleeps is woken by the owner when it gives the mutex back; where there is none, by this thread.
+            // If the mutex is held, its owner wakes a sleeper when it releases it. Otherwise this
+            // thread does.
             let free = seen & HELD == 0;
             let next = if free { self.after(seen) & SPINNER } else { self.after(seen) };
             match word.compare_exchange_weak(seen, next, Relaxed, Relaxed) {
@@ -238,8 +243,8 @@ impl Awaited for LockAttempt<'_> {
         let until = if seen & SPINNER == 0 {
             deadline
         } else {
-            let trusted = sync::now() + SPINNER_TIMEOUT;
-            Some(deadline.map_or(trusted, |deadline| deadline.min(trusted)))
+            let spinner_deadline = sync::now() + SPINNER_TIMEOUT;
+            Some(deadline.map_or(spinner_deadline, |deadline| deadline.min(spinner_deadline)))
         };
         self.mutex.word.sleep(seen, until, Scope::Process);
     }

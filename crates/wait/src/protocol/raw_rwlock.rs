@@ -1,4 +1,4 @@
-//! A reader-writer lock without what it guards. The protocol is told in [`crate::rwlock`].
+//! A reader-writer lock without its value. [`crate::rwlock`] describes the protocol.
 
 use policy::Instant;
 
@@ -16,15 +16,15 @@ const CLOSED: u32 = 1;
 /// One in the number of readers inside.
 const READER: u32 = 2;
 
-/// A reader-writer lock's memory: without pointers, and valid as zeros, when it is free.
+/// The memory of a reader-writer lock: without pointers, and valid as zeros, when it is free.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RawRwLock {
-    /// What waiting for readers to leave has come to.
+    /// The waits for readers to leave.
     drain_state: WaitState,
-    /// Held by the writer, and by readers that found the gate closed, until they are inside.
+    /// Held by the writer, and by a reader that found the gate closed, until it is inside.
     writers: RawMutex,
-    /// How many readers are inside, and whether more may enter. A writer sleeps on it.
+    /// The number of readers inside, and whether more may enter. A writer sleeps on it.
     gate: CountedFutex,
 }
 
@@ -35,11 +35,11 @@ impl RawRwLock {
         }
     }
 
-    /// Enters as a reader unless a writer writes or waits, and returns whether it did.
+    /// Enters as a reader unless a writer writes or waits. Returns whether it did.
     #[inline]
     pub(crate) fn try_share(&self) -> bool {
         let enter = |gate: u32| {
-            // As for reference counts, more can only be by readers that never left, and nothing good can come of it.
+            // As for reference counts, only readers that never leave can cause this.
             if gate > u32::MAX / 2 {
                 std::process::abort();
             }
@@ -51,7 +51,7 @@ impl RawRwLock {
     /// Waits until it may enter as a reader.
     ///
     /// # Errors
-    /// When the deadline has passed; never without one.
+    /// If the deadline passes.
     #[inline]
     pub(crate) fn share(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
         if self.try_share() {
@@ -68,7 +68,8 @@ impl RawRwLock {
             return Err(late);
         }
         if read.holds_writers {
-            // Writers close the gate in their turn, and open it before they give that back.
+            // A writer closes the gate after it has acquired `writers`, and opens it before it
+            // releases that.
             while !self.try_share() {}
             self.writers.unlock();
         }
@@ -85,7 +86,7 @@ impl RawRwLock {
         }
     }
 
-    /// Takes the lock as a writer if nobody has it, and returns whether it was so.
+    /// Acquires the lock as a writer if it is free. Returns whether it was.
     #[inline]
     pub(crate) fn try_lock(&self) -> bool {
         if !self.writers.try_lock() {
@@ -103,15 +104,15 @@ impl RawRwLock {
         self.gate.value() >= READER
     }
 
-    /// Whether a writer is alone.
+    /// Whether a writer has exclusive access.
     pub(crate) fn has_writer(&self) -> bool {
         self.gate.value() == CLOSED
     }
 
-    /// Waits until it is alone as a writer.
+    /// Waits until it has exclusive access.
     ///
     /// # Errors
-    /// When the deadline has passed; never without one.
+    /// If the deadline passes.
     #[inline]
     pub(crate) fn lock(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
         self.writers.lock(waiting, deadline)?;
@@ -136,10 +137,10 @@ impl RawRwLock {
         }
     }
 
-    /// Gives the lock back as a writer.
+    /// Releases the lock as a writer.
     #[inline]
     pub(crate) fn unlock(&self) {
-        // Who sleeps on the gate is a writer in its turn, and there is no other.
+        // Only a writer that holds `writers` sleeps on the gate, so there is no sleeper to wake.
         let _ = self.gate.change(|gate| Some(gate & !CLOSED));
         self.writers.unlock();
     }
@@ -149,7 +150,7 @@ impl RawRwLock {
     }
 }
 
-/// A reader's way in, as something to wait for: through the gate, or else in its turn.
+/// An attempt of a reader to enter: through the gate, or by the mutex of the writers.
 struct ReadAttempt<'a> {
     lock: &'a RawRwLock,
     attempt: LockAttempt<'a>,
@@ -176,7 +177,7 @@ impl Awaited for ReadAttempt<'_> {
     }
 }
 
-/// That all readers have left, as something that a writer waits for in its turn.
+/// The departure of all readers, for which a writer waits.
 struct Drained<'a> {
     gate: &'a CountedFutex,
 }

@@ -10,17 +10,17 @@ use crate::statistics::Statistics;
 use crate::sync::{self, Scope};
 use crate::waiting::Waiting;
 
-/// The semaphore would have more than `u32::MAX` permits. It has as many as before.
+/// The semaphore would have more than `u32::MAX` permits. Its number is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{permits} permits and {more} more are more than a semaphore can count")]
 pub struct Overflow {
-    /// How many there are.
+    /// The number of permits.
     pub permits: u32,
-    /// How many were to be added.
+    /// The number to be added.
     pub more: u32,
 }
 
-/// A semaphore's memory, wherever it lies: without pointers, and valid as zeros, when it has no permits.
+/// The memory of a semaphore: without pointers, and valid as zeros, when it has no permits.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RawSemaphore {
@@ -63,7 +63,7 @@ impl RawSemaphore {
         Ok(change.after)
     }
 
-    /// The next permit that there is for the caller.
+    /// The next permit for the caller.
     pub(crate) fn permit(&self, scope: Scope) -> Permit<'_> {
         Permit { semaphore: self, scope, left: 0 }
     }
@@ -73,11 +73,11 @@ impl RawSemaphore {
     }
 }
 
-/// A permit, as something to wait for.
+/// A permit to wait for.
 pub(crate) struct Permit<'a> {
     semaphore: &'a RawSemaphore,
     scope: Scope,
-    /// How many were left when it was taken.
+    /// The number of permits left when it was acquired.
     pub(crate) left: u32,
 }
 

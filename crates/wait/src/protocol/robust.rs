@@ -8,12 +8,12 @@ use crate::protocol::wait_loop::Awaited;
 use crate::sync::HalfFutex;
 pub use sys::futex::Scope;
 
-/// A lock whose owner may die: a word of zeros is free.
+/// A lock whose owner may die. A word of zeros is free.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct RobustLock(HalfFutex);
 
-/// Who has the lock or wants it: a number below 2^24.
+/// The owner of the lock, or a thread that waits for it: a number below 2^24.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerId(pub u32);
 
@@ -22,16 +22,16 @@ pub struct OwnerId(pub u32);
 pub struct State(u64);
 
 impl State {
-    /// The owner's number plus one; zero is nobody.
+    /// The owner's number plus one. Zero if there is none.
     const OWNER: u64 = (1 << 25) - 1;
-    /// An owner has died, and nobody has said since then that what the lock guards is whole.
+    /// An owner has died, and no thread has declared since that the guarded data is consistent.
     const DAMAGED: u64 = 1 << 30;
-    /// Somebody sleeps, or is about to.
+    /// A thread sleeps, or is about to.
     const SLEEPERS: u64 = 1 << 31;
-    /// One in the number of times that the lock was taken.
+    /// One in the number of acquisitions.
     const ACQUISITION: u64 = 1 << 32;
 
-    /// Who has the lock.
+    /// The owner of the lock.
     pub fn owner(self) -> Option<OwnerId> {
         ((self.0 & Self::OWNER) as u32).checked_sub(1).map(OwnerId)
     }
@@ -52,36 +52,36 @@ impl State {
         State(self.0 | mark)
     }
 
-    /// Free, and nobody sleeps.
+    /// Free, without sleepers.
     fn released(self, damaged: bool) -> State {
         let rest = State(self.0 & !(Self::OWNER | Self::DAMAGED | Self::SLEEPERS));
         if damaged { rest.with(Self::DAMAGED) } else { rest }
     }
 }
 
-/// How a lock was when it was taken.
+/// The condition of the guarded data when the lock was acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Integrity {
-    /// Given back by its last owner.
+    /// The last owner released the lock.
     Intact,
-    /// An owner has died, and nobody has said since then that what the lock guards is whole.
+    /// An owner has died, and no thread has declared since that the guarded data is consistent.
     Damaged,
 }
 
 impl RobustLock {
-    /// A free one.
+    /// A free lock.
     #[cfg(loom)]
     #[expect(clippy::new_without_default, reason = "for the model alone")]
     pub fn new() -> RobustLock {
         RobustLock(HalfFutex::new(0))
     }
 
-    /// The word as it is at this moment.
+    /// The current value of the word.
     pub fn state(&self) -> State {
         State(self.0.word().load(Relaxed))
     }
 
-    /// Takes the lock if it is free.
+    /// Acquires the lock if it is free.
     #[inline]
     pub fn try_acquire(&self, owner: OwnerId) -> Option<Integrity> {
         self.acquire_with(owner, 0)
@@ -99,13 +99,14 @@ impl RobustLock {
         None
     }
 
-    /// Takes the lock from its owner, who has died, if that has not given it back since it was `seen`; it is then damaged.
+    /// Acquires the lock of a dead owner that has not released it since the word was `seen`. The
+    /// lock is damaged then.
     ///
     /// The owner must have been found dead *after* the word was seen.
     pub fn take_over(&self, seen: State, owner: OwnerId) -> bool {
         let mut now = seen;
         while now.with(State::SLEEPERS) == seen.with(State::SLEEPERS) {
-            // Who takes over may have slept, and so speaks for the others.
+            // This thread may have slept, so it keeps the sleepers bit for the others.
             match self.exchange(now, now.acquired_by(owner).with(State::DAMAGED | State::SLEEPERS)) {
                 Ok(()) => return true,
                 Err(actual) => now = actual,
@@ -114,7 +115,7 @@ impl RobustLock {
         false
     }
 
-    /// Gives the lock back, as damaged or whole, if the caller has it. Wakes one who sleeps.
+    /// Releases the lock, as damaged or intact, if the caller holds it. Wakes one sleeper.
     pub fn release(&self, owner: OwnerId, damaged: bool, scope: Scope) {
         let mut seen = self.state();
         while seen.owner() == Some(owner) {
@@ -132,35 +133,35 @@ impl RobustLock {
     }
 }
 
-/// One's turn at the lock, as something to wait for.
+/// An attempt of one thread to acquire the lock.
 #[derive(Debug)]
 pub struct LockAttempt<'a> {
     lock: &'a RobustLock,
     owner: OwnerId,
     scope: Scope,
-    /// It has slept, so it may have been woken in the place of others that sleep still.
+    /// Whether it has slept: then it may have been woken in place of others that still sleep.
     slept: bool,
     integrity: Integrity,
 }
 
 impl<'a> LockAttempt<'a> {
-    /// That of this owner.
+    /// An attempt by this owner.
     pub fn new(lock: &'a RobustLock, owner: OwnerId, scope: Scope) -> LockAttempt<'a> {
         LockAttempt { lock, owner, scope, slept: false, integrity: Integrity::Intact }
     }
 
-    /// How the lock was when it was taken.
+    /// The condition of the guarded data when the lock was acquired.
     pub fn integrity(&self) -> Integrity {
         self.integrity
     }
 
-    /// Takes the lock if it is free, and returns whether it was.
+    /// Acquires the lock if it is free. Returns whether it was.
     pub fn try_acquire(&mut self) -> bool {
         let mark = if self.slept { State::SLEEPERS } else { 0 };
         self.lock.acquire_with(self.owner, mark).inspect(|&integrity| self.integrity = integrity).is_some()
     }
 
-    /// Sleeps until woken, unless the lock is free, and no longer than to the deadline. May return at any time before.
+    /// Sleeps until woken or until the deadline, unless the lock is free. May return early.
     pub fn sleep_until(&mut self, deadline: Option<Instant>) {
         let mut seen = self.lock.state();
         while seen.owner().is_some() {
@@ -176,7 +177,7 @@ impl<'a> LockAttempt<'a> {
         }
     }
 
-    /// It will not take the lock, though it may have been woken for it.
+    /// Abandons the attempt, although the thread may have been woken for it.
     pub fn give_up(self) {
         if !self.slept {
             return;
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_taken_by_one_at_a_time_and_given_back_by_that_one_only() {
+    fn a_lock_has_one_owner_and_only_that_one_releases_it() {
         let lock = free();
         assert_eq!(lock.try_acquire(ONE), Some(Integrity::Intact));
         assert_eq!(lock.try_acquire(OTHER), None);
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_stays_damaged_until_somebody_says_that_it_is_whole() {
+    fn a_lock_stays_damaged_until_an_owner_declares_it_intact() {
         let lock = free();
         lock.try_acquire(ONE);
         assert!(lock.take_over(lock.state(), OTHER));
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_was_given_back_meanwhile_is_not_taken_over_though_its_owner_is_the_same() {
+    fn a_lock_that_was_released_meanwhile_is_not_taken_over_even_from_the_same_owner() {
         let lock = free();
         lock.try_acquire(ONE);
         let seen = lock.state();
@@ -251,15 +252,15 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_takings_goes_round_without_touching_the_rest() {
+    fn the_number_of_acquisitions_wraps_around_without_changing_the_rest() {
         let lock = RobustLock(HalfFutex::new(u64::from(u32::MAX) << 32));
         assert_eq!(lock.try_acquire(OTHER), Some(Integrity::Intact));
         assert_eq!(lock.state().0, 1 << 24);
     }
 
     #[test]
-    fn who_has_slept_speaks_for_the_others_whatever_it_does() {
-        for takes in [true, false] {
+    fn a_thread_that_has_slept_keeps_the_sleepers_bit_for_the_others() {
+        for acquires in [true, false] {
             let lock = free();
             lock.try_acquire(ONE);
             let mut attempt = LockAttempt::new(&lock, OTHER, Scope::Process);
@@ -267,7 +268,7 @@ mod tests {
             assert!(lock.state().has_sleepers());
             lock.release(ONE, false, Scope::Process);
             assert!(!lock.state().has_sleepers());
-            if takes {
+            if acquires {
                 assert!(attempt.try_acquire());
             } else {
                 lock.try_acquire(ONE);

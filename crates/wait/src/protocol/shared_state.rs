@@ -1,41 +1,41 @@
-//! What the threads of a barrier share, wherever it lies: in one process or in memory that several have mapped.
+//! The state that all parties of a barrier share, in one process or in shared memory.
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use policy::waiting::{Missing, TeamState};
 use policy::{Instant, ThreadId};
 
-use crate::protocol::generation::{Round, Word};
+use crate::protocol::generation::{GenerationWord, Round};
 use crate::protocol::last_arrival::LastArrival;
 use crate::protocol::process_slot::{LIVENESS_INTERVAL, ProcessSlot};
 use crate::protocol::wait_loop::Awaited;
 use crate::statistics::{Counters, Statistics};
 use crate::sync::{self, AtomicU64, Scope};
 
-/// On a pair of cache lines of its own: adjacent lines are fetched together.
+/// Aligned to a pair of cache lines: adjacent lines are fetched together.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Padded<T>(pub(crate) T);
 
-/// The words that all members use.
+/// The words that all parties use.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct BarrierWords {
-    /// All arrivals since the beginning: the ticket counter.
+    /// The ticket counter: the number of arrivals since the beginning.
     arrivals: Padded<AtomicU64>,
-    word: Padded<Word>,
+    word: Padded<GenerationWord>,
     /// The rule's [`TeamState`].
     pub(crate) state: Padded<AtomicU64>,
     left: Padded<Left>,
 }
 
-/// What those who have left the team leave behind.
+/// The parties that have left the team.
 #[derive(Debug)]
 #[repr(C)]
 struct Left {
-    /// How many they are.
+    /// Their number.
     parties: AtomicU64,
-    /// How many arrivals there have been in their stead.
+    /// The number of arrivals on their behalf.
     arrivals: AtomicU64,
 }
 
@@ -43,18 +43,18 @@ impl BarrierWords {
     pub(crate) fn new() -> BarrierWords {
         BarrierWords {
             arrivals: Padded(AtomicU64::new(0)),
-            word: Padded(Word::new()),
+            word: Padded(GenerationWord::new()),
             state: Padded(AtomicU64::new(TeamState::default().0)),
             left: Padded(Left { parties: AtomicU64::new(0), arrivals: AtomicU64::new(0) }),
         }
     }
 }
 
-/// What a member of the team writes down: it alone writes, others read now and then.
+/// The part of one party: written by it alone, read by others occasionally.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct PartySlot {
-    /// Whose it is; always free where all members are of one process.
+    /// The process of the party. Always free if all parties belong to one process.
     pub(crate) process: ProcessSlot,
     pub(crate) last_arrival: LastArrival,
     pub(crate) counters: Counters,
@@ -66,17 +66,18 @@ impl PartySlot {
     }
 }
 
-/// A barrier's memory as its members see it.
+/// The memory of a barrier.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SharedState<'a> {
     pub(crate) words: &'a BarrierWords,
-    /// One for each party by its number, and the last one for the anonymous: one more than there are parties.
+    /// One slot for each party by its number. The last one is for anonymous parties.
     pub(crate) slots: &'a [Padded<PartySlot>],
-    /// Where the members of several processes know each other by number; nothing within one process.
+    /// The PID namespace in which the parties of several processes identify each other. `None`
+    /// within one process.
     pub(crate) namespace: Option<u64>,
 }
 
-/// An arrival: which one of all, and in what round.
+/// An arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) number: u64,
@@ -84,11 +85,11 @@ pub(crate) struct Ticket {
     pub(crate) is_leader: bool,
 }
 
-/// A member that others wait for is gone, and with it the use of their barrier.
+/// An awaited party has died or was dropped, so the barrier can no longer be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("member {number} of the barrier is gone with process {pid}: remove the barrier and make a new one")]
+#[error("party {number} of the barrier is lost with process {pid}: remove the barrier and create a new one")]
 pub struct LostParty {
-    /// The member's number; the lowest, if there are several.
+    /// The lowest number of such a party.
     pub number: u32,
     /// Its process.
     pub pid: u32,
@@ -99,17 +100,17 @@ impl<'a> SharedState<'a> {
         self.slots.len().saturating_sub(1).max(1) as u32
     }
 
-    /// How many parties are still awaited.
+    /// The number of parties that are still awaited.
     pub(crate) fn threads(self) -> u32 {
         self.parties().saturating_sub(self.words.left.0.parties.load(Relaxed) as u32)
     }
 
-    /// The slot of the party with this number, or that of the anonymous.
+    /// The slot of the party with this number, or that of anonymous parties.
     pub(crate) fn slot(self, number: Option<u32>) -> &'a PartySlot {
         &self.slots[number.unwrap_or(self.parties()) as usize].0
     }
 
-    /// Arrives. The last arriver of a round does `before_release` and then lets everybody go.
+    /// Arrives. The last arrival of a round calls `before_release` and then releases the others.
     #[inline]
     pub(crate) fn arrive(self, publish_as: Option<u32>, before_release: impl FnOnce()) -> Ticket {
         let ticket = self.ticket_of(self.words.arrivals.0.fetch_add(1, AcqRel));
@@ -117,7 +118,7 @@ impl<'a> SharedState<'a> {
             self.slot(publish_as).last_arrival.publish(ticket.round, ticket.is_leader, sync::current_cpu());
         }
         if ticket.is_leader {
-            // Whatever becomes of what is done before, the others are let go.
+            // Releases the others even if `before_release` panics.
             let _release = Release(self, ticket.round);
             before_release();
         }
@@ -135,7 +136,7 @@ impl<'a> SharedState<'a> {
         Ticket { number, round: Round(number / parties), is_leader: number % parties == parties - 1 }
     }
 
-    /// Arrives for the last time: the party is not awaited in later rounds.
+    /// Arrives for the last time: later rounds do not wait for this party.
     pub(crate) fn arrive_and_leave(self, number: Option<u32>, before_release: impl FnOnce()) -> Ticket {
         self.words.left.0.parties.fetch_add(1, Relaxed);
         if let Some(number) = number {
@@ -148,10 +149,12 @@ impl<'a> SharedState<'a> {
         if self.namespace.is_some() { Scope::Shared } else { Scope::Process }
     }
 
-    /// Whose death keeps `round`, which is not complete, from being so. Nobody within one process.
+    /// Returns a dead party without which `round` cannot complete. Always `None` within one
+    /// process.
     ///
-    /// If a member has said that it was the last to arrive, all have arrived, and only that one is awaited: it lets the others
-    /// go. Who drew the last ticket and was killed before it could say so is not seen to have arrived, and counts as one that has not.
+    /// If a party has published that it was the last to arrive, all have arrived, and the round
+    /// waits only for that party to release the others. A party that drew the last ticket and was
+    /// killed before it could publish that counts as missing.
     pub(crate) fn lost(self, round: Round) -> Option<LostParty> {
         let namespace = self.namespace?;
         let lost = |number: u32, slot: &PartySlot| Some(LostParty { number, pid: slot.process.lost_pid(namespace)? });
@@ -160,9 +163,9 @@ impl<'a> SharedState<'a> {
             return lost(number, leader);
         }
         slots().find_map(|(number, slot)| {
-            // Who was about to leave may have been killed before it arrived.
-            let hinders = slot.last_arrival.missing_from(round).is_some() || slot.last_arrival.is_leaving();
-            if hinders { lost(number, slot) } else { None }
+            // A party may have been killed while it was leaving, before it arrived.
+            let is_awaited = slot.last_arrival.missing_from(round).is_some() || slot.last_arrival.is_leaving();
+            if is_awaited { lost(number, slot) } else { None }
         })
     }
 
@@ -179,22 +182,22 @@ impl<'a> SharedState<'a> {
         sum
     }
 
-    /// Wakes the sleepers for no reason, as the kernel may.
+    /// Wakes the sleepers spuriously, as the kernel may.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn wake_spuriously(self) {
         self.words.word.0.wake_spuriously();
     }
 }
 
-/// Lets the parties of a round go when it is dropped.
+/// Releases the parties of a round when dropped.
 struct Release<'a>(SharedState<'a>, Round);
 
 impl Drop for Release<'_> {
     fn drop(&mut self) {
         let Release(shared, round) = *self;
-        // Those that have left arrive in the next round at once. Whoever has left did so before the arrival that
-        // completed this round, so it is seen here; and nobody can be last in the next round by this, as long as
-        // somebody stays.
+        // Arrive in the next round on behalf of the parties that have left. They left before the
+        // arrival that completed this round, so they are visible here. None of these arrivals is
+        // the last of the next round as long as a party remains.
         let left = shared.words.left.0.parties.load(Relaxed);
         if left > 0 {
             shared.words.left.0.arrivals.fetch_add(left, Relaxed);
@@ -204,13 +207,13 @@ impl Drop for Release<'_> {
     }
 }
 
-/// The end of a round, as something to wait for.
+/// The end of a round.
 pub(crate) struct RoundEnd<'a, 'm> {
     pub(crate) shared: SharedState<'a>,
     pub(crate) round: Round,
-    /// TestBarrier for those who are missing; nothing where the wait is anonymous, and knows nobody.
+    /// A buffer for the missing parties. `None` if the wait is anonymous.
     pub(crate) missing: Option<&'m mut Vec<Missing>>,
-    /// When it is to be seen next whether all that are awaited live; nothing within one process.
+    /// When to check next whether the awaited parties are alive. `None` within one process.
     check: Option<Instant>,
 }
 
@@ -267,10 +270,10 @@ mod tests {
     struct TestBarrier(BarrierWords, Vec<Padded<PartySlot>>);
 
     impl TestBarrier {
-        /// Of members that all belong to a process that has never been.
-        fn of_the_dead(members: u32) -> TestBarrier {
-            let barrier = TestBarrier(BarrierWords::new(), (0..=members).map(|_| PartySlot::new()).collect());
-            barrier.1.iter().take(members as usize).for_each(|slot| assert!(slot.0.process.claim(Claimant::nobody())));
+        /// A barrier whose parties belong to a process that never existed.
+        fn of_dead_parties(parties: u32) -> TestBarrier {
+            let barrier = TestBarrier(BarrierWords::new(), (0..=parties).map(|_| PartySlot::new()).collect());
+            barrier.1.iter().take(parties as usize).for_each(|slot| assert!(slot.0.process.claim(Claimant::nobody())));
             barrier
         }
 
@@ -282,8 +285,8 @@ mod tests {
     const FIRST: Round = Round(0);
 
     #[test]
-    fn who_has_arrived_before_it_died_hinders_the_next_round_only() {
-        let barrier = TestBarrier::of_the_dead(2);
+    fn a_party_that_died_after_its_arrival_is_lost_in_the_next_round_only() {
+        let barrier = TestBarrier::of_dead_parties(2);
         barrier.shared_state().arrive(Some(0), || ());
         assert_eq!(barrier.shared_state().lost(FIRST).map(|lost| lost.number), Some(1));
         barrier.shared_state().arrive(Some(1), || ());
@@ -292,8 +295,8 @@ mod tests {
     }
 
     #[test]
-    fn the_last_arriver_may_have_died_before_it_let_the_others_go() {
-        let barrier = TestBarrier::of_the_dead(2);
+    fn the_last_party_may_die_before_it_releases_the_others() {
+        let barrier = TestBarrier::of_dead_parties(2);
         for number in [0, 1] {
             barrier.0.arrivals.0.fetch_add(1, Relaxed);
             barrier.1[number].0.last_arrival.publish(FIRST, number == 1, policy::CpuId(0));
@@ -302,20 +305,20 @@ mod tests {
     }
 
     #[test]
-    fn the_last_arriver_may_have_died_before_it_said_that_it_was() {
-        let barrier = TestBarrier::of_the_dead(2);
+    fn the_last_party_may_die_before_it_publishes_its_arrival() {
+        let barrier = TestBarrier::of_dead_parties(2);
         barrier.shared_state().arrive(Some(0), || ());
         barrier.0.arrivals.0.fetch_add(1, Relaxed);
         assert_eq!(barrier.shared_state().lost(FIRST).map(|lost| lost.number), Some(1));
     }
 
     #[test]
-    fn while_the_last_arriver_lives_nobody_else_hinders_its_round() {
-        let mut barrier = TestBarrier::of_the_dead(3);
+    fn a_round_waits_only_for_its_last_party_once_that_has_arrived() {
+        let mut barrier = TestBarrier::of_dead_parties(3);
         barrier.1[1] = PartySlot::new();
         assert!(barrier.1[1].0.process.claim(Claimant::own(sys::identity::pid_namespace())));
         barrier.shared_state().arrive(Some(0), || ());
-        // Killed between its arrival and saying so.
+        // A party that was killed after its arrival, before it published it.
         barrier.0.arrivals.0.fetch_add(1, Relaxed);
         let mut during = None;
         barrier.shared_state().arrive(Some(1), || during = Some(barrier.shared_state().lost(FIRST)));
@@ -324,8 +327,8 @@ mod tests {
     }
 
     #[test]
-    fn who_died_while_it_left_is_gone_and_who_has_left_is_not() {
-        let barrier = TestBarrier::of_the_dead(2);
+    fn a_party_that_died_while_leaving_is_lost_and_one_that_has_left_is_not() {
+        let barrier = TestBarrier::of_dead_parties(2);
         barrier.shared_state().arrive(Some(0), || ());
         let leaving = &barrier.1[1].0;
         leaving.last_arrival.leave();
@@ -337,8 +340,8 @@ mod tests {
     }
 
     #[test]
-    fn within_one_process_nobody_is_lost() {
-        let barrier = TestBarrier::of_the_dead(2);
+    fn no_party_is_lost_within_one_process() {
+        let barrier = TestBarrier::of_dead_parties(2);
         assert_eq!(SharedState { namespace: None, ..barrier.shared_state() }.lost(FIRST), None);
     }
 }

@@ -1,39 +1,45 @@
-//! Looking out for signals to a condition variable that is somebody else's, before sleeping there.
+//! Spinning for signals of another library's condition variable before blocking there.
 //!
 //! # The protocol, and why no signal is lost
 //!
-//! A thread that waits has the condition variable's mutex. It (1) enters, which makes it a looker, and remembers how many signals there
-//! have been; (2) gives the mutex back; (3) looks for as long as it likes. If there was a signal it takes the mutex, and the wait is over. If
-//! not, it (4) takes the mutex, (5) looks a last time, and (6) sleeps at the condition variable, which gives the mutex back. A thread that
-//! signals (a) counts the signal here, if there is a looker, and then (b) signals the condition variable.
+//! A waiter holds the mutex of the condition variable. It (1) enters, which counts it as a spinning
+//! waiter, and reads the number of signals; (2) releases the mutex; (3) polls for as long as it
+//! likes. If it has seen a signal, it acquires the mutex, and the wait is over. Otherwise it (4)
+//! acquires the mutex, (5) polls once more, and (6) blocks at the condition variable, which
+//! releases the mutex. A thread that signals (a) counts the signal here if there are spinning
+//! waiters, and then (b) signals the condition variable.
 //!
-//! Whom a signal must not miss is a thread that gave the mutex back before it was taken by somebody who then signals. That thread has
-//! entered before, and the mutex makes this visible: so (a) counts. There are three cases.
+//! A signal must reach every thread that released the mutex before the signalling thread acquired
+//! it. Such a thread has entered before, and the mutex makes this visible, so (a) counts the
+//! signal. There are three cases.
 //!
-//! * (a) comes before (5): the thread sees it, there at the latest.
-//! * (b) comes after the thread has gone to sleep in (6): the condition variable wakes it.
-//! * All of (a) and (b) falls between (5) and (6), which takes a hundred nanoseconds. That is only possible for one that
-//!   signals without having the mutex, since the sleeper has it. For that case the sleep must have a deadline, after which the
-//!   thread looks again, as in (5), before it sleeps on. So such a signal is seen late, but it is seen.
+//! * (a) precedes (5): the waiter sees the signal at (5) at the latest.
+//! * (b) follows the beginning of the block in (6): the condition variable wakes the waiter.
+//! * Both (a) and (b) fall between (5) and (6), which takes a hundred nanoseconds. The waiter holds
+//!   the mutex then, so the signalling thread does not. For this case the block must have a
+//!   deadline, after which the waiter polls again, as in (5), before it blocks again. The waiter
+//!   sees such a signal late, but it sees it.
 //!
-//! A signal that others have been woken by ends a wait too: a spurious wakeup, which every program has to expect.
+//! A signal that has woken another thread ends a wait too. That is a spurious wakeup, which every
+//! program has to expect.
 //!
-//! `tests/loom_lookers.rs` tries the first two cases in all orders.
+//! `tests/loom/spinning_waiters.rs` checks the first two cases in all interleavings.
 
 use std::sync::atomic::Ordering::SeqCst;
 
 use crate::sync::{self, AtomicU32};
 
-/// Those who look out for signals.
+/// The spinning waiters at a condition variable.
 #[derive(Debug)]
 pub struct SpinningWaiters {
-    /// How often there was a signal while somebody looked.
+    /// The number of signals while there were spinning waiters.
     signals: AtomicU32,
     count: AtomicU32,
 }
 
-/// One who looks. To be given back by [`SpinningWaiter::leave`]; if that is forgotten, signals are counted for nobody.
-#[must_use = "one who looks has to leave"]
+/// A spinning waiter. It must call [`SpinningWaiter::leave`]. Otherwise signals are counted
+/// needlessly.
+#[must_use = "a spinning waiter has to leave"]
 #[derive(Clone, Copy, Debug)]
 pub struct SpinningWaiter<'a> {
     waiters: &'a SpinningWaiters,
@@ -42,19 +48,20 @@ pub struct SpinningWaiter<'a> {
 
 impl SpinningWaiters {
     sync::const_fn! {
-        /// Nobody.
+        /// No spinning waiters.
         pub fn new() -> SpinningWaiters {
             SpinningWaiters { signals: AtomicU32::new(0), count: AtomicU32::new(0) }
         }
     }
 
-    /// Begins to look, by a thread that has the mutex.
+    /// Adds a spinning waiter. The calling thread holds the mutex.
     pub fn enter(&self) -> SpinningWaiter<'_> {
         self.count.fetch_add(1, SeqCst);
         SpinningWaiter { waiters: self, before: self.signals.load(SeqCst) }
     }
 
-    /// Tells those who waiter. To be called before the condition variable is signalled, with the mutex or without.
+    /// Signals the spinning waiters. To be called before the condition variable is signalled, with
+    /// or without the mutex.
     pub fn signal(&self) {
         if self.count.load(SeqCst) > 0 {
             self.signals.fetch_add(1, SeqCst);
@@ -69,12 +76,12 @@ impl Default for SpinningWaiters {
 }
 
 impl SpinningWaiter<'_> {
-    /// Whether there has been a signal. What was done before it is visible then.
+    /// Whether there has been a signal. If so, what was done before it is visible.
     pub fn is_signalled(&self) -> bool {
         self.waiters.signals.load(SeqCst) != self.before
     }
 
-    /// Looks no more.
+    /// Removes the waiter.
     pub fn leave(self) {
         self.waiters.count.fetch_sub(1, SeqCst);
     }
@@ -85,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_looks_is_told_of_signals_since_it_entered() {
+    fn a_spinning_waiter_sees_signals_since_it_entered() {
         let waiters = SpinningWaiters::new();
         waiters.signal();
         let waiter = waiters.enter();
@@ -100,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_looks_nothing_is_counted() {
+    fn signals_without_spinning_waiters_are_not_counted() {
         let waiters = SpinningWaiters::new();
         waiters.enter().leave();
         waiters.signal();

@@ -1,4 +1,4 @@
-//! The wait itself, the same for every object: ask the rule, do as it says, look whether what is awaited has come.
+//! The wait loop of all objects: ask the rule, follow its decision, poll.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,52 +14,53 @@ use crate::observer::{Observer, WaitEvent};
 use crate::statistics::{Counters, WaitCounts};
 use crate::sync::{self, AtomicU64};
 
-/// The most running time that one step of spinning is charged, from one reading of the clock to the next.
+/// The maximum running time charged for one spin step, which lasts from one clock reading to the
+/// next.
 ///
-/// A step takes 0.2 to 1 us. Whoever takes the CPU from a spinning thread costs it two context switches (2 to 4 us) and
-/// mostly a timeslice (milliseconds), and time off the CPU is not spinning. Something has to be charged nevertheless, or
-/// a machine on which every step is that long would never come to the end of a spin.
+/// A step takes 0.2 to 1 us. A preemption costs the spinning thread two context switches (2 to 4
+/// us) and usually a timeslice (milliseconds), and time off the CPU is not spinning. But every step
+/// must be charged something. Otherwise a spin would never end on a machine on which all steps are
+/// that long.
 const LONGEST_STEP: Span = Span::from_micros(5);
 
-/// What a thread waits for.
+/// An event that a thread waits for.
 pub trait Awaited {
-    /// Looks, once, whether it has come, and takes it where it is something to be taken.
+    /// Checks once whether the event has occurred. Acquires what is awaited, if it can be acquired.
     fn poll(&mut self) -> bool;
 
-    /// Lets some time pass before the next look of a spinning thread, and returns how many turns of the processor's pause
-    /// that took.
+    /// Pauses between two polls of a spin. Returns the number of processor pauses.
     #[inline]
     fn pause(&mut self) -> u32 {
         sync::spin_loop();
         1
     }
 
-    /// Sleeps until woken, unless it has come already, and no longer than to the deadline. May return at any time before.
+    /// Blocks until woken or until the deadline, unless the event has occurred. May return early.
     fn sleep(&mut self, deadline: Option<Instant>);
 
-    /// When it is to be seen next whether what is awaited can still come; nothing where that is never in doubt.
+    /// When to check next whether the event can still occur. `None` if it always can.
     fn next_liveness_check(&self) -> Option<Instant> {
         None
     }
 
-    /// Whether what is awaited can still come, as far as is known. Asked after each step; it has not come yet.
+    /// Returns `false` if the event is known to be impossible. Called after each unsuccessful step.
     fn check_liveness(&mut self, _now: Instant) -> bool {
         true
     }
 
-    /// Who is missing, as far as anybody knows. Asked for by rules that want to know, and for records.
+    /// The missing threads, as far as known. For rules that need them, and for records.
     fn missing(&mut self) -> &[Missing] {
         &[]
     }
 }
 
-/// Where a wait takes place, and who waits.
+/// The context of a wait.
 pub(crate) struct Wait<'a, R: Recorder> {
-    /// Its number in the records.
+    /// The number of the thread in the records.
     pub(crate) thread: ThreadId,
     /// [`Team::threads`].
     pub(crate) threads: u32,
-    /// How many CPUs the threads may use; nothing where that is to be found out.
+    /// The number of CPUs that the threads may use. `None` to count them.
     pub(crate) cpus: Option<u32>,
     /// [`Team::movable`].
     pub(crate) movable: bool,
@@ -67,17 +68,18 @@ pub(crate) struct Wait<'a, R: Recorder> {
     pub(crate) state: &'a AtomicU64,
     pub(crate) counters: &'a Counters,
     pub(crate) recorder: &'a R,
-    /// When the thread gives up.
+    /// When the thread stops waiting.
     pub(crate) deadline: Option<Instant>,
 }
 
 impl<R: Recorder> Wait<'_, R> {
-    /// Does as the rule decides until what is awaited has come, or cannot come, or the deadline has passed.
+    /// Follows the rule until the event has occurred, has become impossible, or the deadline
+    /// passes.
     ///
-    /// The caller has looked already: a wait begins with the rule's decision.
+    /// The caller has polled once: a wait begins with a decision of the rule.
     ///
     /// # Errors
-    /// When the deadline has passed, or what is awaited says that it cannot come any more.
+    /// If the deadline passes or the event has become impossible.
     #[inline]
     pub(crate) fn run<A: Awaited, W: Observer>(
         &self,
@@ -89,19 +91,19 @@ impl<R: Recorder> Wait<'_, R> {
         let overload_marks = waiter.overload_marks();
         let mut now = sync::now();
         let mut seen = Observation::Arrived;
-        let has_come = loop {
+        let occurred = loop {
             let decision = self.decide(awaited, waiter, now, seen);
             if W::ON {
                 observer.on_event(now, WaitEvent::of(decision));
             }
             let before = now;
             let until = [self.deadline, awaited.next_liveness_check()].into_iter().flatten().min();
-            let has_come;
-            (seen, has_come) = match decision {
+            let occurred;
+            (seen, occurred) = match decision {
                 Decision::Spin(limit) => {
-                    let (spent, has_come) = spin(awaited, limit, until, &mut now, observer);
-                    counts.add_spin(spent, has_come);
-                    (Observation::Spun(spent), has_come)
+                    let (spent, occurred) = spin(awaited, limit, until, &mut now, observer);
+                    counts.add_spin(spent, occurred);
+                    (Observation::Spun(spent), occurred)
                 }
                 Decision::Yield => {
                     sync::yield_now();
@@ -124,8 +126,8 @@ impl<R: Recorder> Wait<'_, R> {
                     (Observation::Woken, awaited.poll())
                 }
             };
-            if has_come || self.deadline.is_some_and(|deadline| now >= deadline) || !awaited.check_liveness(now) {
-                break has_come;
+            if occurred || self.deadline.is_some_and(|deadline| now >= deadline) || !awaited.check_liveness(now) {
+                break occurred;
             }
         };
         if W::ON {
@@ -134,10 +136,10 @@ impl<R: Recorder> Wait<'_, R> {
         self.finish(waiter, now, seen);
         counts.overload_marks = waiter.overload_marks().wrapping_sub(overload_marks).into();
         self.counters.add(&counts);
-        if has_come { Ok(()) } else { Err(TimedOut) }
+        if occurred { Ok(()) } else { Err(TimedOut) }
     }
 
-    /// Asks the rule, and records the answer.
+    /// Asks the rule and records its decision.
     #[inline]
     fn decide<A: Awaited>(&self, awaited: &mut A, waiter: &mut Waiter, now: Instant, seen: Observation) -> Decision {
         let inputs = waiter.inputs();
@@ -173,7 +175,7 @@ impl<R: Recorder> Wait<'_, R> {
         });
     }
 
-    /// Reads the team's state and publishes what became of it.
+    /// Reads the team's state and stores the new one.
     #[inline]
     fn with_state(&self, step: impl FnOnce(&mut TeamState)) {
         let before = TeamState(self.state.load(Relaxed));
@@ -185,8 +187,8 @@ impl<R: Recorder> Wait<'_, R> {
     }
 }
 
-/// Looks until it has come, `limit` is spent or it is `until`, and returns the running time spent. `now` is the time before
-/// and after.
+/// Polls until the event has occurred, `limit` is spent or `until` is reached. Returns the running
+/// time spent. `now` is the time before and after.
 #[inline]
 fn spin<A: Awaited, W: Observer>(
     awaited: &mut A,
@@ -198,7 +200,7 @@ fn spin<A: Awaited, W: Observer>(
     let mut spent = Span::ZERO;
     loop {
         let mut turns = 0;
-        let has_come = loop {
+        let occurred = loop {
             if awaited.poll() {
                 break true;
             }
@@ -213,8 +215,8 @@ fn spin<A: Awaited, W: Observer>(
             observer.on_off_cpu(before, *now);
         }
         spent += step.min(LONGEST_STEP);
-        if has_come || spent >= limit || until.is_some_and(|until| *now >= until) {
-            return (spent, has_come);
+        if occurred || spent >= limit || until.is_some_and(|until| *now >= until) {
+            return (spent, occurred);
         }
     }
 }
@@ -235,9 +237,9 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_of_the_clock_is_charged_no_more_than_the_longest_step() {
+    fn a_jump_of_the_clock_is_charged_as_one_longest_step() {
         let clock = ScriptedClock::start();
-        // The clock was last read at its zero, and stands at a second.
+        // The last reading of the clock was 0, and its time is 1 s.
         let mut now = Instant::ZERO;
         assert_eq!(spin(&mut Never, Span::from_nanos(1), None, &mut now, &mut ()), (LONGEST_STEP, false));
         assert_eq!(now, clock.time());
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spin_ends_with_its_time_even_if_it_did_not_run() {
+    fn a_spin_ends_at_its_deadline_even_if_it_was_preempted() {
         let clock = ScriptedClock::start();
         let mut now = Instant::ZERO;
         let until = Some(clock.time());

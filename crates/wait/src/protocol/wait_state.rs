@@ -1,4 +1,4 @@
-//! What the waits at one object remember together, and what they have come to.
+//! The rule's state and the counters of one object.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,8 +12,8 @@ use crate::statistics::{Counters, Statistics};
 use crate::sync::{self, AtomicU64};
 use crate::waiting::Waiting;
 
-/// An object's wait_state, beside what the object is: zero at the start, and without pointers. Nobody who need not wait
-/// touches it.
+/// The wait state of an object: zeros at first, and without pointers. Only threads that have to
+/// wait access it.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct WaitState {
@@ -30,10 +30,10 @@ impl WaitState {
         }
     }
 
-    /// Waits, as somebody who is not known and knows nobody.
+    /// Waits anonymously: the rule knows neither the waiter nor the missing threads.
     ///
     /// # Errors
-    /// When the deadline has passed; never without one.
+    /// If the deadline passes.
     #[cold]
     pub(crate) fn wait(
         &self,

@@ -1,4 +1,4 @@
-//! The barrier among processes.
+//! The barrier for several processes.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,20 +19,20 @@ use crate::statistics::Statistics;
 use crate::sync;
 use crate::waiting::Waiting;
 
-/// A place where threads of several processes meet: as [`crate::Barrier`], in memory that they share.
+/// A barrier for threads of several processes: like [`crate::Barrier`], in shared memory.
 ///
-/// Each thread that meets there is a member of the team with a number of its own, which it gets by [`Barrier::join`]. A
-/// wait ends with an error when a member that is awaited is gone: see [the module](super) for what can be told of whom.
+/// Each thread is a party with its own number, which it gets by [`Barrier::join`]. A wait ends with
+/// an error if an awaited party is lost: see [the module](super) for what can be detected.
 pub struct Barrier {
     memory: Memory,
     words: View<BarrierWords>,
     slots: View<[Padded<PartySlot>]>,
     waiting: Waiting,
-    /// What every member's waiter is a copy of.
+    /// The initial waiter of each party.
     waiter: Waiter,
 }
 
-/// What is behind the header: what all use, and the slots, one more than there are members.
+/// The size of the words and the slots, one more than there are parties.
 fn body(members: u32) -> usize {
     size_of::<BarrierWords>() + (members as usize + 1) * size_of::<Padded<PartySlot>>()
 }
@@ -42,28 +42,29 @@ fn purpose(members: u32) -> Purpose {
 }
 
 impl Barrier {
-    /// Makes a barrier for so many members under a path where nothing is yet, best below `/dev/shm`. Its owner alone can
-    /// open it, until the file's permissions are changed.
+    /// Creates a barrier for `parties` parties under a new path, preferably below `/dev/shm`. Only
+    /// the owner can open it, unless the file's permissions are changed.
     ///
     /// # Errors
-    /// [`MemoryError`], where it cannot be made.
+    /// [`MemoryError`] if it cannot be created.
     pub fn create(path: impl AsRef<Path>, parties: u32, waiting: Waiting) -> Result<Barrier, MemoryError> {
         Barrier::on(Memory::create(path.as_ref(), purpose(parties), &|_| Ok(()))?, waiting)
     }
 
-    /// Makes a barrier without a name, for this process and those that inherit or are sent its file and open it by
-    /// [`Barrier::from_fd`]. Nobody can change the file's length. It is closed on exec, unless it is told otherwise.
+    /// Creates a barrier without a name. Other processes inherit or receive its file and open it by
+    /// [`Barrier::from_fd`]. The file's length is sealed. It is closed on exec, unless that is
+    /// changed.
     ///
     /// # Errors
-    /// [`MemoryError`], where it cannot be made.
+    /// [`MemoryError`] if it cannot be created.
     pub fn nameless(parties: u32, waiting: Waiting) -> Result<Barrier, MemoryError> {
         Barrier::on(Memory::create_nameless(purpose(parties), &|_| Ok(()))?, waiting)
     }
 
-    /// Opens the barrier under a path. How its members wait is for each process to say.
+    /// Opens the barrier at a path. Each process chooses how its own parties wait.
     ///
     /// # Errors
-    /// [`MemoryError`], where there is none.
+    /// [`MemoryError`] if there is no barrier.
     pub fn open(path: impl AsRef<Path>, waiting: Waiting) -> Result<Barrier, MemoryError> {
         Barrier::on(Memory::open(path.as_ref(), ObjectKind::Barrier, body)?, waiting)
     }
@@ -71,7 +72,7 @@ impl Barrier {
     /// Opens the barrier in an open file.
     ///
     /// # Errors
-    /// [`MemoryError`], where there is none in it.
+    /// [`MemoryError`] if the file contains no barrier.
     pub fn from_fd(file: OwnedFd, waiting: Waiting) -> Result<Barrier, MemoryError> {
         Barrier::on(Memory::from_fd(file, ObjectKind::Barrier, body)?, waiting)
     }
@@ -86,18 +87,19 @@ impl Barrier {
         SharedState { words: &self.words, slots: &self.slots, namespace: Some(self.memory.namespace()) }
     }
 
-    /// How many threads meet here, those included that have not joined yet and those that have left.
+    /// The number of parties, including those that have not joined yet and those that have left.
     pub fn parties(&self) -> u32 {
         self.shared_state().parties()
     }
 
-    /// Joins the team, with the lowest number that nobody has had, for one thread of this process.
+    /// Joins the team with the lowest unused number, for one thread of this process.
     ///
-    /// A number is given out once: whoever was killed is not replaced. A member that is dropped is gone, and so hinders
-    /// the others, unless it has [left](Party::arrive_and_leave) or has never arrived; then its number is free again.
+    /// Numbers are not reused, so a killed party cannot be replaced. A dropped party is lost, and
+    /// the others cannot complete a round, unless it has [left](Party::arrive_and_leave) or has
+    /// never arrived. In the latter case its number is free again.
     ///
     /// # Errors
-    /// [`Full`], where all numbers have been given out.
+    /// [`Full`] if all numbers are in use.
     pub fn join(&self) -> Result<Party<'_>, Full> {
         let claimant = Claimant::own(self.memory.namespace());
         let shared = self.shared_state();
@@ -107,13 +109,13 @@ impl Barrier {
         Ok(Party { party, membership: Membership { shared, number, claimant, has_arrived: false }, lost: None })
     }
 
-    /// What waiting has come to so far, that of all processes; as [`crate::Barrier::statistics`].
+    /// The counts of all waits of all processes so far. See [`crate::Barrier::statistics`].
     pub fn statistics(&self) -> Statistics {
         self.shared_state().statistics()
     }
 }
 
-/// The file that the barrier is in.
+/// The file of the barrier.
 impl AsFd for Barrier {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.memory.as_fd()
@@ -129,30 +131,31 @@ impl fmt::Debug for Barrier {
     }
 }
 
-/// There is no number left for one more member.
+/// All parties have joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no number is left in the barrier's team of {parties}, some perhaps since an earlier run: remove the barrier and make a new one"
+    "all {parties} parties of the barrier have joined, some perhaps in an earlier run: remove the barrier and create a new one"
 )]
 pub struct Full {
-    /// How many members there are.
+    /// The number of parties.
     pub parties: u32,
 }
 
-/// Why a round is not over.
+/// The reason why a round is not over.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WaitError {
-    /// The deadline has passed. The arrival counts all the same, and the thread can go on waiting by [`Party::complete`].
+    /// The deadline has passed. The arrival still counts, and the thread can continue to wait by
+    /// [`Party::complete`].
     #[error("the others have not arrived at the barrier before the deadline")]
     TimedOut(Arrival),
-    /// A member that has not arrived is gone, so the round cannot be completed any more. Whoever is told so does not arrive
-    /// in later rounds, but is told it again.
+    /// A party that has not arrived is lost, so the round cannot complete. The party that gets this
+    /// error does not arrive in later rounds, but gets the same error again.
     #[error("{0}")]
     Abandoned(LostParty),
 }
 
 impl WaitError {
-    /// The arrival to go on waiting with, if it was only too late.
+    /// The arrival for continuing to wait, if the deadline has passed.
     pub fn into_arrival(self) -> Option<Arrival> {
         match self {
             WaitError::TimedOut(arrival) => Some(arrival),
@@ -161,34 +164,36 @@ impl WaitError {
     }
 }
 
-/// A member of a shared barrier's team: as [`crate::Party`].
+/// A party of a shared barrier: like [`crate::Party`].
 ///
-/// It belongs to the process that joined. In the child of a fork it must not be used: what the child does would count as
-/// its parent's. A child that is to meet others joins for itself.
+/// It belongs to the process that joined, and must not be used in the child of a fork: the actions
+/// of the child would count as its parent's. A child joins for itself.
 #[derive(Debug)]
 pub struct Party<'b> {
     party: party::Party<'b>,
     membership: Membership<'b>,
-    /// The round that cannot be completed, and why. It has arrived there, and must not do so again in another's stead.
+    /// The round that cannot complete, and the reason. This party has arrived there, and must not
+    /// arrive again in place of another one.
     lost: Option<(Ticket, LostParty)>,
 }
 
 impl Party<'_> {
-    /// Its number in the team, counted from zero.
+    /// The number in the team, counted from zero.
     pub fn number(&self) -> u32 {
         self.membership.number
     }
 
-    /// Waits until all members have arrived, the caller included. One of them, the last to arrive, is told that it is_leader.
+    /// Waits until all parties have arrived, including the caller. The last one to arrive is the
+    /// leader.
     ///
     /// # Errors
-    /// [`WaitError::Abandoned`], when a member that has not arrived is gone.
+    /// [`WaitError::Abandoned`] if a party that has not arrived is lost.
     pub fn wait(&mut self) -> Result<BarrierWaitResult, WaitError> {
         let arrival = self.arrive();
         self.complete(arrival)
     }
 
-    /// As [`Party::wait`], but no longer than to the deadline.
+    /// Like [`Party::wait`], but waits at most until the deadline.
     ///
     /// # Errors
     /// [`WaitError`].
@@ -197,7 +202,7 @@ impl Party<'_> {
         self.complete_until(arrival, deadline)
     }
 
-    /// As [`Party::wait_until`], with a timeout that begins now.
+    /// Like [`Party::wait_until`], with a timeout that begins now.
     ///
     /// # Errors
     /// [`WaitError`].
@@ -206,12 +211,13 @@ impl Party<'_> {
         self.complete_timeout(arrival, timeout)
     }
 
-    /// Arrives, and does not wait. Never blocks.
+    /// Arrives without waiting. Never blocks.
     pub fn arrive(&mut self) -> Arrival {
         self.arrive_and(|| ())
     }
 
-    /// As [`crate::Party::arrive_and`]. A member that has been told that another is gone arrives no more: this does nothing.
+    /// See [`crate::Party::arrive_and`]. Has no effect after a wait of this party has failed
+    /// because another one is lost.
     pub fn arrive_and(&mut self, completion: impl FnOnce()) -> Arrival {
         if let Some((ticket, _)) = self.lost {
             return Arrival(ticket);
@@ -220,7 +226,7 @@ impl Party<'_> {
         self.party.arrive_and(completion)
     }
 
-    /// Arrives for the last time: later rounds do without this member. Never blocks.
+    /// Arrives for the last time: later rounds do not wait for this party. Never blocks.
     pub fn arrive_and_leave(self) -> Arrival {
         let Party { party, mut membership, lost } = self;
         if let Some((ticket, _)) = lost {
@@ -232,20 +238,21 @@ impl Party<'_> {
         arrival
     }
 
-    /// As [`crate::Party::has_completed`].
+    /// See [`crate::Party::has_completed`].
     pub fn has_completed(&self, arrival: &Arrival) -> bool {
         self.party.has_completed(arrival)
     }
 
-    /// Waits until all have arrived in the round of `arrival`, which must be one at this barrier.
+    /// Waits until all parties have arrived in the round of `arrival`, which must be an arrival at
+    /// this barrier.
     ///
     /// # Errors
-    /// [`WaitError::Abandoned`], when a member that has not arrived is gone.
+    /// [`WaitError::Abandoned`] if a party that has not arrived is lost.
     pub fn complete(&mut self, arrival: Arrival) -> Result<BarrierWaitResult, WaitError> {
         self.complete_by(arrival, None)
     }
 
-    /// As [`Party::complete`], but waits no longer than to the deadline.
+    /// Like [`Party::complete`], but waits at most until the deadline.
     ///
     /// # Errors
     /// [`WaitError`].
@@ -257,7 +264,7 @@ impl Party<'_> {
         self.complete_by(arrival, Some(deadline::at(deadline)))
     }
 
-    /// As [`Party::complete_until`], with a timeout that begins now.
+    /// Like [`Party::complete_until`], with a timeout that begins now.
     ///
     /// # Errors
     /// [`WaitError`].
@@ -284,7 +291,7 @@ impl Party<'_> {
             };
             let round = arrival.0.round;
             let lost = self.membership.shared.lost(round);
-            // Whoever is gone may have completed the round before.
+            // The lost party may have completed the round before.
             if self.membership.shared.has_completed(round) {
                 continue;
             }
@@ -299,13 +306,13 @@ impl Party<'_> {
     }
 }
 
-/// A member's place in the team.
+/// The membership of a party in the team.
 #[derive(Debug)]
 struct Membership<'b> {
     shared: SharedState<'b>,
     number: u32,
     claimant: Claimant,
-    /// It has drawn a ticket, so nobody can take its place.
+    /// Whether it has drawn a ticket: then no other party can have its number.
     has_arrived: bool,
 }
 
@@ -317,7 +324,7 @@ impl Membership<'_> {
 
 impl Drop for Membership<'_> {
     fn drop(&mut self) {
-        // Neither does anything for a member that has left.
+        // Neither has an effect for a party that has left.
         if self.has_arrived {
             self.process_slot().abandon(self.claimant);
         } else {

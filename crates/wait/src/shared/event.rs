@@ -1,4 +1,4 @@
-//! The event among processes.
+//! The event for several processes.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::statistics::Statistics;
 use crate::sync::Scope;
 use crate::waiting::Waiting;
 
-/// Something has happened, as [`crate::Event`], for threads of all processes that have it open.
+/// An event like [`crate::Event`], for threads of all processes that have it open.
 ///
-/// When a process dies that has the event open, it may be the one that would have set it; so those who wait in vain are told, until
-/// somebody calls [`Event::forget_dead_processes`].
+/// A process that dies with the event open may be the one that would have set it. So waits fail
+/// after some time, until [`Event::forget_dead_processes`] is called.
 pub struct Event {
     object: Object<RawEvent>,
     reset: Reset,
@@ -33,58 +33,60 @@ impl Body for RawEvent {
 }
 
 impl Event {
-    /// Makes an event for so many processes at a time under a path where nothing is yet, best below `/dev/shm`, not set.
-    /// Its owner alone can open it, until the file's permissions are changed.
+    /// Creates an event for up to `processes` processes at a time under a new path, preferably
+    /// below `/dev/shm`. It is not set. Only the owner can open it, unless the file's permissions
+    /// are changed.
     ///
     /// # Errors
-    /// [`MemoryError`], where it cannot be made.
+    /// [`MemoryError`] if it cannot be created.
     pub fn create(path: impl AsRef<Path>, processes: u32, reset: Reset, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::create(path.as_ref(), processes, detail(reset), |_| (), waiting).and_then(Event::on)
     }
 
-    /// Makes an event without a name, for this process and those that inherit or are sent its file and open it by
-    /// `from_fd`. Nobody can change the file's length. It is closed on exec, unless it is told otherwise.
+    /// Creates an event without a name. Other processes inherit or receive its file and open it by
+    /// `from_fd`. The file's length is sealed. It is closed on exec, unless that is changed.
     ///
     /// # Errors
-    /// [`MemoryError`], where it cannot be made.
+    /// [`MemoryError`] if it cannot be created.
     pub fn nameless(processes: u32, reset: Reset, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::nameless(processes, detail(reset), |_| (), waiting).and_then(Event::on)
     }
 
-    /// Opens the event under a path, and takes one of its places for processes until it is dropped. How its threads wait is
-    /// for each process to say.
+    /// Opens the event at a path, and claims one of its process slots until dropped. Each process
+    /// chooses how its own threads wait.
     ///
     /// # Errors
-    /// [`MemoryError`], where there is none, or it has no place left.
+    /// [`MemoryError`] if there is no event, or no slot is free.
     pub fn open(path: impl AsRef<Path>, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::open(path.as_ref(), waiting).and_then(Event::on)
     }
 
-    /// Opens the event in an open file, as [`Event::open`].
+    /// Opens the event in an open file. See [`Event::open`].
     ///
     /// # Errors
-    /// As [`Event::open`].
+    /// See [`Event::open`].
     pub fn from_fd(file: OwnedFd, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::from_fd(file, waiting).and_then(Event::on)
     }
 
     fn on(object: Object<RawEvent>) -> Result<Event, MemoryError> {
         let reset = [Reset::Auto, Reset::Manual].into_iter().find(|&reset| detail(reset) == object.memory.detail());
-        let reset = reset.ok_or(MemoryError::Foreign("it is an event that is reset in no known way"))?;
+        let reset = reset.ok_or(MemoryError::Foreign("its kind of reset is unknown"))?;
         Ok(Event { object, reset })
     }
 
-    /// Sets the event: at one that resets itself lets one thread pass, else all. Never blocks.
+    /// Sets the event, which lets one thread pass if it is an auto-reset event, else all. Never
+    /// blocks.
     pub fn set(&self) {
         self.object.body.set(self.reset, Scope::Shared);
     }
 
-    /// Makes it an event that is not set, and returns whether it was. Never blocks.
+    /// Resets the event. Returns whether it was set. Never blocks.
     pub fn reset(&self) -> bool {
         self.object.body.reset()
     }
 
-    /// Whether it is set at this moment.
+    /// Whether the event is set now.
     pub fn is_set(&self) -> bool {
         self.object.body.is_set()
     }
@@ -92,17 +94,18 @@ impl Event {
     /// Waits until the event lets the caller pass.
     ///
     /// # Errors
-    /// [`WaitFailure::Abandoned`], when it did not for some time and a process has died that had the event open.
+    /// [`WaitFailure::Abandoned`] if it did not for some time and a process has died with the event
+    /// open.
     pub fn wait(&self) -> Result<(), WaitFailure> {
         self.wait_by(None)
     }
 
-    /// Passes, if the event lets the caller do so now, and returns whether it did. Never blocks.
+    /// Passes if the event lets the caller pass now. Returns whether it did. Never blocks.
     pub fn try_wait(&self) -> bool {
         self.object.body.try_wait(self.reset)
     }
 
-    /// As [`Event::wait`], but waits no longer than to the deadline.
+    /// Like [`Event::wait`], but waits at most until the deadline.
     ///
     /// # Errors
     /// [`WaitFailure`].
@@ -110,7 +113,7 @@ impl Event {
         self.wait_by(Some(deadline::at(deadline)))
     }
 
-    /// As [`Event::wait_until`], with a timeout that begins now.
+    /// Like [`Event::wait_until`], with a timeout that begins now.
     ///
     /// # Errors
     /// [`WaitFailure`].
@@ -133,12 +136,12 @@ impl Event {
         result.map_err(|_| WaitFailure::by(lost.or_else(|| participants.lost())))
     }
 
-    /// As [`Semaphore::forget_dead_processes`](super::Semaphore::forget_dead_processes).
+    /// See [`Semaphore::forget_dead_processes`](super::Semaphore::forget_dead_processes).
     pub fn forget_dead_processes(&self) -> Vec<u32> {
         self.object.participants.forget()
     }
 
-    /// What waiting has come to so far, that of all processes.
+    /// The counts of all waits of all processes so far.
     pub fn statistics(&self) -> Statistics {
         self.object.body.statistics()
     }
@@ -151,7 +154,7 @@ fn detail(reset: Reset) -> u32 {
     }
 }
 
-/// The file that it is in.
+/// The file of the event.
 impl AsFd for Event {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.object.memory.as_fd()

@@ -1,7 +1,8 @@
-//! The memory of a shared object: a file with a header that says what is in it.
+//! The memory of a shared object: a file with a header that describes it.
 //!
-//! What it holds is never trusted. The sizes that this process goes by are its own copies, checked once against the
-//! file's; everything else in it is atomic integers, any of which may be anything.
+//! Its content is never trusted. This process uses its own copies of the sizes, which it has
+//! checked once against those of the file. Everything else consists of atomic integers with
+//! arbitrary values.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -21,15 +22,15 @@ use crate::protocol::raw_event::RawEvent;
 use crate::protocol::raw_semaphore::RawSemaphore;
 use crate::protocol::shared_state::{BarrierWords, Padded, PartySlot};
 
-/// How many members, or processes, a shared object may have at the most.
+/// The maximum number of parties or processes of a shared object.
 pub const MOST_MEMBERS: u32 = 1 << 16;
 
-/// "rowlock" and a byte that no text has, read as a number: it is another one where bytes are in another order.
+/// "rowlock" and a byte that no text contains, as a number. It depends on the byte order.
 const MAGIC: u64 = u64::from_ne_bytes(*b"rowlock\x81");
-/// Of everything that is in the memory; a new one for each change of it.
+/// The version of the layout, incremented for each change.
 const VERSION: u32 = 3;
 
-/// What kind of object a memory holds.
+/// The kind of a shared object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ObjectKind {
@@ -54,58 +55,60 @@ impl std::fmt::Display for ObjectKind {
     }
 }
 
-/// Why a shared object cannot be made, opened or removed.
+/// The reason why a shared object cannot be created, opened or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// The system refuses; as where a file exists that is to be created, or does not that is to be opened.
+    /// A system call failed, for example because the file to be created exists, or the file to be
+    /// opened does not.
     #[error("cannot {doing}: {why}")]
     System {
-        /// What was tried, and with which file.
+        /// The attempted action and the file.
         doing: String,
-        /// The system's reason.
+        /// The error of the system call.
         #[source]
         why: io::Error,
     },
-    /// A number of processes or members that no shared object has.
-    #[error("a shared object is for 1 to {MOST_MEMBERS} processes, or members of a barrier, and not for {0}")]
+    /// The number of processes or parties is out of range.
+    #[error("a shared object is for 1 to {MOST_MEMBERS} processes or parties, not for {0}")]
     Members(u32),
-    /// It has no place for one more process: those that have it open live, or cannot be seen to have ended, or one has died with the
-    /// mutex.
+    /// No slot is free for another process: those that have the object open are alive or cannot be
+    /// checked, or one has died while it held the mutex.
     #[error(
-        "no place is free in this shared object, of {0} in all: close it in one of the processes that have it open, lock it if it is \
-         a mutex whose owner has died, or remove it and make one with more places"
+        "all {0} process slots of this shared object are in use: close it in a process that has it open, lock it if it is \
+         a mutex whose owner has died, or remove it and create one with more slots"
     )]
     Full(usize),
-    /// It is not a file that was made by this library: it does not begin as one, or is too short or no regular file.
-    #[error("this is no shared object of rowlock: {0}")]
+    /// The file was not created by this library: its beginning differs, or it is too short or not a
+    /// regular file.
+    #[error("this is not a shared object of rowlock: {0}")]
     Foreign(&'static str),
-    /// It was made by another version of this library.
+    /// The file was created by another version of this library.
     #[error(
         "this shared object has version {found} of the layout, and this program knows {VERSION}: rebuild one of them"
     )]
     Version {
-        /// The version that it has.
+        /// The version of the file.
         found: u32,
     },
-    /// It holds another kind of object.
-    #[error("this shared object is no {expected} (kind {}) but of kind {found}", *expected as u32)]
+    /// It contains another kind of object.
+    #[error("this shared object is of kind {found}, not of kind {} ({expected})", *expected as u32)]
     Kind {
-        /// What was to be opened.
+        /// The kind that was to be opened.
         expected: ObjectKind,
-        /// The kind's number that was found.
+        /// The number of the actual kind.
         found: u32,
     },
-    /// The file's length is not what its header says.
+    /// The file's length contradicts its header.
     #[error("this shared object should have {expected} bytes and has {found}: it has been cut off or overwritten")]
     Length {
-        /// The length by the header.
+        /// The length in the header.
         expected: u64,
         /// The file's length.
         found: u64,
     },
 }
 
-/// The beginning of the memory. It is written before anybody else can open the file, and never changed.
+/// The header. It is written before another process can open the file, and never changed.
 #[derive(Debug)]
 #[repr(C, align(128))]
 struct Header {
@@ -113,33 +116,36 @@ struct Header {
     version: AtomicU32,
     kind: AtomicU32,
     members: AtomicU32,
-    /// What else there is to know about an object of its kind.
+    /// A property that depends on the kind of object.
     detail: AtomicU32,
     length: AtomicU64,
-    /// Where its members know each other by number.
+    /// The PID namespace in which the processes identify each other.
     namespace: AtomicU64,
 }
 
 // SAFETY: atomic integers and padding, laid out by `repr(C)`.
 unsafe impl Plain for Header {}
-// SAFETY: `Padded` of atomic integers, of `Word` and so `Futex`, which are atomic integers by `repr(transparent)`; `repr(C)`.
+// SAFETY: `Padded` of atomic integers, and of `GenerationWord` and so `Futex`, which are atomic
+// integers by `repr(transparent)`; `repr(C)`.
 unsafe impl Plain for BarrierWords {}
-// SAFETY: `Padded` of a `PartySlot`, which has `ProcessSlot` and `LastArrival`, atomic integers by `repr(transparent)`, and `Counters`,
-// atomic integers; all are `repr(C)`.
+// SAFETY: `Padded` of a `PartySlot`. That contains `ProcessSlot` and `LastArrival`, atomic integers
+// by `repr(transparent)`, and `Counters`, atomic integers. All are `repr(C)`.
 unsafe impl Plain for Padded<PartySlot> {}
 // SAFETY: an atomic integer by `repr(transparent)`.
 unsafe impl Plain for ProcessSlot {}
-// SAFETY: `RobustLock`, an atomic integer by `repr(transparent)`, and `WaitState`, atomic integers; all `repr(C)`.
+// SAFETY: `RobustLock`, an atomic integer by `repr(transparent)`, and `WaitState`, atomic integers.
+// All are `repr(C)`.
 unsafe impl Plain for MutexBody {}
-// SAFETY: `CountedFutex`, an atomic integer by `repr(transparent)`, and `WaitState`, atomic integers; all `repr(C)`.
+// SAFETY: `CountedFutex`, an atomic integer by `repr(transparent)`, and `WaitState`, atomic
+// integers. All are `repr(C)`.
 unsafe impl Plain for RawSemaphore {}
 // SAFETY: as `RawSemaphore`.
 unsafe impl Plain for RawEvent {}
 
-/// How much memory an object of a kind needs beside the header, by its members.
-pub(super) type Body = fn(members: u32) -> usize;
+/// The size of an object of a kind without the header, by its number of parties or processes.
+pub(super) type BodySize = fn(members: u32) -> usize;
 
-/// An object's memory.
+/// The memory of an object.
 #[derive(Debug)]
 pub(super) struct Memory {
     mapping: Arc<Mapping>,
@@ -149,22 +155,22 @@ pub(super) struct Memory {
     namespace: u64,
 }
 
-/// What a new memory is for.
+/// The description of a new memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Purpose {
     pub(super) kind: ObjectKind,
     pub(super) members: u32,
-    /// What else there is to know about an object of the kind.
+    /// A property that depends on the kind of object.
     pub(super) detail: u32,
-    /// How much memory it needs.
-    pub(super) body: Body,
+    /// Its size without the header.
+    pub(super) body: BodySize,
 }
 
-/// What has to be written to a new memory, all zeros but for its header, before others find it.
+/// Initializes a new memory, which is zero except for its header, before other processes find it.
 pub(super) type Begin<'a> = &'a dyn Fn(&Memory) -> Result<(), MemoryError>;
 
 impl Memory {
-    /// New memory under a path where nothing is yet: complete from the moment on that it can be found there.
+    /// Creates memory under a new path. It is complete as soon as it can be found there.
     pub(super) fn create(path: &Path, purpose: Purpose, begin: Begin<'_>) -> Result<Memory, MemoryError> {
         let doing = |what: &str| format!("{what} shared memory {}", path.display());
         let folder = match path.parent() {
@@ -175,13 +181,13 @@ impl Memory {
         let file = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR).map_err(system(|| doing("create")))?;
         let memory = Memory::begin(file, purpose)?;
         begin(&memory)?;
-        // The file has no name yet, but one by which this process knows it.
+        // The file has no path yet, except for this one in this process.
         let nameless = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&memory.file));
         rustix::fs::linkat(CWD, nameless, CWD, path, AtFlags::SYMLINK_FOLLOW).map_err(system(|| doing("create")))?;
         Ok(memory)
     }
 
-    /// New memory without a name, whose length is sealed: for children, who inherit its file.
+    /// Creates memory without a name and with a sealed length, for children that inherit its file.
     pub(super) fn create_nameless(purpose: Purpose, begin: Begin<'_>) -> Result<Memory, MemoryError> {
         let doing = || "create nameless shared memory".to_owned();
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -199,7 +205,7 @@ impl Memory {
             return Err(MemoryError::Members(members));
         }
         let length = size_of::<Header>() + body(members);
-        allocate(&file, length as u64).map_err(system(|| format!("get {length} bytes of shared memory")))?;
+        allocate(&file, length as u64).map_err(system(|| format!("allocate {length} bytes of shared memory")))?;
         let namespace = sys::identity::pid_namespace();
         let memory = Memory { mapping: map(&file, length)?, file, members, detail, namespace };
         let header: View<Header> = memory.mapping.get(0).ok_or(TOO_SHORT)?;
@@ -213,17 +219,17 @@ impl Memory {
         Ok(memory)
     }
 
-    /// The memory under a path.
-    pub(super) fn open(path: &Path, kind: ObjectKind, body: Body) -> Result<Memory, MemoryError> {
-        // Not to be held up by what only looks like a file.
+    /// Opens the memory at a path.
+    pub(super) fn open(path: &Path, kind: ObjectKind, body: BodySize) -> Result<Memory, MemoryError> {
+        // `NONBLOCK` avoids blocking on special files.
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = rustix::fs::open(path, flags, Mode::empty())
             .map_err(system(|| format!("open shared memory {}", path.display())))?;
         Memory::from_fd(file, kind, body)
     }
 
-    /// The memory in an open file.
-    pub(super) fn from_fd(file: OwnedFd, kind: ObjectKind, body: Body) -> Result<Memory, MemoryError> {
+    /// Opens the memory in an open file.
+    pub(super) fn from_fd(file: OwnedFd, kind: ObjectKind, body: BodySize) -> Result<Memory, MemoryError> {
         let found = length(&file)?;
         let header = header(&file)?;
         match header.version.load(Relaxed) {
@@ -246,27 +252,27 @@ impl Memory {
         Ok(Memory { mapping: map(&file, expected)?, file, members, detail, namespace })
     }
 
-    /// How many members the object has room for.
+    /// The maximum number of parties or processes.
     pub(super) fn members(&self) -> u32 {
         self.members
     }
 
-    /// What else there is to know about an object of its kind; whatever it may be.
+    /// A property that depends on the kind of object. May be anything.
     pub(super) fn detail(&self) -> u32 {
         self.detail
     }
 
-    /// The PID namespace in which its members know each other.
+    /// The PID namespace in which the processes identify each other.
     pub(super) fn namespace(&self) -> u64 {
         self.namespace
     }
 
-    /// The value so many bytes behind the header.
+    /// The value at this offset behind the header.
     pub(super) fn get<T: Plain>(&self, offset: usize) -> Result<View<T>, MemoryError> {
         self.mapping.get(size_of::<Header>() + offset).ok_or(TOO_SHORT)
     }
 
-    /// So many values, from so many bytes behind the header on.
+    /// The values at this offset behind the header.
     pub(super) fn slice<T: Plain>(&self, offset: usize, count: usize) -> Result<View<[T]>, MemoryError> {
         self.mapping.slice(size_of::<Header>() + offset, count).ok_or(TOO_SHORT)
     }
@@ -280,10 +286,12 @@ impl AsFd for Memory {
 
 const TOO_SHORT: MemoryError = MemoryError::Foreign("it is too short");
 
-/// Removes a shared object's name. Who has it open goes on with it; nobody else can open it any more.
+/// Removes the name of a shared object. Processes that have it open can continue to use it, but no
+/// other process can open it.
 ///
 /// # Errors
-/// [`MemoryError`], where there is no such file, or it does not begin as a shared object of rowlock does: then it stays.
+/// [`MemoryError`] if there is no such file, or it does not begin like a shared object of rowlock.
+/// Then it is not removed.
 pub fn unlink(path: impl AsRef<Path>) -> Result<(), MemoryError> {
     let path = path.as_ref();
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -294,27 +302,31 @@ pub fn unlink(path: impl AsRef<Path>) -> Result<(), MemoryError> {
     rustix::fs::unlink(path).map_err(system(doing))
 }
 
-/// The length of a file that has at least a header.
+/// The length of a file that contains at least a header.
 fn length(file: &OwnedFd) -> Result<u64, MemoryError> {
-    let stat = rustix::fs::fstat(file).map_err(system(|| "look at shared memory".to_owned()))?;
+    let stat = rustix::fs::fstat(file).map_err(system(|| "inspect shared memory".to_owned()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(MemoryError::Foreign("it is no regular file"));
+        return Err(MemoryError::Foreign("it is not a regular file"));
     }
     let length = stat.st_size.unsigned_abs();
     if length < size_of::<Header>() as u64 { Err(TOO_SHORT) } else { Ok(length) }
 }
 
-/// The header of a file that is long enough for one, if it is ours.
+/// The header of a file that is long enough for one, if it is one of ours.
 fn header(file: &OwnedFd) -> Result<View<Header>, MemoryError> {
     let header: View<Header> = map(file, size_of::<Header>())?.get(0).ok_or(TOO_SHORT)?;
-    if header.magic.load(Relaxed) == MAGIC { Ok(header) } else { Err(MemoryError::Foreign("it does not begin as one")) }
+    if header.magic.load(Relaxed) == MAGIC {
+        Ok(header)
+    } else {
+        Err(MemoryError::Foreign("it does not begin like one"))
+    }
 }
 
-/// Gives an empty file its length, and all the memory for it: where there is none left, that is said here, and not by a SIGBUS
-/// to whom first touches a page.
+/// Gives an empty file its length and allocates its memory. So a lack of memory is an error here,
+/// and not a SIGBUS at the first access to a page.
 fn allocate(file: &OwnedFd, length: u64) -> rustix::io::Result<()> {
     match retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), 0, length)) {
-        // A file system that cannot say so beforehand.
+        // The file system does not support this.
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => rustix::fs::ftruncate(file, length),
         result => result,
     }

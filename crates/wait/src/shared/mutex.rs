@@ -1,4 +1,4 @@
-//! The mutex among processes. Its protocol is told in `robust.md`, in this crate's folder.
+//! The mutex for several processes. `robust.md` in this crate's folder describes its protocol.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -17,23 +17,24 @@ use crate::statistics::Statistics;
 use crate::sync::Scope;
 use crate::waiting::Waiting;
 
-/// One thread at a time, of all processes that have it open, has it. What it guards, in whatever memory they share, is up
-/// to them.
+/// A mutex for the threads of all processes that have it open. What it guards, in whatever memory
+/// they share, is up to them.
 ///
-/// When a process dies that has it, the next to lock it is told so and decides what becomes of what it guards:
-/// [`OwnerDied`]. It is the process that has the mutex: what a thread leaves locked for good, by forgetting its guard, stays so as
-/// long as its process lives.
+/// If a process dies while it holds the mutex, the next thread to lock it gets an error and repairs
+/// what it guards: [`OwnerDied`]. The process holds the mutex: if a thread leaves it locked by
+/// forgetting its guard, it stays locked as long as its process lives.
 ///
-/// In the child of a fork, the mutex and the guards are the parent's, and whatever the child does with them is as if the parent did it:
-/// it opens the mutex for itself, and ends by `_exit` or `exec` if the parent had a guard.
+/// In the child of a fork the mutex and the guards belong to the parent, and the actions of the
+/// child count as the parent's. So the child opens the mutex for itself, and ends by `_exit` or
+/// `exec` if the parent had a guard.
 pub struct Mutex(Object<MutexBody>);
 
-/// What is in the memory.
+/// The content of the memory.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct MutexBody {
     lock: RobustLock,
-    /// The process that died last while it had the lock.
+    /// The process that died last while it held the lock.
     died: AtomicU32,
     wait_state: WaitState,
 }
@@ -41,92 +42,94 @@ pub(super) struct MutexBody {
 impl object::Body for MutexBody {
     const KIND: ObjectKind = ObjectKind::Mutex;
 
-    /// An owner's place says whether it lives: also when it has closed the mutex without giving it back, as after forgetting a guard.
+    /// The slot of an owner tells whether it is alive, even after it has closed the mutex without
+    /// releasing it, as after forgetting a guard.
     fn is_reusable(&self, place: u32) -> bool {
         self.lock.state().owner() != Some(OwnerId(place))
     }
 }
 
 impl Mutex {
-    /// Makes a mutex for so many processes at a time under a path where nothing is yet, best below `/dev/shm`.
-    /// Its owner alone can open it, until the file's permissions are changed.
+    /// Creates a mutex for up to `processes` processes at a time under a new path, preferably below
+    /// `/dev/shm`. Only the owner can open it, unless the file's permissions are changed.
     ///
     /// # Errors
-    /// [`MemoryError`], where it cannot be made.
+    /// [`MemoryError`] if it cannot be created.
     pub fn create(path: impl AsRef<Path>, processes: u32, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::create(path.as_ref(), processes, 0, |_| (), waiting).map(Self)
     }
 
-    /// Makes a mutex without a name, for this process and those that inherit or are sent its file and open it by
-    /// `from_fd`. Nobody can change the file's length. It is closed on exec, unless it is told otherwise.
+    /// Creates a mutex without a name. Other processes inherit or receive its file and open it by
+    /// `from_fd`. The file's length is sealed. It is closed on exec, unless that is changed.
     ///
     /// # Errors
-    /// [`MemoryError`], where it cannot be made.
+    /// [`MemoryError`] if it cannot be created.
     pub fn nameless(processes: u32, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::nameless(processes, 0, |_| (), waiting).map(Self)
     }
 
-    /// Opens the mutex under a path, and takes one of its places for processes until it is dropped. How its threads wait is
-    /// for each process to say.
+    /// Opens the mutex at a path, and claims one of its process slots until dropped. Each process
+    /// chooses how its own threads wait.
     ///
     /// # Errors
-    /// [`MemoryError`], where there is none, or it has no place left.
+    /// [`MemoryError`] if there is no mutex, or no slot is free.
     pub fn open(path: impl AsRef<Path>, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::open(path.as_ref(), waiting).map(Self)
     }
 
-    /// Opens the mutex in an open file, as [`Mutex::open`].
+    /// Opens the mutex in an open file. See [`Mutex::open`].
     ///
     /// # Errors
-    /// As [`Mutex::open`].
+    /// See [`Mutex::open`].
     pub fn from_fd(file: OwnedFd, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::from_fd(file, waiting).map(Self)
     }
 
-    /// Waits until the mutex is free and takes it. It is given back when the guard is dropped.
+    /// Waits until the mutex is free and acquires it. Dropping the guard releases it.
     ///
     /// # Errors
-    /// [`OwnerDied`], with the mutex, when a process has died that had it.
+    /// [`OwnerDied`], which holds the mutex, if a process has died while it held the mutex.
     pub fn lock(&self) -> Result<Guard<'_>, OwnerDied<'_>> {
         loop {
             match self.lock_by(None) {
                 Ok(guard) => return Ok(guard),
                 Err(LockError::OwnerDied(died)) => return Err(died),
-                // Without a deadline there is none to pass.
+                // There is no deadline.
                 Err(LockError::TimedOut) => {}
             }
         }
     }
 
-    /// As [`Mutex::lock`], but waits no longer than to the deadline.
+    /// Like [`Mutex::lock`], but waits at most until the deadline.
     ///
     /// # Errors
-    /// [`LockError`]. A mutex that is free is taken however late it is.
+    /// [`LockError`]. A free mutex is acquired even after the deadline.
     pub fn lock_until(&self, deadline: time::Instant) -> Result<Guard<'_>, LockError<'_>> {
         self.lock_by(Some(deadline::at(deadline)))
     }
 
-    /// As [`Mutex::lock_until`], with a timeout that begins now.
+    /// Like [`Mutex::lock_until`], with a timeout that begins now.
     ///
     /// # Errors
-    /// As [`Mutex::lock_until`].
+    /// See [`Mutex::lock_until`].
     pub fn lock_timeout(&self, timeout: time::Duration) -> Result<Guard<'_>, LockError<'_>> {
         self.lock_by(Some(deadline::after(timeout)))
     }
 
-    /// Takes the mutex if it is free. Never blocks.
+    /// Acquires the mutex if it is free. Never blocks.
     ///
     /// # Errors
-    /// [`OwnerDied`], with the mutex, when a process has died that had it and it has been given back since. It is not looked
-    /// whether an owner lives; [`Mutex::lock_until`] does that.
+    /// [`OwnerDied`], which holds the mutex, if a process has died while it held the mutex and the
+    /// mutex has been released since. Does not check whether an owner is alive;
+    /// [`Mutex::lock_until`] does that.
     pub fn try_lock(&self) -> Result<Option<Guard<'_>>, OwnerDied<'_>> {
-        self.0.body.lock.try_acquire(self.own()).map(|found| self.taken(found)).transpose()
+        self.0.body.lock.try_acquire(self.own()).map(|found| self.guard(found)).transpose()
     }
 
     fn lock_by(&self, deadline: Option<Instant>) -> Result<Guard<'_>, LockError<'_>> {
         let Object { body, waiting, .. } = &self.0;
         if let Some(found) = body.lock.try_acquire(self.own()) {
-            return Ok(self.taken(found)?);
+            return Ok(self.guard(found)?);
         }
         let mut taken_over = false;
         let attempt = LockAttempt::new(&body.lock, self.own(), Scope::Shared);
@@ -137,29 +140,29 @@ impl Mutex {
         let result = body.wait_state.wait(&mut attempt, *waiting, deadline);
         let attempt = attempt.awaited;
         if result.is_ok() {
-            return Ok(self.taken(attempt.integrity())?);
+            return Ok(self.guard(attempt.integrity())?);
         }
         if taken_over || self.take_over() {
-            return Ok(self.taken(Integrity::Damaged)?);
+            return Ok(self.guard(Integrity::Damaged)?);
         }
         attempt.give_up();
         Err(LockError::TimedOut)
     }
 
-    /// Takes the mutex from its owner, if that has died.
+    /// Acquires the mutex of a dead owner. Returns whether it did.
     fn take_over(&self) -> bool {
         let Object { body, participants, .. } = &self.0;
         let seen = body.lock.state();
         let Some(owner) = seen.owner() else { return false };
         let Some(died) = participants.lost_at(owner.0) else { return false };
-        let taken = body.lock.take_over(seen, self.own());
-        if taken {
+        let acquired = body.lock.take_over(seen, self.own());
+        if acquired {
             body.died.store(died, Relaxed);
         }
-        taken
+        acquired
     }
 
-    fn taken(&self, found: Integrity) -> Result<Guard<'_>, OwnerDied<'_>> {
+    fn guard(&self, found: Integrity) -> Result<Guard<'_>, OwnerDied<'_>> {
         let guard = Guard { mutex: self, damaged: found == Integrity::Damaged };
         if guard.damaged { Err(OwnerDied { pid: self.0.body.died.load(Relaxed), guard }) } else { Ok(guard) }
     }
@@ -168,13 +171,14 @@ impl Mutex {
         OwnerId(self.0.participants.own())
     }
 
-    /// What waiting has come to so far, that of all processes. Only who finds the mutex held waits.
+    /// The counts of all waits of all processes so far. A lock that succeeds immediately is not a
+    /// wait.
     pub fn statistics(&self) -> Statistics {
         self.0.body.wait_state.statistics()
     }
 }
 
-/// The file that it is in.
+/// The file of the mutex.
 impl AsFd for Mutex {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.memory.as_fd()
@@ -187,12 +191,12 @@ impl fmt::Debug for Mutex {
     }
 }
 
-/// Has the mutex until it is dropped.
-#[must_use = "the mutex is given back as soon as its guard is dropped"]
+/// Holds the mutex until dropped.
+#[must_use = "the mutex is released as soon as its guard is dropped"]
 #[derive(Debug)]
 pub struct Guard<'m> {
     mutex: &'m Mutex,
-    /// Nobody has said yet that what the mutex guards is whole.
+    /// Whether no thread has declared yet that the guarded data is consistent.
     damaged: bool,
 }
 
@@ -202,37 +206,39 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// A process has died while it had the mutex, so what the mutex guards may be half changed. The caller has the mutex now.
+/// A process has died while it held the mutex, so the guarded data may be inconsistent. The caller
+/// holds the mutex now.
 ///
-/// Who can make it whole again does so and then calls [`OwnerDied::recover`]. If this is dropped instead, the mutex is given
-/// back as it is, and the next to lock it is told the same.
+/// A caller that can repair the data does so and then calls [`OwnerDied::recover`]. If this is
+/// dropped instead, the mutex is released as it is, and the next thread to lock it gets the same
+/// error.
 #[derive(Debug, thiserror::Error)]
-#[error("process {pid} has died while it had the mutex: what that guards may be half changed, and is to be made whole")]
+#[error("process {pid} has died while it held the mutex: the guarded data may be inconsistent and must be repaired")]
 pub struct OwnerDied<'m> {
     pid: u32,
     guard: Guard<'m>,
 }
 
 impl<'m> OwnerDied<'m> {
-    /// The process that died; the last, if there were several.
+    /// The process that died last.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Says that what the mutex guards is whole again; from now on it is a mutex like any other.
+    /// Declares that the guarded data is consistent again. Then it is a mutex like any other.
     pub fn recover(mut self) -> Guard<'m> {
         self.guard.damaged = false;
         self.guard
     }
 }
 
-/// Why the mutex was not simply taken.
+/// The reason why the mutex was not simply acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError<'m> {
-    /// The deadline has passed, and somebody who lives has the mutex.
+    /// The deadline has passed, and a living process holds the mutex.
     #[error("the mutex was not free before the deadline")]
     TimedOut,
-    /// The mutex was taken, but an owner has died.
+    /// The mutex was acquired, but an owner has died.
     #[error("{0}")]
     OwnerDied(OwnerDied<'m>),
 }

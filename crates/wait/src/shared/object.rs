@@ -1,5 +1,5 @@
-//! What mutex, semaphore and event among processes have in common: memory, a place for each process, and waits that look
-//! now and then whether there is any use in them.
+//! What the mutex, semaphore and event for several processes have in common: memory, a slot for
+//! each process, and waits that check whether they can still succeed.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -15,12 +15,12 @@ use crate::protocol::wait_loop::Awaited;
 use crate::sync;
 use crate::waiting::Waiting;
 
-/// What is in the memory beside the processes' places.
+/// The memory without the process slots.
 pub(super) trait Body: Plain {
     const KIND: ObjectKind;
 
-    /// Whether nothing here needs the place, whose process is dead or leaves it, so that another can use it.
-    fn is_reusable(&self, place: u32) -> bool;
+    /// Whether another process can use this slot, whose process has died or leaves it.
+    fn is_reusable(&self, slot: u32) -> bool;
 }
 
 /// A shared object, open in this process.
@@ -33,15 +33,15 @@ pub(super) struct Object<B: Body> {
 }
 
 impl<B: Body> Object<B> {
-    /// Where the places begin.
-    const PLACES: usize = size_of::<B>().next_multiple_of(128);
+    /// The offset of the process slots.
+    const SLOTS: usize = size_of::<B>().next_multiple_of(128);
 
     fn purpose(processes: u32, detail: u32) -> Purpose {
         Purpose { kind: B::KIND, members: processes, detail, body: Self::size }
     }
 
     fn size(processes: u32) -> usize {
-        Self::PLACES + Participants::places(processes) * size_of::<crate::protocol::process_slot::ProcessSlot>()
+        Self::SLOTS + Participants::slots(processes) * size_of::<crate::protocol::process_slot::ProcessSlot>()
     }
 
     pub(super) fn create(
@@ -75,32 +75,32 @@ impl<B: Body> Object<B> {
 
     fn on(memory: Memory, waiting: Waiting) -> Result<Self, MemoryError> {
         let body: View<B> = memory.get(0)?;
-        let places = memory.slice(Self::PLACES, Participants::places(memory.members()))?;
-        let participants = Participants::join(places, memory.namespace(), |place| body.is_reusable(place))?;
+        let slots = memory.slice(Self::SLOTS, Participants::slots(memory.members()))?;
+        let participants = Participants::join(slots, memory.namespace(), |slot| body.is_reusable(slot))?;
         Ok(Object { memory, body, participants, waiting })
     }
 }
 
 impl<B: Body> Drop for Object<B> {
     fn drop(&mut self) {
-        // Else whoever took the place would take over what this process still has.
+        // Otherwise the next process in this slot would own what this process still holds.
         if self.body.is_reusable(self.participants.own()) {
             self.participants.leave();
         }
     }
 }
 
-/// What something else waits for, as long as there is hope for it.
+/// An awaited event that becomes impossible if a process dies.
 pub(super) struct WithLivenessCheck<A, F> {
     pub(super) awaited: A,
-    /// Looks whether it can still come.
-    hope: F,
+    /// Returns whether the event is still possible.
+    is_possible: F,
     check: Instant,
 }
 
 impl<A: Awaited, F: FnMut() -> bool> WithLivenessCheck<A, F> {
-    pub(super) fn new(awaited: A, hope: F) -> WithLivenessCheck<A, F> {
-        WithLivenessCheck { awaited, hope, check: sync::now() + LIVENESS_INTERVAL }
+    pub(super) fn new(awaited: A, is_possible: F) -> WithLivenessCheck<A, F> {
+        WithLivenessCheck { awaited, is_possible, check: sync::now() + LIVENESS_INTERVAL }
     }
 }
 
@@ -128,7 +128,7 @@ impl<A: Awaited, F: FnMut() -> bool> Awaited for WithLivenessCheck<A, F> {
             return true;
         }
         self.check = now + LIVENESS_INTERVAL;
-        (self.hope)()
+        (self.is_possible)()
     }
 
     fn missing(&mut self) -> &[Missing] {

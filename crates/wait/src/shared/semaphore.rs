@@ -1,4 +1,4 @@
-//! The semaphore among processes.
+//! The semaphore for several processes.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -15,11 +15,11 @@ use crate::statistics::Statistics;
 use crate::sync::Scope;
 use crate::waiting::Waiting;
 
-/// A number of permits, as [`crate::Semaphore`], for threads of all processes that have it open.
+/// A number of permits like [`crate::Semaphore`], for threads of all processes that have it open.
 ///
-/// A permit is nobody's: whoever has taken one may give it back or not, and so may anybody else. When a process dies that
-/// has the semaphore open, nobody can tell how many permits it has taken with it, so those who wait in vain are told, until somebody
-/// calls [`Semaphore::forget_dead_processes`].
+/// A permit has no owner: any thread may release it. If a process dies with the semaphore open, it
+/// is unknown how many permits it had acquired. So waits fail after some time, until
+/// [`Semaphore::forget_dead_processes`] is called.
 pub struct Semaphore(Object<RawSemaphore>);
 
 impl Body for RawSemaphore {
@@ -32,66 +32,68 @@ impl Body for RawSemaphore {
 
 fn begin(permits: u32) -> impl Fn(&RawSemaphore) {
     move |semaphore| {
-        // There were none, so there is room for them.
+        // The semaphore is empty, so it has room for them.
         let _ = semaphore.up_by(permits, Scope::Shared);
     }
 }
 
 impl Semaphore {
-    /// Makes a semaphore for so many processes at a time under a path where nothing is yet, best below `/dev/shm`, with so many permits.
-    /// Its owner alone can open it, until the file's permissions are changed.
+    /// Creates a semaphore with `permits` permits for up to `processes` processes at a time under a
+    /// new path, preferably below `/dev/shm`. Only the owner can open it, unless the file's
+    /// permissions are changed.
     ///
     /// # Errors
-    /// [`MemoryError`], where it cannot be made.
+    /// [`MemoryError`] if it cannot be created.
     pub fn create(path: impl AsRef<Path>, processes: u32, permits: u32, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::create(path.as_ref(), processes, 0, begin(permits), waiting).map(Self)
     }
 
-    /// Makes a semaphore without a name, for this process and those that inherit or are sent its file and open it by
-    /// `from_fd`. Nobody can change the file's length. It is closed on exec, unless it is told otherwise.
+    /// Creates a semaphore without a name. Other processes inherit or receive its file and open it
+    /// by `from_fd`. The file's length is sealed. It is closed on exec, unless that is changed.
     ///
     /// # Errors
-    /// [`MemoryError`], where it cannot be made.
+    /// [`MemoryError`] if it cannot be created.
     pub fn nameless(processes: u32, permits: u32, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::nameless(processes, 0, begin(permits), waiting).map(Self)
     }
 
-    /// Opens the semaphore under a path, and takes one of its places for processes until it is dropped. How its threads wait is
-    /// for each process to say.
+    /// Opens the semaphore at a path, and claims one of its process slots until dropped. Each
+    /// process chooses how its own threads wait.
     ///
     /// # Errors
-    /// [`MemoryError`], where there is none, or it has no place left.
+    /// [`MemoryError`] if there is no semaphore, or no slot is free.
     pub fn open(path: impl AsRef<Path>, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::open(path.as_ref(), waiting).map(Self)
     }
 
-    /// Opens the semaphore in an open file, as [`Semaphore::open`].
+    /// Opens the semaphore in an open file. See [`Semaphore::open`].
     ///
     /// # Errors
-    /// As [`Semaphore::open`].
+    /// See [`Semaphore::open`].
     pub fn from_fd(file: OwnedFd, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::from_fd(file, waiting).map(Self)
     }
 
-    /// How many permits there are at this moment.
+    /// The current number of permits.
     pub fn value(&self) -> u32 {
         self.0.body.value()
     }
 
-    /// Takes a permit, as soon as there is one, and returns how many are left.
+    /// Waits for a permit and acquires it. Returns the number of permits left.
     ///
     /// # Errors
-    /// [`WaitFailure::Abandoned`], when there was none for some time and a process has died that had the semaphore open.
+    /// [`WaitFailure::Abandoned`] if there was no permit for some time and a process has died with
+    /// the semaphore open.
     pub fn down(&self) -> Result<u32, WaitFailure> {
         self.down_by(None)
     }
 
-    /// Takes a permit if there is one, and returns how many are left. Never blocks.
+    /// Acquires a permit if there is one. Returns the number of permits left. Never blocks.
     pub fn try_down(&self) -> Option<u32> {
         self.0.body.try_down()
     }
 
-    /// As [`Semaphore::down`], but waits no longer than to the deadline.
+    /// Like [`Semaphore::down`], but waits at most until the deadline.
     ///
     /// # Errors
     /// [`WaitFailure`].
@@ -99,7 +101,7 @@ impl Semaphore {
         self.down_by(Some(deadline::at(deadline)))
     }
 
-    /// As [`Semaphore::down_until`], with a timeout that begins now.
+    /// Like [`Semaphore::down_until`], with a timeout that begins now.
     ///
     /// # Errors
     /// [`WaitFailure`].
@@ -123,7 +125,7 @@ impl Semaphore {
         }
     }
 
-    /// Adds a permit, and returns how many there are then. Never blocks.
+    /// Adds a permit. Returns the number of permits. Never blocks.
     ///
     /// # Errors
     /// [`Overflow`].
@@ -131,7 +133,7 @@ impl Semaphore {
         self.up_by(1)
     }
 
-    /// Adds so many permits at once, and returns how many there are then. Never blocks.
+    /// Adds permits in one step. Returns the number of permits. Never blocks.
     ///
     /// # Errors
     /// [`Overflow`].
@@ -139,19 +141,20 @@ impl Semaphore {
         self.0.body.up_by(permits, Scope::Shared)
     }
 
-    /// Says that what became of the processes that have died is settled, and returns their numbers: from now on nobody is
-    /// told of them, and their places are free. Of those whose places others have taken since, only the last is named.
+    /// Declares the deaths of processes as handled, and returns their PIDs. Waits no longer fail
+    /// because of them, and their slots are free. Of those whose slots other processes have taken
+    /// over since, only the last one is included.
     pub fn forget_dead_processes(&self) -> Vec<u32> {
         self.0.participants.forget()
     }
 
-    /// What waiting has come to so far, that of all processes.
+    /// The counts of all waits of all processes so far.
     pub fn statistics(&self) -> Statistics {
         self.0.body.statistics()
     }
 }
 
-/// The file that it is in.
+/// The file of the semaphore.
 impl AsFd for Semaphore {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.memory.as_fd()
