@@ -85,7 +85,7 @@ fn every_wait_by_every_rule_gives_up_at_its_deadline_and_not_before() {
 
 /// Waits up to 3 ms for an event that is set after `delay`, or never. Returns the time spent
 /// spinning, the number of yields and the time asleep.
-fn wait_for(clock: &ScriptedClock, rule: Rule, delay: Option<Span>) -> (Span, u64, Span) {
+fn wait_for(clock: &ScriptedClock, rule: WaitingRule, delay: Option<Span>) -> (Span, u64, Span) {
     let event = Rc::new(Event::with(Reset::Auto, by(rule)));
     let setter = event.clone();
     if let Some(delay) = delay {

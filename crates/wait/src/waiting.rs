@@ -17,7 +17,7 @@ use crate::machine;
 /// # use rowlock_wait::Waiting;
 /// let longer = Waiting::by("2cs+".parse()?);
 /// assert_eq!(longer.rule().to_string(), "2cs+");
-/// assert_eq!(Waiting::default(), Waiting::by(Rule::Adaptive));
+/// assert_eq!(Waiting::default(), Waiting::by(WaitingRule::Adaptive));
 /// # Ok::<(), policy::waiting::ParseRuleError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Waiting {
     pub const ADAPTIVE: Waiting = Waiting::by(WaitingRule::Adaptive);
 
     /// By this rule, on this machine.
-    pub const fn by(rule: Rule) -> Waiting {
+    pub const fn by(rule: WaitingRule) -> Waiting {
         Waiting { rule, costs: None, cpus: None, no_moves: false }
     }
 
@@ -68,8 +68,10 @@ impl Waiting {
     }
 
     /// The inputs that the rule needs.
-    pub(crate) const fn wants(&self) -> Wants {
-        self.rule.waiter(Costs { cs: Span::ZERO, margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::ZERO }).wants()
+    pub(crate) const fn inputs(&self) -> Inputs {
+        self.rule
+            .waiter(Costs { cs: Span::ZERO, margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::ZERO })
+            .inputs()
     }
 
     /// A waiter for one wait at an object with unknown participants, where there is no time for

@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_spurious_wakeup_is_seen_by_the_rule_and_ends_no_wait() {
-        let barrier = Barrier::with_recorder(2, Waiting::by(Rule::AlwaysBlock), Log::default());
+        let barrier = Barrier::with_recorder(2, Waiting::by(WaitingRule::AlwaysBlock), Log::default());
         std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| barrier.party(0).wait());
             while !barrier.recorder().entries().iter().any(|entry| entry.seen == Observation::Woken) {
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_party_counts_in_the_given_counters() {
-        let (barrier, counters) = (Barrier::with(2, Waiting::by(Rule::AlwaysBlock)), Counters::new());
+        let (barrier, counters) = (Barrier::with(2, Waiting::by(WaitingRule::AlwaysBlock)), Counters::new());
         std::thread::scope(|scope| {
             for number in [0, 1] {
                 let (barrier, counters) = (&barrier, &counters);
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn an_arrival_is_found_by_its_number() {
-        let barrier = Barrier::with(2, Waiting::by(Rule::AlwaysBlock));
+        let barrier = Barrier::with(2, Waiting::by(WaitingRule::AlwaysBlock));
         assert_eq!(barrier.arrival(0), None);
         let arrivals = [0, 1].map(|number| barrier.party(number).arrive());
         for (number, arrival) in (0..).zip(arrivals) {

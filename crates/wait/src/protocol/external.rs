@@ -130,14 +130,14 @@ mod tests {
             polls += 1;
             polls == 3
         };
-        let (occurred, sum) = statistics(Rule::AlwaysSpin, third);
+        let (occurred, sum) = statistics(WaitingRule::AlwaysSpin, third);
         assert!(occurred);
         assert_eq!((sum.spins, sum.successful_spins, sum.blocks), (1, 1, 0));
     }
 
     #[test]
     fn the_first_phase_ends_at_its_deadline_if_the_rule_never_blocks() {
-        for rule in [Rule::AlwaysSpin, Rule::AlwaysYield] {
+        for rule in [WaitingRule::AlwaysSpin, WaitingRule::AlwaysYield] {
             let (occurred, sum) = statistics_until(Some(Instant::ZERO), rule, || false);
             assert!(!occurred);
             assert_eq!((sum.successful_spins, sum.blocks), (0, 1), "{rule}");
@@ -146,11 +146,11 @@ mod tests {
 
     #[test]
     fn the_first_phase_ends_when_the_rule_would_block() {
-        let (occurred, sum) = statistics(Rule::AlwaysBlock, || panic!("this rule never polls"));
+        let (occurred, sum) = statistics(WaitingRule::AlwaysBlock, || panic!("this rule never polls"));
         assert!(!occurred);
         assert_eq!((sum.spins, sum.blocks), (0, 1));
         assert!(sum.block_time >= Span::from_micros(3));
-        let (occurred, sum) = statistics(Rule::Adaptive, || false);
+        let (occurred, sum) = statistics(WaitingRule::Adaptive, || false);
         assert!(!occurred);
         assert_eq!((sum.spins, sum.successful_spins, sum.blocks), (1, 0, 1));
     }

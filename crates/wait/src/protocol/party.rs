@@ -58,7 +58,7 @@ impl<'b, R: Recorder> Party<'b, R> {
         number: u32,
     ) -> Party<'b, R> {
         let number = (number < shared.parties()).then_some(number);
-        let needs_missing = number.is_some() && (waiter.wants().missing || R::ON);
+        let needs_missing = number.is_some() && (waiter.inputs().missing || R::ON);
         let missing = Vec::with_capacity(if needs_missing { shared.parties() as usize } else { 0 });
         Party { shared, waiting, fresh: waiter, recorder, number, waiter, missing, counters: None }
     }

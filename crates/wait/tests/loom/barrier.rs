@@ -1,10 +1,11 @@
-//! The barrier's protocol under loom: all interleavings up to a bound on preemptions, all values a load may return.
+//! Loom models of the barrier: all interleavings up to a bound on preemptions, all values that a
+//! load may return.
 //!
-//! A lost wakeup is a deadlock, which loom reports; a missing happens-before edge lets a relaxed
-//! load return an old value, which the test sees.
+//! A lost wakeup is a deadlock, which loom reports. A missing happens-before edge lets a relaxed
+//! load return an old value, which the test detects.
 //!
-//! Each model states how many threads and rounds it has and how many preemptions it tries; much more of any takes minutes.
-//! Rules that never block have two threads only: of three, loom lets two hand the CPU to each other for ever.
+//! Each model states its threads, rounds and preemptions. Much more of any takes minutes. Rules
+//! that never block have two threads only: of three, loom would switch between two forever.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
@@ -16,16 +17,16 @@ use rowlock_wait::{Barrier, Waiting};
 const COSTS: Costs =
     Costs { cs: Span::from_micros(1), margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::from_millis(4) };
 
-/// What the threads of a model share.
+/// The state that the threads of a model share.
 struct Meeting {
     barrier: Barrier,
-    /// How many rounds each thread has begun.
+    /// The number of rounds that each thread has begun.
     begun: Vec<AtomicU64>,
     leaders: AtomicU64,
 }
 
 impl Meeting {
-    /// One thread's part: it meets the others `rounds` times.
+    /// The part of one thread: meets the others `rounds` times.
     fn attend(&self, number: u32, rounds: u64) {
         let mut party = self.barrier.party(number);
         for round in 1..=rounds {
@@ -39,14 +40,14 @@ impl Meeting {
     }
 }
 
-/// Tries `meeting` in every way that needs at most `preemptions` preemptions.
+/// Checks `meeting` in all interleavings with at most `preemptions` preemptions.
 fn model(preemptions: usize, meeting: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     (model.preemption_bound, model.max_duration) = testing::depth(preemptions);
     model.check(meeting);
 }
 
-/// Lets `threads` threads meet `rounds` times.
+/// Checks `threads` threads that meet `rounds` times.
 fn meet(rule: &str, threads: u32, rounds: u64, preemptions: usize) {
     let rule: WaitingRule = rule.parse().unwrap();
     model(preemptions, move || {
@@ -89,12 +90,12 @@ fn three_threads_spin_and_then_block() {
 }
 
 #[test]
-fn two_threads_spin_for_as_long_as_it_takes() {
+fn two_threads_spin_until_they_meet() {
     meet("always-spin", 2, 3, 9);
 }
 
 #[test]
-fn two_threads_yield_for_as_long_as_it_takes() {
+fn two_threads_yield_until_they_meet() {
     meet("always-yield", 2, 3, 9);
 }
 
@@ -108,14 +109,14 @@ fn more_threads_than_parties_meet_in_turns() {
                 loom::thread::spawn(move || barrier.wait().is_leader())
             })
             .collect();
-        let leads = u32::from(barrier.wait().is_leader());
-        let leaders = others.into_iter().map(|other| u32::from(other.join().unwrap())).sum::<u32>() + leads;
+        let own = u32::from(barrier.wait().is_leader());
+        let leaders = others.into_iter().map(|other| u32::from(other.join().unwrap())).sum::<u32>() + own;
         assert_eq!(leaders, 2);
     });
 }
 
 #[test]
-fn a_team_goes_on_without_one_that_has_left() {
+fn a_team_continues_without_a_party_that_has_left() {
     model(3, || {
         let barrier = Arc::new(Barrier::with(3, Waiting::by(WaitingRule::AlwaysBlock)));
         let left = Arc::new(AtomicU64::new(0));
@@ -125,7 +126,7 @@ fn a_team_goes_on_without_one_that_has_left() {
                 loom::thread::spawn(move || {
                     let mut party = barrier.party(number);
                     party.wait();
-                    assert_eq!(left.load(Relaxed), 1, "the one that leaves arrives in the first round");
+                    assert_eq!(left.load(Relaxed), 1, "the leaving party arrives in the first round");
                     party.wait();
                 })
             })

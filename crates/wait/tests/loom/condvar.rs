@@ -1,6 +1,7 @@
-//! The condition variable under loom: all interleavings up to a bound on preemptions, all values a load may return.
+//! Loom models of the condition variable: all interleavings up to a bound on preemptions, all
+//! values that a load may return.
 //!
-//! A lost wakeup is a deadlock, which loom reports. In the models all threads share one bell.
+//! A lost wakeup is a deadlock, which loom reports. In the models all threads share one eventcount.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ const COSTS: Costs =
 
 type Shared = (Mutex<u32>, Condvar);
 
-/// Tries threads that do this in every way that needs at most `preemptions` preemptions.
+/// Checks these threads in all interleavings with at most `preemptions` preemptions.
 fn model<const N: usize>(rule: &'static str, preemptions: usize, parts: [fn(&Shared); N], last: fn(&Shared)) {
     let mut model = loom::model::Builder::new();
     (model.preemption_bound, model.max_duration) = testing::depth(preemptions);
@@ -31,12 +32,12 @@ fn model<const N: usize>(rule: &'static str, preemptions: usize, parts: [fn(&Sha
     });
 }
 
-/// Waits for something to take.
+/// Waits for an item and takes it.
 fn take((count, changed): &Shared) {
     *changed.wait_while(count.lock(), |count| *count == 0) -= 1;
 }
 
-/// Gives two, and wakes one for each.
+/// Gives two items, with a notification for each.
 fn give_two_one_by_one((count, changed): &Shared) {
     for _ in 0..2 {
         *count.lock() += 1;
@@ -50,33 +51,33 @@ fn give_two((count, changed): &Shared) {
 }
 
 #[test]
-fn each_of_two_is_notified_of_what_it_is_to_take() {
+fn each_of_two_waiters_is_notified_of_its_item() {
     model("always-block", 3, [take, take], give_two_one_by_one);
     model("cs", 2, [take, take], give_two_one_by_one);
 }
 
 #[test]
-fn all_are_notified_at_once() {
+fn one_notification_wakes_all() {
     model("always-block", 3, [take, take], give_two);
     model("cs", 2, [take, take], give_two);
 }
 
 #[test]
-fn one_spins_and_then_blocks() {
+fn a_waiter_spins_and_then_blocks() {
     model("cs", 4, [take], |shared| {
         *shared.0.lock() += 1;
         shared.1.notify_one();
     });
 }
 
-/// In a model no deadline passes while somebody sleeps, so who gives up has passed its deadline when it is woken, or while it
-/// spins.
+/// In a model no deadline passes while a thread sleeps. So the deadline of the thread that gives up
+/// passes when it is woken or while it spins.
 #[test]
-fn one_that_gives_up_takes_no_notification_with_it() {
+fn a_waiter_that_gives_up_loses_no_notification() {
     let impatient = |(count, changed): &Shared| {
         let (count, result) = changed.wait_timeout(count.lock(), Duration::ZERO);
         drop(count);
-        // Whoever is notified and takes nothing has to pass that on.
+        // A notified thread that takes nothing passes the notification on.
         if !result.timed_out() {
             changed.notify_one();
         }

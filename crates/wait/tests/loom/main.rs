@@ -1,11 +1,10 @@
-//! The protocols under loom: all interleavings up to a bound on preemptions.
+//! Loom models of the protocols: all interleavings up to a bound on preemptions.
 //!
 //! `.ci/models rowlock-wait::loom::` runs them.
 #![cfg(loom)]
 
 mod barrier;
 mod condvar;
-
 mod mutex;
 mod robust;
 mod rwlock;

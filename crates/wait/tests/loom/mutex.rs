@@ -1,7 +1,8 @@
-//! The mutex under loom: all interleavings up to a bound on preemptions, all values a load may return.
+//! Loom models of the mutex: all interleavings up to a bound on preemptions, all values that a load
+//! may return.
 //!
-//! A lost wakeup is a deadlock, which loom reports; two owners at a time, or a missing happens-before edge between one and the
-//! next, is an access to a cell that races, which it reports too.
+//! A lost wakeup is a deadlock, which loom reports. If the mutex has two owners at a time, or a
+//! happens-before edge between two owners is missing, loom reports a race on a cell.
 
 use std::time::Duration;
 
@@ -23,26 +24,26 @@ fn mutex(rule: &str) -> Mutex<Plain> {
 }
 
 fn add_one(plain: &Plain) {
-    // SAFETY: loom reports whoever else is at it meanwhile.
+    // SAFETY: loom reports concurrent accesses.
     #[allow(unsafe_code)]
     plain.with_mut(|count| unsafe { *count += 1 });
 }
 
-/// How often it was added to.
+/// The number of additions.
 fn sum(mutex: &Mutex<Plain>) -> u32 {
     // SAFETY: as above.
     #[allow(unsafe_code)]
     mutex.lock().with(|count| unsafe { *count })
 }
 
-/// Tries `what` in every way that needs at most `preemptions` preemptions.
-fn model(preemptions: usize, what: impl Fn() + Send + Sync + 'static) {
+/// Checks `run` in all interleavings with at most `preemptions` preemptions.
+fn model(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     (model.preemption_bound, model.max_duration) = testing::depth(preemptions);
-    model.check(what);
+    model.check(run);
 }
 
-/// Lets `threads` threads take `turns` turns each.
+/// Checks `threads` threads that acquire the mutex `turns` times each.
 fn take_turns(rule: &'static str, threads: u32, turns: u32, preemptions: usize) {
     model(preemptions, move || {
         let mutex = Arc::new(mutex(rule));
@@ -86,14 +87,14 @@ fn three_threads_spin_again_after_they_were_woken() {
 }
 
 #[test]
-fn two_threads_spin_for_as_long_as_it_takes() {
+fn two_threads_spin_until_they_acquire_it() {
     take_turns("always-spin", 2, 2, 5);
 }
 
-/// In a model no deadline passes while somebody sleeps, so the thread that gives up has passed its deadline when it is woken,
-/// or while it spins.
+/// In a model no deadline passes while a thread sleeps. So the deadline of the thread that gives up
+/// passes when it is woken or while it spins.
 #[test]
-fn one_that_gives_up_takes_no_waking_with_it() {
+fn a_thread_that_gives_up_loses_no_wakeup() {
     for rule in ["always-block", "cs"] {
         model(3, move || {
             let mutex = Arc::new(mutex(rule));

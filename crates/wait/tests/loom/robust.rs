@@ -1,4 +1,4 @@
-//! The lock whose owner may die, under loom: see `loom.rs`.
+//! Loom models of the robust lock. See `barrier.rs`.
 #![allow(unsafe_code, reason = "the lock guards plain memory")]
 
 use loom::cell::UnsafeCell;
@@ -9,12 +9,12 @@ use rowlock_wait::robust::{Integrity, LockAttempt, OwnerId, RobustLock, Scope};
 
 struct Guarded {
     lock: RobustLock,
-    /// Who has the number 0 has died.
+    /// Whether owner 0 has died.
     is_dead: AtomicBool,
     count: UnsafeCell<u32>,
 }
 
-/// Waits for the lock, blocking, and takes it over from the dead.
+/// Blocks until it has the lock, or takes it over from the dead owner.
 fn lock(guarded: &Guarded, owner: OwnerId) -> Integrity {
     let mut attempt = LockAttempt::new(&guarded.lock, owner, Scope::Process);
     loop {
@@ -30,11 +30,11 @@ fn lock(guarded: &Guarded, owner: OwnerId) -> Integrity {
 }
 
 fn count(guarded: &Guarded) {
-    // SAFETY: the caller has the lock; loom sees whether it has it alone.
+    // SAFETY: the caller holds the lock. Loom checks that it is the only one.
     guarded.count.with_mut(|count| unsafe { *count += 1 });
 }
 
-/// How often it was counted, for who is the last.
+/// The number of counts, for the last thread.
 fn counted(guarded: &Guarded) -> u32 {
     // SAFETY: the others have ended.
     guarded.count.with(|count| unsafe { *count })
@@ -50,7 +50,7 @@ fn model(preemptions: usize, threads: impl Fn() + Send + Sync + 'static) {
     model.check(threads);
 }
 
-fn everybody_gets_the_lock(owners: u32, times: u32, preemptions: usize) {
+fn all_owners_get_the_lock(owners: u32, times: u32, preemptions: usize) {
     model(preemptions, move || {
         let guarded = guarded();
         let others: Vec<_> = (1..=owners)
@@ -72,17 +72,18 @@ fn everybody_gets_the_lock(owners: u32, times: u32, preemptions: usize) {
 
 #[test]
 fn two_owners_get_the_lock_twice_each() {
-    everybody_gets_the_lock(2, 2, 3);
+    all_owners_get_the_lock(2, 2, 3);
 }
 
 #[test]
 fn three_owners_get_the_lock() {
-    everybody_gets_the_lock(3, 1, 2);
+    all_owners_get_the_lock(3, 1, 2);
 }
 
-/// One dies with the lock; the first who can know takes it over, and the other, who may sleep, gets it after that.
+/// One thread dies with the lock. The first one that can know takes it over. The other one, which
+/// may sleep, acquires it afterwards.
 #[test]
-fn a_lock_whose_owner_has_died_is_taken_over_once_and_the_sleepers_get_it() {
+fn a_lock_of_a_dead_owner_is_taken_over_once_and_the_sleepers_get_it() {
     model(3, || {
         let guarded = guarded();
         assert_eq!(guarded.lock.try_acquire(OwnerId(0)), Some(Integrity::Intact));
@@ -97,7 +98,8 @@ fn a_lock_whose_owner_has_died_is_taken_over_once_and_the_sleepers_get_it() {
         };
         count(&guarded);
         guarded.is_dead.store(true, Release);
-        // Nobody wakes who slept before that, so this one does not sleep before it knows.
+        // A thread that slept before that is not woken, so this one does not sleep before the death
+        // is published.
         let found = lock(&guarded, OwnerId(2));
         count(&guarded);
         guarded.lock.release(OwnerId(2), false, Scope::Process);
@@ -107,9 +109,10 @@ fn a_lock_whose_owner_has_died_is_taken_over_once_and_the_sleepers_get_it() {
     });
 }
 
-/// As above, and the one that takes over does not say that all is whole: so the next is told as well.
+/// As above, but the thread that takes over does not declare the data intact. So the next one finds
+/// it damaged too.
 #[test]
-fn damage_is_told_until_it_is_mended() {
+fn damage_is_reported_until_it_is_repaired() {
     model(3, || {
         let guarded = guarded();
         guarded.lock.try_acquire(OwnerId(0));

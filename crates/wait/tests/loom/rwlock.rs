@@ -1,7 +1,8 @@
-//! The reader-writer lock under loom: all interleavings up to a bound on preemptions, all values a load may return.
+//! Loom models of the reader-writer lock: all interleavings up to a bound on preemptions, all
+//! values that a load may return.
 //!
-//! A lost wakeup is a deadlock, which loom reports; a reader beside a writer, or a missing happens-before edge, is an access to
-//! a cell that races, which it reports too.
+//! A lost wakeup is a deadlock, which loom reports. If a reader is inside with a writer, or a
+//! happens-before edge is missing, loom reports a race on a cell.
 
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ fn read(lock: &RwLock<Plain>) {
     lock.read().with(|_| ());
 }
 
-/// Tries three threads that do this with a lock, in every way that needs at most `preemptions` preemptions.
+/// Checks three threads in all interleavings with at most `preemptions` preemptions.
 fn model(rule: &'static str, preemptions: usize, parts: [fn(&RwLock<Plain>); 3]) {
     let mut model = loom::model::Builder::new();
     (model.preemption_bound, model.max_duration) = testing::depth(preemptions);
@@ -58,15 +59,15 @@ fn two_writers_and_a_reader_take_turns() {
 }
 
 #[test]
-fn readers_come_back_while_a_writer_waits() {
+fn readers_return_while_a_writer_waits() {
     let reads_twice = |lock: &RwLock<Plain>| (0..2).for_each(|_| read(lock));
     model("always-block", 1, [write, reads_twice, read]);
 }
 
-/// In a model no deadline passes while somebody sleeps, so a writer that gives up has passed its deadline when it is woken, or
-/// while it spins.
+/// In a model no deadline passes while a thread sleeps. So the deadline of a writer that gives up
+/// passes when it is woken or while it spins.
 #[test]
-fn a_writer_that_gives_up_lets_the_readers_in() {
+fn a_writer_that_gives_up_admits_the_readers() {
     let impatient = |lock: &RwLock<Plain>| {
         if let Ok(plain) = lock.write_timeout(Duration::ZERO) {
             plain.with_mut(|_| ());
@@ -78,7 +79,7 @@ fn a_writer_that_gives_up_lets_the_readers_in() {
 }
 
 #[test]
-fn a_reader_that_gives_up_takes_no_waking_with_it() {
+fn a_reader_that_gives_up_loses_no_wakeup() {
     let impatient = |lock: &RwLock<Plain>| {
         if let Ok(plain) = lock.read_timeout(Duration::ZERO) {
             plain.with(|_| ());

@@ -1,8 +1,8 @@
-//! Semaphore, event, latch, parker and words under loom: all interleavings up to a bound on preemptions, all values a load
-//! may return.
+//! Loom models of the semaphore, event, latch, parker and words: all interleavings up to a bound on
+//! preemptions, all values that a load may return.
 //!
-//! A lost wakeup is a deadlock, which loom reports; a missing happens-before edge is an access to a cell that races, which
-//! it reports too.
+//! A lost wakeup is a deadlock, which loom reports. A missing happens-before edge is a race on a
+//! cell, which it reports too.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -20,14 +20,14 @@ fn by(rule: &str) -> Waiting {
     Waiting::by(rule.parse::<WaitingRule>().unwrap()).with_costs(COSTS).with_cpus(2)
 }
 
-/// Tries `what` in every way that needs at most `preemptions` preemptions.
-fn model(preemptions: usize, what: impl Fn() + Send + Sync + 'static) {
+/// Checks `run` in all interleavings with at most `preemptions` preemptions.
+fn model(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     (model.preemption_bound, model.max_duration) = testing::depth(preemptions);
-    model.check(what);
+    model.check(run);
 }
 
-/// Plain memory: loom sees who writes and reads it, and whether anything orders that.
+/// Plain memory: loom checks whether the accesses are ordered.
 #[derive(Default)]
 struct Plain(UnsafeCell<()>);
 
@@ -41,7 +41,7 @@ impl Plain {
     }
 }
 
-/// Three threads take turns at the only permit of a semaphore.
+/// Three threads acquire the only permit of a semaphore in turn.
 fn take_turns(rule: &'static str, turns: u32, preemptions: usize) {
     model(preemptions, move || {
         let shared = Arc::new((Semaphore::with(1, by(rule)), Plain::default()));
@@ -63,25 +63,25 @@ fn take_turns(rule: &'static str, turns: u32, preemptions: usize) {
 }
 
 #[test]
-fn threads_that_block_exclude_each_other_by_a_semaphore_and_none_is_forgotten() {
+fn blocking_threads_exclude_each_other_by_a_semaphore_without_lost_wakeups() {
     take_turns("always-block", 1, 3);
 }
 
 #[test]
-fn threads_that_spin_first_exclude_each_other_by_a_semaphore_and_none_is_forgotten() {
+fn spinning_threads_exclude_each_other_by_a_semaphore_without_lost_wakeups() {
     take_turns("cs", 1, 2);
 }
 
 #[test]
-fn permits_added_at_once_or_one_by_one_reach_all_sleepers() {
-    for at_once in [true, false] {
+fn permits_added_together_or_one_by_one_reach_all_sleepers() {
+    for together in [true, false] {
         model(3, move || {
             let semaphore = Arc::new(Semaphore::with(0, by("always-block")));
             let takers = [0, 1].map(|_| {
                 let semaphore = semaphore.clone();
                 thread::spawn(move || semaphore.down())
             });
-            if at_once {
+            if together {
                 assert_eq!(semaphore.up_by(2), Ok(2));
             } else {
                 assert_eq!(semaphore.up(), Ok(1));
@@ -94,7 +94,7 @@ fn permits_added_at_once_or_one_by_one_reach_all_sleepers() {
 }
 
 #[test]
-fn two_threads_hand_each_other_the_word_by_events_that_reset_themselves() {
+fn two_threads_alternate_by_auto_reset_events() {
     for rule in ["always-block", "cs"] {
         model(3, move || {
             let shared = Arc::new(([0, 1].map(|_| Event::with(Reset::Auto, by(rule))), Plain::default()));
@@ -119,7 +119,7 @@ fn two_threads_hand_each_other_the_word_by_events_that_reset_themselves() {
 }
 
 #[test]
-fn each_setting_of_an_event_that_resets_itself_lets_one_pass() {
+fn each_set_of_an_auto_reset_event_lets_one_thread_pass() {
     model(3, || {
         let shared = Arc::new((Event::with(Reset::Auto, by("always-block")), Plain::default()));
         let waiters = [0, 1].map(|_| {
@@ -139,7 +139,7 @@ fn each_setting_of_an_event_that_resets_itself_lets_one_pass() {
 }
 
 #[test]
-fn what_was_done_before_a_set_in_vain_is_seen_as_well() {
+fn what_was_done_before_a_redundant_set_is_visible() {
     model(3, || {
         let shared = Arc::new((Event::with(Reset::Auto, by("always-block")), AtomicU32::new(0)));
         let setters = [0, 1].map(|_| {
@@ -149,7 +149,8 @@ fn what_was_done_before_a_set_in_vain_is_seen_as_well() {
                 shared.0.set();
             })
         });
-        // Whoever comes last has set the event, or found it set, and then its addition must be seen by who passes.
+        // The last thread sets the event or finds it set. In both cases the thread that passes must
+        // see its addition.
         while shared.1.load(Relaxed) < 2 {
             shared.0.wait();
         }
@@ -158,7 +159,7 @@ fn what_was_done_before_a_set_in_vain_is_seen_as_well() {
 }
 
 #[test]
-fn all_pass_an_event_that_stays_set_for_a_while() {
+fn all_pass_a_manual_reset_event_that_is_reset_soon() {
     for rule in ["always-block", "cs"] {
         model(2, move || {
             let shared = Arc::new((Event::with(Reset::Manual, by(rule)), Plain::default()));
@@ -179,7 +180,7 @@ fn all_pass_an_event_that_stays_set_for_a_while() {
 }
 
 #[test]
-fn all_pass_a_latch_when_all_have_counted() {
+fn all_pass_a_latch_after_its_last_count() {
     for rule in ["always-block", "cs"] {
         model(2, move || {
             let shared = Arc::new((Latch::with(2, by(rule)), [Plain::default(), Plain::default()]));
@@ -200,7 +201,7 @@ fn all_pass_a_latch_when_all_have_counted() {
 }
 
 #[test]
-fn a_parked_thread_goes_on_for_each_token_it_needs() {
+fn a_parked_thread_resumes_for_each_token() {
     for rule in ["always-block", "cs"] {
         model(3, move || {
             let parker = Parker::with(by(rule));
@@ -221,7 +222,7 @@ fn a_parked_thread_goes_on_for_each_token_it_needs() {
 }
 
 #[test]
-fn a_word_that_changes_lets_all_go_that_are_woken() {
+fn all_woken_waiters_see_the_changed_word() {
     use loom::sync::atomic::Ordering::Release;
 
     for rule in ["always-block", "cs"] {
@@ -243,7 +244,7 @@ fn a_word_that_changes_lets_all_go_that_are_woken() {
 }
 
 #[test]
-fn one_that_waits_for_a_word_is_woken_alone() {
+fn a_single_waiter_for_a_word_is_woken() {
     model(4, || {
         let word = Arc::new(AtomicU32::new(0));
         let waiter = {

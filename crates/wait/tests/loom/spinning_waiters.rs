@@ -1,5 +1,5 @@
-//! Looking out for signals to somebody else's condition variable, under loom: that of loom's own. A lost signal is a deadlock, which loom
-//! reports.
+//! Loom models of spinning waiters at another library's condition variable, here loom's. A lost
+//! signal is a deadlock, which loom reports.
 
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
@@ -12,15 +12,15 @@ struct Monitor {
 }
 
 impl Monitor {
-    /// As who is preloaded waits at a condition variable, looking once.
+    /// Waits at the condition variable like the preloaded library, with one poll.
     fn take(&self) {
         let mut value = self.value.lock().unwrap();
         while *value == 0 {
             let waiter = self.waiters.enter();
             drop(value);
-            let came = waiter.is_signalled();
+            let signalled = waiter.is_signalled();
             value = self.value.lock().unwrap();
-            if !came && !waiter.is_signalled() {
+            if !signalled && !waiter.is_signalled() {
                 value = self.changed.wait(value).unwrap();
             }
             waiter.leave();
@@ -28,7 +28,7 @@ impl Monitor {
         *value -= 1;
     }
 
-    /// Gives so many, and signals with the mutex.
+    /// Adds `many` to the value, and signals with the mutex held.
     fn give(&self, many: u32) {
         let mut value = self.value.lock().unwrap();
         *value += many;
@@ -37,7 +37,7 @@ impl Monitor {
     }
 }
 
-/// Tries threads that do this in every way that needs at most three preemptions.
+/// Checks these threads in all interleavings with at most three preemptions.
 fn model<const N: usize>(parts: [fn(&Monitor); N], last: fn(&Monitor)) {
     let mut model = loom::model::Builder::new();
     (model.preemption_bound, model.max_duration) = testing::depth(3);
@@ -54,12 +54,12 @@ fn model<const N: usize>(parts: [fn(&Monitor); N], last: fn(&Monitor)) {
 }
 
 #[test]
-fn who_looks_gets_what_is_given() {
+fn a_spinning_waiter_gets_its_signal() {
     model([Monitor::take], |monitor| monitor.give(1));
 }
 
 #[test]
-fn each_of_two_gets_what_is_given_one_by_one() {
+fn two_waiters_get_separate_signals() {
     model([Monitor::take, Monitor::take], |monitor| {
         monitor.give(1);
         monitor.give(1);
@@ -67,12 +67,12 @@ fn each_of_two_gets_what_is_given_one_by_one() {
 }
 
 #[test]
-fn all_get_what_is_given_at_once() {
+fn a_broadcast_reaches_all_waiters() {
     model([Monitor::take, Monitor::take], |monitor| monitor.give(2));
 }
 
 #[test]
-fn one_looks_while_another_gives_and_takes() {
+fn a_waiter_spins_while_another_thread_signals_and_waits() {
     model([Monitor::take, |monitor| monitor.give(1)], |monitor| {
         monitor.give(1);
         monitor.take();

@@ -1,5 +1,6 @@
-//! What every party did before a round is seen by all after it: with plain memory, which nothing but the barrier orders.
-#![allow(unsafe_code, reason = "threads take turns at plain memory")]
+//! What each party did before a round is visible to all after it. Only the barrier orders the
+//! accesses to plain memory.
+#![allow(unsafe_code, reason = "threads access plain memory in turn")]
 
 use std::cell::UnsafeCell;
 use std::time::Duration;
@@ -12,20 +13,21 @@ use crate::costs::by;
 
 const THREADS: u32 = 3;
 
-/// Where each party writes down its round.
+/// Each party writes its round here.
 struct Board([UnsafeCell<u64>; THREADS as usize]);
 
-// SAFETY: between two waits, a cell is either written by its own party alone or only read; the barrier parts the two.
+// SAFETY: between two waits, a cell is either written by its own party or only read. The barrier
+// separates the two.
 unsafe impl Sync for Board {}
 
 fn meet(board: &Board, barrier: &Barrier, number: u32, rounds: u64) {
     let mut party = barrier.party(number);
     for round in 1..=rounds {
-        // SAFETY: until the wait below nobody else looks at this cell.
+        // SAFETY: no other party accesses this cell before the wait below.
         unsafe { *board.0[number as usize].get() = round };
         party.wait();
         for cell in &board.0 {
-            // SAFETY: all parties have written and wait again before they write the next time.
+            // SAFETY: all parties have written, and will wait again before they write next.
             let seen = unsafe { *cell.get() };
             assert_eq!(seen, round, "what a party wrote before the barrier");
         }
@@ -36,19 +38,19 @@ fn meet(board: &Board, barrier: &Barrier, number: u32, rounds: u64) {
 #[test]
 fn each_party_sees_what_the_others_did_before_the_round() {
     for entry in WAITING {
-        // A rule that never gives up its CPU makes little headway with more threads than CPUs.
+        // A rule that never gives up its CPU is slow with more threads than CPUs.
         let rounds = if entry.example == WaitingRule::AlwaysSpin { 20 } else { 500 };
-        // What is found out once in a process is found out before there are threads: a race detector does not see how the
-        // standard library lets the others know.
+        // Determine what a process determines once before there are threads: a race detector does
+        // not see how the standard library shares it.
         let waiting = by(entry.example).with_cpus(2);
         assert!(Barrier::with(2, waiting).anonymous().wait_timeout(Duration::ZERO).is_err());
-        // They live as long as the program: no thread is the last to drop them.
+        // They live as long as the program, so no thread is the last to drop them.
         let barrier: &Barrier = Box::leak(Box::new(Barrier::with(THREADS, waiting)));
         let board: &Board = Box::leak(Box::new(Board([const { UnsafeCell::new(0) }; THREADS as usize])));
         let threads = [0, 1, 2].map(|number| std::thread::spawn(move || meet(board, barrier, number, rounds)));
         for thread in threads {
             if thread.join().is_err() {
-                panic!("a thread has failed");
+                panic!("a thread panicked");
             }
         }
     }

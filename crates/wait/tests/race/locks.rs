@@ -1,4 +1,5 @@
-//! What was done under a lock is seen by who has it next: with plain memory, which nothing but the locks orders.
+//! What was done under a lock is visible to the next owner. Only the locks order the accesses to
+//! plain memory.
 
 use std::thread;
 use std::time::Duration;
@@ -11,16 +12,16 @@ use crate::costs::by;
 
 const THREADS: usize = 3;
 
-/// What lives as long as the program: no thread is the last to drop it.
+/// Lives as long as the program, so no thread is the last to drop it.
 fn leak<T>(of: T) -> &'static T {
     Box::leak(Box::new(of))
 }
 
-/// Lets threads do this, and joins them one by one.
+/// Runs `work` on three threads, and joins them one by one.
 fn run(work: impl Fn(usize) + Copy + Send + 'static) {
     for thread in [0, 1, 2].map(|number| thread::spawn(move || work(number))) {
         if thread.join().is_err() {
-            panic!("a thread has failed");
+            panic!("a thread panicked");
         }
     }
 }
@@ -52,7 +53,7 @@ fn copy_under_a_reader_writer_lock(waiting: Waiting, rounds: u64) {
     });
 }
 
-fn pass_round_by_a_condition_variable(waiting: Waiting, rounds: u64) {
+fn take_turns_by_a_condition_variable(waiting: Waiting, rounds: u64) {
     let (turn, changed) = (leak(Mutex::with(0, waiting)), leak(Condvar::with(waiting)));
     run(move |number| {
         for _ in 0..rounds {
@@ -70,14 +71,14 @@ fn the_next_owner_of_a_lock_sees_what_was_done_under_it() {
         let never_blocks = matches!(entry.example, WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield);
         let rounds = if never_blocks { 20 } else { 500 };
         let waiting = by(entry.example).with_cpus(2);
-        // What is found out once in a process is found out before there are threads: a race detector does not see how the
-        // standard library lets the others know.
+        // Determine what a process determines once before there are threads: a race detector does
+        // not see how the standard library shares it.
         let mutex = Mutex::with((), waiting);
         let held = mutex.lock();
         assert!(mutex.lock_timeout(Duration::ZERO).is_err());
         drop(held);
         add_under_a_mutex(waiting, rounds);
         copy_under_a_reader_writer_lock(waiting, rounds);
-        pass_round_by_a_condition_variable(waiting, rounds);
+        take_turns_by_a_condition_variable(waiting, rounds);
     }
 }

@@ -1,11 +1,11 @@
-//! Plain memory that nothing but the library's objects orders, for the thread sanitizer; without it
-//! these are tests like others.
+//! Plain memory that only the objects of this library order, for the thread sanitizer. Without it
+//! these are ordinary tests.
 //!
 //! The standard library is not instrumented. So the threads of a test are joined one by one, the
-//! memory lives as long as the program, and facts that are found out once in a process are found
-//! out before there are threads: the detector then sees everything that orders them.
+//! memory lives as long as the program, and what a process determines once is determined before
+//! there are threads. Then the detector sees everything that orders the accesses.
 #![cfg(not(loom))]
-#![allow(clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod barrier;
 #[path = "../wait/costs.rs"]

@@ -1,5 +1,6 @@
-//! What was done before a signal is seen by whom it lets go: with plain memory, which nothing but the signals orders.
-#![allow(unsafe_code, reason = "threads take turns at plain memory")]
+//! What was done before a signal is visible to the threads that it releases. Only the signals order
+//! the accesses to plain memory.
+#![allow(unsafe_code, reason = "threads access plain memory in turn")]
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU32;
@@ -13,10 +14,10 @@ use rowlock_wait::{Event, Latch, Parker, Reset, Semaphore, Waiting, word};
 
 use crate::costs::by;
 
-/// How often somebody had a turn: plain memory, for whoever's turn it is.
+/// The number of turns, in plain memory for the thread whose turn it is.
 struct Turns(UnsafeCell<u64>);
 
-// SAFETY: it is touched only by who has the turn, and who that is is what is tested.
+// SAFETY: only the thread whose turn it is accesses it, which the tests check.
 unsafe impl Sync for Turns {}
 
 impl Turns {
@@ -25,26 +26,26 @@ impl Turns {
     }
 
     fn take(&self) {
-        // SAFETY: the caller has the turn, so nobody else touches it.
+        // SAFETY: it is the caller's turn, so no other thread accesses it.
         unsafe { *self.0.get() += 1 };
     }
 
-    fn are(&self, expected: u64) {
-        // SAFETY: all threads that have taken turns have let the caller know, or were joined.
+    fn assert_count(&self, expected: u64) {
+        // SAFETY: all threads that have taken turns have signalled the caller or were joined.
         assert_eq!(unsafe { *self.0.get() }, expected);
     }
 }
 
-/// What lives as long as the program: no thread is the last to drop it.
+/// Lives as long as the program, so no thread is the last to drop it.
 fn leak<T>(of: T) -> &'static T {
     Box::leak(Box::new(of))
 }
 
-/// Runs the threads to their ends.
+/// Runs the threads until they end.
 fn run<const N: usize>(threads: [Box<dyn FnOnce() + Send>; N]) {
     for thread in threads.map(thread::spawn) {
         if thread.join().is_err() {
-            panic!("a thread has failed");
+            panic!("a thread panicked");
         }
     }
 }
@@ -60,7 +61,7 @@ fn take_turns_by_a_semaphore(waiting: Waiting, rounds: u64) {
             }
         })
     }));
-    turns.are(3 * rounds);
+    turns.assert_count(3 * rounds);
 }
 
 fn take_turns_by_an_event(waiting: Waiting, rounds: u64) {
@@ -75,7 +76,7 @@ fn take_turns_by_an_event(waiting: Waiting, rounds: u64) {
             }
         })
     }));
-    turns.are(3 * rounds);
+    turns.assert_count(3 * rounds);
 }
 
 fn start_by_an_event_and_end_by_a_latch(waiting: Waiting, rounds: u64) {
@@ -86,19 +87,19 @@ fn start_by_an_event_and_end_by_a_latch(waiting: Waiting, rounds: u64) {
         let work = |number: usize| -> Box<dyn FnOnce() + Send> {
             Box::new(move || {
                 start.wait();
-                all.are(1);
+                all.assert_count(1);
                 each[number].take();
                 end.arrive_and_wait();
-                each.iter().for_each(|turns| turns.are(1));
+                each.iter().for_each(|turns| turns.assert_count(1));
             })
         };
-        let look = Box::new(move || {
+        let observer = Box::new(move || {
             all.take();
             start.set();
             end.wait();
-            each.iter().for_each(|turns| turns.are(1));
+            each.iter().for_each(|turns| turns.assert_count(1));
         });
-        run([work(0), work(1), look]);
+        run([work(0), work(1), observer]);
     }
 }
 
@@ -119,7 +120,7 @@ fn take_turns_by_parkers(waiting: Waiting, rounds: u64) {
             std::mem::forget((parker, other));
         })
     }));
-    turns.are(2 * rounds);
+    turns.assert_count(2 * rounds);
 }
 
 fn take_turns_by_a_word(waiting: Waiting, rounds: u64) {
@@ -137,18 +138,18 @@ fn take_turns_by_a_word(waiting: Waiting, rounds: u64) {
             }
         })
     }));
-    turns.are(2 * rounds);
+    turns.assert_count(2 * rounds);
 }
 
 #[test]
 fn a_waiter_sees_what_was_done_before_it_was_signalled() {
     for entry in WAITING {
-        // A rule that never gives up its CPU makes little headway with more threads than CPUs.
+        // A rule that never gives up its CPU is slow with more threads than CPUs.
         let rounds =
             if matches!(entry.example, WaitingRule::AlwaysSpin | WaitingRule::OwnerRunning) { 20 } else { 500 };
         let waiting = by(entry.example).with_cpus(2);
-        // What is found out once in a process is found out before there are threads: a race detector does not see how the
-        // standard library lets the others know.
+        // Determine what a process determines once before there are threads: a race detector does
+        // not see how the standard library shares it.
         assert!(Semaphore::with(0, waiting).down_timeout(Duration::ZERO).is_err());
         take_turns_by_a_semaphore(waiting, rounds);
         take_turns_by_an_event(waiting, rounds);

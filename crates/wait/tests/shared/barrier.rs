@@ -1,4 +1,4 @@
-//! Barriers among processes, some of which are killed.
+//! Barriers for several processes, some of which are killed.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use policy::waiting::{Costs, WaitingRule};
 use rowlock_wait::Waiting;
 use rowlock_wait::shared::{Barrier, LostParty, Party, WaitError};
 
-use crate::child::{Player, listen, say};
-use crate::{place, trial};
+use crate::child::{ChildProcess, listen, say};
+use crate::{object_path, trial};
 
 const ROUNDS: u64 = 200;
 
@@ -25,37 +25,37 @@ pub(crate) fn by(rule: WaitingRule) -> Waiting {
     Waiting::by(rule).with_costs(costs).with_cpus(2)
 }
 
-/// How a thread of another process waits where it does not matter how.
+/// How parties wait if the rule does not matter.
 fn anyhow() -> Waiting {
     by(WaitingRule::AlwaysBlock)
 }
 
-fn long_since() -> Instant {
+fn past() -> Instant {
     Instant::now()
 }
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = vec![
-        trial("a_round_is_completed_without_one_who_is_killed_after_its_arrival", killed_after_its_arrival),
-        trial("a_deadline_passes_while_a_member_lives_and_the_round_can_be_completed_after_it", deadline_passes),
-        trial("who_has_not_joined_is_awaited", who_has_not_joined_is_awaited),
-        trial("a_team_goes_on_without_a_process_that_has_left_it", goes_on_without_who_left),
-        trial("the_child_of_a_fork_has_no_part_in_its_parents_membership", fork),
-        trial("a_member_that_is_dropped_is_gone_if_it_has_ever_arrived", dropped),
-        trial("a_panic_between_arriving_and_completing_is_told_to_the_others", panics),
-        trial("a_nameless_barrier_is_opened_by_who_is_given_its_file", nameless),
+        trial("a_round_completes_after_a_party_was_killed_after_its_arrival", killed_after_its_arrival),
+        trial("a_round_can_complete_after_a_deadline_has_passed", deadline_passes),
+        trial("parties_that_have_not_joined_are_awaited", not_joined),
+        trial("a_team_continues_without_a_process_that_has_left", left),
+        trial("the_child_of_a_fork_does_not_share_the_membership_of_its_parent", fork),
+        trial("a_dropped_party_is_lost_if_it_has_ever_arrived", dropped),
+        trial("a_panic_between_arrival_and_completion_is_reported_to_the_others", panics),
+        trial("a_nameless_barrier_is_opened_by_its_file", nameless),
     ];
     for entry in WAITING {
         let rule = entry.example;
         trials.push(trial(&format!("processes_meet_by_{rule}"), move || processes_meet(rule)));
-        trials.push(trial(&format!("one_who_is_killed_is_told_to_those_who_wait_by_{rule}"), move || killed(rule)));
+        trials.push(trial(&format!("a_killed_party_is_reported_to_those_that_wait_by_{rule}"), move || killed(rule)));
     }
     trials
 }
 
-/// What another process does.
-pub(crate) fn play(part: &str, object: &Path, arguments: &[String]) {
-    match part {
+/// The actions of a child process.
+pub(crate) fn run_child(role: &str, object: &Path, arguments: &[String]) {
+    match role {
         // Meets the others for some rounds.
         "meet" => {
             let barrier = Barrier::open(object, by(arguments[0].parse().unwrap())).unwrap();
@@ -66,7 +66,7 @@ pub(crate) fn play(part: &str, object: &Path, arguments: &[String]) {
             say("met");
             listen();
         }
-        // Joins, and then does as it is told.
+        // Joins, and then obeys commands.
         "member" => {
             let barrier = Barrier::open(object, anyhow()).unwrap();
             let mut party = barrier.join().unwrap();
@@ -93,13 +93,14 @@ pub(crate) fn play(part: &str, object: &Path, arguments: &[String]) {
     }
 }
 
-/// Ends a child that has dropped its parent's member.
+/// Forks a child that drops its parent's party and ends.
 #[allow(unsafe_code, reason = "a fork")]
 fn fork_and_drop(party: &mut Party<'_>) {
-    // SAFETY: this process has one thread, so its copy may do whatever it could do itself.
+    // SAFETY: this process has one thread, so its child may do whatever it could do itself.
     match unsafe { libc::fork() } {
         0 => {
-            // SAFETY: a copy of a value that its owner, this process's parent, has in another memory; it is dropped once here.
+            // SAFETY: the original value is in the memory of the parent. The copy is dropped once
+            // here.
             drop(unsafe { std::ptr::read(party) });
             // SAFETY: no preconditions.
             unsafe { libc::_exit(0) }
@@ -113,13 +114,13 @@ fn fork_and_drop(party: &mut Party<'_>) {
     }
 }
 
-fn member(path: &Path) -> Player {
-    let mut player = Player::start("member", path, &[]);
-    player.expect("joined");
-    player
+fn member(path: &Path) -> ChildProcess {
+    let mut child = ChildProcess::start("member", path, &[]);
+    child.expect("joined");
+    child
 }
 
-/// Waits until so many arrivals have been counted.
+/// Waits for this number of arrivals.
 fn until_arrived(barrier: &Barrier, arrivals: u64) {
     while barrier.statistics().waits < arrivals {
         std::thread::yield_now();
@@ -127,14 +128,14 @@ fn until_arrived(barrier: &Barrier, arrivals: u64) {
 }
 
 fn barrier(parties: u32, rule: WaitingRule) -> (tempfile::TempDir, PathBuf, Barrier) {
-    let (folder, path) = place();
+    let (folder, path) = object_path();
     let barrier = Barrier::create(&path, parties, by(rule)).unwrap();
     (folder, path, barrier)
 }
 
 fn processes_meet(rule: WaitingRule) {
     let (_folder, path, barrier) = barrier(3, rule);
-    let mut others = [0, 1].map(|_| Player::start("meet", &path, &[&rule.to_string()]));
+    let mut others = [0, 1].map(|_| ChildProcess::start("meet", &path, &[&rule.to_string()]));
     let mut party = barrier.join().unwrap();
     for _ in 0..ROUNDS {
         party.wait().unwrap();
@@ -156,9 +157,9 @@ fn killed(rule: WaitingRule) {
             assert_eq!(waiting.join().unwrap(), Err(WaitError::Abandoned(gone)));
         }
     });
-    // Nobody takes the place of who is gone by arriving twice.
+    // A second arrival does not take the place of the lost party.
     assert_eq!(mine[0].wait(), Err(WaitError::Abandoned(gone)));
-    assert_eq!(mine[1].wait_until(long_since()), Err(WaitError::Abandoned(gone)));
+    assert_eq!(mine[1].wait_until(past()), Err(WaitError::Abandoned(gone)));
     assert_eq!(barrier.statistics().waits, 2);
 }
 
@@ -170,8 +171,8 @@ fn killed_after_its_arrival() {
         victim.tell("arrive");
         victim.expect("arrived");
         victim.kill();
-        // It is not the dead one that is missing.
-        let arrival = mine[0].wait_until(long_since()).unwrap_err().into_arrival().expect("the round can be completed");
+        // The dead party is not missing.
+        let arrival = mine[0].wait_until(past()).unwrap_err().into_arrival().expect("the round can be completed");
         assert!(mine[1].wait().unwrap().is_leader());
         assert!(mine[0].complete(arrival).is_ok());
         let gone = LostParty { number: 2, pid: victim.pid() };
@@ -184,34 +185,34 @@ fn deadline_passes() {
     let (_folder, path, barrier) = barrier(2, WaitingRule::Adaptive);
     let mut mine = barrier.join().unwrap();
     let mut other = member(&path);
-    let mut arrival = mine.wait_until(long_since()).unwrap_err().into_arrival().unwrap();
+    let mut arrival = mine.wait_until(past()).unwrap_err().into_arrival().unwrap();
     arrival = mine.complete_timeout(arrival, Duration::from_millis(1)).unwrap_err().into_arrival().unwrap();
     other.tell("wait");
     assert!(!mine.complete(arrival).unwrap().is_leader());
     other.expect("done");
 }
 
-fn who_has_not_joined_is_awaited() {
+fn not_joined() {
     let (_folder, path, barrier) = barrier(2, WaitingRule::Adaptive);
     let mut mine = barrier.join().unwrap();
-    // Longer than it takes to look whether others live.
+    // Longer than the interval of liveness checks.
     let late = mine.wait_timeout(Duration::from_millis(250)).unwrap_err();
-    let arrival = late.into_arrival().expect("nobody is gone");
+    let arrival = late.into_arrival().expect("no party is lost");
     let mut other = member(&path);
     other.tell("wait");
     assert!(mine.complete(arrival).is_ok());
     assert_eq!(barrier.join().unwrap_err().parties, 2);
 }
 
-fn goes_on_without_who_left() {
+fn left() {
     let (_folder, path, barrier) = barrier(3, WaitingRule::Adaptive);
     let mut mine = [0, 1].map(|_| barrier.join().unwrap());
     let mut other = member(&path);
     other.tell("leave");
-    other.ends_well();
+    other.assert_success();
     for round in 0..2 {
-        let late = mine[0].wait_until(long_since()).unwrap_err();
-        let arrival = late.into_arrival().unwrap_or_else(|| panic!("round {round}: nobody is gone who is awaited"));
+        let late = mine[0].wait_until(past()).unwrap_err();
+        let arrival = late.into_arrival().unwrap_or_else(|| panic!("round {round}: no awaited party is lost"));
         assert!(mine[1].wait().is_ok());
         assert!(mine[0].complete(arrival).is_ok());
     }
@@ -229,9 +230,9 @@ fn fork() {
     for _ in 0..2 {
         other.tell("fork");
         other.expect("done");
-        assert!(barrier.join().is_err(), "its parent has its place");
-        let late = mine.wait_until(long_since()).unwrap_err();
-        let arrival = late.into_arrival().expect("its parent is not gone");
+        assert!(barrier.join().is_err(), "its parent keeps its slot");
+        let late = mine.wait_until(past()).unwrap_err();
+        let arrival = late.into_arrival().expect("its parent is not lost");
         other.tell("wait");
         assert!(mine.complete(arrival).is_ok());
         other.expect("done");
@@ -243,7 +244,7 @@ fn dropped() {
     let mut mine = barrier.join().unwrap();
     drop(barrier.join().unwrap());
     let mut other = barrier.join().unwrap();
-    assert_eq!(other.number(), 1, "a number that nobody has arrived with is given out again");
+    assert_eq!(other.number(), 1, "a number without an arrival is reused");
     let _ = other.arrive();
     assert!(mine.wait().is_ok());
     drop(other);
@@ -279,7 +280,7 @@ fn nameless() {
     assert!(rustix::fs::ftruncate(&file, 0).is_err(), "its length is sealed");
     let same = Barrier::from_fd(file, anyhow()).unwrap();
     assert_eq!(same.parties(), 2);
-    // Whoever may look at this process's open files may open them.
+    // A process with access to this process's open files can open them.
     let path = format!("/proc/{}/fd/{}", std::process::id(), barrier.as_fd().as_raw_fd());
     let mut other = member(Path::new(&path));
     other.tell("wait");

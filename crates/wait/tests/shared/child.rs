@@ -1,25 +1,25 @@
-//! Other processes for a test: this program, started anew to play a part.
+//! Child processes of a test: this program, started again in another role.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
 
 use testing::Child;
 
-const PART: &str = "ROWLOCK_TEST_PART";
+const ROLE: &str = "ROWLOCK_TEST_PART";
 
-/// The part that this process is to play, and its arguments; nothing where it is the test itself.
-pub(crate) fn part() -> Option<Vec<String>> {
-    std::env::var(PART).ok().map(|part| part.split('\n').map(str::to_owned).collect())
+/// The role of this process and its arguments. `None` in the test itself.
+pub(crate) fn role() -> Option<Vec<String>> {
+    std::env::var(ROLE).ok().map(|role| role.split('\n').map(str::to_owned).collect())
 }
 
-/// Says a word to the test.
+/// Sends a line to the test.
 pub(crate) fn say(word: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{word}").unwrap();
     out.flush().unwrap();
 }
 
-/// Waits for a word of the test. The test's end is the end of this process.
+/// Receives a line from the test. Exits if the test has ended.
 pub(crate) fn listen() -> String {
     let mut word = String::new();
     if std::io::stdin().lock().read_line(&mut word).unwrap() == 0 {
@@ -28,40 +28,40 @@ pub(crate) fn listen() -> String {
     word.trim_end().to_owned()
 }
 
-/// A process that plays a part; killed when it is dropped.
-pub(crate) struct Player(Child);
+/// A child process, which is killed when dropped.
+pub(crate) struct ChildProcess(Child);
 
-impl Player {
-    pub(crate) fn start(part: &str, object: &Path, arguments: &[&str]) -> Player {
-        let part = [&[part, object.to_str().unwrap()], arguments].concat().join("\n");
+impl ChildProcess {
+    pub(crate) fn start(role: &str, object: &Path, arguments: &[&str]) -> ChildProcess {
+        let role = [&[role, object.to_str().unwrap()], arguments].concat().join("\n");
         let mut command = testing::command(std::env::current_exe().unwrap());
-        Player(Child::start_talking(command.env(PART, part)))
+        ChildProcess(Child::start_talking(command.env(ROLE, role)))
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }
 
-    /// Tells it a word.
+    /// Sends it a line.
     pub(crate) fn tell(&mut self, word: &str) {
         self.0.tell(word);
     }
 
-    /// Expects this as the next word that it says.
+    /// Expects this as its next line.
     #[track_caller]
     pub(crate) fn expect(&mut self, word: &str) {
         assert_eq!(self.0.hear(), word);
     }
 
-    /// Kills it, with no chance to clean up, and waits until it is gone.
+    /// Kills it without a chance to clean up, and waits until it has ended.
     pub(crate) fn kill(&mut self) {
         self.0.process().kill().unwrap();
         self.0.process().wait().unwrap();
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until it has ended successfully by itself.
     #[track_caller]
-    pub(crate) fn ends_well(self) {
+    pub(crate) fn assert_success(self) {
         self.0.wait().succeeds();
     }
 }

@@ -1,6 +1,7 @@
-//! Objects that several processes share. The other processes are this program again, started to play a part.
+//! Objects for several processes. The child processes are this program, started again in another
+//! role.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod barrier;
 
@@ -13,9 +14,10 @@ use std::path::{Path, PathBuf};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 fn main() {
-    if let Some(part) = child::part() {
-        let play = if ["meet", "member"].contains(&part[0].as_str()) { barrier::play } else { others::play };
-        return play(&part[0], Path::new(&part[1]), &part[2..]);
+    if let Some(role) = child::role() {
+        let run_child =
+            if ["meet", "member"].contains(&role[0].as_str()) { barrier::run_child } else { others::run_child };
+        return run_child(&role[0], Path::new(&role[1]), &role[2..]);
     }
     let trials = [barrier::trials(), memory::trials(), others::trials()].into_iter().flatten().collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
@@ -28,8 +30,8 @@ fn trial(name: &str, test: impl FnOnce() + Send + 'static) -> Trial {
     })
 }
 
-/// A path where nothing is, in a folder that is removed when it is dropped.
-fn place() -> (tempfile::TempDir, PathBuf) {
+/// A path of a missing file, in a folder that is removed when dropped.
+fn object_path() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("object");
     (folder, path)

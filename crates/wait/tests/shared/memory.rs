@@ -1,4 +1,4 @@
-//! Files that are no shared objects, and shared objects with anything in them.
+//! Files that are not shared objects, and shared objects with arbitrary content.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -10,20 +10,20 @@ use proptest::test_runner::{Config, TestRunner};
 use rowlock_wait::shared::{Barrier, Event, MOST_MEMBERS, MemoryError, Mutex, Semaphore, unlink};
 use rowlock_wait::{Reset, Waiting};
 
-use crate::{place, trial};
+use crate::{object_path, trial};
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        trial("what_is_no_shared_object_is_not_opened", what_is_none_is_not_opened),
-        trial("each_field_of_the_header_is_checked", each_field_is_checked),
-        trial("a_file_that_has_been_cut_off_or_grown_is_not_opened", wrong_length),
-        trial("nothing_is_created_where_something_is", created_once),
-        trial("the_number_of_members_has_bounds", bounds),
-        trial("only_shared_objects_are_unlinked", only_ours_are_unlinked),
-        trial("any_header_is_opened_or_refused", any_header),
-        trial("any_content_can_be_waited_at", any_content),
-        trial("any_content_of_other_objects_can_be_waited_at", any_other_content),
-        trial("a_new_object_has_all_the_memory_that_it_needs", allocated),
+        trial("a_file_that_is_not_a_shared_object_is_not_opened", foreign_files),
+        trial("each_field_of_the_header_is_checked", header_fields),
+        trial("a_file_of_the_wrong_length_is_not_opened", wrong_length),
+        trial("an_existing_file_is_not_overwritten", created_once),
+        trial("the_number_of_parties_is_limited", bounds),
+        trial("only_shared_objects_are_unlinked", unlink_checks),
+        trial("any_header_is_opened_or_rejected", any_header),
+        trial("a_barrier_with_any_content_can_be_used", any_content),
+        trial("other_objects_with_any_content_can_be_used", any_other_content),
+        trial("a_new_object_has_all_its_memory_allocated", allocated),
     ]
 }
 
@@ -35,14 +35,14 @@ fn create(path: &Path, parties: u32) -> Result<Barrier, MemoryError> {
     Barrier::create(path, parties, Waiting::by("always-block".parse().unwrap()))
 }
 
-/// Overwrites what is in a file at some place.
+/// Overwrites part of a file.
 fn write(path: &Path, at: u64, bytes: &[u8]) {
     std::fs::File::options().write(true).open(path).unwrap().write_all_at(bytes, at).unwrap();
 }
 
-fn what_is_none_is_not_opened() {
-    let (folder, path) = place();
-    assert!(matches!(open(&path), Err(MemoryError::System { .. })), "there is none");
+fn foreign_files() {
+    let (folder, path) = object_path();
+    assert!(matches!(open(&path), Err(MemoryError::System { .. })), "a missing file");
     assert!(matches!(open(folder.path()), Err(MemoryError::System { .. })), "a folder");
     for content in [&b""[..], b"rowlock\x81", &[0; 4096], &[b'x'; 4096]] {
         std::fs::write(&path, content).unwrap();
@@ -55,8 +55,8 @@ fn what_is_none_is_not_opened() {
     assert!(matches!(Barrier::from_fd(reader.into(), Waiting::default()), Err(MemoryError::Foreign(_))));
 }
 
-fn each_field_is_checked() {
-    let (_folder, path) = place();
+fn header_fields() {
+    let (_folder, path) = object_path();
     create(&path, 3).unwrap();
     let whole = std::fs::read(&path).unwrap();
     let with = |at: u64, bytes: &[u8]| {
@@ -79,7 +79,7 @@ fn each_field_is_checked() {
 }
 
 fn wrong_length() {
-    let (_folder, path) = place();
+    let (_folder, path) = object_path();
     create(&path, 3).unwrap();
     let file = std::fs::File::options().write(true).open(&path).unwrap();
     let whole = file.metadata().unwrap().len();
@@ -91,7 +91,7 @@ fn wrong_length() {
 }
 
 fn created_once() {
-    let (_folder, path) = place();
+    let (_folder, path) = object_path();
     let _first = create(&path, 3).unwrap();
     let error = create(&path, 2).unwrap_err();
     assert!(matches!(&error, MemoryError::System { why, .. } if why.kind() == std::io::ErrorKind::AlreadyExists));
@@ -100,7 +100,7 @@ fn created_once() {
 }
 
 fn bounds() {
-    let (_folder, path) = place();
+    let (_folder, path) = object_path();
     for parties in [0, MOST_MEMBERS + 1] {
         assert!(matches!(create(&path, parties), Err(MemoryError::Members(found)) if found == parties));
         assert!(!path.exists());
@@ -108,8 +108,8 @@ fn bounds() {
     assert_eq!(create(&path, MOST_MEMBERS).unwrap().parties(), MOST_MEMBERS);
 }
 
-fn only_ours_are_unlinked() {
-    let (_folder, path) = place();
+fn unlink_checks() {
+    let (_folder, path) = object_path();
     std::fs::write(&path, [7; 4096]).unwrap();
     assert!(matches!(unlink(&path), Err(MemoryError::Foreign(_))));
     assert!(path.exists());
@@ -117,7 +117,7 @@ fn only_ours_are_unlinked() {
     let barrier = create(&path, 1).unwrap();
     unlink(&path).unwrap();
     assert!(!path.exists());
-    assert!(barrier.join().unwrap().wait().unwrap().is_leader(), "who has it open goes on with it");
+    assert!(barrier.join().unwrap().wait().unwrap().is_leader(), "an open barrier remains usable");
 }
 
 fn runner() -> TestRunner {
@@ -125,7 +125,7 @@ fn runner() -> TestRunner {
 }
 
 fn any_header() {
-    let (_folder, path) = place();
+    let (_folder, path) = object_path();
     create(&path, 3).unwrap();
     let whole = std::fs::read(&path).unwrap();
     let bytes = proptest::collection::vec((0..128_usize, any::<u8>()), 0..4);
@@ -146,18 +146,18 @@ fn any_header() {
 
 fn allocated() {
     use std::os::fd::AsFd;
-    let (_folder, path) = place();
+    let (_folder, path) = object_path();
     let named = create(&path, MOST_MEMBERS).unwrap();
     let nameless = Barrier::nameless(MOST_MEMBERS, Waiting::default()).unwrap();
     for barrier in [named, nameless] {
         let stat = rustix::fs::fstat(barrier.as_fd()).unwrap();
-        // Blocks are of 512 bytes, whatever the file system.
+        // Blocks have 512 bytes, whatever the file system.
         assert!(stat.st_blocks * 512 >= stat.st_size, "{} blocks for {} bytes", stat.st_blocks, stat.st_size);
     }
 }
 
 fn any_other_content() {
-    let (_folder, path) = place();
+    let (_folder, path) = object_path();
     let waiting = || Waiting::by("always-block".parse().unwrap());
     let short = Duration::from_micros(100);
     let word = prop_oneof![Just(0), Just(u64::MAX), Just(u64::from(u32::MAX) << 32), 0..9_u64, any::<u64>()];
@@ -192,10 +192,10 @@ fn any_other_content() {
 }
 
 fn any_content() {
-    let (_folder, path) = place();
+    let (_folder, path) = object_path();
     create(&path, 3).unwrap();
     let whole = std::fs::read(&path).unwrap();
-    // Whole words, some of them with what means something.
+    // Whole words, some of them with meaningful values.
     let word = prop_oneof![Just(0), Just(u64::MAX), 0..9_u64, any::<u64>()];
     let body = proptest::collection::vec(word, (whole.len() - 128) / 8);
     let rule = (0..policy::table::WAITING.len()).prop_map(|at| policy::table::WAITING[at].example);

@@ -1,4 +1,4 @@
-//! Mutexes, semaphores and events among processes, some of which are killed.
+//! Mutexes, semaphores and events for several processes, some of which are killed.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,41 +10,42 @@ use rowlock_wait::shared::{Event, LockError, MemoryError, Mutex, Semaphore, Wait
 use rowlock_wait::{Reset, Waiting};
 
 use crate::barrier::by;
-use crate::child::{Player, listen, say};
-use crate::{place, trial};
+use crate::child::{ChildProcess, listen, say};
+use crate::{object_path, trial};
 
 const TIMES: u32 = 200;
 const SHORT: Duration = Duration::from_millis(1);
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = vec![
-        trial("an_owner_who_is_killed_is_told_at_a_deadline_too", owner_killed_with_a_deadline),
+        trial("a_killed_owner_is_reported_at_a_deadline_too", owner_killed_with_a_deadline),
         trial("a_mutex_is_damaged_until_it_is_recovered", damaged_until_recovered),
-        trial("a_mutex_outlasts_any_number_of_killed_owners_and_waiters", many_are_killed),
-        trial("an_owner_who_lives_is_waited_for", owner_lives),
-        trial("who_waits_for_a_mutex_may_be_killed", waiter_killed),
-        trial("a_mutex_has_places_for_so_many_processes", places_of_a_mutex),
-        trial("a_mutex_that_is_closed_while_it_is_locked_stays_locked", closed_while_locked),
-        trial("newcomers_take_the_places_of_the_dead_and_their_deaths_are_still_told", places_of_the_dead),
+        trial("a_mutex_survives_many_killed_owners_and_waiters", many_are_killed),
+        trial("a_living_owner_is_awaited", owner_lives),
+        trial("a_thread_that_waits_for_a_mutex_may_be_killed", waiter_killed),
+        trial("a_mutex_has_a_limited_number_of_process_slots", slots_of_a_mutex),
+        trial("a_mutex_that_is_closed_while_locked_stays_locked", closed_while_locked),
+        trial("new_processes_take_over_slots_of_dead_ones_that_are_still_reported", slots_of_dead_processes),
         trial("permits_pass_between_processes", permits_pass),
-        trial("permits_may_be_gone_with_a_process", permits_gone),
-        trial("a_semaphore_begins_with_its_permits", permits_at_first),
+        trial("permits_may_be_lost_with_a_process", permits_gone),
+        trial("a_semaphore_starts_with_its_permits", permits_at_first),
         trial("events_are_seen_by_other_processes", events_pass),
-        trial("an_event_may_not_come_when_a_process_has_died", event_gone),
+        trial("an_event_may_never_be_set_after_a_process_has_died", event_gone),
         trial("an_object_is_not_opened_as_one_of_another_kind", kinds),
     ];
     for entry in WAITING {
         let rule = entry.example;
-        trials
-            .push(trial(&format!("an_owner_who_is_killed_is_told_to_who_waits_by_{rule}"), move || owner_killed(rule)));
+        trials.push(trial(&format!("a_killed_owner_is_reported_to_those_that_wait_by_{rule}"), move || {
+            owner_killed(rule)
+        }));
     }
     trials
 }
 
-/// What another process does.
-pub(crate) fn play(part: &str, object: &Path, _: &[String]) {
+/// The actions of a child process.
+pub(crate) fn run_child(role: &str, object: &Path, _: &[String]) {
     let waiting = by(WaitingRule::AlwaysBlock);
-    match part {
+    match role {
         "mutex" => {
             let mutex = Mutex::open(object, waiting).unwrap();
             let mut guard = None;
@@ -103,27 +104,27 @@ pub(crate) fn play(part: &str, object: &Path, _: &[String]) {
     }
 }
 
-fn player(part: &str, path: &Path) -> Player {
-    let mut player = Player::start(part, path, &[]);
-    player.expect("open");
-    player
+fn child(role: &str, path: &Path) -> ChildProcess {
+    let mut child = ChildProcess::start(role, path, &[]);
+    child.expect("open");
+    child
 }
 
 fn mutex(processes: u32, rule: WaitingRule) -> (tempfile::TempDir, PathBuf, Mutex) {
-    let (folder, path) = place();
+    let (folder, path) = object_path();
     let mutex = Mutex::create(&path, processes, by(rule)).unwrap();
     (folder, path, mutex)
 }
 
-fn locks(player: &mut Player) {
-    player.tell("lock");
-    player.expect("done");
+fn lock(child: &mut ChildProcess) {
+    child.tell("lock");
+    child.expect("done");
 }
 
 fn owner_killed(rule: WaitingRule) {
     let (_folder, path, mutex) = mutex(2, rule);
-    let mut owner = player("mutex", &path);
-    locks(&mut owner);
+    let mut owner = child("mutex", &path);
+    lock(&mut owner);
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| mutex.lock().map(drop).map_err(|died| (died.pid(), drop(died.recover()))));
         while mutex.statistics().waits == 0 {
@@ -132,25 +133,25 @@ fn owner_killed(rule: WaitingRule) {
         owner.kill();
         assert_eq!(waiter.join().unwrap().unwrap_err().0, owner.pid());
     });
-    assert!(mutex.lock().is_ok(), "it has been recovered");
+    assert!(mutex.lock().is_ok(), "the mutex has been recovered");
 }
 
 fn owner_killed_with_a_deadline() {
     let (_folder, path, mutex) = mutex(2, WaitingRule::Adaptive);
-    let mut owner = player("mutex", &path);
-    locks(&mut owner);
+    let mut owner = child("mutex", &path);
+    lock(&mut owner);
     assert!(matches!(mutex.lock_timeout(SHORT), Err(LockError::TimedOut)));
     assert!(mutex.try_lock().unwrap().is_none());
     owner.kill();
     let error = mutex.lock_until(Instant::now()).unwrap_err();
-    assert!(error.to_string().contains(&format!("process {} has died", owner.pid())), "{error}");
+    assert!(error.to_string().contains(&format!("process {} died", owner.pid())), "{error}");
     assert!(matches!(error, LockError::OwnerDied(died) if died.pid() == owner.pid()));
 }
 
 fn damaged_until_recovered() {
     let (_folder, path, mutex) = mutex(2, WaitingRule::Adaptive);
-    let mut owner = player("mutex", &path);
-    locks(&mut owner);
+    let mut owner = child("mutex", &path);
+    lock(&mut owner);
     owner.kill();
     for _ in 0..3 {
         assert_eq!(mutex.lock().unwrap_err().pid(), owner.pid());
@@ -166,12 +167,12 @@ fn many_are_killed() {
     let (_folder, path, mutex) = mutex(4, WaitingRule::Adaptive);
     let mut deaths = 0;
     for _ in 0..10 {
-        let mut others = [0, 1, 2].map(|_| player("mutex", &path));
+        let mut others = [0, 1, 2].map(|_| child("mutex", &path));
         for other in &mut others {
             other.tell("hammer");
             other.expect("done");
         }
-        // At some moment of taking and giving back.
+        // At any moment of acquiring and releasing.
         for other in &mut others {
             for _ in 0..20 {
                 match mutex.lock() {
@@ -187,14 +188,14 @@ fn many_are_killed() {
         deaths += u32::from(mutex.lock().map_err(|died| drop(died.recover())).is_err());
         assert!(mutex.lock().is_ok());
     }
-    eprintln!("{deaths} of 30 had the mutex when they were killed");
+    eprintln!("{deaths} of 30 held the mutex when they were killed");
 }
 
 fn owner_lives() {
     let (_folder, path, mutex) = mutex(2, WaitingRule::Adaptive);
-    let mut owner = player("mutex", &path);
-    locks(&mut owner);
-    // Longer than it takes to look whether it lives.
+    let mut owner = child("mutex", &path);
+    lock(&mut owner);
+    // Longer than the interval of liveness checks.
     assert!(matches!(mutex.lock_timeout(Duration::from_millis(250)), Err(LockError::TimedOut)));
     owner.tell("unlock");
     assert!(mutex.lock().is_ok());
@@ -203,8 +204,8 @@ fn owner_lives() {
 fn waiter_killed() {
     let (_folder, path, mutex) = mutex(3, WaitingRule::Adaptive);
     let guard = mutex.lock().unwrap();
-    let mut victim = player("mutex", &path);
-    let mut other = player("mutex", &path);
+    let mut victim = child("mutex", &path);
+    let mut other = child("mutex", &path);
     for waiter in [&mut victim, &mut other] {
         waiter.tell("wait");
         waiter.expect("done");
@@ -218,17 +219,20 @@ fn waiter_killed() {
     assert!(mutex.lock().is_ok());
 }
 
-fn places_of_a_mutex() {
+fn slots_of_a_mutex() {
     let (_folder, path, mutex) = mutex(2, WaitingRule::Adaptive);
-    let mut other = player("mutex", &path);
+    let mut other = child("mutex", &path);
     assert!(matches!(Mutex::open(&path, Waiting::default()), Err(MemoryError::Full(2))));
-    locks(&mut other);
+    lock(&mut other);
     other.kill();
-    assert!(matches!(Mutex::open(&path, Waiting::default()), Err(MemoryError::Full(2))), "its death is yet to be told");
+    assert!(
+        matches!(Mutex::open(&path, Waiting::default()), Err(MemoryError::Full(2))),
+        "its death has not been reported yet"
+    );
     drop(mutex.lock().unwrap_err().recover());
-    let mut other = player("mutex", &path);
+    let mut other = child("mutex", &path);
     other.kill();
-    // Who had not the mutex leaves its place to the next.
+    // A process that did not hold the mutex leaves its slot to the next one.
     assert!(Mutex::open(&path, Waiting::default()).is_ok());
 }
 
@@ -238,35 +242,35 @@ fn closed_while_locked() {
     std::mem::forget(closed.lock().unwrap());
     drop(closed);
     let other = Mutex::open(&path, Waiting::default()).unwrap();
-    assert!(matches!(Mutex::open(&path, Waiting::default()), Err(MemoryError::Full(3))), "the owner keeps its place");
+    assert!(matches!(Mutex::open(&path, Waiting::default()), Err(MemoryError::Full(3))), "the owner keeps its slot");
     for mutex in [mutex, other] {
-        assert!(matches!(mutex.lock_timeout(SHORT), Err(LockError::TimedOut)), "its process lives");
+        assert!(matches!(mutex.lock_timeout(SHORT), Err(LockError::TimedOut)), "the process of its owner is alive");
     }
 }
 
-fn places_of_the_dead() {
+fn slots_of_dead_processes() {
     let (_folder, path, semaphore) = semaphore(0);
     let mut last = 0;
     for _ in 0..3 {
-        let mut other = player("semaphore", &path);
+        let mut other = child("semaphore", &path);
         other.kill();
         last = other.pid();
     }
     let other = Semaphore::open(&path, Waiting::default()).unwrap();
     let error = Semaphore::open(&path, Waiting::default()).unwrap_err();
-    assert!(matches!(error, MemoryError::Full(2)), "these live");
+    assert!(matches!(error, MemoryError::Full(2)), "these processes are alive");
     assert_eq!(other.down_timeout(SHORT), Err(WaitFailure::Abandoned { pid: last }));
     assert_eq!(semaphore.forget_dead_processes(), [last]);
     assert_eq!(other.down_timeout(SHORT), Err(WaitFailure::TimedOut));
 }
 
-/// Where the semaphore is by which a process answers.
+/// The path of the semaphore by which a process answers.
 fn way_back(there: &Path) -> PathBuf {
     there.with_extension("back")
 }
 
 fn semaphore(permits: u32) -> (tempfile::TempDir, PathBuf, Semaphore) {
-    let (folder, path) = place();
+    let (folder, path) = object_path();
     let semaphore = Semaphore::create(&path, 2, permits, by(WaitingRule::Adaptive)).unwrap();
     (folder, path, semaphore)
 }
@@ -274,11 +278,11 @@ fn semaphore(permits: u32) -> (tempfile::TempDir, PathBuf, Semaphore) {
 fn permits_pass() {
     let (_folder, path, semaphore) = semaphore(0);
     let back = Semaphore::create(way_back(&path), 2, 0, by(WaitingRule::Adaptive)).unwrap();
-    let mut other = player("semaphore", &path);
+    let mut other = child("semaphore", &path);
     other.tell("echo");
     for _ in 0..TIMES {
         semaphore.up().unwrap();
-        // The other takes the one permit and gives two of the way back.
+        // The other process takes the one permit and adds two to the semaphore of the way back.
         back.down().unwrap();
         back.down().unwrap();
     }
@@ -293,7 +297,7 @@ fn permits_pass() {
 
 fn permits_gone() {
     let (_folder, path, semaphore) = semaphore(1);
-    let mut victim = player("semaphore", &path);
+    let mut victim = child("semaphore", &path);
     victim.tell("down");
     victim.expect("done");
     assert_eq!(semaphore.down_timeout(SHORT), Err(WaitFailure::TimedOut));
@@ -324,7 +328,7 @@ fn permits_at_first() {
 }
 
 fn event(reset: Reset) -> (tempfile::TempDir, PathBuf, Event) {
-    let (folder, path) = place();
+    let (folder, path) = object_path();
     let event = Event::create(&path, 3, reset, by(WaitingRule::Adaptive)).unwrap();
     (folder, path, event)
 }
@@ -332,10 +336,10 @@ fn event(reset: Reset) -> (tempfile::TempDir, PathBuf, Event) {
 fn events_pass() {
     for reset in [Reset::Auto, Reset::Manual] {
         let (_folder, path, event) = event(reset);
-        let mut others = [0, 1].map(|_| player("event", &path));
+        let mut others = [0, 1].map(|_| child("event", &path));
         others.iter_mut().for_each(|other| other.tell("wait"));
         for other in &mut others {
-            // Both pass by one setting, or each by its own.
+            // Both pass by one set, or each by its own.
             event.set();
             if reset == Reset::Auto {
                 while event.is_set() {
@@ -358,7 +362,7 @@ fn events_pass() {
 fn event_gone() {
     let (_folder, path, event) = event(Reset::Manual);
     assert_eq!(event.wait_timeout(SHORT), Err(WaitFailure::TimedOut));
-    let mut victim = player("event", &path);
+    let mut victim = child("event", &path);
     victim.kill();
     assert_eq!(event.wait(), Err(WaitFailure::Abandoned { pid: victim.pid() }));
     assert_eq!(event.forget_dead_processes(), [victim.pid()]);

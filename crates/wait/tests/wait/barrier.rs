@@ -1,4 +1,4 @@
-//! Every waiting rule with real threads.
+//! The barrier with real threads, by every waiting rule.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,8 +13,8 @@ use rowlock_wait::{Barrier, Statistics};
 
 use crate::costs::{COSTS, by};
 
-/// Lets as many threads as there are parties meet `rounds` times, and checks each round: nobody is let go before all
-/// have come, and one leads.
+/// Lets the parties meet `rounds` times. Checks each round: no thread is released before all have
+/// arrived, and one leads.
 fn meet<R: Recorder + Sync>(barrier: &Barrier<R>, rounds: u64) {
     let parties = barrier.parties();
     let begun: Vec<AtomicU64> = (0..parties).map(|_| AtomicU64::new(0)).collect();
@@ -38,8 +38,8 @@ fn meet<R: Recorder + Sync>(barrier: &Barrier<R>, rounds: u64) {
     assert_eq!(leaders.into_inner(), rounds);
 }
 
-/// A number of rounds that does not take long where threads outnumber CPUs and never block: each turn may then cost them
-/// a timeslice.
+/// A number of rounds that takes little time even if more threads than CPUs never block: then each
+/// turn may cost a timeslice.
 fn rounds(rule: WaitingRule) -> u64 {
     match rule {
         WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield | WaitingRule::OwnerRunning => 10,
@@ -56,11 +56,11 @@ fn every_rule_lets_every_team_meet() {
     }
 }
 
-/// All that a member was told.
+/// All calls to the observer.
 #[derive(Default)]
-struct Notes(Vec<(Instant, WaitEvent)>);
+struct Events(Vec<(Instant, WaitEvent)>);
 
-impl Observer for Notes {
+impl Observer for Events {
     const ON: bool = true;
 
     fn on_event(&mut self, at: Instant, event: WaitEvent) {
@@ -68,22 +68,22 @@ impl Observer for Notes {
     }
 
     fn on_off_cpu(&mut self, from: Instant, to: Instant) {
-        assert!(from < to && self.0.last().is_some_and(|&(at, what)| at <= from && what == WaitEvent::Spinning));
+        assert!(from < to && self.0.last().is_some_and(|&(at, event)| at <= from && event == WaitEvent::Spinning));
     }
 }
 
 #[test]
-fn what_members_are_told_of_their_waits_is_what_the_barrier_counts() {
+fn observers_are_called_as_often_as_the_barrier_counts() {
     for entry in WAITING {
         let (rule, rounds) = (entry.example, rounds(entry.example));
         let barrier = Barrier::with(3, by(rule));
         let member = |number| {
-            let (mut party, mut notes) = (barrier.party(number), Notes::default());
-            let leads = (0..rounds).filter(|_| party.wait_observed(&mut notes).is_leader()).count();
-            assert_eq!(leads, notes.0.iter().filter(|(_, what)| *what == WaitEvent::RoundCompleted).count());
-            notes.0
+            let (mut party, mut events) = (barrier.party(number), Events::default());
+            let leads = (0..rounds).filter(|_| party.wait_observed(&mut events).is_leader()).count();
+            assert_eq!(leads, events.0.iter().filter(|(_, what)| *what == WaitEvent::RoundCompleted).count());
+            events.0
         };
-        let notes: Vec<Vec<(Instant, WaitEvent)>> = std::thread::scope(|scope| {
+        let events: Vec<Vec<(Instant, WaitEvent)>> = std::thread::scope(|scope| {
             let members: Vec<_> = (0..3)
                 .map(|number| {
                     scope.spawn({
@@ -94,14 +94,14 @@ fn what_members_are_told_of_their_waits_is_what_the_barrier_counts() {
                 .collect();
             members.into_iter().map(|member| member.join().unwrap()).collect()
         });
-        let count = |what| notes.iter().flatten().filter(|(_, seen)| *seen == what).count() as u64;
+        let count = |what| events.iter().flatten().filter(|(_, seen)| *seen == what).count() as u64;
         let Statistics { waits, spins, yields, blocks, .. } = barrier.statistics();
         assert_eq!((count(WaitEvent::RoundCompleted), count(WaitEvent::Resumed)), (rounds, waits), "{rule}");
         assert_eq!((count(WaitEvent::Yielding), count(WaitEvent::Blocking)), (yields, blocks), "{rule}");
         let mut waits_that_spun = 0;
-        for notes in &notes {
-            assert!(notes.is_sorted_by_key(|&(at, _)| at), "{rule}");
-            let waits = notes.split_inclusive(|&(_, what)| what == WaitEvent::Resumed);
+        for events in &events {
+            assert!(events.is_sorted_by_key(|&(at, _)| at), "{rule}");
+            let waits = events.split_inclusive(|&(_, what)| what == WaitEvent::Resumed);
             waits_that_spun +=
                 waits.filter(|wait| wait.iter().any(|&(_, what)| what == WaitEvent::Spinning)).count() as u64;
         }
@@ -117,7 +117,7 @@ fn a_barrier_is_reused_for_thousands_of_rounds() {
 }
 
 #[test]
-fn one_party_leads_and_never_waits() {
+fn a_single_party_leads_and_never_waits() {
     for parties in [0, 1] {
         let barrier = Barrier::with(parties, by(WaitingRule::AlwaysBlock));
         assert_eq!(barrier.parties(), 1);
@@ -127,7 +127,7 @@ fn one_party_leads_and_never_waits() {
 }
 
 #[test]
-fn anonymous_waits_and_members_meet_at_one_barrier() {
+fn anonymous_and_numbered_parties_meet_at_one_barrier() {
     let barrier = Barrier::with(3, by("cs".parse().unwrap()));
     let leaders = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -184,7 +184,7 @@ fn statistics_add_up_for_every_rule() {
                 assert_eq!((spins, yields), (waited, 0), "{}", entry.form);
                 let failed = spins - successful_spins;
                 assert!(blocks >= failed);
-                // A failed spin takes its bound; each may run over by one step.
+                // A failed spin uses up its budget, and may exceed it by one step.
                 assert!(spin_time.as_nanos() >= failed * bound.on(COSTS).as_nanos());
                 let most = bound.on(COSTS) + Span::from_micros(5);
                 assert!(spin_time.as_nanos() <= spins * most.as_nanos());
@@ -196,7 +196,7 @@ fn statistics_add_up_for_every_rule() {
             | WaitingRule::VariableCompetitive
             | WaitingRule::OwnerRunning => {
                 assert!(successful_spins <= spins && spins <= waited);
-                // Whoever neither spun nor yielded has blocked.
+                // A thread that neither spun nor yielded has blocked.
                 assert!(spins + yields + blocks >= waited);
             }
         }
@@ -219,7 +219,7 @@ fn statistics_are_readable_while_threads_meet() {
 }
 
 #[test]
-fn the_record_of_real_threads_replays_without_a_difference() {
+fn the_record_of_real_threads_replays_without_differences() {
     for entry in WAITING {
         let barrier = Barrier::with_recorder(4, by(entry.example), Log::default());
         meet(&barrier, 10);
@@ -239,7 +239,7 @@ fn the_record_of_real_threads_replays_without_a_difference() {
 }
 
 #[test]
-fn anonymous_waits_are_recorded_as_threads_of_their_own() {
+fn anonymous_waits_are_recorded_as_separate_threads() {
     let rule: WaitingRule = "cs".parse().unwrap();
     let barrier = Barrier::with_recorder(2, by(rule), Log::default());
     std::thread::scope(|scope| {
@@ -259,7 +259,7 @@ fn anonymous_waits_are_recorded_as_threads_of_their_own() {
 }
 
 #[test]
-fn a_record_shows_who_is_missing_and_where_it_was_last_seen() {
+fn a_record_shows_missing_threads_and_their_last_cpus() {
     let barrier = Barrier::with_recorder(2, by(WaitingRule::AlwaysBlock), Log::default());
     let until_arrived = |times: usize| {
         while barrier.recorder().entries().iter().filter(|entry| entry.seen == Observation::Arrived).count() < times {
@@ -289,7 +289,7 @@ fn a_record_shows_who_is_missing_and_where_it_was_last_seen() {
 }
 
 #[test]
-fn a_thread_can_do_something_else_between_its_arrival_and_its_wait() {
+fn a_thread_can_work_between_its_arrival_and_its_wait() {
     let barrier = Barrier::new(2);
     let (mut early, mut late) = (barrier.party(0), barrier.party(1));
     for _ in 0..10 {
@@ -303,7 +303,7 @@ fn a_thread_can_do_something_else_between_its_arrival_and_its_wait() {
 }
 
 #[test]
-fn a_wait_that_is_given_up_leaves_its_arrival_which_counts() {
+fn the_arrival_of_a_wait_that_timed_out_counts() {
     for entry in WAITING {
         let barrier = Barrier::with(2, by(entry.example));
         let (mut early, mut late) = (barrier.party(0), barrier.party(1));
@@ -316,7 +316,7 @@ fn a_wait_that_is_given_up_leaves_its_arrival_which_counts() {
 }
 
 #[test]
-fn a_deadline_beyond_the_clock_is_as_good_as_none() {
+fn a_deadline_beyond_the_clock_never_passes() {
     let barrier = Barrier::new(2);
     std::thread::scope(|scope| {
         scope.spawn(|| barrier.party(0).wait_timeout(Duration::MAX).unwrap());
@@ -325,7 +325,7 @@ fn a_deadline_beyond_the_clock_is_as_good_as_none() {
 }
 
 #[test]
-fn the_last_arriver_does_its_completion_while_the_others_still_wait() {
+fn the_last_arrival_calls_its_completion_while_the_others_still_wait() {
     const PARTIES: u32 = 3;
     let barrier = Barrier::with(PARTIES, by(WaitingRule::AlwaysBlock));
     let completions = AtomicU64::new(0);
@@ -337,7 +337,7 @@ fn the_last_arriver_does_its_completion_while_the_others_still_wait() {
             });
             party.complete(arrival);
             assert_eq!(completions.load(Relaxed), round);
-            // Nobody completes the next round before all have looked.
+            // No thread completes the next round before all have checked.
             party.wait();
         }
     };
@@ -349,20 +349,20 @@ fn the_last_arriver_does_its_completion_while_the_others_still_wait() {
 }
 
 #[test]
-fn a_completion_that_panics_lets_the_others_go() {
+fn a_panic_in_a_completion_releases_the_others() {
     let barrier = Barrier::new(2);
     let (mut early, mut late) = (barrier.party(0), barrier.party(1));
     let arrival = early.arrive();
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _ = late.arrive_and(|| panic!("as a completion may"));
+        let _ = late.arrive_and(|| panic!("a completion may panic"));
     }));
     assert!(panicked.is_err());
     assert!(!early.complete(arrival).is_leader());
 }
 
-/// Each of several threads meets the others a while and then leaves, in every order of leaving that a few rounds allow.
+/// Each of several threads meets the others for a while and then leaves, in every order of leaving.
 #[test]
-fn a_team_goes_on_without_those_who_have_left() {
+fn a_team_continues_without_parties_that_have_left() {
     for lengths in [[0_u64, 3, 5], [4, 4, 0], [1, 0, 0], [2, 2, 2], [0, 0, 7]] {
         let barrier = Barrier::with(3, by(WaitingRule::AlwaysBlock));
         let rounds: Vec<AtomicU64> = lengths.iter().map(|_| AtomicU64::new(0)).collect();
@@ -371,10 +371,10 @@ fn a_team_goes_on_without_those_who_have_left() {
             for round in 1..=lengths[number] {
                 rounds[number].store(round, Relaxed);
                 party.wait();
-                // Everybody who stays so long has begun this round.
-                let all_there =
+                // All threads that stay so long have begun this round.
+                let all_present =
                     rounds.iter().zip(&lengths).all(|(begun, &last)| begun.load(Relaxed) >= round.min(last));
-                assert!(all_there, "{lengths:?}");
+                assert!(all_present, "{lengths:?}");
             }
             let _ = party.arrive_and_leave();
         };

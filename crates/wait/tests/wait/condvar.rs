@@ -9,7 +9,7 @@ use rowlock_wait::{Condvar, Mutex};
 
 use crate::costs::by;
 
-/// A queue with room for so few values that everybody has to wait for somebody.
+/// A queue with so little room that all threads have to wait for others.
 struct Queue {
     values: Mutex<VecDeque<u32>>,
     not_empty: Condvar,
@@ -43,13 +43,13 @@ impl Queue {
 }
 
 #[test]
-fn every_rule_passes_every_value_on_once() {
+fn every_rule_delivers_every_value_once() {
     for entry in WAITING {
         let values = match entry.example {
             WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield => 20,
             _ => 500,
         };
-        // More threads than there are bells.
+        // More threads than eventcounts.
         for threads in [1, 2, 20] {
             if threads > 2 && matches!(entry.example, WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield) {
                 continue;
@@ -70,7 +70,7 @@ fn every_rule_passes_every_value_on_once() {
 }
 
 #[test]
-fn all_that_wait_are_woken_by_one_notification() {
+fn one_notification_wakes_all_waiters() {
     for entry in WAITING {
         let (shared, changed) = (Mutex::with((0_u64, false), by(entry.example)), Condvar::with(by(entry.example)));
         let threads = if matches!(entry.example, WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield) { 2 } else { 20 };
@@ -93,7 +93,7 @@ fn all_that_wait_are_woken_by_one_notification() {
 }
 
 #[test]
-fn a_notification_that_nobody_waits_for_is_gone() {
+fn a_notification_without_waiters_is_not_kept() {
     let (mutex, changed) = (Mutex::new(()), Condvar::new());
     changed.notify_one();
     changed.notify_all();
@@ -102,7 +102,7 @@ fn a_notification_that_nobody_waits_for_is_gone() {
 }
 
 #[test]
-fn every_rule_gives_up_at_the_deadline_and_has_the_mutex_again() {
+fn every_rule_times_out_and_reacquires_the_mutex() {
     for entry in WAITING {
         let (mutex, changed) = (Mutex::with(1, by(entry.example)), Condvar::with(by(entry.example)));
         let (guard, result) = changed.wait_until(mutex.lock(), Instant::now());
@@ -115,7 +115,7 @@ fn every_rule_gives_up_at_the_deadline_and_has_the_mutex_again() {
 }
 
 #[test]
-fn those_that_give_up_take_no_notification_with_them() {
+fn waiters_that_give_up_lose_no_notification() {
     for entry in WAITING {
         let queue = Queue::by(entry.example);
         let values = match entry.example {
@@ -126,7 +126,7 @@ fn those_that_give_up_take_no_notification_with_them() {
             scope.spawn(|| (0..values).for_each(|value| queue.push(value)));
             scope.spawn(|| (0..values).for_each(|value| assert_eq!(queue.pop(), Some(value))));
             for _ in 0..2 {
-                // They wait for both, and never take or give anything.
+                // These threads wait for both, and never push or pop.
                 scope.spawn(|| {
                     for turn in 0..values {
                         let timeout = Duration::from_micros((turn % 50).into());

@@ -1,4 +1,4 @@
-//! What waiting costs on a machine that there might be, for tests in which nothing is measured.
+//! Costs of a hypothetical machine, for tests that measure nothing.
 
 use policy::Span;
 use policy::waiting::{Costs, WaitingRule};

@@ -1,14 +1,14 @@
-//! What may happen to threads while they wait: signals, forks, deaths of threads, other CPUs, other
-//! quotas, other priorities, and many more threads than CPUs.
+//! Faults during waits: signals, forks, deaths of threads, changes of CPUs, quotas and priorities,
+//! and many more threads than CPUs.
 #![allow(unsafe_code, reason = "signals, forks and priorities")]
 
-mod crew;
 mod exit;
 mod placement;
 mod priority;
 mod signals;
+mod workers;
 
-/// Makes tests of functions, each in a process of its own.
+/// Defines tests that run functions, each in its own process.
 macro_rules! tests {
     ($($name:ident => $test:expr,)*) => {
         $(#[test] fn $name() { testing::isolated(|| ($test)()) })*
@@ -16,7 +16,7 @@ macro_rules! tests {
 }
 use tests;
 
-/// Says why a test, or a part of it, is not run.
+/// Prints why a test, or a part of it, is skipped.
 fn skip(what: &str, why: impl std::fmt::Display) {
     println!("skipped: {what}: {why}");
 }

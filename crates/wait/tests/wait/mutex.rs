@@ -11,7 +11,8 @@ use rowlock_wait::{Mutex, TimedOut};
 
 use crate::costs::by;
 
-/// A number of turns that does not take long where threads outnumber CPUs and never block: a turn may then cost a timeslice.
+/// A number of turns that takes little time even if more threads than CPUs never block: then each
+/// turn may cost a timeslice.
 fn turns(rule: WaitingRule) -> u32 {
     match rule {
         WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield => 20,
@@ -19,7 +20,7 @@ fn turns(rule: WaitingRule) -> u32 {
     }
 }
 
-/// Lets threads take turns, and sees that nobody else has the mutex meanwhile.
+/// Lets threads acquire the mutex in turn, and checks that no other thread holds it meanwhile.
 fn take_turns(mutex: &Mutex<u32>, threads: u32, turns: u32) {
     let inside = AtomicU32::new(0);
     std::thread::scope(|scope| {
@@ -27,12 +28,12 @@ fn take_turns(mutex: &Mutex<u32>, threads: u32, turns: u32) {
             scope.spawn(|| {
                 for turn in 0..turns {
                     let mut count = mutex.lock();
-                    assert_eq!(inside.fetch_add(1, Relaxed), 0, "somebody else has the mutex");
+                    assert_eq!(inside.fetch_add(1, Relaxed), 0, "another thread holds the mutex");
                     *count += 1;
                     if turn % 64 == 0 {
                         std::thread::yield_now();
                     }
-                    assert_eq!(inside.fetch_sub(1, Relaxed), 1, "somebody else has the mutex");
+                    assert_eq!(inside.fetch_sub(1, Relaxed), 1, "another thread holds the mutex");
                 }
             });
         }
@@ -41,7 +42,7 @@ fn take_turns(mutex: &Mutex<u32>, threads: u32, turns: u32) {
 }
 
 #[test]
-fn every_rule_lets_one_in_at_a_time() {
+fn every_rule_admits_one_thread_at_a_time() {
     for entry in WAITING {
         for threads in [1, 2, 9] {
             take_turns(&Mutex::with(0, by(entry.example)), threads, turns(entry.example));
@@ -53,7 +54,7 @@ fn every_rule_lets_one_in_at_a_time() {
 fn threads_on_one_cpu_take_turns() {
     for entry in WAITING {
         std::thread::scope(|scope| {
-            // Threads inherit where they may run.
+            // Threads inherit the affinity.
             scope.spawn(|| {
                 let _pinned = sys::cpus::pin(sys::cpus::current()).unwrap();
                 take_turns(&Mutex::with(0, by(entry.example)), 3, turns(entry.example) / 10);
@@ -63,7 +64,7 @@ fn threads_on_one_cpu_take_turns() {
 }
 
 #[test]
-fn a_mutex_that_is_held_is_not_taken() {
+fn a_held_mutex_is_not_acquired() {
     let mutex = Mutex::new(7);
     let guard = mutex.try_lock().unwrap();
     assert!(mutex.try_lock().is_none() && mutex.is_locked());
@@ -76,7 +77,7 @@ fn a_mutex_that_is_held_is_not_taken() {
 }
 
 #[test]
-fn every_rule_gives_up_at_the_deadline() {
+fn every_rule_times_out() {
     for entry in WAITING {
         let mutex = Mutex::with((), by(entry.example));
         let guard = mutex.lock();
@@ -91,11 +92,11 @@ fn every_rule_gives_up_at_the_deadline() {
 }
 
 #[test]
-fn those_that_give_up_leave_nobody_asleep() {
+fn threads_that_give_up_leave_no_thread_asleep() {
     for entry in WAITING {
         let mutex = Mutex::with(0_u32, by(entry.example));
         let turns = turns(entry.example);
-        let given_up: u32 = std::thread::scope(|scope| {
+        let timed_out: u32 = std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| (0..turns).for_each(|_| *mutex.lock() += 1));
             }
@@ -107,12 +108,12 @@ fn those_that_give_up_leave_nobody_asleep() {
             });
             impatient.map(|thread| thread.join().unwrap()).iter().sum()
         });
-        assert_eq!(*mutex.lock() + given_up, 4 * turns, "{}", entry.form);
+        assert_eq!(*mutex.lock() + timed_out, 4 * turns, "{}", entry.form);
     }
 }
 
 #[test]
-fn who_finds_it_held_waits_and_is_counted() {
+fn a_thread_that_finds_it_held_waits_and_is_counted() {
     let mutex = Mutex::with((), by(WaitingRule::AlwaysBlock));
     drop(mutex.lock());
     assert_eq!(mutex.statistics().waits, 0);
@@ -130,13 +131,13 @@ fn who_finds_it_held_waits_and_is_counted() {
 }
 
 #[test]
-fn a_panic_gives_the_mutex_back() {
+fn a_panic_releases_the_mutex() {
     let mutex = Mutex::new(1);
     let panicked = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let mut value = mutex.lock();
             *value = 2;
-            std::panic::resume_unwind(Box::new("as a thread may"));
+            std::panic::resume_unwind(Box::new("a thread may panic"));
         });
         thread.join().is_err()
     });

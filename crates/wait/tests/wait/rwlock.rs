@@ -10,7 +10,8 @@ use rowlock_wait::{RwLock, TimedOut};
 
 use crate::costs::by;
 
-/// A number of turns that does not take long where threads outnumber CPUs and never block: a turn may then cost a timeslice.
+/// A number of turns that takes little time even if more threads than CPUs never block: then each
+/// turn may cost a timeslice.
 fn turns(rule: WaitingRule) -> u32 {
     match rule {
         WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield => 20,
@@ -19,7 +20,7 @@ fn turns(rule: WaitingRule) -> u32 {
 }
 
 #[test]
-fn every_rule_lets_readers_in_together_and_writers_alone() {
+fn every_rule_admits_readers_together_and_writers_alone() {
     for entry in WAITING {
         let (lock, turns) = (RwLock::with(0, by(entry.example)), turns(entry.example));
         let (readers, writers) = (AtomicU32::new(0), AtomicU32::new(0));
@@ -28,19 +29,27 @@ fn every_rule_lets_readers_in_together_and_writers_alone() {
                 scope.spawn(|| {
                     for turn in 0..turns {
                         let mut count = lock.write();
-                        assert_eq!(writers.fetch_add(1, Relaxed) + readers.load(Relaxed), 0, "not alone");
+                        assert_eq!(
+                            writers.fetch_add(1, Relaxed) + readers.load(Relaxed),
+                            0,
+                            "another thread is inside"
+                        );
                         *count += 1;
                         if turn % 64 == 0 {
                             std::thread::yield_now();
                         }
-                        assert_eq!(writers.fetch_sub(1, Relaxed) + readers.load(Relaxed), 1, "not alone");
+                        assert_eq!(
+                            writers.fetch_sub(1, Relaxed) + readers.load(Relaxed),
+                            1,
+                            "another thread is inside"
+                        );
                     }
                 });
                 scope.spawn(|| {
                     for turn in 0..turns {
                         let count = lock.read();
                         readers.fetch_add(1, Relaxed);
-                        assert_eq!(writers.load(Relaxed), 0, "beside a writer");
+                        assert_eq!(writers.load(Relaxed), 0, "a writer is inside");
                         if turn % 64 == 0 {
                             std::thread::yield_now();
                         }
@@ -70,7 +79,7 @@ fn readers_share_and_writers_do_not() {
 }
 
 #[test]
-fn a_writer_that_waits_lets_no_more_readers_in_until_it_is_done_or_gives_up() {
+fn a_waiting_writer_keeps_readers_out_until_it_ends_or_gives_up() {
     let lock = RwLock::with(0, by(WaitingRule::AlwaysBlock));
     let reader = lock.read();
     std::thread::scope(|scope| {
@@ -91,7 +100,7 @@ fn a_writer_that_waits_lets_no_more_readers_in_until_it_is_done_or_gives_up() {
 }
 
 #[test]
-fn every_rule_gives_up_at_the_deadline() {
+fn every_rule_times_out() {
     for entry in WAITING {
         let lock = RwLock::with((), by(entry.example));
         let writer = lock.write();
@@ -109,7 +118,7 @@ fn every_rule_gives_up_at_the_deadline() {
 }
 
 #[test]
-fn those_that_give_up_leave_nobody_asleep() {
+fn threads_that_give_up_leave_no_thread_asleep() {
     for entry in WAITING {
         let (lock, turns) = (RwLock::with(0_u32, by(entry.example)), turns(entry.example));
         std::thread::scope(|scope| {

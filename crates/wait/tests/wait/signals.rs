@@ -11,8 +11,8 @@ use rowlock_wait::{Event, Latch, Parker, Reset, Semaphore, Statistics, TimedOut,
 
 use crate::costs::by;
 
-/// Every rule of the table, and a number of turns that does not take long by it where threads outnumber CPUs: without
-/// blocking, each may cost a timeslice.
+/// Every rule of the table, with a number of turns that takes little time even if more threads than
+/// CPUs never block: then each turn may cost a timeslice.
 fn rules() -> impl Iterator<Item = (Waiting, u32)> {
     WAITING.iter().map(|entry| {
         let turns = if matches!(
@@ -32,7 +32,7 @@ fn blocking() -> Waiting {
 }
 
 #[test]
-fn a_semaphore_never_lets_in_more_than_it_has_permits() {
+fn a_semaphore_never_admits_more_threads_than_permits() {
     const PERMITS: u32 = 2;
     for (waiting, turns) in rules() {
         let semaphore = Semaphore::with(PERMITS, waiting);
@@ -54,10 +54,11 @@ fn a_semaphore_never_lets_in_more_than_it_has_permits() {
 }
 
 #[test]
-fn the_values_returned_are_those_of_the_very_changes() {
+fn returned_values_belong_to_their_changes() {
     const PERMITS: u32 = 3;
     let semaphore = Semaphore::with(PERMITS, blocking());
-    // How often each level was left upwards less how often downwards: an up to `v` crosses what a down to `v - 1` does.
+    // How often each level was crossed upwards minus downwards: an up to `v` crosses the same level
+    // as a down to `v - 1`.
     let crossings = scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|_| {
@@ -80,7 +81,7 @@ fn the_values_returned_are_those_of_the_very_changes() {
 }
 
 #[test]
-fn many_permits_at_once_let_many_go() {
+fn several_permits_release_several_threads() {
     for (waiting, _) in rules() {
         let semaphore = Semaphore::with(0, waiting);
         scope(|scope| {
@@ -94,7 +95,7 @@ fn many_permits_at_once_let_many_go() {
 }
 
 #[test]
-fn no_permit_is_lost_to_those_that_give_up() {
+fn threads_that_give_up_lose_no_permit() {
     for (waiting, turns) in rules() {
         let semaphore = Semaphore::with(0, waiting);
         let left = AtomicU32::new(turns);
@@ -116,7 +117,7 @@ fn no_permit_is_lost_to_those_that_give_up() {
 }
 
 #[test]
-fn two_threads_hand_each_other_the_word_by_events() {
+fn two_threads_alternate_by_events() {
     for (waiting, turns) in rules() {
         let events = [0, 1].map(|_| Event::with(Reset::Auto, waiting));
         let turn = AtomicU32::new(0);
@@ -139,7 +140,7 @@ fn two_threads_hand_each_other_the_word_by_events() {
 }
 
 #[test]
-fn each_setting_lets_one_pass_and_none_is_forgotten() {
+fn each_set_lets_one_thread_pass_and_none_is_lost() {
     for (waiting, turns) in rules() {
         let event = Event::with(Reset::Auto, waiting);
         let passed = AtomicU32::new(0);
@@ -162,11 +163,11 @@ fn each_setting_lets_one_pass_and_none_is_forgotten() {
 }
 
 #[test]
-fn who_sleeps_when_an_event_is_set_passes_though_it_is_reset_at_once() {
+fn a_sleeper_passes_a_set_event_even_if_it_is_reset_immediately() {
     let event = Event::with(Reset::Manual, blocking());
     scope(|scope| {
         let waiters: Vec<_> = (0..3).map(|_| scope.spawn(|| event.wait())).collect();
-        // Whoever waits has been counted as waiting; how many look already nobody knows, so it is set again for the others.
+        // Set it again for the threads that were not yet waiting. How many wait is unknown.
         while !waiters.iter().all(ScopedJoinHandle::is_finished) {
             event.set();
             assert!(event.reset());
@@ -177,7 +178,7 @@ fn who_sleeps_when_an_event_is_set_passes_though_it_is_reset_at_once() {
 }
 
 #[test]
-fn all_pass_a_latch_and_none_before_the_last_count() {
+fn all_pass_a_latch_after_the_last_count_and_none_before() {
     for (waiting, turns) in rules() {
         for _ in 0..turns.min(50) {
             let latch = Latch::with(3, waiting);
@@ -199,7 +200,7 @@ fn all_pass_a_latch_and_none_before_the_last_count() {
 }
 
 #[test]
-fn a_parked_thread_goes_on_when_it_is_unparked() {
+fn a_parked_thread_resumes_when_unparked() {
     for (waiting, turns) in rules() {
         let parkers = [0, 1].map(|_| Parker::with(waiting));
         let [first, second] = [0, 1].map(|number: usize| parkers[number].unparker());
@@ -247,7 +248,7 @@ fn two_threads_take_turns_by_a_word() {
 }
 
 #[test]
-fn a_waking_without_a_change_ends_no_wait() {
+fn a_wakeup_without_a_change_ends_no_wait() {
     let word = AtomicU32::new(0);
     scope(|scope| {
         let waiter = scope.spawn(|| word::wait(&word, 0, &blocking()));
@@ -261,12 +262,12 @@ fn a_waking_without_a_change_ends_no_wait() {
         word::wake_all(&word);
         assert_eq!(waiter.join().unwrap(), 5);
     });
-    // The change may have come before it slept once more.
+    // The change may have come before it slept again.
     assert!(word::statistics().blocks >= 3);
 }
 
 #[test]
-fn a_wait_with_a_deadline_ends_with_what_it_waits_for() {
+fn a_timed_wait_ends_with_its_event() {
     let far = || Instant::now() + Duration::from_secs(1 << 30);
     let (semaphore, latch, parker) = (Semaphore::new(0), Latch::new(1), Parker::new());
     let events = [Reset::Auto, Reset::Manual].map(Event::new);

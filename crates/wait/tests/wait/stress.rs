@@ -1,31 +1,31 @@
-//! Mixed stress: teams of 2 to 64 threads use everything there is to wait at, by all rules, with
-//! and without deadlines. A lost wakeup is a team that comes to a standstill, which is told with
-//! all that is needed to do it again.
+//! Mixed stress tests: teams of 2 to 64 threads use all kinds of objects, by all rules, with and
+//! without deadlines. A lost wakeup makes the team deadlock, which is reported with all that is
+//! needed to reproduce it.
 //!
-//! An episode is one deed of one thread: an arrival at the barrier, a lock, a permit and so on.
+//! An episode is one action of one thread: an arrival at the barrier, a lock, a permit and so on.
 
 use policy::waiting::WaitingRule;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::costs;
-use crate::team::{Deed, Team, rules_that_block};
+use crate::team::{Action, Team, rules_that_block};
 
-/// How many episodes a team has, about.
+/// The approximate number of episodes of a team.
 const EPISODES: u64 = 20_000;
-/// How many one has in which no thread ever blocks.
+/// The same if its threads never block.
 const FEW_EPISODES: u64 = 2_000;
 
 #[test]
-fn a_team_that_uses_every_object_never_comes_to_a_standstill() {
-    testing::for_each_seed(12, |seed| live(&mut Xoshiro256PlusPlus::seed_from_u64(seed)));
+fn a_team_that_uses_every_object_never_deadlocks() {
+    testing::for_each_seed(12, |seed| run_team(&mut Xoshiro256PlusPlus::seed_from_u64(seed)));
 }
 
-/// One team's life.
-fn live(random: &mut Xoshiro256PlusPlus) {
+/// Runs one team.
+fn run_team(random: &mut Xoshiro256PlusPlus) {
     let mut below = |limit: u64| random.next_u64() % limit;
     let rules: Vec<WaitingRule> = rules_that_block().collect();
-    // Few threads find each other running, many do not.
+    // With few threads, the awaited one is usually running. With many, it is not.
     let threads = [2, 2, 2, 3, 4, 8, 16, 64][below(8) as usize];
     let (rule, rounds) = if threads == 2 && below(8) == 0 {
         ([WaitingRule::AlwaysSpin, WaitingRule::AlwaysYield][below(2) as usize], FEW_EPISODES / 2)
@@ -33,10 +33,11 @@ fn live(random: &mut Xoshiro256PlusPlus) {
         (rules[below(rules.len() as u64) as usize], EPISODES / threads)
     };
     let cpus = [None, Some(1), Some(2), Some(64)][below(4) as usize];
-    // One in so many deeds is an arrival at the barrier, and one in so many is followed by a yield.
+    // One of `meets` actions is an arrival at the barrier, and one of `yields` is followed by a
+    // yield.
     let (meets, yields) = ([1, 2, 8, 64][below(4) as usize], [1_000_000, 100, 3][below(3) as usize]);
     let seed = below(u64::MAX);
-    eprintln!("{threads} threads by {rule} on {cpus:?} CPUs, a meeting in {meets} deeds, seed {seed}");
+    eprintln!("{threads} threads by {rule} on {cpus:?} CPUs, a meeting in {meets} actions, seed {seed}");
     let waiting = costs::by(rule);
     let waiting = cpus.map_or(waiting, |cpus| waiting.with_cpus(cpus));
     let team = Team::new(threads as u32, waiting);
@@ -47,11 +48,11 @@ fn live(random: &mut Xoshiro256PlusPlus) {
                 let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ u64::from(number) << 48);
                 let mut party = team.party(number);
                 for round in 0..rounds {
-                    // All meet in the same rounds, and do what they like in the others.
+                    // All meet in the same rounds, and act randomly in the others.
                     if round % meets == 0 {
                         party.wait();
                     } else {
-                        team.act(Deed::draw(&mut random), &mut random);
+                        team.act(Action::draw(&mut random), &mut random);
                     }
                     if random.next_u64() % yields == 0 {
                         std::thread::yield_now();

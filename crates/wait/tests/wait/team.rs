@@ -1,4 +1,4 @@
-//! A team of threads that uses everything there is to wait at, and sees to it that each object keeps what it promises.
+//! A team of threads that uses all kinds of objects, and checks that each keeps its guarantees.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,20 +10,20 @@ use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rowlock_wait::{Barrier, Condvar, Event, Latch, Mutex, Party, Reset, RwLock, Semaphore, Waiting};
 
-/// How many threads the semaphore lets in at a time.
+/// The number of threads that the semaphore admits at a time.
 const PERMITS: u32 = 3;
 
-/// The rules by which a thread blocks sooner or later. The others cannot be relied on for progress where there are more
-/// threads than CPUs, since they keep the CPU from those that they wait for.
+/// The rules by which a thread eventually blocks. The others do not guarantee progress with more
+/// threads than CPUs, since they keep the CPU from the threads that they wait for.
 pub(crate) fn rules_that_block() -> impl Iterator<Item = WaitingRule> {
     let never_blocks = [WaitingRule::AlwaysSpin, WaitingRule::AlwaysYield];
     WAITING.iter().map(|entry| entry.example).filter(move |rule| !never_blocks.contains(rule))
 }
 
-/// What one thread does next.
+/// The next action of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Deed {
+pub(crate) enum Action {
     Lock,
     LockTimed,
     Read,
@@ -35,21 +35,21 @@ pub(crate) enum Deed {
     Room,
 }
 
-impl Deed {
-    const ALL: [Deed; 9] = [
-        Deed::Lock,
-        Deed::LockTimed,
-        Deed::Read,
-        Deed::Write,
-        Deed::Permit,
-        Deed::PermitTimed,
-        Deed::Token,
-        Deed::TokenTimed,
-        Deed::Room,
+impl Action {
+    const ALL: [Action; 9] = [
+        Action::Lock,
+        Action::LockTimed,
+        Action::Read,
+        Action::Write,
+        Action::Permit,
+        Action::PermitTimed,
+        Action::Token,
+        Action::TokenTimed,
+        Action::Room,
     ];
 
-    pub(crate) fn draw(random: &mut Xoshiro256PlusPlus) -> Deed {
-        Deed::ALL[random.next_u64() as usize % Deed::ALL.len()]
+    pub(crate) fn draw(random: &mut Xoshiro256PlusPlus) -> Action {
+        Action::ALL[random.next_u64() as usize % Action::ALL.len()]
     }
 }
 
@@ -57,15 +57,15 @@ impl Deed {
 #[derive(Debug)]
 pub(crate) struct Team {
     barrier: Barrier,
-    /// Equal numbers: a lock that lets two in at a time makes them differ.
+    /// Equal numbers, unless the lock admits two threads at a time.
     pair: Mutex<[u64; 2]>,
     read: RwLock<[u64; 2]>,
     permits: Semaphore,
     within: AtomicU64,
-    /// Whoever passes sets it again.
+    /// A thread that passes sets it again.
     token: Event,
     holders: AtomicU64,
-    /// How many are in the room, which holds one.
+    /// The number of threads in the room, which holds one.
     room: Mutex<u64>,
     left: Condvar,
     done: Latch,
@@ -93,39 +93,39 @@ impl Team {
         self.barrier.party(number)
     }
 
-    /// Does it.
-    pub(crate) fn act(&self, deed: Deed, random: &mut Xoshiro256PlusPlus) {
-        match deed {
-            Deed::Lock => bump(&mut self.pair.lock()),
-            Deed::LockTimed => {
+    /// Performs an action.
+    pub(crate) fn act(&self, action: Action, random: &mut Xoshiro256PlusPlus) {
+        match action {
+            Action::Lock => bump(&mut self.pair.lock()),
+            Action::LockTimed => {
                 if let Ok(mut pair) = self.pair.lock_timeout(brief(random)) {
                     bump(&mut pair);
                 }
             }
-            Deed::Read => {
+            Action::Read => {
                 let pair = self.read.read();
-                assert_eq!(pair[0], pair[1], "a reader beside a writer");
+                assert_eq!(pair[0], pair[1], "a reader and a writer are inside");
             }
-            Deed::Write => bump(&mut self.read.write()),
-            Deed::Permit => {
+            Action::Write => bump(&mut self.read.write()),
+            Action::Permit => {
                 self.permits.down();
-                self.within();
+                self.use_permit();
             }
-            Deed::PermitTimed => {
+            Action::PermitTimed => {
                 if self.permits.down_timeout(brief(random)).is_ok() {
-                    self.within();
+                    self.use_permit();
                 }
             }
-            Deed::Token => {
+            Action::Token => {
                 self.token.wait();
                 self.hold();
             }
-            Deed::TokenTimed => {
+            Action::TokenTimed => {
                 if self.token.wait_timeout(brief(random)).is_ok() {
                     self.hold();
                 }
             }
-            Deed::Room => {
+            Action::Room => {
                 *self.left.wait_while(self.room.lock(), |room| *room == 1) += 1;
                 std::hint::spin_loop();
                 *self.room.lock() -= 1;
@@ -134,37 +134,37 @@ impl Team {
         }
     }
 
-    /// The thread has done all that it had to do; returns when all have.
+    /// Waits until all threads have finished.
     pub(crate) fn finish(&self) {
         self.done.arrive_and_wait();
     }
 
-    fn within(&self) {
+    fn use_permit(&self) {
         assert!(self.within.fetch_add(1, Relaxed) < u64::from(PERMITS), "more threads than permits");
         self.within.fetch_sub(1, Relaxed);
         self.permits.up().unwrap();
     }
 
     fn hold(&self) {
-        assert_eq!(self.holders.fetch_add(1, Relaxed), 0, "one setting has let two pass");
+        assert_eq!(self.holders.fetch_add(1, Relaxed), 0, "one set has let two threads pass");
         self.holders.fetch_sub(1, Relaxed);
         self.token.set();
     }
 
-    /// Everything is as it was at first. To be called when nobody uses it any more.
+    /// Whether everything is as at first. To be called after all threads have finished.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.permits.value() == PERMITS && self.token.is_set() && *self.room.lock() == 0
     }
 }
 
 fn bump(pair: &mut [u64; 2]) {
-    assert_eq!(pair[0], pair[1], "two have the lock");
+    assert_eq!(pair[0], pair[1], "two threads hold the lock");
     pair[0] += 1;
     std::hint::black_box(&mut *pair);
     pair[1] += 1;
 }
 
-/// At times too brief, at times not.
+/// A timeout that is sometimes too short.
 fn brief(random: &mut Xoshiro256PlusPlus) -> Duration {
     Duration::from_nanos(random.next_u64() % 50_000)
 }

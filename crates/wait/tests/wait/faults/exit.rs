@@ -5,23 +5,23 @@ use std::time::Duration;
 
 use rowlock_wait::{Barrier, Mutex};
 
-use super::crew::{by, work};
 use super::tests;
+use super::workers::{by, work};
 use crate::team::rules_that_block;
 
 tests! {
-    forks_disturb_no_wait => forks,
-    the_child_of_a_fork_can_use_what_nobody_waited_at => child_of_a_fork,
-    who_takes_the_number_of_a_thread_that_has_ended_completes_the_round => replaced,
-    a_panic_between_arriving_and_completing_keeps_nobody_waiting => panics_after_its_arrival,
-    a_panic_in_a_completion_lets_the_others_go => panics_in_a_completion,
-    a_panic_with_a_lock_gives_it_back_to_those_who_wait => panics_with_a_lock,
+    forks_do_not_disturb_waits => forks,
+    the_child_of_a_fork_can_use_objects_without_waiters => child_of_a_fork,
+    a_thread_with_the_number_of_an_ended_thread_completes_the_round => replaced,
+    a_panic_between_arrival_and_completion_keeps_no_thread_waiting => panics_after_its_arrival,
+    a_panic_in_a_completion_releases_the_others => panics_in_a_completion,
+    a_panic_with_a_lock_releases_it_to_the_waiters => panics_with_a_lock,
 }
 
-/// Forks, has the child do something, and waits for its end.
+/// Forks, runs `child` in the child, and waits for its end.
 fn fork(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child of a process with many threads may only do what is async-signal-safe; see to that where this is
-    // called. It leaves by `_exit`.
+    // SAFETY: the child of a process with many threads may only do what is async-signal-safe, which
+    // the callers ensure. It ends by `_exit`.
     match unsafe { libc::fork() } {
         -1 => panic!("{}", std::io::Error::last_os_error()),
         0 => {
@@ -45,8 +45,8 @@ fn forks() {
             4,
             400,
             |_| (),
-            |crew| {
-                while !crew.has_ended() {
+            |workers| {
+                while !workers.has_ended() {
                     assert!(fork(|| true));
                 }
             },
@@ -54,14 +54,14 @@ fn forks() {
     }
 }
 
-/// What no thread held or waited at when its process forked is in the child as it was, for the one thread that is there.
+/// Objects that no thread held or used at the time of the fork are unchanged in the child.
 fn child_of_a_fork() {
     for rule in rules_that_block() {
         let (alone, mutex) = (Barrier::with(1, by(rule)), Mutex::with(1, by(rule)));
-        // Neither allocates nor locks anything but the mutex.
+        // Neither allocates nor locks anything except the mutex.
         assert!(fork(|| alone.wait().is_leader() && *mutex.lock() == 1), "{rule}");
         assert!(alone.wait().is_leader());
-        assert_eq!(alone.statistics().waits, 1, "the child's are its own");
+        assert_eq!(alone.statistics().waits, 1, "the child counts separately");
     }
 }
 
@@ -80,7 +80,7 @@ fn replaced() {
             while barrier.statistics().waits < 5 {
                 std::thread::yield_now();
             }
-            // All of the others wait for one who is not there any more.
+            // The others wait for a party whose thread has ended.
             assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
             assert!(barrier.party(2).wait().is_leader());
             waiters.into_iter().for_each(|waiter| waiter.join().unwrap());

@@ -1,4 +1,4 @@
-//! Where threads may run, and for how long: affinity and quotas that change, few CPUs and many threads.
+//! Changes of affinity and quotas, and many threads on few CPUs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use sys::cgroups::Hierarchy;
 
-use super::crew::{Crew, work};
+use super::workers::{Workers, work};
 use super::{skip, tests};
 use crate::team::rules_that_block;
 
 tests! {
-    sixty_four_threads_get_ahead_on_two_cpus => || many(2),
-    sixty_four_threads_get_ahead_on_one_cpu => || many(1),
-    threads_that_are_moved_from_outside_get_ahead => moved_from_outside,
-    threads_that_move_themselves_get_ahead => moved_from_inside,
+    sixty_four_threads_make_progress_on_two_cpus => || many(2),
+    sixty_four_threads_make_progress_on_one_cpu => || many(1),
+    threads_that_others_migrate_make_progress => migrated_by_others,
+    threads_that_migrate_themselves_make_progress => migrated_by_themselves,
 }
 
 fn set(cpus: &[u32]) -> CpuSet {
@@ -24,13 +24,13 @@ fn set(cpus: &[u32]) -> CpuSet {
     set
 }
 
-/// Two of the CPUs that this process may use; the same one twice where it may use one only.
+/// Two of the CPUs that this process may use, or the only one twice.
 fn two_cpus() -> [u32; 2] {
     let allowed = sys::cpus::allowed().unwrap();
     [allowed[0], *allowed.get(1).unwrap_or(&allowed[0])]
 }
 
-/// This process, which has one thread yet, and all that it will have, may use so many CPUs.
+/// Confines this process, which is still single-threaded, and its future threads to `cpus` CPUs.
 pub(crate) fn confine(cpus: usize) {
     let two = two_cpus();
     sched_setaffinity(None, &set(&two[..cpus])).unwrap();
@@ -43,23 +43,23 @@ fn many(cpus: usize) {
     }
 }
 
-/// All sets of two CPUs but the empty one, for ever.
+/// Repeats all nonempty subsets of two CPUs.
 fn changing() -> impl Iterator<Item = CpuSet> {
     let [one, other] = two_cpus();
     [set(&[one]), set(&[other]), set(&[one, other])].into_iter().cycle()
 }
 
-fn moved_from_outside() {
+fn migrated_by_others() {
     for rule in rules_that_block() {
         work(
             rule,
             4,
             400,
             |_| (),
-            |crew| {
+            |workers| {
                 let mut sets = changing();
-                while !crew.has_ended() {
-                    for thread in crew.threads() {
+                while !workers.has_ended() {
+                    for thread in workers.threads() {
                         // It may have ended meanwhile.
                         let _ = sched_setaffinity(Pid::from_raw(thread), &sets.next().unwrap());
                     }
@@ -72,17 +72,17 @@ fn moved_from_outside() {
     }
 }
 
-fn moved_from_inside() {
+fn migrated_by_themselves() {
     for rule in rules_that_block() {
-        // Each is bound to one CPU when it begins, and one after the other is freed while all are at work.
+        // Each thread is bound to one CPU when it begins, and freed while all are at work.
         let [one, other] = two_cpus();
         work(
             rule,
             4,
             400,
             |number| sched_setaffinity(None, &set(&[if number.is_multiple_of(2) { one } else { other }])).unwrap(),
-            |crew| {
-                for thread in crew.threads() {
+            |workers| {
+                for thread in workers.threads() {
                     let _ = sched_setaffinity(Pid::from_raw(thread), &set(&[one, other]));
                 }
             },
@@ -90,24 +90,24 @@ fn moved_from_inside() {
     }
 }
 
-/// Where the test's own group is told to it.
+/// The variable that tells a test process its control group.
 const GROUP: &str = "ROWLOCK_TEST_GROUP";
 
-/// A group of processes, which is removed when this is dropped.
+/// A control group, which is removed when dropped.
 struct Group(PathBuf);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The processes in it have ended and have been waited for.
+        // Its processes have ended and have been waited for.
         if let Err(why) = std::fs::remove_dir(&self.0) {
-            eprintln!("{} stays: {why}", self.0.display());
+            eprintln!("cannot remove {}: {why}", self.0.display());
         }
     }
 }
 
 #[test]
-fn a_quota_that_changes_stops_no_team() {
-    const NAME: &str = "faults::placement::a_quota_that_changes_stops_no_team";
+fn a_changing_quota_stops_no_team() {
+    const NAME: &str = "faults::placement::a_changing_quota_stops_no_team";
     if std::env::var_os(GROUP).is_some() {
         return quota_changes();
     }
@@ -127,14 +127,15 @@ fn group() -> Result<Group, String> {
         hierarchy.is_writable() && hierarchy.available().iter().any(|controller| controller == "cpu")
     };
     let hierarchy =
-        Hierarchy::all().into_iter().find(has_quotas).ok_or("no control group for CPUs can be made here")?;
+        Hierarchy::all().into_iter().find(has_quotas).ok_or("no control group for CPUs can be created here")?;
     let folder = tempfile::Builder::new().prefix("rowlock-test-").tempdir_in(hierarchy.folder);
     let group = Group(folder.map_err(|why| why.to_string())?.keep());
     write_quota(&group.0, 100).map_err(|why| format!("{}: {why}", group.0.display()))?;
     Ok(group)
 }
 
-/// So many percent of a CPU, in periods of 10 ms; in either version of the interface.
+/// Sets a quota of this percentage of a CPU, in periods of 10 ms. Supports both versions of the
+/// interface.
 fn write_quota(group: &Path, percent: u32) -> io::Result<()> {
     let micros = percent * 100;
     if group.join("cpu.max").exists() {
@@ -144,7 +145,7 @@ fn write_quota(group: &Path, percent: u32) -> io::Result<()> {
     std::fs::write(group.join("cpu.cfs_quota_us"), micros.to_string())
 }
 
-/// How often the group has had to wait for its next period.
+/// How often the group was throttled.
 fn throttled(group: &Path) -> u64 {
     let statistics = std::fs::read_to_string(group.join("cpu.stat")).unwrap();
     let count = statistics.lines().find_map(|line| line.strip_prefix("nr_throttled "));
@@ -154,17 +155,17 @@ fn throttled(group: &Path) -> u64 {
 fn quota_changes() {
     let group = PathBuf::from(std::env::var(GROUP).unwrap());
     std::fs::write(group.join("cgroup.procs"), std::process::id().to_string()).unwrap();
-    let change = |crew: &Crew| {
+    let change = |workers: &Workers| {
         let mut percents = [20, 60, 10].into_iter().cycle();
-        while !crew.has_ended() {
+        while !workers.has_ended() {
             write_quota(&group, percents.next().unwrap()).unwrap();
             let before = throttled(&group);
-            while !crew.has_ended() && throttled(&group) == before {
+            while !workers.has_ended() && throttled(&group) == before {
                 std::thread::yield_now();
             }
         }
     };
-    // A busy machine may not let the group use up any quota. Then all work once more.
+    // On a busy machine the group may not use up any quota. Then repeat.
     while throttled(&group) == 0 {
         rules_that_block().for_each(|rule| work(rule, 4, 400, |_| (), change));
     }

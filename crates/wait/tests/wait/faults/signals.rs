@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use rowlock_wait::{Event, Reset, Semaphore, TimedOut};
 
-use super::crew::{by, own_number, work};
 use super::tests;
+use super::workers::{by, own_id, work};
 use crate::team::rules_that_block;
 
 tests! {
-    a_storm_of_signals_disturbs_no_wait => || storm(0),
-    a_storm_of_signals_that_restart_calls_disturbs_no_wait => || storm(libc::SA_RESTART),
+    many_signals_do_not_disturb_waits => || send_many(0),
+    many_signals_that_restart_calls_do_not_disturb_waits => || send_many(libc::SA_RESTART),
     a_signal_ends_no_wait => || ends_no_wait(0),
     a_signal_that_restarts_calls_ends_no_wait => || ends_no_wait(libc::SA_RESTART),
 }
@@ -23,9 +23,10 @@ extern "C" fn count(_: libc::c_int) {
     HANDLED.fetch_add(1, Relaxed);
 }
 
-/// From now on SIGUSR1 is counted.
+/// Counts SIGUSR1 from now on.
 fn handle(flags: libc::c_int) {
-    // SAFETY: all zeros are a `sigaction`: no flags, no signals masked; the handler does nothing but count, by an atomic.
+    // SAFETY: all zeros are a valid `sigaction`: no flags, no masked signals. The handler only
+    // increments an atomic counter.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = count as *const () as libc::sighandler_t;
@@ -34,15 +35,15 @@ fn handle(flags: libc::c_int) {
     }
 }
 
-/// Sends SIGUSR1 to a thread of this process, if it is still there.
+/// Sends SIGUSR1 to a thread of this process, if it still exists.
 fn signal(thread: i32) {
-    // SAFETY: the kernel takes three numbers. A number that no thread of this process has any more is refused.
+    // SAFETY: the kernel takes three numbers, and rejects the ID of a thread that does not exist.
     unsafe {
         libc::syscall(libc::SYS_tgkill, std::process::id(), thread, libc::SIGUSR1);
     }
 }
 
-fn storm(flags: libc::c_int) {
+fn send_many(flags: libc::c_int) {
     handle(flags);
     for rule in rules_that_block() {
         work(
@@ -50,9 +51,9 @@ fn storm(flags: libc::c_int) {
             4,
             400,
             |_| (),
-            |crew| {
-                while !crew.has_ended() {
-                    crew.threads().for_each(signal);
+            |workers| {
+                while !workers.has_ended() {
+                    workers.threads().for_each(signal);
                     std::thread::yield_now();
                 }
             },
@@ -61,23 +62,23 @@ fn storm(flags: libc::c_int) {
     assert!(HANDLED.load(Relaxed) > 0);
 }
 
-/// Threads that wait for what does not come go on waiting through a hundred signals each, and give up at their deadline
-/// and not before.
+/// Threads that wait for events that do not occur continue to wait through a hundred signals each,
+/// and give up at their deadline and not before.
 fn ends_no_wait(flags: libc::c_int) {
     handle(flags);
     for rule in rules_that_block() {
         let (semaphore, event) = (Semaphore::with(0, by(rule)), Event::with(Reset::Auto, by(rule)));
-        let (number, go_on) = std::sync::mpsc::channel();
+        let (number, messages) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
-                number.send(own_number()).unwrap();
+                number.send(own_id()).unwrap();
                 assert_eq!(semaphore.down(), 0);
                 let deadline = Instant::now() + Duration::from_millis(20);
                 let result = event.wait_until(deadline);
                 assert_eq!((result, Instant::now() >= deadline), (Err(TimedOut), true));
                 number.send(0).unwrap();
             });
-            let thread = go_on.recv().unwrap();
+            let thread = messages.recv().unwrap();
             let before = HANDLED.load(Relaxed);
             while HANDLED.load(Relaxed) < before + 100 {
                 signal(thread);
@@ -85,7 +86,7 @@ fn ends_no_wait(flags: libc::c_int) {
             }
             assert!(!waiter.is_finished() && semaphore.statistics().waits <= 1);
             semaphore.up().unwrap();
-            while go_on.try_recv().is_err() {
+            while messages.try_recv().is_err() {
                 signal(thread);
                 std::thread::yield_now();
             }
