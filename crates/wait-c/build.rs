@@ -1,4 +1,5 @@
-//! Gives the shared library its name for the loader: programs that were linked with one version find the next that they can use.
+//! Sets the soname of the shared library, so that programs linked with one version find the next
+//! compatible one.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds librowlock_wait and installs it below PREFIX: libraries, headers, and what pkg-config reads.
-# DESTDIR, if it is set, stands before PREFIX where files are put, but not in what they say.
+# Builds librowlock_wait and installs its libraries, headers and pkg-config file below PREFIX.
+# If DESTDIR is set, it precedes PREFIX in the paths of the installed files, but not in their content.
 set -euo pipefail
 
 if [ $# -ne 1 ] || [[ $1 != /* ]]; then

@@ -1,4 +1,4 @@
-/* Four threads add up a table together: each its part, in rounds, and all meet after each round. */
+/* Four threads add up a table in rounds: each computes its part, and all meet after each round. */
 
 #include <pthread.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static void *work(void *number) {
         bool leads;
         *part = round;
         check(rowlock_barrier_wait(barrier, &leads));
-        /* All parts are there, and nobody goes on to the next before the leader has added them up. */
+        /* All parts are complete, and no thread continues before the leader has added them up. */
         if (leads) {
             for (int i = 0; i < THREADS; i++) {
                 total += parts[i];

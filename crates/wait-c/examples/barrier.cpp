@@ -1,4 +1,5 @@
-// Four threads work in phases; a fifth leaves after the first. The completion function counts the phases.
+// Four threads work in phases, and a fifth one leaves after the first phase. The completion
+// function counts the phases.
 
 #include <cstdio>
 #include <thread>
@@ -16,7 +17,7 @@ int main() {
     for (int i = 0; i < threads; ++i) {
         team.emplace_back([&] {
             for (int phase = 0; phase < phases; ++phase) {
-                // Arrive, do something that needs nobody, and then wait for the others.
+                // Arrive, do independent work, and then wait for the others.
                 auto arrival = meeting.arrive();
                 meeting.wait(std::move(arrival));
             }

@@ -1,4 +1,4 @@
-//! What C passes, made into what Rust takes.
+//! Conversion of C arguments to Rust values.
 
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
@@ -9,22 +9,22 @@ use wait::Waiting;
 
 use crate::failure::Failure;
 
-/// Where a function leaves what it has made.
+/// An output argument of a function.
 pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
-/// What is not null.
+/// Rejects a null argument.
 pub(crate) fn given<T>(argument: Option<T>, name: &str) -> Result<T, Failure> {
     argument.ok_or_else(|| Failure::null(name))
 }
 
-/// Leaves the value where somebody wants it.
+/// Writes a value to an output argument, unless that is null.
 pub(crate) fn leave<T>(out: Out<'_, T>, value: T) {
     if let Some(out) = out {
         out.write(value);
     }
 }
 
-/// Leaves what is made behind a handle, or null where it cannot be made.
+/// Creates an object behind a handle. If that fails, the handle is null.
 pub(crate) fn create<T>(
     out: Out<'_, Option<Box<T>>>,
     name: &str,
@@ -36,37 +36,37 @@ pub(crate) fn create<T>(
     Ok(())
 }
 
-/// How to wait by the rule of this text; null is the adaptive rule.
+/// How to wait by the rule in this text. Null is the adaptive rule.
 ///
 /// # Safety
-/// The pointer is null, or points to a text that ends with a zero.
+/// The pointer is null or points to a null-terminated text.
 pub(crate) unsafe fn waiting(rule: *const c_char) -> Result<Waiting, Failure> {
     if rule.is_null() {
         return Ok(Waiting::ADAPTIVE);
     }
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     let text = unsafe { CStr::from_ptr(rule) }.to_string_lossy();
     text.parse().map(Waiting::by).map_err(Failure::invalid)
 }
 
-/// A moment of `CLOCK_MONOTONIC`, as the clock that is waited by.
+/// Converts a time of `CLOCK_MONOTONIC` to the clock of waits.
 pub(crate) fn deadline(deadline: Option<&libc::timespec>) -> Result<Instant, Failure> {
     let deadline = given(deadline, "deadline")?;
     let nanos = u32::try_from(deadline.tv_nsec).ok().filter(|nanos| *nanos < 1_000_000_000);
     let Some(nanos) = nanos else {
         return Err(Failure::invalid(format_args!("a deadline has 0 to 999999999 ns, not {}", deadline.tv_nsec)));
     };
-    // Before the clock's zero is in the past, whenever it was.
+    // A time before the zero of the clock is in the past.
     let deadline = u64::try_from(deadline.tv_sec).map_or(Duration::ZERO, |secs| Duration::new(secs, nanos));
     let now = clock_gettime(ClockId::Monotonic);
     let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
     Ok(after(deadline.saturating_sub(now)))
 }
 
-/// So long from now on, or for as long as the clock goes.
+/// The time after this timeout, or the end of the clock's range.
 pub(crate) fn after(timeout: Duration) -> Instant {
     let now = Instant::now();
-    // A century is for ever.
+    // A century is practically forever.
     now.checked_add(timeout).unwrap_or_else(|| now + Duration::from_secs(100 * 366 * 86_400))
 }
 
@@ -79,18 +79,18 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_are_those_of_the_monotonic_clock() {
+    fn deadlines_are_times_of_the_monotonic_clock() {
         let earliest = Instant::now();
         let before = clock_gettime(ClockId::Monotonic);
         let in_an_hour = at(before.tv_sec + 3_600, before.tv_nsec).ok().unwrap();
         let latest = Instant::now();
         assert!(in_an_hour <= latest + Duration::from_secs(3_600));
-        // What passes between two readings of clocks is not more than between the outermost.
+        // The interval between two clock readings is at most that between the outermost ones.
         assert!(in_an_hour + (latest - earliest) >= earliest + Duration::from_secs(3_600));
     }
 
     #[test]
-    fn deadlines_of_the_past_have_passed_and_those_of_a_far_future_have_not() {
+    fn past_deadlines_have_passed_and_distant_ones_have_not() {
         for sec in [i64::MIN, -1, 0] {
             assert!(at(sec, 999_999_999).ok().unwrap() <= Instant::now());
         }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_deadline_is_refused() {
+    fn invalid_deadlines_are_rejected() {
         assert!(at(1, 1_000_000_000).is_err() && at(1, -1).is_err() && deadline(None).is_err());
     }
 }

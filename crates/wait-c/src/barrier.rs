@@ -12,18 +12,19 @@ use crate::argument::{self, Out, create, given, leave};
 use crate::failure::{Failure, status};
 use crate::statistics::{Statistics, leave_statistics};
 
-/// The most parties that a barrier can have.
+/// The maximum number of parties of a barrier.
 pub const ROWLOCK_BARRIER_MAX_PARTIES: u32 = 1_048_576;
 
-/// A place where a team of threads meets: each waits there until all have arrived, again and again.
+/// A barrier, at which a team of threads meets repeatedly.
 ///
-/// All that happened before a party's arrival is visible to all parties after that round's wait.
+/// All that happened before a party's arrival is visible to all parties after the wait of that
+/// round.
 pub struct Barrier {
     slots: Arc<ThreadSlots>,
     completion: Completion,
 }
 
-/// What the last arriver of a round does before the others are let go.
+/// The callback of the last arrival in a round, before the others are released.
 #[derive(Clone, Copy)]
 struct Completion {
     function: Option<extern "C" fn(*mut c_void)>,
@@ -38,7 +39,8 @@ impl Completion {
     }
 }
 
-// SAFETY: C is told that any of the threads may call the function with the argument; here the pointer is only passed on.
+// SAFETY: the documentation for C says that any of the threads may call the function with the
+// argument. Here the pointer is only passed on.
 unsafe impl Send for Completion {}
 // SAFETY: as above.
 unsafe impl Sync for Completion {}
@@ -54,13 +56,13 @@ impl Barrier {
     }
 }
 
-/// The slot of the calling thread at a barrier, and the barrier's completion. What is returned does not borrow from the
-/// handle: it may be destroyed before the slot is left.
+/// The slot of the calling thread at a barrier, and the barrier's completion. They do not borrow
+/// from the handle, which may be destroyed before the slot is dropped.
 ///
 /// # Safety
 /// The pointer is null, or points to a barrier that is not destroyed before this returns.
 unsafe fn slot(barrier: *const Barrier) -> Result<(ThreadSlot, Completion), Failure> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     let Barrier { slots, completion } = given(unsafe { barrier.as_ref() }, "barrier")?;
     Ok((ThreadSlot::of_current_thread(slots), *completion))
 }
@@ -71,13 +73,13 @@ enum Limit {
     Until(Instant),
 }
 
-/// Waits for the others of an arrival's round.
+/// Waits for the others in the round of an arrival.
 fn complete(
     party: &mut Party<'_>,
     arrival: Arrival,
     limit: Limit,
     leads: Out<'_, bool>,
-    late: Out<'_, u64>,
+    arrival_out: Out<'_, u64>,
 ) -> Result<(), Failure> {
     let result = match limit {
         Limit::None => Ok(party.complete(arrival)),
@@ -89,48 +91,48 @@ fn complete(
             Ok(())
         }
         Err(arrival) => {
-            leave(late, arrival.number());
+            leave(arrival_out, arrival.number());
             Err(wait::TimedOut.into())
         }
     }
 }
 
-/// The slot is there as long as its thread has not left by it, which ends it.
-fn gone() -> Failure {
+/// A slot exists until its thread leaves the team.
+fn has_left_error() -> Failure {
     Failure::invalid("this thread has left the barrier's team")
 }
 
 /// Arrives and waits.
 ///
 /// # Safety
-/// As [`slot`].
+/// See [`slot`].
 unsafe fn arrive_and_wait(
     barrier: *const Barrier,
     limit: Limit,
     leads: Out<'_, bool>,
-    late: Out<'_, u64>,
+    arrival_out: Out<'_, u64>,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     let (slot, completion) = unsafe { slot(barrier) }?;
     slot.with(|party, _| {
         let arrival = party.arrive_and(|| completion.run());
-        complete(party, arrival, limit, leads, late)
+        complete(party, arrival, limit, leads, arrival_out)
     })
-    .ok_or_else(gone)?
+    .ok_or_else(has_left_error)?
 }
 
-/// Waits for the others of an arrival that C has kept the number of.
+/// Waits for the others in the round of the arrival with this number.
 ///
 /// # Safety
-/// As [`slot`].
+/// See [`slot`].
 unsafe fn wait_for(barrier: *const Barrier, number: u64, limit: Limit, leads: Out<'_, bool>) -> Result<(), Failure> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     let (slot, _) = unsafe { slot(barrier) }?;
     slot.with(|party, barrier| {
         let arrival = barrier.arrival(number).ok_or_else(|| unknown(number))?;
         complete(party, arrival, limit, leads, None)
     })
-    .ok_or_else(gone)?
+    .ok_or_else(has_left_error)?
 }
 
 fn unknown(arrival: u64) -> Failure {
@@ -141,10 +143,10 @@ fn after(nanoseconds: u64) -> Limit {
     Limit::Until(argument::after(Duration::from_nanos(nanoseconds)))
 }
 
-/// Makes a barrier for so many threads, that wait by this rule (NULL: "adaptive").
+/// Creates a barrier for `parties` threads that wait by this rule (NULL: "adaptive").
 ///
-/// Returns 0, or EINVAL if `barrier` is NULL, `parties` is 0 or more than ROWLOCK_BARRIER_MAX_PARTIES, or `rule` is not a
-/// rule; then `*barrier` is NULL.
+/// Returns 0, or EINVAL if `barrier` is NULL, `parties` is 0 or more than
+/// ROWLOCK_BARRIER_MAX_PARTIES, or `rule` is not a rule; then `*barrier` is NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_create(
     barrier: Option<&mut MaybeUninit<Option<Box<Barrier>>>>,
@@ -155,8 +157,8 @@ pub unsafe extern "C" fn rowlock_barrier_create(
     unsafe { rowlock_barrier_create_with_completion(barrier, parties, rule, None, std::ptr::null_mut()) }
 }
 
-/// As `rowlock_barrier_create`. In each round the last thread to arrive calls `completion` with `argument`, before the
-/// others are let go; it must neither throw nor use this barrier.
+/// Like `rowlock_barrier_create`. In each round the last thread to arrive calls `completion` with
+/// `argument` before the others are released. The function must neither throw nor use this barrier.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_create_with_completion(
     barrier: Option<&mut MaybeUninit<Option<Box<Barrier>>>>,
@@ -174,8 +176,8 @@ pub unsafe extern "C" fn rowlock_barrier_create_with_completion(
     })
 }
 
-/// Frees a barrier that no thread will come to any more. Threads that it has let go may still be on their way out. NULL is
-/// fine.
+/// Frees a barrier that no thread will use any more. Threads that it has released may still be
+/// leaving. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_barrier_destroy(barrier: Option<Box<Barrier>>) {
     if let Some(barrier) = barrier {
@@ -183,8 +185,8 @@ pub extern "C" fn rowlock_barrier_destroy(barrier: Option<Box<Barrier>>) {
     }
 }
 
-/// Arrives, and waits until as many threads as there are parties have arrived. For one of them, the last to arrive, `*leads`
-/// is true, for the others it is false; it may be NULL.
+/// Arrives, and waits until as many threads as there are parties have arrived. `*leads` is true for
+/// the last one to arrive and false for the others. `leads` may be NULL.
 ///
 /// Returns 0, or EINVAL if `barrier` is NULL.
 #[unsafe(no_mangle)]
@@ -193,9 +195,9 @@ pub unsafe extern "C" fn rowlock_barrier_wait(barrier: *const Barrier, leads: Op
     status(|| unsafe { arrive_and_wait(barrier, Limit::None, leads, None) })
 }
 
-/// As `rowlock_barrier_wait`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`. If that has passed, the
-/// arrival counts all the same; its number goes to `*arrival`, unless that is NULL, and the thread can go on waiting for its round by
-/// `rowlock_barrier_complete`.
+/// Like `rowlock_barrier_wait`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`. After
+/// a timeout the arrival still counts. Its number is stored in `*arrival`, unless that is NULL, and
+/// the thread can continue to wait for its round by `rowlock_barrier_complete`.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL, which is no arrival.
 #[unsafe(no_mangle)]
@@ -212,7 +214,7 @@ pub unsafe extern "C" fn rowlock_barrier_wait_until(
     })
 }
 
-/// As `rowlock_barrier_wait_until`, with a timeout in nanoseconds that begins now.
+/// Like `rowlock_barrier_wait_until`, with a timeout in nanoseconds that begins now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_wait_timeout(
     barrier: *const Barrier,
@@ -224,11 +226,12 @@ pub unsafe extern "C" fn rowlock_barrier_wait_timeout(
     status(|| unsafe { arrive_and_wait(barrier, after(nanoseconds), leads, arrival) })
 }
 
-/// Arrives so many times in one round (mostly 1), and does not wait. The number of the arrival goes to `*arrival`, for
-/// `rowlock_barrier_complete`.
+/// Arrives `count` times in one round (usually 1) without waiting. Stores the number of the arrival
+/// in `*arrival`, for `rowlock_barrier_complete`.
 ///
-/// Returns 0, or EINVAL, which is no arrival, if `barrier` or `arrival` is NULL, or `count` is 0 or more than there are parties. With
-/// more arrivals than are missing the rest counts for the next round, and the number is the last one's.
+/// Returns 0, or EINVAL, which is no arrival, if `barrier` or `arrival` is NULL, or `count` is 0 or
+/// more than the number of parties. Additional arrivals count for the next round; then the number
+/// is that of the last one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_arrive(
     barrier: *const Barrier,
@@ -251,13 +254,14 @@ pub unsafe extern "C" fn rowlock_barrier_arrive(
             }
             Ok(())
         })
-        .ok_or_else(gone)?
+        .ok_or_else(has_left_error)?
     })
 }
 
-/// Arrives for the last time, and does not wait: later rounds do without the calling thread.
+/// Arrives for the last time without waiting: later rounds do not wait for the calling thread.
 ///
-/// Returns 0, or EINVAL if `barrier` is NULL or as many have left as there are parties. A thread that has left must not come again.
+/// Returns 0, or EINVAL if `barrier` is NULL or all parties have left. A thread that has left must
+/// not use the barrier again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_arrive_and_drop(barrier: *const Barrier) -> c_int {
     status(|| {
@@ -269,8 +273,8 @@ pub unsafe extern "C" fn rowlock_barrier_arrive_and_drop(barrier: *const Barrier
     })
 }
 
-/// Waits until all have arrived in the round of the arrival with this number, by whatever thread. `*leads` is as for
-/// `rowlock_barrier_wait`.
+/// Waits until all have arrived in the round of the arrival with this number, made by any thread.
+/// `*leads` is as for `rowlock_barrier_wait`.
 ///
 /// Returns 0, or EINVAL if `barrier` is NULL or there has been no such arrival.
 #[unsafe(no_mangle)]
@@ -283,9 +287,9 @@ pub unsafe extern "C" fn rowlock_barrier_complete(
     status(|| unsafe { wait_for(barrier, arrival, Limit::None, leads) })
 }
 
-/// As `rowlock_barrier_complete`, but does not wait.
+/// Like `rowlock_barrier_complete`, but does not wait.
 ///
-/// Returns 0, EBUSY if somebody is missing, or EINVAL.
+/// Returns 0, EBUSY if a party is missing, or EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_trycomplete(barrier: *const Barrier, arrival: u64) -> c_int {
     status(|| {
@@ -295,12 +299,12 @@ pub unsafe extern "C" fn rowlock_barrier_trycomplete(barrier: *const Barrier, ar
             let arrival = barrier.arrival(arrival).ok_or_else(|| unknown(arrival))?;
             party.has_completed(&arrival).then_some(()).ok_or_else(Failure::would_block)
         })
-        .ok_or_else(gone)?
+        .ok_or_else(has_left_error)?
     })
 }
 
-/// As `rowlock_barrier_complete`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`. If that has passed, the
-/// number can be used again.
+/// Like `rowlock_barrier_complete`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`.
+/// After a timeout the number can be used again.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
@@ -317,7 +321,7 @@ pub unsafe extern "C" fn rowlock_barrier_complete_until(
     })
 }
 
-/// As `rowlock_barrier_complete_until`, with a timeout in nanoseconds that begins now.
+/// Like `rowlock_barrier_complete_until`, with a timeout in nanoseconds that begins now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_complete_timeout(
     barrier: *const Barrier,
@@ -329,7 +333,7 @@ pub unsafe extern "C" fn rowlock_barrier_complete_timeout(
     status(|| unsafe { wait_for(barrier, arrival, after(nanoseconds), leads) })
 }
 
-/// What waiting at it has come to goes to `*statistics`.
+/// Stores the counts of all waits so far in `*statistics`.
 ///
 /// Returns 0, or EINVAL.
 #[unsafe(no_mangle)]

@@ -11,12 +11,12 @@ use crate::failure::{Failure, status};
 use crate::mutex::Mutex;
 use crate::statistics::{Statistics, leave_statistics};
 
-/// Threads that have a mutex wait at it until they are told that what they wait for may have come.
+/// A condition variable: threads that hold a mutex wait until they are notified of a change.
 ///
-/// A wait may end without a cause; whoever waits looks again, in a loop.
+/// A wait may end spuriously, so a thread must check its condition in a loop.
 pub struct Condvar(wait::Condvar);
 
-/// Makes a condition variable, whose waiters go by this rule (NULL: "adaptive").
+/// Creates a condition variable whose threads wait by this rule (NULL: "adaptive").
 ///
 /// Returns 0, or EINVAL if `condvar` is NULL or `rule` is not a rule; then `*condvar` is NULL.
 #[unsafe(no_mangle)]
@@ -33,28 +33,30 @@ pub unsafe extern "C" fn rowlock_condvar_create(
     })
 }
 
-/// Frees a condition variable that no thread uses any more: all calls have returned. NULL is fine.
+/// Frees a condition variable that no thread uses any more: all calls have returned. NULL is
+/// allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_condvar_destroy(condvar: Option<Box<Condvar>>) {
     drop(condvar);
 }
 
-/// Gives the mutex back, which the calling thread must have, waits until it is told to go on, and takes the mutex again.
+/// Releases the mutex, which the calling thread must hold, waits for a notification, and acquires
+/// the mutex again.
 ///
-/// Returns 0, EPERM if nobody has the mutex, or EINVAL if an argument is NULL.
+/// Returns 0, EPERM if no thread holds the mutex, or EINVAL if an argument is NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_condvar_wait(condvar: Option<&Condvar>, mutex: Option<&Mutex>) -> c_int {
     status(|| {
         let condvar = given(condvar, "condvar")?;
-        // SAFETY: the calling thread has it, as C is told.
+        // SAFETY: the calling thread holds it, as the documentation for C requires.
         let guard = unsafe { given(mutex, "mutex")?.resume() }?;
         mem::forget(condvar.0.wait(guard));
         Ok(())
     })
 }
 
-/// As `rowlock_condvar_wait`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`. The calling thread has the mutex
-/// again in either case, however long that takes.
+/// Like `rowlock_condvar_wait`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`. The
+/// calling thread always acquires the mutex again, however long that takes.
 ///
 /// Returns 0, ETIMEDOUT, EPERM, or EINVAL.
 #[unsafe(no_mangle)]
@@ -73,7 +75,7 @@ pub unsafe extern "C" fn rowlock_condvar_wait_until(
     })
 }
 
-/// As `rowlock_condvar_wait_until`, with a timeout in nanoseconds that begins now.
+/// Like `rowlock_condvar_wait_until`, with a timeout in nanoseconds that begins now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_condvar_wait_timeout(
     condvar: Option<&Condvar>,
@@ -94,7 +96,7 @@ fn in_time(result: WaitTimeoutResult) -> Result<(), Failure> {
     if result.timed_out() { Err(TimedOut.into()) } else { Ok(()) }
 }
 
-/// Lets one of the waiting threads go on. Never waits.
+/// Wakes one waiting thread. Never waits.
 ///
 /// Returns 0, or EINVAL if `condvar` is NULL.
 #[unsafe(no_mangle)]
@@ -105,7 +107,7 @@ pub extern "C" fn rowlock_condvar_signal(condvar: Option<&Condvar>) -> c_int {
     })
 }
 
-/// Lets all waiting threads go on. Never waits.
+/// Wakes all waiting threads. Never waits.
 ///
 /// Returns 0, or EINVAL if `condvar` is NULL.
 #[unsafe(no_mangle)]
@@ -116,7 +118,7 @@ pub extern "C" fn rowlock_condvar_broadcast(condvar: Option<&Condvar>) -> c_int 
     })
 }
 
-/// What waiting at it has come to goes to `*statistics`, without the waits for the mutex.
+/// Stores the counts of all waits so far in `*statistics`, excluding the waits for the mutex.
 ///
 /// Returns 0, or EINVAL.
 #[unsafe(no_mangle)]

@@ -10,11 +10,12 @@ use crate::argument::{self, create, given};
 use crate::failure::{Failure, status};
 use crate::statistics::{Statistics, leave_statistics};
 
-/// Threads wait at it until it is set.
+/// An event, at which threads wait until it is set.
 pub struct Event(wait::Event);
 
-/// Makes an event that is not set, whose waiters go by this rule (NULL: "adaptive"). If `manual_reset` is false, the first
-/// thread that passes resets it; else `rowlock_event_reset` does, and until then all threads pass.
+/// Creates an event that is not set, whose threads wait by this rule (NULL: "adaptive"). If
+/// `manual_reset` is false, the first thread that passes resets it. Otherwise all threads pass
+/// until `rowlock_event_reset` resets it.
 ///
 /// Returns 0, or EINVAL if `event` is NULL or `rule` is not a rule; then `*event` is NULL.
 #[unsafe(no_mangle)]
@@ -33,13 +34,13 @@ pub unsafe extern "C" fn rowlock_event_create(
     })
 }
 
-/// Frees an event that no thread uses any more: all calls have returned. NULL is fine.
+/// Frees an event that no thread uses any more: all calls have returned. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_event_destroy(event: Option<Box<Event>>) {
     drop(event);
 }
 
-/// Sets it, if it is not set. Never waits.
+/// Sets the event. Never waits.
 ///
 /// Returns 0, or EINVAL if `event` is NULL.
 #[unsafe(no_mangle)]
@@ -50,7 +51,7 @@ pub extern "C" fn rowlock_event_set(event: Option<&Event>) -> c_int {
     })
 }
 
-/// Resets it. Whether it was set goes to `*was_set`, unless that is NULL. Never waits.
+/// Resets the event. Stores in `*was_set` whether it was set, unless that is NULL. Never waits.
 ///
 /// Returns 0, or EINVAL if `event` is NULL.
 #[unsafe(no_mangle)]
@@ -72,7 +73,7 @@ pub extern "C" fn rowlock_event_wait(event: Option<&Event>) -> c_int {
     })
 }
 
-/// Passes if the event is set, and does not wait.
+/// Passes if the event is set, without waiting.
 ///
 /// Returns 0, EBUSY if it is not set, or EINVAL.
 #[unsafe(no_mangle)]
@@ -80,7 +81,7 @@ pub extern "C" fn rowlock_event_trywait(event: Option<&Event>) -> c_int {
     status(|| given(event, "event")?.0.try_wait().then_some(()).ok_or_else(Failure::would_block))
 }
 
-/// As `rowlock_event_wait`, but no longer than until `CLOCK_MONOTONIC` is at `deadline`.
+/// Like `rowlock_event_wait`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
@@ -88,7 +89,7 @@ pub extern "C" fn rowlock_event_wait_until(event: Option<&Event>, deadline: Opti
     status(|| Ok(given(event, "event")?.0.wait_until(argument::deadline(deadline)?)?))
 }
 
-/// As `rowlock_event_wait`, but no longer than so many nanoseconds.
+/// Like `rowlock_event_wait`, but waits at most this number of nanoseconds.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
@@ -96,7 +97,7 @@ pub extern "C" fn rowlock_event_wait_timeout(event: Option<&Event>, nanoseconds:
     status(|| Ok(given(event, "event")?.0.wait_timeout(Duration::from_nanos(nanoseconds))?))
 }
 
-/// What waiting at it has come to goes to `*statistics`.
+/// Stores the counts of all waits so far in `*statistics`.
 ///
 /// Returns 0, or EINVAL.
 #[unsafe(no_mangle)]

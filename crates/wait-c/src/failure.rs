@@ -1,4 +1,4 @@
-//! How calls fail: a number as `errno` has them, and a message.
+//! Failures of calls: an `errno` number and a message.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
@@ -6,7 +6,7 @@ use std::fmt::Display;
 
 use wait::TimedOut;
 
-/// Why a call has failed: what it returns, and what was wrong.
+/// The reason why a call has failed.
 pub(crate) struct Failure {
     code: c_int,
     message: String,
@@ -30,11 +30,11 @@ impl Failure {
     }
 
     pub(crate) fn not_held(argument: &str) -> Failure {
-        Failure::new(libc::EPERM, format_args!("nobody has the `{argument}` like this"))
+        Failure::new(libc::EPERM, format_args!("no thread holds the `{argument}` like this"))
     }
 
     pub(crate) fn would_block() -> Failure {
-        Failure::new(libc::EBUSY, "it would have to wait")
+        Failure::new(libc::EBUSY, "the call would have to wait")
     }
 }
 
@@ -48,12 +48,12 @@ thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::default();
 }
 
-/// What a call returns: zero, or the number of what went wrong, whose message is kept for [`rowlock_message`].
+/// The result of a call: zero or an error number, whose message is stored for [`rowlock_message`].
 pub(crate) fn status(call: impl FnOnce() -> Result<(), Failure>) -> c_int {
     match call() {
         Ok(()) => 0,
         Err(Failure { code, message }) => {
-            // A message with a zero in it is none of ours; a thread that is ending has no use for one.
+            // Our messages contain no null characters. A thread that is ending needs no message.
             let message = CString::new(message).unwrap_or_default();
             let _ = MESSAGE.try_with(|kept| kept.replace(message));
             code
@@ -61,7 +61,8 @@ pub(crate) fn status(call: impl FnOnce() -> Result<(), Failure>) -> c_int {
     }
 }
 
-/// What a number that a function of this library returns means, in a few words. Never NULL; the text stays for ever.
+/// A short description of a number that a function of this library returns. Never NULL. The text
+/// remains valid forever.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_strerror(code: c_int) -> *const c_char {
     let text = match code {
@@ -70,14 +71,14 @@ pub extern "C" fn rowlock_strerror(code: c_int) -> *const c_char {
         libc::ETIMEDOUT => c"the deadline passed before the awaited event occurred",
         libc::EBUSY => c"the call would have to wait",
         libc::EOVERFLOW => c"the number would be too large",
-        libc::EPERM => c"nobody holds what was to be released",
-        _ => c"no error of this library",
+        libc::EPERM => c"no thread holds the lock",
+        _ => c"not an error of this library",
     };
     text.as_ptr()
 }
 
-/// What the last call of this thread that failed found wrong, with names and numbers; empty if none has failed. Never
-/// NULL; the text stays until the next call of this thread that fails.
+/// A message about the last failed call of this thread, with names and numbers. Empty if no call
+/// has failed. Never NULL. The text remains valid until the next failed call of this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_message() -> *const c_char {
     MESSAGE.try_with(|message| message.borrow().as_ptr()).unwrap_or(c"".as_ptr())
@@ -87,7 +88,8 @@ pub extern "C" fn rowlock_message() -> *const c_char {
 #[cfg(test)]
 pub(crate) fn text(pointer: *const c_char) -> String {
     assert!(!pointer.is_null());
-    // SAFETY: these functions return a text that ends with a zero and stays until this thread fails again.
+    // SAFETY: these functions return a null-terminated text that is valid until the next failure of
+    // this thread.
     unsafe { std::ffi::CStr::from_ptr(pointer) }.to_str().unwrap().to_owned()
 }
 
@@ -96,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_a_number_with_a_meaning_and_a_message() {
+    fn a_failure_has_a_number_a_description_and_a_message() {
         assert_eq!(status(|| Err(Failure::null("barrier"))), libc::EINVAL);
         assert_eq!(text(rowlock_message()), "the argument `barrier` is a null pointer");
         assert_eq!(status(|| Ok(())), 0);

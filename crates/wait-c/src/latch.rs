@@ -8,10 +8,12 @@ use crate::argument::{self, create, given};
 use crate::failure::{Failure, status};
 use crate::statistics::{Statistics, leave_statistics};
 
-/// Threads wait at it until it has been counted down to zero, once; then it is open, and everybody passes.
+/// A latch, at which threads wait until it has been counted down to zero. Then it is open, and all
+/// threads pass.
 pub struct Latch(wait::Latch);
 
-/// Makes a latch that opens after so many counts, whose waiters go by this rule (NULL: "adaptive").
+/// Creates a latch that opens after `count` counts, whose threads wait by this rule (NULL:
+/// "adaptive").
 ///
 /// Returns 0, or EINVAL if `latch` is NULL or `rule` is not a rule; then `*latch` is NULL.
 #[unsafe(no_mangle)]
@@ -29,14 +31,14 @@ pub unsafe extern "C" fn rowlock_latch_create(
     })
 }
 
-/// Frees a latch that no thread uses any more: all calls have returned. NULL is fine.
+/// Frees a latch that no thread uses any more: all calls have returned. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_latch_destroy(latch: Option<Box<Latch>>) {
     drop(latch);
 }
 
-/// Counts so many down, at most as many as are missing. How many still are goes to `*missing`, unless that is NULL. Never
-/// waits.
+/// Counts down by `count`, or by the number of missing counts if that is less. Stores the number of
+/// counts that are still missing in `*missing`, unless that is NULL. Never waits.
 ///
 /// Returns 0, or EINVAL if `latch` is NULL.
 #[unsafe(no_mangle)]
@@ -62,7 +64,7 @@ pub extern "C" fn rowlock_latch_wait(latch: Option<&Latch>) -> c_int {
     })
 }
 
-/// Counts one down, and waits until the latch is open.
+/// Counts down by one, and waits until the latch is open.
 ///
 /// Returns 0, or EINVAL if `latch` is NULL.
 #[unsafe(no_mangle)]
@@ -73,7 +75,7 @@ pub extern "C" fn rowlock_latch_arrive_and_wait(latch: Option<&Latch>) -> c_int 
     })
 }
 
-/// Passes if the latch is open, and does not wait.
+/// Passes if the latch is open, without waiting.
 ///
 /// Returns 0, EBUSY if it is not open, or EINVAL.
 #[unsafe(no_mangle)]
@@ -81,7 +83,7 @@ pub extern "C" fn rowlock_latch_trywait(latch: Option<&Latch>) -> c_int {
     status(|| given(latch, "latch")?.0.is_open().then_some(()).ok_or_else(Failure::would_block))
 }
 
-/// As `rowlock_latch_wait`, but no longer than until `CLOCK_MONOTONIC` is at `deadline`.
+/// Like `rowlock_latch_wait`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
@@ -89,7 +91,7 @@ pub extern "C" fn rowlock_latch_wait_until(latch: Option<&Latch>, deadline: Opti
     status(|| Ok(given(latch, "latch")?.0.wait_until(argument::deadline(deadline)?)?))
 }
 
-/// As `rowlock_latch_wait`, but no longer than so many nanoseconds.
+/// Like `rowlock_latch_wait`, but waits at most this number of nanoseconds.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
@@ -97,7 +99,7 @@ pub extern "C" fn rowlock_latch_wait_timeout(latch: Option<&Latch>, nanoseconds:
     status(|| Ok(given(latch, "latch")?.0.wait_timeout(Duration::from_nanos(nanoseconds))?))
 }
 
-/// What waiting at it has come to goes to `*statistics`.
+/// Stores the counts of all waits so far in `*statistics`.
 ///
 /// Returns 0, or EINVAL.
 #[unsafe(no_mangle)]

@@ -10,24 +10,26 @@ use crate::argument::{self, create, given};
 use crate::failure::{Failure, status};
 use crate::statistics::{Statistics, leave_statistics};
 
-/// One thread has it at a time. All that a thread did while it had it is visible to who has it later.
+/// A mutex, held by one thread at a time. All that a thread did while it held the mutex is visible
+/// to later holders.
 pub struct Mutex(wait::Mutex<()>);
 
 impl Mutex {
-    /// The guard that its holder has forgotten, for C cannot keep it.
+    /// The guard that its holder has forgotten, since C cannot store it.
     ///
     /// # Safety
-    /// If anybody has the mutex, it is the calling thread.
+    /// If a thread holds the mutex, it is the calling thread.
     pub(crate) unsafe fn resume(&self) -> Result<MutexGuard<'_, ()>, Failure> {
         if !self.0.is_locked() {
             return Err(Failure::not_held("mutex"));
         }
-        // SAFETY: somebody has the mutex, and as the caller says it is this thread. All guards are forgotten.
+        // SAFETY: a thread holds the mutex, and the caller guarantees that it is this one. All
+        // guards are forgotten.
         Ok(unsafe { self.0.make_guard_unchecked() })
     }
 }
 
-/// Makes a mutex that nobody has, whose waiters go by this rule (NULL: "adaptive").
+/// Creates a free mutex, whose threads wait by this rule (NULL: "adaptive").
 ///
 /// Returns 0, or EINVAL if `mutex` is NULL or `rule` is not a rule; then `*mutex` is NULL.
 #[unsafe(no_mangle)]
@@ -44,13 +46,13 @@ pub unsafe extern "C" fn rowlock_mutex_create(
     })
 }
 
-/// Frees a mutex that no thread has or waits for. NULL is fine.
+/// Frees a mutex that no thread holds or waits for. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_mutex_destroy(mutex: Option<Box<Mutex>>) {
     drop(mutex);
 }
 
-/// Waits until the calling thread has the mutex. It waits for ever if it has it already.
+/// Waits until the calling thread holds the mutex. Waits forever if it holds the mutex already.
 ///
 /// Returns 0, or EINVAL if `mutex` is NULL.
 #[unsafe(no_mangle)]
@@ -61,9 +63,9 @@ pub extern "C" fn rowlock_mutex_lock(mutex: Option<&Mutex>) -> c_int {
     })
 }
 
-/// Takes the mutex if nobody has it, and does not wait.
+/// Acquires the mutex if it is free, without waiting.
 ///
-/// Returns 0, EBUSY if somebody has it, or EINVAL.
+/// Returns 0, EBUSY if it is not free, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_mutex_trylock(mutex: Option<&Mutex>) -> c_int {
     status(|| {
@@ -72,7 +74,7 @@ pub extern "C" fn rowlock_mutex_trylock(mutex: Option<&Mutex>) -> c_int {
     })
 }
 
-/// As `rowlock_mutex_lock`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`.
+/// Like `rowlock_mutex_lock`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
@@ -83,7 +85,7 @@ pub extern "C" fn rowlock_mutex_lock_until(mutex: Option<&Mutex>, deadline: Opti
     })
 }
 
-/// As `rowlock_mutex_lock`, but waits no longer than so many nanoseconds.
+/// Like `rowlock_mutex_lock`, but waits at most this number of nanoseconds.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
@@ -94,19 +96,19 @@ pub extern "C" fn rowlock_mutex_lock_timeout(mutex: Option<&Mutex>, nanoseconds:
     })
 }
 
-/// Gives the mutex back. The calling thread must have it.
+/// Releases the mutex. The calling thread must hold it.
 ///
-/// Returns 0, EPERM if nobody has it, or EINVAL.
+/// Returns 0, EPERM if no thread holds it, or EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_mutex_unlock(mutex: Option<&Mutex>) -> c_int {
     status(|| {
-        // SAFETY: the calling thread has it, as C is told.
+        // SAFETY: the calling thread holds it, as the documentation for C requires.
         drop(unsafe { given(mutex, "mutex")?.resume() }?);
         Ok(())
     })
 }
 
-/// What waiting for it has come to goes to `*statistics`.
+/// Stores the counts of all waits so far in `*statistics`.
 ///
 /// Returns 0, or EINVAL.
 #[unsafe(no_mangle)]

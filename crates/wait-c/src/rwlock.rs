@@ -8,10 +8,10 @@ use crate::argument::{self, create, given};
 use crate::failure::{Failure, status};
 use crate::statistics::{Statistics, leave_statistics};
 
-/// Many threads have it at a time as readers, or one alone as a writer.
+/// A reader-writer lock, held by many threads as readers or by one as a writer.
 pub struct RwLock(wait::RwLock<()>);
 
-/// Makes a lock that nobody has, whose waiters go by this rule (NULL: "adaptive").
+/// Creates a free lock, whose threads wait by this rule (NULL: "adaptive").
 ///
 /// Returns 0, or EINVAL if `rwlock` is NULL or `rule` is not a rule; then `*rwlock` is NULL.
 #[unsafe(no_mangle)]
@@ -28,13 +28,13 @@ pub unsafe extern "C" fn rowlock_rwlock_create(
     })
 }
 
-/// Frees a lock that no thread has or waits for. NULL is fine.
+/// Frees a lock that no thread holds or waits for. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_rwlock_destroy(rwlock: Option<Box<RwLock>>) {
     drop(rwlock);
 }
 
-/// Waits until the calling thread has the lock as a reader.
+/// Waits until the calling thread holds the lock as a reader.
 ///
 /// Returns 0, or EINVAL if `rwlock` is NULL.
 #[unsafe(no_mangle)]
@@ -45,9 +45,9 @@ pub extern "C" fn rowlock_rwlock_rdlock(rwlock: Option<&RwLock>) -> c_int {
     })
 }
 
-/// Takes the lock as a reader if that can be at once, and does not wait.
+/// Acquires the lock as a reader if that is possible immediately, without waiting.
 ///
-/// Returns 0, EBUSY if it cannot be, or EINVAL.
+/// Returns 0, EBUSY if it is not possible, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_rwlock_tryrdlock(rwlock: Option<&RwLock>) -> c_int {
     status(|| {
@@ -56,7 +56,7 @@ pub extern "C" fn rowlock_rwlock_tryrdlock(rwlock: Option<&RwLock>) -> c_int {
     })
 }
 
-/// As `rowlock_rwlock_rdlock`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`.
+/// Like `rowlock_rwlock_rdlock`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
@@ -67,7 +67,7 @@ pub extern "C" fn rowlock_rwlock_rdlock_until(rwlock: Option<&RwLock>, deadline:
     })
 }
 
-/// As `rowlock_rwlock_rdlock`, but waits no longer than so many nanoseconds.
+/// Like `rowlock_rwlock_rdlock`, but waits at most this number of nanoseconds.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
@@ -78,9 +78,9 @@ pub extern "C" fn rowlock_rwlock_rdlock_timeout(rwlock: Option<&RwLock>, nanosec
     })
 }
 
-/// Gives the lock back, which the calling thread must have as a reader.
+/// Releases the lock, which the calling thread must hold as a reader.
 ///
-/// Returns 0, EPERM if nobody has it as a reader, or EINVAL.
+/// Returns 0, EPERM if no thread holds it as a reader, or EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_rwlock_rdunlock(rwlock: Option<&RwLock>) -> c_int {
     status(|| {
@@ -88,13 +88,15 @@ pub unsafe extern "C" fn rowlock_rwlock_rdunlock(rwlock: Option<&RwLock>) -> c_i
         if !lock.is_read_locked() {
             return Err(Failure::not_held("rwlock"));
         }
-        // SAFETY: the calling thread has it as a reader, as C is told, and its guard is forgotten.
+        // SAFETY: the calling thread holds it as a reader, as the documentation for C requires, and
+        // its guard is forgotten.
         drop(unsafe { lock.make_read_guard_unchecked() });
         Ok(())
     })
 }
 
-/// Waits until the calling thread has the lock as a writer. It waits for ever if it has it already.
+/// Waits until the calling thread holds the lock as a writer. Waits forever if it holds the lock
+/// already.
 ///
 /// Returns 0, or EINVAL if `rwlock` is NULL.
 #[unsafe(no_mangle)]
@@ -105,9 +107,9 @@ pub extern "C" fn rowlock_rwlock_wrlock(rwlock: Option<&RwLock>) -> c_int {
     })
 }
 
-/// Takes the lock as a writer if that can be at once, and does not wait.
+/// Acquires the lock as a writer if that is possible immediately, without waiting.
 ///
-/// Returns 0, EBUSY if it cannot be, or EINVAL.
+/// Returns 0, EBUSY if it is not possible, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_rwlock_trywrlock(rwlock: Option<&RwLock>) -> c_int {
     status(|| {
@@ -116,7 +118,7 @@ pub extern "C" fn rowlock_rwlock_trywrlock(rwlock: Option<&RwLock>) -> c_int {
     })
 }
 
-/// As `rowlock_rwlock_wrlock`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`.
+/// Like `rowlock_rwlock_wrlock`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
@@ -127,7 +129,7 @@ pub extern "C" fn rowlock_rwlock_wrlock_until(rwlock: Option<&RwLock>, deadline:
     })
 }
 
-/// As `rowlock_rwlock_wrlock`, but waits no longer than so many nanoseconds.
+/// Like `rowlock_rwlock_wrlock`, but waits at most this number of nanoseconds.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
@@ -138,9 +140,9 @@ pub extern "C" fn rowlock_rwlock_wrlock_timeout(rwlock: Option<&RwLock>, nanosec
     })
 }
 
-/// Gives the lock back, which the calling thread must have as a writer.
+/// Releases the lock, which the calling thread must hold as a writer.
 ///
-/// Returns 0, EPERM if nobody has it as a writer, or EINVAL.
+/// Returns 0, EPERM if no thread holds it as a writer, or EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_rwlock_wrunlock(rwlock: Option<&RwLock>) -> c_int {
     status(|| {
@@ -148,13 +150,14 @@ pub unsafe extern "C" fn rowlock_rwlock_wrunlock(rwlock: Option<&RwLock>) -> c_i
         if !lock.is_write_locked() {
             return Err(Failure::not_held("rwlock"));
         }
-        // SAFETY: the calling thread has it as a writer, as C is told, and its guard is forgotten.
+        // SAFETY: the calling thread holds it as a writer, as the documentation for C requires, and
+        // its guard is forgotten.
         drop(unsafe { lock.make_write_guard_unchecked() });
         Ok(())
     })
 }
 
-/// What waiting for it has come to goes to `*statistics`.
+/// Stores the counts of all waits so far in `*statistics`.
 ///
 /// Returns 0, or EINVAL.
 #[unsafe(no_mangle)]

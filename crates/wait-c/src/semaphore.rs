@@ -8,11 +8,11 @@ use crate::argument::{self, create, given, leave};
 use crate::failure::{Failure, status};
 use crate::statistics::{Statistics, leave_statistics};
 
-/// A number of permits, which threads take and give back. A function that changes the number returns what it is
-/// after that, of the very moment.
+/// A number of permits, which threads acquire and release. A function that changes the number
+/// returns the result of that same atomic step.
 pub struct Semaphore(wait::Semaphore);
 
-/// Makes a semaphore with so many permits, whose waiters go by this rule (NULL: "adaptive").
+/// Creates a semaphore with `permits` permits, whose threads wait by this rule (NULL: "adaptive").
 ///
 /// Returns 0, or EINVAL if `semaphore` is NULL or `rule` is not a rule; then `*semaphore` is NULL.
 #[unsafe(no_mangle)]
@@ -30,13 +30,14 @@ pub unsafe extern "C" fn rowlock_semaphore_create(
     })
 }
 
-/// Frees a semaphore that no thread uses any more: all calls have returned. NULL is fine.
+/// Frees a semaphore that no thread uses any more: all calls have returned. NULL is allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_semaphore_destroy(semaphore: Option<Box<Semaphore>>) {
     drop(semaphore);
 }
 
-/// Takes a permit, waiting until there is one. How many are left goes to `*left`, unless that is NULL.
+/// Waits for a permit and acquires it. Stores the number of permits left in `*left`, unless that is
+/// NULL.
 ///
 /// Returns 0, or EINVAL if `semaphore` is NULL.
 #[unsafe(no_mangle)]
@@ -47,7 +48,7 @@ pub extern "C" fn rowlock_semaphore_down(semaphore: Option<&Semaphore>, left: Op
     })
 }
 
-/// As `rowlock_semaphore_down`, but does not wait.
+/// Like `rowlock_semaphore_down`, but does not wait.
 ///
 /// Returns 0, EBUSY if there is no permit, or EINVAL.
 #[unsafe(no_mangle)]
@@ -61,7 +62,7 @@ pub extern "C" fn rowlock_semaphore_trydown(
     })
 }
 
-/// As `rowlock_semaphore_down`, but waits no longer than until `CLOCK_MONOTONIC` is at `deadline`.
+/// Like `rowlock_semaphore_down`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
@@ -76,7 +77,7 @@ pub extern "C" fn rowlock_semaphore_down_until(
     })
 }
 
-/// As `rowlock_semaphore_down`, but waits no longer than so many nanoseconds.
+/// Like `rowlock_semaphore_down`, but waits at most this number of nanoseconds.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
@@ -91,7 +92,7 @@ pub extern "C" fn rowlock_semaphore_down_timeout(
     })
 }
 
-/// Adds a permit. How many there are goes to `*permits`, unless that is NULL.
+/// Adds a permit. Stores the number of permits in `*permits`, unless that is NULL.
 ///
 /// Returns 0, EOVERFLOW if there are UINT32_MAX, or EINVAL.
 #[unsafe(no_mangle)]
@@ -99,7 +100,7 @@ pub extern "C" fn rowlock_semaphore_up(semaphore: Option<&Semaphore>, permits: O
     rowlock_semaphore_up_by(semaphore, 1, permits)
 }
 
-/// As `rowlock_semaphore_up`, with so many permits at once; all or none are added.
+/// Like `rowlock_semaphore_up`, with `more` permits in one step. All or none are added.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_semaphore_up_by(
     semaphore: Option<&Semaphore>,
@@ -112,7 +113,7 @@ pub extern "C" fn rowlock_semaphore_up_by(
     })
 }
 
-/// How many permits there are goes to `*permits`; there may be others when the caller looks.
+/// Stores the current number of permits in `*permits`. It may be out of date immediately.
 ///
 /// Returns 0, or EINVAL.
 #[unsafe(no_mangle)]
@@ -126,7 +127,7 @@ pub extern "C" fn rowlock_semaphore_value(
     })
 }
 
-/// What waiting at it has come to goes to `*statistics`.
+/// Stores the counts of all waits so far in `*statistics`.
 ///
 /// Returns 0, or EINVAL.
 #[unsafe(no_mangle)]

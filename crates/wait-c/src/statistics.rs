@@ -1,33 +1,35 @@
-//! Statistics, as C sees them.
+//! Statistics for C.
 
 use crate::argument::{Out, given};
 use crate::failure::Failure;
 
-/// What the waits at an object have come to so far. Waits that are under way count as waits, but what they have done is
-/// added when they are over.
+/// Counts of the waits at an object so far. An unfinished wait counts as a wait, but its other
+/// counts are added at its end.
 #[repr(C)]
 pub struct Statistics {
-    /// At a barrier all arrivals; elsewhere the waits that were not over at once.
+    /// At a barrier the number of arrivals. Elsewhere the number of waits that did not succeed
+    /// immediately.
     pub waits: u64,
     /// Waits in which the thread spun.
     pub spins: u64,
-    /// Those of them that ended while the thread was spinning.
+    /// Waits that ended while the thread was spinning.
     pub successful_spins: u64,
     /// Running time spent spinning, in nanoseconds.
     pub spin_nanoseconds: u64,
     /// How often a thread yielded its CPU.
     pub yields: u64,
-    /// How often a thread went to sleep until woken.
+    /// How often a thread blocked.
     pub blocks: u64,
-    /// How often a thread found that giving way cost the others too much, and turned them to another way of waiting.
+    /// How often a thread found that yielding cost the others too much, and switched them to
+    /// another way of waiting.
     pub strikes: u64,
-    /// How often a thread went over to another CPU.
+    /// How often a thread migrated to another CPU.
     pub moves: u64,
-    /// Time from going to sleep to running again, in nanoseconds.
+    /// Time from blocking to running again, in nanoseconds.
     pub block_nanoseconds: u64,
 }
 
-/// Leaves an object's statistics where C wants them.
+/// Stores the statistics of an object in an output argument.
 pub(crate) fn leave_statistics(out: Out<'_, Statistics>, statistics: wait::Statistics) -> Result<(), Failure> {
     let wait::Statistics {
         waits,

@@ -10,36 +10,38 @@ use wait::{Waiting, word};
 use crate::argument::{self, leave};
 use crate::failure::{Failure, status};
 
-/// The word behind the pointer, for as long as the call takes.
+/// The word behind the pointer, for the duration of the call.
 ///
 /// # Safety
-/// The pointer is null, or points to an aligned word that outlives the call and is changed by atomic operations only.
+/// The pointer is null, or points to a word that outlives the call and is changed only by atomic
+/// operations.
 unsafe fn word<'a>(word: *mut u32) -> Result<&'a AtomicU32, Failure> {
     if word.is_null() {
         return Err(Failure::null("at"));
     }
     if !word.is_aligned() {
-        return Err(Failure::invalid("the word is not at a multiple of four"));
+        return Err(Failure::invalid("the word is not aligned to four bytes"));
     }
-    // SAFETY: it is aligned, and the rest the caller says.
+    // SAFETY: it is aligned, and the caller guarantees the rest.
     Ok(unsafe { AtomicU32::from_ptr(word) })
 }
 
-/// Waits by the adaptive rule until `*at` has another value than `expected`; the value that it has goes to `*value`, unless
-/// that is NULL. What was done before that value was stored with release is then visible. Whoever changes the word, by
-/// atomic operations only, must call `rowlock_word_wake` afterwards.
+/// Waits by the adaptive rule until `*at` differs from `expected`. Stores its value in `*value`,
+/// unless that is NULL. What was done before that value was stored with release is visible. A
+/// thread that changes the word must do so by atomic operations, and call `rowlock_word_wake`
+/// afterwards.
 ///
 /// Returns 0, or EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_word_wait(at: *mut u32, expected: u32, value: Option<&mut MaybeUninit<u32>>) -> c_int {
     status(|| {
-        // SAFETY: C passes what the documentation asks for.
+        // SAFETY: C passes arguments as documented.
         leave(value, word::wait(unsafe { word(at) }?, expected, &Waiting::ADAPTIVE));
         Ok(())
     })
 }
 
-/// As `rowlock_word_wait`, but no longer than until `CLOCK_MONOTONIC` is at `deadline`.
+/// Like `rowlock_word_wait`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
@@ -57,7 +59,7 @@ pub unsafe extern "C" fn rowlock_word_wait_until(
     })
 }
 
-/// As `rowlock_word_wait`, but no longer than so many nanoseconds.
+/// Like `rowlock_word_wait`, but waits at most this number of nanoseconds.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
@@ -75,7 +77,8 @@ pub unsafe extern "C" fn rowlock_word_wait_timeout(
     })
 }
 
-/// Wakes one of the threads that sleep until `*at` has another value, or all of them, after the caller has changed it.
+/// Wakes one of the threads that sleep until `*at` changes, or all of them. The caller has changed
+/// it.
 ///
 /// Returns 0, or EINVAL.
 #[unsafe(no_mangle)]

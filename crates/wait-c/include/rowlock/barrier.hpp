@@ -1,7 +1,8 @@
-// rowlock::barrier: the interface of C++20's std::barrier, with waits that go by a waiting rule. For C++17 and later.
+// rowlock::barrier: the interface of C++20's std::barrier, with threads that wait by a rule. For
+// C++17 and later.
 //
-// Differences: a third argument of the constructor names the rule (nullptr: "adaptive"), and what goes wrong (more arrivals at once
-// than are expected, a rule that is none) is a std::system_error rather than undefined.
+// Differences: a third argument of the constructor names the rule (nullptr: "adaptive"), and errors
+// (too many arrivals at once, an invalid rule) throw std::system_error instead of being undefined.
 //
 // Licence: Apache-2.0 OR MIT.
 
@@ -32,7 +33,7 @@ inline void check(int status) {
     }
 }
 
-// What C calls when all have arrived.
+// The callback from C after all have arrived.
 template <class CompletionFunction>
 void complete(void *completion) noexcept {
     (*static_cast<CompletionFunction *>(completion))();
@@ -40,8 +41,9 @@ void complete(void *completion) noexcept {
 
 } // namespace detail
 
-// Threads meet at it, again and again: in each phase all wait until as many have arrived as are expected. The last to
-// arrive calls the completion function before the others go on; it must not throw.
+// A barrier at which threads meet repeatedly: in each phase all wait until the expected number has
+// arrived. The last one to arrive calls the completion function before the others continue. It must
+// not throw.
 template <class CompletionFunction = detail::no_completion>
 class barrier {
     static_assert(std::is_nothrow_invocable_v<CompletionFunction &>, "the completion function must be noexcept");
@@ -59,7 +61,7 @@ public:
         std::uint64_t number;
     };
 
-    // The most threads that can be expected.
+    // The maximum expected number of threads.
     static constexpr std::ptrdiff_t max() noexcept { return ROWLOCK_BARRIER_MAX_PARTIES; }
 
     explicit barrier(std::ptrdiff_t expected, CompletionFunction completion = CompletionFunction(),
@@ -67,7 +69,7 @@ public:
         : completion(std::move(completion)) {
         constexpr bool is_called = !std::is_same_v<CompletionFunction, detail::no_completion>;
         rowlock_barrier *made = nullptr;
-        // Nobody may come where nobody is expected, but such a barrier may be.
+        // A barrier may expect no threads, but then no thread may arrive.
         detail::check(rowlock_barrier_create_with_completion(
             &made, count(expected == 0 ? 1 : expected), rule,
             is_called ? &detail::complete<CompletionFunction> : nullptr, &this->completion));
@@ -77,7 +79,7 @@ public:
     barrier(const barrier &) = delete;
     barrier &operator=(const barrier &) = delete;
 
-    // Arrives so many times in this phase, and does not wait.
+    // Arrives `update` times in this phase without waiting.
     [[nodiscard]] arrival_token arrive(std::ptrdiff_t update = 1) {
         std::uint64_t arrival = 0;
         detail::check(rowlock_barrier_arrive(handle.get(), count(update), &arrival));
@@ -91,10 +93,10 @@ public:
 
     void arrive_and_wait() { detail::check(rowlock_barrier_wait(handle.get(), nullptr)); }
 
-    // Arrives for the last time: one less is expected in later phases.
+    // Arrives for the last time: later phases expect one thread less.
     void arrive_and_drop() { detail::check(rowlock_barrier_arrive_and_drop(handle.get())); }
 
-    // What waiting has come to so far.
+    // The counts of all waits so far.
     rowlock_statistics statistics() const {
         rowlock_statistics statistics;
         detail::check(rowlock_barrier_statistics(handle.get(), &statistics));
@@ -102,7 +104,7 @@ public:
     }
 
 private:
-    // As C has it; what is out of its range is an error there.
+    // As a C argument. Numbers out of its range are rejected there.
     static std::uint32_t count(std::ptrdiff_t of) noexcept {
         return of < 0 || of > max() ? std::numeric_limits<std::uint32_t>::max() : static_cast<std::uint32_t>(of);
     }

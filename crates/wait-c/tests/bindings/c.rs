@@ -1,7 +1,8 @@
-//! The library as C and C++ see it: programs that are compiled against the header, linked with the library, and run.
+//! The library in C and C++: programs that are compiled with the header, linked with the library,
+//! and run.
 //!
-//! Without a compiler nothing is tested, and a note says so; with `ROWLOCK_REQUIRE_CC` in the environment that is a
-//! failure. `CC` and `CXX` name other compilers than `cc` and `c++`.
+//! Without a compiler the tests pass with a note, unless `ROWLOCK_REQUIRE_CC` is set. `CC` and
+//! `CXX` name compilers other than `cc` and `c++`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,13 +14,13 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Runs to the end, and returns what it printed.
+/// Runs a command successfully, and returns its output.
 #[track_caller]
 fn run(command: &mut Command) -> String {
     testing::run(command).succeeds().stdout
 }
 
-/// Where both libraries are, built anew if need be.
+/// The folder of both libraries, built if necessary.
 fn libraries() -> &'static Path {
     static LIBRARIES: OnceLock<PathBuf> = OnceLock::new();
     LIBRARIES.get_or_init(|| {
@@ -38,7 +39,7 @@ enum Linked {
     Static,
 }
 
-/// Compiles a program, without a warning, and runs it; nothing where there is no compiler for it.
+/// Compiles a program without warnings, and runs it. Returns `None` without a compiler.
 fn run_program(source: &str, standard: &str, linked: Linked) -> Option<String> {
     let is_cpp = source.ends_with("pp");
     let compiler = if is_cpp { tool("CXX", "c++") } else { tool("CC", "cc") }?;
@@ -57,12 +58,12 @@ fn run_program(source: &str, standard: &str, linked: Linked) -> Option<String> {
         Linked::Static => compile.arg(libraries.join("librowlock_wait.a")).args(["-lgcc_s", "-lm", "-ldl", "-lc"]),
     };
     run(&mut compile);
-    // The C library spoils what is freed, so that using it shows.
+    // The C library overwrites freed memory, so that its use is detected.
     Some(run(command(program).env("LD_LIBRARY_PATH", libraries).env("MALLOC_PERTURB_", "165")))
 }
 
-/// Runs a program of this folder, which says "done" if nothing was wrong.
-fn passes(source: &str, standard: &str) {
+/// Runs a test program, which prints "done" on success.
+fn check(source: &str, standard: &str) {
     if let Some(printed) = run_program(source, standard, Linked::Shared) {
         assert_eq!(printed, "done\n", "{source}");
     }
@@ -86,27 +87,27 @@ fn the_example_in_cpp_runs() {
 
 #[test]
 fn bad_arguments_are_errors() {
-    passes("tests/c/arguments.c", "-std=c99");
+    check("tests/c/arguments.c", "-std=c99");
 }
 
 #[test]
-fn barriers_do_what_they_promise() {
-    passes("tests/c/barriers.c", "-std=c11");
+fn barriers_work_in_c() {
+    check("tests/c/barriers.c", "-std=c11");
 }
 
 #[test]
-fn locks_do_what_they_promise() {
-    passes("tests/c/locks.c", "-std=c11");
+fn locks_work_in_c() {
+    check("tests/c/locks.c", "-std=c11");
 }
 
 #[test]
-fn signals_do_what_they_promise() {
-    passes("tests/c/signals.c", "-std=c11");
+fn signals_work_in_c() {
+    check("tests/c/signals.c", "-std=c11");
 }
 
 #[test]
-fn the_barrier_of_cpp_is_used_as_the_standard_librarys() {
-    passes("tests/c/barrier.cpp", "-std=c++20");
+fn the_barrier_in_cpp_is_used_like_that_of_the_standard_library() {
+    check("tests/c/barrier.cpp", "-std=c++20");
 }
 
 #[test]
@@ -124,7 +125,7 @@ fn the_guide_quotes_the_examples() {
 }
 
 #[test]
-fn nothing_but_our_names_is_exported() {
+fn only_documented_functions_are_exported() {
     let Some(nm) = tool("NM", "nm") else { return };
     let library = libraries().join("librowlock_wait.so");
     let symbols = run(command(nm).args(["--dynamic", "--defined-only", "--format=posix"]).arg(library));
@@ -134,8 +135,8 @@ fn nothing_but_our_names_is_exported() {
 
     let header = std::fs::read_to_string(root().join("include/rowlock_wait.h")).unwrap();
     let declared = |name: &&str| header.contains(&format!("{name}("));
-    let secret: Vec<&str> = ours.iter().copied().filter(|name| !declared(name)).collect();
-    assert_eq!(secret, [""; 0], "exported, but not in the header");
+    let undocumented: Vec<&str> = ours.iter().copied().filter(|name| !declared(name)).collect();
+    assert_eq!(undocumented, [""; 0], "exported, but not in the header");
     let calls = header
         .lines()
         .filter(|line| !line.starts_with("//") && line.contains(" rowlock_") | line.contains("*rowlock_"));
@@ -144,8 +145,8 @@ fn nothing_but_our_names_is_exported() {
 }
 
 #[test]
-#[ignore = "builds everything anew, optimised; `./check --full` runs it"]
-fn what_is_installed_is_found_by_pkg_config() {
+#[ignore = "builds everything with optimization; `./check --full` runs it"]
+fn the_installed_library_is_found_by_pkg_config() {
     let [Some(compiler), Some(_)] = [tool("CC", "cc"), tool("PKG_CONFIG", "pkg-config")] else { return };
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("usr");

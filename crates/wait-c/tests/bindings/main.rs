@@ -1,5 +1,5 @@
 //! The integration tests of `wait-c`, in one program.
-#![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod c;
 mod header;

@@ -1,4 +1,4 @@
-/* Arguments that are not valid are errors, and nothing worse. */
+/* Invalid arguments are errors, and have no other effect. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -9,8 +9,8 @@
 static void *no_pointer(void) { return NULL; }
 
 int main(void) {
-    const struct timespec crooked[] = {{1, -1}, {1, 1000000000}};
-    struct rowlock_barrier *barrier = (struct rowlock_barrier *)&crooked;
+    const struct timespec invalid[] = {{1, -1}, {1, 1000000000}};
+    struct rowlock_barrier *barrier = (struct rowlock_barrier *)&invalid;
     struct rowlock_mutex *mutex;
     struct rowlock_condvar *condvar;
     struct rowlock_rwlock *rwlock;
@@ -22,7 +22,7 @@ int main(void) {
     uint32_t word = 0, value = 0;
     bool leads;
 
-    /* What cannot be made leaves NULL. */
+    /* A failed creation stores NULL. */
     INVALID(rowlock_barrier_create(&barrier, 0, NULL));
     CHECK(barrier == NULL && strstr(rowlock_message(), "not 0") != NULL);
     INVALID(rowlock_barrier_create(&barrier, ROWLOCK_BARRIER_MAX_PARTIES + 1u, NULL));
@@ -39,7 +39,7 @@ int main(void) {
     CHECK(mutex == NULL && condvar == NULL && rwlock == NULL);
     CHECK(semaphore == NULL && event == NULL && latch == NULL);
 
-    /* Nowhere to leave it. */
+    /* Output arguments that are NULL. */
     INVALID(rowlock_barrier_create(no_pointer(), 1, NULL));
     INVALID(rowlock_mutex_create(no_pointer(), NULL));
     INVALID(rowlock_condvar_create(no_pointer(), NULL));
@@ -48,7 +48,7 @@ int main(void) {
     INVALID(rowlock_event_create(no_pointer(), false, NULL));
     INVALID(rowlock_latch_create(no_pointer(), 1, NULL));
 
-    /* No object. */
+    /* Objects that are NULL. */
     INVALID(rowlock_barrier_wait(NULL, &leads));
     INVALID(rowlock_barrier_wait_until(NULL, &future, &leads, &arrival));
     INVALID(rowlock_barrier_wait_timeout(NULL, 1, &leads, &arrival));
@@ -114,7 +114,7 @@ int main(void) {
     rowlock_event_destroy(NULL);
     rowlock_latch_destroy(NULL);
 
-    /* No deadline, or none that a clock shows. */
+    /* Missing or invalid deadlines. */
     OK(rowlock_barrier_create(&barrier, 1, NULL));
     OK(rowlock_mutex_create(&mutex, NULL));
     OK(rowlock_condvar_create(&condvar, NULL));
@@ -123,7 +123,7 @@ int main(void) {
     OK(rowlock_event_create(&event, true, NULL));
     OK(rowlock_latch_create(&latch, 0, NULL));
     for (int i = 0; i < 3; i++) {
-        const struct timespec *deadline = i < 2 ? &crooked[i] : NULL;
+        const struct timespec *deadline = i < 2 ? &invalid[i] : NULL;
         INVALID(rowlock_barrier_wait_until(barrier, deadline, &leads, &arrival));
         INVALID(rowlock_barrier_complete_until(barrier, 0, deadline, &leads));
         INVALID(rowlock_mutex_lock_until(mutex, deadline));
@@ -138,7 +138,7 @@ int main(void) {
     OK(rowlock_barrier_statistics(barrier, &statistics));
     CHECK(statistics.waits == 0);
 
-    /* What nobody has is not given back, nor lent to a condition variable. */
+    /* A free lock cannot be released or passed to a condition variable. */
     CHECK(rowlock_mutex_unlock(mutex) == EPERM);
     CHECK(rowlock_condvar_wait(condvar, mutex) == EPERM);
     CHECK(rowlock_condvar_wait_until(condvar, mutex, &future) == EPERM);
@@ -155,7 +155,7 @@ int main(void) {
     CHECK(rowlock_rwlock_rdunlock(rwlock) == EPERM);
     OK(rowlock_rwlock_wrunlock(rwlock));
 
-    /* Numbers that there are not. */
+    /* Invalid numbers. */
     INVALID(rowlock_barrier_arrive(barrier, 0, &arrival));
     INVALID(rowlock_barrier_arrive(barrier, 2, &arrival));
     INVALID(rowlock_barrier_arrive(barrier, 1, NULL));
@@ -164,7 +164,7 @@ int main(void) {
     INVALID(rowlock_word_wait((uint32_t *)((char *)&word + 1), 1, &value));
     CHECK(rowlock_semaphore_up(semaphore, &value) == EOVERFLOW && value == 0);
 
-    /* Nowhere to leave what is asked for. */
+    /* Required output arguments that are NULL. */
     INVALID(rowlock_barrier_statistics(barrier, NULL));
     INVALID(rowlock_mutex_statistics(mutex, NULL));
     INVALID(rowlock_condvar_statistics(condvar, NULL));
@@ -174,7 +174,7 @@ int main(void) {
     INVALID(rowlock_event_statistics(event, NULL));
     INVALID(rowlock_latch_statistics(latch, NULL));
 
-    /* Where it may be NULL, it may. */
+    /* Optional output arguments that are NULL. */
     OK(rowlock_barrier_wait(barrier, NULL));
     OK(rowlock_semaphore_down(semaphore, NULL));
     OK(rowlock_event_reset(event, NULL));

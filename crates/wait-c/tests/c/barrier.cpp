@@ -9,17 +9,18 @@
 
 #include <rowlock/barrier.hpp>
 
-#define CHECK(holds)                                                           \
+#define CHECK(condition)                                                       \
     do {                                                                       \
-        if (!(holds)) {                                                        \
-            std::fprintf(stderr, "%d: not so: %s\n", __LINE__, #holds);        \
+        if (!(condition)) {                                                    \
+            std::fprintf(stderr, "%d: false: %s\n", __LINE__, #condition);     \
             std::exit(1);                                                      \
         }                                                                      \
     } while (0)
 
 constexpr int team = 4, phases = 200;
 
-// Phases with a completion function, split arrivals, and one that leaves; `Barrier` is a template of barriers.
+// Phases with a completion function, split arrivals, and a thread that leaves. `Barrier` is a
+// template of barriers.
 template <template <class> class Barrier>
 int meet() {
     int completed = 0;
@@ -57,7 +58,7 @@ int meet() {
     return completed;
 }
 
-// Several arrivals by one thread, waited for by another.
+// One thread arrives several times, and another one waits.
 template <class Barrier>
 void arrive_for_others() {
     Barrier barrier(3);
@@ -92,6 +93,6 @@ int main() {
     CHECK(throws([&] { (void)two.arrive(3); }));
     CHECK(throws([&] { (void)two.arrive(0); }));
     CHECK(two.statistics().waits == 0);
-    rowlock::barrier<> nobody(0);
+    rowlock::barrier<> empty(0);
     std::puts("done");
 }

@@ -1,4 +1,5 @@
-/* Barriers by several rules: rounds, leaders, split arrivals, deadlines, completions, leaving, and an early end. */
+/* Barriers with several rules: rounds, leaders, split arrivals, deadlines, completions, leaving,
+ * and early destruction. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -10,7 +11,8 @@ static struct rowlock_barrier *barrier;
 static int begun[PARTIES];
 static int leaders, completions;
 
-/* Each round has begun for all before anybody is let go; plain memory is ordered by the barrier alone. */
+/* No thread continues before all have begun the round. Only the barrier orders the accesses to
+ * plain memory. */
 static void *meet(void *number) {
     for (int round = 1; round <= ROUNDS; round++) {
         bool leads;
@@ -57,7 +59,7 @@ static void complete(void *argument) {
     completions++;
 }
 
-/* One leaves after the first round, and the others go on. */
+/* One thread leaves after the first round, and the others continue. */
 static void *leave(void *number) {
     if ((long)number == 0) {
         OK(rowlock_barrier_arrive_and_drop(barrier));
@@ -85,7 +87,7 @@ int main(void) {
         CHECK(leaders == ROUNDS);
         OK(rowlock_barrier_statistics(barrier, &statistics));
         CHECK(statistics.waits == 2 * ROUNDS * PARTIES);
-        /* Others come, on the seats that are free now. */
+        /* Other threads arrive, in the slots that are free now. */
         run(PARTIES, meet_split);
         rowlock_barrier_destroy(barrier);
 
@@ -96,7 +98,7 @@ int main(void) {
         rowlock_barrier_destroy(barrier);
     }
 
-    /* A wait that is given up is an arrival all the same. */
+    /* A wait that times out is an arrival nevertheless. */
     uint64_t arrival, others;
     bool leads = true;
     OK(rowlock_barrier_create(&barrier, 3, NULL));
@@ -112,7 +114,7 @@ int main(void) {
     OK(rowlock_barrier_trycomplete(barrier, arrival));
     rowlock_barrier_destroy(barrier);
 
-    /* Who has been let go may destroy it, while the other is still on its way out. */
+    /* A released thread may destroy the barrier while the other one is still leaving. */
     for (int i = 0; i < 200; i++) {
         pthread_t other;
         OK(rowlock_barrier_create(&barrier, 2, "always-block"));

@@ -1,4 +1,4 @@
-/* What the test programs have in common. */
+/* Common code of the test programs. */
 
 #include <errno.h>
 #include <pthread.h>
@@ -9,11 +9,11 @@
 
 #include <rowlock_wait.h>
 
-/* Ends the program if it does not hold. */
-#define CHECK(holds)                                                                         \
+/* Ends the program if the condition is false. */
+#define CHECK(condition)                                                                     \
     do {                                                                                     \
-        if (!(holds)) {                                                                      \
-            fprintf(stderr, "%s:%d: not so: %s [%s]\n", __FILE__, __LINE__, #holds, rowlock_message()); \
+        if (!(condition)) {                                                                  \
+            fprintf(stderr, "%s:%d: false: %s [%s]\n", __FILE__, __LINE__, #condition, rowlock_message()); \
             exit(1);                                                                         \
         }                                                                                    \
     } while (0)
@@ -22,10 +22,10 @@
 
 /* A deadline that has passed. */
 static const struct timespec past = {0, 0};
-/* One that is never reached. */
+/* A deadline that is never reached. */
 static const struct timespec future = {1L << 40, 0};
 
-/* Runs `count` threads to their ends, with their numbers. */
+/* Runs `count` threads with their numbers until they end. */
 static inline void run(int count, void *(*work)(void *)) {
     pthread_t threads[16];
     for (long i = 0; i < count; i++) {

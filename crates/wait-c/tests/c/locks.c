@@ -57,7 +57,7 @@ static void *wait_once(void *unused) {
     return unused;
 }
 
-/* What writers change together, readers see together. */
+/* Readers see both changes of a writer or none. */
 static void *read_and_write(void *number) {
     for (int i = 0; i < TURNS; i++) {
         if ((i + (long)number) % 4 == 0) {
@@ -94,7 +94,7 @@ int main(void) {
         run(THREADS, read_and_write);
         CHECK(together[0] == THREADS * TURNS / 4);
 
-        /* A signal for each. */
+        /* One signal for each thread. */
         pthread_t threads[THREADS];
         turns = waiting = 0;
         for (int n = 0; n < THREADS; n++) {
@@ -116,7 +116,7 @@ int main(void) {
         rowlock_rwlock_destroy(rwlock);
     }
 
-    /* What does not come is given up; the mutex is held again in either case. */
+    /* Waits time out. The mutex is held again in any case. */
     OK(rowlock_mutex_create(&mutex, "always-block"));
     OK(rowlock_condvar_create(&condvar, NULL));
     OK(rowlock_mutex_trylock(mutex));

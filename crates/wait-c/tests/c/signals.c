@@ -80,7 +80,7 @@ int main(void) {
     run(THREADS, take_turns_by_word);
     CHECK(turns == THREADS * TURNS);
 
-    /* What does not come is given up, and what has come is not. */
+    /* A wait times out if its event does not occur, but not if it has occurred. */
     OK(rowlock_semaphore_create(&semaphore, 0, "always-block"));
     CHECK(rowlock_semaphore_trydown(semaphore, &value) == EBUSY);
     CHECK(rowlock_semaphore_down_until(semaphore, &past, &value) == ETIMEDOUT);
