@@ -1,6 +1,7 @@
-// How often the threads of an OpenMP program meet in a second: at barriers, at the ends of dynamic loops, in parallel regions.
-// Arguments: barrier|loop|region|serial, threads, seconds, nanoseconds of work between two meetings. Prints meetings a second. With
-// `serial` there are regions, too, and the thread that begins them works as long between two of them as all work within.
+// Measures how often the threads of an OpenMP program synchronize per second: at barriers, at the
+// ends of dynamic loops, or in parallel regions. Arguments: barrier|loop|region|serial, threads,
+// seconds, nanoseconds of work between two waits. Prints synchronizations per second. `serial` is
+// like `region`, but the main thread works between two regions as long as all threads do inside.
 #define _GNU_SOURCE
 #include <omp.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ static void work(double nanoseconds) {
     }
 }
 
-/// The best of several: nothing that takes the CPU away makes a turn faster.
+/// The best of several measurements, because preemption only makes a turn slower.
 static void calibrate(void) {
     for (int attempt = 0; attempt < 20; attempt++) {
         long turns = 100000;

@@ -3,7 +3,7 @@
 //! For records of several kinds, as many as a chunk may have: finding them, taking their prefixes, sorting the entries, settling ties, and copying the records in their order. The
 //! ways to do a step run one after the other, and that a few times over; what is printed is the median of nanoseconds per record, and in brackets the least.
 //! Leave the machine alone meanwhile.
-#![allow(clippy::print_stdout, reason = "the figures are what it is for")]
+#![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::hint::black_box;
 use std::time::Instant;

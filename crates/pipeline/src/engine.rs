@@ -280,7 +280,7 @@ impl<'a, T> Engine<'a, T> {
             match sleeper {
                 Sleeper::Thread(event) => self.wake(&event),
                 Sleeper::Copy(copy) if buffers.is_worker && buffers.next_job.is_none() => {
-                    buffers.next_job = Some(Job::new(at, copy))
+                    buffers.next_job = Some(Job::new(at, copy));
                 }
                 // A worker wakes another one only before a long call.
                 Sleeper::Copy(copy) => self.add(Job::new(at, copy), !buffers.is_worker),

@@ -166,7 +166,7 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
             let requested = turns.iter().rev().fold(Scheduling::default(), |all, turn| turn.scheduling.laid_over(&all));
             threads.start(scope, &names.join(","), groups, move |event| {
                 table.run_registered(&kinds, &requested, rule, |priorities| {
-                    engine_of_threads.run_turns(turns, &event, priorities)
+                    engine_of_threads.run_turns(turns, &event, priorities);
                 });
             });
         }
@@ -180,7 +180,7 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
             let kinds: Vec<(usize, StageKind)> = groups.iter().map(|&at| (at, registry.kind(at))).collect();
             threads.start(scope, &name.clone(), groups, move |event| {
                 table.run_registered(&kinds, &requested, rule, |_| {
-                    run_junction(engine_of_threads, name, run, ports, event)
+                    run_junction(engine_of_threads, name, run, ports, event);
                 });
             });
         }

@@ -1,4 +1,4 @@
-/* Threads that compute and then meet at a pthread barrier, again and again.
+/* Threads that alternate between computing and waiting at a pthread barrier.
  * Arguments: threads, rounds, additions between two rounds. */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,10 +1,12 @@
-//! How much faster unmodified programs are with `rowlock exec`: programs in C that do nothing but compute and meet, by pthread barriers,
-//! OpenMP and MPI, alone and beside hogs. Each tells how long its rounds took; runs with rowlock and without alternate.
+//! The speedup of unmodified programs with `rowlock exec`: programs in C that only compute and
+//! synchronize, with pthread barriers, OpenMP or MPI, alone and beside hogs. Each program prints
+//! the duration of its rounds. Runs with and without rowlock alternate.
 //!
-//! `cargo bench -p rowlock-bench-exec --bench exec -- [NAME...]` runs the cells whose names have one of these in them, or all. Programs for which
-//! there is no compiler or launcher are left out, and said to be. A cell takes some seconds, and all a quarter of an hour; the machine should do
-//! nothing else meanwhile.
-#![allow(clippy::print_stdout, reason = "the figures are what it is for")]
+//! `cargo bench -p rowlock-bench-exec --bench exec -- [NAME...]` runs the cells whose names contain
+//! one of these, or all. Programs without an installed compiler or launcher are left out, with a
+//! message. A cell takes some seconds, and all of them a quarter of an hour. The machine should be
+//! idle otherwise.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,33 +19,33 @@ use stats::paired::Speedup;
 struct Arguments {
     /// Only cells with one of these in their names
     names: Vec<String>,
-    /// How many pairs of runs each figure is made of
+    /// The number of pairs of runs for each figure
     #[arg(long, default_value_t = 15)]
     pairs: u32,
-    /// How long a run is to take alone and without rowlock, in seconds
+    /// The duration of a run alone and without rowlock, in seconds
     #[arg(long, default_value_t = 0.2)]
     seconds: f64,
-    /// How many hogs to run beside each
+    /// The numbers of hogs beside each program
     #[arg(long, value_delimiter = ',', default_value = "0,1,2")]
     hogs: Vec<u32>,
-    /// The command to measure, instead of one that is built
+    /// The rowlock command to measure, instead of building it
     #[arg(long)]
     rowlock: Option<String>,
-    /// What cargo says to every benchmark
+    /// Passed by cargo to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// Something to be measured.
+/// A program to measure.
 struct Cell {
     name: String,
-    /// With `ROUNDS` where their number belongs.
+    /// `ROUNDS` stands for their number.
     command: Vec<String>,
     environment: &'static [(&'static str, &'static str)],
 }
 
 const ROUNDS: &str = "ROUNDS";
-/// No run of less rounds tells anything, nor does one of more tell anything else.
+/// Fewer rounds would not be representative.
 const FEWEST_ROUNDS: f64 = 64.0;
 const MOST_ROUNDS: f64 = 1e7;
 
@@ -70,7 +72,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds the command, optimised, and returns its path.
+/// Builds an optimised command and returns its path.
 fn build() -> anyhow::Result<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut cargo = Command::new(env!("CARGO"));
@@ -82,7 +84,7 @@ fn build() -> anyhow::Result<String> {
     Ok(path.context("cargo names no executable")?.to_owned())
 }
 
-/// All cells that can be measured here.
+/// All cells that this machine can run.
 fn cells(folder: &Path) -> anyhow::Result<Vec<Cell>> {
     let mut cells = Vec::new();
     let Some(barrier) = compile(folder, "barrier", "cc", &["-pthread"])? else { bail!("there is no cc") };
@@ -132,7 +134,7 @@ fn cells(folder: &Path) -> anyhow::Result<Vec<Cell>> {
     Ok(cells)
 }
 
-/// Compiles one of the programs beside this file; nothing where there is no such compiler.
+/// Compiles one of the programs beside this file. Returns `None` if there is no such compiler.
 fn compile(folder: &Path, program: &str, compiler: &str, options: &[&str]) -> anyhow::Result<Option<PathBuf>> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/exec").join(program).with_extension("c");
     let binary = folder.join(format!("{program}-{compiler}"));
@@ -141,7 +143,7 @@ fn compile(folder: &Path, program: &str, compiler: &str, options: &[&str]) -> an
         Ok(status) if status.success() => Ok(Some(binary)),
         Ok(status) => bail!("{compiler} {}: {status}", source.display()),
         Err(why) => {
-            println!("left out: what {compiler} would compile: {why}");
+            println!("left out: programs for {compiler}: {why}");
             Ok(None)
         }
     }
@@ -156,7 +158,7 @@ fn nanos_per_addition(barrier: &Path) -> anyhow::Result<f64> {
     Ok(seconds * 1e9 / ADDITIONS)
 }
 
-/// How many rounds a run of about so many seconds has.
+/// The number of rounds of a run of about this many seconds.
 fn rounds(cell: &Cell, seconds: f64) -> anyhow::Result<u64> {
     let mut rounds = 8.0;
     loop {
@@ -168,7 +170,7 @@ fn rounds(cell: &Cell, seconds: f64) -> anyhow::Result<u64> {
     }
 }
 
-/// A cell's program, started by a prefix.
+/// The program of a cell, started by a prefix.
 fn run(prefix: &[&str], cell: &Cell, rounds: u64) -> Command {
     let word = |word: &String| if word == ROUNDS { rounds.to_string() } else { word.clone() };
     let words: Vec<String> = prefix.iter().map(|&word| word.to_owned()).chain(cell.command.iter().map(word)).collect();
@@ -177,14 +179,14 @@ fn run(prefix: &[&str], cell: &Cell, rounds: u64) -> Command {
     command
 }
 
-/// How many seconds a program says that its rounds took.
+/// The number of seconds that a program reports for its rounds.
 fn told(command: &mut Command) -> anyhow::Result<f64> {
     let output = command.stderr(Stdio::inherit()).output().with_context(|| format!("{command:?}"))?;
     ensure!(output.status.success(), "{command:?}: {}", output.status);
     Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
 
-/// Programs that compute without end, until they are dropped.
+/// Programs that compute until they are dropped.
 struct Hogs(Vec<Child>);
 
 fn hogs_of(program: &Path, count: u32) -> anyhow::Result<Hogs> {
@@ -204,10 +206,10 @@ impl Drop for Hogs {
     }
 }
 
-/// A line of the table.
+/// Measures a cell and returns a row of the table.
 fn measure(rowlock: &str, cell: &Cell, rounds: u64, hogs: &Hogs, pairs: u32) -> anyhow::Result<String> {
     let mut times = Vec::new();
-    // The first pair does not count.
+    // The first pair is a warm-up.
     for pair in 0..=pairs {
         let without = || told(&mut run(&[], cell, rounds));
         let with = || told(&mut run(&[rowlock, "exec", "--"], cell, rounds));

@@ -1,4 +1,4 @@
-/* Ranks that compute and then meet, again and again: at a barrier, or by a message that goes round.
+/* Ranks that alternate between computing and synchronizing, with a barrier or a message around the ring.
  * Arguments: rounds, additions between two rounds, "barrier" or "ring". */
 #include <mpi.h>
 #include <stdlib.h>

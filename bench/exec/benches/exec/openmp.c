@@ -1,4 +1,4 @@
-/* A team of OpenMP threads that compute and then meet, again and again: at a barrier, or at the end of a region each time.
+/* A team of OpenMP threads that alternate between computing and waiting, at a barrier or at the end of a region.
  * Arguments: threads, rounds, additions between two rounds, "barrier" or "region". */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What a thread computes between two meetings: additions that wait for each other, so that being preempted is no work. */
+/* The work of a thread between two waits: dependent additions. Time off the CPU does not count as work. */
 static inline void work(long additions) {
     unsigned long sum = 0;
     for (long addition = 0; addition < additions; addition++) {
@@ -16,5 +16,5 @@ static inline double now(void) {
     return now.tv_sec + 1e-9 * now.tv_nsec;
 }
 
-/* Says how many seconds all rounds took, without the program's beginning and end. */
+/* Prints the duration of all rounds in seconds, without the start and the end of the program. */
 static inline void tell(double since) { printf("%.9f\n", now() - since); }

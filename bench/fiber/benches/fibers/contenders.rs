@@ -1,4 +1,4 @@
-//! Who is measured, and how a program is run by one of them.
+//! The contenders, and how they run programs.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,17 +14,17 @@ use crate::programs::Program;
 use crate::pthreads::Pthreads;
 use crate::rowlock::Rowlock;
 
-/// The argument by which this program is told to carry out one program.
+/// The hidden argument with which this program runs one of the measured programs.
 pub(crate) const HIDDEN: &str = "--carry-out";
 
-/// What makes threads.
+/// A system of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum System {
     Rowlock,
     Pthreads,
-    /// Boost.Fiber with stacks of 64 KiB that are used again, and no guards.
+    /// Boost.Fiber with reused stacks of 64 KiB without guard pages.
     BoostPooled,
-    /// Boost.Fiber as it is by default.
+    /// Boost.Fiber with its defaults.
     Boost,
     Go,
     May,
@@ -63,17 +63,17 @@ impl FromStr for Contender {
 
     fn from_str(text: &str) -> Result<Contender, String> {
         let named = ALL.into_iter().find(|contender| contender.name == text);
-        named.ok_or_else(|| format!("there is no such contender; there are {}", ALL.map(|one| one.name).join(", ")))
+        named.ok_or_else(|| format!("unknown contender; the contenders are {}", ALL.map(|one| one.name).join(", ")))
     }
 }
 
 impl Contender {
-    /// How many kernel threads run its threads, where it is not the kernel that does.
+    /// The number of kernel threads, for systems of user-level threads.
     fn workers(self) -> usize {
         if self.on_all { sys::cpus::usable() as usize } else { 1 }
     }
 
-    /// What a run of a program costs, roughly, as a multiple of ours: it is repeated less often.
+    /// The approximate cost of a run relative to ours. Expensive runs repeat operations less often.
     pub(crate) fn slowness(self) -> usize {
         match (self.system, self.on_all) {
             (System::Rowlock, false) => 1,
@@ -83,17 +83,17 @@ impl Contender {
         }
     }
 
-    /// Carries a program out here; prints what was measured.
+    /// Runs a program in this process and prints the results.
     pub(crate) fn carry_out(self, program: Program) -> anyhow::Result<()> {
         match self.system {
             System::Rowlock => program.carry_out::<Rowlock>(self.workers()),
             System::Pthreads => program.carry_out::<Pthreads>(self.workers()),
             System::May => program.carry_out::<May>(self.workers()),
-            System::Boost | System::BoostPooled | System::Go => bail!("it has a program of its own"),
+            System::Boost | System::BoostPooled | System::Go => bail!("it runs its own program"),
         }
     }
 
-    /// The program of its own, its source, and the command that makes it.
+    /// The contender's own program: its source, and the command that builds it.
     fn peer(self) -> Option<(PathBuf, Command)> {
         let program = |name: &str| Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let source = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/fibers/peers").join(name);
@@ -116,7 +116,7 @@ impl Contender {
     /// Builds its program, if it has one.
     ///
     /// # Errors
-    /// In words, where that cannot be done here.
+    /// Why that is not possible here.
     pub(crate) fn build(self) -> Result<(), String> {
         self.peer().map_or(Ok(()), |(_, compiler)| process::compile(compiler))
     }
@@ -129,7 +129,7 @@ impl Contender {
         match self.system {
             System::Boost => _ = command.arg("default"),
             System::BoostPooled => _ = command.arg("pooled"),
-            // With one CPU to run on it would see that by itself.
+            // With one CPU, Go uses one kernel thread by itself.
             System::Go => (),
             _ => _ = command.args([HIDDEN, self.name]),
         }
@@ -137,11 +137,11 @@ impl Contender {
         Ok(command)
     }
 
-    /// Runs a program in a process of its own, for so long at most.
+    /// Runs a program in its own process, with a time limit.
     ///
     /// # Errors
     /// If it fails.
-    pub(crate) fn run(self, program: Program, patience: Duration) -> anyhow::Result<Measured> {
-        process::run(self.command(program)?, self.on_all, patience)
+    pub(crate) fn run(self, program: Program, time_limit: Duration) -> anyhow::Result<Measured> {
+        process::run(self.command(program)?, self.on_all, time_limit)
     }
 }

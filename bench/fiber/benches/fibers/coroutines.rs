@@ -1,8 +1,5 @@
 //! The coroutines of the crate `may`.
-#![allow(
-    unsafe_code,
-    reason = "its functions promise not to overflow their stacks, nor to keep references to thread-locals"
-)]
+#![allow(unsafe_code, reason = "its callers must not overflow their stacks, nor to keep references to thread-locals")]
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -22,7 +19,7 @@ impl Threads for May {
 
     fn run(setup: Setup, main: impl FnOnce() + Send + 'static) {
         may::config().set_workers(setup.workers);
-        // Who yields there comes next again: nobody else would get to wait.
+        // A coroutine that yields is the next one to run, so the others would never run.
         if matches!(setup.program, Program::Blocked { .. }) { main() } else { Self::join(Self::spawn(main)) }
     }
 

@@ -1,4 +1,4 @@
-//! What was measured, by who was, and what is to be said of it.
+//! The results of all contenders.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,16 +6,16 @@ use std::path::Path;
 use crate::process::Measured;
 use crate::ratio::median;
 
-/// By contender, program and figure: one value for each round in which it came to its end.
+/// By contender, program and figure: a value for each round that completed.
 #[derive(Default)]
 pub(crate) struct Figures {
     values: BTreeMap<(String, String, String), Vec<f64>>,
-    /// Programs that did not come to their end, and why.
+    /// Programs that failed, with the reasons.
     failures: BTreeMap<(String, String), String>,
 }
 
 impl Figures {
-    /// Adds what a round has measured: of several values of one name the middle.
+    /// Adds the results of a round: the median of several values of one name.
     pub(crate) fn add(&mut self, contender: &str, program: &str, results: &Measured) {
         let mut of: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         results.iter().for_each(|(name, value)| of.entry(name).or_default().push(*value));
@@ -33,7 +33,7 @@ impl Figures {
         self.failures.contains_key(&(contender.to_owned(), program.to_owned()))
     }
 
-    /// All failures, a sentence each.
+    /// All failures, one sentence each.
     pub(crate) fn failures(&self) -> impl Iterator<Item = String> {
         self.failures.iter().map(|((contender, program), why)| format!("{contender}, {program}: {why}"))
     }
@@ -50,7 +50,7 @@ impl Figures {
     }
 }
 
-/// One figure of one run, as a line of a file.
+/// A figure of one run, as a line of a file.
 #[derive(serde::Serialize)]
 struct Line<'a> {
     contender: &'a str,
@@ -60,7 +60,7 @@ struct Line<'a> {
     value: f64,
 }
 
-/// Adds what a round has measured to a file.
+/// Appends the results of a round to a file.
 pub(crate) fn write(
     path: &Path,
     (contender, program): (&str, &str),
@@ -76,7 +76,7 @@ pub(crate) fn write(
     Ok(writer.flush()?)
 }
 
-/// A number in three digits or four.
+/// Formats a number with three or four digits.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         size if size < 9.995 => format!("{value:.2}"),

@@ -1,10 +1,12 @@
-//! Fibers, measured against other threads: `cargo bench -p rowlock-bench-fiber --bench fibers [-- OPTIONS]`, `-- --help` for the options.
+//! Fibers compared with other threads: `cargo bench -p rowlock-bench-fiber --bench fibers [--
+//! OPTIONS]`, `-- --help` for the options.
 //!
-//! A *contender* is what makes threads, on one CPU or on all; a *program* is what is measured, the same for all of them. Each run is a process of its own. In a
-//! round every contender runs every program once, in random order; ratios are taken within a round.
+//! A *contender* is a system of threads, on one CPU or on all. The *programs* that are measured are
+//! the same for all of them. Each run is a process. In a round, every contender runs every program
+//! once, in random order, and ratios are calculated within a round.
 //!
-//! What is printed goes into docs/RESULTS.md.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the figures are what it is for")]
+//! The output goes into docs/RESULTS.md.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its results")]
 
 mod contenders;
 mod coroutines;
@@ -32,13 +34,14 @@ use crate::programs::Program;
 use crate::random::Random;
 use crate::report::Figures;
 
-/// Fibers, and other threads.
+/// Compares fibers with other threads.
 ///
-/// Runs are interleaved, since the machine changes from minute to minute. Leave it alone meanwhile.
+/// Runs are interleaved, because the machine changes from minute to minute. The machine should be
+/// idle otherwise.
 #[derive(Debug, Parser)]
 #[command(name = "fibers")]
 struct Options {
-    /// Only these: the program of the study, each operation by itself, memory
+    /// Only these: the program of the study, single operations, memory
     #[arg(value_enum)]
     what: Vec<What>,
     /// Only these contenders, as in rowlock,go
@@ -47,25 +50,26 @@ struct Options {
     /// Only contenders on one CPU, or only those on all
     #[arg(long, value_enum)]
     cpus: Option<Cpus>,
-    /// How many threads the program of the study has
+    /// The numbers of threads in the program of the study
     #[arg(long, value_delimiter = ',', default_value = "50,100,500,1000,2000,10000,100000")]
     threads: Vec<usize>,
-    /// How often every contender runs every program
+    /// The number of rounds
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Operations are repeated only so much less often, and memory is that of so many threads less, for a quick look
+    /// Scales down the repetitions of operations and the threads of memory measurements, for a
+    /// quick look
     #[arg(long, default_value_t = 1.0, value_parser = share)]
     share: f64,
-    /// A run that takes more seconds is given up, and its program is left out for that contender
+    /// The time limit of a run in seconds. A program that exceeds it is left out for that contender
     #[arg(long, default_value_t = 20)]
     patience: u64,
-    /// Orders the runs
+    /// The seed of the random order
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Adds the raw runs to this file, as comma-separated values
+    /// Appends the raw results to this file, as comma-separated values
     #[arg(long, value_name = "FILE.csv")]
     csv: Option<PathBuf>,
-    /// What cargo says to every benchmark
+    /// Passed by cargo to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -85,10 +89,10 @@ enum Cpus {
 
 fn share(text: &str) -> Result<f64, String> {
     let share: f64 = text.parse().map_err(|why: std::num::ParseFloatError| why.to_string())?;
-    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err("a share is above 0 and at most 1".to_owned()) }
+    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err("a share must be above 0 and at most 1".to_owned()) }
 }
 
-/// A program of a contender, under the name by which its figures are kept.
+/// A program of a contender, and the name under which its figures are stored.
 struct Run {
     contender: Contender,
     name: String,
@@ -111,7 +115,11 @@ fn main() -> anyhow::Result<()> {
         figures::when(),
         options.rounds,
         options.seed,
-        if priority.is_raised() { "this session weighs more than others" } else { "this session weighs as others do" },
+        if priority.is_raised() {
+            "this session has a higher weight than others"
+        } else {
+            "this session has the same weight as others"
+        },
     );
     let contenders = contenders(&options);
     let mut runs: Vec<Run> = contenders.iter().flat_map(|&contender| programs(contender, &options)).collect();
@@ -149,19 +157,19 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Those that are wanted, and that can be had here.
+/// The selected contenders that are available here.
 fn contenders(options: &Options) -> Vec<Contender> {
     let is_wanted = |contender: &Contender| {
         (options.contenders.is_empty() || options.contenders.contains(contender))
             && options.cpus.is_none_or(|cpus| contender.on_all == (cpus == Cpus::All))
     };
     let is_here = |contender: &Contender| {
-        contender.build().map_err(|why| println!("Left out: {contender}, since {why}. See .ci/setup-fiber.\n")).is_ok()
+        contender.build().map_err(|why| println!("Left out: {contender}: {why}. See .ci/setup-fiber.\n")).is_ok()
     };
     ALL.into_iter().filter(is_wanted).filter(is_here).collect()
 }
 
-/// What a contender runs in each round.
+/// The programs of a contender in each round.
 fn programs(contender: Contender, options: &Options) -> Vec<Run> {
     let is_wanted = |what| options.what.is_empty() || options.what.contains(&what);
     let run = |name: &str, program| Run { contender, name: name.to_owned(), program };
@@ -177,11 +185,11 @@ fn programs(contender: Contender, options: &Options) -> Vec<Run> {
         runs.push(run("operations", Program::Operations { times: share(100_000 / contender.slowness()) }));
     }
     if is_wanted(What::Memory) {
-        // There can be no more than some 30 000 kernel threads, and more coroutines of `may` do not come to their end.
+        // The kernel allows only about 30 000 threads, and more coroutines of `may` never finish.
         let is_many = !matches!(contender.system, System::Pthreads | System::May);
         let threads = share(if is_many { 100_000 } else { 10_000 });
         runs.push(run("blocked", Program::Blocked { threads }));
-        // Those of others begin at once, or after a while.
+        // The threads of other contenders may start at any time.
         if !contender.on_all && matches!(contender.system, System::Rowlock | System::Boost | System::BoostPooled) {
             runs.push(run("unstarted", Program::Unstarted { threads }));
         }
@@ -212,5 +220,5 @@ fn print(figures: &Figures, contenders: &[Contender], options: &Options) {
         ];
         println!("### Memory, bytes a thread\n\n{}", figures.table(contenders, &columns));
     }
-    println!("### What was to be reached\n\n{}", figures.goals(contenders, &options.threads));
+    println!("### Goals\n\n{}", figures.goals(contenders, &options.threads));
 }

@@ -1,4 +1,4 @@
-//! Programs that are measured in processes of their own, and compiled where they are not written in Rust.
+//! Runs measured programs in their own processes, and compiles those in other languages.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -7,33 +7,34 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use sys::process::{RequestsToEnd, end_with_this_thread};
 
-/// What a program measures, by name.
+/// The results of a program, by name.
 pub(crate) type Measured = Vec<(String, f64)>;
 
 /// Runs a compiler.
 ///
 /// # Errors
-/// In words, where there is none or it fails.
+/// If it is missing or fails.
 pub(crate) fn compile(mut compiler: Command) -> Result<(), String> {
     let name = compiler.get_program().to_string_lossy().into_owned();
     let output = compiler.output().map_err(|why| format!("there is no {name}: {why}"))?;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let line = || text.lines().find(|line| line.contains("error")).or(text.lines().last());
-    if output.status.success() { Ok(()) } else { Err(line().unwrap_or("its compiler failed").trim().to_owned()) }
+    if output.status.success() { Ok(()) } else { Err(line().unwrap_or("the compiler failed").trim().to_owned()) }
 }
 
-/// Runs a program that prints what it has measured, a name and a number a line; on one CPU or on all, for so long at most.
+/// Runs a program that prints its results, one name and number per line, on one CPU or on all, with
+/// a time limit.
 ///
 /// # Errors
 /// If it fails.
-pub(crate) fn run(mut command: Command, on_all: bool, patience: Duration) -> anyhow::Result<Measured> {
+pub(crate) fn run(mut command: Command, on_all: bool, time_limit: Duration) -> anyhow::Result<Measured> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     end_with_this_thread(&mut command, RequestsToEnd::Obey);
-    // What is started inherits it.
+    // Child processes inherit this.
     let pinned = if on_all { None } else { Some(sys::cpus::pin(sys::cpus::allowed()?[0])?) };
     let mut child = command.spawn().context("it cannot be started")?;
     drop(pinned);
-    // Read meanwhile: it may print more than a pipe holds.
+    // Read concurrently, since the output may exceed the capacity of the pipe.
     let mut output = child.stdout.take().context("it has no output")?;
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
@@ -44,17 +45,17 @@ pub(crate) fn run(mut command: Command, on_all: bool, patience: Duration) -> any
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        if began.elapsed() > patience {
+        if began.elapsed() > time_limit {
             child.kill()?;
             child.wait()?;
-            bail!("took more than {} s", patience.as_secs());
+            bail!("took more than {} s", time_limit.as_secs());
         }
         std::thread::sleep(Duration::from_millis(2));
     };
     let mut said = String::new();
     child.stderr.take().context("it has no output")?.read_to_string(&mut said)?;
-    ensure!(status.success(), "{status}, {}", said.lines().next().unwrap_or("without a word"));
-    let text = reader.join().map_err(|_| anyhow::anyhow!("nobody reads what it prints"))??;
+    ensure!(status.success(), "{status}, {}", said.lines().next().unwrap_or("without a message"));
+    let text = reader.join().map_err(|_| anyhow::anyhow!("the thread that reads its output panicked"))??;
     let line = |line: &str| {
         let (name, value) = line.rsplit_once(' ').with_context(|| format!("it printed `{line}`"))?;
         Ok((name.to_owned(), value.parse()?))

@@ -1,25 +1,26 @@
-//! The programs that are measured, the same for all that is written in Rust; the peers in other languages do as these do.
+//! The measured programs, for all systems in Rust. The peers in other languages implement the same
+//! programs.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-/// What the study's threads edit.
+/// The data that the study's threads edit.
 pub(crate) type Words = [u64; 16];
 
 /// How a system is started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
-    /// How many kernel threads run its threads.
+    /// The number of kernel threads.
     pub(crate) workers: usize,
     pub(crate) program: Program,
 }
 
-/// Threads of some kind, with two locks, each of which guards some words.
+/// A system of threads, with two locks that guard some words each.
 pub(crate) trait Threads {
     type Handle: Send + 'static;
 
-    /// Runs a function as a thread of this kind, to its end.
+    /// Runs a function on a thread of this kind until it ends.
     fn run(setup: Setup, main: impl FnOnce() + Send + 'static);
 
     fn spawn(function: impl FnOnce() + Send + 'static) -> Self::Handle;
@@ -28,31 +29,31 @@ pub(crate) trait Threads {
 
     fn yield_now();
 
-    /// Edits what one of the locks guards.
+    /// Edits the words that one of the locks guards.
     fn edit(which: usize, edit: impl FnOnce(&mut Words));
 
-    /// One of two threads that take turns, by a condition variable.
+    /// One of two threads that take turns, with a condition variable.
     fn take_turns(me: bool, times: usize);
 
-    /// Sends so many messages to another thread, each when the last one's answer has come.
+    /// Sends messages to another thread, each after the answer to the last one.
     fn pass(times: usize);
 }
 
-/// Something to be measured in a process of its own.
+/// A program to measure in its own process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// The study's program with so many threads: once, and so many times more.
+    /// The study's program: a first run, and `again` more.
     Study { threads: usize, again: usize },
-    /// Each operation by itself, so many times.
+    /// Each operation separately, repeated.
     Operations { times: usize },
-    /// The memory of so many threads that wait for a lock.
+    /// The memory of threads that wait for a lock.
     Blocked { threads: usize },
-    /// The memory of so many threads that have not run yet.
+    /// The memory of threads that have not run yet.
     Unstarted { threads: usize },
 }
 
 impl Program {
-    /// As a program's arguments.
+    /// As arguments of a program.
     pub(crate) fn words(self) -> Vec<String> {
         let (name, numbers) = match self {
             Program::Study { threads, again } => ("study", vec![threads, again]),
@@ -63,7 +64,7 @@ impl Program {
         std::iter::once(name.to_owned()).chain(numbers.iter().map(usize::to_string)).collect()
     }
 
-    /// From a program's arguments.
+    /// From the arguments of a program.
     pub(crate) fn read(words: &[String]) -> anyhow::Result<Program> {
         let [name, numbers @ ..] = words else { bail!("no program is named") };
         let numbers: Vec<usize> = numbers.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
@@ -76,7 +77,7 @@ impl Program {
         })
     }
 
-    /// Measures, and prints what came out: a name and a number a line.
+    /// Measures, and prints the results, one name and number per line.
     pub(crate) fn carry_out<S: Threads>(self, workers: usize) -> anyhow::Result<()> {
         let setup = Setup { workers, program: self };
         let began = Instant::now();
@@ -90,19 +91,20 @@ impl Program {
             };
             let _ = sender.send(results);
         });
-        for (name, value) in results.recv().context("it has not come to its end")?? {
+        for (name, value) in results.recv().context("it has not completed")?? {
             println!("{name} {value:.3}");
         }
         Ok(())
     }
 }
 
-/// What was measured, by name.
+/// Results, by name.
 pub(crate) type Results = Vec<(&'static str, f64)>;
 
-/// The program of the study (Patel, Hidalgo and Ismail, "Thread Scheduling"): half of the threads take one lock and edit what it guards, half the other; each
-/// sixteenth waits for the one before it, and who made them all waits for the others. In microseconds, the first time with
-/// the start of the runtime.
+/// The program of the study (Patel, Hidalgo and Ismail, "Thread Scheduling"): half of the threads
+/// take one lock and edit its data, the others use the other lock. Every sixteenth thread waits for
+/// the one before it, and the creating thread waits for the others. In microseconds. The first run
+/// includes the start of the runtime.
 fn study<S: Threads>(began: Instant, threads: usize, again: usize) -> anyhow::Result<Results> {
     once::<S>(threads)?;
     let mut results = vec![("cold", began.elapsed().as_secs_f64() * 1e6)];
@@ -131,15 +133,15 @@ fn once<S: Threads>(threads: usize) -> anyhow::Result<Duration> {
         let sum = (0..threads as u64).skip(which).step_by(2).sum();
         let mut words = [0; 16];
         S::edit(which, |they| words = *they);
-        ensure!(words == [sum; 16], "with {threads} threads the sums are wrong: {words:?} for {sum}");
+        ensure!(words == [sum; 16], "wrong sums with {threads} threads: {words:?} for {sum}");
     }
     Ok(took)
 }
 
-/// How often each operation is measured; what counts is the middle.
+/// Each operation is measured this often, and the median counts.
 const SAMPLES: usize = 7;
 
-/// Nanoseconds for each operation.
+/// Nanoseconds per operation.
 fn operations<S: Threads>(times: usize) -> Results {
     fn sample(name: &'static str, times: usize, mut run: impl FnMut()) -> (&'static str, f64) {
         let mut samples: Vec<f64> = (0..SAMPLES)
@@ -188,7 +190,7 @@ fn blocked<S: Threads>(threads: usize) -> anyhow::Result<Results> {
         while STARTED.load(Relaxed) < threads {
             S::yield_now();
         }
-        // Where others run on other CPUs, the last of them may not wait yet.
+        // With several CPUs, the last thread may not wait yet.
         std::thread::sleep(Duration::from_millis(50));
         after = Memory::now();
     });
@@ -207,15 +209,15 @@ fn unstarted<S: Threads>(threads: usize) -> anyhow::Result<Results> {
     let after = Memory::now()?;
     let started = STARTED.load(Relaxed);
     handles.into_iter().flatten().for_each(S::join);
-    ensure!(started == 0, "{started} had run already");
+    ensure!(started == 0, "{started} have already run");
     Ok(after.since(before, threads))
 }
 
-/// What there was at a moment, in bytes.
+/// The memory in use at a moment, in bytes.
 struct Memory {
     resident: f64,
     address_space: f64,
-    /// Of the whole machine, with what the kernel takes for itself.
+    /// For the whole machine, including the kernel's own memory.
     free: f64,
 }
 
@@ -224,7 +226,7 @@ impl Memory {
         let kilobytes = |file: &str, key: &str| -> anyhow::Result<f64> {
             let text = std::fs::read_to_string(file).with_context(|| file.to_owned())?;
             let line = text.lines().find_map(|line| line.strip_prefix(key));
-            let number = line.and_then(|line| line.split_whitespace().next()).context("it tells no memory")?;
+            let number = line.and_then(|line| line.split_whitespace().next()).context("the memory is not reported")?;
             Ok(number.parse::<f64>()? * 1024.0)
         };
         Ok(Memory {

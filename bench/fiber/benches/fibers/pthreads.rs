@@ -1,5 +1,5 @@
-//! POSIX threads as they are by default, with their locks and condition variables. They have no channels: the standard library's is taken.
-#![allow(unsafe_code, reason = "they are the C library's")]
+//! POSIX threads with the C library's defaults. Channels are those of the standard library.
+#![allow(unsafe_code, reason = "calls the C library")]
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -16,7 +16,7 @@ struct Lock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is touched with the mutex held.
+// SAFETY: the value is accessed only with the mutex held.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
@@ -25,7 +25,7 @@ impl<T> Lock<T> {
     }
 
     fn with<R>(&self, then: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: a mutex that was initialised, and held by us in between.
+        // SAFETY: the mutex is initialised, and we hold it during the call.
         unsafe {
             libc::pthread_mutex_lock(self.mutex.get());
             let result = then(&mut *self.value.get());
@@ -37,7 +37,7 @@ impl<T> Lock<T> {
 
 struct Condition(UnsafeCell<pthread_cond_t>);
 
-// SAFETY: it is there to be shared.
+// SAFETY: condition variables may be shared between threads.
 unsafe impl Sync for Condition {}
 
 static LOCKS: [Lock<Words>; 2] = [const { Lock::new([0; 16]) }; 2];
@@ -45,7 +45,7 @@ static TURN: Lock<bool> = Lock::new(false);
 static CHANGED: Condition = Condition(UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER));
 
 extern "C" fn begin<F: FnOnce()>(function: *mut c_void) -> *mut c_void {
-    // SAFETY: it is the box that was passed on.
+    // SAFETY: it is the box that was passed to `pthread_create`.
     unsafe { Box::from_raw(function.cast::<F>())() };
     std::ptr::null_mut()
 }
@@ -62,7 +62,7 @@ impl Threads for Pthreads {
         fn create<F: FnOnce()>(function: F) -> Result<pthread_t, i32> {
             let mut thread = 0;
             let function = Box::into_raw(Box::new(function)).cast();
-            // SAFETY: the function is the new thread's.
+            // SAFETY: the new thread owns the function.
             match unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), begin::<F>, function) } {
                 0 => Ok(thread),
                 why => Err(why),
@@ -79,7 +79,7 @@ impl Threads for Pthreads {
 
     #[inline(always)]
     fn join(thread: pthread_t) {
-        // SAFETY: it is joined once.
+        // SAFETY: each thread is joined once.
         unsafe { libc::pthread_join(thread, std::ptr::null_mut()) };
     }
 
@@ -99,11 +99,11 @@ impl Threads for Pthreads {
                 while *turn != me {
                     // SAFETY: we hold the mutex.
                     unsafe { libc::pthread_cond_wait(CHANGED.0.get(), TURN.mutex.get()) };
-                    // The other has changed it.
+                    // The other thread has changed it.
                     std::hint::black_box(&mut *turn);
                 }
                 *turn = !me;
-                // SAFETY: it was initialised.
+                // SAFETY: it is initialised.
                 unsafe { libc::pthread_cond_signal(CHANGED.0.get()) };
             }
         });

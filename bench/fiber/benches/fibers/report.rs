@@ -1,4 +1,4 @@
-//! Tables of what was measured, and whether it is what was asked for.
+//! Tables of results, and whether the goals are met.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use crate::contenders::{Contender, System};
 use crate::figures::{self, short};
 use crate::ratio::Ratio;
 
-/// What was measured, of contenders.
+/// The results of all contenders.
 #[derive(Default)]
 pub(crate) struct Figures(pub(crate) figures::Figures);
 
@@ -19,7 +19,7 @@ impl Figures {
         self.0.middle(&contender.to_string(), program, name)
     }
 
-    /// How many times as long another takes as this one.
+    /// The time of `other` divided by that of `contender`.
     fn times(&self, contender: Contender, other: Contender, program: &str, name: &str) -> Option<Ratio> {
         Ratio::of(self.rounds(other, program, name)?, self.rounds(contender, program, name)?)
     }
@@ -51,7 +51,8 @@ impl Figures {
         text
     }
 
-    /// Whichever POSIX threads are faster at 2000: that is to our disadvantage.
+    /// The faster of the two contenders with POSIX threads at 2000 threads, as the more difficult
+    /// reference.
     fn pthreads(&self, contenders: &[Contender], name: &str) -> Option<Contender> {
         let all = contenders.iter().copied().filter(|contender| contender.system == System::Pthreads);
         all.filter_map(|contender| Some((contender, self.middle(contender, "study 2000", name)?)))
@@ -59,7 +60,7 @@ impl Figures {
             .map(|(contender, _)| contender)
     }
 
-    /// Figures of some programs, a column each.
+    /// Figures of some programs, one column each.
     pub(crate) fn table(&self, contenders: &[Contender], columns: &[(&str, &str, &str)]) -> String {
         let heads = columns.iter().map(|(head, ..)| format!(" {head} |")).collect::<String>();
         let mut text = format!("| |{heads}\n|---|{}\n", "---|".repeat(columns.len()));
@@ -74,7 +75,7 @@ impl Figures {
         text
     }
 
-    /// What was to be reached, and whether it was.
+    /// The goals, and whether they are met.
     pub(crate) fn goals(&self, contenders: &[Contender], threads: &[usize]) -> String {
         let mut text = String::new();
         let mut say = |what: String, met: bool| {
@@ -104,7 +105,7 @@ impl Figures {
                 say(what, ratio.mean >= at_least);
             }
         }
-        // Of all peers and numbers of threads, where the lead is least.
+        // The smallest lead over all peers and numbers of threads.
         for name in ["cold", "warm"] {
             let peers = contenders.iter().filter(|one| !matches!(one.system, System::Rowlock | System::Pthreads));
             let leads =

@@ -1,4 +1,4 @@
-//! Ours.
+//! Fibers of rowlock.
 
 use fiber::{Condvar, Config, Mutex, Runtime};
 use policy::Span;
@@ -62,20 +62,21 @@ impl Threads for Rowlock {
     }
 }
 
-/// What suits a program.
+/// A suitable configuration for a program.
 pub(crate) fn config(setup: Setup) -> Config {
     let mut config = Config { workers: setup.workers as u32, ..Config::default() };
     config.rules = match setup.program {
-        // Two that yield to each other are to be at one level always: else only one of them would run for a while.
+        // Two fibers that yield to each other must always have the same level. Otherwise only one
+        // of them would run for a while.
         Program::Operations { .. } => FeedbackRules { levels: 1, ..config.rules },
-        // Whoever makes them all is not to be stopped meanwhile.
+        // The creating fiber must not be preempted.
         Program::Unstarted { .. } => FeedbackRules { running_time: Span::from_millis(1_000), ..config.rules },
         Program::Study { .. } | Program::Blocked { .. } => config.rules,
     };
     config
 }
 
-/// What can only come right here.
+/// Unwraps a result that cannot be an error here.
 pub(crate) fn or_stop<T, E: std::fmt::Display>(result: Result<T, E>) -> T {
     match result {
         Ok(value) => value,

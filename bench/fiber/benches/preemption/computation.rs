@@ -1,7 +1,8 @@
-//! What preemption costs those who compute: the same work done by fibers that are preemptible and by fibers that are not.
+//! The cost of preemption for computations: the same work in preemptible fibers and in others.
 //!
-//! A timer alone costs something, whatever is done when it goes off: an interrupt, and a signal. So that is measured, too.
-#![allow(unsafe_code, reason = "the timer is the C library's")]
+//! A timer alone has a cost, an interrupt and a signal, whatever its handler does. This is measured
+//! too.
+#![allow(unsafe_code, reason = "the C library sets the timer")]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use crate::guests::runtime;
 use crate::process::Measured;
 use crate::rowlock::or_stop;
 
-/// Running times, with names for them.
+/// Running times and their names.
 pub(crate) const QUANTA: [(&str, Span); 4] = [
     ("0.1 ms", Span::from_micros(100)),
     ("0.5 ms", Span::from_micros(500)),
@@ -21,7 +22,7 @@ pub(crate) const QUANTA: [(&str, Span); 4] = [
     ("10 ms", Span::from_millis(10)),
 ];
 
-/// So many passes over some words that are in the nearest cache.
+/// Passes over some words in the first-level cache.
 fn compute(passes: u64) -> u64 {
     let mut words = [1_u64; 1 << 10];
     for pass in 0..passes {
@@ -34,7 +35,7 @@ fn compute(passes: u64) -> u64 {
     words.iter().fold(0, |sum, word| sum ^ word)
 }
 
-/// The passes that take so long.
+/// The number of passes that take this long.
 fn passes(time: Duration) -> u64 {
     const SOME: u64 = 1000;
     let once = || {
@@ -46,7 +47,7 @@ fn passes(time: Duration) -> u64 {
     (time.as_nanos() * u128::from(SOME) / best.as_nanos().max(1)) as u64
 }
 
-/// How long so many fibers take for so many passes each, in milliseconds, and how often one was taken off the CPU.
+/// The duration of this many passes in each fiber, in milliseconds, and the number of preemptions.
 fn once(quantum: Span, preemptible: bool, fibers: usize, passes: u64) -> (f64, f64) {
     or_stop(runtime(quantum, preemptible).run(|| {
         let began = Instant::now();
@@ -56,13 +57,13 @@ fn once(quantum: Span, preemptible: bool, fibers: usize, passes: u64) -> (f64, f
     }))
 }
 
-/// A timer that goes off again and again, to no purpose, until this is dropped.
+/// A timer without effect, which runs until this is dropped.
 struct IdleTimer;
 
 impl IdleTimer {
     fn start(interval: Span) -> IdleTimer {
         extern "C" fn nothing(_: libc::c_int) {}
-        // SAFETY: nobody else uses this signal here, and what handles it does nothing.
+        // SAFETY: the signal is not used otherwise here, and its handler does nothing.
         unsafe { libc::signal(libc::SIGALRM, nothing as *const () as libc::sighandler_t) };
         IdleTimer::set(interval);
         IdleTimer
@@ -71,7 +72,7 @@ impl IdleTimer {
     fn set(interval: Span) {
         let time = libc::timeval { tv_sec: 0, tv_usec: (interval.as_nanos() / 1000) as libc::suseconds_t };
         let timer = libc::itimerval { it_interval: time, it_value: time };
-        // SAFETY: the timer is read there.
+        // SAFETY: the call only reads the timer.
         unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) };
     }
 }
@@ -82,8 +83,9 @@ impl Drop for IdleTimer {
     }
 }
 
-/// All of them, one after another, so many times: two fibers of each kind, of which one waits while the other computes, and one that nobody waits for;
-/// and the two that are not preemptible beside a timer. What counts is the best time of each: whatever else happens on the machine makes it longer.
+/// Measures all cases in sequence, repeatedly: two fibers of each kind, of which one waits while
+/// the other computes; one without a waiting fiber; and two non-preemptible ones with a timer. The
+/// best time of each counts, because all disturbances make it longer.
 pub(crate) fn computation(each: Duration, times: usize) -> Measured {
     let passes = passes(each / 2);
     let quantum = Span::from_millis(1);

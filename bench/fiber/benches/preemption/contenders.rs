@@ -1,4 +1,4 @@
-//! Who is measured, and how a program is run by one of them.
+//! The contenders, and how they run programs.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,19 +16,19 @@ use crate::process::{self, Measured};
 use crate::programs::Program;
 use crate::rowlock::Rowlock;
 
-/// The argument by which this program is told to carry out one program.
+/// The hidden argument with which this program runs one of the measured programs.
 pub(crate) const HIDDEN: &str = "--carry-out";
 
-/// What makes threads, on one CPU.
+/// A system of threads, on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum System {
     /// Preemptible fibers, with this running time where it matters.
     Preemptible(Span),
-    /// Fibers that are not, in a runtime without any that are.
+    /// Non-preemptible fibers, in a runtime that has no others.
     Fibers,
     Pthreads,
     Go,
-    /// Nothing: a loop that runs alone.
+    /// A single loop without any competition.
     Nothing,
 }
 
@@ -42,7 +42,8 @@ const fn preemptible(name: &'static str, micros: u64) -> Contender {
     Contender { name, system: System::Preemptible(Span::from_micros(micros)) }
 }
 
-/// All contenders. Boost.Fiber and the coroutines of `may` never preempt: beside an endless loop nobody there wakes at all.
+/// All contenders. Boost.Fiber and the coroutines of `may` never preempt: beside an endless loop, a
+/// sleeping one never wakes.
 pub(crate) const ALL: [Contender; 7] = [
     preemptible("preemptible-0.1ms", 100),
     preemptible("preemptible-1ms", 1_000),
@@ -64,27 +65,27 @@ impl FromStr for Contender {
 
     fn from_str(text: &str) -> Result<Contender, String> {
         let named = ALL.into_iter().find(|contender| contender.name == text);
-        named.ok_or_else(|| format!("there is no such contender; there are {}", ALL.map(|one| one.name).join(", ")))
+        named.ok_or_else(|| format!("unknown contender; the contenders are {}", ALL.map(|one| one.name).join(", ")))
     }
 }
 
-/// What is measured in a process of its own.
+/// A program to measure in its own process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
-    /// One who sleeps beside so many loops, so many times.
+    /// A thread that sleeps beside this many loops, repeatedly.
     Late { loops: usize, times: usize },
-    /// A loop that runs alone for so many milliseconds.
+    /// A loop that runs alone for this many milliseconds.
     Alone { milliseconds: usize },
-    /// The first turns of so many loops.
+    /// The first turns of this many loops.
     Turns { loops: usize },
-    /// Computation, of so many milliseconds each, so many times.
+    /// Computations of this many milliseconds each, repeatedly.
     Computation { milliseconds: usize, times: usize },
-    /// What is measured of all kinds of threads.
+    /// A program that all systems of threads can run.
     Common(Program),
 }
 
 impl Job {
-    /// As a program's arguments.
+    /// As arguments of a program.
     pub(crate) fn words(self) -> Vec<String> {
         let (name, numbers) = match self {
             Job::Common(program) => return program.words(),
@@ -96,7 +97,7 @@ impl Job {
         std::iter::once(name.to_owned()).chain(numbers.iter().map(usize::to_string)).collect()
     }
 
-    /// From a program's arguments.
+    /// From the arguments of a program.
     pub(crate) fn read(words: &[String]) -> anyhow::Result<Job> {
         let [name, numbers @ ..] = words else { bail!("no program is named") };
         let numbers: Vec<usize> = numbers.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
@@ -111,8 +112,8 @@ impl Job {
 }
 
 impl Contender {
-    /// Carries a program out here; prints what was measured.
-    #[allow(clippy::print_stdout, reason = "the figures are what it is for")]
+    /// Runs a program in this process and prints the results.
+    #[allow(clippy::print_stdout, reason = "a benchmark prints its results")]
     pub(crate) fn carry_out(self, job: Job) -> anyhow::Result<()> {
         let measured = match (self.system, job) {
             (System::Preemptible(quantum), Job::Late { loops, times }) => late(Preemptible(quantum), loops, times),
@@ -125,7 +126,7 @@ impl Contender {
             }
             (System::Preemptible(_), Job::Common(program)) => return program.carry_out::<Guests>(1),
             (System::Fibers, Job::Common(program)) => return program.carry_out::<Rowlock>(1),
-            _ => bail!("this is not for {self}"),
+            _ => bail!("{self} cannot run this"),
         };
         for (name, value) in measured {
             println!("{name} {value:.3}");
@@ -140,7 +141,7 @@ impl Contender {
     /// Builds its program, if it has one.
     ///
     /// # Errors
-    /// In words, where that cannot be done here.
+    /// Why that is not possible here.
     pub(crate) fn build(self) -> Result<(), String> {
         if self.system != System::Go {
             return Ok(());
@@ -151,11 +152,11 @@ impl Contender {
         process::compile(compiler)
     }
 
-    /// Runs a program in a process of its own, for so long at most.
+    /// Runs a program in its own process, with a time limit.
     ///
     /// # Errors
     /// If it fails.
-    pub(crate) fn run(self, job: Job, patience: Duration) -> anyhow::Result<Measured> {
+    pub(crate) fn run(self, job: Job, time_limit: Duration) -> anyhow::Result<Measured> {
         let mut command = match self.system {
             System::Go => Command::new(Contender::program()),
             _ => {
@@ -165,6 +166,6 @@ impl Contender {
             }
         };
         command.args(job.words());
-        process::run(command, false, patience)
+        process::run(command, false, time_limit)
     }
 }

@@ -1,9 +1,11 @@
-//! Threads that run beside endless loops on one CPU: how late one wakes that sleeps for a millisecond, and how long loops wait for their first turn.
+//! Threads beside endless loops on one CPU: how late a thread wakes that sleeps for a millisecond,
+//! and how long loops wait for their first turn.
 //!
-//! # When the CPU itself stands still
-//! All who run read the clock all the time, and leave the latest time that any of them has read. If nobody has read it for long, then nobody of this process ran: the
-//! kernel ran something else, or the host another machine. A wake-up that has to do with such a *stall* is listed apart. A loop that runs alone tells how many stalls there are
-//! that nobody here can have made.
+//! # Stalls of the CPU
+//! All running threads read the clock continuously and store the latest time. If no thread has read
+//! it for long, no thread of this process ran: the kernel ran another program, or the host another
+//! machine. Wakeups during such a *stall* are listed separately. A loop that runs alone shows how
+//! many stalls have external causes.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,15 +18,15 @@ use crate::guests;
 use crate::process::Measured;
 use crate::rowlock::or_stop;
 
-/// Who sleeps does so for so long.
+/// The duration of a sleep.
 const NAP: Duration = Duration::from_millis(1);
 
 /// In nanoseconds.
 const STALL: u64 = 100_000;
 
-/// What makes threads.
-pub(crate) trait Kind {
-    /// Runs these to their end, on one CPU. They are all ready before one of them runs.
+/// A system of threads.
+pub(crate) trait ThreadKind {
+    /// Runs these threads on one CPU until they end. All are ready before the first one runs.
     fn run(self, threads: Vec<Box<dyn FnOnce() + Send>>);
 
     fn sleep(time: Duration);
@@ -33,7 +35,7 @@ pub(crate) trait Kind {
 /// Preemptible fibers with this running time.
 pub(crate) struct Preemptible(pub(crate) Span);
 
-impl Kind for Preemptible {
+impl ThreadKind for Preemptible {
     fn run(self, threads: Vec<Box<dyn FnOnce() + Send>>) {
         or_stop(guests::runtime(self.0, true).run(|| {
             let fibers: Vec<_> = threads.into_iter().map(rowlock_fiber::spawn).collect();
@@ -49,7 +51,7 @@ impl Kind for Preemptible {
 /// The kernel's threads.
 pub(crate) struct Kernel;
 
-impl Kind for Kernel {
+impl ThreadKind for Kernel {
     fn run(self, threads: Vec<Box<dyn FnOnce() + Send>>) {
         let begin = Barrier::new(threads.len());
         std::thread::scope(|scope| {
@@ -68,10 +70,10 @@ impl Kind for Kernel {
 }
 
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-/// The latest time that anybody has read, in nanoseconds from the start.
+/// The latest time that any thread has read, in nanoseconds from the start.
 static LATEST: AtomicU64 = AtomicU64::new(0);
 static STALLS: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
-/// How many threads have yet to do what all wait for.
+/// The number of threads for which the others wait.
 static LEFT: AtomicU64 = AtomicU64::new(0);
 
 /// Reads the clock.
@@ -100,8 +102,8 @@ fn endless() {
     }
 }
 
-/// How late one wakes beside so many loops, in microseconds, so many times.
-pub(crate) fn late<K: Kind>(kind: K, loops: usize, times: usize) -> Measured {
+/// The delays of wakeups beside this many loops, in microseconds.
+pub(crate) fn late<K: ThreadKind>(kind: K, loops: usize, times: usize) -> Measured {
     static NAPS: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = (0..loops).map(|_| Box::new(endless) as _).collect();
     threads.push(Box::new(move || {
@@ -130,7 +132,7 @@ pub(crate) fn late<K: Kind>(kind: K, loops: usize, times: usize) -> Measured {
     measured
 }
 
-/// How many stalls a second there are when one loop has the CPU to itself, for so many milliseconds.
+/// The number of stalls per second while a single loop runs, for this many milliseconds.
 pub(crate) fn alone(milliseconds: usize) -> Measured {
     begin(1);
     let until = now() + milliseconds as u64 * 1_000_000;
@@ -138,8 +140,8 @@ pub(crate) fn alone(milliseconds: usize) -> Measured {
     vec![("stalls".to_owned(), stalls().len() as f64 * 1e3 / milliseconds as f64)]
 }
 
-/// From when the first of so many loops has its turn until the last one does, in microseconds.
-pub(crate) fn turns<K: Kind>(kind: K, loops: usize) -> Measured {
+/// The time from the first turn of the first loop to that of the last one, in microseconds.
+pub(crate) fn turns<K: ThreadKind>(kind: K, loops: usize) -> Measured {
     static FIRST_TURNS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
     begin(loops);
     let thread = || {

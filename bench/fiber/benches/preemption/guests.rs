@@ -1,4 +1,4 @@
-//! Preemptible fibers, for the programs that all kinds of threads run.
+//! Preemptible fibers, for the programs that all systems run.
 
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
@@ -9,7 +9,8 @@ use crate::rowlock::{Rowlock, config, or_stop};
 
 pub(crate) struct Guests;
 
-/// A runtime in which fibers have this running time. Boosts are seldom: after one, who comes back from a sleep is for a while of no higher level than all the others.
+/// A runtime with this running time. Boosts are rare, because after one, a fiber that wakes has no
+/// higher level than the others for a while.
 pub(crate) fn runtime(running_time: Span, preemptible: bool) -> Runtime {
     let rules =
         FeedbackRules { running_time, boost: Boost::Every(Span::from_millis(1_000)), ..FeedbackRules::default() };
@@ -19,10 +20,11 @@ pub(crate) fn runtime(running_time: Span, preemptible: bool) -> Runtime {
 impl Threads for Guests {
     type Handle = <Rowlock as Threads>::Handle;
 
-    /// The first fiber runs on the kernel thread's own stack, and is not preemptible: so it is not who is measured.
+    /// The first fiber runs on the stack of the kernel thread and is not preemptible, so it only
+    /// starts the measured one.
     fn run(setup: Setup, main: impl FnOnce() + Send + 'static) {
         let config = config(setup);
-        // With shorter ones it would be ticks that are measured.
+        // With shorter times, the ticks would dominate.
         let running_time = config.rules.running_time.max(Span::from_millis(1));
         let config = Config { preemptible: true, rules: FeedbackRules { running_time, ..config.rules }, ..config };
         or_stop(Runtime::new(config).run(|| or_stop(spawn(main).join())));

@@ -1,11 +1,14 @@
-//! Preemptible fibers: `cargo bench -p rowlock-bench-fiber --bench preemption [-- OPTIONS]`, `-- --help` for the options.
+//! Preemptible fibers: `cargo bench -p rowlock-bench-fiber --bench preemption [-- OPTIONS]`, `--
+//! --help` for the options.
 //!
-//! How late who sleeps wakes beside endless loops, and how long loops wait for their first turn; what it costs those who compute; and what the operations and the memory of
-//! preemptible fibers are beside those of others. All is on one CPU. Each run is a process of its own, and in a round everybody runs
-//! everything once, in random order; ratios are taken within a round.
+//! Measures how late a sleeping thread wakes beside endless loops, how long loops wait for their
+//! first turn, the cost of preemption for computations, and the operations and the memory of
+//! preemptible fibers compared with others. All on one CPU. Each run is a process. In a round,
+//! every contender runs every program once, in random order, and ratios are calculated within a
+//! round.
 //!
-//! What is printed goes into docs/RESULTS.md.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the figures are what it is for")]
+//! The output goes into docs/RESULTS.md.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its results")]
 
 mod computation;
 mod contenders;
@@ -38,34 +41,35 @@ use crate::programs::Program;
 use crate::random::Random;
 use crate::report::Report;
 
-/// Preemptible fibers, and others who preempt.
+/// Compares preemptible fibers with other preemptive threads.
 ///
-/// Runs are interleaved, since the machine changes from minute to minute. Leave it alone meanwhile.
+/// Runs are interleaved, because the machine changes from minute to minute. The machine should be
+/// idle otherwise.
 #[derive(Debug, Parser)]
 #[command(name = "preemption")]
 struct Options {
-    /// Only these: how late one wakes, first turns, computation, each operation by itself, memory
+    /// Only these: delays of wakeups, first turns, computation, single operations, memory
     #[arg(value_enum)]
     what: Vec<What>,
     /// Only these contenders, as in preemptible-1ms,go
     #[arg(long, value_delimiter = ',')]
     contenders: Vec<Contender>,
-    /// How often everybody runs everything
+    /// The number of rounds
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// All is repeated only so much less often, and memory is that of so many fibers less, for a quick look
+    /// Scales down all repetitions and the fibers of memory measurements, for a quick look
     #[arg(long, default_value_t = 1.0, value_parser = share)]
     share: f64,
-    /// A run that takes more seconds is given up, and its program is left out for that contender
+    /// The time limit of a run in seconds. A program that exceeds it is left out for that contender
     #[arg(long, default_value_t = 30)]
     patience: u64,
-    /// Orders the runs
+    /// The seed of the random order
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Adds the raw runs to this file, as comma-separated values
+    /// Appends the raw results to this file, as comma-separated values
     #[arg(long, value_name = "FILE.csv")]
     csv: Option<PathBuf>,
-    /// What cargo says to every benchmark
+    /// Passed by cargo to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -81,10 +85,10 @@ enum What {
 
 fn share(text: &str) -> Result<f64, String> {
     let share: f64 = text.parse().map_err(|why: std::num::ParseFloatError| why.to_string())?;
-    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err("a share is above 0 and at most 1".to_owned()) }
+    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err("a share must be above 0 and at most 1".to_owned()) }
 }
 
-/// A program of a contender, under the name by which its figures are kept.
+/// A program of a contender, and the name under which its figures are stored.
 struct Run {
     contender: Contender,
     name: String,
@@ -107,7 +111,11 @@ fn main() -> anyhow::Result<()> {
         figures::when(),
         options.rounds,
         options.seed,
-        if priority.is_raised() { "this session weighs more than others" } else { "this session weighs as others do" },
+        if priority.is_raised() {
+            "this session has a higher weight than others"
+        } else {
+            "this session has the same weight as others"
+        },
     );
     let mut runs: Vec<Run> =
         contenders(&options).into_iter().flat_map(|contender| programs(contender, &options)).collect();
@@ -142,22 +150,22 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Those that are wanted, and that can be had here.
+/// The selected contenders that are available here.
 fn contenders(options: &Options) -> Vec<Contender> {
     let is_wanted = |contender: &Contender| options.contenders.is_empty() || options.contenders.contains(contender);
     let is_here = |contender: &Contender| {
-        contender.build().map_err(|why| println!("Left out: {contender}, since {why}. See .ci/setup-fiber.\n")).is_ok()
+        contender.build().map_err(|why| println!("Left out: {contender}: {why}. See .ci/setup-fiber.\n")).is_ok()
     };
     ALL.into_iter().filter(is_wanted).filter(is_here).collect()
 }
 
-/// What a contender runs in each round.
+/// The programs of a contender in each round.
 fn programs(contender: Contender, options: &Options) -> Vec<Run> {
     let is_wanted = |what| options.what.is_empty() || options.what.contains(&what);
     let run = |name: &str, job| Run { contender, name: name.to_owned(), job };
     let share = |of: usize| ((of as f64 * options.share) as usize).max(10);
     let preempts = !matches!(contender.system, System::Fibers | System::Nothing);
-    // Those whose running time nobody chooses stand for all.
+    // Contenders with a default running time represent the others.
     let is_usual = matches!(contender.system, System::Fibers) || contender.to_string() == report::USUAL;
     let mut runs = Vec::new();
     if is_wanted(What::Late) && preempts {
@@ -177,7 +185,7 @@ fn programs(contender: Contender, options: &Options) -> Vec<Run> {
         runs.push(run("operations", Job::Common(Program::Operations { times: share(100_000) })));
     }
     if is_wanted(What::Memory) && is_usual {
-        // Each takes some mappings of address space, of which the kernel lets a process have 65 530.
+        // Each needs some mappings of the address space, and the kernel allows 65 530 per process.
         let threads = share(20_000);
         runs.push(run("blocked", Job::Common(Program::Blocked { threads })));
         runs.push(run("unstarted", Job::Common(Program::Unstarted { threads })));

@@ -1,4 +1,4 @@
-//! Tables of what was measured, and whether it is what was asked for.
+//! Tables of results, and whether the goals are met.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,11 +9,11 @@ use crate::figures::{Figures, short};
 use crate::process::Measured;
 use crate::ratio::Ratio;
 
-/// Beside so many loops one sleeps.
+/// The numbers of loops beside the sleeping thread.
 pub(crate) const LOOPS: [usize; 2] = [1, 3];
-/// So many loops wait for their first turns.
+/// The numbers of loops that wait for their first turn.
 pub(crate) const TURNS: [usize; 4] = [2, 4, 8, 16];
-/// Who stands for preemptible fibers where their running time does not matter.
+/// The contender that represents preemptible fibers where the running time does not matter.
 pub(crate) const USUAL: &str = "preemptible-1ms";
 const PLAIN: &str = "fibers";
 
@@ -25,16 +25,16 @@ pub(crate) fn turns(loops: usize) -> String {
     format!("turns, {loops}")
 }
 
-/// What was measured.
+/// All results.
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) figures: Figures,
-    /// Each wake-up of all rounds, by contender, program and figure.
+    /// Each wakeup of all rounds, by contender, program and figure.
     wakes: BTreeMap<(String, String, String), Vec<f64>>,
 }
 
 impl Report {
-    /// Adds what a round has measured.
+    /// Adds the results of a round.
     pub(crate) fn add(&mut self, contender: &str, program: &str, results: &Measured) {
         self.figures.add(contender, program, results);
         if program.starts_with("late") {
@@ -45,7 +45,7 @@ impl Report {
         }
     }
 
-    /// Wake-ups, the earliest first.
+    /// The delays of wakeups, in ascending order.
     fn wakes(&self, contender: Contender, program: &str, name: &str) -> Vec<f64> {
         let key = (contender.to_string(), program.to_owned(), name.to_owned());
         let mut all = self.wakes.get(&key).cloned().unwrap_or_default();
@@ -78,13 +78,13 @@ impl Report {
         if text.is_empty() {
             return Ok(());
         }
-        writeln!(f, "### How late one wakes who sleeps for a millisecond beside endless loops, us\n")?;
+        writeln!(f, "### Delay of a wakeup after a sleep of a millisecond beside endless loops, us\n")?;
         writeln!(f, "| | loops | wake-ups | median | p99 | worst | beside stalls | their worst | stalls a second |")?;
         writeln!(f, "|---|---|---|---|---|---|---|---|---|\n{text}")?;
         if let Some(stalls) = self.figures.middle("loop-alone", "alone", "stalls") {
             writeln!(f, "A loop alone sees {stalls:.1} stalls a second.")?;
         }
-        writeln!(f, "Fibers that are not preemptible never wake there; nor do Boost.Fiber's and those of `may`.\n")
+        writeln!(f, "Fibers that are not preemptible never wake there, nor do those of Boost.Fiber and `may`.\n")
     }
 
     fn turns(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -105,10 +105,10 @@ impl Report {
         writeln!(f, "### From the first loop's first turn to the last one's, us\n")?;
         let heads = TURNS.map(|loops| format!("{loops} loops"));
         writeln!(f, "| | {} |\n|---|{}\n{text}", heads.join(" | "), "---|".repeat(TURNS.len()))?;
-        writeln!(f, "In brackets: the CPU stood still in all rounds.\n")
+        writeln!(f, "In brackets: the CPU stalled in all rounds.\n")
     }
 
-    /// How much longer one kind of computation takes than another, round by round.
+    /// How much longer one computation takes than another, from the ratios of all rounds.
     fn longer(&self, one: &str, other: &str) -> Option<Ratio> {
         let rounds = |name| self.figures.rounds(USUAL, "computation", name);
         Ratio::of(rounds(one)?, rounds(other)?)
@@ -117,10 +117,10 @@ impl Report {
     fn computation(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let middle = |name: &str| self.figures.middle(USUAL, "computation", name);
         let (Some(one), Some(two)) = (middle("one"), middle("two")) else { return Ok(()) };
-        writeln!(f, "### What it costs to be interrupted\n")?;
+        writeln!(f, "### Cost of preemption\n")?;
         writeln!(
             f,
-            "| | ms | more than if not preemptible | taken off | us each time | with an idle timer instead |\n|---|---|---|---|---|---|"
+            "| | ms | increase over not preemptible | taken off | us each time | with an idle timer instead |\n|---|---|---|---|---|---|"
         )?;
         writeln!(f, "| one, not preemptible | {} | | | | |", short(one))?;
         if let (Some(ms), Some(ratio)) = (middle("one preemptible"), self.longer("one preemptible", "one")) {
@@ -139,7 +139,7 @@ impl Report {
         writeln!(f)
     }
 
-    /// Figures of some programs, a column each.
+    /// Figures of some programs, one column each.
     fn table(&self, f: &mut fmt::Formatter<'_>, title: &str, columns: &[(&str, &str, &str)]) -> fmt::Result {
         let of = |who: &str| columns.iter().map(|(_, job, name)| self.figures.middle(who, job, name)).collect();
         let rows: [(&str, Vec<Option<f64>>); 2] = [(USUAL, of(USUAL)), (PLAIN, of(PLAIN))];
@@ -155,7 +155,7 @@ impl Report {
         writeln!(f)
     }
 
-    /// What was to be reached, and whether it was.
+    /// The goals, and whether they are met.
     fn goals(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
         let mut say = |what: String, reached: String, met: bool| {
@@ -172,11 +172,11 @@ impl Report {
             }
         }
         if let Some(ratio) = self.longer("two preemptible, 1 ms", "two") {
-            say("2.5 %: what ticks of 1 ms cost".to_owned(), percent(ratio), ratio.mean <= 1.025);
+            say("2.5 %: cost of ticks of 1 ms".to_owned(), percent(ratio), ratio.mean <= 1.025);
         }
         if let Some(ratio) = self.longer("one preemptible", "one") {
             let is_none = ratio.interval.is_none_or(|(low, _)| low <= 1.0) || ratio.mean <= 1.002;
-            say("nothing: what it costs where nobody waits".to_owned(), percent(ratio), is_none);
+            say("none: cost without a waiting fiber".to_owned(), percent(ratio), is_none);
         }
         for (program, name, at_most, what) in [
             ("operations", "create-join", 80.0, "ns: create and join"),
@@ -190,7 +190,7 @@ impl Report {
         if text.is_empty() {
             return Ok(());
         }
-        writeln!(f, "### What was to be reached\n\n| goal | reached | |\n|---|---|---|\n{text}")
+        writeln!(f, "### Goals\n\n| goal | reached | |\n|---|---|---|\n{text}")
     }
 }
 
@@ -217,13 +217,13 @@ impl fmt::Display for Report {
     }
 }
 
-/// Of values in order: the one that such a share of them does not exceed.
+/// The percentile of sorted values.
 fn percentile(values: &[f64], share: f64) -> Option<f64> {
     let rank = (values.len() as f64 * share).ceil() as usize;
     values.get(rank.saturating_sub(1)).copied()
 }
 
-/// How much more, with its interval.
+/// The increase in percent, with its interval.
 fn percent(ratio: Ratio) -> String {
     let more = |times: f64| 100.0 * (times - 1.0);
     let interval =

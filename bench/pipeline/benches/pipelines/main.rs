@@ -5,7 +5,7 @@
 //! the other in random order, and that a few times over; ratios are taken within a repetition.
 //!
 //! What is printed goes into docs/RESULTS.md.
-#![allow(clippy::print_stdout, reason = "the figures are what it is for")]
+#![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 mod arms;
 mod channels;

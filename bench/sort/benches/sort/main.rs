@@ -6,7 +6,7 @@
 //! a repetition. The output of each arm's first run is checked.
 //!
 //! What is printed goes into docs/RESULTS.md.
-#![allow(clippy::print_stdout, reason = "the figures are what it is for")]
+#![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 mod arms;
 mod cage;

@@ -58,7 +58,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
                     match what {
                         1 if names.len() > 1 => structure.fuse.push(names),
                         2 => {
-                            structure.thread.push(names.into_iter().map(|stage| StageTurn { stage, repeat }).collect())
+                            structure.thread.push(names.into_iter().map(|stage| StageTurn { stage, repeat }).collect());
                         }
                         _ => {}
                     }

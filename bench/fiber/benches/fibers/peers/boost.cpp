@@ -1,5 +1,5 @@
-// The programs of programs.rs on Boost.Fiber: boost STACKS PROGRAM NUMBER..., with STACKS `pooled` (64 KiB, used again) or `default`.
-// What is measured goes to standard output, a name and a number a line.
+// The programs of programs.rs for Boost.Fiber: boost STACKS PROGRAM NUMBER..., with STACKS `pooled`
+// (64 KiB, reused) or `default`. Results go to standard output, one name and number per line.
 #include <algorithm>
 #include <array>
 #include <boost/fiber/all.hpp>
@@ -54,7 +54,7 @@ static double once(std::size_t threads) {
         std::uint64_t sum = 0;
         for (std::size_t number = which; number < threads; number += 2) sum += number;
         for (auto word : words[which])
-            if (word != sum) { std::fprintf(stderr, "the sums are wrong\n"); std::_Exit(1); }
+            if (word != sum) { std::fprintf(stderr, "wrong sums\n"); std::_Exit(1); }
     }
     return took;
 }
@@ -106,7 +106,7 @@ static void operations(std::size_t times) {
         });
     });
     sample("channel", 2 * times, [=] {
-        // Two is the least: one place stays empty.
+        // Two is the minimum, because one place stays empty.
         fibers::buffered_channel<std::size_t> messages(2), answers(2);
         auto other = spawn([&] { for (auto message : messages) answers.push(message); });
         for (std::size_t i = 0; i < times; i++) {

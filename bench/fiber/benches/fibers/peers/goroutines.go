@@ -1,6 +1,6 @@
-// The programs of programs.rs in Go: goroutines PROGRAM NUMBER...
-// What is measured goes to standard output, a name and a number a line. A goroutine has no handle: those that are waited for close a channel, the others are
-// counted by a WaitGroup.
+// The programs of programs.rs in Go: goroutines PROGRAM NUMBER... Results go to standard output,
+// one name and number per line. A goroutine has no handle: it closes a channel if it is joined
+// individually, and a WaitGroup counts the others.
 package main
 
 import (
@@ -61,7 +61,7 @@ func once(threads int) time.Duration {
 		}
 		for _, word := range words[which] {
 			if word != sum {
-				fmt.Fprintln(os.Stderr, "the sums are wrong")
+				fmt.Fprintln(os.Stderr, "wrong sums")
 				os.Exit(1)
 			}
 		}
@@ -193,7 +193,7 @@ func blocked(threads int) {
 	for started.Load() < int64(threads) {
 		runtime.Gosched()
 	}
-	// The last may be about to wait.
+	// The last one may not wait yet.
 	time.Sleep(50 * time.Millisecond)
 	after := look()
 	for i, name := range []string{"resident", "virtual", "machine"} {

@@ -1,5 +1,6 @@
-// The programs of endless.rs in Go: preemption late LOOPS TIMES, or turns LOOPS.
-// What is measured goes to standard output, a name and a number a line. With one CPU to run on, Go has one kernel thread run its goroutines.
+// The programs of endless.rs in Go: preemption late LOOPS TIMES, or turns LOOPS. Results go to
+// standard output, one name and number per line. With one CPU, Go runs all goroutines on one kernel
+// thread.
 package main
 
 import (
