@@ -1,11 +1,12 @@
-//! A against A with a real command on this machine:
-//! `cargo bench -p rowlock-bench-measure --bench aa`; with `-- 5`, five comparisons.
+//! An A/A test with a real command on this machine: `cargo bench -p rowlock-bench-measure --bench
+//! aa`; with `-- 5`, five comparisons.
 //!
-//! 200 comparisons of a command with itself, ten runs a side, in pairs of random order as the laboratory interleaves its arms.
-//! Each test should raise a false alarm at the 5 % level about once in twenty times. Here, unlike in the tests with drawn
-//! samples, runs disturb those that follow: where the second column, runs in blocks (all of one side first), is much
-//! worse than the first, that is why there are pairs.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints its figures, or has failed")]
+//! Makes 200 comparisons of a command with itself, ten runs a side, in pairs of random order, as
+//! rowlock interleaves arms. Each test should raise a false alarm at the 5 % level about once in
+//! twenty times. Unlike in the tests with random samples, runs disturb the following ones here. The
+//! second column has runs in blocks, all of one side first. If it is much worse than the first, it
+//! shows why runs are paired.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints its results, and a panic fails it")]
 
 use std::process::Command;
 use std::time::Instant;
@@ -19,7 +20,7 @@ const COMPARISONS: u32 = 200;
 const SIDE: usize = 10;
 const COMMAND: [&str; 3] = ["sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done"];
 
-/// Nanoseconds that a run takes.
+/// The duration of a run in nanoseconds.
 fn run() -> f64 {
     let began = Instant::now();
     assert!(Command::new(COMMAND[0]).args(&COMMAND[1..]).status().unwrap().success());
@@ -39,7 +40,7 @@ fn in_blocks() -> (Vec<f64>, Vec<f64>) {
     (side(), side())
 }
 
-/// The p values of the tests of two sides.
+/// The p values of all tests of two sides.
 fn p_values((first, second): &(Vec<f64>, Vec<f64>)) -> [f64; 3] {
     let logarithms: Vec<_> = first.iter().zip(second).map(|(one, other)| (one.ln(), other.ln())).collect();
     [paired(&logarithms).unwrap().p, welch(first, second).unwrap().p, mann_whitney(first, second).unwrap().p]

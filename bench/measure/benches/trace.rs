@@ -1,10 +1,11 @@
-//! Events per second of the simulator with a trace being written:
-//! `cargo bench -p rowlock-bench-measure --bench trace`; with `-- 1`, one run of each.
+//! Events per second of the simulator while it writes a trace: `cargo bench -p
+//! rowlock-bench-measure --bench trace`; with `-- 1`, one run of each.
 //!
-//! 32 CPUs and 200 CPU-bound threads under round robin, as in the benchmark of the engine, and a crowd of barrier jobs that block,
-//! where most of what happens is phases and wakings. Each is run without a trace, with one that nobody keeps, and with one in a
-//! file. Run it on a quiet machine; the median of several runs is quoted.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints its figures, or has failed")]
+//! 32 CPUs and 200 CPU-bound threads under round robin, as in the benchmark of the engine, and many
+//! barrier jobs that block, whose events are mainly phases and wakeups. Each runs without a trace,
+//! with a discarded one, and with one in a file. The machine should be idle otherwise. Quote the
+//! median of several runs.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints its results, and a panic fails it")]
 
 use std::io::{Write, sink};
 use std::time::Instant;
@@ -65,7 +66,7 @@ fn main() {
         };
         let ways: [(&str, &mut dyn FnMut() -> Outcome); 3] = [
             ("no trace", &mut || sim::run(&machine, &setting, 1).unwrap()),
-            ("a trace for nobody", &mut || traced(&machine, &setting, sink())),
+            ("a discarded trace", &mut || traced(&machine, &setting, sink())),
             ("a trace in a file", &mut in_file),
         ];
         for (how, run) in ways {

@@ -1,12 +1,14 @@
-//! The simulated twin of this machine against the machine. It takes some five minutes; `-- 1` makes
-//! one pass: `cargo bench -p rowlock-bench-measure --bench twin`.
+//! Compares the simulation of this machine with the machine: `cargo bench -p rowlock-bench-measure
+//! --bench twin`. Takes about five minutes; `-- 1` makes one pass.
 //!
-//! Fifteen settings, five kinds of job under three loads: alone, with one thread for each CPU; crowded, with two; and beside as many
-//! endless hogs as CPUs, with one. Each pass over the list, in an order of its own, runs every setting twice on the host and once in the
-//! simulator, with the same draws, and takes the completion time of the job. The prediction is the median of the simulator, the
-//! measurement that of the host. The noise beside their difference is the median difference between the two runs of a pass: a twin
-//! that was perfect would still differ by about as much. The list was settled before anything was measured by it.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints its figures, or has failed")]
+//! Fifteen settings: five kinds of job under three loads. A job is alone, with one thread for each
+//! CPU; crowded, with two for each CPU; or beside as many endless hogs as CPUs, with one for each
+//! CPU. Each pass runs all settings in random order, twice on the host and once in the simulator,
+//! with the same random draws, and takes the completion time of the job. The prediction is the
+//! median of the simulator, and the measurement that of the host. The noise is the median
+//! difference between the two host runs of a pass, which even a perfect prediction would have. The
+//! list of settings was fixed before the first measurement.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints its results, and a panic fails it")]
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
@@ -20,15 +22,15 @@ use scenario::draw::Stream;
 use scenario::result::World;
 
 const PASSES: u32 = 9;
-/// No pass begins later than this.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// No pass begins after this time.
+const TIME_LIMIT: Duration = Duration::from_secs(300);
 const SEED: u64 = 1;
 
-/// Threads of the job and of the hogs beside it for each CPU.
+/// The threads of the job and of the hogs, for each CPU.
 const LOADS: [(&str, u32, u32); 3] = [("alone", 1, 0), ("crowded", 2, 0), ("hogs", 1, 1)];
 
-/// The name of a kind of job, its keys, and how many rounds it has under each load, so that all take about as long. A pipeline has its
-/// threads at the stage that computes.
+/// A kind of job: its name, its keys, and its number of rounds under each load, chosen for similar
+/// durations. A pipeline has its threads at the compute stage.
 const KINDS: [(&str, &str, [u32; 3]); 5] = [
     ("cpu-bound", "kind = 'cpu'\nthreads = THREADS\nwork = '400 ms'", [1, 1, 1]),
     (
@@ -57,15 +59,15 @@ const KINDS: [(&str, &str, [u32; 3]); 5] = [
     ),
 ];
 
-/// A setting of the list, and what it came to in each pass: predicted, measured, and measured once more.
-struct Entry {
+/// A setting, and its results in each pass: predicted, measured, and measured again.
+struct SettingResult {
     kind: &'static str,
     load: &'static str,
     setting: Setting,
     times: Vec<[f64; 3]>,
 }
 
-fn list(cpus: u32) -> Vec<Entry> {
+fn list(cpus: u32) -> Vec<SettingResult> {
     let of_kind = |(kind, keys, rounds): (&'static str, &'static str, [u32; 3])| {
         LOADS.into_iter().zip(rounds).map(move |((load, threads, hogs), rounds)| {
             let keys = keys.replace("THREADS", &(threads * cpus).to_string()).replace("ROUNDS", &rounds.to_string());
@@ -74,7 +76,7 @@ fn list(cpus: u32) -> Vec<Entry> {
                 text += &format!("[[job]]\nname = 'hogs'\nkind = 'cpu'\nthreads = {}\n", hogs * cpus);
             }
             let scenario = scenario::read("twin", text.as_bytes()).unwrap();
-            Entry { kind, load, setting: scenario.arms[0].setting.clone(), times: Vec::new() }
+            SettingResult { kind, load, setting: scenario.arms[0].setting.clone(), times: Vec::new() }
         })
     };
     KINDS.into_iter().flat_map(of_kind).collect()
@@ -87,7 +89,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     if values.len().is_multiple_of(2) { f64::midpoint(values[middle - 1], values[middle]) } else { values[middle] }
 }
 
-impl Entry {
+impl SettingResult {
     fn predicted(&self) -> f64 {
         median(self.times.iter().map(|times| times[0]))
     }
@@ -116,7 +118,7 @@ fn main() {
     let (began, mut stream) = (Instant::now(), Stream::named(SEED, "order", 0));
     let wanted = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(PASSES);
     let mut passes = 0;
-    while passes < wanted && began.elapsed() < PATIENCE {
+    while passes < wanted && began.elapsed() < TIME_LIMIT {
         let mut order: Vec<u32> = (0..entries.len() as u32).collect();
         stream.shuffle(&mut order);
         for number in order {
@@ -141,7 +143,7 @@ fn main() {
         "| job | load | predicted (ms) | measured (ms) | difference | duplicates |\n|---|---|---:|---:|---:|---:|"
     );
     for entry in &entries {
-        let Entry { kind, load, .. } = entry;
+        let SettingResult { kind, load, .. } = entry;
         let (predicted, measured) = (entry.predicted(), entry.measured());
         let (difference, noise) = (100.0 * entry.difference(), 100.0 * entry.noise());
         println!("| {kind} | {load} | {predicted:.1} | {measured:.1} | {difference:+.1} % | {noise:.1} % |");

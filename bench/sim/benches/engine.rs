@@ -1,15 +1,17 @@
-//! Events per second of the engine on one core, by scheduler: `cargo bench -p rowlock-bench-sim`, with names of schedulers behind `--` for some
-//! of them only.
+//! Events per second of the engine on one core, by scheduler: `cargo bench -p rowlock-bench-sim`,
+//! with names of schedulers after `--` to select some.
 //!
-//! CPU-bound threads on CPUs that switch again and again. As many more threads as there are CPUs have a random first computation of less
-//! than a turn, start on the CPUs beside the others and end, so that no two CPUs' turns are aligned. The figures are those of the engine as
-//! users run it, with all its accounts. CPU time counts, which a busy machine lengthens much less than wall-clock time; the median of
-//! several runs is quoted.
+//! CPU-bound threads cause frequent switches. In addition, one thread for each CPU has a random
+//! first computation shorter than a turn, starts beside the others and ends, so that the turns of
+//! the CPUs are not aligned. The engine runs as for users, with all its accounting. CPU time is
+//! measured, which a busy machine affects much less than wall-clock time. Quote the median of
+//! several runs.
 //!
-//! For each scheduler: 32 CPUs and 200 threads; what an event costs with more and more threads, and with more and more CPUs that have six
-//! threads each; and what memory a thread takes at the highest, threads that meet at a barrier included, as the allocator sees it.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints its figures, or has failed")]
-#![allow(unsafe_code, reason = "an allocator that counts")]
+//! For each scheduler: 32 CPUs and 200 threads; the cost of an event with increasing numbers of
+//! threads, and with increasing numbers of CPUs with six threads each; and the peak memory per
+//! thread according to the allocator, including threads at a barrier.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints its results, and a panic fails it")]
+#![allow(unsafe_code, reason = "a counting allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::AtomicUsize;
@@ -21,26 +23,26 @@ use scenario::{Compute, Granularity, Job, JobKind, Machine, MachineKeys, Schedul
 
 const CPUS: u32 = 32;
 const RUNS: usize = 5;
-/// So many switches are timed in each run, at least.
+/// Each run times at least this many switches.
 const SWITCHES: u64 = 2_000_000;
 
-/// Counts what is allocated, and how much that was at the highest.
+/// Counts the allocated memory and its peak.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static HIGHEST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: the system's allocator does everything; what is counted besides changes nothing of it.
+// SAFETY: the system's allocator does all the work, and the counters do not affect it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HIGHEST.fetch_max(NOW.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
-        // SAFETY: as the caller has promised.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         NOW.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: as the caller has promised.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -54,7 +56,8 @@ fn cpu_time() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// A machine, and about how long a thread has a CPU on it when others wait. A thread under `fifo` has it until its work is done.
+/// A machine, and the approximate turn of a thread on it when others wait. Under `fifo`, a thread
+/// keeps the CPU until its work is done.
 fn machine(scheduler: Scheduler, cpus: u32) -> (Machine, Span) {
     let keys = MachineKeys { scheduler: Some(scheduler), ..MachineKeys::default() };
     let machine = keys.complete(&Machine::with_cpus(cpus));
@@ -71,7 +74,7 @@ fn bound(scheduler: Scheduler, cpus: u32, threads: u32) -> (Machine, Setting) {
     let (machine, turn) = machine(scheduler, cpus);
     let turns = (SWITCHES / u64::from(threads)).max(10);
     let work = if scheduler == Scheduler::Fifo { turn } else { turn.scaled(1000 * turns) };
-    // Who is never interrupted is not there for long: more of them.
+    // Threads that are never preempted end soon, so more of them are needed.
     let copies = if scheduler == Scheduler::Fifo { turns.min(u64::from(1_000_000 / threads)) as u32 } else { 1 };
     let mut stream = Stream::named(1, "offsets", 0);
     let cpu = |name: String, copies, threads, work: Span| {
@@ -84,7 +87,7 @@ fn bound(scheduler: Scheduler, cpus: u32, threads: u32) -> (Machine, Setting) {
     (machine, Setting { machine: MachineKeys::default(), jobs, keep_running: false })
 }
 
-/// The cost of an event in nanoseconds: median, least, most.
+/// The cost of an event in nanoseconds: median, minimum, maximum.
 fn cost(scheduler: Scheduler, cpus: u32, threads: u32) -> [f64; 3] {
     let (machine, setting) = bound(scheduler, cpus, threads);
     let mut costs: Vec<f64> = (0..RUNS)
@@ -98,7 +101,7 @@ fn cost(scheduler: Scheduler, cpus: u32, threads: u32) -> [f64; 3] {
     [RUNS / 2, 0, RUNS - 1].map(|n| costs[n])
 }
 
-/// The bytes that a run takes at the highest for each thread more.
+/// The peak memory of a run for each additional thread, in bytes.
 fn bytes_a_thread(scheduler: Scheduler, kind: impl Fn(u32) -> JobKind) -> f64 {
     let (machine, _) = machine(scheduler, CPUS);
     let [few, many] = [10_000, 60_000].map(|threads| {

@@ -1,8 +1,10 @@
-//! What a record costs in memory, step by step: `cargo bench -p rowlock-bench-sort --bench memory [-- MILLIONS [RUNS]]`.
+//! The cost of a record in memory, step by step: `cargo bench -p rowlock-bench-sort --bench memory
+//! [-- MILLIONS [RUNS]]`.
 //!
-//! For records of several kinds, as many as a chunk may have: finding them, taking their prefixes, sorting the entries, settling ties, and copying the records in their order. The
-//! ways to do a step run one after the other, and that a few times over; what is printed is the median of nanoseconds per record, and in brackets the least.
-//! Leave the machine alone meanwhile.
+//! For records of several kinds, as many as fit into a chunk: finding them, taking their prefixes,
+//! sorting the entries, resolving ties, and copying the records in order. The alternatives for a
+//! step run in sequence, and this is repeated. The output is the median of nanoseconds per record,
+//! with the minimum in brackets. The machine should be idle otherwise.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::hint::black_box;
@@ -14,14 +16,14 @@ use rowlock_sort::chunk::{Chunk, text};
 use rowlock_sort::order::FREE_BITS;
 use rowlock_sort::{Format, Order, entries};
 
-/// Records, and what they are sorted by.
+/// Records and their sort keys.
 struct Load {
     name: &'static str,
     order: Order,
     bytes: Vec<u8>,
 }
 
-/// Makes one record.
+/// Creates one record.
 type Make = dyn FnMut(&mut Xoshiro256PlusPlus, &mut Vec<u8>);
 
 fn load(name: &'static str, format: Format, keys: &[&str], count: usize, make: &mut Make) -> anyhow::Result<Load> {
@@ -41,7 +43,7 @@ fn digits(random: &mut Xoshiro256PlusPlus, count: usize, bytes: &mut Vec<u8>) {
     bytes.extend((0..count).map(|_| b'0' + (random.next_u32() % 10) as u8));
 }
 
-/// Fills up the last record.
+/// Pads the last record.
 fn filled(bytes: &mut Vec<u8>) {
     bytes.resize(bytes.len().next_multiple_of(100), b'x');
 }
@@ -85,7 +87,8 @@ fn loads(count: usize) -> anyhow::Result<Vec<Load>> {
     ])
 }
 
-/// Radix sort into as many parts of the scratch memory as give some entries each, and so on, for comparison: it takes twice the memory.
+/// A radix sort, for comparison: divides the entries into parts in the scratch memory, recursively.
+/// It needs twice the memory.
 fn scatter(entries: &mut [u128], scratch: &mut [u128]) {
     const FEW: usize = 32;
     const PARTS: u32 = 10;
@@ -117,7 +120,8 @@ fn scatter(entries: &mut [u128], scratch: &mut [u128]) {
     }
 }
 
-/// How many bytes are copied to one place: what is gathered goes to blocks that are written.
+/// The number of bytes that are copied to one place. Gathered records go into blocks that are
+/// written.
 const BLOCK: usize = 1 << 20;
 
 /// Copies records in their order.
@@ -136,7 +140,7 @@ fn gather(chunk: &Chunk, bytes: &[u8], format: Format, block: &mut [u8]) {
 
 const STEPS: [&str; 6] = ["find", "prefixes", "sort", "by radix", "all of it", "gather"];
 
-/// How long each step took, in seconds.
+/// The duration of each step, in seconds.
 fn run(load: &Load, scratch: &mut Vec<u128>, block: &mut [u8]) -> [f64; STEPS.len()] {
     let format = load.order.format();
     let mut seconds = [0.0; STEPS.len()];
@@ -147,7 +151,7 @@ fn run(load: &Load, scratch: &mut Vec<u128>, block: &mut [u8]) -> [f64; STEPS.le
     };
     let bytes = &load.bytes[..];
     let mut chunk = Chunk::default();
-    // So that no step pays for memory that it is the first to touch.
+    // So that no step pays for the first access to memory.
     chunk.find(bytes, format);
     chunk.entries.resize(chunk.len(), 1);
     scratch.resize(chunk.len(), 1);
@@ -161,7 +165,7 @@ fn run(load: &Load, scratch: &mut Vec<u128>, block: &mut [u8]) -> [f64; STEPS.le
     let mut again = entries.clone();
     timed(2, &mut || entries.sort_unstable());
     timed(3, &mut || scatter(&mut again, scratch));
-    assert!(entries == again, "both ways sort");
+    assert!(entries == again, "both sorts agree");
     timed(4, &mut || entries::sort(&load.order, bytes, &mut chunk));
     timed(5, &mut || gather(&chunk, bytes, format, block));
     seconds

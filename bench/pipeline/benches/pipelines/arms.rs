@@ -1,4 +1,4 @@
-//! The arms: ways to run the same pipeline.
+//! The arms: implementations of the same pipeline.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,31 +13,32 @@ use crate::channels;
 use crate::load::{Load, STAGES};
 use crate::ours;
 
-/// The argument by which this program is told to carry out one run.
+/// The hidden argument with which this program carries out one run.
 pub(crate) const HIDDEN: &str = "--carry-out";
 
-/// A way to run a pipeline.
+/// An implementation of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arm {
-    /// No pipeline: the stages by themselves, one after the other, for what no pipeline can go below.
+    /// No pipeline: the time of the stages alone, which is a lower bound for all pipelines.
     Floor,
-    /// A thread for each stage, over the standard library's channels.
+    /// A thread for each stage, with the standard library's channels.
     Std,
-    /// The same over those of `crossbeam-channel`.
+    /// The same with channels of `crossbeam-channel`.
     Crossbeam,
-    /// The same over those of `kanal`.
+    /// The same with channels of `kanal`.
     Kanal,
-    /// oneTBB's `parallel_pipeline`, with as many workers as there are CPUs, as it does by default.
+    /// oneTBB's `parallel_pipeline` with its default of one worker for each CPU.
     Tbb,
-    /// The same with eight workers: what its user would have to know.
+    /// The same with eight workers, which its user would have to choose.
     Tbb8,
-    /// Ours as it is: stages that block have threads, those that compute are carried by workers.
+    /// This crate's pipeline with its default structure: threads for blocking stages, workers for
+    /// compute stages.
     Rowlock,
-    /// Ours with a thread for each stage.
+    /// This crate's pipeline with a thread for each stage.
     RowlockThreads,
 }
 
-/// All arms, by their names.
+/// The names of all arms.
 const NAMED: [(&str, Arm); 8] = [
     ("floor", Arm::Floor),
     ("std", Arm::Std),
@@ -61,15 +62,15 @@ impl FromStr for Arm {
 
     fn from_str(text: &str) -> Result<Arm, String> {
         let named = NAMED.iter().find(|(name, _)| *name == text).map(|&(_, arm)| arm);
-        named.ok_or_else(|| format!("there is no such arm; there are {}", NAMED.map(|(name, _)| name).join(", ")))
+        named.ok_or_else(|| format!("unknown arm; the arms are {}", NAMED.map(|(name, _)| name).join(", ")))
     }
 }
 
 impl Arm {
-    /// Runs the load here and returns how long it took.
+    /// Runs the load in this process and returns its duration.
     ///
     /// # Errors
-    /// If an item was lost or came out of order.
+    /// If an item was lost or out of order.
     pub(crate) fn carry_out(self, load: &Load) -> anyhow::Result<Duration> {
         let start = Instant::now();
         match self {
@@ -79,12 +80,12 @@ impl Arm {
             Arm::Kanal => channels::with_kanal(load)?,
             Arm::Rowlock => ours::run(load, "threads=blocking")?,
             Arm::RowlockThreads => ours::run(load, "threads=each")?,
-            Arm::Tbb | Arm::Tbb8 => bail!("oneTBB has a program of its own"),
+            Arm::Tbb | Arm::Tbb8 => bail!("oneTBB runs its own program"),
         }
         Ok(start.elapsed())
     }
 
-    /// The program that runs it, and its arguments before those of the load.
+    /// The program that runs this arm, and its arguments before those of the load.
     fn program(self) -> anyhow::Result<(PathBuf, Vec<String>)> {
         let tbb = |workers: usize| (tbb_program(), vec![workers.to_string()]);
         Ok(match self {
@@ -94,7 +95,7 @@ impl Arm {
         })
     }
 
-    /// Runs the load in a process of its own.
+    /// Runs the load in its own process.
     ///
     /// # Errors
     /// If it fails.
@@ -112,16 +113,16 @@ impl Arm {
     }
 }
 
-/// What a run came to.
+/// The results of a run.
 pub(crate) struct Outcome {
-    /// From the first item to the last.
+    /// The time from the first item to the last.
     pub(crate) seconds: f64,
-    /// Of the whole process.
+    /// The usage of the whole process.
     pub(crate) usage: Usage,
 }
 
-/// What no pipeline can go below: as long as the slowest stage needs by itself for all items, or all that compute on all CPUs. Some of
-/// the items stand for all.
+/// The lower bound for all pipelines: the time that the slowest stage needs for all items, or all
+/// compute stages on all CPUs. Extrapolated from some items.
 fn floor(load: &Load) -> Duration {
     let items = (load.items / STAGES as u64).max(1);
     let times: Vec<Duration> = (0..STAGES)
@@ -140,10 +141,10 @@ fn tbb_program() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("pipelines-tbb")
 }
 
-/// Builds the program that stands on oneTBB.
+/// Builds the oneTBB program.
 ///
 /// # Errors
-/// In words, where that cannot be done here.
+/// Why that is not possible here.
 pub(crate) fn build_tbb() -> Result<(), String> {
     let mut command = Command::new("g++");
     command.args(["-O2", "-std=c++17", "-o"]).arg(tbb_program());

@@ -1,5 +1,6 @@
-//! A thread for each stage, with channels in between: what a person writes by hand. Boxed tokens travel a ring from the first stage to
-//! the last and back, so that no more are in flight than there are buffers, and no channel is ever full.
+//! A thread for each stage with channels in between, as programs are written by hand. Boxed tokens
+//! circulate from the first stage to the last one and back, so that their number limits the work in
+//! flight, and no channel is ever full.
 
 use std::hint::black_box;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -9,15 +10,15 @@ use anyhow::{Context, ensure};
 
 use crate::load::{Load, STAGES};
 
-/// A buffer: the number of the item that is in it.
+/// A buffer: the number of its item.
 type Token = Box<u64>;
 
-/// The side of a channel that gives; false where nobody takes any more.
+/// The sending side of a channel. Returns `false` if it is closed.
 trait Give: Send {
     fn give(&self, token: Token) -> bool;
 }
 
-/// The side of a channel that takes; nothing where nobody will give any more.
+/// The receiving side of a channel. Returns `None` if it is closed.
 trait Take: Send {
     fn take(&self) -> Option<Token>;
 }
@@ -40,17 +41,17 @@ channel!(SyncSender<Token>, Receiver<Token>);
 channel!(crossbeam_channel::Sender<Token>, crossbeam_channel::Receiver<Token>);
 channel!(kanal::Sender<Token>, kanal::Receiver<Token>);
 
-/// Over the standard library's channels.
+/// With the standard library's channels.
 pub(crate) fn with_std(load: &Load) -> anyhow::Result<()> {
     ring(load, sync_channel)
 }
 
-/// Over those of `crossbeam-channel`.
+/// With channels of `crossbeam-channel`.
 pub(crate) fn with_crossbeam(load: &Load) -> anyhow::Result<()> {
     ring(load, crossbeam_channel::bounded)
 }
 
-/// Over those of `kanal`.
+/// With channels of `kanal`.
 pub(crate) fn with_kanal(load: &Load) -> anyhow::Result<()> {
     ring(load, kanal::bounded)
 }
@@ -60,7 +61,7 @@ fn ring<G: Give, T: Take>(load: &Load, channel: impl Fn(usize) -> (G, T)) -> any
     for _ in 0..load.buffers {
         ensure!(givers[0].give(Box::default()), "a new channel is closed");
     }
-    // A stage takes from the channel of its own number and gives to the next one's.
+    // A stage receives from the channel of its own number and sends to the next one.
     givers.rotate_left(1);
     thread::scope(|scope| {
         let mut stages = Vec::new();
@@ -77,10 +78,10 @@ fn ring<G: Give, T: Take>(load: &Load, channel: impl Fn(usize) -> (G, T)) -> any
 
 fn first(load: &Load, giver: &impl Give, taker: &impl Take) -> anyhow::Result<()> {
     for item in 0..load.items {
-        let mut token = taker.take().context("the ring has been cut")?;
+        let mut token = taker.take().context("a channel was closed early")?;
         *token = item;
         load.stage(0);
-        ensure!(giver.give(token), "the ring has been cut");
+        ensure!(giver.give(token), "a channel was closed early");
     }
     Ok(())
 }
@@ -89,7 +90,7 @@ fn middle(load: &Load, number: usize, giver: &impl Give, taker: &impl Take) -> a
     while let Some(token) = taker.take() {
         black_box(&*token);
         load.stage(number);
-        ensure!(giver.give(token), "the ring has been cut");
+        ensure!(giver.give(token), "a channel was closed early");
     }
     Ok(())
 }
@@ -97,12 +98,12 @@ fn middle(load: &Load, number: usize, giver: &impl Give, taker: &impl Take) -> a
 fn last(load: &Load, giver: &impl Give, taker: &impl Take) -> anyhow::Result<()> {
     let mut seen = 0;
     while let Some(token) = taker.take() {
-        ensure!(*token == seen, "item {token} came where {seen} belonged");
+        ensure!(*token == seen, "item {token} arrived in place of {seen}");
         load.stage(STAGES - 1);
         seen += 1;
-        // The first stage may have ended: it has no use for the last tokens.
+        // The first stage may have ended, since it does not need the last tokens.
         giver.give(token);
     }
-    ensure!(seen == load.items, "{seen} of {} items came through", load.items);
+    ensure!(seen == load.items, "{seen} of {} items arrived", load.items);
     Ok(())
 }

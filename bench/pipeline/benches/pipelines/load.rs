@@ -1,25 +1,26 @@
-//! What runs through a pipeline, and what its stages do.
+//! The load of a pipeline: the work of its stages.
 
 use std::hint::black_box;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// The pipelines that are compared have so many stages, one after the other.
+/// The number of stages of all compared pipelines.
 pub(crate) const STAGES: usize = 5;
 
-/// How many items go through how many buffers, and what is done to each: even stages sleep, as at a device, odd ones compute.
+/// The numbers of items and buffers, and the work for each item: even stages sleep, like at a
+/// device, and odd ones compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Load {
     pub(crate) items: u64,
     pub(crate) buffers: usize,
-    /// Nothing: stages do not sleep.
+    /// Zero if stages do not sleep.
     pub(crate) sleep: Duration,
-    /// A number and never a time, so that being off the CPU is not taken for work.
+    /// A number and not a time, so that time off the CPU does not count as work.
     pub(crate) iterations: u64,
 }
 
 impl Load {
-    /// What the stage of this number, from 0, does to an item.
+    /// Does the work of the stage of this number, from 0, for an item.
     pub(crate) fn stage(&self, number: usize) {
         if number % 2 == 1 {
             if self.iterations > 0 {
@@ -30,7 +31,7 @@ impl Load {
         }
     }
 
-    /// As words of a command line, which the programs in other languages read too.
+    /// As arguments of a command, which the programs in other languages read too.
     pub(crate) fn words(&self) -> [String; 4] {
         [
             self.items.to_string(),
@@ -56,7 +57,7 @@ impl Load {
     }
 }
 
-/// A chain of dependent operations: it can be neither vectorised nor skipped.
+/// A chain of dependent operations, which can be neither vectorised nor skipped.
 #[inline(never)]
 fn chain(iterations: u64, seed: u64) -> u64 {
     (0..iterations).fold(seed | 1, |mut x, _| {
@@ -66,7 +67,8 @@ fn chain(iterations: u64, seed: u64) -> u64 {
     })
 }
 
-/// How many iterations of the chain take so long on this machine: of many measurements the fastest, in which nobody interfered.
+/// The number of iterations in this time on this machine, from the fastest and so least disturbed
+/// of many measurements.
 pub(crate) fn iterations(time: Duration) -> u64 {
     const ITERATIONS: u64 = 20_000;
     let nanos = (0..400).map(|seed| {

@@ -1,10 +1,12 @@
-//! Pipelines, measured against each other: `cargo bench -p rowlock-bench-pipeline --bench pipelines [-- OPTIONS]`, `-- --help` for the options.
+//! Compares pipelines: `cargo bench -p rowlock-bench-pipeline --bench pipelines [-- OPTIONS]`, `--
+//! --help` for the options.
 //!
-//! A *cell* is a load, alone or beside hogs (processes that compute all the time); an *arm* is a way to run it. A *run* is a process of its
-//! own that takes all items through the pipeline, checks their order, and says how long it took. All arms of a cell run one after
-//! the other in random order, and that a few times over; ratios are taken within a repetition.
+//! A *cell* is a load, alone or beside hogs (processes that always compute). An *arm* is an
+//! implementation. A *run* is a process that takes all items through the pipeline, checks their
+//! order, and prints its duration. All arms of a cell run once in random order, and this is
+//! repeated. Ratios are calculated within a repetition.
 //!
-//! What is printed goes into docs/RESULTS.md.
+//! The output goes into docs/RESULTS.md.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 mod arms;
@@ -32,9 +34,10 @@ use crate::load::Load;
 use crate::random::Random;
 use crate::report::Row;
 
-/// Pipelines of five stages, by this crate and by others.
+/// Compares pipelines of five stages, of this crate and of others.
 ///
-/// Runs are interleaved, since the machine changes from minute to minute. Leave it alone meanwhile.
+/// Runs are interleaved, because the machine changes from minute to minute. The machine should be
+/// idle otherwise.
 #[derive(Debug, Parser)]
 #[command(name = "pipelines")]
 struct Options {
@@ -43,49 +46,49 @@ struct Options {
     /// Only these arms, as in onetbb,kanal
     #[arg(long, value_delimiter = ',')]
     arms: Vec<Arm>,
-    /// How often every arm runs in every cell
+    /// The number of repetitions
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// How many hogs run beside the blocking mix
+    /// The numbers of hogs beside the blocking mix
     #[arg(long, value_delimiter = ',', default_value = "0,1,2")]
     hogs: Vec<u32>,
-    /// At which levels the example that compresses runs against pigz
+    /// The levels at which the example `compress` is compared with pigz
     #[arg(long, value_delimiter = ',', default_value = "1,6,9")]
     levels: Vec<u32>,
-    /// Runs only this share of the items and of what programs read, for a quick look
+    /// Scales down the items and the input of programs, for a quick look
     #[arg(long, default_value_t = 1.0, value_parser = share)]
     share: f64,
-    /// Measures the examples of this folder, instead of building them
+    /// Measures the examples in this folder, instead of building them
     #[arg(long, value_name = "FOLDER")]
     examples: Option<PathBuf>,
-    /// Orders the arms
+    /// The seed of the random order
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Adds the raw runs to this file, as comma-separated values
+    /// Appends the raw results to this file, as comma-separated values
     #[arg(long, value_name = "FILE.csv")]
     out: Option<PathBuf>,
-    /// What cargo says to every benchmark
+    /// Passed by cargo to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 fn share(text: &str) -> Result<f64, String> {
     let share: f64 = text.parse().map_err(|why: std::num::ParseFloatError| why.to_string())?;
-    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err("a share is above 0 and at most 1".to_owned()) }
+    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err("a share must be above 0 and at most 1".to_owned()) }
 }
 
-/// A load, and what it runs beside.
+/// A load, and the number of hogs beside it.
 struct Cell {
     name: String,
     load: Load,
     hogs: u32,
     arms: &'static [Arm],
-    /// To what the ratios of the table are.
+    /// The reference arm for the ratios of the table.
     base: &'static str,
     goals: &'static [Goal],
 }
 
-/// An arm takes at most so many times as long as the best of others.
+/// A limit for the time of an arm relative to the best of others.
 struct Goal {
     arm: &'static str,
     others: &'static [&'static str],
@@ -114,11 +117,15 @@ fn main() -> anyhow::Result<()> {
         now(),
         options.runs,
         options.seed,
-        if priority.is_raised() { "this session weighs more than others" } else { "this session weighs as others do" },
+        if priority.is_raised() {
+            "this session has a higher weight than others"
+        } else {
+            "this session has the same weight as others"
+        },
     );
     let tbb = arms::build_tbb();
     if let Err(why) = &tbb {
-        println!("Left out: oneTBB, since {why}. On Debian, .ci/setup-pipeline installs it.\n");
+        println!("Left out: oneTBB: {why}. On Debian, .ci/setup-pipeline installs it.\n");
     }
     let is_named = |cell: &str| options.names.is_empty() || options.names.iter().any(|name| cell.contains(name));
     let mut random = Random::new(options.seed);
@@ -195,7 +202,7 @@ fn measure(cell: &Cell, arms: &[Arm], options: &Options, random: &mut Random) ->
         let mut order: Vec<usize> = (0..arms.len()).collect();
         random.shuffle(&mut order);
         for place in order {
-            // Anew each time: where the scheduler happens to put them decides much.
+            // Restarted each time, because their placement by the scheduler matters.
             let _hogs = Hogs::start(cell.hogs)?;
             let outcome = arms[place].run(&cell.load)?;
             if let Some(path) = &options.out {
@@ -211,7 +218,7 @@ fn measure(cell: &Cell, arms: &[Arm], options: &Options, random: &mut Random) ->
     Ok(rows)
 }
 
-/// One run, as a line of a file.
+/// A run, as a line of a file.
 #[derive(serde::Serialize)]
 struct Line {
     cell: String,

@@ -1,4 +1,4 @@
-//! This crate's pipelines.
+//! The pipelines of this crate.
 
 use std::hint::black_box;
 
@@ -7,8 +7,8 @@ use rowlock_pipeline::{Buffer, Flow, Pipeline, Result, Round, Stage, Structure};
 
 use crate::load::{Load, STAGES};
 
-/// Runs the load; the structure is laid over that which the pipeline has by itself. Stages that sleep are of the kind that has a
-/// thread each, the others are of that which workers carry.
+/// Runs the load, with a structure laid over the default one. Stages that sleep are of a kind that
+/// has threads, and the others are run by workers.
 pub(crate) fn run(load: &Load, structure: &str) -> anyhow::Result<()> {
     let structure: Structure = structure.parse()?;
     let mut pipeline = Pipeline::<u64>::tagged("bench").buffers(load.buffers, 0).structured(&structure);
@@ -59,12 +59,12 @@ struct Last<'a> {
 impl Stage<u64> for Last<'_> {
     fn process(&mut self, round: &mut Round<'_, u64>, buffer: &mut Buffer<u64>) -> Result<Flow> {
         if buffer.tag != self.seen {
-            return Err(format!("item {} came where {} belonged", buffer.tag, self.seen).into());
+            return Err(format!("item {} arrived in place of {}", buffer.tag, self.seen).into());
         }
         self.load.stage(STAGES - 1);
         self.seen += 1;
         if round.is_last() && self.seen != self.load.items {
-            return Err(format!("{} of {} items came through", self.seen, self.load.items).into());
+            return Err(format!("{} of {} items arrived", self.seen, self.load.items).into());
         }
         Ok(Flow::Convey)
     }

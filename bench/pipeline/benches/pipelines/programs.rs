@@ -1,4 +1,5 @@
-//! The examples against the tools a person would use: compressing against pigz, counting words against wc, checksums against sha256sum.
+//! Compares the examples with the usual tools: compression with pigz, word counts with wc,
+//! checksums with sha256sum.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -16,42 +17,42 @@ use crate::Options;
 use crate::random::Random;
 use crate::ratio::{Ratio, median};
 
-/// How long the file is that is compressed, and how long all are together whose checksums are taken.
+/// The size of the file to compress, and the total size of the files for checksums.
 const LENGTH: f64 = 200e6;
 
-/// How many small files there are.
+/// The number of small files.
 const FILES: f64 = 10_000.0;
 
-/// How often a program is looked at for how much memory it has.
+/// How often the memory of a program is read.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Programs that do the same. The last one is that which the others are compared with.
+/// Programs that do the same. The last one is the reference.
 struct Contest {
     name: String,
-    /// Each with its name and its command line.
+    /// The name and the command line of each.
     programs: Vec<(&'static str, Vec<String>)>,
-    /// A file that they all make, whose size is told.
+    /// The file that all of them create, whose size is reported.
     makes: Option<PathBuf>,
 }
 
-/// One run of one program.
+/// A run of a program.
 struct Run {
     seconds: f64,
     cpu: f64,
-    /// The most memory that it had, in MB; of a row of programs, that of the shell.
+    /// The peak memory, in MB. For a pipeline of programs, that of the shell.
     memory: f64,
-    /// Of what it made, in bytes.
+    /// The size of the file that it created, in bytes.
     size: u64,
 }
 
-/// Measures and prints all that is wanted.
+/// Measures the selected programs and prints the results.
 pub(crate) fn measure(options: &Options, wanted: impl Fn(&str) -> bool, random: &mut Random) -> anyhow::Result<()> {
     const NAMES: [&str; 3] = ["compress", "words", "checksums"];
     if !NAMES.into_iter().any(&wanted) {
         return Ok(());
     }
     let examples = options.examples.clone().map_or_else(build, Ok)?;
-    // Peers may be missing. These may not.
+    // Peers may be missing, but these must exist.
     for example in ["compress", "word-count", "checksum"] {
         ensure!(examples.join(example).is_file(), "{} has no example {example}", examples.display());
     }
@@ -69,11 +70,11 @@ pub(crate) fn measure(options: &Options, wanted: impl Fn(&str) -> bool, random: 
     for contest in contests(options, &examples, &inputs).iter().filter(|contest| wanted(&contest.name)) {
         hold(contest, options, random)?;
     }
-    println!("\n* compress, asked for at most 1 at equal level, with bounded memory\n");
+    println!("\n* compress, goal: at most 1 at equal level, with bounded memory\n");
     Ok(())
 }
 
-/// All there is to compare.
+/// All comparisons.
 fn contests(options: &Options, examples: &Path, inputs: &Inputs) -> Vec<Contest> {
     let example = |name: &str, arguments: &[&str]| -> Vec<String> {
         let program = examples.join(name).display().to_string();
@@ -115,7 +116,7 @@ fn contests(options: &Options, examples: &Path, inputs: &Inputs) -> Vec<Contest>
     contests
 }
 
-/// Runs the programs, interleaved, and prints a line for each.
+/// Runs the programs, interleaved, and prints a row for each.
 fn hold(contest: &Contest, options: &Options, random: &mut Random) -> anyhow::Result<()> {
     let mut runs: Vec<Vec<Run>> = contest.programs.iter().map(|_| Vec::new()).collect();
     // The first repetition fills the cache and does not count.
@@ -157,27 +158,28 @@ fn hold(contest: &Contest, options: &Options, random: &mut Random) -> anyhow::Re
     Ok(())
 }
 
-/// Builds the examples, as they are measured: optimised. Returns where they are.
+/// Builds the optimised examples. Returns their folder.
 fn build() -> anyhow::Result<PathBuf> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "--quiet", "--release", "--examples"]);
     command.arg("--manifest-path").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/pipeline/Cargo.toml"));
-    // Where this program was built, there they are.
+    // They are in the folder of this program's build.
     let program = std::env::current_exe()?;
-    let target = program.ancestors().nth(3).context("this program lies in no folder of builds")?;
+    let target = program.ancestors().nth(3).context("this program is not in a build folder")?;
     let status = command.arg("--target-dir").arg(target).status()?;
     ensure!(status.success(), "the examples cannot be built: {status}");
     Ok(target.join("release/examples"))
 }
 
-/// What the programs read: this workspace's own texts, again and again. None remembers them for so long.
+/// The input of the programs: the text of this workspace, repeated. No program remembers text for
+/// that long.
 struct Inputs {
     one: PathBuf,
     four: PathBuf,
     many: PathBuf,
-    /// Of the large ones, in bytes.
+    /// The size of a large file, in bytes.
     length: usize,
-    /// How many small ones there are, and how long all of them are.
+    /// The number of small files, and their total size.
     count: usize,
     small: usize,
 }
@@ -212,7 +214,7 @@ impl Inputs {
     }
 }
 
-/// Writes a file of so many bytes.
+/// Writes a file of this size.
 fn write(path: &Path, text: &[u8], length: usize) -> anyhow::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     let mut rest = length;
@@ -224,7 +226,7 @@ fn write(path: &Path, text: &[u8], length: usize) -> anyhow::Result<()> {
     Ok(file.flush()?)
 }
 
-/// Runs it to its end.
+/// Runs a program until it ends.
 fn run(words: &[String], makes: Option<&Path>) -> anyhow::Result<Run> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null());
@@ -254,7 +256,7 @@ fn run(words: &[String], makes: Option<&Path>) -> anyhow::Result<Run> {
     Ok(Run { seconds, cpu, memory, size })
 }
 
-/// The most memory that a process has had so far, in MB.
+/// The peak memory of a process so far, in MB.
 fn peak_memory(status: &str) -> Option<f64> {
     let text = fs::read_to_string(status).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

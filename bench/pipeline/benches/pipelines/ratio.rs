@@ -1,8 +1,9 @@
-//! How much longer one takes than another.
+//! Ratios of durations.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// How many times as long one arm takes as another: geometric mean of the ratios within the repetitions, with its 95 % interval.
+/// The time of one arm divided by that of another: the geometric mean of the ratios within the
+/// repetitions, with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ratio {
     pub(crate) mean: f64,
@@ -10,7 +11,7 @@ pub(crate) struct Ratio {
 }
 
 impl Ratio {
-    /// Of the first to the second, repetition by repetition. Nothing without any.
+    /// The ratio of two series, repetition by repetition. `None` if they are empty.
     pub(crate) fn of(one: &[f64], other: &[f64]) -> Option<Ratio> {
         let logarithms: Vec<f64> = one.iter().zip(other).map(|(one, other)| (one / other).ln()).collect();
         let count = logarithms.len() as f64;
@@ -36,7 +37,7 @@ impl std::fmt::Display for Ratio {
     }
 }
 
-/// The middle of the values, or the mean of the two in the middle; NaN of none.
+/// The median of the values. NaN if there are none.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_unstable_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Tables of what was measured, and whether it is what was asked for.
+//! Tables of results, and whether the goals are met.
 
 use std::fmt::Write;
 
@@ -7,15 +7,15 @@ use crate::ratio::{Ratio, median};
 /// The runs of one arm in one cell, in the order of the repetitions.
 pub(crate) struct Row {
     pub(crate) arm: String,
-    /// Seconds an item.
+    /// Seconds per item.
     pub(crate) times: Vec<f64>,
-    /// CPU seconds an item.
+    /// CPU seconds per item.
     pub(crate) cpu: Vec<f64>,
-    /// Context switches an item.
+    /// Context switches per item.
     pub(crate) switches: Vec<f64>,
 }
 
-/// The rows as a table; ratios are to the row `to`.
+/// A table of the rows, with ratios to the row `to`.
 pub(crate) fn table(rows: &[Row], to: &str) -> String {
     let mut text = format!(
         "| | time an item | least to greatest | of the CPU | switches an item | to {to} |\n|---|---|---|---|---|---|\n"
@@ -40,18 +40,19 @@ pub(crate) fn table(rows: &[Row], to: &str) -> String {
     text
 }
 
-/// Whether an arm takes at most so many times as long as the best of others, in words; nothing where one of them was not run.
+/// Whether an arm meets its limit relative to the best of others. `None` if one of them did not
+/// run.
 pub(crate) fn goal(rows: &[Row], arm: &str, others: &[&str], at_most: f64) -> Option<String> {
     let judged = rows.iter().find(|row| row.arm == arm)?;
     let others = rows.iter().filter(|row| others.contains(&row.arm.as_str()));
-    // Whichever was the luckiest: that is to our disadvantage.
+    // The best of them, even if only by chance, which is the harder reference.
     let best = others.min_by(|one, other| median(&one.times).total_cmp(&median(&other.times)))?;
     let ratio = Ratio::of(&judged.times, &best.times)?;
     let met = if ratio.mean <= at_most { "met" } else { "NOT met" };
-    Some(format!("{arm} / {}: {ratio}, asked for at most {at_most}: {met}", best.arm))
+    Some(format!("{arm} / {}: {ratio}, goal: at most {at_most}: {met}", best.arm))
 }
 
-/// Seconds with a unit that fits.
+/// Formats seconds with a suitable unit.
 fn span(seconds: f64) -> String {
     match seconds {
         s if s < 1e-6 => format!("{:.0} ns", s * 1e9),

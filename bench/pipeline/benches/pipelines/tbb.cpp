@@ -1,4 +1,5 @@
-// oneTBB's parallel_pipeline with the stages that the benchmark's other pipelines have: prints how many seconds it took.
+// oneTBB's parallel_pipeline with the same stages as the other pipelines of the benchmark. Prints
+// its duration in seconds.
 //
 // tbb WORKERS ITEMS BUFFERS SLEEP_NANOSECONDS ITERATIONS
 #include <oneapi/tbb/global_control.h>
@@ -13,7 +14,7 @@
 #include <vector>
 
 namespace tbb = oneapi::tbb;
-// Each on a cache line of its own.
+// Each on its own cache line.
 struct alignas(64) Buffer {
     std::uint64_t item = 0;
 };
@@ -67,7 +68,7 @@ int main(int count, char** words) {
         tbb::parallel_pipeline(buffers,
             tbb::make_filter<void, Token>(ordered, [&](tbb::flow_control& control) -> Token {
                 if (made == items) { control.stop(); return nullptr; }
-                // All stages are in order, so the buffer of so many items ago is free.
+                // All stages are in order, so this buffer is free again.
                 Token token = &pool[made % buffers];
                 token->item = made++;
                 work(0, token);

@@ -1,4 +1,4 @@
-//! The arms: what sorts the same file, and the floor that none of them can go below.
+//! The arms: programs that sort the same file, and a lower bound for all of them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,33 +8,33 @@ use std::str::FromStr;
 use anyhow::bail;
 use rowlock_sort::{Algorithm, Format, Input, Key, Order, Output, Sort, Variant};
 
-use crate::cage::Cage;
+use crate::control_group::ControlGroup;
 use crate::records::{KEY, Kind, SIZE};
 
-/// The argument by which this program is told to be the floor.
+/// The hidden argument that runs the lower bound.
 pub(crate) const FLOOR: &str = "--floor";
 
-/// The argument by which this program is told to sort.
+/// The hidden argument that runs a sort.
 pub(crate) const SORT: &str = "--sort";
 
-/// What sorts.
+/// An implementation of the sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arm {
-    /// No sort: the disk.
+    /// No sort, but only the I/O.
     Floor,
-    /// This crate's sort, which merges.
+    /// The merge sort of this crate.
     Merge,
-    /// This crate's columnsort.
+    /// The columnsort of this crate.
     Columnsort,
-    /// GNU sort with two threads, so many runs at a time that it merges once.
+    /// GNU sort with two threads, and so many runs at a time that it merges once.
     Gnu,
     /// STXXL's streams from one file to another, with the parallel mode of the C++ library.
     Stxxl,
-    /// STXXL's sort of a file in place, likewise.
+    /// STXXL's in-place sort of a file, with the same mode.
     StxxlInPlace,
 }
 
-/// All arms, by their names.
+/// The names of all arms.
 const NAMED: [(&str, Arm); 6] = [
     ("floor", Arm::Floor),
     ("merge", Arm::Merge),
@@ -56,11 +56,11 @@ impl FromStr for Arm {
 
     fn from_str(text: &str) -> Result<Arm, String> {
         let named = NAMED.iter().find(|(name, _)| *name == text).map(|&(_, arm)| arm);
-        named.ok_or_else(|| format!("there is no such arm; there are {}", NAMED.map(|(name, _)| name).join(", ")))
+        named.ok_or_else(|| format!("unknown arm; the arms are {}", NAMED.map(|(name, _)| name).join(", ")))
     }
 }
 
-/// What is sorted, from where to where, and with what.
+/// The file to sort, the output, and the resources.
 pub(crate) struct Task<'t> {
     pub(crate) kind: Kind,
     pub(crate) input: &'t Path,
@@ -72,31 +72,31 @@ pub(crate) struct Task<'t> {
 }
 
 impl Arm {
-    /// All that can sort such records.
+    /// All arms that can sort such records.
     pub(crate) fn all(kind: Kind) -> Vec<Arm> {
         let can = |arm: &Arm| kind == Kind::Fixed || !matches!(arm, Arm::Columnsort | Arm::Stxxl | Arm::StxxlInPlace);
         NAMED.into_iter().map(|(_, arm)| arm).filter(can).collect()
     }
 
-    /// Whether somebody else has made it.
+    /// Whether it is another project's program.
     pub(crate) fn is_peer(self) -> bool {
         matches!(self, Arm::Gnu | Arm::Stxxl | Arm::StxxlInPlace)
     }
 
-    /// Whether equal records stay in the order of the input.
+    /// Whether equal records keep their order.
     pub(crate) fn is_stable(self) -> bool {
         !matches!(self, Arm::Stxxl | Arm::StxxlInPlace)
     }
 
-    /// Whether it sorts what is in the output before.
+    /// Whether it sorts the output file in place.
     pub(crate) fn is_in_place(self) -> bool {
         self == Arm::StxxlInPlace
     }
 
-    /// What programs it consists of must be there, and are built here if they are ours.
+    /// Checks that its programs are installed, and builds the peers of this benchmark.
     ///
     /// # Errors
-    /// In words, where one is not.
+    /// Why that is not possible here.
     pub(crate) fn prepare(self) -> Result<(), String> {
         match self {
             Arm::Floor | Arm::Merge | Arm::Columnsort => Ok(()),
@@ -109,9 +109,11 @@ impl Arm {
         }
     }
 
-    /// What runs it.
-    pub(crate) fn command(self, task: &Task<'_>, cage: Option<&Cage>) -> anyhow::Result<Command> {
-        let command = |program: &Path| cage.map_or_else(|| Command::new(program), |cage| cage.command(program));
+    /// The command that runs it.
+    pub(crate) fn command(self, task: &Task<'_>, control_group: Option<&ControlGroup>) -> anyhow::Result<Command> {
+        let command = |program: &Path| {
+            control_group.map_or_else(|| Command::new(program), |control_group| control_group.command(program))
+        };
         Ok(match self {
             Arm::Floor => {
                 let mut command = command(&std::env::current_exe()?);
@@ -126,7 +128,8 @@ impl Arm {
             }
             Arm::Gnu => {
                 let mut command = command(Path::new("sort"));
-                // It takes a little more than it is told, and the kernel's copies of its files need room too.
+                // It takes a little more than its limit, and the page cache of its files needs
+                // memory too.
                 command.env("LC_ALL", "C").args(["--parallel=2", "--batch-size=64", "-S"]);
                 command.arg(format!("{}K", (task.memory / 1024) * 25 / 32));
                 if task.kind == Kind::Fixed {
@@ -158,7 +161,7 @@ fn stxxl_program() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("sort-stxxl")
 }
 
-/// Builds the program that stands on STXXL.
+/// Builds the STXXL program.
 fn build_stxxl() -> Result<(), String> {
     let mut command = Command::new("g++");
     command.args(["-O3", "-march=native", "-fopenmp", "-o"]).arg(stxxl_program());
@@ -173,9 +176,9 @@ fn build_stxxl() -> Result<(), String> {
     }
 }
 
-/// Sorts here and now: what [`Arm::command`] tells another process to do.
+/// Sorts in this process, started by [`Arm::command`].
 pub(crate) fn sort(words: &[String]) -> anyhow::Result<()> {
-    let [arm, kind, memory, folder, input, output] = words else { bail!("six words were to be here") };
+    let [arm, kind, memory, folder, input, output] = words else { bail!("six arguments are required") };
     let kind: Kind = kind.parse().map_err(anyhow::Error::msg)?;
     let order = match kind {
         Kind::Fixed => Order::new(Format::Fixed(SIZE), vec![Key { length: Some(KEY), ..Key::WHOLE }])?,

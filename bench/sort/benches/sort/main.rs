@@ -1,15 +1,16 @@
-//! Sorts of what is larger than memory, measured against each other: `cargo bench -p rowlock-bench-sort --bench sort [-- OPTIONS]`, `-- --help`
-//! for the options.
+//! Compares sorts of files that are larger than memory: `cargo bench -p rowlock-bench-sort --bench
+//! sort [-- OPTIONS]`, `-- --help` for the options.
 //!
-//! Each run is a process that sorts the same file within a control group of the same memory, the kernel's copies of files counted; before it, these copies
-//! are dropped. Its time ends when everything is on the disk. All arms run one after the other in random order, and that a few times over; ratios are taken within
-//! a repetition. The output of each arm's first run is checked.
+//! Each run is a process that sorts the same file in a control group with the same memory limit,
+//! which includes the page cache. The page cache is dropped before. The time ends when all data is
+//! on the disk. All arms run once in random order, and this is repeated. Ratios are calculated
+//! within a repetition. The output of the first run of each arm is checked.
 //!
-//! What is printed goes into docs/RESULTS.md.
+//! The output goes into docs/RESULTS.md.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 mod arms;
-mod cage;
+mod control_group;
 mod floor;
 #[path = "../../../wait/benches/waiting/machine.rs"]
 mod machine;
@@ -34,56 +35,58 @@ use sys::process::{RequestsToEnd, descendants_usage, end_with_this_thread};
 use sys::traffic::Traffic;
 
 use crate::arms::{Arm, Task};
-use crate::cage::Cage;
+use crate::control_group::ControlGroup;
 use crate::random::Random;
 use crate::records::{Check, Kind, SIZE};
 use crate::report::{Asked, Goal, Row, Run};
 
-/// What a cage leaves beyond the memory that the programs are told to use.
+/// The memory of the control group beyond the limit that the programs get as an argument.
 const SLACK: u64 = 32 << 20;
 
-/// A file that is sorted by this project's sort and by others.
+/// Compares the sorts of this project with others.
 ///
-/// Runs are interleaved, since the machine changes from minute to minute. Leave it alone meanwhile. Takes four times the size on the disk.
+/// Runs are interleaved, because the machine changes from minute to minute. The machine should be
+/// idle otherwise. Takes four times the size on the disk.
 #[derive(Debug, Parser)]
 #[command(name = "sort")]
 struct Options {
-    /// How much is sorted in records of 100 bytes with keys of 10, as in 4.295GB or 4GiB; 0 for none
+    /// The size of the input in records of 100 bytes with keys of 10, as in 4.295GB or 4GiB; 0 for
+    /// none
     #[arg(long, default_value = "4GiB", value_parser = size)]
     size: u64,
-    /// How many short lines are sorted, numbers and words; 0 for none
+    /// The number of short lines to sort, numbers and words; 0 for none
     #[arg(long, default_value_t = 100_000_000)]
     lines: u64,
-    /// How much memory there is
+    /// The memory limit
     #[arg(long, default_value = "512MiB", value_parser = size)]
     memory: u64,
     /// Only these arms, as in floor,merge
     #[arg(long, value_delimiter = ',')]
     arms: Vec<Arm>,
-    /// How often every arm runs
+    /// The number of repetitions
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Where the files are: the device that it lies on is what is measured. What is to be sorted stays there for the next time
+    /// The folder of the files, whose device is measured. The input stays there for the next time
     #[arg(long, default_value = concat!(env!("CARGO_TARGET_TMPDIR"), "/sort"))]
     dir: PathBuf,
-    /// Orders the arms, and draws the records
+    /// The seed of the order and of the records
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Does not check what was sorted, for more runs in the same time
+    /// Skips the checks of the output, for more runs in the same time
     #[arg(long)]
     unchecked: bool,
-    /// Runs nothing, and makes the tables of all runs in a file that --out has made
+    /// Runs nothing, but prints the tables of all runs in a file that --out has created
     #[arg(long, value_name = "FILE.csv", conflicts_with = "out")]
     score: Option<PathBuf>,
-    /// Adds the raw runs to this file, as comma-separated values
+    /// Appends the raw results to this file, as comma-separated values
     #[arg(long, value_name = "FILE.csv")]
     out: Option<PathBuf>,
-    /// What cargo says to every benchmark
+    /// Passed by cargo to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// So many bytes.
+/// Parses a number of bytes.
 fn size(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, f64); 7] = [
         ("KiB", 1024.0),
@@ -125,10 +128,14 @@ fn main() -> anyhow::Result<()> {
         now(),
         options.runs,
         options.seed,
-        if priority.is_raised() { "this session weighs more than others" } else { "this session weighs as others do" },
+        if priority.is_raised() {
+            "this session has a higher weight than others"
+        } else {
+            "this session has the same weight as others"
+        },
     );
-    if let Err(why) = Cage::new(options.memory + SLACK) {
-        println!("No cage: nothing keeps the programs to the memory that they are told to use, since {why}.\n");
+    if let Err(why) = ControlGroup::new(options.memory + SLACK) {
+        println!("No control group: nothing limits the memory of the programs: {why}.\n");
     }
     let mut random = Random::new(options.seed);
     let count = options.size.div_ceil(SIZE as u64);
@@ -143,7 +150,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs all arms with the same records, interleaved, and prints what came of it.
+/// Runs all arms with the same records, interleaved, and prints the results.
 fn measure(kind: Kind, count: u64, options: &Options, random: &mut Random) -> anyhow::Result<()> {
     let mut arms = Vec::new();
     for arm in Arm::all(kind) {
@@ -151,7 +158,7 @@ fn measure(kind: Kind, count: u64, options: &Options, random: &mut Random) -> an
             match arm.prepare() {
                 Ok(()) => arms.push(arm),
                 Err(why) => {
-                    println!("Left out: {arm}, since {why}. On Debian, .ci/setup-sort installs what is missing.\n");
+                    println!("Left out: {arm}: {why}. On Debian, .ci/setup-sort installs it.\n");
                 }
             }
         }
@@ -172,7 +179,7 @@ fn measure(kind: Kind, count: u64, options: &Options, random: &mut Random) -> an
         for place in order {
             let arm = arms[place];
             let run = match run(arm, &task).with_context(|| arm.to_string()) {
-                // That others fail where there is so little memory is a result too.
+                // A failure of a peer with so little memory is a result too.
                 Err(why) if arm.is_peer() => {
                     println!("Failed: {why:#}\n");
                     failed.push(arm);
@@ -204,7 +211,7 @@ fn measure(kind: Kind, count: u64, options: &Options, random: &mut Random) -> an
     Ok(())
 }
 
-/// Prints the table, and what is to be said of what was asked for.
+/// Prints the table, and whether the goals are met.
 fn tell(kind: Kind, rows: &[Row], length: u64) {
     println!("{}", report::table(rows, length));
     for goal in goals(kind) {
@@ -214,7 +221,8 @@ fn tell(kind: Kind, rows: &[Row], length: u64) {
     }
 }
 
-/// Makes the tables of runs that were made before. The first runs of all arms are one repetition, the second ones another.
+/// Prints the tables of earlier runs. The first runs of all arms are one repetition, the second
+/// ones another.
 fn score(path: &Path) -> anyhow::Result<()> {
     let mut cells: Vec<(Kind, u64, Vec<Row>)> = Vec::new();
     for line in csv::Reader::from_path(path)?.deserialize() {
@@ -240,15 +248,15 @@ fn score(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether an arm's output is what it was given, in order.
+/// Checks that the output of an arm has all records in order.
 fn judge(arm: Arm, sorted: Check, unsorted: Check) -> anyhow::Result<()> {
     let is_whole = (sorted.count, sorted.sum) == (unsorted.count, unsorted.sum);
     ensure!(is_whole && sorted.disordered == 0, "{arm} has not sorted: {sorted:?} of {unsorted:?}");
-    ensure!(sorted.unstable == 0 || !arm.is_stable(), "{arm} has swapped equal ones: {sorted:?}");
+    ensure!(sorted.unstable == 0 || !arm.is_stable(), "{arm} has reordered equal records: {sorted:?}");
     Ok(())
 }
 
-/// What was asked for.
+/// The goals.
 fn goals(kind: Kind) -> Vec<Goal> {
     let goal = |arm, to, asked| Goal { arm, to, asked };
     match kind {
@@ -263,12 +271,12 @@ fn goals(kind: Kind) -> Vec<Goal> {
     }
 }
 
-/// The file that is sorted: that of an earlier time, or a new one.
+/// The input file: an earlier one, or a new one.
 fn input(kind: Kind, count: u64, options: &Options) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(&options.dir)?;
     let path = options.dir.join(format!("{kind}-{count}-{}", options.seed));
     if !path.exists() {
-        // It has its name only when it is whole.
+        // It gets its name when it is complete.
         let mut file = tempfile::NamedTempFile::new_in(&options.dir)?;
         let mut writer = BufWriter::with_capacity(1 << 20, file.as_file_mut());
         kind.generate(count, options.seed, &mut writer)?;
@@ -284,7 +292,7 @@ fn check(kind: Kind, path: &Path) -> anyhow::Result<Check> {
     Ok(Check::read(kind, BufReader::with_capacity(1 << 20, File::open(path)?))?)
 }
 
-/// Runs it in a cage, with nothing of the files in memory.
+/// Runs an arm in a control group, without cached files.
 fn run(arm: Arm, task: &Task<'_>) -> anyhow::Result<Run> {
     let disk = File::open(task.folder)?;
     if arm.is_in_place() {
@@ -292,8 +300,8 @@ fn run(arm: Arm, task: &Task<'_>) -> anyhow::Result<Run> {
     }
     syncfs(&disk)?;
     forget(task.input)?;
-    let cage = Cage::new(task.memory + SLACK).ok();
-    let mut command: Command = arm.command(task, cage.as_ref())?;
+    let control_group = ControlGroup::new(task.memory + SLACK).ok();
+    let mut command: Command = arm.command(task, control_group.as_ref())?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     end_with_this_thread(&mut command, RequestsToEnd::Obey);
     let (usage, traffic) = (descendants_usage(), Traffic::own().unwrap_or_default());
@@ -303,19 +311,19 @@ fn run(arm: Arm, task: &Task<'_>) -> anyhow::Result<Run> {
     let seconds = start.elapsed().as_secs_f64();
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{}: {}", output.status, said.trim().lines().next_back().unwrap_or("nothing was said"));
+        bail!("{}: {}", output.status, said.trim().lines().next_back().unwrap_or("no message"));
     }
     let traffic = Traffic::own().unwrap_or_default().since(traffic);
     Ok(Run {
         seconds,
         cpu: descendants_usage().since(usage).cpu.as_secs_f64(),
-        peak: cage.and_then(|cage| cage.peak()),
+        peak: control_group.and_then(|control_group| control_group.peak()),
         read: traffic.read,
         written: traffic.written,
     })
 }
 
-/// Has the kernel drop its copies of all files; of this one, where it may not be told so.
+/// Drops the page cache, or only that of this file if the former is not permitted.
 fn forget(input: &Path) -> anyhow::Result<()> {
     if fs::write("/proc/sys/vm/drop_caches", "1").is_err() {
         fadvise(File::open(input)?, 0, None, Advice::DontNeed)?;
@@ -323,7 +331,7 @@ fn forget(input: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One run, as a line of a file.
+/// A run, as a line of a file.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Line {
     kind: String,

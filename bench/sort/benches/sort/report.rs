@@ -1,20 +1,20 @@
-//! Tables of what was measured, and whether it is what was asked for.
+//! Tables of results, and whether the goals are met.
 
 use std::fmt::Write;
 
 use crate::arms::Arm;
 use crate::ratio::{Ratio, median};
 
-/// One run of one arm.
+/// A run of an arm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    /// Until everything is on the disk.
+    /// Until all data is on the disk.
     pub(crate) seconds: f64,
-    /// Of all CPUs.
+    /// The CPU seconds on all CPUs.
     pub(crate) cpu: f64,
-    /// The most memory in use in the cage, in bytes.
+    /// The peak memory of the control group, in bytes.
     pub(crate) peak: Option<u64>,
-    /// From devices and to them, in bytes.
+    /// Bytes read from devices, and written.
     pub(crate) read: u64,
     pub(crate) written: u64,
 }
@@ -35,7 +35,7 @@ impl Row {
     }
 }
 
-/// The rows as a table, of what has so many bytes.
+/// A table of the rows, for an input of this size.
 pub(crate) fn table(rows: &[Row], length: u64) -> String {
     let mut text =
         "| | seconds | least to greatest | MB/s | to the floor | CPU s | peak memory, MiB | read / written, GB |\n\
@@ -64,14 +64,14 @@ pub(crate) fn table(rows: &[Row], length: u64) -> String {
     text
 }
 
-/// One arm takes at most so many times as long as another, or at least.
+/// A limit for the time of an arm relative to another.
 pub(crate) struct Goal {
     pub(crate) arm: Arm,
     pub(crate) to: Arm,
     pub(crate) asked: Asked,
 }
 
-/// What a ratio should be.
+/// The required ratio.
 #[derive(Clone, Copy)]
 pub(crate) enum Asked {
     AtMost(f64),
@@ -79,7 +79,7 @@ pub(crate) enum Asked {
 }
 
 impl Goal {
-    /// Whether it is so, in words; nothing where one of the two was not run.
+    /// Whether the goal is met. `None` if one of the arms did not run.
     pub(crate) fn judge(&self, rows: &[Row]) -> Option<String> {
         let seconds = |arm: Arm| rows.iter().find(|row| row.arm == arm).map(Row::seconds);
         let ratio = Ratio::of(&seconds(self.arm)?, &seconds(self.to)?)?;
@@ -88,6 +88,6 @@ impl Goal {
             Asked::AtLeast(bound) => (format!("at least {bound}"), ratio.mean >= bound),
         };
         let met = if is_met { "met" } else { "NOT met" };
-        Some(format!("{} / {}: {ratio}, asked for {words}: {met}", self.arm, self.to))
+        Some(format!("{} / {}: {ratio}, goal: {words}: {met}", self.arm, self.to))
     }
 }

@@ -1,7 +1,7 @@
-// Records of 100 bytes, sorted by their first 10 by STXXL: `sort-stxxl IN OUT MEMORY`, memory in bytes; `-` for OUT sorts IN in
-// place.
+// Sorts records of 100 bytes by their first 10 with STXXL: `sort-stxxl IN OUT MEMORY`, memory in
+// bytes; `-` for OUT sorts IN in place.
 //
-// Its file and its temporary disk are accessed directly, past the page cache; runs are formed and merged by the parallel mode of the
+// Its files are accessed with direct I/O. Runs are formed and merged with the parallel mode of the
 // standard library, as STXXL does when it is compiled with OpenMP.
 
 #include <cstdlib>

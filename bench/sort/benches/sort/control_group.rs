@@ -1,4 +1,4 @@
-//! A cage: a control group whose memory is limited, the kernel's copies of files counted.
+//! A control group with limited memory, including the page cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,27 +7,27 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sys::cgroups::Hierarchy;
 
-/// A control group of its own for one run. It goes when it is dropped.
-pub(crate) struct Cage {
+/// A control group for one run. Removed when it is dropped.
+pub(crate) struct ControlGroup {
     folder: PathBuf,
     version: u32,
 }
 
-impl Cage {
-    /// One that leaves so many bytes.
+impl ControlGroup {
+    /// A group with this much memory.
     ///
     /// # Errors
-    /// In words, where this process may make none.
-    pub(crate) fn new(memory: u64) -> Result<Cage, String> {
+    /// Why this process cannot create one.
+    pub(crate) fn new(memory: u64) -> Result<ControlGroup, String> {
         let limits_memory =
             |hierarchy: &Hierarchy| hierarchy.version == 2 || hierarchy.controllers.iter().any(|it| it == "memory");
         let hierarchies: Vec<Hierarchy> = Hierarchy::all().into_iter().filter(limits_memory).collect();
         let mut failed = "there is no control group of memory".to_owned();
         for hierarchy in &hierarchies {
-            // In version 2 groups with processes in them hand no memory on, but those around them may.
+            // In version 2, groups with processes cannot delegate memory, but their ancestors may.
             for folder in hierarchy.folders() {
-                match Cage::below(folder, hierarchy.version, memory) {
-                    Ok(cage) => return Ok(cage),
+                match ControlGroup::create_below(folder, hierarchy.version, memory) {
+                    Ok(control_group) => return Ok(control_group),
                     Err(why) => failed = format!("no group can be made in {}: {why}", folder.display()),
                 }
             }
@@ -35,39 +35,39 @@ impl Cage {
         Err(failed)
     }
 
-    fn below(folder: &Path, version: u32, memory: u64) -> std::io::Result<Cage> {
+    fn create_below(folder: &Path, version: u32, memory: u64) -> std::io::Result<ControlGroup> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let folder = folder.join(format!("rowlock-sort-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed)));
         fs::create_dir(&folder)?;
-        // From here on it is removed whatever comes.
-        let cage = Cage { folder, version };
+        // From here on it is removed in any case.
+        let control_group = ControlGroup { folder, version };
         let limit = if version == 1 { "memory.limit_in_bytes" } else { "memory.max" };
-        fs::write(cage.folder.join(limit), memory.to_string())?;
-        // What is swapped out is not held in memory. Where there is no such limit nothing is said.
+        fs::write(control_group.folder.join(limit), memory.to_string())?;
+        // Disable swapping, so that the limit holds. Without this setting, continue silently.
         let _ = match version {
-            1 => fs::write(cage.folder.join("memory.swappiness"), "0"),
-            _ => fs::write(cage.folder.join("memory.swap.max"), "0"),
+            1 => fs::write(control_group.folder.join("memory.swappiness"), "0"),
+            _ => fs::write(control_group.folder.join("memory.swap.max"), "0"),
         };
-        Ok(cage)
+        Ok(control_group)
     }
 
-    /// A command that runs this program within.
+    /// A command that runs this program in the group.
     pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.folder.join("cgroup.procs")).arg(program);
         command
     }
 
-    /// The most memory that was in use within, in bytes.
+    /// The peak memory of the group, in bytes.
     pub(crate) fn peak(&self) -> Option<u64> {
         let name = if self.version == 1 { "memory.max_usage_in_bytes" } else { "memory.peak" };
         fs::read_to_string(self.folder.join(name)).ok()?.trim().parse().ok()
     }
 }
 
-impl Drop for Cage {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
-        // Who was within has been waited for.
+        // Its processes have been waited for.
         let _ = fs::remove_dir(&self.folder);
     }
 }
