@@ -1,4 +1,4 @@
-/* Ranks that alternate between computing and synchronizing, with a barrier or a message around the ring.
+/* Ranks that alternate between computing and synchronizing, by a barrier or a message in a ring.
  * Arguments: rounds, additions between two rounds, "barrier" or "ring". */
 #include <mpi.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A team of OpenMP threads that alternate between computing and waiting, at a barrier or at the end of a region.
+/* OpenMP threads that alternate between computing and waiting, at a barrier or a region's end.
  * Arguments: threads, rounds, additions between two rounds, "barrier" or "region". */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The work of a thread between two waits: dependent additions. Time off the CPU does not count as work. */
+/* The work between two waits: dependent additions, so time off the CPU does not count as work. */
 static inline void work(long additions) {
     unsigned long sum = 0;
     for (long addition = 0; addition < additions; addition++) {

@@ -43,7 +43,7 @@ use crate::report::Figures;
 struct Options {
     /// Only these: the program of the study, single operations, memory
     #[arg(value_enum)]
-    what: Vec<What>,
+    what: Vec<Selection>,
     /// Only these contenders, as in rowlock,go
     #[arg(long, value_delimiter = ',')]
     contenders: Vec<Contender>,
@@ -75,7 +75,7 @@ struct Options {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum What {
+enum Selection {
     Study,
     Operations,
     Memory,
@@ -175,16 +175,16 @@ fn programs(contender: Contender, options: &Options) -> Vec<Run> {
     let run = |name: &str, program| Run { contender, name: name.to_owned(), program };
     let share = |of: usize| ((of as f64 * options.share) as usize).max(10);
     let mut runs = Vec::new();
-    if is_wanted(What::Study) {
+    if is_wanted(Selection::Study) {
         runs.extend(options.threads.iter().map(|&threads| {
             let again = if threads > 2000 { 3 } else { 9 };
             run(&format!("study {threads}"), Program::Study { threads, again })
         }));
     }
-    if is_wanted(What::Operations) {
+    if is_wanted(Selection::Operations) {
         runs.push(run("operations", Program::Operations { times: share(100_000 / contender.slowness()) }));
     }
-    if is_wanted(What::Memory) {
+    if is_wanted(Selection::Memory) {
         // The kernel allows only about 30 000 threads, and more coroutines of `may` never finish.
         let is_many = !matches!(contender.system, System::Pthreads | System::May);
         let threads = share(if is_many { 100_000 } else { 10_000 });
@@ -199,10 +199,10 @@ fn programs(contender: Contender, options: &Options) -> Vec<Run> {
 
 fn print(figures: &Figures, contenders: &[Contender], options: &Options) {
     let is_wanted = |what| options.what.is_empty() || options.what.contains(&what);
-    if is_wanted(What::Study) {
+    if is_wanted(Selection::Study) {
         println!("### The program of the study\n\n{}", figures.study(contenders, &options.threads));
     }
-    if is_wanted(What::Operations) {
+    if is_wanted(Selection::Operations) {
         let operations = ["create-join", "create-many", "yield", "lock-unlock", "condvar", "channel"];
         let heads =
             ["create and join", "create 1000, join 1000", "yield", "lock and unlock", "hand-off", "by a channel"];
@@ -210,7 +210,7 @@ fn print(figures: &Figures, contenders: &[Contender], options: &Options) {
             heads.into_iter().zip(operations).map(|(head, name)| (head, "operations", name)).collect();
         println!("### Operations, ns\n\n{}", figures.table(contenders, &columns));
     }
-    if is_wanted(What::Memory) {
+    if is_wanted(Selection::Memory) {
         let columns = [
             ("blocked: resident", "blocked", "resident"),
             ("address space", "blocked", "virtual"),

@@ -50,7 +50,7 @@ use crate::report::Report;
 struct Options {
     /// Only these: delays of wakeups, first turns, computation, single operations, memory
     #[arg(value_enum)]
-    what: Vec<What>,
+    what: Vec<Selection>,
     /// Only these contenders, as in preemptible-1ms,go
     #[arg(long, value_delimiter = ',')]
     contenders: Vec<Contender>,
@@ -75,7 +75,7 @@ struct Options {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum What {
+enum Selection {
     Late,
     Turns,
     Computation,
@@ -168,23 +168,23 @@ fn programs(contender: Contender, options: &Options) -> Vec<Run> {
     // Contenders with a default running time represent the others.
     let is_usual = matches!(contender.system, System::Fibers) || contender.to_string() == report::USUAL;
     let mut runs = Vec::new();
-    if is_wanted(What::Late) && preempts {
+    if is_wanted(Selection::Late) && preempts {
         runs.extend(report::LOOPS.map(|loops| run(&report::late(loops), Job::Late { loops, times: share(200) })));
     }
-    if is_wanted(What::Late) && contender.system == System::Nothing {
+    if is_wanted(Selection::Late) && contender.system == System::Nothing {
         runs.push(run("alone", Job::Alone { milliseconds: share(1000) }));
     }
-    if is_wanted(What::Turns) && preempts {
+    if is_wanted(Selection::Turns) && preempts {
         runs.extend(report::TURNS.map(|loops| run(&report::turns(loops), Job::Turns { loops })));
     }
-    if is_wanted(What::Computation) && contender.to_string() == report::USUAL {
+    if is_wanted(Selection::Computation) && contender.to_string() == report::USUAL {
         let job = Job::Computation { milliseconds: share(60), times: (6.0 * options.share).ceil() as usize };
         runs.push(run("computation", job));
     }
-    if is_wanted(What::Operations) && is_usual {
+    if is_wanted(Selection::Operations) && is_usual {
         runs.push(run("operations", Job::Common(Program::Operations { times: share(100_000) })));
     }
-    if is_wanted(What::Memory) && is_usual {
+    if is_wanted(Selection::Memory) && is_usual {
         // Each needs some mappings of the address space, and the kernel allows 65 530 per process.
         let threads = share(20_000);
         runs.push(run("blocked", Job::Common(Program::Blocked { threads })));

@@ -1,4 +1,4 @@
-//! The arms: the ways to wait that are compared.
+//! The arms: implementations of waiting.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use policy::waiting::{ParseRuleError, WaitingRule};
 
 use crate::cells::Work;
 
-/// A way to wait.
+/// An implementation of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arm {
     /// The C library's barrier and mutex.
@@ -18,15 +18,16 @@ pub(crate) enum Arm {
     Hurdles,
     /// The mutex of the crate `parking_lot`.
     ParkingLot,
-    /// Ours, under a rule.
+    /// Rowlock's, with a waiting rule.
     Rule(WaitingRule),
-    /// Ours, always yielding, with all threads on one CPU: the best there is when a hog can be left alone on another.
+    /// Rowlock's with `always-yield` and all threads on one CPU: the optimum if hogs can use
+    /// another CPU.
     Stack,
-    /// A program in another language, with the environment that says how it is to wait.
+    /// A program in another language, with an optional OpenMP wait policy.
     Peer(Peer, Option<OpenMp>),
 }
 
-/// A library that a small program of ours meets by.
+/// A library with a barrier, used by a small program of this benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     Libstdcxx,
@@ -51,7 +52,7 @@ impl OpenMp {
     }
 }
 
-/// All arms but the rules, by their names.
+/// The names of all arms except the rules.
 const NAMED: [(&str, Arm); 13] = [
     ("pthread", Arm::Pthread),
     ("std", Arm::Standard),
@@ -68,11 +69,11 @@ const NAMED: [(&str, Arm); 13] = [
     ("stack", Arm::Stack),
 ];
 
-/// What the name of a rule begins with.
+/// The prefix of a rule's name.
 const RULE: &str = "rule:";
 
 impl Arm {
-    /// Whether it can do what the cell asks for.
+    /// Whether it supports this work.
     pub(crate) fn can(self, work: Work) -> bool {
         match work {
             Work::Meet { .. } => self != Arm::ParkingLot,
@@ -90,10 +91,10 @@ impl fmt::Display for Arm {
     }
 }
 
-/// Why a text names no arm.
+/// Why a text is not an arm.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ParseArmError {
-    #[error("`{0}` is no arm: there are {names}, and rule:RULE, as in rule:2cs+", names = NAMED.map(|(name, _)| name).join(", "))]
+    #[error("`{0}` is not an arm: the arms are {names}, and rule:RULE, as in rule:2cs+", names = NAMED.map(|(name, _)| name).join(", "))]
     Unknown(String),
     #[error("`rule:{0}`: {1}")]
     Rule(String, #[source] ParseRuleError),
@@ -111,7 +112,7 @@ impl FromStr for Arm {
     }
 }
 
-/// What runs where the user names no arms. What comes twice gives the noise: how far equals differ.
+/// The default arms. Arms that are listed twice show the noise between equals.
 pub(crate) fn usual(locks: bool) -> &'static str {
     if locks {
         "pthread,std,parking_lot,rule:adaptive,rule:always-block,rule:owner-running,rule:variable-competitive,\
@@ -122,28 +123,28 @@ pub(crate) fn usual(locks: bool) -> &'static str {
     }
 }
 
-/// Reads a list of arms.
+/// Parses a list of arms.
 pub(crate) fn parse(list: &str) -> Result<Vec<Arm>, ParseArmError> {
     list.split(',').map(str::parse).collect()
 }
 
-/// One of the copies of an arm: where it is listed twice, each copy has runs and a score of its own.
+/// A copy of an arm. If an arm is listed twice, each copy has its own runs and score.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Label {
-    /// The arm as it is written.
+    /// The arm as it was written.
     pub(crate) arm: String,
-    /// Counted from one.
+    /// From one.
     pub(crate) copy: u32,
 }
 
 impl Label {
-    /// Where it stands in a table: those of others first, then rules by their names, copies last of all.
+    /// Its place in a table: first the arms of others, then rules by name, and copies at the end.
     pub(crate) fn rank(&self) -> (u32, usize, String) {
         let named = NAMED.iter().position(|(name, _)| *name == self.arm);
         (self.copy, named.unwrap_or(NAMED.len()), self.arm.clone())
     }
 
-    /// Whether it is our own, and nobody else's.
+    /// Whether it is an arm of rowlock.
     pub(crate) fn is_ours(&self) -> bool {
         self.arm.starts_with(RULE) || self.arm == "stack"
     }

@@ -1,4 +1,5 @@
-//! The cells: how many threads meet or contend, beside how many hogs, with how much work in between.
+//! The cells: the number of threads at a barrier or lock, the number of hogs beside them, and the
+//! work in between.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,34 +7,35 @@ use std::str::FromStr;
 use policy::Span;
 use serde::{Deserialize, Serialize};
 
-/// What the threads do between two waits.
+/// The work of threads between two waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Work {
-    /// They meet at a barrier, with so much work in between on average.
+    /// Work between two waits at a barrier.
     Meet {
         /// The mean of the work.
         grain: Span,
     },
-    /// They take turns at a lock.
+    /// Work inside and outside of a lock.
     Lock {
-        /// The mean of the work while holding the lock.
+        /// The mean of the work with the lock held.
         inside: Span,
-        /// The mean of the work before taking it again.
+        /// The mean of the work before acquiring it again.
         outside: Span,
     },
 }
 
-/// One setting in which all arms run.
+/// A setting in which all arms run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cell {
     pub(crate) threads: u32,
-    /// Processes that compute all the time.
+    /// Processes that always compute.
     pub(crate) hogs: u32,
     pub(crate) work: Work,
 }
 
 impl Cell {
-    /// Threads that meet: 2, 3, 4, 8 with 0 and 2 hogs and 2, 4, 8 with 1 and 4, every 0.5, 5, 50 and 500 us.
+    /// Barriers: 2, 3, 4, 8 threads with 0 and 2 hogs and 2, 4, 8 with 1 and 4, with work of 0.5,
+    /// 5, 50 and 500 us.
     pub(crate) fn meetings() -> Vec<Cell> {
         let grains = [500, 5_000, 50_000, 500_000].map(Span::from_nanos);
         let threads = |hogs| if hogs % 2 == 0 && hogs < 4 { &[2, 3, 4, 8][..] } else { &[2, 4, 8] };
@@ -43,7 +45,8 @@ impl Cell {
             .collect()
     }
 
-    /// A lock that nobody else wants, and 2, 4, 8, 16 threads with 0, 1 and 2 hogs at short and at long sections.
+    /// An uncontended lock, and 2, 4, 8, 16 threads with 0, 1 and 2 hogs with short and with long
+    /// sections.
     pub(crate) fn locks() -> Vec<Cell> {
         let section =
             |inside, outside| Work::Lock { inside: Span::from_nanos(inside), outside: Span::from_nanos(outside) };
@@ -77,11 +80,11 @@ impl FromStr for Work {
     }
 }
 
-/// Why a text names no cells.
+/// Why a text is not a list of cells.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ParseCellsError {
     #[error(
-        "`{0}` is no cell: write THREADS:HOGS:GRAIN, as in 2:0:0.5us, or THREADS:HOGS:INSIDE/OUTSIDE; or all, alone, hogs"
+        "`{0}` is not a cell: write THREADS:HOGS:GRAIN, as in 2:0:0.5us, or THREADS:HOGS:INSIDE/OUTSIDE; or all, alone, hogs"
     )]
     Form(String),
     #[error("`{0}`: {1}")]
@@ -108,7 +111,8 @@ impl FromStr for Cell {
     }
 }
 
-/// Reads `all`, `alone` (those without hogs), `hogs` (those with some), or a list of cells; the words speak of `known`.
+/// Parses `all`, `alone` (without hogs), `hogs` (with hogs), or a list of cells. The words select
+/// from `known`.
 pub(crate) fn parse(text: &str, known: &[Cell]) -> Result<Vec<Cell>, ParseCellsError> {
     let some = |keep: fn(&Cell) -> bool| known.iter().copied().filter(keep).collect();
     match text {

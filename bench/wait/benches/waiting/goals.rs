@@ -1,4 +1,4 @@
-//! The figures that our own arm has to reach, and whether it does.
+//! The goals of the adaptive rule, and whether it meets them.
 
 use std::fmt::{self, Write};
 
@@ -6,15 +6,15 @@ use crate::report::{BASELINE, FLOOR, NEAR, agree, head, low_beside_hogs, row, sh
 use crate::score::{Ratio, Scorer};
 use crate::sheet::{Rates, Sheet};
 
-/// The arm that is judged.
+/// The judged arm.
 const JUDGED: &str = "rule:adaptive";
 
-/// Writes the goals that the cells of the sheet say something about, if the arm ran in them.
+/// Writes the goals that concern the cells of the sheet, if the arm ran in them.
 pub(crate) fn write(out: &mut String, sheet: &Sheet, seed: u64) -> fmt::Result {
     let Some(judged) = sheet.arm(JUDGED) else { return Ok(()) };
     let goals =
         if sheet.cells.iter().any(Rates::is_lock) { locks(sheet, judged, seed) } else { barriers(sheet, judged, seed) };
-    writeln!(out, "What `{JUDGED}` has to reach:\n")?;
+    writeln!(out, "Goals of `{JUDGED}`:\n")?;
     head(out, ["figure", "goal", "here", ""].map(str::to_owned))?;
     for goal in goals {
         let verdict = if goal.is_reached { "reached" } else { "missed" };
@@ -86,9 +86,9 @@ fn locks(sheet: &Sheet, judged: usize, seed: u64) -> Vec<Goal> {
         scores.overall[judged].map(|ratio| ratio.value)
     });
     [
-        at_least("a lock that nobody else wants: speed against `parking_lot`", NEAR, uncontended),
+        at_least("uncontended lock: speed against `parking_lot`", NEAR, uncontended),
         at_least(
-            "others want it: geometric mean against the best arm of others",
+            "contended lock: geometric mean against the best arm of others",
             0.95,
             of_others.overall[judged].map(|ratio| ratio.value),
         ),

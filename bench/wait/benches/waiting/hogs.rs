@@ -1,4 +1,4 @@
-//! Hogs: processes that compute all the time, as other programs on the machine would.
+//! Hogs: processes that always compute, like other programs on the machine.
 
 use std::process::Child;
 use std::time::Duration;
@@ -9,11 +9,12 @@ use crate::start;
 /// How long before a run they start, so that the scheduler has placed them.
 const AHEAD: Duration = Duration::from_millis(50);
 
-/// Processes that compute until this is dropped, or until the thread that started them ends by whatever death.
+/// Processes that compute until this is dropped, or until the thread that started them ends in any
+/// way.
 pub(crate) struct Hogs(Vec<Child>);
 
 impl Hogs {
-    /// Starts so many, and lets them run for a moment.
+    /// Starts this many, and lets them run for a moment.
     pub(crate) fn start(count: u32) -> Result<Hogs, start::Error> {
         let mut hogs = Hogs(Vec::new());
         for _ in 0..count {
@@ -38,7 +39,7 @@ impl Hogs {
 impl Drop for Hogs {
     fn drop(&mut self) {
         for hog in &mut self.0 {
-            // It fails only for one that has ended and been waited for.
+            // Fails only if the process has already ended.
             let _ = hog.kill();
             let _ = hog.wait();
         }

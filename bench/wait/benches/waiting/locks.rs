@@ -1,4 +1,4 @@
-//! One run of a lock: threads that take turns at it and work in between, until the time is over.
+//! A run with a lock: threads acquire it in turn and work in between until the time is over.
 
 use std::hint::black_box;
 use std::sync::PoisonError;
@@ -15,20 +15,20 @@ use crate::pthread;
 use crate::runs::Outcome;
 use crate::work::Worker;
 
-/// Threads that take turns.
+/// An order for threads that contend for a lock.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Turns {
     pub(crate) threads: u32,
-    /// The work while holding the lock, on average.
+    /// The mean work with the lock held.
     pub(crate) inside: f64,
-    /// The work before taking it again, on average.
+    /// The mean work before acquiring it again.
     pub(crate) outside: f64,
     pub(crate) seconds: f64,
-    /// Nothing where our rules measure for themselves what the machine costs, as they do in programs.
+    /// `None` if the processes measure the costs of the machine themselves, as programs do.
     pub(crate) costs: Option<Costs>,
 }
 
-/// Something that lets one thread at a time at a value.
+/// A lock around a value.
 trait Lock: Sync {
     fn with(&self, inside: impl FnOnce(&mut u64));
 }
@@ -61,7 +61,7 @@ impl Lock for rowlock_wait::Mutex<u64> {
     }
 }
 
-/// Carries out the order by the arm.
+/// Carries out the order with an arm.
 pub(crate) fn run(arm: Arm, order: &Turns) -> Result<Outcome, Error> {
     match arm {
         Arm::Pthread => Ok(take_turns(&pthread::Mutex::new(), order)),
@@ -83,11 +83,12 @@ fn take_turns(lock: &impl Lock, order: &Turns) -> Outcome {
     }
 }
 
-/// One thread, and nothing but taking and giving back: what the lock itself costs.
+/// A single thread that only acquires and releases, which measures the lock itself.
 ///
-/// Another thread sleeps meanwhile, since the C library leaves the atomic operations out while there is only one.
+/// Another thread sleeps meanwhile, since the C library omits atomic operations in single-threaded
+/// processes.
 fn uncontended(lock: &impl Lock, order: &Turns) -> Outcome {
-    /// So many turns between two readings of the clock that it does not show.
+    /// The number of turns between two readings of the clock, which makes its cost negligible.
     const BATCH: u64 = 10_000;
     let (awake, asleep) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
@@ -106,12 +107,12 @@ fn uncontended(lock: &impl Lock, order: &Turns) -> Outcome {
     })
 }
 
-/// One thread's turns so far, on a pair of cache lines of its own.
+/// The turns of a thread so far, on its own pair of cache lines.
 #[repr(align(128))]
 struct Count(AtomicU64);
 
-/// Several threads, looked on by one more that sleeps until it reads the counts: none of those that work decides when the
-/// time is over, as one that is starved would do so late.
+/// Several threads, and an additional one that sleeps until it reads the counters. A working thread
+/// could be starved and would end the run late.
 fn contended(lock: &impl Lock, order: &Turns) -> Outcome {
     let over = std::sync::atomic::AtomicBool::new(false);
     let counts: Vec<Count> = (0..order.threads).map(|_| Count(AtomicU64::new(0))).collect();

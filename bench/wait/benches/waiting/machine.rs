@@ -1,19 +1,20 @@
-//! The machine: what it is, whether it is left alone, and how to be disturbed less.
+//! The machine: its description, its load from other programs, and the priority of this session.
 
 use std::fs;
 use std::time::Duration;
 
-/// The CPU time that all programs together have used since the machine was started, to a tick.
+/// The CPU time of all programs since the machine was started, in units of a tick.
 pub(crate) fn busy() -> Option<Duration> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let ticks: Vec<u64> =
         text.lines().next()?.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
-    // User, nice, system; not idle and iowait; the two kinds of interrupt. The unit is 10 ms on every Linux.
+    // User, nice, system, without idle and iowait, and both kinds of interrupt. The unit is 10 ms
+    // on every Linux.
     let busy: u64 = [0, 1, 2, 5, 6].into_iter().filter_map(|field| ticks.get(field)).sum();
     Some(Duration::from_millis(10 * busy))
 }
 
-/// The machine in one line: processor, CPUs that may be used, kernel.
+/// The machine in one line: processor, usable CPUs, kernel.
 pub(crate) fn describe() -> String {
     let model = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("model name"))?;
@@ -26,14 +27,15 @@ pub(crate) fn describe() -> String {
 
 const AUTOGROUP: &str = "/proc/self/autogroup";
 
-/// This session weighs more against others while this lives: the kernel shares CPUs between sessions first, and gives
-/// equal shares to a benchmark and to a build next door. Within the session nothing changes.
+/// Raises the weight of this session against others while it lives. The kernel first divides CPUs
+/// between sessions, and would give equal shares to a benchmark and to a compiler in another
+/// session. Nothing changes within the session.
 pub(crate) struct Priority {
     before: Option<i32>,
 }
 
 impl Priority {
-    /// Raises it where that is allowed: it takes privileges.
+    /// Raises the weight if this process has the privilege.
     pub(crate) fn raise() -> Priority {
         let nice = || {
             let text = fs::read_to_string(AUTOGROUP).ok()?;
@@ -51,7 +53,7 @@ impl Priority {
 impl Drop for Priority {
     fn drop(&mut self) {
         if let Some(before) = self.before {
-            // What could be raised can be lowered.
+            // Lowering needs no privilege.
             let _ = fs::write(AUTOGROUP, before.to_string());
         }
     }

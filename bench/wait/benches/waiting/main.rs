@@ -1,12 +1,13 @@
-//! Ways to wait, measured against each other: `cargo bench -p rowlock-bench-wait --bench waiting [-- OPTIONS]`, `-- --help` for
-//! the options.
+//! Compares implementations of waiting: `cargo bench -p rowlock-bench-wait --bench waiting [--
+//! OPTIONS]`, `-- --help` for the options.
 //!
-//! A *cell* is a number of threads, a number of hogs beside them (processes that compute all the time) and an amount of work
-//! between two waits. An *arm* is a way to wait. A *run* of an arm in a cell is a process of its own that works and waits for
-//! a quarter of a second and says how often it got round. All arms of a cell run one after the other in random order, and that
-//! a few times over; hogs are started anew each time, since where the scheduler happens to put them decides much.
+//! A *cell* is a number of threads, a number of hogs beside them (processes that always compute)
+//! and an amount of work between two waits. An *arm* is an implementation of waiting. A *run* of an
+//! arm in a cell is a process that works and waits for a quarter of a second and prints its number
+//! of rounds. All arms of a cell run once in random order, and this is repeated. Hogs are restarted
+//! each time, because their placement by the scheduler matters.
 //!
-//! What is printed goes into docs/RESULTS.md.
+//! The output goes into docs/RESULTS.md.
 #![allow(clippy::print_stdout)]
 
 mod arms;
@@ -70,9 +71,9 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
         files.concat()
     };
     if runs.is_empty() {
-        return Err("there are no runs to score".into());
+        return Err("the file has no runs".into());
     }
-    // A file may hold both kinds of work, which have nothing to be compared by.
+    // A file may hold both kinds of work, which cannot be compared.
     let (locks, meetings): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(|run| run.work.contains('/'));
     for (title, runs) in [("Barriers", meetings), ("Locks", locks)] {
         if !runs.is_empty() {
@@ -84,7 +85,7 @@ fn bench(options: &Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How much of the machine others took, in one sentence.
+/// A sentence about the CPU time of other programs.
 fn foreign(runs: &[Run]) -> String {
     let shares: Vec<f64> = runs.iter().filter_map(|run| run.foreign).collect();
     let busy = shares.iter().filter(|&&share| share > 0.1).count();
@@ -95,7 +96,7 @@ fn foreign(runs: &[Run]) -> String {
     )
 }
 
-/// The arms to run: those that were asked for, less those that cannot be built here.
+/// The selected arms that can be built here.
 fn choose_arms(options: &Options) -> Result<Vec<(Arm, Label)>, Box<dyn Error>> {
     let mut arms = arms::parse(options.arms.as_deref().unwrap_or(arms::usual(options.locks)))?;
     let mut tried = Vec::new();
@@ -104,7 +105,7 @@ fn choose_arms(options: &Options) -> Result<Vec<(Arm, Label)>, Box<dyn Error>> {
         if !tried.iter().any(|&(known, _)| known == peer) {
             let built = peer.build();
             if let Err(why) = &built {
-                println!("Left out: `{arm}` and its like, since {why}.\n");
+                println!("Left out: `{arm}` and similar arms: {why}.\n");
             }
             tried.push((peer, built.is_ok()));
         }
@@ -114,14 +115,14 @@ fn choose_arms(options: &Options) -> Result<Vec<(Arm, Label)>, Box<dyn Error>> {
     Ok(arms.into_iter().zip(labels).collect())
 }
 
-/// Runs everything, and returns the runs that there are when all are done or somebody wants it to end.
+/// Runs all cells. Returns the runs so far if it is interrupted.
 fn measure(options: &Options) -> Result<Vec<Run>, Box<dyn Error>> {
     let known = if options.locks { Cell::locks() } else { Cell::meetings() };
     let cells = cells::parse(&options.cells, &known)?;
     let arms = choose_arms(options)?;
     for cell in &cells {
         if let Some((arm, _)) = arms.iter().find(|(arm, _)| !arm.can(cell.work)) {
-            return Err(format!("`{arm}` has nothing to do with {}: --locks is for locks", cell.work).into());
+            return Err(format!("`{arm}` does not support {}: --locks is for locks", cell.work).into());
         }
     }
     let mut file = options.out.as_deref().map(File::append).transpose()?;
@@ -144,7 +145,11 @@ fn measure(options: &Options) -> Result<Vec<Run>, Box<dyn Error>> {
         options.seconds,
         options.seed,
         costs.cs,
-        if priority.is_raised() { "this session weighs more than others" } else { "this session weighs as others do" },
+        if priority.is_raised() {
+            "this session has a higher weight than others"
+        } else {
+            "this session has the same weight as others"
+        },
     );
     eprintln!("{count} runs take about {:.0} s", count as f64 * (options.seconds + 0.02));
 
@@ -168,7 +173,7 @@ fn measure(options: &Options) -> Result<Vec<Run>, Box<dyn Error>> {
                 let (arm, label) = &arms[arm];
                 let run = one(*arm, label, cell, &conditions, &hogs);
                 if end.load(Relaxed) {
-                    eprintln!("ended on request, after {} runs", runs.len());
+                    eprintln!("interrupted after {} runs", runs.len());
                     return Ok(runs);
                 }
                 let run = Run { batch, repetition, ..run? };
@@ -182,7 +187,7 @@ fn measure(options: &Options) -> Result<Vec<Run>, Box<dyn Error>> {
     Ok(runs)
 }
 
-/// One run of one arm.
+/// A run of an arm.
 fn one(arm: Arm, label: &Label, cell: Cell, conditions: &Conditions, hogs: &Hogs) -> Result<Run, Box<dyn Error>> {
     let usage = sys::process::descendants_usage();
     let (busy, hogs_before, start) = (machine::busy(), hogs.cpu_time(), Instant::now());

@@ -1,4 +1,4 @@
-//! One run of a barrier: threads that work and meet, again and again, until the time is over.
+//! A run with a barrier: threads alternate between working and waiting until the time is over.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,10 +13,10 @@ use crate::pthread;
 use crate::runs::Outcome;
 use crate::work::Worker;
 
-/// Meetings before the clock starts.
+/// Rounds before the clock starts.
 const WARMING_UP: u32 = 3;
 
-/// Carries out the order by the arm.
+/// Carries out the order with an arm.
 pub(crate) fn run(arm: Arm, order: &Meetings) -> Result<Outcome, Error> {
     let threads = order.threads;
     match arm {
@@ -33,7 +33,7 @@ pub(crate) fn run(arm: Arm, order: &Meetings) -> Result<Outcome, Error> {
             }))
         }
         Arm::Hurdles => {
-            // Its clones share one barrier, and each thread needs one of its own.
+            // Its clones share one barrier, and each thread needs its own clone.
             let barrier = std::sync::Mutex::new(hurdles::Barrier::new(threads as usize));
             Ok(meet(order, |_| {
                 let mut barrier = barrier.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
@@ -44,15 +44,15 @@ pub(crate) fn run(arm: Arm, order: &Meetings) -> Result<Outcome, Error> {
         }
         Arm::Rule(rule) => Ok(meet_at(rule, order)),
         Arm::Stack => {
-            // Threads inherit what this one is bound to.
+            // Threads inherit the affinity of this one.
             let _pinned = sys::cpus::pin(sys::cpus::current())?;
             Ok(meet_at(WaitingRule::AlwaysYield, order))
         }
-        Arm::ParkingLot | Arm::Peer(..) => Err(Error::Refused("this arm does not meet here")),
+        Arm::ParkingLot | Arm::Peer(..) => Err(Error::Refused("this arm has no barrier here")),
     }
 }
 
-/// Meets at a barrier of ours, and adds what it has counted.
+/// Waits at a barrier of rowlock, and adds its statistics.
 fn meet_at(rule: WaitingRule, order: &Meetings) -> Outcome {
     let barrier = Barrier::with(order.threads, waiting(rule, order.costs));
     let outcome = meet(order, |number| {
@@ -64,7 +64,7 @@ fn meet_at(rule: WaitingRule, order: &Meetings) -> Outcome {
     outcome.with(&barrier.statistics())
 }
 
-/// Lets the threads work and meet. `member` makes what a thread does to wait, from its number.
+/// Lets the threads work and wait. `member` creates the wait function of a thread from its number.
 fn meet<W: FnMut()>(order: &Meetings, member: impl Fn(u32) -> W + Sync) -> Outcome {
     let last = AtomicU64::new(u64::MAX);
     let attend = |number: u32| {
@@ -74,7 +74,8 @@ fn meet<W: FnMut()>(order: &Meetings, member: impl Fn(u32) -> W + Sync) -> Outco
         let (start, duration) = (Instant::now(), Duration::from_secs_f64(order.seconds));
         for episode in 0.. {
             worker.work(order.iterations);
-            // The first thread names the last episode before it arrives there itself: whoever leaves it has seen that.
+            // The first thread announces the last round before it arrives there itself, so every
+            // thread sees this when it leaves that round.
             if number == 0 && last.load(Relaxed) == u64::MAX && start.elapsed() >= duration {
                 last.store(episode, Relaxed);
             }

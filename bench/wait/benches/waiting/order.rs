@@ -1,5 +1,5 @@
-//! What one child process is told to do, and what it answers. A run is a process of its own, so that no arm inherits what
-//! another has left behind: threads, heaps, or a place on a CPU.
+//! Orders for child processes, and their results. Each run is a process, so that it inherits
+//! neither threads nor the heap nor the CPU of another run.
 
 use std::process::ExitCode;
 
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 use crate::arms::Arm;
 use crate::{locks, meetings};
 
-/// The first argument of a child of this program; the second is the [`Order`].
+/// The first argument of a child of this program. The second is the [`Order`].
 pub(crate) const HIDDEN: &str = "carry-out";
 
-/// How an object of ours waits by this rule, on a machine with these costs if they are given.
+/// The waiting of rowlock's objects by this rule, with the costs of the machine if given.
 pub(crate) fn waiting(rule: WaitingRule, costs: Option<Costs>) -> Waiting {
     let waiting = Waiting::by(rule);
     costs.map_or(waiting, |costs| waiting.with_costs(costs))
 }
 
-/// What a child does.
+/// The task of a child.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
     Meet {
@@ -34,14 +34,14 @@ pub(crate) enum Order {
     Hog,
 }
 
-/// A team that meets.
+/// An order for a team at a barrier.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Meetings {
     pub(crate) threads: u32,
-    /// The work before each meeting, on average.
+    /// The mean work before each wait.
     pub(crate) iterations: f64,
     pub(crate) seconds: f64,
-    /// Nothing where our rules measure for themselves what the machine costs, as they do in programs.
+    /// `None` if the processes measure the costs of the machine themselves, as programs do.
     pub(crate) costs: Option<Costs>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum Error {
     Json(#[from] serde_json::Error),
 }
 
-/// Carries out an order, prints the outcome as one line, and ends.
+/// Carries out an order, prints the result as one line, and ends.
 pub(crate) fn carry_out(order: &str) -> ExitCode {
     let run = || -> Result<String, Error> {
         let outcome = match serde_json::from_str(order)? {

@@ -1,4 +1,5 @@
-//! The programs in other languages: built here, from one source, by whatever compilers there are.
+//! Builds the programs in other languages, all from one source, with the compilers that are
+//! installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,14 +8,15 @@ use crate::arms::Peer;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/waiting/peers/barrier.cpp");
 
-/// Where a built program lies.
+/// The folder of built programs.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// Newest first; the last is whatever the distribution takes for its own.
+/// Newest first. The last one is the distribution's default.
 const CLANG: &[&str] = &["clang++-21", "clang++-20", "clang++-19", "clang++-18", "clang++-17", "clang++-16", "clang++"];
 
 impl Peer {
-    /// Compilers that can build it, the flags that choose the library, and the program's name.
+    /// The compilers that can build it, the flags that select the library, and the name of the
+    /// program.
     const fn recipe(self) -> (&'static [&'static str], &'static [&'static str], &'static str) {
         match self {
             Peer::Libstdcxx => (&["g++"], &["-pthread"], "barrier-libstdc++"),
@@ -32,7 +34,7 @@ impl Peer {
     /// Builds its program.
     ///
     /// # Errors
-    /// In words, where no compiler here can: it or the library is not installed.
+    /// Which compiler or library is missing.
     pub(crate) fn build(self) -> Result<(), String> {
         let (compilers, flags, name) = self.recipe();
         let mut reason = format!("there is no {}", compilers[compilers.len() - 1]);

@@ -1,5 +1,5 @@
 //! The C library's barrier and mutex.
-#![allow(unsafe_code)] // They are reached by raw calls.
+#![allow(unsafe_code)] // Calls the C library.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -7,16 +7,16 @@ use std::mem::MaybeUninit;
 /// `pthread_barrier_t`.
 pub(crate) struct Barrier(Box<UnsafeCell<libc::pthread_barrier_t>>);
 
-// SAFETY: a pthread barrier is made for being used by several threads at once.
+// SAFETY: a pthread barrier may be used by several threads at the same time.
 unsafe impl Sync for Barrier {}
 
 impl Barrier {
-    /// Nothing where the C library refuses: it does for no threads at all.
+    /// Returns `None` if the C library refuses, as for zero threads.
     pub(crate) fn new(threads: u32) -> Option<Barrier> {
         let mut barrier = MaybeUninit::uninit();
         // SAFETY: the pointers are to writable memory and null (for default attributes).
         let failure = unsafe { libc::pthread_barrier_init(barrier.as_mut_ptr(), std::ptr::null(), threads) };
-        // SAFETY: it was initialised where there was no failure. Moving it is in order before its first use.
+        // SAFETY: it is initialised if there was no failure. It may be moved before its first use.
         (failure == 0).then(|| Barrier(Box::new(UnsafeCell::new(unsafe { barrier.assume_init() }))))
     }
 
@@ -28,18 +28,18 @@ impl Barrier {
 
 impl Drop for Barrier {
     fn drop(&mut self) {
-        // SAFETY: `self` is borrowed while anybody waits.
+        // SAFETY: `self` is borrowed while any thread waits.
         unsafe { libc::pthread_barrier_destroy(self.0.get()) };
     }
 }
 
-/// `pthread_mutex_t` of the default kind, with what it protects.
+/// A `pthread_mutex_t` of the default kind, with its value.
 pub(crate) struct Mutex {
     mutex: Box<UnsafeCell<libc::pthread_mutex_t>>,
     value: UnsafeCell<u64>,
 }
 
-// SAFETY: a pthread mutex is made for several threads, and the value is touched only by the one that holds it.
+// SAFETY: a pthread mutex may be used by several threads, and only the holder accesses the value.
 unsafe impl Sync for Mutex {}
 
 impl Mutex {
@@ -50,9 +50,10 @@ impl Mutex {
 
     #[inline]
     pub(crate) fn with(&self, inside: impl FnOnce(&mut u64)) {
-        // SAFETY: the mutex is initialised and stays where it is. `inside` cannot reach it, so it is not taken twice.
+        // SAFETY: the mutex is initialised and does not move. `inside` cannot reach it, so it is
+        // not locked recursively.
         unsafe { libc::pthread_mutex_lock(self.mutex.get()) };
-        // SAFETY: nobody else holds the mutex, so nobody else has a reference to the value.
+        // SAFETY: this thread holds the mutex, so there is no other reference to the value.
         inside(unsafe { &mut *self.value.get() });
         // SAFETY: this thread holds the mutex.
         unsafe { libc::pthread_mutex_unlock(self.mutex.get()) };
@@ -61,7 +62,7 @@ impl Mutex {
 
 impl Drop for Mutex {
     fn drop(&mut self) {
-        // SAFETY: `self` is borrowed while anybody holds it or waits.
+        // SAFETY: `self` is borrowed while any thread holds it or waits.
         unsafe { libc::pthread_mutex_destroy(self.mutex.get()) };
     }
 }

@@ -1,9 +1,9 @@
-//! Random order, by a seed that is printed.
+//! Random numbers, by a seed that is printed.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A stream of random numbers that its seed determines.
+/// A sequence of random numbers determined by its seed.
 pub(crate) struct Random(Xoshiro256PlusPlus);
 
 impl Random {
@@ -11,7 +11,7 @@ impl Random {
         Random(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// One of 0, 1, ..., `n` - 1; 0 where there is none.
+    /// A number below `n`; 0 if `n` is 0.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.0.next_u64()) * n as u128) >> 64) as usize
     }

@@ -6,17 +6,17 @@ use crate::goals;
 use crate::score::{Ratio, Scorer, Scores};
 use crate::sheet::{Rates, Sheet, median};
 
-/// What all arms are set against, where it ran.
+/// The reference for all arms, if it ran.
 pub(crate) const BASELINE: &str = "pthread";
 
 /// Within 10 % and within 20 % of the best.
 pub(crate) const NEAR: f64 = 0.9;
 const FAIR: f64 = 0.8;
 
-/// No cell should surely lie below this share of the best.
+/// No cell should be significantly below this share of the best.
 pub(crate) const FLOOR: f64 = 0.6;
 
-/// Beside two hogs, no cell should surely lie below this share of the baseline.
+/// Beside two hogs, no cell should be significantly below this share of the baseline.
 pub(crate) const FLOOR_BESIDE_HOGS: f64 = 0.85;
 
 /// Writes the tables of a sheet.
@@ -45,7 +45,7 @@ pub(crate) fn row(out: &mut String, cells: impl IntoIterator<Item = String>) -> 
     writeln!(out, "|")
 }
 
-/// A row with the names of the columns, and the line below it.
+/// Writes a row with the names of the columns, and the line below it.
 pub(crate) fn head(out: &mut String, columns: impl IntoIterator<Item = String>) -> fmt::Result {
     let columns: Vec<String> = columns.into_iter().collect();
     let line = vec!["---".to_owned(); columns.len()];
@@ -57,7 +57,7 @@ fn name(cell: &Rates) -> String {
     format!("{}, {}, {}", cell.threads, cell.hogs, cell.work)
 }
 
-/// Every cell, every arm: how fast, against the baseline.
+/// Writes the speed of every arm in every cell, relative to the baseline.
 fn write_cells(out: &mut String, sheet: &Sheet, baseline: usize, ratios: &Scores, best: &Scores) -> fmt::Result {
     writeln!(out, "Ratio to `{BASELINE}`; * = within 10 % of the best.\n")?;
     let shown: Vec<usize> = (0..sheet.arms.len()).filter(|&arm| arm != baseline && sheet.arms[arm].copy == 1).collect();
@@ -76,7 +76,7 @@ fn write_cells(out: &mut String, sheet: &Sheet, baseline: usize, ratios: &Scores
     writeln!(out)
 }
 
-/// Two digits, or more for what would round to nothing.
+/// Formats a number with two digits, or more if it would round to zero.
 pub(crate) fn short(value: f64) -> String {
     if value < 0.0095 { format!("{value:.1e}") } else { format!("{value:.2}") }
 }
@@ -91,7 +91,7 @@ pub(crate) fn with_interval(ratio: Option<Ratio>) -> String {
     }
 }
 
-/// One row an arm: over all cells, how near it comes to the best.
+/// Writes one row per arm: how close it is to the best over all cells.
 fn write_summary(
     out: &mut String,
     sheet: &Sheet,
@@ -146,13 +146,13 @@ fn write_summary(
     writeln!(out)
 }
 
-/// In how many cells with two hogs the arm is surely slower than the baseline.
+/// The number of cells with two hogs in which the arm is significantly slower than the baseline.
 pub(crate) fn low_beside_hogs(sheet: &Sheet, to_baseline: &Scores, arm: usize) -> usize {
     let beside = to_baseline.cells.iter().zip(&sheet.cells).filter(|(_, cell)| cell.hogs == 2);
     beside.filter(|(ratios, _)| ratios[arm].is_some_and(|ratio| ratio.is_surely_below(FLOOR_BESIDE_HOGS))).count()
 }
 
-/// The noise: arms that ran twice, one copy against the other.
+/// Writes the noise: the ratios between the copies of arms that ran twice.
 fn write_copies(out: &mut String, sheet: &Sheet, scorer: &Scorer<'_>) -> fmt::Result {
     for (second, label) in sheet.arms.iter().enumerate().filter(|(_, label)| label.copy == 2) {
         let Some(first) = sheet.arm(&label.arm) else { continue };
@@ -178,7 +178,7 @@ pub(crate) fn agree(ratio: f64) -> bool {
     (NEAR..=1.0 / NEAR).contains(&ratio)
 }
 
-/// What runs say of themselves besides their rates.
+/// Writes the other results of the runs.
 fn write_aside(out: &mut String, sheet: &Sheet) -> fmt::Result {
     let has_any = |arm: usize| sheet.cells.iter().any(|cell| cell.aside[arm].is_some());
     let shown: Vec<usize> = (0..sheet.arms.len()).filter(|&arm| sheet.arms[arm].copy == 1 && has_any(arm)).collect();
@@ -189,7 +189,7 @@ fn write_aside(out: &mut String, sheet: &Sheet) -> fmt::Result {
     let title = if locks {
         "Turns of the thread that had the fewest, in percent of the mean; medians"
     } else {
-        "Successful spins of a hundred, medians"
+        "Successful spins in percent, medians"
     };
     writeln!(out, "{title}:\n")?;
     let names = shown.iter().map(|&arm| sheet.arms[arm].to_string());
@@ -201,9 +201,9 @@ fn write_aside(out: &mut String, sheet: &Sheet) -> fmt::Result {
     writeln!(out)
 }
 
-/// What a lock costs that nobody else wants.
+/// Writes the cost of an uncontended lock.
 fn write_uncontended(out: &mut String, sheet: &Sheet, cell: &Rates) -> fmt::Result {
-    writeln!(out, "Taking and giving back a lock that nobody else wants, medians:\n")?;
+    writeln!(out, "Acquiring and releasing an uncontended lock, medians:\n")?;
     head(out, ["arm", "ns"].map(str::to_owned))?;
     for (label, rates) in sheet.arms.iter().zip(&cell.rates) {
         let rate = median(rates.iter().copied().flatten().collect());

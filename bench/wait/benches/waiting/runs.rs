@@ -1,4 +1,4 @@
-//! The raw data: one line a run.
+//! The raw results: one line per run.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use rowlock_wait::Statistics;
 use serde::{Deserialize, Serialize};
 
-/// What came out of one run.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Outcome {
-    /// Meetings, or turns at a lock.
+    /// The number of rounds of a barrier, or of turns at a lock.
     pub(crate) count: u64,
     pub(crate) seconds: f64,
     /// The successful spin rate.
@@ -19,12 +19,12 @@ pub(crate) struct Outcome {
     pub(crate) yields: Option<u64>,
     pub(crate) blocks: Option<u64>,
     pub(crate) strikes: Option<u64>,
-    /// Turns at a lock: those of the thread that had the fewest, over the mean.
+    /// For locks: the turns of the thread with the fewest, divided by the mean.
     pub(crate) least_share: Option<f64>,
 }
 
 impl Outcome {
-    /// Adds what an object of ours has counted.
+    /// Adds the statistics of one of rowlock's objects.
     pub(crate) fn with(self, statistics: &Statistics) -> Outcome {
         Outcome {
             ssr_percent: statistics.ssr_percent(),
@@ -37,28 +37,28 @@ impl Outcome {
     }
 }
 
-/// One run.
+/// A run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Run {
-    /// Which start of the benchmark it belongs to: seconds since 1970.
+    /// The start of the benchmark: seconds since 1970.
     pub(crate) batch: u64,
     pub(crate) arm: String,
-    /// Where an arm is listed more than once, which of them, from one.
+    /// The copy of the arm, from one, if it is listed more than once.
     pub(crate) copy: u32,
     pub(crate) threads: u32,
     pub(crate) hogs: u32,
     /// As it is written in a cell.
     pub(crate) work: String,
-    /// Arms with the same number ran one after the other.
+    /// Arms with the same number ran in sequence.
     pub(crate) repetition: u32,
-    /// Meetings, or turns at a lock, a second. Of a run that had to be ended, one in all.
+    /// Rounds, or turns at a lock, per second. A run that was killed counts as one in all its time.
     pub(crate) rate: f64,
     pub(crate) seconds: f64,
     /// CPU time of the whole process.
     pub(crate) cpu_seconds: f64,
     pub(crate) voluntary_switches: u64,
     pub(crate) involuntary_switches: u64,
-    /// The share of the machine that others took meanwhile, hogs aside.
+    /// The share of the machine that other programs used, without hogs.
     pub(crate) foreign: Option<f64>,
     pub(crate) ssr_percent: Option<f64>,
     pub(crate) spins: Option<u64>,
@@ -69,7 +69,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Adds what the run itself has answered; nothing if it had to be ended after so many seconds.
+    /// Adds the result of the run. `None` if it was killed after this many seconds.
     pub(crate) fn with(self, outcome: Option<Outcome>, took: f64) -> Run {
         let Some(outcome) = outcome else { return Run { rate: 1.0 / took, seconds: took, ..self } };
         Run {
@@ -86,7 +86,7 @@ impl Run {
     }
 }
 
-/// Why raw data could not be read or written.
+/// Why raw results could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {why}")]
 pub(crate) struct Error {
@@ -100,14 +100,14 @@ fn at(path: &Path) -> impl Fn(csv::Error) -> Error {
     move |why| Error { path: path.clone(), why }
 }
 
-/// A file that runs are added to.
+/// A file to which runs are appended.
 pub(crate) struct File {
     writer: csv::Writer<std::fs::File>,
     path: std::path::PathBuf,
 }
 
 impl File {
-    /// Opens the file or makes one, with a header if it is empty.
+    /// Opens or creates the file, with a header if it is empty.
     pub(crate) fn append(path: &Path) -> Result<File, Error> {
         let open = || {
             let file = OpenOptions::new().create(true).append(true).open(path)?;
@@ -118,7 +118,7 @@ impl File {
         Ok(File { writer, path: path.to_owned() })
     }
 
-    /// Adds a run. It is in the file when this returns.
+    /// Appends a run. It is in the file when this returns.
     pub(crate) fn add(&mut self, run: &Run) -> Result<(), Error> {
         let added = self.writer.serialize(run).and_then(|()| self.writer.flush().map_err(csv::Error::from));
         added.map_err(at(&self.path))

@@ -1,27 +1,29 @@
-//! How near an arm comes to the best one, where noise is large and there are many arms to choose from.
+//! Scores: how close an arm is to the best one, despite noise and many arms to choose from.
 //!
-//! The best of twenty equal arms looks better than it is: it was chosen for its luck. So the best arm of a cell is chosen on
-//! one half of the repetitions, and the arm that is judged is compared with it on the other half, median by median; then
-//! with the halves exchanged. The geometric mean of that over many random halves is the *score*: 1 for an arm that is
-//! always the best, and less for others. It may come out above 1, where the chosen arm was lucky in its choice.
+//! The best of twenty equal arms looks better than it is, because it was selected for its random
+//! advantage. So the best arm of a cell is chosen on one half of the repetitions, and the judged
+//! arm is compared with it on the other half, by medians, and then with the halves exchanged. The
+//! geometric mean over many random halves is the *score*: 1 for an arm that is always the best, and
+//! less for others. It may exceed 1 if the chosen arm was good by chance.
 //!
-//! Intervals are by bootstrap: repetitions are drawn anew from themselves, all arms of a repetition together, since they
-//! ran one after the other and had the machine's mood in common. The halves part the repetitions that were drawn, never two
-//! copies of the same one, or the choice would know what it is scored on. The interval holds the middle 95 % of the scores.
-//! With six repetitions it is a rough one, and with fewer than four there is none.
+//! Intervals are by bootstrap: repetitions are resampled, all arms of a repetition together, since
+//! they ran in sequence and under the same conditions. The halves divide the different repetitions
+//! of the sample, so that copies of one repetition never are in both halves. Otherwise the choice
+//! would depend on the scored data. The interval holds the middle 95 % of the scores. It is rough
+//! with six repetitions, and there is none with fewer than four.
 
 use crate::random::Random;
 use crate::sheet::{Rates, Sheet, median};
 
-/// Random halves behind a score.
+/// The random halves for a score.
 const SPLITS: usize = 64;
-/// Drawings behind an interval, and random halves of each.
+/// The samples for an interval, and the random halves of each.
 const RESAMPLES: usize = 1_000;
 const SPLITS_OF_A_RESAMPLE: usize = 4;
-/// Fewer repetitions than this have no interval: two drawn anew are the same two.
+/// Fewer repetitions have no interval, because resampling two gives the same two.
 const ENOUGH: usize = 4;
 
-/// A ratio with its 95 % interval, where there are repetitions enough.
+/// A ratio with its 95 % interval, if there are enough repetitions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ratio {
     pub(crate) value: f64,
@@ -29,24 +31,25 @@ pub(crate) struct Ratio {
 }
 
 impl Ratio {
-    /// Whether all of the interval lies below.
+    /// Whether the whole interval is below.
     pub(crate) fn is_surely_below(self, bound: f64) -> bool {
         self.interval.is_some_and(|(_, high)| high < bound)
     }
 }
 
-/// All arms of a sheet against some of them.
+/// The scores of all arms against some of them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scores {
-    /// By cell, then by arm. Nothing where the arm or all that it is compared with lack runs, or there is one repetition.
+    /// By cell, then by arm. `None` if the arm or all of its references have no runs, or if there
+    /// is only one repetition.
     pub(crate) cells: Vec<Vec<Option<Ratio>>>,
-    /// By arm: the geometric mean over all cells that it has a score in.
+    /// By arm: the geometric mean over all cells with a score.
     pub(crate) overall: Vec<Option<Ratio>>,
 }
 
 impl Scores {
-    /// The geometric mean of an arm's scores with none above 1: an arm is no better than the best, though it may seem so in
-    /// a cell where the choice went wrong.
+    /// The geometric mean of an arm's scores, limited to 1: no arm is better than the best, even if
+    /// the choice was wrong in a cell.
     pub(crate) fn capped(&self, arm: usize) -> Option<f64> {
         let logarithms: Vec<f64> =
             self.cells.iter().filter_map(|scores| Some(scores[arm]?.value.min(1.0).ln())).collect();
@@ -54,41 +57,42 @@ impl Scores {
     }
 }
 
-/// By half, then by arm: the median, or NaN where there is no run.
+/// By half, then by arm: the median, or NaN without a run.
 type Medians = [Vec<f64>; 2];
 
-/// One cell, split and drawn anew.
+/// The splits of one cell, and those of its samples.
 struct Drawn {
     splits: Vec<Medians>,
     resamples: Vec<Vec<Medians>>,
 }
 
-/// A sheet whose scores can be computed.
+/// A sheet with random splits.
 pub(crate) struct Scorer<'a> {
     sheet: &'a Sheet,
     drawn: Vec<Drawn>,
 }
 
 impl Scorer<'_> {
-    /// Draws halves and repetitions by the seed.
+    /// Draws halves and repetitions from the seed.
     pub(crate) fn new(sheet: &Sheet, seed: u64) -> Scorer<'_> {
         let mut random = Random::new(seed);
         Scorer { sheet, drawn: sheet.cells.iter().map(|cell| Drawn::new(cell, &mut random)).collect() }
     }
 
-    /// Scores every arm against the best of those that `is_candidate` (of the judged arm and another, by number) admits.
+    /// Scores every arm against the best of its candidates. `is_candidate` gets the numbers of the
+    /// judged arm and of another.
     pub(crate) fn against(&self, is_candidate: impl Fn(usize, usize) -> bool) -> Scores {
         let arms = self.sheet.arms.len();
         let mut cells = vec![vec![None; arms]; self.drawn.len()];
         let mut overall = vec![None; arms];
         for judged in 0..arms {
             let candidates: Vec<usize> = (0..arms).filter(|&other| is_candidate(judged, other)).collect();
-            // The cells in which it has a score, with the drawings of those that have an interval.
+            // The cells with a score, and the samples of those with an interval.
             let (mut scores, mut resamples) = (Vec::new(), Vec::new());
             for (drawn, cells) in self.drawn.iter().zip(&mut cells) {
                 let Some(score) = logarithm(&drawn.splits, judged, &candidates) else { continue };
                 let resampled = drawn.resamples.iter().map(|splits| logarithm(splits, judged, &candidates));
-                // A drawing that has left out all runs of an arm says nothing; the score itself stands in for it.
+                // A sample without runs of an arm counts as the score itself.
                 let resampled: Vec<f64> = resampled.map(|drawn| drawn.unwrap_or(score)).collect();
                 cells[judged] = Some(ratio(score, resampled.clone()));
                 scores.push(score);
@@ -103,7 +107,7 @@ impl Scorer<'_> {
         Scores { cells, overall }
     }
 
-    /// Against the best of all; an arm's other copies are no rivals to it.
+    /// The scores against the best of all arms, without other copies of the same arm.
     pub(crate) fn against_best(&self) -> Scores {
         let arms = &self.sheet.arms;
         self.against(|judged, other| judged == other || arms[judged].arm != arms[other].arm)
@@ -122,7 +126,8 @@ fn ratio(score: f64, mut resampled: Vec<f64>) -> Ratio {
     Ratio { value: score.exp(), interval: at(0.025).zip(at(0.975)) }
 }
 
-/// The mean logarithm of the judged arm over the best candidate, over all splits and both ways to use the halves.
+/// The mean logarithm of the judged arm over the best candidate, over all splits and both roles of
+/// the halves.
 fn logarithm(splits: &[Medians], judged: usize, candidates: &[usize]) -> Option<f64> {
     let mut sum = 0.0;
     for halves in splits {
@@ -132,7 +137,7 @@ fn logarithm(splits: &[Medians], judged: usize, candidates: &[usize]) -> Option<
             sum += (scoring[judged] / scoring[best]).ln();
         }
     }
-    // NaN where the judged arm has no run in some half.
+    // NaN if the judged arm has no run in a half.
     let mean = sum / (2 * splits.len()) as f64;
     mean.is_finite().then_some(mean)
 }
@@ -144,7 +149,7 @@ impl Drawn {
         let splits = (0..SPLITS).map(|_| medians(cell, &once, random)).collect();
         let resample = |random: &mut Random| {
             let mut times = vec![0; count];
-            // Two different ones at least, for two halves.
+            // Two halves need at least two different repetitions.
             while times.iter().filter(|&&times| times > 0).count() < 2 {
                 times.fill(0);
                 (0..count).for_each(|_| times[random.below(count)] += 1);
@@ -156,7 +161,8 @@ impl Drawn {
     }
 }
 
-/// Halves the repetitions that count at all, each so many times, and returns the medians of both halves.
+/// Splits the repetitions with a positive count into halves, each with its count, and returns the
+/// medians of both halves.
 fn medians(cell: &Rates, times: &[usize], random: &mut Random) -> Medians {
     let mut drawn: Vec<usize> = (0..times.len()).filter(|&repetition| times[repetition] > 0).collect();
     random.shuffle(&mut drawn);

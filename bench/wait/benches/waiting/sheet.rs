@@ -1,4 +1,4 @@
-//! Runs, sorted: for each cell and arm the rates, repetition by repetition.
+//! Sorted runs: for each cell and arm the rates, repetition by repetition.
 
 use crate::arms::Label;
 use crate::runs::Run;
@@ -18,21 +18,21 @@ pub(crate) struct Rates {
     pub(crate) threads: u32,
     pub(crate) hogs: u32,
     pub(crate) work: String,
-    /// By arm, then by repetition; `None` where an arm did not take part.
+    /// By arm, then by repetition. `None` if an arm did not run.
     pub(crate) rates: Vec<Vec<Option<f64>>>,
-    /// By arm, in percent, medians of what there is: of barriers the successful spin rate, of locks the turns of the thread
-    /// that had the fewest, over the mean.
+    /// By arm, medians in percent: the successful spin rate of barriers; for locks the turns of the
+    /// thread with the fewest, divided by the mean.
     pub(crate) aside: Vec<Option<f64>>,
 }
 
 impl Rates {
-    /// Whether the threads take turns at a lock, rather than meet.
+    /// Whether the threads use a lock rather than a barrier.
     pub(crate) fn is_lock(&self) -> bool {
         self.work.contains('/')
     }
 }
 
-/// Where an item is in a list, to which it is added if it is not.
+/// The index of an item in a list, to which it is added if it is missing.
 fn place<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
     list.iter().position(|known| *known == item).unwrap_or_else(|| {
         list.push(item);
@@ -41,7 +41,8 @@ fn place<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
 }
 
 impl Sheet {
-    /// Sorts the runs. A repetition is known by its batch and number, so that batches add up.
+    /// Sorts the runs. A repetition is identified by its batch and number, so that batches can be
+    /// combined.
     pub(crate) fn of(runs: &[Run]) -> Sheet {
         let (mut arms, mut keys, mut repetitions) = (Vec::new(), Vec::new(), Vec::<Vec<(u64, u32)>>::new());
         let label = |run: &Run| Label { arm: run.arm.clone(), copy: run.copy };
@@ -81,18 +82,18 @@ impl Sheet {
         Sheet { arms, cells }
     }
 
-    /// The cells that are kept.
+    /// The cells that satisfy a condition.
     pub(crate) fn only(&self, keep: impl Fn(&Rates) -> bool) -> Sheet {
         Sheet { arms: self.arms.clone(), cells: self.cells.iter().filter(|cell| keep(cell)).cloned().collect() }
     }
 
-    /// Where the first copy of the arm is.
+    /// The index of the first copy of the arm.
     pub(crate) fn arm(&self, name: &str) -> Option<usize> {
         self.arms.iter().position(|label| label.arm == name && label.copy == 1)
     }
 }
 
-/// The middle of the values, or the mean of the two in the middle.
+/// The median of the values.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! Starting one run: a child process, its answer, and the end of one that does not come to an end.
+//! Starts a run: a child process, its result, and a time limit.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -15,8 +15,8 @@ use crate::order::{HIDDEN, Meetings, Order};
 use crate::runs::Outcome;
 use crate::work::Speed;
 
-/// How long a run may take beyond its time.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a run may exceed its time.
+const GRACE_PERIOD: Duration = Duration::from_secs(20);
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -25,13 +25,13 @@ pub(crate) enum Error {
     Start(#[from] std::io::Error),
     #[error("cannot wait for a process: {0}")]
     Poll(#[from] rustix::io::Errno),
-    #[error("the run ended without an outcome ({0}); it printed: {1}")]
+    #[error("the run ended without a result ({0}); it printed: {1}")]
     Failed(std::process::ExitStatus, String),
     #[error("cannot write an order: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// This program again, to carry out an order. It ends with the calling thread.
+/// A command that carries out an order with this program. The child ends with the calling thread.
 pub(crate) fn child(order: &Order) -> Result<Command, Error> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(HIDDEN).arg(serde_json::to_string(order)?);
@@ -39,7 +39,7 @@ pub(crate) fn child(order: &Order) -> Result<Command, Error> {
     Ok(command)
 }
 
-/// What all runs have in common.
+/// The conditions of all runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Conditions {
     pub(crate) seconds: f64,
@@ -47,12 +47,13 @@ pub(crate) struct Conditions {
     pub(crate) costs: Option<Costs>,
 }
 
-/// Runs the arm once in the cell; hogs are the caller's matter. Nothing where the run had to be ended.
+/// Runs the arm once in the cell. The caller starts the hogs. Returns `None` if the run had to be
+/// killed.
 pub(crate) fn run(arm: Arm, cell: Cell, conditions: &Conditions) -> Result<Option<Outcome>, Error> {
     let mut child = command(arm, cell, conditions)?.stdout(Stdio::piped()).spawn()?;
     let answer = answer(&mut child, conditions.seconds);
     if !matches!(answer, Ok(Some(_))) {
-        // It fails only for a child that has ended.
+        // Fails only if the child has already ended.
         let _ = child.kill();
     }
     let status = child.wait()?;
@@ -68,7 +69,7 @@ fn command(arm: Arm, cell: Cell, conditions: &Conditions) -> Result<Command, Err
             let mut command = Command::new(peer.program());
             command.args([threads.to_string(), speed.iterations(grain).to_string(), seconds.to_string()]);
             for (name, _) in std::env::vars_os() {
-                // What the user has set for other programs would be measured instead.
+                // Remove the user's settings for other programs, which would be measured too.
                 if ["OMP_", "GOMP_", "KMP_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
                     command.env_remove(name);
                 }
@@ -88,13 +89,13 @@ fn command(arm: Arm, cell: Cell, conditions: &Conditions) -> Result<Command, Err
     }
 }
 
-/// What the child prints; nothing if it prints nothing in time.
+/// The output of the child. `None` if it prints nothing in time.
 fn answer(child: &mut Child, seconds: f64) -> Result<Option<String>, Error> {
     let Some(mut output) = child.stdout.take() else { return Ok(None) };
-    let patience = PATIENCE + Duration::from_secs_f64(seconds);
-    let limit = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
+    let time_limit = GRACE_PERIOD + Duration::from_secs_f64(seconds);
+    let limit = Timespec { tv_sec: time_limit.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
     let ready = poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&limit));
-    // A request to end interrupts the call, and the run is then as good as none.
+    // An interrupt requests the end of the benchmark, and the run is discarded.
     if matches!(ready, Ok(0) | Err(rustix::io::Errno::INTR)) {
         return Ok(None);
     }

@@ -1,11 +1,12 @@
-//! The work between two meetings: a number of iterations and never a time, so that being off the CPU does not count.
+//! The work between two waits: a number of iterations and not a time, so that time off the CPU does
+//! not count.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use policy::Span;
 
-/// A chain of dependent operations: it can be neither vectorised nor skipped.
+/// A chain of dependent operations, which can be neither vectorised nor skipped.
 #[inline(never)]
 pub(crate) fn chain(iterations: u64, mut x: u64) -> u64 {
     for _ in 0..iterations {
@@ -20,8 +21,8 @@ fn step(mut x: u64) -> u64 {
     x ^ x << 17
 }
 
-/// One thread's work: amounts that are uniform between 0.75 and 1.25 of their mean, the same ones for every arm. The peers
-/// in other languages draw by the same lines.
+/// The work of a thread: uniform between 0.75 and 1.25 of its mean, and the same sequence for every
+/// arm. The peers in other languages use the same generator.
 pub(crate) struct Worker(u64);
 
 impl Worker {
@@ -38,12 +39,12 @@ impl Worker {
     }
 }
 
-/// How many iterations of the chain take a nanosecond on this machine.
+/// The iterations of the chain per nanosecond on this machine.
 #[derive(Clone, Copy)]
 pub(crate) struct Speed(f64);
 
 impl Speed {
-    /// Measures: of many measurements the fastest, in which nobody interfered.
+    /// Takes the fastest and so least disturbed of many measurements.
     pub(crate) fn measure() -> Speed {
         const ITERATIONS: u64 = 20_000;
         let nanos = (0..400).map(|seed| {
@@ -54,7 +55,7 @@ impl Speed {
         Speed(ITERATIONS as f64 / nanos.min().unwrap_or(1) as f64)
     }
 
-    /// How many iterations take so long.
+    /// The number of iterations in this time.
     pub(crate) fn iterations(self, time: Span) -> f64 {
         self.0 * time.as_nanos() as f64
     }

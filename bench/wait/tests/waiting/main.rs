@@ -1,7 +1,8 @@
-//! The parts of the benchmark `waiting` that can be tested: cargo runs no tests of a benchmark that has a `main` of its own.
+//! Tests of the parts of the benchmark `waiting`. Cargo runs no tests of a benchmark that has its
+//! own `main`.
 #![cfg(not(loom))]
 #![allow(dead_code, reason = "the benchmark uses the rest")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 #[path = "../../benches/waiting/arms.rs"]
 mod arms;

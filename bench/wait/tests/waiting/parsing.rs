@@ -1,4 +1,4 @@
-//! Cells and arms as they are written.
+//! Parsing of cells and arms.
 
 use policy::Span;
 
@@ -25,14 +25,14 @@ fn cells_are_written_as_threads_hogs_and_work() {
 }
 
 #[test]
-fn work_reads_back_as_it_is_printed() {
+fn the_printed_form_of_work_parses_to_the_same_work() {
     for cell in Cell::meetings().into_iter().chain(Cell::locks()) {
         assert_eq!(cell.work.to_string().parse(), Ok(cell.work));
     }
 }
 
 #[test]
-fn what_is_no_cell_is_refused_with_its_text() {
+fn an_invalid_cell_is_refused_with_its_text() {
     for text in ["", "some", "2:0", "2:0:5", "0:0:5us", "65:0:5us", "2:65:5us", "-1:0:5us", "2:0:5us/", "2:0:5us:1"] {
         let why = cells::parse(text, &[]).unwrap_err().to_string();
         assert!(why.contains(&format!("`{text}`")), "{why}");
@@ -40,7 +40,7 @@ fn what_is_no_cell_is_refused_with_its_text() {
 }
 
 #[test]
-fn every_usual_arm_reads_back_as_it_is_printed_and_can_do_its_work() {
+fn every_default_arm_parses_from_its_printed_form_and_supports_its_work() {
     for (locks, cells) in [(false, Cell::meetings()), (true, Cell::locks())] {
         let usual = arms::usual(locks).split(',');
         for (arm, written) in arms::parse(arms::usual(locks)).unwrap().into_iter().zip(usual) {
@@ -59,8 +59,8 @@ fn copies_of_an_arm_are_numbered() {
 }
 
 #[test]
-fn an_unknown_arm_is_named_with_those_that_there_are() {
+fn an_unknown_arm_is_reported_with_the_known_ones() {
     let why = arms::parse("pthread,pthreads").unwrap_err().to_string();
-    assert!(why.starts_with("`pthreads` is no arm: there are pthread, std, "), "{why}");
+    assert!(why.starts_with("`pthreads` is not an arm: the arms are pthread, std, "), "{why}");
     assert!(arms::parse("rule:nonsense").unwrap_err().to_string().contains("`nonsense` is not a waiting rule"));
 }

@@ -1,4 +1,4 @@
-//! Runs in a file, and sorted.
+//! Runs in a file, and sorted runs.
 
 use crate::arms::Label;
 use crate::runs::{File, Run, read};
@@ -29,7 +29,7 @@ pub(crate) fn run(arm: &str, repetition: u32, rate: f64) -> Run {
 }
 
 #[test]
-fn runs_that_are_added_in_two_goes_read_back_as_one_list() {
+fn runs_that_are_appended_twice_are_read_as_one_list() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.csv");
     let runs = [run("rule:44 us", 0, 1e6), run("pthread", 1, 2.5)];
@@ -40,13 +40,13 @@ fn runs_that_are_added_in_two_goes_read_back_as_one_list() {
 }
 
 #[test]
-fn a_run_that_had_to_be_ended_counts_as_one_meeting() {
+fn a_run_that_was_killed_counts_as_one_round() {
     let ended = run("rule:always-spin", 0, f64::NAN).with(None, 20.0);
     assert_eq!((ended.rate, ended.seconds), (0.05, 20.0));
 }
 
 #[test]
-fn a_median_is_the_middle_or_between_the_two_in_the_middle() {
+fn the_median_of_an_even_number_is_the_mean_of_two() {
     assert_eq!(median(vec![]), None);
     assert_eq!(median(vec![3.0]), Some(3.0));
     assert_eq!(median(vec![9.0, 1.0]), Some(5.0));

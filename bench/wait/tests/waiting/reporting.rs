@@ -1,4 +1,4 @@
-//! Tables of made-up runs.
+//! Tables of artificial runs.
 
 use crate::recording::run;
 use crate::report;
@@ -11,7 +11,7 @@ fn tables(runs: &[Run]) -> String {
     out
 }
 
-/// Both copies of pthread at 100, the other arm at so much, in two cells.
+/// Both copies of pthread at 100, and the other arm at this rate, in two cells.
 fn runs(other: f64) -> Vec<Run> {
     let cell = |hogs| {
         let runs = (0..4).flat_map(|n| [run("pthread", n, 100.0), run("rule:2cs+", n, other)]);
@@ -41,7 +41,7 @@ fn an_arms_row_counts_cells_and_names_its_worst() {
 }
 
 #[test]
-fn copies_tell_the_noise() {
+fn copies_show_the_noise() {
     let text = tables(&runs(50.0));
     let line = "`pthread` against itself: within 10 % of each other in 2 of 2 cells, the second at least 0.9 of the \
                 first in 2; geometric mean 1.00 [1.00, 1.00].";
@@ -49,20 +49,20 @@ fn copies_tell_the_noise() {
 }
 
 #[test]
-fn a_lock_that_nobody_else_wants_is_told_in_nanoseconds() {
+fn an_uncontended_lock_is_reported_in_nanoseconds() {
     let alone = |run: Run| Run { threads: 1, work: "0 ns/0 ns".to_owned(), ..run };
     let runs = [alone(run("pthread", 0, 1e8)), alone(run("pthread", 1, 1e8))];
     assert!(tables(&runs).contains("| `pthread` | 10.0 |\n"));
 }
 
-/// The goals and what the tables say to them.
+/// The results of all goals in a text.
 fn goals(text: &str) -> Vec<&str> {
-    let goals = text.lines().skip_while(|line| !line.starts_with("What `rule:adaptive`")).skip(4);
+    let goals = text.lines().skip_while(|line| !line.starts_with("Goals of `rule:adaptive`")).skip(4);
     goals.take_while(|line| line.starts_with('|')).filter_map(|line| line.split(" | ").last()).collect()
 }
 
 #[test]
-fn goals_are_reached_or_missed_one_by_one() {
+fn goals_are_reached_or_missed_separately() {
     let runs = |[two, three]: [f64; 2], beside: f64| {
         let cell = |threads: u32, hogs: u32, speed: f64| {
             (0..4).flat_map(move |n| {
@@ -86,7 +86,7 @@ fn goals_are_reached_or_missed_one_by_one() {
 }
 
 #[test]
-fn a_lock_is_judged_apart_where_nobody_else_wants_it() {
+fn an_uncontended_lock_is_judged_separately() {
     let runs = |alone: f64, contended: f64| {
         let cell = |threads: u32, speed: f64| {
             let run = move |arm, n, rate| Run { threads, work: "100 ns/400 ns".to_owned(), ..run(arm, n, rate) };

@@ -1,11 +1,12 @@
-//! Scores of made-up sheets.
+//! Scores of artificial sheets.
 
 use crate::arms::Label;
 use crate::random::Random;
 use crate::score::{Ratio, Scorer};
 use crate::sheet::{Rates, Sheet, median};
 
-/// A sheet of made-up cells: each a list of arms with their rates. An arm's name may end in the number of its copy.
+/// A sheet of artificial cells, each with the rates of all arms. An arm's name may end in the
+/// number of its copy.
 fn sheet(arms: &[(&str, u32)], cells: &[&[&[f64]]]) -> Sheet {
     let some = |rates: &&[f64]| rates.iter().map(|&rate| (!rate.is_nan()).then_some(rate)).collect();
     let cell = |rates: &&[&[f64]]| Rates {
@@ -38,8 +39,9 @@ fn without_noise_the_score_is_the_ratio_to_the_fastest_and_has_no_width() {
 }
 
 #[test]
-fn luck_in_the_choice_is_not_held_against_an_arm() {
-    // Twenty equal arms: the luckiest of them is well above the median one, but not where it is scored.
+fn chance_in_the_choice_does_not_lower_a_score() {
+    // Twenty equal arms: the best of them is well above the median by chance, but not on the scored
+    // half.
     let mut random = Random::new(7);
     let rates: Vec<Vec<f64>> = (0..20).map(|_| (0..8).map(|_| 80.0 + random.below(41) as f64).collect()).collect();
     let names: Vec<String> = (0..20).map(|arm| format!("arm {arm}")).collect();
@@ -54,8 +56,9 @@ fn luck_in_the_choice_is_not_held_against_an_arm() {
 }
 
 #[test]
-fn what_luck_adds_in_one_cell_makes_up_for_no_other_when_capped() {
-    // In the first cell the best on any half is slow on the other, whichever it is: both seem better than the best.
+fn a_capped_score_does_not_compensate_for_another_cell() {
+    // In the first cell, the best arm on one half is slow on the other. So both arms seem better
+    // than the best.
     let luck: &[&[f64]] = &[&[100.0, 1.0], &[1.0, 100.0]];
     let sheet = sheet(&[("a", 1), ("b", 1)], &[luck, &[&[50.0; 2], &[100.0; 2]]]);
     let scores = Scorer::new(&sheet, 1).against_best();
@@ -64,7 +67,7 @@ fn what_luck_adds_in_one_cell_makes_up_for_no_other_when_capped() {
 }
 
 #[test]
-fn an_arms_own_copy_is_no_rival_to_it() {
+fn an_arm_is_not_compared_with_its_own_copy() {
     let sheet = sheet(&[("a", 1), ("b", 1), ("a", 2)], &[&[&[90.0; 4], &[80.0; 4], &[100.0; 4]]]);
     let scores = Scorer::new(&sheet, 1).against_best();
     let values = [0, 1, 2].map(|arm| scores.cells[0][arm].unwrap().value);
@@ -82,7 +85,7 @@ fn an_interval_is_as_wide_as_the_repetitions_differ() {
 }
 
 #[test]
-fn what_is_compared_with_one_arm_is_its_ratio_to_it() {
+fn against_a_single_arm_the_score_is_the_ratio() {
     let sheet = sheet(&[("a", 1), ("b", 1)], &[&[&[100.0; 2], &[500.0; 2]]]);
     let scores = Scorer::new(&sheet, 1).against(|_, other| other == 0);
     assert!(near(scores.cells[0][1].unwrap().value, 5.0) && near(scores.cells[0][0].unwrap().value, 1.0));

@@ -1,7 +1,8 @@
-// One run of a barrier of another language: threads that work and meet, as `meetings.rs` has it line by line.
+// A run with a barrier of another language: threads that work and wait, exactly as in
+// `meetings.rs`.
 //
-// barrier THREADS ITERATIONS SECONDS prints the outcome as one line of JSON. With -fopenmp it is OpenMP's barrier, else
-// that of C++20.
+// barrier THREADS ITERATIONS SECONDS prints the result as one line of JSON. It uses OpenMP's
+// barrier with -fopenmp, and that of C++20 without.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -41,7 +42,7 @@ struct Worker {
         state = step(state);
         double share = 0.75 + 0.5 * (static_cast<double>(state >> 11) / 9007199254740992.0);
         sum += chain(static_cast<std::uint64_t>(mean * share), state);
-        // What nobody reads would be left out.
+        // Keeps the compiler from removing the work.
         asm volatile("" : : "r"(sum));
     }
 };
@@ -93,6 +94,6 @@ int main(int argc, char **argv) {
 #endif
     std::printf("{\"count\":%llu,\"seconds\":%.9f}\n", static_cast<unsigned long long>(last.load() + 1), took);
     std::fflush(stdout);
-    // A runtime's way to end its threads is not what is measured.
+    // Skip the cleanup of threads by the runtime, which is not measured.
     _exit(0);
 }
