@@ -93,7 +93,7 @@ fn command(arm: Arm, cell: Cell, conditions: &Conditions) -> Result<Command, Err
 fn answer(child: &mut Child, seconds: f64) -> Result<Option<String>, Error> {
     let Some(mut output) = child.stdout.take() else { return Ok(None) };
     let time_limit = GRACE_PERIOD + Duration::from_secs_f64(seconds);
-    let limit = Timespec { tv_sec: time_limit.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
+    let limit = Timespec { tv_sec: time_limit.as_secs() as i64, tv_nsec: time_limit.subsec_nanos().into() };
     let ready = poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&limit));
     // An interrupt requests the end of the benchmark, and the run is discarded.
     if matches!(ready, Ok(0) | Err(rustix::io::Errno::INTR)) {
