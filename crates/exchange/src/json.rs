@@ -1,25 +1,26 @@
-//! JSON as rt-app takes it: in order, with keys that come twice, comments, and commas before a closing bracket.
+//! Parses JSON as rt-app does: ordered, with repeated keys, comments, and trailing commas.
 //!
-//! A map would keep one of two equal keys, and often another order; here an object is a list of members, and every key and
-//! value knows its bytes. What the library below rt-app (json-c) accepts beyond JSON and nobody means to write is an error: texts
-//! between single quotes, `NaN`, `True`.
+//! A map would drop repeated keys and might change their order. Here an object is a list of
+//! members, and every key and value has its position in the text. Some extensions of json-c, the
+//! library that rt-app uses, are rejected because they are never intended: strings in single
+//! quotes, `NaN`, `True`.
 
 use std::ops::Range;
 
 use scenario::Diagnostic;
 
-/// Nothing is nested deeper than this.
+/// The maximum nesting depth.
 pub const DEEPEST: usize = 64;
 
-/// Some editors begin a text with it. It says nothing.
+/// A mark without meaning that some editors put at the beginning of a text.
 pub const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// What it is.
+    /// The value.
     pub value: Value,
-    /// Its bytes in the text.
+    /// The bytes of the value in the text.
     pub span: Range<usize>,
 }
 
@@ -30,28 +31,28 @@ pub enum Value {
     Null,
     /// `true` or `false`
     Flag(bool),
-    /// A number without fraction and exponent that fits.
+    /// An integer that fits.
     Whole(i64),
-    /// Any other number, as it is written.
+    /// Any other number, as written.
     Number(String),
-    /// A text, its escapes replaced.
+    /// A string with its escapes replaced.
     Text(String),
-    /// A list.
+    /// An array.
     List(Vec<Node>),
-    /// An object, in the order of the text; keys may come twice.
+    /// An object, in the order of the text; keys may be repeated.
     Object(Vec<Member>),
 }
 
 impl Value {
-    /// What it is, for people.
+    /// A description for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Null => "null",
             Value::Flag(_) => "true or false",
-            Value::Whole(_) => "a whole number",
-            Value::Number(_) => "a number that is not whole, or too large",
-            Value::Text(_) => "a text",
-            Value::List(_) => "a list",
+            Value::Whole(_) => "an integer",
+            Value::Number(_) => "a number that is not an integer, or too large",
+            Value::Text(_) => "a string",
+            Value::List(_) => "an array",
             Value::Object(_) => "an object",
         }
     }
@@ -62,26 +63,26 @@ impl Value {
 pub struct Member {
     /// The key.
     pub key: String,
-    /// Its bytes in the text, quotes included.
+    /// The bytes of the key in the text, including its quotes.
     pub place: Range<usize>,
     /// The value.
     pub node: Node,
 }
 
-/// A text that was read.
+/// A parsed text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// The value that it is.
+    /// The value.
     pub root: Node,
-    /// The first comment, if it comes before all keys and values but objects.
+    /// The first comment, if only opening braces precede it.
     pub comment: Option<String>,
 }
 
-/// Reads a text that is one JSON value.
+/// Parses a text that is one JSON value.
 ///
 /// # Errors
 ///
-/// The first thing that is wrong.
+/// Returns the first problem.
 pub fn read(text: &str) -> Result<Document, Box<Diagnostic>> {
     let at = BYTE_ORDER_MARK.len_utf8() * usize::from(text.starts_with(BYTE_ORDER_MARK));
     let mut parser = Parser { text, at, is_at_start: true, comment: None };
@@ -96,7 +97,7 @@ pub fn read(text: &str) -> Result<Document, Box<Diagnostic>> {
 struct Parser<'t> {
     text: &'t str,
     at: usize,
-    /// Whether nothing has come so far but opening braces.
+    /// Whether only opening braces have been read.
     is_at_start: bool,
     comment: Option<String>,
 }
@@ -124,13 +125,13 @@ impl Parser<'_> {
         is_next
     }
 
-    /// Something is wrong with the next character.
+    /// Reports a problem with the next character.
     fn wrong(&self, message: &str, help: &str) -> Box<Diagnostic> {
         let end = self.at + self.peek().map_or(0, char::len_utf8);
         Box::new(Diagnostic::new(self.at..end, message).help(help))
     }
 
-    /// Goes on to what is neither blank nor a comment.
+    /// Skips blanks and comments.
     fn skip(&mut self) -> Parsed<()> {
         loop {
             let blank = self.rest().len() - self.rest().trim_start().len();
@@ -175,15 +176,16 @@ impl Parser<'_> {
             _ if self.consume("true") => Value::Flag(true),
             _ if self.consume("false") => Value::Flag(false),
             _ if self.consume("null") => Value::Null,
-            None => return Err(self.wrong("the text breaks off where a value should be", "is the file whole?")),
+            None => return Err(self.wrong("the text ends where a value is expected", "is the file complete?")),
             Some(_) => {
-                return Err(self.wrong("this is no JSON value", "texts and keys are written between quotes: \"\""));
+                return Err(self.wrong("this is not a JSON value", "strings and keys are written between quotes: \"\""));
             }
         };
         Ok(Node { value, span: begin..self.at })
     }
 
-    /// After an item: whether there is another one. A comma may come before the closing bracket.
+    /// Reads the separator after an item. Returns whether another item follows. A comma may precede
+    /// the closing bracket.
     fn next_item(&mut self, closing: &str, what: &str) -> Parsed<bool> {
         self.skip()?;
         let comma = self.consume(",");
@@ -193,7 +195,7 @@ impl Parser<'_> {
         }
         match (comma, self.peek()) {
             (true, Some(_)) => Ok(true),
-            (_, None) => Err(self.wrong(&format!("the text breaks off within {what}"), "is the file whole?")),
+            (_, None) => Err(self.wrong(&format!("the text ends within {what}"), "is the file complete?")),
             (false, Some(_)) => Err(self.wrong("a comma is missing here", "write `,` after the value before this")),
         }
     }
@@ -209,7 +211,7 @@ impl Parser<'_> {
             self.skip()?;
             let begin = self.at;
             if self.peek() != Some('"') {
-                return Err(self.wrong("there is no key here", "keys are written between quotes, as in \"run\" : 10"));
+                return Err(self.wrong("a key is missing here", "keys are written between quotes, as in \"run\" : 10"));
             }
             let key = self.text()?;
             let place = begin..self.at;
@@ -233,7 +235,7 @@ impl Parser<'_> {
         }
         loop {
             items.push(self.value(depth + 1)?);
-            if !self.next_item("]", "a list")? {
+            if !self.next_item("]", "an array")? {
                 return Ok(items);
             }
         }
@@ -244,7 +246,7 @@ impl Parser<'_> {
         let length = self.rest().find(|c| !is_of_number(c)).unwrap_or(self.rest().len());
         let written = self.rest().get(..length).unwrap_or_default().to_owned();
         if !written.parse().is_ok_and(f64::is_finite) {
-            return Err(self.wrong("this is no number", "write a whole number"));
+            return Err(self.wrong("this is not a number", "write an integer"));
         }
         self.at += length;
         Ok(written.parse().map_or(Value::Number(written), Value::Whole))
@@ -271,7 +273,7 @@ impl Parser<'_> {
                     text.push(c);
                 }
                 Some('\n') | None => {
-                    let diagnostic = Diagnostic::new(begin..begin + 1, "this text does not end");
+                    let diagnostic = Diagnostic::new(begin..begin + 1, "this string does not end");
                     return Err(Box::new(diagnostic.help("close it by `\"` on the same line")));
                 }
                 Some(c) => {
@@ -282,7 +284,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What comes after a backslash.
+    /// Reads the character after a backslash.
     fn escaped(&mut self) -> Option<char> {
         match self.next()? {
             c @ ('"' | '\\' | '/') => Some(c),
@@ -296,7 +298,7 @@ impl Parser<'_> {
                 if !(0xd800..0xdc00).contains(&unit) {
                     return char::from_u32(unit);
                 }
-                // The first half of a character beyond the basic plane; the other must follow.
+                // The first half of a surrogate pair; the other half must follow.
                 let low = if self.consume("\\u") { self.four_digits()? } else { 0 };
                 (0xdc00..0xe000).contains(&low).then_some(())?;
                 char::from_u32(0x1_0000 + ((unit - 0xd800) << 10) + (low - 0xdc00))

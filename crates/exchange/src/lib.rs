@@ -8,20 +8,20 @@ pub mod sched;
 
 use scenario::{Diagnostics, Scenario};
 
-/// A kind of file that scenarios are made of.
+/// A file format for scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// rt-app's JSON.
+    /// The JSON format of rt-app.
     RtApp,
-    /// The kernel's scheduling events as text, by `perf script`, `trace-cmd report` or tracefs.
+    /// The kernel's scheduling events as text, from `perf script`, `trace-cmd report` or tracefs.
     Sched,
 }
 
 impl Format {
-    /// Both.
+    /// All formats.
     pub const ALL: [Format; 2] = [Format::RtApp, Format::Sched];
 
-    /// As it is written on the command line.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Format::RtApp => "rt-app",
@@ -29,7 +29,7 @@ impl Format {
         }
     }
 
-    /// What the content looks like, where that is clear.
+    /// Guesses the format from the content. Returns `None` if it is unclear.
     pub fn guess(bytes: &[u8]) -> Option<Format> {
         let text = String::from_utf8_lossy(bytes);
         let mut rest = text.strip_prefix(json::BYTE_ORDER_MARK).unwrap_or(&text).trim_start();
@@ -43,46 +43,46 @@ impl Format {
     }
 }
 
-/// A scenario that was made of something else.
+/// A scenario converted from another format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
-    /// The scenario as a file.
+    /// The scenario file.
     pub toml: String,
-    /// What it says.
+    /// The parsed scenario.
     pub scenario: Scenario,
-    /// What was left out or understood in some way, and why.
+    /// Omissions and assumptions.
     pub notes: Vec<String>,
 }
 
 impl Imported {
-    /// What a file like this says.
+    /// Parses and checks the scenario file.
     fn checked(toml: String, notes: Vec<String>) -> Result<Imported, ImportError> {
-        match scenario::read("the scenario that this became", toml.as_bytes()) {
+        match scenario::read("the imported scenario", toml.as_bytes()) {
             Ok(scenario) => Ok(Imported { toml, scenario, notes }),
             Err(diagnostics) => Err(ImportError::TooLarge(diagnostics)),
         }
     }
 }
 
-/// Why there is no scenario.
+/// The reason why there is no scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// Something is wrong with the file, or cannot be said by a scenario.
+    /// The file has errors, or a scenario cannot express it.
     #[error("{0}")]
     Refused(Diagnostics),
-    /// There is nothing in the file to make a scenario of.
+    /// The file contains nothing for a scenario.
     #[error("{0}")]
     Empty(String),
-    /// It goes beyond what a scenario may hold.
-    #[error("a scenario cannot hold this:\n{0}")]
+    /// The result exceeds the limits of a scenario.
+    #[error("this exceeds the limits of a scenario:\n{0}")]
     TooLarge(Diagnostics),
 }
 
-/// Reads a file of this format; `name` is what its diagnostics call it.
+/// Reads a file of this format. `name` is its name in diagnostics.
 ///
 /// # Errors
 ///
-/// [`ImportError`].
+/// Returns an [`ImportError`].
 pub fn import(format: Format, name: &str, bytes: &[u8]) -> Result<Imported, ImportError> {
     match format {
         Format::RtApp => rt_app::read(name, bytes),
@@ -90,7 +90,7 @@ pub fn import(format: Format, name: &str, bytes: &[u8]) -> Result<Imported, Impo
     }
 }
 
-/// A text in one line as TOML writes it, between quotes.
+/// Formats a text as a TOML string on one line.
 fn quoted_toml(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

@@ -1,19 +1,20 @@
-//! Names that jobs can have.
+//! Unique names for jobs.
 
 use std::collections::{HashMap, HashSet};
 
 use scenario::keys::LONGEST_NAME;
 
-/// Names that are taken.
+/// The names in use.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     taken: HashSet<String>,
-    /// The last number that was put behind a name.
+    /// The last number appended to each name.
     numbers: HashMap<String, usize>,
 }
 
 impl Names {
-    /// The name with `_` for whatever a job's name cannot have, and with a number where it is taken; from now on it is.
+    /// Reserves a name. Replaces invalid characters with `_`, and appends a number if the name is
+    /// in use.
     pub(crate) fn take(&mut self, written: &str) -> String {
         let allowed = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' };
         let mut plain: String = written.chars().map(allowed).take(LONGEST_NAME).collect();

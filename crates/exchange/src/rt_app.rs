@@ -1,18 +1,22 @@
-//! rt-app's JSON: tasks, and what each of them does again and again.
+//! rt-app's JSON format: tasks and their repeated events.
 //!
-//! Source: scheduler-tools/rt-app at commit 55cb0c0 of 2026, `doc/tutorial.txt` for what keys mean, `src/rt-app_parse_config.c` and
-//! `src/rt-app.c` where it is silent: an event is whatever key *begins* with an event's name (`run`, `run0`, `run_read`), in the order of
-//! the file; numbers are C's `int`, times in microseconds but for `duration` in seconds; without `phases` a `loop` repeats the
-//! events, without a `loop` they are repeated for ever.
+//! Source: scheduler-tools/rt-app at commit 55cb0c0 of 2026: `doc/tutorial.txt` for the meaning of
+//! keys, and `src/rt-app_parse_config.c` and `src/rt-app.c` for details. Any key that *begins* with
+//! the name of an event is an event (`run`, `run0`, `run_read`), in the order of the file. Numbers
+//! are C's `int`; times are in microseconds, but `duration` is in seconds. Without `phases`, a
+//! `loop` repeats the events; without a `loop`, they are repeated forever.
 //!
-//! What rt-app and its filter workgen take and strict JSON does not is taken here too: keys that come twice, comments, commas before a
-//! closing bracket. What a scenario cannot honour is refused, with its place. Deviations:
+//! The reader accepts what rt-app and its filter workgen accept beyond strict JSON: repeated keys,
+//! comments, and commas before a closing bracket. It rejects everything that a scenario cannot
+//! express, with its place. Deviations:
 //!
-//! * The file's first comment is the scenario's title, as there is no other place for one.
-//! * Two tasks of one name are two jobs, the second with a number, as by workgen; rt-app alone would keep the last.
-//! * Of what says how rt-app measures and where it logs, nothing is kept; a note says so.
-//! * A task that runs for ever becomes a job that ends when the others have ended; rt-app would go on.
-//! * A task's instances are threads of one job where they compute, meet or lock, and copies of a job where they sleep.
+//! * The first comment of the file is the scenario's title, as there is no other place for one.
+//! * Two tasks with the same name become two jobs, the second with a number, as in workgen. rt-app
+//!   alone would keep the last one.
+//! * Settings for measuring and logging are ignored, with a note.
+//! * A task that runs forever becomes a job that ends when the others end. rt-app would continue.
+//! * A task's instances become threads of one job if they compute, meet or lock, and copies of a
+//!   job if they sleep.
 
 mod convert;
 mod task;
@@ -24,11 +28,12 @@ use crate::{ImportError, Imported, json, quoted_toml};
 
 pub use write::{Refusals, write};
 
-/// Reads a file for rt-app; `name` is what its diagnostics call it.
+/// Reads a file for rt-app. `name` is its name in diagnostics.
 ///
 /// # Errors
 ///
-/// [`ImportError::Refused`] with everything that is wrong with it, or that a scenario cannot say.
+/// Returns [`ImportError::Refused`] with all problems: errors in the file and features that a
+/// scenario cannot express.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Imported, ImportError> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
@@ -49,8 +54,7 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Imported, ImportError> {
     let is_endless =
         |task: &task::Task| task.loops.times.is_none() || task.phases.iter().any(|phase| phase.loops.times.is_none());
     if let (true, Some(task)) = (found.is_empty() && file.tasks.iter().all(is_endless), file.tasks.first()) {
-        let diagnostic =
-            Diagnostic::new(task.place.clone(), "all tasks run for ever, so that the scenario would not end");
+        let diagnostic = Diagnostic::new(task.place.clone(), "all tasks run forever, so the scenario would never end");
         found.push(diagnostic.help("write a `loop` in one of them"));
     }
     if !found.is_empty() {
@@ -58,12 +62,12 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Imported, ImportError> {
     }
     let mut notes = file.notes;
     for task in file.tasks.iter().filter(|task| is_endless(task)) {
-        notes.push(format!("task `{}` runs for ever in rt-app; its job ends when the others have ended", task.name));
+        notes.push(format!("task `{}` runs forever in rt-app; its job ends when the others end", task.name));
     }
     Imported::checked(toml, notes)
 }
 
-/// Whether a scenario's experiment is what [`read`] gives to all: rt-app has nothing like it.
+/// Whether the experiment equals the one that [`read`] adds, since rt-app has no experiments.
 fn has_plain_experiment(scenario: &Scenario) -> bool {
     let experiment = &scenario.experiment;
     experiment.repeat == 3 && experiment.seed == 1

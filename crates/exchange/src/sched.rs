@@ -1,26 +1,31 @@
-//! Traces of the kernel's scheduling events, as text: who ran when on which CPU becomes a scenario.
+//! Converts textual traces of the kernel's scheduling events to scenarios.
 //!
-//! What a trace shows of a thread is how long it ran between two sleeps and how long it slept, not why. So
+//! A trace shows how long a thread ran between two sleeps and how long it slept, but not why.
+//! Therefore:
 //!
-//! * a thread that never slept, or ran but once, is a `cpu` job of the work that it did; those of one process that began together are
-//!   the threads of one job;
-//! * a thread that slept is a `pipeline` of one buffer and one stage of kind `communicate`: it computes as long as a burst was, then
-//!   pauses, as often as it did. Nobody but the thread waits for such a stage. Bursts and pauses are empirical distributions of
-//!   what was seen; threads of one name that began together and ran as often are copies of one job.
+//! * A thread that never slept, or ran only once, becomes a `cpu` job with the work that it did.
+//!   Threads of one process that began together become the threads of one job.
+//! * A thread that slept becomes a `pipeline` with one buffer and one stage of kind `communicate`:
+//!   it computes for the length of a burst, then pauses, as often as it did. Only the thread itself
+//!   waits for such a stage. Bursts and pauses become empirical distributions. Threads with the
+//!   same name that began together and ran equally often become copies of one job.
 //!
-//! Locks and barriers are not in a trace: who waited for whom comes out as pauses. Sources of the format: the kernel's
-//! `include/trace/events/sched.h` (Linux 6.18), `Documentation/trace/ftrace.rst`, and what perf 6.1 and a kernel 6.18 print;
-//! `trace-cmd report` and older perf print the payloads of libtraceevent's plugin, which are taken as well.
+//! A trace does not contain locks and barriers: waiting for another thread appears as a pause.
+//! Sources of the format: the kernel's `include/trace/events/sched.h` (Linux 6.18),
+//! `Documentation/trace/ftrace.rst`, and the output of perf 6.1 and Linux 6.18. `trace-cmd report`
+//! and older perf print the payloads of libtraceevent's plugin, which are accepted as well.
 //!
-//! Deviations, all of them told in notes where they come up:
+//! Deviations, each reported in a note when it occurs:
 //!
-//! * Idleness, kernel threads and real-time threads are left out. A kernel thread shows by its name, or by leaving its CPU as `I`, which
-//!   only kernel threads do.
-//! * A burst or a pause that was not seen whole does not count: at both ends of the trace, where events were lost, and where a thread
-//!   turns up or is gone without a word (a trace of a few threads only has gaps where it switches to others).
-//! * A pause without its wakeup is taken to end where the thread runs again.
-//! * A thread ends with a pause in the scenario, whether it did or not.
-//! * More than [`MOST_VALUES`] different lengths are thinned to so many quantiles.
+//! * Idle threads, kernel threads and real-time threads are omitted. A kernel thread is
+//!   recognizable by its name, or because it leaves its CPU in state `I`, which only kernel threads
+//!   do.
+//! * A burst or pause counts only if all of it was recorded. It does not count at both ends of the
+//!   trace, at lost events, and if a thread appears or disappears without an event. A trace of only
+//!   some threads has such gaps when it switches to others.
+//! * A pause without a wakeup is assumed to end when the thread runs again.
+//! * In the scenario a thread always ends with a pause.
+//! * More than [`MOST_VALUES`] different lengths are reduced to as many quantiles.
 
 mod history;
 pub mod line;
@@ -37,11 +42,11 @@ pub fn is_likely(text: &str) -> bool {
     text.lines().take(10_000).any(|line| matches!(line::parse(line), ParsedLine::Event(_)))
 }
 
-/// Reads a trace; `name` is what the scenario's title calls it. Any bytes will do.
+/// Reads a trace with any content. `name` appears in the scenario's title.
 ///
 /// # Errors
 ///
-/// [`ImportError::Empty`] where there is no thread in it of which a scenario could be made.
+/// Returns [`ImportError::Empty`] if no thread in the trace can become a job.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Imported, ImportError> {
     let text = String::from_utf8_lossy(bytes);
     let mut history = History::default();
@@ -64,14 +69,14 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Imported, ImportError> {
     history.finish();
     if let Some((count, first)) = broken {
         let count = scenario::count_of(count, "line");
-        notes.push(format!("left out: {count} without an event that can be read, the first of them line {first}"));
+        notes.push(format!("left out: {count} without a readable event; the first is line {first}"));
     }
     if lost > 0 {
         let lost = scenario::count_of(usize::try_from(lost).unwrap_or(usize::MAX), "event");
-        notes.push(format!("the trace has lost {lost}: what was under way then does not count"));
+        notes.push(format!("the trace has lost {lost}: bursts and pauses at that time do not count"));
     }
     let toml = scenario::write(name, &history, cpus, &mut notes).ok_or_else(|| {
-        let found = if history.extent.is_none() { "no scheduling event" } else { "no thread that could be seen from one sleep to the next" };
+        let found = if history.extent.is_none() { "no scheduling event" } else { "no thread that was recorded from one sleep to the next" };
         let why = if notes.is_empty() { String::new() } else { format!("\n  {}", notes.join("\n  ")) };
         ImportError::Empty(format!(
             "there is {found} in {name}: is it the output of `perf script`, `trace-cmd report` or tracefs, with sched_switch and \

@@ -98,7 +98,7 @@ fn a_scenario_goes_to_rt_app_and_comes_back() {
     fs::write(place.path("a.toml"), spins).unwrap();
     let (code, stdout, stderr) = place.rowlock(&["export", "a.toml", "--to", "rt-app"]);
     assert_eq!((code, stdout.as_str()), (Some(2), ""));
-    assert!(stderr.contains("it waits by `2cs+`, and rt-app blocks at once"), "{stderr}");
+    assert!(stderr.contains("it waits by `2cs+`, but rt-app blocks immediately"), "{stderr}");
 }
 
 /// Of this kind every scenario comes back as it was.

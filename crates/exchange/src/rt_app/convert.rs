@@ -1,14 +1,15 @@
-//! From an rt-app task to a job.
+//! Converts rt-app tasks to jobs.
 //!
-//! | the events of a task, again and again | its job |
-//! |---|---|
-//! | only `run` | `cpu`, with the sum of them as work |
-//! | `run` and `sleep` | `pipeline` of one thread and one buffer; a `run` and the `sleep` after it are a stage that communicates |
-//! | `run` and one `barrier` at the end | `barrier`, with the task's instances as threads |
-//! | `run`, `lock`, `run`, `unlock` | `lock`, with the task's instances as threads |
+//! The repeated events of a task determine its job:
 //!
-//! rt-app blocks at its barriers (a condition variable) and at its locks (a mutex that does not spin), so both wait by
-//! `always-block`.
+//! * only `run`: `cpu`, with the sum as work;
+//! * `run` and `sleep`: `pipeline` with one thread and one buffer; a `run` and the `sleep` after it
+//!   are a stage of kind `communicate`;
+//! * `run` and one `barrier` at the end: `barrier`, with the task's instances as threads;
+//! * `run`, `lock`, `run`, `unlock`: `lock`, with the task's instances as threads.
+//!
+//! rt-app blocks at its barriers (a condition variable) and locks (a mutex that does not spin), so
+//! both use the waiting rule `always-block`.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -21,17 +22,17 @@ use scenario::diagnostics::quoted;
 use super::task::{Event, EventKind, Loops, Task};
 use crate::name::Names;
 
-/// A task's phases are written out to so many stages at the most.
+/// The maximum number of stages to which the phases of a task are unrolled.
 const MOST_STAGES: u64 = 100;
 
-/// Appends the jobs. What cannot be said is added to `found`.
+/// Appends the jobs. Adds everything that a scenario cannot express to `found`.
 pub(super) fn jobs(tasks: &[Task], out: &mut String, found: &mut Vec<Diagnostic>) {
     let mut users: HashMap<&EventKind, usize> = HashMap::new();
     for (number, task) in tasks.iter().enumerate() {
         for event in task.phases.iter().flat_map(|phase| &phase.events) {
             let shared = matches!(event.kind, EventKind::Barrier(_) | EventKind::Lock(_));
             if shared && *users.entry(&event.kind).or_insert(number) != number {
-                let message = "another task has this, too: a scenario's threads meet, or take turns, within their job";
+                let message = "another task uses this too, but a scenario's barriers and locks belong to one job";
                 let help = "write one task with as many instances, or another name here";
                 found.push(Diagnostic::new(event.place.clone(), message).help(help));
             }
@@ -79,34 +80,30 @@ fn head(task: &Task, kind: &str, copies: u32, out: &mut String) {
     }
 }
 
-/// How often: both loops together. Nothing where one of them is for ever.
+/// The number of rounds of both loops together. An error if one of them is endless.
 fn times(inner: &Loops, outer: &Loops) -> Refused<u64> {
     let unbounded = if inner.times.is_none() { inner } else { outer };
     let Some((inner, outer)) = inner.times.zip(outer.times) else {
-        let help = "write how often, as in \"loop\" : 1000";
-        return refuse(
-            &unbounded.place,
-            "a scenario's threads sleep, meet and lock so and so often, and not for ever",
-            help,
-        );
+        let help = "write a number, as in \"loop\" : 1000";
+        return refuse(&unbounded.place, "a scenario's threads cannot sleep, meet or lock forever", help);
     };
-    // Each of them fits into an `int`.
+    // Each factor fits into an `int`.
     Ok(inner.saturating_mul(outer))
 }
 
-/// The only phase of a task whose threads meet or lock, and how often it is done.
+/// The only phase of a task with a barrier or lock, and its number of rounds.
 fn only_phase(task: &Task) -> Refused<(&[Event], u64)> {
     match &task.phases[..] {
         [phase] => Ok((&phase.events, times(&phase.loops, &task.loops)?)),
         [_, second, ..] => {
-            let help = "make a task of each phase";
-            refuse(&second.loops.place, "a scenario's threads meet, or take turns, in one way only", help)
+            let help = "write a task for each phase";
+            refuse(&second.loops.place, "a task with a barrier or a lock must have a single phase", help)
         }
         [] => refuse(&task.place, "this task has no phases", "write its events"),
     }
 }
 
-/// Runs up to the first other event: their sum, and the rest.
+/// The sum of the `run` events before the first other event, and the remaining events.
 fn sum_runs(events: &[Event]) -> (Span, &[Event]) {
     let mut sum = Span::ZERO;
     for (number, event) in events.iter().enumerate() {
@@ -126,7 +123,11 @@ fn cpu_job(task: &Task, out: &mut String) -> Refused<()> {
         }
         work = match phase.loops.times.zip(task.loops.times) {
             None if phase.loops.times.is_none() && number < last => {
-                return refuse(&phase.loops.place, "the phases after this one never come", "write how often");
+                return refuse(
+                    &phase.loops.place,
+                    "the phases after this one are never reached",
+                    "write a number of rounds",
+                );
             }
             None => None,
             Some((inner, outer)) => {
@@ -148,7 +149,7 @@ fn barrier_job(task: &Task, out: &mut String) -> Refused<()> {
     let [Event { kind: EventKind::Barrier(_), .. }] = rest else {
         let place = rest.iter().find(|event| !matches!(event.kind, EventKind::Barrier(_))).or(rest.last());
         let place = place.map_or(&task.place, |event| &event.place);
-        let message = "a scenario's threads compute, then meet, again and again, and nothing else";
+        let message = "a scenario's threads can only repeat this: compute, then meet";
         return refuse(place, message, "write `run`, then one `barrier`");
     };
     if compute.is_zero() {
@@ -181,12 +182,12 @@ fn lock_job(task: &Task, out: &mut String) -> Refused<()> {
     if !fits {
         let place = rest.iter().find(|event| !matches!(event.kind, EventKind::Unlock(_))).or(rest.last());
         let place = place.map_or(&task.place, |event| &event.place);
-        let message = "a scenario's threads compute, lock, compute and unlock, again and again, and nothing else";
+        let message = "a scenario's threads can only repeat this: compute, lock, compute, unlock";
         return refuse(place, message, "write `run`, `lock`, `run`, `unlock`, with one name");
     }
     if compute.is_zero() || critical.is_zero() {
         let place = acquired.map_or(&task.place, |event| &event.place);
-        let message = "a scenario's threads compute both without the lock and with it";
+        let message = "a scenario's threads must compute both without the lock and with it";
         return refuse(place, message, "write a `run` of at least 1 before the `lock` and after it");
     }
     head(task, "lock", 1, out);
@@ -198,7 +199,7 @@ fn lock_job(task: &Task, out: &mut String) -> Refused<()> {
     Ok(())
 }
 
-/// A time of computing and the time of sleeping after it.
+/// A time of computing and a time of sleeping after it.
 struct Stage {
     name: String,
     compute: Span,
@@ -217,7 +218,7 @@ fn pipeline_job(task: &Task, out: &mut String) -> Refused<()> {
     let length = |(phase, times): (&super::task::Phase, &u64)| times.saturating_mul(phase.events.len() as u64);
     let total = task.phases.iter().zip(&repeats).map(length).fold(0, u64::saturating_add);
     if total > 2 * MOST_STAGES {
-        let message = format!("written out, the phases of {} have too many events: {total}", quoted(&task.name));
+        let message = format!("unrolled, the phases of {} have too many events: {total}", quoted(&task.name));
         return refuse(&task.place, message, "let its phases loop less often, and the task more often");
     }
     let mut names = Names::default();
@@ -227,10 +228,11 @@ fn pipeline_job(task: &Task, out: &mut String) -> Refused<()> {
             let (compute, pause) = match event.kind {
                 EventKind::Run(span) => (span, Span::ZERO),
                 EventKind::Sleep(span) => (Span::ZERO, span),
-                _ => return refuse(&event.place, "this does not go together with `sleep`", "make two tasks of it"),
+                _ => return refuse(&event.place, "this cannot be combined with `sleep`", "split it into two tasks"),
             };
             match stages.last_mut() {
-                // What follows a run belongs to it; only a run after a sleep is something new.
+                // Sleeps and runs after a run belong to its stage; a run after a sleep begins a new
+                // stage.
                 Some(last) if last.pause.is_zero() || compute.is_zero() => {
                     last.compute += compute;
                     last.pause += pause;
@@ -262,7 +264,7 @@ fn pipeline_job(task: &Task, out: &mut String) -> Refused<()> {
     Ok(())
 }
 
-/// `read` for `run_read`; without such an ending the whole key.
+/// `read` for `run_read`; the whole key if nothing follows the prefix.
 fn stage_name(key: &str) -> &str {
     let own = ["run_", "sleep_"].iter().find_map(|prefix| key.strip_prefix(prefix));
     own.filter(|own| !own.is_empty()).unwrap_or(key)

@@ -1,4 +1,4 @@
-//! What an rt-app file says, read from its JSON: tasks, their phases, their events.
+//! Parses the tasks, phases and events in an rt-app file.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -10,18 +10,18 @@ use scenario::diagnostics::{did_you_mean, quoted};
 use crate::json::{Document, Member, Node, Value};
 use crate::name::Names;
 
-/// The largest whole number that rt-app reads: it keeps them in C's `int`.
+/// The largest integer that rt-app accepts: it uses C's `int`.
 pub(super) const LARGEST: i64 = i32::MAX as i64;
 
-/// A file, as far as a scenario could have use for it.
+/// The parts of a file that matter for a scenario.
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) tasks: Vec<Task>,
-    /// What was put aside because it says nothing of the workload.
+    /// Settings that are ignored because they do not affect the workload.
     pub(super) notes: Vec<String>,
 }
 
-/// One task object: so many equal threads.
+/// A task object: a number of equal threads.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) name: String,
@@ -41,18 +41,18 @@ pub(super) struct Phase {
     pub(super) events: Vec<Event>,
 }
 
-/// How often something is done; `None` is for ever.
+/// A number of rounds; `None` is endless.
 #[derive(Clone, Debug)]
 pub(super) struct Loops {
     pub(super) times: Option<u64>,
-    /// Where it is said.
+    /// The place in the file.
     pub(super) place: Range<usize>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Event {
     pub(super) kind: EventKind,
-    /// What follows `run` or `sleep` in its key, if anything.
+    /// The whole key, such as `run_read`.
     pub(super) key: String,
     pub(super) place: Range<usize>,
 }
@@ -66,13 +66,13 @@ pub(super) enum EventKind {
     Barrier(String),
 }
 
-/// The prefixes that make a key an event, in the order in which rt-app tries them where one is a prefix of another.
+/// The prefixes of event keys. If one is a prefix of another, their order is that of rt-app.
 const EVENTS: [&str; 20] = [
     "lock", "unlock", "wait", "signal", "broad", "sync", "sleep", "runtime", "run", "timer", "suspend", "resume",
     "memrun", "mem", "iorun", "yield", "barrier", "fork", "sem_post", "sem_wait",
 ];
 
-/// Keys of tasks and phases that are no events.
+/// Keys of tasks and phases other than events.
 const PROPERTIES: [&str; 16] = [
     "instance",
     "delay",
@@ -92,7 +92,7 @@ const PROPERTIES: [&str; 16] = [
     "taskgroup",
 ];
 
-/// What rt-app's global object says of how it measures and writes logs, and nothing of the workload.
+/// Global settings for measuring and logging, which do not affect the workload.
 const MEASUREMENT_SETTINGS: [&str; 10] = [
     "calibration",
     "lock_pages",
@@ -106,23 +106,23 @@ const MEASUREMENT_SETTINGS: [&str; 10] = [
     "cumulative_slack",
 ];
 
-/// Why an event cannot be had, and what to do.
+/// The reason why an event is rejected, and a hint.
 fn refusal(event: &str) -> (&'static str, &'static str) {
     match event {
         "runtime" => (
-            "`runtime` goes by the clock, so that time without a CPU counts as work; a scenario's threads compute a fixed amount",
+            "`runtime` follows the clock, so that time without a CPU counts as work; a scenario's threads compute a fixed amount",
             "write `run`",
         ),
         "timer" => (
-            "a scenario has no timers: its threads pause for a time of their own, whenever the pause began",
-            "write `sleep` with what the period leaves after the `run`",
+            "a scenario has no timers: its threads pause for a fixed time, whenever the pause began",
+            "write `sleep` with the rest of the period after the `run`",
         ),
         "mem" | "memrun" | "iorun" => (
-            "a scenario's threads only compute: it knows no memory and no files",
+            "a scenario's threads only compute: it has no memory and no files",
             "write the time that it takes as `run`",
         ),
         "yield" => ("a scenario's threads yield only by a waiting rule", "leave it out"),
-        "fork" => ("a scenario's jobs start no others", "give the forked task a `delay`"),
+        "fork" => ("a scenario's jobs cannot start others", "give the forked task a `delay`"),
         _ => (
             "a scenario's threads meet at a barrier or take turns at a lock; it has no condition variables and semaphores",
             "write `barrier`, or `lock` and `unlock`",
@@ -130,7 +130,7 @@ fn refusal(event: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Reads a file's JSON. What is wrong is added to `found`.
+/// Parses the JSON of a file. Adds problems to `found`.
 pub(super) fn read(document: &Document, found: &mut Vec<Diagnostic>) -> File {
     let mut reader = Reader { found, notes: Vec::new() };
     let mut tasks = None;
@@ -140,7 +140,7 @@ pub(super) fn read(document: &Document, found: &mut Vec<Diagnostic>) -> File {
         match member.key.as_str() {
             "tasks" => tasks = Some(member),
             "global" => reader.global(&member.node),
-            "resources" => reader.note("`resources`: rt-app makes them where they are used"),
+            "resources" => reader.note("`resources` is ignored: rt-app creates them where they are used"),
             _ => reader.unknown(member, &["tasks", "global", "resources"]),
         }
     }
@@ -164,13 +164,13 @@ impl Reader<'_> {
         self.found.push(Diagnostic::new(place, message).help(help));
     }
 
-    /// Of keys that are no events, no two may be the same.
+    /// Reports repeated keys, which only events may be.
     fn distinct(&mut self, members: &[Member]) {
         let mut seen = HashSet::new();
         for member in members.iter().filter(|member| !is_event(&member.key)) {
             if !seen.insert(&member.key) {
-                let message = format!("{} comes twice", quoted(&member.key));
-                self.wrong(member.place.clone(), &message, "only events and tasks may; keep one of them");
+                let message = format!("{} is repeated", quoted(&member.key));
+                self.wrong(member.place.clone(), &message, "only events and tasks may be repeated; keep one of them");
             }
         }
     }
@@ -182,12 +182,12 @@ impl Reader<'_> {
     fn unknown(&mut self, member: &Member, known: &[&str]) {
         let message = format!("there is no key {} here", quoted(&member.key));
         let help = did_you_mean(&member.key, known.iter().copied());
-        let help = help.unwrap_or_else(|| "rt-app would pass over it in silence: leave it out".to_owned());
+        let help = help.unwrap_or_else(|| "rt-app would ignore it silently: leave it out".to_owned());
         self.wrong(member.place.clone(), &message, &help);
     }
 
     fn mismatch(&mut self, node: &Node, expected: &str) {
-        let message = format!("this is {}, and {expected} is needed", node.value.kind());
+        let message = format!("this is {}, but {expected} is needed", node.value.kind());
         self.wrong(node.span.clone(), &message, &format!("write {expected}"));
     }
 
@@ -195,7 +195,8 @@ impl Reader<'_> {
         match &node.value {
             Value::Object(members) => members,
             _ => {
-                self.mismatch(node, &format!("an object, for it is {what},"));
+                let message = format!("this is {}, but {what} must be an object", node.value.kind());
+                self.wrong(node.span.clone(), &message, "write an object");
                 &[]
             }
         }
@@ -206,17 +207,17 @@ impl Reader<'_> {
             Value::Whole(number) if (least..=most).contains(&number) => Some(number),
             Value::Whole(_) => {
                 let message = format!("this number is not between {least} and {most}");
-                self.wrong(node.span.clone(), &message, "rt-app reads no other here");
+                self.wrong(node.span.clone(), &message, "rt-app accepts no other here");
                 None
             }
             _ => {
-                self.mismatch(node, "a whole number");
+                self.mismatch(node, "an integer");
                 None
             }
         }
     }
 
-    /// A time, which rt-app counts in microseconds.
+    /// Reads a time in microseconds.
     fn micros(&mut self, node: &Node) -> Option<Span> {
         let number = self.whole(node, 0, LARGEST)?;
         Some(Span::from_micros(number.unsigned_abs()))
@@ -226,7 +227,7 @@ impl Reader<'_> {
         match &node.value {
             Value::Text(text) => Some(text),
             _ => {
-                self.mismatch(node, "a text");
+                self.mismatch(node, "a string");
                 None
             }
         }
@@ -240,8 +241,8 @@ impl Reader<'_> {
                 "duration" if member.node.value == Value::Whole(-1) => {}
                 "duration" => self.wrong(
                     member.node.span.clone(),
-                    "a scenario has no `duration`: it ends when its jobs have ended",
-                    "write -1, and how often with `loop` in each task that sleeps or waits",
+                    "a scenario has no `duration`: it ends when its jobs end",
+                    "write -1, and the number of rounds as `loop` in each task that sleeps or waits",
                 ),
                 "default_policy" => self.policy(&member.node),
                 "pi_enabled" if member.node.value == Value::Flag(false) => {}
@@ -251,7 +252,7 @@ impl Reader<'_> {
                     "write false",
                 ),
                 key if MEASUREMENT_SETTINGS.contains(&key) => {
-                    self.note(format!("`{key}`: how rt-app measures and where it logs"))
+                    self.note(format!("`{key}` is ignored: it controls how rt-app measures and logs"))
                 }
                 _ => {
                     let known = ["duration", "default_policy", "pi_enabled"];
@@ -261,11 +262,11 @@ impl Reader<'_> {
         }
     }
 
-    /// Only the policy of ordinary threads will do.
+    /// Accepts only the policy of normal threads.
     fn policy(&mut self, node: &Node) {
         if self.text(node).is_some_and(|policy| policy != "SCHED_OTHER") {
             let help = "write \"SCHED_OTHER\"; a `priority` is then a nice value";
-            self.wrong(node.span.clone(), "a scenario's threads are all of SCHED_OTHER", help);
+            self.wrong(node.span.clone(), "a scenario's threads all use SCHED_OTHER", help);
         }
     }
 
@@ -304,7 +305,7 @@ impl Reader<'_> {
                 "phases" => {}
                 "loop" => task.loops = self.read_loops(&member.node)?,
                 _ if is_event(&member.key) && phases.is_some() => {
-                    let message = "rt-app passes over events beside `phases`";
+                    let message = "rt-app ignores events beside `phases`";
                     self.wrong(member.place.clone(), message, "put it into one of the phases");
                 }
                 _ => self.property_or_event(member, &mut task, &mut own),
@@ -312,7 +313,7 @@ impl Reader<'_> {
         }
         match phases {
             Some(phases) => self.phases(phases, &mut task),
-            // rt-app then repeats the phase, and not the task, which comes to the same.
+            // rt-app then repeats the phase instead of the task, which is equivalent.
             None => task.phases.push(own),
         }
         if task.phases.iter().all(|phase| phase.events.is_empty()) && self.found.len() == count {
@@ -331,12 +332,12 @@ impl Reader<'_> {
                 match member.key.as_str() {
                     "loop" => read.loops = self.read_loops(&member.node).unwrap_or(read.loops),
                     "instance" | "delay" | "phases" => {
-                        self.wrong(member.place.clone(), "this belongs to a task and not to a phase", "move it up");
+                        self.wrong(member.place.clone(), "this belongs to a task, not to a phase", "move it up");
                     }
                     key if !is_event(key) && PROPERTIES.contains(&key) && phases.len() > 1 => self.wrong(
                         member.place.clone(),
-                        "a scenario's threads are scheduled alike from beginning to end",
-                        "write it once, at the task, or make two tasks of it",
+                        "a scenario cannot change how a thread is scheduled",
+                        "write it once, at the task, or split it into two tasks",
                     ),
                     _ => self.property_or_event(member, task, &mut read),
                 }
@@ -348,7 +349,7 @@ impl Reader<'_> {
     fn read_loops(&mut self, node: &Node) -> Option<Loops> {
         let times = match self.whole(node, -1, LARGEST)? {
             0 => {
-                self.wrong(node.span.clone(), "what is done 0 times is not done", "leave it out, or write 1");
+                self.wrong(node.span.clone(), "a loop of 0 rounds does nothing", "leave it out, or write 1");
                 return None;
             }
             times => u64::try_from(times).ok(),
@@ -368,7 +369,7 @@ impl Reader<'_> {
             "cpus" => task.cpus = self.cpus(node),
             "util_min" | "util_max" | "nodes_membind" | "taskgroup" | "dl-period" | "dl-deadline" | "period"
             | "deadline" => {
-                let message = format!("a scenario cannot say {}", quoted(&member.key));
+                let message = format!("a scenario cannot express {}", quoted(&member.key));
                 self.wrong(member.place.clone(), &message, "leave it out");
             }
             key if is_event(key) => phase.events.extend(self.event(member)),
@@ -378,7 +379,7 @@ impl Reader<'_> {
 
     fn cpus(&mut self, node: &Node) -> Option<CpuSet> {
         let Value::List(items) = &node.value else {
-            self.mismatch(node, "a list of CPUs, as in [0, 2]");
+            self.mismatch(node, "an array of CPUs, as in [0, 2],");
             return None;
         };
         let mut cpus = CpuSet::default();
@@ -387,7 +388,7 @@ impl Reader<'_> {
             cpus.insert(CpuId(u32::try_from(cpu).ok()?));
         }
         if cpus.is_empty() {
-            self.wrong(node.span.clone(), "no thread can run on no CPU", "name a CPU, or leave it out");
+            self.wrong(node.span.clone(), "a thread needs at least one CPU", "name a CPU, or leave it out");
             return None;
         }
         Some(cpus)
@@ -410,17 +411,18 @@ impl Reader<'_> {
         Some(Event { kind, key: member.key.clone(), place: member.place.clone() })
     }
 
-    /// A name that a job can have and none has yet. Tasks of the same name get a number, as by rt-app's own workgen.
+    /// Creates a unique name for a job. Tasks with the same name get a number, as in rt-app's
+    /// workgen.
     fn name(&mut self, written: &str, names: &mut Names) -> String {
         let name = names.take(written);
         if name != written {
-            self.note(format!("task {} is job `{name}`", quoted(written)));
+            self.note(format!("task {} becomes job `{name}`", quoted(written)));
         }
         name
     }
 }
 
 fn is_event(key: &str) -> bool {
-    // `lock_pages` is a setting of the whole file, but rt-app would take it for a `lock`.
+    // `lock_pages` is a global setting, but rt-app would take it for a `lock` here.
     EVENTS.iter().any(|event| key.starts_with(event))
 }

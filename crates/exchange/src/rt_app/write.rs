@@ -1,4 +1,4 @@
-//! From a scenario to a file for rt-app.
+//! Converts a scenario to a file for rt-app.
 
 use std::fmt;
 
@@ -10,38 +10,41 @@ use scenario::{Compute, Distribution, Job, JobKind, Pipeline, Scenario};
 
 use super::task::LARGEST;
 
-/// What rt-app cannot say of a scenario; never empty.
+/// The features of a scenario that rt-app cannot express; never empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Refusals(pub Vec<String>);
 
 impl fmt::Display for Refusals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rt-app cannot say this:")?;
+        write!(f, "rt-app cannot express this:")?;
         self.0.iter().try_for_each(|refusal| write!(f, "\n  {refusal}"))
     }
 }
 
-/// The scenario as a file for rt-app, and what is to be said of it. [`read`](super::read) makes an equal scenario of it, but for the
-/// table `[experiment]`, which rt-app has nothing for.
+/// Writes the scenario as a file for rt-app, with notes. [`read`](super::read) converts it back to
+/// an equal scenario, except for the table `[experiment]`, which rt-app cannot express.
 ///
 /// # Errors
 ///
-/// [`Refusals`]: everything that rt-app could not say.
+/// Returns [`Refusals`] with everything that rt-app cannot express.
 pub fn write(scenario: &Scenario) -> Result<(String, Vec<String>), Refusals> {
     let mut refused = Vec::new();
     let mut notes = Vec::new();
     let mut tasks = Vec::new();
     let [arm] = &scenario.arms[..] else {
-        return Err(Refusals(vec!["the sweep: rt-app runs one thing; write out the arm that it is to be".to_owned()]));
+        return Err(Refusals(vec![
+            "the sweep: rt-app has none; write a scenario with the values of one arm".to_owned(),
+        ]));
     };
     let setting = &arm.setting;
     let machine = scenario::MachineKeys { like_host: true, ..scenario::MachineKeys::default() };
     if setting.machine != machine {
-        refused
-            .push("the machine: rt-app runs on the one that it is started on; write only `like = \"host\"`".to_owned());
+        refused.push(
+            "the machine: rt-app runs on the machine on which it is started; write only `like = \"host\"`".to_owned(),
+        );
     }
     if setting.keep_running {
-        refused.push("`keep_running`: rt-app's tasks end when they are through".to_owned());
+        refused.push("`keep_running`: rt-app's tasks end when they have finished".to_owned());
     }
     if !super::has_plain_experiment(scenario) {
         notes.push("`[experiment]`: rt-app runs once, and has no seeds".to_owned());
@@ -52,22 +55,22 @@ pub fn write(scenario: &Scenario) -> Result<(String, Vec<String>), Refusals> {
             Err(why) => refused.push(format!("job `{}`: {why}", job.name)),
         }
         if job.kind.is_endless() {
-            notes.push(format!("job `{}` ends with the others; in rt-app it goes on until it is stopped", job.name));
+            notes.push(format!("job `{}` ends with the others; in rt-app it runs until it is stopped", job.name));
         }
     }
     if !refused.is_empty() {
         return Err(Refusals(refused));
     }
-    // A comment cannot hold its own end, and blanks at its ends are not its own.
+    // A comment cannot contain its end, and the reader trims its blanks.
     let title = scenario.title.replace("*/", "* /").trim().trim_start_matches("* ").trim().to_owned();
     if title != scenario.title {
-        notes.push("the title is changed a little, as it has to be a comment".to_owned());
+        notes.push("the title is changed slightly to fit into a comment".to_owned());
     }
     let tasks = tasks.join(",\n");
     Ok((format!("{{\n\t/* {title} */\n\t\"tasks\" : {{\n{tasks}\n\t}},\n{GLOBAL}\n}}\n"), notes))
 }
 
-/// All tasks go on until they are through.
+/// All tasks run until they have finished.
 const GLOBAL: &str = "\t\"global\" : {\n\t\t\"duration\" : -1,\n\t\t\"default_policy\" : \"SCHED_OTHER\",\n\t\t\"pi_enabled\" : \
                       false\n\t}";
 
@@ -111,7 +114,7 @@ fn task(job: &Job) -> Result<String, String> {
     };
     if job.arrival.every.is_some() {
         return Err(
-            "its copies come one after the other by `every`; write the jobs out, each with its `arrival`".to_owned()
+            "`every` starts its copies one after the other; write separate jobs, each with its `arrival`".to_owned()
         );
     }
     let instances = if cfg!(rowlock_canary = "an-instance-is-lost") { 1 } else { instances };
@@ -141,22 +144,22 @@ fn attributes(job: &Job) -> Result<Vec<Member>, String> {
     Ok(members)
 }
 
-/// The threads of a job that has no copies.
+/// The threads of a job without copies.
 fn single_copy(job: &Job, threads: u32) -> Result<u32, String> {
     match job.copies {
         1 => Ok(threads),
-        _ => Err("its `copies` would be one job in rt-app, with all threads; write the jobs out".to_owned()),
+        _ => Err("its `copies` would become one job in rt-app, with all threads; write separate jobs".to_owned()),
     }
 }
 
 fn check_waiting(waiting: WaitingRule) -> Result<(), String> {
     match waiting {
         WaitingRule::AlwaysBlock => Ok(()),
-        rule => Err(format!("it waits by `{rule}`, and rt-app blocks at once; write `waiting = \"always-block\"`")),
+        rule => Err(format!("it waits by `{rule}`, but rt-app blocks immediately; write `waiting = \"always-block\"`")),
     }
 }
 
-/// The events of the stages, if one thread carries them out one after the other.
+/// Writes the events of the stages if one thread runs them in turn.
 fn stages(pipeline: &Pipeline) -> Result<Vec<Member>, String> {
     let Pipeline { stages, buffers, rounds, structure, shared, priority, waiting } = pipeline;
     let in_turn = match (&shared[..], &stages[..]) {
@@ -166,7 +169,7 @@ fn stages(pipeline: &Pipeline) -> Result<Vec<Member>, String> {
     };
     if !in_turn || *buffers != 1 || stages.iter().any(|stage| stage.fork != 1) {
         return Err(
-            "rt-app has no queues; of pipelines it can have those of one buffer and one thread, which takes all \
+            "rt-app has no queues; it can only express pipelines with one buffer and one thread that runs all \
                     stages in turn"
                 .to_owned(),
         );
@@ -176,7 +179,7 @@ fn stages(pipeline: &Pipeline) -> Result<Vec<Member>, String> {
         && *waiting == WaitingRule::Adaptive;
     if !is_plain || stages.iter().any(|stage| stage.nice != 0) {
         return Err(
-            "its `structure`, `priority`, `waiting` and its stages' `nice` mean nothing to rt-app; leave them out"
+            "its `structure`, `priority`, `waiting` and its stages' `nice` have no meaning for rt-app; leave them out"
                 .to_owned(),
         );
     }
@@ -185,12 +188,12 @@ fn stages(pipeline: &Pipeline) -> Result<Vec<Member>, String> {
         if *kind == StageKind::Io {
             return Err(format!("rt-app has no device for its stage `{name}`; a sleep is of kind `communicate`"));
         }
-        // Two computations in a row would come back as one.
+        // The reader would combine two consecutive computations.
         if device.is_none() && position + 1 < stages.len() {
-            return Err(format!("its stage `{name}` and the one after it would be one to rt-app; write one"));
+            return Err(format!("rt-app would combine its stage `{name}` with the next one; write one stage"));
         }
         if compute.is_none() && position > 0 {
-            return Err(format!("its stage `{name}` and the one before it would be one to rt-app; write one"));
+            return Err(format!("rt-app would combine its stage `{name}` with the previous one; write one stage"));
         }
         if let Some(compute) = compute {
             members.push(number(&format!("run_{name}"), constant(compute, "compute")?));
@@ -213,14 +216,14 @@ fn text(key: &str, value: &str) -> Member {
 fn loop_count(rounds: u64) -> Result<Member, String> {
     match i64::try_from(rounds) {
         Ok(rounds) if rounds <= LARGEST => Ok(number("loop", rounds)),
-        _ => Err(format!("rt-app counts no further than {LARGEST} rounds")),
+        _ => Err(format!("rt-app allows at most {LARGEST} rounds")),
     }
 }
 
 fn constant(times: &Distribution, key: &str) -> Result<i64, String> {
     match times.constant() {
         Some(span) => micros(span, key),
-        None => Err(format!("its `{key}` is a distribution, and rt-app has none; write a span")),
+        None => Err(format!("its `{key}` is a distribution, but rt-app has none; write a span")),
     }
 }
 
@@ -228,6 +231,6 @@ fn micros(span: Span, key: &str) -> Result<i64, String> {
     let nanos = span.as_nanos();
     match i64::try_from(nanos / 1000) {
         Ok(micros) if nanos.is_multiple_of(1000) && (1..=LARGEST).contains(&micros) => Ok(micros),
-        _ => Err(format!("its `{key}` is {span}, and rt-app counts whole microseconds, 1 to {LARGEST}")),
+        _ => Err(format!("its `{key}` is {span}, but rt-app counts whole microseconds, 1 to {LARGEST}")),
     }
 }

@@ -1,7 +1,8 @@
-//! What became of each thread in a trace: how long it ran between two sleeps, and how long it slept.
+//! The history of each thread in a trace: its bursts and pauses.
 //!
-//! A *burst* is the running time from being woken (or made) to the next sleep (or the end), whatever preemptions lay between. It
-//! counts where all of it was seen. A *pause* goes from leaving the CPU asleep to being woken.
+//! A *burst* is the running time from a wakeup (or the creation) to the next sleep (or the end),
+//! including any preemptions. It counts if all of it was recorded. A *pause* lasts from the moment
+//! when a thread leaves the CPU to sleep to its wakeup.
 
 use std::collections::HashMap;
 
@@ -9,31 +10,31 @@ use policy::{Instant, Span};
 
 use super::line::{Event, Line, SwitchOut, Task};
 
-/// One thread. An id that is used again is another thread.
+/// One thread. A reused id denotes another thread.
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
     pub(super) name: String,
     pub(super) id: u32,
     pub(super) process: Option<u32>,
     pub(super) priority: i32,
-    /// When the first burst began that counts.
+    /// The beginning of the first burst that counts.
     pub(super) begins: Option<Instant>,
     pub(super) bursts: Vec<Span>,
     pub(super) pauses: Vec<Span>,
-    /// All the time that it was seen running.
+    /// The recorded running time.
     pub(super) ran: Span,
-    /// The part of it that is in no burst that counts.
+    /// The part of the running time outside of bursts that count.
     pub(super) partial: Span,
-    /// Whether it has ever left a CPU to sleep.
+    /// Whether the thread ever left a CPU to sleep.
     pub(super) has_slept: bool,
-    /// Whether it has done what only kernel threads do.
+    /// Whether the thread did something that only kernel threads do.
     pub(super) is_kernel_thread: bool,
-    /// Pauses of which the end was not seen, but only that it ran again.
+    /// The number of pauses whose wakeup was not recorded.
     pub(super) missing_wakes: u32,
     state: ThreadState,
-    /// The burst under way, where its beginning was seen.
+    /// The current burst, if its beginning was recorded.
     burst: Option<Span>,
-    /// What has run of the burst under way.
+    /// The running time in the current burst.
     running: Span,
 }
 
@@ -69,7 +70,7 @@ impl Thread {
 
     fn wake(&mut self, at: Instant) {
         match self.state {
-            // The second of `sched_waking` and `sched_wakeup`; or it was woken before it had gone to sleep.
+            // The second of `sched_waking` and `sched_wakeup`, or a wakeup before the thread slept.
             ThreadState::Ready | ThreadState::Running(_) | ThreadState::Ended => return,
             ThreadState::Asleep(since) => self.pauses.push(at.since(since)),
             ThreadState::Unknown => {}
@@ -105,7 +106,7 @@ impl Thread {
                 self.running += slice;
                 self.burst = self.burst.map(|burst| burst + slice);
             }
-            // It came unseen.
+            // Its switch to the CPU was not recorded.
             _ => self.lose_track(),
         }
         self.is_kernel_thread |= how == SwitchOut::Idle;
@@ -117,7 +118,7 @@ impl Thread {
                 ThreadState::Asleep(at)
             }
             SwitchOut::Ended => {
-                // What is left to do after the last sleep is often nothing at all.
+                // After its last sleep a thread often has nothing left to do.
                 if self.burst != Some(Span::ZERO) || self.bursts.is_empty() {
                     self.end_burst();
                 }
@@ -134,7 +135,7 @@ impl Thread {
         self.running = Span::ZERO;
     }
 
-    /// Something was missed: what is under way does not count.
+    /// Discards the current burst or pause because events are missing.
     fn lose_track(&mut self) {
         self.partial += self.running;
         self.running = Span::ZERO;
@@ -145,30 +146,30 @@ impl Thread {
         self.state = ThreadState::Unknown;
     }
 
-    /// The trace ends.
+    /// Handles the end of the trace.
     fn finish(&mut self, at: Instant) {
         if let ThreadState::Running(since) = self.state {
             self.ran += at.since(since);
             self.running += at.since(since);
         }
-        // A thread that has never slept is taken as it was seen, and nothing of it is cut.
+        // A thread that never slept becomes a `cpu` job with all of its running time.
         if self.has_slept && !self.running.is_zero() {
             self.partial += self.running;
         }
     }
 }
 
-/// All that a trace told.
+/// The history of all threads in a trace.
 #[derive(Debug, Default)]
 pub(super) struct History {
     pub(super) threads: Vec<Thread>,
-    /// When the trace begins and ends.
+    /// The times of the first and the last event.
     pub(super) extent: Option<(Instant, Instant)>,
-    /// The highest number of a CPU.
+    /// The highest CPU number.
     pub(super) last_cpu: u32,
-    /// Threads that now have an id, by their places.
+    /// The index of the current thread with each id.
     ids: HashMap<u32, usize>,
-    /// Who runs on a CPU, as far as is known.
+    /// The thread on each CPU, if known.
     cpus: HashMap<u32, usize>,
     processes: HashMap<u32, u32>,
 }
@@ -214,13 +215,13 @@ impl History {
         }
     }
 
-    /// Events are missing: nothing is known of anybody.
+    /// Forgets the state of all threads because events are missing.
     pub(super) fn lose_track(&mut self) {
         self.cpus.clear();
         self.threads.iter_mut().filter(|thread| thread.state != ThreadState::Ended).for_each(Thread::lose_track);
     }
 
-    /// The trace is over.
+    /// Handles the end of the trace.
     pub(super) fn finish(&mut self) {
         let end = self.extent.map_or(Instant::ZERO, |(_, end)| end);
         for thread in &mut self.threads {
@@ -229,7 +230,7 @@ impl History {
         }
     }
 
-    /// The place of a thread; idleness has none.
+    /// The index of a thread; `None` for idle threads.
     fn place(&mut self, task: &Task<'_>) -> Option<usize> {
         if task.id == 0 {
             return None;
@@ -243,7 +244,7 @@ impl History {
             threads.push(Thread::new(task));
             threads.len() - 1
         });
-        // A new thread has its maker's name at first.
+        // A new thread first has the name of its creator.
         let thread = &mut threads[place];
         if thread.name != task.name {
             task.name.clone_into(&mut thread.name);

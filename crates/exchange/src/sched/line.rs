@@ -1,93 +1,93 @@
-//! One line of a trace: who, where, when, and what the kernel said.
+//! Parses one line of a trace: thread, CPU, time and event.
 //!
-//! `perf script`, `trace-cmd report` and tracefs print the same payload behind heads of their own:
+//! `perf script`, `trace-cmd report` and tracefs print the same payload after different headers:
 //!
 //! ```text
-//!     a name-29410   (  29409) [000] d..2.  3615.478643: sched_switch: prev_comm=a name prev_pid=29410 ...
-//!     a name 29409/29410 [000]  3616.441505:       sched:sched_switch: prev_comm=a name prev_pid=29410 ...
-//!     a name-29410 [000]  3616.441505: sched_switch:         a name:29410 [120] S ==> swapper/0:0 [120]
+//!     a name-29410   (  29409) [000] d..2.  3615.478643: sched_switch: prev_comm=a name ...
+//!     a name 29409/29410 [000]  3616.441505:       sched:sched_switch: prev_comm=a name ...
+//!     a name-29410 [000]  3616.441505: sched_switch: a name:29410 [120] S ==> swapper/0:0 [120]
 //! ```
 //!
-//! Names hold blanks, brackets, colons and whatever else a program likes, so a head is whatever the first `[CPU]` that is followed by a
-//! time and an event leaves, and payloads are read from their ends.
+//! Names may contain blanks, brackets and colons. So the header ends at the first `[CPU]` that is
+//! followed by a time and an event, and payloads are parsed from their ends.
 
 use policy::Instant;
 
-/// A line that was understood.
+/// A line with an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line<'t> {
-    /// When.
+    /// The time.
     pub at: Instant,
-    /// On which CPU.
+    /// The CPU.
     pub cpu: u32,
-    /// The thread that ran there, and its process where the line says so.
+    /// The thread that ran on the CPU, and its process if the line contains it.
     pub current: Option<(u32, Option<u32>)>,
-    /// What happened.
+    /// The event.
     pub event: Event<'t>,
 }
 
-/// What happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'t> {
-    /// The CPU went from one thread to another.
+    /// The CPU switched from one thread to another.
     Switch {
-        /// Who left.
+        /// The previous thread.
         from: Task<'t>,
-        /// How.
+        /// The state in which it left the CPU.
         how: SwitchOut,
-        /// Who came.
+        /// The next thread.
         to: Task<'t>,
     },
     /// A thread was woken.
     Wakeup(Task<'t>),
-    /// A thread was made.
+    /// A thread was created.
     New(Task<'t>),
-    /// A thread has ended, and will leave its CPU soon.
+    /// A thread has ended and will leave its CPU soon.
     Exit(Task<'t>),
-    /// Anything else.
+    /// Any other event.
     Other,
 }
 
-/// A thread as the kernel names it.
+/// A thread as the kernel describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task<'t> {
-    /// Its name, at most 15 bytes of it where a kernel has written it.
+    /// The name, of which the kernel writes at most 15 bytes.
     pub name: &'t str,
-    /// Its id; that of every idle thread is 0.
+    /// The id; 0 for all idle threads.
     pub id: u32,
-    /// Its priority: 100 to 139 for nice -20 to 19, less for real-time threads.
+    /// The priority: 100 to 139 for nice -20 to 19, less for real-time threads.
     pub priority: i32,
 }
 
-/// How a thread left its CPU.
+/// The state in which a thread left its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwitchOut {
-    /// It could go on.
+    /// Ready to run.
     Ready,
-    /// It waits for something.
+    /// Asleep.
     Asleep,
-    /// It is idle without adding to the load, as only kernel threads are.
+    /// Asleep without adding to the load, which only kernel threads do.
     Idle,
-    /// It does not come back.
+    /// Ended.
     Ended,
 }
 
-/// What a line is.
+/// The result of parsing a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParsedLine<'t> {
     /// An event.
     Event(Line<'t>),
-    /// Events are missing here.
+    /// A number of events is missing here.
     Lost(u64),
-    /// It tells how many CPUs there are.
+    /// The number of CPUs.
     Cpus(u32),
-    /// A comment, or blank.
+    /// A comment or a blank line.
     Blank,
-    /// It should be an event and is none: it may be cut.
+    /// Not a valid event; may be truncated.
     Broken,
 }
 
-/// Reads a line.
+/// Parses a line.
 pub fn parse(line: &str) -> ParsedLine<'_> {
     let text = line.trim();
     if text.is_empty() {
@@ -103,7 +103,7 @@ pub fn parse(line: &str) -> ParsedLine<'_> {
     lost(text).map_or(ParsedLine::Broken, ParsedLine::Lost)
 }
 
-/// `CPU:1 [LOST 12 EVENTS]`, `CPU 1: 12 EVENTS DROPPED`, `PERF_RECORD_LOST lost 12`.
+/// Parses `CPU:1 [LOST 12 EVENTS]`, `CPU 1: 12 EVENTS DROPPED`, `PERF_RECORD_LOST lost 12`.
 fn lost(text: &str) -> Option<u64> {
     let upper = text.to_ascii_uppercase();
     let is_lost =
@@ -113,18 +113,18 @@ fn lost(text: &str) -> Option<u64> {
     is_lost.then(|| number().unwrap_or(1))
 }
 
-/// Where a `[` stands, and the `]` after it.
+/// The positions of each `[` and the `]` after it.
 fn bracket_pairs(text: &str) -> impl Iterator<Item = (usize, usize)> {
     text.match_indices('[').filter_map(|(open, _)| Some((open, open + text.get(open..)?.find(']')?)))
 }
 
-/// The line, if this is its `[CPU]`.
+/// Parses the line if these brackets enclose its CPU.
 fn event(text: &str, open: usize, close: usize) -> Option<ParsedLine<'_>> {
     let cpu = text.get(open + 1..close)?.parse().ok()?;
     let (first, rest) = word(text.get(close + 1..)?)?;
     let (at, rest) = match time(first) {
         Some(at) => (at, rest),
-        // Flags of interrupts and preemption.
+        // Skips the flags for interrupts and preemption.
         None => {
             let (second, rest) = word(rest)?;
             (time(second)?, rest)
@@ -146,14 +146,14 @@ fn event(text: &str, open: usize, close: usize) -> Option<ParsedLine<'_>> {
     Some(event.map_or(ParsedLine::Broken, line))
 }
 
-/// The next word, and what comes after it.
+/// The next word and the text after it.
 fn word(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start();
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     (end > 0).then(|| text.split_at(end))
 }
 
-/// `SECONDS.FRACTION:`
+/// Parses `SECONDS.FRACTION:`.
 fn time(word: &str) -> Option<Instant> {
     let (seconds, fraction) = word.strip_suffix(':')?.split_once('.')?;
     let all_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -164,7 +164,8 @@ fn time(word: &str) -> Option<Instant> {
     Some(Instant::from_nanos(seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos)?))
 }
 
-/// Thread and process before the CPU: `name-TID`, `name-TID (TGID)`, `name TID`, `name TGID/TID`.
+/// Parses thread and process before the CPU: `name-TID`, `name-TID (TGID)`, `name TID`, `name
+/// TGID/TID`.
 fn current_thread(head: &str) -> Option<(u32, Option<u32>)> {
     let head = head.trim_end();
     let (head, process) = match head.strip_suffix(')').and_then(|head| head.rsplit_once('(')) {
@@ -193,31 +194,31 @@ fn switch(payload: &str) -> Option<Event<'_>> {
     Some(Event::Switch { from: short(before)?, how: switch_out(state)?, to: short(right)? })
 }
 
-/// The thread that another event is about.
+/// Parses the thread of an event other than a switch.
 fn task(payload: &str) -> Option<Task<'_>> {
     if payload.trim_start().starts_with("comm=") {
         return fields(payload, ["comm=", " pid=", " prio="]);
     }
-    // Here something follows: `name:ID [PRIORITY] success=1 CPU:000`.
+    // More text follows: `name:ID [PRIORITY] success=1 CPU:000`.
     let end = payload.rfind(']')?;
     short(payload.get(..=end)?)
 }
 
-/// `comm=a name pid=12 prio=120`, and perhaps more.
+/// Parses `comm=a name pid=12 prio=120` with optional text after it.
 fn fields<'t>(text: &'t str, [name, id, priority]: [&str; 3]) -> Option<Task<'t>> {
     let (before, rest) = text.trim_start().strip_prefix(name)?.rsplit_once(priority)?;
     let (name, id) = before.rsplit_once(id)?;
     Some(Task { name, id: id.trim().parse().ok()?, priority: word(rest)?.0.parse().ok()? })
 }
 
-/// `a name:12 [120]`
+/// Parses `a name:12 [120]`.
 fn short(text: &str) -> Option<Task<'_>> {
     let (head, priority) = text.trim().strip_suffix(']')?.rsplit_once(" [")?;
     let (name, id) = head.rsplit_once(':')?;
     Some(Task { name, id: id.parse().ok()?, priority: priority.parse().ok()? })
 }
 
-/// `S`, `R+`, `X|Z`: letters of `TASK_STATE_TO_CHAR_STR`, a `+` for having been preempted.
+/// Parses `S`, `R+`, `X|Z`: letters of `TASK_STATE_TO_CHAR_STR`, and a `+` after a preemption.
 fn switch_out(state: &str) -> Option<SwitchOut> {
     match state.trim().chars().next()? {
         'R' => Some(SwitchOut::Ready),

@@ -1,4 +1,4 @@
-//! From what threads did to the jobs of a scenario.
+//! Converts the history of threads to the jobs of a scenario.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -9,10 +9,10 @@ use super::history::{History, Thread};
 use crate::name::Names;
 use crate::quoted_toml;
 
-/// A distribution has no more different lengths than this.
+/// The maximum number of different lengths in a distribution.
 pub const MOST_VALUES: usize = 256;
 
-/// How kernel threads are called, where nothing else tells them from others.
+/// The names of kernel threads, used if nothing else identifies them.
 const KERNEL: [&str; 16] = [
     "kthreadd",
     "kworker/",
@@ -32,7 +32,7 @@ const KERNEL: [&str; 16] = [
     "watchdog",
 ];
 
-/// What a job is made of, besides lengths: threads of which it is the same are thrown together.
+/// The properties of a job except its lengths. Threads with equal keys are merged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct JobKey {
     name: String,
@@ -43,31 +43,31 @@ struct JobKey {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum JobShape {
-    /// So many threads that only compute.
+    /// A number of threads that only compute.
     Compute(usize),
-    /// One that computes and pauses, so many times.
+    /// A thread that computes and pauses, and the number of rounds.
     Pause(usize),
 }
 
-/// A job in the making.
+/// A job under construction.
 #[derive(Debug)]
 struct Job {
     key: JobKey,
-    /// Tells its process from others.
+    /// Distinguishes its process from others.
     process: (bool, u32),
-    /// One of its threads.
+    /// The id of one of its threads.
     thread: u32,
     copies: usize,
     bursts: Vec<Span>,
     pauses: Vec<Span>,
 }
 
-/// The scenario as a file. None where there is nobody to be in it. What is left out goes to `notes`.
+/// Writes the scenario. Returns `None` if there are no jobs. Adds omissions to `notes`.
 pub(super) fn write(name: &str, history: &History, cpus: Option<u32>, notes: &mut Vec<String>) -> Option<String> {
     let (start, _) = history.extent?;
     let threads = choose(&history.threads, notes);
     let mut jobs: Vec<Job> = threads.iter().filter_map(|thread| job(thread, start)).collect();
-    // By age, as far as ids tell it; in a trace they turn up in any order.
+    // Sorts by age as far as ids indicate it; a trace contains threads in any order.
     jobs.sort_by_key(|job| job.thread);
     let jobs = merge_jobs(jobs);
     if jobs.is_empty() {
@@ -104,12 +104,12 @@ pub(super) fn write(name: &str, history: &History, cpus: Option<u32>, notes: &mu
         };
     }
     if thinned {
-        notes.push(format!("distributions of more than {MOST_VALUES} lengths are thinned to so many quantiles"));
+        notes.push(format!("distributions of more than {MOST_VALUES} lengths are reduced to {MOST_VALUES} quantiles"));
     }
     Some(out)
 }
 
-/// The threads that will be in the scenario; of the others, why not.
+/// Chooses the threads for the scenario, and notes why others are omitted.
 fn choose<'t>(threads: &'t [Thread], notes: &mut Vec<String>) -> Vec<&'t Thread> {
     let (mut kernel, mut real_time, mut unseen, mut chosen) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for thread in threads {
@@ -125,8 +125,8 @@ fn choose<'t>(threads: &'t [Thread], notes: &mut Vec<String>) -> Vec<&'t Thread>
     }
     for (left_out, what, why) in [
         (kernel, "thread", "of the kernel"),
-        (real_time, "real-time thread", "as no simulated kernel has them"),
-        (unseen, "thread", "not seen from one sleep to the next"),
+        (real_time, "real-time thread", "not supported by any simulated kernel"),
+        (unseen, "thread", "not recorded from one sleep to the next"),
     ] {
         if !left_out.is_empty() {
             let ran: Span = left_out.iter().map(|thread| thread.ran).sum();
@@ -136,12 +136,12 @@ fn choose<'t>(threads: &'t [Thread], notes: &mut Vec<String>) -> Vec<&'t Thread>
     }
     let partial: Span = chosen.iter().map(|thread| thread.partial).sum();
     if !partial.is_zero() {
-        notes.push(format!("left out: {partial} of running time of which not both ends were seen"));
+        notes.push(format!("left out: {partial} of running time whose beginning or end was not recorded"));
     }
     let missing: u32 = chosen.iter().map(|thread| thread.missing_wakes).sum();
     if missing > 0 {
         let missing = count_of(missing as usize, "missing wakeup");
-        notes.push(format!("{missing}: a pause without one is taken to end where the thread ran again"));
+        notes.push(format!("{missing}: a pause without one is assumed to end when the thread ran again"));
     }
     chosen
 }
@@ -151,7 +151,7 @@ pub(super) fn count_of(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Some names, each once.
+/// Lists some names, each once.
 fn names(threads: &[&Thread]) -> String {
     const MOST: usize = 8;
     let mut seen = HashSet::new();
@@ -163,7 +163,8 @@ fn names(threads: &[&Thread]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// What a thread did, if it was seen: all its work where it did not sleep, else its bursts.
+/// The shape of a thread's job: all its work if it never slept, otherwise its bursts. `None` if too
+/// little was recorded.
 fn shape(thread: &Thread) -> Option<JobShape> {
     let never_slept = !thread.has_slept && !thread.ran.is_zero();
     match (thread.bursts.len(), thread.pauses.len()) {
@@ -189,7 +190,7 @@ fn base(name: &str) -> &str {
     name.rsplit_once('.').filter(|(base, number)| !base.is_empty() && is_number(number)).map_or(name, |(base, _)| base)
 }
 
-/// Throws together what belongs together: first the threads of a process that only compute, then jobs that are alike.
+/// Merges related jobs: first the computing threads of each process, then jobs with equal keys.
 fn merge_jobs(jobs: Vec<Job>) -> Vec<Job> {
     let teams = merge_by_key(jobs, |job| match job.key.shape {
         JobShape::Compute(_) => Some((job.process, job.key.arrival, job.key.nice)),
@@ -204,7 +205,7 @@ fn merge_jobs(jobs: Vec<Job>) -> Vec<Job> {
     merge_by_key(teams.collect(), |job| Some(job.key.clone()))
 }
 
-/// Joins jobs with the same key, in the order in which the first of them come.
+/// Merges jobs with the same key, in the order of the first job with each key.
 fn merge_by_key<K: Eq + std::hash::Hash>(jobs: Vec<Job>, key: impl Fn(&Job) -> Option<K>) -> Vec<Job> {
     let mut places = std::collections::HashMap::new();
     let mut merged: Vec<Job> = Vec::new();
@@ -222,9 +223,9 @@ fn merge_by_key<K: Eq + std::hash::Hash>(jobs: Vec<Job>, key: impl Fn(&Job) -> O
     merged
 }
 
-/// The lengths as a value in TOML: one span where all are equal.
+/// Formats lengths as a TOML value; a single span if all are equal.
 fn distribution(lengths: &[Span], thinned: &mut bool) -> String {
-    // The shortest time there is: what was shorter than the trace's clock could tell.
+    // Lengths below the resolution of the trace's clock become the shortest possible time.
     let mut sorted: Vec<Span> = lengths.iter().map(|length| (*length).max(Span::from_nanos(1))).collect();
     sorted.sort_unstable();
     let mut values = counted(&sorted);
@@ -246,7 +247,7 @@ fn distribution(lengths: &[Span], thinned: &mut bool) -> String {
     text + " }"
 }
 
-/// Each value with how often it comes in a row.
+/// Each value with its number of occurrences.
 fn counted(sorted: &[Span]) -> Vec<(Span, usize)> {
     sorted.chunk_by(|a, b| a == b).filter_map(|equal| Some((*equal.first()?, equal.len()))).collect()
 }

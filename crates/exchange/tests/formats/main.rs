@@ -1,5 +1,5 @@
-//! The integration tests of `exchange`, in one program.
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! The integration tests of `rowlock-exchange`.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod rt_app;
 mod sched;

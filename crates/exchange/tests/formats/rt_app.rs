@@ -1,4 +1,4 @@
-//! Files for rt-app: what becomes of them, what is refused and where, and what comes back.
+//! Tests of files for rt-app: conversion, rejection and round trips.
 
 use exchange::json::{self, Document, Member, Node, Value};
 use exchange::{Format, ImportError, rt_app};
@@ -11,7 +11,7 @@ fn read(text: &str) -> Scenario {
     rt_app::read("file.json", text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}")).scenario
 }
 
-/// Line, column and message of everything that is refused.
+/// Line, column and message of each problem.
 fn refused(text: &str) -> Vec<(usize, usize, String)> {
     match rt_app::read("file.json", text.as_bytes()).unwrap_err() {
         ImportError::Refused(all) => {
@@ -30,7 +30,7 @@ fn kind(members: &str) -> JobKind {
 }
 
 #[test]
-fn every_kind_of_task_becomes_its_kind_of_job() {
+fn every_kind_of_task_becomes_a_kind_of_job() {
     let imported = rt_app::read("mixed.json", MIXED.as_bytes()).unwrap();
     assert_eq!(
         imported.toml,
@@ -83,23 +83,23 @@ work = "20 ms"
     assert_eq!(
         imported.notes,
         [
-            "`resources`: rt-app makes them where they are used",
-            "`calibration`: how rt-app measures and where it logs",
-            "`gnuplot`: how rt-app measures and where it logs",
-            "task `crowd` runs for ever in rt-app; its job ends when the others have ended",
+            "`resources` is ignored: rt-app creates them where they are used",
+            "`calibration` is ignored: it controls how rt-app measures and logs",
+            "`gnuplot` is ignored: it controls how rt-app measures and logs",
+            "task `crowd` runs forever in rt-app; its job ends when the others end",
         ]
     );
 }
 
 #[test]
-fn a_file_comes_back_as_the_same_scenario() {
+fn a_scenario_survives_export_and_import() {
     let scenario = read(MIXED);
     let (text, _) = rt_app::write(&scenario).unwrap();
     assert_eq!(read(&text), scenario);
 }
 
 #[test]
-fn keys_that_come_twice_are_done_twice_and_in_their_order() {
+fn repeated_keys_are_repeated_events_in_order() {
     let JobKind::Pipeline(pipeline) = kind(r#""loop" : 3, "sleep" : 1, "run" : 2, "run" : 3, "sleep" : 4, "run" : 5"#)
     else {
         panic!("no pipeline");
@@ -114,7 +114,7 @@ fn keys_that_come_twice_are_done_twice_and_in_their_order() {
 }
 
 #[test]
-fn the_first_comment_is_the_title_if_nothing_comes_before_it() {
+fn the_first_comment_is_the_title_if_nothing_precedes_it() {
     let titled = |text: &str| read(text).title;
     let rest = "\"tasks\" : { \"a\" : { \"loop\" : 1, /* 10 ms */ \"run\" : 10000 } } }";
     assert_eq!(titled(&format!("{{ {rest}")), "From file.json");
@@ -123,19 +123,19 @@ fn the_first_comment_is_the_title_if_nothing_comes_before_it() {
 }
 
 #[test]
-fn a_byte_order_mark_in_front_changes_nothing() {
+fn a_byte_order_mark_at_the_beginning_is_ignored() {
     let marked = format!("\u{feff}{MIXED}");
     let [plain, marked] = [MIXED, &marked].map(|text| {
         assert_eq!(Format::guess(text.as_bytes()), Some(Format::RtApp));
         rt_app::read("mixed.json", text.as_bytes()).unwrap().toml
     });
     assert_eq!(plain, marked);
-    // Anywhere else it does.
+    // Elsewhere it is an error.
     assert_eq!(refused("{ \u{feff} }").len(), 1);
 }
 
 #[test]
-fn tasks_of_one_name_are_two_jobs() {
+fn tasks_with_the_same_name_are_two_jobs() {
     let text = r#"{ "tasks" : { "a" : { "run" : 1, "loop" : 1 }, "a" : { "run" : 2, "loop" : 1 } } }"#;
     let names: Vec<String> = read(text).arms[0].setting.jobs.iter().map(|job| job.name.clone()).collect();
     assert_eq!(names, ["a", "a1"]);
@@ -154,60 +154,52 @@ fn loops_of_phases_and_tasks_multiply() {
 }
 
 #[test]
-fn what_cannot_be_honoured_is_refused_where_it_is_written() {
+fn unsupported_features_are_rejected_at_their_place() {
     for (members, column, message) in [
         (
             r#""loop" : 1, "run" : 1.5"#,
             21,
-            "this is a number that is not whole, or too large, and a whole number is needed",
+            "this is a number that is not an integer, or too large, but an integer is needed",
         ),
         (r#""loop" : 1, "rum" : 1"#, 13, "there is no key `rum` here"),
         (r#""loop" : 1, "run" : -1"#, 21, "this number is not between 0 and 2147483647"),
         (
             r#""loop" : 1, "runtime" : 5"#,
             13,
-            "`runtime` goes by the clock, so that time without a CPU counts as work; a scenario's threads compute a fixed amount",
+            "`runtime` follows the clock, so that time without a CPU counts as work; a scenario's threads compute a fixed amount",
         ),
         (
             r#""run" : 1, "timer" : { "ref" : "t", "period" : 9 }"#,
             12,
-            "a scenario has no timers: its threads pause for a time of their own, whenever the pause began",
+            "a scenario has no timers: its threads pause for a fixed time, whenever the pause began",
         ),
-        (r#""run" : 1, "mem" : 4096"#, 12, "a scenario's threads only compute: it knows no memory and no files"),
-        (r#""run" : 1, "memrun" : {}"#, 12, "a scenario's threads only compute: it knows no memory and no files"),
+        (r#""run" : 1, "mem" : 4096"#, 12, "a scenario's threads only compute: it has no memory and no files"),
+        (r#""run" : 1, "memrun" : {}"#, 12, "a scenario's threads only compute: it has no memory and no files"),
         (r#""run" : 1, "yield" : """#, 12, "a scenario's threads yield only by a waiting rule"),
-        (r#""run" : 1, "fork" : "b""#, 12, "a scenario's jobs start no others"),
+        (r#""run" : 1, "fork" : "b""#, 12, "a scenario's jobs cannot start others"),
         (
             r#""run" : 1, "sem_post" : "s""#,
             12,
             "a scenario's threads meet at a barrier or take turns at a lock; it has no condition variables and semaphores",
         ),
-        (r#""run" : 1, "policy" : "SCHED_FIFO""#, 23, "a scenario's threads are all of SCHED_OTHER"),
-        (r#""run" : 1, "loop" : 0"#, 21, "what is done 0 times is not done"),
-        (r#""run" : 1, "util_min" : 5"#, 12, "a scenario cannot say `util_min`"),
-        (r#""run" : 1, "loop" : 1, "loop" : 2"#, 24, "`loop` comes twice"),
+        (r#""run" : 1, "policy" : "SCHED_FIFO""#, 23, "a scenario's threads all use SCHED_OTHER"),
+        (r#""run" : 1, "loop" : 0"#, 21, "a loop of 0 rounds does nothing"),
+        (r#""run" : 1, "util_min" : 5"#, 12, "a scenario cannot express `util_min`"),
+        (r#""run" : 1, "loop" : 1, "loop" : 2"#, 24, "`loop` is repeated"),
         (
             r#""loop" : 2, "run" : 1, "barrier" : "x", "run" : 1"#,
             41,
-            "a scenario's threads compute, then meet, again and again, and nothing else",
+            "a scenario's threads can only repeat this: compute, then meet",
         ),
         (r#""loop" : 2, "barrier" : "x""#, 13, "there is nothing to compute before this"),
         (
             r#""loop" : 2, "run" : 1, "lock" : "x", "run" : 1, "unlock" : "y""#,
             49,
-            "a scenario's threads compute, lock, compute and unlock, again and again, and nothing else",
+            "a scenario's threads can only repeat this: compute, lock, compute, unlock",
         ),
-        (
-            r#""run" : 1, "barrier" : "x", "loop" : -1"#,
-            38,
-            "a scenario's threads sleep, meet and lock so and so often, and not for ever",
-        ),
-        (
-            r#""loop" : 2, "run" : 1, "phases" : { "p" : { "run" : 1 } }"#,
-            13,
-            "rt-app passes over events beside `phases`",
-        ),
-        (r#""run" : 1, "cpus" : []"#, 21, "no thread can run on no CPU"),
+        (r#""run" : 1, "barrier" : "x", "loop" : -1"#, 38, "a scenario's threads cannot sleep, meet or lock forever"),
+        (r#""loop" : 2, "run" : 1, "phases" : { "p" : { "run" : 1 } }"#, 13, "rt-app ignores events beside `phases`"),
+        (r#""run" : 1, "cpus" : []"#, 21, "a thread needs at least one CPU"),
     ] {
         let found = refused(&task(members));
         assert_eq!(found, [(2, column, message.to_owned())], "{members}");
@@ -215,11 +207,11 @@ fn what_cannot_be_honoured_is_refused_where_it_is_written() {
 }
 
 #[test]
-fn settings_of_the_whole_file_are_refused_as_well() {
+fn unsupported_global_settings_are_rejected() {
     for (global, message) in [
-        (r#""duration" : 2"#, "a scenario has no `duration`: it ends when its jobs have ended"),
+        (r#""duration" : 2"#, "a scenario has no `duration`: it ends when its jobs end"),
         (r#""pi_enabled" : true"#, "a scenario's locks have no priority inheritance"),
-        (r#""default_policy" : "SCHED_RR""#, "a scenario's threads are all of SCHED_OTHER"),
+        (r#""default_policy" : "SCHED_RR""#, "a scenario's threads all use SCHED_OTHER"),
         (r#""duratoin" : -1"#, "there is no key `duratoin` here"),
     ] {
         let text =
@@ -228,17 +220,14 @@ fn settings_of_the_whole_file_are_refused_as_well() {
         assert_eq!(refused(&text)[0].2, message);
     }
     let endless = r#"{ "tasks" : { "a" : { "run" : 1 } } }"#;
-    assert_eq!(refused(endless)[0].2, "all tasks run for ever, so that the scenario would not end");
+    assert_eq!(refused(endless)[0].2, "all tasks run forever, so the scenario would never end");
     let two = r#"{ "tasks" : { "a" : { "loop" : 1, "run" : 1, "barrier" : "x" }, "b" : { "loop" : 1, "run" : 1, "barrier" : "x" } } }"#;
-    assert_eq!(
-        refused(two)[0].2,
-        "another task has this, too: a scenario's threads meet, or take turns, within their job"
-    );
+    assert_eq!(refused(two)[0].2, "another task uses this too, but a scenario's barriers and locks belong to one job");
     assert_eq!(refused("{ \"global\" : {} }")[0].2, "there are no `tasks`");
 }
 
 #[test]
-fn how_threads_are_scheduled_comes_over_and_back() {
+fn scheduling_attributes_survive_import_and_export() {
     let members = r#""loop" : 5, "run" : 10, "delay" : 1500, "priority" : -7, "cpus" : [0, 2, 3], "dl-runtime" : 3000"#;
     let imported = rt_app::read("file.json", task(members).as_bytes()).unwrap();
     let written = "arrival = \"1.5 ms\"\nnice = -7\ncpus = \"0,2-3\"\nslice = \"3 ms\"\n";
@@ -248,39 +237,39 @@ fn how_threads_are_scheduled_comes_over_and_back() {
     let in_a_phase = r#""loop" : 1, "phases" : { "only" : { "loop" : 5, "run" : 10, "priority" : 3 } }"#;
     assert_eq!(read(&task(in_a_phase)).arms[0].setting.jobs[0].attributes.nice, 3);
     let in_two = r#""loop" : 1, "phases" : { "a" : { "run" : 10, "priority" : 3 }, "b" : { "run" : 10 } }"#;
-    assert_eq!(refused(&task(in_two))[0].2, "a scenario's threads are scheduled alike from beginning to end");
+    assert_eq!(refused(&task(in_two))[0].2, "a scenario cannot change how a thread is scheduled");
 }
 
 #[test]
-fn a_refusal_shows_the_line_and_says_what_to_do() {
+fn a_rejection_shows_the_line_and_a_hint() {
     let error = rt_app::read("file.json", task("\"run\" : 1,\n\"timer\" : {}").as_bytes()).unwrap_err().to_string();
     for part in
-        ["--> file.json:3:1", "\"timer\" : {}", "help: write `sleep` with what the period leaves after the `run`"]
+        ["--> file.json:3:1", "\"timer\" : {}", "help: write `sleep` with the rest of the period after the `run`"]
     {
         assert!(error.contains(part), "{error}");
     }
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn all_problems_are_reported_together() {
     assert_eq!(refused(&task("\"run\" : \"x\",\n\"sleep\" : -4,\n\"timer\" : {}")).len(), 3);
 }
 
 #[test]
-fn broken_json_is_an_error_with_a_place() {
+fn invalid_json_is_an_error_with_a_place() {
     for (text, column, message) in [
-        ("", 1, "the text breaks off where a value should be"),
-        ("{", 2, "there is no key here"),
+        ("", 1, "the text ends where a value is expected"),
+        ("{", 2, "a key is missing here"),
         ("{ \"a\" 1 }", 7, "a key is followed by `:` and a value"),
         ("{ \"a\" : 1 \"b\" : 2 }", 11, "a comma is missing here"),
-        ("{ \"a\" : [1, 2", 14, "the text breaks off within a list"),
+        ("{ \"a\" : [1, 2", 14, "the text ends within an array"),
         ("{} {}", 4, "there is more after the end of the JSON value"),
         ("/* {}", 1, "this comment does not end"),
-        ("{ \"a", 3, "this text does not end"),
-        ("{ 'a' : 1 }", 3, "there is no key here"),
+        ("{ \"a", 3, "this string does not end"),
+        ("{ 'a' : 1 }", 3, "a key is missing here"),
         ("{ \"\\x\" : 1 }", 4, "there is no such escape"),
-        ("{ \"a\" : True }", 9, "this is no JSON value"),
-        ("{ \"a\" : 1- }", 9, "this is no number"),
+        ("{ \"a\" : True }", 9, "this is not a JSON value"),
+        ("{ \"a\" : 1- }", 9, "this is not a number"),
     ] {
         assert_eq!(refused(text), [(1, column, message.to_owned())], "{text}");
     }
@@ -291,7 +280,7 @@ fn broken_json_is_an_error_with_a_place() {
 }
 
 #[test]
-fn escapes_are_what_json_says() {
+fn escapes_follow_the_json_standard() {
     let Value::Text(text) = json::read(r#""\"\\\/\b\f\n\r\t\u00fc\ud83d\udea3""#).unwrap().root.value else { panic!() };
     assert_eq!(text, "\"\\/\u{8}\u{c}\n\r\tü🚣");
     for text in [r#""\ud83d""#, r#""\ud83dx""#, r#""\u12""#, r#""\u+123""#, r#""\ude00""#] {
@@ -300,7 +289,7 @@ fn escapes_are_what_json_says() {
 }
 
 #[test]
-fn what_rt_app_cannot_say_is_refused_by_name() {
+fn features_that_rt_app_cannot_express_are_rejected_by_name() {
     let job = |rest: &str| format!("[machine]\nlike = \"host\"\n[[job]]\nname = \"j\"\n{rest}\n");
     for (text, part) in [
         (
@@ -320,7 +309,7 @@ fn what_rt_app_cannot_say_is_refused_by_name() {
         (job("kind = \"cpu\"\nwork = \"1.5 us\""), "rt-app counts whole microseconds"),
         (job("kind = \"cpu\"\nwork = \"1 us\"\ncopies = 2"), "its `copies`"),
         (job("kind = \"cpu\"\ncopies = 0\n[[job]]\nname = \"k\"\nkind = \"cpu\"\nwork = \"1 us\""), "it has no copies"),
-        (job("kind = \"cpu\"\nwork = \"1 us\"\nevery = \"1 ms\""), "come one after the other"),
+        (job("kind = \"cpu\"\nwork = \"1 us\"\nevery = \"1 ms\""), "starts its copies one after the other"),
         (job("kind = \"command\"\nargv = [\"true\"]"), "starts no programs"),
         (
             job(
@@ -344,14 +333,14 @@ fn what_rt_app_cannot_say_is_refused_by_name() {
 }
 
 #[test]
-fn the_format_shows_in_the_content() {
+fn the_format_is_guessed_from_the_content() {
     assert_eq!(Format::guess(MIXED.as_bytes()), Some(Format::RtApp));
     assert_eq!(Format::guess(b" /* a */ /* b */ {"), Some(Format::RtApp));
     assert_eq!(Format::guess(b"/* {"), None);
     assert_eq!(Format::guess(b"title = \"{\""), None);
 }
 
-/// The value as text, with noise that rt-app takes.
+/// Prints a value with comments and trailing commas, which rt-app accepts.
 fn print(value: &Value, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
@@ -392,7 +381,7 @@ fn quote(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// The same without places.
+/// The same node without positions.
 fn bare(node: &Node) -> Node {
     let value = match &node.value {
         Value::List(items) => Value::List(items.iter().map(bare).collect()),
@@ -426,7 +415,7 @@ fn any_node() -> impl Strategy<Value = Node> {
     })
 }
 
-/// Events of a task that a scenario can say.
+/// Events of a task that a scenario can express.
 fn any_task() -> impl Strategy<Value = String> {
     let times = 1..5000_u32;
     prop_oneof![
@@ -449,7 +438,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn order_and_keys_that_come_twice_survive_reading(node in any_node()) {
+    fn order_and_repeated_keys_survive_parsing(node in any_node()) {
         let mut text = String::new();
         print(&node.value, &mut text);
         let Document { root, .. } = json::read(&text).unwrap_or_else(|why| panic!("{why:?}\n{text}"));
@@ -457,7 +446,7 @@ proptest! {
     }
 
     #[test]
-    fn every_place_holds_what_was_read_there(node in any_node()) {
+    fn spans_contain_the_text_of_their_values(node in any_node()) {
         let mut text = String::new();
         print(&node.value, &mut text);
         let root = json::read(&text).unwrap().root;
@@ -472,13 +461,13 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_too_much(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = rt_app::read("file.json", &bytes);
         let _ = Format::guess(&bytes);
     }
 
     #[test]
-    fn no_cut_and_no_stray_byte_is_too_much(cut in 0..MIXED.len(), at in 0..MIXED.len(), byte in any::<u8>()) {
+    fn truncated_and_corrupted_files_do_not_panic(cut in 0..MIXED.len(), at in 0..MIXED.len(), byte in any::<u8>()) {
         let mut bytes = MIXED.as_bytes().to_vec();
         bytes[at] = byte;
         let _ = rt_app::read("file.json", &bytes);
@@ -487,11 +476,11 @@ proptest! {
     }
 
     #[test]
-    fn what_can_be_read_can_be_written_and_is_the_same(tasks in prop::collection::vec(any_task(), 1..5)) {
+    fn imported_tasks_survive_export_and_import(tasks in prop::collection::vec(any_task(), 1..5)) {
         let task = |(number, task): (usize, &String)| format!("\"t{number}\" : {{ {task} }}");
         let tasks: Vec<String> = tasks.iter().enumerate().map(task).collect();
         let text = format!("{{ \"tasks\" : {{ \"end\" : {{ \"loop\" : 1, \"run\" : 1 }}, {} }} }}", tasks.join(", "));
-        // Two tasks may by chance share a barrier.
+        // Two tasks may share a barrier by chance.
         if let Ok(imported) = rt_app::read("file.json", text.as_bytes()) {
             let (again, _) = rt_app::write(&imported.scenario).unwrap();
             prop_assert_eq!(read(&again), imported.scenario);

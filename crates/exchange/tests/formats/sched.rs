@@ -1,4 +1,4 @@
-//! Traces of the kernel's scheduling events: what becomes of them, and what is left out.
+//! Tests of scheduling traces: conversion and omissions.
 
 use exchange::sched::line::{Event, Line, ParsedLine, SwitchOut, Task, parse};
 use exchange::{Format, ImportError, Imported, sched};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 const TRACEFS: &str = include_str!("../fixtures/walk.tracefs.txt");
 const PERF: &str = include_str!("../fixtures/walk.perf.txt");
 
-/// A line of tracefs at so many microseconds.
+/// A line of tracefs at this time in microseconds.
 fn at(micros: u64, cpu: u32, what: &str) -> String {
     format!(
         "          <idle>-0     (-------) [{cpu:03}] d..2. {}.{:06}: {what}\n",
@@ -38,7 +38,7 @@ fn read(text: &str) -> Imported {
     sched::read("trace.txt", text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The jobs of a trace, as they are written.
+/// The jobs of a trace as written.
 fn jobs(text: &str) -> String {
     read(text).toml.split_once("\n[[job]]\n").unwrap().1.to_owned()
 }
@@ -51,7 +51,7 @@ fn line(text: &str) -> Line<'_> {
 }
 
 #[test]
-fn all_tools_say_the_same_in_their_own_ways() {
+fn the_formats_of_all_tools_are_equivalent() {
     let task = |name, id| Task { name, id, priority: 120 };
     let expected = |process| Line {
         at: Instant::from_nanos(3_616_441_505_000),
@@ -83,7 +83,7 @@ fn all_tools_say_the_same_in_their_own_ways() {
 }
 
 #[test]
-fn lines_that_are_no_events_are_told_apart() {
+fn other_lines_are_classified() {
     for (text, expected) in [
         ("", ParsedLine::Blank),
         ("# tracer: nop", ParsedLine::Blank),
@@ -100,8 +100,8 @@ fn lines_that_are_no_events_are_told_apart() {
 }
 
 #[test]
-fn a_thread_that_sleeps_is_a_pipeline_of_its_bursts_and_pauses() {
-    // Its first burst is interrupted by another thread; it runs for 30 us each time, and sleeps for 100 and 100 us.
+fn a_thread_that_sleeps_becomes_a_pipeline_of_its_bursts_and_pauses() {
+    // Its first burst is preempted. It runs for 30 us each time, and sleeps for 100 us twice.
     let text = about(1_000_000, "sched_wakeup_new", A)
         + &switch(1_000_005, 0, IDLE, "R", A)
         + &switch(1_000_015, 0, A, "R+", B)
@@ -122,13 +122,14 @@ fn a_thread_that_sleeps_is_a_pipeline_of_its_bursts_and_pauses() {
     );
     assert_eq!(
         imported.notes,
-        ["left out: 1 thread not seen from one sleep to the next, with 25 us of running time: `b`"]
+        ["left out: 1 thread not recorded from one sleep to the next, with 25 us of running time: `b`"]
     );
 }
 
 #[test]
-fn a_thread_that_never_sleeps_is_a_cpu_job_of_what_it_ran() {
-    // From the beginning of the trace to its end; only what came after its first switch was seen.
+fn a_thread_that_never_sleeps_becomes_a_cpu_job() {
+    // Both run from the beginning to the end of the trace. Only the time after a recorded switch
+    // counts.
     let text = switch(0, 1, A, "R+", B)
         + &switch(10, 1, B, "R+", A)
         + &switch(25, 1, A, "R", B)
@@ -142,7 +143,7 @@ fn a_thread_that_never_sleeps_is_a_cpu_job_of_what_it_ran() {
 }
 
 #[test]
-fn what_was_under_way_when_events_were_lost_does_not_count() {
+fn bursts_with_lost_events_do_not_count() {
     let begin = about(0, "sched_wakeup_new", A) + &switch(0, 0, IDLE, "R", A);
     let rest = switch(50, 0, A, "S", IDLE)
         + &about(90, "sched_waking", A)
@@ -155,11 +156,11 @@ fn what_was_under_way_when_events_were_lost_does_not_count() {
     let lost = read(&(begin + "CPU:0 [LOST 3 EVENTS]\n" + &rest));
     assert!(lost.toml.contains("rounds = 2") && lost.toml.contains("compute = \"10 us\""), "{}", lost.toml);
     assert!(lost.toml.contains("arrival = \"90 us\""), "{}", lost.toml);
-    assert_eq!(lost.notes, ["the trace has lost 3 events: what was under way then does not count"]);
+    assert_eq!(lost.notes, ["the trace has lost 3 events: bursts and pauses at that time do not count"]);
 }
 
 #[test]
-fn a_pause_without_a_wakeup_ends_where_the_thread_runs_again() {
+fn a_pause_without_a_wakeup_ends_when_the_thread_runs_again() {
     let text = about(0, "sched_waking", A)
         + &switch(0, 0, IDLE, "R", A)
         + &switch(10, 0, A, "S", IDLE)
@@ -167,11 +168,11 @@ fn a_pause_without_a_wakeup_ends_where_the_thread_runs_again() {
         + &switch(70, 0, A, "S", IDLE);
     let imported = read(&text);
     assert!(imported.toml.contains("compute = \"10 us\", device = \"50 us\""), "{}", imported.toml);
-    assert_eq!(imported.notes, ["1 missing wakeup: a pause without one is taken to end where the thread ran again"]);
+    assert_eq!(imported.notes, ["1 missing wakeup: a pause without one is assumed to end when the thread ran again"]);
 }
 
 #[test]
-fn a_wakeup_of_a_thread_that_runs_changes_nothing() {
+fn a_wakeup_of_a_running_thread_is_ignored() {
     let text = about(0, "sched_waking", A)
         + &switch(0, 0, IDLE, "R", A)
         + &about(10, "sched_waking", A)
@@ -184,8 +185,8 @@ fn a_wakeup_of_a_thread_that_runs_changes_nothing() {
 }
 
 #[test]
-fn a_thread_that_is_gone_without_a_word_has_no_burst_of_it() {
-    // At 40 another thread leaves the CPU on which the first one was.
+fn a_burst_without_a_recorded_end_does_not_count() {
+    // At 40 another thread leaves the CPU on which this one ran.
     let text = about(0, "sched_waking", A)
         + &switch(0, 0, IDLE, "R", A)
         + &switch(40, 0, B, "S", IDLE)
@@ -201,7 +202,7 @@ fn a_thread_that_is_gone_without_a_word_has_no_burst_of_it() {
 }
 
 #[test]
-fn a_thread_that_is_made_anew_is_another_though_nobody_saw_the_first_end() {
+fn a_thread_with_a_reused_id_is_new_even_if_the_end_of_the_first_was_not_recorded() {
     let life = |from| {
         about(from, "sched_wakeup_new", A) + &switch(from, 0, IDLE, "R", A) + &switch(from + 10, 0, A, "S", IDLE)
     };
@@ -209,13 +210,13 @@ fn a_thread_that_is_made_anew_is_another_though_nobody_saw_the_first_end() {
 }
 
 #[test]
-fn a_name_that_looks_like_more_of_the_line_is_a_name() {
+fn a_name_may_look_like_other_parts_of_the_line() {
     let text = "x-1 [000] 1.5: sched_waking: comm=a pid=3 prio=9 pid=7 prio=120 target_cpu=000";
     assert_eq!(line(text).event, Event::Wakeup(Task { name: "a pid=3 prio=9", id: 7, priority: 120 }));
 }
 
 #[test]
-fn kernel_and_real_time_threads_are_left_out_and_named() {
+fn kernel_and_real_time_threads_are_omitted_with_a_note() {
     let rt = "sched_switch: prev_comm=rt prev_pid=5 prev_prio=49 prev_state=S ==> next_comm=a next_pid=7 next_prio=125";
     let text = about(0, "sched_waking", ("kworker/0:1", 3))
         + &switch(0, 0, IDLE, "R", ("kworker/0:1", 3))
@@ -239,13 +240,13 @@ fn kernel_and_real_time_threads_are_left_out_and_named() {
         imported.notes,
         [
             "left out: 2 threads of the kernel, with 9 us of running time: `kworker/0:1`, `quiet`",
-            "left out: 1 real-time thread as no simulated kernel has them, with 0 ns of running time: `rt`",
+            "left out: 1 real-time thread not supported by any simulated kernel, with 0 ns of running time: `rt`",
         ]
     );
 }
 
 #[test]
-fn an_id_that_is_used_again_is_another_thread() {
+fn a_reused_id_is_another_thread() {
     let life = |from| {
         about(from, "sched_wakeup_new", A) + &switch(from, 0, IDLE, "R", A) + &switch(from + 10, 0, A, "X", IDLE)
     };
@@ -257,7 +258,7 @@ fn an_id_that_is_used_again_is_another_thread() {
 }
 
 #[test]
-fn lengths_are_values_with_weights() {
+fn equal_lengths_become_weights() {
     let mut text = about(0, "sched_wakeup_new", A);
     let mut now = 0;
     for burst in [30, 10, 30, 20] {
@@ -273,7 +274,7 @@ fn lengths_are_values_with_weights() {
 }
 
 #[test]
-fn many_lengths_are_thinned_to_quantiles() {
+fn many_lengths_are_reduced_to_quantiles() {
     let mut text = about(0, "sched_wakeup_new", A);
     let mut now = 0;
     for burst in 1..=1000 {
@@ -287,17 +288,18 @@ fn many_lengths_are_thinned_to_quantiles() {
     assert_eq!(values.split(", ").count(), sched::MOST_VALUES);
     assert!(values.starts_with("\"2 us\", \"6 us\"") && values.ends_with("\"999 us\""), "{values}");
     assert!(imported.toml.contains("rounds = 1000"));
-    assert_eq!(imported.notes, ["distributions of more than 256 lengths are thinned to so many quantiles"]);
+    assert_eq!(imported.notes, ["distributions of more than 256 lengths are reduced to 256 quantiles"]);
 }
 
 #[test]
-fn the_trace_of_a_real_program_shows_what_it_does() {
+fn the_trace_of_a_real_program_is_imported() {
     assert_eq!(Format::guess(TRACEFS.as_bytes()), Some(Format::Sched));
     let imported = read(TRACEFS);
     let jobs: Vec<String> = imported.scenario.arms[0].setting.jobs.iter().map(|job| job.name.clone()).collect();
     assert_eq!(jobs, ["rustc", "lto_cgu_09", "walk", "a_walker", "a_walker-17295", "crowd"]);
     assert!(imported.toml.contains("cpus = 2\n"));
-    // Each walker has paused for 2 ms twelve times, as walk.c says, and has run before, between and after.
+    // According to walk.c each walker pauses twelve times for 2 ms, and runs before, between and
+    // after.
     let of_walkers: Vec<&str> = imported.toml.split("[[job]]").filter(|job| job.contains("\"a_walker")).collect();
     assert_eq!(of_walkers.len(), 2);
     for job in of_walkers {
@@ -309,14 +311,14 @@ fn the_trace_of_a_real_program_shows_what_it_does() {
 }
 
 #[test]
-fn a_trace_with_most_wakeups_missing_still_tells_of_its_threads() {
+fn a_trace_with_most_wakeups_missing_is_imported() {
     assert_eq!(Format::guess(PERF.as_bytes()), Some(Format::Sched));
     let imported = read(PERF);
     assert!(imported.notes.iter().any(|note| note.contains("2 missing wakeups")), "{:?}", imported.notes);
 }
 
 #[test]
-fn a_text_without_events_is_an_error_that_says_so() {
+fn a_text_without_events_is_an_error() {
     for text in ["", "hello\nworld\n", "# tracer: nop\n"] {
         let ImportError::Empty(message) = sched::read("x.txt", text.as_bytes()).unwrap_err() else { panic!("{text}") };
         assert!(
@@ -327,10 +329,10 @@ fn a_text_without_events_is_an_error_that_says_so() {
     let ImportError::Empty(message) = sched::read("x.txt", switch(0, 0, IDLE, "R", A).as_bytes()).unwrap_err() else {
         panic!()
     };
-    assert!(message.contains("no thread that could be seen"), "{message}");
+    assert!(message.contains("no thread that was recorded"), "{message}");
 }
 
-/// Lines in which anything may happen to a few threads.
+/// Lines with arbitrary events of a few threads.
 fn any_line() -> impl Strategy<Value = String> {
     let thread = || (0_u32..5).prop_map(|id| (["swapper", "a b", "c", "d.1", "d.2"][id as usize], id));
     let state = prop::sample::select(vec!["R", "R+", "S", "D", "I", "X", "Z", "?", ""]);
@@ -347,17 +349,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_bytes_are_too_much(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = sched::read("x", &bytes);
     }
 
     #[test]
-    fn no_line_is_too_much(line in "[-a-z0-9 ()\\[\\]:=./>]{0,120}") {
+    fn arbitrary_lines_do_not_panic(line in "[-a-z0-9 ()\\[\\]:=./>]{0,120}") {
         let _ = parse(&line);
     }
 
     #[test]
-    fn no_cut_and_no_stray_byte_is_too_much(cut in 0..TRACEFS.len(), place in 0..TRACEFS.len(), byte in any::<u8>()) {
+    fn truncated_and_corrupted_files_do_not_panic(cut in 0..TRACEFS.len(), place in 0..TRACEFS.len(), byte in any::<u8>()) {
         let mut bytes = TRACEFS.as_bytes().to_vec();
         bytes[place] = byte;
         bytes.truncate(cut);
@@ -366,7 +368,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_happens_is_a_scenario_or_nothing(lines in prop::collection::vec(any_line(), 0..60)) {
+    fn any_events_become_a_scenario_or_none(lines in prop::collection::vec(any_line(), 0..60)) {
         match sched::read("x", lines.concat().as_bytes()) {
             Ok(_) | Err(ImportError::Empty(_)) => {}
             Err(other) => prop_assert!(false, "{other}"),
