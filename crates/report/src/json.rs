@@ -1,28 +1,29 @@
-//! Results as JSON. Their fields are a contract: docs/output.md lists them.
+//! Results as JSON. The fields are a stable interface, which docs/output.md lists.
 
 use std::io;
 
 use serde::{Serialize, Serializer};
 
-/// The version of everything that rowlock prints or writes as JSON. It changes if a field changes its meaning or goes
-/// away, and stays if a field is added.
+/// The version of all JSON that rowlock writes. It changes if a field is removed or changes its
+/// meaning, but not if a field is added.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Renders a result as JSON for people and programs: `schema_version` first, indented, ended by a line feed.
+/// Renders a result as indented JSON with a final line feed. `schema_version` is the first field.
 /// `content` must serialize as a map.
 ///
 /// # Errors
 ///
-/// `content` cannot be JSON. No type of rowlock's is like that.
+/// Returns an error if `content` cannot be represented in JSON. This holds for no type in rowlock.
 pub fn render(content: &impl Serialize) -> io::Result<String> {
     Ok(serde_json::to_string_pretty(&Versioned { schema_version: SCHEMA_VERSION, content })? + "\n")
 }
 
-/// Serializes a result inside of another one with a `schema_version` of its own, for `#[serde(serialize_with)]`.
+/// Serializes a result with its own `schema_version` inside another one, for
+/// `#[serde(serialize_with)]`.
 ///
 /// # Errors
 ///
-/// Those of the serializer.
+/// Returns the errors of the serializer.
 pub fn versioned<S: Serializer>(content: &impl Serialize, serializer: S) -> Result<S::Ok, S::Error> {
     Versioned { schema_version: SCHEMA_VERSION, content }.serialize(serializer)
 }
@@ -51,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_begins_with_the_version_of_the_schema_inside_of_another_too() {
+    fn a_result_begins_with_the_schema_version_even_inside_another_one() {
         let text = render(&Report { name: "a", inner: &Figure { mean: 0.1 } }).unwrap();
         let expected = "{\n  \"schema_version\": 1,\n  \"name\": \"a\",\n  \"inner\": {\n    \"schema_version\": 1,\n    \
                         \"mean\": 0.1\n  }\n}\n";

@@ -1,4 +1,4 @@
-//! Text, tables, charts and pages, made of what a study hands over. This crate knows no study.
+//! Text, tables, charts and HTML pages for reports.
 #![forbid(unsafe_code)]
 
 pub mod html;
@@ -7,5 +7,5 @@ pub mod plot;
 pub mod table;
 pub mod words;
 
-/// No line of a text is longer, except for a single word that is.
+/// The maximum length of a line of text, unless a single word is longer.
 pub const WIDTH: usize = 100;

@@ -1,6 +1,6 @@
-//! Drawings for the report: axes with sensible ticks, and charts as SVG that take their colours from the page.
+//! Charts as SVG that take their colours from the page, and their axes.
 //!
-//! Everything is written to strings, and no text reaches one but by [`svg::escape`].
+//! All text in them is escaped by [`svg::escape`].
 
 pub mod axis;
 pub mod bars;
@@ -10,36 +10,36 @@ pub mod svg;
 
 use stats::Estimate;
 
-/// How a series is told from the others: the colour and the marker by its number, the world by the filling.
+/// The style of a series: its number determines colour and marker, its world the filling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// The number of the series among those that are compared.
+    /// The number of the series in the comparison.
     pub series: usize,
     /// Whether markers are outlines and lines are dashed.
     pub hollow: bool,
 }
 
-/// So many series can be told from each other.
+/// The number of distinguishable series.
 pub const SERIES: usize = 7;
 
-/// So many samples of a mark are drawn: more would be a line and no dots, and a page of many runs too large to be opened.
+/// The maximum number of samples drawn for a mark. More dots would look like a line, and make the
+/// page of a large report too large.
 pub const DOTS: usize = 100;
 
-/// Some of the numbers below `all`, evenly apart and with the first and the last among them; all where that is no more than
-/// `at_most`.
+/// At most `at_most` evenly spaced numbers below `all`, including the first and the last one.
 pub fn evenly(all: usize, at_most: usize) -> impl Iterator<Item = usize> {
     let shown = all.min(at_most);
     (0..shown).map(move |number| number * (all - 1) / (shown - 1).max(1))
 }
 
 impl Style {
-    /// The classes that the page's style sheet gives colours to.
+    /// The CSS classes of the style.
     pub fn class(self) -> String {
         format!("s{}{}", self.series % SERIES, if self.hollow { " hollow" } else { "" })
     }
 }
 
-/// A mean with its interval, and the samples that it is made of.
+/// A mean with its interval and its samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
     /// The mean.
@@ -49,18 +49,18 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// The mark in a unit of so much.
+    /// Divides all values by a unit.
     pub fn scaled(self, unit: f64) -> Mark {
         let samples = self.samples.into_iter().map(|sample| sample / unit).collect();
         Mark { estimate: self.estimate.map(|value| value / unit), samples }
     }
 
-    /// Every number that should be on the axis.
+    /// All values that the axis should include.
     pub fn values(&self) -> impl Iterator<Item = f64> + '_ {
         self.samples.iter().copied().chain([self.estimate.mean])
     }
 
-    /// The samples that are drawn; of many, some from the smallest to the largest.
+    /// The samples to draw. Of many samples, a selection from the smallest to the largest.
     fn dots(&self) -> Vec<f64> {
         if self.samples.len() <= DOTS {
             return self.samples.clone();
@@ -70,15 +70,15 @@ impl Mark {
         evenly(sorted.len(), DOTS).map(|place| sorted[place]).collect()
     }
 
-    /// The interval as far as the axis goes.
+    /// The positions of the interval on the axis.
     fn interval(&self, axis: &axis::Axis) -> Option<(f64, f64)> {
         self.estimate.interval.map(|(low, high)| (axis.position(low), axis.position(high)))
     }
 }
 
-/// Where sample `number` of so many stands beside the middle, from -1 to 1: spread evenly and always the same, so that equal
-/// values do not hide each other and the same results give the same page.
-fn beside(number: usize, of: usize) -> f64 {
+/// The offset of a sample from the middle, from -1 to 1. Offsets are evenly spaced, so that equal
+/// values do not hide each other, and deterministic, so that equal results give equal pages.
+fn offset(number: usize, of: usize) -> f64 {
     if of < 2 { 0.0 } else { number as f64 / (of - 1) as f64 * 2.0 - 1.0 }
 }
 
@@ -88,7 +88,7 @@ mod tests {
     use stats;
 
     #[test]
-    fn of_many_samples_some_are_drawn_and_the_extremes_among_them() {
+    fn of_many_samples_a_selection_with_the_extremes_is_drawn() {
         let mark = |count: usize| {
             let samples: Vec<f64> = (0..count).rev().map(|number| number as f64).collect();
             Mark { estimate: stats::mean(&samples).unwrap(), samples }

@@ -1,35 +1,36 @@
-//! Tables of text, their columns aligned.
+//! Text tables with aligned columns.
 
-/// What stands where nothing is known.
-const NOTHING: &str = "-";
+/// The content of unknown cells.
+const UNKNOWN: &str = "-";
 
-/// Rows of cells under a header.
+/// Rows of cells with a header.
 #[derive(Clone, Debug)]
 pub struct Table {
     header: Vec<String>,
     rows: Vec<Vec<Option<String>>>,
-    /// So many columns are words and stand to the left; the rest are numbers and stand to the right.
+    /// The number of columns with words, which are aligned to the left; the others contain numbers
+    /// and are aligned to the right.
     words: usize,
 }
 
 impl Table {
-    /// An empty table whose first `words` columns are not numbers.
+    /// Creates an empty table. The first `words` columns contain words.
     pub fn new<const N: usize>(header: [&str; N], words: usize) -> Table {
         Table::with_header(header.map(str::to_owned).to_vec(), words)
     }
 
-    /// The same with a header that is not known beforehand.
+    /// Creates an empty table with a header that is known only at run time.
     pub fn with_header(header: Vec<String>, words: usize) -> Table {
         Table { header, rows: Vec::new(), words }
     }
 
-    /// Adds a row. It should have as many cells as the header; what it lacks is empty, what it has beyond is not shown.
+    /// Adds a row. Missing cells are empty, and surplus cells are ignored.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Option<String>>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// The table as lines of at most `width` characters, each ended by a line feed. Columns in which nothing is known are
-    /// left out. Where the rest is too wide, the first column gives way.
+    /// Renders the table as lines of at most `width` characters, each ended by a line feed. Omits
+    /// columns without known cells. If the table is too wide, shortens the first column.
     pub fn render(&self, width: usize) -> String {
         const GAP: usize = 2;
         let cell = |row: &Vec<Option<String>>, column: usize| row.get(column).cloned().flatten();
@@ -37,7 +38,7 @@ impl Table {
         let columns: Vec<usize> = (0..self.header.len()).filter(known).collect();
         let mut lines: Vec<Vec<String>> = vec![columns.iter().map(|&column| self.header[column].clone()).collect()];
         let texts =
-            |row| columns.iter().map(|&column| cell(row, column).unwrap_or_else(|| NOTHING.to_owned())).collect();
+            |row| columns.iter().map(|&column| cell(row, column).unwrap_or_else(|| UNKNOWN.to_owned())).collect();
         lines.extend(self.rows.iter().map(texts));
 
         let longest = |place: usize| lines.iter().map(|line| line[place].chars().count()).max().unwrap_or(0);
@@ -78,19 +79,19 @@ mod tests {
     }
 
     #[test]
-    fn words_stand_left_and_numbers_right_and_unknown_columns_are_left_out() {
+    fn words_are_aligned_left_and_numbers_right_and_unknown_columns_are_omitted() {
         assert_eq!(table().render(80), "rule          time\nalways-block     7\ncs               -\n");
     }
 
     #[test]
-    fn the_first_column_gives_way_where_the_table_is_too_wide() {
+    fn the_first_column_is_shortened_if_the_table_is_too_wide() {
         let text = table().render(12);
         assert_eq!(text, "rule    time\nalway…     7\ncs         -\n");
         assert!(text.lines().all(|line| line.chars().count() <= 12));
     }
 
     #[test]
-    fn a_table_without_rows_is_empty_but_for_its_line() {
+    fn a_table_without_rows_is_an_empty_line() {
         assert_eq!(Table::new(["rule"], 1).render(80), "\n");
     }
 }

@@ -1,15 +1,15 @@
-//! Numbers, factors and lists as people read them.
+//! Formats numbers, factors and lists for people.
 
 use scenario::keys::PATH_SEPARATOR;
 
 use stats::Estimate;
 
-/// The value of a factor: strings without their quotes.
+/// The value of a factor; strings without their quotes.
 pub fn value(value: &toml::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The path of a factor, or all that vary together in it, without the `job.` that nobody needs to be told.
+/// The path of a factor, or of all paths that vary together in it, without the prefix `job.`.
 pub fn path(path: &str) -> String {
     let short = |path: &str| path.strip_prefix("job.").unwrap_or(path).to_owned();
     path.split(PATH_SEPARATOR).map(short).collect::<Vec<_>>().join(PATH_SEPARATOR)
@@ -21,7 +21,7 @@ pub fn factors<'a>(factors: impl IntoIterator<Item = (&'a String, &'a toml::Valu
     words.join(", ")
 }
 
-/// A number to so many significant digits, without an exponent.
+/// A number with this many significant digits, without an exponent.
 pub fn significant(number: f64, digits: usize) -> String {
     let written = format!("{number:.*e}", digits.saturating_sub(1));
     let exponent: i64 = written.rsplit('e').next().and_then(|exponent| exponent.parse().ok()).unwrap_or(0);
@@ -29,23 +29,23 @@ pub fn significant(number: f64, digits: usize) -> String {
     if number == 0.0 { "0".to_owned() } else { format!("{number:.decimals$}") }
 }
 
-/// A number of any size to four significant digits: `0.4770`, `1.234e-9`.
+/// A number of any size with four significant digits: `0.4770`, `1.234e-9`.
 pub fn figure(number: f64) -> String {
     let is_plain = number == 0.0 || (1e-4..1e7).contains(&number.abs());
     if is_plain || !number.is_finite() { significant(number, 4) } else { format!("{number:.3e}") }
 }
 
-/// A p value to two digits, as far down as it says something.
+/// A p value with two digits, unless it is very small.
 pub fn p_value(p: f64) -> String {
     if p < 0.0001 { "< 0.0001".to_owned() } else { significant(p, 2) }
 }
 
-/// Nanoseconds in the unit that suits them, to four digits: `1.234 s`.
+/// Nanoseconds in a suitable unit, with four digits: `1.234 s`.
 pub fn time(nanos: f64) -> String {
     scaled(nanos, &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")])
 }
 
-/// A count or a rate, to four digits: `16.03 k`. What has no more than four is written out.
+/// A count or a rate with four digits: `16.03 k`. Integers of up to four digits are not scaled.
 pub fn count(number: f64) -> String {
     if number.fract() == 0.0 && number.abs() < 1e4 {
         return number.to_string();
@@ -55,13 +55,13 @@ pub fn count(number: f64) -> String {
 }
 
 fn scaled(number: f64, units: &[(f64, &str)]) -> String {
-    // What would round up to the next unit belongs to it: 999.96 ms is 1.000 s.
+    // Values that would round up to the next unit use it: 999.96 ms is 1.000 s.
     let fits = |&&(length, _): &&(f64, &str)| number.abs() >= length * 0.99995;
     let (length, unit) = units.iter().find(fits).or(units.last()).copied().unwrap_or((1.0, ""));
     format!("{} {unit}", significant(number / length, 4)).trim_end().to_owned()
 }
 
-/// An estimate with its interval as a share of the mean: `1.234 s ±2.1 %`.
+/// An estimate and its interval as a percentage of the mean: `1.234 s ±2.1 %`.
 pub fn with_share(estimate: &Estimate, number: fn(f64) -> String) -> String {
     let share = estimate.half_width().filter(|_| estimate.mean != 0.0).map(|half| half / estimate.mean.abs() * 100.0);
     let share =
@@ -69,13 +69,14 @@ pub fn with_share(estimate: &Estimate, number: fn(f64) -> String) -> String {
     number(estimate.mean) + &share
 }
 
-/// An estimate with half the width of its interval in its own unit: `94.2 ±0.3`.
+/// An estimate and half the width of its interval in the same unit: `94.2 ±0.3`.
 pub fn with_half_width(estimate: &Estimate) -> String {
     let half = estimate.half_width().map_or(String::new(), |half| format!(" ±{half:.1}"));
     format!("{:.1}{half}", estimate.mean)
 }
 
-/// A ratio with its interval: `1.52 [1.48, 1.57]`. A small one is told by its inverse: `1/198 [1/313, 1/125]`.
+/// A ratio and its interval: `1.52 [1.48, 1.57]`. Small ratios are shown as their inverse: `1/198
+/// [1/313, 1/125]`.
 pub fn ratio(estimate: &Estimate) -> String {
     let written = |ratio: f64| match ratio {
         9.995.. => significant(ratio, 3),
@@ -87,20 +88,20 @@ pub fn ratio(estimate: &Estimate) -> String {
     written(estimate.mean) + &interval
 }
 
-/// A difference with its sign and its interval: `+3.2 [+1.1, +5.3]`.
+/// A difference with its sign and interval: `+3.2 [+1.1, +5.3]`.
 pub fn signed(estimate: &Estimate) -> String {
     let interval = estimate.interval.map_or(String::new(), |(low, high)| format!(" [{}, {}]", sign(low), sign(high)));
     sign(estimate.mean) + &interval
 }
 
 fn sign(number: f64) -> String {
-    // Large differences need no decimals, and no difference needs no sign.
+    // Large differences have no decimals, and 0 has no sign.
     let decimals = usize::from(number.abs() < 9.95);
     let written = format!("{number:+.decimals$}");
     if written.trim_matches(['+', '-', '0', '.']).is_empty() { "0".to_owned() } else { written }
 }
 
-/// Items as in `a, b and c`, each in back-quotes.
+/// Items in back-quotes as in `a, b and c`.
 pub fn list(items: &[toml::Value]) -> String {
     let quoted: Vec<String> = items.iter().map(|item| format!("`{}`", value(item))).collect();
     match quoted.as_slice() {
@@ -110,7 +111,8 @@ pub fn list(items: &[toml::Value]) -> String {
     }
 }
 
-/// Breaks a sentence into lines of at most `width` characters, where its words allow it; further lines are indented.
+/// Breaks a sentence between words into lines of at most `width` characters. Indents all lines but
+/// the first.
 pub fn wrap(sentence: &str, width: usize) -> String {
     let mut text = String::new();
     let mut line = 0;
@@ -134,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_to_their_digits_in_the_unit_that_suits_them() {
+    fn numbers_have_four_digits_and_a_suitable_unit() {
         for (nanos, text) in [
             (1_234_000_000.0, "1.234 s"),
             (999_960_000.0, "1.000 s"),
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_any_size_and_p_values_are_short() {
+    fn numbers_of_any_size_and_p_values_are_short() {
         for (number, text) in [(0.47697, "0.4770"), (-123456.0, "-123456"), (1.2344e-9, "1.234e-9"), (0.0, "0")] {
             assert_eq!(figure(number), text);
         }
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn estimates_show_their_interval_where_they_have_one() {
+    fn estimates_show_their_interval_if_they_have_one() {
         let sure = Estimate { mean: 2e9, interval: Some((1.9e9, 2.1e9)), samples: 3 };
         let single = Estimate { interval: None, ..sure };
         assert_eq!(with_share(&sure, time), "2.000 s ±5.0 %");
@@ -177,9 +179,9 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn significant_digits_read_back_within_half_of_the_last(number in 1e-9..1e12_f64, digits in 1..9_usize) {
+        fn parsing_significant_digits_is_accurate_to_half_of_the_last_digit(number in 1e-9..1e12_f64, digits in 1..9_usize) {
             let read: f64 = significant(number, digits).parse().unwrap();
-            // Half of the last digit is at most 5 parts in 10^digits, and what is whole is not rounded at all.
+            // Half of the last digit is at most 5 parts in 10^digits. Integers are not rounded.
             assert!((read - number).abs() <= number * 0.500001 * 10_f64.powi(1 - digits as i32), "{read} {number}");
         }
     }
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_break_between_words_only() {
+    fn lines_break_only_between_words() {
         assert_eq!(wrap("one two three", 7), "one two\n  three");
         assert_eq!(wrap("incomprehensible", 7), "incomprehensible");
     }

@@ -1,27 +1,27 @@
-//! The frame of the page: what stands around its sections.
+//! The frame of an HTML page.
 
 use crate::plot::svg::escape;
 
 const STYLE: &str = include_str!("style.css");
 
-/// Lets tables be sorted. The page reads the same without it.
+/// Makes tables sortable. The page is readable without it.
 const SCRIPT: &str = include_str!("sort.js");
 
-/// Nothing may be loaded from anywhere, whatever a browser finds on the page.
+/// The page may not load anything.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
-/// A part of the page.
+/// A section of the page.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// Unique on the page.
+    /// An id that is unique on the page.
     pub id: &'static str,
-    /// Its heading, as plain text.
+    /// The heading as plain text.
     pub title: &'static str,
-    /// Markup; a section without any is left out.
+    /// The content as markup. A section without content is omitted.
     pub body: String,
 }
 
-/// The page of these sections; title and lede are plain text.
+/// Renders a page with these sections. `title` and `lede` are plain text.
 pub fn page(title: &str, lede: &str, sections: &[Section]) -> String {
     let (title, lede) = (escape(title), escape(lede));
     let sections = || sections.iter().filter(|section| !section.body.is_empty());
@@ -46,10 +46,10 @@ pub fn page(title: &str, lede: &str, sections: &[Section]) -> String {
     )
 }
 
-/// A sentence as markup; what stands in back-quotes is code.
+/// Renders a sentence as markup; text in back-quotes becomes code.
 pub fn sentence(sentence: &str) -> String {
     let pieces: Vec<&str> = sentence.split('`').collect();
-    // A back-quote that is never closed is just a character.
+    // An unclosed back-quote is an ordinary character.
     if pieces.len().is_multiple_of(2) {
         return escape(sentence).into_owned();
     }
@@ -65,13 +65,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_back_quotes_is_code_and_nothing_becomes_markup() {
+    fn text_in_back_quotes_is_code_and_all_text_is_escaped() {
         assert_eq!(sentence("`cs` beats `<b>`."), "<code>cs</code> beats <code>&lt;b&gt;</code>.");
         assert_eq!(sentence("an odd ` & alone"), "an odd ` &amp; alone");
     }
 
     #[test]
-    fn style_and_script_can_stand_in_markup_as_they_are_and_refer_to_nothing() {
+    fn style_and_script_need_no_escaping_and_load_nothing() {
         for text in [STYLE, SCRIPT] {
             for forbidden in ["<", "&", "url(", "@import", "://", "fetch", "XMLHttpRequest"] {
                 assert!(!text.contains(forbidden), "{forbidden}");

@@ -1,39 +1,39 @@
-//! A table on the page: with a caption, in a box that scrolls when it is too wide, and sortable where there is a script.
+//! HTML tables: scrollable, and sortable if scripts are enabled.
 
 use std::fmt::Write;
 
 use crate::plot::svg::escape;
 
-/// A longer table is folded.
+/// Longer tables are folded.
 const LONG: usize = 48;
 
-/// One cell.
+/// A cell.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
-    /// What is written, as markup.
+    /// The content as markup.
     markup: String,
-    /// By what a column of numbers is sorted.
+    /// The sort key in a column of numbers.
     number: Option<f64>,
 }
 
 impl Cell {
-    /// Plain text.
+    /// A cell with plain text.
     pub fn text(text: &str) -> Cell {
         Cell { markup: escape(text).into_owned(), number: None }
     }
 
-    /// Markup, as it is.
+    /// A cell with markup.
     pub fn markup(markup: String) -> Cell {
         Cell { markup, number: None }
     }
 
-    /// A number as it is written, and its value, by which the column is sorted.
+    /// A formatted number and its value, which is the sort key.
     pub fn number(text: &str, number: f64) -> Cell {
         Cell { markup: escape(text).into_owned(), number: Some(number) }
     }
 }
 
-/// One column: all its cells from above.
+/// A column with its cells from top to bottom.
 #[derive(Clone, Debug)]
 pub struct Column {
     name: String,
@@ -43,13 +43,13 @@ pub struct Column {
 }
 
 impl Column {
-    /// Words, sorted as text.
+    /// A column of words, sorted as text.
     pub fn words(name: &str, cells: impl Iterator<Item = String>) -> Column {
         let cells = cells.map(|text| Cell::text(&text)).collect();
         Column { name: name.to_owned(), is_number: false, is_sortable: true, cells }
     }
 
-    /// Values of a factor: if all of them are numbers they are sorted as such.
+    /// A column with the values of a factor, sorted as numbers if all of them are numbers.
     pub fn values(name: &str, cells: impl Iterator<Item = String>) -> Column {
         let cell = |text: String| Cell { number: text.parse().ok(), ..Cell::text(&text) };
         let cells: Vec<Cell> = cells.map(cell).collect();
@@ -57,7 +57,8 @@ impl Column {
         Column { name: name.to_owned(), is_number, is_sortable: true, cells }
     }
 
-    /// Numbers, all to the same number of decimals: enough for three digits of the smallest, but no more than three.
+    /// A column of numbers with the same number of decimals: enough for three digits of the
+    /// smallest number, but at most three.
     pub fn numbers(name: &str, numbers: impl Iterator<Item = Option<f64>>) -> Column {
         let numbers: Vec<Option<f64>> = numbers.collect();
         let sizes = numbers.iter().flatten().map(|number| number.abs()).filter(|size| *size > 0.0);
@@ -69,13 +70,13 @@ impl Column {
         Column::cells(name, numbers.into_iter().map(|number| number.map(cell).unwrap_or_default()))
     }
 
-    /// Cells of numbers that are written already.
+    /// A column of formatted numbers.
     pub fn cells(name: &str, cells: impl Iterator<Item = Cell>) -> Column {
         Column { name: name.to_owned(), is_number: true, is_sortable: true, cells: cells.collect() }
     }
 
-    /// Cells that there is no order of.
-    pub fn pictures(name: &str, cells: impl Iterator<Item = String>) -> Column {
+    /// A column of markup that cannot be sorted.
+    pub fn unsortable(name: &str, cells: impl Iterator<Item = String>) -> Column {
         let cells = cells.map(Cell::markup).collect();
         Column { name: name.to_owned(), is_number: false, is_sortable: false, cells }
     }
@@ -85,8 +86,8 @@ impl Column {
     }
 }
 
-/// The table of these columns under a caption; columns with nothing in them are left out, and so is a table without rows.
-/// The first column that is left names the rows. `id` is unique on the page.
+/// Renders a table of these columns with a caption. Empty columns are omitted, and so is a table
+/// without rows. The first remaining column contains the row headers. `id` is unique on the page.
 pub fn render(id: &str, caption: &str, columns: Vec<Column>) -> String {
     let columns: Vec<Column> = columns.into_iter().filter(|column| !column.is_empty()).collect();
     let rows = columns.iter().map(|column| column.cells.len()).max().unwrap_or(0);

@@ -1,15 +1,16 @@
-//! Axes: from what to what, how a value becomes a position, and where the ticks are.
+//! Axes with their ranges, scales and ticks.
 
 use stats::six_digits;
 
-/// From this ratio of the largest to the smallest on, values are drawn on a logarithmic axis: the small ones would lie on
-/// top of each other on another.
+/// The ratio of the largest to the smallest value from which an axis is logarithmic, because small
+/// values would overlap on a linear one.
 const LOGARITHMIC_FROM: f64 = 20.0;
 
-/// Values that differ by no more than this share are one to an axis: numbers of six digits could not tell its ticks apart.
+/// Values whose relative difference is smaller are treated as equal, because labels of six digits
+/// would not differ.
 const CLOSE: f64 = 1e-4;
 
-/// How values are laid out.
+/// A scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Equal steps are equal differences.
@@ -24,13 +25,13 @@ pub struct Axis {
     scale: Scale,
     low: f64,
     high: f64,
-    /// Where ticks are, and what is written there.
+    /// The positions and labels of the ticks.
     pub ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// An axis for these values with round ends: logarithmic where its range asks for it; else from zero where that leaves
-    /// most of it used.
+    /// Chooses an axis with round ends for these values. It is logarithmic if their range is wide.
+    /// Otherwise it begins at zero if the values then still use most of it.
     pub fn fitting(values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) = range(values);
         if is_wide(low, high) {
@@ -39,12 +40,12 @@ impl Axis {
         Axis::linear(if low > 0.0 && low < 0.6 * high { 0.0 } else { low }, high)
     }
 
-    /// An axis from a number to another, both rounded outwards to a tick.
+    /// A linear axis between two numbers, both rounded outwards to a tick.
     pub fn linear(low: f64, high: f64) -> Axis {
         let is_range = high - low > CLOSE * low.abs().max(high.abs());
         let (low, high) = if is_range { (low, high) } else { (low - room(low), high + room(high)) };
         let step = nice_step((high - low) / 5.0);
-        // What is on a tick but for rounding is on it.
+        // Tolerates rounding errors in values on a tick.
         let (first, last) = ((low / step + 1e-9).floor() as i64, (high / step - 1e-9).ceil() as i64);
         let largest = first.abs().max(last.abs()) as f64 * step;
         let tick = |number: i64| six_digits(number as f64 * step);
@@ -52,10 +53,10 @@ impl Axis {
         Axis { scale: Scale::Linear, low: first as f64 * step, high: last as f64 * step, ticks }
     }
 
-    /// An axis between two positive numbers, both rounded outwards to a tick.
+    /// A logarithmic axis between two positive numbers, both rounded outwards to a tick.
     fn logarithmic(low: f64, high: f64) -> Axis {
         let decades = (high / low).log10();
-        // So many ticks in a decade, or a tick in so many decades.
+        // Several ticks per decade, or one tick for several decades.
         let steps: &[f64] = if decades < 2.5 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let every = (decades / 6.0).ceil().max(1.0) as usize;
         let exponents = low.log10().floor() as i32 - 1..=high.log10().ceil() as i32 + every as i32;
@@ -70,8 +71,9 @@ impl Axis {
         Axis { scale: Scale::Logarithmic, low, high, ticks }
     }
 
-    /// An axis with a tick at each of these numbers, which ascend, or at round ones if there are many; with some room beside
-    /// them. It is logarithmic where that keeps a wide range of numbers better apart.
+    /// An axis with a tick at each of these ascending numbers, or at round numbers if there are
+    /// many, and some room on both sides. It is logarithmic if that separates the numbers of a wide
+    /// range better.
     pub fn of_numbers(numbers: &[(f64, String)]) -> Axis {
         let (low, high) = range(numbers.iter().map(|(number, _)| *number));
         let closest = |of: fn(f64) -> f64| {
@@ -93,7 +95,7 @@ impl Axis {
         Axis { scale, low, high, ticks }
     }
 
-    /// An axis with these names side by side, at 0, 1, 2 and so on.
+    /// An axis with these names at the positions 0, 1, 2 and so on.
     pub fn of_names(names: &[String]) -> Axis {
         let ticks: Vec<(f64, String)> = (0..).map(f64::from).zip(names.iter().cloned()).collect();
         Axis { scale: Scale::Linear, low: -0.5, high: names.len().max(1) as f64 - 0.5, ticks }
@@ -104,7 +106,8 @@ impl Axis {
         self.scale == Scale::Logarithmic
     }
 
-    /// Where a value is between the ends of the axis, from 0 to 1; values beyond are at its ends.
+    /// The relative position of a value on the axis, from 0 to 1. Values outside of the axis are
+    /// moved to its ends.
     pub fn position(&self, value: f64) -> f64 {
         let position = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
@@ -127,19 +130,19 @@ fn is_wide(low: f64, high: f64) -> bool {
     low > 0.0 && high / low > LOGARITHMIC_FROM
 }
 
-/// What to leave beside a single value.
+/// The room beside a single value.
 fn room(value: f64) -> f64 {
     if value == 0.0 { 0.5 } else { value.abs() * 0.25 }
 }
 
-/// The next number up that is 1, 2 or 5 times a power of ten.
+/// The smallest number of the form 1, 2 or 5 times a power of ten that is at least `step`.
 fn nice_step(step: f64) -> f64 {
     let power = 10_f64.powi(step.log10().floor() as i32);
     let steps = [1.0, 2.0, 5.0, 10.0].map(|of| of * power);
     steps.into_iter().find(|&nice| nice >= step * (1.0 - 1e-9)).unwrap_or(step)
 }
 
-/// A number in the thousands or millions of `like`, where that is large.
+/// Formats a tick. Uses thousands or millions if `like` is large.
 fn label(tick: f64, like: f64) -> String {
     match [(1e9, " G"), (1e6, " M"), (1e3, " k")].into_iter().find(|(unit, _)| like.abs() >= 10.0 * unit) {
         Some((unit, name)) if tick != 0.0 => format!("{}{name}", six_digits(tick / unit)),
@@ -169,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_double_are_on_a_logarithmic_axis_and_those_that_are_counted_up_are_not() {
+    fn doubling_numbers_have_a_logarithmic_axis_and_equidistant_ones_a_linear_one() {
         let axis =
             |numbers: Vec<f64>| Axis::of_numbers(&numbers.iter().map(|at| (*at, at.to_string())).collect::<Vec<_>>());
         assert!(axis(vec![1.0, 2.0, 4.0, 8.0, 16.0]).is_logarithmic());
@@ -180,7 +183,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_axis_holds_its_values_in_order_and_has_a_few_ticks_that_can_be_told_apart(
+        fn an_axis_contains_its_values_in_order_and_has_a_few_distinct_ticks(
             mut values in proptest::collection::vec(
                 prop_oneof![-1e3..1e3_f64, 1e-6..1e12_f64, (-6..12_i32).prop_map(|exponent| 10_f64.powi(exponent))],
                 1..20,
@@ -193,7 +196,7 @@ mod tests {
             prop_assert_eq!(labels.len(), axis.ticks.len());
             values.sort_by(f64::total_cmp);
             prop_assert!(values.windows(2).all(|pair| axis.position(pair[0]) <= axis.position(pair[1])));
-            // Nothing is beyond the ends but for rounding.
+            // Up to rounding, all values are on the axis.
             let (low, high) = (axis.ticks[0].0, axis.ticks[axis.ticks.len() - 1].0);
             let slack = (high - low) * 1e-5;
             prop_assert!(low <= values[0] + slack && values[values.len() - 1] <= high + slack, "{axis:?}");
@@ -201,7 +204,7 @@ mod tests {
         }
 
         #[test]
-        fn an_axis_of_numbers_has_them_apart_and_inside(mut numbers in proptest::collection::vec(0.5..1e4_f64, 1..9)) {
+        fn an_axis_of_numbers_separates_and_contains_them(mut numbers in proptest::collection::vec(0.5..1e4_f64, 1..9)) {
             numbers.sort_by(f64::total_cmp);
             numbers.dedup();
             let axis = Axis::of_numbers(&numbers.iter().map(|number| (*number, number.to_string())).collect::<Vec<_>>());

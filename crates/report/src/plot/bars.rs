@@ -1,4 +1,4 @@
-//! A chart of bars: one figure of several arms, a bar each, from zero.
+//! A bar chart: one bar for each arm, starting at zero.
 
 use super::axis::Axis;
 use super::svg::{Anchor, Drawing, Words, fit, width};
@@ -10,33 +10,33 @@ const THICK: f64 = 11.0;
 const TOP: f64 = 6.0;
 const BOTTOM: f64 = 22.0;
 
-/// No name takes more room than this.
+/// The maximum width of a name.
 const NAME: f64 = 130.0;
 
-/// One arm.
+/// The bar of an arm.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// Its name.
+    /// The name of the arm.
     pub name: String,
-    /// How it is told from the others.
+    /// The style.
     pub style: Style,
-    /// How long it is.
+    /// The value.
     pub mark: Mark,
 }
 
-/// A chart.
+/// A bar chart.
 #[derive(Clone, Debug)]
 pub struct Chart<'a> {
-    /// What it is called and what it shows.
+    /// The title and description.
     pub words: Words,
-    /// The axis from left to right, which begins at zero: a bar that does not says nothing by its length.
+    /// The horizontal axis. It must begin at zero, or the lengths of bars would be misleading.
     pub x: &'a Axis,
-    /// The bars from above.
+    /// The bars from top to bottom.
     pub bars: &'a [Bar],
 }
 
 impl Chart<'_> {
-    /// The chart as SVG.
+    /// Renders the chart as SVG.
     pub fn render(&self) -> String {
         let below = TOP + ROW * self.bars.len() as f64;
         let left = self.bars.iter().map(|bar| width(&bar.name)).fold(0.0, f64::max).min(NAME) + 14.0;
@@ -71,7 +71,7 @@ mod tests {
     use stats;
 
     #[test]
-    fn a_bar_is_as_long_as_its_mean_and_has_a_whisker_if_there_is_an_interval() {
+    fn a_bar_has_the_length_of_its_mean_and_a_whisker_for_its_interval() {
         let bar = |name: &str, samples: &[f64]| Bar {
             name: name.to_owned(),
             style: Style { series: 1, hollow: false },

@@ -1,4 +1,4 @@
-//! A chart of dots: a figure of many arms, a row each.
+//! A dot chart: a row for each arm.
 
 use super::axis::Axis;
 use super::svg::{Anchor, Drawing, Words, fit, width};
@@ -9,33 +9,33 @@ const ROW: f64 = 17.0;
 const TOP: f64 = 6.0;
 const BOTTOM: f64 = 22.0;
 
-/// No name of a row takes more room than this.
+/// The maximum width of a row's name.
 const NAME: f64 = 130.0;
 
-/// One arm.
+/// The row of an arm.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Its name; a row without marks is a heading.
+    /// The name; a row without marks is a heading.
     pub name: String,
-    /// What there is to show, a mark for each world.
+    /// The marks, one for each world.
     pub marks: Vec<(Style, Mark)>,
 }
 
-/// A chart.
+/// A dot chart.
 #[derive(Clone, Debug)]
 pub struct Chart<'a> {
-    /// What it is called and what it shows.
+    /// The title and description.
     pub words: Words,
-    /// The axis from left to right.
+    /// The horizontal axis.
     pub x: &'a Axis,
-    /// A value to compare with, such as a speed-up of one.
+    /// A reference value, such as a speed-up of one.
     pub reference: Option<f64>,
-    /// The rows from above.
+    /// The rows from top to bottom.
     pub rows: &'a [Row],
 }
 
 impl Chart<'_> {
-    /// The chart as SVG.
+    /// Renders the chart as SVG.
     pub fn render(&self) -> String {
         let below = TOP + ROW * self.rows.len() as f64;
         let height = below + BOTTOM;
@@ -63,7 +63,7 @@ impl Chart<'_> {
             }
             drawing.text("label", (left - 8.0, middle + 3.5), Anchor::End, &fit(&row.name, NAME));
             for (place, (style, mark)) in row.marks.iter().enumerate() {
-                // Two worlds share a row, one above the other.
+                // The marks of two worlds are above each other.
                 let up = middle + (place as f64 - (row.marks.len() - 1) as f64 / 2.0) * 7.0;
                 drawing.raw(format_args!("<g class=\"{}\">\n", style.class()));
                 for sample in mark.dots() {

@@ -1,8 +1,8 @@
-//! A chart of lines: a figure against the values of a factor, with intervals and samples.
+//! A line chart: results against the values of a factor, with intervals and samples.
 
 use super::axis::Axis;
 use super::svg::{Anchor, Drawing, Words, fit, width};
-use super::{Mark, Style, beside};
+use super::{Mark, Style, offset};
 
 /// The size of the drawing, in units of which a letter is eleven high.
 const WIDTH: f64 = 340.0;
@@ -10,44 +10,44 @@ const HEIGHT: f64 = 212.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 34.0;
 
-/// No label at the end of a line takes more room than this.
+/// The maximum width of a label at the end of a line.
 const LABEL: f64 = 92.0;
 
-/// More markers on a line would hide it; the one at its label has to do.
+/// The maximum number of markers on a line; more would hide it, so only its label has one.
 const MOST_MARKERS: usize = 24;
 
 /// The height of a line of text.
 const TEXT: f64 = 11.0;
 
-/// One line.
+/// A line.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What is written at its end; lines of the same series in another style need not repeat it.
+    /// The label at its end. Lines of the same series in another style need not repeat it.
     pub label: String,
-    /// How it is told from the others.
+    /// The style.
     pub style: Style,
-    /// Its points, ascending: where on the axis, and what.
+    /// The points in ascending order: positions on the horizontal axis, and values.
     pub points: Vec<(f64, Mark)>,
 }
 
-/// A chart.
+/// A line chart.
 #[derive(Clone, Debug)]
 pub struct Chart<'a> {
-    /// What it is called and what it shows.
+    /// The title and description.
     pub words: Words,
-    /// The axis from left to right.
+    /// The horizontal axis.
     pub x: &'a Axis,
-    /// What it means.
+    /// The label of the horizontal axis.
     pub x_label: &'a str,
-    /// The axis from below.
+    /// The vertical axis.
     pub y: &'a Axis,
-    /// A value to compare with, such as a speed-up of one.
+    /// A reference value, such as a speed-up of one.
     pub reference: Option<f64>,
     /// The lines.
     pub lines: Vec<Line>,
 }
 
-/// Where the axes are on the drawing.
+/// The positions of the axes in the drawing.
 struct Frame<'a> {
     left: f64,
     right: f64,
@@ -66,7 +66,7 @@ impl Frame<'_> {
 }
 
 impl Chart<'_> {
-    /// The chart as SVG.
+    /// Renders the chart as SVG.
     pub fn render(&self) -> String {
         let widest = |texts: &mut dyn Iterator<Item = &str>| texts.map(width).fold(0.0, f64::max);
         let label = widest(&mut self.lines.iter().map(|line| line.label.as_str())).min(LABEL);
@@ -79,7 +79,7 @@ impl Chart<'_> {
         let mut drawing = Drawing::new(&format!("class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\""), &self.words);
         self.axes(&mut drawing, &frame);
         for (number, line) in self.lines.iter().enumerate() {
-            self.line(&mut drawing, &frame, line, beside(number, self.lines.len()));
+            self.line(&mut drawing, &frame, line, offset(number, self.lines.len()));
         }
         self.labels(&mut drawing, &frame);
         drawing.finish()
@@ -116,19 +116,19 @@ impl Chart<'_> {
     fn line(&self, drawing: &mut Drawing, frame: &Frame<'_>, line: &Line, side: f64) {
         let Line { style, points, .. } = line;
         drawing.raw(format_args!("<g class=\"{}\">\n", style.class()));
-        // Lines stand a little beside each other, so that the intervals of one do not hide those of the next.
+        // Lines are shifted a little, so that their intervals do not hide each other.
         let room = (frame.right - frame.left) / self.x.ticks.len().max(1) as f64;
-        let aside = side * (room * 0.12).min(9.0);
+        let shift = side * (room * 0.12).min(9.0);
         let at = |(x, mark): &(f64, Mark)| {
             let (across, up) = frame.at(*x, mark.estimate.mean);
-            (across + aside, up)
+            (across + shift, up)
         };
         drawing.polyline("line", &points.iter().map(at).collect::<Vec<_>>());
         for point in points {
             let (x, mark) = point;
             for sample in mark.dots() {
                 let (across, up) = frame.at(*x, sample);
-                drawing.dot("sample", (across + aside + 3.0 * side.signum(), up));
+                drawing.dot("sample", (across + shift + 3.0 * side.signum(), up));
             }
             let (across, up) = at(point);
             if let Some((low, high)) = mark.interval(self.y) {
@@ -141,14 +141,14 @@ impl Chart<'_> {
         drawing.raw(format_args!("</g>\n"));
     }
 
-    /// The names of the lines at their ends, moved apart where they would be on top of each other.
+    /// Draws the labels at the ends of the lines, moved apart if they would overlap.
     fn labels(&self, drawing: &mut Drawing, frame: &Frame<'_>) {
         let end =
             |line: &Line| line.points.last().map_or(0.0, |(_, mark)| frame.height(self.y.position(mark.estimate.mean)));
         let mut labels: Vec<(f64, &Line)> =
             self.lines.iter().filter(|line| !line.label.is_empty()).map(|line| (end(line), line)).collect();
         labels.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-        let heights = apart(&labels.iter().map(|(height, _)| *height).collect::<Vec<_>>(), HEIGHT - BOTTOM);
+        let heights = spread(&labels.iter().map(|(height, _)| *height).collect::<Vec<_>>(), HEIGHT - BOTTOM);
         for (height, (_, line)) in heights.into_iter().zip(labels) {
             drawing.raw(format_args!("<g class=\"{}\">", line.style.class()));
             drawing.marker("marker", line.style.series, (frame.right + 16.0, height));
@@ -158,8 +158,9 @@ impl Chart<'_> {
     }
 }
 
-/// Ascending heights moved apart to the height of a text each, as little as needed, and none of them below `lowest`.
-fn apart(wanted: &[f64], lowest: f64) -> Vec<f64> {
+/// Moves ascending heights apart to the height of a line of text, as little as possible and to at
+/// most `lowest`.
+fn spread(wanted: &[f64], lowest: f64) -> Vec<f64> {
     let mut heights = wanted.to_vec();
     for number in 1..heights.len() {
         heights[number] = heights[number].max(heights[number - 1] + TEXT);
@@ -179,11 +180,11 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn labels_that_are_moved_apart_do_not_overlap_and_keep_their_order(
+        fn spread_labels_do_not_overlap_and_keep_their_order(
             mut wanted in proptest::collection::vec(0.0..178.0_f64, 1..12),
         ) {
             wanted.sort_by(f64::total_cmp);
-            let heights = apart(&wanted, 178.0);
+            let heights = spread(&wanted, 178.0);
             assert!(heights.windows(2).all(|pair| pair[1] - pair[0] > TEXT - 1e-9), "{heights:?}");
             assert!(heights.iter().all(|height| *height <= 178.0));
         }
@@ -200,7 +201,7 @@ mod tests {
         let text = Chart { words, x: &x, x_label: "load", y: &y, reference: Some(1.0), lines }.render();
         let document = roxmltree::Document::parse(&text).unwrap();
         let count = |class| document.descendants().filter(|node| node.attribute("class") == Some(class)).count();
-        // Its label has a marker, too.
+        // The label has a marker, too.
         assert_eq!(["marker", "interval", "sample", "line", "reference", "s1 hollow"].map(count), [3, 1, 3, 1, 1, 2]);
         assert!(document.descendants().any(|node| node.text() == Some("<cs>")), "{text}");
     }

@@ -1,10 +1,10 @@
-//! The pieces of a drawing.
+//! SVG elements.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// The text with nothing in it that HTML or XML could take for markup, be it between tags or in an attribute. Characters
-/// that XML cannot hold become a replacement character.
+/// Escapes text for use between HTML or XML tags and in attributes. Replaces characters that XML
+/// does not allow with a replacement character.
 pub fn escape(text: &str) -> Cow<'_, str> {
     let is_control =
         |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t') || matches!(c, '\u{fffe}' | '\u{ffff}');
@@ -26,14 +26,14 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// A coordinate to a tenth, without needless zeros.
+/// A coordinate rounded to a tenth, without trailing zeros.
 pub fn number(coordinate: f64) -> String {
     let rounded = (coordinate * 10.0).round() / 10.0;
-    // Minus zero is a zero that looks odd.
+    // Avoids a negative zero.
     if rounded == 0.0 { "0".to_owned() } else { rounded.to_string() }
 }
 
-/// About how wide a text is in the letters of drawings.
+/// The approximate width of a text.
 pub fn width(text: &str) -> f64 {
     text.chars().count() as f64 * LETTER
 }
@@ -41,7 +41,7 @@ pub fn width(text: &str) -> f64 {
 /// The average width of a letter.
 const LETTER: f64 = 6.2;
 
-/// The text, shortened where it has more letters than fit into `room` units.
+/// Shortens a text to a width of `room` units.
 pub fn fit(text: &str, room: f64) -> String {
     let most = (room / LETTER).max(2.0) as usize;
     if text.chars().count() <= most {
@@ -50,19 +50,19 @@ pub fn fit(text: &str, room: f64) -> String {
     text.chars().take(most - 1).chain(['…']).collect()
 }
 
-/// Where a text stands in relation to its point.
+/// The horizontal alignment of a text at its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// It begins there.
+    /// The text begins at the point.
     Start,
-    /// Its middle is there.
+    /// The text is centred on the point.
     Middle,
-    /// It ends there.
+    /// The text ends at the point.
     End,
 }
 
 impl Anchor {
-    /// As SVG calls it.
+    /// The name in SVG.
     pub const fn name(self) -> &'static str {
         match self {
             Anchor::Start => "start",
@@ -72,25 +72,25 @@ impl Anchor {
     }
 }
 
-/// What a drawing is called and what it shows, for those who do not see it.
+/// The title and description of a drawing, for readers who cannot see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Words {
-    /// Unique among the drawings of a page.
+    /// An id that is unique on the page.
     pub id: String,
-    /// Its name.
+    /// The title.
     pub title: String,
-    /// What it shows.
+    /// The description.
     pub description: String,
 }
 
-/// A drawing in the making.
+/// A drawing under construction.
 #[derive(Clone, Debug)]
 pub struct Drawing {
     body: String,
 }
 
 impl Drawing {
-    /// An empty drawing with these attributes of its root, which must be markup already.
+    /// Creates an empty drawing. `attributes` of its root must be markup.
     pub fn new(attributes: &str, words: &Words) -> Drawing {
         let Words { id, title, description } = words;
         let (id, title, description) = (escape(id), escape(title), escape(description));
@@ -101,19 +101,19 @@ impl Drawing {
         Drawing { body }
     }
 
-    /// A drawing that says nothing which is not also said in words beside it.
+    /// Creates a drawing whose content is also described in words next to it.
     pub fn bare(attributes: &str) -> Drawing {
         Drawing { body: format!("<svg {attributes}>\n") }
     }
 
-    /// A straight line.
+    /// Draws a straight line.
     pub fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let ((x1, y1), (x2, y2)) = (from, to);
         let [x1, y1, x2, y2] = [x1, y1, x2, y2].map(number);
         self.raw(format_args!("<line class=\"{class}\" x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\"/>\n"));
     }
 
-    /// Lines from point to point; nothing for fewer than two.
+    /// Draws lines from point to point, or nothing if there are fewer than two points.
     pub fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
         if points.len() > 1 {
             let points: Vec<String> = points.iter().map(|&(x, y)| format!("{},{}", number(x), number(y))).collect();
@@ -121,13 +121,13 @@ impl Drawing {
         }
     }
 
-    /// A rectangle from its corner at the top left.
+    /// Draws a rectangle from its top left corner.
     pub fn rectangle(&mut self, class: &str, corner: (f64, f64), size: (f64, f64)) {
         let [x, y, width, height] = [corner.0, corner.1, size.0, size.1].map(number);
         self.raw(format_args!("<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>\n"));
     }
 
-    /// A small dot.
+    /// Draws a small dot.
     pub fn dot(&mut self, class: &str, at: (f64, f64)) {
         self.raw(format_args!(
             "<circle class=\"{class}\" cx=\"{}\" cy=\"{}\" r=\"1.3\"/>\n",
@@ -136,7 +136,7 @@ impl Drawing {
         ));
     }
 
-    /// The marker of the series of that number.
+    /// Draws the marker of this series.
     pub fn marker(&mut self, class: &str, series: usize, at: (f64, f64)) {
         let (x, y) = (number(at.0), number(at.1));
         let path = match series % 7 {
@@ -151,20 +151,20 @@ impl Drawing {
         self.raw(format_args!("<path class=\"{class}\" transform=\"translate({x} {y})\" d=\"{path}\"/>\n"));
     }
 
-    /// A text.
+    /// Draws a text.
     pub fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
         let (x, y) = (number(at.0), number(at.1));
         let (anchor, text) = (anchor.name(), escape(text));
         self.raw(format_args!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\">{text}</text>\n"));
     }
 
-    /// Anything that is markup already.
+    /// Appends markup.
     pub fn raw(&mut self, markup: std::fmt::Arguments<'_>) {
         // Writing to a string does not fail.
         let _ = self.body.write_fmt(markup);
     }
 
-    /// The whole of it.
+    /// Returns the drawing as SVG.
     pub fn finish(self) -> String {
         self.body + "</svg>\n"
     }
@@ -176,7 +176,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn whatever_is_escaped_reads_back_as_it_was_and_is_no_markup(text in "[ -~äß\n\t\u{1}]{0,40}") {
+        fn escaped_text_contains_no_markup_and_is_parsed_back(text in "[ -~äß\n\t\u{1}]{0,40}") {
             let escaped = escape(&text);
             assert!(!escaped.contains(['<', '>', '"', '\'']));
             let document = format!("<a b=\"{escaped}\">{escaped}</a>");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_end_as_on_windows_have_no_marks_at_their_ends() {
+    fn carriage_returns_before_line_feeds_are_kept() {
         assert_eq!(escape("cpus = 2\r\nstep"), "cpus = 2\r\nstep");
     }
 
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_does_not_fit_says_that_there_was_more() {
+    fn a_text_that_does_not_fit_ends_with_an_ellipsis() {
         assert_eq!(fit("always-block", 100.0), "always-block");
         assert_eq!(fit("always-block", 35.0), "alwa…");
     }

@@ -40,7 +40,7 @@ pub(super) fn section(report: &Report) -> Section {
     let arms = arms(report);
     let mut columns = factor_columns(report, arms.iter().map(|arm| arm.factors));
     columns.push(Column::words("world", arms.iter().map(|arm| arm.world.name().to_owned())));
-    columns.push(Column::pictures("share of all CPU time", arms.iter().map(bar)));
+    columns.push(Column::unsortable("share of all CPU time", arms.iter().map(bar)));
     for (part, (name, ..)) in PARTS.iter().enumerate() {
         let one_decimal = |percent: f64| table::Cell::number(&format!("{percent:.1}"), percent);
         let cells = arms.iter().map(|arm| arm.percent[part].map(one_decimal).unwrap_or_default());
