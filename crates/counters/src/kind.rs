@@ -80,7 +80,7 @@ pub enum Reason {
     Cancellation,
     /// The team was started in a way that the library did not see.
     UnknownTeam,
-    /// The program has an OpenMP tool of its own.
+    /// The program has its own OpenMP tool.
     Tool,
     /// The real library lacks a function that would be needed.
     Library,
@@ -90,7 +90,7 @@ pub enum Reason {
     Order,
     /// Some ranks may wait in another way.
     Ranks,
-    /// A library was loaded with `RTLD_DEEPBIND` or into a namespace of its own, so that it prefers
+    /// A library was loaded with `RTLD_DEEPBIND` or into its own namespace, so that it prefers
     /// the functions of the C library.
     DeepBinding,
 }
@@ -134,16 +134,16 @@ impl Reason {
     pub const fn text(self) -> &'static str {
         match self {
             Reason::ProcessShared => "shared with other processes",
-            Reason::MutexKind => "of a kind with rules of its own (recursive, error-checking, robust, priority)",
-            Reason::TooMany => "more than are looked after at a time",
+            Reason::MutexKind => "with special semantics (recursive, error-checking, robust, priority)",
+            Reason::TooMany => "more than can be tracked",
             Reason::Tasks => "the program has OpenMP tasks, which waiting threads execute",
             Reason::Cancellation => "the program cancels OpenMP regions",
-            Reason::UnknownTeam => "of a team that was not seen to begin",
-            Reason::Tool => "the program has an OpenMP tool of its own",
-            Reason::Library => "the library lacks what it would take",
-            Reason::Program => "functions of the program's have a part in it (error handlers, requests of its own)",
-            Reason::Order => "reductions (MPI_Allreduce and the like): another way could compute in another order",
-            Reason::Ranks => "there are ranks that may wait in another way",
+            Reason::UnknownTeam => "of a team whose start was not observed",
+            Reason::Tool => "the program has its own OpenMP tool",
+            Reason::Library => "the library lacks a required function",
+            Reason::Program => "functions of the program are involved (error handlers, its own requests)",
+            Reason::Order => "reductions (such as MPI_Allreduce): another algorithm could compute in another order",
+            Reason::Ranks => "some ranks may wait in another way",
             Reason::DeepBinding => "a library was loaded so that it calls the C library itself",
         }
     }

@@ -9,21 +9,21 @@ use wait::{Counters, Statistics};
 
 use crate::kind::{Reason, WaitKind};
 
-/// The number of tallies of each kind, so that threads on different CPUs rarely share a cache line.
+/// The number of shards of each kind, so that threads on different CPUs rarely share a cache line.
 const SHARDS: usize = 4;
 
 /// Counters of the waits of some threads at one kind of object.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
-pub struct Tally {
+pub struct WaitCounts {
     waits: AtomicU64,
     /// All counters but the number of waits.
     pub counters: Counters,
 }
 
-impl Tally {
-    const fn new() -> Tally {
-        Tally { waits: AtomicU64::new(0), counters: Counters::new() }
+impl WaitCounts {
+    const fn new() -> WaitCounts {
+        WaitCounts { waits: AtomicU64::new(0), counters: Counters::new() }
     }
 
     /// Adds to the number of waits.
@@ -44,11 +44,11 @@ pub struct ProcessStatistics {
     /// The name of the program, as the kernel knows it: up to 15 bytes and a NUL.
     name: [AtomicU64; 2],
     cs: AtomicU64,
-    tallies: [[Tally; SHARDS]; WaitKind::ALL.len()],
+    counts: [[WaitCounts; SHARDS]; WaitKind::ALL.len()],
     passed_through: [[AtomicU64; Reason::ALL.len()]; WaitKind::ALL.len()],
 }
 
-// SAFETY: it consists of atomic integers and padding in a fixed layout, and so does `Tally` with
+// SAFETY: it consists of atomic integers and padding in a fixed layout, and so does `WaitCounts` with
 // its fields.
 unsafe impl Plain for ProcessStatistics {}
 
@@ -60,7 +60,7 @@ impl ProcessStatistics {
             ended: AtomicU32::new(0),
             name: [const { AtomicU64::new(0) }; 2],
             cs: AtomicU64::new(0),
-            tallies: [const { [const { Tally::new() }; SHARDS] }; WaitKind::ALL.len()],
+            counts: [const { [const { WaitCounts::new() }; SHARDS] }; WaitKind::ALL.len()],
             passed_through: [const { [const { AtomicU64::new(0) }; Reason::ALL.len()] }; WaitKind::ALL.len()],
         }
     }
@@ -84,9 +84,9 @@ impl ProcessStatistics {
         }
     }
 
-    /// The tally of a kind for a thread with this number.
-    pub fn tally(&self, kind: WaitKind, thread: usize) -> &Tally {
-        &self.tallies[kind as usize][thread % SHARDS]
+    /// The counts of a kind for a thread with this number.
+    pub fn counts(&self, kind: WaitKind, thread: usize) -> &WaitCounts {
+        &self.counts[kind as usize][thread % SHARDS]
     }
 
     /// Counts waits, or objects to wait at, that are passed through to the real symbol.
@@ -114,9 +114,9 @@ impl ProcessStatistics {
 
     pub(crate) fn statistics(&self, kind: WaitKind) -> Statistics {
         let mut sum = Statistics::default();
-        for tally in &self.tallies[kind as usize] {
-            sum.waits = sum.waits.wrapping_add(tally.waits.load(Relaxed));
-            tally.counters.add_to(&mut sum);
+        for counts in &self.counts[kind as usize] {
+            sum.waits = sum.waits.wrapping_add(counts.waits.load(Relaxed));
+            counts.counters.add_to(&mut sum);
         }
         sum
     }

@@ -196,10 +196,10 @@ mod tests {
         let slot = Region::open(&path).unwrap().claim().unwrap();
         slot.begin(7, b"a-name-that-is-too-long", Span::from_micros(20));
         for thread in 0..9 {
-            slot.tally(WaitKind::Mutex, thread).add_waits(2);
+            slot.counts(WaitKind::Mutex, thread).add_waits(2);
         }
         let spins = Statistics { spins: 5, successful_spins: 4, ..Statistics::default() };
-        slot.tally(WaitKind::Mutex, 1).counters.merge(&spins);
+        slot.counts(WaitKind::Mutex, 1).counters.merge(&spins);
         slot.pass_through(WaitKind::Gomp, Reason::Tasks, 3);
         slot.end(8);
         assert!(!region.processes()[0].ended);

@@ -175,10 +175,10 @@ unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t
 
 /// Waits, and returns the value that the real symbol would return to the leader or another thread.
 fn wait(slot: ThreadSlot, settings: &Settings, subject: WaitKind) -> c_int {
-    let tally = settings.tally(subject);
-    tally.add_waits(1);
+    let counts = settings.counts(subject);
+    counts.add_waits(1);
     let leads = slot.with(|party, _| {
-        party.count_in(&tally.counters);
+        party.count_in(&counts.counters);
         party.wait().is_leader() && !cfg!(rowlock_canary = "a-barrier-has-no-leader")
     });
     if leads == Some(true) { libc::PTHREAD_BARRIER_SERIAL_THREAD } else { 0 }

@@ -137,12 +137,12 @@ impl Job {
         if poll() {
             return;
         }
-        let tally = settings.tally(WaitKind::Mpi);
-        tally.add_waits(1);
+        let counts = settings.counts(WaitKind::Mpi);
+        counts.add_waits(1);
         let mut waiter = WAITER.take().unwrap_or_else(|| ExternalObject::waiter(&self.waiting));
         let object = ExternalObject {
             state: &self.state,
-            counters: &tally.counters,
+            counters: &counts.counters,
             waiting: self.waiting,
             threads: self.ranks,
         };

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use counters::{Environment, ProcessStatistics, Region, Tally, WaitKind};
+use counters::{Environment, ProcessStatistics, Region, WaitCounts, WaitKind};
 use policy::Span;
 use policy::waiting::{Bound, WaitingRule};
 use sys::shared_memory::View;
@@ -66,11 +66,11 @@ impl Settings {
         self.waiting.with_cpus(cpus)
     }
 
-    /// The tally of the calling thread for a kind of waits.
-    pub(crate) fn tally(&self, subject: WaitKind) -> &'static Tally {
+    /// The counts of the calling thread for a kind of waits.
+    pub(crate) fn counts(&self, subject: WaitKind) -> &'static WaitCounts {
         // Tallies are chosen by CPU rather than by thread: few CPUs share a cache line then,
         // however many threads there are.
-        self.statistics.tally(subject, sys::cpus::current() as usize)
+        self.statistics.counts(subject, sys::cpus::current() as usize)
     }
 }
 

@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use counters::{Tally, WaitKind};
+use counters::{WaitCounts, WaitKind};
 use policy::waiting::{SpinPredictor, WaitingRule};
 use policy::{Instant, Span};
 use wait::external::ExternalObject;
@@ -53,7 +53,7 @@ impl Site {
         };
         self.predictor.store(predictor.word(), Relaxed);
         if !worth {
-            wait.tally.counters.merge(&Statistics { blocks: 1, ..Statistics::default() });
+            wait.counts.counters.merge(&Statistics { blocks: 1, ..Statistics::default() });
         }
         worth
     }
@@ -62,7 +62,7 @@ impl Site {
     /// blocks. Does not allocate.
     pub(crate) fn spin(&self, wait: &Wait, poll: impl FnMut() -> bool) -> bool {
         let object =
-            ExternalObject { state: &self.state, counters: &wait.tally.counters, waiting: wait.waiting, threads: 0 };
+            ExternalObject { state: &self.state, counters: &wait.counts.counters, waiting: wait.waiting, threads: 0 };
         // A thread that never blocked could neither be cancelled nor interrupted by a signal
         // handler.
         let is_endless = matches!(wait.settings.rule, WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield);
@@ -87,7 +87,7 @@ impl Site {
 #[derive(Clone, Copy)]
 pub(crate) struct Wait {
     settings: &'static Settings,
-    tally: &'static Tally,
+    counts: &'static WaitCounts,
     waiting: Waiting,
 }
 
@@ -98,16 +98,16 @@ impl Wait {
             WaitKind::Condition | WaitKind::Semaphore => settings.signalled,
             _ => settings.waiting,
         };
-        let tally = settings.tally(subject);
-        tally.add_waits(1);
-        Wait { settings, tally, waiting }
+        let counts = settings.counts(subject);
+        counts.add_waits(1);
+        Wait { settings, counts, waiting }
     }
 
     /// Blocks in the real symbol, and counts the time.
     pub(crate) fn sleep<R>(&self, original: impl FnOnce() -> R) -> R {
         let before = now();
         let result = original();
-        self.tally.counters.add_block_time(now().since(before));
+        self.counts.counters.add_block_time(now().since(before));
         result
     }
 }

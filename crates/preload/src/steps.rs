@@ -10,7 +10,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use counters::Tally;
+use counters::WaitCounts;
 use policy::waiting::{Decision, Missing, Observation, Team, TeamState, Waiter};
 use policy::{CpuId, Instant, Span, ThreadId};
 use wait::Statistics;
@@ -141,7 +141,7 @@ impl Steps {
 
     /// Reports that the event has come or that the thread no longer waits. Does nothing if no wait
     /// is in progress.
-    pub(crate) fn finish(&mut self, now: Instant, state: &AtomicU64, tally: &Tally) {
+    pub(crate) fn finish(&mut self, now: Instant, state: &AtomicU64, counts: &WaitCounts) {
         let seen = match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Nothing => return,
             Doing::Has(seen) => seen,
@@ -154,8 +154,8 @@ impl Steps {
         let overload_marks = self.waiter.overload_marks();
         with(state, |state| self.waiter.over(now, state, seen));
         self.statistics.overload_marks = self.waiter.overload_marks().wrapping_sub(overload_marks).into();
-        tally.add_waits(1);
-        tally.counters.merge(&std::mem::take(&mut self.statistics));
+        counts.add_waits(1);
+        counts.counters.merge(&std::mem::take(&mut self.statistics));
         self.backoff = Backoff::new();
     }
 }
@@ -214,17 +214,18 @@ mod tests {
     /// statistics at the end.
     fn polls(rule: &str, ranks: Ranks, times: u32) -> (u64, u64, Statistics) {
         let costs = Costs { cs: Span::from_micros(10), margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::ZERO };
-        let (platform, state, tally) = (FakePlatform::default(), AtomicU64::new(0), counters::ProcessStatistics::new());
-        let tally = tally.tally(counters::WaitKind::Yield, 0);
+        let (platform, state, counts) =
+            (FakePlatform::default(), AtomicU64::new(0), counters::ProcessStatistics::new());
+        let counts = statistics.counts(counters::WaitKind::Yield, 0);
         let mut steps = Steps::new(rule.parse::<WaitingRule>().unwrap().waiter(costs));
         for _ in 0..times {
             steps.step(platform.now(), &platform, ranks, &state);
         }
-        steps.finish(platform.now(), &state, tally);
+        steps.finish(platform.now(), &state, counts);
         // Once only.
-        steps.finish(platform.now(), &state, tally);
+        steps.finish(platform.now(), &state, counts);
         let mut sum = Statistics::default();
-        tally.counters.add_to(&mut sum);
+        counts.counters.add_to(&mut sum);
         (platform.yields.get(), platform.sleeps.get(), sum)
     }
 

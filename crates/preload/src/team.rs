@@ -94,10 +94,10 @@ impl OmpTeam {
 
     /// Waits until all threads of the team have arrived.
     pub(crate) fn meet(&self, slots: &Arc<ThreadSlots>, settings: &Settings, subject: WaitKind) -> Meeting {
-        let tally = settings.tally(subject);
-        tally.add_waits(1);
+        let counts = settings.counts(subject);
+        counts.add_waits(1);
         ThreadSlot::of_current_thread(slots).with(|party, _| {
-            party.count_in(&tally.counters);
+            party.count_in(&counts.counters);
             let arrival = party.arrive_and(|| self.tasks_pending.store(self.has_tasks.load(Relaxed), Relaxed));
             if !cfg!(rowlock_canary = "a-team-does-not-wait") {
                 party.complete(arrival);

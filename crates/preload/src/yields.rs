@@ -172,7 +172,7 @@ impl Looks {
         self.waits.set(false);
         let (Some(settings), Ok(mut steps)) = (Settings::get(), self.steps.try_borrow_mut()) else { return };
         if let Some(steps) = steps.as_mut() {
-            steps.finish(now, &STATE, settings.tally(WaitKind::Yield));
+            steps.finish(now, &STATE, settings.counts(WaitKind::Yield));
         }
     }
 }

@@ -76,11 +76,11 @@ pub enum ThreadBlockError {
         needed: usize,
     },
     /// The error number of `pthread_create`.
-    #[error("no thread could be started to make a thread control block: {}", io::Error::from_raw_os_error(*.0))]
+    #[error("no thread could be started to create a thread control block: {}", io::Error::from_raw_os_error(*.0))]
     Start(i32),
-    /// The C library does not keep the thread ID where the kernel clears it.
+    /// The C library does not store the thread ID at the address that the kernel clears.
     #[error(
-        "this C library does not keep a thread's number where the kernel clears it; this version of it is not supported"
+        "this C library does not store the thread ID at the address that the kernel clears; this version of it is not supported"
     )]
     Number,
 }

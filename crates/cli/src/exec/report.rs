@@ -194,8 +194,8 @@ mod tests {
              waited at         waits  spins     SSR  blocks\n\
              pthread barriers     20     16  50.0 %       8\n\n\
              Left to the original:\n\
-             \x20 rank, pthread mutexes: 6 times, of a kind with rules of its own (recursive, error-checking,\n\
-             \x20 robust, priority)\n\n\
+             \x20 rank, pthread mutexes: 6 times, with special semantics (recursive, error-checking, robust,\n\
+             \x20 priority)\n\n\
              Sleeps spared: 8, one for each spin that was not in vain. To wake as many sleepers would take about\n\
              \x20 160.0 us, in all threads together; spinning took them 0 ns, those in vain included. Whether the\n\
              \x20 program gains by it is for --compare to say.\n"

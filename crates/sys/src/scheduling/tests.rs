@@ -91,7 +91,7 @@ fn a_refused_real_time_policy_names_the_missing_right() {
         match answer {
             Ok(granted) => assert!(granted == policy && is >= 2),
             Err(SchedulingError::NotPermitted(Right::RealTime { limit: 2, is: now })) => assert_eq!(now, is),
-            // Where a filter or a control group forbids it even to those whose limit would do.
+            // A filter or a control group may forbid it even if the limit allows it.
             Err(why) => assert!(is >= 2, "{why}"),
         }
     }
