@@ -48,8 +48,8 @@ pub struct ProcessStatistics {
     passed_through: [[AtomicU64; Reason::ALL.len()]; WaitKind::ALL.len()],
 }
 
-// SAFETY: it consists of atomic integers and padding in a fixed layout, and so does `WaitCounts` with
-// its fields.
+// SAFETY: it consists of atomic integers and padding in a fixed layout, and so does `WaitCounts`
+// with its fields.
 unsafe impl Plain for ProcessStatistics {}
 
 impl ProcessStatistics {

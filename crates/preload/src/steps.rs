@@ -214,7 +214,7 @@ mod tests {
     /// statistics at the end.
     fn polls(rule: &str, ranks: Ranks, times: u32) -> (u64, u64, Statistics) {
         let costs = Costs { cs: Span::from_micros(10), margin: Span::ZERO, lone_yield: Span::ZERO, tick: Span::ZERO };
-        let (platform, state, counts) =
+        let (platform, state, statistics) =
             (FakePlatform::default(), AtomicU64::new(0), counters::ProcessStatistics::new());
         let counts = statistics.counts(counters::WaitKind::Yield, 0);
         let mut steps = Steps::new(rule.parse::<WaitingRule>().unwrap().waiter(costs));
