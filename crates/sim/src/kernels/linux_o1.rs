@@ -57,13 +57,14 @@
 //! threads.
 
 mod balance;
+mod load;
 mod queue;
 mod task;
 
 use policy::{CpuId, CpuSet, Instant, Span, ThreadId};
 use scenario::Machine;
 
-use self::balance::{Balance, Loads};
+use self::load::{Balance, Loads};
 use self::queue::{IdleCpus, Queue};
 use self::task::{Activated, NONE, Task, Tuning};
 use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};

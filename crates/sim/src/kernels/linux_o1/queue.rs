@@ -2,7 +2,7 @@
 
 use policy::{CpuId, CpuSet, ThreadId};
 
-use super::balance::Balance;
+use super::load::Balance;
 use super::task::{IDLENESS, NONE, PRIORITIES, Task};
 
 /// One array (`prio_array`): a list of threads for each priority. The links of the lists are in the
