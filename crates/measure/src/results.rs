@@ -139,7 +139,7 @@ fn stand_in_note(StandIn { job, work }: &StandIn) -> String {
     format!("sim: `{job}` stands in as a cpu job of {work}, which its command took when it was run alone.")
 }
 
-/// What the kernel refused the stages of pipelines, so that a rule of priority was not carried out.
+/// What the kernel refused the stages of pipelines, so that a priority rule was not carried out.
 fn refusal_note(samples: &[Sample]) -> Option<String> {
     let jobs = samples.iter().flat_map(|sample| &sample.run.outcome.jobs);
     let refused: BTreeSet<&str> =

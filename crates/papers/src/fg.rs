@@ -1,4 +1,4 @@
-//! Roysden's tables, measured again: out-of-core columnsort under rules of priority.
+//! Roysden's tables, measured again: out-of-core columnsort under priority rules.
 //!
 //! Source: Roysden, Scheduling Pipelined, Multi-Threaded Programs in Linux, Dartmouth TR2004-500, 2004, section 4. What is run is in [`arms`],
 //! the runs and their order in [`runs`], what they say in [`rows`] and [`balance`], what the simulator says of the same in [`prediction`] and

@@ -53,7 +53,7 @@ pub struct Scheduling {
     pub yield_each_round: bool,
 }
 
-/// How much a rule of priority changes a nice value: it subtracts this to raise a thread, and adds
+/// How much a priority rule changes a nice value: it subtracts this to raise a thread, and adds
 /// it to lower one.
 ///
 /// Five steps triple the share of a contended CPU in current kernels (1.25 for each step), and a

@@ -1,4 +1,4 @@
-//! Applies a rule of priority to the stages of a thread.
+//! Applies a priority rule to the stages of a thread.
 
 use policy::priority::{PriorityRule, StageKind, StagePolicy, StagePriority};
 

@@ -1,12 +1,12 @@
-//! Sets of CPUs, as a thread may be bound to.
+//! Sets of CPUs to which threads are bound.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::CpuId;
 
-/// Some CPUs, at least one where it was parsed. Written as in `"0-3,8"`, as Linux and `taskset` do; what is printed reads back as the
-/// same set.
+/// A set of CPUs. Written as `"0-3,8"`, as Linux and `taskset` do; the printed form parses back to
+/// the same set. A parsed set contains at least one CPU.
 ///
 /// ```
 /// use rowlock_policy::{CpuId, CpuSet};
@@ -23,7 +23,7 @@ pub struct CpuSet {
 }
 
 impl CpuSet {
-    /// The largest number that a CPU can have in a text.
+    /// The largest CPU number that can be parsed.
     pub const LARGEST: u32 = (1 << 20) - 1;
 
     /// Adds a CPU.
@@ -35,24 +35,24 @@ impl CpuSet {
         self.words[word] |= 1 << (cpu.index() % 64);
     }
 
-    /// Whether a CPU is among them.
+    /// Whether the set contains a CPU.
     #[inline]
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.words.get(cpu.index() / 64).is_some_and(|word| word >> (cpu.index() % 64) & 1 == 1)
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// All of them, ascending.
+    /// All CPUs, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> {
         let bits = |word: u64| (0..64).filter(move |bit| word >> bit & 1 == 1);
         (0_u32..).zip(&self.words).flat_map(move |(index, &word)| bits(word).map(move |bit| CpuId(64 * index + bit)))
     }
 
-    /// The words of its bits, the lowest CPUs first.
+    /// The set as a bit mask, the lowest CPUs first.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
@@ -85,12 +85,12 @@ impl fmt::Display for CpuSet {
     }
 }
 
-/// Why a text is no set of CPUs.
+/// Why a text is not a set of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseCpuSetError {
-    /// There is no CPU in it.
+    /// It contains no CPU.
     Empty,
-    /// This part is neither a number nor a range, or beyond [`CpuSet::LARGEST`].
+    /// This part is neither a number nor a range, or exceeds [`CpuSet::LARGEST`].
     Part(String),
     /// This range ends before it begins.
     Backwards(String),
@@ -99,8 +99,8 @@ pub enum ParseCpuSetError {
 impl fmt::Display for ParseCpuSetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ParseCpuSetError::Empty => f.write_str("there is no CPU in it"),
-            ParseCpuSetError::Part(part) => write!(f, "`{part}` is neither a CPU's number nor a range of them"),
+            ParseCpuSetError::Empty => f.write_str("it contains no CPU"),
+            ParseCpuSetError::Part(part) => write!(f, "`{part}` is neither a CPU number nor a range of CPUs"),
             ParseCpuSetError::Backwards(part) => write!(f, "the range `{part}` ends before it begins"),
         }
     }
@@ -139,7 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_no_set_is_refused_with_the_part_that_is_wrong() {
+    fn an_invalid_set_is_rejected_with_the_part_that_is_wrong() {
         let why = |text: &str| text.parse::<CpuSet>().unwrap_err();
         assert_eq!(why(" "), ParseCpuSetError::Empty);
         for (text, part) in [("0,x", "x"), ("1-", "1-"), ("+1", "+1"), ("1048576", "1048576"), ("0,,1", "")] {
@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_has_what_was_put_in_and_reads_back(cpus in prop::collection::btree_set(0_u32..200, 1..20)) {
+        fn a_set_contains_what_was_inserted_and_parses_back(cpus in prop::collection::btree_set(0_u32..200, 1..20)) {
             let set: CpuSet = cpus.iter().map(|&cpu| CpuId(cpu)).collect();
             prop_assert_eq!(set.iter().map(|cpu| cpu.0).collect::<Vec<_>>(), cpus.iter().copied().collect::<Vec<_>>());
             prop_assert!((0..200).all(|cpu| set.contains(CpuId(cpu)) == cpus.contains(&cpu)));

@@ -1,33 +1,45 @@
-//! A multi-level feedback queue: whom to run next, of threads that show by what they do how they want to be treated.
+//! A multi-level feedback queue: selects the next thread by how each thread has used its CPU time.
 //!
-//! Source: Patel, Hidalgo and Ismail, "Thread Scheduling" (a study of a user-level thread library at Rutgers), which varies two numbers:
-//! the *priority levels* and the *running time*. What they mean there it leaves to a document that is lost; so the rules are those
-//! of the textbook (Arpaci-Dusseau, "Operating Systems: Three Easy Pieces", chapter 8, rules 1 to 5), after Corbató, Daggett and Daley,
-//! "An Experimental Time-Sharing System" (1962):
+//! Source: Patel, Hidalgo and Ismail, "Thread Scheduling" (a study of a user-level thread library
+//! at Rutgers). It varies two numbers, the *priority levels* and the *running time*, and defines
+//! them in a document that is lost. The rules are therefore those of the textbook (Arpaci-Dusseau,
+//! "Operating Systems: Three Easy Pieces", chapter 8, rules 1 to 5), after Corbató, Daggett and
+//! Daley, "An Experimental Time-Sharing System" (1962):
 //!
-//! 1. Of two threads at different levels the one at the higher level runs.
-//! 2. Threads at one level take turns, in the order in which they came there.
-//! 3. A new thread begins at the highest level.
-//! 4. A thread that has used up the running time of its level goes down by one, however often it has given up its CPU meanwhile: waiting or
-//!    yielding in time earns nothing. At the lowest level it stays, and goes behind the others there.
-//! 5. From time to time, the *boost*, all threads go to the highest level: nobody starves, and who has changed is found out.
+//! 1. Of two threads at different levels, the one at the higher level runs.
+//! 2. Threads at the same level take turns, in the order in which they reached it.
+//! 3. A new thread starts at the highest level.
+//! 4. A thread that has used up the running time of its level moves down by one, however often it
+//!    gave up its CPU in between: waiting or yielding early gains nothing. At the lowest level it
+//!    stays, and goes behind the others there.
+//! 5. From time to time all threads move to the highest level (the *boost*). So no thread starves,
+//!    and a thread whose behaviour has changed is reclassified.
 //!
-//! Choices that the sources leave open: the running time is the same at every level (with Corbató it doubles). Who wakes or yields goes behind
-//! the others of its level, with what is left of its time there. Who was preempted by a higher level in the middle of its time goes before them, and loses
-//! nothing. A boost keeps the order: those of higher levels stay before those of lower ones; and what threads have used of their time they have
-//! used, since a boost more frequent than turns are long would otherwise let who runs do so for ever.
+//! Choices that the sources leave open: the running time is the same at every level (Corbató
+//! doubles it). A thread that wakes or yields goes behind the others of its level and keeps the
+//! rest of its running time. A thread that a higher level preempted before its running time was
+//! used up goes in front of them and loses nothing. A boost keeps the order: threads of higher
+//! levels stay in front of those of lower ones. It does not reset the running time that threads
+//! have used; otherwise a running thread could run for ever if boosts were more frequent than turns
+//! are long.
 //!
-//! # Lending
-//! A thread of a low level may have what one of a high level waits for, a lock say, and then those in between keep both from running. So a level can be
-//! [inherited](FeedbackQueue::inherit): until it is [given back](FeedbackQueue::disinherit) the thread counts as being at that level, if its own is lower. Its own goes
-//! down meanwhile as ever, by what it runs; and a boost raises what is inherited, too, as it raises the lender (Sha, Rajkumar and Lehoczky, "Priority Inheritance Protocols", 1990: what is here is the basic one).
+//! # Priority inheritance
+//! A thread of a low level may hold what a thread of a high level waits for, such as a lock, and
+//! threads of the levels in between would keep both from running. So a thread can
+//! [inherit](FeedbackQueue::inherit) a level: until it [drops it](FeedbackQueue::disinherit) it
+//! counts as being at that level, if its own is lower. Its own level goes down as usual meanwhile,
+//! and a boost raises the inherited level as it raises the waiting thread (Sha, Rajkumar and
+//! Lehoczky, "Priority Inheritance Protocols", 1990; this is the basic protocol).
 //!
-//! # Who asks what
+//! # Use
 //!
-//! The policy is a value without a clock. A world [enters](FeedbackQueue::add) its threads, [queues](FeedbackQueue::enqueue) who becomes ready, [takes](FeedbackQueue::take)
-//! whom it runs next, and says [how long](FeedbackQueue::charge) a thread has run: at the moment at which [nothing is left](FeedbackQueue::time_left), where it can
-//! interrupt, or late, at the thread's next call, where it cannot. It calls [`FeedbackQueue::boost`] when the period of its
-//! [`FeedbackRules`] has passed. With several CPUs, the world says who may run [where](FeedbackQueue::take_if).
+//! The policy is a value without a clock. The world [adds](FeedbackQueue::add) its threads,
+//! [enqueues](FeedbackQueue::enqueue) a thread that becomes ready, [takes](FeedbackQueue::take) the
+//! next one to run, and [charges](FeedbackQueue::charge) a thread for the time that it has run:
+//! when [none is left](FeedbackQueue::time_left) if it can interrupt the thread, or else later, at
+//! the thread's next call. It calls [`FeedbackQueue::boost`] at the period that the
+//! [`FeedbackRules`] state. With several CPUs, the world says which thread may run
+//! [where](FeedbackQueue::take_if).
 
 mod boost;
 mod level_set;
@@ -39,81 +51,83 @@ pub use self::boost::{Boost, ParseBoostError};
 use self::level_set::LevelSet;
 use crate::units::{Span, ThreadId};
 
-/// What a feedback queue is made of.
+/// The parameters of a feedback queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FeedbackRules {
-    /// How many levels there are; none counts as one.
+    /// The number of levels; zero counts as one.
     pub levels: u32,
     /// How long a thread may run at each level.
     pub running_time: Span,
-    /// How often all threads go to the highest level.
+    /// How often all threads move to the highest level.
     pub boost: Boost,
 }
 
 impl FeedbackRules {
-    /// There are no more levels than this.
+    /// The largest number of levels.
     pub const MOST_LEVELS: u32 = 1_024;
 
-    /// How long a thread may run at a level before it goes down.
+    /// How long a thread may run at a level before it moves down.
     pub const fn running_time(&self, _: Level) -> Span {
         self.running_time
     }
 }
 
 impl Default for FeedbackRules {
-    /// Ten levels of 100 us, the smallest number of levels and the middle running time of the source (whose unit is our reading), and a boost
-    /// every hundred running times.
+    /// Ten levels of 100 us, and a boost every hundred running times. These are the smallest number
+    /// of levels and the middle running time of the source, whose unit is our reading.
     fn default() -> FeedbackRules {
         FeedbackRules { levels: 10, running_time: Span::from_micros(100), boost: Boost::Every(Span::from_millis(10)) }
     }
 }
 
-/// A level; 0 is the highest, and higher levels are smaller.
+/// A level; 0 is the highest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Level(pub u32);
 
-/// What became of a thread's turn.
+/// Whether a thread has used up its running time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnOutcome {
-    /// It has some of its running time left.
+    /// Some of it is left.
     TimeLeft,
-    /// It has used it up, and is at the next level.
+    /// The thread has used it up, and is now at the next level.
     UsedUp,
 }
 
-/// Nobody: the end of a list.
+/// The end of a list.
 const END: u32 = u32::MAX;
 
-/// No level: of one that is on no list, or to whom none is inherited. Lower than all.
+/// No level: of a thread that is in no list, or inherits no level. Lower than all.
 const NO_LEVEL: u16 = u16::MAX;
 
-/// What is known of a thread.
+/// The state of one thread.
 #[derive(Clone, Copy, Debug)]
 struct ThreadState {
-    /// How much of the running time of its level it has used.
+    /// How much of the running time of its level the thread has used.
     used: Span,
     /// Its own level.
     level: u16,
-    /// The level that is inherited to it.
+    /// The level that it inherits.
     inherited: u16,
-    /// The level at which it waits, which is another than its own where that has changed since.
+    /// The level in whose list the thread is. It may differ from its own, which may have changed
+    /// since.
     list: u16,
-    /// How many boosts there had been when its level and list were written: before another one they are out of date.
+    /// The number of boosts when `level` and `list` were written. After another boost they are out
+    /// of date.
     boosts: u16,
-    /// Who waits behind it.
+    /// The next thread in the list.
     next: u32,
-    /// Who waits before it, unless it is the first.
+    /// The previous thread in the list; meaningless for the first.
     previous: u32,
 }
 
 impl ThreadState {
-    /// The level at which it runs.
+    /// The level at which the thread runs.
     #[inline]
     fn effective(&self) -> u16 {
         self.level.min(self.inherited)
     }
 
-    /// There was a boost: of this thread, and of whoever lends it a level.
+    /// Applies a boost to this thread and to the level that it inherits.
     fn apply_boost(&mut self) {
         self.level = 0;
         for level in [&mut self.list, &mut self.inherited] {
@@ -124,7 +138,7 @@ impl ThreadState {
     }
 }
 
-/// Who waits at a level: a list through the standings.
+/// The ready threads of a level: a list that runs through the thread states.
 #[derive(Clone, Copy, Debug)]
 struct List {
     first: u32,
@@ -133,24 +147,25 @@ struct List {
 
 const EMPTY: List = List { first: END, last: END };
 
-/// The queue, and what it knows of each thread; see the module.
+/// The queue and the state of each thread; see the module.
 ///
-/// Threads are small numbers, which index a table. Everything takes constant time, up to a look at the levels' bits, but for
-/// [`take_if`](FeedbackQueue::take_if), and for one boost in 65 536.
+/// Threads are small numbers that index a table. Everything takes constant time up to a search of
+/// the levels' bits, except for [`take_if`](FeedbackQueue::take_if) and for one boost in 65 536.
 #[derive(Clone, Debug)]
 pub struct FeedbackQueue {
     rules: FeedbackRules,
     threads: Vec<ThreadState>,
     levels: Vec<List>,
-    /// The levels at which somebody waits.
+    /// The levels at which threads are ready.
     occupied: LevelSet,
     waiting: usize,
     boosts: u16,
 }
 
 impl FeedbackQueue {
-    /// For debuggers, which have no other description of it: where the table of threads and the number of boosts are; the size of an entry of the table, and
-    /// where in it the level and the boosts are that it was written at.
+    /// For debuggers, which have no other description of it: the offsets of the table of threads
+    /// and of the number of boosts, the size of an entry of the table, and the offsets of the
+    /// entry's level and boosts.
     #[doc(hidden)]
     pub const LAYOUT: [u64; 5] = [
         offset_of!(FeedbackQueue, threads) as u64,
@@ -160,7 +175,7 @@ impl FeedbackQueue {
         offset_of!(ThreadState, boosts) as u64,
     ];
 
-    /// A queue of nobody.
+    /// An empty queue.
     pub fn new(rules: FeedbackRules) -> FeedbackQueue {
         let levels = rules.levels.clamp(1, FeedbackRules::MOST_LEVELS) as usize;
         FeedbackQueue {
@@ -173,12 +188,12 @@ impl FeedbackQueue {
         }
     }
 
-    /// What it is made of.
+    /// The parameters.
     pub fn rules(&self) -> &FeedbackRules {
         &self.rules
     }
 
-    /// A new thread of this number begins, at the highest level and with nothing used. It does not wait yet.
+    /// Adds a thread at the highest level with no time used, or resets one. It is not enqueued yet.
     #[inline]
     pub fn add(&mut self, thread: ThreadId) {
         let boosts = self.boosts;
@@ -197,7 +212,7 @@ impl FeedbackQueue {
         }
     }
 
-    /// The state of a thread, after the last boost.
+    /// The state of a thread, brought up to date with the last boost.
     #[inline]
     fn state(&mut self, thread: ThreadId) -> &mut ThreadState {
         let boosts = self.boosts;
@@ -209,14 +224,14 @@ impl FeedbackQueue {
         state
     }
 
-    /// The level at which a thread that has [entered](FeedbackQueue::add) runs: its own, or one that is inherited to it.
+    /// The level at which a thread runs: its own, or one that it inherits.
     #[inline]
     pub fn level(&self, thread: ThreadId) -> Level {
         let state = &self.threads[thread.index()];
         if state.boosts == self.boosts { Level(state.effective().into()) } else { Level(0) }
     }
 
-    /// How much longer a thread may run before it goes down.
+    /// How much longer a thread may run before it moves down.
     #[inline]
     pub fn time_left(&self, thread: ThreadId) -> Span {
         let state = &self.threads[thread.index()];
@@ -224,8 +239,8 @@ impl FeedbackQueue {
         self.rules.running_time(Level(own.into())) - state.used
     }
 
-    /// A thread has run for so long. Where that uses up its running time it is at the next level from now on, with nothing used; what it ran
-    /// beyond its time is forgiven.
+    /// Charges a thread for the time that it has run. If that uses up its running time, the thread
+    /// moves to the next level with no time used; the excess is forgiven.
     #[inline]
     pub fn charge(&mut self, thread: ThreadId, span: Span) -> TurnOutcome {
         let left = self.time_left(thread);
@@ -240,7 +255,7 @@ impl FeedbackQueue {
         TurnOutcome::UsedUp
     }
 
-    /// A thread that does not wait does so from now on: behind the others of its level.
+    /// Enqueues a thread behind the others of its level. It must not be in the queue.
     #[inline]
     pub fn enqueue(&mut self, thread: ThreadId) {
         let state = self.state(thread);
@@ -255,8 +270,8 @@ impl FeedbackQueue {
         self.mark_occupied(level.into());
     }
 
-    /// A thread that was preempted by a higher level waits from now on. In the middle of its running time it does so before the others of its
-    /// level, else behind them.
+    /// Enqueues a thread that a higher level preempted: in front of the others of its level if it
+    /// has used some of its running time, else behind them. It must not be in the queue.
     pub fn enqueue_preempted(&mut self, thread: ThreadId) {
         if self.state(thread).used.is_zero() {
             return self.enqueue(thread);
@@ -278,7 +293,7 @@ impl FeedbackQueue {
         self.waiting += 1;
     }
 
-    /// A thread that waits does so no more.
+    /// Removes a thread from the queue.
     #[inline]
     fn remove(&mut self, thread: ThreadId) {
         let state = self.state(thread);
@@ -301,20 +316,23 @@ impl FeedbackQueue {
         self.waiting -= 1;
     }
 
-    /// A thread counts as being at this level until that is [given back](FeedbackQueue::disinherit), unless its own is higher or it has been inherited a higher one.
-    /// Where it waits it goes behind the others of that level.
+    /// Gives a thread this level until [`disinherit`](FeedbackQueue::disinherit), unless its own is
+    /// higher or it already inherits a higher one. If it is in the queue, it goes behind the others
+    /// of that level.
     pub fn inherit(&mut self, thread: ThreadId, level: Level) {
         let lowest = self.levels.len() as u16 - 1;
         let level = u16::try_from(level.0).unwrap_or(lowest).min(lowest);
         self.change_inherited(thread, |state| state.inherited = state.inherited.min(level));
     }
 
-    /// A thread is at its own level again. Where it waits and that is another, it goes behind the others there.
+    /// Returns a thread to its own level. If it is in the queue and the level changes, it goes
+    /// behind the others there.
     pub fn disinherit(&mut self, thread: ThreadId) {
         self.change_inherited(thread, |state| state.inherited = NO_LEVEL);
     }
 
-    /// Changes what a thread was inherited, and moves it if it waits elsewhere than it should then.
+    /// Changes the level that a thread inherits, and moves the thread if it is now in the wrong
+    /// list.
     fn change_inherited(&mut self, thread: ThreadId, how: impl FnOnce(&mut ThreadState)) {
         let state = self.state(thread);
         let before = state.effective();
@@ -325,13 +343,13 @@ impl FeedbackQueue {
         }
     }
 
-    /// The highest level at which somebody waits.
+    /// The highest level at which a thread is ready.
     #[inline]
     pub fn highest(&self) -> Option<Level> {
         self.occupied.least().map(|level| Level(level as u32))
     }
 
-    /// Takes the thread that is to run next out of the queue: the first at the highest level at which any waits.
+    /// Takes the next thread to run out of the queue: the first at the highest level.
     #[inline]
     pub fn take(&mut self) -> Option<ThreadId> {
         let level = self.occupied.least()?;
@@ -348,13 +366,14 @@ impl FeedbackQueue {
         Some(ThreadId(first))
     }
 
-    /// A thread that does not wait makes way for others: it [queues](FeedbackQueue::enqueue), and the next to run is [taken](FeedbackQueue::take), which is the same thread again
-    /// where nobody waits at its level or a higher one.
+    /// [Enqueues](FeedbackQueue::enqueue) a thread that is not in the queue, and
+    /// [takes](FeedbackQueue::take) the next one to run. That is the same thread again if no other
+    /// is ready at its level or a higher one.
     #[inline]
     pub fn requeue_and_take(&mut self, thread: ThreadId) -> ThreadId {
         let level = self.state(thread).effective();
         match self.occupied.least() {
-            // The usual case: the ring of one level moves on by one.
+            // The usual case: rotate the list of this level by one.
             Some(highest) if highest == usize::from(level) => {
                 let list = &mut self.levels[highest];
                 let (first, last) = (list.first, list.last);
@@ -374,7 +393,8 @@ impl FeedbackQueue {
         }
     }
 
-    /// The same among some: the first of them at the highest level at which any of them waits. Looks at those before it.
+    /// Takes the first thread that may run, from the highest level that has one. Visits the threads
+    /// in front of it.
     pub fn take_if(&mut self, may_run: impl Fn(ThreadId) -> bool) -> Option<ThreadId> {
         let (_, thread) = self.find(may_run)?;
         self.remove(thread);
@@ -386,7 +406,7 @@ impl FeedbackQueue {
         self.find(may_run).map(|(level, _)| Level(level as u32))
     }
 
-    /// The first of some, with the level at which it waits.
+    /// The first thread that may run, with its level.
     fn find(&self, may_run: impl Fn(ThreadId) -> bool) -> Option<(usize, ThreadId)> {
         for level in self.occupied.iter() {
             let mut at = self.levels[level].first;
@@ -401,11 +421,12 @@ impl FeedbackQueue {
         None
     }
 
-    /// All threads, wherever they are, go to the highest level, with what they have left of their time. Those who wait keep their order.
+    /// Moves all threads to the highest level. They keep the rest of their running time, and those
+    /// in the queue keep their order.
     pub fn boost(&mut self) {
         self.boosts = self.boosts.wrapping_add(1);
         if self.boosts == 0 {
-            // From here on the numbers come again: nobody may be left with one of them.
+            // The counter wraps around: no thread may keep an old number.
             for state in &mut self.threads {
                 state.apply_boost();
                 state.boosts = 0;
@@ -431,7 +452,7 @@ impl FeedbackQueue {
         }
     }
 
-    /// How many threads wait.
+    /// The number of threads in the queue.
     pub fn waiting(&self) -> usize {
         self.waiting
     }

@@ -1,24 +1,27 @@
-//! Priority: which stages of a pipeline are favoured by the machine's scheduler, and when.
+//! Priority rules: which stages of a pipeline the scheduler prefers, and when.
 //!
-//! Source: Roysden, "Scheduling Pipelined, Multi-Threaded Programs in Linux", Dartmouth TR2004-500, 2004. A pipelined program is as
-//! slow as its limiting resource (section 1). Who knows that resource favours the stages that use it from the beginning:
-//! *fixed* scheduling (section 4). Who does not, guesses from the queues between the stages while they work: *adjusting*
-//! scheduling. The program is to lower the stages that run ahead, or to raise those that lag behind (sections 1 and 4). The last rule is
-//! our own: it finds the limiting resource while the program runs.
+//! Source: Roysden, "Scheduling Pipelined, Multi-Threaded Programs in Linux", Dartmouth TR2004-500,
+//! 2004. A pipelined program is as slow as its limiting resource (section 1). A programmer who
+//! knows that resource raises the stages that use it from the start: *fixed* scheduling (section
+//! 4). One who does not know it can estimate it from the queues between the stages at run time:
+//! *adjusting* scheduling. The program lowers the stages that run ahead, or raises those that lag
+//! behind (sections 1 and 4). The last rule is our own: it finds the limiting resource while the
+//! program runs.
 //!
-//! A rule says *favoured* and *lowered*; what that means is the world's. On Linux it is a nice value, whose size
-//! made no difference in the source but does in the kernels of today.
+//! A rule says *raised* or *lowered*; the world decides what that means. On Linux it is a nice
+//! value. Its size made no difference in the source, but it does in current kernels.
 //!
-//! Each rule stands in a module of its own, with its source and its deviations at the head.
+//! Each rule has a module of its own, which states its source and deviations.
 //!
-//! # Who asks what
+//! # Use
 //!
-//! A world keeps a [`StagePolicy`] for each stage (for each copy of one that is forked), and asks it once before the first round, and
-//! then at every buffer that the stage accepts or conveys, with what the queue told. Where the rule has an
-//! [`PriorityController`], it asks that one as well, every [`PriorityController::PERIOD`], with what all stages did meanwhile.
+//! A world keeps a [`StagePolicy`] for each stage (for each copy of a forked stage). It asks it
+//! once before the first round, and then at every buffer that the stage accepts or conveys, with
+//! the state of the queue. If the rule has a [`PriorityController`], the world also asks that every
+//! [`PriorityController::PERIOD`], with what all stages have done since.
 //!
-//! The pool of free buffers counts as a queue: that to which the last stage conveys and from which the first accepts. A pool that fills up
-//! says that the first stage lags behind all others.
+//! The pool of free buffers counts as a queue: the last stage conveys to it and the first accepts
+//! from it. A pool that fills up means that the first stage lags behind all others.
 
 mod dynamic_up;
 mod dynamic_up_down;
@@ -37,7 +40,7 @@ pub use self::limit::{Limit, MachineObservation, StageObservation, limit};
 pub use self::limiting_resource::PriorityController;
 pub use self::rule::{PriorityRule, UnknownPriorityRule};
 
-/// What a stage mostly does.
+/// The main activity of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum StageKind {
@@ -50,10 +53,10 @@ pub enum StageKind {
 }
 
 impl StageKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [StageKind; 3] = [StageKind::Io, StageKind::Compute, StageKind::Communicate];
 
-    /// As it is written.
+    /// The name in scenario files.
     pub const fn name(self) -> &'static str {
         match self {
             StageKind::Io => "io",
@@ -62,7 +65,7 @@ impl StageKind {
         }
     }
 
-    /// Whether a stage of this kind waits for something else than a CPU.
+    /// Whether a stage of this kind waits for anything but a CPU.
     pub const fn blocks(self) -> bool {
         !matches!(self, StageKind::Compute)
     }
@@ -85,7 +88,7 @@ impl FromStr for StageKind {
     }
 }
 
-/// A text that is no kind of stage.
+/// A text that is not a kind of stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownStageKind(String);
 
@@ -97,30 +100,31 @@ impl fmt::Display for UnknownStageKind {
 
 impl std::error::Error for UnknownStageKind {}
 
-/// How the scheduler shall treat a stage, compared with how it treats the program by itself.
+/// The priority of a stage, relative to the other threads of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum StagePriority {
-    /// After others: nice up.
+    /// Runs after others: nice up.
     Lowered,
-    /// As any thread of the program.
+    /// Like any thread of the program.
     #[default]
     Neutral,
-    /// Before others: nice down.
+    /// Runs before others: nice down.
     Raised,
 }
 
-/// One stage's side of a rule: what it remembers of its own queues.
+/// A priority rule as one stage applies it, with its present priority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagePolicy {
     priority: StagePriority,
     rule: QueueRule,
 }
 
-/// An enum rather than a trait object: a stage is asked twice a round.
+/// How the stage reacts to its queues. An enum rather than a trait object, since it is asked twice
+/// a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum QueueRule {
-    /// The favour that it begins with is for ever.
+    /// Not at all: the priority never changes.
     Never,
     DynamicUp(DynamicUp),
     DynamicUpDown(DynamicUpDown),
@@ -128,7 +132,8 @@ enum QueueRule {
 }
 
 impl StagePolicy {
-    /// What it is to begin with; to be asked once, before its first round. Whoever asks again begins anew.
+    /// Returns the initial priority; to be called once, before the first round. Another call starts
+    /// over.
     pub fn begin(&mut self) -> StagePriority {
         match self.rule {
             QueueRule::Never => {}
@@ -139,7 +144,8 @@ impl StagePolicy {
         self.priority
     }
 
-    /// It has accepted a buffer, and so many were left in its input queue. Its new priority, where that changes.
+    /// Records that the stage has accepted a buffer and left this many in its input queue. Returns
+    /// the new priority, if it changes.
     #[inline]
     pub fn accepted(&mut self, left_in_input: u32) -> Option<StagePriority> {
         match &self.rule {
@@ -148,8 +154,8 @@ impl StagePolicy {
         }
     }
 
-    /// It has conveyed a buffer, and so many *others* were in its output queue at that moment. Its new priority, where that
-    /// changes.
+    /// Records that the stage has conveyed a buffer while this many *others* were in its output
+    /// queue. Returns the new priority, if it changes.
     #[inline]
     pub fn conveyed(&mut self, others_in_output: u32) -> Option<StagePriority> {
         match &self.rule {
@@ -171,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_read_back_as_they_are_printed_and_others_are_refused() {
+    fn kinds_parse_back_as_printed_and_others_are_rejected() {
         for kind in StageKind::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
@@ -201,18 +207,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_change_is_only_told_where_there_is_one(steps in steps(), rule in 0..PriorityRule::ALL.len(), kind in 0..3_usize) {
+        fn only_real_changes_are_reported(steps in steps(), rule in 0..PriorityRule::ALL.len(), kind in 0..3_usize) {
             let mut stage = PriorityRule::ALL[rule].stage(StageKind::ALL[kind]);
             let first = stage.begin();
             let all: Vec<StagePriority> = [first].into_iter().chain(changes(&mut stage, &steps)).collect();
             prop_assert!(all.windows(2).all(|pair| pair[0] != pair[1]), "{:?}", all);
-            // Who begins anew has forgotten all.
+            // A stage that starts over has forgotten everything.
             prop_assert_eq!(stage.begin(), first);
             prop_assert_eq!(stage, PriorityRule::ALL[rule].stage(StageKind::ALL[kind]));
         }
 
         #[test]
-        fn only_the_rules_that_watch_queues_change_their_mind(steps in steps(), rule in 0..PriorityRule::ALL.len()) {
+        fn only_rules_that_use_queues_change_priorities(steps in steps(), rule in 0..PriorityRule::ALL.len()) {
             let rule = PriorityRule::ALL[rule];
             let mut stage = rule.stage(StageKind::Io);
             stage.begin();
@@ -220,14 +226,14 @@ mod tests {
         }
 
         #[test]
-        fn dynamic_up_lowers_once_and_for_ever(steps in steps()) {
+        fn dynamic_up_lowers_once_and_permanently(steps in steps()) {
             let mut stage = PriorityRule::DynamicUp.stage(StageKind::Compute);
             let changes = changes(&mut stage, &steps);
             prop_assert!(changes.is_empty() || changes == [StagePriority::Lowered], "{:?}", changes);
         }
 
         #[test]
-        fn nobody_is_raised_who_only_looks_at_its_output_and_nobody_lowered_who_only_looks_at_its_input(steps in steps()) {
+        fn output_rules_never_raise_a_stage_and_input_rules_never_lower_one(steps in steps()) {
             let mut output = PriorityRule::DynamicUpDown.stage(StageKind::Compute);
             prop_assert!(!changes(&mut output, &steps).contains(&StagePriority::Raised));
             let mut input = PriorityRule::InputQueue.stage(StageKind::Compute);

@@ -1,29 +1,30 @@
-//! Records: what a world asked a policy and what it was told, so that the answer can be checked later.
+//! Records of policy decisions, and their replay.
 //!
-//! A policy is pure when its decisions follow from the recorded inputs alone. [`replay`] puts them to a fresh policy: a
-//! record made by real threads or by the simulator must come out the same, decision by decision. An order of entries
-//! within one thread is all that matters; how threads interleaved is in the team state that each entry carries.
+//! A policy is pure if its decisions follow from the recorded inputs alone. [`replay`] gives the
+//! inputs to a fresh policy: a record made by real threads or by the simulator must give the same
+//! decisions. Only the order of the steps of one thread matters; the interleaving of threads is in
+//! the team state of each step.
 
 use crate::units::{CpuId, Instant, ThreadId};
 use crate::waiting::{Costs, Decision, Missing, Observation, Team, TeamState, WaitingRule};
 
-/// One question to a waiting rule and its answer.
+/// One step of a waiting rule, and its decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RecordedStep {
-    /// Who asked: its number in the team.
+    /// The thread, by its number in the team.
     pub thread: ThreadId,
-    /// The world's clock.
+    /// The time on the world's clock.
     pub now: Instant,
     /// How many threads meet.
     pub threads: u32,
     /// How many CPUs they may use.
     pub cpus: u32,
-    /// The CPU of the thread that asked.
+    /// The CPU of the thread.
     pub own_cpu: CpuId,
-    /// Who was missing, and where each was last seen.
+    /// The missing threads, and where each was last seen.
     pub missing: Vec<Missing>,
-    /// What the team remembered before the step.
+    /// The shared memory of the team before the step.
     pub state: TeamState,
     /// Its [`Team::load`].
     pub load: u32,
@@ -31,14 +32,14 @@ pub struct RecordedStep {
     pub movable: bool,
     /// Its [`Team::draw`].
     pub draw: u32,
-    /// What the thread had seen.
+    /// The observation of the thread.
     pub seen: Observation,
-    /// The answer; nothing where the world only said that the wait was over.
+    /// The decision; `None` if the world only reported the end of the wait.
     pub decision: Option<Decision>,
 }
 
 impl RecordedStep {
-    /// An entry for a step of `thread`, copying what the step was given.
+    /// Records a step of `thread` with copies of its inputs.
     pub fn new(
         thread: ThreadId,
         team: &Team<'_>,
@@ -51,7 +52,7 @@ impl RecordedStep {
         RecordedStep { thread, now, threads, cpus, own_cpu, missing, state, load, movable, draw, seen, decision }
     }
 
-    /// An entry for the end of a wait of `thread`, which nobody asked about.
+    /// Records the end of a wait of `thread`, which has no decision.
     pub fn over(thread: ThreadId, now: Instant, state: TeamState, seen: Observation) -> RecordedStep {
         let (missing, own_cpu) = (Vec::new(), CpuId(0));
         RecordedStep {
@@ -71,18 +72,18 @@ impl RecordedStep {
     }
 }
 
-/// Where a world's decisions go.
+/// A recorder of a world's decisions.
 ///
-/// A world is generic over its recorder, and with [`Off`] the compiler removes the recording and all that is only
-/// collected for it.
+/// A world is generic over its recorder. With [`Off`] the compiler removes the recording and
+/// everything that is only collected for it.
 pub trait Recorder {
     /// Whether anything is recorded; a constant, so that the collecting can be compiled away too.
     const ON: bool;
 
-    /// Takes one entry. Entries of one thread come in the order of its steps.
+    /// Records one step. The steps of one thread come in their order.
     fn record(&self, entry: RecordedStep);
 
-    /// What it has kept so far, in the order in which it came.
+    /// All recorded steps, in the order of recording.
     fn entries(&self) -> Vec<RecordedStep>;
 }
 
@@ -100,7 +101,7 @@ impl Recorder for Off {
     }
 }
 
-/// Keeps every entry in memory. A lock guards it: for tests and short runs, not for measuring.
+/// Keeps every step in memory behind a lock: for tests and short runs, not for measurements.
 #[derive(Debug, Default)]
 pub struct Log(std::sync::Mutex<Vec<RecordedStep>>);
 
@@ -116,18 +117,19 @@ impl Recorder for Log {
     }
 }
 
-/// Where a replay differed from its record.
+/// A difference between a replay and its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The number of the entry in the record.
+    /// The index of the step in the record.
     pub index: usize,
-    /// What the record says.
+    /// The recorded decision.
     pub recorded: Decision,
-    /// What the fresh policy decided.
+    /// The decision of the fresh policy.
     pub replayed: Decision,
 }
 
-/// Puts a record to fresh waiters of `rule`, one for each thread in it, and returns where they decided otherwise.
+/// Replays a record with fresh waiters of `rule`, one for each thread in it, and returns where they
+/// decided otherwise.
 pub fn replay(rule: WaitingRule, costs: Costs, record: &[RecordedStep]) -> Vec<Difference> {
     let mut waiters = std::collections::BTreeMap::new();
     let mut differences = Vec::new();
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn replay_keeps_the_threads_of_a_record_apart_and_finds_a_forged_decision() {
+    fn replay_separates_the_threads_of_a_record_and_finds_a_forged_decision() {
         let (half, rest) = (Span::from_micros(3), Span::from_micros(6));
         let mut record = vec![
             entry(0, Observation::Arrived, Decision::Spin(rest)),

@@ -1,8 +1,11 @@
-//! The table of all policies. The parser of scenarios, `rowlock policies`, docs/scenario.md and the tests that run every
-//! policy in both worlds are fed by it, so that a policy cannot exist for one of them only.
+//! The table of all policies.
 //!
-//! "Tsafrir and Feitelson" is their paper "Barrier Synchronization on a Loaded SMP using Two-Phase Waiting Algorithms", "Roysden"
-//! is "Scheduling Pipelined, Multi-Threaded Programs in Linux", Dartmouth TR2004-500, 2004.
+//! The parser of scenarios, `rowlock policies`, docs/scenario.md and the tests that run every
+//! policy in both worlds all use it, so that no policy can exist for only one of them.
+//!
+//! "Tsafrir and Feitelson" is their paper "Barrier Synchronization on a Loaded SMP using Two-Phase
+//! Waiting Algorithms", "Roysden" is "Scheduling Pipelined, Multi-Threaded Programs in Linux",
+//! Dartmouth TR2004-500, 2004.
 
 use crate::priority::{PriorityRule, StageKind};
 use crate::units::Span;
@@ -12,17 +15,17 @@ use crate::wakeup::Scheme;
 /// One policy, or one family of policies with a parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyEntry<P> {
-    /// What it decides: the scenario key that it is written for.
+    /// The decision that it makes: the scenario key for which it is written.
     pub decision: &'static str,
-    /// How it is written.
+    /// The form in which it is written.
     pub form: &'static str,
-    /// What it does, in one sentence.
+    /// Its effect, in one sentence.
     pub meaning: &'static str,
-    /// Where it comes from.
+    /// Its source.
     pub source: &'static str,
-    /// The policy, where the form has no parameter.
+    /// The policy, if the form has no parameter.
     pub rule: Option<P>,
-    /// A policy of this form to run: the policy itself, or one with a parameter as people write it.
+    /// A policy of this form to run: the policy itself, or one with a typical parameter.
     pub example: P,
 }
 
@@ -56,25 +59,25 @@ const fn priority(rule: PriorityRule, meaning: &'static str, source: &'static st
     PolicyEntry { decision: "priority", form: rule.name(), meaning, source, rule: Some(rule), example: rule }
 }
 
-/// How a thread waits: spin, yield or block, and how long. In the order in which they are listed to people.
+/// How a thread waits: spin, yield or block, and how long. In the order of the documentation.
 pub const WAITING: &[PolicyEntry<WaitingRule>] = &[
     named(
         "adaptive",
         WaitingRule::Adaptive,
-        "spin unless who is missing was on this CPU, then yield as long as only siblings run meanwhile, else block",
+        "spin unless a missing thread was last on this CPU, then yield while only siblings use the CPU, else block",
         "our own, on two-phase waiting",
     ),
-    named("always-block", WaitingRule::AlwaysBlock, "block at once", "Tsafrir and Feitelson, section 5.2"),
+    named("always-block", WaitingRule::AlwaysBlock, "block immediately", "Tsafrir and Feitelson, section 5.2"),
     named(
         "always-spin",
         WaitingRule::AlwaysSpin,
-        "spin until the others are there, whatever it takes",
+        "spin until the others arrive, without a bound",
         "Tsafrir and Feitelson, section 2.2",
     ),
     named(
         "always-yield",
         WaitingRule::AlwaysYield,
-        "yield the CPU again and again until the others are there",
+        "yield the CPU repeatedly until the others arrive",
         "the fallback of libstdc++, libc++ and libomp",
     ),
     named(
@@ -98,31 +101,31 @@ pub const WAITING: &[PolicyEntry<WaitingRule>] = &[
     named(
         "0.54 cs",
         WaitingRule::TwoPhase(of_cs(540, false)),
-        "spin for ln(e - 1) switches, the best bound where waits are exponentially distributed, as at locks; then block",
+        "spin for ln(e - 1) switches, the best bound for exponentially distributed waits, as at locks; then block",
         "Lim and Agarwal (1993); Tsafrir and Feitelson, section 1",
     ),
     named(
         "0.62 cs",
         WaitingRule::TwoPhase(of_cs(620, false)),
-        "spin for (sqrt(5) - 1) / 2 switches, the best bound where waits are uniformly distributed, as at barriers; then block",
+        "spin for (sqrt(5) - 1) / 2 switches, the best bound for uniformly distributed waits, as at barriers; then block",
         "Lim and Agarwal (1993); Tsafrir and Feitelson, section 1",
     ),
     named(
         "randomized",
         WaitingRule::Randomized,
-        "spin for a random time up to the cost of a switch, long ones being likelier, then block",
+        "spin for a random time up to the cost of a switch, long times being more likely, then block",
         "Karlin, Manasse, McGeoch and Owicki (1990); Tsafrir and Feitelson, section 1",
     ),
     named(
         "variable-competitive",
         WaitingRule::VariableCompetitive,
-        "spin for what would have cost least over the last eight waits, at most for a switch, then block",
+        "spin for the time that would have cost least over the last eight waits, at most one switch, then block",
         "Karlin, Li, Manasse and Owicki (1991); Tsafrir and Feitelson, section 6",
     ),
     named(
         "owner-running",
         WaitingRule::OwnerRunning,
-        "spin while nobody awaited was last seen on this CPU, at most for 10 ms, else block",
+        "spin while no awaited thread was last seen on this CPU, at most 10 ms, else block",
         "Karlin, Li, Manasse and Owicki (1991); Tsafrir and Feitelson, section 6",
     ),
     named(
@@ -157,27 +160,24 @@ pub const WAITING: &[PolicyEntry<WaitingRule>] = &[
     ),
 ];
 
-/// Which CPU an awakened thread goes to, in a simulated kernel with one queue. In the order in which they are listed to
-/// people.
+/// The CPU that a woken thread goes to, in a simulated kernel with one queue. In the order of the
+/// documentation.
 pub const WAKEUP: &[PolicyEntry<Scheme>] = &[
     scheme(
         Scheme::Original,
-        "the last CPU if idle, else the longest idle, else where it outdoes most; one by one, without memory",
+        "the last CPU if idle, else the longest idle, else the CPU with the largest gain; each thread separately, ignoring marks",
         "Linux 2.4.5, reschedule_idle; Tsafrir and Feitelson, appendix A",
     ),
-    scheme(
-        Scheme::Ap,
-        "the same, but a CPU that is marked already is passed over",
-        "Tsafrir and Feitelson, section 4.3",
-    ),
+    scheme(Scheme::Ap, "the same, but marked CPUs are skipped", "Tsafrir and Feitelson, section 4.3"),
     scheme(
         Scheme::Gv,
-        "all awakened threads are paired with CPUs at once, for the largest gain in sum",
+        "all woken threads are paired with CPUs together, for the largest total gain",
         "Tsafrir and Feitelson, section 4.3",
     ),
 ];
 
-/// Which stages of a pipeline are favoured, and when. In the order in which they are listed to people.
+/// The stages of a pipeline that are raised or lowered, and when. In the order of the
+/// documentation.
 pub const PRIORITY: &[PolicyEntry<PriorityRule>] = &[
     priority(PriorityRule::Default, "all stages are equal to the scheduler", "Roysden, section 4"),
     priority(
@@ -212,12 +212,12 @@ pub const PRIORITY: &[PolicyEntry<PriorityRule>] = &[
     ),
     priority(
         PriorityRule::DynamicUp,
-        "a stage that finds another buffer in its output queue as it conveys lowers itself for ever",
+        "a stage that finds another buffer in its output queue when it conveys lowers itself permanently",
         "Roysden, section 4, adjusting scheduling",
     ),
     priority(
         PriorityRule::DynamicUpDown,
-        "the same, but a stage that finds no other buffer there any more takes it back",
+        "the same, but a stage that finds no other buffer there returns to normal",
         "Roysden, section 4, adjusting scheduling",
     ),
     priority(
@@ -227,16 +227,17 @@ pub const PRIORITY: &[PolicyEntry<PriorityRule>] = &[
     ),
     priority(
         PriorityRule::LimitingResource,
-        "what limits the program is looked for while it runs, and the stages that use it are raised",
+        "the limiting resource is found while the program runs, and the stages that use it are raised",
         "our own, after Roysden, section 1",
     ),
 ];
 
-/// Whom a CPU runs next, where a policy says it rather than a kernel. In the order in which they are listed to people.
+/// The scheduler of a CPU, if a policy selects the threads rather than a kernel. In the order of
+/// the documentation.
 pub const SCHEDULER: &[PolicyEntry<&str>] = &[PolicyEntry {
     decision: "scheduler",
     form: "feedback",
-    meaning: "the first thread at the highest level; whoever uses up its running time goes down, and a boost brings all up; it drives fibers, too",
+    meaning: "the first thread at the highest level; a thread that uses up its running time moves down, and a boost moves all up; fibers use it, too",
     source: "Patel, Hidalgo and Ismail, \"Thread Scheduling\"; Corbató, Daggett and Daley (1962)",
     rule: Some("feedback"),
     example: "feedback",
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_entry_reads_back_as_its_example() {
+    fn every_entry_parses_back_to_its_example() {
         for entry in WAITING {
             assert_eq!(entry.example.to_string().parse(), Ok(entry.example), "{}", entry.form);
             if entry.rule.is_some() {

@@ -1,24 +1,24 @@
-//! Units and identities: integer nanoseconds and numbered things, each a type of its own.
+//! Units and identifiers: integer nanoseconds, and numbered things with a type of their own.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::str::FromStr;
 
-/// A length of time in whole nanoseconds; 584 years at the most.
+/// A length of time in whole nanoseconds; at most 584 years.
 ///
-/// Addition and multiplication saturate: [`Span::MAX`] means "for ever", and for ever and a day is for ever.
-/// Subtraction of the longer from the shorter is zero.
+/// Addition and multiplication saturate: [`Span::MAX`] means "for ever". Subtracting a longer span
+/// from a shorter one gives zero.
 ///
-/// Written with its unit, as in `"5.32 us"`; the units are `ns`, `us`, `ms` and `s`. What is printed reads back as the
-/// same span.
+/// Written with its unit, as in `"5.32 us"`; the units are `ns`, `us`, `ms` and `s`. The printed
+/// form parses back to the same span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Span(u64);
 
 impl Span {
-    /// No time at all.
+    /// No time.
     pub const ZERO: Span = Span(0);
-    /// Longer than anything: for ever.
+    /// For ever.
     pub const MAX: Span = Span(u64::MAX);
 
     /// `n` nanoseconds.
@@ -41,12 +41,12 @@ impl Span {
         self.0
     }
 
-    /// The span in seconds, for statistics and for people.
+    /// The span in seconds, for statistics and for display.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Whether this is no time at all.
+    /// Whether the span is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -95,7 +95,7 @@ impl std::iter::Sum for Span {
     }
 }
 
-/// The units a span is written in, largest first, with their length in nanoseconds.
+/// The units of a span, largest first, with their length in nanoseconds.
 const UNITS: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
 impl fmt::Display for Span {
@@ -109,20 +109,20 @@ impl fmt::Display for Span {
     }
 }
 
-/// Why a text is not a span. Its message says what to write instead.
+/// Why a text is not a span. The message says what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseSpanError {
-    /// There is a number and nothing behind it.
+    /// A number without a unit.
     MissingUnit(String),
-    /// What stands behind the number is no unit of time.
+    /// The text after the number is not a unit of time.
     UnknownUnit(String),
-    /// What stands before the unit is not a decimal number.
+    /// The text before the unit is not a decimal number.
     NotANumber(String),
-    /// Time does not run backwards.
+    /// The number is negative.
     Negative,
-    /// Digits beyond the nanosecond would be lost.
+    /// It has digits below the nanosecond.
     TooFine,
-    /// More nanoseconds than fit.
+    /// It has more nanoseconds than fit.
     TooLong,
 }
 
@@ -165,14 +165,15 @@ impl FromStr for Span {
     }
 }
 
-/// Splits an unsigned decimal into its whole part (`None` where it does not fit) and the digits of its fraction.
+/// Splits an unsigned decimal into its whole part (`None` if it does not fit) and the digits of its
+/// fraction.
 fn decimal(number: &str) -> Option<(Option<u64>, &str)> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     (digits(whole) && digits(fraction)).then(|| (whole.parse().ok(), fraction))
 }
 
-/// `0.fraction` of `length`, exactly, or nothing where that is no whole number.
+/// `0.fraction` of `length`, exactly; `None` if that is not a whole number.
 fn scale_fraction(fraction: &str, length: u64) -> Option<u64> {
     let fraction = fraction.trim_end_matches('0');
     let places = length.ilog10() as usize;
@@ -182,20 +183,21 @@ fn scale_fraction(fraction: &str, length: u64) -> Option<u64> {
     format!("{fraction:0<places$}").parse().ok().or(Some(0))
 }
 
-/// Parses an unsigned decimal with at most three places into thousandths, as in the `0.62` of `"0.62 cs"`.
+/// Parses an unsigned decimal with at most three places into thousandths, as in the `0.62` of
+/// `"0.62 cs"`.
 pub(crate) fn thousandths(number: &str) -> Option<u64> {
     let (whole, fraction) = decimal(number)?;
     whole?.checked_mul(1000)?.checked_add(scale_fraction(fraction, 1000)?)
 }
 
-/// A number of thousandths as [`thousandths`] reads it.
+/// Formats a number of thousandths as [`thousandths`] reads it.
 pub(crate) fn of_thousandths(n: u64) -> String {
     let fraction = format!("{:03}", n % 1000);
     let fraction = fraction.trim_end_matches('0');
     format!("{}{}{fraction}", n / 1000, if fraction.is_empty() { "" } else { "." })
 }
 
-/// A point on the clock of the world that names it, in nanoseconds since that world's zero.
+/// A point in time in nanoseconds since the zero of the world's clock.
 ///
 /// The simulator's zero is the start of the run; the host's is that of `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -203,20 +205,20 @@ pub(crate) fn of_thousandths(n: u64) -> String {
 pub struct Instant(u64);
 
 impl Instant {
-    /// The world's zero.
+    /// The zero of the clock.
     pub const ZERO: Instant = Instant(0);
 
-    /// `n` nanoseconds after the world's zero.
+    /// `n` nanoseconds after the zero of the clock.
     pub const fn from_nanos(n: u64) -> Instant {
         Instant(n)
     }
 
-    /// Nanoseconds since the world's zero.
+    /// Nanoseconds since the zero of the clock.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The time from `earlier` until now; zero where `earlier` is in fact later.
+    /// The time from `earlier` until now; zero if `earlier` is later.
     pub const fn since(self, earlier: Instant) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
@@ -261,15 +263,15 @@ macro_rules! identity {
 }
 
 identity! {
-    /// A processor, by the number its world gives it.
+    /// A CPU, by its number.
     CpuId
 }
 identity! {
-    /// A thread, by its number within the run (in a barrier's team: within the team).
+    /// A thread, by its number in the run, or in the team of a barrier.
     ThreadId
 }
 identity! {
-    /// A job of a scenario, in the order of the file, copies counted one by one.
+    /// A job of a scenario, in the order of the file; each copy counts as one.
     JobId
 }
 
@@ -287,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_that_are_none_say_why() {
+    fn invalid_spans_say_why() {
         let error = |text: &str| text.parse::<Span>().unwrap_err();
         assert_eq!(error("100"), ParseSpanError::MissingUnit("100".into()));
         assert_eq!(error("3 minutes"), ParseSpanError::UnknownUnit("minutes".into()));

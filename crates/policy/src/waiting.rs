@@ -1,21 +1,23 @@
-//! Waiting: what a thread does while it waits for others to arrive: spin, yield the CPU, or block.
+//! Waiting rules: whether a waiting thread spins, yields the CPU, or blocks.
 //!
-//! Source: Tsafrir and Feitelson, "Barrier Synchronization on a Loaded SMP using Two-Phase Waiting Algorithms": two-phase
-//! waiting spins for a bounded time and then blocks (section 1); the bounds are CS, CS+ and 2CS+ where CS is the cost of a
-//! context switch (sections 4.1 and 4.2); the extremes are always-block (section 5.2) and always-spin (section 2.2).
-//! Always-yield is not in the paper: it is what the barriers of today's libraries fall back to, and the loser to beat.
+//! Source: Tsafrir and Feitelson, "Barrier Synchronization on a Loaded SMP using Two-Phase Waiting
+//! Algorithms". Two-phase waiting spins for a bounded time and then blocks (section 1). The bounds
+//! are CS, CS+ and 2CS+, where CS is the cost of a context switch (sections 4.1 and 4.2). The
+//! extremes are always-block (section 5.2) and always-spin (section 2.2). Always-yield is not in
+//! the paper: the barriers of current libraries fall back to it, and it is the baseline to beat.
 //!
-//! Deviation: the paper has one CS. On a real machine the cost of waking a waiter that sleeps can be ten times that of a
-//! switch on one CPU and more, and it is the former that a bound on spinning competes with; a world fills [`Costs::cs`] with what
-//! a *blocked sibling* will cost it.
+//! Deviation: the paper has one CS. On a real machine, waking a sleeping waiter can cost ten times
+//! as much as a switch on one CPU or more, and a bound on spinning competes with the former. So a
+//! world sets [`Costs::cs`] to what a *blocked sibling* will cost it.
 //!
-//! Each rule stands in a module of its own, with its source and its deviations at the head.
+//! Each rule has a module of its own, which states its source and deviations.
 //!
 //! # The step machine
 //!
-//! A world that has a thread waiting keeps one [`Waiter`] for it and asks [`Waiter::step`] what to do: once when the
-//! thread arrives and finds others missing, and again each time it has done as told and the others are *still* missing.
-//! When the wait is over, the world says so once by [`Waiter::over`], with what the thread saw last.
+//! A world keeps one [`Waiter`] for each waiting thread and asks [`Waiter::step`] what to do: once
+//! when the thread arrives and finds others missing, and again each time it has followed the
+//! decision and the others are *still* missing. When the wait is over, the world calls
+//! [`Waiter::over`] once with what the thread saw last.
 //!
 //! ```text
 //!            Arrived                Spun(t)                   Yielded(t)            Woken (spuriously)
@@ -32,129 +34,33 @@ mod owner_running;
 mod randomized;
 mod rule;
 mod spin_predictor;
+mod step;
 mod two_phase;
 mod variable_competitive;
 
 use self::adaptive::Adaptive;
-pub use self::bound::Bound;
+pub use self::bound::{Bound, ParseRuleError};
 use self::grain_aware::GrainAware;
 use self::load_aware::LoadAware;
 use self::owner_running::OwnerRunning;
 use self::randomized::Randomized;
-pub use self::rule::{ParseRuleError, WaitingRule};
+pub use self::rule::WaitingRule;
 pub use self::spin_predictor::SpinPredictor;
+pub use self::step::{Costs, Decision, Inputs, Missing, Observation, Team, TeamState};
 use self::two_phase::TwoPhase;
 use self::variable_competitive::VariableCompetitive;
-use crate::units::{CpuId, Instant, Span, ThreadId};
+use crate::units::{Instant, Span};
 
-/// What a waiting thread does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
-pub enum Decision {
-    /// Watch the barrier without giving up the CPU, for this much running time at the most ([`Span::MAX`]: for ever).
-    Spin(Span),
-    /// Offer the CPU to others once, by `sched_yield`, and look again.
-    Yield,
-    /// Give up the CPU until woken.
-    Block,
-    /// Go over to this CPU, if that is allowed, and be asked again. The scheduler remains free to move the thread on.
-    Move(CpuId),
-}
-
-/// What a waiting thread last saw; the wait was not over at that moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
-pub enum Observation {
-    /// It has just arrived, and others are missing.
-    Arrived,
-    /// It has spun for this much running time. Time off the CPU does not count as spinning.
-    Spun(Span),
-    /// It has yielded, and so much time passed until it ran again.
-    Yielded(Span),
-    /// It was woken although the others are still missing.
-    Woken,
-    /// It was told to move, and has, unless it runs on another CPU than it was told to.
-    Moved,
-}
-
-/// A sibling that has not arrived yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Missing {
-    /// Its number in the team.
-    pub thread: ThreadId,
-    /// The CPU it was on when it last arrived; nothing before its first arrival.
-    pub last_seen: Option<CpuId>,
-}
-
-/// The team as its waiting member sees it at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Team<'a> {
-    /// The world's clock.
-    pub now: Instant,
-    /// How many threads meet; zero where nobody knows who will come, as at a lock.
-    pub threads: u32,
-    /// How many CPUs they may use.
-    pub cpus: u32,
-    /// The CPU that the waiting thread runs on.
-    pub own_cpu: CpuId,
-    /// Who is missing, by ascending number; at a lock its owner, if anybody knows it. A world may leave it empty where
-    /// [`Waiter::inputs`] does not ask for it.
-    pub missing: &'a [Missing],
-    /// How many threads the machine has to place: all that run or are ready, whosever they are, and those of this team
-    /// that have blocked (where a world counts them by the process, those of its process). Zero where [`Waiter::inputs`] does not ask for it.
-    pub load: u32,
-    /// Whether the world moves threads when it is told to.
-    pub movable: bool,
-    /// A random number, new for each step and uniform over its range. Zero where [`Waiter::inputs`] does not ask for it.
-    pub draw: u32,
-}
-
-/// What the members of a team remember together from wait to wait: one word, so that a world can keep it in one atomic.
-/// Zero at the start.
+/// A waiting rule on its machine, as one thread applies it, with its memory of earlier waits.
 ///
-/// A world reads it before a step and publishes what the step made of it; when two members do so at once, one of the
-/// changes may be lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-pub struct TeamState(pub u64);
-
-/// What of its world a rule wants to know; what it does not want, a world may spare itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Inputs {
-    /// [`Team::missing`].
-    pub missing: bool,
-    /// At a lock, its owner among the missing: everybody who takes the lock must then say where.
-    pub owner: bool,
-    /// [`Team::load`].
-    pub load: bool,
-    /// [`Team::draw`].
-    pub draw: bool,
-}
-
-/// What things cost on one machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Costs {
-    /// CS: what it costs to get a blocked sibling running again.
-    pub cs: Span,
-    /// The "+" of `cs+` and `2cs+`.
-    pub margin: Span,
-    /// A `sched_yield` on a CPU that nobody else wants.
-    pub lone_yield: Span,
-    /// How long another program keeps a CPU that was yielded to it, at least: the scheduler's tick.
-    pub tick: Span,
-}
-
-/// One thread's side of a waiting rule: the rule on its machine, and what it remembers of its own waits.
-///
-/// A copy of a fresh waiter is a fresh waiter, so a world makes one from the [`WaitingRule`] and hands out copies.
+/// A copy of a fresh waiter is a fresh waiter, so a world makes one from the [`WaitingRule`] and
+/// hands out copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiter {
     state: RuleState,
 }
 
-/// An enum rather than a trait object: the step stands on the fast path of every barrier.
+/// An enum rather than a trait object: the step is on the fast path of every barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RuleState {
     AlwaysBlock,
@@ -170,7 +76,7 @@ enum RuleState {
 }
 
 impl Waiter {
-    /// What of its world the rule wants to know.
+    /// The inputs that the rule uses.
     pub const fn inputs(&self) -> Inputs {
         let nothing = Inputs { missing: false, owner: false, load: false, draw: false };
         match self.state {
@@ -183,9 +89,11 @@ impl Waiter {
         }
     }
 
-    /// What to do next, given the team at this moment, what it remembers together, and what this thread last saw.
+    /// Decides what to do next, from the team at this moment, its shared memory, and what this
+    /// thread last saw.
     ///
-    /// Pure: the same waiter, asked the same, answers the same. [`Observation::Arrived`] begins a new wait.
+    /// Pure: the same waiter with the same input decides the same. [`Observation::Arrived`] starts
+    /// a new wait.
     #[inline]
     pub fn step(&mut self, team: &Team<'_>, state: &mut TeamState, seen: Observation) -> Decision {
         match &mut self.state {
@@ -202,8 +110,9 @@ impl Waiter {
         }
     }
 
-    /// The wait is over: what was awaited came while the thread did what it was last told to, or before it went on, and this
-    /// is what it saw. To be called once a wait, unless there was no step in it; the changed state is to be published.
+    /// Ends a wait: the awaited event came while the thread followed its last decision, or before
+    /// it started to, and this is what it saw. To be called once for each wait that had a step. The
+    /// world publishes the changed state.
     #[inline]
     pub fn over(&mut self, now: Instant, state: &mut TeamState, seen: Observation) {
         match &mut self.state {
@@ -215,8 +124,8 @@ impl Waiter {
         }
     }
 
-    /// How often this waiter found that giving way to others cost the whole team too much, and turned the team to another
-    /// way of waiting.
+    /// The number of overload marks that this waiter has set: how often yielding cost the whole
+    /// team too much, so that the team changed its way of waiting.
     pub const fn overload_marks(&self) -> u32 {
         match self.state {
             RuleState::Adaptive(adaptive) => adaptive.overload_marks(),
@@ -228,7 +137,7 @@ impl Waiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::ParseSpanError;
+    use crate::units::{CpuId, ParseSpanError};
 
     const COSTS: Costs =
         Costs { cs: Span::from_micros(6), margin: Span::from_micros(3), lone_yield: Span::ZERO, tick: Span::ZERO };
@@ -268,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn each_arrival_begins_a_new_wait() {
+    fn each_arrival_starts_a_new_wait() {
         let us = Span::from_micros;
         assert_eq!(
             steps("cs", &[Observation::Arrived, Observation::Spun(us(6)), Observation::Woken, Observation::Arrived]),
@@ -289,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_read_in_every_spelling_and_print_in_one() {
+    fn rules_parse_in_every_spelling_and_print_in_one() {
         for (text, printed) in [
             ("always-block", "always-block"),
             ("cs", "cs"),
@@ -312,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_says_why() {
+    fn an_invalid_rule_says_why() {
         let error = |text: &str| text.parse::<WaitingRule>().unwrap_err();
         assert_eq!(error("44"), ParseRuleError::MissingUnit("44".into()));
         assert_eq!(error("always-blok"), ParseRuleError::Unknown("always-blok".into()));

@@ -1,20 +1,23 @@
-//! Which CPU an awakened thread goes to: the wakeup schemes of a kernel with one run queue for all CPUs.
+//! Wakeup schemes: which CPU a woken thread goes to in a kernel with one run queue for all CPUs.
 //!
-//! Source: Tsafrir and Feitelson, section 4.3 and appendix A; Linux 2.4.5, `kernel/sched.c` (`goodness`,
-//! `reschedule_idle`). When a barrier completes, many threads are awakened at once, and for each of them in turn the kernel
-//! looks for a CPU and *marks* it (`need_resched`); a marked CPU soon calls the scheduler, which runs the best thread that
-//! it finds, whoever that is. A mark names a CPU, not a thread.
+//! Source: Tsafrir and Feitelson, section 4.3 and appendix A; Linux 2.4.5, `kernel/sched.c`
+//! (`goodness`, `reschedule_idle`). When a barrier completes, many threads are woken at the same
+//! time. For each of them in turn the kernel looks for a CPU and *marks* it (`need_resched`). A
+//! marked CPU soon calls the scheduler, which runs the best thread that it finds. A mark names a
+//! CPU, not a thread.
 //!
-//! * [`Scheme::Original`]: the CPU where the thread last ran, if that is idle; else the CPU that has been idle longest; else
-//!   the CPU whose thread is outdone by most, if by more than a threshold. No look is taken at what is marked already, so
-//!   a whole series of awakened threads may mark the same CPU: they stay in the queue, and other CPUs stay idle.
-//! * [`Scheme::Ap`]: the same, but marked CPUs are passed over.
-//! * [`Scheme::Gv`], the global view: all awakened threads are paired with CPUs at once, such that the sum of what is gained
-//!   is largest. An idle CPU is worth more than any preemption, and a preemption below the threshold is worth nothing.
-//!   Marked CPUs are passed over.
+//! * [`Scheme::Original`]: the CPU where the thread last ran, if that is idle; else the CPU that
+//!   has been idle longest; else the CPU whose thread has the lowest goodness compared with the
+//!   woken one, if the difference exceeds a threshold. Existing marks are ignored. So a series of
+//!   woken threads may all mark the same CPU: they stay in the queue, and other CPUs stay idle.
+//! * [`Scheme::Ap`]: the same, but marked CPUs are skipped.
+//! * [`Scheme::Gv`], the global view: all woken threads are paired with CPUs together, so that the
+//!   sum of the gains is largest. An idle CPU is worth more than any preemption, and a preemption
+//!   below the threshold is worth nothing. Marked CPUs are skipped.
 //!
-//! Choices that the sources leave open: equally good CPUs are taken in the order of their numbers (as the kernel's loop
-//! does); among idle CPUs the global view prefers those where the thread's goodness is larger.
+//! Choices that the sources leave open: equally good CPUs are taken in the order of their numbers,
+//! as in the kernel's loop. Among idle CPUs the global view prefers those on which the thread has
+//! the larger goodness.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,20 +28,20 @@ use crate::units::{CpuId, Instant, Span};
 /// A wakeup scheme.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// Linux 2.4's: each thread on its own, without memory.
+    /// That of Linux 2.4: each thread separately, without regard to marks.
     #[default]
     Original,
-    /// Passes over CPUs that are marked already.
+    /// Skips marked CPUs.
     Ap,
-    /// Pairs all threads with CPUs at once.
+    /// Pairs all threads with CPUs together.
     Gv,
 }
 
 impl Scheme {
-    /// All of them, the simplest first.
+    /// All schemes, the simplest first.
     pub const ALL: [Scheme; 3] = [Scheme::Original, Scheme::Ap, Scheme::Gv];
 
-    /// As it is written in a scenario.
+    /// The name in scenario files.
     pub const fn name(self) -> &'static str {
         match self {
             Scheme::Original => "original",
@@ -62,7 +65,7 @@ impl FromStr for Scheme {
     }
 }
 
-/// A text that is no wakeup scheme.
+/// A text that is not a wakeup scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownScheme(String);
 
@@ -74,27 +77,31 @@ impl fmt::Display for UnknownScheme {
 
 impl std::error::Error for UnknownScheme {}
 
-/// A number that two threads have in common if and only if they share their memory, as the threads of one job do.
+/// A number that two threads share if and only if they share their memory, as the threads of one
+/// job do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AddressSpace(pub u32);
 
-/// What goodness is made of besides a thread's counter. No span here, and no counter, is longer than [`LONGEST`].
+/// The parameters of goodness besides a thread's counter. No span here, and no counter, is longer
+/// than [`LONGEST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weights {
-    /// `PROC_CHANGE_PENALTY`: what it counts to go on where one last ran. Written as a bonus for staying, as in the kernel,
-    /// so that no goodness falls below that of a thread without allocation.
+    /// `PROC_CHANGE_PENALTY`: the value of running where the thread last ran. Treated as a bonus
+    /// for staying, as in the kernel, so that no goodness falls below that of a thread without
+    /// allocation.
     pub penalty: Span,
-    /// `SAME_ADDRESS_SPACE_BONUS`: what it counts to share the memory of the thread that last ran on the CPU.
+    /// `SAME_ADDRESS_SPACE_BONUS`: the value of sharing the memory of the thread that last ran on
+    /// the CPU.
     pub bonus: Span,
-    /// A running thread is only preempted for more than this.
+    /// A running thread is preempted only for a gain above this.
     pub threshold: Span,
 }
 
-/// The longest span that goodness can be computed of: 36 years.
+/// The longest span for which goodness can be computed: 36 years.
 pub const LONGEST: Span = Span::from_nanos(1 << 60);
 
 impl Weights {
-    /// The kernel's `goodness`: how much a thread deserves a CPU. Zero for a thread that has used up its allocation.
+    /// The kernel's `goodness`. Zero for a thread that has used up its allocation.
     #[inline]
     pub const fn goodness(&self, counter: Span, stays: bool, shares: bool) -> Goodness {
         let counter = counter.as_nanos() as i64;
@@ -107,40 +114,40 @@ impl Weights {
     }
 }
 
-/// How much a thread deserves a CPU, in nanoseconds of its counter.
+/// The goodness of a thread for a CPU, in nanoseconds of its counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Goodness(pub i64);
 
 /// A CPU as a wakeup scheme sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpu {
-    /// Who has it; while it switches, who is coming.
+    /// Its thread; during a switch, the next one.
     pub state: CpuState,
-    /// Whose memory the thread had that was the last to run here; nothing before the first.
+    /// The memory of the thread that last ran here; `None` before the first.
     pub last_space: Option<AddressSpace>,
-    /// Whether it has been told to schedule and has not yet.
+    /// Whether it has been marked and has not rescheduled yet.
     pub marked: bool,
 }
 
-/// Who has a CPU.
+/// Whether a CPU is idle or runs a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuState {
-    /// Nobody, since then.
+    /// It is idle.
     Idle {
-        /// When the CPU chose to be idle.
+        /// Since when.
         since: Instant,
     },
-    /// A thread that is charged for the time that passes.
+    /// It runs a thread that is charged for the passing time.
     Thread {
-        /// From then on it is charged.
+        /// From when on it is charged.
         charged_from: Instant,
-        /// Then its counter will be zero.
+        /// When its counter will reach zero.
         spent: Instant,
     },
 }
 
 impl CpuState {
-    /// What the counter of the thread is now; nothing on an idle CPU.
+    /// The present counter of the thread; `None` on an idle CPU.
     #[inline]
     pub fn counter(&self, now: Instant) -> Option<Span> {
         match *self {
@@ -150,22 +157,22 @@ impl CpuState {
     }
 }
 
-/// An awakened thread as a wakeup scheme sees it.
+/// A woken thread as a wakeup scheme sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Awakened<'a> {
-    /// What is left of its allocation.
+    /// The rest of its allocation.
     pub counter: Span,
-    /// Where it last ran; nothing before the first time.
+    /// Where it last ran; `None` before the first time.
     pub last_cpu: Option<CpuId>,
     /// Its memory.
     pub space: AddressSpace,
-    /// The CPUs that it is bound to, if it is.
+    /// The CPUs to which it is bound, if it is.
     pub cpus: Option<&'a CpuSet>,
 }
 
 impl Awakened<'_> {
     /// Whether it may run on a CPU.
-    fn may_have(&self, number: usize) -> bool {
+    fn may_run_on(&self, number: usize) -> bool {
         self.cpus.is_none_or(|cpus| cpus.contains(CpuId(number as u32)))
     }
 
@@ -175,11 +182,12 @@ impl Awakened<'_> {
         weights.goodness(self.counter, stays, cpu.last_space == Some(self.space))
     }
 
-    /// By how much it outdoes the thread of a busy CPU; nothing where that is not above the threshold.
+    /// By how much its goodness exceeds that of the thread of a busy CPU; `None` if that is not
+    /// above the threshold.
     #[inline]
     fn gain(&self, number: usize, cpu: &Cpu, counter: Span, weights: &Weights) -> Option<i64> {
         let Goodness(own) = self.goodness_on(number, cpu, weights);
-        // Whoever has a CPU last ran there, and shares its own memory.
+        // The running thread last ran on this CPU, and shares its own memory.
         let Goodness(others) = weights.goodness(counter, true, true);
         let gain = own - others;
         (gain > weights.threshold.as_nanos() as i64).then_some(gain)
@@ -187,21 +195,21 @@ impl Awakened<'_> {
 }
 
 impl Scheme {
-    /// Marks CPUs for threads that are awakened together, in this order, and calls `told` with each: at most once a thread,
-    /// with [`Scheme::Original`] perhaps the same more than once.
+    /// Marks CPUs for threads that are woken together, in this order, and calls `on_mark` with
+    /// each: at most once a thread. [`Scheme::Original`] may name the same CPU more than once.
     ///
-    /// Pure but for the marks in `cpus`: the same threads and CPUs give the same marks.
+    /// Pure apart from the marks in `cpus`: the same threads and CPUs give the same marks.
     pub fn mark(
         self,
         weights: &Weights,
         now: Instant,
         awakened: &[Awakened<'_>],
         cpus: &mut [Cpu],
-        mut told: impl FnMut(CpuId),
+        mut on_mark: impl FnMut(CpuId),
     ) {
         let mut mark = |cpus: &mut [Cpu], number: usize| {
             cpus[number].marked = true;
-            told(CpuId(number as u32));
+            on_mark(CpuId(number as u32));
         };
         match (self, awakened) {
             (Scheme::Original | Scheme::Ap, _) | (Scheme::Gv, [_]) => {
@@ -227,14 +235,14 @@ fn best_cpu(weights: &Weights, now: Instant, thread: &Awakened<'_>, cpus: &[Cpu]
     let is_idle = |cpu: &Cpu| matches!(cpu.state, CpuState::Idle { .. }) && !(skip_marked && cpu.marked);
     if let Some(last) = thread.last_cpu
         && is_idle(&cpus[last.index()])
-        && thread.may_have(last.index())
+        && thread.may_run_on(last.index())
     {
         return Some(last.index());
     }
     let mut longest_idle: Option<(Instant, usize)> = None;
     let mut largest: Option<(i64, usize)> = None;
     for (number, cpu) in cpus.iter().enumerate() {
-        if skip_marked && cpu.marked || !thread.may_have(number) {
+        if skip_marked && cpu.marked || !thread.may_run_on(number) {
             continue;
         }
         match cpu.state {
@@ -244,7 +252,8 @@ fn best_cpu(weights: &Weights, now: Instant, thread: &Awakened<'_>, cpus: &[Cpu]
                 }
             }
             CpuState::Thread { charged_from, spent } => {
-                // Who has nothing left preempts nobody, and beside an idle CPU nobody is preempted.
+                // A thread without allocation preempts no other, and no thread is preempted while a
+                // CPU is idle.
                 if longest_idle.is_some() || thread.counter.is_zero() {
                     continue;
                 }
@@ -259,15 +268,16 @@ fn best_cpu(weights: &Weights, now: Instant, thread: &Awakened<'_>, cpus: &[Cpu]
     longest_idle.map(|(_, number)| number).or(largest.map(|(_, number)| number))
 }
 
-/// What an idle CPU is worth beyond the goodness of the thread there: more than any sum of preemptions.
+/// The value of an idle CPU beyond the goodness of the thread there: more than any sum of
+/// preemptions.
 const IDLE: i128 = 1 << 90;
 
 /// The CPUs of the pairing with the largest sum, in the order of the threads.
 fn pairing(weights: &Weights, now: Instant, awakened: &[Awakened<'_>], cpus: &[Cpu]) -> Vec<usize> {
-    // Marked CPUs and those that nobody could win are no part of it.
+    // Marked CPUs, and those that no thread could get, are left out.
     let worth = |thread: &Awakened<'_>, number: usize, cpu: &Cpu| -> i128 {
         match cpu.state.counter(now) {
-            _ if !thread.may_have(number) => 0,
+            _ if !thread.may_run_on(number) => 0,
             None => IDLE + i128::from(thread.goodness_on(number, cpu, weights).0),
             Some(counter) => i128::from(thread.gain(number, cpu, counter, weights).unwrap_or(0)),
         }
@@ -278,11 +288,12 @@ fn pairing(weights: &Weights, now: Instant, awakened: &[Awakened<'_>], cpus: &[C
     heaviest_pairs(&worths).into_iter().map(|(_, column)| open[column]).collect()
 }
 
-/// The pairs of rows and columns, each in one pair at most, with the largest sum of weights; pairs without weight are left
-/// out. In the order of the rows.
+/// The pairs of rows and columns with the largest sum of weights, in the order of the rows. Each
+/// row and column is in at most one pair; pairs without weight are left out.
 ///
-/// The Hungarian method with potentials (Kuhn 1955; the form of Jonker and Volgenant 1987): rows are added one by one, each
-/// by a shortest augmenting path. O(r² c) for r rows and c columns, the fewer of which are taken for rows.
+/// The Hungarian method with potentials (Kuhn 1955; in the form of Jonker and Volgenant 1987): rows
+/// are added one by one, each by a shortest augmenting path. O(r² c) for r rows and c columns,
+/// where the rows are the fewer.
 fn heaviest_pairs(weights: &[Vec<i128>]) -> Vec<(usize, usize)> {
     let columns = weights.first().map_or(0, Vec::len);
     if weights.len() > columns {
@@ -291,7 +302,7 @@ fn heaviest_pairs(weights: &[Vec<i128>]) -> Vec<(usize, usize)> {
         pairs.sort_unstable();
         return pairs;
     }
-    // Number 0 is nobody, in rows and in columns; costs are negative weights.
+    // Number 0 stands for no row or column; costs are negative weights.
     let mut row_potential = vec![0_i128; weights.len() + 1];
     let mut column_potential = vec![0_i128; columns + 1];
     let mut row_of = vec![0_usize; columns + 1];
@@ -359,7 +370,7 @@ mod tests {
         Cpu { state: CpuState::Idle { since: at(since) }, last_space: None, marked: false }
     }
 
-    /// A CPU with a thread of another job whose counter is so much at 1000 us.
+    /// A CPU with a thread of another job that has this counter at 1000 us.
     fn busy(counter: u64) -> Cpu {
         let state = CpuState::Thread { charged_from: at(0), spent: at(1000 + counter) };
         Cpu { state, last_space: Some(AddressSpace(99)), marked: false }
@@ -383,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_cpu_where_one_ran_is_best_and_then_the_one_that_is_idle_longest() {
+    fn the_last_cpu_is_best_if_idle_and_then_the_longest_idle_one() {
         for scheme in Scheme::ALL {
             let cpus = [busy(5), idle(30), idle(20), idle(20)];
             assert_eq!(marks(scheme, &[thread(200, Some(1))], &cpus), [1], "{scheme}");
@@ -393,19 +404,19 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_cpu_must_be_outdone_by_more_than_the_threshold() {
+    fn a_running_thread_is_preempted_only_above_the_threshold() {
         for scheme in Scheme::ALL {
-            // 200 against 29 + 160 is 11 too much; against 30 + 160 it is not enough.
+            // 200 exceeds 29 + 160 by 11, which is enough; it does not exceed 30 + 160 by enough.
             assert_eq!(marks(scheme, &[thread(200, None)], &[busy(30), busy(29)]), [1], "{scheme}");
             assert!(marks(scheme, &[thread(200, None)], &[busy(30)]).is_empty(), "{scheme}");
-            // Where it last ran it gets as many points as whoever is there.
+            // Where it last ran, both threads get the same bonus.
             assert_eq!(marks(scheme, &[thread(200, Some(0))], &[busy(179), busy(35)]), [0], "{scheme}");
             assert!(marks(scheme, &[thread(0, Some(0))], &[busy(0)]).is_empty(), "{scheme}");
         }
     }
 
     #[test]
-    fn a_thread_goes_nowhere_where_it_may_not_run() {
+    fn a_thread_never_goes_to_a_cpu_that_it_may_not_use() {
         let first: CpuSet = [CpuId(0)].into_iter().collect();
         for scheme in Scheme::ALL {
             let bound = Awakened { cpus: Some(&first), ..thread(200, Some(1)) };
@@ -417,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn the_original_scheme_stumbles_over_its_own_feet_and_the_others_do_not() {
+    fn the_original_scheme_marks_one_cpu_repeatedly_and_the_others_do_not() {
         let three = [thread(200, None); 3];
         let cpus = [idle(10), idle(20), busy(5)];
         assert_eq!(marks(Scheme::Original, &three, &cpus), [0, 0, 0]);
@@ -428,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn the_global_view_gives_a_cpu_to_whoever_has_no_other() {
+    fn the_global_view_gives_a_cpu_to_the_thread_without_an_alternative() {
         // The first thread gains most on CPU 0, but the second gains nothing on CPU 1.
         let awakened = [thread(300, None), thread(200, Some(0))];
         let cpus = [busy(20), busy(30)];
@@ -437,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn marked_cpus_are_passed_over_except_by_the_original_scheme() {
+    fn marked_cpus_are_skipped_except_by_the_original_scheme() {
         let mut cpus = [idle(10), idle(20), busy(5)];
         cpus[0].marked = true;
         let awakened = [thread(200, Some(0)), thread(200, None), thread(200, None)];
@@ -447,14 +458,14 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_stands_still_until_it_is_charged() {
+    fn a_counter_is_constant_until_it_is_charged() {
         let state = CpuState::Thread { charged_from: at(10), spent: at(30) };
         assert_eq!(state.counter(at(5)), Some(us(20)));
         assert_eq!(state.counter(at(12)), Some(us(18)));
         assert_eq!(state.counter(at(31)), Some(us(0)));
     }
 
-    /// The largest sum over all ways to pair, tried one by one.
+    /// The largest sum over all pairings, by exhaustive search.
     fn largest_sum(weights: &[Vec<i128>], used: u32) -> i128 {
         let Some((row, rest)) = weights.split_first() else { return 0 };
         let alone = largest_sum(rest, used);
@@ -462,9 +473,10 @@ mod tests {
         free.map(|column| row[column] + largest_sum(rest, used | 1 << column)).max().map_or(alone, |sum| sum.max(alone))
     }
 
-    /// Whether some pairs could be exchanged for others with a larger sum. Pairing is a circulation: from a hub to the rows,
-    /// along a pair to a column, and back; a better one exists if and only if the arcs that are left, with those taken turned
-    /// round, have a cycle of negative cost (Bellman and Ford find it).
+    /// Whether other pairs would have a larger sum. A pairing is a circulation: from a hub to the
+    /// rows, along a pair to a column, and back. A better one exists if and only if the residual
+    /// arcs, with those in use reversed, have a cycle of negative cost (found by Bellman and Ford's
+    /// algorithm).
     fn can_be_improved(weights: &[Vec<i128>], pairs: &[(usize, usize)]) -> bool {
         let (rows, columns) = (weights.len(), weights.first().map_or(0, Vec::len));
         let (hub, column_node) = (rows + columns, |column: usize| rows + column);
@@ -498,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_that_could_be_exchanged_are_found_out() {
+    fn a_pairing_that_can_be_improved_is_detected() {
         let weights = vec![vec![5, 4], vec![4, 1]];
         assert!(!can_be_improved(&weights, &[(0, 1), (1, 0)]));
         assert!(can_be_improved(&weights, &[(0, 0), (1, 1)]));
@@ -508,7 +520,7 @@ mod tests {
     proptest! {
         /// As many threads and CPUs as the paper's job and machine have.
         #[test]
-        fn no_exchange_betters_a_pairing_of_many_threads_and_cpus(
+        fn no_exchange_improves_a_pairing_of_many_threads_and_cpus(
             (rows, columns) in (1_usize..12, 1_usize..33),
             numbers in prop::collection::vec(prop_oneof![Just(0_i128), 1_i128..400, IDLE + 1..IDLE + 400], 12 * 33),
         ) {
@@ -517,7 +529,7 @@ mod tests {
         }
 
         #[test]
-        fn no_way_to_pair_is_better_than_the_one_found(
+        fn no_pairing_is_better_than_the_one_found(
             (rows, columns) in (0_usize..6, 1_usize..7),
             numbers in prop::collection::vec(prop_oneof![Just(0_i128), 1_i128..20, Just(IDLE)], 36),
         ) {

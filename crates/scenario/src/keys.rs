@@ -99,7 +99,7 @@ pub enum Value {
     Cpus,
     /// A waiting rule.
     Waiting,
-    /// A rule of priority.
+    /// A priority rule.
     Priority,
     /// A list of stages.
     Stages,
@@ -149,7 +149,7 @@ impl fmt::Display for Value {
             Value::Nice => f.write_str("a whole number, -20 to 19"),
             Value::Cpus => f.write_str("a text of CPUs and ranges of them"),
             Value::Waiting => f.write_str("a waiting rule"),
-            Value::Priority => f.write_str("a rule of priority"),
+            Value::Priority => f.write_str("a priority rule"),
             Value::Stages => f.write_str("a list of tables, one a stage"),
             Value::Groups => f.write_str("a list of tables, one a group"),
             Value::Threads => f.write_str("a list of lists of stages, each `\"STAGE\"` or `\"STAGE*N\"`"),

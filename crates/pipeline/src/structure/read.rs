@@ -176,7 +176,7 @@ fn read(structure: &mut Structure, key: &'static StructureKey, value: &str) -> R
         "fork" => structure.fork.push(fork(value)?),
         "fuse" => structure.fuse.push(value.split('+').map(name).collect::<Result<_, _>>()?),
         "split" => structure.split.push(name(value)?),
-        "priority" => structure.priority = Some(named(value, &priority::PriorityRule::ALL, "rule of priority")?),
+        "priority" => structure.priority = Some(named(value, &priority::PriorityRule::ALL, "priority rule")?),
         "waiting" => structure.waiting = Some(rule(value)?),
         "double" => structure.double = Some(named(value, &StageKind::ALL, "kind of stage")?),
         "yield" => {

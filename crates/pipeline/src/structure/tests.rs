@@ -66,7 +66,7 @@ fn errors_say_what_is_allowed() {
         ("fuse=a", "stage `a` is fused with no other"),
         ("split=a,b", "`a,b` is not the name of a stage"),
         ("nice=read", "the stage or the value is missing: write it as `nice=read:-5`"),
-        ("priority=fastest", "`fastest` is not a rule of priority; it can be default, nice-down-io, "),
+        ("priority=fastest", "`fastest` is not a priority rule; it can be default, nice-down-io, "),
         ("priority=dynamic-upp", "did you mean `dynamic-up`?"),
         ("double=oi", "`oi` is not a kind of stage (did you mean `io`?); it can be io, compute, communicate"),
         ("policy=write:bacth", "`policy=write:bacth`: did you mean `batch`? It can be other, batch"),

@@ -1,24 +1,17 @@
-//! How often a feedback queue forgives.
+//! The boost period of a feedback queue.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::units::{ParseSpanError, Span};
 
-/// How often all threads go to the highest level. Written as a span of time above zero, or `never`.
-///
-/// ```
-/// use rowlock_policy::Span;
-/// use rowlock_policy::feedback::Boost;
-///
-/// assert_eq!("10 ms".parse(), Ok(Boost::Every(Span::from_millis(10))));
-/// assert_eq!(Boost::Never.to_string(), "never");
-/// ```
+/// How often all threads move to the highest level. Written as a span of time above zero, or
+/// `never`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Boost {
-    /// After each such time.
+    /// After each such span of time.
     Every(Span),
-    /// Not at all: a thread that has gone down stays there.
+    /// Not at all: a thread that has moved down stays there.
     Never,
 }
 
@@ -31,12 +24,12 @@ impl fmt::Display for Boost {
     }
 }
 
-/// Why a text does not say how often.
+/// Why a text is not a boost period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseBoostError {
-    /// It is no span of time.
+    /// It is not a span of time.
     Span(ParseSpanError),
-    /// No time at all would be all the time.
+    /// A period of zero.
     Zero,
 }
 
@@ -44,9 +37,7 @@ impl fmt::Display for ParseBoostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ParseBoostError::Span(why) => write!(f, "{why}, nor is it `never`"),
-            ParseBoostError::Zero => {
-                f.write_str("a boost cannot come all the time: write a time above zero, or `never`")
-            }
+            ParseBoostError::Zero => f.write_str("a boost period cannot be zero: write a time above zero, or `never`"),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The levels at which somebody waits: a set of small numbers whose least is found in two steps.
+//! A set of levels whose smallest member is found in two steps.
 
 use super::FeedbackRules;
 
 const WORDS: usize = FeedbackRules::MOST_LEVELS as usize / 64;
 
-/// Some of the numbers below [`FeedbackRules::MOST_LEVELS`].
+/// A set of numbers below [`FeedbackRules::MOST_LEVELS`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct LevelSet {
     /// A bit for each word that is not zero.
@@ -35,7 +35,7 @@ impl LevelSet {
         (self.nonzero != 0).then(|| word * 64 + self.words[word % WORDS].trailing_zeros() as usize)
     }
 
-    /// All of them, the least first.
+    /// All members, in ascending order.
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
         let mut left = self.clone();
         std::iter::from_fn(move || left.least().inspect(|&level| left.remove(level)))
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_of_all_levels_comes_first() {
+    fn the_smallest_level_comes_first() {
         let mut set = LevelSet::default();
         assert_eq!(set.least(), None);
         let some = [0, 1, 63, 64, 100, 500, 1023];

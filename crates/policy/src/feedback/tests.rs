@@ -6,7 +6,7 @@ fn us(n: u64) -> Span {
     Span::from_micros(n)
 }
 
-/// Three levels of 100 us, and so many threads that have entered and wait.
+/// A queue of three levels of 100 us, with this many threads enqueued.
 fn queue(threads: u32) -> FeedbackQueue {
     let mut queue = FeedbackQueue::new(FeedbackRules { levels: 3, ..FeedbackRules::default() });
     for thread in (0..threads).map(ThreadId) {
@@ -24,7 +24,7 @@ const A: ThreadId = ThreadId(0);
 const B: ThreadId = ThreadId(1);
 
 #[test]
-fn a_thread_goes_down_when_it_has_used_up_its_running_time_and_stays_at_the_bottom() {
+fn a_thread_that_has_used_up_its_running_time_moves_down_and_stays_at_the_bottom() {
     let mut queue = queue(1);
     queue.take();
     let levels: Vec<(TurnOutcome, u32)> = (0..6).map(|_| (queue.charge(A, us(50)), queue.level(A).0)).collect();
@@ -33,7 +33,7 @@ fn a_thread_goes_down_when_it_has_used_up_its_running_time_and_stays_at_the_bott
 }
 
 #[test]
-fn giving_up_the_cpu_in_time_earns_nothing() {
+fn giving_up_the_cpu_early_gains_nothing() {
     let mut queue = queue(2);
     for _ in 0..2 {
         assert_eq!(queue.take(), Some(A));
@@ -49,7 +49,7 @@ fn giving_up_the_cpu_in_time_earns_nothing() {
 }
 
 #[test]
-fn higher_levels_go_first_and_within_one_it_is_first_come_first_served() {
+fn higher_levels_run_first_and_each_level_is_served_in_order_of_arrival() {
     let mut queue = queue(4);
     queue.take();
     queue.charge(A, us(100));
@@ -60,7 +60,7 @@ fn higher_levels_go_first_and_within_one_it_is_first_come_first_served() {
 }
 
 #[test]
-fn who_is_preempted_in_the_middle_of_its_time_goes_first_and_at_its_end_last() {
+fn a_thread_preempted_before_its_time_is_used_up_goes_first_and_afterwards_last() {
     let mut queue = queue(3);
     queue.take();
     queue.charge(A, us(30));
@@ -76,7 +76,7 @@ fn who_is_preempted_in_the_middle_of_its_time_goes_first_and_at_its_end_last() {
 }
 
 #[test]
-fn a_boost_brings_all_up_in_order_whether_they_wait_or_not() {
+fn a_boost_moves_all_threads_up_in_order_whether_they_are_enqueued_or_not() {
     let mut queue = queue(4);
     for _ in 0..2 {
         let thread = queue.take().unwrap();
@@ -88,13 +88,13 @@ fn a_boost_brings_all_up_in_order_whether_they_wait_or_not() {
     queue.charge(runs, us(30));
     assert_eq!((runs, queue.level(runs)), (ThreadId(2), Level(1)));
     queue.boost();
-    assert_eq!((queue.level(runs), queue.time_left(runs)), (Level(0), us(70)), "a boost renews nobody's turn");
+    assert_eq!((queue.level(runs), queue.time_left(runs)), (Level(0), us(70)), "a boost renews no running time");
     queue.enqueue(runs);
     assert_eq!(take_all(&mut queue), [3, 0, 1, 2]);
 }
 
 #[test]
-fn one_at_the_bottom_has_a_running_time_with_each_boost_however_many_come_at_the_top() {
+fn a_thread_at_the_bottom_runs_after_each_boost_however_many_arrive_at_the_top() {
     let mut queue = queue(1);
     for _ in 0..3 {
         queue.take();
@@ -103,7 +103,7 @@ fn one_at_the_bottom_has_a_running_time_with_each_boost_however_many_come_at_the
     }
     let (mut turns, mut next) = (Vec::new(), 1);
     for round in 0..50 {
-        // Before each turn one more has come, which is gone after its own.
+        // Before each turn a new thread arrives, which has left after its own.
         queue.add(ThreadId(next));
         queue.enqueue(ThreadId(next));
         next += 1;
@@ -116,7 +116,8 @@ fn one_at_the_bottom_has_a_running_time_with_each_boost_however_many_come_at_the
             queue.enqueue(A);
         }
     }
-    // After those who were at the top when it came there: one more each time, since it has had a turn itself.
+    // Each time it waits for the threads that were at the top before it: one more than the last
+    // time.
     assert_eq!(turns, [10, 21, 32, 43]);
 }
 
@@ -129,7 +130,7 @@ fn time_beyond_the_running_time_is_forgiven() {
 }
 
 #[test]
-fn some_are_passed_over_where_they_may_not_run() {
+fn threads_that_may_not_run_are_skipped() {
     let mut queue = queue(4);
     let odd = |thread: ThreadId| thread.0 % 2 == 1;
     queue.take();
@@ -144,20 +145,20 @@ fn some_are_passed_over_where_they_may_not_run() {
 }
 
 #[test]
-fn who_is_lent_a_level_waits_there_and_goes_back_to_its_own() {
+fn a_thread_that_inherits_a_level_waits_there_and_returns_to_its_own() {
     let mut queue = queue(4);
     queue.take();
     assert_eq!(queue.charge(A, us(100)), TurnOutcome::UsedUp);
     queue.enqueue(A);
     queue.inherit(A, Level(0));
     assert_eq!((queue.level(A), queue.highest(), queue.waiting()), (Level(0), Some(Level(0)), 4));
-    assert_eq!(take_all(&mut queue.clone()), [1, 2, 3, 0], "behind those who were there before");
+    assert_eq!(take_all(&mut queue.clone()), [1, 2, 3, 0], "behind those that were there before");
     queue.disinherit(A);
     assert_eq!((queue.level(A), take_all(&mut queue)), (Level(1), vec![1, 2, 3, 0]));
 }
 
 #[test]
-fn a_level_is_lent_to_who_runs_too_and_a_higher_one_is_not_replaced_by_a_lower_one() {
+fn a_running_thread_inherits_too_and_a_higher_level_is_not_replaced_by_a_lower_one() {
     let mut queue = queue(2);
     queue.take();
     (0..2).for_each(|_| _ = queue.charge(A, us(100)));
@@ -174,7 +175,7 @@ fn a_level_is_lent_to_who_runs_too_and_a_higher_one_is_not_replaced_by_a_lower_o
 }
 
 #[test]
-fn who_has_a_lent_level_goes_down_all_the_same_and_is_fresh_as_a_new_thread() {
+fn a_thread_that_inherits_a_level_still_moves_down_and_a_new_thread_inherits_none() {
     let mut queue = queue(1);
     queue.take();
     queue.inherit(A, Level(0));
@@ -194,7 +195,7 @@ fn a_thread_takes_twenty_four_bytes() {
 }
 
 #[test]
-fn boosts_are_not_mistaken_for_each_other_after_ever_so_many() {
+fn boosts_are_counted_correctly_when_the_counter_wraps_around() {
     let mut queue = queue(3);
     queue.boost();
     queue.take();
@@ -203,7 +204,7 @@ fn boosts_are_not_mistaken_for_each_other_after_ever_so_many() {
     queue.take();
     queue.charge(B, us(100));
     assert_eq!((queue.level(A), queue.level(B)), (Level(1), Level(1)));
-    // As many as bring the count to where it was.
+    // As many as wrap the counter around.
     (0..1 << 16).for_each(|_| queue.boost());
     assert_eq!((queue.level(A), queue.level(B)), (Level(0), Level(0)));
     queue.enqueue(B);
@@ -211,7 +212,7 @@ fn boosts_are_not_mistaken_for_each_other_after_ever_so_many() {
 }
 
 #[test]
-fn what_is_no_boost_says_why() {
+fn an_invalid_boost_says_why() {
     let why = |text: &str| text.parse::<Boost>().unwrap_err().to_string();
     assert!(why("0 us").contains("`never`"), "{}", why("0 us"));
     assert!(why("often").contains("`never`"), "{}", why("often"));
@@ -220,7 +221,8 @@ fn what_is_no_boost_says_why() {
     }
 }
 
-/// The same queue as plain as can be: a list of all that wait for each level, and what each thread has used.
+/// A straightforward model of the queue: a list of threads for each level, and the time that each
+/// thread has used.
 struct Plain {
     levels: Vec<Vec<u32>>,
     of: Vec<(usize, Span)>,
@@ -232,13 +234,13 @@ impl Plain {
         self.of[thread].0.min(self.inherited[thread])
     }
 
-    /// The place of one that waits: the level and how many are before it there.
+    /// The position of an enqueued thread: its level, and how many are in front of it.
     fn place(&self, thread: usize) -> Option<(usize, usize)> {
         let mut levels = self.levels.iter().enumerate();
         levels.find_map(|(level, list)| Some((level, list.iter().position(|&other| other as usize == thread)?)))
     }
 
-    /// Lends it a level, or takes back what it was inherited.
+    /// Sets the level that a thread inherits.
     fn inherit(&mut self, thread: usize, inherited: usize) {
         let before = self.level(thread);
         self.inherited[thread] = inherited;
@@ -280,15 +282,16 @@ fn any_call() -> impl Strategy<Value = Call> {
 }
 
 proptest! {
-    /// Nobody is lost or there twice, levels are served in order, and nobody is passed over who may run.
+    /// No thread is lost or duplicated, levels are served in order, and no thread that may run is
+    /// skipped.
     #[test]
-    fn the_queue_does_what_a_plain_one_does(levels in 1_u32..80, calls in prop::collection::vec(any_call(), 1..120)) {
+    fn the_queue_behaves_like_a_plain_one(levels in 1_u32..80, calls in prop::collection::vec(any_call(), 1..120)) {
         let rules = FeedbackRules { levels, ..FeedbackRules::default() };
         let mut queue = FeedbackQueue::new(rules);
         let mut plain = Plain { levels: vec![Vec::new(); levels as usize], of: vec![(0, Span::ZERO); 8], inherited: vec![usize::MAX; 8] };
         (0..8).for_each(|thread| queue.add(ThreadId(thread)));
         for call in calls {
-            let waits = |plain: &Plain, thread: usize| plain.levels.iter().flatten().any(|&other| other == thread as u32);
+            let is_queued = |plain: &Plain, thread: usize| plain.levels.iter().flatten().any(|&other| other == thread as u32);
             match call {
                 Call::Take | Call::TakeSome(_) => {
                     let barred = if let Call::TakeSome(barred) = call { barred } else { 8 };
@@ -299,7 +302,7 @@ proptest! {
                     let taken = if barred == 8 { queue.take() } else { queue.take_if(|thread| thread.0 != barred) };
                     prop_assert_eq!(taken, found.map(ThreadId));
                 }
-                Call::RequeueAndTake(thread) if !waits(&plain, thread) => {
+                Call::RequeueAndTake(thread) if !is_queued(&plain, thread) => {
                     let level = plain.level(thread);
                     plain.levels[level].push(thread as u32);
                     let next = plain.levels.iter_mut().find(|level| !level.is_empty()).map(|level| level.remove(0));
@@ -315,12 +318,12 @@ proptest! {
                     let turn = if is_over { TurnOutcome::UsedUp } else { TurnOutcome::TimeLeft };
                     prop_assert_eq!(queue.charge(ThreadId(thread as u32), us(micros)), turn);
                 }
-                Call::Enqueue(thread) if !waits(&plain, thread) => {
+                Call::Enqueue(thread) if !is_queued(&plain, thread) => {
                     queue.enqueue(ThreadId(thread as u32));
                     let level = plain.level(thread);
                     plain.levels[level].push(thread as u32);
                 }
-                Call::EnqueuePreempted(thread) if !waits(&plain, thread) => {
+                Call::EnqueuePreempted(thread) if !is_queued(&plain, thread) => {
                     queue.enqueue_preempted(ThreadId(thread as u32));
                     let (level, used) = (plain.level(thread), plain.of[thread].1);
                     let place = if used.is_zero() { plain.levels[level].len() } else { 0 };
@@ -354,9 +357,9 @@ proptest! {
         }
     }
 
-    /// Under a boost nobody waits for ever: of threads that all compute without end each has a turn again.
+    /// With a boost, each of the threads that all compute without end runs again and again.
     #[test]
-    fn with_a_boost_nobody_starves(threads in 2_u32..12, levels in 1_u32..6, newcomer in any::<bool>()) {
+    fn with_a_boost_no_thread_starves(threads in 2_u32..12, levels in 1_u32..6, newcomer in any::<bool>()) {
         let mut queue = FeedbackQueue::new(FeedbackRules { levels, ..FeedbackRules::default() });
         for thread in (0..threads).map(ThreadId) {
             queue.add(thread);
@@ -364,7 +367,7 @@ proptest! {
         }
         let mut turns = vec![0; threads as usize];
         for turn in 0..50 * threads {
-            // The newcomer always comes back at the highest level.
+            // The newcomer always returns at the highest level.
             if turn % (3 * threads) == 0 {
                 queue.boost();
             }

@@ -1,21 +1,24 @@
-//! Dynamic up: a stage that finds its output backed up lowers itself, once and for ever.
+//! Dynamic up: a stage whose output queue is backed up lowers itself, once and permanently.
 //!
-//! Source: Roysden, section 4, "Adjusting scheduling": "a stage calls nice up - permanently lowers its priority - if it observes a two
-//! or more buffers in its output queue when it conveyed a completed buffer. The priority is lowered only once". It needs no
-//! privileges, as nobody does to lower himself.
+//! Source: Roysden, section 4, "Adjusting scheduling": "a stage calls nice up - permanently lowers
+//! its priority - if it observes a two or more buffers in its output queue when it conveyed a
+//! completed buffer. The priority is lowered only once". It needs no privileges, since any thread
+//! may lower itself.
 //!
-//! Choice: the buffer that is being conveyed is one of the two. The source counts what is in the queue *when it conveyed*, and
-//! where it means those before it, in its second rule, it says "other buffers". So one other is enough.
+//! Choice: the buffer being conveyed counts as one of the two. The source counts what is in the
+//! queue *when it conveyed*, and its second rule says "other buffers" for those that were there
+//! before. So one other buffer is enough.
 //!
-//! What came of it in the source: 1 % for a program that computes, nothing for one that reads and writes. Sooner or later all stages
-//! that are ever ahead have lowered themselves, and then all are equal again.
+//! Result in the source: 1 % for a program that computes, none for one that reads and writes.
+//! Sooner or later all stages that are ever ahead have lowered themselves, and then all are equal
+//! again.
 
 use super::StagePriority;
 
-/// So many buffers in the output queue are a backup, the conveyed one included.
+/// This many buffers in the output queue are a backup, including the conveyed one.
 const BACKUP: u32 = 2;
 
-/// Whether the output queue is backed up, with so many buffers besides the conveyed one.
+/// Whether the output queue is backed up, with this many buffers besides the conveyed one.
 pub(super) const fn is_backed_up(others_in_output: u32) -> bool {
     others_in_output >= BACKUP - 1
 }

@@ -1,11 +1,15 @@
-//! Dynamic up and down: a stage that finds its output backed up lowers itself until it finds it empty.
+//! Dynamic up and down: a stage lowers itself while its output queue is backed up, until it finds
+//! it empty.
 //!
-//! Source: Roysden, section 4, "Adjusting scheduling": "the thread calls nice up if it sees a backup and does not already have a lowered
-//! priority (as in the first). The thread also calls nice down if it sees no other buffers when it conveys and if it has a lower
-//! priority. This technique requires superuser privileges." Without them, where the kernel refuses the way back, it is dynamic-up.
+//! Source: Roysden, section 4, "Adjusting scheduling": "the thread calls nice up if it sees a
+//! backup and does not already have a lowered priority (as in the first). The thread also calls
+//! nice down if it sees no other buffers when it conveys and if it has a lower priority. This
+//! technique requires superuser privileges." Without them the kernel refuses the way back, and the
+//! rule acts like dynamic-up.
 //!
-//! With a backup of two, the conveyed buffer included, nothing lies between the two conditions: every round in which the queue was empty
-//! before and was not the last time costs a system call. That is the source's rule, and kept.
+//! A backup is two buffers including the conveyed one, so no state lies between the two conditions:
+//! the stage makes a system call in every round in which the queue has become empty or is no longer
+//! empty. That is the rule of the source, and it is kept.
 
 use super::StagePriority;
 use super::dynamic_up::is_backed_up;
@@ -29,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_output_takes_back_what_a_backup_has_done() {
+    fn an_empty_output_undoes_the_effect_of_a_backup() {
         let mut stage = PriorityRule::DynamicUpDown.stage(StageKind::Io);
         assert_eq!(stage.begin(), StagePriority::Neutral);
         assert_eq!(stage.conveyed(0), None);

@@ -1,18 +1,21 @@
-//! The input queue: a stage for which several buffers wait is raised until none does.
+//! Input queue: a stage with several waiting buffers is raised until none waits.
 //!
-//! Source: Roysden, section 1, where it is proposed and not tried: "A programmer can raise the priority of any stage that has multiple
-//! buffers in its input queue [...] signs that the stage is moving slower [...] than its neighbor".
+//! Source: Roysden, section 1, where it is proposed but not tried: "A programmer can raise the
+//! priority of any stage that has multiple buffers in its input queue [...] signs that the stage is
+//! moving slower [...] than its neighbor".
 //!
-//! Choices that the source leaves open: the stage looks when it accepts, and counts what is left there, so that the buffer in its hands is
-//! not one that waits. It is raised at two and gives that back at none; in between it stays as it is, so that a
-//! queue of one now and then costs no system call.
+//! Choices that the source leaves open: the stage checks when it accepts a buffer and counts those
+//! that remain, so the buffer that it holds does not count as waiting. It is raised at two and
+//! returns to normal at none. In between it keeps its priority, so a queue that has one buffer now
+//! and then costs no system call.
 //!
-//! Who lags behind has a full input queue all the time, and stays raised: that is the one that limits the pipeline. Who only had to wait
-//! for a CPU works its queue off, and is as before. Raising takes a privilege; without it the rule does nothing.
+//! A stage that lags behind has a full input queue all the time and stays raised: it limits the
+//! pipeline. A stage that only had to wait for a CPU empties its queue and returns to normal.
+//! Raising takes a privilege; without it the rule does nothing.
 
 use super::StagePriority;
 
-/// So many buffers that wait are several.
+/// This many waiting buffers are several.
 const SEVERAL: u32 = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_that_wait_raise_and_none_that_waits_takes_it_back() {
+    fn two_waiting_buffers_raise_and_none_returns_to_normal() {
         let mut stage = PriorityRule::InputQueue.stage(StageKind::Compute);
         assert_eq!(stage.begin(), StagePriority::Neutral);
         assert_eq!((stage.accepted(0), stage.accepted(1), stage.conveyed(9)), (None, None, None));

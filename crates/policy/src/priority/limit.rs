@@ -1,90 +1,101 @@
-//! What limits a pipelined program: one of its resources, one of its stages, or its buffers.
+//! The limit of a pipelined program: one of its resources, one of its stages, or its buffers.
 //!
-//! Source: Roysden, section 1: the least time that a pipelined program can take is that of its limiting resource, and it is
-//! "difficult to determine the limiting resource directly, especially on the fly". The source tells by the use of the CPUs (section 4:
-//! 194.6 % of 200 is compute-bound, 143.6 % is not) and by doubling the I/O. The kernels of today tell much more: how long a
-//! thread waited for a CPU, how busy a device was, and how much of the time threads were held up by either. So does the
-//! pipeline: how long each stage worked, and how long it waited for others.
+//! Source: Roysden, section 1: the least time that a pipelined program can take is that of its
+//! limiting resource, and it is "difficult to determine the limiting resource directly, especially
+//! on the fly". The source derives it from CPU utilisation (section 4: 194.6 % of 200 is
+//! compute-bound, 143.6 % is not) and by doubling the I/O. Current kernels report much more: how
+//! long a thread waited for a CPU, how busy a device was, and the share of time in which threads
+//! were stalled on either. So does the pipeline: how long each stage worked, and how long it waited
+//! for others.
 //!
 //! # In this order
 //!
-//! 1. **The CPUs**, where the program used nearly all of them, or would have, had others not used them: what its threads ran and what they were
-//!    kept waiting fill the CPUs. First, because this evidence is the surest. Where nobody measured the waiting, but the kernel says
-//!    that threads mostly had to wait for CPUs, the computing stages count with all the time that they were busy.
-//! 2. **The device**, where it was busy nearly all the time *and* so were the stages that do I/O, taken together: a device may be busy for
-//!    other programs. That a device was busy does not mean that it could not do more; the run's verdict compares its bytes with what it can do.
-//! 3. **One stage**, where one was at work nearly all the time: the busiest. What it waited for a CPU is left out at first, since
-//!    such waits make many stages look busy; only where that finds none, it counts.
-//! 4. **The buffers**, where no stage was busy and yet one could not get rid of what it had, or the first could not begin since all buffers
-//!    were under way.
+//! 1. **The CPUs**, if the program used nearly all of them, or would have used them without other
+//!    programs: the time that its threads ran plus the time that they waited for a CPU fills the
+//!    CPUs. This comes first because the evidence is the most reliable. If the waiting was not
+//!    measured but the kernel reports that threads mostly waited for CPUs, all the busy time of the
+//!    computing stages counts.
+//! 2. **The device**, if it was busy nearly all the time *and* so were the stages that do I/O,
+//!    taken together: a device may be busy for other programs. A busy device could still do more;
+//!    the run's verdict compares its throughput with its limit.
+//! 3. **One stage**, if one worked nearly all the time: the busiest. Its waiting for a CPU is left
+//!    out at first, since such waits make many stages look busy; it counts only if no stage is
+//!    found without it.
+//! 4. **The buffers**, if no stage was busy, and yet one could not pass on what it had, or the
+//!    first could not start because all buffers were in use.
 
 use crate::priority::StageKind;
 use crate::units::Span;
 
-/// From so many thousandths of the time on, something is in use *nearly always*. Between the source's 72 % of a program that the CPUs do not
-/// limit and the 97 % of one that they do, nearer to the latter: a pipeline fills and drains, and what is lost to switches and in the
-/// kernel's accounting is lost to no resource's name.
+/// From this many thousandths of the time on, something is in use *nearly always*. It lies between
+/// the source's 72 % of a program that the CPUs do not limit and the 97 % of one that they do,
+/// nearer to the latter: a pipeline fills and drains, and context switches and the kernel's
+/// accounting take time that is attributed to no resource.
 const NEARLY_ALWAYS: u64 = 900;
 
-/// From so many thousandths on the kernel's pressure says that threads *mostly* had to wait for a CPU.
+/// From this many thousandths of pressure on, threads *mostly* had to wait for a CPU.
 const MOSTLY: u32 = 500;
 
-/// From so many thousandths of the time on, a stage that waits for those behind it is worth a word.
+/// From this many thousandths of the time on, it counts that a stage waits for those behind it.
 const NOTABLE: u64 = 100;
 
-/// What a stage did since the last time, all its copies together.
+/// The observed times of a stage since the last observation, all its copies together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StageObservation {
-    /// What it mostly does.
+    /// Its main activity.
     pub kind: StageKind,
     /// How many copies of it work at a time; zero counts as one.
     pub copies: u32,
-    /// How long it was at work on buffers.
+    /// How long it worked on buffers.
     pub busy: Span,
     /// How long it waited for a buffer from the stage before it.
     pub starved: Span,
-    /// How long it waited for the stages behind it: for room in its output or for its turn, or, as the first, for a free buffer.
+    /// How long it waited for the stages behind it: for room in its output or for its turn or, as
+    /// the first stage, for a free buffer.
     pub blocked: Span,
-    /// How long its threads were ready to run and had no CPU, nearly all of which is a part of `busy`; zero where nobody knows.
+    /// How long its threads were ready to run without a CPU, nearly all of which is a part of
+    /// `busy`; zero if unknown.
     pub waiting_for_cpu: Span,
 }
 
-/// What the machine did since the last time.
+/// The observed use of the machine since the last observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MachineObservation {
-    /// How long that is.
+    /// The length of the observation.
     pub since: Span,
     /// How many CPUs the program may use; zero counts as one.
     pub cpus: u32,
     /// How long all threads of the program ran.
     pub cpu_used: Span,
-    /// How long the device was busy that the program reads or writes; nothing where nobody knows.
+    /// How long the device was busy that the program reads or writes; `None` if unknown.
     pub device_busy: Option<Span>,
-    /// In how many thousandths of the time some thread of the machine was ready and had no CPU.
+    /// In how many thousandths of the time some thread of the machine was ready without a CPU.
     pub pressure_cpu: Option<u32>,
-    /// In how many thousandths of the time some thread of the machine was held up by a device.
+    /// In how many thousandths of the time some thread of the machine was stalled on a device.
     pub pressure_io: Option<u32>,
 }
 
-/// What limits a pipelined program.
+/// The limit of a pipelined program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Limit {
-    /// There are no more CPUs.
+    /// All CPUs are in use.
     Cpu,
-    /// The device does not do more.
+    /// The device is fully used.
     Device,
-    /// This stage, by its position, works all the time, and no resource is exhausted: it could be forked, split or made faster.
+    /// This stage, by its position, works all the time while no resource is exhausted. It could be
+    /// forked, split or made faster.
     Stage(usize),
-    /// All buffers are under way while nobody is busy.
+    /// All buffers are in use while no stage is busy.
     Buffers,
-    /// Nothing that could be seen.
+    /// Nothing that was observed.
     Unknown,
 }
 
-/// What limited a program whose stages, in the order of the pipeline, did this. For a part of a run or for all of it.
+/// Finds the limit of a program with these stages, in the order of the pipeline, in a part of a run
+/// or in all of it.
 pub fn limit(stages: &[StageObservation], machine: &MachineObservation) -> Limit {
     if machine.since.is_zero() || stages.is_empty() {
         Limit::Unknown
@@ -119,7 +130,7 @@ fn device_is_full(stages: &[StageObservation], machine: &MachineObservation) -> 
     is_busy && thousandths(in_io, machine.since, 1) >= NEARLY_ALWAYS
 }
 
-/// The stage that is busiest by this measure, if that is nearly all the time; the first of equals.
+/// The busiest stage by this measure, if that is nearly all the time; the first among equals.
 fn busiest(
     stages: &[StageObservation],
     machine: &MachineObservation,
@@ -136,12 +147,12 @@ fn some_wait_for_buffers(stages: &[StageObservation], machine: &MachineObservati
     blocked.chain(first).any(|(waited, copies)| thousandths(waited, machine.since, copies) >= NOTABLE)
 }
 
-/// How long a stage was at work without what it waited for a CPU.
+/// How long a stage worked, without its waiting for a CPU.
 fn worked(stage: &StageObservation) -> Span {
     stage.busy - stage.waiting_for_cpu
 }
 
-/// A time as thousandths of what so many could have had.
+/// A time in thousandths of the time that `of` units had together.
 pub(super) fn thousandths(time: Span, since: Span, of: u32) -> u64 {
     let all = u128::from(since.as_nanos()) * u128::from(of.max(1));
     let share = u128::from(time.as_nanos()) * 1000 / all.max(1);
@@ -154,14 +165,14 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A stage that was busy for so many milliseconds of a hundred, and starved else.
+    /// A stage that was busy for this many milliseconds of a hundred, and starved otherwise.
     pub(in super::super) fn stage(kind: StageKind, busy: u64) -> StageObservation {
         let ms = Span::from_millis;
         let starved = ms(100) - ms(busy);
         StageObservation { kind, copies: 1, busy: ms(busy), starved, blocked: Span::ZERO, waiting_for_cpu: Span::ZERO }
     }
 
-    /// Two CPUs that were used for so many milliseconds in a hundred.
+    /// Two CPUs that were used for this many milliseconds in a hundred.
     pub(in super::super) fn machine(cpu_used: u64) -> MachineObservation {
         let (since, cpu_used) = (Span::from_millis(100), Span::from_millis(cpu_used));
         MachineObservation { since, cpus: 2, cpu_used, device_busy: None, pressure_cpu: None, pressure_io: None }
@@ -173,7 +184,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_two_programs_of_the_source_are_told_apart() {
+    fn the_two_programs_of_the_source_have_different_limits() {
         let compute_bound = MachineObservation { cpu_used: Span::from_micros(194_600), ..machine(0) };
         assert_eq!(limit(&five(60, 98, 20, 97, 40), &compute_bound), Limit::Cpu);
         let ms = Span::from_millis;
@@ -183,12 +194,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn cpus_that_others_use_are_full_as_well() {
+    fn cpus_that_other_programs_use_are_full_too() {
         let mut stages = five(10, 99, 0, 99, 10);
         stages[1].waiting_for_cpu = Span::from_millis(50);
         stages[3].waiting_for_cpu = Span::from_millis(50);
         assert_eq!(limit(&stages, &machine(99)), Limit::Cpu);
-        // Where nobody has measured the waiting, the kernel's word for it is taken.
+        // If the waiting was not measured, the kernel's pressure counts.
         let stages = five(10, 99, 0, 99, 10);
         assert_eq!(limit(&stages, &MachineObservation { pressure_cpu: Some(800), ..machine(99) }), Limit::Cpu);
         assert_eq!(limit(&stages, &MachineObservation { pressure_cpu: Some(100), ..machine(99) }), Limit::Stage(1));
@@ -202,7 +213,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn who_works_all_the_time_limits_rather_than_who_waits_for_a_cpu() {
+    fn a_stage_that_works_all_the_time_limits_rather_than_one_that_waits_for_a_cpu() {
         let mut stages = five(10, 100, 0, 95, 10);
         stages[1].waiting_for_cpu = Span::from_millis(60);
         assert_eq!(limit(&stages, &machine(110)), Limit::Stage(3));
@@ -216,12 +227,16 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn without_a_device_to_look_at_the_kernels_pressure_is_taken() {
-        let pressed = |pressure| MachineObservation { pressure_io: Some(pressure), ..machine(100) };
-        assert_eq!(limit(&five(50, 60, 0, 5, 45), &pressed(950)), Limit::Device);
-        assert_eq!(limit(&five(50, 60, 0, 5, 45), &pressed(500)), Limit::Buffers);
-        let idle = MachineObservation { device_busy: Some(Span::ZERO), ..pressed(950) };
-        assert_eq!(limit(&five(50, 60, 0, 5, 45), &idle), Limit::Buffers, "what is measured counts before pressure");
+    fn without_a_measured_device_the_kernels_pressure_counts() {
+        let with_pressure = |pressure| MachineObservation { pressure_io: Some(pressure), ..machine(100) };
+        assert_eq!(limit(&five(50, 60, 0, 5, 45), &with_pressure(950)), Limit::Device);
+        assert_eq!(limit(&five(50, 60, 0, 5, 45), &with_pressure(500)), Limit::Buffers);
+        let idle = MachineObservation { device_busy: Some(Span::ZERO), ..with_pressure(950) };
+        assert_eq!(
+            limit(&five(50, 60, 0, 5, 45), &idle),
+            Limit::Buffers,
+            "a measurement takes precedence over pressure"
+        );
     }
 
     #[test]
@@ -234,7 +249,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn buffers_limit_where_the_first_stage_waits_for_them_and_nobody_is_busy() {
+    fn buffers_limit_if_the_first_stage_waits_for_them_and_no_stage_is_busy() {
         assert_eq!(limit(&five(40, 50, 0, 5, 40), &machine(60)), Limit::Buffers);
         let mut stages = five(40, 50, 0, 5, 40);
         stages[0].starved = Span::ZERO;
@@ -244,7 +259,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn nothing_is_known_of_nobody_and_of_no_time() {
+    fn without_stages_or_time_the_limit_is_unknown() {
         assert_eq!(limit(&[], &machine(200)), Limit::Unknown);
         assert_eq!(
             limit(&five(9, 9, 9, 9, 9), &MachineObservation { since: Span::ZERO, ..machine(200) }),
@@ -298,7 +313,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn a_stage_that_limits_is_one_of_them(stages in any_stages(), machine in any_machine()) {
+        fn a_limiting_stage_is_in_the_pipeline(stages in any_stages(), machine in any_machine()) {
             if let Limit::Stage(at) = limit(&stages, &machine) {
                 prop_assert!(at < stages.len());
             }

@@ -1,61 +1,69 @@
-//! The limiting resource: whoever uses what limits the program is raised, as found while it runs.
+//! Limiting resource: the stages that use what limits the program are raised, as found while it
+//! runs.
 //!
-//! Source: our own, after what Roysden asks for in section 1: scheduling helps "to the extent that it can reduce the actual running time
-//! per round of the limiting resource", and its fixed rules show whom to priority once that is known. [`limit`] finds it.
+//! Source: our own, after a demand of Roysden's section 1: scheduling helps "to the extent that it
+//! can reduce the actual running time per round of the limiting resource". Its fixed rules show
+//! which stages to raise once that resource is known. [`limit()`] finds it.
 //!
-//! * **The CPUs** limit: the computing stages are raised, so that others interrupt them less often. (The source's one success, 5 %.)
-//! * **The device** limits: the stages that do I/O are raised. They need the CPU for moments only, but until they have it the device idles.
-//! * **One stage** limits: that stage, so that it goes on as soon as its buffer is there.
-//! * **The buffers** or nothing: nobody.
+//! * **The CPUs** limit: the computing stages are raised, so that others interrupt them less often.
+//!   (The source's one success, 5 %.)
+//! * **The device** limits: the stages that do I/O are raised. They need the CPU only briefly, but
+//!   until they have it the device idles.
+//! * **One stage** limits: it is raised, so that it continues as soon as its buffer arrives.
+//! * **The buffers** limit, or nothing: no stage is raised.
 //!
-//! # Steadiness
+//! # Stability
 //!
-//! One period says little: a pipeline works in bursts. A new limit is believed when [`AGREEMENT`] periods in a row have named it.
-//! And what is favoured soon no longer stands out; so that this does not undo the priority, it takes [`PATIENCE`] periods in which nothing
-//! limits to let go of what did.
+//! One period says little: a pipeline works in bursts. A new limit is accepted when [`AGREEMENT`]
+//! periods in a row have named it. A raised stage soon no longer stands out as the limit. So that
+//! this does not undo the decision, a limit is dropped only after [`MEMORY`] periods without one.
 //!
-//! # Nobody starves
+//! # No starvation
 //!
-//! No stage is ever lowered, and raised means a bounded share more: those that are not raised go on. Should one of them
-//! nevertheless wait for a CPU through nearly a whole period, it is raised with the others for the next. And where all would be
-//! raised, nobody is: that would only take from other programs.
+//! No stage is ever lowered, and a raised stage gets a share that is only larger by a bounded
+//! factor, so the others continue. If one of them still waits for a CPU through nearly a whole
+//! period, it is raised with the others for the next. If all stages would be raised, none is: that
+//! would only take time from other programs.
 
 use super::limit::thousandths;
 use super::{Limit, MachineObservation, StageKind, StageObservation, StagePriority, limit};
 use crate::units::Span;
 
-/// So many periods in a row must name a limit for it to be believed.
+/// This many periods in a row must name a limit before it is accepted.
 const AGREEMENT: u32 = 3;
 
-/// So many periods in a row must find no limit for the last one to be forgotten.
-const PATIENCE: u32 = 10;
+/// This many periods in a row must find no limit before the last one is dropped.
+const MEMORY: u32 = 10;
 
-/// Who waits for a CPU for so many thousandths of a period starves.
+/// A stage that waits for a CPU for this many thousandths of a period starves.
 const STARVING: u64 = 900;
 
-/// Looks at all stages together, and says who is favoured until it is asked again.
+/// Decides the priorities of all stages together, from period to period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriorityController {
-    believed: Limit,
-    /// What the last periods named instead, and how many of them in a row.
-    rival: Limit,
-    named: u32,
+    accepted: Limit,
+    /// The limit that the last periods found, and how many of them in a row.
+    candidate: Limit,
+    periods: u32,
     priorities: Vec<StagePriority>,
 }
 
 impl PriorityController {
-    /// How long to wait from one question to the next. Long enough for a timeslice or two of every thread and some requests to a
-    /// device, short enough to matter in a run of seconds; a question costs some reads below `/proc` and `/sys`.
+    /// The time between two decisions. Long enough for a timeslice or two of every thread and for
+    /// some requests to a device, short enough to matter in a run of seconds. A decision costs some
+    /// reads below `/proc` and `/sys`.
     pub const PERIOD: Span = Span::from_millis(50);
 
     pub(super) fn new() -> PriorityController {
-        PriorityController { believed: Limit::Unknown, rival: Limit::Unknown, named: 0, priorities: Vec::new() }
+        PriorityController { accepted: Limit::Unknown, candidate: Limit::Unknown, periods: 0, priorities: Vec::new() }
     }
 
-    /// Who is favoured from now on, one for each stage, given what all stages and the machine did since the last time.
+    /// Decides the priority of each stage until the next call, from what all stages and the machine
+    /// have done since the last one.
     ///
-    /// Pure: the same controller, told the same, decides the same. The stages are in the order of the pipeline, and the same as the
-    /// last time; where there is another number of them, what was found before is forgotten.
+    /// Pure: the same controller with the same input decides the same. The stages are those of the
+    /// last call, in the order of the pipeline; if their number differs, earlier findings are
+    /// dropped.
     pub fn decide(&mut self, stages: &[StageObservation], machine: &MachineObservation) -> &[StagePriority] {
         if stages.len() != self.priorities.len() {
             *self = PriorityController {
@@ -63,11 +71,11 @@ impl PriorityController {
                 ..PriorityController::new()
             };
         }
-        self.believe(limit(stages, machine));
+        self.accept(limit(stages, machine));
         let starves = |stage: &StageObservation| {
             thousandths(stage.waiting_for_cpu, machine.since, stage.copies) >= STARVING && !machine.since.is_zero()
         };
-        let is_limit = |at: usize, stage: &StageObservation| match self.believed {
+        let is_limit = |at: usize, stage: &StageObservation| match self.accepted {
             Limit::Cpu => stage.kind == StageKind::Compute,
             Limit::Device => stage.kind == StageKind::Io,
             Limit::Stage(which) => at == which,
@@ -83,18 +91,18 @@ impl PriorityController {
         &self.priorities
     }
 
-    /// What is taken to limit the program now.
+    /// The limit that is accepted now.
     pub const fn limit(&self) -> Limit {
-        self.believed
+        self.accepted
     }
 
-    fn believe(&mut self, found: Limit) {
-        // More priority for nobody is the answer to both.
+    fn accept(&mut self, found: Limit) {
+        // Neither is a reason to raise a stage.
         let found = if found == Limit::Buffers { Limit::Unknown } else { found };
-        self.named = if found == self.rival { self.named.saturating_add(1) } else { 1 };
-        self.rival = found;
-        if self.named >= if found == Limit::Unknown { PATIENCE } else { AGREEMENT } {
-            self.believed = found;
+        self.periods = if found == self.candidate { self.periods.saturating_add(1) } else { 1 };
+        self.candidate = found;
+        if self.periods >= if found == Limit::Unknown { MEMORY } else { AGREEMENT } {
+            self.accepted = found;
         }
     }
 }
@@ -117,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stages_that_use_what_limits_are_raised_from_the_third_time_on() {
+    fn the_stages_that_use_the_limiting_resource_are_raised_from_the_third_period_on() {
         let cases = [
             (three(50, 97, 50), machine(195), Limit::Cpu, [Neutral, Raised, Neutral]),
             (three(50, 30, 48), with_device(60, 99), Limit::Device, [Raised, Neutral, Raised]),
@@ -135,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn another_limit_takes_over_after_as_many_times() {
+    fn another_limit_takes_over_after_as_many_periods() {
         let mut controller = PriorityController::new();
         (0..9).for_each(|_| drop(controller.decide(&three(50, 97, 50), &machine(195)).to_vec()));
         let (stages, machine) = (three(98, 30, 10), machine(60));
@@ -145,17 +153,17 @@ mod tests {
     }
 
     #[test]
-    fn what_no_longer_stands_out_is_favoured_for_a_while() {
+    fn a_stage_that_no_longer_stands_out_stays_raised_for_a_while() {
         let mut controller = PriorityController::new();
         (0..3).for_each(|_| drop(controller.decide(&three(50, 97, 50), &machine(195)).to_vec()));
-        for _ in 1..PATIENCE {
+        for _ in 1..MEMORY {
             assert_eq!(controller.decide(&three(50, 60, 50), &machine(100)), [Neutral, Raised, Neutral]);
         }
         assert_eq!(controller.decide(&three(50, 60, 50), &machine(100)), [Neutral; 3]);
     }
 
     #[test]
-    fn a_burst_that_is_over_before_it_is_believed_changes_nothing() {
+    fn a_burst_that_ends_before_it_is_accepted_changes_nothing() {
         let mut controller = PriorityController::new();
         for _ in 0..20 {
             for (stages, machine) in [(three(50, 97, 50), machine(195)), (three(98, 30, 10), machine(60))] {
@@ -166,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn who_starves_is_raised_at_once_and_for_one_period() {
+    fn a_starving_stage_is_raised_immediately_and_for_one_period() {
         let mut controller = PriorityController::new();
         (0..3).for_each(|_| drop(controller.decide(&three(50, 97, 50), &machine(195)).to_vec()));
         let mut stages = three(95, 97, 5);
@@ -176,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_would_be_raised_nobody_is() {
+    fn if_all_stages_would_be_raised_none_is() {
         let mut controller = PriorityController::new();
         let stages = [stage(StageKind::Compute, 98), stage(StageKind::Compute, 97)];
         assert!((0..9).all(|_| controller.decide(&stages, &machine(195)) == [Neutral; 2]));
@@ -192,7 +200,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_is_lowered_and_some_are_left_to_be_preferred_to(
+        fn no_stage_is_lowered_and_not_all_are_raised(
             periods in prop::collection::vec((any_stages(), any_machine()), 0..40),
         ) {
             let (mut controller, mut again) = (PriorityController::new(), PriorityController::new());
@@ -201,12 +209,12 @@ mod tests {
                 prop_assert_eq!(priorities.len(), stages.len());
                 prop_assert!(!priorities.contains(&StagePriority::Lowered));
                 prop_assert!(priorities.is_empty() || priorities.contains(&Neutral));
-                prop_assert_eq!(&priorities, again.decide(stages, machine), "told the same, it decides the same");
+                prop_assert_eq!(&priorities, again.decide(stages, machine), "the same input leads to the same decision");
             }
         }
 
         #[test]
-        fn favours_change_no_more_often_than_agreement_allows(
+        fn priorities_change_no_more_often_than_agreement_allows(
             periods in prop::collection::vec((0_u64..101, 0_u64..101, 0_u64..201), 3..90),
         ) {
             let mut controller = PriorityController::new();

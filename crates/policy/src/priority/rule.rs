@@ -1,4 +1,4 @@
-//! Rules of priority, as they are written.
+//! Priority rules as they are written.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,34 +7,35 @@ use super::{
     DynamicUp, DynamicUpDown, InputQueue, PriorityController, QueueRule, StageKind, StagePolicy, StagePriority,
 };
 
-/// A rule of priority as it is written.
+/// A priority rule.
 ///
-/// [`crate::table::PRIORITY`] lists the ways to write one. What is printed reads back as the same rule.
+/// [`crate::table::PRIORITY`] lists all forms. The printed form parses back to the same rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PriorityRule {
-    /// All stages are equal to the scheduler.
+    /// All stages are equal.
     #[default]
     Default,
-    /// The stages of one kind are favoured or lowered from the beginning to the end. Source: Roysden, section 4, "Fixed
-    /// scheduling", where "nice down" is what raises, as it is for the kernel.
+    /// The stages of one kind are raised or lowered from start to end. Source: Roysden, section 4,
+    /// "Fixed scheduling", where "nice down" raises, as in the kernel.
     Fixed {
-        /// Which stages.
+        /// The kind of stage.
         kind: StageKind,
-        /// What they are. With [`StagePriority::Neutral`] it is [`PriorityRule::Default`] and printed as that.
+        /// Their priority. With [`StagePriority::Neutral`] the rule equals
+        /// [`PriorityRule::Default`] and is printed as that.
         priority: StagePriority,
     },
-    /// A stage that finds its output backed up lowers itself, once and for ever.
+    /// A stage whose output queue is backed up lowers itself, once and permanently.
     DynamicUp,
-    /// A stage that finds its output backed up lowers itself until it finds it empty.
+    /// A stage whose output queue is backed up lowers itself until it finds it empty.
     DynamicUpDown,
-    /// A stage for which several buffers wait is raised until none does.
+    /// A stage with several waiting buffers is raised until none waits.
     InputQueue,
     /// The stages that use what limits the program are raised, as found while it runs.
     LimitingResource,
 }
 
 impl PriorityRule {
-    /// All that there are.
+    /// All rules.
     pub const ALL: [PriorityRule; 11] = [
         PriorityRule::Default,
         PriorityRule::nice_down(StageKind::Io),
@@ -49,17 +50,17 @@ impl PriorityRule {
         PriorityRule::LimitingResource,
     ];
 
-    /// The stages of this kind are favoured: their nice values go down.
+    /// Raises the stages of this kind: their nice values go down.
     pub const fn nice_down(kind: StageKind) -> PriorityRule {
         PriorityRule::Fixed { kind, priority: StagePriority::Raised }
     }
 
-    /// The stages of this kind come after others: their nice values go up.
+    /// Lowers the stages of this kind: their nice values go up.
     pub const fn nice_up(kind: StageKind) -> PriorityRule {
         PriorityRule::Fixed { kind, priority: StagePriority::Lowered }
     }
 
-    /// As it is written.
+    /// The name in scenario files.
     pub const fn name(self) -> &'static str {
         match self {
             PriorityRule::Default | PriorityRule::Fixed { priority: StagePriority::Neutral, .. } => "default",
@@ -80,7 +81,7 @@ impl PriorityRule {
         }
     }
 
-    /// The side of a stage of this kind.
+    /// The rule as a stage of this kind applies it.
     pub fn stage(self, kind: StageKind) -> StagePolicy {
         let (priority, rule) = match self {
             PriorityRule::Fixed { kind: which, priority } if which == kind => (priority, QueueRule::Never),
@@ -94,12 +95,13 @@ impl PriorityRule {
         StagePolicy { priority, rule }
     }
 
-    /// Who looks at all stages together, where the rule has somebody who does.
+    /// The controller of all stages together, if the rule has one.
     pub fn controller(self) -> Option<PriorityController> {
         (self == PriorityRule::LimitingResource).then(PriorityController::new)
     }
 
-    /// Whether [`StagePolicy::accepted`] and [`StagePolicy::conveyed`] are of any use; a world may spare itself the calls where not.
+    /// Whether [`StagePolicy::accepted`] and [`StagePolicy::conveyed`] have any effect; if not, a
+    /// world may skip the calls.
     pub const fn uses_queues(self) -> bool {
         match self {
             PriorityRule::Default | PriorityRule::Fixed { .. } | PriorityRule::LimitingResource => false,
@@ -118,18 +120,20 @@ impl FromStr for PriorityRule {
     type Err = UnknownPriorityRule;
 
     fn from_str(text: &str) -> Result<PriorityRule, UnknownPriorityRule> {
-        let named = crate::table::PRIORITY.iter().filter_map(|entry| entry.rule);
-        named.into_iter().find(|rule| rule.name() == text.trim()).ok_or_else(|| UnknownPriorityRule(text.to_owned()))
+        PriorityRule::ALL
+            .into_iter()
+            .find(|rule| rule.name() == text.trim())
+            .ok_or_else(|| UnknownPriorityRule(text.to_owned()))
     }
 }
 
-/// A text that is no rule of priority.
+/// A text that is not a priority rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownPriorityRule(String);
 
 impl fmt::Display for UnknownPriorityRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a rule of priority: the rules are ", self.0)?;
+        write!(f, "`{}` is not a priority rule: the rules are ", self.0)?;
         let (last, others) =
             PriorityRule::ALL.split_last().map_or((PriorityRule::Default, &[][..]), |(last, others)| (*last, others));
         others.iter().try_for_each(|rule| write!(f, "{rule}, "))?;
@@ -144,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_read_back_as_they_are_printed() {
+    fn rules_parse_back_as_printed() {
         for rule in PriorityRule::ALL {
             assert_eq!(rule.to_string().parse(), Ok(rule));
             assert_eq!(format!(" {rule} ").parse(), Ok(rule));
@@ -152,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_told_the_rules() {
+    fn an_unknown_rule_is_answered_with_all_rules() {
         let why = "nice-up".parse::<PriorityRule>().unwrap_err().to_string();
-        assert!(why.starts_with("`nice-up` is not a rule of priority: the rules are default, nice-down-io, "), "{why}");
+        assert!(why.starts_with("`nice-up` is not a priority rule: the rules are default, nice-down-io, "), "{why}");
         assert!(why.ends_with(", input-queue, limiting-resource"), "{why}");
     }
 
     #[test]
-    fn fixed_rules_concern_one_kind_for_ever() {
+    fn fixed_rules_concern_one_kind_and_never_change() {
         for rule in PriorityRule::ALL {
             let PriorityRule::Fixed { kind, priority } = rule else { continue };
             for other in StageKind::ALL {
@@ -178,14 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_changes_nothing_is_the_default_by_another_name() {
+    fn a_neutral_fixed_rule_equals_the_default() {
         let neutral = PriorityRule::Fixed { kind: StageKind::Io, priority: StagePriority::Neutral };
         assert_eq!(neutral.to_string(), "default");
         assert_eq!(neutral.stage(StageKind::Io), PriorityRule::Default.stage(StageKind::Io));
     }
 
     #[test]
-    fn one_rule_has_an_overseer() {
+    fn one_rule_has_a_controller() {
         let with: Vec<PriorityRule> =
             PriorityRule::ALL.into_iter().filter(|rule| rule.controller().is_some()).collect();
         assert_eq!(with, [PriorityRule::LimitingResource]);

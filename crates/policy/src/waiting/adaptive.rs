@@ -1,59 +1,67 @@
-//! The adaptive rule: spin where that can help, yield where nobody takes advantage of it, else block.
+//! The adaptive rule: spin if that can help, yield if no other program takes advantage of it, else
+//! block.
 //!
-//! Source: our own. Two-phase waiting and its bound of somewhat more than two context switches are those of Tsafrir and
-//! Feitelson (sections 4.1 and 4.2), and so is the idea to tell fine grains from coarse ones by a clock (section 6).
+//! Source: our own. Two-phase waiting and its bound of slightly more than two context switches are
+//! from Tsafrir and Feitelson (sections 4.1 and 4.2), and so is the idea of telling fine grains
+//! from coarse ones by a clock (section 6).
 //!
-//! # What a thread does by itself
+//! # What a thread decides alone
 //!
-//! * **Occupancy.** As long as a missing sibling was last seen on the waiter's own CPU, spinning keeps from running whom it
-//!   waits for. Then the waiter does not spin.
-//! * **Bound.** It spins for 2.4 times CS, where CS is what waking a blocked sibling costs.
-//! * **Timed yield.** Then it yields, and the time that takes tells who else wants this CPU: as short as a lone yield is
-//!   nobody, and the waiter spins on for a while; longer is a sibling, or somebody as brief; a good part of a tick is
-//!   another program that took what it was offered.
-//! * **Grain.** A thread that computes for longer than CS between its waits is coarse. With more threads than CPUs the coarse
-//!   do not yield: a sibling that is off its CPU gets one sooner from a waiter that blocks.
-//! * **Patience.** Nobody spins and yields for more than 10 ms in one wait.
+//! * **Occupancy.** While a missing sibling was last seen on the waiter's own CPU, spinning would
+//!   keep that sibling from running. Then the waiter does not spin.
+//! * **Bound.** It spins for 2.4 times CS, where CS is the cost of waking a blocked sibling.
+//! * **Timed yield.** Then it yields, and the duration tells which other threads need this CPU. As
+//!   short as a lone yield: none, and the waiter spins again for a while. Longer: a sibling, or
+//!   another brief thread. A good part of a tick: another program that used the CPU it was offered.
+//! * **Grain.** A thread that computes for longer than CS between its waits is coarse. If there are
+//!   more threads than CPUs, coarse threads do not yield: a sibling that is off its CPU gets one
+//!   sooner from a waiter that blocks.
+//! * **Limit.** No thread spins and yields for more than 10 ms in one wait.
 //!
-//! # What the team agrees on
+//! # What the team decides together
 //!
-//! Losing a tick to another program twice within few yields is a *strike*: on this machine it does not pay to be kind.
-//! For 50 ms, after the next strike for 100 ms, and so on up to 1.6 s, the team then waits in another way (the module
-//! `agreement` says which):
+//! Losing a tick to another program twice within few yields sets an *overload mark*: on this
+//! machine yielding does not pay. For 50 ms, after the next mark for 100 ms, and so on up to 1.6 s,
+//! the team then waits in another way (see the module `overload_response`):
 //!
-//! * **Carefully**: by occupancy and bound alone, without yields. A thread whose spins all fail leaves most of them out. With
-//!   more than two threads for each CPU everybody blocks at once.
-//! * **Gathered**: a fine-grained team of at least two threads for each CPU meets on one CPU, away from where it was
-//!   struck, and goes on yielding there: one thread's round is cheaper there than waking anybody elsewhere. It loses to the
-//!   other programs what it would get from the other CPUs, and wins that nobody waits behind a timeslice.
-//! * **Gathered and blocking**, where the team was struck in the crowd as well: waking a sibling on one's own CPU costs a
-//!   switch, and no yield feeds anybody.
+//! * **Carefully**: by occupancy and bound alone, without yields. A thread whose spins all fail
+//!   leaves most of them out. With more than two threads for each CPU every thread blocks
+//!   immediately.
+//! * **Colocated**: a fine-grained team of at least two threads for each CPU moves to one CPU, away
+//!   from where it was marked, and continues to yield there: a round of one thread is cheaper there
+//!   than waking a thread elsewhere. The team loses its share of the other CPUs to other programs,
+//!   but no member waits behind a foreign timeslice.
+//! * **Colocated and blocking**, if the colocated team was marked as well: waking a sibling on the
+//!   own CPU costs one switch, and no yield helps another program.
 //!
-//! Threads are moved, not bound: where the scheduler takes one elsewhere, it comes back at most once a tick. So a team that
-//! goes over to long computations without waiting is spread over the machine as usual.
+//! Threads are moved, not bound: a thread that the scheduler takes elsewhere comes back at most
+//! once a tick. So a team that turns to long computations without waiting is spread over the
+//! machine as usual.
 //!
-//! Where it is not known who will come, as at a lock, only the bound is of use (the module `lock`).
+//! If it is unknown which threads will come, as at a lock, only the bound is of use (see the module
+//! `lock`).
 
 mod lock;
 mod overload_response;
 
 use self::overload_response::{OverloadResponse, TeamMode};
-use super::{Costs, Decision, Observation, SpinPredictor, Team, TeamState};
+use super::spin_predictor::SpinPredictor;
+use super::step::{Costs, Decision, Observation, Team, TeamState};
 use crate::units::{CpuId, Instant, Span};
 
-/// What of CS the bound is, in thousandths.
+/// The bound as a multiple of CS, in thousandths.
 const BOUND: u64 = 2_400;
-/// A yield that takes no more than this many thousandths of a lone one was a lone one.
+/// A yield that takes at most this many thousandths of a lone yield was a lone one.
 const LONE: u64 = 1_800;
-/// A yield that takes this many thousandths of a tick has fed another program.
+/// A yield that takes this many thousandths of a tick has let another program run.
 const FOREIGN: u64 = 250;
-/// Losing two ticks within so many yields is a strike.
+/// Losing two ticks within this many yields sets an overload mark.
 const FEW_YIELDS: u32 = 64;
-/// The tick where nobody has said how long it is.
+/// The tick if the costs do not state it.
 const USUAL_TICK: Span = Span::from_millis(4);
 /// How long one wait may take before it blocks.
-const PATIENCE: Span = Span::from_millis(10);
-/// How many of a thread's latest computations tell its grain.
+const LONGEST_WAIT: Span = Span::from_millis(10);
+/// The number of latest computations that determine a thread's grain.
 const SAMPLES: usize = 4;
 
 /// The adaptive rule of one waiting thread.
@@ -61,24 +69,24 @@ const SAMPLES: usize = 4;
 pub(super) struct Adaptive {
     costs: Costs,
     bound: Span,
-    // The wait under way.
+    // The present wait.
     began: Instant,
     mode: TeamMode,
     /// How long to spin between two yields.
     chunk: Span,
-    // What it remembers from wait to wait.
-    /// Where it was when it last looked around, and where else a sibling was.
+    // Kept from wait to wait.
+    /// Its CPU when it last checked, and another one on which a sibling was.
     here: CpuId,
     elsewhere: Option<CpuId>,
-    /// Whether its team is one for which gathering could pay, but for its grain.
+    /// Whether colocation could pay for its team, apart from its grain.
     can_colocate: bool,
-    /// How many yields there have been since the last that fed another program.
+    /// The yields since the last one that let another program run.
     yields: u32,
     overload_marks: u32,
     /// When it last moved.
     moved: Instant,
     grain: Grain,
-    /// Of its careful spins.
+    /// Records its spins in careful mode.
     predictor: SpinPredictor,
 }
 
@@ -99,7 +107,7 @@ impl Adaptive {
             yields: FEW_YIELDS,
             overload_marks: 0,
             moved: Instant::ZERO,
-            grain: Grain { left: None, latest: [Span::MAX; SAMPLES] },
+            grain: Grain { ended: None, latest: [Span::MAX; SAMPLES] },
             predictor: SpinPredictor::NEW,
         }
     }
@@ -122,12 +130,14 @@ impl Adaptive {
                 self.predictor.record_failure();
                 Decision::Block
             }
-            Observation::Spun(_) if self.is_impatient(team) => Decision::Block,
+            Observation::Spun(_) if self.is_out_of_time(team) => Decision::Block,
             Observation::Spun(_) => Decision::Yield,
-            Observation::Yielded(_) if self.has_strayed(team) && !self.is_impatient(team) => self.first_decision(team),
+            Observation::Yielded(_) if self.has_strayed(team) && !self.is_out_of_time(team) => {
+                self.first_decision(team)
+            }
             Observation::Yielded(took) => {
                 self.here = team.own_cpu;
-                if self.record_yield(took, team.now, state) || self.is_impatient(team) {
+                if self.record_yield(took, team.now, state) || self.is_out_of_time(team) {
                     Decision::Block
                 } else if took <= self.costs.lone_yield.scaled(LONE) {
                     let chunk = self.chunk;
@@ -152,7 +162,7 @@ impl Adaptive {
         }
     }
 
-    /// Looks around, and learns how the team waits now.
+    /// Notes where the team is, and how it waits now.
     fn begin_wait(&mut self, team: &Team<'_>, state: &mut TeamState) {
         self.began = team.now;
         self.chunk = self.bound.scaled(63);
@@ -173,7 +183,8 @@ impl Adaptive {
         };
     }
 
-    /// The first thing to do, or the next after it has found itself away from the crowd.
+    /// The first decision of a wait, or the next one after the thread has found itself away from
+    /// its colocated team.
     fn first_decision(&mut self, team: &Team<'_>) -> Decision {
         match self.mode {
             TeamMode::Colocated { cpu, .. } if cpu != team.own_cpu && self.may_move(team.now) => {
@@ -184,7 +195,7 @@ impl Adaptive {
         }
     }
 
-    /// The first thing to do on this CPU.
+    /// The first decision on this CPU.
     fn decide_here(&mut self, team: &Team<'_>) -> Decision {
         let missing_here = team.missing.iter().any(|missing| missing.last_seen == Some(team.own_cpu));
         match self.mode {
@@ -198,15 +209,15 @@ impl Adaptive {
         }
     }
 
-    fn is_impatient(&self, team: &Team<'_>) -> bool {
-        team.now.since(self.began) >= PATIENCE
+    fn is_out_of_time(&self, team: &Team<'_>) -> bool {
+        team.now.since(self.began) >= LONGEST_WAIT
     }
 
     fn is_coarse(&self) -> bool {
         self.grain.length() > self.costs.cs
     }
 
-    /// Whether it should be in a crowd that yields, and is not.
+    /// Whether its team is colocated and yields on another CPU.
     fn has_strayed(&self, team: &Team<'_>) -> bool {
         matches!(self.mode, TeamMode::Colocated { cpu, yields: true } if cpu != team.own_cpu) && self.may_move(team.now)
     }
@@ -215,7 +226,7 @@ impl Adaptive {
         now.since(self.moved) > self.costs.tick
     }
 
-    /// Takes down a yield, and whether the team is to stop yielding for it.
+    /// Records a yield. Returns whether the team should stop yielding because of it.
     fn record_yield(&mut self, took: Span, now: Instant, state: &mut TeamState) -> bool {
         self.yields = self.yields.saturating_add(1);
         if took < self.costs.tick.scaled(FOREIGN) {
@@ -224,10 +235,10 @@ impl Adaptive {
         let few = std::mem::replace(&mut self.yields, 0) < FEW_YIELDS;
         let response = OverloadResponse::from(*state);
         let overload = match response.mode(now) {
-            // The team that was struck before is on its guard.
+            // A team with marks needs only one lost tick.
             TeamMode::Independent => few || response.has_marks(),
             TeamMode::Colocated { cpu, yields: true } => few && cpu == self.here,
-            // Somebody else was struck meanwhile.
+            // Another member has set a mark meanwhile.
             TeamMode::Careful | TeamMode::Colocated { yields: false, .. } => return true,
         };
         if overload {
@@ -241,24 +252,25 @@ impl Adaptive {
 
 /// How long a thread computes between its waits, as far as it can tell.
 ///
-/// Of a few latest computations it is the second longest: one that lost its CPU, or in which the thread was the last to
-/// arrive in a round and did not wait, does not make a thread coarse. Before there are enough of them it is.
+/// It is the second longest of a few latest computations. So a thread does not become coarse by one
+/// computation that lost its CPU, or during which it was the last to arrive in a round and did not
+/// wait. Until there are enough samples the thread counts as coarse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Grain {
-    /// When the last wait was over.
-    left: Option<Instant>,
+    /// When the last wait ended.
+    ended: Option<Instant>,
     latest: [Span; SAMPLES],
 }
 
 impl Grain {
     fn end_wait(&mut self, now: Instant) {
-        self.left = Some(now);
+        self.ended = Some(now);
     }
 
     fn begin_wait(&mut self, now: Instant) {
-        if let Some(left) = self.left.take() {
+        if let Some(ended) = self.ended.take() {
             self.latest.rotate_right(1);
-            self.latest[0] = now.since(left);
+            self.latest[0] = now.since(ended);
         }
     }
 

@@ -1,15 +1,15 @@
-//! Bounds on spinning, as they are written.
+//! Bounds on spinning as they are written.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Costs, ParseRuleError};
+use super::step::Costs;
 use crate::units::{self, ParseSpanError, Span};
 
-/// A bound on spinning as it is written: a span, or a multiple of CS with or without the margin.
+/// A bound on spinning: a span, or a multiple of CS with or without the margin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bound {
-    /// So much running time, whatever a context switch costs.
+    /// This much running time, independent of the cost of a context switch.
     Fixed(Span),
     /// A multiple of CS.
     OfCs {
@@ -21,7 +21,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// Slightly more than two switches: `2cs+`.
+    /// Slightly more than two context switches: `2cs+`.
     pub(super) const TWO_CS_PLUS: Bound = Bound::OfCs { thousandths: 2000, plus: true };
 
     /// The bound on a machine with these costs.
@@ -65,7 +65,7 @@ impl fmt::Display for Bound {
 impl FromStr for Bound {
     type Err = ParseRuleError;
 
-    /// Reads `"44 us"`, `cs`, `"5 cs"`, `cs+`, `2cs+`: a blank before the `cs` is as good as none.
+    /// Parses `"44 us"`, `cs`, `"5 cs"`, `cs+`, `2cs+`. A blank before the `cs` is optional.
     fn from_str(text: &str) -> Result<Bound, ParseRuleError> {
         let trimmed = text.trim();
         let (body, plus) = trimmed.strip_suffix('+').map_or((trimmed, false), |body| (body, true));
@@ -83,3 +83,26 @@ impl FromStr for Bound {
         Ok(Bound::OfCs { thousandths, plus })
     }
 }
+
+/// Why a text is not a waiting rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParseRuleError {
+    /// No rule has this form.
+    Unknown(String),
+    /// A number without a unit.
+    MissingUnit(String),
+    /// An invalid span.
+    Span(ParseSpanError),
+}
+
+impl fmt::Display for ParseRuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(text) => write!(f, "`{text}` is not a waiting rule"),
+            Self::MissingUnit(number) => write!(f, "missing unit: write \"{number} us\" or \"{number} cs\""),
+            Self::Span(why) => why.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ParseRuleError {}

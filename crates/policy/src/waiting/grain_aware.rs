@@ -1,45 +1,51 @@
-//! The grain-aware rule: spin where the computations between waits are short, block where they are long.
+//! The grain-aware rule: spin if the computations between waits are short, block if they are long.
 //!
-//! Source: Tsafrir and Feitelson, section 6, where it is proposed and left to be tried: "maintain (for each thread) a direct
-//! measure of the elapsed time between its few recent synchronization trials (within the same quantum!)". Fine and medium grain
-//! (section 2.1: computations shorter than 5 CS) spin for 2CS+, coarse grain blocks.
+//! Source: Tsafrir and Feitelson, section 6, which proposes it and does not try it: "maintain (for
+//! each thread) a direct measure of the elapsed time between its few recent synchronization trials
+//! (within the same quantum!)". Fine and medium grain (section 2.1: computations shorter than 5 CS)
+//! spin for 2CS+, coarse grain blocks.
 //!
-//! # What is measured
+//! # The measured time
 //!
-//! The time from going on after a wait to the next arrival: one computation. What the thread waited, and what it took to be
-//! woken, is not in it. That is a deviation from the letter of the proposal, and a needed one: the time from arrival to arrival
-//! of a thread that blocks holds its sleep and its waking, some CS in itself, so a fine-grained job that once blocked
-//! would look coarse, hence block, and look coarse for ever. A computation is as long whichever way the wait before it ended, so
-//! a job that would be fine if it spun is fine while it blocks.
+//! The time from the end of a wait to the next arrival: one computation. It excludes the wait and
+//! the wakeup. This deviates from the letter of the proposal, and has to: the time from arrival to
+//! arrival of a thread that blocks contains its sleep and its wakeup, which take several CS. A
+//! fine-grained job that blocked once would look coarse, therefore block, and look coarse for ever.
+//! The length of a computation does not depend on how the wait before it ended, so a job that would
+//! be fine if it spun is fine while it blocks.
 //!
 //! # The same quantum
 //!
-//! Between going on and arriving a thread never waits, so both ends lie in one quantum unless it was preempted in between.
-//! Then others' quanta are in the measured time; a thread cannot see that, but it only ever makes the time longer. So the
-//! *shortest* of the last four counts: three preemptions in a row do not change the class. A thread that was last to arrive
-//! did not wait, and two or more of its computations run into one measured time; the shortest passes over them as well. A thread that is
-//! nearly always last is taken for coarser than it is, but hardly ever waits.
+//! Between the end of a wait and the next arrival a thread never waits, so both lie in one quantum
+//! unless it was preempted in between. Then the measured time contains the quanta of other threads.
+//! A thread cannot detect that, but it can only make the time longer. So the *shortest* of the last
+//! four counts: three preemptions in a row do not change the class. A thread that arrived last did
+//! not wait, and several of its computations merge into one measured time; the shortest ignores
+//! them too. A thread that is nearly always last is taken for coarser than it is, but hardly ever
+//! waits.
 //!
-//! A waiter without a past counts as fine until it has four long computations behind it.
+//! A waiter without a history counts as fine until it has measured four long computations.
 
-use super::{Bound, Costs, Decision, Observation, Team, TwoPhase};
+use super::bound::Bound;
+use super::step::{Costs, Decision, Observation, Team};
+use super::two_phase::TwoPhase;
 use crate::units::{Instant, Span};
 
-/// Computations that are shorter than so many thousandths of CS are of fine or medium grain.
+/// Computations shorter than this many thousandths of CS are of fine or medium grain.
 const MEDIUM: u64 = 5_000;
 
 /// The grain-aware rule of one waiting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GrainAware {
     bound: Span,
-    /// Computations of this length are coarse.
+    /// Computations of at least this length are coarse.
     coarse: Span,
-    /// The last computations, in no order that matters.
+    /// The last computations, in no particular order.
     recent: [Span; 4],
-    /// Which of them is the oldest.
+    /// The index of the oldest.
     oldest: usize,
-    /// When the last wait was over.
-    went_on: Option<Instant>,
+    /// When the last wait ended.
+    ended: Option<Instant>,
     spin: TwoPhase,
 }
 
@@ -50,15 +56,15 @@ impl GrainAware {
             coarse: costs.cs.scaled(MEDIUM),
             recent: [Span::ZERO; 4],
             oldest: 0,
-            went_on: None,
+            ended: None,
             spin: TwoPhase::new(Span::ZERO),
         }
     }
 
     pub(super) fn step(&mut self, team: &Team<'_>, seen: Observation) -> Decision {
         if seen == Observation::Arrived {
-            if let Some(went_on) = self.went_on.take() {
-                self.recent[self.oldest] = team.now.since(went_on);
+            if let Some(ended) = self.ended.take() {
+                self.recent[self.oldest] = team.now.since(ended);
                 self.oldest = (self.oldest + 1) % self.recent.len();
             }
             let is_coarse = self.recent.iter().all(|&computation| computation >= self.coarse);
@@ -68,7 +74,7 @@ impl GrainAware {
     }
 
     pub(super) fn over(&mut self, now: Instant) {
-        self.went_on = Some(now);
+        self.ended = Some(now);
     }
 }
 
@@ -79,7 +85,7 @@ mod tests {
 
     const SPIN: Decision = Decision::Spin(Span::from_micros(15));
 
-    /// Waits once, a computation of `micros` after the last wait, and takes `waited` to do so.
+    /// Waits once, for `waited`, after a computation of `micros`.
     fn wait(rule: &mut GrainAware, now: &mut Instant, micros: u64, waited: u64) -> Decision {
         *now = *now + Span::from_micros(micros);
         let team =
@@ -120,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_turns_fine_spins_again_at_once() {
+    fn a_job_that_turns_fine_spins_again_immediately() {
         let (mut rule, mut now) = fresh();
         assert_eq!((0..9).map(|_| wait(&mut rule, &mut now, 500, 1)).last(), Some(Decision::Block));
         assert_eq!(wait(&mut rule, &mut now, 5, 1), SPIN);

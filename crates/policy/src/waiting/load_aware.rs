@@ -1,13 +1,16 @@
 //! The load-aware rule: spin while there are fewer than K threads for each CPU, else block.
 //!
-//! Source: Tsafrir and Feitelson, section 6: "load should be a dominant factor in the decision". With more than two threads
-//! for each CPU most spins fail; below, in the *intermediate load* range, spinning for 2CS+ pays.
+//! Source: Tsafrir and Feitelson, section 6: "load should be a dominant factor in the decision".
+//! With more than two threads for each CPU most spins fail; below, in the *intermediate load*
+//! range, spinning for 2CS+ pays.
 //!
-//! Deviations: the paper knows all threads there are. Here the load is what a world can count ([`Team::load`]): blocked
-//! threads of other programs are not in it, for they compete for nothing until they are woken. It is looked at
-//! when a wait begins, and not again in that wait.
+//! Deviations: the paper counts all threads. Here the load is what a world can count
+//! ([`Team::load`]). It excludes blocked threads of other programs, which do not compete for a CPU
+//! until they are woken. The rule checks the load when a wait starts, and not again in that wait.
 
-use super::{Bound, Costs, Decision, Observation, Team, TwoPhase};
+use super::bound::Bound;
+use super::step::{Costs, Decision, Observation, Team};
+use super::two_phase::TwoPhase;
 use crate::units::Span;
 
 /// The load-aware rule of one waiting thread.

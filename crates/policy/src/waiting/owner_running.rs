@@ -1,52 +1,56 @@
-//! The owner-running rule: spin while the awaited run, else block.
+//! The owner-running rule: spin while the awaited threads run, else block.
 //!
-//! Source: Karlin, Li, Manasse and Owicki (1991), as told by Tsafrir and Feitelson, section 6: spinning is worth while only when the
-//! lock is held by a running thread. At barriers, they say, that comes to always blocking.
+//! Source: Karlin, Li, Manasse and Owicki (1991), as reported by Tsafrir and Feitelson, section 6:
+//! spinning is worthwhile only if the lock is held by a running thread. At barriers, they say, this
+//! amounts to always-block.
 //!
-//! Deviation: no rule can see whether another thread runs. What is certain is that whoever was last seen on the waiter's own
-//! CPU, and has not been moved since, does not: the waiter runs there. So the awaited are *taken* to be running while none of them was
-//! last seen here; it looks again after each CS of spinning. Where it is not known who is awaited, it spins for one CS and
-//! blocks.
+//! Deviation: no rule can see whether another thread runs. But a thread that was last seen on the
+//! waiter's own CPU, and has not been moved since, certainly does not: the waiter runs there. So
+//! the awaited threads are *assumed* to be running while none of them was last seen on this CPU.
+//! The rule checks again after each CS of spinning. If it is unknown which threads are awaited, it
+//! spins for one CS and blocks.
 //!
-//! A second one: after [`PATIENCE`] in one wait it blocks. A sibling that was never seen, or was moved since, may be ready behind the spinning
-//! thread on its own CPU; a real-time thread would keep it from there for ever.
+//! Second deviation: it blocks after [`LONGEST_SPIN`] in one wait. A sibling that was never seen,
+//! or was moved since, may be ready behind the spinning thread on the same CPU; a real-time thread
+//! would keep it waiting for ever.
 
-use super::{Costs, Decision, Missing, Observation, Team, TwoPhase};
+use super::step::{Costs, Decision, Missing, Observation, Team};
+use super::two_phase::TwoPhase;
 use crate::units::{Instant, Span};
 
-/// It looks no oftener than this, however cheap a context switch is.
-const SHORTEST_LOOK: Span = Span::from_micros(1);
+/// The shortest interval between two checks, however cheap a context switch is.
+const SHORTEST_CHECK: Span = Span::from_micros(1);
 
-/// For how long one wait takes the awaited to be running without having seen it.
-const PATIENCE: Span = Span::from_millis(10);
+/// How long one wait assumes, without evidence, that the awaited threads run.
+const LONGEST_SPIN: Span = Span::from_millis(10);
 
 /// The owner-running rule of one waiting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OwnerRunning {
     cs: Span,
-    /// When the present wait began.
+    /// When the present wait started.
     began: Instant,
-    /// For waits of which nobody knows for whom they are.
-    blind: TwoPhase,
+    /// For waits for unknown threads.
+    without_owner: TwoPhase,
 }
 
 impl OwnerRunning {
     pub(super) const fn new(costs: Costs) -> OwnerRunning {
-        OwnerRunning { cs: costs.cs, began: Instant::ZERO, blind: TwoPhase::new(costs.cs) }
+        OwnerRunning { cs: costs.cs, began: Instant::ZERO, without_owner: TwoPhase::new(costs.cs) }
     }
 
     pub(super) fn step(&mut self, team: &Team<'_>, seen: Observation) -> Decision {
-        let blind = self.blind.step(seen);
+        let without_owner = self.without_owner.step(seen);
         if seen == Observation::Arrived {
             self.began = team.now;
         }
         let is_here = |missing: &Missing| missing.last_seen == Some(team.own_cpu);
         if team.missing.is_empty() {
-            blind
-        } else if team.missing.iter().any(is_here) || team.now.since(self.began) >= PATIENCE {
+            without_owner
+        } else if team.missing.iter().any(is_here) || team.now.since(self.began) >= LONGEST_SPIN {
             Decision::Block
         } else {
-            Decision::Spin(self.cs.max(SHORTEST_LOOK))
+            Decision::Spin(self.cs.max(SHORTEST_CHECK))
         }
     }
 }
@@ -80,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn it_spins_on_while_nobody_missing_was_last_seen_here() {
+    fn it_spins_while_no_missing_thread_was_last_seen_here() {
         let elsewhere: &[Option<u32>] = &[Some(1), None];
         let spun = Observation::Spun(CS);
         assert_eq!(
@@ -95,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_again_when_it_was_woken_in_vain() {
+    fn it_checks_again_after_a_spurious_wakeup() {
         assert_eq!(
             steps(&[
                 (Observation::Arrived, &[Some(0)]),
@@ -107,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_is_known_it_spins_for_cs_and_blocks() {
+    fn without_known_threads_it_spins_for_cs_and_blocks() {
         assert_eq!(
             steps(&[(Observation::Arrived, &[]), (Observation::Spun(CS), &[]), (Observation::Woken, &[])]),
             [Decision::Spin(CS), Decision::Block, Decision::Block]
@@ -115,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn it_loses_patience_with_those_it_takes_to_be_running_and_has_it_anew_in_the_next_wait() {
+    fn it_blocks_after_the_longest_spin_and_spins_again_in_the_next_wait() {
         let mut rule = OwnerRunning::new(Costs { cs: CS, ..Costs::default() });
         let missing = [Missing { thread: ThreadId(1), last_seen: None }];
         let mut step = |at: Span, seen| {

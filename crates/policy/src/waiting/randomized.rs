@@ -1,14 +1,16 @@
 //! The randomized rule: spin for a random time up to CS, then block.
 //!
-//! Source: Karlin, Manasse, McGeoch and Owicki, "Competitive Randomized Algorithms for Non-Uniform Problems" (1990), as cited by
-//! Tsafrir and Feitelson, section 1. Whoever spins for s before it blocks, s drawn with density e^(s/CS) / (CS (e - 1)) on 0 to
-//! CS, pays in expectation at most e/(e - 1), or 1.58, times what it would have paid if it had known how long the wait was
-//! going to be; a fixed bound cannot do better than 2.
+//! Source: Karlin, Manasse, McGeoch and Owicki, "Competitive Randomized Algorithms for Non-Uniform
+//! Problems" (1990), as cited by Tsafrir and Feitelson, section 1. A thread that spins for s before
+//! it blocks, with s drawn from the density e^(s/CS) / (CS (e - 1)) on 0 to CS, has an expected
+//! cost of at most e/(e - 1), or 1.58, times the cost with knowledge of the length of the wait. A
+//! fixed bound cannot do better than 2.
 //!
-//! Deviation: the inverse of the distribution function, CS ln(1 + u (e - 1)), is interpolated in a small table, since policies are
-//! exact and have no logarithm. It is off by less than CS / 2000.
+//! Deviation: the inverse of the distribution function, CS ln(1 + u (e - 1)), is interpolated in a
+//! small table, because policies are exact and have no logarithm. The error is less than CS / 2000.
 
-use super::{Costs, Decision, Observation, Team, TwoPhase};
+use super::step::{Costs, Decision, Observation, Team};
+use super::two_phase::TwoPhase;
 use crate::units::Span;
 
 /// ln(1 + u (e - 1)) in millionths, at u = 0, 1/32, ..., 1.
@@ -38,15 +40,15 @@ impl Randomized {
     }
 }
 
-/// The bound that belongs to a uniform draw.
+/// The bound for a uniform draw.
 fn bound(cs: Span, draw: u32) -> Span {
     let cell = (draw >> 27) as usize;
     let [low, high] = [QUANTILES[cell], QUANTILES[cell + 1]].map(u128::from);
     let within = u128::from(draw & ((1 << 27) - 1));
-    // In millionths, with 27 more bits below.
+    // In millionths, with 27 fractional bits.
     let quantile = (low << 27) + (high - low) * within;
     let nanos = u128::from(cs.as_nanos()) * quantile / (1_000_000 << 27);
-    // No more than CS, since the quantile is no more than one.
+    // At most CS, since the quantile is at most one.
     Span::from_nanos(nanos as u64)
 }
 
@@ -69,14 +71,14 @@ mod tests {
         }
 
         #[test]
-        fn bounds_lie_between_nothing_and_cs_and_grow_with_the_draw(cs: u64, draw: u32, more: u32) {
+        fn bounds_lie_between_zero_and_cs_and_grow_with_the_draw(cs: u64, draw: u32, more: u32) {
             let cs = Span::from_nanos(cs);
             prop_assert!(bound(cs, draw) <= cs);
             prop_assert!(bound(cs, draw) <= bound(cs, draw.saturating_add(more)));
         }
 
         #[test]
-        fn whatever_the_wait_the_expected_cost_is_within_e_over_e_minus_1(wait in 1..4 * CS) {
+        fn for_any_wait_the_expected_cost_is_within_e_over_e_minus_1(wait in 1..4 * CS) {
             let draws = 10_000_u32;
             let cost: f64 = (0..draws)
                 .map(|number| {

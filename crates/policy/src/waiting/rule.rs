@@ -1,28 +1,30 @@
-//! Waiting rules, as they are written.
+//! Waiting rules as they are written.
 
 use std::fmt;
 use std::str::FromStr;
 
+use super::bound::ParseRuleError;
+use super::step::Costs;
 use super::{
-    Adaptive, Bound, Costs, GrainAware, LoadAware, OwnerRunning, Randomized, RuleState, TwoPhase, VariableCompetitive,
-    Waiter,
+    Adaptive, Bound, GrainAware, LoadAware, OwnerRunning, Randomized, RuleState, TwoPhase, VariableCompetitive, Waiter,
 };
-use crate::units::{self, ParseSpanError};
+use crate::units;
 
-/// A waiting rule as it is written in a scenario: not yet tied to a machine's costs.
+/// A waiting rule as written in a scenario, without the costs of a machine.
 ///
-/// [`crate::table::WAITING`] lists the ways to write one. What is printed reads back as the same rule.
+/// [`crate::table::WAITING`] lists all forms. The printed form parses back to the same rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WaitingRule {
-    /// Block at once (AB).
+    /// Block immediately (AB).
     AlwaysBlock,
     /// Never give up the CPU.
     AlwaysSpin,
-    /// Yield the CPU again and again, and never block.
+    /// Yield the CPU repeatedly, and never block.
     AlwaysYield,
     /// Two-phase: spin up to a bound, then block.
     TwoPhase(Bound),
-    /// Spin where that can help, yield where nobody takes advantage of it, else block: see the module of its name.
+    /// Spin if that can help, yield if no other program takes advantage of it, else block; see the
+    /// module `adaptive`.
     #[default]
     Adaptive,
     /// Spin for 2CS+ while there are fewer than K threads for each CPU, else block.
@@ -30,21 +32,21 @@ pub enum WaitingRule {
         /// K in thousandths, so that rules compare exactly.
         thousandths: u64,
     },
-    /// Spin for 2CS+ where the computations between waits are shorter than 5 CS, else block.
+    /// Spin for 2CS+ if the computations between waits are shorter than 5 CS, else block.
     GrainAware,
     /// Spin for a random time up to CS, then block.
     Randomized,
-    /// Spin for what would have cost least over the last waits, then block.
+    /// Spin for the time that would have cost least over the last waits, then block.
     VariableCompetitive,
-    /// Spin while the awaited are taken to be running, else block.
+    /// Spin while the awaited threads are assumed to run, else block.
     OwnerRunning,
 }
 
-/// What `load-aware` is without a K of its own: two threads for each CPU.
+/// `load-aware` without an explicit K: two threads for each CPU.
 const LOAD_AWARE: WaitingRule = WaitingRule::LoadAware { thousandths: 2000 };
 
 impl WaitingRule {
-    /// Whether what things cost on the machine matters to it.
+    /// Whether the rule depends on the costs of the machine.
     pub const fn needs_costs(self) -> bool {
         match self {
             WaitingRule::AlwaysBlock
@@ -59,7 +61,7 @@ impl WaitingRule {
         }
     }
 
-    /// The rule on a machine with these costs, ready to be asked by one waiting thread.
+    /// The rule on a machine with these costs, for one waiting thread.
     pub const fn waiter(self, costs: Costs) -> Waiter {
         let state = match self {
             WaitingRule::AlwaysBlock => RuleState::AlwaysBlock,
@@ -115,26 +117,3 @@ impl FromStr for WaitingRule {
         }
     }
 }
-
-/// Why a text is not a waiting rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ParseRuleError {
-    /// No rule is written like this.
-    Unknown(String),
-    /// A bare number: of what?
-    MissingUnit(String),
-    /// It would be a span, but for this.
-    Span(ParseSpanError),
-}
-
-impl fmt::Display for ParseRuleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(text) => write!(f, "`{text}` is not a waiting rule"),
-            Self::MissingUnit(number) => write!(f, "missing unit: write \"{number} us\" or \"{number} cs\""),
-            Self::Span(why) => why.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ParseRuleError {}

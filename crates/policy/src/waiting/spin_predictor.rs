@@ -1,26 +1,26 @@
-//! SpinPredictor: whether spinning has been any use lately.
+//! The spin-success predictor: whether recent spins were worthwhile.
 //!
-//! Where spins fail again and again, most of them are left out; one in a few is tried all the same, to see whether times have
-//! changed. Source: our own.
+//! If spins fail repeatedly, most of them are left out. One in a few is still tried, to detect a
+//! change. Source: our own.
 
-/// How many failed spins in a row make a waiter leave them out.
+/// After this many failed spins in a row a waiter leaves spins out.
 pub(super) const PERSISTENCE: u8 = 8;
-/// How many spins in a row it then leaves out before it tries again.
+/// This many spins in a row are left out before the next try.
 pub(super) const LEFT_OUT: u8 = 16;
 
-/// A memory of spins: of one thread, or of one place to wait at. A value of two bytes.
+/// The record of the spins of one thread, or at one place. A value of two bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpinPredictor {
-    /// How many spins may still fail before they are left out, and how many have been since.
+    /// How many more spins may fail before spins are left out.
     left: u8,
     left_out: u8,
 }
 
 impl SpinPredictor {
-    /// Nothing is known yet.
+    /// A predictor without a history.
     pub const NEW: SpinPredictor = SpinPredictor { left: PERSISTENCE, left_out: 0 };
 
-    /// Whether to spin now.
+    /// Decides whether to spin now.
     pub const fn decide_spin(&mut self) -> bool {
         if self.left == 0 && self.left_out < LEFT_OUT {
             self.left_out += 1;
@@ -30,22 +30,22 @@ impl SpinPredictor {
         true
     }
 
-    /// A spin was in vain.
+    /// Records a failed spin.
     pub const fn record_failure(&mut self) {
         self.left = self.left.saturating_sub(1);
     }
 
-    /// A spin was not in vain.
+    /// Records a successful spin.
     pub const fn record_success(&mut self) {
         self.left = if self.left + 2 > PERSISTENCE { PERSISTENCE } else { self.left + 2 };
     }
 
-    /// As a word that can be shared; zero is [`SpinPredictor::NEW`].
+    /// Encodes the predictor as a word that can be shared; zero is [`SpinPredictor::NEW`].
     pub const fn word(self) -> u32 {
         (PERSISTENCE - self.left) as u32 | (self.left_out as u32) << 8
     }
 
-    /// What [`SpinPredictor::word`] gave, or the next best.
+    /// Decodes a word from [`SpinPredictor::word`]; any other word gives a valid predictor too.
     pub const fn from_word(word: u32) -> SpinPredictor {
         SpinPredictor { left: PERSISTENCE.saturating_sub(word as u8), left_out: (word >> 8) as u8 }
     }
@@ -61,7 +61,7 @@ impl Default for SpinPredictor {
 mod tests {
     use super::*;
 
-    /// Whether each of so many spins is made, if all that are made fail.
+    /// Whether each of this many spins is tried, if all that are tried fail.
     fn failing(predictor: &mut SpinPredictor, times: u8) -> Vec<bool> {
         let mut spin = || {
             let spins = predictor.decide_spin();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_succeeds_tries_one_time_in_seventeen() {
+    fn without_success_one_spin_in_seventeen_is_tried() {
         let mut predictor = SpinPredictor::NEW;
         assert_eq!(failing(&mut predictor, PERSISTENCE), [true; PERSISTENCE as usize]);
         for _ in 0..3 {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_keeps_all_and_zero_is_new() {
+    fn a_word_round_trips_and_zero_is_new() {
         assert_eq!(SpinPredictor::from_word(0), SpinPredictor::NEW);
         let mut predictor = SpinPredictor::NEW;
         for _ in 0..40 {

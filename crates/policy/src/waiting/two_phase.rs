@@ -1,13 +1,14 @@
 //! Two-phase waiting: spin up to a bound, then block.
 //!
-//! Source: Ousterhout (1982), as cited by Tsafrir and Feitelson, section 1; the bounds CS, CS+ and 2CS+ are in their sections 4.1 and
-//! 4.2. With a bound of `0.54 cs` or `0.62 cs` it is the rule of Lim and Agarwal (1993, section 1 there): the best one for
-//! waits that are distributed exponentially (locks) or uniformly (barriers).
+//! Source: Ousterhout (1982), as cited by Tsafrir and Feitelson, section 1. The bounds CS, CS+ and
+//! 2CS+ are in their sections 4.1 and 4.2. With a bound of `0.54 cs` or `0.62 cs` it is the rule of
+//! Lim and Agarwal (1993, section 1 there): the best one for exponentially (locks) or uniformly
+//! (barriers) distributed waits.
 
-use super::{Decision, Observation};
+use super::step::{Decision, Observation};
 use crate::units::Span;
 
-/// Spins up to a bound, then blocks. Other rules choose the bound anew for each wait.
+/// Spins up to a bound, then blocks. Other rules choose the bound for each wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TwoPhase {
     limit: Span,
@@ -23,7 +24,7 @@ impl TwoPhase {
         match seen {
             Observation::Arrived => self.spun = Span::ZERO,
             Observation::Spun(more) => self.spun += more,
-            // Having blocked once, it has spent its spinning: a spurious waking earns no more.
+            // After blocking once, the spin budget is used up; a spurious wakeup does not renew it.
             Observation::Woken => self.spun = self.limit,
             _ => {}
         }

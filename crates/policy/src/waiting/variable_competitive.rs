@@ -1,17 +1,21 @@
 //! The variable-competitive rule: the bound on spinning follows from the last few waits.
 //!
-//! Source: Karlin, Li, Manasse and Owicki, "Empirical Studies of Competitive Spinning for a Shared-Memory Multiprocessor" (1991),
-//! where adaptive strategies did better at locks than fixed ones; named so and doubted for barriers by Tsafrir and Feitelson, section
-//! 6. The bound for the next wait is the one, no longer than CS, that would have cost least over the last eight: a wait that
-//! ends within the bound costs its length, any other costs the bound and CS.
+//! Source: Karlin, Li, Manasse and Owicki, "Empirical Studies of Competitive Spinning for a
+//! Shared-Memory Multiprocessor" (1991), where adaptive strategies did better at locks than fixed
+//! ones. The name is from Tsafrir and Feitelson, section 6, who doubt it for barriers. The bound
+//! for the next wait is the one of at most CS that would have cost least over the last eight waits.
+//! A wait that ends within the bound costs its length; any other costs the bound and CS.
 //!
-//! Deviations: what is remembered is the team's, not the thread's, since at a lock threads come and go; and it is kept in one
-//! word, so lengths are rounded up to the next eighth of a power of two. Two waits that end at once may count as one.
+//! Deviations: the memory is the team's, not the thread's, since threads come and go at a lock. It
+//! is kept in one word, so lengths are rounded up to the next eighth of a power of two. Two waits
+//! that end at the same time may count as one.
 //!
-//! How long a wait was is known exactly only where the thread spun to its end. Whoever blocked found out later; one CS is
-//! taken off for that. So waits that would have been short bring the spinning back also while everybody blocks.
+//! The exact length of a wait is known only if the thread spun to its end. A thread that blocked
+//! learns of the end later, so one CS is subtracted. Short waits therefore bring spinning back even
+//! while all threads block.
 
-use super::{Costs, Decision, Observation, Team, TeamState, TwoPhase};
+use super::step::{Costs, Decision, Observation, Team, TeamState};
+use super::two_phase::TwoPhase;
 use crate::units::{Instant, Span};
 
 /// The variable-competitive rule of one waiting thread.
@@ -46,8 +50,8 @@ impl VariableCompetitive {
     }
 }
 
-/// The lengths of the last eight waits, the latest in the lowest byte. A wait that has not been yet counts as one of no
-/// length, which costs nothing whatever the bound.
+/// The lengths of the last eight waits, the latest in the lowest byte. A missing wait counts as one
+/// of zero length, which costs nothing with any bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Memory(u64);
 
@@ -60,20 +64,22 @@ impl Memory {
         self.0.to_le_bytes().into_iter().map(decoded)
     }
 
-    /// The bound up to CS that would have cost least; the shortest of several. CS where nothing is known.
+    /// The bound up to CS that would have cost least, the shortest of several; CS without a
+    /// history.
     fn best_bound(self, cs: Span) -> Span {
         let cost =
             |bound: Span| -> Span { self.waits().map(|wait| if wait <= bound { wait } else { bound + cs }).sum() };
         if self.0 == 0 {
             return cs;
         }
-        // A bound that lies between two waits is as good as the shorter of them, and costs more.
+        // A bound between two waits succeeds as often as the shorter of them, and costs more.
         let bounds = std::iter::once(Span::ZERO).chain(self.waits()).filter(|&bound| bound <= cs);
         bounds.min_by_key(|&bound| (cost(bound), bound)).unwrap_or(cs)
     }
 }
 
-/// The code of the shortest length that is no shorter and has one: 1 to 255, eight to each power of two from 8 ns on.
+/// The code of the shortest encodable length that is no shorter: 1 to 255, eight to each power of
+/// two from 8 ns on.
 fn code(length: Span) -> u8 {
     let nanos = length.as_nanos().clamp(1, decoded(u8::MAX).as_nanos());
     let floor = |nanos: u64| -> u64 {
@@ -84,7 +90,8 @@ fn code(length: Span) -> u8 {
     if decoded(code).as_nanos() < nanos { code + 1 } else { code }
 }
 
-/// The length that a code stands for: the codes below 16 for themselves, then in steps that double with each eight.
+/// The length that a code represents: codes below 16 represent themselves, then the steps double
+/// with every eight codes.
 fn decoded(code: u8) -> Span {
     let above = (code >> 3).saturating_sub(1);
     Span::from_nanos((u64::from(code) - 8 * u64::from(above)) << above)
@@ -110,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_past_it_spins_for_cs() {
+    fn without_a_history_it_spins_for_cs() {
         assert_eq!(bound_after(&[]), CS);
     }
 
@@ -129,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn short_waits_bring_the_spinning_back_while_everybody_blocks() {
+    fn short_waits_bring_spinning_back_while_all_threads_block() {
         let costs = Costs { cs: CS, ..Costs::default() };
         let mut rule = VariableCompetitive::new(costs);
         let mut state = TeamState((0..8).fold(Memory(0), |memory, _| memory.with(Span::from_millis(1))).0);

@@ -142,13 +142,13 @@ pub(super) fn waiting(key: &Key, node: &Node<'_>) -> Result<WaitingRule, BoxedDi
     }
 }
 
-/// A rule of priority.
+/// A priority rule.
 pub(super) fn priority(key: &Key, node: &Node<'_>) -> Result<priority::PriorityRule, BoxedDiagnostic> {
     let text = any_text(key, node)?;
     text.parse().or_else(|_| {
         let names: Vec<&str> = policy::table::PRIORITY.iter().map(|entry| entry.form).collect();
         let all = format!("the rules are {}", listed(&names, "and"));
-        reject(node, format!("{} is not a rule of priority", quoted(text)), with_nearest(text, &names, &all))
+        reject(node, format!("{} is not a priority rule", quoted(text)), with_nearest(text, &names, &all))
     })
 }
 

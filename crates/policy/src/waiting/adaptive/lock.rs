@@ -1,14 +1,16 @@
-//! The adaptive rule where nobody knows who will come, as at a lock: spin for a quarter of CS, then block.
+//! The adaptive rule at a lock, where it is unknown which threads will come: spin for a quarter of
+//! CS, then block.
 //!
-//! What is awaited at a lock mostly comes within a fraction of what a waking costs, or else its owner has lost its CPU, and comes
-//! after milliseconds. So a short spin catches nearly all that a long one would, and where more threads than CPUs want a
-//! lock, each that spins for longer keeps the owner waiting. Karlin, Li, Manasse and Owicki found the same of locks in real
-//! programs ("Empirical studies of competitive spinning for a shared-memory multiprocessor", 1991).
+//! A lock is mostly released within a fraction of the cost of a wakeup, or else its owner has lost
+//! its CPU and releases it after milliseconds. So a short spin succeeds nearly as often as a long
+//! one. If more threads than CPUs compete for a lock, each one that spins longer delays the owner.
+//! Karlin, Li, Manasse and Owicki found the same for locks in real programs ("Empirical studies of
+//! competitive spinning for a shared-memory multiprocessor", 1991).
 
-use super::super::{Costs, Decision, Observation};
+use super::super::step::{Costs, Decision, Observation};
 use crate::units::Span;
 
-/// What of CS the bound is, in thousandths.
+/// The bound as a multiple of CS, in thousandths.
 const BOUND: u64 = 250;
 
 /// The bound on spinning with these costs.
@@ -16,7 +18,7 @@ pub(super) const fn bound(costs: Costs) -> Span {
     costs.cs.scaled(BOUND)
 }
 
-/// What to do next, with this bound.
+/// The next decision, with this bound.
 pub(super) const fn step(bound: Span, seen: Observation) -> Decision {
     match seen {
         Observation::Arrived if !bound.is_zero() => Decision::Spin(bound),

@@ -1,32 +1,34 @@
-//! What a team has agreed on for some time because of marks: one word that its members share.
+//! The team's response to overload marks: one word that its members share.
 
-use super::super::TeamState;
+use super::super::step::TeamState;
 use crate::units::{CpuId, Instant, Span};
 
 /// How the members of a team wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TeamMode {
-    /// Nothing is agreed on: everybody spins, yields and blocks as it finds best.
+    /// Without a common response: each thread spins, yields and blocks on its own.
     Independent,
-    /// Nobody yields.
+    /// No thread yields.
     Careful,
-    /// All meet on this CPU, and yield or block there.
+    /// All threads meet on this CPU, and yield or block there.
     Colocated { cpu: CpuId, yields: bool },
 }
 
-/// How long an agreement holds after a first strike; doubled by each one after it, up to [`MOST_DOUBLINGS`].
+/// How long a response holds after a first mark; doubled by each further one, up to
+/// [`MOST_DOUBLINGS`] times.
 const FIRST: Span = Span::from_millis(50);
 /// 50 ms to 1.6 s.
 const MOST_DOUBLINGS: u32 = 5;
-/// How far strikes are counted: then again from two less, so that every second one can still be told.
+/// Marks are counted up to this; then they alternate between this and one less, so that every
+/// second one can still be recognised.
 const MOST_MARKS: u32 = 7;
 
-/// An response, in force or past.
+/// A response, in force or past.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct OverloadResponse {
-    /// In units of 2^20 ns, a millisecond: the 44 bits that the word keeps are all that an [`Instant`] can hold.
+    /// In units of 2^20 ns, about a millisecond: the 44 bits in the word hold every [`Instant`].
     until: u64,
-    /// How many there have been in a row; zero before the first.
+    /// The number of marks in a row; zero before the first.
     marks: u32,
     strategy: Strategy,
     cpu: CpuId,
@@ -36,9 +38,9 @@ pub(super) struct OverloadResponse {
 enum Strategy {
     #[default]
     Careful = 0,
-    /// Gathered and yielding, on the first CPU that was tried.
+    /// Colocated and yielding, on the first CPU that was tried.
     YieldsFirst = 1,
-    /// The same, on a second.
+    /// The same, on a second CPU.
     YieldsSecond = 2,
     Blocks = 3,
 }
@@ -56,20 +58,20 @@ impl OverloadResponse {
         }
     }
 
-    /// Whether there was a strike not long ago.
+    /// Whether there was a recent mark.
     pub(super) fn has_marks(self) -> bool {
         self.marks > 0
     }
 
-    /// The same for a team that does not gather.
+    /// The same for a team that does not colocate.
     pub(super) fn without_colocation(self) -> OverloadResponse {
         OverloadResponse { strategy: Strategy::Careful, ..self }
     }
 
-    /// What to agree on after a strike on the CPU `here`, when some of the team were `elsewhere`.
+    /// The response to a new mark on the CPU `here`, when some of the team were `elsewhere`.
     ///
-    /// A team that `colocates` does so away from where it was struck, first on one CPU, then on another; where that was
-    /// of no use it blocks, and tries the former again at every second occasion.
+    /// A team that `colocates` moves away from where it was marked, first to one CPU, then to
+    /// another. If that did not help, it blocks, and tries the former again at every second mark.
     pub(super) fn after_overload(
         self,
         now: Instant,
@@ -93,7 +95,7 @@ impl OverloadResponse {
         OverloadResponse { until: units(now + next.length()), ..next }
     }
 
-    /// How long it is agreed on.
+    /// How long the response holds.
     fn length(self) -> Span {
         FIRST.scaled(1_000 << self.marks.saturating_sub(1).min(MOST_DOUBLINGS))
     }
@@ -155,7 +157,7 @@ mod tests {
         let mut response = OverloadResponse::default();
         for time in 0..times {
             if time > 0 {
-                // At the end of the agreement before.
+                // At the end of the previous response.
                 now = Instant::from_nanos((response.until + 1) << UNIT);
             }
             response = response.after_overload(now, HERE, Some(THERE), colocates);
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agreement_survives_the_word_that_it_is_kept_in() {
+    fn a_response_survives_the_round_trip_through_its_word() {
         for strategy in [Strategy::Careful, Strategy::YieldsFirst, Strategy::YieldsSecond, Strategy::Blocks] {
             for (until, marks, cpu) in [(0, 0, 0), (1, 3, 7), ((1 << UNTIL) - 1, MOST_MARKS, 0x7fff)] {
                 let response = OverloadResponse { until, marks, strategy, cpu: CpuId(cpu) };
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_agreed_on_before_the_first_strike_and_after_its_time() {
+    fn there_is_no_response_before_the_first_mark_and_after_its_time() {
         assert_eq!(OverloadResponse::default().mode(AT), TeamMode::Independent);
         let (now, response) = overloaded(1, false);
         assert_eq!(response.mode(now), TeamMode::Careful);
@@ -184,18 +186,18 @@ mod tests {
     }
 
     #[test]
-    fn each_strike_in_a_row_doubles_the_time_up_to_a_limit() {
+    fn each_mark_in_a_row_doubles_the_time_up_to_a_limit() {
         for (times, lasts) in
             [(1, 50), (2, 100), (3, 200), (4, 400), (5, 800), (6, 1_600), (7, 1_600), (8, 1_600), (9, 1_600)]
         {
             let (now, response) = overloaded(times, false);
-            assert_eq!(response.mode(now + millis(lasts - 2)), TeamMode::Careful, "{times} strikes");
-            assert_eq!(response.mode(now + millis(lasts + 2)), TeamMode::Independent, "{times} strikes");
+            assert_eq!(response.mode(now + millis(lasts - 2)), TeamMode::Careful, "{times} marks");
+            assert_eq!(response.mode(now + millis(lasts + 2)), TeamMode::Independent, "{times} marks");
         }
     }
 
     #[test]
-    fn strikes_long_ago_are_forgotten() {
+    fn old_marks_are_forgotten() {
         let (now, response) = overloaded(4, false);
         let late = now + millis(400 + 404);
         assert_eq!(response.after_overload(late, HERE, None, false).length(), millis(50));
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_team_gathers_away_from_where_it_has_marks_then_elsewhere_and_then_blocks() {
+    fn a_team_colocates_away_from_its_mark_then_elsewhere_and_then_blocks() {
         let (now, first) = overloaded(1, true);
         assert_eq!(first.mode(now), TeamMode::Colocated { cpu: THERE, yields: true });
         let second = first.after_overload(now, THERE, Some(HERE), true);
@@ -214,13 +216,13 @@ mod tests {
     }
 
     #[test]
-    fn a_team_that_sees_one_cpu_only_blocks_there() {
+    fn a_team_that_sees_only_one_cpu_blocks_there() {
         let response = OverloadResponse::default().after_overload(AT, HERE, None, true);
         assert_eq!(response.mode(AT), TeamMode::Colocated { cpu: HERE, yields: false });
     }
 
     #[test]
-    fn a_team_that_blocks_tries_yielding_again_at_every_second_strike() {
+    fn a_team_that_blocks_tries_yielding_again_at_every_second_mark() {
         let blocks = OverloadResponse { until: 0, marks: 3, strategy: Strategy::Blocks, cpu: HERE };
         let now = Instant::from_nanos(1);
         let again = blocks.after_overload(now, HERE, Some(THERE), true);
@@ -228,7 +230,7 @@ mod tests {
         let blocks = OverloadResponse { marks: 4, ..blocks };
         let still = blocks.after_overload(now, THERE, Some(THERE), true);
         assert_eq!(still.mode(now), TeamMode::Colocated { cpu: HERE, yields: false });
-        // However often.
+        // And so on.
         let mut response = blocks;
         let tries = (0..20).filter(|_| {
             let again = response.after_overload(now, THERE, Some(THERE), true);
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_team_that_scatters_is_careful_for_the_rest_of_the_time() {
+    fn a_team_that_gives_up_colocation_is_careful_for_the_rest_of_the_time() {
         let (now, response) = overloaded(1, true);
         assert_eq!(response.without_colocation().mode(now), TeamMode::Careful);
         assert_eq!(response.without_colocation().mode(now + millis(52)), TeamMode::Independent);

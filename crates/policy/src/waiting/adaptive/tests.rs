@@ -97,19 +97,19 @@ fn a_thread_spins_to_its_bound_and_then_yields() {
 }
 
 #[test]
-fn a_thread_does_not_spin_on_the_cpu_of_whom_it_waits_for() {
+fn a_thread_does_not_spin_on_the_cpu_of_the_sibling_that_it_waits_for() {
     let mut member = Member::of(2);
     member.missing = OWN;
     assert_eq!(member.step(Observation::Arrived), Decision::Yield);
 }
 
 #[test]
-fn after_a_lone_yield_it_spins_for_longer_each_time_and_after_a_siblings_it_yields_on() {
+fn after_a_lone_yield_it_spins_longer_each_time_and_after_a_siblings_it_yields_again() {
     let mut member = Member::of(2);
     member.step(Observation::Arrived);
     let mut before = Span::ZERO;
     for _ in 0..4 {
-        let Decision::Spin(chunk) = member.step(LONE_YIELD) else { panic!("a lone yield is no reason to yield on") };
+        let Decision::Spin(chunk) = member.step(LONE_YIELD) else { panic!("a lone yield is no reason to yield again") };
         assert!(chunk > before && chunk <= BOUND_HERE);
         before = chunk;
     }
@@ -117,12 +117,12 @@ fn after_a_lone_yield_it_spins_for_longer_each_time_and_after_a_siblings_it_yiel
 }
 
 #[test]
-fn nobody_spins_and_yields_for_more_than_ten_milliseconds() {
+fn no_thread_spins_and_yields_for_more_than_ten_milliseconds() {
     let mut member = Member::of(2);
     let mut decision = member.step(Observation::Arrived);
     let began = member.now;
     while decision != Decision::Block {
-        assert!(member.now.since(began) <= PATIENCE + BOUND_HERE);
+        assert!(member.now.since(began) <= LONGEST_WAIT + BOUND_HERE);
         decision = match decision {
             Decision::Spin(span) => member.step(Observation::Spun(span)),
             _ => member.step(LONE_YIELD),
@@ -131,23 +131,23 @@ fn nobody_spins_and_yields_for_more_than_ten_milliseconds() {
 }
 
 #[test]
-fn nobody_yields_to_siblings_for_more_than_ten_milliseconds() {
+fn no_thread_yields_to_siblings_for_more_than_ten_milliseconds() {
     let mut member = Member::of(2);
     member.step(Observation::Arrived);
     let began = member.now;
     while member.step(SIBLINGS_YIELD) != Decision::Block {
-        assert!(member.now.since(began) < PATIENCE);
+        assert!(member.now.since(began) < LONGEST_WAIT);
     }
 }
 
 #[test]
-fn a_tick_that_nobody_has_told_is_taken_to_be_the_usual_one() {
-    let untold = Adaptive::new(Costs { tick: Span::ZERO, ..COSTS });
-    assert_eq!(untold, Adaptive::new(COSTS));
+fn an_unknown_tick_is_taken_to_be_the_usual_one() {
+    let unknown = Adaptive::new(Costs { tick: Span::ZERO, ..COSTS });
+    assert_eq!(unknown, Adaptive::new(COSTS));
 }
 
 #[test]
-fn one_lost_tick_is_no_strike_and_two_are() {
+fn one_lost_tick_sets_no_mark_and_two_do() {
     let mut member = Member::of(2);
     member.step(Observation::Arrived);
     assert_eq!(member.step(HOGS_YIELD), Decision::Yield);
@@ -157,7 +157,7 @@ fn one_lost_tick_is_no_strike_and_two_are() {
 }
 
 #[test]
-fn two_lost_ticks_with_many_yields_between_them_are_no_strike() {
+fn two_lost_ticks_with_many_yields_between_them_set_no_mark() {
     let mut member = Member::of(2);
     for _ in 0..2 {
         for _ in 0..FEW_YIELDS {
@@ -171,7 +171,7 @@ fn two_lost_ticks_with_many_yields_between_them_are_no_strike() {
 }
 
 #[test]
-fn a_tick_that_is_lost_while_the_others_come_counts_as_well() {
+fn a_tick_lost_while_the_others_arrive_counts_too() {
     let mut member = Member::of(2);
     for _ in 0..2 {
         member.step(Observation::Arrived);
@@ -181,11 +181,11 @@ fn a_tick_that_is_lost_while_the_others_come_counts_as_well() {
 }
 
 #[test]
-fn after_a_strike_the_whole_team_is_careful() {
-    let mut struck = Member::of(3);
-    struck.step(Observation::Arrived);
-    struck.overload();
-    let mut other = Member { state: struck.state, now: struck.now, ..Member::with_grain(3, Span::from_micros(5)) };
+fn after_a_mark_the_whole_team_is_careful() {
+    let mut marked = Member::of(3);
+    marked.step(Observation::Arrived);
+    marked.overload();
+    let mut other = Member { state: marked.state, now: marked.now, ..Member::with_grain(3, Span::from_micros(5)) };
     assert_eq!(other.step(Observation::Arrived), Decision::Spin(BOUND_HERE));
     assert_eq!(other.step(SPUN), Decision::Block, "no yields");
     other.missing = OWN;
@@ -203,13 +203,13 @@ fn a_careful_team_of_more_than_two_threads_a_cpu_blocks() {
 }
 
 #[test]
-fn a_careful_thread_leaves_out_spins_that_fail_and_tries_again_now_and_then() {
+fn a_careful_thread_leaves_out_failing_spins_and_tries_again_now_and_then() {
     let mut member = Member { movable: false, ..Member::of(3) };
     member.step(Observation::Arrived);
     member.overload();
     let mut spins = 0;
     for _ in 0..100 {
-        // All in one moment, so that the agreement holds.
+        // All at the same moment, so that the response holds.
         if let Decision::Spin(_) = member.step(Observation::Arrived) {
             spins += 1;
             member.step(Observation::Spun(Span::ZERO));
@@ -220,7 +220,7 @@ fn a_careful_thread_leaves_out_spins_that_fail_and_tries_again_now_and_then() {
 }
 
 #[test]
-fn a_fine_grained_team_gathers_away_from_where_it_was_struck() {
+fn a_fine_grained_team_colocates_away_from_its_mark() {
     let mut member = Member::with_grain(4, Span::from_micros(5));
     member.overload();
     assert_eq!(member.step(Observation::Arrived), Decision::Move(OTHER));
@@ -230,23 +230,23 @@ fn a_fine_grained_team_gathers_away_from_where_it_was_struck() {
 }
 
 #[test]
-fn a_thread_that_the_scheduler_takes_elsewhere_comes_back_once_a_tick() {
+fn a_thread_that_the_scheduler_moves_comes_back_once_a_tick() {
     let mut member = Member::with_grain(4, Span::from_micros(5));
     member.overload();
     assert_eq!(member.step(Observation::Arrived), Decision::Move(OTHER));
-    assert_eq!(member.step(Observation::Moved), Decision::Yield, "it could not move, and makes the best of it");
+    assert_eq!(member.step(Observation::Moved), Decision::Yield, "it could not move, so it yields here");
     assert_eq!(member.step(Observation::Arrived), Decision::Yield);
     member.now = member.now + COSTS.tick;
     assert_eq!(member.step(SIBLINGS_YIELD), Decision::Move(OTHER));
 }
 
 #[test]
-fn coarse_few_and_immovable_teams_do_not_gather() {
+fn coarse_small_and_immovable_teams_do_not_colocate() {
     let coarse = Member::with_grain(4, Span::from_micros(50));
     let few = Member::with_grain(3, Span::from_micros(5));
     let immovable = Member { movable: false, ..Member::with_grain(4, Span::from_micros(5)) };
     for mut member in [coarse, few, immovable] {
-        // What is movable is learnt on arrival.
+        // Whether the team can be moved is learnt on arrival.
         member.step(Observation::Arrived);
         member.step(HOGS_YIELD);
         member.step(HOGS_YIELD);
@@ -257,7 +257,7 @@ fn coarse_few_and_immovable_teams_do_not_gather() {
 }
 
 #[test]
-fn a_gathered_team_that_turns_coarse_scatters() {
+fn a_colocated_team_that_turns_coarse_gives_up_colocation() {
     let mut member = Member::with_grain(4, Span::from_micros(5));
     member.overload();
     for _ in 0..SAMPLES {
@@ -287,7 +287,7 @@ fn one_long_computation_does_not_make_a_thread_coarse() {
 }
 
 #[test]
-fn where_nobody_knows_who_will_come_a_thread_spins_for_a_moment_and_blocks() {
+fn without_known_members_a_thread_spins_briefly_and_blocks() {
     let mut member = Member::of(0);
     let moment = Span::from_nanos(3_750);
     assert_eq!(member.step(Observation::Arrived), Decision::Spin(moment));
@@ -295,7 +295,7 @@ fn where_nobody_knows_who_will_come_a_thread_spins_for_a_moment_and_blocks() {
     assert_eq!(member.step(Observation::Woken), Decision::Block);
 }
 
-/// What an arbitrary world lets a thread see after it has done as told.
+/// The observation that an arbitrary world makes after a decision.
 fn seen_after(decision: Decision, span: Span) -> Observation {
     match decision {
         Decision::Spin(limit) => Observation::Spun(span.min(limit)),
@@ -305,14 +305,14 @@ fn seen_after(decision: Decision, span: Span) -> Observation {
     }
 }
 
-/// Lone yields, siblings' and hogs', in nanoseconds.
+/// Lone yields, and yields to siblings and to hogs, in nanoseconds.
 fn spans() -> impl proptest::strategy::Strategy<Value = u64> {
     proptest::prop_oneof![100_u64..900, 1_000_u64..10_000, 500_000_u64..6_000_000]
 }
 
 proptest::proptest! {
-    /// Whatever the world does: no spin is longer than the bound, nobody is told to move who cannot or is there, or twice
-    /// within a tick, and every wait comes to block when its time is up.
+    /// In any world no spin is longer than the bound. No thread is told to move that cannot or is
+    /// already there, or twice within a tick. Every wait blocks when its time is up.
     #[test]
     fn in_any_world_a_wait_is_bounded_and_moves_are_rare(
         threads in 1_u32..9,
@@ -340,7 +340,7 @@ proptest::proptest! {
                     }
                     Decision::Yield | Decision::Block => {}
                 }
-                let out_of_time = member.now.since(began) >= PATIENCE;
+                let out_of_time = member.now.since(began) >= LONGEST_WAIT;
                 if out_of_time && !matches!(seen, Observation::Arrived | Observation::Moved) {
                     proptest::prop_assert!(decision == Decision::Block, "{decision:?} after {seen:?}");
                 }

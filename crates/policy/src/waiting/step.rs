@@ -1,0 +1,108 @@
+//! The inputs and the outputs of a step of a waiting rule.
+
+use crate::units::{CpuId, Instant, Span, ThreadId};
+
+/// A decision: what the waiting thread does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+pub enum Decision {
+    /// Watch the barrier without giving up the CPU, for at most this much running time
+    /// ([`Span::MAX`]: for ever).
+    Spin(Span),
+    /// Yield the CPU once, by `sched_yield`, and look again.
+    Yield,
+    /// Block until woken.
+    Block,
+    /// Move to this CPU, if that is allowed, and ask again. The scheduler remains free to move the
+    /// thread on.
+    Move(CpuId),
+}
+
+/// An observation: what the waiting thread last saw. The wait was not over at that moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+pub enum Observation {
+    /// It has just arrived, and others are missing.
+    Arrived,
+    /// It has spun for this much running time. Time off the CPU does not count.
+    Spun(Span),
+    /// It has yielded, and ran again after this time.
+    Yielded(Span),
+    /// It was woken although others are still missing.
+    Woken,
+    /// It was told to move and has moved, unless its CPU is now a different one.
+    Moved,
+}
+
+/// A team member that has not arrived yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Missing {
+    /// Its number in the team.
+    pub thread: ThreadId,
+    /// The CPU on which it last arrived; `None` before its first arrival.
+    pub last_seen: Option<CpuId>,
+}
+
+/// The team at one moment, as seen by its waiting member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Team<'a> {
+    /// The time on the world's clock.
+    pub now: Instant,
+    /// How many threads meet; zero if it is unknown which threads will come, as at a lock.
+    pub threads: u32,
+    /// How many CPUs they may use.
+    pub cpus: u32,
+    /// The CPU on which the waiting thread runs.
+    pub own_cpu: CpuId,
+    /// The missing members, by ascending number; at a lock its owner, if known. A world may leave
+    /// it empty if [`Waiter::inputs`](super::Waiter::inputs) does not ask for it.
+    pub missing: &'a [Missing],
+    /// How many threads the machine has to place: all that run or are ready, in any program, and
+    /// the blocked ones of this team (or of its process, if a world counts them by process). Zero
+    /// if [`Waiter::inputs`](super::Waiter::inputs) does not ask for it.
+    pub load: u32,
+    /// Whether the world can move threads.
+    pub movable: bool,
+    /// A random number, new for each step and uniform over its range. Zero if
+    /// [`Waiter::inputs`](super::Waiter::inputs) does not ask for it.
+    pub draw: u32,
+}
+
+/// The shared memory of a team from wait to wait: one word, so that a world can keep it in one
+/// atomic. Zero at the start.
+///
+/// A world reads it before a step and publishes what the step made of it. If two members do so at
+/// the same time, one of the changes may be lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+pub struct TeamState(pub u64);
+
+/// The inputs that a rule uses. A world may skip the work of providing the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inputs {
+    /// [`Team::missing`].
+    pub missing: bool,
+    /// At a lock, its owner among the missing: every thread that acquires the lock must then record
+    /// its CPU.
+    pub owner: bool,
+    /// [`Team::load`].
+    pub load: bool,
+    /// [`Team::draw`].
+    pub draw: bool,
+}
+
+/// The costs on one machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Costs {
+    /// CS: the cost of getting a blocked sibling running again.
+    pub cs: Span,
+    /// The "+" of `cs+` and `2cs+`.
+    pub margin: Span,
+    /// A `sched_yield` on a CPU that no other thread needs.
+    pub lone_yield: Span,
+    /// The least time for which another program keeps a CPU that was yielded to it: the scheduler's
+    /// tick.
+    pub tick: Span,
+}
