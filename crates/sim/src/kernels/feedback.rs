@@ -150,7 +150,7 @@ impl Scheduler for Feedback {
         match why {
             ReadyReason::Preempted => self.queue.enqueue_preempted(thread),
             ReadyReason::New | ReadyReason::Woken | ReadyReason::Yielded | ReadyReason::Moved(_) => {
-                self.queue.enqueue(thread)
+                self.queue.enqueue(thread);
             }
         }
         self.preempt_for(thread, marks);

@@ -56,9 +56,9 @@ pub(crate) enum WorkerAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FiberStep {
     /// The first fiber creates the others, from this number on.
-    Make(u32),
+    Create(u32),
     /// It has created this one.
-    Made(u32),
+    Created(u32),
     /// It joins the others, from this number on, except those that other fibers join.
     JoinAll(u32),
     /// It begins a burst.
@@ -174,7 +174,7 @@ impl Fibers {
             has_ended: false,
         };
         self.fibers.clear();
-        self.fibers.push(Fiber { next: FiberStep::Make(FIRST + 1), home: Some(0), ..fiber(0, 0, 0) });
+        self.fibers.push(Fiber { next: FiberStep::Create(FIRST + 1), home: Some(0), ..fiber(0, 0, 0) });
         for (group, program) in self.programs.iter().enumerate() {
             self.fibers.extend((0..program.fibers).map(|number| fiber(group, number, program.bursts)));
         }
@@ -191,7 +191,7 @@ impl Fibers {
             }
             let action = match self.workers[worker].current {
                 Some(fiber) => self.run(now, worker, fiber),
-                None => self.change(worker),
+                None => self.take_next(worker),
             };
             match action {
                 Some(WorkerAction::Compute(span) | WorkerAction::Manage(span)) if span.is_zero() => {}
@@ -202,7 +202,7 @@ impl Fibers {
     }
 
     /// A worker without a fiber takes the next one.
-    fn change(&mut self, worker: usize) -> Option<WorkerAction> {
+    fn take_next(&mut self, worker: usize) -> Option<WorkerAction> {
         let Some(ThreadId(next)) = self.workers[worker].ready.take().or_else(|| self.steal(worker)) else {
             self.workers[worker].sleep = Sleep::Asleep;
             return Some(WorkerAction::Sleep(self.workers[worker].until()));
@@ -236,16 +236,16 @@ impl Fibers {
     fn run(&mut self, now: Instant, worker: usize, fiber: u32) -> Option<WorkerAction> {
         let me = fiber as usize;
         match self.fibers[me].next {
-            FiberStep::Make(number) if number as usize == self.fibers.len() => {
+            FiberStep::Create(number) if number as usize == self.fibers.len() => {
                 self.fibers[me].next = FiberStep::JoinAll(FIRST + 1);
             }
-            FiberStep::Make(number) => {
-                self.fibers[me].next = FiberStep::Made(number);
+            FiberStep::Create(number) => {
+                self.fibers[me].next = FiberStep::Created(number);
                 return Some(WorkerAction::Manage(self.costs.create));
             }
-            FiberStep::Made(number) => {
-                self.fibers[me].next = FiberStep::Make(number + 1);
-                self.made(now, worker, number);
+            FiberStep::Created(number) => {
+                self.fibers[me].next = FiberStep::Create(number + 1);
+                self.add_created(now, worker, number);
                 self.reach_safepoint(now, worker, fiber);
             }
             FiberStep::JoinAll(number) => self.join_all(now, worker, number),
@@ -315,7 +315,7 @@ impl Fibers {
     }
 
     /// The first fiber has created another one, which is ready. An idle worker may take it.
-    fn made(&mut self, now: Instant, worker: usize, number: u32) {
+    fn add_created(&mut self, now: Instant, worker: usize, number: u32) {
         self.fibers[number as usize].could_run = now;
         self.workers[worker].ready.add(ThreadId(number));
         self.workers[worker].ready.enqueue(ThreadId(number));
