@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod comparison;
+pub mod disturbance;
 pub mod experiment;
 pub mod explore;
 pub mod factor;

@@ -8,11 +8,22 @@ use host::StateSample;
 use scenario::Scenario;
 use scenario::result::Run;
 
+use serde::Serialize;
+
+use crate::disturbance::Disturbance;
 use crate::factor;
 use crate::folder::{Error, Folder, RECORDS, TIMELINE};
 use crate::plan::{Step, StepKey};
 use crate::results::csv as rows;
 use report::words;
+
+/// A line of [`RECORDS`].
+#[derive(Serialize)]
+struct Record<'a> {
+    #[serde(flatten)]
+    run: &'a Run,
+    disturbance: Option<Disturbance>,
+}
 
 /// Writes runs, and knows those that an earlier experiment made.
 #[derive(Debug)]
@@ -61,8 +72,8 @@ impl<'a> Recorder<'a> {
     /// # Errors
     ///
     /// [`Error::Write`].
-    pub fn keep(&mut self, run: &Run, timeline: &[StateSample]) -> Result<(), Error> {
-        self.folder.keep(run, rows::rows(run, &self.factors))?;
+    pub fn keep(&mut self, run: &Run, timeline: &[StateSample], disturbance: Option<Disturbance>) -> Result<(), Error> {
+        self.folder.keep(&Record { run, disturbance }, rows::rows(run, &self.factors))?;
         if timeline.is_empty() { Ok(()) } else { self.keep_timeline(run, timeline) }
     }
 

@@ -161,14 +161,14 @@ pub fn measure(
             return (samples, Some(error));
         }
     }
-    let keep = |step: Step, Executed { outcome, timeline, mut states }| -> Result<Sample, Error> {
+    let keep = |step: Step, Executed { outcome, timeline, mut states, disturbance }| -> Result<Sample, Error> {
         let Step { world, arm, repeat, seed } = step;
         if states.is_empty() && is_shown(step) {
             states = states::states_from_host_samples(&timeline, &outcome);
         }
         let factors = factor::of(&scenario.arms[arm]);
         let sample = Sample { arm, run: Run { world, factors, repeat, seed, outcome }, states };
-        recorder.keep(&sample.run, &timeline)?;
+        recorder.keep(&sample.run, &timeline, disturbance)?;
         Ok(sample)
     };
     let workers = if plan.is_simulated() { worlds.workers() } else { NonZeroUsize::MIN };

@@ -10,6 +10,7 @@ use host::Host;
 use scenario::result::World;
 use scenario::{JobKind, Machine, Scenario, Setting, Span};
 
+use crate::disturbance::Monitor;
 use crate::states::Observer;
 use crate::trace::end_of_simulation;
 use crate::trace::ftrace::FtraceWriter;
@@ -161,8 +162,9 @@ impl Worlds for TwoWorlds {
                 Ok(Executed { outcome, ..Executed::default() })
             }
             World::Host => {
+                let monitor = Monitor::start();
                 let host::HostRun { outcome, timeline } = self.host()?.run(setting, seed, cancel).map_err(of_host)?;
-                Ok(Executed { outcome, timeline, states: Default::default() })
+                Ok(Executed { outcome, timeline, disturbance: monitor.finish(Duration::ZERO), ..Executed::default() })
             }
         }
     }
@@ -184,7 +186,7 @@ impl Worlds for TwoWorlds {
             Ok((outcome, observer.into_run_states()))
         };
         let (outcome, states) = simulate(watched, cancel)?;
-        Ok(Executed { outcome, timeline: Vec::new(), states })
+        Ok(Executed { outcome, states, ..Executed::default() })
     }
 
     fn measure_command(&self, argv: &[String], cancel: &AtomicBool) -> Result<Span, Failure> {

@@ -8,6 +8,7 @@ use host::StateSample;
 use scenario::result::{Outcome, World};
 use scenario::{Scenario, Setting, Span};
 
+use crate::disturbance::Disturbance;
 use crate::states::RunStates;
 
 /// Executes runs. [`crate::two_worlds::TwoWorlds`] is the real implementation; tests have others
@@ -57,6 +58,8 @@ pub struct Executed {
     pub timeline: Vec<StateSample>,
     /// The states of its threads over the whole run. Empty if they were not observed.
     pub states: RunStates,
+    /// How much other programs disturbed it; `None` in the simulator.
+    pub disturbance: Option<Disturbance>,
 }
 
 /// Why a run has no outcome.

@@ -127,7 +127,7 @@ impl Worlds for Mock<'_> {
         self.called(format!("{} {} seed {seed}", world.name(), words.join(" ")))?;
         let timeline = if world == World::Host { self.timeline } else { "[]" };
         let timeline = serde_json::from_str(timeline).unwrap();
-        Ok(Executed { outcome: outcome(world, setting, seed), timeline, states: Default::default() })
+        Ok(Executed { outcome: outcome(world, setting, seed), timeline, ..Executed::default() })
     }
 
     fn measure_command(&self, argv: &[String], _: &AtomicBool) -> Result<Span, Failure> {
