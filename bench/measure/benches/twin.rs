@@ -14,11 +14,11 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use measure::interleaving;
 use measure::sample::Figure;
 use measure::two_worlds::TwoWorlds;
 use measure::world::Worlds;
 use scenario::Setting;
-use scenario::draw::Stream;
 use scenario::result::World;
 
 const PASSES: u32 = 9;
@@ -115,14 +115,12 @@ fn main() {
     let host = host::Host { program: std::env::current_exe().unwrap(), calibration };
     let worlds = TwoWorlds::new(Some(host), NonZeroUsize::MIN);
     let mut entries = list(cpus);
-    let (began, mut stream) = (Instant::now(), Stream::named(SEED, "order", 0));
+    let began = Instant::now();
     let wanted = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(PASSES);
     let mut passes = 0;
     while passes < wanted && began.elapsed() < TIME_LIMIT {
-        let mut order: Vec<u32> = (0..entries.len() as u32).collect();
-        stream.shuffle(&mut order);
-        for number in order {
-            let entry = &mut entries[number as usize];
+        for (_, number) in interleaving::rounds(entries.len(), passes..passes + 1, SEED) {
+            let entry = &mut entries[number];
             let times = [World::Sim, World::Host, World::Host].map(|world| {
                 let executed = worlds.run(world, &entry.setting, SEED + u64::from(passes), &AtomicBool::new(false));
                 Figure::Completion.of(&executed.unwrap().outcome.jobs[0]).unwrap() / 1e6

@@ -13,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
+use measure::interleaving::{Side, alternate};
 use stats::paired::Speedup;
 
 #[derive(Debug, Parser)]
@@ -209,20 +210,12 @@ impl Drop for Hogs {
 /// Measures a cell and returns a row of the table.
 fn measure(rowlock: &str, cell: &Cell, rounds: u64, hogs: &Hogs, pairs: u32) -> anyhow::Result<String> {
     let mut times = Vec::new();
-    // The first pair is a warm-up.
-    for pair in 0..=pairs {
-        let without = || told(&mut run(&[], cell, rounds));
-        let with = || told(&mut run(&[rowlock, "exec", "--"], cell, rounds));
-        let (without, with) = if pair % 2 == 0 {
-            let without = without()?;
-            (without, with()?)
-        } else {
-            let with = with()?;
-            (without()?, with)
-        };
-        times.push((without, with));
-    }
-    let speedup = Speedup::of(&times[1..]).context("there are no pairs")?;
+    let time = |side| {
+        let prefix: &[&str] = if side == Side::Contender { &[rowlock, "exec", "--"] } else { &[] };
+        told(&mut run(prefix, cell, rounds)).map(Some)
+    };
+    alternate(pairs, time, |without, with| times.push((without, with)))?;
+    let speedup = Speedup::of(&times).context("there are no pairs")?;
     let rate = |seconds: f64| format!("{:.0}/s", rounds as f64 / seconds);
     let (low, high) = speedup.ratio.interval.unwrap_or((f64::NAN, f64::NAN));
     Ok(format!(

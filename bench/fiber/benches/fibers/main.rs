@@ -16,22 +16,20 @@ mod machine;
 mod process;
 mod programs;
 mod pthreads;
-#[path = "../../../wait/benches/waiting/random.rs"]
-mod random;
 #[path = "../../../pipeline/benches/pipelines/ratio.rs"]
 mod ratio;
 mod report;
 mod rowlock;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use sys::process::descendants_usage;
+use measure::disturbance::Monitor;
+use measure::interleaving;
 
 use crate::contenders::{ALL, Contender, HIDDEN, System};
 use crate::programs::Program;
-use crate::random::Random;
 use crate::report::Figures;
 
 /// Compares fibers with other threads.
@@ -122,38 +120,33 @@ fn main() -> anyhow::Result<()> {
         },
     );
     let contenders = contenders(&options);
-    let mut runs: Vec<Run> = contenders.iter().flat_map(|&contender| programs(contender, &options)).collect();
+    let runs: Vec<Run> = contenders.iter().flat_map(|&contender| programs(contender, &options)).collect();
     let mut figures = Figures::default();
-    let mut random = Random::new(options.seed);
-    let (start, busy, own) = (Instant::now(), machine::busy(), descendants_usage());
-    for round in 0..options.rounds {
-        random.shuffle(&mut runs);
-        for run in &runs {
-            let (contender, program) = (run.contender.to_string(), &run.name);
-            if figures.0.has_failed(&contender, program) {
-                continue;
-            }
-            match run.contender.run(run.program, Duration::from_secs(options.patience)) {
-                Ok(results) => {
-                    if let Some(path) = &options.csv {
-                        figures::write(path, (&contender, program), round, &results)?;
-                    }
-                    figures.0.add(&contender, program, &results);
+    let monitor = Monitor::start();
+    for (round, number) in interleaving::rounds(runs.len(), 0..options.rounds, options.seed) {
+        let run = &runs[number];
+        let (contender, program) = (run.contender.to_string(), &run.name);
+        if figures.0.has_failed(&contender, program) {
+            continue;
+        }
+        match run.contender.run(run.program, Duration::from_secs(options.patience)) {
+            Ok(results) => {
+                if let Some(path) = &options.csv {
+                    figures::write(path, (&contender, program), round, &results)?;
                 }
-                Err(why) => figures.0.fail(&contender, program, format!("{why:#}")),
+                figures.0.add(&contender, program, &results);
             }
+            Err(why) => figures.0.fail(&contender, program, format!("{why:#}")),
         }
     }
-    let others = match (busy, machine::busy()) {
-        (Some(before), Some(after)) => (after - before).saturating_sub(descendants_usage().since(own).cpu),
-        _ => Duration::ZERO,
-    };
+    let disturbance = monitor.finish(Duration::ZERO);
     print(&figures, &contenders, &options);
     for failure in figures.0.failures() {
         println!("* left out: {failure}");
     }
-    let share = others.as_secs_f64() / start.elapsed().as_secs_f64() / f64::from(sys::cpus::usable());
-    println!("* other programs took {:.1} % of the machine", 100.0 * share);
+    if let Some(disturbance) = disturbance {
+        println!("* {disturbance}");
+    }
     Ok(())
 }
 

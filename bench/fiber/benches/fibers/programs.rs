@@ -130,7 +130,7 @@ fn once<S: Threads>(threads: usize) -> anyhow::Result<Duration> {
     handles.into_iter().flatten().for_each(S::join);
     let took = began.elapsed();
     for which in 0..2 {
-        let sum = (0..threads as u64).skip(which).step_by(2).sum();
+        let sum: u64 = (0..threads as u64).skip(which).step_by(2).sum();
         let mut words = [0; 16];
         S::edit(which, |they| words = *they);
         ensure!(words == [sum; 16], "wrong sums with {threads} threads: {words:?} for {sum}");

@@ -22,8 +22,6 @@ mod machine;
 mod process;
 #[path = "../fibers/programs.rs"]
 mod programs;
-#[path = "../../../wait/benches/waiting/random.rs"]
-mod random;
 #[path = "../../../pipeline/benches/pipelines/ratio.rs"]
 mod ratio;
 mod report;
@@ -31,14 +29,14 @@ mod report;
 mod rowlock;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use sys::process::descendants_usage;
+use measure::disturbance::Monitor;
+use measure::interleaving;
 
 use crate::contenders::{ALL, Contender, HIDDEN, Job, System};
 use crate::programs::Program;
-use crate::random::Random;
 use crate::report::Report;
 
 /// Compares preemptible fibers with other preemptive threads.
@@ -117,36 +115,30 @@ fn main() -> anyhow::Result<()> {
             "this session has the same weight as others"
         },
     );
-    let mut runs: Vec<Run> =
-        contenders(&options).into_iter().flat_map(|contender| programs(contender, &options)).collect();
+    let runs: Vec<Run> = contenders(&options).into_iter().flat_map(|contender| programs(contender, &options)).collect();
     let mut report = Report::default();
-    let mut random = Random::new(options.seed);
-    let (start, busy, own) = (Instant::now(), machine::busy(), descendants_usage());
-    for round in 0..options.rounds {
-        random.shuffle(&mut runs);
-        for Run { contender, name, job } in &runs {
-            let who = (contender.to_string(), name.as_str());
-            if report.figures.has_failed(&who.0, name) {
-                continue;
-            }
-            match contender.run(*job, Duration::from_secs(options.patience)) {
-                Ok(results) => {
-                    if let Some(path) = &options.csv {
-                        figures::write(path, (&who.0, name), round, &results)?;
-                    }
-                    report.add(&who.0, name, &results);
+    let monitor = Monitor::start();
+    for (round, number) in interleaving::rounds(runs.len(), 0..options.rounds, options.seed) {
+        let Run { contender, name, job } = &runs[number];
+        let who = (contender.to_string(), name.as_str());
+        if report.figures.has_failed(&who.0, name) {
+            continue;
+        }
+        match contender.run(*job, Duration::from_secs(options.patience)) {
+            Ok(results) => {
+                if let Some(path) = &options.csv {
+                    figures::write(path, (&who.0, name), round, &results)?;
                 }
-                Err(why) => report.figures.fail(&who.0, name, format!("{why:#}")),
+                report.add(&who.0, name, &results);
             }
+            Err(why) => report.figures.fail(&who.0, name, format!("{why:#}")),
         }
     }
-    let others = match (busy, machine::busy()) {
-        (Some(before), Some(after)) => (after - before).saturating_sub(descendants_usage().since(own).cpu),
-        _ => Duration::ZERO,
-    };
+    let disturbance = monitor.finish(Duration::ZERO);
     print!("{report}");
-    let share = others.as_secs_f64() / start.elapsed().as_secs_f64() / f64::from(sys::cpus::usable());
-    println!("* other programs took {:.1} % of the machine", 100.0 * share);
+    if let Some(disturbance) = disturbance {
+        println!("* {disturbance}");
+    }
     Ok(())
 }
 

@@ -17,21 +17,19 @@ mod load;
 mod machine;
 mod ours;
 mod programs;
-#[path = "../../../wait/benches/waiting/random.rs"]
-mod random;
 mod ratio;
 mod report;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
-use sys::process::descendants_usage;
+use measure::disturbance::Monitor;
+use measure::interleaving;
 
 use crate::arms::{Arm, Outcome};
 use crate::hogs::Hogs;
 use crate::load::Load;
-use crate::random::Random;
 use crate::report::Row;
 
 /// Compares pipelines of five stages, of this crate and of others.
@@ -128,18 +126,15 @@ fn main() -> anyhow::Result<()> {
         println!("Left out: oneTBB: {why}. On Debian, .ci/setup-pipeline installs it.\n");
     }
     let is_named = |cell: &str| options.names.is_empty() || options.names.iter().any(|name| cell.contains(name));
-    let mut random = Random::new(options.seed);
     for cell in cells(&options).iter().filter(|cell| is_named(&cell.name)) {
         let is_wanted = |arm: &Arm| options.arms.is_empty() || options.arms.contains(arm);
         let is_here = |arm: &Arm| tbb.is_ok() || !matches!(arm, Arm::Tbb | Arm::Tbb8);
         let arms: Vec<Arm> = cell.arms.iter().copied().filter(|arm| is_wanted(arm) && is_here(arm)).collect();
-        let (start, busy, own) = (Instant::now(), machine::busy(), descendants_usage());
-        let rows = measure(cell, &arms, &options, &mut random)?;
+        let monitor = Monitor::start();
+        let rows = measure(cell, &arms, &options)?;
         println!("## {}\n\n{}", cell.name, report::table(&rows, cell.base));
-        if let (Some(before), Some(after)) = (busy, machine::busy()) {
-            let others = (after - before).saturating_sub(descendants_usage().since(own).cpu);
-            let share = others.as_secs_f64() / start.elapsed().as_secs_f64() / f64::from(sys::cpus::usable());
-            println!("* other programs took {:.1} % of the machine", 100.0 * share);
+        if let Some(disturbance) = monitor.finish(Duration::ZERO) {
+            println!("* {disturbance}");
         }
         for Goal { arm, others, at_most } in cell.goals {
             if let Some(judgement) = report::goal(&rows, arm, others, *at_most) {
@@ -148,7 +143,7 @@ fn main() -> anyhow::Result<()> {
         }
         println!();
     }
-    programs::measure(&options, is_named, &mut random)?;
+    programs::measure(&options, is_named)?;
     Ok(())
 }
 
@@ -195,25 +190,21 @@ fn cells(options: &Options) -> Vec<Cell> {
 }
 
 /// Runs all arms of a cell, interleaved.
-fn measure(cell: &Cell, arms: &[Arm], options: &Options, random: &mut Random) -> anyhow::Result<Vec<Row>> {
+fn measure(cell: &Cell, arms: &[Arm], options: &Options) -> anyhow::Result<Vec<Row>> {
     let row = |arm: &Arm| Row { arm: arm.to_string(), times: Vec::new(), cpu: Vec::new(), switches: Vec::new() };
     let mut rows: Vec<Row> = arms.iter().map(row).collect();
-    for repetition in 0..options.runs {
-        let mut order: Vec<usize> = (0..arms.len()).collect();
-        random.shuffle(&mut order);
-        for place in order {
-            // Restarted each time, because their placement by the scheduler matters.
-            let _hogs = Hogs::start(cell.hogs)?;
-            let outcome = arms[place].run(&cell.load)?;
-            if let Some(path) = &options.out {
-                write(path, cell, arms[place], repetition, &outcome)?;
-            }
-            let an_item = |value: f64| value / cell.load.items as f64;
-            let switches = outcome.usage.voluntary_switches + outcome.usage.involuntary_switches;
-            rows[place].times.push(an_item(outcome.seconds));
-            rows[place].cpu.push(an_item(outcome.usage.cpu.as_secs_f64()));
-            rows[place].switches.push(an_item(switches as f64));
+    for (repetition, arm) in interleaving::rounds(arms.len(), 0..options.runs, options.seed) {
+        // Restarted each time, because their placement by the scheduler matters.
+        let _hogs = Hogs::start(cell.hogs)?;
+        let outcome = arms[arm].run(&cell.load)?;
+        if let Some(path) = &options.out {
+            write(path, cell, arms[arm], repetition, &outcome)?;
         }
+        let per_item = |value: f64| value / cell.load.items as f64;
+        let switches = outcome.usage.voluntary_switches + outcome.usage.involuntary_switches;
+        rows[arm].times.push(per_item(outcome.seconds));
+        rows[arm].cpu.push(per_item(outcome.usage.cpu.as_secs_f64()));
+        rows[arm].switches.push(per_item(switches as f64));
     }
     Ok(rows)
 }

@@ -10,11 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use measure::interleaving;
 use sys::process::{RequestsToEnd, descendants_usage, end_with_this_thread};
 use walkdir::WalkDir;
 
 use crate::Options;
-use crate::random::Random;
 use crate::ratio::{Ratio, median};
 
 /// The size of the file to compress, and the total size of the files for checksums.
@@ -46,7 +46,7 @@ struct Run {
 }
 
 /// Measures the selected programs and prints the results.
-pub(crate) fn measure(options: &Options, wanted: impl Fn(&str) -> bool, random: &mut Random) -> anyhow::Result<()> {
+pub(crate) fn measure(options: &Options, wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
     const NAMES: [&str; 3] = ["compress", "words", "checksums"];
     if !NAMES.into_iter().any(&wanted) {
         return Ok(());
@@ -68,7 +68,7 @@ pub(crate) fn measure(options: &Options, wanted: impl Fn(&str) -> bool, random: 
         "| | program | seconds | least to greatest | CPU seconds | peak memory | size | time to the last |\n|---|---|---|---|---|---|---|---|"
     );
     for contest in contests(options, &examples, &inputs).iter().filter(|contest| wanted(&contest.name)) {
-        hold(contest, options, random)?;
+        hold(contest, options)?;
     }
     println!("\n* compress, goal: at most 1 at equal level, with bounded memory\n");
     Ok(())
@@ -117,24 +117,20 @@ fn contests(options: &Options, examples: &Path, inputs: &Inputs) -> Vec<Contest>
 }
 
 /// Runs the programs, interleaved, and prints a row for each.
-fn hold(contest: &Contest, options: &Options, random: &mut Random) -> anyhow::Result<()> {
+fn hold(contest: &Contest, options: &Options) -> anyhow::Result<()> {
     let mut runs: Vec<Vec<Run>> = contest.programs.iter().map(|_| Vec::new()).collect();
     // The first repetition fills the cache and does not count.
-    for repetition in 0..=options.runs {
-        let mut order: Vec<usize> = (0..runs.len()).collect();
-        random.shuffle(&mut order);
-        for place in order {
-            let (name, words) = &contest.programs[place];
-            let run = match run(words, contest.makes.as_deref()) {
-                Err(why) if repetition == 0 => {
-                    println!("\nLeft out: {}, since {name} cannot be run: {why:#}\n", contest.name);
-                    return Ok(());
-                }
-                run => run.with_context(|| words.join(" "))?,
-            };
-            if repetition > 0 {
-                runs[place].push(run);
+    for (repetition, place) in interleaving::rounds(runs.len(), 0..options.runs + 1, options.seed) {
+        let (name, words) = &contest.programs[place];
+        let run = match run(words, contest.makes.as_deref()) {
+            Err(why) if repetition == 0 => {
+                println!("\nLeft out: {}, since {name} cannot be run: {why:#}\n", contest.name);
+                return Ok(());
             }
+            run => run.with_context(|| words.join(" "))?,
+        };
+        if repetition > 0 {
+            runs[place].push(run);
         }
     }
     let times = |place: usize| runs[place].iter().map(|run| run.seconds).collect::<Vec<_>>();

@@ -14,8 +14,6 @@ mod control_group;
 mod floor;
 #[path = "../../../wait/benches/waiting/machine.rs"]
 mod machine;
-#[path = "../../../wait/benches/waiting/random.rs"]
-mod random;
 #[path = "../../../pipeline/benches/pipelines/ratio.rs"]
 mod ratio;
 #[path = "../../../../crates/sort/examples/records/records.rs"]
@@ -26,17 +24,19 @@ use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
+use measure::disturbance::Monitor;
+use measure::interleaving;
 use rustix::fs::{Advice, fadvise, syncfs};
 use sys::process::{RequestsToEnd, descendants_usage, end_with_this_thread};
 use sys::traffic::Traffic;
 
 use crate::arms::{Arm, Task};
 use crate::control_group::ControlGroup;
-use crate::random::Random;
 use crate::records::{Check, Kind, SIZE};
 use crate::report::{Asked, Goal, Row, Run};
 
@@ -137,7 +137,6 @@ fn main() -> anyhow::Result<()> {
     if let Err(why) = ControlGroup::new(options.memory + SLACK) {
         println!("No control group: nothing limits the memory of the programs: {why}.\n");
     }
-    let mut random = Random::new(options.seed);
     let count = options.size.div_ceil(SIZE as u64);
     let cells = [
         (Kind::Fixed, count, format!("{count} records of {SIZE} bytes")),
@@ -145,13 +144,13 @@ fn main() -> anyhow::Result<()> {
     ];
     for (kind, count, name) in cells.into_iter().filter(|&(_, count, _)| count > 0) {
         println!("## {name} in {:.0} MiB\n", options.memory as f64 / f64::from(1 << 20));
-        measure(kind, count, &options, &mut random)?;
+        measure(kind, count, &options)?;
     }
     Ok(())
 }
 
 /// Runs all arms with the same records, interleaved, and prints the results.
-fn measure(kind: Kind, count: u64, options: &Options, random: &mut Random) -> anyhow::Result<()> {
+fn measure(kind: Kind, count: u64, options: &Options) -> anyhow::Result<()> {
     let mut arms = Vec::new();
     for arm in Arm::all(kind) {
         if options.arms.is_empty() || options.arms.contains(&arm) {
@@ -171,41 +170,37 @@ fn measure(kind: Kind, count: u64, options: &Options, random: &mut Random) -> an
     let mut rows: Vec<Row> = arms.iter().map(|&arm| Row { arm, runs: Vec::new() }).collect();
     let unsorted = if options.unchecked { None } else { Some(check(kind, &input)?) };
     let (mut checked, mut failed) = (Vec::new(), Vec::new());
-    let (start, busy, own) = (Instant::now(), machine::busy(), descendants_usage());
-    for repetition in 0..options.runs {
-        let mut order: Vec<usize> = (0..arms.len()).collect();
-        order.retain(|&place| !failed.contains(&arms[place]));
-        random.shuffle(&mut order);
-        for place in order {
-            let arm = arms[place];
-            let run = match run(arm, &task).with_context(|| arm.to_string()) {
-                // A failure of a peer with so little memory is a result too.
-                Err(why) if arm.is_peer() => {
-                    println!("Failed: {why:#}\n");
-                    failed.push(arm);
-                    continue;
-                }
-                run => run?,
-            };
-            if let Some(path) = &options.out {
-                write(path, kind, arm, repetition, length, &run)?;
-            }
-            if let Some(unsorted) = unsorted
-                && repetition == 0
-                && arm != Arm::Floor
-            {
-                judge(arm, check(kind, &output)?, unsorted)?;
-                checked.push(arm.to_string());
-            }
-            rows[place].runs.push(run);
-            fs::remove_file(&output)?;
+    let monitor = Monitor::start();
+    for (repetition, place) in interleaving::rounds(arms.len(), 0..options.runs, options.seed) {
+        let arm = arms[place];
+        if failed.contains(&arm) {
+            continue;
         }
+        let run = match run(arm, &task).with_context(|| arm.to_string()) {
+            // A failure of a peer with so little memory is a result too.
+            Err(why) if arm.is_peer() => {
+                println!("Failed: {why:#}\n");
+                failed.push(arm);
+                continue;
+            }
+            run => run?,
+        };
+        if let Some(path) = &options.out {
+            write(path, kind, arm, repetition, length, &run)?;
+        }
+        if let Some(unsorted) = unsorted
+            && repetition == 0
+            && arm != Arm::Floor
+        {
+            judge(arm, check(kind, &output)?, unsorted)?;
+            checked.push(arm.to_string());
+        }
+        rows[place].runs.push(run);
+        fs::remove_file(&output)?;
     }
     tell(kind, &rows, length);
-    if let (Some(before), Some(after)) = (busy, machine::busy()) {
-        let others = (after - before).saturating_sub(descendants_usage().since(own).cpu);
-        let share = others.as_secs_f64() / start.elapsed().as_secs_f64() / f64::from(sys::cpus::usable());
-        println!("* checks, and other programs, took {:.1} % of the machine", 100.0 * share);
+    if let Some(disturbance) = monitor.finish(Duration::ZERO) {
+        println!("* {disturbance}");
     }
     println!("* checked, the order and a sum of all records: {}\n", checked.join(", "));
     Ok(())

@@ -1,18 +1,6 @@
 //! The machine: its description, its load from other programs, and the priority of this session.
 
 use std::fs;
-use std::time::Duration;
-
-/// The CPU time of all programs since the machine was started, in units of a tick.
-pub(crate) fn busy() -> Option<Duration> {
-    let text = fs::read_to_string("/proc/stat").ok()?;
-    let ticks: Vec<u64> =
-        text.lines().next()?.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
-    // User, nice, system, without idle and iowait, and both kinds of interrupt. The unit is 10 ms
-    // on every Linux.
-    let busy: u64 = [0, 1, 2, 5, 6].into_iter().filter_map(|field| ticks.get(field)).sum();
-    Some(Duration::from_millis(10 * busy))
-}
 
 /// The machine in one line: processor, usable CPUs, kernel.
 pub(crate) fn describe() -> String {

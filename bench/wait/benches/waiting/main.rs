@@ -33,15 +33,16 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
+use measure::disturbance::Monitor;
+use measure::interleaving;
 
 use crate::arms::{Arm, Label};
 use crate::cells::Cell;
 use crate::hogs::Hogs;
 use crate::options::Options;
-use crate::random::Random;
 use crate::runs::{File, Run};
 use crate::sheet::{Sheet, median};
 use crate::start::Conditions;
@@ -154,7 +155,6 @@ fn measure(options: &Options) -> Result<Vec<Run>, Box<dyn Error>> {
     eprintln!("{count} runs take about {:.0} s", count as f64 * (options.seconds + 0.02));
 
     let batch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let mut random = Random::new(options.seed);
     let mut runs = Vec::with_capacity(count);
     for (number, &cell) in cells.iter().enumerate() {
         eprintln!(
@@ -167,9 +167,7 @@ fn measure(options: &Options) -> Result<Vec<Run>, Box<dyn Error>> {
         );
         for repetition in 0..options.reps {
             let hogs = Hogs::start(cell.hogs)?;
-            let mut order: Vec<usize> = (0..arms.len()).collect();
-            random.shuffle(&mut order);
-            for arm in order {
+            for (_, arm) in interleaving::rounds(arms.len(), repetition..repetition + 1, options.seed) {
                 let (arm, label) = &arms[arm];
                 let run = one(*arm, label, cell, &conditions, &hogs);
                 if end.load(Relaxed) {
@@ -190,15 +188,12 @@ fn measure(options: &Options) -> Result<Vec<Run>, Box<dyn Error>> {
 /// A run of an arm.
 fn one(arm: Arm, label: &Label, cell: Cell, conditions: &Conditions, hogs: &Hogs) -> Result<Run, Box<dyn Error>> {
     let usage = sys::process::descendants_usage();
-    let (busy, hogs_before, start) = (machine::busy(), hogs.cpu_time(), Instant::now());
+    let (monitor, hogs_before, start) = (Monitor::start(), hogs.cpu_time(), Instant::now());
     let outcome = start::run(arm, cell, conditions).map_err(|why| format!("{label}: {why}"))?;
     let took = start.elapsed();
     let usage = sys::process::descendants_usage().since(usage);
-    let foreign = machine::busy().zip(busy).map(|(after, before)| {
-        let ours = usage.cpu + hogs.cpu_time().saturating_sub(hogs_before);
-        let others = after.saturating_sub(before).saturating_sub(ours);
-        others.as_secs_f64() / Duration::as_secs_f64(&took) / f64::from(sys::cpus::usable())
-    });
+    let disturbance = monitor.finish(hogs.cpu_time().saturating_sub(hogs_before));
+    let foreign = disturbance.map(|disturbance| disturbance.others_percent / 100.0);
     let run = Run {
         batch: 0,
         arm: label.arm.clone(),
