@@ -1,4 +1,4 @@
-//! The machine: its description, its load from other programs, and the priority of this session.
+//! The machine: its description, and the priority of this session.
 
 use std::fs;
 
