@@ -1,4 +1,4 @@
-//! The command line. Parsing never acts.
+//! The command line. Parsing has no side effects.
 
 pub(crate) mod exchange;
 pub(crate) mod paper;
@@ -21,7 +21,8 @@ use scenario::result::World;
 
 use crate::results::Results;
 
-/// Predicts how parallel programs run together on a machine, and runs them, so that the two can be compared.
+/// Predicts how parallel programs run together on a machine, and runs them, so that the two can be
+/// compared.
 #[derive(Debug, Parser)]
 #[command(name = "rowlock", version, after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
@@ -38,25 +39,31 @@ pub(crate) enum Command {
     Run(Run),
     /// Read a scenario and say what is wrong with it, without running anything
     Check(Check),
-    /// Start a program so that its threads wait by a rule, without recompiling it
+    /// Start an unmodified program so that its threads wait by a rule
     Exec(Exec),
-    /// Run a figure or a table of a paper, in the simulator or on this machine, and hold it against what the paper says
+    /// Run a figure or a table of a paper, in the simulator or on this machine, and compare it with
+    /// the paper
     Paper(paper::Paper),
     /// Find the structure in which a program built on the crate rowlock-pipeline runs fastest
     Pipeline(Pipeline),
-    /// Sort records or lines, more of them than fit into memory if need be, from a file or a pipe to a file or a pipe
+    /// Sort records or lines, if necessary more than fit into memory, from a file or a pipe to a
+    /// file or a pipe
     Sort(sort::Sort),
     /// List all policies with their meaning and source
     Policies(Policies),
-    /// Measure what switches, wakeups and yields cost on this machine, and keep the figures for later runs
+    /// Measure the costs of switches, wakeups and yields on this machine, and keep the figures for
+    /// later runs
     Calibrate(Calibrate),
-    /// Say what this machine allows, what is missing, what that costs and how to get it; nothing is changed
+    /// Report what this machine allows, what it lacks, what that costs and how to get it; changes
+    /// nothing
     Doctor(Doctor),
-    /// Make a scenario of another tool's file: a workload for rt-app, or the kernel's scheduling events as text
+    /// Make a scenario from another tool's file: a workload for rt-app, or the kernel's scheduling
+    /// events as text
     Import(exchange::Import),
-    /// Make another tool's file of a scenario
+    /// Make another tool's file from a scenario
     Export(exchange::Export),
-    /// Explain one column of a CSV file by others: ordinary least squares with standard errors and p values
+    /// Explain one column of a CSV file by others: ordinary least squares with standard errors and
+    /// p values
     Regress(Regress),
 }
 
@@ -68,31 +75,33 @@ pub(crate) struct Run {
     /// Where to run it [default: both if the scenario's machine is like the host, else sim]
     #[arg(long, value_enum)]
     pub(crate) world: Option<Worlds>,
-    /// How often every arm is run, in place of what the scenario says
+    /// How often every arm is run, instead of the scenario's number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: Option<u32>,
-    /// Go on until the 95 % interval of every completion time reaches no further than this share of the mean, as in "2 %";
-    /// --repeat is where it begins [default: the scenario's, at least 10]
+    /// Continue until the 95 % interval of every completion time is within this share of the mean,
+    /// as in "2 %"; --repeat is the initial number of repetitions [default: the scenario's, at
+    /// least 10]
     #[arg(long, value_name = "SHARE", value_parser = crate::precision::share, allow_hyphen_values = true)]
     pub(crate) until: Option<f64>,
-    /// With --until, the most repetitions [default: 100]
+    /// With --until, the maximum number of repetitions [default: 100]
     #[arg(long, value_name = "N", requires = "until", value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) at_most: Option<u32>,
-    /// The seed of the first repetition, in place of what the scenario says
+    /// The seed of the first repetition, instead of the scenario's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) results: Results,
-    /// Run the first arm once more, and write all that happens to FILE, for ui.perfetto.dev (docs/traces.md)
+    /// Run the first arm again, and write all events to FILE, for ui.perfetto.dev (docs/traces.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// How to print the report
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
-    /// The simulated kernel's scheduler, in place of what the scenario says
+    /// The simulated kernel's scheduler, instead of the scenario's
     #[arg(long, value_name = "S", value_parser = schedulers())]
     pub(crate) scheduler: Option<String>,
-    /// How many simulations run at the same time; the results do not depend on it [default: as many as there are CPUs]
+    /// How many simulations run at the same time; the results do not depend on it [default: the
+    /// number of CPUs]
     #[arg(long, value_name = "N", default_value_t = all_cpus(), hide_default_value = true, value_parser = workers)]
     pub(crate) workers: NonZeroUsize,
 }
@@ -110,25 +119,28 @@ pub(crate) struct Exec {
     /// How threads wait: a waiting rule, as `rowlock policies` lists them
     #[arg(long, value_name = "RULE", default_value_t, value_parser = rule)]
     pub(crate) wait: WaitingRule,
-    /// Say on standard error, once the program has ended, what was replaced, what was not and why, and what that came to
+    /// Report on standard error, after the program has ended, what was replaced, what was not and
+    /// why, and what that achieved
     #[arg(long)]
     pub(crate) report: bool,
-    /// Write the same to FILE, as docs/output.md describes it
+    /// Write the report to FILE, as described in docs/output.md
     #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(no_dash))]
     pub(crate) json: Option<PathBuf>,
-    /// Run the program with and without, by turns, and print how much faster it is; its input is empty, and its own output is not shown
+    /// Run the program with and without rowlock, alternately, and print how much faster it is; its
+    /// input is empty, and its own output is not shown
     #[arg(long, conflicts_with_all = ["report", "json"])]
     pub(crate) compare: bool,
-    /// With --compare, how many pairs of runs are made, beside one that does not count
+    /// With --compare, the number of pairs of runs, in addition to one pair that does not count
     #[arg(long, value_name = "N", requires = "compare", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) runs: u32,
-    /// With --compare, do it once more beside N processes that do nothing but compute
+    /// With --compare, repeat the comparison beside N processes that only compute
     #[arg(long, value_name = "N", requires = "compare", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub(crate) hogs: u32,
-    /// With --compare, do it once more beside a command for the shell, which is started again whenever it ends
+    /// With --compare, repeat the comparison beside a shell command, which is restarted whenever it
+    /// ends
     #[arg(long, value_name = "CMD", requires = "compare")]
     pub(crate) beside: Option<OsString>,
-    /// With --compare, how to print what was found
+    /// With --compare, how to print the result
     #[arg(long, requires = "compare", value_enum, default_value_t)]
     pub(crate) format: TextOrJson,
     /// The program, preferably behind `--`
@@ -145,7 +157,7 @@ const EXEC_EXIT_CODES: &str = "The program replaces this one, or with --report o
                                not all end alike, 130 and 143 interrupted, with what was measured so far.";
 
 #[derive(Debug, Args)]
-#[command(after_help = keys())]
+#[command(after_help = structure_help())]
 pub(crate) struct Pipeline {
     #[command(subcommand)]
     pub(crate) command: PipelineCommand,
@@ -153,19 +165,22 @@ pub(crate) struct Pipeline {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PipelineCommand {
-    /// Run a program in variants of its structure, by turns, and print the best with the interval of its speed-up
+    /// Run a program in variants of its structure, alternately, and print the best with the
+    /// interval of its speed-up
     Explore(Explore),
-    /// Run a program once, and say on standard error what each stage did, what limited it, and how far it was from the least time that it could take
+    /// Run a program once, and report on standard error what each stage did, what limited it, and
+    /// how far it was from the least possible time
     Verdict(Verdict),
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = VERDICT_EXIT_CODES)]
 pub(crate) struct Verdict {
-    /// Measure what the device below this folder can do, once the program has ended; takes a second and 256 MiB of room
+    /// Measure the performance of the device below this folder after the program has ended; takes a
+    /// second and 256 MiB of space
     #[arg(long, value_name = "FOLDER")]
     pub(crate) device: Option<PathBuf>,
-    /// Write the report and the verdict to FILE, as docs/output.md describes it
+    /// Write the report and the verdict to FILE, as described in docs/output.md
     #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(no_dash))]
     pub(crate) json: Option<PathBuf>,
     /// The program, preferably behind `--`
@@ -182,30 +197,32 @@ const VERDICT_EXIT_CODES: &str = "This ends as the program does: with its exit c
 #[derive(Debug, Args)]
 #[command(after_help = EXPLORE_EXIT_CODES)]
 pub(crate) struct Explore {
-    /// How many pairs of runs the best is judged by, after it was chosen by others
+    /// The number of pairs of runs that judge the best variant, in addition to those that chose it
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub(crate) runs: u32,
-    /// How long it all may take, as in "10 min": there are fewer runs then [default: as long as it takes]
+    /// The maximum total time, as in "10 min", which may reduce the number of runs [default: no
+    /// limit]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) time_limit: Option<Duration>,
-    /// Try this structure, in the words that `rowlock pipeline --help` lists; "fork=compress*2,4 buffers=8,16" are four. Others are tried only with
-    /// --only
+    /// Try this structure, in the words that `rowlock pipeline --help` lists; "fork=compress*2,4
+    /// buffers=8,16" are four. Others are tried only with --only
     #[arg(long = "try", value_name = "STRUCTURE", value_parser = tries)]
     pub(crate) tries: Vec<Tries>,
-    /// Try only variants of these: fuse, split, fork, thread, buffers, block, threads, priority [default: all]
+    /// Try only variants of these: fuse, split, fork, thread, buffers, block, threads, priority
+    /// [default: all]
     #[arg(long, value_name = "KEY,...", value_delimiter = ',', value_parser = Change::named)]
     pub(crate) only: Vec<Change>,
-    /// What orders of runs are drawn from
+    /// The seed of the random order of runs
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// A command for the shell that is run before each run, as one that drops caches; its time does not count
+    /// A shell command to run before each run, for instance to drop caches; its time does not count
     #[arg(long, value_name = "CMD")]
     pub(crate) prepare: Option<OsString>,
-    /// Do not try variants, but let the stages that read and write (and those that communicate) do so twice: what then takes twice as long is what limits
-    /// the program
+    /// Do not try variants, but let the stages that read and write (and those that communicate) do
+    /// so twice: if the program then takes twice as long, they limit it
     #[arg(long, conflicts_with_all = ["tries", "only"])]
     pub(crate) double: bool,
-    /// How to print what was found
+    /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: TextOrJson,
     /// The program, preferably behind `--`
@@ -223,8 +240,8 @@ pub(crate) struct Tries(pub(crate) Vec<Structure>);
 const EXPLORE_EXIT_CODES: &str = "Exit codes: 0 done, 1 the program fails by itself or is not built on the crate, 2 bad arguments, 126 and 127 it \
                                   cannot be executed or is not there, 130 and 143 interrupted, with what was measured so far.";
 
-/// All that a structure can say.
-fn keys() -> String {
+/// The words of a structure, for the help text.
+fn structure_help() -> String {
     let longest = KEYS.iter().map(|key| key.example.len()).max().unwrap_or(0);
     let lines = KEYS.iter().map(|key| format!("  {:<longest$}  {}\n", key.example, key.meaning));
     let head = "The structure of such a program is set by the variable ROWLOCK_PIPELINE, a line of such words:\n";
@@ -234,12 +251,12 @@ fn keys() -> String {
 fn tries(text: &str) -> Result<Tries, String> {
     let structures = measure::explore::tries::tries(text).map_err(|why| why.to_string())?;
     if structures.iter().any(Structure::is_empty) {
-        return Err("there is nothing in it to try".to_owned());
+        return Err("it is empty".to_owned());
     }
     Ok(Tries(structures))
 }
 
-/// A time in any unit from nanoseconds to hours.
+/// Parses a time in any unit from nanoseconds to hours.
 fn duration(text: &str) -> Result<Duration, String> {
     let of = |unit: &str, seconds: f64| {
         let number: f64 = text.trim().strip_suffix(unit)?.trim().parse().ok()?;
@@ -261,7 +278,7 @@ pub(crate) struct Policies {
 
 #[derive(Debug, Args)]
 pub(crate) struct Calibrate {
-    /// Measure again although there are figures for this machine and kernel
+    /// Measure again even if there are figures for this machine and kernel
     #[arg(long)]
     pub(crate) fresh: bool,
     /// How to print the figures
@@ -271,7 +288,7 @@ pub(crate) struct Calibrate {
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// How to print what was found
+    /// How to print the findings
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: TextOrJson,
 }
@@ -287,7 +304,7 @@ pub(crate) struct Regress {
     /// The columns to explain it by
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',', required = true)]
     pub(crate) from: Vec<String>,
-    /// Leave out the constant term: where nothing is done, nothing is taken
+    /// Omit the constant term: no work takes no time
     #[arg(long)]
     pub(crate) no_intercept: bool,
     /// How to print the answer
@@ -300,7 +317,7 @@ pub(crate) enum Format {
     /// Tables and sentences
     #[default]
     Text,
-    /// Everything, as docs/output.md describes it
+    /// All data, as described in docs/output.md
     Json,
     /// A row for each run and job
     Csv,
@@ -321,7 +338,7 @@ pub(crate) enum Worlds {
     Sim,
     /// This machine
     Host,
-    /// One and the other, interleaved
+    /// Both, interleaved
     Both,
 }
 
@@ -335,12 +352,12 @@ impl Worlds {
     }
 }
 
-/// The CPUs that this program may use, as its affinity and its cgroup's quota leave them.
+/// The number of CPUs that this program may use, according to its affinity and its cgroup's quota.
 pub(crate) fn all_cpus() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// How many simulations may run at the same time.
+/// Parses the number of simulations that run at the same time.
 fn workers(text: &str) -> Result<NonZeroUsize, &'static str> {
     text.parse().map_err(|_| "write a whole number, 1 or more")
 }
@@ -357,7 +374,7 @@ fn rule(text: &str) -> Result<WaitingRule, String> {
     text.parse().map_err(|why| format!("{why}; `rowlock policies` lists them"))
 }
 
-/// Standard output is that of the program.
+/// Refuses `-`, because standard output belongs to the program.
 fn no_dash(file: PathBuf) -> Result<PathBuf, &'static str> {
     if file.as_os_str() == "-" {
         return Err("standard output is the program's own: name a file, or write ./- if you mean one of that name");
@@ -365,33 +382,33 @@ fn no_dash(file: PathBuf) -> Result<PathBuf, &'static str> {
     Ok(file)
 }
 
-/// A command and its arguments, as text.
+/// A command and its arguments as text.
 fn words(command: &OsString, arguments: &[OsString]) -> Vec<String> {
     let words = std::iter::once(command).chain(arguments);
     words.map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 impl Explore {
-    /// The program and its arguments, as text.
+    /// The program and its arguments as text.
     pub(crate) fn words(&self) -> Vec<String> {
         words(&self.command, &self.arguments)
     }
 }
 
 impl Exec {
-    /// The program and its arguments, as text.
+    /// The program and its arguments as text.
     pub(crate) fn words(&self) -> Vec<String> {
         words(&self.command, &self.arguments)
     }
 
-    /// Whether a comparison is made beside a load as well.
+    /// Whether the comparison is also made beside a load.
     pub(crate) fn has_load(&self) -> bool {
         self.hogs > 0 || self.beside.is_some()
     }
 }
 
 impl Run {
-    /// The scheduler that was asked for.
+    /// The requested scheduler.
     pub(crate) fn scheduler(&self) -> Option<Scheduler> {
         scheduler_named(self.scheduler.as_deref())
     }
@@ -418,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_is_not_tried() {
+    fn empty_and_invalid_structures_are_not_tried() {
         assert!(tries(" ").is_err() && tries("buffers=x").is_err());
         assert_eq!(tries("buffers=1,2").map(|tries| tries.0.len()), Ok(2));
     }

@@ -1,4 +1,4 @@
-//! `rowlock calibrate`: what things cost on this machine.
+//! `rowlock calibrate`: measures the costs of this machine.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::arguments::{self, TextOrJson};
 use crate::output::{print, tell};
 use crate::stop::Stop;
 
-/// Measures, unless the figures are there already, and prints them.
+/// Measures, unless the figures are cached, and prints them.
 pub(crate) fn calibrate(arguments: &arguments::Calibrate) -> Result<(), Stop> {
     let calibration = load(arguments.fresh)?;
     match arguments.format {
@@ -21,7 +21,8 @@ pub(crate) fn calibrate(arguments: &arguments::Calibrate) -> Result<(), Stop> {
     }
 }
 
-/// This machine's costs, measured if nobody has done so before. Says on standard error where that happens.
+/// Returns this machine's costs. Measures them if they are not cached, and reports that on standard
+/// error.
 pub(crate) fn load(fresh: bool) -> Result<HostCalibration, Stop> {
     let calibration = host::load_or_measure(fresh).map_err(|error| Stop::Failed(error.into()))?;
     if !calibration.from_cache {
@@ -50,8 +51,8 @@ fn text(calibration: &HostCalibration) -> String {
     let mut table = Table::new(["cost", "median", "quartiles", "", "samples"], 1);
     for (name, cost) in costs(calibration) {
         let time = |nanos| Some(words::time(nanos));
-        let row = [time(cost.median_ns), time(cost.low_ns), time(cost.high_ns), Some(cost.samples.to_string())];
-        table.row(std::iter::once(Some(name.to_owned())).chain(row));
+        let figures = [time(cost.median_ns), time(cost.low_ns), time(cost.high_ns), Some(cost.samples.to_string())];
+        table.row(std::iter::once(Some(name.to_owned())).chain(figures));
     }
     text.push_str(&table.render(report::WIDTH));
     for note in notes {

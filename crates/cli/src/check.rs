@@ -1,4 +1,4 @@
-//! `rowlock check`: is it a scenario?
+//! `rowlock check`: validates a scenario.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
@@ -11,7 +11,7 @@ use crate::arguments;
 use crate::output::print;
 use crate::stop::Stop;
 
-/// Reads a file and says what it holds.
+/// Reads a scenario and summarises it.
 pub(crate) fn check(arguments: &arguments::Check) -> Result<(), Stop> {
     let (scenario, _) = read(&arguments.file)?;
     let count = |number: usize, of: &str| format!("{number} {of}{}", if number == 1 { "" } else { "s" });
@@ -26,7 +26,7 @@ pub(crate) fn check(arguments: &arguments::Check) -> Result<(), Stop> {
     ))
 }
 
-/// Reads a scenario; returns the file's content too.
+/// Reads a scenario. Also returns the file's content.
 pub(crate) fn read(file: &Path) -> Result<(Scenario, Vec<u8>), Stop> {
     let name = file.display().to_string();
     let content = content(file).with_context(|| format!("cannot read {name}")).map_err(Stop::Input)?;
@@ -36,14 +36,15 @@ pub(crate) fn read(file: &Path) -> Result<(Scenario, Vec<u8>), Stop> {
     }
 }
 
-/// The diagnostics for standard error, with colours where it is a terminal and nobody minds.
+/// The diagnostics for standard error, in colour if it is a terminal and the user has not disabled
+/// that.
 pub(crate) fn render(diagnostics: &Diagnostics) -> String {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty())
         || std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
     diagnostics.render(io::stderr().is_terminal() && !plain)
 }
 
-/// The file, as far as the reader could make use of it: there are files without an end.
+/// The file's content, up to the longest that the reader accepts: some files have no end.
 fn content(file: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     File::open(file)?.take(scenario::keys::LONGEST_FILE as u64 + 1).read_to_end(&mut content)?;

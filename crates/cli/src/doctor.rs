@@ -1,4 +1,4 @@
-//! `rowlock doctor`: what this machine allows, what is missing, what that costs, and how to get it.
+//! `rowlock doctor`: what this machine allows, what it lacks, what that costs, and how to get it.
 
 use anyhow::Context;
 use host::doctor::{Probes, examine};
@@ -7,7 +7,7 @@ use crate::arguments::{self, TextOrJson};
 use crate::output::print;
 use crate::stop::Stop;
 
-/// Looks at the machine, and prints what was found.
+/// Probes the machine and prints the findings.
 pub(crate) fn doctor(arguments: &arguments::Doctor) -> Result<(), Stop> {
     let probes = Probes::take().context("cannot examine this machine").map_err(Stop::Failed)?;
     let report = examine(&probes);

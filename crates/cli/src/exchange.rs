@@ -1,4 +1,4 @@
-//! `rowlock import` and `rowlock export`: scenarios from and to the files of other tools.
+//! `rowlock import` and `rowlock export`: conversion between scenarios and files of other tools.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -19,13 +19,13 @@ use crate::run::{host, refused};
 use crate::signals::Signals;
 use crate::stop::Stop;
 
-/// Makes a scenario of a file.
+/// Makes a scenario from a file.
 pub(crate) fn import(arguments: &Import) -> Result<(), Stop> {
     let (name, bytes) = content(&arguments.file).map_err(Stop::Input)?;
     let Some(format) = arguments.from.or_else(|| Format::guess(&bytes)) else {
         let formats = Format::ALL.map(Format::name).join(" or ");
         let error =
-            anyhow!("{name} does not look like anything that can be imported; say what it is by --from {formats}");
+            anyhow!("{name} does not look like anything that can be imported; name its format with --from {formats}");
         return Err(Stop::Input(error));
     };
     let imported = ::exchange::import(format, &name, &bytes).map_err(|error| match error {
@@ -37,21 +37,21 @@ pub(crate) fn import(arguments: &Import) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Makes another tool's file of a scenario.
+/// Makes another tool's file from a scenario.
 pub(crate) fn export(arguments: &Export) -> Result<(), Stop> {
     let (scenario, _) = crate::check::read(&arguments.file)?;
     match arguments.to {
         To::RtApp => {
-            let (text, said) = rt_app::write(&scenario).map_err(|refusals| Stop::Input(refusals.into()))?;
+            let (text, remarks) = rt_app::write(&scenario).map_err(|refusals| Stop::Input(refusals.into()))?;
             deliver(&text, &arguments.file, arguments.out.as_deref())?;
-            notes(&said);
+            notes(&remarks);
         }
         To::Ftrace => deliver(&ftrace(&scenario, arguments.seed)?, &arguments.file, arguments.out.as_deref())?,
     }
     Ok(())
 }
 
-/// Simulates the first arm.
+/// Simulates the first arm and returns its events.
 fn ftrace(scenario: &Scenario, seed: Option<u64>) -> Result<String, Stop> {
     let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
     let host = match needs_host(scenario, &[World::Sim]) {
@@ -71,28 +71,28 @@ fn ftrace(scenario: &Scenario, seed: Option<u64>) -> Result<String, Stop> {
     }
 }
 
-/// What is imported is no larger: it is read into memory as a whole.
-const LARGEST: u64 = 1 << 30;
+/// The maximum size of an imported file, which is read into memory as a whole.
+const MAX_SIZE: u64 = 1 << 30;
 
 fn content(file: &Path) -> anyhow::Result<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     let is_stdin = file == Path::new("-");
     let name = if is_stdin { "standard input".to_owned() } else { file.display().to_string() };
     let read = if is_stdin {
-        io::stdin().lock().take(LARGEST + 1).read_to_end(&mut bytes)
+        io::stdin().lock().take(MAX_SIZE + 1).read_to_end(&mut bytes)
     } else {
-        File::open(file).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes))
+        File::open(file).and_then(|file| file.take(MAX_SIZE + 1).read_to_end(&mut bytes))
     };
     read.with_context(|| format!("cannot read {name}"))?;
-    ensure!(bytes.len() as u64 <= LARGEST, "{name} is larger than 1 GiB: import a part of it");
+    ensure!(bytes.len() as u64 <= MAX_SIZE, "{name} is larger than 1 GiB: import a part of it");
     Ok((name, bytes))
 }
 
 fn deliver(text: &str, from: &Path, to: Option<&Path>) -> Result<(), Stop> {
     match to {
         None => print(text),
-        Some(path) if are_one_file(from, path) => {
-            Err(Stop::Input(anyhow!("{} is what is read: name another file to write", path.display())))
+        Some(path) if are_same_file(from, path) => {
+            Err(Stop::Input(anyhow!("{} is the input: name another file to write", path.display())))
         }
         Some(path) => {
             fs::write(path, text).with_context(|| format!("cannot write {}", path.display())).map_err(Stop::Input)
@@ -100,7 +100,7 @@ fn deliver(text: &str, from: &Path, to: Option<&Path>) -> Result<(), Stop> {
     }
 }
 
-fn are_one_file(these: &Path, those: &Path) -> bool {
+fn are_same_file(these: &Path, those: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).map(|of| (of.dev(), of.ino()));
     matches!((identity(these), identity(those)), (Ok(these), Ok(those)) if these == those)
 }

@@ -1,4 +1,4 @@
-//! `rowlock exec`: an unmodified program, whose threads wait by a rule.
+//! `rowlock exec`: runs an unmodified program whose threads wait by a rule.
 
 mod comparison;
 mod json;
@@ -15,7 +15,7 @@ use crate::arguments;
 use crate::output::tell;
 use crate::stop::Stop;
 
-/// Starts the program, and returns only if something is wrong; or compares it.
+/// Starts the program, and returns only on failure; or compares it with and without rowlock.
 pub(crate) fn exec(arguments: &arguments::Exec) -> Result<(), Stop> {
     let launch = prepare(arguments)?;
     if arguments.compare {
@@ -24,11 +24,11 @@ pub(crate) fn exec(arguments: &arguments::Exec) -> Result<(), Stop> {
     if !arguments.report && arguments.json.is_none() {
         return Err(not_started(launch.replace()));
     }
-    // The program may run for long, only to find out that its report is lost.
-    let is_new = arguments.json.as_deref().map(try_to_write).transpose()?.unwrap_or(false);
+    // Check this first: the program may run for long before its report is lost.
+    let is_new = arguments.json.as_deref().map(check_writable).transpose()?.unwrap_or(false);
     let ended = launch.run().map_err(|why| {
         if let Some(file) = arguments.json.as_deref().filter(|_| is_new) {
-            // Nothing will be written to it. An empty file that stays is no harm.
+            // The report is not written. If removal fails, an empty file remains.
             let _ = std::fs::remove_file(file);
         }
         match why {
@@ -36,8 +36,8 @@ pub(crate) fn exec(arguments: &arguments::Exec) -> Result<(), Stop> {
             why => Stop::Failed(why.into()),
         }
     })?;
-    match tell_of(&launch, arguments, &ended) {
-        // Who asks for a report as well as for the program's success has not got both.
+    match write_reports(&launch, arguments, &ended) {
+        // A missing report is a failure even if the program succeeded.
         Err(failed) if ended.status.success() => Err(failed),
         Err(failed) => {
             failed.report();
@@ -47,15 +47,15 @@ pub(crate) fn exec(arguments: &arguments::Exec) -> Result<(), Stop> {
     }
 }
 
-/// Whether a file that can be written to is a new one. What is in it stays.
-fn try_to_write(file: &Path) -> Result<bool, Stop> {
+/// Checks that a file can be written, and returns whether it is new. Its content stays.
+fn check_writable(file: &Path) -> Result<bool, Stop> {
     let is_new = !file.exists();
     let opened = OpenOptions::new().create(true).append(true).open(file);
     opened.with_context(|| format!("cannot write {}", file.display())).map_err(Stop::Failed)?;
     Ok(is_new)
 }
 
-/// Looks at the program, and says what is in the way.
+/// Prepares the launch, and reports any obstacle.
 fn prepare(arguments: &arguments::Exec) -> Result<Launch, Stop> {
     let launch = Launch::new(&arguments.command, &arguments.arguments, arguments.wait, costs());
     let launch = launch.map_err(|why: LibraryError| Stop::Failed(why.into()))?;
@@ -65,18 +65,18 @@ fn prepare(arguments: &arguments::Exec) -> Result<Launch, Stop> {
     Ok(launch)
 }
 
-/// What this machine's costs are: as they were calibrated, else as they look at a glance.
+/// This machine's costs: the calibrated ones, or else those of a brief measurement.
 fn costs() -> Costs {
     host::calibration::cached_costs().unwrap_or_else(wait::calibrate::briefly)
 }
 
-fn tell_of(launch: &Launch, arguments: &arguments::Exec, ended: &Ended) -> Result<(), Stop> {
+fn write_reports(launch: &Launch, arguments: &arguments::Exec, ended: &Ended) -> Result<(), Stop> {
     let obstacle = launch.obstacle().map(|(_, obstacle)| obstacle.name());
     if arguments.report {
         tell(report::text(arguments.wait, obstacle.is_some(), ended).trim_end());
     }
     let Some(file) = &arguments.json else { return Ok(()) };
-    let json = ::report::json::render(&json::Report::new(arguments, obstacle, ended));
+    let json = ::report::json::render(&json::ExecReport::new(arguments, obstacle, ended));
     let json = json.context("cannot write the report").map_err(Stop::Failed)?;
     std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display())).map_err(Stop::Failed)
 }

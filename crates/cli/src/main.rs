@@ -1,4 +1,4 @@
-//! The `rowlock` command: reads its arguments, calls the crate that knows, and prints. It decides nothing itself.
+//! The `rowlock` command: parses its arguments, calls the responsible crate, and prints.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -28,11 +28,11 @@ use clap::Parser;
 use crate::arguments::{Arguments, Command};
 
 fn main() -> ExitCode {
-    // The jobs of the host world are processes of this same program.
+    // The processes of host jobs run this program.
     host::child::run_if_asked();
-    // And so is what a program is compared beside.
+    // So do the processes of a comparison's load.
     ::exec::serve_if_asked();
-    // And what measures threads.
+    // So do the processes that measure threads.
     if let Some(code) = paper::threads::child::serve_if_asked() {
         return code;
     }

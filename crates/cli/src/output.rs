@@ -1,4 +1,4 @@
-//! Standard output, for results only; and standard error, for everything else.
+//! Output: results on standard output, everything else on standard error.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use crate::stop::Stop;
 
-/// Prints a result. A reader that has had enough, as `head` has, is no error; a full disk is.
+/// Prints a result. It is not an error if the reader is gone, like `head`. A full disk is an error.
 pub(crate) fn print(text: &str) -> Result<(), Stop> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -17,7 +17,7 @@ pub(crate) fn print(text: &str) -> Result<(), Stop> {
     }
 }
 
-/// Tells people something. That they may not be there to hear it, their disk being full, is no reason to fail.
+/// Prints a message for the user. Ignores errors, such as a full disk.
 pub(crate) fn tell(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! `rowlock paper`: a figure of a paper, run and held against what the paper says.
+//! `rowlock paper`: runs a figure of a paper and compares it with the paper.
 
 mod fg;
 pub(crate) mod threads;
@@ -26,15 +26,15 @@ use scenario::result::World;
 
 use crate::arguments::{self, TextOrJson};
 use crate::output::print;
-use crate::progress::Line;
-use crate::results::{ended, tell_where, unwritable};
+use crate::progress::ProgressLine;
+use crate::results::{result_of, tell_where, unwritable};
 use crate::signals::Signals;
 use crate::stop::Stop;
 
-/// Papers are about the simulated world.
+/// Simulated papers need only the simulator.
 const SIM: &[World] = &[World::Sim];
 
-/// Runs a paper and prints how near we come to it, or lists all there are.
+/// Runs a paper and prints how close the result is, or lists all papers.
 pub(crate) fn paper(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let Some(name) = &arguments.name else { return list() };
     if let Some(experiment) = Experiment::named(name) {
@@ -76,7 +76,7 @@ fn list() -> Result<(), Stop> {
     print(&(text::list(&entries) + &today::list()? + &measured::text::list() + &papers::threads::text::list()))
 }
 
-/// Prints the scenario: as its file has it, unless it is changed.
+/// Prints the scenario: its file if it is unchanged.
 fn show(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let changes = arguments.changes();
     if changes == Changes::default() {
@@ -100,7 +100,7 @@ fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
     let scenario_file = ScenarioFile::new(&format!("{}.toml", paper.name), paper.scenario.as_bytes(), &scenario);
     let provenance = Provenance { scenario: Some(scenario_file), ..Provenance::new(paper.name, started) };
-    let line = Line::new(&scenario);
+    let line = ProgressLine::new(&scenario);
     let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
     let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
@@ -108,9 +108,9 @@ fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
 
     let mut evidence = Evidence::new(&scenario, &report.runs);
     if expected.figure.measure.is_of_patterns() {
-        let looked = evidence.with_patterns(&expected.figure.job, arguments.workers, signals.cancel());
-        evidence = looked.map_err(|error| Stop::Failed(error.into()))?;
-        // After an interruption those that were seen are shown.
+        let searched = evidence.with_patterns(&expected.figure.job, arguments.workers, signals.cancel());
+        evidence = searched.map_err(|error| Stop::Failed(error.into()))?;
+        // After an interruption, the patterns found so far are shown.
         let measure = expected.figure.measure;
         let _ = patterns::show(&mut histories, &evidence, measure, &worlds, signals.cancel());
     }
@@ -124,7 +124,7 @@ fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
         }
     })?;
     tell_where(folder.path());
-    ended(error, &report, &signals)?;
+    result_of(error, &report, &signals)?;
     match judgement.missed() {
         0 => Ok(()),
         missed => Err(Stop::Failed(anyhow!("missed: {missed} of {} bands", judgement.judged()))),

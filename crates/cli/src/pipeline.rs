@@ -1,4 +1,4 @@
-//! `rowlock pipeline explore`: in which structure a pipelined program runs fastest.
+//! `rowlock pipeline explore`: finds the structure in which a pipelined program runs fastest.
 
 mod verdict;
 
@@ -24,12 +24,12 @@ use crate::progress;
 use crate::signals::Signals;
 use crate::stop::Stop;
 
-/// A variant that takes so many times as long as the first run hangs, or as good as hangs.
-const PATIENCE: u32 = 10;
-/// And so much longer at least.
-const LEAST_PATIENCE: Duration = Duration::from_secs(10);
+/// A variant times out after this multiple of the first run's time,
+const TIMEOUT_FACTOR: u32 = 10;
+/// but not earlier than this much after the first run's time.
+const MIN_TIMEOUT_MARGIN: Duration = Duration::from_secs(10);
 
-/// Does what was asked for.
+/// Runs the subcommand.
 pub(crate) fn pipeline(arguments: &arguments::Pipeline) -> Result<(), Stop> {
     match &arguments.command {
         PipelineCommand::Explore(arguments) => run(arguments),
@@ -41,29 +41,29 @@ fn run(arguments: &arguments::Explore) -> Result<(), Stop> {
     let base = base()?;
     let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
     let mut program = Program::new(arguments, base, &signals);
-    let (first, profile) = program.look(&Structure::default())?;
-    program.limit = Some((first.elapsed * PATIENCE).max(first.elapsed + LEAST_PATIENCE));
+    let (first, profile) = program.profile(&Structure::default())?;
+    program.limit = Some((first.elapsed * TIMEOUT_FACTOR).max(first.elapsed + MIN_TIMEOUT_MARGIN));
     let settings = Settings { pairs: arguments.runs, limit: arguments.time_limit, seed: arguments.seed };
     let prepare = arguments.prepare.as_deref().map(|prepare| prepare.to_string_lossy().into_owned());
     let subject = Subject::new(arguments.words(), program.base.clone(), prepare, &profile);
-    let (told, end) = if arguments.double {
+    let (rendered, end) = if arguments.double {
         let found = doubled(&profile, settings, &mut program)?;
-        let told = match arguments.format {
+        let rendered = match arguments.format {
             TextOrJson::Text => Ok(text::doubling(&profile, &found)),
             TextOrJson::Json => json::doubling(&subject, settings, &found),
         };
-        (told, found.end)
+        (rendered, found.end)
     } else {
-        let variants = asked_for(arguments, &profile)?;
+        let variants = requested_variants(arguments, &profile)?;
         let found = explore(variants, (first.elapsed.as_secs_f64(), first.stdout_sha256), settings, &mut program);
-        let told = match arguments.format {
+        let rendered = match arguments.format {
             TextOrJson::Text => Ok(text::exploration(&profile, &program.base, &found)),
             TextOrJson::Json => json::exploration(&subject, settings, &found),
         };
-        (told, found.end)
+        (rendered, found.end)
     };
     program.bar.finish_and_clear();
-    print(&told.context("cannot write what was found").map_err(Stop::Failed)?)?;
+    print(&rendered.context("cannot write what was found").map_err(Stop::Failed)?)?;
     match (program.error.take(), end) {
         (Some(stop), _) => Err(stop),
         (None, End::OwnFailed(why)) => Err(Stop::Failed(anyhow!("the program failed by itself: {why}"))),
@@ -75,43 +75,44 @@ fn run(arguments: &arguments::Explore) -> Result<(), Stop> {
     }
 }
 
-/// What the environment says already, which holds for all variants.
+/// The structure in the environment, which applies to all variants.
 fn base() -> Result<Structure, Stop> {
-    let said = env::var_os(STRUCTURE).unwrap_or_default();
-    let said = said.to_str().ok_or_else(|| Stop::Input(anyhow!("{STRUCTURE} is not valid UTF-8")))?;
-    said.parse().with_context(|| format!("{STRUCTURE} in the environment")).map_err(Stop::Input)
+    let text = env::var_os(STRUCTURE).unwrap_or_default();
+    let text = text.to_str().ok_or_else(|| Stop::Input(anyhow!("{STRUCTURE} is not valid UTF-8")))?;
+    text.parse().with_context(|| format!("{STRUCTURE} in the environment")).map_err(Stop::Input)
 }
 
-/// The variants: those that were asked for by name, and those of the keys; or all.
-fn asked_for(arguments: &arguments::Explore, profile: &Profile) -> Result<Vec<Structure>, Stop> {
-    let mut asked: Vec<Structure> = arguments.tries.iter().flat_map(|tries| tries.0.clone()).collect();
+/// The variants: those requested by name and those of the requested keys, or all.
+fn requested_variants(arguments: &arguments::Explore, profile: &Profile) -> Result<Vec<Structure>, Stop> {
+    let mut requested: Vec<Structure> = arguments.tries.iter().flat_map(|tries| tries.0.clone()).collect();
     let names: Vec<&str> = profile.stages().map(|stage| stage.name.as_str()).collect();
-    for structure in &asked {
+    for structure in &requested {
         structure.check_stages(&names).with_context(|| format!("--try \"{structure}\"")).map_err(Stop::Input)?;
     }
-    let changes = match (arguments.only.is_empty(), asked.is_empty()) {
+    let changes = match (arguments.only.is_empty(), requested.is_empty()) {
         (false, _) => &arguments.only[..],
         (true, true) => &Change::ALL,
         (true, false) => &[],
     };
     for variant in variants(profile, arguments::all_cpus().get(), changes) {
-        if !asked.contains(&variant) {
-            asked.push(variant);
+        if !requested.contains(&variant) {
+            requested.push(variant);
         }
     }
-    Ok(asked)
+    Ok(requested)
 }
 
-/// Doubles what can be doubled, which a run of each tells that does not count.
+/// Doubles the work of the stages that can repeat it. A run of each, which does not count, finds
+/// out which can.
 fn doubled(profile: &Profile, settings: Settings, program: &mut Program<'_>) -> Result<Doubling, Stop> {
     let (mut kinds, mut others) = (Vec::new(), Vec::new());
     for kind in profile.kinds().into_iter().filter(|kind| kind.blocks()) {
-        let why_not = match program.look(&double::structure(kind)) {
-            Ok((_, doubled)) if repeats(&doubled, kind) => {
+        let why_not = match program.profile(&double::structure(kind)) {
+            Ok((_, doubled)) if has_repeated(&doubled, kind) => {
                 kinds.push(kind);
                 continue;
             }
-            Ok(_) => "no stage of this kind knows how to do its work once more (`Stage::again`).".to_owned(),
+            Ok(_) => "no stage of this kind can repeat its work (`Stage::again`).".to_owned(),
             Err(Stop::Failed(why)) => format!("{why:#}"),
             Err(stop) => return Err(stop),
         };
@@ -127,24 +128,25 @@ fn doubled(profile: &Profile, settings: Settings, program: &mut Program<'_>) -> 
     Ok(found)
 }
 
-/// Whether stages of this kind have done their work more than once. A report that does not say is believed to mean it.
-fn repeats(profile: &Profile, kind: StageKind) -> bool {
+/// Whether stages of this kind have repeated their work. A report without that information counts
+/// as yes.
+fn has_repeated(profile: &Profile, kind: StageKind) -> bool {
     profile.stages().any(|stage| stage.kind == kind && stage.repeated != Some(0))
 }
 
-/// The program, to be run in any structure.
+/// The program, which can run in any structure.
 struct Program<'a> {
     invocation: Invocation,
     prepare: Option<Invocation>,
     base: Structure,
     signals: &'a Signals,
     started: Instant,
-    /// How long a run may take.
+    /// The longest time of a run.
     limit: Option<Duration>,
     bar: ProgressBar,
-    /// How many runs there were.
+    /// The number of runs so far.
     runs: u64,
-    /// Why no more can be run.
+    /// Why the program cannot be run any more.
     error: Option<Stop>,
 }
 
@@ -164,10 +166,10 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// A run that tells what the program is like. Does not count.
-    fn look(&mut self, structure: &Structure) -> Result<(Execution, Profile), Stop> {
+    /// Runs the program to get its profile. The run does not count.
+    fn profile(&mut self, structure: &Structure) -> Result<(Execution, Profile), Stop> {
         let file = tempfile::NamedTempFile::new()
-            .context("there is no place for the program's report")
+            .context("cannot create a file for the program's report")
             .map_err(Stop::Failed)?;
         let execution = self.execute(structure, Some(file.path().as_os_str()))?;
         let execution = execution.map_err(|why| Stop::Failed(anyhow!("the program fails: {why}")))?;
@@ -177,16 +179,16 @@ impl<'a> Program<'a> {
         Ok((execution, profile))
     }
 
-    /// A run. The inner error says why the program failed.
+    /// Runs the program. The inner error is the program's failure.
     fn execute(&mut self, structure: &Structure, report: Option<&OsStr>) -> Result<Result<Execution, String>, Stop> {
-        let until = RunLimits { cancel: self.signals.cancel(), limit: None };
+        let limits = RunLimits { cancel: self.signals.cancel(), limit: None };
         let interrupted = || Stop::Interrupted(self.signals.number());
         if let Some(prepare) = &self.prepare {
             self.bar.set_message("preparing");
             let prepared =
-                prepare.execute(&mut prepare.command(), until).map_err(not_run)?.map_err(|_| interrupted())?;
+                prepare.execute(&mut prepare.command(), limits).map_err(not_run)?.map_err(|_| interrupted())?;
             if !prepared.status.success() {
-                return Err(Stop::Failed(anyhow!("what is to be run before each run failed: {}", failure(&prepared))));
+                return Err(Stop::Failed(anyhow!("the command before each run failed: {}", failure(&prepared))));
             }
         }
         let structure = structure.laid_over(&self.base);
@@ -202,7 +204,7 @@ impl<'a> Program<'a> {
             structure.to_string()
         });
         let execution =
-            self.invocation.execute(&mut command, RunLimits { limit: self.limit, ..until }).map_err(not_run)?;
+            self.invocation.execute(&mut command, RunLimits { limit: self.limit, ..limits }).map_err(not_run)?;
         if execution != Err(Interruption::Cancelled) {
             self.runs += 1;
             self.bar.set_position(self.runs);
@@ -243,10 +245,10 @@ impl Runner for Program<'_> {
     }
 }
 
-/// How a program failed, and the last that it said of it.
+/// How a program failed, with the last line of its standard error.
 fn failure(execution: &Execution) -> String {
     let last = execution.stderr.lines().rev().find(|line| !line.trim().is_empty());
-    let said = last.map_or(String::new(), |last| format!(", and last said: {}", last.trim()));
+    let said = last.map_or(String::new(), |last| format!(", and last last_words: {}", last.trim()));
     format!("{}{said}", execution.status)
 }
 

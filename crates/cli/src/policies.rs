@@ -1,4 +1,4 @@
-//! `rowlock policies`: the table of all policies.
+//! `rowlock policies`: prints the table of all policies.
 
 use std::fmt::Write;
 

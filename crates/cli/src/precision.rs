@@ -1,4 +1,4 @@
-//! `--until`: a precision to go on for, and how far.
+//! `--until`: the requested precision, and the limit of repetitions.
 
 use anyhow::anyhow;
 use measure::precision::{AT_MOST, StoppingRule};
@@ -6,23 +6,25 @@ use scenario::Scenario;
 
 use crate::arguments::Run;
 
-/// Fewer repetitions say too little of the scatter to decide by.
+/// Fewer repetitions do not estimate the scatter well enough.
 const FIRST_STAGE: u32 = 10;
 
-/// The least precision to ask for, in percent: less is a slip of the pen, and no number of repetitions would do.
-const LEAST_PERCENT: f64 = 0.001;
+/// The least precision to accept, in percent: less is a typing error, and no number of repetitions
+/// would achieve it.
+const MIN_PERCENT: f64 = 0.001;
 
-/// A share as people write it: `2 %`.
+/// Parses a share such as `2 %`.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').map(|number| number.trim().parse::<f64>());
     match number {
-        Some(Ok(percent)) if (LEAST_PERCENT..100.0).contains(&percent) => Ok(percent / 100.0),
-        Some(Ok(_)) => Err(format!("it has to be at least {LEAST_PERCENT} % and less than 100 %")),
+        Some(Ok(percent)) if (MIN_PERCENT..100.0).contains(&percent) => Ok(percent / 100.0),
+        Some(Ok(_)) => Err(format!("it has to be at least {MIN_PERCENT} % and less than 100 %")),
         Some(Err(_)) | None => Err("write it in percent of the mean: \"2 %\"".to_owned()),
     }
 }
 
-/// When to stop, if the command line says so; the first stage is put into the scenario.
+/// The stopping rule, if the command line asks for one. The first stage replaces the scenario's
+/// repetitions.
 pub(crate) fn until(scenario: &mut Scenario, arguments: &Run) -> anyhow::Result<Option<StoppingRule>> {
     const MOST_RUNS: u64 = scenario::keys::MOST_RUNS;
     let Some(share) = arguments.until else { return Ok(None) };
@@ -32,9 +34,7 @@ pub(crate) fn until(scenario: &mut Scenario, arguments: &Run) -> anyhow::Result<
     }
     let (repeat, at_most) = (*repeat, arguments.at_most.unwrap_or(AT_MOST.max(*repeat)));
     if repeat < 2 {
-        return Err(anyhow!(
-            "--until: one repetition has no scatter to decide by; ask for more by --repeat, at best 10"
-        ));
+        return Err(anyhow!("--until: one repetition has no scatter; ask for more with --repeat, preferably 10"));
     }
     if at_most < repeat {
         return Err(anyhow!("--at-most: {at_most} repetitions are fewer than the {repeat} to begin with"));

@@ -1,36 +1,38 @@
-//! Progress on a terminal: what is running, how much of it is done, and how long the rest will take.
+//! Progress on a terminal: what runs, how much is done, and the remaining time.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::runner::Progress;
 use report::words;
 use scenario::Scenario;
 
-/// A line on standard error, where that is a terminal.
+/// A progress line on standard error, if that is a terminal.
 ///
-/// It is drawn between runs and never during one: what is measured should have the machine to itself.
+/// It is drawn between runs and never during one, because a run should have the machine to itself.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct ProgressLine {
     bar: ProgressBar,
     arms: Vec<String>,
 }
 
-/// A bar of so many steps, as far as they are known, on standard error where that is a terminal.
+/// A progress bar on standard error, if that is a terminal. `steps` is `None` if their number is
+/// unknown.
 pub(crate) fn bar(steps: Option<u64>) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(steps, ProgressDrawTarget::stderr());
-    // The templates are constant and sound; the default style would do as well.
+    // The template is a valid constant. The default style would be acceptable, too.
     let style = ProgressStyle::with_template("[{bar:24}] {pos}/{len}, {eta} left: {wide_msg}");
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "))
 }
 
-impl Line {
-    pub(crate) fn new(scenario: &Scenario) -> Line {
-        // The last part of a path will do: the line is short, and the values are what tells arms apart.
+impl ProgressLine {
+    pub(crate) fn new(scenario: &Scenario) -> ProgressLine {
+        // The last part of a path is enough: the line is short, and the values distinguish the
+        // arms.
         let name = |path: &String| path.rsplit('.').next().unwrap_or_default().to_owned();
         let factors = |arm: &scenario::Arm| {
             let short: Vec<_> = arm.factors.iter().map(|(path, value)| (name(path), value)).collect();
             words::factors(short.iter().map(|(path, value)| (path, *value)))
         };
-        Line { bar: bar(None), arms: scenario.arms.iter().map(factors).collect() }
+        ProgressLine { bar: bar(None), arms: scenario.arms.iter().map(factors).collect() }
     }
 
     pub(crate) fn show(&self, progress: Progress<'_>) {
@@ -48,7 +50,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

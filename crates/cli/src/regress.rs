@@ -1,4 +1,4 @@
-//! `rowlock regress`: one column of a file explained by others.
+//! `rowlock regress`: explains one column of a file by others.
 
 use std::fs::File;
 
@@ -10,7 +10,7 @@ use crate::arguments::{self, TextOrJson};
 use crate::output::print;
 use crate::stop::Stop;
 
-/// Answers the question and prints the answer.
+/// Runs the regression and prints the result.
 pub(crate) fn regress(arguments: &arguments::Regress) -> Result<(), Stop> {
     let question = Question {
         on: arguments.on.trim().to_owned(),

@@ -1,4 +1,4 @@
-//! The result folder of a command: where it is, and how the command ends that writes it.
+//! The result folder of a command, and the end of commands that write one.
 
 use std::path::{Path, PathBuf};
 
@@ -15,16 +15,18 @@ use crate::stop::Stop;
 /// The options of every command that writes a result folder.
 #[derive(Debug, Args)]
 pub(crate) struct Results {
-    /// The folder for results; what an earlier run left in it is replaced [default: a new one in rowlock-out]
+    /// The folder for results; those of an earlier run in it are replaced [default: a new one in
+    /// rowlock-out]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Continue the experiment in the folder --out: count the runs that are there, and make only those that are missing
+    /// Continue the experiment in the folder --out: keep its runs, and make only those that are
+    /// missing
     #[arg(long, requires = "out")]
     pub(crate) append: bool,
 }
 
 impl Results {
-    /// Opens the folder. If the command line names none, it is a new one, named for `stem` and the time.
+    /// Opens the folder. If the command line names none, creates one named for `stem` and the time.
     pub(crate) fn open(&self, stem: &Path, started: Timestamp) -> Result<Folder, Stop> {
         let path = self.out.clone().unwrap_or_else(|| default_folder(stem, started));
         let folder = if self.append { Folder::append(&path) } else { Folder::create(&path) };
@@ -36,19 +38,19 @@ impl Results {
 fn default_folder(file: &Path, started: Timestamp) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let name = format!("{stem}-{}", started.compact());
-    // Another run may have begun in the same second.
+    // Another run may have started in the same second.
     let names = std::iter::once(name.clone()).chain((2..1000).map(|number| format!("{name}-{number}")));
     let mut paths = names.map(|name| Path::new("rowlock-out").join(name));
     paths.find(|path| !path.exists()).unwrap_or_else(|| Path::new("rowlock-out").join(name))
 }
 
-/// Says where the results are.
+/// Reports where the results are.
 pub(crate) fn tell_where(path: &Path) {
     tell(format_args!("results are in {}; open {} in a browser", path.display(), path.join(folder::PAGE).display()));
 }
 
-/// How the command ends if the experiment ended so.
-pub(crate) fn ended(error: Option<measure::runner::Error>, report: &Report, signals: &Signals) -> Result<(), Stop> {
+/// The result of the command after an experiment.
+pub(crate) fn result_of(error: Option<measure::runner::Error>, report: &Report, signals: &Signals) -> Result<(), Stop> {
     match (Ending::of(error.as_ref()), error) {
         (Ending::Interrupted, _) => {
             tell(format_args!("interrupted: {} of {} runs were made", report.runs.len(), report.planned_runs));
@@ -60,7 +62,7 @@ pub(crate) fn ended(error: Option<measure::runner::Error>, report: &Report, sign
     }
 }
 
-/// How the command ends if results cannot be written.
+/// The error for results that cannot be written.
 pub(crate) fn unwritable(error: folder::Error) -> Stop {
     if error.is_input() { Stop::Input(error.into()) } else { Stop::Failed(error.into()) }
 }

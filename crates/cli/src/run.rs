@@ -1,4 +1,4 @@
-//! `rowlock run`: a scenario in one world or both.
+//! `rowlock run`: runs a scenario in the simulator, on the host, or both.
 
 use std::time::SystemTime;
 
@@ -15,8 +15,8 @@ use scenario::Scenario;
 
 use crate::arguments::{self, Format};
 use crate::output::{print, tell};
-use crate::progress::Line;
-use crate::results::{ended, tell_where, unwritable};
+use crate::progress::ProgressLine;
+use crate::results::{result_of, tell_where, unwritable};
 use crate::signals::Signals;
 use crate::stop::Stop;
 use crate::trace::Traces;
@@ -26,7 +26,7 @@ use crate::{calibrate, check, precision};
 pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     let started = Timestamp::of(SystemTime::now());
     let (mut scenario, content) = check::read(&arguments.file)?;
-    replace_keys(&mut scenario, arguments).map_err(Stop::Input)?;
+    apply_arguments(&mut scenario, arguments).map_err(Stop::Input)?;
     let until = precision::until(&mut scenario, arguments).map_err(Stop::Input)?;
     let chosen = arguments.world.map_or_else(|| default_worlds(&scenario), arguments::Worlds::list);
 
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
 
     let scenario_file = ScenarioFile::new(&arguments.file.display().to_string(), &content, &scenario);
     let provenance = Provenance { scenario: Some(scenario_file), calibration, ..Provenance::new("run", started) };
-    let line = Line::new(&scenario);
+    let line = ProgressLine::new(&scenario);
     let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
     let extent = Extent { worlds: chosen, until };
     let finished = experiment::run(scenario, extent, &worlds, &mut folder, provenance, progress, signals.cancel());
@@ -53,12 +53,12 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
         print(&rendered(&report, arguments.format)?)?;
     }
     tell_where(folder.path());
-    ended(error, &report, &signals)?;
-    traces.make(&scenario, &worlds, &signals)
+    result_of(error, &report, &signals)?;
+    traces.record(&scenario, &worlds, &signals)
 }
 
-/// Puts what the command line says in the place of what the scenario says.
-fn replace_keys(scenario: &mut Scenario, arguments: &arguments::Run) -> anyhow::Result<()> {
+/// Applies the command line to the scenario.
+fn apply_arguments(scenario: &mut Scenario, arguments: &arguments::Run) -> anyhow::Result<()> {
     const MOST_RUNS: u64 = scenario::keys::MOST_RUNS;
     let experiment = &mut scenario.experiment;
     experiment.repeat = arguments.repeat.unwrap_or(experiment.repeat);
@@ -79,7 +79,7 @@ fn replace_keys(scenario: &mut Scenario, arguments: &arguments::Run) -> anyhow::
     Ok(())
 }
 
-/// This machine as one of the two worlds.
+/// This machine as the host.
 pub(crate) fn host(calibration: HostCalibration) -> anyhow::Result<Host> {
     let program =
         std::env::current_exe().context("cannot find this program's own file, which the jobs' processes need")?;

@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: the first asks for an orderly end, a second ends at once.
+//! Ctrl-C and SIGTERM: the first one requests an orderly end, a second one ends the process
+//! immediately.
 
 use std::io;
 use std::sync::Arc;
@@ -7,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// Signals this soon after the first are still the first: `timeout` sends its signal to the program and then to its whole
-/// group, and impatient people take longer.
-const STILL_THE_FIRST: Duration = Duration::from_millis(500);
+/// Signals within this time of the first count as the same request. `timeout` sends its signal
+/// first to the program and then to its whole group. A user takes longer to press Ctrl-C again.
+const SAME_REQUEST: Duration = Duration::from_millis(500);
 
-/// What has been asked for by signals.
+/// The requests by signals so far.
 #[derive(Debug)]
 pub(crate) struct Signals {
     cancel: Arc<AtomicBool>,
@@ -19,45 +20,46 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Takes the signals over, from now on.
+    /// Installs the handlers.
     pub(crate) fn catch() -> io::Result<Signals> {
         Signals::catch_and(|_| {})
     }
 
-    /// The same, and does this, in a thread of its own, when the first one comes; its number is known by then.
-    pub(crate) fn catch_and(do_this: impl FnOnce(i32) + Send + 'static) -> io::Result<Signals> {
+    /// Installs the handlers, and calls `on_first` in another thread when the first signal comes.
+    /// The signal's number is available by then.
+    pub(crate) fn catch_and(on_first: impl FnOnce(i32) + Send + 'static) -> io::Result<Signals> {
         let (cancel, signal) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let (cancels, sets) = (Arc::clone(&cancel), Arc::clone(&signal));
-        let mut coming = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
-        let attend = move || {
+        let (handler_cancel, handler_signal) = (Arc::clone(&cancel), Arc::clone(&signal));
+        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+        let handle = move || {
             let mut first: Option<Instant> = None;
-            let mut do_this = Some(do_this);
-            for number in coming.forever() {
+            let mut on_first = Some(on_first);
+            for number in signals.forever() {
                 match first {
                     None => {
-                        sets.store(number.unsigned_abs() as usize, Ordering::Relaxed);
-                        cancels.store(true, Ordering::Release);
+                        handler_signal.store(number.unsigned_abs() as usize, Ordering::Relaxed);
+                        handler_cancel.store(true, Ordering::Release);
                         first = Some(Instant::now());
-                        if let Some(do_this) = do_this.take() {
-                            do_this(number);
+                        if let Some(on_first) = on_first.take() {
+                            on_first(number);
                         }
                     }
-                    Some(first) if first.elapsed() < STILL_THE_FIRST => {}
-                    // The jobs see the end of this process and end too.
+                    Some(first) if first.elapsed() < SAME_REQUEST => {}
+                    // The jobs notice the end of this process and end, too.
                     Some(_) => std::process::exit(128 + number),
                 }
             }
         };
-        std::thread::Builder::new().name("signals".into()).spawn(attend)?;
+        std::thread::Builder::new().name("signals".into()).spawn(handle)?;
         Ok(Signals { cancel, signal })
     }
 
-    /// Becomes true when it is time to stop.
+    /// True once it is time to stop.
     pub(crate) fn cancel(&self) -> &AtomicBool {
         &self.cancel
     }
 
-    /// The number of the signal that came.
+    /// The number of the signal. Zero if there was none.
     pub(crate) fn number(&self) -> u8 {
         u8::try_from(self.signal.load(Ordering::Relaxed)).unwrap_or(0)
     }

@@ -15,17 +15,17 @@ use anyhow::{Context, anyhow};
 use pipeline::Canceller;
 use sort::{Algorithm, Format, Input, Order, Output, Sort, SortError, Variant};
 
-use self::done::Done;
+use self::done::SortReport;
 use self::interruptible::{Interrupt, Interruptible};
 use crate::arguments::{self, TextOrJson};
 use crate::output::{print, tell};
 use crate::signals::Signals;
 use crate::stop::Stop;
 
-/// What ends the programs that write to a pipe that nobody reads any more.
+/// The signal for programs that write to a pipe without readers.
 const SIGPIPE: u8 = signal_hook::consts::SIGPIPE as u8;
 
-/// Sorts, and says what was done.
+/// Sorts, and prints a summary.
 pub(crate) fn sort(arguments: &arguments::sort::Sort) -> Result<(), Stop> {
     let memory = arguments.memory();
     let sort = prepare(arguments, memory)?;
@@ -39,16 +39,16 @@ pub(crate) fn sort(arguments: &arguments::sort::Sort) -> Result<(), Stop> {
     let canceller = Canceller::new();
     let signals = catch(canceller.clone(), interrupt, is_stream)?;
 
-    let began = Instant::now();
+    let started = Instant::now();
     let outcome = match sort.run_until(input, output, &canceller) {
         Ok(outcome) => outcome,
         Err(_) if signals.number() != 0 => {
-            tell("interrupted: the target is as it was");
+            tell("interrupted: the target is unchanged");
             return Err(Stop::Interrupted(signals.number()));
         }
-        Err(why) => return Err(stop(why, is_stream)),
+        Err(why) => return Err(stop_for(why, is_stream)),
     };
-    let done = Done::new(arguments, memory, &outcome, began.elapsed());
+    let done = SortReport::new(arguments, memory, &outcome, started.elapsed());
     if arguments.format == TextOrJson::Json {
         let json = report::json::render(&done).context("cannot write the report").map_err(Stop::Failed)?;
         return print(&json);
@@ -59,10 +59,10 @@ pub(crate) fn sort(arguments: &arguments::sort::Sort) -> Result<(), Stop> {
     Ok(())
 }
 
-/// What was asked for, if that can be.
+/// The sort that the arguments describe.
 fn prepare(arguments: &arguments::sort::Sort, memory: u64) -> Result<Sort, Stop> {
     if let Some(folder) = arguments.tmp.as_deref().filter(|folder| !folder.is_dir()) {
-        return Err(Stop::Input(anyhow!("--tmp: {} is no folder", folder.display())));
+        return Err(Stop::Input(anyhow!("--tmp: {} is not a folder", folder.display())));
     }
     let mut keys = if arguments.keys.is_empty() { vec![sort::Key::WHOLE] } else { arguments.keys.clone() };
     for key in &mut keys {
@@ -87,9 +87,9 @@ fn algorithm(arguments: &arguments::sort::Sort) -> anyhow::Result<Algorithm> {
     use arguments::sort::{Algorithm as Asked, Variant as AskedVariant};
     match (arguments.algorithm, arguments.variant) {
         (Asked::Merge, None) => Ok(Algorithm::Merge),
-        (Asked::Merge, Some(_)) => Err(anyhow!("--variant: only columnsort has variants; say --algorithm columnsort")),
+        (Asked::Merge, Some(_)) => Err(anyhow!("--variant: only columnsort has variants; add --algorithm columnsort")),
         (Asked::Columnsort, _) if arguments.record.is_none() => {
-            Err(anyhow!("--algorithm columnsort: it sorts records of one size; say which by --record"))
+            Err(anyhow!("--algorithm columnsort: it sorts records of one size; give the size with --record"))
         }
         (Asked::Columnsort, None | Some(AskedVariant::IoBound)) => Ok(Algorithm::Columnsort(Variant::IoBound)),
         (Asked::Columnsort, Some(AskedVariant::ComputeBound)) => Ok(Algorithm::Columnsort(Variant::ComputeBound)),
@@ -97,26 +97,26 @@ fn algorithm(arguments: &arguments::sort::Sort) -> anyhow::Result<Algorithm> {
 }
 
 impl arguments::sort::Sort {
-    /// How much memory to use, in bytes.
+    /// The memory to use, in bytes.
     fn memory(&self) -> u64 {
         self.memory.unwrap_or_else(|| sort::available_memory() / 4)
     }
 
-    /// The folder for temporary files. They are as large as the input, so the folder of the target, which has to hold that anyway, is a better place
-    /// than `/tmp`, which is often in memory.
+    /// The folder for temporary files. They are as large as the input. The target's folder must
+    /// have that much space anyway, so it is better than `/tmp`, which is often in memory.
     fn temporary(&self) -> PathBuf {
         let of_the_user = || std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
         let folder = || match self.output.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => PathBuf::from("."),
         };
-        let of_the_target = || (!is_dash(&self.output) && may_be_a_file(&self.output)).then(folder);
+        let of_the_target = || (!is_dash(&self.output) && can_be_file(&self.output)).then(folder);
         self.tmp.clone().or_else(of_the_user).or_else(of_the_target).unwrap_or_else(|| PathBuf::from("/var/tmp"))
     }
 }
 
-/// Whether it is a file, or nothing yet; and no pipe or device.
-fn may_be_a_file(path: &Path) -> bool {
+/// Whether it is a file or does not exist, as opposed to a pipe or device.
+fn can_be_file(path: &Path) -> bool {
     path.metadata().map_or(true, |about| about.is_file())
 }
 
@@ -124,27 +124,27 @@ fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// What is sorted, and what interrupts the wait for more of it, if it may have to be waited for.
+/// The input, and an interrupt if reading it may block.
 fn input(path: &Path) -> Result<(Input, Option<Interrupt>), Stop> {
-    let unreadable = |why: io::Error| Stop::Input(anyhow!("cannot read {}: {why}", path.display()));
+    let read_error = |why: io::Error| Stop::Input(anyhow!("cannot read {}: {why}", path.display()));
     let (name, file) = if is_dash(path) {
-        let file = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(unreadable)?);
-        if !may_wait(&file).map_err(unreadable)? {
+        let file = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(read_error)?);
+        if !may_wait(&file).map_err(read_error)? {
             return Ok((Input::standard().map_err(|why| Stop::Input(why.into()))?, None));
         }
         ("the standard input".to_owned(), file)
     } else {
-        let file = File::open(path).map_err(unreadable)?;
-        if !may_wait(&file).map_err(unreadable)? {
+        let file = File::open(path).map_err(read_error)?;
+        if !may_wait(&file).map_err(read_error)? {
             return Ok((Input::open(path).map_err(|why| Stop::Input(why.into()))?, None));
         }
         (path.display().to_string(), file)
     };
-    let (file, interrupt) = Interruptible::new(file).map_err(unreadable)?;
+    let (file, interrupt) = Interruptible::new(file).map_err(read_error)?;
     Ok((Input::stream(name, file), Some(interrupt)))
 }
 
-/// Whether reading may have to wait until somebody writes.
+/// Whether reading may block until another process writes.
 fn may_wait(file: &File) -> io::Result<bool> {
     let kind = file.metadata()?.file_type();
     Ok(kind.is_fifo() || kind.is_socket() || kind.is_char_device())
@@ -155,11 +155,12 @@ fn output(path: &Path) -> Result<Output, Stop> {
     output.map_err(|why| Stop::Input(why.into()))
 }
 
-/// Lets signals end the sort.
+/// Makes signals end the sort.
 fn catch(canceller: Canceller, interrupt: Option<Interrupt>, is_stream: bool) -> Result<Signals, Stop> {
     let end = move |number| {
         if is_stream {
-            // Whoever reads may not read on. Nothing is begun that would have to be undone: temporary files have no names.
+            // The reader may have stopped reading. There is nothing to clean up: temporary files
+            // have no names.
             std::process::exit(128 + number);
         }
         canceller.cancel();
@@ -168,8 +169,8 @@ fn catch(canceller: Canceller, interrupt: Option<Interrupt>, is_stream: bool) ->
     Signals::catch_and(end).context("cannot catch signals").map_err(Stop::Failed)
 }
 
-/// What an error means to the one who called.
-fn stop(why: SortError, is_stream: bool) -> Stop {
+/// The exit for an error.
+fn stop_for(why: SortError, is_stream: bool) -> Stop {
     match why {
         SortError::Write { why, .. } if is_stream && why.kind() == ErrorKind::BrokenPipe => Stop::Interrupted(SIGPIPE),
         SortError::Truncated { .. }

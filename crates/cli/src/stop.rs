@@ -1,4 +1,4 @@
-//! Why a command ends before it is done, and the exit code that says so.
+//! Reasons why a command ends early, with their exit codes.
 
 use std::process::ExitCode;
 
@@ -6,23 +6,23 @@ use measure::manifest::Ending;
 
 use crate::output::tell;
 
-/// An early end.
+/// A reason to end early.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// Something was tried and failed.
+    /// An operation failed.
     Failed(anyhow::Error),
-    /// What was asked for cannot be: arguments, files, or a scenario that does not fit this machine.
+    /// The request is invalid: arguments, files, or a scenario that does not fit this machine.
     Input(anyhow::Error),
-    /// The input is bad, and the text, which is complete in itself, says where.
+    /// The input is invalid. The text is a complete message.
     Diagnosed(String),
-    /// A signal of this number asked to stop.
+    /// A signal with this number requested the end.
     Interrupted(u8),
-    /// A program could not be started, and shells would end with this code.
+    /// A program could not be started. Shells would exit with this code.
     NotStarted(anyhow::Error, u8),
 }
 
 impl Stop {
-    /// What the manifest of an experiment says of this end.
+    /// The ending and the error for the manifest of an experiment.
     pub(crate) fn ending(&self) -> (Ending, Option<String>) {
         match self {
             Stop::Interrupted(_) => (Ending::Interrupted, None),
@@ -33,7 +33,7 @@ impl Stop {
         }
     }
 
-    /// Says on standard error what is to be said.
+    /// Prints the message on standard error and returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Stop::Failed(error) => {
@@ -52,13 +52,14 @@ impl Stop {
                 tell(format_args!("error: {}", message(&error)));
                 ExitCode::from(code)
             }
-            // As a shell reports a program that a signal ended.
+            // The exit code of shells for a program that was ended by a signal.
             Stop::Interrupted(signal) => ExitCode::from(128_u8.saturating_add(signal)),
         }
     }
 }
 
-/// The error and its causes. The libraries' errors tell their causes themselves, and once is enough.
+/// The error with its causes. Some errors of the libraries contain their causes, which are not
+/// repeated.
 fn message(error: &anyhow::Error) -> String {
     let mut message = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -75,10 +76,10 @@ mod tests {
     use anyhow::{Context, anyhow};
 
     #[test]
-    fn causes_are_told_once() {
+    fn causes_are_shown_once() {
         let cause = || Err::<(), _>(anyhow!("the oar broke"));
         assert_eq!(message(&cause().context("cannot row").unwrap_err()), "cannot row: the oar broke");
-        let told = cause().context("cannot row: the oar broke; take another").unwrap_err();
-        assert_eq!(message(&told), "cannot row: the oar broke; take another");
+        let shown = cause().context("cannot row: the oar broke; take another").unwrap_err();
+        assert_eq!(message(&shown), "cannot row: the oar broke; take another");
     }
 }

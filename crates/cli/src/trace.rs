@@ -1,4 +1,4 @@
-//! `rowlock run --trace`: one more run of the first arm in each world, with a trace.
+//! `rowlock run --trace`: runs the first arm again in each world and records a trace.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use crate::run::refused;
 use crate::signals::Signals;
 use crate::stop::Stop;
 
-/// The traces that were asked for. Dropping them leaves nothing behind.
+/// The requested traces. Dropping them leaves no files behind.
 pub(crate) struct Traces(Vec<(World, TraceFile)>);
 
 impl Traces {
-    /// Makes sure, before anything runs, that they can be written.
+    /// Checks before any run that the traces can be written.
     pub(crate) fn create(
         path: Option<&Path>,
         scenario: &Scenario,
@@ -33,15 +33,16 @@ impl Traces {
         chosen.iter().map(create).collect::<Result<_, Stop>>().map(Traces)
     }
 
-    /// Runs the first arm once more in each world, with the seed of the first repetition, and writes its trace.
-    pub(crate) fn make(self, scenario: &Scenario, worlds: &TwoWorlds, signals: &Signals) -> Result<(), Stop> {
+    /// Runs the first arm again in each world, with the seed of the first repetition, and writes
+    /// its trace.
+    pub(crate) fn record(self, scenario: &Scenario, worlds: &TwoWorlds, signals: &Signals) -> Result<(), Stop> {
         let Some(arm) = scenario.arms.first() else { return Ok(()) };
         for (world, file) in self.0 {
             let path = file.path().display().to_string();
             let made = worlds.trace(world, &arm.setting, scenario.experiment.seed, file, signals.cancel());
             match made {
                 Ok(lost) => {
-                    tell(format_args!("the trace of {} is in {path}", described(scenario, world)));
+                    tell(format_args!("the trace of {} is in {path}", description(scenario, world)));
                     if lost > 0 {
                         tell(format_args!(
                             "note: {path} ends early for some threads: {lost} of their events had no room"
@@ -59,8 +60,8 @@ impl Traces {
     }
 }
 
-/// Which run was traced.
-fn described(scenario: &Scenario, world: World) -> String {
+/// A description of the traced run.
+fn description(scenario: &Scenario, world: World) -> String {
     let run = format!("one more run in the {} world, seed {}", world.name(), scenario.experiment.seed);
     let arm =
         scenario.arms.first().map(|arm| report::words::factors(arm.factors.iter().map(|(path, value)| (path, value))));

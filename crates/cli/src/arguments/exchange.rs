@@ -11,10 +11,10 @@ pub(crate) struct Import {
     /// The file; `-` is standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// What it is [default: as its content looks like]
+    /// Its format [default: recognised by the content]
     #[arg(long, value_name = "FORMAT", value_parser = format())]
     pub(crate) from: Option<Format>,
-    /// Where the scenario goes; what is there is replaced [default: standard output]
+    /// The file for the scenario, which is replaced if it exists [default: standard output]
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -24,18 +24,18 @@ pub(crate) struct Export {
     /// The scenario
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// What to make of it
+    /// The format to write
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) to: To,
-    /// Where it goes; what is there is replaced [default: standard output]
+    /// The file to write, which is replaced if it exists [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// With --to ftrace, the seed, in place of what the scenario says
+    /// With --to ftrace, the seed, instead of the scenario's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub(crate) seed: Option<u64>,
 }
 
-/// What a scenario can be exported to.
+/// The formats to which a scenario can be exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum To {
     /// A file for rt-app, with the same jobs

@@ -15,9 +15,9 @@ use super::{TextOrJson, all_cpus};
 use crate::results::Results;
 use crate::sort::size;
 
-/// What holds for measured papers only stands below this.
+/// Heading of the options of measured papers.
 const MEASURED: &str = "Of fg/... papers, which sort on this machine";
-/// And for those of the study of threads below this.
+/// Heading of the options of the study of threads.
 const THREADS: &str = "Of threads/... papers, which make threads on this machine";
 
 #[derive(Debug, Args)]
@@ -25,30 +25,33 @@ const THREADS: &str = "Of threads/... papers, which make threads on this machine
 pub(crate) struct Paper {
     #[command(subcommand)]
     pub(crate) list: Option<PaperList>,
-    /// Which figure of which paper
+    /// The figure or table
     #[arg(value_name = "NAME", required = true, value_parser = papers())]
     pub(crate) name: Option<String>,
-    /// Print the scenario file, to be changed and run by `rowlock run`, and run nothing
+    /// Print the scenario file, which can be changed and run by `rowlock run`, and run nothing
     #[arg(long)]
     pub(crate) scenario: bool,
-    /// How often every arm is run [default: what the scenario says, 10 times for fg/..., and 11 or 20 for threads/...]; bands are meant for 3 and more
+    /// How often every arm is run [default: the scenario's number, 10 for fg/..., and 11 or 20 for
+    /// threads/...]; bands are meant for 3 and more
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: Option<u32>,
-    /// The seed of the first repetition, in place of what the scenario says
+    /// The seed of the first repetition, instead of the scenario's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub(crate) seed: Option<u64>,
-    /// The simulated kernel's scheduler, in place of the paper's; bands are not judged then
+    /// The simulated kernel's scheduler, instead of the paper's; bands are not judged then
     #[arg(long, value_name = "S", value_parser = super::schedulers())]
     pub(crate) scheduler: Option<String>,
-    /// The waiting rule of all jobs, in place of the paper's, but for what it is compared with; bands are not judged then
+    /// The waiting rule of all jobs, instead of the paper's, except the one that they are compared
+    /// with; bands are not judged then
     #[arg(long, value_name = "RULE", value_parser = super::rule)]
     pub(crate) waiting: Option<WaitingRule>,
     #[command(flatten)]
     pub(crate) results: Results,
-    /// How to print what was found
+    /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: TextOrJson,
-    /// How many simulations run at the same time; the results do not depend on it [default: as many as there are CPUs]
+    /// How many simulations run at the same time; the results do not depend on it [default: the
+    /// number of CPUs]
     #[arg(long, value_name = "N", default_value_t = all_cpus(), hide_default_value = true, value_parser = super::workers)]
     pub(crate) workers: NonZeroUsize,
     #[command(flatten)]
@@ -57,47 +60,51 @@ pub(crate) struct Paper {
     pub(crate) threads: Threads,
 }
 
-/// What holds for the study of user-level threads.
+/// The options of the study of user-level threads.
 #[derive(Debug, Args)]
 #[command(next_help_heading = THREADS)]
 pub(crate) struct Threads {
-    /// How many threads the study's program has, in turn, kernel threads as well as fibers [default: 50,100,500,1000,2000, and for threads/table2
-    /// 10000,100000]
+    /// The numbers of threads of the study's program, kernel threads as well as fibers [default:
+    /// 50,100,500,1000,2000, and for threads/table2 10000,100000]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_THREADS)))]
     pub(crate) fibers: Vec<u32>,
-    /// Fibers are preemptible: they may be interrupted anywhere when their running time is over
+    /// Make fibers preemptible: they may be interrupted anywhere at the end of their running time
     #[arg(long)]
     pub(crate) preemptive: bool,
 }
 
-/// What holds for papers that are measured.
+/// The options of measured papers.
 #[derive(Debug, Args)]
 #[command(next_help_heading = MEASURED)]
 pub(crate) struct Measured {
-    /// How much the compute-bound program sorts; the I/O-bound one sorts twice as much [default: 256MiB]
+    /// How much data the compute-bound program sorts; the I/O-bound one sorts twice as much
+    /// [default: 256MiB]
     #[arg(long, value_name = "SIZE", value_parser = size::size)]
     pub(crate) size: Option<u64>,
-    /// How much memory each sort has [default: half of --size, at least 16MiB]
+    /// How much memory each sort uses [default: half of --size, at least 16MiB]
     #[arg(long, value_name = "SIZE", value_parser = size::size)]
     pub(crate) memory: Option<u64>,
-    /// The folder, on the disk to be measured, for what is sorted; five times --size has to fit into it [default: the system's for temporary files]
+    /// The folder for the data, on the disk to measure, with space for five times --size [default:
+    /// the system's folder for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) tmp: Option<PathBuf>,
-    /// How much the I/O-bound program may read a second, and as much write, or `none` for all that the disk can do [default: so much that it uses
-    /// the processors as in the thesis, which takes the right to make control groups]
+    /// How much the I/O-bound program may read per second, and as much write, or `none` for no
+    /// limit [default: so much that it uses the processors as in the thesis, which needs the right
+    /// to make control groups]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
-    /// What is evicted from the page cache before each run [default: all, which takes the right to, else the files]
+    /// What is evicted from the page cache before each run [default: all if permitted, otherwise
+    /// the files]
     #[arg(long, value_enum)]
     pub(crate) evict: Option<Evict>,
 }
 
-/// A rate of bytes.
+/// A rate in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rate {
-    /// As fast as the disk is.
+    /// As fast as the disk allows.
     Unlimited,
-    /// So many bytes a second.
+    /// At most this many bytes per second.
     Of(u64),
 }
 
@@ -105,25 +112,25 @@ pub(crate) enum Rate {
 pub(crate) enum Evict {
     /// The whole page cache of the machine
     All,
-    /// What is sorted
+    /// The sorted files
     Files,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PaperList {
-    /// List all there are, with what they show and how long they take
+    /// List all papers, with what they show and how long they take
     List,
 }
 
 impl Paper {
-    /// What takes the place of what the paper has.
+    /// The changes to the paper's scenario.
     pub(crate) fn changes(&self) -> Changes {
         Changes { scheduler: super::scheduler_named(self.scheduler.as_deref()), waiting: self.waiting }
     }
 }
 
 impl Threads {
-    /// The first option that was given, which other papers do not know.
+    /// The first of these options that was given. Other papers do not accept them.
     pub(crate) fn given(&self) -> Option<&'static str> {
         [("--fibers", !self.fibers.is_empty()), ("--preemptive", self.preemptive)]
             .into_iter()
@@ -132,7 +139,7 @@ impl Threads {
 }
 
 impl Measured {
-    /// The first option that was given, which other papers do not know.
+    /// The first of these options that was given. Other papers do not accept them.
     pub(crate) fn given(&self) -> Option<&'static str> {
         [
             ("--size", self.size.is_some()),

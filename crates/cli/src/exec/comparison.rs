@@ -1,4 +1,4 @@
-//! `rowlock exec --compare`: how much faster a program is with rowlock, here and now.
+//! `rowlock exec --compare`: measures how much faster a program is with rowlock.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -21,13 +21,13 @@ use crate::progress;
 use crate::signals::Signals;
 use crate::stop::Stop;
 
-/// Runs the program in pairs, and prints what they say.
+/// Runs the program in pairs and prints the result.
 pub(crate) fn compare(launch: &Launch, arguments: &arguments::Exec) -> Result<(), Stop> {
     let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
     let load = Load { hogs: arguments.hogs, beside: arguments.beside.clone() };
     let planned = u64::from(arguments.runs) * if arguments.has_load() { 2 } else { 1 };
     let loads = [Some(Load::default()), Some(load).filter(|load| !load.is_empty())];
-    let mut found = Found { conditions: Vec::new() };
+    let mut comparison = Comparison { conditions: Vec::new() };
     let mut error = None;
     let bar = progress::bar(Some(planned));
     for load in loads.into_iter().flatten() {
@@ -38,7 +38,7 @@ pub(crate) fn compare(launch: &Launch, arguments: &arguments::Exec) -> Result<()
             launch.execute(side == Side::Contender, limits).map(Result::<_, Interruption>::ok)
         };
         error = match load.start() {
-            Err(why) => Some(Stop::Failed(anyhow::anyhow!("cannot start what is to run beside the program: {why}"))),
+            Err(why) => Some(Stop::Failed(anyhow::anyhow!("cannot start the load beside the program: {why}"))),
             Ok(_running) => alternate(arguments.runs, run, |plain, helped| {
                 pairs.push(Pair { plain, helped });
                 bar.inc(1);
@@ -46,29 +46,29 @@ pub(crate) fn compare(launch: &Launch, arguments: &arguments::Exec) -> Result<()
             .err()
             .map(failed),
         };
-        found.conditions.push(Condition { load, pairs });
+        comparison.conditions.push(Condition { load, pairs });
         if error.is_some() || signals.number() != 0 {
             break;
         }
     }
     bar.finish_and_clear();
-    if found.runs().next().is_some() {
+    if comparison.runs().next().is_some() {
         match arguments.format {
-            TextOrJson::Text => print(&text(&found, arguments))?,
-            TextOrJson::Json => print(&json(&found, launch, arguments)?)?,
+            TextOrJson::Text => print(&text(&comparison, arguments))?,
+            TextOrJson::Json => print(&json(&comparison, launch, arguments)?)?,
         }
     }
     if let Some(stop) = error {
         return Err(stop);
     }
     if signals.number() != 0 {
-        tell(format_args!("interrupted: {} of {planned} pairs were made", found.runs().count() / 2));
+        tell(format_args!("interrupted: {} of {planned} pairs were made", comparison.runs().count() / 2));
         return Err(Stop::Interrupted(signals.number()));
     }
-    if found.ends_alike() { Ok(()) } else { Err(Stop::Failed(anyhow::anyhow!("{}", found.endings()))) }
+    if comparison.all_end_alike() { Ok(()) } else { Err(Stop::Failed(anyhow::anyhow!("{}", comparison.endings()))) }
 }
 
-/// How the command ends if a run could not be made.
+/// The error for a failed run.
 fn failed(error: ExecuteError) -> Stop {
     match error {
         ExecuteError::Start(why) => super::not_started(why),
@@ -76,52 +76,52 @@ fn failed(error: ExecuteError) -> Stop {
     }
 }
 
-/// A run without rowlock and one with it, one right after the other.
+/// A run without rowlock and one with it, made one after the other.
 struct Pair {
     plain: Execution,
     helped: Execution,
 }
 
-/// All that was measured.
-struct Found {
+/// All measurements.
+struct Comparison {
     conditions: Vec<Condition>,
 }
 
-/// What was measured beside one load.
+/// The measurements beside one load.
 struct Condition {
     load: Load,
     pairs: Vec<Pair>,
 }
 
-impl Found {
-    /// All runs, those without help being told.
+impl Comparison {
+    /// All runs, with whether they are without rowlock.
     fn runs(&self) -> impl Iterator<Item = (bool, &Execution)> {
         let pairs = self.conditions.iter().flat_map(|condition| &condition.pairs);
         pairs.flat_map(|pair| [(true, &pair.plain), (false, &pair.helped)])
     }
 
     /// Whether all runs ended in the same way.
-    fn ends_alike(&self) -> bool {
+    fn all_end_alike(&self) -> bool {
         let codes: BTreeSet<i32> = self.runs().map(|(_, run)| raw(run.status)).collect();
         codes.len() <= 1
     }
 
-    /// How the runs ended.
+    /// A description of how the runs ended.
     fn endings(&self) -> String {
         let with = |is_plain| {
             let runs = self.runs().filter(|&(plain, _)| plain == is_plain).map(|(_, run)| run.status);
             let mut statuses: Vec<ExitStatus> = runs.collect();
             statuses.sort_by_key(|&status| raw(status));
-            let told: Vec<String> = statuses
+            let counts: Vec<String> = statuses
                 .chunk_by(|one, other| one == other)
                 .map(|alike| format!("{} times {}", alike.len(), alike[0]))
                 .collect();
-            told.join(", ")
+            counts.join(", ")
         };
         format!("the runs did not end alike: without rowlock {}; with it {}", with(true), with(false))
     }
 
-    /// What standard output was, without and with help: how many different ones there were.
+    /// Whether standard output differed between runs.
     fn outputs(&self) -> Outputs {
         let different = |plain: bool| {
             let runs = self.runs().filter(move |&(is_plain, _)| is_plain == plain);
@@ -138,15 +138,15 @@ impl Found {
     }
 }
 
-/// Whether a program printed the same each time.
+/// Whether a program printed the same in all runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Outputs {
-    /// It did.
+    /// Yes.
     Same,
-    /// Not even without help.
+    /// No, not even without rowlock.
     DifferAnyway,
-    /// It did without help.
+    /// Only without rowlock.
     Differ,
 }
 
@@ -157,7 +157,7 @@ impl Condition {
     }
 }
 
-/// What runs beside the program, in words.
+/// The load beside the program in words.
 fn name(Load { hogs, beside }: &Load) -> String {
     let hogs = (*hogs > 0).then(|| format!("{hogs} hog{}", if *hogs == 1 { "" } else { "s" }));
     let beside = beside.as_ref().map(|beside| format!("`{}`", beside.display()));
@@ -169,11 +169,12 @@ fn raw(status: ExitStatus) -> i32 {
     std::os::unix::process::ExitStatusExt::into_raw(status)
 }
 
-fn text(found: &Found, arguments: &arguments::Exec) -> String {
+fn text(comparison: &Comparison, arguments: &arguments::Exec) -> String {
     let mut text = format!("with rowlock (`{}`) and without, in pairs, one right after the other\n\n", arguments.wait);
     let header = ["beside", "pairs", "median without", "median with", "times as fast, 95 % interval", "p"];
     let mut table = Table::new(header, 1);
-    for (condition, speedup) in found.conditions.iter().filter_map(|condition| Some((condition, condition.speedup()?)))
+    for (condition, speedup) in
+        comparison.conditions.iter().filter_map(|condition| Some((condition, condition.speedup()?)))
     {
         let time = |seconds: f64| Some(words::time(seconds * 1e9));
         table.row([
@@ -191,14 +192,15 @@ fn text(found: &Found, arguments: &arguments::Exec) -> String {
         let _ = writeln!(text, "{}", words::wrap(&sentence, WIDTH));
     };
     say(String::new());
-    for (condition, speedup) in found.conditions.iter().filter_map(|condition| Some((condition, condition.speedup()?)))
+    for (condition, speedup) in
+        comparison.conditions.iter().filter_map(|condition| Some((condition, condition.speedup()?)))
     {
         let load =
             if condition.load.is_empty() { "Alone".to_owned() } else { format!("Beside {}", name(&condition.load)) };
         say(verdict(&load, &speedup));
     }
-    let runs = found.runs().count();
-    say(match (found.outputs(), found.runs().map(|(_, run)| run.stdout_bytes).max()) {
+    let runs = comparison.runs().count();
+    say(match (comparison.outputs(), comparison.runs().map(|(_, run)| run.stdout_bytes).max()) {
         (Outputs::Same, Some(0)) => format!("Nothing was printed on standard output in any of the {runs} runs."),
         (Outputs::Same, bytes) => {
             format!("Standard output was the same {} bytes in all of the {runs} runs.", bytes.unwrap_or_default())
@@ -207,14 +209,14 @@ fn text(found: &Found, arguments: &arguments::Exec) -> String {
             "Standard output differs from run to run, without rowlock as well, so it says nothing.".to_owned()
         }
         (Outputs::Differ, _) => {
-            "Standard output was always the same without rowlock, and is not with it: if it is to be, that is a mistake of rowlock's."
+            "Standard output was always the same without rowlock, but not with it. If it should be, this is a defect of rowlock."
                 .to_owned()
         }
     });
-    if let Some((_, failed)) = found.runs().find(|(_, run)| !run.status.success()) {
+    if let Some((_, failed)) = comparison.runs().find(|(_, run)| !run.status.success()) {
         let stderr = failed.stderr.trim_end();
         let last = if stderr.is_empty() { String::new() } else { format!(", and last said:\n{stderr}") };
-        let how_many = found.runs().filter(|(_, run)| !run.status.success()).count();
+        let how_many = comparison.runs().filter(|(_, run)| !run.status.success()).count();
         say(format!(
             "{how_many} of the {runs} runs did not succeed; the first of them ended with {}{last}",
             failed.status
@@ -225,19 +227,19 @@ fn text(found: &Found, arguments: &arguments::Exec) -> String {
 
 fn verdict(load: &str, speedup: &Speedup) -> String {
     if speedup.p.is_none() {
-        return format!("{load}: one pair tells nothing.");
+        return format!("{load}: one pair is not enough.");
     }
     if !speedup.tells_apart() {
-        return format!("{load}: no difference can be told.");
+        return format!("{load}: no significant difference.");
     }
     let Estimate { mean, .. } = speedup.ratio;
     let (times, what) = if mean >= 1.0 { (mean, "faster") } else { (1.0 / mean, "slower") };
     format!("{load}: {what} with rowlock, {} times.", words::significant(times, 3))
 }
 
-fn json(found: &Found, launch: &Launch, arguments: &arguments::Exec) -> Result<String, Stop> {
+fn json(comparison: &Comparison, launch: &Launch, arguments: &arguments::Exec) -> Result<String, Stop> {
     #[derive(Serialize)]
-    struct Report<'a> {
+    struct ComparisonReport<'a> {
         command: Vec<String>,
         rule: String,
         why_not: Option<&'a str>,
@@ -286,14 +288,14 @@ fn json(found: &Found, launch: &Launch, arguments: &arguments::Exec) -> Result<S
             pairs: condition.pairs.iter().map(|pair| [run(false, &pair.plain), run(true, &pair.helped)]).collect(),
         }
     };
-    let report = Report {
+    let report = ComparisonReport {
         command: arguments.words(),
         rule: arguments.wait.to_string(),
         why_not: launch.obstacle().map(|(_, obstacle)| obstacle.name()),
         planned_pairs: arguments.runs,
-        outputs: found.outputs(),
-        ends_alike: found.ends_alike(),
-        conditions: found.conditions.iter().map(condition).collect(),
+        outputs: comparison.outputs(),
+        ends_alike: comparison.all_end_alike(),
+        conditions: comparison.conditions.iter().map(condition).collect(),
     };
     report::json::render(&report).context("cannot write the comparison").map_err(Stop::Failed)
 }

@@ -1,4 +1,4 @@
-//! What the waits of an unmodified program came to, for programs. docs/output.md lists the fields.
+//! The wait statistics of an unmodified program as JSON. docs/output.md lists the fields.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use crate::arguments;
 
-/// Why nothing was helped where nothing is known to be in the way.
+/// The reason if no process has loaded the library and there is no known obstacle.
 const NOT_LOADED: &str = "not_loaded";
 
-/// The report.
+/// The JSON report.
 #[derive(Debug, Serialize)]
-pub(super) struct Report<'a> {
+pub(super) struct ExecReport<'a> {
     command: Vec<String>,
     rule: String,
     status: Status,
@@ -26,7 +26,7 @@ pub(super) struct Report<'a> {
     processes: Vec<Process<'a>>,
 }
 
-/// How a program ended: one of the two is null.
+/// How a program ended. One of the fields is null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Status {
     code: Option<i32>,
@@ -39,11 +39,11 @@ struct Process<'a> {
     name: &'a str,
     ended: bool,
     cs_ns: u64,
-    waits: Vec<Subject>,
+    waits: Vec<WaitSummary>,
 }
 
 #[derive(Debug, Serialize)]
-struct Subject {
+struct WaitSummary {
     subject: &'static str,
     waits: u64,
     spins: u64,
@@ -64,11 +64,11 @@ struct Left {
     times: u64,
 }
 
-impl<'a> Report<'a> {
-    /// The report of a program, and the name of the obstacle if there was one.
-    pub(super) fn new(arguments: &arguments::Exec, obstacle: Option<&'a str>, ended: &'a Ended) -> Report<'a> {
+impl<'a> ExecReport<'a> {
+    /// Makes the report of a program, with the name of the obstacle if there was one.
+    pub(super) fn new(arguments: &arguments::Exec, obstacle: Option<&'a str>, ended: &'a Ended) -> ExecReport<'a> {
         let helped = !ended.processes.is_empty();
-        Report {
+        ExecReport {
             command: arguments.words(),
             rule: arguments.wait.to_string(),
             status: ended.status.into(),
@@ -89,15 +89,15 @@ impl From<ExitStatus> for Status {
 
 impl<'a> From<&'a ProcessReport> for Process<'a> {
     fn from(ProcessReport { pid, name, ended, cs, waits }: &'a ProcessReport) -> Process<'a> {
-        let waits = waits.iter().map(|waits| Subject::new(waits, *cs)).collect();
+        let waits = waits.iter().map(|waits| WaitSummary::new(waits, *cs)).collect();
         Process { pid: *pid, name, ended: *ended, cs_ns: cs.as_nanos(), waits }
     }
 }
 
-impl Subject {
-    fn new(waits: &Waits, cs: Span) -> Subject {
+impl WaitSummary {
+    fn new(waits: &Waits, cs: Span) -> WaitSummary {
         let statistics = waits.statistics;
-        Subject {
+        WaitSummary {
             subject: waits.kind.name(),
             waits: statistics.waits,
             spins: statistics.spins,
@@ -136,7 +136,7 @@ mod tests {
             processes: entries,
             rejected: 0,
         };
-        serde_json::to_value(Report::new(&arguments, obstacle, &ended)).unwrap()
+        serde_json::from_str(&::report::json::render(&ExecReport::new(&arguments, obstacle, &ended)).unwrap()).unwrap()
     }
 
     fn entry() -> ProcessReport {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_known_is_written() {
+    fn all_statistics_are_written() {
         let report = report(vec![entry()], None);
         assert_eq!((&report["rule"], &report["elapsed_ns"]), (&"2cs+".into(), &3_000.into()));
         assert_eq!(report["command"], serde_json::json!(["program", "-x"]));
@@ -169,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn without_help_it_is_said_why_not() {
+    fn a_program_without_the_library_has_a_reason() {
         assert_eq!(report(vec![], Some("static"))["why_not"], "static");
         assert_eq!(report(vec![], None)["why_not"], NOT_LOADED);
-        // Programs that it has started had the library.
+        // Programs that it started had the library.
         assert_eq!(report(vec![entry()], Some("static"))["why_not"], Value::Null);
     }
 
-    /// The paths of all values.
+    /// Collects the paths of all values.
     fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
         match value {
             Value::Object(object) => {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_is_documented_and_no_other() {
+    fn exactly_the_fields_are_documented() {
         let document = include_str!("../../../../docs/output.md");
         let section = document.split("\n### `--json FILE`\n").nth(1).unwrap();
         let rows = section.lines().take_while(|line| !line.starts_with('#'));

@@ -1,4 +1,4 @@
-//! What the waits of an unmodified program came to, for people.
+//! The wait statistics of an unmodified program as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,14 +14,15 @@ use report::table::Table;
 use report::words;
 use wait::Statistics;
 
-/// The report of a program whose threads were to wait by this rule, and whether there was an obstacle, which has been told.
+/// The report of a program whose threads wait by this rule. `had_obstacle` is whether an obstacle
+/// was reported before.
 pub(super) fn text(rule: WaitingRule, had_obstacle: bool, ended: &Ended) -> String {
     let mut text =
         format!("\nrowlock: {}, after {}", ending(ended.status), words::time(ended.elapsed.as_nanos() as f64));
     // Writing to a string does not fail.
-    let Some(sums) = sums(&ended.processes) else {
+    let Some(totals) = totals(&ended.processes) else {
         let why = if had_obstacle {
-            "it could not be helped, as was said"
+            "it could not be helped (see above)"
         } else {
             "no process has loaded the library: its loader was not asked to, or could not"
         };
@@ -29,14 +30,14 @@ pub(super) fn text(rule: WaitingRule, had_obstacle: bool, ended: &Ended) -> Stri
         return text;
     };
     let _ = writeln!(text, "; {}, waiting by `{rule}`", processes(ended));
-    if sums.is_empty() {
+    if totals.is_empty() {
         let none = "No waits were seen in them: they wait in ways that the library does not replace, or not at all. Processes of other \
-                    users, and those that have not loaded the library, have no say in this.";
+                    users, and those that have not loaded the library, are not included.";
         let _ = writeln!(text, "{}", words::wrap(none, WIDTH));
         return text;
     }
-    let is_counted = |sum: &Sum| sum.statistics != Statistics::default();
-    let mut counted = sums.iter().filter(|(_, sum)| is_counted(sum)).peekable();
+    let is_counted = |sum: &Total| sum.statistics != Statistics::default();
+    let mut counted = totals.iter().filter(|(_, sum)| is_counted(sum)).peekable();
     while let Some(name) = counted.peek().map(|&((name, _), _)| name) {
         let of_one = std::iter::from_fn(|| counted.next_if(|((of, _), _)| of == name));
         let processes = ended.processes.iter().filter(|entry| entry.name == *name).count();
@@ -44,31 +45,31 @@ pub(super) fn text(rule: WaitingRule, had_obstacle: bool, ended: &Ended) -> Stri
         let _ = writeln!(text, "\n{name}{many}:");
         text.push_str(&table(of_one).render(WIDTH));
     }
-    let left: Vec<String> = sums.iter().flat_map(|(key, sum)| left(key, sum)).collect();
+    let left: Vec<String> = totals.iter().flat_map(|(key, sum)| left(key, sum)).collect();
     if !left.is_empty() {
-        let _ = writeln!(text, "\nLeft to the original:");
+        let _ = writeln!(text, "\nPassed through:");
         for line in left {
             let _ = writeln!(text, "  {}", words::wrap(&line, WIDTH - 2));
         }
     }
-    if let Some(spared) = spared(sums.values()) {
-        let _ = writeln!(text, "\n{}", words::wrap(&spared, WIDTH));
+    if let Some(sleeps_avoided) = sleeps_avoided(totals.values()) {
+        let _ = writeln!(text, "\n{}", words::wrap(&sleeps_avoided, WIDTH));
     }
     text
 }
 
-/// What spinning has spared, and what it took.
-fn spared<'a>(sums: impl Iterator<Item = &'a Sum>) -> Option<String> {
+/// How many sleeps were avoided by spinning, and how long the spins took.
+fn sleeps_avoided<'a>(totals: impl Iterator<Item = &'a Total>) -> Option<String> {
     let (mut spins, mut saved, mut spun) = (0, Span::ZERO, Span::ZERO);
-    for sum in sums {
+    for sum in totals {
         spins += sum.statistics.successful_spins;
         saved += sum.saved;
         spun += sum.statistics.spin_time;
     }
     (spins > 0).then(|| {
         format!(
-            "Sleeps spared: {}, one for each spin that was not in vain. To wake as many sleepers would take about {}, in all threads \
-             together; spinning took them {}, those in vain included. Whether the program gains by it is for --compare to say.",
+            "Sleeps avoided: {}, one for each successful spin. Waking as many sleepers would take about {}, in all threads \
+             together; spinning took them {}, including unsuccessful spins. --compare tells whether the program is faster.",
             words::count(spins as f64),
             words::time(saved.as_nanos() as f64),
             words::time(spun.as_nanos() as f64),
@@ -76,23 +77,23 @@ fn spared<'a>(sums: impl Iterator<Item = &'a Sum>) -> Option<String> {
     })
 }
 
-/// Of one program, as the kernel knows it, and what it waited at.
+/// A program, by its name in the kernel, and what it waited at.
 type Key = (String, WaitKind);
 
-/// What the waits of all processes of one program came to.
+/// The wait statistics of all processes of one program.
 #[derive(Default)]
-struct Sum {
+struct Total {
     statistics: Statistics,
     left: BTreeMap<Reason, u64>,
     saved: Span,
 }
 
-/// By program and subject; nothing where no process had the library.
-fn sums(entries: &[ProcessReport]) -> Option<BTreeMap<Key, Sum>> {
-    let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
+/// Sums by program and kind of wait. `None` if no process had the library.
+fn totals(entries: &[ProcessReport]) -> Option<BTreeMap<Key, Total>> {
+    let mut totals: BTreeMap<Key, Total> = BTreeMap::new();
     for entry in entries {
         for waits in &entry.waits {
-            let sum = sums.entry((entry.name.clone(), waits.kind)).or_default();
+            let sum = totals.entry((entry.name.clone(), waits.kind)).or_default();
             sum.statistics = sum.statistics.plus(waits.statistics);
             sum.saved += waits.time_saved(entry.cs);
             for &(reason, times) in &waits.passed_through {
@@ -100,14 +101,14 @@ fn sums(entries: &[ProcessReport]) -> Option<BTreeMap<Key, Sum>> {
             }
         }
     }
-    (!entries.is_empty()).then_some(sums)
+    (!entries.is_empty()).then_some(totals)
 }
 
-fn table<'a>(sums: impl Iterator<Item = (&'a Key, &'a Sum)>) -> Table {
-    // The name of the program stands above: beside it there is no room for all the rest.
-    let header = ["waited at", "waits", "spins", "SSR", "spinning", "yields", "blocks", "blocked", "strikes"];
+fn table<'a>(totals: impl Iterator<Item = (&'a Key, &'a Total)>) -> Table {
+    // The name of the program is above the table: there is no room for it in a column.
+    let header = ["waited at", "waits", "spins", "SSR", "spinning", "yields", "blocks", "blocked", "overload"];
     let mut table = Table::new(header, 1);
-    for ((_, subject), Sum { statistics, .. }) in sums {
+    for ((_, subject), Total { statistics, .. }) in totals {
         let count = |number: u64| (number > 0).then(|| words::count(number as f64));
         let time = |span: Span| (!span.is_zero()).then(|| words::time(span.as_nanos() as f64));
         table.row([
@@ -125,8 +126,8 @@ fn table<'a>(sums: impl Iterator<Item = (&'a Key, &'a Sum)>) -> Table {
     table
 }
 
-/// What a program left to the originals, a line for each reason.
-fn left<'a>((name, subject): &'a Key, sum: &'a Sum) -> impl Iterator<Item = String> + use<'a> {
+/// What a program passed through to the real symbols, a line for each reason.
+fn left<'a>((name, subject): &'a Key, sum: &'a Total) -> impl Iterator<Item = String> + use<'a> {
     let line = move |(reason, times): (&Reason, &u64)| {
         format!("{name}, {}: {} times, {}", subject.title(), words::count(*times as f64), reason.text())
     };
@@ -137,14 +138,14 @@ fn processes(ended: &Ended) -> String {
     let count = ended.processes.len() as u64 + ended.rejected;
     let more = match ended.rejected {
         0 => String::new(),
-        more => format!(", {more} of them not counted below, for want of room"),
+        more => format!(", {more} of them not counted belowbecause there were too many"),
     };
     format!("{count} process{} had the library{more}", if count == 1 { "" } else { "es" })
 }
 
 fn ending(status: ExitStatus) -> String {
     match status.signal() {
-        // As the standard library has it: "signal: 11 (SIGSEGV)".
+        // The standard library's format is "signal: 11 (SIGSEGV)".
         Some(_) => format!("the program was ended by {}", status.to_string().replacen(':', "", 1)),
         None => format!("the program exited with {}", status.code().unwrap_or_default()),
     }
@@ -171,12 +172,12 @@ mod tests {
         }
     }
 
-    fn told(ended: &Ended) -> String {
+    fn report_of(ended: &Ended) -> String {
         text(WaitingRule::default(), false, ended)
     }
 
     #[test]
-    fn processes_of_one_program_are_told_together() {
+    fn processes_of_one_program_are_summed() {
         let statistics = Statistics { waits: 10, spins: 8, successful_spins: 4, blocks: 4, ..Statistics::default() };
         let barrier = Waits { kind: WaitKind::Barrier, statistics, passed_through: vec![] };
         let mutex = Waits {
@@ -186,24 +187,24 @@ mod tests {
         };
         let ranks =
             vec![entry(1, "rank", vec![barrier.clone(), mutex.clone()]), entry(2, "rank", vec![barrier, mutex])];
-        let text = told(&ended(0, ranks, 0));
+        let text = report_of(&ended(0, ranks, 0));
         assert_eq!(
             text,
             "\nrowlock: the program exited with 0, after 1.500 s; 2 processes had the library, waiting by `adaptive`\n\n\
              rank, 2 processes:\n\
              waited at         waits  spins     SSR  blocks\n\
              pthread barriers     20     16  50.0 %       8\n\n\
-             Left to the original:\n\
+             Passed through:\n\
              \x20 rank, pthread mutexes: 6 times, with special semantics (recursive, error-checking, robust,\n\
              \x20 priority)\n\n\
-             Sleeps spared: 8, one for each spin that was not in vain. To wake as many sleepers would take about\n\
-             \x20 160.0 us, in all threads together; spinning took them 0 ns, those in vain included. Whether the\n\
-             \x20 program gains by it is for --compare to say.\n"
+             Sleeps avoided: 8, one for each successful spin. Waking as many sleepers would take about 160.0 us,\n\
+             \x20 in all threads together; spinning took them 0 ns, including unsuccessful spins. --compare tells\n\
+             \x20 whether the program is faster.\n"
         );
     }
 
     #[test]
-    fn what_is_told_of_a_program_fits_the_page_and_no_name_is_shortened() {
+    fn the_report_fits_the_page_and_no_name_is_shortened() {
         let span = Span::from_millis(123);
         let statistics = Statistics {
             waits: 12_345,
@@ -219,23 +220,23 @@ mod tests {
         let waits = WaitKind::ALL.map(|subject| Waits { kind: subject, statistics, passed_through: vec![] });
         let names = ["hydra_pmi_proxy", "mpirun.openmpi"];
         let entries = names.iter().flat_map(|name| [1, 2].map(|pid| entry(pid, name, waits.to_vec())));
-        let text = told(&ended(0, entries.collect(), 0));
-        // Behind the first line, in which the rule may have any length.
+        let text = report_of(&ended(0, entries.collect(), 0));
+        // The first line contains the rule, which may be long.
         assert!(text.lines().skip(2).all(|line| line.chars().count() <= WIDTH) && !text.contains('…'), "{text}");
         assert!(names.iter().all(|name| text.contains(&format!("\n{name}, 2 processes:\nwaited at "))), "{text}");
     }
 
     #[test]
-    fn where_there_is_nothing_it_is_said_why() {
+    fn a_report_without_waits_says_why() {
         assert!(
-            told(&ended(9, vec![], 0))
+            report_of(&ended(9, vec![], 0))
                 .contains("ended by signal 9 (SIGKILL), after 1.500 s; no process has loaded the library")
         );
         let had_obstacle = text(WaitingRule::default(), true, &ended(0, vec![], 0));
-        assert!(had_obstacle.contains("it could not be helped, as was said"), "{had_obstacle}");
-        let idle = told(&ended(0, vec![entry(1, "x", vec![])], 0));
+        assert!(had_obstacle.contains("it could not be helped (see above)"), "{had_obstacle}");
+        let idle = report_of(&ended(0, vec![entry(1, "x", vec![])], 0));
         assert!(idle.contains("1 process had the library") && idle.contains("No waits were seen"), "{idle}");
-        let many = told(&ended(0, vec![entry(1, "x", vec![])], 7));
+        let many = report_of(&ended(0, vec![entry(1, "x", vec![])], 7));
         assert!(many.contains("8 processes had the library, 7 of them not counted below"), "{many}");
     }
 }

@@ -1,4 +1,4 @@
-//! `rowlock paper fg/...`: Roysden's tables, measured on this machine.
+//! `rowlock paper fg/...`: measures Roysden's tables on this machine.
 
 mod program;
 
@@ -30,24 +30,25 @@ use crate::run::host as world_of;
 use crate::signals::Signals;
 use crate::stop::Stop;
 
-/// How often each arm is run where nobody says.
+/// The default number of runs of each arm.
 const REPEAT: u32 = 10;
-/// How much the compute-bound program sorts where nobody says.
+/// How much data the compute-bound program sorts by default.
 const SIZE: u64 = 256 << 20;
-/// The least memory that a sort is given where nobody says.
-const LEAST_MEMORY: u64 = 16 << 20;
-/// Bytes of a record and of its key.
+/// The minimum memory of a sort by default.
+const MIN_MEMORY: u64 = 16 << 20;
+/// The size of a record and of its key in bytes.
 const RECORD: u64 = 100;
 const KEY: u64 = 10;
-/// How near the processor use of a throttled program shall come to the thesis', as a share, and after how many tries it is let be.
-const NEAR: f64 = 0.03;
-const TRIES: u32 = 4;
+/// How close the processor use of a throttled program must be to that in the thesis, as a share,
+/// and the maximum number of tries.
+const TOLERANCE: f64 = 0.03;
+const MAX_TRIES: u32 = 4;
 
-/// Runs an experiment and prints what came out.
+/// Runs an experiment and prints the result.
 pub(super) fn run(experiment: &Experiment, arguments: &Paper) -> Result<(), Stop> {
     if arguments.scenario {
         return Err(Stop::Input(anyhow!(
-            "--scenario: {} is measured; the scenarios that it simulates beside are written into its folder of results",
+            "--scenario: {} is measured; its simulated scenarios are written into the folder of results",
             experiment.name
         )));
     }
@@ -87,7 +88,7 @@ pub(super) fn run(experiment: &Experiment, arguments: &Paper) -> Result<(), Stop
     simulated
 }
 
-/// What is run, on what. An earlier command's rate goes on to hold.
+/// The settings of the runs. The rate of an earlier command stays in effect.
 fn settings(arguments: &Paper, machine: host::Machine, earlier: Option<&Settings>) -> Result<Settings, Stop> {
     let Measured { size, memory, rate, .. } = &arguments.measured;
     let size = size.unwrap_or(SIZE);
@@ -97,7 +98,7 @@ fn settings(arguments: &Paper, machine: host::Machine, earlier: Option<&Settings
         size: size / RECORD * RECORD,
         record: RECORD,
         key: KEY,
-        memory: memory.unwrap_or((size / 2).max(LEAST_MEMORY)),
+        memory: memory.unwrap_or((size / 2).max(MIN_MEMORY)),
         seed: arguments.seed.unwrap_or(1),
         evicted: match arguments.measured.evict {
             Some(Evict::Files) => "what is sorted".to_owned(),
@@ -110,30 +111,30 @@ fn settings(arguments: &Paper, machine: host::Machine, earlier: Option<&Settings
         },
     };
     if settings.size == 0 {
-        return Err(Stop::Input(anyhow!("--size: a record has {RECORD} bytes, and there has to be one")));
+        return Err(Stop::Input(anyhow!("--size: there must be at least one record of {RECORD} bytes")));
     }
     match earlier {
         Some(earlier) if *earlier != settings => Err(Stop::Input(anyhow!(
             "--append: the runs in the folder are of another machine, or were made with other options (its {MANIFEST} has them); runs are pooled only \
-             where they are of the same"
+             if these are the same"
         ))),
         _ => Ok(settings),
     }
 }
 
-/// One command's work.
+/// The work of one command.
 struct Session<'a> {
     experiment: &'a Experiment,
     arguments: &'a Paper,
     signals: &'a Signals,
     folder: Folder,
     manifest: Manifest,
-    /// All runs that there are, earlier commands' included.
+    /// All runs so far, including those of earlier commands.
     runs: Vec<Observation>,
 }
 
 impl Session<'_> {
-    /// Makes the runs that are missing, and puts the tables into the report, also when that ends early.
+    /// Makes the missing runs, and fills the report's tables even if that ends early.
     fn measure(&mut self, arms: &[&'static Arm], mut settings: Settings, report: &mut Report) -> Result<(), Stop> {
         let rounds = self.arguments.repeat.unwrap_or(REPEAT);
         let plan = runs::missing(arms, &self.runs, rounds, settings.seed);
@@ -154,14 +155,14 @@ impl Session<'_> {
         report: &mut Report,
     ) -> Result<(), Stop> {
         let bar = progress::bar(Some(plan.len() as u64));
-        bar.set_message("making what is to be sorted");
+        bar.set_message("generating the data");
         let variants: Vec<Variant> = Variant::ALL
             .into_iter()
             .filter(|variant| plan.iter().any(|&(_, arm)| arms[arm].variant == *variant))
             .collect();
         let mut program = Program::new(settings, &variants, &self.arguments.measured, self.signals)?;
         for variant in variants {
-            // A run that does not count pays for what is cold, and where the disk is to be throttled it says how much.
+            // A run that does not count warms up, and tells how much to throttle the disk.
             bar.set_message(format!("{}, not counted", variant.name()));
             let first = arms.iter().find(|arm| arm.variant == variant);
             let Some(first) = first else { continue };
@@ -183,7 +184,7 @@ impl Session<'_> {
             effective
                 .filter(|attribute| attribute.is_refused())
                 .for_each(|attribute| report.note(format!("{}: {attribute}", arm.name)));
-            if arm.name == self.experiment.baseline() && self.predicts() {
+            if arm.name == self.experiment.baseline() && self.has_predictions() {
                 run.reports = reports;
             }
             self.folder.keep(&run, [run.row()]).map_err(unwritable)?;
@@ -194,7 +195,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Throttles the disk so that the program uses the processors as the thesis' did, unless it uses them no more than that by itself.
+    /// Throttles the disk so that the program uses the processors as in the thesis, unless it
+    /// already uses no more than that.
     fn throttle(
         &self,
         program: &mut Program<'_>,
@@ -209,12 +211,12 @@ impl Session<'_> {
             return Ok(());
         }
         let mut run = program.run(first)?;
-        // Where the runs before were not throttled, these are not.
+        // If the earlier runs were not throttled, these are not either.
         if self.arguments.measured.rate == Some(Rate::Unlimited) || !self.runs.is_empty() {
             return Ok(());
         }
         let goal = IO_BOUND_USE / PAPERS_CPUS * f64::from(settings.machine.cpus);
-        if run.used_percent() <= goal * (1.0 + NEAR) {
+        if run.used_percent() <= goal * (1.0 + TOLERANCE) {
             let used = run.used_percent();
             note(
                 report,
@@ -224,9 +226,10 @@ impl Session<'_> {
             );
             return Ok(());
         }
-        // What one direction takes when the other does not wait for it. Passes are not all of that kind, so it is looked again.
+        // The rate of one direction if the other does not wait for it. Some passes are different,
+        // so the result is checked.
         let mut rate = run.traffic() as f64 / run.clock_for(goal);
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             if let Err(why) = program.throttle(rate as u64) {
                 return match why {
                     Stop::Failed(why) => {
@@ -238,7 +241,7 @@ impl Session<'_> {
             }
             settings.rate = Some(rate as u64);
             run = program.run(first)?;
-            if (run.used_percent() / goal - 1.0).abs() <= NEAR {
+            if (run.used_percent() / goal - 1.0).abs() <= TOLERANCE {
                 break;
             }
             rate *= run.clock_s / run.clock_for(goal);
@@ -246,12 +249,12 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Whether the simulator is asked what it says of the measured runs.
-    fn predicts(&self) -> bool {
+    /// Whether the report has the simulator's predictions of the measured runs.
+    fn has_predictions(&self) -> bool {
         matches!(self.experiment.subject, Subject::Rules | Subject::Balance)
     }
 
-    /// What the simulator, and the scenario of whoever comes last, have to say.
+    /// Simulates what the experiment needs: predictions, or scenarios of its own.
     fn simulate(&self, worlds: &TwoWorlds, report: &mut Report) -> Result<(), Stop> {
         let cancel = self.signals.cancel();
         let seed = self.arguments.seed.unwrap_or(1);

@@ -1,4 +1,4 @@
-//! `rowlock paper threads/...`: a study of user-level threads, measured again on this machine.
+//! `rowlock paper threads/...`: repeats a study of user-level threads on this machine.
 
 pub(crate) mod child;
 
@@ -30,10 +30,10 @@ use crate::results::unwritable;
 use crate::signals::Signals;
 use crate::stop::Stop;
 
-/// Runs an experiment and prints what came out.
+/// Runs an experiment and prints the result.
 pub(super) fn run(experiment: &Experiment, arguments: &Paper) -> Result<(), Stop> {
     if arguments.scenario {
-        return Err(Stop::Input(anyhow!("--scenario: {} is measured, and no scenario", experiment.name)));
+        return Err(Stop::Input(anyhow!("--scenario: {} is measured and has no scenario", experiment.name)));
     }
     if !arguments.threads.fibers.is_empty() && experiment.threads().is_empty() {
         return Err(Stop::Input(anyhow!(
@@ -72,7 +72,7 @@ pub(super) fn run(experiment: &Experiment, arguments: &Paper) -> Result<(), Stop
     simulated
 }
 
-/// Lets the simulator do the same.
+/// Simulates the same.
 fn simulate(
     experiment: &Experiment,
     report: &mut Report,
@@ -93,11 +93,12 @@ fn simulate(
         why => crate::run::refused(why),
     })?;
     report.simulated = rows;
-    let keep = |scenario: &simulated::ScenarioFile| folder.write_text(&scenario.file, &scenario.text);
-    scenarios.iter().try_for_each(keep).map_err(unwritable)
+    let write_file = |scenario: &simulated::ScenarioFile| folder.write_text(&scenario.file, &scenario.text);
+    scenarios.iter().try_for_each(write_file).map_err(unwritable)
 }
 
-/// What is run, on what. The loop that stands for work keeps the length that an earlier command measured.
+/// The settings of the runs. The loop that stands for work keeps the length that an earlier command
+/// measured.
 fn settings(experiment: &Experiment, arguments: &Paper, earlier: Option<&Settings>) -> Result<Settings, Stop> {
     let mut threads = arguments.threads.fibers.clone();
     threads.sort_unstable();
@@ -121,8 +122,8 @@ fn settings(experiment: &Experiment, arguments: &Paper, earlier: Option<&Setting
     })
 }
 
-/// The cells of each round, and notes on those that are left out because the kernel has room for
-/// no more than `limit` threads.
+/// The cells of each round, and notes about those that are left out because the kernel allows at
+/// most `limit` threads.
 fn cells(experiment: &Experiment, threads: &[u32], preemptible: bool, limit: u32) -> (Vec<Cell>, Vec<String>) {
     let (mut cells, mut notes) = (Vec::new(), Vec::new());
     for &program in experiment.programs() {
@@ -142,7 +143,8 @@ fn cells(experiment: &Experiment, threads: &[u32], preemptible: bool, limit: u32
     (cells, notes)
 }
 
-/// How many threads one process can have, with some left for all others: a machine that has run out of them cannot even be told to stop.
+/// How many threads one process can have, with a reserve for others: a machine without free threads
+/// cannot even be told to stop.
 fn kernel_threads() -> u32 {
     let read =
         |path: &str| fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u32>().ok()).unwrap_or(u32::MAX);
@@ -151,7 +153,7 @@ fn kernel_threads() -> u32 {
     limit / 10 * 9
 }
 
-/// Makes all runs, as far as they can be made.
+/// Makes all possible runs.
 fn measure(
     settings: &Settings,
     cells: &[Cell],
@@ -200,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_kernel_threads_than_there_can_be_are_left_out_and_said_to_be() {
+    fn kernel_threads_beyond_the_limit_are_left_out_with_a_note() {
         let experiment = Experiment::named("threads/table2").unwrap();
         let found = |limit| {
             let (cells, notes) = cells(experiment, &[7, 50], false, limit);

@@ -1,4 +1,4 @@
-//! `rowlock paper barrier/today`: many schedulers, machines and loads at once, and what follows from them.
+//! `rowlock paper barrier/today`: many schedulers, machines and loads, and the conclusions.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -17,21 +17,21 @@ use scenario::Scenario;
 use super::SIM;
 use crate::arguments::{self, TextOrJson};
 use crate::output::print;
-use crate::progress::Line;
-use crate::results::{ended, tell_where, unwritable};
+use crate::progress::ProgressLine;
+use crate::results::{result_of, tell_where, unwritable};
 use crate::signals::Signals;
 use crate::stop::Stop;
 
-/// So often every arm is run where nothing else is asked for.
+/// The default number of runs of each arm.
 const REPEAT: u32 = 3;
 
-/// Its entry in the list of papers.
+/// The entry in the list of papers.
 pub(super) fn list() -> Result<String, Stop> {
     let runs = Plan::new(&scenario(REPEAT, 1)?, SIM).len();
     Ok(format!("{NAME}  {SOURCE}\n  {SHOWS}\n  {runs} runs; about {TAKES} on two CPUs\n"))
 }
 
-/// Runs everything and prints the answer.
+/// Runs all scenarios and prints the answer.
 pub(super) fn run(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     if let [option, ..] = arguments.changes().words().as_slice() {
         return Err(Stop::Input(anyhow!("{option}: {NAME} runs the schedulers and rules that it is about")));
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let mut folder = arguments.results.open(Path::new("barrier-today"), started)?;
     let scenario_file = ScenarioFile::new(NAME, &[], &scenario);
     let provenance = Provenance { scenario: Some(scenario_file), ..Provenance::new(NAME, started) };
-    let line = Line::new(&scenario);
+    let line = ProgressLine::new(&scenario);
     let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
     let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
         TextOrJson::Json => report::json::render(&answer).context("cannot write the answer").map_err(Stop::Failed)?,
     })?;
     tell_where(folder.path());
-    ended(error, &report, &signals)
+    result_of(error, &report, &signals)
 }
 
 fn scenario(repeat: u32, seed: u64) -> Result<Scenario, Stop> {

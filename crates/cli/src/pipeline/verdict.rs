@@ -16,13 +16,13 @@ use crate::arguments;
 use crate::output::tell;
 use crate::stop::Stop;
 
-/// Lines are at most so wide.
+/// The width of lines.
 const WIDTH: usize = 120;
 
-/// Runs the program, says what is to be said, and ends as it did.
+/// Runs the program, prints the verdict, and ends as the program did.
 pub(super) fn verdict(arguments: &arguments::Verdict) -> Result<(), Stop> {
     let file = tempfile::NamedTempFile::new();
-    let file = file.context("there is no place for the program's report").map_err(Stop::Failed)?;
+    let file = file.context("cannot create a file for the program's report").map_err(Stop::Failed)?;
     let invocation = Invocation::new(&arguments.command, &arguments.arguments);
     let (status, _) = invocation.run(invocation.command().env(REPORT, file.path())).map_err(|why| match why {
         RunError::Start(why) => {
@@ -31,10 +31,10 @@ pub(super) fn verdict(arguments: &arguments::Verdict) -> Result<(), Stop> {
         }
         why => Stop::Failed(why.into()),
     })?;
-    let told = judge(arguments, file.path());
-    // Nothing is dropped when a process is left by its status.
+    let judged = judge(arguments, file.path());
+    // `end_as` does not run destructors.
     drop(file);
-    match told {
+    match judged {
         Err(failed) if status.success() => Err(failed),
         Err(failed) => {
             failed.report();
@@ -46,11 +46,11 @@ pub(super) fn verdict(arguments: &arguments::Verdict) -> Result<(), Stop> {
 
 fn judge(arguments: &arguments::Verdict, reports: &Path) -> Result<(), Stop> {
     let lines = std::fs::read_to_string(reports).context("cannot read the program's report").map_err(Stop::Failed)?;
-    let reports = RunReport::read(&lines).context("the program's report is none that this rowlock reads");
+    let reports = RunReport::read(&lines).context("this rowlock cannot read the program's report");
     let reports = reports.map_err(Stop::Failed)?;
     if reports.is_empty() {
         return Err(Stop::Failed(anyhow!(
-            "the program has told nothing of itself: is it built on the crate rowlock-pipeline, and has it run a pipeline?"
+            "the program wrote no report: is it built on the crate rowlock-pipeline, and has it run a pipeline?"
         )));
     }
     let bandwidth = arguments.device.as_deref().map(|folder| {
@@ -69,13 +69,13 @@ fn judge(arguments: &arguments::Verdict, reports: &Path) -> Result<(), Stop> {
 
 #[derive(Serialize)]
 struct Written {
-    /// What the device can do, where that was measured.
+    /// The device's bandwidth if it was measured.
     bandwidth: Option<Bandwidth>,
-    /// The runs of pipelines in the program, in the order of their ends.
+    /// The pipeline runs of the program, in the order of their ends.
     runs: Vec<Judged>,
 }
 
-/// A run and the verdict on it.
+/// A run with its verdict.
 #[derive(Serialize)]
 struct Judged {
     report: RunReport,
@@ -91,7 +91,7 @@ impl Judged {
     }
 }
 
-/// A run for people.
+/// A run as text.
 fn text(judged: &Judged) -> String {
     let Judged { report, verdict, .. } = judged;
     let mut text = format!("{}: {verdict}\n\n", report.program);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_told_stage_by_stage() {
+    fn a_run_is_reported_stage_by_stage() {
         let stages = vec![stage("read", StageKind::Io, "threads", 1), stage("work", StageKind::Compute, "workers", 2)];
         let report = RunReport {
             program: "copy".to_owned(),

@@ -1,4 +1,4 @@
-//! What a sort has done, for people and for programs. docs/output.md lists the fields.
+//! The summary of a sort, as text and JSON. docs/output.md lists the fields.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use sort::Outcome;
 use crate::arguments;
 use crate::arguments::sort::{Algorithm, Variant};
 
-/// The report.
+/// The summary.
 #[derive(Debug, Serialize)]
-pub(super) struct Done {
+pub(super) struct SortReport {
     input: String,
     output: String,
     algorithm: &'static str,
@@ -29,7 +29,7 @@ pub(super) struct Done {
     phases: Vec<Phase>,
 }
 
-/// A run of pipelines.
+/// A run of a pipeline.
 #[derive(Debug, Serialize)]
 struct Phase {
     program: String,
@@ -40,14 +40,14 @@ struct Phase {
     times_floor: Option<f64>,
 }
 
-impl Done {
-    /// What came of it, in so much time.
+impl SortReport {
+    /// The summary of an outcome.
     pub(super) fn new(
         arguments: &arguments::sort::Sort,
         memory_bytes: u64,
         outcome: &Outcome,
         elapsed: Duration,
-    ) -> Done {
+    ) -> SortReport {
         let (algorithm, variant) = match (arguments.algorithm, arguments.variant) {
             (Algorithm::Merge, _) => ("merge", None),
             (Algorithm::Columnsort, Some(Variant::ComputeBound)) => ("columnsort", Some("compute-bound")),
@@ -64,7 +64,7 @@ impl Done {
                 limit: verdict.limit,
             }
         });
-        Done {
+        SortReport {
             input: arguments.input.display().to_string(),
             output: arguments.output.display().to_string(),
             algorithm,
@@ -82,7 +82,7 @@ impl Done {
         }
     }
 
-    /// The same in sentences.
+    /// The summary as text.
     pub(super) fn text(&self) -> String {
         let seconds = (self.elapsed_ns as f64 / 1e9).max(1e-9);
         let rate = format_bytes((self.bytes as f64 / seconds) as u64);
@@ -95,7 +95,7 @@ impl Done {
             ": {} in {}, {rate}/s; {}",
             format_bytes(self.bytes),
             format_time(self.elapsed_ns),
-            self.ways()
+            self.data_path()
         );
         if self.verified {
             text.push_str("; verified");
@@ -108,7 +108,7 @@ impl Done {
     }
 
     /// How the data went through memory.
-    fn ways(&self) -> String {
+    fn data_path(&self) -> String {
         let some =
             |number: u64, what: &str| if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") };
         match (self.algorithm, self.passes) {
@@ -129,22 +129,23 @@ mod tests {
     use super::*;
     use crate::arguments::{Arguments, Command};
 
-    fn done(arguments: &[&str], passes: u32) -> Done {
+    fn report_of(arguments: &[&str], passes: u32) -> SortReport {
         let arguments = Arguments::parse_from([&["rowlock", "sort", "in", "out"], arguments].concat());
         let Command::Sort(arguments) = arguments.command else { panic!("another command") };
         let report = pipeline::RunReport { program: "sort-runs".into(), clock_ns: 7, ..pipeline::RunReport::default() };
         let runs = if passes == 0 { 1 } else { 9 };
         let outcome = Outcome { records: 5, bytes: 3_000, written: 4, runs, passes, reports: vec![report] };
-        Done::new(&arguments, 1 << 20, &outcome, Duration::from_micros(3))
+        SortReport::new(&arguments, 1 << 20, &outcome, Duration::from_micros(3))
     }
 
     #[test]
-    fn every_field_is_documented_and_no_other() {
+    fn exactly_the_fields_are_documented() {
         let document = include_str!("../../../../docs/output.md");
         let section = document.split("\n## `rowlock sort --format json`\n").nth(1).unwrap();
         let rows = section.lines().take_while(|line| !line.starts_with('#'));
         let documented: Vec<&str> = rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
-        let value = serde_json::to_value(done(&[], 1)).unwrap();
+        let value: serde_json::Value =
+            serde_json::from_str(&report::json::render(&report_of(&[], 1)).unwrap()).unwrap();
         let fields = value.as_object().unwrap().iter().flat_map(|(name, value)| match value.as_array() {
             Some(items) => {
                 items[0].as_object().unwrap().keys().map(|inner| format!("{name}[].{inner}")).collect::<Vec<_>>()
@@ -159,13 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn people_are_told_how_the_data_went_through_memory() {
-        let told = |arguments: &[&str], passes| done(arguments, passes).text().lines().next().unwrap().to_owned();
+    fn the_text_says_how_the_data_went_through_memory() {
+        let first_line =
+            |arguments: &[&str], passes| report_of(arguments, passes).text().lines().next().unwrap().to_owned();
         let all = "sorted 5 records, of which 4 differ: 3.00 kB in 3.00 us, 1.00 GB/s; ";
-        assert_eq!(told(&[], 0), format!("{all}all of it fitted into memory"));
-        assert_eq!(told(&["--verify"], 1), format!("{all}9 runs, merged at once; verified"));
-        assert_eq!(told(&[], 2), format!("{all}9 runs, merged in 2 passes: more memory would do it in one"));
+        assert_eq!(first_line(&[], 0), format!("{all}all of it fitted into memory"));
+        assert_eq!(first_line(&["--verify"], 1), format!("{all}9 runs, merged at once; verified"));
+        assert_eq!(first_line(&[], 2), format!("{all}9 runs, merged in 2 passes: more memory would do it in one"));
         let columnsort = ["--record", "8", "--algorithm", "columnsort"];
-        assert_eq!(told(&columnsort, 3), format!("{all}9 columns, 3 passes"));
+        assert_eq!(first_line(&columnsort, 3), format!("{all}9 columns, 3 passes"));
     }
 }

@@ -1,18 +1,18 @@
-//! Reading what may have nothing to read for a long time, a pipe or a terminal, without missing that it is time to stop.
+//! An interruptible reader of a pipe or terminal, which may have no data for a long time.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// A file that is read until somebody interrupts that.
+/// A file that can be read until it is interrupted.
 pub(super) struct Interruptible {
     file: File,
-    /// Ends with its other side, the [`Interrupt`].
+    /// Reaches its end when the [`Interrupt`] is dropped.
     interrupted: PipeReader,
 }
 
-/// As long as it is there, the file is read; once it is dropped, reading fails.
+/// Interrupts the reader when it is dropped.
 pub(super) struct Interrupt(#[expect(dead_code, reason = "it is there to be dropped")] PipeWriter);
 
 impl Interruptible {
@@ -41,13 +41,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_reads_until_the_end_and_fails_once_it_is_interrupted() {
+    fn reading_fails_after_an_interrupt() {
         let (reader, mut writer) = io::pipe().unwrap();
         let (mut file, interrupt) = Interruptible::new(File::from(OwnedFd::from(reader))).unwrap();
         writer.write_all(b"some").unwrap();
         let mut bytes = [0; 8];
         assert_eq!(file.read(&mut bytes).unwrap(), 4);
-        // Nothing comes any more, and the writer is still there.
+        // No more data comes, but the writer still exists.
         let reading = std::thread::spawn(move || (file.read(&mut bytes).is_err(), file));
         drop(interrupt);
         let (has_failed, mut file) = reading.join().unwrap();
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_an_end() {
+    fn reading_ends_at_the_end_of_the_file() {
         let (reader, writer) = io::pipe().unwrap();
         let (mut file, _interrupt) = Interruptible::new(File::from(OwnedFd::from(reader))).unwrap();
         drop(writer);

@@ -1,6 +1,6 @@
-//! Sizes as people write them: `512MiB`, `1.5 GiB`, `64 MB`.
+//! Parses sizes such as `512MiB`, `1.5 GiB`, `64 MB`.
 
-/// What a unit stands for, the longer names first where one ends with another.
+/// Units and their sizes. A unit that ends with another one comes before it.
 const UNITS: [(&str, u64); 9] = [
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
@@ -13,7 +13,7 @@ const UNITS: [(&str, u64); 9] = [
     ("B", 1),
 ];
 
-/// A size in bytes.
+/// Parses a size in bytes.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let known = UNITS.iter().find_map(|&(unit, bytes)| Some((text.strip_suffix(unit)?, bytes)));
@@ -27,7 +27,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         return whole.checked_mul(unit).ok_or_else(|| "no machine has that much".to_owned());
     }
     let bytes = number.parse::<f64>().map_err(|_| refused())? * unit as f64;
-    // Where a whole number does not fit either.
+    // Whole numbers that are too large get here, too.
     if bytes >= u64::MAX as f64 { Err("no machine has that much".to_owned()) } else { Ok(bytes as u64) }
 }
 
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
+    fn invalid_sizes_are_refused() {
         for text in [
             "",
             "MiB",

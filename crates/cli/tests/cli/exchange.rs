@@ -67,7 +67,7 @@ fn a_file_that_says_nothing_of_itself_is_asked_about() {
     let place = Place::with("some.txt", "hello\n");
     let (code, _, stderr) = place.rowlock(&["import", "some.txt"]);
     assert_eq!(code, Some(2));
-    assert!(stderr.contains("say what it is by --from rt-app or sched"), "{stderr}");
+    assert!(stderr.contains("name its format with --from rt-app or sched"), "{stderr}");
     let (code, _, stderr) = place.rowlock(&["import", "some.txt", "--from", "sched"]);
     assert_eq!(code, Some(2));
     assert!(stderr.contains("there is no scheduling event in some.txt"), "{stderr}");
@@ -82,7 +82,7 @@ fn what_is_read_is_not_written_over() {
     let place = Place::with("crew.json", text);
     let (code, _, stderr) = place.rowlock(&["import", "crew.json", "--out", "./crew.json"]);
     assert_eq!(code, Some(2));
-    assert!(stderr.contains("is what is read: name another file"), "{stderr}");
+    assert!(stderr.contains("is the input: name another file"), "{stderr}");
     assert_eq!(fs::read_to_string(place.path("crew.json")).unwrap(), text);
 }
 

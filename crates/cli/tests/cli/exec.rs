@@ -127,8 +127,10 @@ fn a_program_for_another_machine_or_a_broken_one_is_not_read_by_a_shell() {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         for way in [WAYS[0], WAYS[1], &["--compare", "--"]] {
             let output = exec(&[way, &[file.to_str().unwrap()]].concat()).exits(126);
-            let said =
-                format!("error: cannot execute `{}`: it is no program for this machine, or a broken", file.display());
+            let said = format!(
+                "error: cannot execute `{}`: it is not a program for this machine, or it is damaged",
+                file.display()
+            );
             assert!(output.stderr.contains(&said) && output.stdout.is_empty(), "{output:?}");
         }
     }
@@ -497,7 +499,7 @@ fn a_comparison_that_is_interrupted_ends_what_runs_and_tells_what_it_has() {
     child.send(SIGINT);
     let output = child.wait().exits(130);
     assert!(output.stderr.contains("interrupted: 1 of 20 pairs were made"), "{output:?}");
-    assert!(output.stdout.contains("Alone: one pair tells nothing."), "{output:?}");
+    assert!(output.stdout.contains("Alone: one pair is not enough."), "{output:?}");
     assert!(pids().lines().all(has_ended));
 }
 

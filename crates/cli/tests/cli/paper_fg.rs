@@ -135,11 +135,11 @@ fn options_that_do_not_fit_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, why) in [
         (&["barrier/fig4", "--size", "1MiB"][..], "--size is for fg/... papers"),
-        (&["fg/table3", "--scenario"], "written into its folder"),
+        (&["fg/table3", "--scenario"], "written into the folder"),
         (&["fg/table3", "--append"], "--out"),
-        (&["fg/table3", "--size", "99"], "there has to be one"),
+        (&["fg/table3", "--size", "99"], "at least one record"),
         (&["fg/table3", "--rate", "fast"], "--rate"),
-        (&["fg/table3", "--tmp", "nowhere"], "--tmp names another place"),
+        (&["fg/table3", "--tmp", "nowhere"], "use --tmp for another one"),
     ] {
         let output = testing::run(&mut command(folder.path(), arguments)).exits(2);
         let said = &output.stderr;

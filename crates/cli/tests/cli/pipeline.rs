@@ -154,7 +154,7 @@ fn something_can_be_run_before_each_run() {
     assert_eq!(runs.len(), 10);
     assert!(runs.chunks(2).all(|two| two[0] == "prepared" && two[1] != "prepared"), "{runs:?}");
     let failed = place.explore(&["--prepare", "echo no right >&2; exit 4"]).exits(1);
-    let said = "what is to be run before each run failed: exit status: 4, and last said: no right";
+    let said = "the command before each run failed: exit status: 4, and last said: no right";
     assert!(failed.stderr.contains(said), "{failed:?}");
 }
 
@@ -176,7 +176,7 @@ fn what_cannot_be_tried_is_said_before_anything_is_measured() {
     let place = Place::with("");
     for (options, said) in [
         (&["--try", "bufers=3"][..], "did you mean `buffers`?"),
-        (&["--try", ""], "there is nothing in it to try"),
+        (&["--try", ""], "it is empty"),
         (&["--try", "fork=wrok*3"], "there is no stage `wrok` (did you mean `work`?); the stages are read, work, send"),
         (&["--only", "forks"], "did you mean `fork`?"),
         (&["--time-limit", "10"], "write it as \"90 s\", \"10 min\" or \"1 h\""),
@@ -198,9 +198,7 @@ fn doubling_runs_what_can_be_doubled_and_says_what_cannot() {
     let [io, communicate] = &report["doubled"].as_array().unwrap()[..] else { panic!("{report}") };
     assert_eq!((&io["kind"], io["pairs_ns"].as_array().unwrap().len()), (&"io".into(), 3));
     assert_eq!((&communicate["kind"], &communicate["slowdown"]), (&"communicate".into(), &Value::Null));
-    assert!(
-        communicate["why_not"].as_str().unwrap().contains("no stage of this kind knows how to do its work once more")
-    );
+    assert!(communicate["why_not"].as_str().unwrap().contains("no stage of this kind can repeat its work"));
     let runs = place.runs();
     assert_eq!(
         runs[..3],

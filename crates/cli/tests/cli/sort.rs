@@ -101,7 +101,7 @@ fn bad_arguments_are_refused_and_name_what_was_wrong() {
         (&["in", "out", "--memory", "512M"], "512MiB"),
         (&["in", "out", "--memory", "1KiB"], "1024 bytes"),
         (&["in", "out", "--tmp", "nowhere"], "nowhere"),
-        (&["in", "out", "--tmp", "in"], "in is no folder"),
+        (&["in", "out", "--tmp", "in"], "in is not a folder"),
         (&["in", "out", "--algorithm", "quicksort"], "columnsort"),
         (&["in", "out", "--algorithm", "columnsort"], "--record"),
         (&["in", "out", "--variant", "io-bound"], "columnsort"),

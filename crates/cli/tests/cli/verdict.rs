@@ -91,7 +91,7 @@ fn a_program_that_tells_nothing_or_nonsense_is_an_error_that_says_so() {
     let output = Place::with("", "").verdict(&[]).exits(1);
     assert!(output.stderr.contains("is it built on the crate rowlock-pipeline"), "{output:?}");
     let output = Place::with("{\"schema_version\":1}", "").verdict(&[]).exits(1);
-    assert!(output.stderr.contains("the program's report is none that this rowlock reads"), "{output:?}");
+    assert!(output.stderr.contains("this rowlock cannot read the program's report"), "{output:?}");
     let output = Place::with(REPORT, "").verdict(&["--device", "/nonexistent"]).exits(1);
     assert!(output.stderr.contains("cannot measure the device below /nonexistent"), "{output:?}");
     testing::run(&mut crate::rowlock(&["pipeline", "verdict", "--", "/nonexistent/program"])).exits(127);

@@ -1,4 +1,4 @@
-//! The program that is measured: `rowlock sort`, as a child process, from one file into another.
+//! The measured program: `rowlock sort` as a child process, from file to file.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -20,38 +20,38 @@ use crate::arguments::paper::{Evict, Measured};
 use crate::signals::Signals;
 use crate::stop::Stop;
 
-/// What the machine's page cache is emptied by, and the word for clean pages.
+/// The file that drops the page cache, and the value for clean pages.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 const PAGES: &str = "1\n";
 
-/// What the names of our folders begin with, and of what was sorted and of what the sort said of itself.
+/// The prefix of our folders, and the names of the output and of the reports in them.
 const FOLDER: &str = "rowlock-paper-";
 const SORTED: &str = "sorted";
 const REPORTS: &str = "reports";
 
-/// The program, with what it sorts.
+/// The program, with its input.
 pub(super) struct Program<'a> {
     executable: PathBuf,
     settings: Settings,
     evict: Evict,
-    /// Of the I/O-bound program.
+    /// For the I/O-bound program.
     throttle: Option<Throttle>,
-    /// Removed at the end, with all that is in it.
+    /// Removed at the end, with its content.
     folder: tempfile::TempDir,
-    /// Held as long as the folder is in use: that tells it from what a killed process left.
+    /// Held as long as the folder is in use, to distinguish it from one of a killed process.
     _lock: File,
     signals: &'a Signals,
 }
 
-/// What one run took, and what its pipelines say.
+/// The times of one run, and the reports of its pipelines.
 pub(super) struct Run {
-    /// Processor time outside of the kernel.
+    /// Processor time in user mode.
     pub(super) user_s: f64,
     /// Processor time in the kernel.
     pub(super) system_s: f64,
     /// Clock time.
     pub(super) clock_s: f64,
-    /// What the pipelines reported.
+    /// The reports of the pipelines.
     pub(super) reports: Vec<RunReport>,
 }
 
@@ -61,12 +61,12 @@ impl Run {
         (self.user_s + self.system_s) / self.clock_s * 100.0
     }
 
-    /// How long the same processor time would take at so many percent.
+    /// The clock time in which the same processor time would be this percentage.
     pub(super) fn clock_for(&self, percent: f64) -> f64 {
         (self.user_s + self.system_s) / percent * 100.0
     }
 
-    /// How many bytes went through the stages of kind I/O that moved most: those that read, or those that write.
+    /// The bytes that went through the I/O stages in the busier direction: reads or writes.
     pub(super) fn traffic(&self) -> u64 {
         let stages =
             || self.reports.iter().flat_map(|report| &report.stages).filter(|stage| stage.kind == StageKind::Io);
@@ -76,7 +76,7 @@ impl Run {
 }
 
 impl<'a> Program<'a> {
-    /// Makes what these variants sort.
+    /// Generates the input of these variants.
     pub(super) fn new(
         settings: &Settings,
         variants: &[Variant],
@@ -86,11 +86,11 @@ impl<'a> Program<'a> {
         let executable =
             std::env::current_exe().context("cannot find this program's own file").map_err(Stop::Failed)?;
         let parent = arguments.tmp.clone().unwrap_or_else(std::env::temp_dir);
-        sweep(&parent);
+        remove_abandoned(&parent);
         let folder = tempfile::Builder::new().prefix(FOLDER).tempdir_in(&parent);
         let folder = folder
             .and_then(|folder| Ok((lock(folder.path())?, folder)))
-            .with_context(|| format!("cannot make a folder in {}; --tmp names another place", parent.display()))
+            .with_context(|| format!("cannot create a folder in {}; use --tmp for another one", parent.display()))
             .map_err(Stop::Input)?;
         let (_lock, folder) = folder;
         let may_drop = || fs::write(DROP_CACHES, PAGES).is_ok();
@@ -98,8 +98,8 @@ impl<'a> Program<'a> {
         let program = Program { executable, settings: settings.clone(), evict, throttle: None, folder, _lock, signals };
         for &variant in variants {
             let path = program.input(variant);
-            let made = generate(&path, variant, settings);
-            made.with_context(|| format!("cannot write {}", path.display())).map_err(Stop::Failed)?;
+            let generated = generate(&path, variant, settings);
+            generated.with_context(|| format!("cannot write {}", path.display())).map_err(Stop::Failed)?;
         }
         Ok(program)
     }
@@ -112,7 +112,8 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Throttles the disk of the I/O-bound program, from its next run on: so many bytes a second to be read, and as many to be written.
+    /// Throttles the disk of the I/O-bound program in its next runs: this many bytes per second to
+    /// read, and as many to write.
     pub(super) fn throttle(&mut self, rate: u64) -> Result<(), Stop> {
         let failed = |why: exec::throttle::ThrottleError| Stop::Failed(why.into());
         let throttle = match self.throttle.take() {
@@ -124,7 +125,7 @@ impl<'a> Program<'a> {
         Ok(())
     }
 
-    /// Runs it once, from a cold cache.
+    /// Runs the program once, with a cold cache.
     pub(super) fn run(&self, arm: &Arm) -> Result<Run, Stop> {
         let reports = self.folder.path().join(REPORTS);
         let target = self.folder.path().join(SORTED);
@@ -138,7 +139,7 @@ impl<'a> Program<'a> {
             }
         }
         let evicted = self.evict(&self.input(arm.variant));
-        evicted.context("cannot empty the page cache; --evict files takes no rights").map_err(Stop::Failed)?;
+        evicted.context("cannot empty the page cache; --evict files needs no privileges").map_err(Stop::Failed)?;
 
         let throttle = self.throttle.as_ref().filter(|_| arm.variant == Variant::IoBound);
         let arguments = self.arguments(arm.variant, &target);
@@ -148,8 +149,8 @@ impl<'a> Program<'a> {
         };
         let mut command = invocation.command();
         command.env_remove(TRACE).env(STRUCTURE, arm.structure).env(REPORT, &reports);
-        let until = RunLimits { cancel: self.signals.cancel(), limit: None };
-        let execution = match invocation.execute(&mut command, until) {
+        let limits = RunLimits { cancel: self.signals.cancel(), limit: None };
+        let execution = match invocation.execute(&mut command, limits) {
             Ok(Ok(execution)) => execution,
             Ok(Err(Interruption::Cancelled | Interruption::TimedOut)) => {
                 return Err(Stop::Interrupted(self.signals.number()));
@@ -166,7 +167,7 @@ impl<'a> Program<'a> {
             )));
         }
         let lines = fs::read_to_string(&reports).unwrap_or_default();
-        let reports = RunReport::read(&lines).context("the sort's report is none that this rowlock reads");
+        let reports = RunReport::read(&lines).context("this rowlock cannot read the sort's report");
         Ok(Run {
             user_s: execution.user.as_secs_f64(),
             system_s: execution.system.as_secs_f64(),
@@ -191,7 +192,7 @@ impl<'a> Program<'a> {
     fn evict(&self, input: &Path) -> io::Result<()> {
         match self.evict {
             Evict::All => {
-                // Only what is on the disk already can be dropped.
+                // Only pages that are already on the disk can be dropped.
                 sync();
                 fs::write(DROP_CACHES, PAGES)
             }
@@ -200,15 +201,16 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Takes a folder for this process, or says that another has it.
+/// Locks a folder for this process, or fails if another process has locked it.
 fn lock(folder: &Path) -> io::Result<File> {
     let folder = File::open(folder)?;
     flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
     Ok(folder)
 }
 
-/// Removes what killed processes have left: our files from folders that nobody has locked, and the folders if there is nothing else in them.
-fn sweep(parent: &Path) {
+/// Removes what killed processes left: our files in folders that are not locked, and the folders if
+/// they are empty then.
+fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(FOLDER)
             && let Ok(_lock) = lock(&entry.path())
@@ -225,7 +227,7 @@ fn evict_file(file: &File) -> io::Result<()> {
     Ok(fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
-/// Records with random keys, the rest of each being its number and filling.
+/// Generates records with random keys. The rest of each is its number and padding.
 fn generate(path: &Path, variant: Variant, settings: &Settings) -> io::Result<()> {
     let mut stream = Stream::named(settings.seed, variant.name(), 0);
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
@@ -248,7 +250,7 @@ mod tests {
     use pipeline::StageReport;
 
     #[test]
-    fn what_a_killed_process_left_is_removed_and_what_is_in_use_or_somebody_elses_is_not() {
+    fn only_abandoned_folders_of_ours_are_removed() {
         let parent = tempfile::tempdir().unwrap();
         let make = |name: &str, file: &str| {
             let folder = parent.path().join(name);
@@ -258,16 +260,16 @@ mod tests {
         let (left, used) = (make("rowlock-paper-a", SORTED), make("rowlock-paper-b", SORTED));
         let (others, another) = (make("rowlock-paper-c", "thesis.txt"), make("paper", SORTED));
         let in_use = lock(&used).unwrap();
-        sweep(parent.path());
+        remove_abandoned(parent.path());
         assert!(!left.exists() && used.join(SORTED).exists());
         assert!(others.join("thesis.txt").exists() && another.join(SORTED).exists());
         drop(in_use);
-        sweep(parent.path());
+        remove_abandoned(parent.path());
         assert!(!used.exists());
     }
 
     #[test]
-    fn the_busier_direction_counts_for_what_the_disk_has_to_do() {
+    fn the_busier_direction_determines_the_traffic() {
         let stage = |name: &str, kind: &str, bytes: u64| -> StageReport {
             serde_json::from_str(&format!(
                 r#"{{"name":"{name}","pipeline":"p","kind":"{kind}","place":"threads","can_fork":false,"copies":1,"is_ordered":true,

@@ -1,4 +1,4 @@
-//! The processes that measure: this program, started once more for each run.
+//! The measuring processes: this program runs itself again for each run.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
@@ -12,16 +12,17 @@ use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use crate::output::{print, tell};
 use crate::stop::Stop;
 
-/// The argument that asks this program to be such a process.
+/// The argument that makes this program a measuring process.
 const MEASURE: &str = "__threads";
 
-/// Carries out an order, where this process was started to do so, and says with which code to exit. Belongs at the beginning of `main`.
+/// If this process was started to measure, executes the order and returns the exit code. Call it at
+/// the beginning of `main`.
 pub(crate) fn serve_if_asked() -> Option<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     if arguments.next()? != MEASURE {
         return None;
     }
-    let answer = arguments.next().ok_or_else(|| "there is no order".to_owned()).and_then(|order| carry_out(&order));
+    let answer = arguments.next().ok_or_else(|| "there is no order".to_owned()).and_then(|order| execute(&order));
     Some(match answer {
         Ok(answer) => print(&format!("{answer}\n")).map_or_else(Stop::report, |()| ExitCode::SUCCESS),
         Err(why) => {
@@ -31,13 +32,14 @@ pub(crate) fn serve_if_asked() -> Option<ExitCode> {
     })
 }
 
-/// An order and its answer, as JSON.
-fn carry_out(order: &str) -> Result<String, String> {
-    // It does not outlive who asked for it. Where that cannot be, it ends by itself some seconds later.
+/// Executes an order in JSON and returns the answer in JSON.
+fn execute(order: &str) -> Result<String, String> {
+    // This process must not outlive its parent. If this call fails, it ends by itself some seconds
+    // later.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let order: Order = serde_json::from_str(order).map_err(|why| format!("the order cannot be read: {why}"))?;
     if order.arm.is_on_one_cpu() {
-        // The one that the kernel has found for it.
+        // The CPU that the kernel has chosen.
         let mut here = CpuSet::new();
         here.set(sched_getcpu());
         sched_setaffinity(None, &here).map_err(|why| format!("cannot stay on one CPU: {why}"))?;
@@ -46,7 +48,7 @@ fn carry_out(order: &str) -> Result<String, String> {
     serde_json::to_string(&answer).map_err(|why| format!("the answer cannot be written: {why}"))
 }
 
-/// Where such processes come from.
+/// Starts measuring processes.
 pub(super) struct Children {
     executable: PathBuf,
 }
@@ -58,14 +60,15 @@ impl Children {
         Ok(Children { executable })
     }
 
-    /// Starts a process that carries out the order, and waits for its end. What goes wrong in it is told in words.
+    /// Starts a process that executes the order, and waits for its end. The inner error is the
+    /// failure of the process, in words.
     pub(super) fn measure(&self, order: &Order) -> Result<Result<Answer, String>, Stop> {
         let started = || -> anyhow::Result<_> {
             let order = serde_json::to_string(order)?;
             let mut command = Command::new(&self.executable);
             Ok(command.arg(MEASURE).arg(order).stdin(Stdio::null()).output()?)
         };
-        let output = started().context("cannot start this program once more, to measure").map_err(Stop::Failed)?;
+        let output = started().context("cannot start this program again to measure").map_err(Stop::Failed)?;
         if output.status.success() {
             let answer = serde_json::from_slice(&output.stdout);
             return answer
