@@ -1,4 +1,5 @@
-/* The program that the study of the library times: threads that take one of two locks by turns, and every 16th joins the one before it.
+/* The program that the study of the library times: threads lock one of two mutexes alternately, and
+ * every 16th joins the one before it.
  *
  * cc -O2 study.c -I ../include -L ... -lmy_pthread && ./a.out [THREADS [LEVELS [RUNNING TIME IN MICROSECONDS]]] */
 #define _POSIX_C_SOURCE 200809L

@@ -1,4 +1,5 @@
-//! How a function of C is called so that it can be left from anywhere within it, and the processor's modes of floating-point arithmetic.
+//! Calling C functions so that they can be left from any depth, and the processor's floating-point
+//! modes.
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
@@ -10,7 +11,8 @@ mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::{Modes, call, leave};
 
-/// The modes that a thread has, such as how it rounds, are its own: they are put back when this is dropped, after others may have run.
+/// A thread's floating-point modes, such as the rounding mode, are its own. Dropping this restores
+/// them after other threads may have run.
 pub(crate) struct Kept(Modes);
 
 impl Kept {

@@ -21,7 +21,7 @@ unsafe fn get(condvar: *const Condvar) -> Result<&'static fiber::Condvar, c_int>
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_cond_init(condvar: *mut Condvar, _attributes: *const c_void) -> c_int {
     status(me().and_then(|_| {
-        // SAFETY: C has room there.
+        // SAFETY: C has reserved the memory.
         unsafe { Object::<fiber::Condvar>::make(condvar.cast()) }
     }))
 }
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn my_pthread_cond_init(condvar: *mut Condvar, _attributes
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_cond_destroy(condvar: *mut Condvar) -> c_int {
     status(me().and_then(|_| {
-        // SAFETY: C passes one, at which nobody waits.
+        // SAFETY: C passes a condition variable without waiters.
         unsafe {
             get(condvar)?;
             Object::<fiber::Condvar>::destroy(condvar.cast());
@@ -50,14 +50,14 @@ pub unsafe extern "C" fn my_pthread_cond_wait(condvar: *mut Condvar, mutex: *mut
     }))
 }
 
-/// The moment at which the clock that shows the date is there. EINVAL for what is no time.
+/// The moment at which the real-time clock shows this time. EINVAL if the time is invalid.
 fn moment(time: &libc::timespec) -> Result<Instant, c_int> {
     let nanoseconds = u32::try_from(time.tv_nsec).ok().filter(|&nanoseconds| nanoseconds < 1_000_000_000);
     let nanoseconds = nanoseconds.ok_or(libc::EINVAL)?;
     let since = Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanoseconds);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (instant, ahead) = (Instant::now(), since.saturating_sub(now));
-    // What is too far away for a clock is far away enough in thirty years.
+    // A time that is too far away for a clock becomes one in thirty years.
     Ok(instant.checked_add(ahead).unwrap_or(instant + Duration::from_secs(1 << 30)))
 }
 
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn my_pthread_cond_timedwait(
 pub unsafe extern "C" fn my_pthread_cond_signal(condvar: *mut Condvar) -> c_int {
     let _kept = Kept::now();
     status(me().and_then(|_| {
-        // SAFETY: C passes one.
+        // SAFETY: C passes a condition variable.
         unsafe { get(condvar)? }.notify_one();
         Ok(())
     }))
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn my_pthread_cond_signal(condvar: *mut Condvar) -> c_int 
 pub unsafe extern "C" fn my_pthread_cond_broadcast(condvar: *mut Condvar) -> c_int {
     let _kept = Kept::now();
     status(me().and_then(|_| {
-        // SAFETY: C passes one.
+        // SAFETY: C passes a condition variable.
         unsafe { get(condvar)? }.notify_all();
         Ok(())
     }))

@@ -1,14 +1,17 @@
-//! Fibers for C: threads, mutexes and condition variables by the names `my_pthread_*`, with the meaning of their namesakes in POSIX.
+//! Fibers for C: threads, mutexes and condition variables with names `my_pthread_*`, which mean the
+//! same as their namesakes in POSIX.
 //!
-//! What C sees is the header `include/my_pthread.h`. The first call makes the main thread's code the first fiber of a runtime of one worker, which
-//! lasts as long as the process. Functions of C are never unwound: who leaves by `my_pthread_exit` goes straight back to where its thread began, and where no
-//! thread can ever go on the process ends with a message.
+//! The header is `include/my_pthread.h`. The first call turns the main thread into the first fiber
+//! of a runtime with one worker, which lasts as long as the process. C functions are never unwound:
+//! a thread that calls `my_pthread_exit` jumps straight back to where it began. On a deadlock the
+//! process ends with a message.
 //!
-//! Every pointer may be null, which is an error and never followed; that a pointer that is not null points to what it should is the caller's promise, as everywhere
-//! in C. A panic would end the program, since these functions do not unwind.
-#![allow(unsafe_code)] // Names for the linker, what C passes, and how a thread is left.
-#![allow(unreachable_pub)] // What is exported is reached by its name for the linker.
-#![allow(clippy::missing_safety_doc)] // To those who call them, all functions of C are unsafe.
+//! Any pointer may be null: that is an error, and the pointer is not followed. The caller promises
+//! that other pointers are valid, as everywhere in C. A panic would end the program, because these
+//! functions do not unwind.
+#![allow(unsafe_code)] // It exports symbols, follows C's pointers, and leaves threads.
+#![allow(unreachable_pub)] // Exported functions are found by their symbols.
+#![allow(clippy::missing_safety_doc)] // To their callers, all C functions are unsafe.
 
 mod arch;
 mod condvar;

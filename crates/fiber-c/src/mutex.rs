@@ -11,7 +11,7 @@ use crate::arch::Kept;
 use crate::object::Object;
 use crate::runtime::{me, status};
 
-/// A mutex, and while somebody has it that one's guard, which C cannot keep.
+/// A mutex, and while it is locked its guard, which C cannot keep.
 #[derive(Default)]
 pub(crate) struct Held {
     mutex: fiber::Mutex<()>,
@@ -20,13 +20,13 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Keeps the guard of who has it from now on.
+    /// Keeps the guard of the new owner.
     pub(crate) fn keep(&self, me: Id, guard: MutexGuard<'static, ()>) {
         self.guard.set(Some(guard));
         self.owner.set(Some(me));
     }
 
-    /// The guard of who has it, which is the one that asks. EPERM if it is not.
+    /// The owner's guard. EPERM if the caller is not the owner.
     pub(crate) fn release(&self, me: Id) -> Result<MutexGuard<'static, ()>, c_int> {
         if self.owner.get() != Some(me) {
             return Err(libc::EPERM);
@@ -48,7 +48,7 @@ pub(crate) unsafe fn held(mutex: *const Mutex) -> Result<&'static Held, c_int> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_mutex_init(mutex: *mut Mutex, _attributes: *const c_void) -> c_int {
     status(me().and_then(|_| {
-        // SAFETY: C has room there.
+        // SAFETY: C has reserved the memory.
         unsafe { Object::<Held>::make(mutex.cast()) }
     }))
 }
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn my_pthread_mutex_destroy(mutex: *mut Mutex) -> c_int {
         if unsafe { held(mutex)? }.mutex.is_locked() {
             return Err(libc::EBUSY);
         }
-        // SAFETY: nobody has it, nor waits for it then.
+        // SAFETY: it is not locked, so no thread waits for it.
         unsafe { Object::<Held>::destroy(mutex.cast()) };
         Ok(())
     }))

@@ -1,4 +1,4 @@
-//! The runtime that the first call makes, and what it is made of.
+//! The runtime that the first call makes, and its configuration.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint};
@@ -9,17 +9,18 @@ use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 
 thread_local! {
-    /// What was asked for before there was a runtime.
+    /// The rules that were configured before there was a runtime.
     static RULES: Cell<Option<FeedbackRules>> = const { Cell::new(None) };
 }
 
-/// Whether this is the thread that the process began with.
+/// Whether this is the main thread of the process.
 fn is_main() -> bool {
-    // SAFETY: questions.
+    // SAFETY: they only return numbers.
     unsafe { libc::getpid() == libc::gettid() }
 }
 
-/// Who calls; makes the runtime if there is none yet. EPERM on a thread of another library, EAGAIN where there is no memory.
+/// The calling fiber; makes the runtime if there is none yet. EPERM on another thread, EAGAIN if
+/// there is no memory.
 #[inline(always)]
 pub(crate) fn me() -> Result<Id, c_int> {
     match foreign::current() {
@@ -34,12 +35,12 @@ fn begin() -> Result<Id, c_int> {
         return Err(libc::EPERM);
     }
     let config = Config { rules: RULES.get().unwrap_or_default(), ..Config::default() };
-    // SAFETY: the main thread is there as long as the process.
+    // SAFETY: the main thread lasts as long as the process.
     unsafe { Runtime::new(config).adopt() }.map_err(|_| libc::EAGAIN)?;
     foreign::current().ok_or(libc::EAGAIN)
 }
 
-/// What a function of C returns.
+/// What a C function returns.
 pub(crate) fn status(result: Result<(), c_int>) -> c_int {
     result.err().unwrap_or(0)
 }
@@ -54,7 +55,7 @@ pub extern "C" fn my_pthread_configure(levels: c_uint, running_time_us: c_uint) 
         Err(libc::EPERM)
     } else {
         let running_time = Span::from_micros(running_time_us.into());
-        // As usual: a boost every hundred running times.
+        // As in the default rules: a boost every hundred running times.
         let boost = Boost::Every(Span::from_micros(u64::from(running_time_us) * 100));
         RULES.set(Some(FeedbackRules { levels, running_time, boost }));
         Ok(())

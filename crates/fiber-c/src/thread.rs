@@ -1,4 +1,4 @@
-//! Threads: what C knows them by, how they begin and how they end.
+//! Threads: their numbers, how they start and how they end.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -11,13 +11,13 @@ use fiber::{Builder, Condvar, JoinError, JoinHandle, Mutex};
 use crate::arch::{self, Kept, Modes};
 use crate::runtime::{me, status};
 
-/// What a thread is known by: never zero, and not used again.
+/// A thread's number: never 0, and never reused.
 type Thread = u64;
 
-/// A function that a thread runs.
+/// A thread's function.
 type Function = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// What C asks for with a new thread.
+/// The attributes of a new thread.
 #[repr(C)]
 pub struct Attributes {
     stack_size: usize,
@@ -25,35 +25,36 @@ pub struct Attributes {
     detached: c_int,
 }
 
-/// What goes into a thread and comes out of it.
+/// A thread's argument or result.
 struct Value(*mut c_void);
 
-// SAFETY: what it points to is the program's affair, and there is one kernel thread.
+// SAFETY: the program decides what it points to, and there is one kernel thread.
 unsafe impl Send for Value {}
 
-/// Who may wait for a thread's end.
+/// Which thread may join a thread.
 enum End {
-    /// Nobody yet: it was not made to its end.
+    /// None yet: its creation is not complete.
     Making,
-    /// Who comes first.
+    /// The first one that asks.
     Open(JoinHandle<Value>),
-    /// Somebody does.
+    /// Another thread joins it already.
     Awaited,
-    /// Nobody, ever.
-    Nobody,
+    /// None: it is detached.
+    Detached,
 }
 
-/// A thread that has not ended, or whose end nobody has waited for.
-struct Entry {
+/// A thread that has not ended, or has not been joined.
+struct ThreadEntry {
     generation: u32,
     end: End,
-    /// Where its function's [frame](arch::call) is noted, while that runs.
+    /// Where the [frame](arch::call) of its function is noted while that runs.
     frame: *const *mut u8,
 }
 
-/// The threads by the numbers of their fibers, how many of them run, and whether the main one waits for that to be none.
+/// The threads by the numbers of their fibers, how many of them run, and whether the main thread
+/// waits until there are none.
 struct Threads {
-    entries: RefCell<Vec<Option<Entry>>>,
+    entries: RefCell<Vec<Option<ThreadEntry>>>,
     running: Cell<usize>,
     awaited: Cell<bool>,
 }
@@ -63,15 +64,15 @@ thread_local! {
         const { Threads { entries: RefCell::new(Vec::new()), running: Cell::new(0), awaited: Cell::new(false) } };
 }
 
-/// Where the main thread waits that has left.
+/// Where the main thread waits after it has left.
 static LAST: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 
 fn number(id: Id) -> Thread {
     (u64::from(id.generation) << 32) | (u64::from(id.number) + 1)
 }
 
-/// The entry of a thread, if it is there yet.
-fn with<R>(thread: Thread, then: impl FnOnce(&mut Option<Entry>) -> R) -> Option<R> {
+/// Calls a function with the entry of a thread, if it still exists.
+fn with<R>(thread: Thread, then: impl FnOnce(&mut Option<ThreadEntry>) -> R) -> Option<R> {
     let index = (thread & u64::from(u32::MAX)).checked_sub(1)? as usize;
     THREADS.with(|threads| {
         let entries = &mut *threads.entries.borrow_mut();
@@ -81,8 +82,9 @@ fn with<R>(thread: Thread, then: impl FnOnce(&mut Option<Entry>) -> R) -> Option
     })
 }
 
-/// The entry of a new thread: both the one that makes it and the thread itself may be the first to need it.
-fn with_new<R>(id: Id, then: impl FnOnce(&mut Option<Entry>) -> R) -> R {
+/// Calls a function with the entry of a new thread. Both its creator and the thread itself may be
+/// the first to need it.
+fn with_new<R>(id: Id, then: impl FnOnce(&mut Option<ThreadEntry>) -> R) -> R {
     THREADS.with(|threads| {
         let entries = &mut *threads.entries.borrow_mut();
         let index = id.number as usize;
@@ -91,13 +93,13 @@ fn with_new<R>(id: Id, then: impl FnOnce(&mut Option<Entry>) -> R) -> R {
         }
         let entry = &mut entries[index];
         if entry.as_ref().is_none_or(|entry| entry.generation != id.generation) {
-            *entry = Some(Entry { generation: id.generation, end: End::Making, frame: std::ptr::null() });
+            *entry = Some(ThreadEntry { generation: id.generation, end: End::Making, frame: std::ptr::null() });
         }
         then(entry)
     })
 }
 
-/// What a thread does.
+/// What a thread runs.
 struct Job {
     function: Function,
     argument: Value,
@@ -116,10 +118,10 @@ impl Job {
             });
             number(id)
         });
-        // SAFETY: C passed the function and its argument for that.
+        // SAFETY: C passed the function and its argument for this.
         let value = unsafe { arch::call(self.function, self.argument.0, &raw mut frame) };
         with(me, |entry| {
-            if let Some(Entry { end: End::Nobody, .. }) = entry {
+            if let Some(ThreadEntry { end: End::Detached, .. }) = entry {
                 *entry = None;
             }
         });
@@ -150,13 +152,13 @@ pub unsafe extern "C" fn my_pthread_create(
                 builder = builder.stack_size(attributes.stack_size);
             }
             if !attributes.name.is_null() {
-                // SAFETY: C passes a text or NULL.
+                // SAFETY: C passes a string or NULL.
                 builder = builder.name(unsafe { CStr::from_ptr(attributes.name) }.to_string_lossy());
             }
         }
         let job = Job { function, argument: Value(argument), modes: Modes::current() };
         THREADS.with(|threads| threads.running.set(threads.running.get() + 1));
-        // The whole job, not its parts.
+        // Moves the whole job, not its parts.
         let handle = builder.spawn(move || { job }.run()).map_err(|_| {
             THREADS.with(|threads| threads.running.set(threads.running.get() - 1));
             libc::EAGAIN
@@ -164,12 +166,12 @@ pub unsafe extern "C" fn my_pthread_create(
         let id = foreign::id(&handle);
         thread.write(number(id));
         let unused = with_new(id, |entry| match entry {
-            Some(Entry { end: end @ End::Making, .. }) if attributes.is_none_or(|asked| asked.detached == 0) => {
+            Some(ThreadEntry { end: end @ End::Making, .. }) if attributes.is_none_or(|asked| asked.detached == 0) => {
                 *end = End::Open(handle);
                 None
             }
             Some(entry) => {
-                entry.end = End::Nobody;
+                entry.end = End::Detached;
                 Some(handle)
             }
             None => Some(handle),
@@ -181,7 +183,7 @@ pub unsafe extern "C" fn my_pthread_create(
     }))
 }
 
-/// Leaves a thread to itself, whose entry says so.
+/// Detaches a thread whose entry says so.
 fn detach(id: Id, handle: JoinHandle<Value>) {
     if handle.is_finished() {
         with(number(id), |entry| *entry = None);
@@ -205,7 +207,8 @@ pub extern "C" fn my_pthread_equal(one: Thread, other: Thread) -> c_int {
     (one == other).into()
 }
 
-/// Takes the right to wait for a thread's end, and says what remains. EINVAL where another has it.
+/// Takes the right to join a thread, and leaves `rest` in its place. EINVAL if another thread has
+/// it.
 fn take(thread: Thread, rest: End) -> Result<JoinHandle<Value>, c_int> {
     with(thread, |entry| {
         let Some(entry) = entry else { return Err(libc::ESRCH) };
@@ -229,7 +232,7 @@ pub unsafe extern "C" fn my_pthread_join(thread: Thread, value: Option<&mut *mut
         }
         let handle = loop {
             match take(thread, End::Awaited) {
-                // Who makes it was interrupted, and goes on soon.
+                // Its creator was interrupted, and will soon continue.
                 Err(libc::EAGAIN) => fiber::yield_now(),
                 result => break result?,
             }
@@ -245,7 +248,7 @@ pub unsafe extern "C" fn my_pthread_join(thread: Thread, value: Option<&mut *mut
                 Ok(())
             }
             Err(JoinError::Itself | JoinError::Cycle(_)) => {
-                with(number(id), |entry| entry.iter_mut().for_each(|entry| entry.end = End::Nobody));
+                with(number(id), |entry| entry.iter_mut().for_each(|entry| entry.end = End::Detached));
                 Err(libc::EDEADLK)
             }
             Err(_) => {
@@ -258,14 +261,14 @@ pub unsafe extern "C" fn my_pthread_join(thread: Thread, value: Option<&mut *mut
 
 #[unsafe(no_mangle)]
 pub extern "C" fn my_pthread_detach(thread: Thread) -> c_int {
-    status(me().and_then(|_| match take(thread, End::Nobody) {
+    status(me().and_then(|_| match take(thread, End::Detached) {
         Ok(handle) => {
             detach(foreign::id(&handle), handle);
             Ok(())
         }
-        // Its maker sees to it.
+        // Its creator completes it.
         Err(libc::EAGAIN) => {
-            with(thread, |entry| entry.iter_mut().for_each(|entry| entry.end = End::Nobody));
+            with(thread, |entry| entry.iter_mut().for_each(|entry| entry.end = End::Detached));
             Ok(())
         }
         Err(error) => Err(error),
@@ -277,10 +280,11 @@ pub unsafe extern "C" fn my_pthread_exit(value: *mut c_void) -> ! {
     let me = me().map_or(0, number);
     let frame = with(me, |entry| entry.as_ref().map(|entry| entry.frame)).flatten();
     if let Some(frame) = frame.filter(|frame| !frame.is_null()) {
-        // SAFETY: it is this thread's own, whose function has not returned, and between here and there are functions of C alone.
+        // SAFETY: it is this thread's own frame. Its function has not returned, and all functions
+        // in between are C functions.
         unsafe { arch::leave(*frame, value) }
     }
-    // The main thread: the process lasts as long as others run.
+    // The main thread: the process lasts as long as other threads run.
     THREADS.with(|threads| {
         if let Ok(mut alone) = LAST.0.lock() {
             threads.awaited.set(true);
@@ -292,6 +296,6 @@ pub unsafe extern "C" fn my_pthread_exit(value: *mut c_void) -> ! {
             }
         }
     });
-    // SAFETY: as where `main` returns.
+    // SAFETY: as when `main` returns.
     unsafe { libc::exit(0) }
 }

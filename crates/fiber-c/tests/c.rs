@@ -1,7 +1,9 @@
-//! The library as C sees it: programs that are compiled against the header, linked with the library, and run.
+//! Tests of the library in C: programs are compiled against the header, linked with the library, and
+//! run.
 //!
-//! Without a compiler nothing is tested, and a note says so; with `ROWLOCK_REQUIRE_CC` in the environment that is a failure. `CC` names another compiler than `cc`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+//! Without a compiler nothing is tested, and a note says so; with `ROWLOCK_REQUIRE_CC` in the
+//! environment that is a failure. `CC` names a compiler other than `cc`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,13 +17,13 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Runs to the end, and returns what it printed.
+/// Runs a command to its end, and returns its output.
 #[track_caller]
 fn passes(command: &mut Command) -> String {
     run(command).succeeds().stdout
 }
 
-/// Where both libraries are, built anew if need be.
+/// The folder of both libraries, which are built if necessary.
 fn libraries() -> &'static Path {
     static LIBRARIES: OnceLock<PathBuf> = OnceLock::new();
     LIBRARIES.get_or_init(|| {
@@ -34,7 +36,8 @@ fn libraries() -> &'static Path {
     })
 }
 
-/// Compiles a program, without a warning, and calls this with what runs it; nothing where there is no compiler.
+/// Compiles a program without warnings, and calls a function with the command that runs it. Does
+/// nothing without a compiler.
 fn with_program(source: &str, shared: bool, then: impl FnOnce(&mut Command)) {
     let Some(compiler) = tool("CC", "cc") else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -48,7 +51,7 @@ fn with_program(source: &str, shared: bool, then: impl FnOnce(&mut Command)) {
         false => compile.arg(libraries.join("libmy_pthread.a")).args(["-lgcc_s", "-lm", "-ldl", "-lc"]),
     };
     passes(&mut compile);
-    // The C library spoils what is freed, so that using it shows.
+    // The C library overwrites freed memory, so that using it shows.
     then(command(program).env("LD_LIBRARY_PATH", libraries).env("MALLOC_PERTURB_", "165"));
 }
 
@@ -67,19 +70,19 @@ fn threads_locks_and_conditions_do_what_they_promise() {
 }
 
 #[test]
-fn a_process_whose_main_thread_has_left_lasts_until_the_others_have_ended() {
+fn a_process_whose_main_thread_has_exited_lasts_until_the_others_have_ended() {
     with_program("tests/c/exit.c", true, |program| assert_eq!(passes(program), "done\n"));
 }
 
 #[test]
-fn a_deadlock_ends_the_process_and_says_who_waits_for_whom() {
+fn a_deadlock_ends_the_process_and_names_the_threads() {
     with_program("tests/c/deadlock.c", true, |program| {
         run(program).dies_of(SIGABRT).complains("fiber 1").complains("fiber 2");
     });
 }
 
 #[test]
-fn an_overflow_of_a_threads_stack_is_told_of() {
+fn a_stack_overflow_is_reported() {
     with_program("tests/c/overflow.c", true, |program| {
         run(program).dies_of(SIGABRT).complains("`diver` has overflowed its stack of 64 KiB");
     });

@@ -1,6 +1,6 @@
 //! A condition variable for fibers.
 //!
-//! Fibers wait in the order in which they came, in one list inside a [gate]. A fiber is on the list
+//! Fibers wait in the order in which they came, in one list inside a [gate](crate::gate). A fiber is on the list
 //! before it unlocks the mutex. So a fiber that changes what the mutex guards afterwards and
 //! notifies finds it there, and no notification is lost. A fiber leaves the list because it is
 //! notified, because its deadline has passed, or because its runtime ends, and for no other reason:

@@ -4,7 +4,7 @@
 //! [`Here::enter`] or [`Here::visit`] and its return. A fiber that is not preemptible finds its
 //! worker in a thread-local. A preemptible fiber has thread-locals of its own, which contain the
 //! worker only while the fiber is in the runtime. So the path of other fibers contains no extra
-//! check. See [`preemptible`](crate::preemptible).
+//! check. See [preemptible](crate::preemptible).
 
 use std::cell::Cell;
 use std::marker::PhantomData;

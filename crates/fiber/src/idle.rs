@@ -224,7 +224,7 @@ impl Worker {
 
     /// Whether all workers are really stuck. The first worker asks, which is awake itself and has
     /// no ready fiber, and the answer holds as long as it [keeps threads outside from adding
-    /// fibers](Core::with_outside_locked).
+    /// fibers](crate::shared::Core::with_outside_locked).
     ///
     /// What a worker has [declared](Worker::declare_stuck) may be out of date: a thread outside may
     /// have added a fiber since, and a worker that was checked first may have been woken by one

@@ -1,7 +1,7 @@
-//! A global allocator with a lock of the standard library's, which fibers have that are interrupted
-//! while they allocate: the library must have it all the same, wherever it allocates itself.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
-#![allow(unsafe_code, reason = "an allocator is what is tested with")]
+//! A global allocator with a lock of the standard library, which fibers hold that are interrupted
+//! while they allocate. The library must still get it, wherever it allocates itself.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue has failed")]
+#![allow(unsafe_code, reason = "the test uses an allocator of its own")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -31,21 +31,21 @@ struct Locked(Mutex<()>);
 #[global_allocator]
 static ALLOCATOR: Locked = Locked(Mutex::new(()));
 
-/// Memory of this size takes several running times to get, and the lock is kept for so long.
+/// Allocations of this size take several running times, with the lock held.
 const SLOW: usize = 4242;
 
 const RUNNING_TIME: Span = Span::from_micros(200);
 
 thread_local! {
-    /// This thread allocates without the lock: it is to see to those who wait for that.
+    /// This thread allocates without the lock: it must serve the fibers that wait for that.
     static IS_EXEMPT: Cell<bool> = const { Cell::new(false) };
-    /// The clock that a slow allocation advances by a turn, where the time is scripted.
+    /// The clock that a slow allocation advances by a turn, if the time is scripted.
     static CLOCK: Cell<Option<&'static ScriptedClock>> = const { Cell::new(None) };
     /// Each allocation of this thread waits here first.
     static HALTS: Cell<Option<&'static Halts>> = const { Cell::new(None) };
 }
 
-/// Where a thread waits, at a futex as it does for a lock, until another one lets it go on.
+/// Where a thread waits, at a futex as for a lock, until another one lets it continue.
 #[derive(Default)]
 struct Halts {
     come: AtomicU32,
@@ -81,7 +81,7 @@ impl Locked {
     }
 }
 
-// SAFETY: it is the system's, one at a time.
+// SAFETY: it is the system's allocator, called by one thread at a time.
 unsafe impl GlobalAlloc for Locked {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HALTS.get().into_iter().for_each(Halts::wait);
@@ -102,7 +102,7 @@ unsafe impl GlobalAlloc for Locked {
     }
 }
 
-/// Computes for so many running times.
+/// Computes for this many running times.
 fn compute(turns: u32) {
     let end = Instant::now() + Duration::from_nanos(RUNNING_TIME.as_nanos()) * turns;
     while Instant::now() < end {
@@ -110,19 +110,19 @@ fn compute(turns: u32) {
     }
 }
 
-/// Most of the time it has the lock, but not always.
+/// Holds the lock most of the time, but not always.
 fn allocate() {
     drop(black_box(Vec::<u8>::with_capacity(SLOW)));
     compute(1);
 }
 
-/// Runs a program by the real clock.
+/// Runs a program with the real clock.
 fn run(program: impl FnOnce()) {
     let rules = FeedbackRules { levels: 4, running_time: RUNNING_TIME, boost: Boost::Every(Span::from_millis(10)) };
     Runtime::new(Config { rules, preemptible: true, ..Config::default() }).run(program).unwrap();
 }
 
-/// Lets so many fibers do this again and again while a function runs.
+/// Lets this many fibers call `others` again and again while a function runs.
 fn beside(many: usize, others: impl Fn() + Sync, then: impl FnOnce()) {
     let over = AtomicBool::new(false);
     scope(|scope| {
@@ -144,7 +144,7 @@ fn spawn_with_size_of_its_own(size: usize) -> JoinHandle<()> {
 }
 
 #[test]
-fn memory_is_had_for_new_fibers_and_their_stacks() {
+fn new_fibers_and_their_stacks_get_memory() {
     run(|| {
         beside(3, allocate, || {
             for size in 1..20 {
@@ -155,7 +155,7 @@ fn memory_is_had_for_new_fibers_and_their_stacks() {
     });
 }
 
-/// When this is dropped it is over, whatever happens.
+/// Ends the test when it is dropped.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -164,7 +164,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Calls itself so often, and then this.
+/// Recurses to this depth, and then calls a function.
 #[inline(never)]
 fn climb(height: usize, at_the_top: &mut dyn FnMut()) {
     if height > 0 {
@@ -176,13 +176,13 @@ fn climb(height: usize, at_the_top: &mut dyn FnMut()) {
 }
 
 #[test]
-fn fibers_are_seen_where_they_are_though_they_run_while_the_one_that_looks_waits_for_memory() {
+fn a_dump_is_right_although_fibers_run_while_it_waits_for_memory() {
     static BEGAN: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static HAS_BEGUN: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Climbs, and writes words that are no addresses where the stack was.
+    /// Climbs, and writes words that are not addresses where the stack was.
     fn climb_and_fill() {
         if !HAS_BEGUN.replace(true) {
             BEGAN.fetch_add(1, Relaxed);
@@ -201,7 +201,7 @@ fn fibers_are_seen_where_they_are_though_they_run_while_the_one_that_looks_waits
                 }
             });
             beside(3, climb_and_fill, || {
-                // Before, nothing of theirs is to be seen.
+                // Before that there is nothing of theirs to see.
                 while BEGAN.load(Relaxed) < 3 {
                     sleep(Duration::from_millis(1));
                 }
@@ -222,15 +222,15 @@ fn fibers_are_seen_where_they_are_though_they_run_while_the_one_that_looks_waits
 }
 
 #[test]
-fn a_fiber_is_seen_where_it_went_while_the_one_that_looks_waited_for_memory() {
-    // In a process with other tests, these have the lock at times.
+fn a_dump_shows_where_a_fiber_went_while_it_waited_for_memory() {
+    // In a process with other tests, these hold the lock at times.
     testing::isolated(|| {
         const HEIGHTS: [usize; 2] = [20, 2];
 
         let scripted = scripted::runtime(PreemptBy::Auto, 4, Boost::Never);
         let (worker, clock) = (Thread::current(), &scripted.clock);
         let halts: &'static Halts = Box::leak(Box::default());
-        // How often the fiber has come to a top, and how often it may leave one.
+        // How often the fiber has reached a top, and how often it may leave one.
         let (tops, moves) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
         let [is_exempt, over] = &[(); 2].map(|()| AtomicBool::new(false));
         let climbs = || {
@@ -238,14 +238,14 @@ fn a_fiber_is_seen_where_it_went_while_the_one_that_looks_waited_for_memory() {
                 climb(height, &mut || {
                     let top = tops.fetch_add(1, SeqCst) + 1;
                     if top == 1 {
-                        // The other fiber goes on.
+                        // The other fiber continues.
                         clock.advance(TURN);
                     }
                     while moves.load(SeqCst) < top && !over.load(Relaxed) {
                         std::hint::spin_loop();
                     }
                 });
-                // Words that are no addresses, where the stack was.
+                // Words that are not addresses, where the stack was.
                 black_box(&[1_usize; 4096]);
             }
         };
@@ -258,7 +258,7 @@ fn a_fiber_is_seen_where_it_went_while_the_one_that_looks_waited_for_memory() {
                     if halts.is_waited_at() {
                         scripted::await_futex(worker);
                         let top = moves.fetch_add(1, SeqCst) + 1;
-                        // The fiber runs in the place of the one that waits, until it is at the
+                        // The fiber runs on the timeslice of the one that waits, until it is at the
                         // next top.
                         clock.advance(10 * TURN);
                         while tops.load(SeqCst) == top {
@@ -300,8 +300,8 @@ fn a_fiber_is_seen_where_it_went_while_the_one_that_looks_waited_for_memory() {
 }
 
 #[test]
-fn who_allocates_inside_the_library_runs_whom_a_tick_has_interrupted_with_the_allocators_lock() {
-    // In a process with other tests, these have the lock at times.
+fn the_library_donates_its_timeslice_to_an_interrupted_owner_of_the_allocators_lock() {
+    // In a process with other tests, these hold the lock at times.
     testing::isolated(|| {
         let scripted = scripted::runtime(PreemptBy::Auto, 4, Boost::Never);
         let (worker, [is_exempt, has_unlocked]) =
@@ -340,8 +340,9 @@ fn who_allocates_inside_the_library_runs_whom_a_tick_has_interrupted_with_the_al
 
 #[test]
 #[cfg(target_env = "gnu")]
-fn thread_control_blocks_are_had_while_others_have_a_lock_that_the_c_library_needs_for_them() {
-    /// Has the allocator's lock for long, to give back the pages of many pieces, which lie in the memory of the kernel thread that has made them.
+fn thread_control_blocks_are_made_while_other_fibers_hold_a_lock_that_they_need() {
+    /// Holds the allocator's lock for long, to return the pages of many pieces in the memory of the
+    /// kernel thread that has allocated them.
     fn trim() {
         // SAFETY: it has no preconditions.
         unsafe { libc::malloc_trim(0) };
@@ -354,7 +355,8 @@ fn thread_control_blocks_are_had_while_others_have_a_lock_that_the_c_library_nee
         let over = Arc::new(Semaphore::new(0));
         beside(1, trim, || {
             for _ in 0..40 {
-                // Each keeps its stack, so the next one has none yet. Nothing else is allocated for it.
+                // Each keeps its stack, so the next one has none yet. Nothing else is allocated for
+                // it.
                 let over = Arc::clone(&over);
                 spawn(move || drop(over.acquire())).detach();
                 sleep(Duration::from_millis(1));
@@ -366,7 +368,7 @@ fn thread_control_blocks_are_had_while_others_have_a_lock_that_the_c_library_nee
 }
 
 #[test]
-fn memory_is_had_by_a_tick_that_wakes_many_at_once() {
+fn a_tick_that_wakes_many_fibers_gets_memory() {
     for _ in 0..20 {
         run(|| {
             let time = Instant::now() + Duration::from_millis(10);
@@ -378,7 +380,7 @@ fn memory_is_had_by_a_tick_that_wakes_many_at_once() {
 }
 
 #[test]
-fn memory_is_had_for_kernel_threads_when_the_runtime_ends() {
+fn kernel_threads_for_orphaned_fibers_get_memory_when_the_runtime_ends() {
     for _ in 0..5 {
         let over = Arc::new(AtomicBool::new(false));
         run(|| {

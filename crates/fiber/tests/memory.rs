@@ -1,7 +1,7 @@
-//! What fibers cost in memory, and that it goes back. Alone in its file: an allocator that counts
-//! belongs to all of a process.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
-#![allow(unsafe_code, reason = "an allocator is what is counted with")]
+//! How much memory fibers take, and that it is returned. Alone in its file: a counting allocator
+//! belongs to the whole process.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
+#![allow(unsafe_code, reason = "the test uses an allocator of its own")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -28,7 +28,7 @@ thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
 }
 
-// SAFETY: it is the system's.
+// SAFETY: it is the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.set(LIVE.get() + layout.size() as isize);
@@ -43,14 +43,14 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// The page of the stack that the calling fiber is on.
+/// The page of the calling fiber's stack.
 fn page() -> usize {
     let local = 0_u8;
     black_box(&raw const local).addr() / rustix::param::page_size()
 }
 
 #[test]
-fn a_million_fibers_one_after_the_other_take_one_record_one_stack_and_no_memory() {
+fn a_million_successive_fibers_take_one_record_one_stack_and_no_memory() {
     calm::run(|| {
         let some = || {
             let mut seen = BTreeSet::new();
@@ -78,7 +78,7 @@ fn has_memory(pagemap: &File, page: usize) -> bool {
 }
 
 #[test]
-fn the_memory_of_many_fibers_that_waited_goes_back_when_they_have_ended() {
+fn the_memory_of_many_waiting_fibers_is_returned_when_they_have_ended() {
     const MANY: usize = 20_000;
     /// Of the default size, of which 64 MiB may be kept.
     const KEPT: usize = (64 << 20) / (64 << 10);
@@ -100,7 +100,7 @@ fn the_memory_of_many_fibers_that_waited_goes_back_when_they_have_ended() {
                 last.join().unwrap();
             });
         }
-        // All begin to wait.
+        // All start to wait.
         yield_now();
         assert_eq!(with_memory(), MANY);
         over.store(true, Relaxed);

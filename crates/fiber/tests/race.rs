@@ -1,16 +1,17 @@
-//! Fibers that share plain memory, which only their turns, their joins and the ends of their runtimes order.
+//! Fibers that share plain memory, which only their turns, their joins and the ends of their
+//! runtimes order.
 //!
-//! It is a program of its own, for the thread sanitizer, which is told of stacks by
-//! `--cfg rowlock_tsan`; without it this is a test like others.
-#![allow(unsafe_code, reason = "fibers take turns at plain memory")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+//! It is a program of its own, for the thread sanitizer, which is told of stacks by `--cfg
+//! rowlock_tsan`. Without it this is a test like others.
+#![allow(unsafe_code, reason = "fibers share plain memory in turns")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 
 use rowlock_fiber::{Config, Mutex, Runtime, run, spawn, yield_now};
 
-/// Memory that nothing but the fibers' order protects.
+/// Memory that only the order of the fibers protects.
 struct Plain(UnsafeCell<[u64; 4]>);
 
 // SAFETY: its users take turns.
@@ -21,11 +22,12 @@ static LOCKED: Plain = Plain(UnsafeCell::new([0; 4]));
 static LOCK: Mutex<()> = Mutex::new(());
 
 fn add(memory: &Plain, index: usize) {
-    // SAFETY: nobody else is at it now; see each use.
+    // SAFETY: no other fiber uses it now; see each use.
     unsafe { (*memory.0.get())[index] += 1 };
 }
 
-/// With one worker fibers take turns, so whatever one does between two yields is before or after what the others do.
+/// With one worker fibers take turns, so everything that one does between two yields is before or
+/// after what the others do.
 fn turns() {
     run(|| {
         let fiber = |index: usize| {
@@ -45,7 +47,7 @@ fn turns() {
     });
 }
 
-/// A lock is kept across yields, by one worker's fibers or several.
+/// A lock is held across yields, by one worker's fibers or several.
 fn locks(workers: u32) {
     let body = || {
         let fiber = |index: usize| {
@@ -65,7 +67,8 @@ fn locks(workers: u32) {
     Runtime::new(Config { workers, ..Config::default() }).run(body).unwrap();
 }
 
-/// What a fiber has done, wherever it ran, is seen by who has joined it, and what was done before it was made is seen by it.
+/// A joiner sees what the fiber has done, wherever it ran, and the fiber sees what was done before
+/// it was spawned.
 fn joins(workers: u32) {
     let body = || {
         for round in 0..200 {
@@ -85,8 +88,9 @@ fn joins(workers: u32) {
 }
 
 #[test]
-fn what_orders_fibers_orders_their_memory() {
-    // Runtimes follow each other, on this thread and on others, and their stacks lie where those of earlier ones lay.
+fn the_order_of_fibers_orders_their_memory() {
+    // Runtimes follow each other, on this thread and on others, and their stacks are where those of
+    // earlier ones were.
     for _ in 0..3 {
         let all = || {
             turns();
@@ -98,7 +102,7 @@ fn what_orders_fibers_orders_their_memory() {
         all();
         std::thread::spawn(all).join().unwrap();
     }
-    // SAFETY: nobody is left.
+    // SAFETY: no fiber is left.
     let (turns, locked) = unsafe { (*TURNS.0.get(), *LOCKED.0.get()) };
     assert_eq!((turns, locked), ([6 * (4 * 200 + 1_250); 4], [2 * 6 * 2 * 200; 4]));
 }

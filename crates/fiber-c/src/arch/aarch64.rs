@@ -1,12 +1,13 @@
-//! AArch64, by its procedure call standard.
+//! AArch64, with its procedure call standard.
 
 use std::arch::{asm, naked_asm};
 use std::ffi::c_void;
 
-/// Calls a function with an argument, and returns what it returns. Before, it notes in `frame` what it takes to [`leave`] the function.
+/// Calls a function with an argument, and returns its result. Before that it stores in `frame` what
+/// it takes to [`leave`] the function.
 ///
 /// # Safety
-/// The function may be called so, and `frame` be written to.
+/// The function may be called with the argument, and `frame` is writable.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn call(
     function: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
@@ -60,10 +61,11 @@ pub(crate) unsafe extern "C" fn call(
     )
 }
 
-/// Has a [`call`] return this value. What is on the stack below is gone, without having been unwound.
+/// Makes a [`call`] return this value. The frames below are discarded without being unwound.
 ///
 /// # Safety
-/// The frame is one of a call that has not returned, on this stack, and nothing below has anything to put in order.
+/// The frame belongs to a call on this stack that has not returned, and the frames below have
+/// nothing to clean up.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn leave(frame: *mut u8, value: *mut c_void) -> ! {
     naked_asm!(
@@ -91,16 +93,16 @@ impl Modes {
     #[inline(always)]
     pub(crate) fn current() -> Modes {
         let modes: u64;
-        // SAFETY: a question.
+        // SAFETY: it only reads a register.
         unsafe { asm!("mrs {}, fpcr", out(reg) modes, options(nomem, nostack)) };
         Modes(modes)
     }
 
-    /// Nothing where they are so: to load them takes longer than to look.
+    /// Does nothing if they are the current ones: loading them takes longer than comparing.
     #[inline(always)]
     pub(crate) fn set(self) {
         if Modes::current() != self {
-            // SAFETY: they have been the processor's before, in code of C, which may choose them.
+            // SAFETY: they have been the processor's before, in C code, which may choose them.
             unsafe { asm!("msr fpcr, {}", in(reg) self.0, options(nomem, nostack)) };
         }
     }

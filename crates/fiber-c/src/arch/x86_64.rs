@@ -1,12 +1,13 @@
-//! x86-64, by the System V ABI.
+//! x86-64, with the System V ABI.
 
 use std::arch::{asm, naked_asm};
 use std::ffi::c_void;
 
-/// Calls a function with an argument, and returns what it returns. Before, it notes in `frame` what it takes to [`leave`] the function.
+/// Calls a function with an argument, and returns its result. Before that it stores in `frame` what
+/// it takes to [`leave`] the function.
 ///
 /// # Safety
-/// The function may be called so, and `frame` be written to.
+/// The function may be called with the argument, and `frame` is writable.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn call(
     function: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
@@ -48,10 +49,11 @@ pub(crate) unsafe extern "C" fn call(
     )
 }
 
-/// Has a [`call`] return this value. What is on the stack below is gone, without having been unwound.
+/// Makes a [`call`] return this value. The frames below are discarded without being unwound.
 ///
 /// # Safety
-/// The frame is one of a call that has not returned, on this stack, and nothing below has anything to put in order.
+/// The frame belongs to a call on this stack that has not returned, and the frames below have
+/// nothing to clean up.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn leave(frame: *mut u8, value: *mut c_void) -> ! {
     naked_asm!(
@@ -76,16 +78,16 @@ impl Modes {
     #[inline(always)]
     pub(crate) fn current() -> Modes {
         let (mut vector, mut x87) = (0_u32, 0_u16);
-        // SAFETY: both are written only.
+        // SAFETY: both are only written.
         unsafe { asm!("stmxcsr [{}]", "fnstcw [{}]", in(reg) &raw mut vector, in(reg) &raw mut x87, options(nostack)) };
         Modes(vector, x87)
     }
 
-    /// Nothing where they are so: to load them takes longer than to look.
+    /// Does nothing if they are the current ones: loading them takes longer than comparing.
     #[inline(always)]
     pub(crate) fn set(self) {
         if Modes::current() != self {
-            // SAFETY: they have been the processor's before, in code of C, which may choose them.
+            // SAFETY: they have been the processor's before, in C code, which may choose them.
             unsafe {
                 asm!("ldmxcsr [{}]", "fldcw [{}]", in(reg) &raw const self.0, in(reg) &raw const self.1, options(nostack));
             };

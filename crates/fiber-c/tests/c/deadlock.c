@@ -1,4 +1,4 @@
-/* Two threads that have a lock each and want the other's. */
+/* Two threads each hold a lock and want the other's. */
 #include <my_pthread.h>
 
 static my_pthread_mutex_t locks[2];
@@ -16,7 +16,7 @@ static void *wants(void *argument)
 int main(void)
 {
     my_pthread_t one, other;
-    /* No turn is over but at a yield. */
+    /* Turns end only at a yield. */
     my_pthread_configure(50, 1800000000);
     my_pthread_create(&one, NULL, wants, NULL);
     my_pthread_create(&other, NULL, wants, &other);

@@ -1,4 +1,4 @@
-/* A thread that calls itself for ever. */
+/* A thread recurses forever. */
 #include <my_pthread.h>
 #include <stddef.h>
 

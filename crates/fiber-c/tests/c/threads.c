@@ -1,4 +1,4 @@
-/* What the functions promise. It says "done" if nothing was wrong. */
+/* Tests what the functions promise. Prints "done" if nothing was wrong. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <fenv.h>
@@ -110,10 +110,10 @@ int main(void)
 
     CHECK(my_pthread_configure(0, 100) == EINVAL && my_pthread_configure(10, 0) == EINVAL);
     CHECK(my_pthread_configure(2000, 100) == EINVAL);
-    /* Half an hour: however slow the machine is, nobody's running time is used up. */
+    /* Half an hour: on any machine no thread uses up its running time. */
     CHECK(my_pthread_configure(50, 1800000000) == 0);
 
-    /* Values, and threads that are gone. */
+    /* Results, and threads that are gone. */
     CHECK(my_pthread_create(&thread, NULL, returns, &number) == 0);
     CHECK(my_pthread_configure(10, 100) == EBUSY);
     CHECK(!my_pthread_equal(thread, my_pthread_self()) && thread != 0);
@@ -123,7 +123,7 @@ int main(void)
     CHECK(my_pthread_create(NULL, NULL, returns, NULL) == EINVAL);
     CHECK(my_pthread_create(&thread, NULL, NULL, NULL) == EINVAL);
 
-    /* Leaving from deep within, with registers of the callers as they were. */
+    /* Leaving from deep calls, with the callers' registers restored. */
     for (int i = 0; i < 50; i++)
         CHECK(my_pthread_create(&threads[i], NULL, leaves, &threads[i]) == 0);
     for (int i = 0; i < 50; i++)
@@ -173,14 +173,14 @@ int main(void)
         CHECK(my_pthread_join(threads[i], NULL) == 0);
     CHECK(my_pthread_cond_destroy(&changed) == 0 && my_pthread_cond_signal(&changed) == EINVAL);
 
-    /* Each thread rounds as it likes. */
+    /* Each thread has its own rounding mode. */
     CHECK(fesetround(FE_UPWARD) == 0);
     for (int i = 0; i < 5; i++)
         CHECK(my_pthread_create(&threads[i], NULL, rounds, i % 2 == 0 ? NULL : &threads[i]) == 0);
     for (int i = 0; i < 5; i++)
         CHECK(my_pthread_join(threads[i], NULL) == 0 && fegetround() == FE_UPWARD);
 
-    /* Kernel threads are no part of it. */
+    /* Other kernel threads are refused. */
     pthread_t other;
     CHECK(pthread_create(&other, NULL, elsewhere, NULL) == 0 && pthread_join(other, NULL) == 0);
 

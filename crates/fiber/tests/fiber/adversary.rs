@@ -1,9 +1,11 @@
-//! Everything that a program may be doing when it is interrupted, done by many fibers at once that are interrupted as often as can be, by others that are not
-//! preemptible, and by the first one; with one worker and with two. Each has results that it knows, and all of it is code that was written for kernel threads.
+//! Everything that a program may be doing when it is interrupted. Many fibers do it at once that
+//! are interrupted as often as possible, and so do fibers that are not preemptible, and the first
+//! one, with one worker and with two. Each case knows its results, and all of it is code that was
+//! written for kernel threads.
 //!
-//! Each case has a process of its own. `ROWLOCK_SOAK_SECONDS` says for how long it lasts at least,
-//! else it is over after some hundred interruptions; and with `ROWLOCK_ADVERSARY_THREADS`
-//! preemptible fibers have kernel threads.
+//! Each case has a process of its own. `ROWLOCK_SOAK_SECONDS` sets its minimum duration; without it
+//! a case ends after some hundred interruptions. With `ROWLOCK_ADVERSARY_THREADS` preemptible
+//! fibers have kernel threads.
 
 #![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #![allow(
@@ -14,7 +16,7 @@
     clippy::panic,
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a test that cannot go on has failed; and it does what programs do, in C too"
+    reason = "a test that cannot continue has failed; and it does what programs do, in C too"
 )]
 
 mod attached;

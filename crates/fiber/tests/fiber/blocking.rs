@@ -1,4 +1,4 @@
-//! Calls that are made by other kernel threads.
+//! Blocking calls on other kernel threads.
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ use rowlock_fiber as fiber;
 fn others_run_while_a_call_blocks() {
     fiber::run(|| {
         let (send, receive) = mpsc::channel::<u32>();
-        // It waits for what another fiber does later: were it to stop that one, this would never end.
+        // It waits for what another fiber does later: if it stopped that one, this would never end.
         let waits = fiber::spawn(move || fiber::blocking(move || receive.recv().unwrap()));
         fiber::yield_now();
         send.send(7).unwrap();
@@ -22,14 +22,14 @@ fn others_run_while_a_call_blocks() {
 }
 
 #[test]
-fn a_runtime_in_which_all_wait_for_calls_is_no_deadlock() {
+fn a_runtime_whose_fibers_all_wait_for_calls_is_not_deadlocked() {
     let main = std::thread::current().id();
     let other = fiber::run(|| fiber::blocking(|| std::thread::current().id()));
     assert_ne!(main, other);
 }
 
 #[test]
-fn calls_that_wait_for_each_other_have_a_thread_each() {
+fn calls_that_wait_for_each_other_get_a_thread_each() {
     let barrier = Arc::new(Barrier::new(50));
     fiber::run(|| {
         let calls: Vec<_> = (0..50)
@@ -46,7 +46,7 @@ fn calls_that_wait_for_each_other_have_a_thread_each() {
 }
 
 #[test]
-fn thousands_of_calls_at_once_take_their_turn() {
+fn thousands_of_calls_at_once_are_queued() {
     let made = Arc::new(AtomicUsize::new(0));
     let sum: usize = fiber::run(|| {
         let calls: Vec<_> = (0..5000)
@@ -66,7 +66,7 @@ fn thousands_of_calls_at_once_take_their_turn() {
 }
 
 #[test]
-fn a_call_that_panics_does_so_in_the_fiber() {
+fn a_panic_of_a_call_reaches_the_fiber() {
     fiber::run(|| {
         let panicked = catch_unwind(AssertUnwindSafe(|| fiber::blocking(|| panic!("over there"))));
         assert_eq!(*panicked.unwrap_err().downcast::<&str>().unwrap(), "over there");
@@ -77,7 +77,7 @@ fn a_call_that_panics_does_so_in_the_fiber() {
 }
 
 #[test]
-fn a_runtime_ends_without_waiting_for_its_calls_and_they_end_without_it() {
+fn a_runtime_ends_without_waiting_for_its_calls_which_end_later() {
     struct Tells(mpsc::Sender<&'static str>, &'static str);
     impl Drop for Tells {
         fn drop(&mut self) {
@@ -106,7 +106,7 @@ fn a_runtime_ends_without_waiting_for_its_calls_and_they_end_without_it() {
 }
 
 #[test]
-fn a_fiber_that_never_waits_does_not_keep_answers_from_others() {
+fn a_fiber_that_never_waits_does_not_keep_others_from_their_answers() {
     fiber::run(|| {
         let answered = Arc::new(AtomicUsize::new(0));
         let sees = Arc::clone(&answered);
@@ -122,12 +122,12 @@ fn a_fiber_that_never_waits_does_not_keep_answers_from_others() {
 }
 
 #[test]
-fn a_call_outside_of_a_runtime_is_just_made() {
+fn a_call_outside_a_runtime_is_made_directly() {
     assert_eq!(fiber::blocking(|| std::thread::current().id()), std::thread::current().id());
 }
 
 #[test]
-fn files_are_read_written_and_sought_in() {
+fn files_can_be_read_written_and_sought() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     fiber::run(|| {
@@ -138,7 +138,7 @@ fn files_are_read_written_and_sought_in() {
         let mut rest = String::new();
         file.read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "words");
-        // More than goes in one call.
+        // More than one call transfers.
         file.write_all(&vec![b'!'; 3 << 20]).unwrap();
         file.sync_all().unwrap();
         assert_eq!(file.call(std::fs::File::metadata).unwrap().len(), 10 + (3 << 20));
@@ -151,11 +151,11 @@ fn files_are_read_written_and_sought_in() {
 }
 
 #[test]
-fn a_thread_of_the_pool_that_has_nothing_to_do_waits_for_more() {
+fn an_idle_thread_of_the_pool_waits_for_more_calls() {
     fiber::run(|| {
         let first = fiber::blocking(|| std::thread::current().id());
         fiber::sleep(Duration::from_millis(5));
-        // Not necessarily the same one, as other tests use the pool; but it is answered.
+        // Other tests use the pool, so it need not be the same thread; but the call is answered.
         let _ = fiber::blocking(move || std::thread::current().id() == first);
     });
 }

@@ -1,4 +1,4 @@
-//! Fibers of which none can ever go on.
+//! Deadlocks.
 
 use crate::calm;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use rowlock_fiber as fiber;
 use rowlock_fiber::{Condvar, Deadlock, JoinHandle, Mutex, RunError};
 use testing::isolated_by;
 
-/// What becomes of a run that has a deadlock.
+/// The deadlock of a run.
 fn deadlock(first: impl FnOnce()) -> Deadlock {
     match calm::runtime().run(first) {
         Err(RunError::Deadlock(deadlock)) => deadlock,
@@ -18,7 +18,7 @@ fn deadlock(first: impl FnOnce()) -> Deadlock {
     }
 }
 
-/// The first line: below there are backtraces if the surroundings ask for them.
+/// The first line: backtraces follow if the environment asks for them.
 fn line(deadlock: &Deadlock) -> String {
     let line = deadlock.to_string().lines().next().unwrap_or_default().to_owned();
     line.strip_prefix("all fibers wait, and nothing can wake them: ").map(str::to_owned).unwrap_or(line)
@@ -28,7 +28,7 @@ fn named(name: &str, function: impl FnOnce() + Send + 'static) -> JoinHandle<()>
     fiber::Builder::new().name(name).spawn(function).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Has one mutex and wants another.
+/// Locks one mutex and wants another.
 fn cross(one: &Mutex<()>, another: &Mutex<()>) {
     let _one = one.lock();
     fiber::yield_now();
@@ -39,7 +39,7 @@ fn mutexes(many: usize) -> Arc<Vec<Mutex<()>>> {
     Arc::new((0..many).map(|_| Mutex::new(())).collect())
 }
 
-/// So many fibers in a circle, each of which has a mutex and wants the next one's.
+/// A circle of fibers, each of which holds a mutex and wants the next one's.
 fn circle(many: usize) -> Deadlock {
     let mutexes = mutexes(many);
     deadlock(move || {
@@ -52,13 +52,13 @@ fn circle(many: usize) -> Deadlock {
     })
 }
 
-/// Waits for a notification that nobody gives.
-fn wait_for_nobody(mutex: &Mutex<()>) {
+/// Waits for a notification that never comes.
+fn wait_for_a_missing_notification(mutex: &Mutex<()>) {
     drop(Condvar::new().wait(mutex.lock().unwrap_or_else(PoisonError::into_inner)));
 }
 
 #[test]
-fn two_that_want_each_others_mutex_are_named_and_who_waits_for_them() {
+fn two_fibers_that_want_each_others_mutex_are_named_and_so_are_their_waiters() {
     let deadlock = circle(2);
     assert_eq!(
         line(&deadlock),
@@ -73,7 +73,7 @@ fn two_that_want_each_others_mutex_are_named_and_who_waits_for_them() {
 }
 
 #[test]
-fn three_in_a_circle_are_named() {
+fn three_fibers_in_a_circle_are_named() {
     let deadlock = circle(3);
     assert_eq!(deadlock.cycles[0].len(), 3);
     assert!(line(&deadlock).contains(
@@ -99,14 +99,14 @@ fn a_circle_of_a_mutex_and_a_join_is_named() {
 }
 
 #[test]
-fn two_circles_are_told_one_after_the_other() {
+fn two_circles_are_reported_one_after_the_other() {
     let mutexes = mutexes(4);
     let deadlock = deadlock(move || {
         for (i, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
             let mutexes = Arc::clone(&mutexes);
             named(name, move || cross(&mutexes[i], &mutexes[i ^ 1])).detach();
         }
-        wait_for_nobody(&Mutex::new(()));
+        wait_for_a_missing_notification(&Mutex::new(()));
     });
     assert_eq!(deadlock.cycles.len(), 2);
     assert_eq!(
@@ -129,7 +129,7 @@ fn a_notification_that_came_too_early_is_a_deadlock_without_a_circle() {
 }
 
 #[test]
-fn nobody_is_taken_to_wait_for_ever_while_one_sleeps() {
+fn it_is_no_deadlock_while_a_fiber_sleeps() {
     let mutex = Arc::new(Mutex::new(()));
     calm::run(move || {
         let theirs = Arc::clone(&mutex);
@@ -144,7 +144,7 @@ fn nobody_is_taken_to_wait_for_ever_while_one_sleeps() {
 }
 
 #[test]
-fn fibers_of_a_scope_that_wait_for_ever_end_with_it() {
+fn fibers_of_a_scope_that_wait_forever_end_with_it() {
     let mutexes = mutexes(2);
     let deadlock = deadlock(|| {
         fiber::scope(|scope| {
@@ -159,23 +159,23 @@ fn fibers_of_a_scope_that_wait_for_ever_end_with_it() {
 }
 
 #[test]
-fn who_waits_again_and_again_is_told_again() {
+fn a_fiber_that_waits_again_and_again_is_cancelled_again() {
     let deadlock = deadlock(|| {
         let mutex = Mutex::new(());
         for _ in 0..3 {
-            assert!(catch_unwind(AssertUnwindSafe(|| wait_for_nobody(&mutex))).is_err());
+            assert!(catch_unwind(AssertUnwindSafe(|| wait_for_a_missing_notification(&mutex))).is_err());
         }
-        wait_for_nobody(&mutex);
+        wait_for_a_missing_notification(&mutex);
     });
     assert_eq!(line(&deadlock), "fiber 0 waits for a condition variable");
 }
 
 #[test]
-fn where_a_first_fiber_cannot_be_told_the_process_says_why_it_ends() {
+fn if_the_first_fiber_cannot_be_cancelled_the_process_says_why_it_ends() {
     struct Waits<'a>(&'a Mutex<()>);
     impl Drop for Waits<'_> {
         fn drop(&mut self) {
-            wait_for_nobody(self.0);
+            wait_for_a_missing_notification(self.0);
         }
     }
     let start = |mut test| {
@@ -193,12 +193,12 @@ fn where_a_first_fiber_cannot_be_told_the_process_says_why_it_ends() {
 
 #[inline(never)]
 fn deep_inside(mutex: &Mutex<()>) {
-    wait_for_nobody(mutex);
+    wait_for_a_missing_notification(mutex);
     std::hint::black_box(());
 }
 
 #[test]
-fn each_of_them_is_shown_with_its_backtrace_if_the_surroundings_ask_for_it() {
+fn each_fiber_is_shown_with_its_backtrace_if_the_environment_asks_for_it() {
     let start = |mut test: Command| {
         let mut said = |of_panics: Option<&str>, of_libraries: Option<&str>| {
             for (name, value) in [("RUST_BACKTRACE", of_panics), ("RUST_LIB_BACKTRACE", of_libraries)] {

@@ -1,5 +1,5 @@
-//! What becomes of fibers that use up their running time: how many demotions are counted, and who
-//! is at which level.
+//! Fibers that use up their running time: how many demotions are counted, and at which level each
+//! fiber is.
 
 use policy::Span;
 use policy::feedback::Boost;
@@ -7,14 +7,14 @@ use rowlock_fiber::{PreemptBy, checkpoint, current, demotions, dump, spawn};
 
 use crate::scripted::{self, TURN};
 
-/// The level of the fiber that asks.
+/// The level of the calling fiber.
 fn level() -> u32 {
     let me = current().number;
     dump().fibers.iter().find(|seen| seen.label.number == me).unwrap().level
 }
 
 #[test]
-fn a_fiber_that_goes_on_and_on_is_demoted_at_its_checkpoints_and_one_that_takes_no_time_is_not() {
+fn a_fiber_that_computes_is_demoted_at_its_checkpoints_and_one_that_takes_no_time_is_not() {
     let scripted = scripted::runtime(PreemptBy::Auto, 4, Boost::Never);
     let counted = scripted.run(|| {
         for _ in 0..1000 {
@@ -34,7 +34,7 @@ fn a_fiber_that_goes_on_and_on_is_demoted_at_its_checkpoints_and_one_that_takes_
 }
 
 #[test]
-fn a_fiber_goes_down_by_a_level_with_each_running_time_and_to_the_highest_with_each_boost() {
+fn a_fiber_sinks_by_a_level_with_each_running_time_and_rises_to_the_highest_with_each_boost() {
     let scripted = scripted::runtime(PreemptBy::Auto, 4, Boost::Every(Span::from_millis(6)));
     let levels = scripted.run(|| {
         checkpoint();
@@ -44,6 +44,6 @@ fn a_fiber_goes_down_by_a_level_with_each_running_time_and_to_the_highest_with_e
             level()
         })
     });
-    // The running time that ends with a boost counts after it.
+    // A running time that ends at a boost counts after it.
     assert_eq!(levels.unwrap(), [1, 2, 3, 3, 3, 1, 2, 3, 3, 3, 3, 1, 2, 3]);
 }

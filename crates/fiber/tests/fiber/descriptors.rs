@@ -1,4 +1,4 @@
-//! Fibers that wait for descriptors, and for times beside them.
+//! Fibers that wait for descriptors and for times.
 
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::AsFd;
@@ -17,7 +17,7 @@ fn pollable_pipe() -> (Pollable<PipeReader>, PipeWriter) {
 }
 
 #[test]
-fn a_fiber_that_waits_for_a_pipe_lets_others_run_and_goes_on_when_it_is_filled() {
+fn a_fiber_that_waits_for_a_pipe_lets_others_run_and_continues_when_it_is_filled() {
     fiber::run(|| {
         let (mut output, mut input) = pollable_pipe();
         let steps = Arc::new(AtomicUsize::new(0));
@@ -37,7 +37,7 @@ fn a_fiber_that_waits_for_a_pipe_lets_others_run_and_goes_on_when_it_is_filled()
 }
 
 #[test]
-fn somebody_outside_may_end_the_wait_of_a_runtime_that_has_nothing_else_to_do() {
+fn a_thread_outside_may_end_the_wait_of_an_idle_runtime() {
     let (mut output, mut input) = pollable_pipe();
     let writer = std::thread::spawn(move || input.write_all(b"from outside").unwrap());
     let heard = fiber::run(move || {
@@ -50,11 +50,11 @@ fn somebody_outside_may_end_the_wait_of_a_runtime_that_has_nothing_else_to_do() 
 }
 
 #[test]
-fn what_is_left_unread_is_still_there_to_be_waited_for() {
+fn unread_data_can_still_be_waited_for() {
     fiber::run(|| {
         let (mut output, mut input) = pollable_pipe();
         let reader = fiber::spawn(move || {
-            // Once as it comes, and then because it is there already.
+            // Once when it comes, and then because it is there already.
             for expected in *b"abc" {
                 output.readable().unwrap();
                 let mut byte = [0];
@@ -72,7 +72,7 @@ fn what_is_left_unread_is_still_there_to_be_waited_for() {
 }
 
 #[test]
-fn the_output_of_a_child_is_waited_for_like_a_pipe() {
+fn fibers_wait_for_the_output_of_a_child_as_for_a_pipe() {
     fiber::run(|| {
         let mut child = Child::start_talking(&mut testing::command("cat"));
         let mut output = Pollable::new(child.process().stdout.take().unwrap()).unwrap();
@@ -107,7 +107,7 @@ fn one_fiber_may_wait_to_read_and_another_to_write_at_the_same_descriptor() {
         let reader = fiber::spawn(move || reads.readable().unwrap());
         let writer = fiber::spawn(move || writes.writable().unwrap());
         fiber::yield_now();
-        // Whoever is woken by what is meant for the other waits on.
+        // A fiber that is woken by an event for the other continues to wait.
         (&other).write_all(b"x").unwrap();
         reader.join().unwrap();
         (0..5).for_each(|_| fiber::yield_now());
@@ -119,12 +119,13 @@ fn one_fiber_may_wait_to_read_and_another_to_write_at_the_same_descriptor() {
 }
 
 #[test]
-fn who_has_given_up_waiting_is_not_awakened_by_what_comes_later() {
+fn a_fiber_whose_wait_timed_out_is_not_woken_by_later_data() {
     fiber::run(|| {
         let (output, mut input) = pollable_pipe();
         output.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
         assert_eq!((&output).read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
-        // The same number, but another descriptor: of a file that has nothing to read, while the first file lives on under another number.
+        // The same number for another descriptor, of a file with nothing to read, while the first
+        // file stays open under another number.
         let number = output.as_fd().try_clone_to_owned().unwrap();
         drop(output);
         let (mut empty, _kept) = pollable_pipe();
@@ -147,7 +148,7 @@ fn a_file_on_a_disk_counts_as_ready() {
 }
 
 #[test]
-fn fibers_that_yield_or_compute_for_ever_do_not_keep_others_from_their_descriptors() {
+fn fibers_that_yield_or_compute_forever_do_not_keep_others_from_their_descriptors() {
     for computes in [false, true] {
         fiber::run(|| {
             let (mut output, mut input) = pollable_pipe();
@@ -169,7 +170,7 @@ fn fibers_that_yield_or_compute_for_ever_do_not_keep_others_from_their_descripto
 }
 
 #[test]
-fn who_waits_for_a_descriptor_is_no_deadlock_and_who_waits_for_a_fiber_beside_it_neither() {
+fn a_wait_for_a_descriptor_is_no_deadlock_and_prevents_one() {
     let (mut output, input) = pollable_pipe();
     let ends = std::thread::spawn(move || drop(input));
     fiber::run(move || {
@@ -177,7 +178,7 @@ fn who_waits_for_a_descriptor_is_no_deadlock_and_who_waits_for_a_fiber_beside_it
         assert_eq!(reader.join().unwrap(), 0);
     });
     ends.join().unwrap();
-    // When nobody waits for it any more, a deadlock is one.
+    // When no fiber waits for it any more, a deadlock is reported.
     let (output, _input) = pollable_pipe();
     let error = Runtime::default().run(move || {
         output.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
@@ -214,7 +215,7 @@ fn sleepers_wake_in_the_order_of_their_times() {
 }
 
 #[test]
-fn ten_thousand_sleep_at_once() {
+fn ten_thousand_fibers_sleep_at_once() {
     let clock = ScriptedClock::new();
     let longest = Duration::from_millis(50);
     let runtime = Runtime::new(Config { clock: Some(clock.clone()), ..Config::default() });
@@ -228,7 +229,7 @@ fn ten_thousand_sleep_at_once() {
 }
 
 #[test]
-fn those_who_sleep_and_those_who_read_do_not_disturb_each_other() {
+fn sleepers_and_readers_do_not_disturb_each_other() {
     fiber::run(|| {
         let (mut output, mut input) = pollable_pipe();
         let reader = fiber::spawn(move || {

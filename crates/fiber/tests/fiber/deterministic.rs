@@ -40,7 +40,7 @@ fn trace(seed: u64, among: Among) -> Vec<(u32, u32, Duration)> {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_order_of_everything_and_others_give_others() {
+fn the_same_seed_gives_the_same_order_of_everything_and_other_seeds_give_others() {
     for among in [Among::Highest, Among::All] {
         let mut seen = BTreeSet::new();
         for seed in 0..30 {
@@ -54,7 +54,7 @@ fn the_same_seed_gives_the_same_order_of_everything_and_others_give_others() {
 }
 
 #[test]
-fn time_goes_on_by_what_fibers_do_and_jumps_where_nobody_is_ready() {
+fn time_advances_by_what_fibers_do_and_jumps_if_no_fiber_is_ready() {
     let day = Duration::from_secs(24 * 60 * 60);
     let slept = runtime(1, Among::Highest).run(|| {
         let began = fiber::now();
@@ -90,8 +90,8 @@ fn fibers_are_interrupted_at_checkpoints() {
 }
 
 #[test]
-fn what_fails_in_some_orders_only_is_found_and_its_seed_named() {
-    // Two that read, let others run, and write.
+fn a_failure_in_some_orders_is_found_and_its_seed_is_named() {
+    // Two fibers that read, let others run, and write.
     let lossy = || {
         let count = std::sync::atomic::AtomicU32::new(0);
         fiber::scope(|scope| {
@@ -103,12 +103,12 @@ fn what_fails_in_some_orders_only_is_found_and_its_seed_named() {
                 });
             }
         });
-        assert_eq!(count.into_inner(), 2, "one was lost");
+        assert_eq!(count.into_inner(), 2, "an increment was lost");
     };
     let failure = catch_unwind(|| fiber::explore(0..1000, lossy)).unwrap_err();
     let message = failure.downcast_ref::<String>().unwrap();
     let seed = message.strip_prefix("failed with seed ").unwrap().split(':').next().unwrap();
-    assert!(message.contains("one was lost"), "{message}");
+    assert!(message.contains("an increment was lost"), "{message}");
     let seed: u64 = seed.parse().unwrap();
     fiber::explore(0..seed, lossy);
     let again = catch_unwind(|| fiber::explore([seed], lossy)).unwrap_err();
@@ -123,14 +123,14 @@ fn a_deterministic_runtime_has_one_worker() {
     assert!(error.to_string().contains("set Config::workers to 1"));
 }
 
-/// A runtime whose time is scripted, and its clock.
+/// A runtime with a scripted clock, and the clock.
 fn scripted() -> (Runtime, ScriptedClock) {
     let clock = ScriptedClock::new();
     (Runtime::new(Config { clock: Some(clock.clone()), ..Config::default() }), clock)
 }
 
 #[test]
-fn scripted_time_stands_still_until_it_is_advanced_and_jumps_where_nobody_is_ready() {
+fn scripted_time_stops_until_it_is_advanced_and_jumps_if_no_fiber_is_ready() {
     let (runtime, clock) = scripted();
     let day = Duration::from_secs(24 * 60 * 60);
     let times = runtime.run(|| {
@@ -165,7 +165,7 @@ fn a_sleeper_wakes_when_another_fiber_has_advanced_the_clock_far_enough() {
 }
 
 #[test]
-fn a_deadline_by_a_scripted_clock_ends_a_wait_at_its_very_time() {
+fn a_deadline_of_a_scripted_clock_ends_a_wait_at_exactly_its_time() {
     let (runtime, clock) = scripted();
     let run = runtime.run(|| {
         let (_sender, receiver) = fiber::channel::<u32>(1);
@@ -177,7 +177,7 @@ fn a_deadline_by_a_scripted_clock_ends_a_wait_at_its_very_time() {
 }
 
 #[test]
-fn a_clock_is_the_same_for_runtimes_one_after_another_and_goes_on_by_points_where_the_schedule_is_drawn() {
+fn successive_runtimes_share_a_clock_and_safepoints_advance_it_if_the_schedule_is_drawn() {
     let (runtime, clock) = scripted();
     assert!(runtime.run(|| fiber::sleep(Duration::from_secs(1))).is_ok());
     let deterministic = Some(Deterministic { seed: 1, among: Among::Highest });
@@ -193,7 +193,7 @@ fn a_clock_is_the_same_for_runtimes_one_after_another_and_goes_on_by_points_wher
 }
 
 #[test]
-fn a_runtime_by_a_scripted_clock_has_one_worker() {
+fn a_runtime_with_a_scripted_clock_has_one_worker() {
     let config = Config { workers: 3, clock: Some(ScriptedClock::new()), ..Config::default() };
     assert!(matches!(Runtime::new(config).run(|| ()), Err(RunError::Workers { workers: 3 })));
 }

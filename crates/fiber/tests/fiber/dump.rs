@@ -1,4 +1,4 @@
-//! What all fibers are doing, and where they are.
+//! Dumps: what all fibers are doing, and where they are.
 
 use crate::calm;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rowlock_fiber::{Activity, Among, Condvar, Config, Deterministic, Dump, Fiber
 
 use crate::little_room::with_room;
 
-/// The fiber of this name.
+/// The fiber with this name.
 fn named<'a>(dump: &'a Dump, name: &str) -> &'a FiberSnapshot {
     let found = dump.fibers.iter().find(|fiber| fiber.label.name.as_deref() == Some(name));
     found.unwrap_or_else(|| panic!("no `{name}` in\n{dump}"))
@@ -45,8 +45,8 @@ fn yields_deep_inside() {
 }
 
 #[test]
-fn each_fiber_is_seen_with_what_it_does_and_where_it_is() {
-    // Its clock stands still while the dump is looked at.
+fn a_dump_shows_what_each_fiber_does_and_where_it_is() {
+    // Its clock does not move during the dump.
     let deterministic = Some(Deterministic { seed: 0, among: Among::Highest });
     let run = Runtime::new(Config { deterministic, ..Config::default() }).run(|| {
         let mutex = Arc::new(Mutex::new(0));
@@ -105,7 +105,7 @@ fn computes_deep_inside(begun: &AtomicBool, over: &AtomicBool) {
 }
 
 #[test]
-fn a_fiber_that_was_interrupted_is_seen_where_it_was() {
+fn an_interrupted_fiber_is_shown_where_it_was() {
     let [begun, over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
     let loops = (Arc::clone(&begun), Arc::clone(&over));
     fiber::run(|| {
@@ -131,7 +131,7 @@ fn a_fiber_that_was_interrupted_is_seen_where_it_was() {
 }
 
 #[test]
-fn fibers_that_were_looked_at_often_go_on_as_if_nobody_had() {
+fn many_dumps_do_not_affect_the_fibers() {
     calm::run(|| {
         let (mutex, condvar) = (Arc::new(Mutex::new(0)), Arc::new(Condvar::new()));
         let fibers: Vec<_> = (0..20)
@@ -157,11 +157,11 @@ fn fibers_that_were_looked_at_often_go_on_as_if_nobody_had() {
 }
 
 #[test]
-fn a_fiber_whose_stack_is_nearly_full_is_seen_as_well() {
+fn a_fiber_whose_stack_is_nearly_full_is_shown_as_well() {
     #[inline(never)]
     fn fill(top: usize) {
         let here = std::hint::black_box(0u8);
-        // What is left suffices to yield and for little else.
+        // The rest suffices to yield and for little else.
         if top - std::ptr::from_ref(&here).addr() < 21 << 9 {
             fill(top);
         } else {
@@ -185,21 +185,21 @@ fn a_fiber_whose_stack_is_nearly_full_is_seen_as_well() {
 }
 
 #[test]
-fn a_dump_can_be_shown_by_a_fiber_with_a_small_stack() {
+fn a_fiber_with_a_small_stack_can_show_a_dump() {
     let small = || fiber::Builder::new().stack_size(32 << 10);
     let shown = calm::run(|| small().spawn(|| fiber::dump().to_string()).unwrap().join().unwrap());
-    assert!(shown.contains("a_dump_can_be_shown_by_a_fiber_with_a_small_stack"), "{shown}");
+    assert!(shown.contains("a_fiber_with_a_small_stack_can_show_a_dump"), "{shown}");
 }
 
 #[test]
-fn addresses_are_shown_where_no_kernel_thread_can_look_names_up() {
+fn addresses_are_shown_if_no_kernel_thread_can_look_up_names() {
     testing::isolated(|| {
         let shows = || {
             let dump = fiber::dump();
-            // Room for what is small, but not for a thread's stack.
+            // Room for small allocations, but not for a thread's stack.
             [with_room(1 << 20, || dump.to_string()), dump.to_string()]
         };
-        // Enough for addresses, and not for names.
+        // Enough for addresses, but not for names.
         let small = || fiber::Builder::new().stack_size(16 << 10).spawn(shows).unwrap();
         let [addresses, names] = calm::run(|| small().join().unwrap());
         let frames = addresses.lines().filter(|line| !line.starts_with("fiber "));
@@ -234,7 +234,7 @@ fn levels_and_times_are_those_of_the_feedback_queue() {
 }
 
 #[test]
-fn fibers_that_come_from_outside_meanwhile_do_not_upset_a_dump() {
+fn fibers_that_are_added_from_outside_do_not_disturb_a_dump() {
     fiber::run(|| {
         let remote = fiber::remote();
         let make = move || (0..3000).map(|_| remote.spawn(|| ()).unwrap()).collect::<Vec<_>>();

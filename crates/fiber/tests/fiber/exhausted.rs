@@ -1,4 +1,5 @@
-//! A process that has no descriptors left. Alone in its file: all tests of one share their process.
+//! A process that has no descriptors left. Alone in its file: all tests of a file share their
+//! process.
 
 use std::io::{Read, pipe};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 #[test]
-fn without_descriptors_left_there_are_errors_and_sleepers_sleep_on() {
+fn without_descriptors_there_are_errors_and_sleepers_continue_to_sleep() {
     testing::isolated(|| {
         let limit = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum: limit.maximum }).unwrap();
@@ -29,8 +30,8 @@ fn without_descriptors_left_there_are_errors_and_sleepers_sleep_on() {
             let here = std::thread::current().id();
             assert_eq!(fiber::blocking(|| std::thread::current().id()), here, "where else?");
             assert!(is_exhausted(TcpStream::connect(address).unwrap_err()));
-            // With some descriptors again there is an epoll, and with them gone a connection cannot
-            // be accepted, but is not lost.
+            // With a few descriptors again there is an epoll. When they are used up, a connection
+            // cannot be accepted, but is not lost.
             fill.truncate(fill.len() - 3);
             output.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
             assert_eq!(output.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::TimedOut);

@@ -1,4 +1,5 @@
-//! What gdb shows of the fibers of a process that has died, and of its core file. Ignored, since it needs gdb.
+//! What gdb shows of the fibers of a process that has died, and of its core file. Ignored by
+//! default, because it needs gdb.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +22,7 @@ fn parse_the_input(mutex: &Mutex<u64>) {
 }
 
 #[inline(never)]
-fn compute_for_ever(begun: &AtomicBool, clock: &ScriptedClock) {
+fn compute_forever(begun: &AtomicBool, clock: &ScriptedClock) {
     begun.store(true, Relaxed);
     loop {
         clock.advance(Duration::from_micros(100));
@@ -30,8 +31,7 @@ fn compute_for_ever(begun: &AtomicBool, clock: &ScriptedClock) {
 
 #[inline(never)]
 fn die_with_fibers() {
-    // Only the fiber that computes lets time pass: so this one gets to its end before it is to give
-    // way.
+    // Only the fiber that computes lets time pass: so this one ends before it must give way.
     let clock = ScriptedClock::new();
     let rules = FeedbackRules { levels: 2, running_time: Span::from_millis(1), boost: Boost::Never };
     let _ = Runtime::new(Config { rules, clock: Some(clock.clone()), ..Config::default() }).run(|| {
@@ -43,7 +43,7 @@ fn die_with_fibers() {
         fiber::yield_now();
         let begun = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&begun);
-        let _busy = Builder::new().name("busy").preemptible(true).spawn(move || compute_for_ever(&theirs, &clock));
+        let _busy = Builder::new().name("busy").preemptible(true).spawn(move || compute_forever(&theirs, &clock));
         while !begun.load(Relaxed) {
             fiber::sleep(Duration::from_millis(1));
         }
@@ -80,7 +80,7 @@ fn gdb(first: &str, test: &Command) -> Output {
 
 fn look_with_gdb(test: Command) {
     let folder = tempfile::tempdir().unwrap();
-    // The kernel's own: that of gdb's `generate-core-file` ends at the first guard page.
+    // The kernel's core file: that of gdb's `generate-core-file` ends at the first guard page.
     let mut shell = command("sh");
     shell.args(["-c", "ulimit -c unlimited && exec \"$@\"", "sh"]).current_dir(&folder);
     testing::run(&mut through(shell, &test)).dies_of(libc::SIGABRT);
@@ -88,7 +88,7 @@ fn look_with_gdb(test: Command) {
     let load = core.map(|core| format!("core-file {}", core.unwrap().path().display()));
     if load.is_none() {
         eprintln!(
-            "left out: core files, since the kernel gives them to somebody else; see /proc/sys/kernel/core_pattern"
+            "skipped: core files, because the kernel passes them to another program; see /proc/sys/kernel/core_pattern"
         );
     }
     for first in std::iter::once("run").chain(load.as_deref()) {
@@ -116,8 +116,8 @@ fn look_with_gdb(test: Command) {
         let (parser, printer) = all.split_once("fiber 2 `printer`").unwrap();
         assert!(parser.contains("parse_the_input") && !printer.contains("parse_the_input"), "{said}");
         let (printer, busy) = printer.split_once("fiber 3 `busy`").unwrap();
-        assert!(printer.contains("join") && !printer.contains("compute_for_ever"), "{said}");
-        assert!(busy.contains("<signal handler called>") && busy.contains("compute_for_ever"), "{said}");
+        assert!(printer.contains("join") && !printer.contains("compute_forever"), "{said}");
+        assert!(busy.contains("<signal handler called>") && busy.contains("compute_forever"), "{said}");
         for text in [&said.stdout, &said.stderr] {
             assert!(!text.contains("corrupt stack") && !text.contains("Python Exception"), "{said}");
         }

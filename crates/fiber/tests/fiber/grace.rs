@@ -1,4 +1,4 @@
-//! How long preemptible fibers may go on when their runtime ends: a number of turns.
+//! The grace period: for how many turns preemptible fibers may continue when their runtime ends.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,13 +13,13 @@ use crate::preemption::tests;
 use crate::scripted::{self, TURN};
 
 tests! {
-    one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends,
-    many_that_take_their_time_all_end_with_their_runtime,
-    where_none_ends_all_go_on_elsewhere_before_each_has_had_its_time,
-    turns_last_for_a_tick_when_a_runtime_ends_however_long_running_times_are,
+    a_fiber_of_a_low_level_is_orphaned_when_its_runtime_ends,
+    many_slow_fibers_all_end_with_their_runtime,
+    if_none_ends_all_are_orphaned_before_each_has_used_its_turns,
+    when_a_runtime_ends_turns_last_one_tick_even_if_running_times_are_long,
 }
 
-fn one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends(by: PreemptBy) {
+fn a_fiber_of_a_low_level_is_orphaned_when_its_runtime_ends(by: PreemptBy) {
     let rules = FeedbackRules { levels: 2, running_time: Span::from_millis(1_000), boost: Boost::Never };
     let scripted = scripted::with(by, rules);
     let (rounds, clock) = (Arc::new(AtomicU64::new(0)), scripted.clock.clone());
@@ -28,14 +28,14 @@ fn one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends(by: PreemptBy) {
     scripted
         .run(|| {
             spawn(move || {
-                while !scripted::is_elsewhere() {
+                while !scripted::is_orphaned() {
                     theirs.fetch_add(1, Relaxed);
                     clock.advance(Duration::from_millis(100));
                 }
                 tell.send(()).unwrap();
             })
             .detach();
-            // By then it has come down, and this one has not.
+            // By then it has sunk, and this fiber has not.
             sleep(Duration::from_millis(1_200));
             assert_eq!(rounds.load(Relaxed), 12);
         })
@@ -44,21 +44,20 @@ fn one_of_a_low_level_goes_on_elsewhere_when_its_runtime_ends(by: PreemptBy) {
     assert_eq!(rounds.load(Relaxed), 12 + GRACE);
 }
 
-/// In so many turns a guest is to come to a point when its runtime ends.
+/// How many turns a preemptible fiber has to reach a safepoint when its runtime ends.
 const GRACE: u64 = 50;
 
-/// In so many turns one of all guests is to end.
-const PATIENCE: u64 = 2_000;
+/// If no preemptible fiber ends within this many turns, all are orphaned.
+const MAX_TICKS: u64 = 2_000;
 
-fn many_that_take_their_time_all_end_with_their_runtime(by: PreemptBy) {
+fn many_slow_fibers_all_end_with_their_runtime(by: PreemptBy) {
     const MANY: u64 = 100;
-    /// Who ends, and for how many turns it computes before: each for one more than the one before
-    /// it.
+    /// Ends after it has computed for a number of turns: each for one more than the one before it.
     struct Slow(ScriptedClock, Arc<[AtomicU64; 2]>, u64);
     impl Drop for Slow {
         fn drop(&mut self) {
-            (0..self.2).take_while(|_| !scripted::is_elsewhere()).for_each(|_| self.0.advance(TURN));
-            self.1[usize::from(scripted::is_elsewhere())].fetch_add(1, Relaxed);
+            (0..self.2).take_while(|_| !scripted::is_orphaned()).for_each(|_| self.0.advance(TURN));
+            self.1[usize::from(scripted::is_orphaned())].fetch_add(1, Relaxed);
         }
     }
     let scripted = scripted::runtime(by, 1, Boost::Never);
@@ -73,18 +72,18 @@ fn many_that_take_their_time_all_end_with_their_runtime(by: PreemptBy) {
                 };
                 spawn(waits).detach();
             }
-            // All have begun.
+            // All have started.
             sleep(TURN);
         })
         .unwrap();
-    // Who needs all of its turns has been sent away when it would go on after the last one.
+    // A fiber that needs all of its turns is orphaned when it would continue after the last one.
     assert_eq!(ended[0].load(Relaxed), GRACE - 1);
     while ended[1].load(Relaxed) < MANY - (GRACE - 1) {
         std::thread::yield_now();
     }
 }
 
-fn where_none_ends_all_go_on_elsewhere_before_each_has_had_its_time(by: PreemptBy) {
+fn if_none_ends_all_are_orphaned_before_each_has_used_its_turns(by: PreemptBy) {
     const MANY: usize = 100;
     let scripted = scripted::runtime(by, 1, Boost::Never);
     let turns = Arc::new([const { AtomicU64::new(0) }; MANY]);
@@ -93,7 +92,7 @@ fn where_none_ends_all_go_on_elsewhere_before_each_has_had_its_time(by: PreemptB
             for number in 0..MANY {
                 let (clock, turns) = (scripted.clock.clone(), Arc::clone(&turns));
                 let loops = move || {
-                    while !scripted::is_elsewhere() {
+                    while !scripted::is_orphaned() {
                         turns[number].fetch_add(1, Relaxed);
                         clock.advance(TURN);
                     }
@@ -104,14 +103,14 @@ fn where_none_ends_all_go_on_elsewhere_before_each_has_had_its_time(by: PreemptB
             yield_now();
         })
         .unwrap();
-    assert_eq!(turns.each_ref().map(|turns| turns.load(Relaxed)), [1 + PATIENCE / MANY as u64; MANY]);
+    assert_eq!(turns.each_ref().map(|turns| turns.load(Relaxed)), [1 + MAX_TICKS / MANY as u64; MANY]);
 }
 
-fn turns_last_for_a_tick_when_a_runtime_ends_however_long_running_times_are(by: PreemptBy) {
+fn when_a_runtime_ends_turns_last_one_tick_even_if_running_times_are_long(by: PreemptBy) {
     struct Loops(ScriptedClock, Arc<AtomicU64>);
     impl Drop for Loops {
         fn drop(&mut self) {
-            while !scripted::is_elsewhere() {
+            while !scripted::is_orphaned() {
                 self.1.fetch_add(1, Relaxed);
                 self.0.advance(TURN);
             }
@@ -130,7 +129,7 @@ fn turns_last_for_a_tick_when_a_runtime_ends_however_long_running_times_are(by: 
                 };
                 spawn(waits).detach();
             }
-            // Both have begun.
+            // Both have started.
             yield_now();
         })
         .unwrap();

@@ -1,4 +1,4 @@
-//! Who has a mutex has the level of those who wait for it.
+//! Priority inheritance: the owner of a mutex has the level of the fibers that wait for it.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -8,25 +8,26 @@ use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Among, Config, Deterministic, Mutex, Runtime, Semaphore};
 
-/// A program under a clock that a safe point puts forward by a microsecond, of forty levels of ten microseconds each, without boosts.
+/// Runs a program with a clock that each safepoint advances by a microsecond, and forty levels of
+/// ten microseconds each, without boosts.
 fn run(program: impl FnOnce()) {
     let rules = FeedbackRules { levels: 40, running_time: Span::from_micros(10), boost: Boost::Never };
     let deterministic = Some(Deterministic { seed: 1, among: Among::Highest });
     Runtime::new(Config { rules, deterministic, ..Config::default() }).run(program).unwrap();
 }
 
-/// Works for so many microseconds.
+/// Works for this many microseconds.
 fn work(micros: u32) {
     (0..micros).for_each(|_| fiber::checkpoint());
 }
 
 thread_local! {
-    /// The low one has what the high one will want.
+    /// The low fiber holds what the high one will want.
     static HELD: Cell<bool> = const { Cell::new(false) };
     static OVER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whatever happens, it is over then.
+/// Sets `OVER` when it is dropped.
 struct Over;
 
 impl Drop for Over {
@@ -35,7 +36,8 @@ impl Drop for Over {
     }
 }
 
-/// Somebody at one of the middle levels is always there to run, until all is over: before one sinks too low another begins.
+/// Keeps a fiber at one of the middle levels ready until all is over: before one sinks too low,
+/// another one starts.
 fn crowd() {
     work(50);
     if !OVER.get() {
@@ -44,7 +46,8 @@ fn crowd() {
     }
 }
 
-/// How long a fiber of the highest level waits for what one of a low level has, beside a crowd of middle levels.
+/// How long a fiber of the highest level waits for what a fiber of a low level holds, beside a
+/// crowd at middle levels.
 fn wait(has: impl FnOnce() + Send, wants: impl FnOnce()) -> Duration {
     let mut took = Duration::ZERO;
     run(|| {
@@ -72,7 +75,7 @@ fn wait(has: impl FnOnce() + Send, wants: impl FnOnce()) -> Duration {
 }
 
 #[test]
-fn without_inheritance_those_in_between_hold_the_highest_up_for_ever_and_with_it_they_do_not() {
+fn only_without_inheritance_do_fibers_in_between_block_the_highest_forever() {
     let semaphore = Semaphore::new(1);
     let has = || {
         let _permit = semaphore.acquire();
@@ -104,7 +107,7 @@ fn a_level_is_inherited_through_a_chain_of_mutexes() {
                     let _others = others.lock().unwrap();
                 });
             }
-            // Those two come to wait.
+            // The other two start to wait.
             fiber::sleep(Duration::from_micros(50));
             HELD.set(true);
             work(50);
@@ -116,7 +119,7 @@ fn a_level_is_inherited_through_a_chain_of_mutexes() {
 }
 
 #[test]
-fn a_mutex_goes_to_the_highest_level_first_and_to_who_came_first_among_equals() {
+fn a_mutex_goes_to_the_highest_level_first_and_among_equals_to_the_first() {
     let (mutex, order) = (Mutex::new(()), std::sync::Mutex::new(Vec::new()));
     run(|| {
         fiber::scope(|scope| {
@@ -137,7 +140,7 @@ fn a_mutex_goes_to_the_highest_level_first_and_to_who_came_first_among_equals() 
 }
 
 #[test]
-fn who_has_given_back_the_mutex_is_at_its_own_level_again() {
+fn a_fiber_that_has_unlocked_a_mutex_is_at_its_own_level_again() {
     let (mutex, order) = (Mutex::new(()), std::sync::Mutex::new(Vec::new()));
     run(|| {
         fiber::scope(|scope| {
@@ -146,17 +149,17 @@ fn who_has_given_back_the_mutex_is_at_its_own_level_again() {
                 let guard = mutex.lock().unwrap();
                 work(30);
                 drop(guard);
-                order.lock().unwrap().push("the low one has given it back");
+                order.lock().unwrap().push("the low fiber has unlocked it");
                 work(20);
-                order.lock().unwrap().push("the low one is done");
+                order.lock().unwrap().push("the low fiber is done");
             });
             fiber::sleep(Duration::from_micros(115));
             drop(mutex.lock().unwrap());
-            order.lock().unwrap().push("the high one has had it");
+            order.lock().unwrap().push("the high fiber has locked it");
             work(30);
-            order.lock().unwrap().push("the high one is done");
+            order.lock().unwrap().push("the high fiber is done");
         });
     });
     let order = order.into_inner().unwrap();
-    assert_eq!(order.last(), Some(&"the low one is done"), "{order:?}");
+    assert_eq!(order.last(), Some(&"the low fiber is done"), "{order:?}");
 }

@@ -1,4 +1,4 @@
-//! How fibers begin and end.
+//! How fibers start and end.
 
 use crate::calm;
 use std::cell::Cell;
@@ -14,22 +14,22 @@ use rowlock_fiber as fiber;
 use rowlock_fiber::{Config, JoinError, RunError, Runtime, ScriptedClock};
 
 #[test]
-fn a_result_comes_out_of_join() {
+fn join_returns_a_result() {
     assert_eq!(calm::run(|| fiber::spawn(|| 6 * 7).join().unwrap()), 42);
     let large = calm::run(|| fiber::spawn(|| [7u64; 100]).join().unwrap());
     assert_eq!(large, [7; 100]);
 }
 
 #[test]
-fn a_panic_stays_in_its_fiber_and_comes_out_of_join() {
+fn a_panic_stays_in_its_fiber_and_join_returns_it() {
     calm::run(|| {
-        let error = fiber::spawn(|| -> u32 { panic!("so it is") }).join().unwrap_err();
-        assert_eq!(error.to_string(), "the fiber panicked: so it is");
+        let error = fiber::spawn(|| -> u32 { panic!("on purpose") }).join().unwrap_err();
+        assert_eq!(error.to_string(), "the fiber panicked: on purpose");
         assert!(matches!(fiber::spawn(|| fiber::exit()).join(), Err::<(), _>(JoinError::Exited)));
     });
 }
 
-/// Does something when it is dropped.
+/// Calls a function when it is dropped.
 struct Finally<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for Finally<F> {
@@ -39,7 +39,7 @@ impl<F: FnMut()> Drop for Finally<F> {
 }
 
 #[test]
-fn a_panic_in_the_destructor_of_a_local_is_what_comes_of_a_fiber_that_had_ended_well() {
+fn a_panic_in_the_destructor_of_a_local_is_the_outcome_of_a_fiber_that_returned() {
     let dropped = Arc::new(AtomicUsize::new(0));
     calm::run(|| {
         let theirs = Arc::clone(&dropped);
@@ -50,13 +50,13 @@ fn a_panic_in_the_destructor_of_a_local_is_what_comes_of_a_fiber_that_had_ended_
         });
         assert_eq!(fiber.join().unwrap_err().to_string(), "the fiber panicked: at the end");
         assert_eq!(dropped.load(Relaxed), 1);
-        // Others go on, maybe on the same stack.
+        // Other fibers continue, perhaps on the same stack.
         assert_eq!(fiber::spawn(|| 6 * 7).join().unwrap(), 42);
     });
 }
 
 #[test]
-fn a_destructor_makes_fibers_and_waits_for_them_in_a_panic_as_well() {
+fn a_destructor_can_spawn_and_join_fibers_even_in_a_panic() {
     calm::run(|| {
         for panics in [false, true] {
             let sum = Arc::new(fiber::Mutex::new(0));
@@ -78,7 +78,7 @@ fn a_destructor_makes_fibers_and_waits_for_them_in_a_panic_as_well() {
                 assert!(!panics, "on purpose");
             });
             assert_eq!(outcome.join().is_err(), panics);
-            // It is not poisoned, either: these did not panic.
+            // It is not poisoned, either: these fibers did not panic.
             assert_eq!(*sum.lock().unwrap(), 6);
         }
     });
@@ -106,7 +106,7 @@ fn fibers_of_one_level_take_turns() {
 }
 
 #[test]
-fn those_that_are_left_end_with_their_runtime_and_drop_what_they_have() {
+fn remaining_fibers_end_with_their_runtime_and_drop_what_they_own() {
     struct Dropped(Arc<AtomicUsize>);
     impl Drop for Dropped {
         fn drop(&mut self) {
@@ -137,7 +137,7 @@ fn those_that_are_left_end_with_their_runtime_and_drop_what_they_have() {
 }
 
 #[test]
-fn a_scope_waits_for_its_fibers_also_when_the_runtime_ends() {
+fn a_scope_waits_for_its_fibers_even_if_the_runtime_ends() {
     let ended = AtomicUsize::new(0);
     calm::run(|| {
         let ended = &ended;
@@ -186,7 +186,7 @@ fn a_scope_waits_for_its_fibers_also_when_the_runtime_ends() {
     assert_eq!(ended.load(Relaxed), 3);
 }
 
-/// Counts itself, as long as it is there.
+/// Counts itself as long as it exists.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
@@ -203,9 +203,9 @@ impl Drop for Counted {
 }
 
 #[test]
-fn who_unwinds_while_it_makes_a_fiber_leaves_no_result_behind() {
+fn a_fiber_that_unwinds_while_it_spawns_another_leaves_no_result_behind() {
     let count = Arc::new(AtomicUsize::new(0));
-    // Whoever makes a fiber lets others run then.
+    // A fiber that spawns another one lets others run then.
     let rules = FeedbackRules { running_time: Span::from_nanos(1), ..FeedbackRules::default() };
     for _ in 0..20 {
         let there = Arc::clone(&count);
@@ -231,13 +231,13 @@ thread_local! {
 fiber::fiber_local! { static MINE: Counted = COUNT.with(Counted::new); }
 
 #[test]
-fn what_the_first_fiber_has_for_itself_is_dropped_when_it_ends() {
+fn the_first_fibers_locals_are_dropped_when_it_ends() {
     fiber::run(|| MINE.with(|_| COUNT.with(|count| assert_eq!(count.load(Relaxed), 1))));
     COUNT.with(|count| assert_eq!(count.load(Relaxed), 0));
 }
 
 #[test]
-fn a_panic_that_nobody_asks_for_is_told_of_wherever_its_handle_is_dropped() {
+fn an_unseen_panic_is_reported_wherever_its_handle_is_dropped() {
     let scope = || {
         fiber::scope(|scope| {
             let handle = scope.spawn(|| -> u32 { panic!("unseen") });
@@ -252,7 +252,7 @@ fn a_panic_that_nobody_asks_for_is_told_of_wherever_its_handle_is_dropped() {
 }
 
 #[test]
-fn who_waits_for_itself_or_in_a_cycle_is_told() {
+fn a_fiber_that_joins_itself_or_a_cycle_gets_an_error() {
     use std::cell::RefCell;
     use std::rc::Rc;
     let _ = (RefCell::new(0), Rc::new(0));
@@ -281,7 +281,8 @@ fn who_waits_for_itself_or_in_a_cycle_is_told() {
         while told.lock().unwrap().len() < 2 {
             fiber::yield_now();
         }
-        // The one that would have closed the circle is told, and so the other gets the end that it waits for.
+        // The fiber that would have closed the circle gets an error, and so the other one gets the
+        // end for which it waits.
         let told = told.lock().unwrap();
         let [(1, Some(error)), (0, None)] = &told[..] else { panic!("{told:?}") };
         assert!(error.contains("`f1`, which waits for fiber") && error.ends_with("`f1`"), "{error}");
@@ -289,7 +290,7 @@ fn who_waits_for_itself_or_in_a_cycle_is_told() {
 }
 
 #[test]
-fn fibers_that_wait_for_ever_are_a_deadlock() {
+fn fibers_that_wait_forever_are_a_deadlock() {
     let run = calm::runtime().run(|| {
         let slot = Arc::new(std::sync::Mutex::new(None::<fiber::JoinHandle<()>>));
         let inner = Arc::clone(&slot);
@@ -310,13 +311,13 @@ fn fibers_that_wait_for_ever_are_a_deadlock() {
 }
 
 #[test]
-fn a_million_are_made_and_joined_one_after_the_other() {
+fn a_million_fibers_are_spawned_and_joined_one_after_the_other() {
     let sum = calm::run(|| (0..1_000_000u64).map(|i| fiber::spawn(move || i).join().unwrap()).sum::<u64>());
     assert_eq!(sum, 499_999_500_000);
 }
 
 #[test]
-fn who_would_wake_by_its_time_while_its_runtime_ends_is_woken_once() {
+fn a_sleeper_whose_time_comes_while_its_runtime_ends_is_woken_once() {
     /// The others' time comes while one unwinds.
     struct TakesTime(ScriptedClock);
     impl Drop for TakesTime {

@@ -3,7 +3,7 @@
 use rowlock_fiber::{Builder, Config, RunError, Runtime, SpawnError, spawn};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// How many bytes of address space this process has.
+/// How many bytes of address space this process uses.
 fn used() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
@@ -11,7 +11,7 @@ fn used() -> u64 {
     kib << 10
 }
 
-/// Does something with so many more bytes of address space at most.
+/// Calls a function with this many more bytes of address space at most.
 pub(crate) fn with_room<T>(bytes: u64, then: impl FnOnce() -> T) -> T {
     let before = getrlimit(Resource::As);
     setrlimit(Resource::As, Rlimit { current: Some(used() + bytes), maximum: before.maximum }).unwrap();
@@ -20,7 +20,8 @@ pub(crate) fn with_room<T>(bytes: u64, then: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Makes fibers that do nothing until there is no room for another. How many there are with the first, and why there is none.
+/// Spawns fibers that do nothing until there is no room for another. Returns how many there are,
+/// including the first, and the error.
 fn fill() -> (u32, SpawnError) {
     let mut many = 1;
     loop {
@@ -33,18 +34,18 @@ fn fill() -> (u32, SpawnError) {
 }
 
 #[test]
-fn without_room_for_the_most_fibers_there_may_be_fewer_and_the_error_tells_how_many() {
+fn without_room_for_the_maximum_there_may_be_fewer_fibers_and_the_error_tells_how_many() {
     testing::isolated(|| {
-        // None of these has a turn while others are made.
+        // None of these has a turn while others are spawned.
         let mut config = Config::default();
         config.rules.running_time = policy::Span::from_millis(1 << 30);
         let (many, error) = with_room(48 << 20, || Runtime::new(config.clone()).run(fill)).unwrap();
         let SpawnError::TooMany { most } = error else { panic!("{error}") };
         assert_eq!(many, most);
         assert!(most.is_power_of_two() && (1 << 12..1 << 18).contains(&most), "{most}");
-        assert!(error.to_string().contains(&format!("room for is {most} ")), "{error}");
+        assert!(error.to_string().contains(&format!("room for {most} fibers")), "{error}");
 
-        // Who asks for few has them.
+        // A program that asks for few gets them.
         let runtime = Runtime::new(Config { most: 1000, ..config.clone() });
         let (many, error) = with_room(48 << 20, || runtime.run(fill)).unwrap();
         assert!(many == 1000 && matches!(error, SpawnError::TooMany { most: 1000 }), "{error}");

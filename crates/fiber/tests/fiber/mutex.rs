@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Condvar, Mutex, TimedOut};
 
-/// A value that does something when it is dropped.
+/// Calls a function when it is dropped.
 struct AtDrop<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for AtDrop<F> {
@@ -22,7 +22,7 @@ impl<F: FnMut()> Drop for AtDrop<F> {
 }
 
 #[test]
-fn one_fiber_at_a_time_is_inside_however_often_they_yield_there() {
+fn one_fiber_at_a_time_holds_a_mutex_even_if_it_yields() {
     calm::run(|| {
         let mutex = Arc::new(Mutex::new((0, 0)));
         let fibers: Vec<_> = (0..20)
@@ -46,7 +46,7 @@ fn one_fiber_at_a_time_is_inside_however_often_they_yield_there() {
 }
 
 #[test]
-fn whoever_waits_is_passed_by_once_at_most() {
+fn a_waiter_is_passed_over_at_most_once() {
     calm::run(|| {
         let mutex = Arc::new(Mutex::new(()));
         let greedy = {
@@ -77,7 +77,7 @@ fn whoever_waits_is_passed_by_once_at_most() {
 }
 
 #[test]
-fn a_deadline_ends_the_wait_for_a_mutex_and_a_free_one_is_taken_however_late_it_is() {
+fn a_deadline_ends_the_wait_for_a_mutex_and_a_free_one_is_locked_even_after_it() {
     calm::run(|| {
         let mutex = Arc::new(Mutex::new(0));
         let past = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
@@ -104,7 +104,7 @@ fn a_deadline_ends_the_wait_for_a_mutex_and_a_free_one_is_taken_however_late_it_
 }
 
 #[test]
-fn a_panic_poisons_what_its_fiber_has() {
+fn a_panic_poisons_what_its_fiber_holds() {
     calm::run(|| {
         let mutex = Arc::new(Mutex::new(1));
         let panics = Arc::clone(&mutex);
@@ -123,7 +123,7 @@ fn a_panic_poisons_what_its_fiber_has() {
 }
 
 #[test]
-fn a_fiber_that_stands_still_while_it_unwinds_poisons_nothing_that_others_have() {
+fn a_fiber_that_is_stopped_while_it_unwinds_poisons_nothing_that_others_hold() {
     calm::run(|| {
         let (inner, outer) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
         let unwinds = {
@@ -152,7 +152,7 @@ fn a_fiber_that_stands_still_while_it_unwinds_poisons_nothing_that_others_have()
 }
 
 #[test]
-fn what_is_locked_while_unwinding_is_not_poisoned_by_that() {
+fn a_mutex_that_is_locked_while_unwinding_is_not_poisoned() {
     calm::run(|| {
         let mutex = Mutex::new(0);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
@@ -165,7 +165,7 @@ fn what_is_locked_while_unwinding_is_not_poisoned_by_that() {
 }
 
 #[test]
-fn whoever_locks_a_mutex_twice_is_told() {
+fn locking_a_mutex_twice_panics() {
     calm::run(|| {
         let mutex = Mutex::new(());
         let _guard = mutex.lock().unwrap();
@@ -183,7 +183,7 @@ fn a_thread_that_runs_no_fibers_is_refused() {
 }
 
 #[test]
-fn a_mutex_outlives_its_runtime_and_serves_the_next_one() {
+fn a_mutex_outlives_its_runtime_and_can_be_used_in_the_next_one() {
     let mutex = Mutex::new(0);
     for i in 0..3 {
         calm::run(|| *mutex.lock().unwrap() += 1);
@@ -193,14 +193,14 @@ fn a_mutex_outlives_its_runtime_and_serves_the_next_one() {
 }
 
 #[test]
-fn a_mutex_of_another_runtime_is_refused_while_that_runs() {
+fn a_mutex_of_another_running_runtime_is_refused() {
     let mutex = Mutex::new(0);
     calm::run(|| {
         *mutex.lock().unwrap() += 1;
         std::thread::scope(|scope| {
             let other = scope.spawn(|| calm::run(|| *mutex.lock().unwrap()));
             let refused = other.join().unwrap_err();
-            assert!(refused.downcast_ref::<&str>().unwrap().contains("belongs to the runtime"));
+            assert!(refused.downcast_ref::<&str>().unwrap().contains("belongs to another runtime"));
         });
     });
 }
@@ -217,7 +217,7 @@ fn a_guard_that_outlives_its_runtime_leaves_the_mutex_locked() {
 }
 
 #[test]
-fn notifications_come_one_for_one_in_the_order_of_the_waiters() {
+fn each_notification_wakes_one_waiter_in_their_order() {
     calm::run(|| {
         let order = Rc::new(RefCell::new(Vec::new()));
         let pair = (Mutex::new(0), Condvar::new());
@@ -249,7 +249,7 @@ struct AssertSend<T>(T);
 unsafe impl<T> Send for AssertSend<T> {}
 
 #[test]
-fn a_wait_ends_at_its_deadline_and_has_the_mutex_again() {
+fn a_wait_ends_at_its_deadline_with_the_mutex_locked() {
     calm::run(|| {
         let (mutex, condvar) = (Mutex::new(1), Condvar::new());
         let guard = mutex.lock().unwrap();
@@ -288,12 +288,12 @@ fn two_fibers_take_turns_by_notifying_each_other() {
 }
 
 #[test]
-fn a_fiber_that_is_cancelled_as_it_comes_for_a_mutex_leaves_it_to_the_next() {
+fn a_fiber_that_is_cancelled_when_it_should_get_a_mutex_leaves_it_to_the_next() {
     static MUTEX: Mutex<u32> = Mutex::new(0);
     calm::run(|| {
         let guard = MUTEX.lock().unwrap();
         fiber::spawn(|| *MUTEX.lock().unwrap() += 1).detach();
-        // It cannot be cancelled, since it panics already.
+        // It cannot be cancelled, because it panics already.
         fiber::spawn(|| {
             let _at_drop = AtDrop(|| *MUTEX.lock().unwrap() += 10);
             std::panic::resume_unwind(Box::new("in the middle"));

@@ -1,4 +1,4 @@
-//! Semaphores, barriers, reader-writer locks, channels and values that are made once.
+//! Semaphores, barriers, reader-writer locks, channels and values that are created once.
 
 use crate::calm;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -18,7 +18,7 @@ type Log<T> = std::sync::Mutex<Vec<T>>;
 const SHORT: Duration = Duration::from_millis(1);
 
 #[test]
-fn permits_go_to_those_who_wait_in_their_order_and_nobody_comes_in_between() {
+fn permits_go_to_waiters_in_order_and_no_other_fiber_comes_in_between() {
     calm::run(|| {
         let semaphore = Semaphore::new(1);
         let log = Log::default();
@@ -47,7 +47,7 @@ fn permits_go_to_those_who_wait_in_their_order_and_nobody_comes_in_between() {
 }
 
 #[test]
-fn a_barrier_lets_all_go_at_once_round_after_round_and_one_of_them_leads() {
+fn a_barrier_releases_all_at_once_in_each_round_and_one_leads() {
     fiber::explore(0..50, || {
         let barrier = Barrier::new(4);
         let (arrived, leaders) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -68,13 +68,14 @@ fn a_barrier_lets_all_go_at_once_round_after_round_and_one_of_them_leads() {
 }
 
 #[test]
-fn who_gives_up_at_a_barrier_has_not_come() {
+fn a_fiber_that_times_out_at_a_barrier_has_not_arrived() {
     calm::run(|| {
         let barrier = Barrier::new(2);
         assert_eq!(barrier.wait_timeout(SHORT), Err(TimedOut));
         fiber::scope(|scope| {
             let other = scope.spawn(|| barrier.wait().is_leader());
-            // Either may be the last to come: the other may have used up its running time on its way.
+            // Either may be the last to arrive: the other one may have used up its running time on
+            // its way.
             let mine = barrier.wait().is_leader();
             assert_ne!(mine, other.join().unwrap());
         });
@@ -83,7 +84,7 @@ fn who_gives_up_at_a_barrier_has_not_come() {
 }
 
 #[test]
-fn many_read_or_one_writes() {
+fn many_fibers_read_or_one_writes() {
     fiber::explore(0..100, || {
         let lock = RwLock::new(0);
         let (readers, writers) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -144,7 +145,7 @@ fn readers_and_writers_take_turns() {
 }
 
 #[test]
-fn a_writer_that_gives_up_lets_those_in_whom_it_kept_out() {
+fn a_writer_that_times_out_lets_in_the_readers_behind_it() {
     calm::run(|| {
         let lock = RwLock::new(());
         fiber::scope(|scope| {
@@ -159,7 +160,7 @@ fn a_writer_that_gives_up_lets_those_in_whom_it_kept_out() {
 }
 
 #[test]
-fn a_panic_poisons_what_is_written_and_not_what_is_read() {
+fn a_panic_poisons_a_written_lock_and_not_a_read_one() {
     calm::run(|| {
         let lock = RwLock::new(1);
         let panics = |function: &mut dyn FnMut()| assert!(catch_unwind(AssertUnwindSafe(function)).is_err());
@@ -179,7 +180,7 @@ fn a_panic_poisons_what_is_written_and_not_what_is_read() {
 }
 
 #[test]
-fn every_value_comes_once_and_those_of_one_sender_in_its_order() {
+fn every_value_arrives_once_and_those_of_one_sender_in_order() {
     for room in [Some(0), Some(1), Some(3), None] {
         fiber::explore(0..60, || {
             let (sender, receiver) = room.map_or_else(unbounded, channel);
@@ -199,7 +200,7 @@ fn every_value_comes_once_and_those_of_one_sender_in_its_order() {
                 drop(sender);
                 for _ in 0..2 {
                     let (receiver, log) = (receiver.clone(), &log);
-                    // One and the same fiber sees the values of each sender in order.
+                    // Each fiber sees the values of each sender in order.
                     scope.spawn(move || {
                         let mut last = [-1; 3];
                         for (who, what) in receiver.iter() {
@@ -239,7 +240,7 @@ fn without_room_a_sender_waits_for_a_receiver() {
 }
 
 #[test]
-fn a_sender_that_gives_up_has_its_own_value_again() {
+fn a_sender_that_times_out_gets_its_own_value_back() {
     fiber::explore(0..60, || {
         let (sender, receiver) = channel(1);
         let received = Log::default();
@@ -253,7 +254,7 @@ fn a_sender_that_gives_up_has_its_own_value_again() {
                             assert_eq!(value, i);
                             Some(value)
                         }
-                        Err(SendTimeoutError::Closed(_)) => panic!("it is open"),
+                        Err(SendTimeoutError::Closed(_)) => panic!("the channel is open"),
                     })
                 })
                 .collect();
@@ -277,11 +278,11 @@ fn a_sender_that_gives_up_has_its_own_value_again() {
 }
 
 #[test]
-fn a_channel_ends_when_nobody_is_left_at_the_other_side() {
+fn a_channel_ends_when_the_other_end_is_gone() {
     struct Counted<'a>(&'a AtomicUsize);
     impl Drop for Counted<'_> {
         fn drop(&mut self) {
-            // Also this may be used to send, and to look at the channel.
+            // This end, too, may be used to send, and to query the channel.
             fiber::yield_now();
             self.0.fetch_add(1, Relaxed);
         }
@@ -312,7 +313,7 @@ fn a_channel_ends_when_nobody_is_left_at_the_other_side() {
 }
 
 #[test]
-fn the_ends_of_a_channel_may_be_dropped_where_there_are_no_fibers() {
+fn the_ends_of_a_channel_may_be_dropped_outside_a_runtime() {
     let (sender, receiver) = channel(2);
     calm::run(|| sender.send(String::from("left")).unwrap());
     drop(sender);
@@ -320,7 +321,7 @@ fn the_ends_of_a_channel_may_be_dropped_where_there_are_no_fibers() {
 }
 
 #[test]
-fn a_value_is_made_once_whoever_waits_for_it() {
+fn a_value_is_created_once_for_all_fibers_that_need_it() {
     fiber::explore(0..30, || {
         let (cell, made) = (OnceCell::new(), AtomicUsize::new(0));
         fiber::scope(|scope| {
@@ -340,7 +341,7 @@ fn a_value_is_made_once_whoever_waits_for_it() {
 }
 
 #[test]
-fn a_value_that_could_not_be_made_is_made_by_the_next() {
+fn a_value_that_could_not_be_created_is_created_by_the_next_fiber() {
     calm::run(|| {
         let cell = OnceCell::new();
         let failed = catch_unwind(AssertUnwindSafe(|| _ = cell.get_or_init(|| -> u32 { resume_unwind(Box::new(())) })));
@@ -349,9 +350,9 @@ fn a_value_that_could_not_be_made_is_made_by_the_next() {
     });
 }
 
-/// Each object between the fibers of two workers; nothing of it depends on when which of them runs.
+/// Each object between the fibers of two workers. Nothing here depends on when which of them runs.
 #[test]
-fn what_holds_with_one_worker_holds_with_two() {
+fn the_objects_work_with_two_workers_as_with_one() {
     let config = fiber::Config { workers: 2, ..fiber::Config::default() };
     for _ in 0..20 {
         let run = fiber::Runtime::new(config.clone()).run(|| {

@@ -1,4 +1,5 @@
-//! What threads may do that run no fibers of a runtime: handles there, during it and after it, and fibers from there.
+//! What threads may do that run no fibers of a runtime: use handles, during the runtime and after
+//! it, and spawn fibers.
 
 use crate::calm;
 use std::sync::atomic::AtomicUsize;
@@ -10,14 +11,14 @@ use std::time::Duration;
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Config, JoinError, RunError, Runtime, SpawnError};
 
-/// Each test is one of a runtime with one worker and of one with two.
+/// Runs a test with a runtime with one worker, and with one with two.
 fn with_one_worker_and_with_two(test: impl Fn(Runtime)) {
     for workers in [1, 2] {
         test(Runtime::new(Config { workers, ..Config::default() }));
     }
 }
 
-/// Lets other fibers run until a thread has ended, and takes what came of it.
+/// Lets other fibers run until a thread has ended, and returns its result.
 fn outlast<T>(thread: thread::JoinHandle<T>) -> T {
     while !thread.is_finished() {
         fiber::yield_now();
@@ -48,7 +49,7 @@ impl Drop for Counts {
 }
 
 #[test]
-fn a_thread_that_is_no_fiber_joins_one_that_has_ended_and_one_that_has_not() {
+fn a_thread_joins_a_fiber_that_has_ended_and_one_that_has_not() {
     with_one_worker_and_with_two(|runtime| {
         let sum = runtime.run(|| {
             let ended = fiber::spawn(|| 40);
@@ -74,18 +75,18 @@ fn a_thread_that_is_no_fiber_joins_one_that_has_ended_and_one_that_has_not() {
 }
 
 #[test]
-fn a_panic_comes_out_of_a_join_outside() {
+fn a_join_outside_returns_a_panic() {
     with_one_worker_and_with_two(|runtime| {
         let error = runtime.run(|| {
-            let handle = fiber::spawn(|| panic!("so it is"));
+            let handle = fiber::spawn(|| panic!("on purpose"));
             outlast(thread::spawn(move || handle.join().unwrap_err().to_string()))
         });
-        assert_eq!(error.unwrap(), "the fiber panicked: so it is");
+        assert_eq!(error.unwrap(), "the fiber panicked: on purpose");
     });
 }
 
 #[test]
-fn who_joins_from_outside_hears_when_the_runtime_ends_before_the_fiber() {
+fn a_joiner_outside_gets_an_error_if_the_runtime_ends_before_the_fiber() {
     with_one_worker_and_with_two(|runtime| {
         let thread = runtime.run(|| {
             let handle = fiber::spawn(|| fiber::sleep(Duration::from_secs(1000)));
@@ -125,13 +126,13 @@ fn handles_outlive_their_runtime() {
                 (ended, unstarted, blocked, unwanted)
             })
             .unwrap();
-        // What ended has its result; of the others nothing is left.
+        // Those that ended have their results; of the others nothing is left.
         assert_eq!(dropped.count(), 2);
         assert!(ended.is_finished());
         assert_eq!(ended.join().unwrap().0, 7);
         let unstarted = thread::spawn(move || unstarted.join()).join().unwrap();
-        // Another worker may have come before the end, or it has run already where the time of its
-        // maker was over.
+        // Another worker may have taken it before the end, or it has run already because its
+        // creator's time was over.
         assert!(matches!(unstarted, Err(JoinError::Cancelled) | Ok(())), "{unstarted:?}");
         assert!(matches!(blocked.join(), Err(JoinError::Cancelled)));
         assert_eq!(dropped.count(), 3);
@@ -166,7 +167,7 @@ fn a_handle_is_joined_and_dropped_in_another_runtime() {
 }
 
 #[test]
-fn records_of_handles_that_are_dropped_outside_are_used_again() {
+fn records_of_handles_that_are_dropped_outside_are_reused() {
     for workers in [1, 2] {
         let most = 1 << 10;
         let runtime = Runtime::new(Config { workers, most, ..Config::default() });
@@ -194,7 +195,7 @@ fn records_of_handles_that_are_dropped_outside_are_used_again() {
 }
 
 #[test]
-fn records_of_fibers_that_are_made_outside_are_used_again() {
+fn records_of_fibers_that_are_spawned_outside_are_reused() {
     for workers in [1, 2] {
         let most = 1 << 11;
         let runtime = Runtime::new(Config { workers, most, ..Config::default() });
@@ -215,12 +216,12 @@ fn records_of_fibers_that_are_made_outside_are_used_again() {
 }
 
 #[test]
-fn threads_make_fibers_while_the_first_fiber_waits() {
+fn threads_spawn_fibers_while_the_first_fiber_waits() {
     with_one_worker_and_with_two(|runtime| {
         let many = 500;
         let sum = runtime.run(|| {
             let (remote, done) = (fiber::remote(), Arc::new(AtomicUsize::new(0)));
-            // It waits for what comes from outside alone: that is no deadlock.
+            // It waits only for what comes from outside: that is no deadlock.
             let last = fiber::spawn({
                 let done = Arc::clone(&done);
                 move || {
@@ -253,7 +254,7 @@ fn threads_make_fibers_while_the_first_fiber_waits() {
 }
 
 #[test]
-fn a_runtime_that_waits_for_a_remote_alone_sleeps_until_something_comes_of_it() {
+fn a_runtime_that_waits_only_for_a_remote_sleeps_until_it_spawns_a_fiber() {
     with_one_worker_and_with_two(|runtime| {
         runtime
             .run(|| {
@@ -275,7 +276,7 @@ fn a_runtime_that_waits_for_a_remote_alone_sleeps_until_something_comes_of_it() 
 }
 
 #[test]
-fn when_the_last_remote_is_gone_and_all_fibers_wait_that_is_a_deadlock() {
+fn it_is_a_deadlock_if_the_last_remote_is_gone_and_all_fibers_wait() {
     with_one_worker_and_with_two(|runtime| {
         let error = runtime.run(|| {
             let (mutex, condvar) = (fiber::Mutex::new(()), fiber::Condvar::new());
@@ -301,7 +302,7 @@ fn a_remote_outlives_its_runtime_and_says_so() {
 }
 
 #[test]
-fn what_threads_send_while_the_runtime_ends_is_run_or_dropped() {
+fn fibers_that_threads_spawn_while_the_runtime_ends_run_or_are_dropped() {
     with_one_worker_and_with_two(|runtime| {
         for round in 0..30 {
             let dropped = Dropped::default();
@@ -313,7 +314,7 @@ fn what_threads_send_while_the_runtime_ends_is_run_or_dropped() {
                     let thread = thread::spawn(move || {
                         let mut many = 0;
                         loop {
-                            // The thread may be faster than the runtime for as long as this takes.
+                            // Meanwhile the thread may be faster than the runtime.
                             while many > made.count() + 100 && !remote.is_over() {
                                 thread::yield_now();
                             }
@@ -347,14 +348,15 @@ fn what_threads_send_while_the_runtime_ends_is_run_or_dropped() {
 }
 
 #[test]
-fn a_scope_belongs_to_the_runtime_that_made_it() {
+fn a_scope_belongs_to_the_runtime_that_entered_it_first() {
     with_one_worker_and_with_two(|runtime| {
         let ended = AtomicUsize::new(0);
         runtime
             .run(|| {
                 fiber::scope(|scope| {
                     thread::scope(|threads| {
-                        // Neither a thread that is no fiber nor the fiber of another runtime can make fibers that borrow from this one.
+                        // Neither a thread that runs no fibers nor the fiber of another runtime can
+                        // spawn fibers that borrow from this one.
                         let elsewhere = [
                             threads.spawn(|| drop(scope.spawn(|| ()))),
                             threads.spawn(|| calm::run(|| drop(scope.spawn(|| ())))),
@@ -370,7 +372,7 @@ fn a_scope_belongs_to_the_runtime_that_made_it() {
 }
 
 #[test]
-fn handles_of_a_scope_are_joined_and_dropped_on_threads() {
+fn handles_of_a_scope_can_be_joined_and_dropped_on_threads() {
     with_one_worker_and_with_two(|runtime| {
         let sum = runtime.run(|| {
             fiber::scope(|scope| {
@@ -393,7 +395,7 @@ fn handles_of_a_scope_are_joined_and_dropped_on_threads() {
 }
 
 #[test]
-fn the_first_fiber_drops_its_values_with_its_runtime() {
+fn the_first_fibers_locals_are_dropped_with_its_runtime() {
     fiber::fiber_local! { static VALUE: std::cell::RefCell<Option<Counts>> = std::cell::RefCell::new(None); }
     with_one_worker_and_with_two(|runtime| {
         let dropped = Dropped::default();
@@ -403,7 +405,7 @@ fn the_first_fiber_drops_its_values_with_its_runtime() {
 }
 
 #[test]
-fn a_thread_that_is_no_fiber_cannot_leave_by_exit_and_is_told_so() {
+fn exit_panics_on_a_thread_that_runs_no_fibers() {
     let refused = thread::spawn(|| fiber::exit()).join().unwrap_err();
     assert!(refused.downcast_ref::<&str>().unwrap().contains("only a fiber"));
 }

@@ -1,21 +1,22 @@
-//! What becomes of a process in which a stack overflows, or that touches what it must not: tests in processes of their own.
+//! Processes in which a stack overflows, or that access invalid memory. Each test has a process of
+//! its own.
 #![allow(unsafe_code, reason = "a signal is sent, and handled")]
 
 use rowlock_fiber::{Builder, Config, Runtime, run, spawn};
 use testing::isolated_by;
 
-/// Does this in a process of its own, which is to end by a signal after these words.
+/// Calls a function in a process of its own, which must end by a signal after these words.
 #[track_caller]
 fn ends(signal: i32, words: &str, body: impl FnOnce()) {
     let start = |mut test| {
         let output = testing::run(&mut test).dies_of(signal).complains(words);
         let speaks_of_overflow = output.stderr.contains("overflowed");
-        output.expect(speaks_of_overflow != words.is_empty(), "an overflow to be told of, or no such word");
+        output.expect(speaks_of_overflow != words.is_empty(), "an overflow that is reported, or no such message");
     };
     isolated_by(start, body);
 }
 
-/// Calls itself for ever, or so often.
+/// Recurses forever, or to this depth.
 #[inline(never)]
 fn dive(depth: u64) -> u64 {
     let here = [depth; 16];
@@ -36,7 +37,7 @@ fn a_fiber_with_a_name_that_overflows_is_named_with_its_stack_and_what_to_do() {
 }
 
 #[test]
-fn a_fiber_without_a_name_that_overflows_is_told_by_its_number() {
+fn a_fiber_without_a_name_that_overflows_is_named_by_its_number() {
     let body = || {
         let config = Config { stack_size: 32 << 10, ..Config::default() };
         Runtime::new(config).run(|| spawn(|| dive(u64::MAX)).join().unwrap()).unwrap();
@@ -46,8 +47,8 @@ fn a_fiber_without_a_name_that_overflows_is_told_by_its_number() {
 }
 
 #[test]
-fn a_fiber_without_room_for_a_handler_of_a_signal_is_told_of_as_well() {
-    /// Goes down to where less is left than the kernel saves for a handler.
+fn a_fiber_without_room_for_a_signal_handler_is_reported_as_well() {
+    /// Recurses until less is left than the kernel saves for a handler.
     #[inline(never)]
     fn dive_and_raise(top: usize, size: usize) {
         let here = std::hint::black_box(0_u8);
@@ -65,7 +66,7 @@ fn a_fiber_without_room_for_a_handler_of_a_signal_is_told_of_as_well() {
             let here = 0_u8;
             dive_and_raise(std::ptr::from_ref(&here).addr(), 64 << 10);
         };
-        // SAFETY: it does nothing.
+        // SAFETY: the handler does nothing.
         unsafe { libc::signal(libc::SIGUSR1, does_nothing as *const () as usize) };
         run(|| Builder::new().name("parser").stack_size(64 << 10).spawn(begin).unwrap().join().unwrap());
     };
@@ -74,7 +75,7 @@ fn a_fiber_without_room_for_a_handler_of_a_signal_is_told_of_as_well() {
 }
 
 #[test]
-fn a_kernel_thread_that_overflows_its_own_stack_is_told_of_as_ever() {
+fn a_kernel_thread_that_overflows_its_own_stack_is_reported_as_usual() {
     let body = || {
         run(|| {
             spawn(|| ()).join().unwrap();
@@ -85,7 +86,7 @@ fn a_kernel_thread_that_overflows_its_own_stack_is_told_of_as_ever() {
 }
 
 #[test]
-fn a_thread_that_runs_no_fibers_is_told_of_as_ever() {
+fn an_overflow_of_a_thread_without_fibers_is_reported_as_usual() {
     let body = || {
         run(|| spawn(|| ()).join().unwrap());
         let _ = std::thread::Builder::new().name("diver".into()).spawn(|| dive(u64::MAX)).unwrap().join();
@@ -95,12 +96,12 @@ fn a_thread_that_runs_no_fibers_is_told_of_as_ever() {
 
 #[test]
 #[allow(unsafe_code)]
-fn a_fault_that_is_no_overflow_stays_one() {
+fn a_fault_that_is_no_overflow_is_reported_as_a_fault() {
     let body = || {
         run(|| {
             let fault = || {
                 let nowhere = std::hint::black_box(16) as *const u64;
-                // SAFETY: none. It is to fault, as nothing is mapped there.
+                // SAFETY: there is none: it must fault, because nothing is mapped there.
                 std::hint::black_box(unsafe { nowhere.read_volatile() });
             };
             spawn(fault).join().unwrap();
@@ -110,7 +111,7 @@ fn a_fault_that_is_no_overflow_stays_one() {
 }
 
 #[test]
-fn a_deep_recursion_that_fits_is_none_too_many() {
+fn a_deep_recursion_that_fits_the_stack_succeeds() {
     run(|| {
         let deep = || {
             let depth = 200_000;

@@ -1,4 +1,4 @@
-//! Fibers that are interrupted while they have locks.
+//! Fibers that are interrupted while they hold locks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use sys::scheduling::Thread;
 
 use crate::scripted::{self, TURN};
 
-/// Runs a program by a scripted clock, with four levels.
+/// Runs a program with a scripted clock and four levels.
 fn run<T>(boost: Boost, program: impl FnOnce(&ScriptedClock) -> T) -> T {
     let scripted = scripted::runtime(PreemptBy::Auto, 4, boost);
     scripted.run(|| program(&scripted.clock)).unwrap()
 }
 
-/// The same while a thread outside sees to ticks: whenever the program's kernel thread waits for
-/// this lock, one comes.
+/// The same with a thread outside that makes ticks: one comes each time the program's kernel thread
+/// waits for this lock.
 fn run_with_ticks_at<T>(lock: &std::sync::Mutex<()>, boost: Boost, program: impl FnOnce(&ScriptedClock) -> T) -> T {
     let (worker, over) = (Thread::current(), AtomicBool::new(false));
     run(boost, |clock| {
@@ -36,7 +36,7 @@ fn run_with_ticks_at<T>(lock: &std::sync::Mutex<()>, boost: Boost, program: impl
     })
 }
 
-/// A number that a fiber puts forward while it runs, so that others see it run.
+/// A number that a fiber advances while it runs, so that others see it run.
 #[derive(Default)]
 struct Progress(AtomicU64);
 
@@ -50,19 +50,19 @@ impl Progress {
     }
 }
 
-/// Whether a fiber of this name waits for something.
+/// Whether the fiber with this name waits for something.
 fn waits(name: &str) -> bool {
     let waits = |seen: &fiber::FiberSnapshot| matches!(seen.activity, Activity::Waiting(_));
     fiber::dump().fibers.iter().any(|seen| seen.label.name.as_deref() == Some(name) && waits(seen))
 }
 
-/// The level of the fiber of this name.
+/// The level of the fiber with this name.
 fn level(name: &str) -> u32 {
     let dump = fiber::dump();
     dump.fibers.iter().find(|seen| seen.label.name.as_deref() == Some(name)).unwrap().level
 }
 
-/// When this is dropped it is over, whatever happens.
+/// Ends the test when it is dropped.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -71,8 +71,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// What ticks do to two fibers that compute and give way by turns, while the first one, which has
-/// done this before, computes for so many turns. Within [`run`].
+/// What ticks do to two fibers that compute and alternate, while the first one, which has called
+/// `before`, computes for this many turns. For use in [`run`].
 fn beside_another<T>(clock: &ScriptedClock, turns: u32, before: impl FnOnce() -> T + Send) -> Preemptions {
     let over = AtomicBool::new(false);
     scope(|scope| {
@@ -96,7 +96,7 @@ fn beside_another<T>(clock: &ScriptedClock, turns: u32, before: impl FnOnce() ->
 }
 
 #[test]
-fn who_has_given_back_all_locks_is_not_favoured() {
+fn a_fiber_that_has_released_all_locks_gets_no_extension() {
     let (mutex, lock, condvar) = (Mutex::new(()), RwLock::new(()), Condvar::new());
     let before = || {
         let first = mutex.lock().unwrap();
@@ -113,7 +113,7 @@ fn who_has_given_back_all_locks_is_not_favoured() {
         }));
         assert!(panics.is_err());
         drop(mutex.lock().unwrap_err());
-        // Who only reads is one of many.
+        // A reader is one of many.
         lock.read().unwrap()
     };
     let counts = run(Boost::Never, |clock| beside_another(clock, 20, before));
@@ -121,9 +121,9 @@ fn who_has_given_back_all_locks_is_not_favoured() {
 }
 
 #[test]
-fn who_keeps_a_lock_has_each_turn_once_more_and_then_gives_way() {
+fn a_fiber_that_holds_a_lock_gets_each_turn_twice_and_is_then_preempted() {
     let (mutex, lock) = (Mutex::new(()), RwLock::new(()));
-    // Of the other fiber's turns there are half as many.
+    // The other fiber has half as many turns.
     let judge = |counts: Preemptions| assert_eq!((counts.taken, counts.extended), (40, 20));
     judge(run(Boost::Never, |clock| beside_another(clock, 40, || mutex.lock().unwrap())));
     judge(run(Boost::Never, |clock| beside_another(clock, 40, || (lock.write().unwrap(), mutex.lock().unwrap()))));
@@ -131,7 +131,7 @@ fn who_keeps_a_lock_has_each_turn_once_more_and_then_gives_way() {
 }
 
 #[test]
-fn what_a_fiber_forgets_is_not_counted_for_the_next_one_on_its_stack() {
+fn forgotten_guards_do_not_count_for_the_next_fiber_on_the_stack() {
     let counts = run(Boost::Never, |clock| {
         fiber::spawn(|| std::mem::forget(Mutex::new(()).lock().unwrap())).join().unwrap();
         beside_another(clock, 20, || ())
@@ -140,7 +140,7 @@ fn what_a_fiber_forgets_is_not_counted_for_the_next_one_on_its_stack() {
 }
 
 #[test]
-fn who_was_favoured_gives_way_when_it_unlocks() {
+fn a_fiber_whose_turn_was_extended_gives_way_when_it_unlocks() {
     let (mutex, over, progress) = (Mutex::new(()), AtomicBool::new(false), Progress::default());
     let gone_on = run(Boost::Never, |clock| {
         scope(|scope| {
@@ -163,7 +163,7 @@ fn who_was_favoured_gives_way_when_it_unlocks() {
             let over = &over;
             let holder = move || {
                 let _over = Over(over);
-                // To the lowest level, where they are equals from one turn to the next.
+                // To the lowest level, where they alternate from one turn to the next.
                 while level("other") < 3 || level("holder") < 3 {
                     clock.advance(TURN);
                 }
@@ -176,7 +176,7 @@ fn who_was_favoured_gives_way_when_it_unlocks() {
 }
 
 #[test]
-fn a_mutex_goes_to_the_highest_level_first_however_long_others_have_waited() {
+fn a_mutex_goes_to_the_highest_level_first_regardless_of_waiting_times() {
     let (mutex, order) = (Mutex::new(()), std::sync::Mutex::new(Vec::new()));
     let levels = run(Boost::Never, |clock| {
         let sinks = |name, to| {
@@ -198,7 +198,7 @@ fn a_mutex_goes_to_the_highest_level_first_however_long_others_have_waited() {
                         clock.advance(TURN);
                     }
                 }
-                // At which they are when it is given back.
+                // Their levels when the lock is released.
                 ["low", "high"].map(level)
             });
             holder.join().unwrap()
@@ -208,7 +208,7 @@ fn a_mutex_goes_to_the_highest_level_first_however_long_others_have_waited() {
 }
 
 #[test]
-fn who_unlocks_gives_way_at_once_to_who_is_at_a_higher_level_and_has_waited() {
+fn a_fiber_that_unlocks_gives_way_at_once_to_a_waiter_at_a_higher_level() {
     let (mutex, had) = (Mutex::new(()), AtomicBool::new(false));
     run(Boost::Never, |clock| {
         scope(|scope| {
@@ -234,11 +234,11 @@ fn who_unlocks_gives_way_at_once_to_who_is_at_a_higher_level_and_has_waited() {
     });
 }
 
-/// Fibers that come one after another, each at the highest level, and compute for a turn; the next
-/// one is ready before one does.
+/// Fibers that start one after another, each at the highest level, and compute for a turn. The next
+/// one is ready before one starts.
 struct Newcomers {
     begun: Progress,
-    /// There are no more than so many.
+    /// The maximum number of them.
     most: u64,
     over: AtomicBool,
     clock: ScriptedClock,
@@ -253,9 +253,9 @@ fn newcomer(all: &Arc<Newcomers>) {
     }
 }
 
-/// Lets a fiber at the lowest level have something, and compute for eight turns once another one
-/// has come for it, beside newcomers, of which there are always more, up to so many. Returns how
-/// many of them had begun when the other one had it.
+/// Lets a fiber at the lowest level hold something, and compute for eight turns after another fiber
+/// has begun to wait for it, beside newcomers that keep coming, up to this number. Returns how many
+/// of them had started when the other fiber got it.
 fn among_newcomers<G>(
     clock: &ScriptedClock,
     most: u64,
@@ -287,7 +287,7 @@ fn among_newcomers<G>(
         let wants = || {
             wants();
             let begun = all.begun.get();
-            // Who has started this may be at a level that has no turn before that.
+            // The fiber that started this may be at a level that has no turn before that.
             all.over.store(true, Relaxed);
             begun
         };
@@ -295,21 +295,21 @@ fn among_newcomers<G>(
     })
 }
 
-/// So many newcomers come.
+/// The number of newcomers.
 const MANY: u64 = 30;
 
 #[test]
-fn who_has_a_mutex_goes_on_with_the_level_of_who_wants_it_before_the_last_newcomer() {
+fn an_owner_runs_at_the_level_of_its_waiter_before_the_last_newcomer() {
     let mutex = Mutex::new(());
     let (has, wants) = (|| mutex.lock().unwrap(), || drop(mutex.lock().unwrap()));
     let begun = run(Boost::Never, |clock| among_newcomers(clock, MANY, has, wants, || waits("wants")));
-    // Each of the holder's turns is doubled for its lock, and a newcomer's comes after it; the
-    // fifth newcomer was ready when it unlocked.
+    // Each of the holder's turns is doubled for its lock, and a newcomer's follows it; the fifth
+    // newcomer was ready when it unlocked.
     assert_eq!(begun, 5);
 }
 
-/// The same with a mutex that the library knows nothing of.
-fn with_a_mutex_of_the_standard_librarys(boost: Boost, most: u64) -> u64 {
+/// The same with a mutex of which the library knows nothing.
+fn with_a_std_mutex(boost: Boost, most: u64) -> u64 {
     let (mutex, wanted) = (std::sync::Mutex::new(()), AtomicBool::new(false));
     let wants = || {
         wanted.store(true, Relaxed);
@@ -320,18 +320,18 @@ fn with_a_mutex_of_the_standard_librarys(boost: Boost, most: u64) -> u64 {
 }
 
 #[test]
-fn who_has_what_the_library_does_not_know_of_goes_on_after_all_newcomers_where_there_are_no_boosts() {
-    assert_eq!(with_a_mutex_of_the_standard_librarys(Boost::Never, MANY), MANY);
+fn without_boosts_the_owner_of_a_foreign_lock_runs_after_all_newcomers() {
+    assert_eq!(with_a_std_mutex(Boost::Never, MANY), MANY);
 }
 
 #[test]
-fn who_has_what_the_library_does_not_know_of_goes_on_with_a_boost_though_newcomers_never_end() {
-    // The holder has one turn after each boost, which comes every five.
-    assert_eq!(with_a_mutex_of_the_standard_librarys(Boost::Every(Span::from_millis(5)), u64::MAX), 46);
+fn with_boosts_the_owner_of_a_foreign_lock_runs_although_newcomers_never_end() {
+    // The holder has one turn after each boost, and a boost comes every five turns.
+    assert_eq!(with_a_std_mutex(Boost::Every(Span::from_millis(5)), u64::MAX), 46);
 }
 
 #[test]
-fn who_cannot_be_interrupted_lends_its_cpu_to_who_has_what_it_waits_for() {
+fn a_fiber_that_is_not_preemptible_donates_its_timeslice_to_the_owner_of_a_lock() {
     let mutex = std::sync::Mutex::new(());
     let [held, wanted, over] = [(); 3].map(|()| AtomicBool::new(false));
     run_with_ticks_at(&mutex, Boost::Never, |clock| {

@@ -17,14 +17,15 @@ use sys::tick::{SignalMask, Slack};
 
 use crate::scripted::{self, TURN};
 
-/// One that goes by the real clock.
+/// A runtime that uses the real clock.
 fn runtime(preempt_by: PreemptBy) -> Runtime {
     let rules =
         FeedbackRules { levels: 4, running_time: Span::from_micros(200), boost: Boost::Every(Span::from_millis(10)) };
     Runtime::new(Config { rules, preemptible: true, preempt_by, ..Config::default() })
 }
 
-/// Each of these tests with what is best here, and with what there is everywhere.
+/// Runs each of these tests with the best kind of preemption here, and with kernel threads, which
+/// work everywhere.
 macro_rules! tests {
     ($($name:ident,)*) => {
         mod by_the_best_means {
@@ -38,26 +39,26 @@ macro_rules! tests {
 pub(crate) use tests;
 
 tests! {
-    a_fiber_that_comes_to_no_point_gives_way,
-    equals_take_turns_that_end_with_ticks,
-    a_thread_outside_advances_the_clock_too,
+    a_fiber_that_reaches_no_safepoint_is_preempted,
+    fibers_of_one_level_take_turns_that_end_with_ticks,
+    a_thread_outside_can_advance_the_clock,
     a_sleeper_wakes_beside_an_endless_loop,
     a_runtime_ends_while_a_fiber_loops,
     memory_is_allocated_everywhere,
-    a_workers_first_one_comes_from_outside,
-    a_running_time_that_is_shorter_than_a_tick_keeps_nobody_from_running,
-    nothing_is_looked_at_of_one_that_goes_on_elsewhere,
-    who_is_not_preemptible_waits_for_a_lock_that_an_interrupted_one_has,
-    who_is_not_preemptible_and_yields_its_cpu_waits_for_what_an_interrupted_one_is_about_to_do,
+    a_workers_first_preemptible_fiber_can_come_from_outside,
+    a_running_time_shorter_than_a_tick_keeps_no_fiber_from_running,
+    a_dump_reads_nothing_of_an_orphaned_fiber,
+    a_fiber_that_is_not_preemptible_gets_a_lock_that_an_interrupted_one_holds,
+    a_fiber_that_is_not_preemptible_and_yields_its_cpu_lets_an_interrupted_one_run,
     a_runtime_is_refused_within_another_one,
-    one_that_was_left_over_unwinds_where_it_comes_to_the_library,
-    the_smallest_stack_suffices_to_begin,
-    one_that_cannot_have_its_stack_drops_its_function,
-    who_sleeps_in_the_kernel_wakes_up_though_interrupted_more_often_than_the_kernel_is_punctual,
-    who_goes_on_elsewhere_does_not_leave_its_scope_before_those_who_borrow,
+    an_orphaned_fiber_unwinds_when_it_calls_the_library,
+    the_smallest_stack_suffices_to_start,
+    a_preemptible_fiber_without_a_stack_drops_its_function,
+    sleeps_in_the_kernel_end_although_ticks_are_closer_than_the_timer_slack,
+    an_orphaned_fiber_does_not_leave_its_scope_before_its_borrowers,
 }
 
-fn a_fiber_that_comes_to_no_point_gives_way(by: PreemptBy) {
+fn a_fiber_that_reaches_no_safepoint_is_preempted(by: PreemptBy) {
     let scripted = scripted::runtime(by, 4, Boost::Never);
     let (over, clock) = (Arc::new(AtomicBool::new(false)), scripted.clock.clone());
     let loops = Arc::clone(&over);
@@ -78,7 +79,7 @@ fn a_fiber_that_comes_to_no_point_gives_way(by: PreemptBy) {
     assert_eq!(counts.unwrap(), (4, 1));
 }
 
-fn equals_take_turns_that_end_with_ticks(by: PreemptBy) {
+fn fibers_of_one_level_take_turns_that_end_with_ticks(by: PreemptBy) {
     let scripted = scripted::runtime(by, 1, Boost::Never);
     let order = Mutex::new(String::new());
     let taken = scripted.run(|| {
@@ -95,12 +96,13 @@ fn equals_take_turns_that_end_with_ticks(by: PreemptBy) {
         });
         preemptions().taken
     });
-    // Each of the six turns ends with a tick: who has had its last one goes on once more to return.
+    // Each of the six turns ends with a tick: a fiber that has had its last one needs another turn
+    // to return.
     assert_eq!((order.into_inner().unwrap().as_str(), taken.unwrap()), ("aabbccaabbcc", 6));
     assert_eq!(scripted.clock.elapsed(), 6 * TURN);
 }
 
-fn a_thread_outside_advances_the_clock_too(by: PreemptBy) {
+fn a_thread_outside_can_advance_the_clock(by: PreemptBy) {
     let scripted = scripted::runtime(by, 1, Boost::Never);
     let [begun, over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
     let (begins, loops) = (Arc::clone(&begun), Arc::clone(&over));
@@ -116,7 +118,7 @@ fn a_thread_outside_advances_the_clock_too(by: PreemptBy) {
             begins.store(true, Relaxed);
             while !loops.load(Relaxed) {}
         });
-        // It runs only when that one was interrupted.
+        // It runs only after the other one was interrupted.
         spawn(move || over.store(true, Relaxed)).join().unwrap();
         fiber.join().unwrap();
         preemptions().taken
@@ -136,7 +138,7 @@ fn a_sleeper_wakes_beside_an_endless_loop(by: PreemptBy) {
             }
         });
         for _ in 0..10 {
-            // Three running times go by, and no tick comes before the sleep is over.
+            // Three running times pass, and no tick comes before the sleep is over.
             sleep(3 * TURN);
         }
         over.store(true, Relaxed);
@@ -182,7 +184,7 @@ fn memory_is_allocated_everywhere(by: PreemptBy) {
         .unwrap();
 }
 
-fn a_workers_first_one_comes_from_outside(by: PreemptBy) {
+fn a_workers_first_preemptible_fiber_can_come_from_outside(by: PreemptBy) {
     thread_local! { static MARK: Cell<u32> = const { Cell::new(0) } }
     runtime(by)
         .run(|| {
@@ -203,7 +205,7 @@ fn a_workers_first_one_comes_from_outside(by: PreemptBy) {
         .unwrap();
 }
 
-fn nothing_is_looked_at_of_one_that_goes_on_elsewhere(by: PreemptBy) {
+fn a_dump_reads_nothing_of_an_orphaned_fiber(by: PreemptBy) {
     struct AtEnd(Arc<AtomicBool>);
 
     impl Drop for AtEnd {
@@ -241,7 +243,7 @@ fn nothing_is_looked_at_of_one_that_goes_on_elsewhere(by: PreemptBy) {
     assert!(seen.load(Relaxed));
 }
 
-fn a_running_time_that_is_shorter_than_a_tick_keeps_nobody_from_running(by: PreemptBy) {
+fn a_running_time_shorter_than_a_tick_keeps_no_fiber_from_running(by: PreemptBy) {
     let rules = FeedbackRules { levels: 4, running_time: Span::from_nanos(1), boost: Boost::Never };
     let runtime = Runtime::new(Config { rules, preemptible: true, preempt_by: by, ..Config::default() });
     runtime
@@ -253,7 +255,7 @@ fn a_running_time_that_is_shorter_than_a_tick_keeps_nobody_from_running(by: Pree
         .unwrap();
 }
 
-fn who_is_not_preemptible_waits_for_a_lock_that_an_interrupted_one_has(by: PreemptBy) {
+fn a_fiber_that_is_not_preemptible_gets_a_lock_that_an_interrupted_one_holds(by: PreemptBy) {
     let scripted = scripted::runtime(by, 4, Boost::Never);
     let lock = Arc::new(Mutex::new(()));
     let (waits, clock) = (Arc::new(AtomicBool::new(false)), scripted.clock.clone());
@@ -264,14 +266,14 @@ fn who_is_not_preemptible_waits_for_a_lock_that_an_interrupted_one_has(by: Preem
             std::thread::yield_now();
         }
         scripted::await_futex(worker);
-        // Who runs is no guest: it is looked after now and then.
+        // The running fiber is not preemptible: it is checked now and then.
         advances.advance(10 * TURN);
     });
     let counts = scripted.run(|| {
         let owner = spawn(move || {
             let _guard = theirs.lock().unwrap();
             clock.advance(TURN);
-            // It goes on only in the other's place.
+            // It continues only on the other's timeslice.
             assert!(is_waited_for.load(Relaxed));
         });
         let waiter = Builder::new().preemptible(false).spawn(move || {
@@ -287,7 +289,7 @@ fn who_is_not_preemptible_waits_for_a_lock_that_an_interrupted_one_has(by: Preem
     assert_eq!(counts.unwrap(), (1, 1));
 }
 
-fn who_is_not_preemptible_and_yields_its_cpu_waits_for_what_an_interrupted_one_is_about_to_do(by: PreemptBy) {
+fn a_fiber_that_is_not_preemptible_and_yields_its_cpu_lets_an_interrupted_one_run(by: PreemptBy) {
     let [begun, looks, done] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
     let donated = runtime(by)
         .run(|| {
@@ -296,7 +298,7 @@ fn who_is_not_preemptible_and_yields_its_cpu_waits_for_what_an_interrupted_one_i
                 let [begun, looks, done] = theirs;
                 begun.store(true, Relaxed);
                 while !looks.load(Relaxed) {}
-                // It goes on only in the other's place.
+                // It continues only on the other's timeslice.
                 done.store(true, Relaxed);
             });
             while !begun.load(Relaxed) {
@@ -319,9 +321,9 @@ fn a_runtime_is_refused_within_another_one(by: PreemptBy) {
     assert!(refused);
 }
 
-fn one_that_was_left_over_unwinds_where_it_comes_to_the_library(by: PreemptBy) {
-    struct Tells(Arc<AtomicBool>);
-    impl Drop for Tells {
+fn an_orphaned_fiber_unwinds_when_it_calls_the_library(by: PreemptBy) {
+    struct SetOnDrop(Arc<AtomicBool>);
+    impl Drop for SetOnDrop {
         fn drop(&mut self) {
             self.0.store(true, Relaxed);
         }
@@ -329,14 +331,14 @@ fn one_that_was_left_over_unwinds_where_it_comes_to_the_library(by: PreemptBy) {
     let [over, begun, unwound] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
     runtime(by)
         .run(|| {
-            let tells = Tells(Arc::clone(&unwound));
+            let tells = SetOnDrop(Arc::clone(&unwound));
             let (over, begins) = (Arc::clone(&over), Arc::clone(&begun));
             spawn(move || {
                 let _tells = tells;
                 begins.store(true, Relaxed);
                 while !over.load(Relaxed) {}
                 yield_now();
-                unreachable!("there is no library for it any more");
+                unreachable!("an orphaned fiber cannot use the library");
             });
             while !begun.load(Relaxed) {
                 yield_now();
@@ -352,12 +354,13 @@ fn one_that_was_left_over_unwinds_where_it_comes_to_the_library(by: PreemptBy) {
 
 #[test]
 #[allow(unsafe_code)] // Signals are blocked by the C library.
-fn signals_that_one_left_blocked_are_not_so_for_the_next_on_its_kernel_thread() {
+fn signals_that_a_fiber_left_blocked_are_unblocked_for_the_next_one_on_its_kernel_thread() {
     runtime(PreemptBy::KernelThreads)
         .run(|| {
             let before = spawn(SignalMask::of_this_thread).join().unwrap();
             let block = || {
-                // SAFETY: zeros are a set, to which a signal is added, and no room is asked for.
+                // SAFETY: zeros are a set, to which a signal is added, and the old set is not
+                // returned.
                 unsafe {
                     let mut user: libc::sigset_t = std::mem::zeroed();
                     libc::sigaddset(&raw mut user, libc::SIGUSR1);
@@ -374,7 +377,7 @@ fn signals_that_one_left_blocked_are_not_so_for_the_next_on_its_kernel_thread() 
 }
 
 #[test]
-fn each_has_a_kernel_thread_of_its_own_and_they_run_one_at_a_time() {
+fn each_fiber_has_a_kernel_thread_and_one_runs_at_a_time() {
     let over = Arc::new(AtomicBool::new(false));
     let runs = |thread: &Thread| {
         let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", thread.number())).unwrap();
@@ -395,7 +398,7 @@ fn each_has_a_kernel_thread_of_its_own_and_they_run_one_at_a_time() {
                 })
                 .collect();
             let mut threads: Vec<_> = (0..4).map(|_| begun.recv().unwrap()).collect();
-            // A thread that has handed over may take a little while to fall asleep.
+            // A thread that has handed over may take a moment to fall asleep.
             while threads.iter().any(runs) {}
             over.store(true, Relaxed);
             fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
@@ -407,12 +410,12 @@ fn each_has_a_kernel_thread_of_its_own_and_they_run_one_at_a_time() {
         .unwrap();
 }
 
-fn the_smallest_stack_suffices_to_begin(by: PreemptBy) {
+fn the_smallest_stack_suffices_to_start(by: PreemptBy) {
     let config = Config { preemptible: true, preempt_by: by, stack_size: 1, ..Config::default() };
     assert_eq!(Runtime::new(config).run(|| spawn(|| 7).join().unwrap()).unwrap(), 7);
 }
 
-fn one_that_cannot_have_its_stack_drops_its_function(by: PreemptBy) {
+fn a_preemptible_fiber_without_a_stack_drops_its_function(by: PreemptBy) {
     let thing = Arc::new(());
     let theirs = Arc::clone(&thing);
     runtime(by)
@@ -424,7 +427,7 @@ fn one_that_cannot_have_its_stack_drops_its_function(by: PreemptBy) {
     assert_eq!(Arc::strong_count(&thing), 1);
 }
 
-fn who_sleeps_in_the_kernel_wakes_up_though_interrupted_more_often_than_the_kernel_is_punctual(preempt_by: PreemptBy) {
+fn sleeps_in_the_kernel_end_although_ticks_are_closer_than_the_timer_slack(preempt_by: PreemptBy) {
     let before = Slack::of_this_thread();
     let rules =
         FeedbackRules { levels: 4, running_time: Span::from_micros(40), boost: Boost::Every(Span::from_millis(10)) };
@@ -437,7 +440,7 @@ fn who_sleeps_in_the_kernel_wakes_up_though_interrupted_more_often_than_the_kern
     assert_eq!(Slack::of_this_thread(), before);
 }
 
-/// Says that it was dropped.
+/// Records that it was dropped.
 struct Dropped(Arc<AtomicBool>);
 
 impl Drop for Dropped {
@@ -446,7 +449,7 @@ impl Drop for Dropped {
     }
 }
 
-fn who_goes_on_elsewhere_does_not_leave_its_scope_before_those_who_borrow(by: PreemptBy) {
+fn an_orphaned_fiber_does_not_leave_its_scope_before_its_borrowers(by: PreemptBy) {
     let scripted = scripted::runtime(by, 4, Boost::Never);
     let [begun, over, dropped] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
     let (begins, drops) = (Arc::clone(&begun), Arc::clone(&dropped));
@@ -458,7 +461,7 @@ fn who_goes_on_elsewhere_does_not_leave_its_scope_before_those_who_borrow(by: Pr
                 let mut borrowed = (0_u64, Dropped(drops));
                 scope(|scope| {
                     scope.spawn(|| {
-                        while !scripted::is_elsewhere() {
+                        while !scripted::is_orphaned() {
                             borrowed.0 = std::hint::black_box(borrowed.0 + 1);
                             clock.advance(TURN);
                         }
@@ -467,7 +470,7 @@ fn who_goes_on_elsewhere_does_not_leave_its_scope_before_those_who_borrow(by: Pr
                         }
                     });
                     begins.store(true, Relaxed);
-                    while !scripted::is_elsewhere() {
+                    while !scripted::is_orphaned() {
                         clock.advance(TURN);
                     }
                     while !is_over.load(Relaxed) {
@@ -484,5 +487,5 @@ fn who_goes_on_elsewhere_does_not_leave_its_scope_before_those_who_borrow(by: Pr
         .unwrap();
     over.store(true, Relaxed);
     scripted::await_futex(told.recv().unwrap());
-    assert!(!dropped.load(Relaxed), "its fiber writes to what was dropped");
+    assert!(!dropped.load(Relaxed), "its fiber writes to a dropped value");
 }

@@ -1,6 +1,6 @@
-//! Random programs of fibers, under random schedules and with fibers that are interrupted anywhere:
-//! what each adds up to is known beforehand, all that they make is dropped, and who waits for ever
-//! is reported.
+//! Random programs of fibers, under random schedules and with fibers that are interrupted anywhere.
+//! Their results are known in advance, everything that they create is dropped, and deadlocks are
+//! reported.
 
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,22 +24,22 @@ impl Random {
     }
 }
 
-/// What a fiber does, one after the other.
+/// What a fiber does, step by step.
 #[derive(Debug)]
 enum Step {
     Yield,
     Sleep(u64),
-    /// Adds to what this mutex guards, with points in between.
+    /// Adds to what this mutex guards, with safepoints in between.
     Add(usize, u64),
-    /// Takes two mutexes, the lower first unless the program is to be able to stop for ever.
+    /// Locks two mutexes, the lower one first unless the program may deadlock.
     AddBoth(usize, usize),
-    /// One more has come to this turnstile, at which the first fiber waits for all.
+    /// Arrives at this turnstile, at which the first fiber waits for all.
     Meet(usize),
     Spawn(Arc<Program>, After),
     Scope(Vec<Program>),
 }
 
-/// What becomes of a fiber's handle.
+/// What happens to a fiber's handle.
 #[derive(Debug)]
 enum After {
     JoinAtOnce,
@@ -117,7 +117,8 @@ impl Step {
             _ => {
                 let after = match random.below(3) {
                     0 => After::JoinAtOnce,
-                    // Where programs may stop for ever, somebody waits for each fiber and is told.
+                    // If programs may deadlock, every fiber is joined, so that the joiner gets the
+                    // error.
                     1 if !crossing => After::Detach,
                     _ => After::JoinAtTheEnd,
                 };
@@ -127,10 +128,10 @@ impl Step {
     }
 }
 
-/// What programs share, and what is counted: the things that fibers have.
+/// What programs share, and the number of things that fibers own.
 struct World {
     mutexes: [Mutex<u64>; MUTEXES],
-    /// How many have come.
+    /// How many have arrived.
     turnstiles: [(Mutex<u64>, Condvar); TURNSTILES],
     things: AtomicI64,
 }
@@ -151,7 +152,7 @@ impl Drop for Thing {
 }
 
 fn add(to: &mut u64, much: u64) {
-    // What a second one inside would overwrite.
+    // What a second fiber inside would overwrite.
     let read = *to;
     fiber::checkpoint();
     *to = read + much;
@@ -159,7 +160,7 @@ fn add(to: &mut u64, much: u64) {
 
 type Handle = JoinHandle<Thing>;
 
-/// A fiber's result is what its end says.
+/// Checks that a fiber's result matches its expected end.
 fn check(result: Result<Thing, JoinError>, end: End) {
     let right = matches!(
         (&result, end),
@@ -221,11 +222,11 @@ fn execute(program: &Program, world: &Arc<World>, thing: Thing) -> Thing {
     }
 }
 
-/// How fibers come to run.
+/// How fibers are scheduled.
 #[derive(Clone, Copy)]
 enum Schedule {
     Drawn,
-    /// By one worker or two, as often interrupted as can be.
+    /// By one worker or two, interrupted as often as possible.
     Hasty,
 }
 
@@ -246,7 +247,8 @@ impl Schedule {
     }
 }
 
-/// Runs one program under one schedule. True if it stopped for ever, as it may if its mutexes are taken in any order.
+/// Runs one program under one schedule. Returns true if it deadlocked, which it may if its mutexes
+/// are locked in any order.
 fn run(seed: u64, schedule: Schedule) -> bool {
     let mut random = Random(seed);
     let crossing = random.below(3) == 0;
@@ -266,7 +268,7 @@ fn run(seed: u64, schedule: Schedule) -> bool {
                 come = condvar.wait(come).unwrap_or_else(PoisonError::into_inner);
             }
         }
-        // Those that nobody joins end as well.
+        // Detached fibers end as well.
         while world.things.load(Relaxed) > 0 {
             fiber::sleep(Duration::from_micros(10));
         }
@@ -298,14 +300,14 @@ fn random_programs_add_up_and_leave_nothing_or_are_reported_as_deadlocks() {
 
 #[test]
 fn random_programs_that_are_interrupted_anywhere_add_up_and_leave_nothing() {
-    // Symbols of a debug build take longer to look up than a runtime that ends waits for those who
-    // compute, where they are interrupted all the time.
+    // In a debug build it takes longer to look up symbols than a runtime that ends waits for fibers
+    // that compute, if they are interrupted all the time.
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| match std::thread::current().name() {
         Some(_) => usual(info),
         None => eprintln!("{info}"),
     }));
-    // Where the timer interrupts is not drawn from the seed: `./soak` searches, this is a sample.
+    // The moments of interruption are not drawn from the seed: `./soak` searches, this is a sample.
     testing::for_each_seed(40, |seed| {
         run(seed, Schedule::Hasty);
     });

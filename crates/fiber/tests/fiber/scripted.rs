@@ -1,6 +1,6 @@
-//! Runtimes whose time goes on only when a test advances it: for tests that are about when fibers
-//! are interrupted, woken, or sent away.
-#![allow(dead_code, clippy::unwrap_used, reason = "not every test needs all, and one that cannot run has failed")]
+//! Runtimes whose time passes only when a test advances it: for tests of when fibers are
+//! interrupted, woken or orphaned.
+#![allow(dead_code, clippy::unwrap_used, reason = "not every test uses all, and one that cannot run has failed")]
 
 use std::ops::{Deref, Range};
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber::{Config, PreemptBy, Runtime, ScriptedClock};
 use sys::scheduling::{Policy, Thread, attributes};
 
-/// A running time, and so the time from one tick to the next; also while a runtime ends.
+/// A running time, and so the interval of ticks, also while a runtime ends.
 pub(crate) const TURN: Duration = Duration::from_millis(1);
 
 /// A runtime with one worker and a clock of its own, whose fibers may be interrupted anywhere.
@@ -30,7 +30,7 @@ impl Deref for Scripted {
     }
 }
 
-/// One whose running times are a [`TURN`].
+/// A runtime whose running times are a [`TURN`].
 pub(crate) fn runtime(preempt_by: PreemptBy, levels: u32, boost: Boost) -> Scripted {
     with(preempt_by, FeedbackRules { levels, running_time: Span::from_nanos(TURN.as_nanos() as u64), boost })
 }
@@ -41,14 +41,13 @@ pub(crate) fn with(preempt_by: PreemptBy, rules: FeedbackRules) -> Scripted {
     Scripted { clock, runtime: Runtime::new(config) }
 }
 
-/// Whether the fiber that asks goes on elsewhere, since its runtime ended: its kernel thread has
-/// the least claim to a CPU that there is.
-pub(crate) fn is_elsewhere() -> bool {
+/// Whether the calling fiber is orphaned: its kernel thread has the lowest priority.
+pub(crate) fn is_orphaned() -> bool {
     attributes(Thread::current()).unwrap().policy == Policy::Idle
 }
 
-/// Advances a clock by ten turns whenever a thread of this process waits for a lock of the standard
-/// library's, until it is over.
+/// Advances a clock by ten turns each time a thread of this process waits for a lock of the
+/// standard library, until it is over.
 pub(crate) fn advance_at<T>(clock: &ScriptedClock, thread: Thread, lock: &Mutex<T>, over: &AtomicBool) {
     let mut stopped = None;
     while !over.load(Relaxed) {
@@ -68,8 +67,8 @@ pub(crate) fn await_futex(thread: Thread) {
     }
 }
 
-/// If a thread of this process waits at a futex in this memory: how often it has stopped in the
-/// kernel. With the same number it waits as it did.
+/// If a thread of this process waits at a futex in this memory, how often it has stopped in the
+/// kernel. The same number means the same wait.
 fn stops_at_futex(thread: Thread, memory: Range<usize>) -> Option<u64> {
     let read = |name| std::fs::read_to_string(format!("/proc/self/task/{}/{name}", thread.number())).unwrap();
     let status = read("status");

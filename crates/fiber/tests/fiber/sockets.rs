@@ -1,4 +1,4 @@
-//! Fibers that talk over sockets.
+//! Fibers that communicate over sockets.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -12,13 +12,13 @@ use rowlock_fiber::net::{TcpListener, TcpStream, UdpSocket, UnixListener, UnixSt
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// As many descriptors as the process may have: what it has at first is too few on many machines.
+/// Raises the limit of descriptors to the maximum: the initial limit is too low on many machines.
 fn allow_many_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
 }
 
-/// Gives everybody who comes back what they say.
+/// Sends everything back to its sender, for every connection.
 fn echo(listener: TcpListener) {
     for stream in listener.incoming() {
         let stream = stream.unwrap();
@@ -33,7 +33,7 @@ fn a_thousand_connections_are_served_by_one_kernel_thread() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         fiber::spawn(move || echo(listener)).detach();
-        // All of them are there at once: nobody speaks before all are connected.
+        // All of them exist at once: none sends before all are connected.
         let streams: Vec<TcpStream> = (0..1000).map(|_| TcpStream::connect(address).unwrap()).collect();
         let clients = streams.into_iter().enumerate().map(|(i, mut stream)| {
             fiber::spawn(move || {
@@ -56,7 +56,7 @@ fn a_thousand_connections_are_served_by_one_kernel_thread() {
 }
 
 #[test]
-fn megabytes_go_both_ways_through_one_socket_at_the_same_time() {
+fn megabytes_go_both_ways_through_one_socket_at_once() {
     const LENGTH: usize = 4 << 20;
     fn talk(stream: TcpStream, byte: u8) {
         let stream = Arc::new(stream);
@@ -81,7 +81,7 @@ fn megabytes_go_both_ways_through_one_socket_at_the_same_time() {
 }
 
 #[test]
-fn who_waits_too_long_is_told_and_the_socket_is_good_for_more() {
+fn a_read_times_out_and_the_socket_remains_usable() {
     fiber::run(|| {
         let (mut one, mut other) = UnixStream::pair().unwrap();
         one.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
@@ -107,7 +107,7 @@ fn a_zero_timeout_is_refused() {
 }
 
 #[test]
-fn a_writer_waits_until_there_is_room_and_times_out_where_there_is_none() {
+fn a_writer_waits_until_there_is_room_and_times_out_otherwise() {
     fiber::run(|| {
         let (mut one, other) = UnixStream::pair().unwrap();
         one.set_write_timeout(Some(Duration::from_millis(2))).unwrap();
@@ -123,7 +123,7 @@ fn a_writer_waits_until_there_is_room_and_times_out_where_there_is_none() {
 }
 
 #[test]
-fn who_reads_is_told_when_another_fiber_shuts_the_socket_down() {
+fn a_reader_gets_the_end_when_another_fiber_shuts_the_socket_down() {
     fiber::run(|| {
         let (one, _other) = UnixStream::pair().unwrap();
         let again = one.try_clone().unwrap();
@@ -135,7 +135,7 @@ fn who_reads_is_told_when_another_fiber_shuts_the_socket_down() {
 }
 
 #[test]
-fn several_fibers_may_wait_at_one_listener_and_each_connection_is_somebodys() {
+fn several_fibers_may_wait_at_one_listener_and_each_connection_goes_to_one() {
     fiber::run(|| {
         let listener = Arc::new(TcpListener::bind(("127.0.0.1", 0)).unwrap());
         let address = listener.local_addr().unwrap();
@@ -156,7 +156,7 @@ fn several_fibers_may_wait_at_one_listener_and_each_connection_is_somebodys() {
 }
 
 #[test]
-fn connecting_to_where_nobody_listens_is_refused() {
+fn connecting_without_a_listener_is_refused() {
     // The port is bound, so no other program listens there, and no socket that connects gets it.
     let bound = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&bound, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
@@ -170,7 +170,7 @@ fn connecting_to_where_nobody_listens_is_refused() {
 }
 
 #[test]
-fn datagrams_come_whole_and_with_their_sender() {
+fn datagrams_arrive_whole_and_with_their_sender() {
     fiber::run(|| {
         let here = UdpSocket::bind("127.0.0.1:0").unwrap();
         let there = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -194,7 +194,7 @@ fn datagrams_come_whole_and_with_their_sender() {
 }
 
 #[test]
-fn a_listener_at_a_path_whose_queue_is_full_keeps_others_waiting_and_refuses_nobody() {
+fn a_unix_listener_whose_queue_is_full_makes_others_wait_and_refuses_none() {
     allow_many_descriptors();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
@@ -219,7 +219,7 @@ fn a_listener_at_a_path_whose_queue_is_full_keeps_others_waiting_and_refuses_nob
 }
 
 #[test]
-fn sockets_simply_block_where_there_are_no_fibers() {
+fn sockets_simply_block_outside_a_runtime() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let client = std::thread::spawn(move || {
@@ -233,7 +233,7 @@ fn sockets_simply_block_where_there_are_no_fibers() {
     stream.read_to_string(&mut heard).unwrap();
     assert_eq!(heard, "go on");
     client.join().unwrap();
-    // And back to the standard library's, where a read waits again.
+    // And back to the standard library's, whose read waits again.
     let (one, other) = UnixStream::pair().unwrap();
     let (mut one, other) = (one.into_std().unwrap(), other.into_std().unwrap());
     let reader = std::thread::spawn(move || (&other).read(&mut [0]).unwrap());
@@ -255,9 +255,9 @@ fn fibers_that_wait_for_sockets_end_with_their_runtime() {
         fiber::spawn(move || both.1.accept().map(drop)).detach();
         fiber::yield_now();
     });
-    // Their stacks are gone, and what was on them.
+    // Their stacks are gone, with everything on them.
     let (one, _) = Arc::into_inner(both).unwrap();
-    // And in another runtime all is well.
+    // And another runtime works.
     fiber::run(|| {
         let reader = fiber::spawn(move || (&one).read(&mut [0]).unwrap());
         fiber::yield_now();
@@ -267,11 +267,11 @@ fn fibers_that_wait_for_sockets_end_with_their_runtime() {
 }
 
 #[test]
-fn who_unwinds_with_its_runtime_does_not_wait_for_anything_outside_any_more() {
+fn a_fiber_that_unwinds_with_its_runtime_waits_for_nothing_from_outside() {
     struct Says(UnixStream, Arc<AtomicUsize>);
     impl Drop for Says {
         fn drop(&mut self) {
-            // Nobody ever answers, and nobody has all this time.
+            // No answer ever comes, and the test does not have all this time.
             assert!(self.0.read(&mut [0]).is_err());
             fiber::sleep(Duration::from_secs(1000));
             assert_eq!(fiber::blocking(|| 5), 5);
@@ -301,7 +301,7 @@ fn who_unwinds_with_its_runtime_does_not_wait_for_anything_outside_any_more() {
 }
 
 #[test]
-fn one_socket_may_be_used_by_fibers_of_several_workers() {
+fn fibers_of_several_workers_may_use_one_socket() {
     let runtime = fiber::Runtime::new(fiber::Config { workers: 2, ..Default::default() });
     let served = runtime.run(|| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -8,7 +8,7 @@ use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber::{Builder, Config, JoinError, Runtime, StackError, run, spawn, yield_now};
 
-/// Uses so many bytes of the stack, in steps of a kilobyte.
+/// Uses this many bytes of the stack, in steps of a kilobyte.
 #[inline(never)]
 fn dive(bytes: usize) -> u64 {
     let kilobyte = [1_u8; 1024];
@@ -18,14 +18,14 @@ fn dive(bytes: usize) -> u64 {
 }
 
 #[test]
-fn a_fiber_has_the_stack_that_it_asks_for() {
+fn a_fiber_gets_the_stack_size_that_it_asks_for() {
     run(|| {
         for size in [64 << 10, 1 << 20, 16 << 20] {
             // A step takes more than its kilobyte.
             let fiber = Builder::new().stack_size(size).spawn(move || dive(size / 2)).unwrap();
             assert!(fiber.join().unwrap() > 0);
         }
-        // And the next one has the usual stack again.
+        // And the next one has a stack of the default size again.
         assert!(spawn(|| dive(8 << 10)).join().unwrap() > 0);
     });
 }
@@ -48,7 +48,7 @@ fn sizes_mix_among_fibers_that_wait_and_end() {
     });
 }
 
-/// Says when it is dropped, and lets others run meanwhile.
+/// Counts when it is dropped, and lets others run meanwhile.
 struct Drops(Arc<AtomicUsize>);
 
 impl Drop for Drops {
@@ -59,9 +59,9 @@ impl Drop for Drops {
 }
 
 #[test]
-fn a_fiber_that_can_have_no_stack_never_runs_and_its_joiner_is_told_why() {
+fn a_fiber_without_a_stack_never_runs_and_its_joiner_gets_the_reason() {
     let dropped = Arc::new(AtomicUsize::new(0));
-    // Nobody's running time is used up, so fibers begin in their order.
+    // No running time is used up, so fibers start in order.
     let rules =
         FeedbackRules { running_time: Span::from_millis(1_000_000), boost: Boost::Never, ..FeedbackRules::default() };
     let body = || {
@@ -77,10 +77,10 @@ fn a_fiber_that_can_have_no_stack_never_runs_and_its_joiner_is_told_why() {
         told(one.join());
         told(other.join());
         assert_eq!(dropped.load(Relaxed), 2);
-        // Who has the record of either next asks for no such stack.
+        // The next fiber with either record asks for no such stack.
         let fibers = [(); 3].map(|()| spawn(|| 7));
         assert_eq!(fibers.map(|fiber| fiber.join().unwrap()), [7; 3]);
-        // And detached ones end as well, while others go on.
+        // And detached ones end as well, while others continue.
         for _ in 0..10 {
             ask(Drops(dropped.clone())).detach();
         }

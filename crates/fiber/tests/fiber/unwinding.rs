@@ -19,7 +19,7 @@ fn the_inner_of_two() -> String {
 
 #[test]
 fn a_backtrace_shows_the_frames_of_a_fiber_and_ends_with_its_first() {
-    // Once on a new stack, and once on one where another fiber has ended.
+    // Once on a new stack, and once on one on which another fiber has ended.
     run(|| {
         for _ in 0..2 {
             let text = spawn(the_outer_of_two).join().unwrap();
@@ -27,7 +27,8 @@ fn a_backtrace_shows_the_frames_of_a_fiber_and_ends_with_its_first() {
             let (inner, outer) = (place("the_inner_of_two"), place("the_outer_of_two"));
             let (begin, entry) = (place("begin\n"), place("::entry"));
             assert!(inner < outer && outer < begin && begin < entry, "{text}");
-            // A frame has a line that begins with its number; no frame is below the first one.
+            // A frame has a line that starts with its number; there is no frame below the first
+            // one.
             let frames = text[entry..]
                 .lines()
                 .skip(1)
@@ -75,7 +76,8 @@ fn a_panic_unwinds_through_the_frames_of_a_fiber_and_is_caught_there_or_by_its_j
     });
 }
 
-/// The sum of what vector and integer registers hold across many yields, which a switch that lost one would get wrong.
+/// The sum of what vector and integer registers hold across many yields: a switch that lost one
+/// would make it wrong.
 #[inline(never)]
 fn holds(seed: u64) -> f64 {
     let mut floats: [f64; 16] = std::array::from_fn(|index| (seed * 16 + index as u64) as f64);
@@ -91,7 +93,7 @@ fn holds(seed: u64) -> f64 {
 }
 
 #[test]
-fn what_a_fiber_has_in_registers_is_there_after_a_yield() {
+fn registers_of_a_fiber_are_preserved_across_a_yield() {
     let alone: Vec<f64> = run(|| (0..20).map(|seed| spawn(move || holds(seed)).join().unwrap()).collect());
     let together: Vec<f64> = run(|| {
         let fibers: Vec<_> = (0..20).map(|seed| spawn(move || holds(seed))).collect();

@@ -1,4 +1,5 @@
-//! Several workers: fibers that have not started go to whoever has time, and all else stays where it is.
+//! Several workers: unstarted fibers go to any worker that has time, and everything else stays
+//! where it is.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -16,17 +17,18 @@ fn with(workers: u32) -> Runtime {
     Runtime::new(Config { workers, ..Config::default() })
 }
 
-/// The same, where no fiber ever uses up its running time: so the first one makes all that it makes before one of them runs on its worker and blocks the kernel thread.
+/// The same without ends of running times: the first fiber spawns all others before one of them
+/// runs on its worker and blocks the kernel thread.
 fn patient(workers: u32) -> Runtime {
     let rules = FeedbackRules { levels: 1, running_time: Span::from_millis(1_000_000), boost: Boost::Never };
     Runtime::new(Config { workers, rules, ..Config::default() })
 }
 
 #[test]
-fn fibers_that_never_come_to_a_safe_point_run_at_the_same_time() {
+fn fibers_that_never_reach_a_safepoint_run_at_the_same_time() {
     for workers in [2, 3] {
         let meet = move || {
-            // It opens only when as many kernel threads are there at once, blocked in the kernel.
+            // It opens only when this many kernel threads are blocked in the kernel at once.
             let barrier = Arc::new(Barrier::new(workers as usize));
             let fibers: Vec<_> = (0..workers)
                 .map(|_| {
@@ -37,7 +39,8 @@ fn fibers_that_never_come_to_a_safe_point_run_at_the_same_time() {
             fibers.into_iter().map(|fiber| u32::from(fiber.join().unwrap())).sum::<u32>()
         };
         let leaders = patient(workers).run(|| {
-            // However long the others have had nothing to do: one that looks out sees it, or is awakened to do so.
+            // However long the others have had nothing to do: a searcher sees it, or a sleeper is
+            // woken to search.
             [0, 0, 1, 20].map(|pause| {
                 fiber::sleep(Duration::from_millis(pause));
                 meet()
@@ -93,8 +96,8 @@ fn a_fiber_stays_on_the_kernel_thread_on_which_it_has_started() {
 }
 
 #[test]
-fn an_unstarted_fiber_and_one_that_yields_for_ever_take_turns() {
-    // All workers have one that is always ready; one that has not started comes between.
+fn an_unstarted_fiber_and_one_that_yields_forever_take_turns() {
+    // All workers have a fiber that is always ready; an unstarted one comes in between.
     with(2)
         .run(|| {
             let stop = Arc::new(AtomicBool::new(false));
@@ -118,7 +121,7 @@ fn an_unstarted_fiber_and_one_that_yields_for_ever_take_turns() {
 }
 
 #[test]
-fn a_storm_of_wakes_across_workers_loses_none() {
+fn no_wakeup_across_workers_is_lost() {
     let (fibers, rounds) = (24, 400u64);
     let total = with(3)
         .run(|| {
@@ -129,7 +132,8 @@ fn a_storm_of_wakes_across_workers_loses_none() {
                     fiber::spawn(move || {
                         let (turn, changed) = &*place;
                         for round in 0..rounds {
-                            // In turn, so each step is a wake-up of a certain other fiber, maybe of another worker.
+                            // In turn, so each step wakes a certain other fiber, perhaps of another
+                            // worker.
                             let mine = round * fibers + i;
                             let mut turn = changed.wait_while(turn.lock().unwrap(), |turn| *turn != mine).unwrap();
                             *turn += 1;
@@ -190,7 +194,7 @@ fn fibers_of_several_workers_join_and_detach_each_other_at_random() {
 }
 
 #[test]
-fn records_go_round_between_workers() {
+fn records_circulate_between_workers() {
     let runtime = Runtime::new(Config { workers: 2, most: 4096, ..Config::default() });
     runtime
         .run(|| {
@@ -208,7 +212,7 @@ fn records_go_round_between_workers() {
 }
 
 #[test]
-fn a_runtime_that_ends_under_load_drops_all_that_its_fibers_have() {
+fn a_runtime_that_ends_under_load_drops_everything_that_its_fibers_own() {
     struct Counts(Arc<AtomicUsize>);
     impl Drop for Counts {
         fn drop(&mut self) {
@@ -261,7 +265,7 @@ fn a_runtime_that_ends_under_load_drops_all_that_its_fibers_have() {
 }
 
 #[test]
-fn when_all_workers_wait_for_ever_that_is_a_deadlock() {
+fn it_is_a_deadlock_if_all_workers_wait_forever() {
     for workers in [2, 3] {
         let error = with(workers).run(|| {
             let place = Arc::new((fiber::Mutex::new(()), fiber::Condvar::new()));
@@ -276,7 +280,7 @@ fn when_all_workers_wait_for_ever_that_is_a_deadlock() {
 }
 
 #[test]
-fn a_panic_and_an_exit_of_fibers_elsewhere_come_out_of_join() {
+fn join_returns_a_panic_or_an_exit_of_a_fiber_on_another_worker() {
     patient(2)
         .run(|| {
             let barrier = Arc::new(Barrier::new(2));
@@ -285,7 +289,7 @@ fn a_panic_and_an_exit_of_fibers_elsewhere_come_out_of_join() {
                     let barrier = Arc::clone(&barrier);
                     fiber::spawn(move || {
                         barrier.wait();
-                        if i == 0 { fiber::exit() } else { panic!("so it is") }
+                        if i == 0 { fiber::exit() } else { panic!("on purpose") }
                     })
                 })
                 .collect();
@@ -297,7 +301,7 @@ fn a_panic_and_an_exit_of_fibers_elsewhere_come_out_of_join() {
 }
 
 #[test]
-fn a_scope_borrows_across_workers() {
+fn fibers_of_a_scope_borrow_across_workers() {
     let sum = with(3).run(|| {
         let numbers: Vec<u64> = (0..10_000).collect();
         let total = AtomicU64::new(0);
@@ -315,11 +319,11 @@ fn a_scope_borrows_across_workers() {
 }
 
 #[test]
-fn workers_that_come_first_to_an_object_at_a_time_both_come_in() {
+fn workers_that_use_a_new_object_at_the_same_time_both_enter() {
     const OBJECTS: usize = 2_000;
     let come = AtomicUsize::new(0);
     let objects: Vec<_> = (0..OBJECTS).map(|_| fiber::Mutex::new(0_u32)).collect();
-    /// Who fails keeps nobody waiting.
+    /// A fiber that fails keeps no other one waiting.
     struct Ends<'a>(&'a AtomicUsize);
     impl Drop for Ends<'_> {
         fn drop(&mut self) {
@@ -333,7 +337,7 @@ fn workers_that_come_first_to_an_object_at_a_time_both_come_in() {
             let mut looks = 0;
             while come.load(SeqCst) < 2 * (index + 1) {
                 looks += 1;
-                // The other one may have no CPU.
+                // The other fiber may have no CPU.
                 if looks % 1_000 == 0 { thread::yield_now() } else { std::hint::spin_loop() }
             }
             *object.lock().unwrap() += 1;

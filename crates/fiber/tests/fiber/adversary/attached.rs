@@ -1,13 +1,13 @@
-//! A debugger that comes and goes.
+//! A debugger that attaches and detaches.
 
 use crate::adversary::case::{alone, hazard};
 
 #[test]
 #[ignore = "needs gdb, which .ci/setup-fiber installs on Debian"]
-fn a_program_goes_on_when_a_debugger_has_looked_at_it() {
+fn a_program_continues_after_a_debugger_has_inspected_it() {
     alone(|| {
         let me = std::process::id();
-        // SAFETY: any process may trace this one.
+        // SAFETY: it only lets any process trace this one.
         unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::MAX) };
         let debugger = std::thread::spawn(move || {
             for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! How a case is run: in a process of its own, as what many fibers do at once.
+//! How a case is run: in a process of its own, by many fibers at once.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, preemptions, spawn, yie
 use testing::child::{LIMIT, tell_the_end};
 use testing::{Child, Output, isolated_by};
 
-/// For how long a case lasts at least, and whether each fiber has a kernel thread.
+/// The minimum duration of a case, and whether each fiber has a kernel thread.
 const SECONDS: &str = "ROWLOCK_SOAK_SECONDS";
 const THREADS: &str = "ROWLOCK_ADVERSARY_THREADS";
 
-/// Fibers that are interrupted, and others, of which one is the first.
-pub(crate) const GUESTS: u64 = 8;
-pub(crate) const ALL: u64 = GUESTS + 3;
+/// Preemptible fibers. Others are not, including the first one.
+pub(crate) const PREEMPTIBLE: u64 = 8;
+pub(crate) const ALL: u64 = PREEMPTIBLE + 3;
 
-/// A case is not over before a worker's fibers have been interrupted so often.
+/// A case lasts until a worker's fibers have been interrupted this often.
 const ENOUGH: u64 = 300;
 
-/// Runs the test that calls this in a process of its own, and expects it to succeed there.
+/// Runs the calling test in a process of its own, and expects success.
 #[track_caller]
 pub(crate) fn alone(body: impl FnOnce()) {
     if let Some(output) = elsewhere(body) {
@@ -31,7 +31,8 @@ pub(crate) fn alone(body: impl FnOnce()) {
     }
 }
 
-/// The same for what is no success by itself: what became of the process. None in that process itself.
+/// The same if success is not expected: returns the output of the process. `None` in that process
+/// itself.
 #[track_caller]
 pub(crate) fn elsewhere(body: impl FnOnce()) -> Option<Output> {
     let mut output = None;
@@ -41,7 +42,7 @@ pub(crate) fn elsewhere(body: impl FnOnce()) -> Option<Output> {
         if !length().is_zero() {
             tell_the_end(&mut test, limit);
         }
-        // A pipe, since writing to one is interrupted, other than writing to a file.
+        // A pipe, because writing to one can be interrupted, unlike writing to a file.
         let child = Child::start_into(test.envs(settings), Stdio::piped());
         output = Some(child.with_limit(limit).wait());
     };
@@ -49,26 +50,26 @@ pub(crate) fn elsewhere(body: impl FnOnce()) -> Option<Output> {
     output
 }
 
-/// For how long a case lasts at least.
+/// The minimum duration of a case.
 pub(crate) fn length() -> Duration {
     let seconds = std::env::var(SECONDS).ok().and_then(|text| text.parse().ok());
     Duration::from_secs_f64(seconds.unwrap_or(0.0))
 }
 
-/// What preemptible fibers have of their own.
-pub(crate) fn means() -> PreemptBy {
+/// The kind of preemption.
+pub(crate) fn preempt_by() -> PreemptBy {
     if std::env::var_os(THREADS).is_some() { PreemptBy::KernelThreads } else { PreemptBy::Auto }
 }
 
-/// A runtime whose preemptible fibers are interrupted about as often as can be.
+/// A runtime whose preemptible fibers are interrupted about as often as possible.
 pub(crate) fn hasty(workers: u32) -> Runtime {
     let rules =
         FeedbackRules { levels: 3, running_time: Span::from_micros(50), boost: Boost::Every(Span::from_millis(5)) };
-    let preempt_by = means();
+    let preempt_by = preempt_by();
     Runtime::new(Config { rules, workers, preemptible: true, preempt_by, stack_size: 256 << 10, ..Config::default() })
 }
 
-/// Says that all is over, at the latest when it is dropped.
+/// Ends the case when it is dropped, or earlier.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -77,18 +78,19 @@ impl Drop for Over<'_> {
     }
 }
 
-/// What fibers do again and again: it is called with who does it, of [`ALL`], and how often that one has done it. The first [`GUESTS`] of them are interrupted anywhere. It
-/// comes to no point.
+/// Lets fibers call a function again and again, with the number of the fiber, of [`ALL`], and of
+/// its round. The first [`PREEMPTIBLE`] of them may be interrupted anywhere. The function must
+/// reach no safepoint.
 pub(crate) fn hazard(round: impl Fn(u64, u64) + Send + Sync + 'static) {
     hazard_until(round, || true);
 }
 
-/// The same, until this has come true as well, as the first fiber sees.
+/// The same, until this condition also holds, which the first fiber checks.
 pub(crate) fn hazard_until(round: impl Fn(u64, u64) + Send + Sync + 'static, enough: impl Fn() -> bool) {
     hazard_with(&[1, 2], round, enough);
 }
 
-/// The same, with so many workers, one number after the other.
+/// The same with these numbers of workers, one after the other.
 pub(crate) fn hazard_with(
     workers: &[u32],
     round: impl Fn(u64, u64) + Send + Sync + 'static,
@@ -100,9 +102,9 @@ pub(crate) fn hazard_with(
     }
 }
 
-/// Computes for up to 0.6 ms, each time another time. A kernel thread is interrupted 0.5 ms after
-/// it was given the turn, which most rounds give away long before: so it is interrupted anywhere in
-/// them.
+/// Computes for up to 0.6 ms, for a different time in each round. A kernel thread is interrupted
+/// 0.5 ms after it got the turn, which most rounds give away long before: so it is interrupted
+/// anywhere in them.
 fn compute(who: u64, round: u64) {
     let some = (who << 32 | round).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let (began, time) = (Instant::now(), Duration::from_micros(some % 600));
@@ -117,12 +119,12 @@ fn hazard_here(round: &Arc<dyn Fn(u64, u64) + Send + Sync>, length: Duration, en
             let _over = Over(&over);
             let mut rounds = 0;
             while !over.load(Relaxed) {
-                if who < GUESTS && means() == PreemptBy::KernelThreads {
+                if who < PREEMPTIBLE && preempt_by() == PreemptBy::KernelThreads {
                     compute(who, rounds);
                 }
                 round(who, rounds);
                 rounds += 1;
-                if who >= GUESTS {
+                if who >= PREEMPTIBLE {
                     yield_now();
                 } else if rounds % 4 == 0 {
                     // They may all be on a worker that is not the first fiber's.
@@ -133,9 +135,9 @@ fn hazard_here(round: &Arc<dyn Fn(u64, u64) + Send + Sync>, length: Duration, en
         }
     };
     let began = Instant::now();
-    let guests: Vec<_> = (0..GUESTS).map(|who| spawn(work(who))).collect();
-    let others = (GUESTS..ALL - 1).map(|who| Builder::new().preemptible(false).spawn(work(who)).unwrap());
-    let fibers: Vec<_> = guests.into_iter().chain(others).collect();
+    let preemptible: Vec<_> = (0..PREEMPTIBLE).map(|who| spawn(work(who))).collect();
+    let others = (PREEMPTIBLE..ALL - 1).map(|who| Builder::new().preemptible(false).spawn(work(who)).unwrap());
+    let fibers: Vec<_> = preemptible.into_iter().chain(others).collect();
     let mut rounds = 0;
     {
         let _over = Over(&over);

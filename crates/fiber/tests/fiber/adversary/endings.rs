@@ -1,4 +1,4 @@
-//! Runtimes that end while fibers come to no point.
+//! Runtimes that end while fibers reach no safepoint.
 
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex};
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, preemptions, scope, sleep, spawn, yield_now};
 
-use crate::adversary::case::{alone, elsewhere, hasty, means};
+use crate::adversary::case::{alone, elsewhere, hasty, preempt_by};
 
-/// Runtimes of one worker and of two end while four fibers do this, again and again; and what comes after that works. What they do counts once that it has begun.
+/// Ends runtimes of one worker and of two while four fibers call a function again and again, and
+/// checks that what follows works. The function counts once that it has started.
 fn ends_while(does: impl Fn(u64, &AtomicU64) + Clone + Send + 'static) {
     for round in 0..6 {
         let begun = Arc::new(AtomicU64::new(0));
@@ -26,7 +27,8 @@ fn ends_while(does: impl Fn(u64, &AtomicU64) + Clone + Send + 'static) {
                 }
             })
             .unwrap();
-        // The process goes on, and so do other runtimes, with all that those may have been in the middle of.
+        // The process continues, and so do other runtimes, with everything that those fibers may
+        // have been in the middle of.
         let all: Vec<_> = (0..100).map(|i| vec![round; i]).collect();
         let thread = std::thread::spawn(move || all.iter().map(Vec::len).sum::<usize>());
         assert_eq!(thread.join().unwrap(), 4950);
@@ -37,7 +39,7 @@ fn ends_while(does: impl Fn(u64, &AtomicU64) + Clone + Send + 'static) {
 }
 
 #[test]
-fn they_loop() {
+fn fibers_loop() {
     alone(|| {
         ends_while(|_, begun| {
             begun.fetch_add(1, Relaxed);
@@ -49,7 +51,7 @@ fn they_loop() {
 }
 
 #[test]
-fn they_allocate() {
+fn fibers_allocate() {
     alone(|| {
         ends_while(|who, begun| {
             begun.fetch_add(1, Relaxed);
@@ -62,7 +64,7 @@ fn they_allocate() {
 }
 
 #[test]
-fn they_print_and_have_locks() {
+fn fibers_print_and_hold_locks() {
     alone(|| {
         let shared = Arc::new(Mutex::new(Vec::new()));
         ends_while(move |who, begun| {
@@ -80,7 +82,7 @@ fn they_print_and_have_locks() {
 }
 
 #[test]
-fn they_catch_what_ends_them() {
+fn fibers_catch_their_cancellation() {
     alone(|| {
         ends_while(|who, begun| {
             for round in 0_u64.. {
@@ -98,7 +100,7 @@ fn they_catch_what_ends_them() {
 }
 
 #[test]
-fn they_panic_again_and_again() {
+fn fibers_panic_again_and_again() {
     alone(|| {
         ends_while(|who, begun| {
             for round in 0_u64.. {
@@ -111,7 +113,7 @@ fn they_panic_again_and_again() {
 }
 
 #[test]
-fn they_have_scopes_whose_fibers_borrow_from_them() {
+fn fibers_have_scopes_whose_fibers_borrow_from_them() {
     alone(|| {
         ends_while(|who, begun| {
             let mut borrowed = [who; 2];
@@ -131,7 +133,7 @@ fn they_have_scopes_whose_fibers_borrow_from_them() {
 }
 
 #[test]
-fn they_come_to_a_point_very_late() {
+fn fibers_reach_a_safepoint_very_late() {
     alone(|| {
         ends_while(|who, begun| {
             begun.fetch_add(1, Relaxed);
@@ -141,7 +143,7 @@ fn they_come_to_a_point_very_late() {
                 drop(black_box(vec![who; 100]));
             }
             assert!(own.iter().all(|each| *each == who));
-            // By now they are elsewhere, or about to be.
+            // By now they are orphaned, or about to be.
             fiber::checkpoint();
             sleep(std::time::Duration::from_secs(1_000));
             unreachable!("it unwinds");
@@ -150,10 +152,11 @@ fn they_come_to_a_point_very_late() {
 }
 
 #[test]
-fn they_have_the_smallest_stacks() {
+fn fibers_have_the_smallest_stacks() {
     alone(|| {
-        // How much there has to be for a fiber to begin.
-        let config = |stack_size| Config { preemptible: true, preempt_by: means(), stack_size, ..Config::default() };
+        // How much there must be for a fiber to start.
+        let config =
+            |stack_size| Config { preemptible: true, preempt_by: preempt_by(), stack_size, ..Config::default() };
         let begins = |size: &usize| Runtime::new(config(*size)).run(|| spawn(|| ()).join().is_ok()).unwrap();
         let stack_size = (1..).map(|pages| pages << 14).find(begins).unwrap();
         println!("{stack_size} bytes");
@@ -181,7 +184,7 @@ fn they_have_the_smallest_stacks() {
 }
 
 #[test]
-fn one_overflows_its_stack_while_others_are_interrupted() {
+fn a_fiber_overflows_its_stack_while_others_are_interrupted() {
     #[inline(never)]
     fn dive(depth: u64) -> u64 {
         let here = [depth; 16];
@@ -203,10 +206,10 @@ fn one_overflows_its_stack_while_others_are_interrupted() {
 }
 
 #[test]
-fn others_wait_in_the_kernel_for_what_they_have() {
+fn other_fibers_wait_in_the_kernel_for_what_they_hold() {
     alone(|| {
         for round in 0..10 {
-            // Those of the round before may have the one that they had until they get a CPU.
+            // Those of the round before may keep theirs until they get a CPU.
             let shared = Arc::new(Mutex::new(Vec::new()));
             let begun = Arc::new(AtomicU64::new(0));
             hasty(1 + round % 2)
@@ -245,9 +248,9 @@ fn others_wait_in_the_kernel_for_what_they_have() {
 }
 
 #[test]
-fn there_is_no_kernel_thread_for_who_loops() {
-    if means() == PreemptBy::KernelThreads {
-        return eprintln!("left out: each has one of its own");
+fn there_is_no_kernel_thread_for_a_fiber_that_loops() {
+    if preempt_by() == PreemptBy::KernelThreads {
+        return eprintln!("skipped: each fiber has one of its own");
     }
     let output = elsewhere(|| {
         hasty(1)
@@ -264,17 +267,17 @@ fn there_is_no_kernel_thread_for_who_loops() {
                 while begun.load(Relaxed) == 0 {
                     sleep(std::time::Duration::from_micros(500));
                 }
-                // Room for what is small, but not for a thread's stack.
+                // Room for small allocations, but not for a thread's stack.
                 let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
                 let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
                 let limit = pages * 4096 + (1 << 20);
                 let limits = libc::rlimit { rlim_cur: limit, rlim_max: limit };
-                // SAFETY: the limits are read.
+                // SAFETY: the limits are only read.
                 assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limits) }, 0);
             })
             .unwrap();
     });
     if let Some(output) = output {
-        output.succeeds().complains("there is no kernel thread to go on with it");
+        output.succeeds().complains("because there is no kernel thread for it");
     }
 }

@@ -1,4 +1,5 @@
-//! The C library and the dynamic linker: what keeps state for a thread or a process, calls back, or looks at stacks.
+//! The C library and the dynamic linker: state for a thread or a process, callbacks, and code that
+//! inspects stacks.
 
 use std::backtrace::Backtrace;
 use std::cmp::Ordering;
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::adversary::case::{GUESTS, alone, hazard, hazard_until};
+use crate::adversary::case::{PREEMPTIBLE, alone, hazard, hazard_until};
 
 #[test]
 fn names_of_hosts_are_looked_up() {
@@ -56,7 +57,8 @@ fn libraries_are_loaded_used_and_unloaded() {
     });
 }
 
-/// A library with thread-local variables, by the C compiler, and the folder that it is in. None where there is no compiler.
+/// A library with thread-local variables, built by the C compiler, and its folder. `None` without a
+/// compiler.
 fn library_with_thread_locals() -> Option<(tempfile::TempDir, PathBuf)> {
     const SOURCE: &str = "
         static __thread long counts[4] = { 7, 7, 7, 7 };
@@ -71,7 +73,7 @@ fn library_with_thread_locals() -> Option<(tempfile::TempDir, PathBuf)> {
     match testing::try_run(&mut compiler) {
         Ok(output) => drop(output.succeeds()),
         Err(why) => {
-            eprintln!("left out, since there is no C compiler: {why}");
+            eprintln!("skipped, because there is no C compiler: {why}");
             return None;
         }
     }
@@ -79,7 +81,7 @@ fn library_with_thread_locals() -> Option<(tempfile::TempDir, PathBuf)> {
 }
 
 #[test]
-fn thread_locals_of_libraries_that_are_loaded_late_are_ones_own() {
+fn thread_locals_of_libraries_that_are_loaded_late_belong_to_the_fiber() {
     alone(|| {
         let Some((_folder, library)) = library_with_thread_locals() else { return };
         let path = CString::new(library.as_os_str().as_bytes()).unwrap();
@@ -88,7 +90,7 @@ fn thread_locals_of_libraries_that_are_loaded_late_are_ones_own() {
             assert!(!library.is_null());
             let own: extern "C" fn() -> *mut i64 = function(library, c"own");
             let value = (who << 32 | round) as i64;
-            // As it is from the beginning, or as it was left here.
+            // The initial value, or what was left here.
             assert!([7, -1].contains(&*own()));
             (0..4).for_each(|i| *own().add(i) = value);
             (0..500).for_each(|i| assert_eq!(*own().add(i % 4), value));
@@ -104,7 +106,7 @@ fn a_function_that_the_c_library_calls_back_is_called_in_the_right_place() {
 
     unsafe extern "C" fn compare(one: *const c_void, other: *const c_void) -> c_int {
         MANY.fetch_add(1, Relaxed);
-        // SAFETY: these are what is sorted.
+        // SAFETY: these are elements of the array.
         match unsafe { *one.cast::<u64>() }.cmp(&unsafe { *other.cast::<u64>() }) {
             Ordering::Less => -1,
             Ordering::Equal => 0,
@@ -115,7 +117,7 @@ fn a_function_that_the_c_library_calls_back_is_called_in_the_right_place() {
     alone(|| {
         hazard(|who, round| {
             let mut numbers: Vec<u64> = (0..500).map(|i| ((i * 7919 + round) % 500) | (who << 32)).collect();
-            // SAFETY: that is what there is to sort.
+            // SAFETY: the array has this many elements of this size.
             unsafe { libc::qsort(numbers.as_mut_ptr().cast(), numbers.len(), 8, Some(compare)) };
             assert!((0..500).zip(&numbers).all(|(i, number)| *number == i | who << 32));
         });
@@ -124,9 +126,9 @@ fn a_function_that_the_c_library_calls_back_is_called_in_the_right_place() {
 }
 
 #[test]
-fn text_times_and_the_environment_are_made_and_read() {
+fn text_times_and_the_environment_are_written_and_read() {
     alone(|| {
-        // SAFETY: there is no other thread that looks.
+        // SAFETY: no other thread reads the environment.
         unsafe { std::env::set_var("ROWLOCK_ADVERSARY_VARIABLE", "value") };
         hazard(|who, round| unsafe {
             let mut text = [0 as c_char; 64];
@@ -147,17 +149,17 @@ fn text_times_and_the_environment_are_made_and_read() {
     });
 }
 
-/// So many calls down.
+/// Recurses to this depth.
 #[inline(never)]
 fn looks_back(depth: u64) -> Backtrace {
     if depth == 0 { Backtrace::force_capture() } else { std::hint::black_box(looks_back(depth - 1)) }
 }
 
 #[test]
-fn backtraces_show_ones_own_stack() {
+fn backtraces_show_the_fibers_own_stack() {
     alone(|| {
-        static SHOWN: [AtomicU64; GUESTS as usize] = [const { AtomicU64::new(0) }; GUESTS as usize];
-        // What is slow, to read the program's own symbols, is done.
+        static SHOWN: [AtomicU64; PREEMPTIBLE as usize] = [const { AtomicU64::new(0) }; PREEMPTIBLE as usize];
+        // The slow part, reading the program's own symbols, is done.
         assert!(looks_back(0).to_string().contains("looks_back"));
         let enough = || SHOWN.iter().all(|shown| shown.load(Relaxed) > 1);
         hazard_until(

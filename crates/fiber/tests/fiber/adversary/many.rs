@@ -1,4 +1,4 @@
-//! Very many of them.
+//! Very many preemptible fibers.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -13,19 +13,19 @@ use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber::{Config, PreemptBy, Runtime, ScriptedClock, Semaphore, preemptions, sleep, spawn};
 
-use crate::adversary::case::{alone, hasty, means};
+use crate::adversary::case::{alone, hasty, preempt_by};
 use crate::scripted::TURN;
 
-/// The pages that the fiber that asks has for itself: those of its stack but for the lowest, and,
-/// unless it has a kernel thread, those above it up to its thread control block.
+/// The pages that belong to the calling fiber: those of its stack except the lowest, and, unless it
+/// has a kernel thread, those above it up to its thread control block.
 fn own_pages() -> RangeInclusive<usize> {
     let page = |address: usize| address / rustix::param::page_size();
     let local = 0_u8;
     // A stack has sixteen. The local variable is on the highest one or on the one below.
     let stack = page(black_box(&raw const local).addr());
-    // SAFETY: a question.
+    // SAFETY: it only returns a value.
     let block = page(unsafe { libc::pthread_self() } as usize);
-    stack - 14..=if means() == PreemptBy::Auto { block } else { stack }
+    stack - 14..=if preempt_by() == PreemptBy::Auto { block } else { stack }
 }
 
 /// How many of these have memory, or were swapped out.
@@ -44,17 +44,17 @@ fn mappings() -> usize {
 }
 
 #[test]
-fn thousands_are_there_at_once_on_a_few_pages_and_two_mappings_each_and_are_interrupted() {
+fn thousands_of_fibers_take_a_few_pages_and_two_mappings_each_and_are_interrupted() {
     alone(|| {
-        // To make one takes a kernel thread, and so a timeslice of each program on a busy machine. A
-        // process may have 65,000 mappings: if each takes two, there can be 30,000 of them.
-        let many = if means() == PreemptBy::Auto { 5_000 } else { 3_000 };
+        // To make one takes a kernel thread, and so a timeslice of each program on a busy machine.
+        // A process may have 65,000 mappings: if each takes two, there can be 30,000 of them.
+        let many = if preempt_by() == PreemptBy::Auto { 5_000 } else { 3_000 };
         let before = mappings();
-        // No fiber is interrupted before all are there, since an interruption writes to its stack.
+        // No fiber is interrupted before all exist, because an interruption writes to its stack.
         let clock = ScriptedClock::new();
         let rules =
             FeedbackRules { levels: 4, running_time: Span::from_nanos(TURN.as_nanos() as u64), boost: Boost::Never };
-        let preempt_by = means();
+        let preempt_by = preempt_by();
         let config = Config { rules, preemptible: true, preempt_by, clock: Some(clock.clone()), ..Config::default() };
         let pagemap = File::open("/proc/self/pagemap").unwrap();
         let pages = Arc::new(Mutex::new(Vec::with_capacity(many)));
@@ -81,7 +81,7 @@ fn thousands_are_there_at_once_on_a_few_pages_and_two_mappings_each_and_are_inte
                 assert!(each.iter().all(|pages| (1..8).contains(pages)), "{each:?}");
                 let added = mappings() - before;
                 println!("{added} mappings for {many}");
-                assert!(means() == PreemptBy::KernelThreads || added < 2 * many + 100, "{added}");
+                assert!(preempt_by == PreemptBy::KernelThreads || added < 2 * many + 100, "{added}");
                 let before = preemptions().taken;
                 go.release(many);
                 let sum: usize = fibers.into_iter().map(|fiber| fiber.join().unwrap()).sum();
@@ -93,7 +93,7 @@ fn thousands_are_there_at_once_on_a_few_pages_and_two_mappings_each_and_are_inte
 }
 
 #[test]
-fn one_loops_for_ever_while_others_come_and_go() {
+fn a_fiber_loops_forever_while_others_start_and_end() {
     alone(|| {
         for workers in [1, 2] {
             let over = Arc::new(AtomicBool::new(false));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::adversary::case::{alone, hazard};
 
 #[test]
-fn vectors_strings_and_boxes_keep_what_is_in_them() {
+fn vectors_strings_and_boxes_keep_their_contents() {
     alone(|| {
         hazard(|who, round| {
             let byte = (who * 31 + round) as u8;
@@ -26,7 +26,7 @@ fn vectors_strings_and_boxes_keep_what_is_in_them() {
 }
 
 #[test]
-fn vectors_that_grow_keep_what_is_in_them() {
+fn vectors_that_grow_keep_their_contents() {
     alone(|| {
         hazard(|who, round| {
             let mut growing: [Vec<u64>; 3] = Default::default();
@@ -43,7 +43,7 @@ fn vectors_that_grow_keep_what_is_in_them() {
 }
 
 #[test]
-fn what_one_has_allocated_another_frees() {
+fn a_fiber_frees_what_another_has_allocated() {
     alone(|| {
         let pool = Arc::new(Mutex::new(Vec::<Vec<u8>>::new()));
         hazard(move |who, round| {
@@ -60,13 +60,13 @@ fn what_one_has_allocated_another_frees() {
 }
 
 #[test]
-fn blocks_that_are_mapped_by_themselves_are_ones_own() {
+fn large_blocks_belong_to_one_fiber() {
     alone(|| {
         hazard(|who, round| {
             let mut large = vec![0_u8; (200 << 10) + ((round as usize % 5) << 18)];
             large.iter_mut().step_by(4096).for_each(|byte| *byte = who as u8 + 1);
             let many = large.len().div_ceil(4096);
-            // To somewhere else, or not.
+            // This may move it.
             large.reserve(1 << 20);
             assert_eq!(large.iter().step_by(4096).filter(|byte| **byte == who as u8 + 1).count(), many);
         });

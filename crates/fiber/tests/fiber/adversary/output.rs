@@ -8,7 +8,7 @@ use testing::Output;
 
 use crate::adversary::case::{alone, elsewhere, hazard, hazard_until};
 
-/// A line that whoever prints it is known by.
+/// A line that identifies the fiber that prints it.
 fn line(who: u64, round: u64) -> String {
     format!("<{who} {round} {}>", "x".repeat((round % 60) as usize))
 }
@@ -38,7 +38,7 @@ fn lines_that_are_printed_are_whole() {
     let Some(output) = output.map(Output::succeeds) else { return };
     for said in [&output.stdout, &output.stderr] {
         let (whole, others): (Vec<_>, Vec<_>) = said.lines().partition(|line| is_whole(line));
-        // With one CPU, the harness begins a line before the test runs.
+        // With one CPU, the harness prints the start of a line before the test runs.
         let others = others.into_iter().filter(|line| !line.starts_with("test "));
         let others: Vec<_> = others.filter(|line| line.contains('<') || line.contains("xx")).collect();
         assert!(others.is_empty(), "{others:?}");
@@ -47,7 +47,7 @@ fn lines_that_are_printed_are_whole() {
 }
 
 #[test]
-fn who_prints_while_it_formats_does_so() {
+fn a_value_can_print_while_it_is_formatted() {
     /// Prints when it is printed.
     struct Talkative(u64);
 

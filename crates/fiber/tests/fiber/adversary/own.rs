@@ -1,4 +1,5 @@
-//! This crate itself: everything that fibers call, from fibers that are interrupted anywhere, and from others beside them.
+//! This crate itself: everything that fibers call, from fibers that are interrupted anywhere, and
+//! from others beside them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,10 +9,10 @@ use std::time::{Duration, Instant};
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Builder, JoinError, Mutex, RwLock, Semaphore, dump, preemptions, sleep, spawn, yield_now};
 
-use crate::adversary::case::{GUESTS, alone, hasty, hazard, length};
+use crate::adversary::case::{PREEMPTIBLE, alone, hasty, hazard, length};
 
 #[test]
-fn fibers_make_join_and_leave_others() {
+fn fibers_spawn_join_and_detach_others() {
     alone(|| {
         hazard(|who, round| {
             let answer = spawn(move || vec![who; 1 + round as usize % 50]);
@@ -32,7 +33,7 @@ fn fibers_make_join_and_leave_others() {
 }
 
 #[test]
-fn locks_of_fibers_let_one_in_at_a_time() {
+fn locks_of_fibers_exclude_each_other() {
     alone(|| {
         let pair = Arc::new(Mutex::new((0_u64, 0_u64)));
         let both = Arc::new(RwLock::new((0_u64, vec![0_u64; 30])));
@@ -77,7 +78,7 @@ fn locks_of_fibers_let_one_in_at_a_time() {
             hasty(workers)
                 .run(|| {
                     let work = || work(Arc::clone(&pair), Arc::clone(&both), Arc::clone(&permits));
-                    let mut fibers: Vec<_> = (0..GUESTS).map(|_| spawn(work())).collect();
+                    let mut fibers: Vec<_> = (0..PREEMPTIBLE).map(|_| spawn(work())).collect();
                     fibers.push(Builder::new().preemptible(false).spawn(work()).unwrap());
                     work()();
                     fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
@@ -89,13 +90,13 @@ fn locks_of_fibers_let_one_in_at_a_time() {
 }
 
 #[test]
-fn channels_of_fibers_bring_everything_once() {
+fn channels_of_fibers_deliver_everything_once() {
     alone(|| {
         const MESSAGES: u64 = 5_000;
         for workers in [1, 2] {
             let sum = hasty(workers)
                 .run(|| {
-                    let fibers: Vec<_> = (0..GUESTS)
+                    let fibers: Vec<_> = (0..PREEMPTIBLE)
                         .map(|pair| {
                             let (sender, receiver) = fiber::channel(1 + pair as usize);
                             let sends = move || (0..MESSAGES).for_each(|i| sender.send(Box::new(i)).unwrap());
@@ -112,13 +113,13 @@ fn channels_of_fibers_bring_everything_once() {
                     fibers.into_iter().map(|fiber| fiber.join().unwrap()).sum::<u64>()
                 })
                 .unwrap();
-            assert_eq!(sum, GUESTS * MESSAGES * (MESSAGES - 1) / 2);
+            assert_eq!(sum, PREEMPTIBLE * MESSAGES * (MESSAGES - 1) / 2);
         }
     });
 }
 
 #[test]
-fn sleepers_and_calls_elsewhere_come_back() {
+fn sleepers_and_blocking_calls_return() {
     alone(|| {
         hazard(|who, round| {
             let (began, time) = (Instant::now(), Duration::from_micros(100 + who * 10));
@@ -135,7 +136,7 @@ fn sleepers_and_calls_elsewhere_come_back() {
 }
 
 #[test]
-fn who_is_looked_at_while_it_is_interrupted_is_as_it_was() {
+fn a_dump_does_not_change_an_interrupted_fiber() {
     #[inline(never)]
     fn busy(who: u64, round: u64) {
         let all: Vec<Vec<u64>> = (0..50).map(|i| vec![who << 32 | round; 1 + i]).collect();
@@ -143,7 +144,7 @@ fn who_is_looked_at_while_it_is_interrupted_is_as_it_was() {
     }
     alone(|| {
         hazard(|who, round| {
-            if who >= GUESTS {
+            if who >= PREEMPTIBLE {
                 let seen = dump();
                 assert!(seen.to_string().len() > 20);
             } else {
@@ -154,11 +155,11 @@ fn who_is_looked_at_while_it_is_interrupted_is_as_it_was() {
 }
 
 #[test]
-fn the_first_one_is_preemptible_though_there_was_no_timer_when_it_was_made() {
-    /// How many signals may be under way, of which each timer is one; what it was before.
+fn the_first_fiber_is_preemptible_although_there_was_no_timer_when_it_was_spawned() {
+    /// Sets how many signals may be pending, of which each timer needs one; returns the old limit.
     fn limit(now: libc::rlim_t) -> libc::rlim_t {
         let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: there is room for the answer, and the limits are read.
+        // SAFETY: there is room for the answer, and the limits are only read.
         unsafe {
             assert_eq!(libc::getrlimit(libc::RLIMIT_SIGPENDING, &raw mut limits), 0);
             let before = std::mem::replace(&mut limits.rlim_cur, now);
@@ -182,8 +183,8 @@ fn the_first_one_is_preemptible_though_there_was_no_timer_when_it_was_made() {
                     yield_now();
                 };
                 let limits = Builder::new().preemptible(false).spawn(limits).unwrap();
-                // Who is made by a fiber is refused at once. This one is not, and comes after the
-                // other.
+                // A fiber that a fiber spawns is refused at once. This one is spawned from outside,
+                // and comes after the other.
                 let loops = std::thread::spawn(move || remote.spawn(loops).unwrap()).join().unwrap();
                 limits.join().unwrap();
                 sleep(Duration::from_millis(1));

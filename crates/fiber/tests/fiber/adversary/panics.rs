@@ -8,11 +8,11 @@ use std::thread::panicking;
 use crate::adversary::case::{alone, hazard};
 
 thread_local! {
-    /// How many panics a hook has heard of.
+    /// How many panics a hook has been called for.
     static HEARD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Notes that it was dropped, and whether in a panic.
+/// Records that it was dropped, and whether during a panic.
 struct Noted<'a>(&'a RefCell<Vec<(u64, bool)>>, u64);
 
 impl Drop for Noted<'_> {
@@ -22,7 +22,7 @@ impl Drop for Noted<'_> {
     }
 }
 
-/// Panics so many calls further down.
+/// Panics at this depth of recursion.
 #[inline(never)]
 fn panics(notes: &RefCell<Vec<(u64, bool)>>, who: u64, depth: u64) {
     let _noted = Noted(notes, depth);
@@ -41,7 +41,7 @@ fn listens() {
 }
 
 #[test]
-fn what_a_panic_passes_is_dropped_in_order() {
+fn a_panic_drops_values_in_order() {
     alone(|| {
         listens();
         hazard(|who, round| {
@@ -98,14 +98,14 @@ fn a_panic_within_a_panic_is_caught_there() {
 }
 
 #[test]
-fn a_lock_is_poisoned_by_who_panics_with_it_alone() {
+fn a_lock_is_poisoned_only_by_the_fiber_that_panics_with_it() {
     alone(|| {
         let all: Arc<Vec<Mutex<u64>>> = Arc::new((0..4).map(|_| Mutex::new(0)).collect());
         hazard(move |who, round| {
             // Even ones never panic with it, and odd ones always do.
             let mutex = &all[(round % 4) as usize];
             if round % 2 == 0 {
-                let mut guard = mutex.lock().expect("nobody has panicked with it");
+                let mut guard = mutex.lock().expect("no fiber has panicked with it");
                 *guard += 1;
                 drop(std::hint::black_box(vec![who; 10]));
             } else {
@@ -121,7 +121,7 @@ fn a_lock_is_poisoned_by_who_panics_with_it_alone() {
 }
 
 #[test]
-fn a_fiber_that_ends_by_a_panic_tells_who_joins_it() {
+fn a_fiber_that_panics_tells_its_joiner() {
     alone(|| {
         listens();
         crate::adversary::case::hasty(1)

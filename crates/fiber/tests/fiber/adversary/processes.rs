@@ -7,12 +7,12 @@ use rowlock_fiber::{sleep, spawn};
 use crate::adversary::case::{alone, elsewhere, hasty, hazard};
 
 #[test]
-fn children_of_a_fork_go_on_with_what_they_have() {
+fn children_of_a_fork_continue_with_their_memory() {
     alone(|| {
         hazard(|who, round| {
             let kept = vec![who as u8; 1_000];
             let code = ((who * 16 + round) % 100) as i32;
-            // SAFETY: the child does nothing but allocate memory, which the C library sees to, and end.
+            // SAFETY: the child only allocates memory, for which the C library provides, and ends.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 let copies: Vec<_> = (0..50).map(|_| kept.clone()).collect();
@@ -31,11 +31,11 @@ fn children_of_a_fork_go_on_with_what_they_have() {
 }
 
 #[test]
-fn commands_are_run_and_their_output_is_read() {
+fn commands_run_and_their_output_is_read() {
     alone(|| {
         hazard(|who, round| {
             let text = format!("{who} {round}");
-            // The standard library's own code is to be interrupted here, so no helper is used.
+            // The standard library's own code must be interrupted here, so no helper is used.
             let output = Command::new("sh").args(["-c", "echo \"$0\"; exit 3", &text]).output().unwrap();
             assert_eq!(output.status.code(), Some(3));
             assert_eq!(String::from_utf8(output.stdout).unwrap().trim_end(), text);

@@ -1,9 +1,10 @@
-//! What the processor has: registers of all kinds, and the modes of arithmetic; and `errno`, which is all but one.
+//! The processor's state: registers of all kinds, and the modes of arithmetic; and `errno`, which
+//! is almost one.
 
 use crate::adversary::case::{alone, hazard};
 
 #[test]
-fn arithmetic_comes_out_as_ever() {
+fn arithmetic_is_right() {
     /// A sum that any wrong bit changes.
     #[inline(never)]
     fn sum(seed: u64) -> (f64, f32, u64, [f64; 16]) {
@@ -27,7 +28,7 @@ fn arithmetic_comes_out_as_ever() {
 }
 
 #[test]
-fn an_error_number_is_that_of_ones_own_call() {
+fn errno_belongs_to_the_fibers_own_call() {
     alone(|| {
         hazard(|who, _| {
             let number = || std::io::Error::last_os_error().raw_os_error();
@@ -57,7 +58,7 @@ mod x86_64 {
 
     use super::*;
 
-    /// For how long values stay in registers, in turns of a loop.
+    /// How long values stay in registers, in iterations of a loop.
     const TURNS: u64 = 20_000;
 
     #[repr(align(64))]
@@ -73,7 +74,7 @@ mod x86_64 {
         }
     }
 
-    /// Has these values in all vector registers for a while, and brings them back.
+    /// Keeps these values in all vector registers for a while, and returns them.
     macro_rules! hold {
         ($name:ident, $bytes:literal, $move:literal, $register:literal) => {
             hold!($name, $bytes, $move, $register, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
@@ -103,12 +104,12 @@ mod x86_64 {
     hold!(hold_avx512, 64, "vmovups", "zmm");
 
     #[test]
-    fn vector_registers_are_ones_own() {
+    fn vector_registers_belong_to_the_fiber() {
         alone(|| {
             hazard(|who, round| {
                 let seed = who * 17 + round;
                 let (mut sse, mut avx, mut avx512) = (Vectors::new(seed), Vectors::new(seed), Vectors::new(seed));
-                // SAFETY: it is asked whether the processor has them.
+                // SAFETY: the processor's support is checked.
                 unsafe {
                     hold_sse(&mut sse);
                     if is_x86_feature_detected!("avx") {
@@ -124,7 +125,7 @@ mod x86_64 {
     }
 
     #[test]
-    fn the_old_registers_of_floating_point_are_ones_own() {
+    fn x87_registers_belong_to_the_fiber() {
         alone(|| {
             hazard(|who, round| {
                 let numbers: [f64; 6] = std::array::from_fn(|i| (who * 1_000 + round * 10 + i as u64) as f64);
@@ -159,12 +160,12 @@ mod x86_64 {
         });
     }
 
-    /// Divides one by three again and again in this mode of rounding, and returns the last quotient and by how much
-    /// all together differ from the first one.
+    /// Divides one by three again and again in this rounding mode. Returns the last quotient and
+    /// the sum of the differences from the first one.
     fn thirds(rounding: u32) -> (f64, f64) {
         let (mut usual, mode) = (0_u32, mode(rounding));
         let (quotient, differs): (f64, f64);
-        // SAFETY: the mode is put back.
+        // SAFETY: the mode is restored.
         unsafe {
             asm!(
                 "stmxcsr [{usual}]",
@@ -194,13 +195,13 @@ mod x86_64 {
         (quotient, differs)
     }
 
-    /// MXCSR with this rounding and all exceptions masked.
+    /// MXCSR with this rounding mode and all exceptions masked.
     fn mode(rounding: u32) -> u32 {
         0x1f80 | rounding << 13
     }
 
     #[test]
-    fn a_mode_of_rounding_is_ones_own() {
+    fn a_rounding_mode_belongs_to_the_fiber() {
         alone(|| {
             let right: Vec<u64> = (0..4).map(|rounding| thirds(rounding).0.to_bits()).collect();
             assert!(right[1] < right[2], "down and up");
@@ -210,7 +211,7 @@ mod x86_64 {
                 assert_eq!((quotient.to_bits(), differs), (right[rounding as usize], 0.0));
                 let mut now = 0_u32;
                 unsafe { asm!("stmxcsr [{}]", in(reg) &mut now) };
-                assert_eq!(now & !0x3f, mode(0), "nobody has left another one");
+                assert_eq!(now & !0x3f, mode(0), "no fiber has left another mode");
             });
         });
     }

@@ -7,11 +7,11 @@ use std::thread;
 
 use rowlock_fiber::{PreemptBy, preemptions, spawn, yield_now};
 
-use crate::adversary::case::{ALL, alone, hasty, hazard, hazard_until, hazard_with, means};
+use crate::adversary::case::{ALL, alone, hasty, hazard, hazard_until, hazard_with, preempt_by};
 
 /// Installs a handler.
 fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int), flags: libc::c_int) {
-    // SAFETY: these handlers do nothing but count, on the stack.
+    // SAFETY: these handlers only count, on the stack.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as *const () as usize;
@@ -22,7 +22,7 @@ fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int), flags: libc:
 
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
-/// Uses stack and registers, and sets `errno` and puts it back, as handlers do.
+/// Uses stack and registers, and sets `errno` and restores it, as handlers do.
 extern "C" fn counts(signal: libc::c_int) {
     let room: [u64; 16] = std::array::from_fn(|i| std::hint::black_box(i as u64 * signal as u64));
     // SAFETY: each thread has one.
@@ -35,7 +35,7 @@ extern "C" fn counts(signal: libc::c_int) {
     HANDLED.fetch_add(1, Relaxed);
 }
 
-/// Works on what any signal that is handled wrongly would change.
+/// Works on what a signal that is handled wrongly would change.
 fn work(who: u64, round: u64) {
     let all: Vec<Vec<u64>> = (0..20).map(|i| vec![who << 32 | round; 1 + i * 7]).collect();
     assert_eq!(unsafe { libc::close(-1) }, -1);
@@ -54,7 +54,7 @@ impl Sender {
         let theirs = Arc::clone(&over);
         let thread = thread::spawn(move || {
             while !theirs.load(Relaxed) {
-                // SAFETY: the thread is there, and the signal is handled.
+                // SAFETY: the thread exists, and the signal is handled.
                 unsafe {
                     match to {
                         Some(thread) => libc::pthread_kill(thread, signal),
@@ -76,28 +76,28 @@ impl Drop for Sender {
 }
 
 #[test]
-fn signals_from_other_threads_are_handled_at_any_rate() {
+fn signals_from_other_threads_are_handled_at_any_time() {
     alone(|| {
         handle(libc::SIGUSR1, counts, libc::SA_RESTART);
         handle(libc::SIGUSR2, counts, libc::SA_RESTART | libc::SA_NODEFER);
-        // SAFETY: a question.
+        // SAFETY: it only returns a value.
         let me = unsafe { libc::pthread_self() };
         let _senders = [Sender::new(libc::SIGUSR1, Some(me)), Sender::new(libc::SIGUSR2, None)];
         hazard_until(work, || HANDLED.load(Relaxed) > 1_000);
     });
 }
 
-/// Sets a timer of the program off again and again.
+/// Starts a periodic timer of the program.
 fn ticks(timer: libc::c_int) {
     let time = libc::timeval { tv_sec: 0, tv_usec: 300 };
     let times = libc::itimerval { it_interval: time, it_value: time };
-    // SAFETY: the times are read.
+    // SAFETY: the times are only read.
     assert_eq!(unsafe { libc::syscall(libc::SYS_setitimer, timer, &raw const times, 0) }, 0);
 }
 
 static ON_ALTERNATE_STACK: AtomicUsize = AtomicUsize::new(0);
 
-/// A handler that has an alternate stack, and says whether it is there.
+/// A handler on an alternate stack, which records whether it runs there.
 extern "C" fn profiles(signal: libc::c_int) {
     // SAFETY: there is room for the answer.
     let stack = unsafe {
@@ -113,16 +113,14 @@ extern "C" fn profiles(signal: libc::c_int) {
 
 #[test]
 fn timers_of_the_program_tick_on_any_stack() {
-    if means() == PreemptBy::KernelThreads {
-        return eprintln!(
-            "left out: each kernel thread has that alternate stack alone which the standard library gives it"
-        );
+    if preempt_by() == PreemptBy::KernelThreads {
+        return eprintln!("skipped: each kernel thread has only the alternate stack of the standard library");
     }
     alone(|| {
-        // That of the standard library has no room for three handlers, one upon the other.
+        // The standard library's has no room for three nested handlers.
         let room = vec![0_u8; 64 << 10].leak();
         let stack = libc::stack_t { ss_sp: room.as_mut_ptr().cast(), ss_flags: 0, ss_size: room.len() };
-        // SAFETY: the stack is there for ever.
+        // SAFETY: the stack exists forever.
         assert_eq!(unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) }, 0);
         handle(libc::SIGPROF, profiles, libc::SA_RESTART | libc::SA_ONSTACK);
         handle(libc::SIGALRM, counts, libc::SA_RESTART);
@@ -133,7 +131,7 @@ fn timers_of_the_program_tick_on_any_stack() {
 }
 
 #[test]
-fn what_handled_urgent_data_before_still_does() {
+fn a_previous_handler_of_sigurg_is_still_called() {
     alone(|| {
         static SENT: AtomicU64 = AtomicU64::new(0);
         static HEARD: [AtomicU64; ALL as usize] = [const { AtomicU64::new(0) }; ALL as usize];
@@ -153,7 +151,7 @@ fn what_handled_urgent_data_before_still_does() {
     });
 }
 
-/// The signals that are blocked from now on, and those that were.
+/// Changes the blocked signals. Returns those that were blocked before.
 unsafe fn mask(how: libc::c_int, set: &libc::sigset_t) -> libc::sigset_t {
     unsafe {
         let mut before: libc::sigset_t = std::mem::zeroed();
@@ -162,7 +160,7 @@ unsafe fn mask(how: libc::c_int, set: &libc::sigset_t) -> libc::sigset_t {
     }
 }
 
-/// Blocks a signal that nobody sends, and says what was blocked before.
+/// Blocks a signal that is never sent. Returns the signals that were blocked before.
 fn block() -> libc::sigset_t {
     // SAFETY: zeros are a set.
     unsafe {
@@ -173,7 +171,7 @@ fn block() -> libc::sigset_t {
 }
 
 #[test]
-fn who_blocks_signals_and_waits_for_what_an_interrupted_one_has_gets_it() {
+fn a_fiber_that_blocks_signals_gets_what_an_interrupted_one_holds() {
     alone(|| {
         let (lock, over) = (Arc::new(Mutex::new(0_u64)), Arc::new(AtomicBool::new(false)));
         let (theirs, ends) = (Arc::clone(&lock), Arc::clone(&over));
@@ -192,7 +190,7 @@ fn who_blocks_signals_and_waits_for_what_an_interrupted_one_has_gets_it() {
                     for _ in 0..50 {
                         let before = block();
                         *lock.lock().unwrap() += 1;
-                        // SAFETY: it is the one that was there.
+                        // SAFETY: it is the previous mask.
                         unsafe { mask(libc::SIG_SETMASK, &before) };
                     }
                     over.store(true, Relaxed);
@@ -205,7 +203,7 @@ fn who_blocks_signals_and_waits_for_what_an_interrupted_one_has_gets_it() {
 }
 
 #[test]
-fn signals_that_are_blocked_for_good_keep_nobody_from_running() {
+fn signals_that_are_blocked_for_good_keep_no_fiber_from_running() {
     alone(|| {
         hasty(1)
             .run(|| {
@@ -224,9 +222,9 @@ fn signals_that_are_blocked_for_good_keep_nobody_from_running() {
 }
 
 #[test]
-fn who_blocks_signals_is_not_interrupted() {
-    if means() == PreemptBy::KernelThreads {
-        return eprintln!("left out: each kernel thread blocks signals for itself, and is interrupted all the same");
+fn a_fiber_that_blocks_signals_is_not_interrupted() {
+    if preempt_by() == PreemptBy::KernelThreads {
+        return eprintln!("skipped: each kernel thread blocks its own signals, and is still interrupted");
     }
     alone(|| {
         let over = Arc::new(AtomicBool::new(false));
@@ -251,7 +249,7 @@ fn who_blocks_signals_is_not_interrupted() {
                             }
                             mask(libc::SIG_SETMASK, &before);
                         }
-                        // Or it would seem that they are blocked for good.
+                        // Otherwise it would seem that they are blocked for good.
                         while turns.load(Relaxed) == began {}
                     }
                     over.store(true, Relaxed);
@@ -265,7 +263,7 @@ fn who_blocks_signals_is_not_interrupted() {
 
 #[test]
 fn handlers_that_may_be_interrupted_themselves_are() {
-    /// As long as some ticks, with no signal blocked.
+    /// Takes as long as some ticks, with no signal blocked.
     extern "C" fn lingers(_: libc::c_int) {
         let began = std::time::Instant::now();
         while began.elapsed() < std::time::Duration::from_micros(200) {}
@@ -282,10 +280,10 @@ fn handlers_that_may_be_interrupted_themselves_are() {
 }
 
 #[test]
-fn nobody_is_interrupted_where_somebody_has_our_handler_begin_on_an_alternate_stack() {
-    /// What runtimes of other languages do with all handlers, or undoes it.
+fn no_fiber_is_interrupted_if_our_handler_starts_on_an_alternate_stack() {
+    /// Does what runtimes of other languages do with all handlers, or undoes it.
     fn change(flags: libc::c_int) {
-        // SAFETY: the handler stays the one that there is.
+        // SAFETY: the handler stays the same.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             assert_eq!(libc::sigaction(libc::SIGURG, std::ptr::null(), &raw mut action), 0);
@@ -322,8 +320,8 @@ fn nobody_is_interrupted_where_somebody_has_our_handler_begin_on_an_alternate_st
                 };
                 until(&|| preemptions().taken > 20);
                 change(libc::SA_ONSTACK);
-                // Fibers that a tick reached just before that, while they yielded, give way when
-                // they come back.
+                // Fibers that a tick reached just before, while they yielded, give way when they
+                // return.
                 let turns = || [0, 1, 2, 3].map(|who| turns[who].load(Relaxed));
                 let began = turns();
                 until(&|| turns().iter().zip(began).all(|(now, began)| *now >= began + 2));

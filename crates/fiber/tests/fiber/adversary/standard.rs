@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rowlock_fiber::{Builder, spawn, yield_now};
 
-use crate::adversary::case::{GUESTS, alone, hasty, hazard};
+use crate::adversary::case::{PREEMPTIBLE, alone, hasty, hazard};
 
 thread_local! {
     static OWN: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
@@ -18,7 +18,7 @@ thread_local! {
 
 static MANY_MADE: AtomicUsize = AtomicUsize::new(0);
 
-/// A thread-local of a type that is dropped, and so has to be made.
+/// A thread-local of a type with a destructor, which must be initialized.
 struct Made(Vec<String>);
 
 impl Made {
@@ -35,7 +35,7 @@ impl Drop for Made {
 }
 
 #[test]
-fn thread_locals_are_ones_own() {
+fn thread_locals_belong_to_the_fiber() {
     alone(|| {
         hazard(|who, round| {
             PLAIN.set(who << 32 | round);
@@ -52,12 +52,12 @@ fn thread_locals_are_ones_own() {
             assert!(MADE.with_borrow(|made| made.0.iter().all(|text| *text == who.to_string())));
         });
         let many = MANY_MADE.load(Relaxed);
-        assert!(many >= GUESTS as usize, "each had one, and {many} were made");
+        assert!(many >= PREEMPTIBLE as usize, "each fiber has one, but only {many} were initialized");
     });
 }
 
 #[test]
-fn locks_let_one_in_at_a_time() {
+fn locks_exclude_each_other() {
     alone(|| {
         let (pair, both) = (Arc::new(Mutex::new((0_u64, 0_u64))), Arc::new(RwLock::new((0_u64, vec![0_u64; 20]))));
         hazard(move |_, round| {
@@ -81,7 +81,7 @@ fn locks_let_one_in_at_a_time() {
     });
 }
 
-/// What is made once.
+/// A value that is created once.
 struct Single {
     once: Once,
     many: AtomicUsize,
@@ -89,7 +89,7 @@ struct Single {
 }
 
 #[test]
-fn what_is_made_once_is_made_once() {
+fn values_are_created_once() {
     alone(|| {
         let new = || Single { once: Once::new(), many: AtomicUsize::new(0), cell: OnceLock::new() };
         let all: Arc<Vec<Single>> = Arc::new((0..5_000).map(|_| new()).collect());
@@ -119,9 +119,9 @@ fn unbounded() -> Channel {
 }
 
 #[test]
-fn channels_of_the_standard_library_bring_everything_once() {
+fn channels_of_the_standard_library_deliver_everything_once() {
     alone(|| {
-        // Who waits for one does so in the kernel, until it is interrupted.
+        // A receiver waits for a message in the kernel, until it is interrupted.
         const MESSAGES: u64 = 200;
         for workers in [1, 2] {
             let sums: Vec<_> = hasty(workers)
@@ -129,9 +129,9 @@ fn channels_of_the_standard_library_bring_everything_once() {
                     let fibers: Vec<_> = (0..6)
                         .flat_map(|pair| {
                             // The last pair's receiver cannot be interrupted, and waits in the
-                            // kernel or yields. The sender runs in its place only if it was
+                            // kernel or yields. The sender runs on its timeslice only if it was
                             // interrupted outside of the library. (At a bounded channel it might
-                            // look without a yield, and so for ever, for a message that the sender
+                            // poll without a yield, and so forever, for a message that the sender
                             // is in the middle of sending.)
                             let is_preemptible = pair < 5;
                             let is_outside = Arc::new(AtomicBool::new(is_preemptible));
@@ -160,17 +160,17 @@ fn channels_of_the_standard_library_bring_everything_once() {
 }
 
 #[test]
-fn condition_variables_and_barriers_bring_guests_together() {
+fn condition_variables_and_barriers_synchronize_fibers() {
     alone(|| {
         const TIMES: u64 = 200;
         for workers in [1, 2] {
-            let meeting = Arc::new((Mutex::new(0_u64), Condvar::new(), Barrier::new(GUESTS as usize)));
+            let meeting = Arc::new((Mutex::new(0_u64), Condvar::new(), Barrier::new(PREEMPTIBLE as usize)));
             let work = |who: u64, meeting: Arc<(Mutex<u64>, Condvar, Barrier)>| {
                 move || {
                     for time in 0..TIMES {
                         let (turn, moved, barrier) = &*meeting;
                         let mut turn = turn.lock().unwrap();
-                        while *turn != time * GUESTS + who {
+                        while *turn != time * PREEMPTIBLE + who {
                             turn = moved.wait_timeout(turn, Duration::from_secs(1_000)).unwrap().0;
                         }
                         *turn += 1;
@@ -182,11 +182,11 @@ fn condition_variables_and_barriers_bring_guests_together() {
             };
             hasty(workers)
                 .run(|| {
-                    let fibers: Vec<_> = (0..GUESTS).map(|who| spawn(work(who, Arc::clone(&meeting)))).collect();
+                    let fibers: Vec<_> = (0..PREEMPTIBLE).map(|who| spawn(work(who, Arc::clone(&meeting)))).collect();
                     fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
                 })
                 .unwrap();
-            assert_eq!(*meeting.0.lock().unwrap(), TIMES * GUESTS);
+            assert_eq!(*meeting.0.lock().unwrap(), TIMES * PREEMPTIBLE);
         }
     });
 }

@@ -1,4 +1,4 @@
-//! Kernel threads that fibers make, wait for, and are woken by.
+//! Kernel threads that fibers start, wait for, and are woken by.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::adversary::case::{alone, hazard};
 
 #[test]
-fn threads_are_made_and_joined() {
+fn threads_are_spawned_and_joined() {
     alone(|| {
         hazard(|who, round| {
             let here = thread::current().id();
@@ -29,7 +29,7 @@ fn threads_are_made_and_joined() {
 }
 
 #[test]
-fn who_is_parked_is_woken_by_a_thread() {
+fn a_parked_fiber_is_woken_by_a_thread() {
     alone(|| {
         hazard(|_, _| {
             let (me, woken) = (thread::current(), Arc::new(AtomicBool::new(false)));
@@ -47,7 +47,7 @@ fn who_is_parked_is_woken_by_a_thread() {
 }
 
 #[test]
-fn who_sleeps_in_the_kernel_sleeps_long_enough() {
+fn a_sleep_in_the_kernel_is_long_enough() {
     alone(|| {
         hazard(|who, _| {
             let time = Duration::from_micros(20 * (who + 1));
