@@ -1,4 +1,5 @@
-//! Gives the shared library its name for the loader: programs that were linked with one version find the next that they can use.
+//! Sets the shared library's name for the loader, so that programs that were linked with one version
+//! find later compatible ones.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

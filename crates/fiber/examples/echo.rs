@@ -1,9 +1,9 @@
-//! A server that gives back what it is told: a fiber for each connection, and one kernel thread for all.
+//! An echo server with a fiber for each connection, and one kernel thread for all.
 //!
 //! ```text
 //! cargo run --release -p rowlock-fiber --example echo                 # listens at 127.0.0.1:7007
-//! cargo run --release -p rowlock-fiber --example echo -- 0.0.0.0:80   # elsewhere
-//! cargo run --release -p rowlock-fiber --example echo -- self 1000    # talks to itself over so many connections
+//! cargo run --release -p rowlock-fiber --example echo -- 0.0.0.0:80   # at another address
+//! cargo run --release -p rowlock-fiber --example echo -- self 1000    # talks to itself over 1000 connections
 //! ```
 
 use std::io::{self, Read, Write};
@@ -28,12 +28,12 @@ fn main() -> io::Result<()> {
     })
 }
 
-/// Gives everybody who comes back what they say.
+/// Sends everything back to its sender, for every connection.
 fn serve(listener: &TcpListener) -> io::Result<()> {
     loop {
         match listener.accept() {
             Ok((stream, _)) => fiber::spawn(move || io::copy(&mut &stream, &mut &stream)).detach(),
-            // Without descriptors left, those who come wait until somebody leaves.
+            // Without descriptors left, new connections wait until others are closed.
             Err(why) => {
                 writeln!(io::stderr(), "cannot accept: {why}")?;
                 fiber::sleep(std::time::Duration::from_millis(100));
@@ -42,7 +42,7 @@ fn serve(listener: &TcpListener) -> io::Result<()> {
     }
 }
 
-/// Serves so many connections of its own, and says how long that took.
+/// Serves this many connections of its own, and prints how long that took.
 fn talk(many: usize) -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;

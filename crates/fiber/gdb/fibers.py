@@ -1,12 +1,13 @@
-"""Fibers of rowlock-fiber in gdb: of a process that is stopped, or of one that has died and left a core file.
+"""Shows the fibers of rowlock-fiber in gdb, in a stopped process or in a core file.
 
     (gdb) source fibers.py
     (gdb) fibers                what each fiber is doing
-    (gdb) fiber 3               backtrace, frame, info locals ... are those of fiber 3 from now on
-    (gdb) fiber off             ... and those of the thread again
+    (gdb) fiber 3               backtrace, frame, info locals ... now refer to fiber 3
+    (gdb) fiber off             ... and to the thread again
     (gdb) fiber apply all bt    the backtraces of all fibers that have one
 
-Nothing of the process is changed: its registers stay what they are. The program may be optimised and needs no description of its types.
+The process is not changed, nor are its registers. The program may be optimised, and needs no
+description of its types.
 """
 
 import re
@@ -15,7 +16,7 @@ import struct
 import gdb
 import gdb.unwinder
 
-# What `rowlock_fiber_layout` has, in this order (src/debugger.rs).
+# The words of `rowlock_fiber_layout`, in this order (src/debugger.rs).
 LAYOUT = """
 entries most listed_size listed_records listed_made record_size context stack stack_top stack_size home number state spent used
 waits meeting extras name lock_word ready threads boosts standing_size standing_level standing_boosts
@@ -24,18 +25,18 @@ waits meeting extras name lock_word ready threads boosts standing_size standing_
 FREE, UNSTARTED, READY, RUNNING, BLOCKED, UNWINDING, ENDED = range(7)
 DOING = ["", "has not started", "is ready", "runs", "waits for", "waits, in the middle of a panic, for", "has ended"]
 
-# What the `meeting` of a fiber says that has run its function.
+# The `meeting` of a fiber that has run its function.
 HAS_ENDED = 2
 
 
 def memory(address, format):
-    """One number from the process."""
+    """A number in the process's memory."""
     size = struct.calcsize(format)
     return struct.unpack("=" + format, gdb.selected_inferior().read_memory(address, size).tobytes())[0]
 
 
 def symbol(name):
-    """The address of a symbol, asked for so that it is the same in every language."""
+    """The address of a symbol. The query works in every language."""
     try:
         found = re.search("0x[0-9a-f]+", gdb.execute("info address " + name, to_string=True))
     except gdb.error:
@@ -46,13 +47,13 @@ def symbol(name):
 
 
 class Layout:
-    """Where things are."""
+    """The offsets of the fields."""
 
     def __init__(self):
         table = symbol("rowlock_fiber_layout")
         names = LAYOUT.split()
         if memory(table, "Q") < len(names):
-            raise gdb.GdbError("the program has an older rowlock-fiber than this script is for")
+            raise gdb.GdbError("the program has a rowlock-fiber that is older than this script")
         for index, name in enumerate(names):
             setattr(self, name, memory(table + 8 * index, "Q"))
 
@@ -78,7 +79,7 @@ class Fiber:
         return "fiber %d" % self.number
 
     def waits_for(self):
-        """From the function that would tell it, which cannot be called in a core file."""
+        """What it waits for, from the symbol of the function that would tell, which cannot be called in a core file."""
         data, table = (self.word(self.layout.waits + 8 * i) for i in range(2))
         if not data:
             return "nothing"
@@ -107,15 +108,15 @@ class Fiber:
             return doing + " something that is not in the core file"
 
     def level(self):
-        """What the feedback queue of its worker says; those that have not started are at the highest level."""
+        """Its level in the feedback queue of its worker. Unstarted fibers are at the highest level."""
         home = self.word(self.layout.home)
         if not home or self.state == UNSTARTED:
             return 0
         queue = home + self.layout.ready
-        # Of a vector's capacity, length and address the last is the largest.
+        # Of a vector's capacity, length and address, the address is the largest.
         table = max(memory(queue + self.layout.threads + 8 * i, "Q") for i in range(3))
         standing = table + self.number * self.layout.standing_size
-        # After a boost all are at the highest level.
+        # After a boost all fibers are at the highest level.
         same = memory(standing + self.layout.standing_boosts, "H") == memory(queue + self.layout.boosts, "H")
         return memory(standing + self.layout.standing_level, "H") if same else 0
 
@@ -135,7 +136,7 @@ class Fiber:
             self.label(), self.doing(), self.level(), self.used(), self.stack())
 
     def registers(self):
-        """Those that the function had from which it was left: what a switch lays down (src/arch)."""
+        """The registers where it was left: what a switch stores (src/arch)."""
         at = self.word(self.layout.context)
         words = [memory(at + 8 * i, "Q") for i in range(3)]
         if "aarch64" in gdb.selected_frame().architecture().name():
@@ -146,7 +147,7 @@ class Fiber:
 KINDS = [
     ("condvar", "a condition variable"), ("scope", "the end of a scope's fibers"), ("time::Asleep", "a time"),
     ("semaphore", "a semaphore"), ("barrier", "a barrier"), ("rwlock", "a reader-writer lock"),
-    ("channel", "a channel"), ("once", "a value that another makes"), ("reactor", "a descriptor"),
+    ("channel", "a channel"), ("once", "a value that another fiber creates"), ("reactor", "a descriptor"),
     ("pollable", "a descriptor"), ("calls", "a blocking call"), ("blocking", "a blocking call"),
 ]
 
@@ -169,7 +170,7 @@ class FrameId:
 
 
 class Unwinder(gdb.unwinder.Unwinder):
-    """Says that the innermost frame was called from where a fiber was left."""
+    """Makes the innermost frame look as if it was called from where a fiber was left."""
 
     def __init__(self):
         super().__init__("rowlock fibers")
@@ -187,7 +188,7 @@ class Unwinder(gdb.unwinder.Unwinder):
         # Only the innermost frame has the thread's own stack pointer.
         if here != self.innermost:
             return None
-        # As if it were just below the fiber's, since gdb wants stacks in order.
+        # Just below the fiber's frame, because gdb expects stacks to be in order.
         info = pending.create_unwind_info(FrameId(gdb.Value(self.registers[stack] - 16), pending.read_register("pc")))
         for name, value in self.registers.items():
             info.add_saved_register(name, gdb.Value(value).cast(pending.read_register(name).type))
@@ -199,7 +200,7 @@ gdb.unwinder.register_unwinder(None, UNWINDER, True)
 
 
 def look_at(fiber):
-    """Has gdb show a fiber's frames above the innermost one. False if it has none, or runs."""
+    """Makes gdb show a fiber's frames above the innermost one. Returns False if it has none, or runs."""
     UNWINDER.show(None)
     if fiber is None or fiber.state not in (READY, BLOCKED, UNWINDING):
         return False
@@ -212,7 +213,7 @@ def look_at(fiber):
 
 
 class Fibers(gdb.Command):
-    """List all fibers: what they are called, do and wait for, their levels, times and stacks."""
+    """List all fibers: their names, what they do and wait for, their levels, times and stacks."""
 
     def __init__(self):
         super().__init__("fibers", gdb.COMMAND_STACK)
@@ -223,7 +224,7 @@ class Fibers(gdb.Command):
 
 
 def bt():
-    """The backtrace without its first frame, which is where the thread is."""
+    """The backtrace without its first frame, which is the thread's."""
     print("".join(gdb.execute("bt -frame-arguments none", to_string=True).splitlines(True)[1:]).rstrip())
 
 

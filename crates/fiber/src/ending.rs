@@ -209,7 +209,7 @@ pub(crate) fn end_all(worker: &Worker) -> usize {
     if left > 0 {
         let _ = writeln!(
             std::io::stderr(),
-            "rowlock_fiber: {left} fibers did not end with their runtime, because they wait in the middle of a panic, wait again and again, or reach no safepoint{}; their stacks stay",
+            "rowlock_fiber: not all fibers ended with their runtime ({left} did not), because they wait in the middle of a panic, wait again and again, or reach no safepoint{}; their stacks stay",
             if CAN_UNWIND { "" } else { ", or because panics abort" }
         );
     }

@@ -93,7 +93,7 @@ impl<T: FireTimer> Inbox<T> {
                 Err(now) => old = now,
             }
         }
-        if !cfg!(rowlock_canary = "a-item-wakes-no-worker") {
+        if !cfg!(rowlock_canary = "a-letter-wakes-no-worker") {
             self.wake(old);
         }
         if old == EMPTY {

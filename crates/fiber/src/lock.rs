@@ -1,8 +1,8 @@
 //! A lock for one fiber at a time: the core of a [mutex](crate::mutex).
 //!
 //! One word contains the owner. With one worker, acquiring and releasing the lock are a comparison
-//! and a store each; with several, one atomic operation each. All else happens inside the [gate](crate::gate),
-//! which lists the waiters.
+//! and a store each; with several, one atomic operation each. All else happens inside the
+//! [gate](crate::gate), which lists the waiters.
 //!
 //! # Which fiber is next
 //! A released lock is free: the first waiter is woken, and acquires the lock when it runs, unless

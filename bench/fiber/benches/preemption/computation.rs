@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use policy::Span;
 use rowlock_fiber::{preemptions, spawn};
 
-use crate::guests::runtime;
+use crate::preemptible::runtime;
 use crate::process::Measured;
 use crate::rowlock::or_stop;
 

@@ -11,7 +11,7 @@ use policy::Span;
 
 use crate::computation::computation;
 use crate::endless::{Kernel, Preemptible, alone, late, turns};
-use crate::guests::Guests;
+use crate::preemptible::PreemptibleFibers;
 use crate::process::{self, Measured};
 use crate::programs::Program;
 use crate::rowlock::Rowlock;
@@ -124,7 +124,7 @@ impl Contender {
             (System::Preemptible(_), Job::Computation { milliseconds, times }) => {
                 computation(Duration::from_millis(milliseconds as u64), times)
             }
-            (System::Preemptible(_), Job::Common(program)) => return program.carry_out::<Guests>(1),
+            (System::Preemptible(_), Job::Common(program)) => return program.carry_out::<PreemptibleFibers>(1),
             (System::Fibers, Job::Common(program)) => return program.carry_out::<Rowlock>(1),
             _ => bail!("{self} cannot run this"),
         };

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use policy::Span;
 
-use crate::guests;
+use crate::preemptible;
 use crate::process::Measured;
 use crate::rowlock::or_stop;
 
@@ -37,7 +37,7 @@ pub(crate) struct Preemptible(pub(crate) Span);
 
 impl ThreadKind for Preemptible {
     fn run(self, threads: Vec<Box<dyn FnOnce() + Send>>) {
-        or_stop(guests::runtime(self.0, true).run(|| {
+        or_stop(preemptible::runtime(self.0, true).run(|| {
             let fibers: Vec<_> = threads.into_iter().map(rowlock_fiber::spawn).collect();
             fibers.into_iter().for_each(|fiber| or_stop(fiber.join()));
         }));

@@ -15,7 +15,7 @@ mod contenders;
 mod endless;
 #[path = "../fibers/figures.rs"]
 mod figures;
-mod guests;
+mod preemptible;
 #[path = "../../../wait/benches/waiting/machine.rs"]
 mod machine;
 #[path = "../fibers/process.rs"]

@@ -216,7 +216,7 @@ fn each_fiber_is_shown_with_its_backtrace_if_the_environment_asks_for_it() {
             let traced = said(of_panics, of_libraries).complains("\nfiber 1 `parser`:\n");
             let (first, parser) = traced.stderr.split_once("\nfiber 1 `parser`:\n").unwrap();
             assert!(parser.contains("deep_inside") && !first.contains("deep_inside"), "{traced}");
-            assert!(first.contains("each_of_them_is_shown"), "{traced}");
+            assert!(first.contains("each_fiber_is_shown"), "{traced}");
         }
     };
     isolated_by(start, || {

@@ -65,7 +65,7 @@ fn a_dump_shows_what_each_fiber_does_and_where_it_is() {
 
         let me = &dump.fibers[0];
         assert_eq!((me.label.number, &me.activity, me.stack), (0, &Activity::Running, None));
-        assert!(trace(me).contains("each_fiber_is_seen_with"), "{me}");
+        assert!(trace(me).contains("a_dump_shows_what_each_fiber_does"), "{me}");
 
         let waiting = named(&dump, "waiting");
         let Activity::Waiting(wait) = &waiting.activity else { panic!("{waiting}") };

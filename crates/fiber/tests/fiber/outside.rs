@@ -19,7 +19,7 @@ fn with_one_worker_and_with_two(test: impl Fn(Runtime)) {
 }
 
 /// Lets other fibers run until a thread has ended, and returns its result.
-fn outlast<T>(thread: thread::JoinHandle<T>) -> T {
+fn join_thread<T>(thread: thread::JoinHandle<T>) -> T {
     while !thread.is_finished() {
         fiber::yield_now();
     }
@@ -68,7 +68,7 @@ fn a_thread_joins_a_fiber_that_has_ended_and_one_that_has_not() {
                 send.send(()).unwrap();
                 first + waits.join().unwrap()
             });
-            outlast(thread)
+            join_thread(thread)
         });
         assert_eq!(sum.unwrap(), 42);
     });
@@ -79,7 +79,7 @@ fn a_join_outside_returns_a_panic() {
     with_one_worker_and_with_two(|runtime| {
         let error = runtime.run(|| {
             let handle = fiber::spawn(|| panic!("on purpose"));
-            outlast(thread::spawn(move || handle.join().unwrap_err().to_string()))
+            join_thread(thread::spawn(move || handle.join().unwrap_err().to_string()))
         });
         assert_eq!(error.unwrap(), "the fiber panicked: on purpose");
     });
@@ -151,7 +151,7 @@ fn a_handle_is_joined_and_dropped_in_another_runtime() {
             .run(move || {
                 let thing = other.thing();
                 let (joined, left) = (fiber::spawn(|| 1), fiber::spawn(move || thing));
-                outlast(thread::spawn(move || {
+                join_thread(thread::spawn(move || {
                     calm::run(move || {
                         assert_eq!(joined.join().unwrap(), 1);
                         drop(left);
@@ -188,7 +188,7 @@ fn records_of_handles_that_are_dropped_outside_are_reused() {
                     }
                 }
                 drop(send);
-                outlast(thread);
+                join_thread(thread);
             })
             .unwrap();
     }
@@ -209,7 +209,7 @@ fn records_of_fibers_that_are_spawned_outside_are_reused() {
                         if i % 64 > 0 { handle.detach() } else { assert_eq!(handle.join().unwrap(), i) }
                     }
                 });
-                outlast(thread);
+                join_thread(thread);
             })
             .unwrap();
     }
@@ -247,7 +247,7 @@ fn threads_spawn_fibers_while_the_first_fiber_waits() {
             });
             drop(remote);
             last.join().unwrap();
-            threads.map(outlast).into_iter().sum::<usize>()
+            threads.map(join_thread).into_iter().sum::<usize>()
         });
         assert_eq!(sum.unwrap(), many * (many - 1));
     });

@@ -7,7 +7,7 @@ use rowlock_fiber::{Config, Runtime, spawn};
 use crate::programs::{Setup, Threads, Words};
 use crate::rowlock::{Rowlock, config, or_stop};
 
-pub(crate) struct Guests;
+pub(crate) struct PreemptibleFibers;
 
 /// A runtime with this running time. Boosts are rare, because after one, a fiber that wakes has no
 /// higher level than the others for a while.
@@ -17,7 +17,7 @@ pub(crate) fn runtime(running_time: Span, preemptible: bool) -> Runtime {
     Runtime::new(Config { rules, preemptible, ..Config::default() })
 }
 
-impl Threads for Guests {
+impl Threads for PreemptibleFibers {
     type Handle = <Rowlock as Threads>::Handle;
 
     /// The first fiber runs on the stack of the kernel thread and is not preemptible, so it only
