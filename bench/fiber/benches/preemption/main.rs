@@ -15,9 +15,9 @@ mod contenders;
 mod endless;
 #[path = "../fibers/figures.rs"]
 mod figures;
-mod preemptible;
 #[path = "../../../wait/benches/waiting/machine.rs"]
 mod machine;
+mod preemptible;
 #[path = "../fibers/process.rs"]
 mod process;
 #[path = "../fibers/programs.rs"]
