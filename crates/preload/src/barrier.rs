@@ -90,7 +90,7 @@ unsafe extern "C-unwind" fn pthread_barrier_init(
     count: u32,
 ) -> c_int {
     // SAFETY: the attributes of the caller.
-    match preserve_errno(|| unsafe { ours(barrier, attributes, count) }) {
+    match preserve_errno(|| unsafe { create_handle(barrier, attributes, count) }) {
         Some(handle) => {
             // SAFETY: the caller provides the memory.
             unsafe { barrier.cast::<BarrierHandle>().write(handle) };
@@ -102,7 +102,7 @@ unsafe extern "C-unwind" fn pthread_barrier_init(
 }
 
 /// Creates a barrier of ours, if possible.
-unsafe fn ours(
+unsafe fn create_handle(
     barrier: *mut pthread_barrier_t,
     attributes: *const pthread_barrierattr_t,
     count: u32,

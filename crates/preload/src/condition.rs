@@ -3,8 +3,8 @@
 //! The condition variable remains that of the C library. Only waits without a deadline spin: a wait
 //! with a deadline is often meant to last until then.
 //!
-//! [`wait::spinning_waiters`] describes the protocol, and why no signal is lost. This module blocks with
-//! deadlines.
+//! [`wait::spinning_waiters`] describes the protocol, and why no signal is lost. This module blocks
+//! with deadlines.
 //!
 //! Condition variables whose addresses share a site are signalled together, which occasionally ends
 //! a wait too early: a spurious wakeup.

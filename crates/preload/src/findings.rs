@@ -72,11 +72,11 @@ impl Findings {
 
     /// Scans the imports, if any object was loaded since the last scan. Does not allocate.
     pub(crate) fn look(&self) {
-        let loads = objects::loads() + 1;
+        let loads = objects::load_count() + 1;
         if self.looked.load(Acquire) == loads {
             return;
         }
-        objects::imports(|name| {
+        objects::for_each_import(|name| {
             let name = name.to_bytes();
             if let Some((_, reason)) = PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix.to_bytes())) {
                 self.note(*reason);

@@ -135,7 +135,7 @@ unsafe extern "C" fn finalize(_data: *mut c_void) {}
 /// A team of the library of LLVM, and all later ones with the same memory and number of threads.
 struct Team {
     /// The address of the tool data.
-    room: usize,
+    slot: usize,
     size: u32,
     /// The process: the child of a fork has the teams of its parent, with threads that have arrived
     /// and will never continue.
@@ -146,16 +146,16 @@ struct Team {
 }
 
 /// The tool data of a team: its [`Team`], or null.
-type Room = AtomicPtr<Team>;
+type TeamSlot = AtomicPtr<Team>;
 
-/// In a room: a thread is determining the team.
+/// In a slot: a thread is determining the team.
 const CLAIMED: *mut Team = std::ptr::without_provenance_mut(1);
 
 impl Team {
     /// The team of the calling thread in the copy of which this library is a tool; `None` if it is
     /// unknown, or has one thread.
     fn of_this_thread(settings: &Settings) -> Option<&'static Team> {
-        let mut room: *mut Room = std::ptr::null_mut();
+        let mut slot: *mut TeamSlot = std::ptr::null_mut();
         let mut size = 0;
         if COPY.load(Acquire) == 0 {
             return None;
@@ -163,30 +163,30 @@ impl Team {
         let parallel_info = PARALLEL_INFO.load(Relaxed);
         // SAFETY: it is the requested function, which has this type. It returns the address of a
         // word that belongs to the tool and exists as long as the calling thread is in the team.
-        let room = unsafe {
+        let slot = unsafe {
             let parallel_info = std::mem::transmute::<*mut c_void, ParallelInfo>(parallel_info);
-            if parallel_info(0, &raw mut room, &raw mut size) != 2 {
+            if parallel_info(0, &raw mut slot, &raw mut size) != 2 {
                 return None;
             }
-            room.as_ref()?
+            slot.as_ref()?
         };
         let size = u32::try_from(size).ok().filter(|size| *size > 1)?;
-        let known = room.load(Acquire);
+        let known = slot.load(Acquire);
         if known != CLAIMED {
             // SAFETY: only teams that live forever are stored, besides the value excluded above.
             if let Some(team) = unsafe { known.as_ref() }.filter(|team| team.size == size) {
                 return Some(team);
             }
         }
-        Some(Team::begin(room, size, settings))
+        Some(Team::begin(slot, size, settings))
     }
 
     /// Determines the team for its first threads: one of them does it, the others wait for it. No
     /// lock is held, which the child of a fork would find locked.
     #[cold]
-    fn begin(room: &Room, size: u32, settings: &Settings) -> &'static Team {
+    fn begin(slot: &TeamSlot, size: u32, settings: &Settings) -> &'static Team {
         loop {
-            let known = room.load(Acquire);
+            let known = slot.load(Acquire);
             if known == CLAIMED {
                 std::thread::yield_now();
                 continue;
@@ -195,11 +195,11 @@ impl Team {
             if let Some(team) = unsafe { known.as_ref() }.filter(|team| team.size == size) {
                 return team;
             }
-            if room.compare_exchange(known, CLAIMED, Relaxed, Relaxed).is_ok() {
+            if slot.compare_exchange(known, CLAIMED, Relaxed, Relaxed).is_ok() {
                 break;
             }
         }
-        let team = Team::find(std::ptr::from_ref(room).addr(), size);
+        let team = Team::find(std::ptr::from_ref(slot).addr(), size);
         // The code of its region is loaded by now, so any cancellation is detected.
         FINDINGS.look();
         let reason = FINDINGS.known();
@@ -208,12 +208,12 @@ impl Team {
         }
         team.refused.store(reason.is_some(), Relaxed);
         team.omp_team.begin_again();
-        room.store(std::ptr::from_ref(team).cast_mut(), Release);
+        slot.store(std::ptr::from_ref(team).cast_mut(), Release);
         team
     }
 
-    /// The stored team with this room and size, or a new one.
-    fn find(room: usize, size: u32) -> &'static Team {
+    /// The stored team with this slot and size, or a new one.
+    fn find(slot: usize, size: u32) -> &'static Team {
         /// Further teams are created anew each time, and leak.
         const MOST: usize = 1024;
         static ALL: [AtomicPtr<Team>; MOST] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
@@ -221,9 +221,9 @@ impl Team {
         let process = unsafe { libc::getpid() };
         let new = || {
             let omp_team = OmpTeam::new(Vec::new());
-            Box::into_raw(Box::new(Team { room, size, process, refused: AtomicBool::new(false), omp_team }))
+            Box::into_raw(Box::new(Team { slot, size, process, refused: AtomicBool::new(false), omp_team }))
         };
-        let first = (room >> 4).wrapping_add(size as usize);
+        let first = (slot >> 4).wrapping_add(size as usize);
         for place in (0..MOST).map(|further| &ALL[first.wrapping_add(further) % MOST]) {
             let mut team = place.load(Acquire);
             if team.is_null() {
@@ -239,7 +239,7 @@ impl Team {
             }
             // SAFETY: stored teams live forever.
             let team = unsafe { &*team };
-            if (team.room, team.size, team.process) == (room, size, process) {
+            if (team.slot, team.size, team.process) == (slot, size, process) {
                 return team;
             }
         }

@@ -146,7 +146,7 @@ impl Job {
             waiting: self.waiting,
             threads: self.ranks,
         };
-        object.wait(&mut waiter, &mut Look { poll, backoff: Backoff::new(), missing: ANY_RANK });
+        object.wait(&mut waiter, &mut MpiEvent { poll, backoff: Backoff::new(), missing: ANY_RANK });
         WAITER.set(Some(waiter));
     }
 
@@ -158,13 +158,13 @@ impl Job {
 }
 
 /// An event to poll for in the message library.
-struct Look<F> {
+struct MpiEvent<F> {
     poll: F,
     backoff: Backoff,
     missing: [Missing; 1],
 }
 
-impl<F: FnMut() -> bool> Awaited for Look<F> {
+impl<F: FnMut() -> bool> Awaited for MpiEvent<F> {
     fn poll(&mut self) -> bool {
         (self.poll)()
     }

@@ -33,9 +33,9 @@ mod tag {
     pub(super) const RELATIVE_COUNT: i64 = 0x6fff_fff9;
 }
 
-/// The number of objects loaded so far: results of [`imports`] are valid as long as it does not
+/// The number of objects loaded so far: results of [`for_each_import`] are valid as long as it does not
 /// change.
-pub(crate) fn loads() -> u64 {
+pub(crate) fn load_count() -> u64 {
     let mut loads = 0;
     each(|info| {
         loads = info.dlpi_adds;
@@ -46,10 +46,10 @@ pub(crate) fn loads() -> u64 {
 
 /// Calls a closure with the name of every import of the loaded objects. A name may be repeated.
 /// Does not allocate.
-pub(crate) fn imports(mut tell: impl FnMut(&CStr)) {
+pub(crate) fn for_each_import(mut tell: impl FnMut(&CStr)) {
     each(|info| {
         // SAFETY: the loader does not unload an object during the callback.
-        unsafe { imports_of(info, &mut tell) };
+        unsafe { for_each_import_of(info, &mut tell) };
         true
     });
 }
@@ -102,7 +102,7 @@ unsafe fn headers(info: &dl_phdr_info) -> &[Elf64_Phdr] {
 ///
 /// # Safety
 /// The object stays loaded meanwhile.
-unsafe fn imports_of(info: &dl_phdr_info, tell: &mut impl FnMut(&CStr)) {
+unsafe fn for_each_import_of(info: &dl_phdr_info, tell: &mut impl FnMut(&CStr)) {
     // SAFETY: by the promise of the caller.
     let headers = unsafe { headers(info) };
     let Some(dynamic) = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC) else { return };
@@ -167,15 +167,15 @@ mod tests {
     #[test]
     fn called_functions_are_imports() {
         let mut found = 0;
-        imports(|name| found += usize::from(name == c"dl_iterate_phdr"));
+        for_each_import(|name| found += usize::from(name == c"dl_iterate_phdr"));
         assert!(found > 0);
-        imports(|name| assert_ne!(name, c"imports_of"));
+        for_each_import(|name| assert_ne!(name, c"for_each_import_of"));
     }
 
     #[test]
     fn loading_a_library_is_counted() {
-        let before = loads();
-        assert_eq!(loads(), before);
+        let before = load_count();
+        assert_eq!(load_count(), before);
         let library =
             [c"libnss_dns.so.2", c"libanl.so.1", c"libthread_db.so.1", c"libnss_compat.so.2"].iter().find_map(|name| {
                 // SAFETY: a name with its zero.
@@ -183,7 +183,7 @@ mod tests {
                 (!library.is_null()).then_some(library)
             });
         if library.is_some() {
-            assert!(loads() > before);
+            assert!(load_count() > before);
         }
     }
 }

@@ -44,7 +44,7 @@ impl Site {
 
     /// Decides whether to spin here before blocking. If not, counts the wait as blocked.
     pub(crate) fn decide_to_spin(&self, wait: &Wait) -> bool {
-        // Two that write at a time lose some luck, which comes again.
+        // Concurrent updates may be lost, which only affects a few predictions.
         let mut predictor = SpinPredictor::from_word(self.predictor.load(Relaxed));
         let worth = match wait.settings.rule {
             WaitingRule::Adaptive => predictor.decide_spin(),

@@ -24,7 +24,7 @@ const LONGEST_POLL: Span = Span::from_micros(5);
 /// The successive waits of one thread.
 pub(crate) struct Steps {
     waiter: Waiter,
-    doing: Doing,
+    activity: Activity,
     /// The time when it last left this module.
     left: Instant,
     backoff: Backoff,
@@ -34,15 +34,15 @@ pub(crate) struct Steps {
 
 /// The current activity of the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
+enum Activity {
     /// It does not wait.
-    Nothing,
-    Spins {
+    Idle,
+    Spinning {
         limit: Span,
         spent: Span,
     },
     /// It has executed a decision, with this observation.
-    Has(Observation),
+    Executed(Observation),
 }
 
 /// The operations of a waiting thread.
@@ -61,7 +61,7 @@ impl Steps {
     pub(crate) const fn new(waiter: Waiter) -> Steps {
         Steps {
             waiter,
-            doing: Doing::Nothing,
+            activity: Activity::Idle,
             left: Instant::ZERO,
             backoff: Backoff::new(),
             statistics: Statistics {
@@ -88,13 +88,13 @@ impl Steps {
     /// when the poll began: the time until then is charged for the previous poll, and the action
     /// taken here is charged with a poll.
     pub(crate) fn step(&mut self, now: Instant, platform: &impl Platform, ranks: Ranks, state: &AtomicU64) {
-        let seen = match self.doing {
-            Doing::Nothing => Observation::Arrived,
-            Doing::Has(seen) => seen,
-            Doing::Spins { limit, spent } => {
+        let seen = match self.activity {
+            Activity::Idle => Observation::Arrived,
+            Activity::Executed(seen) => seen,
+            Activity::Spinning { limit, spent } => {
                 let spent = spent + now.since(self.left).min(LONGEST_POLL);
                 if spent < limit {
-                    self.doing = Doing::Spins { limit, spent };
+                    self.activity = Activity::Spinning { limit, spent };
                     self.left = now;
                     return;
                 }
@@ -117,35 +117,35 @@ impl Steps {
         };
         let decision = with(state, |state| self.waiter.step(&team, state, seen));
         self.left = now;
-        self.doing = match decision {
+        self.activity = match decision {
             Decision::Spin(limit) => {
                 self.statistics.spins = 1;
-                Doing::Spins { limit, spent: Span::ZERO }
+                Activity::Spinning { limit, spent: Span::ZERO }
             }
             Decision::Yield => {
                 platform.yield_now();
                 self.left = platform.now();
                 self.statistics.yields += 1;
-                Doing::Has(Observation::Yielded(self.left.since(now)))
+                Activity::Executed(Observation::Yielded(self.left.since(now)))
             }
             Decision::Block => {
                 platform.sleep(&mut self.backoff);
                 self.left = platform.now();
                 self.statistics.blocks += 1;
                 self.statistics.block_time += self.left.since(now);
-                Doing::Has(Observation::Woken)
+                Activity::Executed(Observation::Woken)
             }
-            Decision::Move(_) => Doing::Has(Observation::Moved),
+            Decision::Move(_) => Activity::Executed(Observation::Moved),
         };
     }
 
     /// Reports that the event has come or that the thread no longer waits. Does nothing if no wait
     /// is in progress.
     pub(crate) fn finish(&mut self, now: Instant, state: &AtomicU64, counts: &WaitCounts) {
-        let seen = match std::mem::replace(&mut self.doing, Doing::Nothing) {
-            Doing::Nothing => return,
-            Doing::Has(seen) => seen,
-            Doing::Spins { spent, .. } => {
+        let seen = match std::mem::replace(&mut self.activity, Activity::Idle) {
+            Activity::Idle => return,
+            Activity::Executed(seen) => seen,
+            Activity::Spinning { spent, .. } => {
                 self.statistics.successful_spins = 1;
                 self.statistics.spin_time += spent;
                 Observation::Spun(spent)

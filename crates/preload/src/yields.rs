@@ -48,25 +48,25 @@ static RANKS: OnceLock<Ranks> = OnceLock::new();
 static STATE: AtomicU64 = AtomicU64::new(0);
 
 /// The polls of one thread.
-struct Looks {
+struct Polls {
     /// Whether it is inside `opal_progress`.
-    under_way: Cell<bool>,
+    is_polling: Cell<bool>,
     /// Whether that has yielded.
-    in_vain: Cell<bool>,
+    has_yielded: Cell<bool>,
     /// The number of successive unsuccessful polls.
-    free: Cell<u32>,
+    unsuccessful: Cell<u32>,
     /// Whether a wait is in progress.
-    waits: Cell<bool>,
+    is_waiting: Cell<bool>,
     steps: RefCell<Option<Steps>>,
 }
 
 thread_local! {
-    static LOOKS: Looks = const {
-        Looks {
-            under_way: Cell::new(false),
-            in_vain: Cell::new(false),
-            free: Cell::new(0),
-            waits: Cell::new(false),
+    static POLLS: Polls = const {
+        Polls {
+            is_polling: Cell::new(false),
+            has_yielded: Cell::new(false),
+            unsuccessful: Cell::new(0),
+            is_waiting: Cell::new(false),
             steps: RefCell::new(None),
         }
     };
@@ -98,8 +98,8 @@ impl Platform for Machine {
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn sched_yield() -> c_int {
-    let looks = LOOKS.try_with(|looks| looks.under_way.get() && !looks.in_vain.replace(true));
-    if looks == Ok(true) {
+    let is_poll = POLLS.try_with(|polls| polls.is_polling.get() && !polls.has_yielded.replace(true));
+    if is_poll == Ok(true) {
         return 0;
     }
     // SAFETY: the caller's own call.
@@ -120,40 +120,40 @@ unsafe extern "C-unwind" fn opal_progress() -> c_int {
         // SAFETY: the caller's own call.
         return unsafe { real::opal_progress() };
     };
-    let look = LOOKS.try_with(|looks| {
-        let within = looks.under_way.replace(true);
-        let began = if looks.waits.get() && !within { Some(looks.come()) } else { None };
-        looks.in_vain.set(false);
+    let result = POLLS.try_with(|polls| {
+        let within = polls.is_polling.replace(true);
+        let began = if polls.is_waiting.get() && !within { Some(polls.begin_poll()) } else { None };
+        polls.has_yielded.set(false);
         // SAFETY: the caller's own call.
         let result = unsafe { real::opal_progress() };
         // An enclosing poll, if there is one, has not yielded yet.
-        let in_vain = looks.in_vain.replace(false);
-        looks.under_way.set(within);
-        if in_vain && !within {
-            looks.free.set(looks.free.get().saturating_add(1));
-            if looks.free.get() > FREE_POLLS || ranks.are_oversubscribed() {
-                looks.wait(began.unwrap_or_else(|| Machine.now()), ranks);
+        let has_yielded = polls.has_yielded.replace(false);
+        polls.is_polling.set(within);
+        if has_yielded && !within {
+            polls.unsuccessful.set(polls.unsuccessful.get().saturating_add(1));
+            if polls.unsuccessful.get() > FREE_POLLS || ranks.are_oversubscribed() {
+                polls.wait(began.unwrap_or_else(|| Machine.now()), ranks);
             }
         } else if !within {
-            looks.free.set(0);
-            if looks.waits.get() {
-                looks.end(Machine.now());
+            polls.unsuccessful.set(0);
+            if polls.is_waiting.get() {
+                polls.end(Machine.now());
             }
         }
         result
     });
     // SAFETY: the caller's own call.
-    look.unwrap_or_else(|_| unsafe { real::opal_progress() })
+    result.unwrap_or_else(|_| unsafe { real::opal_progress() })
 }
 
-impl Looks {
+impl Polls {
     /// Begins the next poll of a wait, and returns the time. If the thread comes from other work,
     /// its wait had ended.
-    fn come(&self) -> Instant {
+    fn begin_poll(&self) -> Instant {
         let now = Machine.now();
         let left = self.steps.try_borrow().ok().and_then(|steps| Some(steps.as_ref()?.left()));
         if left.is_some_and(|left| now.since(left) > TIGHT) {
-            self.free.set(0);
+            self.unsuccessful.set(0);
             self.end(now);
         }
         now
@@ -164,12 +164,12 @@ impl Looks {
         let (Some(settings), Ok(mut steps)) = (Settings::get(), self.steps.try_borrow_mut()) else { return };
         let steps = steps.get_or_insert_with(|| Steps::new(ExternalObject::waiter(&settings.waiting)));
         steps.step(began, &Machine, ranks, &STATE);
-        self.waits.set(true);
+        self.is_waiting.set(true);
     }
 
     /// Ends the wait.
     fn end(&self, now: Instant) {
-        self.waits.set(false);
+        self.is_waiting.set(false);
         let (Some(settings), Ok(mut steps)) = (Settings::get(), self.steps.try_borrow_mut()) else { return };
         if let Some(steps) = steps.as_mut() {
             steps.finish(now, &STATE, settings.counts(WaitKind::Yield));

@@ -1,6 +1,6 @@
-//! OpenMP programs of gcc and clang: they print the same with the library and without it.
+//! OpenMP programs compiled by gcc and clang print the same with the library and without.
 //!
-//! Without compilers nothing is tested, and a note says so; with `ROWLOCK_REQUIRE_CC` in the environment that is a failure.
+//! Without a compiler the tests pass with a note, unless `ROWLOCK_REQUIRE_CC` is set.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,45 +12,45 @@ use counters::{Environment, Reason, Region, WaitKind, Waits};
 use tempfile::TempDir;
 use testing::{Child, command, through, try_run};
 
-/// Compilers, and the run-time libraries of their programs.
+/// A compiler and the run-time library of its programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Made {
+enum Toolchain {
     Gcc,
     Clang,
-    /// By gcc, with clang's library, which has what gcc's has.
+    /// Compiled by gcc, and linked with clang's library, which is compatible with gcc's.
     GccForClang,
 }
 
-impl Made {
-    const ALL: [Made; 3] = [Made::Gcc, Made::Clang, Made::GccForClang];
+impl Toolchain {
+    const ALL: [Toolchain; 3] = [Toolchain::Gcc, Toolchain::Clang, Toolchain::GccForClang];
 
-    /// Where its barriers are counted.
-    fn subject(self) -> WaitKind {
-        if self == Made::Clang { WaitKind::Libomp } else { WaitKind::Gomp }
+    /// The wait kind under which its barriers are counted.
+    fn kind(self) -> WaitKind {
+        if self == Toolchain::Clang { WaitKind::Libomp } else { WaitKind::Gomp }
     }
 
-    /// Makes a program or library; nothing where the compiler is missing.
-    fn make(self, folder: &TempDir, source: &str, options: &[&str]) -> Option<PathBuf> {
-        let made = folder.path().join(format!("{source}-{self:?}{}", options.concat()));
+    /// Builds a program or library. `None` without the compiler.
+    fn build(self, folder: &TempDir, source: &str, options: &[&str]) -> Option<PathBuf> {
+        let toolchain = folder.path().join(format!("{source}-{self:?}{}", options.concat()));
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/openmp/{source}.c"));
         let compile = |compiler: &str, arguments: &[&str]| {
             let mut command = command(compiler);
             command.args(["-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]).args(arguments).args(options);
-            command.arg(&source).arg("-o").arg(&made);
+            command.arg(&source).arg("-o").arg(&toolchain);
             command
         };
         let mut make = match self {
-            Made::Gcc => compile("gcc", &["-fopenmp"]),
-            Made::Clang => compile("clang", &["-fopenmp", "-DLIBOMP"]),
-            Made::GccForClang => {
-                let object = made.with_extension("o");
+            Toolchain::Gcc => compile("gcc", &["-fopenmp"]),
+            Toolchain::Clang => compile("clang", &["-fopenmp", "-DLIBOMP"]),
+            Toolchain::GccForClang => {
+                let object = toolchain.with_extension("o");
                 build(compile("gcc", &["-fopenmp", "-DLIBOMP", "-c"]).arg("-o").arg(&object))?;
                 let mut link = command("clang");
-                link.args(["-fopenmp"]).args(options).arg(&object).arg("-o").arg(&made);
+                link.args(["-fopenmp"]).args(options).arg(&object).arg("-o").arg(&toolchain);
                 link
             }
         };
-        build(&mut make).map(|()| made)
+        build(&mut make).map(|()| toolchain)
     }
 }
 
@@ -68,16 +68,16 @@ fn start(command: &mut Command) -> Child {
     Child::start(command.env("OMP_CANCELLATION", "true"))
 }
 
-/// Runs to the end, and returns what it printed.
+/// Runs a command until it ends, and returns its output.
 #[track_caller]
 fn run(command: &mut Command) -> String {
     start(command).wait().succeeds().stdout
 }
 
-/// As [`run`], and sends signals meanwhile, which the program counts as soon as it is ready to.
+/// Like [`run`], and sends signals meanwhile, which the program counts as soon as it is ready.
 #[track_caller]
 fn run_under_signals(command: &Command) -> String {
-    // Until then it ignores them, as what starts it does.
+    // Until then it ignores them, like the process that starts it.
     let mut starter = testing::command("env");
     starter.arg("--ignore-signal=USR1");
     let mut child = start(&mut through(starter, command));
@@ -100,24 +100,25 @@ fn survives(process: u32, signal: i32) -> bool {
     masks.any(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal - 1) & 1 != 0)
 }
 
-/// Runs it with the library and without, by these rules, and returns what was written of barriers the last time.
-fn same(program: &Path, arguments: &[&str], rules: &[&str], subject: WaitKind) -> Waits {
+/// Runs a program without the library, and with it by these rules, and compares the outputs.
+/// Returns the counts of barriers of the last run.
+fn compare_runs(program: &Path, arguments: &[&str], rules: &[&str], kind: WaitKind) -> Waits {
     let program_again = || {
         let mut command = command(program);
         command.args(arguments);
         command
     };
     let expected = run(&mut program_again());
-    let mut waits = Waits { kind: subject, statistics: Default::default(), passed_through: vec![] };
+    let mut waits = Waits { kind: kind, statistics: Default::default(), passed_through: vec![] };
     for rule in rules {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("book");
-        let book = Region::create(&path).unwrap();
+        let path = folder.path().join("region");
+        let region = Region::create(&path).unwrap();
         let environment = Environment { rule: rule.parse().unwrap(), costs: None, region: Some(path) };
         let printed = run(program_again().env("LD_PRELOAD", crate::library::preload()).envs(environment.variables()));
         assert_eq!(printed, expected, "{program:?} {arguments:?} by {rule}");
-        let entries = book.processes();
-        waits = entries[0].waits.iter().find(|waits| waits.kind == subject).cloned().unwrap_or(waits);
+        let entries = region.processes();
+        waits = entries[0].waits.iter().find(|waits| waits.kind == kind).cloned().unwrap_or(waits);
     }
     waits
 }
@@ -130,25 +131,25 @@ fn reasons(waits: &Waits) -> Vec<Reason> {
 
 #[test]
 #[ignore = "needs gcc and clang with OpenMP; `./check --full` runs it"]
-fn whatever_lets_threads_meet_does_as_without() {
+fn all_constructs_behave_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    for made in Made::ALL {
-        let Some(program) = made.make(&folder, "constructs", &[]) else { continue };
-        let waits = same(&program, &[], &RULES, made.subject());
-        assert!(waits.statistics.waits > 1_000, "{made:?}: {waits:?}");
-        assert_eq!(reasons(&waits), [], "{made:?}");
+    for toolchain in Toolchain::ALL {
+        let Some(program) = toolchain.build(&folder, "constructs", &[]) else { continue };
+        let waits = compare_runs(&program, &[], &RULES, toolchain.kind());
+        assert!(waits.statistics.waits > 1_000, "{toolchain:?}: {waits:?}");
+        assert_eq!(reasons(&waits), [], "{toolchain:?}");
     }
 }
 
 #[test]
 #[ignore = "needs gcc and clang with OpenMP; `./check --full` runs it"]
-fn programs_with_tasks_wait_at_the_original() {
+fn programs_with_tasks_wait_at_the_real_barrier() {
     let folder = tempfile::tempdir().unwrap();
-    for made in Made::ALL {
-        let Some(program) = made.make(&folder, "tasks", &[]) else { continue };
-        let waits = same(&program, &[], &RULES, made.subject());
-        assert_eq!(waits.statistics.waits, 0, "{made:?}: {waits:?}");
-        assert_eq!(reasons(&waits), [Reason::Cancellation], "{made:?}");
+    for toolchain in Toolchain::ALL {
+        let Some(program) = toolchain.build(&folder, "tasks", &[]) else { continue };
+        let waits = compare_runs(&program, &[], &RULES, toolchain.kind());
+        assert_eq!(waits.statistics.waits, 0, "{toolchain:?}: {waits:?}");
+        assert_eq!(reasons(&waits), [Reason::Cancellation], "{toolchain:?}");
     }
 }
 
@@ -156,18 +157,19 @@ fn programs_with_tasks_wait_at_the_original() {
 #[ignore = "needs gcc and clang with OpenMP; `./check --full` runs it"]
 fn short_teams_under_signals_end() {
     let folder = tempfile::tempdir().unwrap();
-    for made in Made::ALL {
-        let Some(program) = made.make(&folder, "teams", &[]) else { continue };
-        let waits = same(&program, &["500"], &RULES, made.subject());
-        assert!(waits.statistics.waits > 1_000, "{made:?}: {waits:?}");
+    for toolchain in Toolchain::ALL {
+        let Some(program) = toolchain.build(&folder, "teams", &[]) else { continue };
+        let waits = compare_runs(&program, &["500"], &RULES, toolchain.kind());
+        assert!(waits.statistics.waits > 1_000, "{toolchain:?}: {waits:?}");
     }
 }
 
 #[test]
 #[ignore = "needs gcc and clang with OpenMP; `./check --full` runs it"]
-fn programs_start_and_end_many_times_under_signals_with_hogs_coming_and_going() {
+fn programs_start_and_end_many_times_under_signals_and_changing_load() {
     let folder = tempfile::tempdir().unwrap();
-    let programs: Vec<PathBuf> = Made::ALL.iter().filter_map(|made| made.make(&folder, "teams", &[])).collect();
+    let programs: Vec<PathBuf> =
+        Toolchain::ALL.iter().filter_map(|toolchain| toolchain.build(&folder, "teams", &[])).collect();
     let expected: Vec<String> = programs.iter().map(|program| run(command(program).arg("20"))).collect();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -182,12 +184,13 @@ fn programs_start_and_end_many_times_under_signals_with_hogs_coming_and_going() 
                 }
             });
         }
-        let _ends = Ends(&over);
+        let _end = SetOnDrop(&over);
         for time in 0..starts() {
             for (program, expected) in programs.iter().zip(&expected) {
                 let mut command = command(program);
                 command.arg("20").env("LD_PRELOAD", crate::library::preload()).env(Environment::RULE, RULES[time % 4]);
-                // As `rowlock exec` does; otherwise each region takes a timeslice where the hogs are.
+                // Like `rowlock exec`. Otherwise each region would take a timeslice while busy
+                // loops run.
                 command.env("GOMP_SPINCOUNT", "850").env("KMP_BLOCKTIME", "0");
                 assert_eq!(run_under_signals(&command), *expected, "{program:?}, the {time}th time");
             }
@@ -195,15 +198,15 @@ fn programs_start_and_end_many_times_under_signals_with_hogs_coming_and_going() 
     });
 }
 
-/// How often each program starts: `ROWLOCK_STARTS`, or 25 times by each rule.
+/// The number of starts of each program: `ROWLOCK_STARTS`, or 25 by each rule.
 fn starts() -> usize {
     std::env::var("ROWLOCK_STARTS").ok().and_then(|starts| starts.parse().ok()).unwrap_or(25 * RULES.len())
 }
 
-/// Says so when it is dropped.
-struct Ends<'a>(&'a AtomicBool);
+/// Sets the flag when dropped.
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
@@ -211,40 +214,41 @@ impl Drop for Ends<'_> {
 
 #[test]
 #[ignore = "needs gcc and clang with OpenMP; `./check --full` runs it"]
-fn a_library_that_is_loaded_within_a_region_may_make_tasks_there() {
+fn a_library_loaded_within_a_region_may_create_tasks_there() {
     let folder = tempfile::tempdir().unwrap();
-    for made in [Made::Gcc, Made::Clang] {
-        let Some(program) = made.make(&folder, "loader", &[]) else { continue };
+    for toolchain in [Toolchain::Gcc, Toolchain::Clang] {
+        let Some(program) = toolchain.build(&folder, "loader", &[]) else { continue };
         for options in [&["-DORPHANED"][..], &["-DORPHANED", "-DTASKS"], &[]] {
-            let Some(library) = made.make(&folder, "library", &[&["-shared", "-fPIC"], options].concat()) else {
+            let Some(library) = toolchain.build(&folder, "library", &[&["-shared", "-fPIC"], options].concat()) else {
                 continue;
             };
-            let waits = same(&program, &["within", library.to_str().unwrap()], &RULES, made.subject());
-            assert!(waits.statistics.waits > 100, "{made:?}: {waits:?}");
-            assert_eq!(reasons(&waits).contains(&Reason::Tasks), options.contains(&"-DTASKS"), "{made:?}");
+            let waits = compare_runs(&program, &["within", library.to_str().unwrap()], &RULES, toolchain.kind());
+            assert!(waits.statistics.waits > 100, "{toolchain:?}: {waits:?}");
+            assert_eq!(reasons(&waits).contains(&Reason::Tasks), options.contains(&"-DTASKS"), "{toolchain:?}");
         }
     }
 }
 
 #[test]
 #[ignore = "needs gcc and clang with OpenMP; `./check --full` runs it"]
-fn each_library_has_the_runtime_that_it_would_have_without() {
+fn each_library_uses_the_same_runtime_as_without_the_preloaded_one() {
     let folder = tempfile::tempdir().unwrap();
     let options = ["-shared", "-fPIC"];
-    let [gcc, clang] = [Made::Gcc, Made::Clang].map(|made| made.make(&folder, "library", &options));
+    let [gcc, clang] =
+        [Toolchain::Gcc, Toolchain::Clang].map(|toolchain| toolchain.build(&folder, "library", &options));
     let (Some(gcc), Some(clang)) = (gcc, clang) else { return };
     let [gcc, clang] = [&gcc, &clang].map(|library| library.to_str().unwrap());
     for order in [[gcc, clang], [clang, gcc]] {
-        for made in [Made::Gcc, Made::Clang] {
-            let Some(program) = made.make(&folder, "loader", &[]) else { continue };
+        for toolchain in [Toolchain::Gcc, Toolchain::Clang] {
+            let Some(program) = toolchain.build(&folder, "loader", &[]) else { continue };
             let arguments = [&["within"], &order[..]].concat();
-            assert!(same(&program, &arguments, &["adaptive"], made.subject()).statistics.waits > 100);
+            assert!(compare_runs(&program, &arguments, &["adaptive"], toolchain.kind()).statistics.waits > 100);
         }
-        // A program that knows nothing of OpenMP.
+        // A program without OpenMP.
         let program = folder.path().join("none");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/openmp/loader.c");
         testing::run(command("gcc").arg(source).arg("-o").arg(&program)).succeeds();
         let arguments = [&["before"], &order[..]].concat();
-        assert!(same(&program, &arguments, &["adaptive"], WaitKind::Gomp).statistics.waits > 100);
+        assert!(compare_runs(&program, &arguments, &["adaptive"], WaitKind::Gomp).statistics.waits > 100);
     }
 }

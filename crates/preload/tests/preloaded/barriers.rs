@@ -15,27 +15,27 @@ pub(crate) const TESTS: &[Test] = &[
         assert_eq!(waits(entries, WaitKind::Barrier).passed_through, []);
         assert!(entries[0].ended);
     }),
-    ("a barrier is destroyed while others are on their way out", destroy_at_once, |entries| {
+    ("a barrier is destroyed while other threads are leaving", destroy_immediately, |entries| {
         assert_eq!(waits(entries, WaitKind::Barrier).statistics.waits, 2 * 2000);
     }),
-    ("barriers that are forgotten take no room", forget, |entries| {
+    ("abandoned barriers take no memory", abandon, |entries| {
         assert_eq!(waits(entries, WaitKind::Barrier).passed_through, []);
         assert_eq!(waits(entries, WaitKind::Barrier).statistics.waits, 20_000);
     }),
-    ("more barriers than are looked after", many, |entries| {
+    ("the number of barriers is limited", many, |entries| {
         assert_eq!(waits(entries, WaitKind::Barrier).passed_through, [(Reason::TooMany, 1001)]);
     }),
-    ("what is wrong is said as ever", refuse, nothing),
-    ("a barrier among processes stays the C library's", share, |entries| {
+    ("errors are reported as usual", reject, no_check),
+    ("a barrier for several processes is passed through", share, |entries| {
         assert_eq!(waits(entries, WaitKind::Barrier).passed_through, [(Reason::ProcessShared, 1)]);
         assert_eq!(waits(entries, WaitKind::Barrier).statistics.waits, 0);
     }),
-    ("threads come and go", come_and_go, |entries| {
+    ("teams of threads succeed each other", renew_team, |entries| {
         assert_eq!(waits(entries, WaitKind::Barrier).statistics.waits, 600);
     }),
 ];
 
-fn nothing(_: &[ProcessReport]) {}
+fn no_check(_: &[ProcessReport]) {}
 
 type Barrier = Shared<pthread_barrier_t>;
 
@@ -44,9 +44,9 @@ fn init(barrier: &Barrier, count: u32) {
     assert_eq!(unsafe { pthread_barrier_init(barrier.get(), std::ptr::null(), count) }, 0);
 }
 
-/// Returns whether this thread leads.
+/// Returns whether this thread is the leader.
 fn wait(barrier: &Barrier) -> bool {
-    // SAFETY: it is initialised.
+    // SAFETY: it is initialized.
     match unsafe { pthread_barrier_wait(barrier.get()) } {
         0 => false,
         PTHREAD_BARRIER_SERIAL_THREAD => true,
@@ -55,7 +55,7 @@ fn wait(barrier: &Barrier) -> bool {
 }
 
 fn destroy(barrier: &Barrier) {
-    // SAFETY: it is initialised, and nobody will come.
+    // SAFETY: it is initialized, and no thread will use it.
     assert_eq!(unsafe { pthread_barrier_destroy(barrier.get()) }, 0);
 }
 
@@ -75,15 +75,15 @@ fn meet() {
     destroy(&barrier);
 }
 
-fn destroy_at_once() {
+fn destroy_immediately() {
     for _ in 0..2000 {
         let barrier = Barrier::zeroed();
         init(&barrier, 2);
         let one = || {
             if wait(&barrier) {
                 destroy(&barrier);
-                // The other one may have to find out that its round is over in spite of this.
-                // SAFETY: it is destroyed.
+                // The other thread must see the end of its round in spite of this. SAFETY: the
+                // barrier is destroyed.
                 unsafe { barrier.get().write_bytes(0xff, 1) };
             }
         };
@@ -91,7 +91,7 @@ fn destroy_at_once() {
     }
 }
 
-fn forget() {
+fn abandon() {
     let barrier = Barrier::zeroed();
     for _ in 0..20_000 {
         init(&barrier, 1);
@@ -112,14 +112,14 @@ fn many() {
     destroy(&barriers[0]);
 }
 
-fn refuse() {
+fn reject() {
     let barrier = Barrier::zeroed();
     // SAFETY: there is room for it.
     assert_eq!(unsafe { pthread_barrier_init(barrier.get(), std::ptr::null(), 0) }, EINVAL);
 }
 
 fn share() {
-    // SAFETY: new memory, attributes and a barrier in it, which two processes use.
+    // SAFETY: new memory, attributes, and a barrier in it that two processes use.
     unsafe {
         let memory = mmap(std::ptr::null_mut(), 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         assert_ne!(memory, MAP_FAILED);
@@ -140,7 +140,7 @@ fn share() {
     }
 }
 
-fn come_and_go() {
+fn renew_team() {
     let barrier = Barrier::zeroed();
     init(&barrier, 3);
     for _ in 0..20 {

@@ -10,10 +10,10 @@ use libc::*;
 use crate::{Shared, Test, waits};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("no signal is lost that is given with the mutex", || hand_over(true), counted),
-    ("no signal is lost that is given without the mutex", || hand_over(false), counted),
-    ("all wake up when all are told to", broadcast, counted),
-    ("with a mutex of a kind of its own it is left as it is", recursive, |entries| {
+    ("no signal with the mutex held is lost", || hand_over(true), counted),
+    ("no signal without the mutex is lost", || hand_over(false), counted),
+    ("a broadcast wakes all threads", broadcast, counted),
+    ("waits with a special kind of mutex are passed through", recursive, |entries| {
         let waits = waits(entries, WaitKind::Condition);
         assert_eq!(waits.statistics.waits, 0);
         assert!(
@@ -34,7 +34,7 @@ fn counted(entries: &[counters::ProcessReport]) {
     assert!(waits.statistics.waits > 0);
 }
 
-/// What C's condition variables are for.
+/// The usual use of condition variables.
 struct Monitor<T> {
     mutex: Shared<pthread_mutex_t>,
     changed: Shared<pthread_cond_t>,
@@ -51,37 +51,37 @@ impl<T> Monitor<T> {
     }
 
     fn lock(&self) {
-        // SAFETY: it is initialised.
+        // SAFETY: it is initialized.
         assert_eq!(unsafe { pthread_mutex_lock(self.mutex.get()) }, 0);
     }
 
     fn unlock(&self) {
-        // SAFETY: it is initialised.
+        // SAFETY: it is initialized.
         assert_eq!(unsafe { pthread_mutex_unlock(self.mutex.get()) }, 0);
     }
 
-    /// Waits, with the mutex, until the value is as it should be.
-    fn wait(&self, is: impl Fn(&T) -> bool) {
-        // SAFETY: this thread has the mutex, whenever it looks.
-        while !is(unsafe { &*self.value.get() }) {
-            // SAFETY: both are initialised.
+    /// Waits with the mutex until the value satisfies the condition.
+    fn wait(&self, condition: impl Fn(&T) -> bool) {
+        // SAFETY: this thread holds the mutex whenever it reads the value.
+        while !condition(unsafe { &*self.value.get() }) {
+            // SAFETY: both are initialized.
             assert_eq!(unsafe { pthread_cond_wait(self.changed.get(), self.mutex.get()) }, 0);
         }
     }
 
     fn signal(&self) {
-        // SAFETY: it is initialised.
+        // SAFETY: it is initialized.
         assert_eq!(unsafe { pthread_cond_signal(self.changed.get()) }, 0);
     }
 }
 
-/// Two threads hand over to each other, again and again.
+/// Two threads repeatedly hand over to each other.
 fn hand_over(with_mutex: bool) {
     const TIMES: usize = 20_000;
     let monitors = [Monitor::new(0), Monitor::new(0)];
     let give = |to: &Monitor<usize>| {
         to.lock();
-        // SAFETY: this thread has the mutex.
+        // SAFETY: this thread holds the mutex.
         unsafe { *to.value.get() += 1 };
         if with_mutex {
             to.signal();
@@ -94,7 +94,7 @@ fn hand_over(with_mutex: bool) {
     let take = |from: &Monitor<usize>| {
         from.lock();
         from.wait(|&value| value > 0);
-        // SAFETY: this thread has the mutex.
+        // SAFETY: this thread holds the mutex.
         unsafe { *from.value.get() -= 1 };
         from.unlock();
     };
@@ -128,9 +128,9 @@ fn broadcast() {
         }
         for next in 1..=TIMES {
             round.lock();
-            // SAFETY: this thread has the mutex.
+            // SAFETY: this thread holds the mutex.
             unsafe { *round.value.get() = next };
-            // SAFETY: it is initialised.
+            // SAFETY: it is initialized.
             assert_eq!(unsafe { pthread_cond_broadcast(round.changed.get()) }, 0);
             round.unlock();
             while done.load(SeqCst) < 3 * next {
@@ -142,7 +142,7 @@ fn broadcast() {
 
 fn recursive() {
     let monitor = Monitor::new(false);
-    // SAFETY: both are initialised before they are used.
+    // SAFETY: both are initialized before they are used.
     unsafe {
         let mut attributes = std::mem::zeroed();
         assert_eq!(pthread_mutexattr_init(&raw mut attributes), 0);
@@ -152,9 +152,9 @@ fn recursive() {
     monitor.lock();
     thread::scope(|scope| {
         scope.spawn(|| {
-            // It has the mutex when the other one waits.
+            // It holds the mutex while the other thread waits.
             monitor.lock();
-            // SAFETY: this thread has the mutex.
+            // SAFETY: this thread holds the mutex.
             unsafe { *monitor.value.get() = true };
             monitor.unlock();
             monitor.signal();
@@ -168,7 +168,7 @@ fn pass() {
     let monitor = Monitor::new(());
     monitor.lock();
     let past = timespec { tv_sec: 1, tv_nsec: 0 };
-    // SAFETY: both are initialised, and this thread has the mutex.
+    // SAFETY: both are initialized, and this thread holds the mutex.
     let result = unsafe { pthread_cond_timedwait(monitor.changed.get(), monitor.mutex.get(), &raw const past) };
     assert_eq!(result, ETIMEDOUT);
     monitor.unlock();

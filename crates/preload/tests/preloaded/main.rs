@@ -1,7 +1,8 @@
-//! What a program sees that is run with the library preloaded. Each test is a process of its own, this program again, which calls the C
-//! library as any program does, and then the statistics region is compared with its actions.
-#![allow(unsafe_code, reason = "the C library is called")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+//! A program with the preloaded library. Each test runs in its own process, this program again,
+//! which calls the C library like any program. Then the statistics region is compared with its
+//! actions.
+#![allow(unsafe_code, reason = "calls the C library")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod barriers;
 mod conditions;
@@ -14,58 +15,58 @@ mod semaphores;
 use counters::{Environment, ProcessReport, Region, WaitKind, Waits};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-const PART: &str = "ROWLOCK_TEST_PART";
+const TEST_VARIABLE: &str = "ROWLOCK_TEST_PART";
 
-/// A test: what it is called, what the preloaded process does, and what it is to have written down.
+/// A test: its name, the action of the preloaded process, and a check of its report.
 type Test = (&'static str, fn(), fn(&[ProcessReport]));
 
 fn main() {
     let tests: Vec<Test> =
         [barriers::TESTS, mutexes::TESTS, conditions::TESTS, semaphores::TESTS, processes::TESTS].concat();
-    if let Ok(part) = std::env::var(PART) {
-        let (_, act, _) = tests.into_iter().find(|(name, ..)| *name == part).unwrap();
+    if let Ok(test) = std::env::var(TEST_VARIABLE) {
+        let (_, act, _) = tests.into_iter().find(|(name, ..)| *name == test).unwrap();
         return act();
     }
     let trials = tests.into_iter().flat_map(|(name, _, check)| {
-        // Whatever the rule, a program does the same.
+        // A program behaves the same by every rule.
         ["adaptive", "always-block", "always-yield", "2cs+"]
-            .map(|rule| Trial::test(format!("{name} ({rule})"), move || in_a_process(name, rule, check)))
+            .map(|rule| Trial::test(format!("{name} ({rule})"), move || run_in_process(name, rule, check)))
     });
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
 }
 
-/// Runs a test in a process of its own.
-fn in_a_process(name: &str, rule: &str, check: fn(&[ProcessReport])) -> Result<(), Failed> {
+/// Runs a test in its own process.
+fn run_in_process(name: &str, rule: &str, check: fn(&[ProcessReport])) -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
-    let path = folder.path().join("book");
-    let book = Region::create(&path)?;
+    let path = folder.path().join("region");
+    let region = Region::create(&path)?;
     let environment = Environment { rule: rule.parse()?, costs: None, region: Some(path) };
     let mut command = testing::command(std::env::current_exe()?);
-    command.env(PART, name).env("LD_PRELOAD", library::preload()).envs(environment.variables());
+    command.env(TEST_VARIABLE, name).env("LD_PRELOAD", library::preload()).envs(environment.variables());
     testing::run(&mut command).succeeds();
-    check(&book.processes());
+    check(&region.processes());
     Ok(())
 }
 
-/// What the first process wrote of a subject.
-fn waits(entries: &[ProcessReport], subject: WaitKind) -> Waits {
-    let found = entries[0].waits.iter().find(|waits| waits.kind == subject).cloned();
-    found.unwrap_or(Waits { kind: subject, statistics: Default::default(), passed_through: vec![] })
+/// The counts of the first process for a wait kind.
+fn waits(entries: &[ProcessReport], kind: WaitKind) -> Waits {
+    let found = entries[0].waits.iter().find(|waits| waits.kind == kind).cloned();
+    found.unwrap_or(Waits { kind: kind, statistics: Default::default(), passed_through: vec![] })
 }
 
-/// Waits until this process has written what it is to write of a subject.
-fn await_written(subject: WaitKind, what: impl Fn(&Waits) -> bool) {
+/// Waits until the counts of this process for a wait kind satisfy a condition.
+fn await_counts(kind: WaitKind, condition: impl Fn(&Waits) -> bool) {
     let path = Environment::read(|name| std::env::var_os(name)).region.unwrap();
-    let book = Region::open(&path).unwrap();
-    while !what(&waits(&book.processes(), subject)) {
+    let region = Region::open(&path).unwrap();
+    while !condition(&waits(&region.processes(), kind)) {
         std::thread::yield_now();
     }
 }
 
-/// Something of C's that several threads use.
+/// A C object that several threads use.
 struct Shared<T>(std::cell::UnsafeCell<T>);
 
-// SAFETY: C's objects are made for it.
+// SAFETY: C objects are designed for that.
 unsafe impl<T> Sync for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T> Send for Shared<T> {}
@@ -76,7 +77,7 @@ impl<T> Shared<T> {
     }
 
     const fn zeroed() -> Shared<T> {
-        // SAFETY: an object of C's, which may be any bytes until it is initialised.
+        // SAFETY: a C object, which may have any bytes before its initialization.
         Shared::new(unsafe { std::mem::zeroed() })
     }
 

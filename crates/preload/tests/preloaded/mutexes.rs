@@ -8,14 +8,18 @@ use libc::*;
 use crate::{Shared, Test, waits};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("one thread at a time has a mutex", exclude, |entries| {
+    ("one thread at a time holds a mutex", exclude, |entries| {
         let waits = waits(entries, WaitKind::Mutex);
         assert_eq!(waits.passed_through, []);
         assert!(waits.statistics.waits >= waits.statistics.spins);
     }),
-    ("a recursive mutex is left as it is", || leave(PTHREAD_MUTEX_RECURSIVE, 0), left_one),
-    ("a mutex that checks for errors is left as it is", || leave(PTHREAD_MUTEX_ERRORCHECK, EDEADLK), left_one),
-    ("who waits for a mutex is counted", contend, |entries| {
+    ("a recursive mutex is passed through", || pass_through(PTHREAD_MUTEX_RECURSIVE, 0), passed_through_one),
+    (
+        "an error-checking mutex is passed through",
+        || pass_through(PTHREAD_MUTEX_ERRORCHECK, EDEADLK),
+        passed_through_one,
+    ),
+    ("waits for a mutex are counted", contend, |entries| {
         let waits = waits(entries, WaitKind::Mutex).statistics;
         assert_eq!(waits.waits, 1);
         assert_eq!(waits.blocks == 0, waits.block_time.is_zero());
@@ -23,19 +27,19 @@ pub(crate) const TESTS: &[Test] = &[
     }),
 ];
 
-fn left_one(entries: &[counters::ProcessReport]) {
+fn passed_through_one(entries: &[counters::ProcessReport]) {
     assert_eq!(waits(entries, WaitKind::Mutex).passed_through, [(Reason::MutexKind, 2)]);
 }
 
 type Mutex = Shared<pthread_mutex_t>;
 
 fn lock(mutex: &Mutex) -> i32 {
-    // SAFETY: it is initialised.
+    // SAFETY: it is initialized.
     unsafe { pthread_mutex_lock(mutex.get()) }
 }
 
 fn unlock(mutex: &Mutex) {
-    // SAFETY: it is initialised.
+    // SAFETY: it is initialized.
     assert_eq!(unsafe { pthread_mutex_unlock(mutex.get()) }, 0);
 }
 
@@ -44,20 +48,20 @@ fn exclude() {
     let work = || {
         for _ in 0..50_000 {
             assert_eq!(lock(&mutex), 0);
-            // SAFETY: this thread has the mutex.
+            // SAFETY: this thread holds the mutex.
             unsafe { *count.get() += 1 };
             unlock(&mutex);
         }
     };
     thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(work))));
-    // SAFETY: nobody else is there.
+    // SAFETY: the other threads have ended.
     assert_eq!(unsafe { *count.get() }, 200_000);
 }
 
-/// A mutex of a kind answers its owner like this, and lets others wait.
-fn leave(kind: i32, again: i32) {
+/// A mutex of this kind answers a second lock by its owner with `again`, and makes others wait.
+fn pass_through(kind: i32, again: i32) {
     let mutex = Mutex::zeroed();
-    // SAFETY: both are initialised before they are used.
+    // SAFETY: both are initialized before they are used.
     unsafe {
         let mut attributes = std::mem::zeroed();
         assert_eq!(pthread_mutexattr_init(&raw mut attributes), 0);
@@ -74,7 +78,7 @@ fn leave(kind: i32, again: i32) {
             assert_eq!(lock(&mutex), 0);
             unlock(&mutex);
         });
-        await_written(|waits| waits.passed_through == [(Reason::MutexKind, 2)]);
+        await_counts(|waits| waits.passed_through == [(Reason::MutexKind, 2)]);
         unlock(&mutex);
         other.join().unwrap();
     });
@@ -88,12 +92,12 @@ fn contend() {
             assert_eq!(lock(&mutex), 0);
             unlock(&mutex);
         });
-        await_written(|waits| waits.statistics.waits == 1);
+        await_counts(|waits| waits.statistics.waits == 1);
         unlock(&mutex);
         other.join().unwrap();
     });
 }
 
-fn await_written(what: impl Fn(&Waits) -> bool) {
-    crate::await_written(WaitKind::Mutex, what);
+fn await_counts(condition: impl Fn(&Waits) -> bool) {
+    crate::await_counts(WaitKind::Mutex, condition);
 }

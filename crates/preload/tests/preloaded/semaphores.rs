@@ -8,34 +8,34 @@ use libc::*;
 use crate::{Shared, Test, waits};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("as many come through as there are permits", hand_over, |entries| {
+    ("as many threads pass as there are permits", hand_over, |entries| {
         assert!(waits(entries, WaitKind::Semaphore).statistics.waits <= 40_000);
     }),
-    ("who need not wait is not counted, and keeps its errno", take, |entries| {
+    ("an immediate down is not counted and keeps errno", take, |entries| {
         assert_eq!(waits(entries, WaitKind::Semaphore).statistics.waits, 0);
     }),
-    ("who waits keeps its errno", wait, |entries| {
+    ("a wait keeps errno", wait, |entries| {
         assert_eq!(waits(entries, WaitKind::Semaphore).statistics.waits, 1);
     }),
-    ("who waits for long sleeps, by whatever rule", wait_for_long, |entries| {
+    ("a long wait blocks by every rule", wait_for_long, |entries| {
         assert_eq!(waits(entries, WaitKind::Semaphore).statistics.blocks, 1);
     }),
 ];
 
 fn semaphore(permits: u32) -> Shared<sem_t> {
     let semaphore = Shared::zeroed();
-    // SAFETY: there is room for it; a semaphore may be moved before it is used.
+    // SAFETY: there is room for it. A semaphore may be moved before its first use.
     assert_eq!(unsafe { sem_init(semaphore.get(), 0, permits) }, 0);
     semaphore
 }
 
 fn down(semaphore: &Shared<sem_t>) {
-    // SAFETY: it is initialised.
+    // SAFETY: it is initialized.
     assert_eq!(unsafe { sem_wait(semaphore.get()) }, 0);
 }
 
 fn up(semaphore: &Shared<sem_t>) {
-    // SAFETY: it is initialised.
+    // SAFETY: it is initialized.
     assert_eq!(unsafe { sem_post(semaphore.get()) }, 0);
 }
 
@@ -53,13 +53,13 @@ fn hand_over() {
             down(&semaphores[1]);
         });
     });
-    // SAFETY: it is initialised.
+    // SAFETY: it is initialized.
     assert_eq!(unsafe { sem_trywait(semaphores[0].get()) }, -1);
 }
 
-/// Does something, and sees that it leaves the errno as it was.
-fn keeps_errno(act: impl FnOnce()) {
-    // SAFETY: each thread has one.
+/// Checks that an action does not change errno.
+fn assert_keeps_errno(act: impl FnOnce()) {
+    // SAFETY: each thread has its own errno.
     unsafe { *__errno_location() = ENOTTY };
     act();
     // SAFETY: as above.
@@ -68,14 +68,14 @@ fn keeps_errno(act: impl FnOnce()) {
 
 fn take() {
     let semaphore = semaphore(3);
-    keeps_errno(|| (0..3).for_each(|_| down(&semaphore)));
+    assert_keeps_errno(|| (0..3).for_each(|_| down(&semaphore)));
 }
 
 fn wait() {
     let semaphore = semaphore(0);
     thread::scope(|scope| {
-        scope.spawn(|| keeps_errno(|| down(&semaphore)));
-        crate::await_written(WaitKind::Semaphore, |waits| waits.statistics.waits == 1);
+        scope.spawn(|| assert_keeps_errno(|| down(&semaphore)));
+        crate::await_counts(WaitKind::Semaphore, |waits| waits.statistics.waits == 1);
         up(&semaphore);
     });
 }
@@ -84,7 +84,7 @@ fn wait_for_long() {
     let semaphore = semaphore(0);
     thread::scope(|scope| {
         scope.spawn(|| down(&semaphore));
-        crate::await_written(WaitKind::Semaphore, |waits| waits.statistics.blocks == 1);
+        crate::await_counts(WaitKind::Semaphore, |waits| waits.statistics.blocks == 1);
         up(&semaphore);
     });
 }

@@ -1,33 +1,35 @@
-//! The programs.
+//! The catalogue of programs.
 
 use rustix::process::Signal;
 
-/// A program, and something for it to do that has one result.
+/// A program, and a task for it that has one result.
 pub(crate) struct Program {
     pub(crate) name: &'static str,
-    /// A shell's command whose first line of output has the version.
+    /// A shell command whose first line of output contains the version.
     pub(crate) version: &'static str,
-    /// What has to be done once before, in the folder of the sources: for what is made, there is `$MADE`.
+    /// A shell command that is run once before, in the folder of the sources. It builds in `$MADE`.
     pub(crate) prepare: &'static str,
-    /// A shell's commands, in an empty folder. Its files and what it prints is what the program does; `$INPUT` has texts.
+    /// Shell commands, run in an empty folder. Their output and files are the behaviour of the
+    /// program. `$INPUT` contains texts.
     pub(crate) script: &'static str,
-    /// Names of processes that have the library, if there is any, and of those that never have.
+    /// The names of processes that load the library, if there is one, and of those that never do.
     pub(crate) processes: &'static [&'static str],
     pub(crate) never: &'static [&'static str],
-    /// Where it is small, and can be started often.
+    /// For a small program that can be started many times.
     pub(crate) starts: Option<Signals>,
 }
 
-/// What can be sent to a program.
+/// The signals that can be sent to a program.
 pub(crate) struct Signals {
-    /// It handles them, or ignores them, and does what it does.
+    /// Those that it handles or ignores, without a change of behaviour.
     pub(crate) that_are_handled: &'static [Signal],
     pub(crate) that_end: &'static [Signal],
 }
 
 const ENDED: &[Signal] = &[Signal::TERM, Signal::INT];
 const STARTS: Option<Signals> = Some(Signals { that_are_handled: &[], that_end: ENDED });
-/// Of programs with the handlers of `check.h`. A shell ignores the signals until they are handled.
+/// For programs with the handlers of `check.h`. The shell ignores the signals until the program
+/// handles them.
 const HANDLES: Option<Signals> = Some(Signals { that_are_handled: &[Signal::USR2, Signal::ALARM], that_end: ENDED });
 
 const NOTHING: Program =
@@ -35,7 +37,7 @@ const NOTHING: Program =
 
 const GCC: &str = "gcc --version";
 
-/// A program in C of this folder.
+/// A C program of this folder.
 macro_rules! in_c {
     ($name:literal) => {
         Program {
@@ -77,7 +79,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
         ..NOTHING
     },
     Program {
-        name: "pigz, little",
+        name: "pigz, small input",
         version: "pigz --version",
         script: "exec pigz -p 4 -n -c $INPUT/little",
         processes: &["pigz"],
@@ -106,7 +108,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
         ..NOTHING
     },
     Program {
-        name: "xz, little",
+        name: "xz, small input",
         version: "xz --version",
         script: "exec xz -T4 -0 --block-size=16KiB -c $INPUT/little",
         processes: &["xz"],
@@ -121,7 +123,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
         ..NOTHING
     },
     Program {
-        name: "zstd, little",
+        name: "zstd, small input",
         version: "zstd --version",
         script: "exec zstd -q -T4 -1 -c $INPUT/little",
         processes: &["zstd"],
@@ -136,7 +138,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
         ..NOTHING
     },
     Program {
-        name: "GNU sort, little",
+        name: "GNU sort, small input",
         version: "sort --version",
         script: "exec sort --parallel=4 $INPUT/little",
         processes: &["sort"],
@@ -159,7 +161,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
         prepare: "cp threads.py $MADE",
         script: "exec /usr/bin/python3 $MADE/threads.py",
         processes: &["python3"],
-        // What Python does when it is interrupted in the middle of its own locks is its own affair.
+        // Python's behaviour when it is interrupted within its own locks is undefined.
         starts: Some(Signals { that_are_handled: &[], that_end: &[Signal::TERM] }),
         ..NOTHING
     },
@@ -183,9 +185,9 @@ pub(crate) const PROGRAMS: &[Program] = &[
         ..NOTHING
     },
     Program {
-        name: "Java, little",
+        name: "Java, small",
         version: "java -version 2>&1",
-        prepare: "javac -d $MADE Threads.java # once more",
+        prepare: "javac -d $MADE Threads.java # again",
         script: "exec java -XX:TieredStopAtLevel=1 -XX:ActiveProcessorCount=4 -Xmx64m -cp $MADE Threads",
         processes: &["java"],
         starts: STARTS,
@@ -213,8 +215,8 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program {
         name: "stress-ng",
         version: "stress-ng --version",
-        // The first thread of `mutex` has real-time priority. If it does all operations and stops
-        // the run before its creator runs again, the creator believes that it could create no
+        // The first thread of `mutex` has real-time priority. If it executes all operations and
+        // stops the run before its creator runs again, the creator believes that it could create no
         // thread, and the status is 3.
         script: "for kind in mutex pthread futex vm; do \
                      status=0; stress-ng --verify --$kind 2 --$kind-ops 1000 -t 60 2> complaints || status=$?; \
@@ -304,7 +306,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
         ..NOTHING
     },
     Program {
-        name: "chains of programs, static ones, Go's and those of another user among them",
+        name: "chains of programs, including static ones, Go and another user's",
         version: "go version",
         prepare: "cc -Wall -O1 -pthread chain.c -o $MADE/chain; cc -O1 -pthread shared.c -o $MADE/linked; \
                   cc -static -O1 -pthread c11.c -o $MADE/unlinked; \

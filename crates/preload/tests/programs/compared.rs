@@ -1,4 +1,4 @@
-//! A program with and without the library.
+//! Comparison of a program with and without the library.
 
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
@@ -8,31 +8,31 @@ use counters::{ProcessReport, WaitKind};
 
 use crate::catalogue::Program;
 use crate::inputs::prepare;
-use crate::run::{Deeds, Outcome, Way, run};
+use crate::run::{Behaviour, Outcome, RunMode, run};
 
-/// Rules that look for long, and for as long as is of use.
+/// Rules that spin for long, and for as long as is useful.
 const RULES: [&str; 2] = ["adaptive", "2cs+"];
 
-/// Runs a program without the library and with it, and sees that it does the same.
-pub(crate) fn does_the_same(program: &Program) -> Result<(), String> {
+/// Runs a program without the library and with it, and checks that it behaves the same.
+pub(crate) fn compare_runs(program: &Program) -> Result<(), String> {
     prepare(program)?;
     let repetitions = std::env::var("ROWLOCK_REPETITIONS").map_or(1, |times| times.parse().unwrap());
-    let ways = [Way::Plain, Way::Preloaded(RULES[0]), Way::Preloaded(RULES[1])];
-    let mut times = ways.map(|_| Vec::new());
-    let mut plain: Option<Deeds> = None;
+    let modes = [RunMode::Plain, RunMode::Preloaded(RULES[0]), RunMode::Preloaded(RULES[1])];
+    let mut times = modes.map(|_| Vec::new());
+    let mut plain: Option<Behaviour> = None;
     let mut waits = BTreeMap::new();
     for _ in 0..repetitions {
-        for (way, times) in ways.into_iter().zip(&mut times) {
-            let outcome = run(program, way, |_, _| ())?;
+        for (mode, times) in modes.into_iter().zip(&mut times) {
+            let outcome = run(program, mode, |_, _| ())?;
             times.push(outcome.time);
-            see_that_it_went_well(program, way, &outcome)?;
-            if way == Way::Preloaded(RULES[0]) {
+            check_success(program, mode, &outcome)?;
+            if mode == RunMode::Preloaded(RULES[0]) {
                 sum(&outcome.entries, &mut waits);
             }
             match &plain {
-                None => plain = Some(outcome.deeds),
-                Some(plain) => compare(plain, &outcome.deeds)
-                    .map_err(|difference| format!("{}, {way:?}: {difference}\n{}", program.name, outcome.complaints))?,
+                None => plain = Some(outcome.behaviour),
+                Some(plain) => compare(plain, &outcome.behaviour)
+                    .map_err(|difference| format!("{}, {mode:?}: {difference}\n{}", program.name, outcome.stderr))?,
             }
         }
     }
@@ -40,23 +40,26 @@ pub(crate) fn does_the_same(program: &Program) -> Result<(), String> {
     Ok(())
 }
 
-/// The program has succeeded, and has had the library or not as it should.
-fn see_that_it_went_well(program: &Program, way: Way, outcome: &Outcome) -> Result<(), String> {
-    let Outcome { deeds, complaints, entries, .. } = outcome;
-    if !deeds.status.success() || deeds.printed.is_empty() {
-        return Err(format!("{}, {way:?}: {}\n{complaints}", program.name, deeds.status));
+/// Checks that the program has succeeded, and that the right processes have loaded the library.
+fn check_success(program: &Program, mode: RunMode, outcome: &Outcome) -> Result<(), String> {
+    let Outcome { behaviour, stderr, entries, .. } = outcome;
+    if !behaviour.status.success() || behaviour.printed.is_empty() {
+        return Err(format!("{}, {mode:?}: {}\n{stderr}", program.name, behaviour.status));
     }
     let had = |name: &str| entries.iter().any(|entry| entry.name == name);
-    if let Some(name) = program.processes.iter().find(|name| had(name) == (way == Way::Plain)) {
-        return Err(format!("{}, {way:?}: is the library in {name}?\n{entries:?}\n{complaints}", program.name));
+    if let Some(name) = program.processes.iter().find(|name| had(name) == (mode == RunMode::Plain)) {
+        return Err(format!(
+            "{}, {mode:?}: wrong presence of the library in {name}\n{entries:?}\n{stderr}",
+            program.name
+        ));
     }
     if let Some(name) = program.never.iter().find(|name| had(name)) {
-        return Err(format!("{}: the library is in {name}", program.name));
+        return Err(format!("{}: {name} has loaded the library", program.name));
     }
     Ok(())
 }
 
-pub(crate) fn compare(plain: &Deeds, other: &Deeds) -> Result<(), String> {
+pub(crate) fn compare(plain: &Behaviour, other: &Behaviour) -> Result<(), String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(2000)]).into_owned();
     let status = |status: ExitStatus| status.to_string();
     if plain.status != other.status {
@@ -66,15 +69,15 @@ pub(crate) fn compare(plain: &Deeds, other: &Deeds) -> Result<(), String> {
         return Err(format!("printed\n{}rather than\n{}", text(&other.printed), text(&plain.printed)));
     }
     if let Some(name) = plain.files.keys().chain(other.files.keys()).find(|&name| {
-        let contents = [plain, other].map(|deeds| deeds.files.get(name));
+        let contents = [plain, other].map(|behaviour| behaviour.files.get(name));
         contents[0] != contents[1]
     }) {
-        return Err(format!("the file {name} is another"));
+        return Err(format!("the file {name} differs"));
     }
     Ok(())
 }
 
-/// How often it was waited, and how often left to the original.
+/// Sums up the waits and those that were passed through.
 fn sum(entries: &[ProcessReport], sums: &mut BTreeMap<WaitKind, (u64, u64)>) {
     for waits in entries.iter().flat_map(|entry| &entry.waits) {
         let sum = sums.entry(waits.kind).or_default();
@@ -90,12 +93,12 @@ fn report(program: &Program, times: [Vec<Duration>; 3], repetitions: u32, waits:
         times.sort();
         times[times.len() / 2].as_secs_f64()
     });
-    let waits = waits.iter().map(|(subject, (waits, left))| {
+    let waits = waits.iter().map(|(kind, (waits, passed_through))| {
         format!(
-            ", {}: {} waits, {} left",
-            subject.name(),
+            ", {}: {} waits, {} passed through",
+            kind.name(),
             waits / u64::from(repetitions),
-            left / u64::from(repetitions)
+            passed_through / u64::from(repetitions)
         )
     });
     eprintln!(

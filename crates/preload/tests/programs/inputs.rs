@@ -1,4 +1,4 @@
-//! What programs work on, and those that have to be compiled first.
+//! The inputs of programs, and programs that have to be compiled first.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::catalogue::Program;
 
-/// A folder of this process: others make the same things at the same time.
+/// The folder of this process, since other processes may create the same files at the same time.
 fn folder() -> &'static Path {
     FOLDER.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("programs-{}", std::process::id()));
@@ -23,19 +23,19 @@ fn folder() -> &'static Path {
 
 static FOLDER: OnceLock<PathBuf> = OnceLock::new();
 
-/// Removes the folder, if there is one.
+/// Removes the folder, if it exists.
 pub(crate) fn remove() {
     if let Some(folder) = FOLDER.get() {
         fs::remove_dir_all(folder).unwrap();
     }
 }
 
-/// The folder of the programs that are made here.
-pub(crate) fn made() -> PathBuf {
+/// The folder of the compiled programs.
+pub(crate) fn built() -> PathBuf {
     folder().join("made")
 }
 
-/// The folder of the inputs: always the same.
+/// The folder of the inputs, which never change.
 pub(crate) fn inputs() -> &'static Path {
     static INPUTS: OnceLock<PathBuf> = OnceLock::new();
     INPUTS.get_or_init(|| {
@@ -59,17 +59,17 @@ pub(crate) fn inputs() -> &'static Path {
     })
 }
 
-/// Makes what the program needs, once.
+/// Prepares a program, once.
 pub(crate) fn prepare(program: &Program) -> Result<(), String> {
     static DONE: Mutex<BTreeMap<&str, Result<(), String>>> = Mutex::new(BTreeMap::new());
     let mut done = DONE.lock().unwrap();
     done.entry(program.prepare).or_insert_with(|| {
         inputs();
         let mut shell = testing::command("/bin/sh");
-        shell.arg("-c").arg(format!("set -e; {}", program.prepare)).env("MADE", made());
+        shell.arg("-c").arg(format!("set -e; {}", program.prepare)).env("MADE", built());
         shell.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/sources"));
         let output = testing::run(&mut shell);
-        let why = "`.ci/setup-programs` installs what is needed on Debian";
+        let why = "`.ci/setup-programs` installs the requirements on Debian";
         output.status.success().then_some(()).ok_or_else(|| format!("{}: {why}\n{output}", program.name))
     });
     done[program.prepare].clone()

@@ -1,4 +1,4 @@
-//! A run of a program: what it did, and that nothing of it is left.
+//! One run of a program: its behaviour, and the removal of all its processes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,40 +15,40 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use testing::{Child, processes};
 
 use crate::catalogue::Program;
-use crate::inputs::{inputs, made};
+use crate::inputs::{built, inputs};
 use crate::library;
 
 /// How a program is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum RunMode {
     Plain,
     /// By this rule.
     Preloaded(&'static str),
 }
 
-/// What a run came to.
+/// The outcome of a run.
 pub(crate) struct Outcome {
-    pub(crate) deeds: Deeds,
-    pub(crate) complaints: String,
+    pub(crate) behaviour: Behaviour,
+    pub(crate) stderr: String,
     pub(crate) time: Duration,
-    /// Of the processes that had the library.
+    /// The reports of the processes that had loaded the library.
     pub(crate) entries: Vec<ProcessReport>,
 }
 
-/// What a program did, as far as others see it.
+/// The behaviour of a program, as visible from outside.
 #[derive(PartialEq, Eq)]
-pub(crate) struct Deeds {
+pub(crate) struct Behaviour {
     pub(crate) status: ExitStatus,
     pub(crate) printed: Vec<u8>,
-    /// The files that it left in its folder.
+    /// The files left in its folder.
     pub(crate) files: BTreeMap<String, Vec<u8>>,
 }
 
-/// Runs a program to its end, in a new folder and a process group of its own, which something else may be done to meanwhile, until
-/// it has ended. An error if it hangs.
+/// Runs a program until it ends, in a new folder and process group. `meanwhile` runs until then,
+/// and may disturb the group. Returns an error if the program hangs.
 pub(crate) fn run(
     program: &Program,
-    way: Way,
+    mode: RunMode,
     meanwhile: impl FnOnce(Pid, &AtomicBool) + Send,
 ) -> Result<Outcome, String> {
     let scratch = tempfile::tempdir().unwrap();
@@ -56,11 +56,11 @@ pub(crate) fn run(
     fs::create_dir(&folder).unwrap();
     let mut command = testing::command("/bin/sh");
     command.arg("-c").arg(format!("set -e; {}", program.script)).current_dir(&folder);
-    command.env("INPUT", inputs()).env("MADE", made()).env("LC_ALL", "C").env("HOME", scratch.path());
-    let mut book = None;
-    if let Way::Preloaded(rule) = way {
-        let path = scratch.path().join("book");
-        book = Some(Region::create(&path).unwrap());
+    command.env("INPUT", inputs()).env("MADE", built()).env("LC_ALL", "C").env("HOME", scratch.path());
+    let mut region = None;
+    if let RunMode::Preloaded(rule) = mode {
+        let path = scratch.path().join("region");
+        region = Some(Region::create(&path).unwrap());
         let environment = Environment { rule: rule.parse().unwrap(), costs: None, region: Some(path) };
         command.env("LD_PRELOAD", library::preload()).envs(environment.variables());
     }
@@ -77,18 +77,19 @@ pub(crate) fn run(
         (time, ends)
     });
     let state = if ends { String::new() } else { processes::describe_tree(child.id()) };
-    // Whatever it has left behind. Its leader is not waited for yet, so the group is what it was.
+    // Kill its remaining processes. The group leader has not been waited for, so the group still
+    // exists.
     let _ = kill_process_group(group, Signal::KILL);
     let output = child.finish();
     if !ends {
-        return Err(format!("{} hangs, {way:?}\n{state}{output}", program.name));
+        return Err(format!("{} hangs, {mode:?}\n{state}{output}", program.name));
     }
-    let deeds = Deeds { status: output.status, printed: output.bytes, files: files(&folder) };
+    let behaviour = Behaviour { status: output.status, printed: output.bytes, files: files(&folder) };
     Ok(Outcome {
-        deeds,
-        complaints: output.stderr,
+        behaviour,
+        stderr: output.stderr,
         time,
-        entries: book.map(|book| book.processes()).unwrap_or_default(),
+        entries: region.map(|region| region.processes()).unwrap_or_default(),
     })
 }
 

@@ -1,4 +1,4 @@
-/* Calls that wait, of each kind: what they return, what arrives and what statuses say, printed in order of ranks. */
+/* Waiting calls of all kinds: their results, data and statuses, printed in the order of ranks. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@ static int rank, size;
 static char log_[1 << 16];
 static size_t logged;
 
-/* What this rank has to say; printed at the end, rank by rank. */
+/* The output of this rank, printed at the end. */
 #define SAY(...) (logged += (size_t)snprintf(log_ + logged, sizeof log_ - logged, __VA_ARGS__))
 
 static int class_of(int code) {
@@ -29,12 +29,12 @@ static void point_to_point(MPI_Comm comm, int n, int me) {
     int left = (me + n - 1) % n, right = (me + 1) % n;
     MPI_Status status;
     memset(&status, 0, sizeof status);
-    status.MPI_ERROR = 4711; /* Calls with one status leave it. */
+    status.MPI_ERROR = 4711; /* Calls with a single status do not change it. */
     for (int length = 1; length <= 1 << 18; length *= 64) {
         int *out = malloc(sizeof(int) * (size_t)length), *in = calloc((size_t)length, sizeof(int));
         for (int i = 0; i < length; i++) out[i] = me * 1000003 + i;
         if (n == 1) {
-            /* Nobody would receive what a rank sends to itself. */
+            /* A blocking send to itself would never be received. */
         } else if (me % 2 == 0) {
             MPI_Send(out, length, MPI_INT, right, length, comm);
             MPI_Recv(in, length, MPI_INT, left, length, comm, &status);
@@ -53,7 +53,7 @@ static void point_to_point(MPI_Comm comm, int n, int me) {
         SAY("replaced %d\n", out[0]);
         free(out), free(in);
     }
-    /* Nobody. */
+    /* The null process. */
     MPI_Recv(NULL, 0, MPI_INT, MPI_PROC_NULL, 0, comm, &status);
     say_status("recv from nobody", &status, MPI_INT);
     SAY("send to nobody %d\n", MPI_Send(&me, 1, MPI_INT, MPI_PROC_NULL, 0, comm));
@@ -84,7 +84,7 @@ static void requests(MPI_Comm comm, int n, int me) {
         if (step % 2) say_status("left", &statuses[0], MPI_INT), say_status("right", &statuses[1], MPI_INT);
         if (step % 2) say_status("none", &statuses[2], MPI_INT);
     }
-    /* Persistent: inactive after a wait, and there still. */
+    /* Persistent requests: inactive after a wait, but not freed. */
     MPI_Request lasting[2];
     MPI_Status status;
     memset(&status, 0, sizeof status);
@@ -112,7 +112,7 @@ static void requests(MPI_Comm comm, int n, int me) {
     MPI_Request nothing = MPI_REQUEST_NULL;
     MPI_Wait(&nothing, &status);
     say_status("null", &status, MPI_INT);
-    /* Any and some: which one is first is open, but not what they come to. */
+    /* Any and some: their order is open, but not their sums. */
     MPI_Request any[8];
     int values[8], out_values[8], index, sum = 0;
     for (int i = 0; i < 8; i++) MPI_Irecv(&values[i], 1, MPI_INT, left, 10 + i, comm, &any[i]);
@@ -130,7 +130,7 @@ static void requests(MPI_Comm comm, int n, int me) {
     MPI_Waitany(8, any, &index, &status);
     MPI_Waitsome(8, any, &some, indices, statuses);
     SAY("any and some: %d, then %d %d\n", sum, index == MPI_UNDEFINED, some == MPI_UNDEFINED);
-    /* Cancelled. */
+    /* Cancelled requests. */
     MPI_Irecv(&received, 1, MPI_INT, left, 99, comm, &nothing);
     MPI_Cancel(&nothing);
     MPI_Wait(&nothing, &status);
@@ -211,18 +211,18 @@ static void handler(MPI_Comm *comm, int *code, ...) {
 
 static void errors(MPI_Comm parent, int n, int me) {
     MPI_Comm comm;
-    if (n == 1) return; /* What a library says of a message to itself depends on who looks first. */
+    if (n == 1) return; /* The error of a message to itself depends on timing. */
     MPI_Comm_dup(parent, &comm);
     int right = (me + 1) % n, left = (me + n - 1) % n, data[4] = {1, 2, 3, 4}, one[2] = {-1, -1};
     MPI_Status status;
     MPI_Errhandler own;
     MPI_Comm_create_errhandler(handler, &own);
-    /* Some libraries find errors of requests there, whatever they are of. */
+    /* Some libraries look up the error handler there for all requests. */
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     for (int which = 0; which < 2; which++) {
         MPI_Comm_set_errhandler(comm, which ? own : MPI_ERRORS_RETURN);
         handled = 0;
-        /* Truncated: received in each way. */
+        /* Truncated messages, received in each way. */
         for (int way = 0; way < 3; way++) {
             MPI_Request request;
             int result = 0;

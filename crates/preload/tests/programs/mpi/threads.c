@@ -1,4 +1,4 @@
-/* Two threads of each rank that wait at a time, each in a ring of its own, while signals come. */
+/* Two threads of each rank that wait at the same time, each in its own ring, under signals. */
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>

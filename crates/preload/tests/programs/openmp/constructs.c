@@ -1,6 +1,7 @@
-// Whatever OpenMP has that lets threads meet, but for tasks and cancellation: in teams of several sizes, nested ones, and those of two threads
-// that know nothing of each other. Prints the same whenever it runs. With -DLIBOMP it does without a loop whose iterations wait for
-// each other, at which LLVM's library crashes in programs of gcc's.
+// All OpenMP constructs by which threads meet, except for tasks and cancellation: in teams of
+// several sizes, nested ones, and those of two independent threads. Always prints the same. With
+// -DLIBOMP it omits a loop whose iterations wait for each other, at which LLVM's library crashes in
+// programs compiled by gcc.
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ static long barriers(int threads, int rounds) {
     return wrong;
 }
 
-/// Loops that are shared out within a function that knows nothing of the team.
+/// Loops that are distributed within a function without a team of its own.
 static void loops(long *sums, long length) {
 #pragma omp for schedule(static)
     for (long i = 0; i < length; i++)
@@ -120,7 +121,7 @@ static long shares(int threads) {
     return total;
 }
 
-/// Teams within teams, each of which meets by itself.
+/// Teams within teams, each of which meets separately.
 static long nested(int outer, int inner) {
     long total = 0;
 #pragma omp parallel num_threads(outer) reduction(+ : total)
@@ -160,7 +161,7 @@ static long nested(int outer, int inner) {
     return total;
 }
 
-/// Threads keep what is theirs from team to team, and may be copied into.
+/// Threads keep their private variables across teams, and values may be copied in.
 static long kept(int threads) {
     long total = 0;
     private_to_each = 7;
@@ -175,7 +176,7 @@ static long kept(int threads) {
     return total;
 }
 
-/// What is outside of any team meets nobody.
+/// Constructs outside of any team meet no other threads.
 static long orphans(void) {
     long total = 0;
 #pragma omp barrier

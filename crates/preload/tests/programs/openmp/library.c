@@ -1,4 +1,5 @@
-// A library with OpenMP in it: `work` opens teams of its own, and with -DORPHANED takes part in that of its caller. With -DTASKS it makes tasks.
+// A library that uses OpenMP: `work` opens its own teams, and with -DORPHANED takes part in that of
+// its caller. With -DTASKS it creates tasks.
 #include <omp.h>
 
 #ifdef ORPHANED

@@ -1,6 +1,6 @@
-// Loads libraries that use OpenMP, while it does so itself, or does not. Arguments: how, and libraries.
-//   before  each is loaded and its `work` called
-//   within  as above, but each in the middle of a parallel region of this program, by all of its threads
+// Loads libraries that use OpenMP, in a program with or without OpenMP. Arguments: how, libraries.
+//   before  loads each and calls its `work`
+//   within  the same in a parallel region of this program, by all of its threads
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ int main(int count, char **arguments) {
             long total = 0;
 #pragma omp parallel num_threads(3) reduction(+ : total)
             {
-                // By now all have waited in this team.
+                // All threads have waited in this team before.
                 for (int round = 0; round < 50; round++) {
 #pragma omp barrier
                 }

@@ -1,6 +1,6 @@
-// Tasks and cancellation, which a thread that waits has its part in. Prints the same whenever it runs with OMP_CANCELLATION=true.
-// With -DLIBOMP it does without what LLVM's library fails at: it asserts when a dynamic loop is cancelled, and hangs when a
-// region is.
+// Tasks and cancellation, in which waiting threads take part. Always prints the same with
+// OMP_CANCELLATION=true. With -DLIBOMP it omits what LLVM's library fails at: it asserts when a
+// dynamic loop is cancelled, and hangs when a region is.
 #include <omp.h>
 #include <stdio.h>
 
@@ -22,7 +22,7 @@ int main(void) {
         done = 0;
 #pragma omp parallel num_threads(2 + time % 3)
         {
-            // All are to be done when the barrier is passed.
+            // All tasks must be complete after the barrier.
 #pragma omp single nowait
             for (int i = 0; i < 100; i++)
 #pragma omp task
@@ -33,7 +33,7 @@ int main(void) {
 #pragma omp atomic
                 missed++;
 #pragma omp barrier
-            // So are those that each makes before a loop's end.
+            // So must those that each thread creates before the end of a loop.
 #pragma omp for schedule(dynamic)
             for (int i = 0; i < 50; i++)
 #pragma omp task
@@ -88,7 +88,7 @@ int main(void) {
                 left++;
 #pragma omp cancel parallel
             }
-            // Nobody passes, unless all have: and one never comes.
+            // No thread passes before all have arrived, and one never does.
 #pragma omp barrier
 #pragma omp atomic
             missed++;

@@ -1,5 +1,5 @@
-// Many teams that last for a moment, of several roots, under a timer's signals and those that others send. Argument: how many teams
-// each root begins.
+// Many short teams of several roots, under signals of a timer and of other processes. Argument: the
+// number of teams of each root.
 #define _GNU_SOURCE
 #include <omp.h>
 #include <pthread.h>

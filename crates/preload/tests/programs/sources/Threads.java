@@ -4,7 +4,7 @@ import java.util.concurrent.*;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.LongStream;
 
-/** What Java's threads wait at, with a collector's threads beside them. */
+/** Java's synchronization objects, while the threads of the garbage collector run. */
 public class Threads {
     static final int THREADS = 4, ROUNDS = 500;
     static long shared, turn;

@@ -1,4 +1,4 @@
-/* Threads that allocate, and free what others have allocated: the locks of an allocator. */
+/* Threads that allocate, and free memory of other threads: the locks of an allocator. */
 #include "check.h"
 
 enum { THREADS = 4, SLOTS = 512 };

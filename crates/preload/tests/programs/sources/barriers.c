@@ -1,4 +1,4 @@
-/* Barriers as programs use them, and as the standard only just allows. */
+/* Barriers as programs use them, up to the limits of the standard. */
 #include "check.h"
 
 enum { PARTIES = 4 };
@@ -23,7 +23,8 @@ static void *in_step(void *argument) {
     return NULL;
 }
 
-/* The leader destroys the barrier at once, while the others are on their way out, and makes the next in its place. */
+/* The leader destroys the barrier immediately, while the others are leaving, and creates the next
+ * one in its place. */
 static void *renewing(void *unused) {
     (void)unused;
     static pthread_barrier_t others;
@@ -69,7 +70,7 @@ static void on_a_stack(int parties) {
     OK(pthread_barrier_destroy(&here));
 }
 
-/* How much memory the process has, in pages. */
+/* The memory of the process, in pages. */
 static long resident(void) {
     long size, resident;
     FILE *file = fopen("/proc/self/statm", "r");
@@ -78,7 +79,7 @@ static long resident(void) {
     return resident;
 }
 
-static void forgotten(int parties) {
+static void abandoned(int parties) {
     pthread_barrier_t here;
     OK(pthread_barrier_init(&here, NULL, parties));
     if (parties == 1) count_leader(pthread_barrier_wait(&here));
@@ -108,17 +109,17 @@ int main(void) {
     for (int i = 0; i < 300; i++) on_a_stack(1 + i % 8);
     printf("%ld leaders on stacks\n", leaders);
 
-    /* Made anew without being destroyed: takes no memory. */
+    /* Barriers that are initialized again without being destroyed take no memory. */
     leaders = 0;
     long before = 0;
     for (long i = 0; i < 40000; i++) {
-        forgotten(1 + i % 2);
+        abandoned(1 + i % 2);
         if (i == 10000) before = resident();
     }
     CHECK(resident() - before < 1000);
     printf("%ld leaders of forgotten barriers\n", leaders);
 
-    /* Very many at a time. */
+    /* Very many barriers at the same time. */
     leaders = 0;
     enum { MANY = 6000 };
     pthread_barrier_t *many = malloc(MANY * sizeof *many);

@@ -1,4 +1,5 @@
-/* Threads are cancelled while they wait: their handlers run, with the mutex if they had it. In C, and compiled as C++. */
+/* Threads are cancelled while they wait. Their handlers run, with the mutex if they held it. Also
+ * compiled as C++. */
 #include "check.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -41,7 +42,8 @@ static void *at_semaphore(void *unused) {
     return unused;
 }
 
-/* Takes what it need not wait for, for ever: that it can be cancelled all the same is what the standard says. */
+/* Repeatedly acquires a free semaphore. The standard says that this can be cancelled
+ * nevertheless. */
 static void *at_free_semaphore(void *unused) {
     CLEANUP;
     pthread_cleanup_push(clean, NULL);
@@ -85,7 +87,7 @@ static void end(pthread_t thread) {
     while (sem_wait(&gone)) {}
     OK(pthread_join(thread, &result));
     CHECK(result == PTHREAD_CANCELED);
-    /* It was given back. */
+    /* The mutex was released. */
     OK(pthread_mutex_lock(&mutex));
     OK(pthread_mutex_unlock(&mutex));
 }
@@ -94,7 +96,7 @@ int main(void) {
     OK(sem_init(&semaphore, 0, 0));
     OK(sem_init(&gone, 0, 0));
     for (int i = 0; i < 200; i++) {
-        /* At once, or when it sleeps. */
+        /* Immediately, or when it sleeps. */
         int pause = i % 3 == 0 ? 0 : i % 3 == 1 ? 30 : 3000;
         pthread_t thread = begin(at_condition);
         usleep(pause);

@@ -1,4 +1,4 @@
-/* Starts programs in all the ways there are: each of the arguments is a shell's command. */
+/* Starts programs in all possible ways. Each argument is a shell command. */
 #include "check.h"
 #include <spawn.h>
 

@@ -1,4 +1,4 @@
-/* What the test programs have in common. They print the same whenever they run right. */
+/* Common code of the test programs. A correct run always prints the same. */
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -17,16 +17,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Ends the program if it does not hold. */
-#define CHECK(holds)                                                                \
+/* Ends the program if the condition is false. */
+#define CHECK(condition)                                                            \
     do {                                                                            \
-        if (!(holds)) {                                                             \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #holds);     \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "%s:%d: false: %s\n", __FILE__, __LINE__, #condition);  \
             _exit(1);                                                               \
         }                                                                           \
     } while (0)
 
-/* As CHECK, for calls that return an error's number. */
+/* Like CHECK, for calls that return an error number. */
 #define RETURNS(expected, call)                                                                     \
     do {                                                                                            \
         int returned_ = (call);                                                                     \
@@ -38,7 +38,7 @@
 #define OK(call) RETURNS(0, call)
 
 #ifndef LIBRARY
-/* Interrupts what it can. */
+/* Interrupts system calls. */
 static void note(int signal) {
     (void)signal;
 }
@@ -52,7 +52,7 @@ __attribute__((constructor)) static void handle(void) {
 }
 #endif
 
-/* Runs so many threads to their ends, with their numbers. */
+/* Runs `count` threads with their numbers until they end. */
 static inline void run(int count, void *(*work)(void *)) {
     pthread_t threads[64];
     CHECK(count <= 64);
@@ -67,14 +67,14 @@ static inline void *shared_memory(size_t size) {
     return at;
 }
 
-/* Waits for a child that must end well. */
+/* Waits for a child, which must succeed. */
 static inline void reap(pid_t child) {
     int status;
     while (waitpid(child, &status, 0) < 0) CHECK(errno == EINTR);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* A moment some milliseconds from now, or ago. */
+/* A time some milliseconds from now, or ago. */
 static inline struct timespec after_ms(clockid_t clock, long ms) {
     struct timespec at;
     clock_gettime(clock, &at);
@@ -91,7 +91,7 @@ static inline int is_past(clockid_t clock, struct timespec at) {
     return now.tv_sec > at.tv_sec || (now.tv_sec == at.tv_sec && now.tv_nsec >= at.tv_nsec);
 }
 
-/* How often to do what is done often: more in long runs. */
+/* The number of repetitions, which is larger in long runs. */
 static inline long rounds(long usual) {
     const char *factor = getenv("ROUNDS");
     return factor ? usual * atol(factor) : usual;

@@ -1,4 +1,5 @@
-/* A library whose constructor starts threads and waits for what they do: as thread pools of libraries in C++. */
+/* A library whose constructor starts threads and waits for them, like thread pools of C++
+ * libraries. */
 #define LIBRARY
 #include "check.h"
 
@@ -8,7 +9,7 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static pthread_barrier_t barrier;
 static int value;
 
-/* Each of these calls is this thread's first of its kind, and the first of all, perhaps. */
+/* Each of these calls may be this thread's first of its kind, or the first of all. */
 static void *work(void *nothing) {
     CHECK(sem_post(&begun) == 0);
     CHECK(sem_wait(&told) == 0);

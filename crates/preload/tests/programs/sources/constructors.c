@@ -1,4 +1,5 @@
-/* Loads a library whose constructor waits for threads. The loader holds a lock meanwhile, which no thread may need to wait. */
+/* Loads a library whose constructor waits for threads. The loader holds a lock meanwhile, which
+ * waiting threads must not need. */
 #include "check.h"
 #include <dlfcn.h>
 

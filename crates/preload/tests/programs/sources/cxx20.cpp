@@ -1,4 +1,4 @@
-// What C++20 has to wait at.
+// The waiting facilities of C++20.
 #include <atomic>
 #include <barrier>
 #include <condition_variable>
@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(holds) ((holds) ? void() : (std::fprintf(stderr, "line %d: not so: %s\n", __LINE__, #holds), std::_Exit(1)))
+#define CHECK(condition) ((condition) ? void() : (std::fprintf(stderr, "line %d: false: %s\n", __LINE__, #condition), std::_Exit(1)))
 
 constexpr int THREADS = 4, ROUNDS = 2000;
 

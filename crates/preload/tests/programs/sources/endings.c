@@ -1,4 +1,5 @@
-/* Threads that come and go: small stacks, thread-specific destructors that wait, detached threads, and errno. */
+/* Ends of threads: small stacks, thread-specific destructors that wait, detached threads, and
+ * errno. */
 #include "check.h"
 #include <limits.h>
 
@@ -20,7 +21,7 @@ static void use_all(void) {
     while (sem_wait(&semaphore)) CHECK(errno == EINTR);
     CHECK(errno == 1234);
     OK(sem_post(&semaphore));
-    /* Two by two. */
+    /* In pairs. */
     OK(pthread_mutex_lock(&mutex));
     long arrived = turn++;
     OK(pthread_cond_broadcast(&condition));
@@ -30,7 +31,7 @@ static void use_all(void) {
     CHECK(errno == 1234);
 }
 
-/* Waits at everything once more while the thread ends, and in the next round of destructors too. */
+/* Waits at all objects again while the thread ends, also in the next round of destructors. */
 static void destroy(void *round) {
     use_all();
     OK(pthread_mutex_lock(&mutex));

@@ -1,4 +1,4 @@
-/* A program with threads forks, and the children have locks, barriers and threads of their own. */
+/* A program with threads forks, and the children use their own locks, barriers and threads. */
 #include "check.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, own = PTHREAD_MUTEX_INITIALIZER;
@@ -13,11 +13,11 @@ static void prepare(void) {
     prepared++;
 }
 
-static void give_back(void) {
+static void release(void) {
     OK(pthread_mutex_unlock(&mutex));
 }
 
-/* Keeps the locks busy while others fork, and its allocator too. */
+/* Keeps the locks and the allocator busy while others fork. */
 static void *busy(void *unused) {
     while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
         OK(pthread_mutex_lock(&mutex));
@@ -75,7 +75,7 @@ static void generations(int left) {
 }
 
 int main(void) {
-    OK(pthread_atfork(prepare, give_back, give_back));
+    OK(pthread_atfork(prepare, release, release));
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) OK(pthread_create(&threads[i], NULL, busy, NULL));
     for (int i = 0; i < 60; i++) {

@@ -44,7 +44,7 @@ static void *work(void *argument) {
     return argument;
 }
 
-static void *pester(void *threads) {
+static void *interrupt(void *threads) {
     while (!over) {
         for (int i = 0; i < 2; i++) OK(pthread_kill(((pthread_t *)threads)[i], SIGUSR2));
         usleep(50);
@@ -60,14 +60,15 @@ int main(void) {
     pthread_t thread;
     OK(pthread_create(&thread, NULL, take, NULL));
     for (long left = rounds(2000); left > 0; left--) {
-        /* To itself, or to the thread that waits. */
+        /* To itself, or to the waiting thread. */
         OK(left % 2 ? raise(SIGUSR1) : pthread_kill(thread, SIGUSR1));
         while (sem_wait(&reply)) CHECK(errno == EINTR);
     }
     OK(pthread_join(thread, NULL));
     printf("signals %ld, taken %ld\n", signals, taken);
 
-    /* Who sleeps at a semaphore wakes up for a signal, and says so. There are several, as the first may come before it sleeps. */
+    /* A signal ends a sleep at a semaphore with an error. There are several signals, since the
+     * first may come before the sleep. */
     struct itimerspec in_a_while = {.it_value = {.tv_nsec = 20000000}, .it_interval = {.tv_nsec = 20000000}};
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
     timer_t timer;
@@ -79,9 +80,9 @@ int main(void) {
     OK(pthread_barrier_init(&barrier, NULL, 2));
     pthread_t threads[3];
     for (long i = 0; i < 2; i++) OK(pthread_create(&threads[i], NULL, work, (void *)i));
-    OK(pthread_create(&threads[2], NULL, pester, threads));
+    OK(pthread_create(&threads[2], NULL, interrupt, threads));
     for (int i = 0; i < 2; i++) {
-        /* Not yet joined, so that there is somebody to be pestered. */
+        /* Join later, since the signals need a living thread. */
         void *number;
         if (i == 0) {
             while (__atomic_load_n(&counter, __ATOMIC_RELAXED) < rounds(3000) * 4) usleep(1000);

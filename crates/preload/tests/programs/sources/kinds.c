@@ -1,4 +1,4 @@
-/* Mutexes with rules of their own, and how they answer misuse. */
+/* Special kinds of mutexes, and their answers to misuse. */
 #include "check.h"
 
 enum { THREADS = 4, TIMES = 500 };
@@ -101,7 +101,7 @@ int main(void) {
             run(1, waits_for_the_dead);
             OK(pthread_join(owner, NULL));
             OK(pthread_barrier_destroy(&taken));
-            /* Who does not make it consistent makes it useless. */
+            /* An owner that does not make it consistent makes it unusable. */
             run(1, dies_with_it);
             RETURNS(EOWNERDEAD, pthread_mutex_lock(&mutex));
             OK(pthread_mutex_unlock(&mutex));

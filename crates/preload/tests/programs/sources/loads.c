@@ -1,5 +1,5 @@
-/* Loads a library with threads and locks, in the common way and so that it prefers its own names: what it calls is then the
-   C library's, while the program calls what is found first. */
+/* Loads a library with threads and locks, normally and so that it prefers its own symbols. In the
+ * latter case it calls the C library, while the program calls the first symbol found. */
 #include "check.h"
 #include <dlfcn.h>
 
@@ -22,7 +22,7 @@ static void set_here(long to) {
     OK(pthread_mutex_unlock(&mutex));
 }
 
-/* Waits here, signals there. */
+/* Waits in the program, signals in the library. */
 static void *one(void *unused) {
     for (long i = 0; i < times; i++) {
         await_here(2 * i);

@@ -1,4 +1,4 @@
-/* Memory on nodes by libnuma, and threads on nodes that work there. */
+/* Memory on nodes by libnuma, and threads that work on nodes. */
 #include "check.h"
 #include <numa.h>
 

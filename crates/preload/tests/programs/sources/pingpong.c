@@ -1,4 +1,5 @@
-/* Hand-overs at a high rate, by condition variables with and without the mutex, and by semaphores: none may be lost. */
+/* Frequent hand-overs by condition variables with and without the mutex, and by semaphores: none
+ * may be lost. */
 #include "check.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -7,7 +8,7 @@ static sem_t semaphores[3];
 static long turn, times;
 static int players;
 
-/* Signals when it has the mutex no more. */
+/* Signals after releasing the mutex. */
 static void *without_mutex(void *argument) {
     long number = (long)argument;
     for (long i = 0; i < times; i++) {
@@ -20,7 +21,7 @@ static void *without_mutex(void *argument) {
     return NULL;
 }
 
-/* Changes what is waited for without the mutex, takes it only for a moment, and then signals. */
+/* Changes the value without the mutex, acquires it only for a moment, and then signals. */
 static void *beside_mutex(void *argument) {
     long number = (long)argument;
     for (long i = 0; i < times; i++) {

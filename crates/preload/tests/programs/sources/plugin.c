@@ -1,11 +1,12 @@
-/* A library that is loaded late: its threads and locks meet those of the program. */
-#define LIBRARY /* Its handlers would go with it. */
+/* A library that is loaded late. Its threads and locks are used together with those of the
+ * program. */
+#define LIBRARY /* Its handlers would be unloaded with it. */
 #include "check.h"
 
 static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
 static long counter;
 
-/* Changes what is waited for in the program, under the program's lock. */
+/* Changes the program's value under the program's lock. */
 void set_and_signal(pthread_mutex_t *mutex, pthread_cond_t *condition, long *value, long to);
 void set_and_signal(pthread_mutex_t *mutex, pthread_cond_t *condition, long *value, long to) {
     OK(pthread_mutex_lock(mutex));
@@ -31,7 +32,7 @@ static void *work(void *barrier) {
     return NULL;
 }
 
-/* Threads of its own, at a barrier of its own. */
+/* Its own threads, at its own barrier. */
 long count(void);
 long count(void) {
     pthread_barrier_t barrier;

@@ -1,4 +1,4 @@
-/* What processes share: barriers, mutexes, condition variables and semaphores. */
+/* Shared objects of several processes: barriers, mutexes, condition variables and semaphores. */
 #include "check.h"
 
 enum { PROCESSES = 3 };

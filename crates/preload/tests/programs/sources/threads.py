@@ -1,4 +1,4 @@
-"""What Python's threads wait at."""
+"""Python's synchronization objects."""
 import concurrent.futures
 import queue
 import threading

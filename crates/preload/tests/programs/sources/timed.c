@@ -1,4 +1,4 @@
-/* Waits with a deadline time out, and not before it; and those that need not wait do not. */
+/* Timed waits do not time out before their deadline, and those that need not wait do not. */
 #include "check.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
