@@ -39,7 +39,7 @@ fn cpu_bound() -> Vec<Job> {
 fn blocking() -> Vec<Job> {
     let compute = Compute::Drawn(Distribution::Normal { mean: Span::from_micros(50), sd: Span::from_micros(5) });
     let waiting = "always-block".parse().unwrap();
-    vec![job("crew".to_owned(), 20, JobKind::Barrier { threads: 10, compute, rounds: 2_000, waiting })]
+    vec![job("team".to_owned(), 20, JobKind::Barrier { threads: 10, compute, rounds: 2_000, waiting })]
 }
 
 fn traced(machine: &Machine, setting: &Setting, to: impl Write) -> Outcome {

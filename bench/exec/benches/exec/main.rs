@@ -154,7 +154,7 @@ fn nanos_per_addition(barrier: &Path) -> anyhow::Result<f64> {
     const ADDITIONS: f64 = 2e8;
     let mut seconds = f64::INFINITY;
     for _ in 0..3 {
-        seconds = seconds.min(told(Command::new(barrier).args(["1", "1", &ADDITIONS.to_string()]))?);
+        seconds = seconds.min(reported_seconds(Command::new(barrier).args(["1", "1", &ADDITIONS.to_string()]))?);
     }
     Ok(seconds * 1e9 / ADDITIONS)
 }
@@ -163,7 +163,7 @@ fn nanos_per_addition(barrier: &Path) -> anyhow::Result<f64> {
 fn rounds(cell: &Cell, seconds: f64) -> anyhow::Result<u64> {
     let mut rounds = 8.0;
     loop {
-        let took = told(&mut run(&[], cell, rounds as u64)).with_context(|| cell.name.clone())?.max(1e-6);
+        let took = reported_seconds(&mut run(&[], cell, rounds as u64)).with_context(|| cell.name.clone())?.max(1e-6);
         if took > seconds / 2.0 || rounds >= MOST_ROUNDS {
             return Ok((rounds * seconds / took).clamp(FEWEST_ROUNDS, MOST_ROUNDS) as u64);
         }
@@ -181,7 +181,7 @@ fn run(prefix: &[&str], cell: &Cell, rounds: u64) -> Command {
 }
 
 /// The number of seconds that a program reports for its rounds.
-fn told(command: &mut Command) -> anyhow::Result<f64> {
+fn reported_seconds(command: &mut Command) -> anyhow::Result<f64> {
     let output = command.stderr(Stdio::inherit()).output().with_context(|| format!("{command:?}"))?;
     ensure!(output.status.success(), "{command:?}: {}", output.status);
     Ok(String::from_utf8(output.stdout)?.trim().parse()?)
@@ -212,7 +212,7 @@ fn measure(rowlock: &str, cell: &Cell, rounds: u64, hogs: &Hogs, pairs: u32) -> 
     let mut times = Vec::new();
     let time = |side| {
         let prefix: &[&str] = if side == Side::Contender { &[rowlock, "exec", "--"] } else { &[] };
-        told(&mut run(prefix, cell, rounds)).map(Some)
+        reported_seconds(&mut run(prefix, cell, rounds)).map(Some)
     };
     alternate(pairs, time, |without, with| times.push((without, with)))?;
     let speedup = Speedup::of(&times).context("there are no pairs")?;

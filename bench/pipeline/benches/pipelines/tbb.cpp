@@ -55,7 +55,7 @@ int main(int count, char** words) {
     sleeping = std::chrono::nanoseconds(std::strtoll(words[4], nullptr, 10));
     iterations = std::strtoull(words[5], nullptr, 10);
 
-    tbb::global_control crew(tbb::global_control::max_allowed_parallelism, workers);
+    tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers);
     tbb::task_arena arena(static_cast<int>(workers));
     std::vector<Buffer> pool(buffers);
     std::uint64_t made = 0, seen = 0;

@@ -198,7 +198,7 @@ fn measure(kind: Kind, count: u64, options: &Options) -> anyhow::Result<()> {
         rows[place].runs.push(run);
         fs::remove_file(&output)?;
     }
-    tell(kind, &rows, length);
+    report_rows(kind, &rows, length);
     if let Some(disturbance) = monitor.finish(Duration::ZERO) {
         println!("* {disturbance}");
     }
@@ -207,7 +207,7 @@ fn measure(kind: Kind, count: u64, options: &Options) -> anyhow::Result<()> {
 }
 
 /// Prints the table, and whether the goals are met.
-fn tell(kind: Kind, rows: &[Row], length: u64) {
+fn report_rows(kind: Kind, rows: &[Row], length: u64) {
     println!("{}", report::table(rows, length));
     for goal in goals(kind) {
         if let Some(judgement) = goal.judge(rows) {
@@ -237,7 +237,7 @@ fn score(path: &Path) -> anyhow::Result<()> {
     for (kind, bytes, rows) in cells {
         let runs = rows.iter().map(|row| row.runs.len()).max().unwrap_or(0);
         println!("## {kind}, {bytes} bytes, {runs} runs\n");
-        tell(kind, &rows, bytes);
+        report_rows(kind, &rows, bytes);
         println!();
     }
     Ok(())

@@ -53,7 +53,7 @@ fn fused_stages_wait_together_and_not_while_one_of_them_works() {
 
 #[test]
 fn a_request_for_a_junction_is_reported() {
-    let report = Program::<()>::new("wished")
+    let report = Program::<()>::new("requested")
         .pipeline(
             Pipeline::new("in")
                 .rounds(3)

@@ -262,8 +262,8 @@ fn check(
         // Each stage after the one that ended the stream gets exactly one last buffer.
         let first_after = if structure.starts_with("fuse=sort+pack") && position == 1 { 3 } else { position + 1 };
         for at in first_after..NAMES.len() {
-            let told: Vec<u64> = calls.iter().filter(|call| call.0 == at && call.2).map(|call| call.1).collect();
-            assert_eq!(told, [last], "{what}: stage {at}");
+            let last_rounds: Vec<u64> = calls.iter().filter(|call| call.0 == at && call.2).map(|call| call.1).collect();
+            assert_eq!(last_rounds, [last], "{what}: stage {at}");
         }
         return;
     }
