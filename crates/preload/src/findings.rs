@@ -34,7 +34,7 @@ pub(crate) static FINDINGS: Findings = Findings::new();
 pub(crate) struct Findings {
     /// The features found, as bits, which are never cleared.
     found: AtomicU8,
-    /// [`objects::loads`] plus one at the last scan.
+    /// [`objects::load_count`] plus one at the last scan.
     looked: AtomicU64,
     /// Addresses of code known to have been loaded at the last scan, each at an index derived from
     /// the address.

@@ -109,7 +109,7 @@ fn compare_runs(program: &Path, arguments: &[&str], rules: &[&str], kind: WaitKi
         command
     };
     let expected = run(&mut program_again());
-    let mut waits = Waits { kind: kind, statistics: Default::default(), passed_through: vec![] };
+    let mut waits = Waits { kind, statistics: Default::default(), passed_through: vec![] };
     for rule in rules {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("region");

@@ -51,7 +51,7 @@ fn run_in_process(name: &str, rule: &str, check: fn(&[ProcessReport])) -> Result
 /// The counts of the first process for a wait kind.
 fn waits(entries: &[ProcessReport], kind: WaitKind) -> Waits {
     let found = entries[0].waits.iter().find(|waits| waits.kind == kind).cloned();
-    found.unwrap_or(Waits { kind: kind, statistics: Default::default(), passed_through: vec![] })
+    found.unwrap_or(Waits { kind, statistics: Default::default(), passed_through: vec![] })
 }
 
 /// Waits until the counts of this process for a wait kind satisfy a condition.

@@ -35,9 +35,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     ];
     for entry in WAITING {
         let rule = entry.example;
-        trials.push(trial(&format!("a_killed_owner_is_reported_to_those_that_wait_by_{rule}"), move || {
-            owner_killed(rule)
-        }));
+        let name = format!("a_killed_owner_is_reported_to_those_that_wait_by_{rule}");
+        trials.push(trial(&name, move || owner_killed(rule)));
     }
     trials
 }
