@@ -137,7 +137,7 @@ pub const WAITING: &[PolicyEntry<WaitingRule>] = &[
     named(
         "load-aware",
         WaitingRule::LoadAware { thousandths: 2000 },
-        "spin for slightly more than two switches while there are fewer than two threads for each CPU, then block",
+        "spin for slightly more than two switches if there are fewer than two threads for each CPU, then block",
         "Tsafrir and Feitelson, section 6",
     ),
     family(
@@ -179,35 +179,31 @@ pub const WAKEUP: &[PolicyEntry<Scheme>] = &[
 /// The stages of a pipeline that are raised or lowered, and when. In the order of the
 /// documentation.
 pub const PRIORITY: &[PolicyEntry<PriorityRule>] = &[
-    priority(PriorityRule::Default, "all stages are equal to the scheduler", "Roysden, section 4"),
+    priority(PriorityRule::Default, "all stages have equal priority", "Roysden, section 4"),
     priority(
         PriorityRule::nice_down(StageKind::Io),
-        "stages that do I/O come before others, so that the device does not idle",
+        "stages that do I/O are favoured, so that the device does not idle",
         "Roysden, section 4, fixed scheduling",
     ),
     priority(
         PriorityRule::nice_up(StageKind::Io),
-        "stages that do I/O come after others, so that they interrupt computations less often",
+        "stages that do I/O are disfavoured, so that they interrupt computations less often",
         "Roysden, section 4, fixed scheduling",
     ),
     priority(
         PriorityRule::nice_down(StageKind::Compute),
-        "stages that compute come before others",
+        "stages that compute are favoured",
         "Roysden, section 1, fixed scheduling",
     ),
-    priority(
-        PriorityRule::nice_up(StageKind::Compute),
-        "stages that compute come after others",
-        "our own, by symmetry",
-    ),
+    priority(PriorityRule::nice_up(StageKind::Compute), "stages that compute are disfavoured", "our own, by symmetry"),
     priority(
         PriorityRule::nice_down(StageKind::Communicate),
-        "stages that communicate come before others",
+        "stages that communicate are favoured",
         "Roysden, section 1, fixed scheduling",
     ),
     priority(
         PriorityRule::nice_up(StageKind::Communicate),
-        "stages that communicate come after others",
+        "stages that communicate are disfavoured",
         "our own, by symmetry",
     ),
     priority(
@@ -222,7 +218,7 @@ pub const PRIORITY: &[PolicyEntry<PriorityRule>] = &[
     ),
     priority(
         PriorityRule::InputQueue,
-        "a stage with two buffers or more waiting in its input queue is raised until there is none",
+        "a stage with two or more buffers in its input queue is raised until the queue is empty",
         "Roysden, section 1",
     ),
     priority(

@@ -199,15 +199,24 @@ pub mod file {
 
     /// `title`
     pub const TITLE: Key =
-        key("title", Value::Text, KeyDefault::Is("none"), "\"Eleven threads against a crowd\"", "what it is about");
+        key("title", Value::Text, KeyDefault::Is("none"), "\"Eleven threads against a crowd\"", "the title");
     /// `machine`
     pub const MACHINE: Key = required("machine", Value::Table, "{ cpus = 32 }", "the machine");
     /// `job`
-    pub const JOB: Key =
-        required("job", Value::Tables, "[{ name = \"crowd\", kind = \"cpu\", work = \"1 s\" }]", "what runs on it");
+    pub const JOB: Key = required(
+        "job",
+        Value::Tables,
+        "[{ name = \"crowd\", kind = \"cpu\", work = \"1 s\" }]",
+        "the jobs that run on it",
+    );
     /// `experiment`
-    pub const EXPERIMENT: Key =
-        key("experiment", Value::Table, KeyDefault::Is("as below"), "{ repeat = 3 }", "how it is run and compared");
+    pub const EXPERIMENT: Key = key(
+        "experiment",
+        Value::Table,
+        KeyDefault::Is("as below"),
+        "{ repeat = 3 }",
+        "how the jobs are run and compared",
+    );
 
     /// All of them.
     pub const ALL: &[Key] = &[TITLE, MACHINE, JOB, EXPERIMENT];
@@ -225,23 +234,18 @@ pub mod machine {
         Value::OneOf(&["host"]),
         KeyDefault::Is("none"),
         "\"host\"",
-        "what is not written is as found on the machine that rowlock runs on",
+        "missing keys are detected on the machine that rowlock runs on",
     );
     /// `cpus`
-    pub const CPUS: Key = key(
-        "cpus",
-        count(1, MOST_CPUS as u64),
-        KeyDefault::Is("required without `like`"),
-        "32",
-        "how many CPUs there are",
-    );
+    pub const CPUS: Key =
+        key("cpus", count(1, MOST_CPUS as u64), KeyDefault::Is("required without `like`"), "32", "the number of CPUs");
     /// `step`
     pub const STEP: Key = key(
         "step",
         Value::Time,
         KeyDefault::Is("1 ns"),
         "\"1 us\"",
-        "granularity of simulated time: drawn durations are rounded down to it",
+        "the granularity of simulated time: drawn durations are rounded down to it",
     );
     /// `context_switch`
     pub const CONTEXT_SWITCH: Key = key(
@@ -249,7 +253,7 @@ pub mod machine {
         Value::Span,
         KeyDefault::Is("6 us"),
         "\"6 us\"",
-        "CS: what a CPU pays to go from one thread to another, or to or from idleness",
+        "CS: the cost for a CPU to switch from one thread to another, or to or from idle",
     );
     /// `wakeup_cost`
     pub const WAKEUP_COST: Key = key(
@@ -257,7 +261,7 @@ pub mod machine {
         Value::Span,
         KeyDefault::Is("0 ns"),
         "\"50 us\"",
-        "what it costs beyond a context switch to get an idle CPU going",
+        "the cost of starting an idle CPU in addition to a context switch",
     );
     /// `yield_cost`
     pub const YIELD_COST: Key = key(
@@ -265,7 +269,7 @@ pub mod machine {
         Value::Span,
         KeyDefault::Is("500 ns"),
         "\"300 ns\"",
-        "what a `sched_yield` costs that finds nobody else",
+        "the cost of a `sched_yield` without another ready thread",
     );
     /// `spin_margin`
     pub const SPIN_MARGIN: Key =
@@ -276,7 +280,7 @@ pub mod machine {
         count(1, 1_000_000),
         KeyDefault::Is("1"),
         "32",
-        "how many requests the device serves at once; the others wait in the order in which they came",
+        "how many requests the device serves at a time; the others wait in order of arrival",
     );
     /// `scheduler`
     pub const SCHEDULER: Key =
@@ -287,7 +291,7 @@ pub mod machine {
         Value::OneOf(&TIES),
         KeyDefault::Is("arrive"),
         "\"timeout\"",
-        "what comes first when a spin ends in the very step of the arrival that it waits for",
+        "which comes first if a spin ends in the same step as the awaited arrival",
     );
     /// `quantum`
     pub const QUANTUM: Key = key(
@@ -295,7 +299,7 @@ pub mod machine {
         Value::Time,
         KeyDefault::Is("100 us"),
         "\"100 us\"",
-        "how long a thread runs before the next one has its turn",
+        "how long a thread runs before the next one",
     );
     /// `tick`
     pub const TICK: Key =
@@ -306,7 +310,7 @@ pub mod machine {
         Value::Time,
         KeyDefault::Is("700 us with 1 CPU, 1.4 ms from 2, 2.1 ms from 4, 2.8 ms from 8"),
         "\"3 ms\"",
-        "the base slice: the virtual time that a thread asks for",
+        "the base slice: the virtual time that a thread requests",
     );
     /// `latency`
     pub const LATENCY: Key = key(
@@ -314,7 +318,7 @@ pub mod machine {
         Value::Time,
         KeyDefault::Is("6 ms with 1 CPU, 12 ms from 2, 18 ms from 4, 24 ms from 8"),
         "\"6 ms\"",
-        "the period in which every thread of a CPU is to run once",
+        "the period in which every thread of a CPU should run once",
     );
     /// `granularity`
     pub const GRANULARITY: Key = key(
@@ -322,7 +326,7 @@ pub mod machine {
         Value::Time,
         KeyDefault::Is("750 us with 1 CPU, 1.5 ms from 2, 2.25 ms from 4, 3 ms from 8"),
         "\"750 us\"",
-        "what a thread runs at least in that period, which grows where many share it",
+        "the minimum time that a thread runs in that period, which grows if many threads share it",
     );
     /// `wakeup_granularity`
     pub const WAKEUP_GRANULARITY: Key = key(
@@ -338,7 +342,7 @@ pub mod machine {
         Value::Span,
         KeyDefault::Is("500 us"),
         "\"100 us\"",
-        "how long a thread's cache is hot after it ran: other CPUs leave it alone, and those that idle no longer than that look for nobody",
+        "how long a thread's cache is hot after it ran: other CPUs do not take it, and CPUs that expect to idle for a shorter time do not look for threads",
     );
     /// `tick` of `linux-2.4`
     pub const SHORT_TICK: Key = key(
@@ -354,7 +358,7 @@ pub mod machine {
         count(1, MOST_TICKS),
         KeyDefault::Is("20"),
         "5",
-        "ticks that a thread may run in an epoch; half of what it has not used is added in the next one",
+        "the ticks that a thread may run in an epoch; half of the unused ones are added in the next epoch",
     );
     /// `penalty`
     pub const PENALTY: Key = key(
@@ -362,7 +366,7 @@ pub mod machine {
         count(0, MOST_TICKS),
         KeyDefault::Is("15"),
         "0",
-        "how many ticks of its counter it is worth to a thread to stay on its CPU",
+        "the value of staying on its CPU for a thread, in ticks of its counter",
     );
     /// `bonus`
     pub const BONUS: Key = key(
@@ -370,7 +374,7 @@ pub mod machine {
         count(0, MOST_TICKS),
         KeyDefault::Is("1"),
         "0",
-        "how many ticks it is worth to follow a thread of the same job on a CPU",
+        "the value of following a thread of the same job on a CPU, in ticks",
     );
     /// `threshold`
     pub const THRESHOLD: Key = key(
@@ -378,7 +382,7 @@ pub mod machine {
         count(0, MOST_TICKS),
         KeyDefault::Is("1"),
         "0",
-        "an awakened thread preempts another only if it is better by more than so many ticks",
+        "an awakened thread preempts another only if it is better by more than this many ticks",
     );
     /// `accounting`
     pub const ACCOUNTING: Key = key(
@@ -386,7 +390,7 @@ pub mod machine {
         Value::OneOf(&ACCOUNTINGS),
         KeyDefault::Is("exact"),
         "\"tick\"",
-        "whether running time is charged to the step, or by whole ticks to whoever runs when the timer interrupts",
+        "whether running time is charged exactly, or in whole ticks to the thread that runs at the timer interrupt",
     );
     /// `charge_switch`
     pub const CHARGE_SWITCH: Key = key(
@@ -410,7 +414,7 @@ pub mod machine {
         Value::OneOf(&SCHEMES),
         KeyDefault::Is("original"),
         "\"ap\"",
-        "the wakeup scheme: which CPUs awakened threads go to",
+        "the wakeup scheme, which chooses the CPUs of awakened threads",
     );
 
     /// `tick` of `linux-o1`
@@ -419,7 +423,7 @@ pub mod machine {
         Value::Time,
         KeyDefault::Is("1 ms"),
         "\"100 us\"",
-        "the period of the timer interrupt: what the kernel counts in ticks or milliseconds follows it",
+        "the period of the timer interrupt; times that the kernel counts in ticks or milliseconds scale with it",
     );
     /// `timeslice`
     pub const TIMESLICE: Key = key(
@@ -427,23 +431,18 @@ pub mod machine {
         count(1, MOST_TICKS),
         KeyDefault::Is("100"),
         "4",
-        "ticks that a thread with nice value 0 may run before it is expired",
+        "the ticks that a thread with nice value 0 may run before it expires",
     );
     /// `levels`
-    pub const LEVELS: Key = key(
-        "levels",
-        count(1, FeedbackRules::MOST_LEVELS as u64),
-        KeyDefault::Is("10"),
-        "50",
-        "how many levels there are",
-    );
+    pub const LEVELS: Key =
+        key("levels", count(1, FeedbackRules::MOST_LEVELS as u64), KeyDefault::Is("10"), "50", "the number of levels");
     /// `running_time`
     pub const RUNNING_TIME: Key = key(
         "running_time",
         Value::Time,
         KeyDefault::Is("100 us"),
         "\"50 us\"",
-        "how long a thread may run at a level, all its turns there together, before it goes down by one",
+        "how long a thread may run at a level, in total over its turns, before it goes down by one",
     );
     /// `boost`
     pub const BOOST: Key = key(
@@ -451,7 +450,7 @@ pub mod machine {
         Value::Period,
         KeyDefault::Is("10 ms"),
         "\"never\"",
-        "how often all threads go to the highest level, so that nobody starves",
+        "how often all threads move to the highest level, so that none starves",
     );
 
     /// What every scheduler reads.
@@ -472,7 +471,7 @@ pub mod machine {
         Value::Flag,
         KeyDefault::Is("false"),
         "true",
-        "whether every job is a group, and groups share the machine by their number and not by that of their threads",
+        "whether every job is a group, and groups have equal shares of the machine regardless of their numbers of threads",
     );
     /// What `eevdf` reads besides.
     pub const EEVDF: &[Key] = &[TICK, SLICE, GROUPS];
@@ -487,14 +486,15 @@ pub mod experiment {
     use super::{Key, KeyDefault, MOST_RUNS, Value, count, key};
 
     /// `repeat`
-    pub const REPEAT: Key = key("repeat", count(1, MOST_RUNS), KeyDefault::Is("3"), "10", "how often every arm is run");
+    pub const REPEAT: Key =
+        key("repeat", count(1, MOST_RUNS), KeyDefault::Is("3"), "10", "the number of runs of every arm");
     /// `seed`
     pub const SEED: Key = key(
         "seed",
         count(0, i64::MAX as u64),
         KeyDefault::Is("1"),
         "42",
-        "repeat r of every arm draws by seed + r, so that arms face equal draws",
+        "repetition r of every arm uses seed + r, so that all arms have equal draws",
     );
     /// `keep_running`
     pub const KEEP_RUNNING: Key = key(
@@ -502,7 +502,7 @@ pub mod experiment {
         Value::Flag,
         KeyDefault::Is("false"),
         "true",
-        "whether jobs that have finished go on until all have finished once (and count once)",
+        "whether finished jobs run again until all have finished once (each counts once)",
     );
     /// `sweep`
     pub const SWEEP: Key = key(
@@ -510,7 +510,7 @@ pub mod experiment {
         Value::Sweep,
         KeyDefault::Is("one arm"),
         "{ \"job.crew.waiting\" = [\"cs\", \"2cs+\"] }",
-        "every combination of the values is an arm; the last path turns fastest",
+        "every combination of the values is an arm; the last path varies fastest",
     );
     /// `compare`
     pub const COMPARE: Key = key(
@@ -518,7 +518,7 @@ pub mod experiment {
         Value::Path,
         KeyDefault::Is("none"),
         "\"job.crew.waiting\"",
-        "what is compared: its first value is the baseline of speed-ups",
+        "the path that is compared; its first value is the baseline of speed-ups",
     );
     /// `x`
     pub const X: Key = key(
@@ -526,7 +526,7 @@ pub mod experiment {
         Value::Axis,
         KeyDefault::Is("none"),
         "\"job.crowd.threads\"",
-        "the axis of plots: `threads` are those of all jobs together, `load` is their number over that of the CPUs",
+        "the axis of plots: `threads` is the number of threads of all jobs, `load` is this number over that of the CPUs",
     );
     /// All threads of an arm, as `x`.
     pub const X_THREADS: &str = "threads";

@@ -8,7 +8,7 @@ pub const DISTRIBUTION: Key = key(
     Value::OneOf(&DISTRIBUTIONS),
     KeyDefault::Is("normal"),
     "\"exponential\"",
-    "what times are drawn from",
+    "the distribution of times",
 );
 /// `mean`
 pub const MEAN: Key = key(
@@ -24,7 +24,7 @@ pub const SD: Key = key(
     Value::Span,
     KeyDefault::Is("0 ns"),
     "\"0.532 us\"",
-    "the standard deviation of `normal`, where it is no larger than the mean, and of `log-normal`",
+    "the standard deviation of `normal`, at most the mean, and of `log-normal`",
 );
 /// `from`
 pub const FROM: Key =
@@ -37,7 +37,7 @@ pub const VALUES: Key = key(
     Value::Spans,
     KeyDefault::Is("required for `empirical`"),
     "[\"1 us\", \"1 us\", \"7 us\"]",
-    "the times that there are; their order says nothing",
+    "the possible times in any order",
 );
 /// `weights`
 pub const WEIGHTS: Key = key(
@@ -45,7 +45,7 @@ pub const WEIGHTS: Key = key(
     Value::Weights,
     KeyDefault::Is("equal ones"),
     "[2, 1, 0.5]",
-    "of `empirical`, how likely each of the values is, in any unit",
+    "for `empirical`, the relative frequency of each value",
 );
 
 /// All of them.

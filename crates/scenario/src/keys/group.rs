@@ -3,9 +3,9 @@
 use super::{Key, KeyDefault, MOST_BURSTS, MOST_THREADS, Value, count, key, required};
 
 /// `name`
-pub const NAME: Key = required("name", Value::Name, "\"batch\"", "its name; no two groups of a job have the same");
+pub const NAME: Key = required("name", Value::Name, "\"batch\"", "the name, unique among the groups of a job");
 /// `fibers`
-pub const FIBERS: Key = required("fibers", count(1, MOST_THREADS), "2000", "how many fibers it has");
+pub const FIBERS: Key = required("fibers", count(1, MOST_THREADS), "2000", "the number of fibers");
 /// `compute`
 pub const COMPUTE: Key = required(
     "compute",
@@ -15,14 +15,14 @@ pub const COMPUTE: Key = required(
 );
 /// `bursts`
 pub const BURSTS: Key =
-    key("bursts", count(1, MOST_BURSTS), KeyDefault::Is("1"), "100", "how many bursts each of them has");
+    key("bursts", count(1, MOST_BURSTS), KeyDefault::Is("1"), "100", "the number of bursts of each fiber");
 /// `critical`
 pub const CRITICAL: Key = key(
     "critical",
     Value::Compute,
-    KeyDefault::Is("none: it takes no lock"),
+    KeyDefault::Is("none: it uses no lock"),
     "\"200 ns\"",
-    "the time that it then computes with its lock",
+    "the time that it then computes while it holds its lock",
 );
 /// `checkpoint`
 pub const CHECKPOINT: Key = key(
@@ -30,7 +30,7 @@ pub const CHECKPOINT: Key = key(
     Value::Time,
     KeyDefault::Is("never"),
     "\"10 us\"",
-    "how long it computes before it looks whether its running time is used up",
+    "how long it computes before it checks whether its running time is used up",
 );
 /// `think`
 pub const THINK: Key = key(
@@ -46,7 +46,7 @@ pub const JOIN_EVERY: Key = key(
     count(1, MOST_THREADS),
     KeyDefault::Is("none"),
     "16",
-    "every N-th of them joins the one before it, when its own bursts are over",
+    "every N-th of them joins the previous one after its own bursts",
 );
 
 /// All of them.

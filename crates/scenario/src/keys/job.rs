@@ -7,16 +7,17 @@ use super::{
 };
 
 /// `name`
-pub const NAME: Key = required("name", Value::Name, "\"crew\"", "its name; no two jobs have the same");
+pub const NAME: Key = required("name", Value::Name, "\"crew\"", "the name, unique among jobs");
 /// `kind`
-pub const KIND: Key = required("kind", Value::OneOf(&JobKind::NAMES), "\"barrier\"", "what its threads do");
+pub const KIND: Key =
+    required("kind", Value::OneOf(&JobKind::NAMES), "\"barrier\"", "the kind of work that its threads do");
 /// `copies`
 pub const COPIES: Key = key(
     "copies",
     count(0, MOST_THREADS),
     KeyDefault::Is("1"),
     "4",
-    "so many jobs like this, named `crew.0`, `crew.1`, ... where there are several; with 0 it is left out",
+    "the number of jobs like this, named `crew.0`, `crew.1`, ... if there are several; with 0 it is left out",
 );
 /// `nice`
 pub const NICE: Key = key("nice", Value::Nice, KeyDefault::Is("0"), "5", "the nice value of its threads");
@@ -34,26 +35,21 @@ pub const SLICE: Key = key(
     Value::Time,
     KeyDefault::Is("that of the machine"),
     "\"500 us\"",
-    "the slice that its threads ask for, where the scheduler has slices of threads' own",
+    "the slice that its threads request, if the scheduler supports it",
 );
 /// `arrival`
-pub const ARRIVAL: Key = key(
-    "arrival",
-    Value::Span,
-    KeyDefault::Is("0 ns"),
-    "\"10 ms\"",
-    "when it comes, counted from the beginning of the run",
-);
+pub const ARRIVAL: Key =
+    key("arrival", Value::Span, KeyDefault::Is("0 ns"), "\"10 ms\"", "when it arrives, from the beginning of the run");
 /// `every`
 pub const EVERY: Key = key(
     "every",
     Value::Compute,
     KeyDefault::Is("all at once"),
     "{ distribution = \"exponential\", mean = \"5 ms\" }",
-    "how long after one of its copies the next one comes",
+    "the time between the arrivals of its copies",
 );
 /// `threads` of a `barrier` job
-pub const PARTIES: Key = required("threads", count(1, MOST_THREADS), "11", "how many threads meet");
+pub const PARTIES: Key = required("threads", count(1, MOST_THREADS), "11", "the number of threads that meet");
 /// `compute`
 pub const COMPUTE: Key = key(
     "compute",
@@ -68,28 +64,24 @@ pub const GRANULARITY: Key = key(
     Value::OneOf(&GRANULARITIES),
     KeyDefault::Is("required without `compute`"),
     "\"fine\"",
-    "the time between two barriers by its relation to CS: nine in ten are shorter than 1, 5 or 20 CS",
+    "the time between two barriers in relation to CS: 90 % are shorter than 1, 5 or 20 CS",
 );
 /// `rounds`
-pub const ROUNDS: Key = key(
-    "rounds",
-    count(1, MOST_ROUNDS),
-    KeyDefault::Is("required without `work`"),
-    "8000",
-    "how often the threads meet",
-);
+pub const ROUNDS: Key =
+    key("rounds", count(1, MOST_ROUNDS), KeyDefault::Is("required without `work`"), "8000", "the number of rounds");
 /// `work` of a `barrier` or a `lock` job
 pub const IN_PLACE_OF_ROUNDS: Key = key(
     "work",
     Value::Time,
     KeyDefault::Is("none"),
     "\"2 s\"",
-    "in place of `rounds`: the CPU time that each thread is to compute, at the mean of what is drawn",
+    "instead of `rounds`: the CPU time that each thread computes, based on the mean of the drawn times",
 );
 /// `waiting`
-pub const WAITING: Key = required("waiting", Value::Waiting, "\"2cs+\"", "how they wait for each other");
+pub const WAITING: Key = required("waiting", Value::Waiting, "\"2cs+\"", "the rule by which they wait for each other");
 /// `threads` of a `lock` job
-pub const CONTENDERS: Key = required("threads", count(1, MOST_THREADS), "4", "how many threads contend for the lock");
+pub const CONTENDERS: Key =
+    required("threads", count(1, MOST_THREADS), "4", "the number of threads that contend for the lock");
 /// `compute` of a `lock` job
 pub const OUTSIDE: Key =
     required("compute", Value::Compute, "{ mean = \"20 us\", sd = \"5 us\" }", "the time without the lock");
@@ -102,17 +94,17 @@ pub const TURNS: Key = key(
     count(1, MOST_ROUNDS),
     KeyDefault::Is("required without `work`"),
     "10000",
-    "how often each of them takes the lock",
+    "how often each of them acquires the lock",
 );
 /// `threads` of a `cpu` job
-pub const THREADS: Key = key("threads", count(1, MOST_THREADS), KeyDefault::Is("1"), "85", "how many threads compute");
+pub const THREADS: Key = key("threads", count(1, MOST_THREADS), KeyDefault::Is("1"), "85", "the number of threads");
 /// `work` of a `cpu` job
 pub const WORK: Key = key(
     "work",
     Value::Work,
     KeyDefault::Is("endless: until the other jobs have ended"),
     "\"200 ms\"",
-    "how much each thread computes; drawn for each",
+    "the time that each thread computes, drawn for each of them",
 );
 /// `argv`
 pub const ARGV: Key = required("argv", Value::Words, "[\"xz\", \"-k\", \"big.tar\"]", "the program and its arguments");
@@ -122,16 +114,11 @@ pub const SPREAD: Key = key(
     count(1, MOST_THREADS),
     KeyDefault::Is("1"),
     "2",
-    "on how many threads the simulator spreads the program's CPU time",
+    "the number of threads to which the simulator distributes the program's CPU time",
 );
 /// `work` of a `command` job
-pub const CPU_TIME: Key = key(
-    "work",
-    Value::Time,
-    KeyDefault::Is("measured"),
-    "\"1.5 s\"",
-    "the program's CPU time, which the simulator puts in its place",
-);
+pub const CPU_TIME: Key =
+    key("work", Value::Time, KeyDefault::Is("measured"), "\"1.5 s\"", "the program's CPU time in the simulator");
 
 /// `stages`
 pub const STAGES: Key = required(
@@ -145,18 +132,17 @@ pub const BUFFERS: Key = required(
     "buffers",
     count(1, MOST_BUFFERS),
     "8",
-    "how many buffers there are: so many rounds are under way at most",
+    "the number of buffers, and so the maximum number of concurrent rounds",
 );
 /// `rounds` of a `pipeline` job
-pub const PASSES: Key =
-    required("rounds", count(1, MOST_ROUNDS), "1000", "how many times a buffer goes through all stages");
+pub const PASSES: Key = required("rounds", count(1, MOST_ROUNDS), "1000", "how often a buffer goes through all stages");
 /// `structure`
 pub const STRUCTURE: Key = key(
     "structure",
     Value::OneOf(&STRUCTURES),
     KeyDefault::Is("workers"),
     "\"threads\"",
-    "whether computing stages are carried by as many workers as CPUs, or have threads as the others",
+    "whether as many workers as CPUs run the computing stages, or each has its own threads like the others",
 );
 /// `thread`
 pub const THREAD: Key = key(
@@ -164,7 +150,7 @@ pub const THREAD: Key = key(
     Value::Threads,
     KeyDefault::Is("none"),
     "[[\"read*2\", \"write*2\"]]",
-    "stages that share a thread: so many rounds of one, then as many of the next",
+    "stages that share a thread: N rounds of one, then as many of the next",
 );
 /// `priority`
 pub const PRIORITY: Key = key(
@@ -172,29 +158,34 @@ pub const PRIORITY: Key = key(
     Value::Priority,
     KeyDefault::Is("default"),
     "\"nice-up-io\"",
-    "which stages are favoured, and when",
+    "the stages that are favoured, and when",
 );
 /// `waiting` of a `pipeline` job
-pub const QUEUEING: Key =
-    key("waiting", Value::Waiting, KeyDefault::Is("adaptive"), "\"always-block\"", "how threads wait for buffers");
+pub const QUEUEING: Key = key(
+    "waiting",
+    Value::Waiting,
+    KeyDefault::Is("adaptive"),
+    "\"always-block\"",
+    "the rule by which threads wait for buffers",
+);
 
 /// `groups`
 pub const GROUPS: Key = required(
     "groups",
     Value::Groups,
     "[{ name = \"all\", fibers = 2000, compute = \"1 us\" }]",
-    "the fibers, in the order in which they are made",
+    "the fibers, in the order in which they are spawned",
 );
 /// `workers`
 pub const WORKERS: Key =
-    key("workers", count(1, MOST_CPUS as u64), KeyDefault::Is("1"), "2", "how many kernel threads run them");
+    key("workers", count(1, MOST_CPUS as u64), KeyDefault::Is("1"), "2", "the number of kernel threads that run them");
 /// `locks`
 pub const LOCKS: Key = key(
     "locks",
     count(1, MOST_THREADS),
     KeyDefault::Is("1"),
     "2",
-    "how many locks there are: the fiber of number i in the job takes the one of number i modulo this",
+    "the number of locks: fiber i of the job uses lock i modulo this number",
 );
 /// `preemptible`
 pub const PREEMPTIBLE: Key = key(
@@ -202,7 +193,7 @@ pub const PREEMPTIBLE: Key = key(
     Value::Flag,
     KeyDefault::Is("false"),
     "true",
-    "whether a fiber whose running time is over lets others run wherever it is, and not only at a point",
+    "whether a fiber whose running time is used up is preempted anywhere, and not only at safepoints",
 );
 /// `create_cost`
 pub const CREATE_COST: Key = key(
@@ -210,23 +201,18 @@ pub const CREATE_COST: Key = key(
     Value::Span,
     KeyDefault::Is("45 ns"),
     "\"1 us\"",
-    "what the simulator charges for making a fiber, for beginning, ending and joining it",
+    "the simulated cost of spawning, starting, ending and joining a fiber",
 );
 /// `switch_cost`
-pub const SWITCH_COST: Key = key(
-    "switch_cost",
-    Value::Span,
-    KeyDefault::Is("14 ns"),
-    "\"250 ns\"",
-    "what it charges for going on with a fiber that has run before",
-);
+pub const SWITCH_COST: Key =
+    key("switch_cost", Value::Span, KeyDefault::Is("14 ns"), "\"250 ns\"", "the simulated cost of resuming a fiber");
 /// `lock_cost`
 pub const LOCK_COST: Key = key(
     "lock_cost",
     Value::Span,
     KeyDefault::Is("2 ns"),
     "\"20 ns\"",
-    "what it charges for taking a lock and giving it back",
+    "the simulated cost of acquiring and releasing a lock",
 );
 
 /// What every kind reads.
