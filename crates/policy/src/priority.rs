@@ -138,7 +138,7 @@ impl StagePolicy {
         match self.rule {
             QueueRule::Never => {}
             QueueRule::DynamicUp(_) | QueueRule::DynamicUpDown(_) | QueueRule::InputQueue(_) => {
-                self.priority = StagePriority::Neutral
+                self.priority = StagePriority::Neutral;
             }
         }
         self.priority

@@ -10,7 +10,7 @@ use crate::model::{Accounting, Compute, Job, JobKind, MachineKeys, Scenario, Sch
 use crate::pipeline::{Pipeline, Stage, StageTurn};
 
 impl Scenario {
-    /// The scenario as a file, in one canonical form: [`crate::read`] reads it back as an equal scenario.
+    /// The scenario as a file, in one canonical form: [`crate::read()`] reads it back as an equal scenario.
     ///
     /// The first arm stands as machine and jobs, and the sweep lists the values of all arms. What is not written in the
     /// scenario stays unwritten, and the defaults of `[experiment]` are spelled out. Where a barrier or lock job said `work` in place of `rounds`,

@@ -106,7 +106,7 @@ fn bad_arguments_are_refused_and_name_what_was_wrong() {
         (&["in", "out", "--algorithm", "columnsort"], "--record"),
         (&["in", "out", "--variant", "io-bound"], "columnsort"),
         (&["in", "-", "--format", "json"], "OUT"),
-        (&["in", "-", "--verify"], "verify"),
+        (&["in", "-", "--verify"], "verified"),
         (&["missing", "out"], "missing"),
         (&[".", "out"], "."),
         (&["in", "missing/out"], "missing"),

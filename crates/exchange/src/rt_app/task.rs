@@ -252,7 +252,7 @@ impl Reader<'_> {
                     "write false",
                 ),
                 key if MEASUREMENT_SETTINGS.contains(&key) => {
-                    self.note(format!("`{key}` is ignored: it controls how rt-app measures and logs"))
+                    self.note(format!("`{key}` is ignored: it controls how rt-app measures and logs"));
                 }
                 _ => {
                     let known = ["duration", "default_policy", "pi_enabled"];
