@@ -1,4 +1,4 @@
-//! When jobs arrive: with the run, later, or one copy after the other.
+//! The arrival of jobs: with the start of the run, later, or one copy after the other.
 
 use policy::Span;
 
@@ -9,15 +9,16 @@ use crate::model::Setting;
 /// When the copies of a job arrive.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Arrival {
-    /// The first, or all of them, counted from the beginning of the run.
+    /// The arrival of the first copy, or of all, from the start of the run.
     pub at: Span,
-    /// The gap between a copy and the next, drawn for each; all arrive at once where nothing is said.
+    /// The gap between a copy and the next, drawn for each; without it all arrive at the same time.
     pub every: Option<Distribution>,
 }
 
 impl Setting {
-    /// When each job arrives, copies counted out as in [`Setting::jobs_with_copies`], in whole steps from the beginning of the run.
-    /// The gaps of a job are drawn from random numbers of their own, which depend on its name and the seed alone.
+    /// When each job arrives, with one item for each copy as in [`Setting::jobs_with_copies`], in
+    /// whole steps from the start of the run. The gaps of a job come from a random stream of their
+    /// own, which depends only on its name and the seed.
     pub fn arrivals(&self, seed: u64, step: Span) -> Vec<Span> {
         let of_job = |job: &crate::Job| {
             let gaps = job.arrival.every.as_ref().map(Distribution::law);
@@ -47,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_arrive_at_once_or_a_gap_after_each_other_in_whole_steps() {
+    fn copies_arrive_together_or_a_gap_apart_in_whole_steps() {
         let us = Span::from_micros;
         let of = |every: Option<Distribution>| setting(3, every).arrivals(1, us(1));
         assert_eq!(of(None), [0, 0, 2, 2, 2].map(us));
@@ -55,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn exponential_gaps_make_a_stream_of_their_mean_and_more_copies_change_no_arrival() {
+    fn exponential_gaps_have_their_mean_and_more_copies_change_no_arrival() {
         let mean = Span::from_micros(50);
         let of = |copies, seed| {
             setting(copies, Some(Distribution::Exponential { mean })).arrivals(seed, Span::from_nanos(1))

@@ -1,53 +1,53 @@
-//! What is wrong with a scenario file, said to people: where, what, and what to write instead.
+//! Error messages about scenario files: place, problem, and remedy.
 
 use std::fmt;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-/// So many diagnostics are printed at the most; the rest is only counted.
+/// At most this many diagnostics are printed; the rest is only counted.
 const MOST_PRINTED: usize = 20;
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Diagnostic {
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// Where in the file, in bytes; empty where something is missing.
+    /// The place in the file, in bytes; empty if something is missing.
     pub span: Range<usize>,
-    /// What to say at that place.
+    /// The label of that place.
     pub label: String,
-    /// Another place that has to do with it, and what to say there.
+    /// Another related place, with its label.
     pub context: Option<(Range<usize>, String)>,
-    /// What to do.
+    /// How to fix it.
     pub help: Option<String>,
 }
 
 impl Diagnostic {
-    /// Something wrong at these bytes, without a label, another place or help.
+    /// A problem at these bytes, without a label, another place or help.
     pub fn new(span: Range<usize>, message: impl Into<String>) -> Diagnostic {
         Diagnostic { message: message.into(), span, label: String::new(), context: None, help: None }
     }
 
-    /// The same with this to say at its place.
+    /// Sets the label of its place.
     pub fn label(self, label: impl Into<String>) -> Diagnostic {
         Diagnostic { label: label.into(), ..self }
     }
 
-    /// The same with another place, and what to say there.
+    /// Adds another place, with its label.
     pub fn context(self, span: Range<usize>, label: impl Into<String>) -> Diagnostic {
         Diagnostic { context: Some((span, label.into())), ..self }
     }
 
-    /// The same with what to do.
+    /// Adds how to fix it.
     pub fn help(self, help: impl Into<String>) -> Diagnostic {
         Diagnostic { help: Some(help.into()), ..self }
     }
 }
 
-/// All that is wrong with one file, in the order of the file; never empty.
+/// All problems of one file, in the order of the file; never empty.
 ///
-/// It prints as the compiler prints its errors: with file, line, column, the offending text and a hint.
+/// It prints like compiler errors: with file, line, column, the offending text and a hint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.render(false))]
 pub struct Diagnostics {
@@ -57,30 +57,32 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// What was found in the file of this name and text.
+    /// The problems in the file of this name and text.
     pub fn new(file: &str, text: &str, mut found: Vec<Diagnostic>) -> Diagnostics {
         found.sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.span.end));
         Diagnostics { file: file.to_owned(), text: text.to_owned(), found }
     }
 
-    /// How many things are wrong.
+    /// The number of problems.
     pub fn count(&self) -> usize {
         self.found.len()
     }
 
-    /// Each of them.
+    /// All problems.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.found.iter()
     }
 
-    /// The line and the column (in characters) where a diagnostic of this file begins, both counted from 1.
+    /// The line and the column (in characters) where a diagnostic of this file begins, both counted
+    /// from 1.
     pub fn position(&self, diagnostic: &Diagnostic) -> (usize, usize) {
         let before = &self.text[..floor_char_boundary(&self.text, diagnostic.span.start)];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
     }
 
-    /// The text for a terminal, without a newline at its end. With `colour` it holds ANSI escape sequences.
+    /// The text for a terminal, without a newline at its end. With `colour` it contains ANSI escape
+    /// sequences.
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
         let printed = self.found.iter().take(MOST_PRINTED);
@@ -106,7 +108,8 @@ impl Diagnostics {
         group
     }
 
-    /// The part of a span that lies on its first line: a whole list or table would bury its neighbours in markers.
+    /// The part of a span on its first line: markers for a whole list or table would bury its
+    /// neighbours.
     fn first_line(&self, span: &Range<usize>) -> Range<usize> {
         let start = floor_char_boundary(&self.text, span.start);
         let end = floor_char_boundary(&self.text, span.end).max(start);
@@ -115,12 +118,12 @@ impl Diagnostics {
     }
 }
 
-/// The last boundary between characters that is not beyond `index`.
+/// The last character boundary at or before `index`.
 fn floor_char_boundary(text: &str, index: usize) -> usize {
     (0..=index.min(text.len())).rev().find(|&index| text.is_char_boundary(index)).unwrap_or(0)
 }
 
-/// A text from a file as it is quoted in a message: between backticks, on one line, and cut where it is long.
+/// Quotes a text from a file for a message: between backticks, on one line, and shortened.
 pub fn quoted(text: &str) -> impl fmt::Display {
     const LONGEST: usize = 60;
     let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
@@ -129,16 +132,19 @@ pub fn quoted(text: &str) -> impl fmt::Display {
     format!("`{shown}{more}`")
 }
 
-/// "did you mean" for whichever candidate is nearest to what was written, if one is near.
+/// "did you mean" with the nearest candidate, if one is near.
 pub fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    /// Nothing that long is a slip of the pen, and the comparison takes the product of the lengths.
+    /// A text this long is not a typing mistake, and the comparison takes the product of the
+    /// lengths.
     const LONGEST: usize = 200;
     if written.len() > LONGEST {
         return None;
     }
-    let slips = |candidate: &str| strsim::osa_distance(&written.to_lowercase(), &candidate.to_lowercase());
-    let (distance, nearest) =
-        candidates.into_iter().map(|candidate| (slips(candidate), candidate)).min_by_key(|&(distance, _)| distance)?;
+    let distance_to = |candidate: &str| strsim::osa_distance(&written.to_lowercase(), &candidate.to_lowercase());
+    let (distance, nearest) = candidates
+        .into_iter()
+        .map(|candidate| (distance_to(candidate), candidate))
+        .min_by_key(|&(distance, _)| distance)?;
     (distance <= 1.max(nearest.chars().count() / 3)).then(|| format!("did you mean `{nearest}`?"))
 }
 
@@ -155,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_the_cap_is_counted() {
+    fn diagnostics_beyond_the_limit_are_counted() {
         let found = |n| Diagnostics::new("file.toml", "x", vec![Diagnostic::new(0..1, "wrong"); n]);
         assert!(!found(20).to_string().contains("more"));
         assert!(found(21).to_string().ends_with("and 1 more error"));

@@ -1,4 +1,4 @@
-//! How long something takes: a span, or a distribution that spans are drawn from, as a scenario writes it.
+//! The distribution of a span, as a scenario writes it.
 
 use std::sync::Arc;
 
@@ -7,49 +7,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::draw::{Law, Normal};
 
-/// Where spans are drawn from.
+/// The distribution from which spans are drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Distribution {
-    /// The normal distribution; exact where the deviation is zero.
+    /// The normal distribution; constant if the deviation is zero.
     Normal {
         /// The mean.
         mean: Span,
         /// The standard deviation.
         sd: Span,
     },
-    /// Every span between two is as likely as any other.
+    /// The uniform distribution: all spans between two are equally likely.
     Uniform {
         /// The shortest.
         from: Span,
         /// The longest.
         to: Span,
     },
-    /// The exponential distribution: how long one has to wait yet does not depend on how long one has waited.
+    /// The exponential distribution: the remaining wait does not depend on the time waited so far.
     Exponential {
-        /// The mean, which is the standard deviation, too.
+        /// The mean, which is also the standard deviation.
         mean: Span,
     },
-    /// The logarithm is normally distributed: many short spans and few that are very long.
+    /// The log-normal distribution: many short spans and a few very long ones.
     LogNormal {
         /// The mean of the spans, not of their logarithms.
         mean: Span,
         /// Their standard deviation.
         sd: Span,
     },
-    /// These spans and no others.
+    /// Only these spans.
     Empirical(Empirical),
 }
 
 impl Distribution {
-    /// The names of all distributions, in the order in which they are listed to people.
+    /// The names of all distributions, in the order of the documentation.
     pub const NAMES: [&str; 5] = ["normal", "uniform", "exponential", "log-normal", "empirical"];
 
-    /// Always the same.
+    /// A constant.
     pub const fn exactly(span: Span) -> Distribution {
         Distribution::Normal { mean: span, sd: Span::ZERO }
     }
 
-    /// The span that is always drawn, where there is only one and it is written as such.
+    /// The only possible span, if it is written as a constant.
     pub fn constant(&self) -> Option<Span> {
         match self {
             Distribution::Normal { mean, sd } if sd.is_zero() => Some(*mean),
@@ -57,7 +57,7 @@ impl Distribution {
         }
     }
 
-    /// As it is written in a scenario.
+    /// The name in scenario files.
     pub const fn name(&self) -> &'static str {
         match self {
             Distribution::Normal { .. } => Distribution::NAMES[0],
@@ -68,7 +68,7 @@ impl Distribution {
         }
     }
 
-    /// The law to draw by.
+    /// The law to draw from.
     pub fn law(&self) -> Law {
         let nanos = |span: Span| span.as_nanos() as f64;
         match self {
@@ -98,23 +98,24 @@ impl From<Span> for Distribution {
     }
 }
 
-/// Spans that were seen, each as likely as it was seen often, or as its weight says. Copies share the list.
+/// Observed spans, each as likely as it occurs in the list, or as its weight states. Copies share
+/// the list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Empirical(Arc<List>);
+pub struct Empirical(Arc<WeightedValues>);
 
-/// At least one value; ascending.
+/// At least one value; in ascending order.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct List {
+struct WeightedValues {
     values: Vec<Span>,
-    /// As many as values, none below zero, and some above; or none at all.
+    /// As many as values, none below zero, and some above; or empty.
     weights: Vec<f64>,
     /// The sum of the weights up to each value.
     sums: Vec<f64>,
 }
 
 impl Empirical {
-    /// These values, equally likely or with weights. Their order says nothing. Nothing where there is no value, where there are not as
-    /// many weights, or where a weight is below zero or none is above it.
+    /// These values, equally likely or with weights, in any order. Returns `None` without values,
+    /// if the number of weights differs, or if a weight is below zero or none is above it.
     pub fn new(values: Vec<Span>, weights: Option<Vec<f64>>) -> Option<Empirical> {
         let is_weighted = weights.is_some();
         let weights = weights.unwrap_or_default();
@@ -134,22 +135,24 @@ impl Empirical {
                 sum
             })
             .collect();
-        (!is_weighted || sum > 0.0 && sum.is_finite()).then(|| Empirical(Arc::new(List { values, weights, sums })))
+        (!is_weighted || sum > 0.0 && sum.is_finite())
+            .then(|| Empirical(Arc::new(WeightedValues { values, weights, sums })))
     }
 
-    /// The values, ascending.
+    /// The values, in ascending order.
     pub fn values(&self) -> &[Span] {
         &self.0.values
     }
 
-    /// The weight of each value, where they have any.
+    /// The weight of each value, if they have weights.
     pub fn weights(&self) -> Option<&[f64]> {
         (!self.0.weights.is_empty()).then_some(self.0.weights.as_slice())
     }
 
-    /// The smallest value that is no smaller than a share `p`, in (0, 1), of what is drawn. Takes as long as the logarithm of the list.
+    /// The smallest value that is at least as large as the share `p`, in (0, 1), of all draws.
+    /// Takes time logarithmic in the list's length.
     pub fn quantile(&self, p: f64) -> Span {
-        let List { values, sums, .. } = &*self.0;
+        let WeightedValues { values, sums, .. } = &*self.0;
         let place = match sums.last() {
             Some(all) => sums.partition_point(|sum| *sum < p * all),
             None => (p * values.len() as f64) as usize,
@@ -158,7 +161,7 @@ impl Empirical {
     }
 
     fn mean(&self) -> f64 {
-        let List { values, weights, sums } = &*self.0;
+        let WeightedValues { values, weights, sums } = &*self.0;
         let nanos = values.iter().map(|value| value.as_nanos() as f64);
         match sums.last() {
             Some(all) => nanos.zip(weights).map(|(value, weight)| value * (weight / all)).sum(),
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_drawn_as_often_as_it_was_seen_or_weighs() {
+    fn values_are_drawn_by_their_frequency_or_weight() {
         let seen = Empirical::new(vec![us(3), us(1), us(1), us(2)], None).unwrap();
         assert_eq!([0.01, 0.49, 0.51, 0.74, 0.76, 0.99].map(|p| seen.quantile(p)), [1, 1, 2, 2, 3, 3].map(us));
         assert_eq!(seen.mean(), 1750.0);
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_nothing_can_be_drawn_from_are_none() {
+    fn invalid_lists_are_rejected() {
         let one = || vec![us(1)];
         let refused = [
             Empirical::new(Vec::new(), None),

@@ -1,8 +1,9 @@
 //! Random draws that are the same on every machine, in both worlds, and for every policy.
 //!
-//! Each thread owns a stream that is named after its job and number and seeded by the run's seed: how a scheduler or a
-//! waiting rule interleaves threads cannot change what any of them draws, so arms of a comparison face equal work. No
-//! function here depends on the system's libm.
+//! Each thread owns a stream that is named after its job and number and seeded by the run's seed.
+//! So the interleaving that a scheduler or a waiting rule chooses cannot change what any thread
+//! draws, and all arms of a comparison face equal work. No function here depends on the system's
+//! libm.
 
 mod law;
 
@@ -12,29 +13,30 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
-/// One consumer's random numbers.
+/// The random numbers of one consumer.
 #[derive(Clone, Debug)]
 pub struct Stream(Xoshiro256PlusPlus);
 
 impl Stream {
-    /// The stream of the consumer called `name` (as in `crew.0`), its `index`-th thread, in the run with this seed.
+    /// The stream of the consumer called `name` (as in `crew.0`), its `index`-th thread, in the run
+    /// with this seed.
     pub fn named(seed: u64, name: &str, index: u32) -> Stream {
         Stream(Xoshiro256PlusPlus::seed_from_u64(fnv1a(&[&seed.to_le_bytes(), name.as_bytes(), &index.to_le_bytes()])))
     }
 
     /// The next draw from the open interval (0, 1).
     pub fn uniform(&mut self) -> f64 {
-        // The middle of one of 2^52 equal cells, so that neither end can come up.
+        // The middle of one of 2^52 equal cells, so that neither end can occur.
         ((self.0.next_u64() >> 12) as f64 + 0.5) * (1.0 / (1_u64 << 52) as f64)
     }
 
-    /// The next draw from 0, 1, ..., `n` - 1; 0 where there is nothing to draw from.
+    /// The next draw from 0, 1, ..., `n` - 1; 0 if `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
         // Lemire's multiplication: the bias of at most n / 2^64 is beyond any simulation's reach.
         ((u128::from(self.0.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
-    /// Puts the items in random order.
+    /// Shuffles the items.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);
@@ -42,7 +44,8 @@ impl Stream {
     }
 }
 
-/// Hashes parts by FNV-1a, 64 bits, each part with its length, so that no two lists of parts run together.
+/// Hashes parts by FNV-1a, 64 bits, each part with its length, so that different lists of parts
+/// never have the same bytes.
 fn fnv1a(parts: &[&[u8]]) -> u64 {
     let bytes = parts.iter().flat_map(|part| (part.len() as u64).to_le_bytes().into_iter().chain(part.iter().copied()));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -58,24 +61,24 @@ pub struct Normal {
 }
 
 impl Normal {
-    /// Draws a span, rounded down to whole steps and at least one step long. Takes exactly one number from the stream,
-    /// whatever the parameters, so that a change of the mean leaves the draws of the others where they were.
+    /// Draws a span, rounded down to whole steps and at least one step long. It takes exactly one
+    /// number from the stream, so a change of the parameters does not change other draws.
     pub fn draw(self, stream: &mut Stream, step: Span) -> Span {
         on_grid(self.mean + self.sd * normal_quantile(stream.uniform()), step)
     }
 }
 
-/// So many nanoseconds rounded down to whole steps, at least one.
+/// Rounds nanoseconds down to whole steps, at least one.
 fn on_grid(nanos: f64, step: Span) -> Span {
     let step = step.max(Span::from_nanos(1));
     // A float beyond the range of u64 becomes the nearest u64; a negative one zero.
     Span::from_nanos(nanos as u64).floor_to(step).max(step)
 }
 
-/// The quantile function of the standard normal distribution at `p` in (0, 1): Wichura's algorithm AS 241 (PPND16,
-/// 1988), good to about one part in 10^16.
+/// The quantile function of the standard normal distribution at `p` in (0, 1): Wichura's algorithm
+/// AS 241 (PPND16, 1988), accurate to about one part in 10^16.
 fn normal_quantile(p: f64) -> f64 {
-    /// A polynomial by its coefficients, lowest first.
+    /// Evaluates a polynomial, given its coefficients, lowest first.
     fn polynomial<const N: usize>(coefficients: [f64; N], x: f64) -> f64 {
         coefficients.into_iter().rev().fold(0.0, |sum, coefficient| sum * x + coefficient)
     }
@@ -171,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_the_tables() {
+    fn quantiles_match_the_tables() {
         // Stored values from R's qnorm.
         for (p, quantile) in [
             (0.5, 0.0),
@@ -187,14 +190,15 @@ mod tests {
     }
 
     #[test]
-    fn draws_have_the_moments_that_were_asked_for() {
+    fn draws_have_the_requested_moments() {
         let normal = Normal { mean: 5_320.0, sd: 532.0 };
         let mut stream = Stream::named(1, "crew", 0);
         let draws: Vec<f64> =
             (0..100_000).map(|_| normal.draw(&mut stream, Span::from_nanos(1)).as_nanos() as f64).collect();
         let mean = draws.iter().sum::<f64>() / draws.len() as f64;
         let variance = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / draws.len() as f64;
-        // Flooring takes half a nanosecond off; the rest is well within four standard errors (seed 1 is fixed).
+        // Flooring subtracts half a nanosecond; the rest is well within four standard errors (seed
+        // 1 is fixed).
         assert!((mean - 5_319.5).abs() < 7.0, "{mean}");
         assert!((variance.sqrt() - 532.0).abs() < 5.0, "{}", variance.sqrt());
     }
@@ -210,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_differ_by_seed_name_and_index_and_by_nothing_else() {
+    fn streams_differ_only_by_seed_name_and_index() {
         let first = |seed, name, index| Stream::named(seed, name, index).uniform();
         let own = first(1, "crew", 0);
         assert_eq!(own, first(1, "crew", 0));

@@ -1,4 +1,5 @@
-//! A program of fibers: threads of a user's own under a feedback queue, what each of them does, and what it draws for it.
+//! A program of fibers: user-level threads under a feedback queue, what each of them does, and its
+//! random numbers.
 
 use policy::Span;
 use policy::feedback::FeedbackRules;
@@ -7,80 +8,85 @@ use serde::{Deserialize, Serialize};
 use crate::distribution::Distribution;
 use crate::draw::{Law, Stream};
 
-/// A program: its first fiber makes the others, group after group, and joins all that nobody else joins.
+/// A program of fibers. Its first fiber creates the others, group by group, and joins all that no
+/// other fiber joins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fibers {
-    /// Fibers that do the same, at least one group; their names differ.
+    /// The groups of fibers that do the same, at least one; their names are unique.
     pub groups: Vec<FiberGroup>,
-    /// How many kernel threads run them, at least one.
+    /// The number of kernel threads that run them, at least one.
     pub workers: u32,
-    /// The feedback queue that they stand in.
+    /// The feedback queue that they use.
     pub rules: FeedbackRules,
-    /// How many locks there are, at least one: fiber number i of the job takes number i modulo this.
+    /// The number of locks, at least one: fiber number i of the job acquires number i modulo this.
     pub locks: u32,
-    /// Whether a fiber is taken off its worker wherever it is, when its running time is over and another waits; else only where it comes to a point.
+    /// Whether a fiber whose running time is over may be preempted anywhere while another is ready,
+    /// or only at a safepoint.
     pub preemptible: bool,
-    /// What the library takes for it, in the simulator.
+    /// The costs of the library in the simulator.
     pub costs: FiberCosts,
 }
 
-/// What a library of fibers takes for what it does.
+/// The costs of a fiber library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FiberCosts {
-    /// To make a fiber, to begin it, to end it and to join it.
+    /// To create, start, end and join a fiber.
     pub create: Span,
-    /// To go on with a fiber that has run before.
+    /// To resume a fiber that has run before.
     pub switch: Span,
-    /// To take a lock and give it back.
+    /// To acquire and release a lock.
     pub lock: Span,
 }
 
 impl Default for FiberCosts {
-    /// As `rowlock-fiber` was measured.
+    /// As measured with `rowlock-fiber`.
     fn default() -> FiberCosts {
         FiberCosts { create: Span::from_nanos(45), switch: Span::from_nanos(14), lock: Span::from_nanos(2) }
     }
 }
 
-/// Fibers that do the same: so many bursts each. A burst is a computation, and one with a lock where there is such.
+/// A group of fibers that do the same: each runs a number of bursts. A burst is a computation,
+/// followed by one with a lock if the group uses locks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FiberGroup {
     /// Its name.
     pub name: String,
-    /// How many fibers it has, at least one.
+    /// The number of fibers, at least one.
     pub fibers: u32,
-    /// How many bursts each of them has, at least one.
+    /// The number of bursts of each fiber, at least one.
     pub bursts: u32,
     /// The time of a burst's computation.
     pub compute: Distribution,
-    /// What of a burst is computed with a lock, if anything: after the other.
+    /// The time that a burst then computes with a lock, if it does.
     pub critical: Option<Distribution>,
-    /// How often a fiber looks, while it computes, whether it may go on: whenever it has computed for so long. Never without it.
+    /// How long a fiber computes between two checks whether it may continue. It never checks
+    /// without it.
     pub checkpoint: Option<Span>,
     /// How long it sleeps between two bursts. Without it, it yields.
     pub think: Option<Distribution>,
-    /// Every N-th joins its predecessor in the group, when its own bursts are over.
+    /// Every N-th joins its predecessor in the group, after its own bursts.
     pub join_every: Option<u32>,
 }
 
-/// Bursts of a group are all timed if they are as long as this on the average: then reading a clock is nothing beside them.
+/// All bursts of a group are timed if their mean is at least this: then the time to read a clock is
+/// negligible.
 const LONG: f64 = 5_000.0;
 
-/// Of shorter ones, those of every N-th fiber.
+/// Of shorter bursts, those of every N-th fiber are timed.
 const SAMPLED: u32 = 16;
 
 impl Fibers {
-    /// How many fibers there are besides the first.
+    /// The number of fibers besides the first.
     pub fn fibers(&self) -> u64 {
         self.groups.iter().map(|group| u64::from(group.fibers)).sum()
     }
 
-    /// How many bursts all of them have together.
+    /// The number of bursts of all fibers together.
     pub fn bursts(&self) -> u64 {
         self.groups.iter().map(FiberGroup::all_bursts).fold(0, u64::saturating_add)
     }
 
-    /// The mean time that all bursts together take, sleep included, in nanoseconds.
+    /// The mean time of all bursts together, including sleep, in nanoseconds.
     pub(crate) fn mean(&self) -> f64 {
         let think = |group: &FiberGroup| group.think.as_ref().map_or(0.0, Distribution::mean);
         self.groups.iter().map(|group| group.all_bursts() as f64 * (group.mean_of_a_burst() + think(group))).sum()
@@ -88,7 +94,7 @@ impl Fibers {
 }
 
 impl FiberGroup {
-    /// How many bursts its fibers have together.
+    /// The number of bursts of its fibers together.
     pub fn all_bursts(&self) -> u64 {
         u64::from(self.fibers) * u64::from(self.bursts)
     }
@@ -97,12 +103,13 @@ impl FiberGroup {
         self.compute.mean() + self.critical.as_ref().map_or(0.0, Distribution::mean)
     }
 
-    /// The name of its fibers' random numbers in a job of this name. Each has its own, by its number in the group.
+    /// The name of its fibers' random streams in a job of this name. Each fiber has its own, by its
+    /// number in the group.
     pub fn stream_name(&self, job: &str) -> String {
         format!("fibers {} of {job}", self.name)
     }
 
-    /// What its fibers do, with what they need to draw it.
+    /// The executable form: what its fibers do, and how to draw it.
     pub fn program(&self, job: &str) -> FiberProgram {
         FiberProgram {
             group: self.name.clone(),
@@ -119,24 +126,24 @@ impl FiberGroup {
     }
 }
 
-/// What the fibers of a group do, as a world carries it out.
+/// The behaviour of a group's fibers, as a world executes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FiberProgram {
     /// The group's name.
     pub group: String,
-    /// How many fibers there are.
+    /// The number of fibers.
     pub fibers: u32,
-    /// How many bursts each of them has.
+    /// The number of bursts of each fiber.
     pub bursts: u32,
-    /// The name of their random numbers.
+    /// The name of their random streams.
     pub stream: String,
-    /// What a burst's computation is drawn by.
+    /// The law of a burst's computation.
     pub compute: Law,
-    /// What its part with the lock is drawn by.
+    /// The law of its part with the lock.
     pub critical: Option<Law>,
-    /// How long a fiber computes between two looks.
+    /// How long a fiber computes between two checks.
     pub checkpoint: Option<Span>,
-    /// What the sleep after it is drawn by.
+    /// The law of the sleep after it.
     pub think: Option<Law>,
     /// Every N-th joins its predecessor.
     pub join_every: Option<u32>,
@@ -149,14 +156,14 @@ pub struct FiberProgram {
 pub struct Burst {
     /// How long it computes without the lock.
     pub compute: Span,
-    /// How long with it, if it takes it.
+    /// How long with it, if it acquires it.
     pub critical: Option<Span>,
-    /// How long it sleeps then, if it does and if another burst follows.
+    /// How long it sleeps then, if it does and another burst follows.
     pub think: Option<Span>,
 }
 
 impl FiberProgram {
-    /// Whether the fiber of this number in its group joins the one before it.
+    /// Whether the fiber of this number in its group joins its predecessor.
     pub fn joins(&self, number: u32) -> bool {
         number > 0 && self.join_every.is_some_and(|every| (number + 1).is_multiple_of(every))
     }
@@ -166,12 +173,12 @@ impl FiberProgram {
         number.is_multiple_of(self.timed_every.max(1))
     }
 
-    /// The random numbers of the fiber of this number.
+    /// The random stream of the fiber of this number.
     pub fn stream(&self, seed: u64, number: u32) -> Stream {
         Stream::named(seed, &self.stream, number)
     }
 
-    /// Draws the next burst of a fiber from its random numbers.
+    /// Draws the next burst of a fiber from its random stream.
     pub fn burst(&self, stream: &mut Stream, step: Span) -> Burst {
         let compute = self.compute.draw(stream, step);
         let critical = self.critical.as_ref().map(|law| law.draw(stream, step));
@@ -198,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn every_so_manieth_fiber_joins_its_predecessor_and_the_first_has_none() {
+    fn every_nth_fiber_joins_its_predecessor_and_the_first_has_none() {
         let joiners = |join_every| {
             let program = FiberGroup { join_every, ..group() }.program("job");
             (0..40).filter(|&number| program.joins(number)).collect::<Vec<_>>()
@@ -219,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fiber_draws_the_same_whatever_the_others_do() {
+    fn the_draws_of_a_fiber_do_not_depend_on_other_fibers() {
         let think = Some(Distribution::Exponential { mean: Span::from_micros(9) });
         let program = FiberGroup { critical: think.clone(), think, ..group() }.program("job");
         let draw = |number| {

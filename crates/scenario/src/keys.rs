@@ -1,5 +1,7 @@
-//! The table of all keys of a scenario file. The reader takes its limits and its hints from it and docs/scenario.md is
-//! held against it, so that a key cannot exist for one of them only.
+//! The table of all keys of a scenario file.
+//!
+//! The reader takes its limits and hints from it, and a test compares docs/scenario.md with it, so
+//! that no key can exist for only one of them.
 
 pub mod compute;
 pub mod group;
@@ -16,59 +18,61 @@ use crate::distribution::Distribution;
 use crate::model::{Accounting, Granularity, JobKind, Scheduler, Tie};
 use crate::pipeline::Structure;
 
-/// A file is no longer than this: 1 MiB.
+/// The largest size of a file: 1 MiB.
 pub const LONGEST_FILE: usize = 1 << 20;
-/// No span in a file is longer than this: 30 days.
+/// The longest span in a file: 30 days.
 pub const LONGEST_SPAN: Span = Span::from_millis(30 * 24 * 3600 * 1000);
-/// No bound on spinning is a larger multiple of CS than this, in thousandths.
+/// The largest multiple of CS as a bound on spinning, in thousandths.
 pub const LARGEST_MULTIPLE: u64 = 1_000_000 * 1000;
-/// All jobs of an arm together have no more threads than this.
+/// The most threads that all jobs of an arm may have together.
 pub const MOST_THREADS: u64 = 1_000_000;
-/// All threads of an arm together compute no longer than this: 100 years. Sums of CPU time stay far within a [`Span`].
+/// The most time that all threads of an arm may compute together: 100 years. Sums of CPU time stay
+/// far within a [`Span`].
 pub const MOST_WORK: Span = Span::from_millis(100 * 365 * 24 * 3600 * 1000);
-/// No more paths are swept than this.
+/// The most swept paths.
 pub const MOST_FACTORS: usize = 32;
-/// There are no more arms than this.
+/// The most arms.
 pub const MOST_ARMS: usize = 100_000;
-/// The length of the file times the number of arms is no more than this, which keeps all arms in memory: 256 MiB.
+/// The largest product of the size of the file and the number of arms, so that all arms fit into
+/// memory: 256 MiB.
 pub const MOST_TEXT: usize = 1 << 28;
-/// Arms times repeats are no more than this.
+/// The largest product of arms and repeats.
 pub const MOST_RUNS: u64 = 1_000_000;
-/// A machine has no more CPUs than this.
+/// The most CPUs of a machine.
 pub const MOST_CPUS: u32 = 8_192;
-/// There are no more rounds than this.
+/// The most rounds.
 pub const MOST_ROUNDS: u64 = 1_000_000_000_000;
-/// What is counted in ticks is no more than this.
+/// The largest number of ticks.
 pub const MOST_TICKS: u64 = 1_000_000;
-/// A pipeline has no more buffers than this, and a stage no more turns in a row on a thread that it shares.
+/// The most buffers of a pipeline, and the most rounds of a stage in a row on a shared thread.
 pub const MOST_BUFFERS: u64 = 1_000_000;
-/// The fibers of a job have no more bursts together than this.
+/// The most bursts of all fibers of a job together.
 pub const MOST_BURSTS: u64 = 10_000_000;
-/// A job's name has no more characters than this.
+/// The longest name, in characters.
 pub const LONGEST_NAME: usize = 64;
 
-/// What stands between paths that are swept together.
+/// The separator of paths that are swept together.
 pub const PATH_SEPARATOR: &str = ", ";
 
-/// One key: what may be written for it and what that means.
+/// One key: its allowed values and its meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// As it is written.
+    /// The name in the file.
     pub name: &'static str,
-    /// What may be written for it.
+    /// The allowed values.
     pub value: Value,
-    /// What holds where it is not written.
+    /// The default.
     pub default: KeyDefault,
-    /// A value for it as it stands in a file.
+    /// An example of a value, as written in a file.
     pub example: &'static str,
-    /// What it means, in one sentence.
+    /// The meaning, in one sentence.
     pub meaning: &'static str,
 }
 
-/// What may be written for a key.
+/// The allowed values of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A text in one line.
+    /// A text on one line.
     Text,
     /// The name of a job: letters, digits, `-` and `_`.
     Name,
@@ -78,16 +82,16 @@ pub enum Value {
     Flag,
     /// A whole number in a range.
     Count {
-        /// The least that is allowed.
+        /// The smallest allowed number.
         least: u64,
-        /// The most that is allowed.
+        /// The largest allowed number.
         most: u64,
     },
-    /// A span of time, zero included.
+    /// A span of time, including zero.
     Span,
-    /// A span of time that is longer than nothing.
+    /// A span of time above zero.
     Time,
-    /// A span of time that is longer than nothing, or never.
+    /// A span of time above zero, or never.
     Period,
     /// A span of time or a multiple of CS.
     Margin,
@@ -95,7 +99,7 @@ pub enum Value {
     OneOf(&'static [&'static str]),
     /// A whole number from -20 to 19.
     Nice,
-    /// Numbers of CPUs and ranges of them.
+    /// CPU numbers and ranges of them.
     Cpus,
     /// A waiting rule.
     Waiting,
@@ -109,7 +113,7 @@ pub enum Value {
     Threads,
     /// A span of time, or a table of a distribution.
     Compute,
-    /// The same, longer than nothing.
+    /// The same, above zero.
     Work,
     /// A list of spans of time.
     Spans,
@@ -117,7 +121,7 @@ pub enum Value {
     Weights,
     /// One of the swept paths.
     Path,
-    /// What is on the axis of plots.
+    /// The axis of plots.
     Axis,
     /// A table of swept paths, each with a list of values.
     Sweep,
@@ -128,10 +132,10 @@ pub enum Value {
 }
 
 impl fmt::Display for Value {
-    /// What it is in a sentence, as in "`threads` is ...".
+    /// The value in a sentence, as in "`threads` is ...".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Value::Text => f.write_str("a text in one line"),
+            Value::Text => f.write_str("a text on one line"),
             Value::Name => write!(f, "a text of letters, digits, `-` and `_`, at most {LONGEST_NAME}"),
             Value::Words => f.write_str("a list of texts, at least one"),
             Value::Flag => f.write_str("`true` or `false`"),
@@ -166,10 +170,10 @@ impl fmt::Display for Value {
     }
 }
 
-/// What holds where a key is not written.
+/// The value of a key that is not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyDefault {
-    /// Nothing: it must be written.
+    /// None: the key is required.
     Required,
     /// This, in words.
     Is(&'static str),
@@ -453,17 +457,17 @@ pub mod machine {
         "how often all threads move to the highest level, so that none starves",
     );
 
-    /// What every scheduler reads.
+    /// The keys of every scheduler.
     pub const COMMON: &[Key] =
         &[LIKE, CPUS, STEP, CONTEXT_SWITCH, WAKEUP_COST, YIELD_COST, SPIN_MARGIN, TIE, DEVICE_DEPTH, SCHEDULER];
-    /// What `rr` reads besides.
+    /// The further keys of `rr`.
     pub const RR: &[Key] = &[QUANTUM];
-    /// What `linux-2.4` reads besides.
+    /// The further keys of `linux-2.4`.
     pub const LINUX_2_4: &[Key] =
         &[SHORT_TICK, ALLOCATION, PENALTY, BONUS, THRESHOLD, ACCOUNTING, CHARGE_SWITCH, TAIL, WAKEUP];
-    /// What `linux-o1` reads besides.
+    /// The further keys of `linux-o1`.
     pub const LINUX_O1: &[Key] = &[TICK_OF_O1, TIMESLICE];
-    /// What `cfs` reads besides.
+    /// The further keys of `cfs`.
     pub const CFS: &[Key] = &[TICK, LATENCY, GRANULARITY, WAKEUP_GRANULARITY, MIGRATION_COST];
     /// `groups`
     pub const GROUPS: Key = key(
@@ -473,11 +477,12 @@ pub mod machine {
         "true",
         "whether every job is a group, and groups have equal shares of the machine regardless of their numbers of threads",
     );
-    /// What `eevdf` reads besides.
+    /// The further keys of `eevdf`.
     pub const EEVDF: &[Key] = &[TICK, SLICE, GROUPS];
-    /// What `feedback` reads besides.
+    /// The further keys of `feedback`.
     pub const FEEDBACK: &[Key] = &[LEVELS, RUNNING_TIME, BOOST];
-    /// All of them: a key that the chosen scheduler does not read is legal, so that schedulers can be swept.
+    /// All keys. A key that the chosen scheduler does not use is allowed, so that schedulers can be
+    /// swept.
     pub const ALL: &[&[Key]] = &[COMMON, RR, LINUX_2_4, LINUX_O1, CFS, EEVDF, FEEDBACK];
 }
 
@@ -532,10 +537,10 @@ pub mod experiment {
     pub const X_THREADS: &str = "threads";
     /// All threads of an arm over the CPUs that they run on, as `x`.
     pub const X_LOAD: &str = "load";
-    /// What is counted and not swept, and can be an axis all the same.
+    /// Axes that are counted rather than swept.
     pub const COUNTED_AXES: &[&str] = &[X_THREADS, X_LOAD];
 
-    /// All of them.
+    /// All keys.
     pub const ALL: &[Key] = &[REPEAT, SEED, KEEP_RUNNING, SWEEP, COMPARE, X];
 }
 
@@ -561,7 +566,7 @@ const TIES: [&str; Tie::ALL.len()] = names!(Tie);
 const ACCOUNTINGS: [&str; Accounting::ALL.len()] = names!(Accounting);
 const SCHEMES: [&str; Scheme::ALL.len()] = names!(Scheme);
 
-/// Every table of a scenario file with the keys that may stand in it, in the order of docs/scenario.md.
+/// Every table of a scenario file with its keys, in the order of docs/scenario.md.
 pub const TABLES: &[(&str, &[Key])] = &[
     ("The file", file::ALL),
     ("`[machine]`", machine::COMMON),

@@ -1,4 +1,4 @@
-//! The options of the simulated kernel `linux-2.4`, those of all schedulers aside.
+//! The options of the simulated kernel `linux-2.4`, besides those of all schedulers.
 
 use policy::Span;
 use policy::wakeup::Scheme;
@@ -6,10 +6,10 @@ use policy::wakeup::Scheme;
 /// How running time is charged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Accounting {
-    /// To the step.
+    /// Exactly, to the step.
     #[default]
     Exact,
-    /// A whole tick to whoever runs when the timer interrupts.
+    /// A whole tick to the thread that runs when the timer interrupts.
     Tick,
 }
 
@@ -17,7 +17,7 @@ impl Accounting {
     /// Both, the default first.
     pub const ALL: [Accounting; 2] = [Accounting::Exact, Accounting::Tick];
 
-    /// As it is written in a scenario.
+    /// The name in scenario files.
     pub const fn name(self) -> &'static str {
         match self {
             Accounting::Exact => "exact",
@@ -26,10 +26,11 @@ impl Accounting {
     }
 }
 
-/// The options of `linux-2.4`, those of all schedulers aside. Source of the defaults: Tsafrir and Feitelson, appendix A.
+/// The options of `linux-2.4`, besides those of all schedulers. Source of the defaults: Tsafrir and
+/// Feitelson, appendix A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Linux24 {
-    /// Ticks that a thread may run in an epoch, at least one.
+    /// The ticks that a thread may run in an epoch, at least one.
     pub allocation: u32,
     /// `PROC_CHANGE_PENALTY`, in ticks.
     pub penalty: u32,
@@ -48,7 +49,7 @@ pub struct Linux24 {
 }
 
 impl Linux24 {
-    /// The tick of `linux-2.4` where none is written: 10 steps of 1 us, beside a context switch of 6.
+    /// The default tick of `linux-2.4`: 10 steps of 1 us, beside a context switch of 6 us.
     pub const TICK: Span = Span::from_micros(10);
 }
 

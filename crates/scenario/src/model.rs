@@ -1,4 +1,4 @@
-//! What a scenario says: a machine, jobs that run on it, and the experiment around them.
+//! The model of a scenario: a machine, the jobs that run on it, and the experiment around them.
 
 use policy::feedback::{Boost, FeedbackRules};
 use policy::waiting::{Bound, Costs, WaitingRule};
@@ -12,46 +12,48 @@ use crate::fibers::Fibers;
 pub use crate::linux_2_4::{Accounting, Linux24};
 use crate::pipeline::Pipeline;
 
-/// A scenario file, read and found valid.
+/// A valid scenario file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// What it is about, for people.
+    /// A description for readers.
     pub title: String,
-    /// Every combination of the swept values, in the order of the file (the last factor turns fastest); one arm without
-    /// factors where nothing is swept. Never empty.
+    /// Every combination of the swept values, in the order of the file (the last factor varies
+    /// fastest). Without swept values there is one arm without factors. Never empty.
     pub arms: Vec<Arm>,
     /// How it is run and compared.
     pub experiment: Experiment,
 }
 
-/// One combination of the swept values, and what the scenario is with them.
+/// One combination of the swept values, and the resulting setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arm {
-    /// The swept dotted paths and their values here, in the order of the file. Paths that vary together are one factor: its
-    /// name is all of them with [`crate::keys::PATH_SEPARATOR`] between them, its value a list.
+    /// The swept dotted paths and their values in this arm, in the order of the file. Paths that
+    /// vary together are one factor: its name is all of them, joined by
+    /// [`crate::keys::PATH_SEPARATOR`], and its value is a list.
     pub factors: Vec<(String, toml::Value)>,
     /// The machine and the jobs.
     pub setting: Setting,
 }
 
-/// A machine and the jobs on it: what one run executes.
+/// A machine and the jobs on it: the input of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// The machine, as far as the file says.
+    /// The machine, as far as the file specifies it.
     pub machine: MachineKeys,
-    /// The jobs, in the order of the file; their names differ.
+    /// The jobs, in the order of the file; their names are unique.
     pub jobs: Vec<Job>,
-    /// Whether jobs that have finished go on until all have finished once (and count once).
+    /// Whether jobs that have finished continue until all have finished once (and count once).
     pub keep_running: bool,
 }
 
 impl Setting {
-    /// How many threads all jobs together have on a machine with so many CPUs.
+    /// The number of threads of all jobs together on a machine with this many CPUs.
     pub fn threads(&self, cpus: u32) -> u64 {
         self.jobs.iter().map(|job| u64::from(job.copies) * u64::from(job.kind.threads(cpus))).sum()
     }
 
-    /// The jobs with their copies counted out: `crew`, or `crew.0`, `crew.1`, ... where there are several.
+    /// The jobs with one item for each copy: `crew`, or `crew.0`, `crew.1`, ... if there are
+    /// several.
     pub fn jobs_with_copies(&self) -> impl Iterator<Item = (String, &Job)> {
         self.jobs.iter().flat_map(|job| {
             (0..job.copies).map(move |copy| match job.copies {
@@ -62,52 +64,53 @@ impl Setting {
     }
 }
 
-/// The `[machine]` table: what is written, before the rest is filled in by [`MachineKeys::complete`].
+/// The `[machine]` table as written, before [`MachineKeys::complete`] fills in the rest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MachineKeys {
-    /// `like = "host"`: what is not written is as found and calibrated on the machine that we run on.
+    /// `like = "host"`: keys that are not written are detected and calibrated on the machine that
+    /// rowlock runs on.
     pub like_host: bool,
     /// Number of CPUs.
     pub cpus: Option<u32>,
     /// Granularity of simulated time.
     pub step: Option<Span>,
-    /// CS: what a CPU pays to go from one thread to another, or to or from idleness.
+    /// CS: the time that a CPU takes to switch from one thread to another, or to or from idleness.
     pub context_switch: Option<Span>,
-    /// What it costs beyond a context switch to get an idle CPU going.
+    /// The time beyond a context switch that an idle CPU takes to start.
     pub wakeup_cost: Option<Span>,
-    /// What a `sched_yield` costs that finds nobody else.
+    /// The time that a `sched_yield` takes when no other thread is ready.
     pub yield_cost: Option<Span>,
     /// The "+" of `cs+` and `2cs+`.
     pub spin_margin: Option<Bound>,
-    /// How many requests the device serves at once.
+    /// How many requests the device serves at the same time.
     pub device_depth: Option<u32>,
     /// The kernel's scheduler.
     pub scheduler: Option<Scheduler>,
-    /// What comes first when a spin ends in the very step of the arrival that it waits for.
+    /// The order of events if a spin ends in the very step of the arrival that it waits for.
     pub tie: Option<Tie>,
     /// `rr`: the quantum.
     pub quantum: Option<Span>,
     /// `eevdf`, `cfs`, `linux-2.4`, `linux-o1`: the period of the timer interrupt.
     pub tick: Option<Span>,
-    /// `eevdf`: the base slice, the virtual time that a thread asks for.
+    /// `eevdf`: the base slice, the virtual time that a thread requests.
     pub slice: Option<Span>,
     /// `eevdf`: whether every job is a group.
     pub groups: Option<bool>,
-    /// `cfs`: the period in which every thread is to run once.
+    /// `cfs`: the period in which every thread should run once.
     pub latency: Option<Span>,
-    /// `cfs`: what a thread runs at least in that period.
+    /// `cfs`: the least time that a thread runs in that period.
     pub granularity: Option<Span>,
-    /// `cfs`: how far behind an awakened thread must be to preempt another.
+    /// `cfs`: how far behind a woken thread must be to preempt another.
     pub wakeup_granularity: Option<Span>,
     /// `cfs`: how long a thread's cache is hot after it ran.
     pub migration_cost: Option<Span>,
-    /// `feedback`: how many levels there are.
+    /// `feedback`: the number of levels.
     pub levels: Option<u32>,
     /// `feedback`: how long a thread may run at each level.
     pub running_time: Option<Span>,
-    /// `feedback`: how often all threads go to the highest level.
+    /// `feedback`: how often all threads move to the highest level.
     pub boost: Option<Boost>,
-    /// `linux-2.4`: ticks that a thread may run in an epoch.
+    /// `linux-2.4`: the ticks that a thread may run in an epoch.
     pub allocation: Option<u32>,
     /// `linux-2.4`: `PROC_CHANGE_PENALTY`, in ticks.
     pub penalty: Option<u32>,
@@ -123,30 +126,30 @@ pub struct MachineKeys {
     pub tail: Option<bool>,
     /// `linux-2.4`: the wakeup scheme.
     pub wakeup: Option<Scheme>,
-    /// `linux-o1`: ticks that a thread with nice value 0 may run.
+    /// `linux-o1`: the ticks that a thread with nice value 0 may run.
     pub timeslice: Option<u32>,
 }
 
-/// A machine with nothing left open.
+/// A fully specified machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// Number of CPUs, at least one.
     pub cpus: u32,
     /// Granularity of simulated time, at least one nanosecond.
     pub step: Span,
-    /// CS: what a CPU pays to go from one thread to another, or to or from idleness.
+    /// CS: the time that a CPU takes to switch from one thread to another, or to or from idleness.
     pub context_switch: Span,
-    /// What it costs beyond a context switch to get an idle CPU going.
+    /// The time beyond a context switch that an idle CPU takes to start.
     pub wakeup_cost: Span,
-    /// What a `sched_yield` costs that finds nobody else.
+    /// The time that a `sched_yield` takes when no other thread is ready.
     pub yield_cost: Span,
     /// The "+" of `cs+` and `2cs+`.
     pub spin_margin: Bound,
-    /// How many requests the device serves at once, at least one.
+    /// How many requests the device serves at the same time, at least one.
     pub device_depth: u32,
     /// The kernel's scheduler.
     pub scheduler: Scheduler,
-    /// What comes first when a spin ends in the very step of the arrival that it waits for.
+    /// The order of events if a spin ends in the very step of the arrival that it waits for.
     pub tie: Tie,
     /// `rr`: the quantum.
     pub quantum: Span,
@@ -154,19 +157,20 @@ pub struct Machine {
     pub tick: Span,
     /// `eevdf`: the base slice.
     pub slice: Span,
-    /// `eevdf`: whether every job is a group, and groups share the machine by their number and not by that of their threads.
+    /// `eevdf`: whether every job is a group; groups share the machine by their number, not by that
+    /// of their threads.
     pub groups: bool,
-    /// `cfs`: what it has besides.
+    /// The other options of `cfs`.
     pub cfs: Cfs,
-    /// `linux-2.4`: what it has besides.
+    /// The other options of `linux-2.4`.
     pub linux_2_4: Linux24,
-    /// `linux-o1`: ticks that a thread with nice value 0 may run, at least one.
+    /// `linux-o1`: the ticks that a thread with nice value 0 may run, at least one.
     pub timeslice: u32,
-    /// `feedback`: what its queue is made of.
+    /// `feedback`: the parameters of its queue.
     pub feedback: FeedbackRules,
 }
 
-/// What comes first when a spin ends in the very step of the arrival that it waits for.
+/// The order of events if a spin ends in the very step of the arrival that it waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Tie {
     /// The arrival: the spin has succeeded.
@@ -180,7 +184,7 @@ impl Tie {
     /// Both, the default first.
     pub const ALL: [Tie; 2] = [Tie::Arrive, Tie::Timeout];
 
-    /// As it is written in a scenario.
+    /// The name in scenario files.
     pub const fn name(self) -> &'static str {
         match self {
             Tie::Arrive => "arrive",
@@ -213,8 +217,8 @@ impl Machine {
         }
     }
 
-    /// What waiting rules are told about costs here: CS is what it costs to get a blocked sibling running again, so the cost of
-    /// waking an idle CPU is part of it.
+    /// The costs for waiting rules: CS is the cost of getting a blocked sibling running again, so
+    /// it includes the cost of waking an idle CPU.
     pub fn costs(&self) -> Costs {
         let cs = self.context_switch + self.wakeup_cost;
         let margin = self.spin_margin.on(Costs { cs, ..Costs::default() });
@@ -222,33 +226,36 @@ impl Machine {
     }
 }
 
-/// Linux's base slice for so many CPUs: 0.7 ms times (1 + log2 of the CPUs, of which it counts no more than eight).
-/// Source: `kernel/sched/fair.c` of Linux 6.18, `sysctl_sched_base_slice` and `get_update_sysctl_factor`.
+/// Linux's base slice for this many CPUs: 0.7 ms times (1 + log2 of the CPUs, of which at most
+/// eight count). Source: `kernel/sched/fair.c` of Linux 6.18, `sysctl_sched_base_slice` and
+/// `get_update_sysctl_factor`.
 pub fn default_slice(cpus: u32) -> Span {
     for_cpus(Span::from_micros(700), cpus)
 }
 
-/// What the kernel's fair schedulers make of a span on so many CPUs.
+/// Scales a span by the number of CPUs, as the kernel's fair schedulers do.
 fn for_cpus(span: Span, cpus: u32) -> Span {
     span.scaled(1000 * u64::from(1 + cpus.clamp(1, 8).ilog2()))
 }
 
-/// The options of `cfs`, those of all schedulers aside.
+/// The options of `cfs`, besides those of all schedulers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cfs {
-    /// The period in which every thread of a CPU is to run once: `sched_latency`.
+    /// The period in which every thread of a CPU should run once: `sched_latency`.
     pub latency: Span,
-    /// What a thread runs at least in that period, which grows where many have to share it: `sched_min_granularity`.
+    /// The least time that a thread runs in that period, which grows if many threads share it:
+    /// `sched_min_granularity`.
     pub granularity: Span,
-    /// How far behind an awakened thread must be to preempt another: `sched_wakeup_granularity`.
+    /// How far behind a woken thread must be to preempt another: `sched_wakeup_granularity`.
     pub wakeup_granularity: Span,
     /// How long a thread's cache is hot after it ran: `sched_migration_cost`.
     pub migration_cost: Span,
 }
 
 impl Cfs {
-    /// The kernel's for so many CPUs: 6, 0.75 and 1 ms times (1 + log2 of the CPUs, of which it counts no more than eight), and
-    /// 0.5 ms. Source: `kernel/sched/fair.c` of Linux 5.15, `get_update_sysctl_factor` and the variables that it scales.
+    /// The kernel's values for this many CPUs: 6, 0.75 and 1 ms times (1 + log2 of the CPUs, of
+    /// which at most eight count), and 0.5 ms. Source: `kernel/sched/fair.c` of Linux 5.15,
+    /// `get_update_sysctl_factor` and the variables that it scales.
     pub fn with_cpus(cpus: u32) -> Cfs {
         Cfs {
             latency: for_cpus(Span::from_millis(6), cpus),
@@ -260,8 +267,9 @@ impl Cfs {
 }
 
 impl MachineKeys {
-    /// The machine with what is not written taken from `base`: the twin of this machine for `like = "host"`, else
-    /// [`Machine::with_cpus`]. The ticks of `linux-2.4` and `linux-o1` are their own, whatever that of the base is.
+    /// Completes the machine from `base`: the twin of this machine for `like = "host"`, else
+    /// [`Machine::with_cpus`]. `linux-2.4` and `linux-o1` have their own ticks, independent of that
+    /// of the base.
     pub fn complete(&self, base: &Machine) -> Machine {
         let cpus = self.cpus.unwrap_or(base.cpus);
         let slice = if cpus == base.cpus { base.slice } else { default_slice(cpus) };
@@ -314,20 +322,23 @@ impl MachineKeys {
         }
     }
 
-    /// Whether this is the machine that we run on and no other: `like = "host"` with nothing written over it but the
-    /// margin, which is the rules' and not the machine's, and the depth of the device, which the host follows.
+    /// Whether this is exactly the machine that rowlock runs on: `like = "host"` without other
+    /// keys, except for the margin, which belongs to the rules, and the depth of the device, which
+    /// the host follows.
     pub fn is_host(&self) -> bool {
         let written = MachineKeys { spin_margin: None, device_depth: None, ..self.clone() };
         written == MachineKeys { like_host: true, ..MachineKeys::default() }
     }
 }
 
-/// A kernel scheduler that the simulator has.
+/// A kernel scheduler of the simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheduler {
-    /// First in, first out: the real-time policy with one priority; no quantum, and nobody is preempted.
+    /// First in, first out: the real-time policy with one priority, without a quantum or
+    /// preemption.
     Fifo,
-    /// Round robin: one queue and a quantum; nobody is preempted for who wakes, and no thread prefers a CPU.
+    /// Round robin: one queue and a quantum. A woken thread preempts no other, and no thread
+    /// prefers a CPU.
     Rr,
     /// Linux 2.2 to 2.4: one queue, epochs, goodness.
     Linux24,
@@ -337,12 +348,12 @@ pub enum Scheduler {
     Cfs,
     /// Linux since 6.6: earliest eligible virtual deadline first.
     Eevdf,
-    /// A multi-level feedback queue for all CPUs: threads that compute long go down.
+    /// A multi-level feedback queue for all CPUs: threads that compute for long move down.
     Feedback,
 }
 
 impl Scheduler {
-    /// All of them, in the order in which they are listed to people.
+    /// All schedulers, in the order of the documentation.
     pub const ALL: [Scheduler; 7] = [
         Scheduler::Fifo,
         Scheduler::Rr,
@@ -353,13 +364,13 @@ impl Scheduler {
         Scheduler::Feedback,
     ];
 
-    /// Whether every thread that could run does so in the end, whatever the others do. Not where nobody is preempted: there threads
-    /// that compute or spin without end keep the others from it.
+    /// Whether every ready thread runs eventually, independent of the others. Not without
+    /// preemption: there, threads that compute or spin without end keep the others from running.
     pub const fn shares_time(self) -> bool {
         !matches!(self, Scheduler::Fifo)
     }
 
-    /// As it is written in a scenario.
+    /// The name in scenario files.
     pub const fn name(self) -> &'static str {
         match self {
             Scheduler::Fifo => "fifo",
@@ -372,7 +383,7 @@ impl Scheduler {
         }
     }
 
-    /// The tick of a kernel whose other times are counted in it, where none is written.
+    /// The default tick of a kernel whose other times are counted in ticks.
     const fn own_tick(self) -> Option<Span> {
         match self {
             Scheduler::Linux24 => Some(Linux24::TICK),
@@ -383,43 +394,44 @@ impl Scheduler {
     }
 }
 
-/// Threads that belong together.
+/// A group of threads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Its name.
     pub name: String,
-    /// How many jobs of this kind there are; none where an arm does without.
+    /// How many jobs like this there are; zero in an arm without it.
     pub copies: u32,
-    /// What its threads do.
+    /// The work of its threads.
     pub kind: JobKind,
-    /// How the kernel is asked to schedule its threads.
+    /// How the kernel schedules its threads.
     pub attributes: Attributes,
     /// When it arrives.
     pub arrival: Arrival,
 }
 
 impl Job {
-    /// So many jobs like this, which are there from the beginning and whose threads the kernel schedules as it does any.
+    /// A job with this many copies that arrives at the start of the run, with default scheduling
+    /// attributes.
     pub fn new(name: impl Into<String>, copies: u32, kind: JobKind) -> Job {
         Job { name: name.into(), copies, kind, attributes: Attributes::default(), arrival: Arrival::default() }
     }
 }
 
-/// How the kernel is asked to schedule threads.
+/// The scheduling attributes of threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// Their nice value, -20 to 19.
     pub nice: i8,
-    /// The CPUs that they may run on; all where nothing is said.
+    /// The CPUs on which they may run; `None` for all.
     pub cpus: Option<CpuSet>,
-    /// The slice that they ask for, where it is not that of the machine.
+    /// The slice that they request, if it is not that of the machine.
     pub slice: Option<Span>,
 }
 
-/// What the threads of a job do.
+/// The work of a job's threads.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobKind {
-    /// Every thread computes, then all meet at a barrier, again and again.
+    /// Every thread computes, then all meet at a barrier, repeatedly.
     Barrier {
         /// How many threads meet, at least one.
         threads: u32,
@@ -430,46 +442,48 @@ pub enum JobKind {
         /// How they wait for each other.
         waiting: WaitingRule,
     },
-    /// Every thread computes, then takes the job's lock, computes while it has it and gives it back, again and again.
+    /// Every thread computes, then acquires the job's lock, computes with it and releases it,
+    /// repeatedly.
     Lock {
         /// How many threads contend, at least one.
         threads: u32,
         /// The time that a thread computes without the lock.
         compute: Distribution,
-        /// The time that it computes with it.
+        /// The time that it computes with the lock.
         critical: Distribution,
-        /// How often each thread takes the lock, at least once.
+        /// How often each thread acquires the lock, at least once.
         rounds: u64,
         /// How they wait for each other.
         waiting: WaitingRule,
     },
     /// Every thread only computes.
     Cpu {
-        /// How many threads, at least one.
+        /// The number of threads, at least one.
         threads: u32,
-        /// How much each of them computes, drawn for each; without it, until the other jobs have ended.
+        /// How long each of them computes, drawn for each; without it, until the other jobs have
+        /// ended.
         work: Option<Distribution>,
     },
-    /// A real program. The simulator puts a `cpu` job of its CPU time in its place.
+    /// A real program. The simulator replaces it by a `cpu` job of its CPU time.
     Command {
         /// The program and its arguments; never empty.
         argv: Vec<String>,
         /// On how many threads the simulator spreads its CPU time.
         threads: u32,
-        /// Its CPU time where the file says it; else it is measured.
+        /// Its CPU time, if the file states it; else it is measured.
         work: Option<Span>,
     },
-    /// Buffers go through stages, which read, compute, communicate and write.
+    /// Buffers pass through stages that read, compute, communicate and write.
     Pipeline(Pipeline),
-    /// Threads of a user's own run in turn, under a feedback queue.
+    /// User-level threads under a feedback queue.
     Fibers(Fibers),
 }
 
 impl JobKind {
-    /// The names of all kinds, in the order in which they are listed to people.
+    /// The names of all kinds, in the order of the documentation.
     pub const NAMES: [&str; 6] = ["barrier", "lock", "cpu", "command", "pipeline", "fibers"];
 
-    /// How many threads compute on a machine with so many CPUs.
+    /// How many threads it has on a machine with this many CPUs.
     pub fn threads(&self, cpus: u32) -> u32 {
         match self {
             JobKind::Barrier { threads, .. }
@@ -486,7 +500,7 @@ impl JobKind {
         matches!(self, JobKind::Cpu { work: None, .. })
     }
 
-    /// As it is written in a scenario.
+    /// The name in scenario files.
     pub const fn name(&self) -> &'static str {
         match self {
             JobKind::Barrier { .. } => JobKind::NAMES[0],
@@ -502,14 +516,14 @@ impl JobKind {
 /// The time that a thread computes between two barriers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Compute {
-    /// Drawn from this.
+    /// Drawn from this distribution.
     Drawn(Distribution),
-    /// By its relation to CS.
+    /// Relative to CS.
     Granularity(Granularity),
 }
 
 impl Compute {
-    /// What it is drawn by on a machine with this CS.
+    /// The law to draw from on a machine with this CS.
     pub fn on(&self, cs: Span) -> Law {
         match self {
             Compute::Drawn(distribution) => distribution.law(),
@@ -526,9 +540,9 @@ impl Compute {
     }
 }
 
-/// The paper's classes of computation: nine intervals in ten are shorter than one CS (fine), five (medium) or twenty
-/// (coarse), and the standard deviation is a tenth of the mean. Source: Tsafrir and Feitelson,
-/// section 2.1.
+/// The paper's classes of computation: nine intervals in ten are shorter than one CS (fine), five
+/// (medium) or twenty (coarse), and the standard deviation is a tenth of the mean. Source: Tsafrir
+/// and Feitelson, section 2.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Granularity {
     /// Nine in ten shorter than CS.
@@ -543,7 +557,7 @@ impl Granularity {
     /// All of them, finest first.
     pub const ALL: [Granularity; 3] = [Granularity::Fine, Granularity::Medium, Granularity::Coarse];
 
-    /// As it is written in a scenario.
+    /// The name in scenario files.
     pub const fn name(self) -> &'static str {
         match self {
             Granularity::Fine => "fine",
@@ -555,7 +569,7 @@ impl Granularity {
     fn on(self, cs: Span) -> Normal {
         /// Standard deviation over mean.
         const VARIATION: f64 = 0.1;
-        /// Nine tenths of a normal distribution lie below the mean plus so many deviations.
+        /// Nine tenths of a normal distribution lie below the mean plus this many deviations.
         const NINE_TENTHS: f64 = 1.2816;
         let multiple = match self {
             Granularity::Fine => 1.0,
@@ -572,13 +586,14 @@ impl Granularity {
 pub struct Experiment {
     /// How often every arm is run, at least once.
     pub repeat: u32,
-    /// Repeat `r` of every arm uses `seed + r`, so that arms face equal draws.
+    /// Repeat `r` of every arm uses `seed + r`, so that all arms face equal draws.
     pub seed: u64,
     /// The factor that is compared, or a path of one; its first value is the baseline of speed-ups.
     pub compare: Option<String>,
-    /// What is on the plots' axis: a factor, a path of one, [`X_THREADS`] or [`X_LOAD`].
+    /// The plots' axis: a factor, a path of one, [`X_THREADS`] or [`X_LOAD`].
     ///
     /// [`X_THREADS`]: crate::keys::experiment::X_THREADS
+    ///
     /// [`X_LOAD`]: crate::keys::experiment::X_LOAD
     pub x: Option<String>,
 }

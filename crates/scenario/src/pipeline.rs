@@ -1,50 +1,53 @@
-//! A pipelined program: its stages, the buffers that go through them, and who carries them.
+//! A pipelined program: its stages, the buffers that pass through them, and its threads.
 
 use policy::priority::{PriorityRule, StageKind};
 use policy::waiting::WaitingRule;
 
 use crate::distribution::Distribution;
 
-/// A pipeline: buffers go through its stages in their order, round after round, and come back to the first.
+/// A pipeline: buffers pass through its stages in order, round after round, and return to the
+/// first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pipeline {
-    /// The stages, at least one; their names differ.
+    /// The stages, at least one; their names are unique.
     pub stages: Vec<Stage>,
-    /// How many buffers there are: no more rounds are under way at once. At least one.
+    /// The number of buffers, at least one: at most this many rounds are in progress.
     pub buffers: u32,
-    /// How many buffers' worth of work goes through, at least one.
+    /// The number of rounds, at least one.
     pub rounds: u64,
-    /// Which stages have a thread of their own.
+    /// The stages that have threads of their own.
     pub structure: Structure,
-    /// Stages that share a thread, thread by thread: so many rounds of one stage, then of the next, and from the
-    /// last the first again. No stage is in two of them, and none that is forked; they are in the order of the pipeline, each has as many
-    /// rounds as the others of its thread, and no more than there are buffers.
+    /// The stages that share a thread, thread by thread: a number of rounds of one stage, then of
+    /// the next, and the first again after the last. No stage is on two of them, and no forked
+    /// stage is on any. They are in the order of the pipeline. Each has as many rounds as the
+    /// others of its thread, and at most as many as there are buffers.
     pub shared: Vec<Vec<StageTurn>>,
-    /// Which stages are favoured, and when.
+    /// The stages that are raised or lowered, and when.
     pub priority: PriorityRule,
     /// How threads wait for buffers.
     pub waiting: WaitingRule,
 }
 
-/// One stage: with each buffer it computes, and then has the device do something, or waits for somebody far away.
+/// One stage. With each buffer it computes, and then uses the device or waits for a message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
     /// Its name.
     pub name: String,
-    /// What it mostly does.
+    /// Its main activity.
     pub kind: StageKind,
-    /// The CPU time that it takes, if any.
+    /// Its CPU time, if any.
     pub compute: Option<Distribution>,
-    /// The time of the device, or of a message on its way; none for a computation.
+    /// The time of the device, or of a message in transit; `None` for a computation.
     pub device: Option<Distribution>,
-    /// How many copies of it work at once, at least one. The next stage has the rounds in their order all the same.
+    /// How many copies of it work at the same time, at least one. The next stage still receives the
+    /// rounds in order.
     pub fork: u32,
     /// Its nice value, -20 to 19.
     pub nice: i8,
 }
 
 impl Stage {
-    /// The name of its random numbers in a job of this name. Each round has its own of them, by its number.
+    /// The name of its random streams in a job of this name. Each round has its own, by its number.
     pub fn stream_name(&self, job: &str) -> String {
         format!("stage {} of {job}", self.name)
     }
@@ -55,14 +58,14 @@ impl Stage {
 pub struct StageTurn {
     /// The stage's number.
     pub stage: usize,
-    /// How many rounds it takes before the next stage has its turn, at least one.
+    /// How many rounds it takes before the next stage, at least one.
     pub times: u32,
 }
 
-/// Which stages have a thread of their own, where nothing else is said of them.
+/// The stages that have threads of their own, unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Structure {
-    /// Those that block; computations are carried by as many workers as there are CPUs.
+    /// Those that block. Computations run on workers, as many as there are CPUs.
     #[default]
     Workers,
     /// All.
@@ -73,7 +76,7 @@ impl Structure {
     /// Both, the default first.
     pub const ALL: [Structure; 2] = [Structure::Workers, Structure::Threads];
 
-    /// As it is written in a scenario.
+    /// The name in scenario files.
     pub const fn name(self) -> &'static str {
         match self {
             Structure::Workers => "workers",
@@ -82,54 +85,54 @@ impl Structure {
     }
 }
 
-/// What a thread of a pipeline does.
+/// The work of a thread of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ThreadRole {
-    /// It carries out these stages in turn.
+    /// These stages in turn.
     Stages(Vec<StageTurn>),
-    /// It carries out whichever of these stages has something to do, the one nearest to the end first.
+    /// Any of these stages that has work, the one nearest to the end first.
     Worker(Vec<usize>),
 }
 
-/// Where a stage is carried out.
+/// The threads on which a stage runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place<'p> {
     /// On a thread with other stages.
     Shared(&'p [StageTurn]),
-    /// On threads of its own, one a copy.
+    /// On threads of its own, one for each copy.
     Alone,
     Workers,
 }
 
 impl Pipeline {
-    /// The threads on a machine with so many CPUs, in the order of their numbers: those with stages of their own, in the order
-    /// of the stages, then the workers.
+    /// The threads on a machine with this many CPUs, in the order of their numbers: those with
+    /// stages of their own, in the order of the stages, then the workers.
     pub fn thread_roles(&self, cpus: u32) -> Vec<ThreadRole> {
         let mut roles = Vec::new();
-        let mut carried = Vec::new();
+        let mut on_workers = Vec::new();
         for (number, stage) in self.stages.iter().enumerate() {
             match self.place(number) {
                 Place::Shared(turns) if turns.first().is_some_and(|turn| turn.stage == number) => {
                     roles.push(ThreadRole::Stages(turns.to_vec()));
                 }
                 Place::Shared(_) => {}
-                Place::Workers => carried.push(number),
+                Place::Workers => on_workers.push(number),
                 Place::Alone => {
                     let alone = ThreadRole::Stages(vec![StageTurn { stage: number, times: 1 }]);
                     roles.extend(std::iter::repeat_n(alone, stage.fork as usize));
                 }
             }
         }
-        roles.extend(std::iter::repeat_n(ThreadRole::Worker(carried), self.workers(cpus) as usize));
+        roles.extend(std::iter::repeat_n(ThreadRole::Worker(on_workers), self.workers(cpus) as usize));
         roles
     }
 
-    /// As many workers as there are CPUs, but no more than could be at work at once.
+    /// As many workers as there are CPUs, but at most as many as can work at the same time.
     fn workers(&self, cpus: u32) -> u32 {
         self.copies(|place| place == Place::Workers).min(cpus.max(1))
     }
 
-    /// How many copies there are of stages at such a place.
+    /// The number of copies of the stages at such places.
     fn copies(&self, is_counted: impl Fn(Place<'_>) -> bool) -> u32 {
         let stages = self.stages.iter().enumerate().filter(|(number, _)| is_counted(self.place(*number)));
         stages.fold(0, |copies: u32, (_, stage)| copies.saturating_add(stage.fork))
@@ -147,22 +150,24 @@ impl Pipeline {
         }
     }
 
-    /// How many threads it has on a machine with so many CPUs: as many as [`Pipeline::thread_roles`].
+    /// The number of threads on a machine with this many CPUs: as many as
+    /// [`Pipeline::thread_roles`].
     pub fn threads(&self, cpus: u32) -> u32 {
         let alone = self.copies(|place| place == Place::Alone);
         alone.saturating_add(self.shared.len() as u32).saturating_add(self.workers(cpus))
     }
 
-    /// Whether threads that stages share come to wait for each other: each for a buffer that only another's next turn would bring. Told by
-    /// letting all stages go on as far as they can, without time, for as many rounds as it takes until turns begin anew together (but no
-    /// more than some thousands).
+    /// Whether shared threads can deadlock: each waits for a buffer that only a later turn of
+    /// another would bring. Determined by a dry run without time, in which all stages advance as
+    /// far as they can, for as many rounds as it takes until all turns start over together (but at
+    /// most some thousands).
     pub fn can_deadlock(&self) -> bool {
         const MOST: u64 = 10_000;
         let turns = self.shared.iter().flatten();
         let together = turns.fold(1, |all, turn| least_common_multiple(all, turn.times.into()).min(MOST));
         let enough = self.rounds.min(2 * together + u64::from(self.buffers)).min(2 * MOST);
         let mut run = DryRun { pipeline: self, done: vec![0; self.stages.len()] };
-        // Whose turn it is on each shared thread, and what is left of it.
+        // For each shared thread, whose turn it is and the rest of that turn.
         let mut turns: Vec<(usize, u32)> = vec![(0, 0); self.shared.len()];
         for (thread, (_, left)) in self.shared.iter().zip(&mut turns) {
             *left = thread.first().map_or(0, |turn| turn.times);
@@ -192,22 +197,23 @@ impl Pipeline {
         false
     }
 
-    /// The mean time that one round takes of a CPU and of the device, all stages together, in nanoseconds.
+    /// The mean time that one round takes of a CPU and of the device, all stages together, in
+    /// nanoseconds.
     pub(crate) fn mean_of_a_round(&self) -> f64 {
         let lengths = self.stages.iter().flat_map(|stage| [&stage.compute, &stage.device]).flatten();
         lengths.map(Distribution::mean).sum()
     }
 }
 
-/// A pipeline played through without time.
+/// A dry run of a pipeline, without time.
 struct DryRun<'p> {
     pipeline: &'p Pipeline,
-    /// How many rounds each stage has done.
+    /// How many rounds each stage has completed.
     done: Vec<u64>,
 }
 
 impl DryRun<'_> {
-    /// A stage does a round, if there is a buffer for it.
+    /// Runs one round of a stage. Returns whether there was a buffer for it.
     fn advance(&mut self, stage: usize) -> bool {
         let (buffers, rounds) = (u64::from(self.pipeline.buffers), self.pipeline.rounds);
         let there = match stage.checked_sub(1) {
@@ -256,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn blocking_stages_and_those_with_a_nice_value_have_threads_and_the_others_workers() {
+    fn blocking_stages_and_those_with_a_nice_value_have_threads_and_the_others_run_on_workers() {
         let roles = pipeline(Structure::Workers, Vec::new()).thread_roles(2);
         let worker = ThreadRole::Worker(vec![1]);
         assert_eq!(roles, [alone(0), alone(2), alone(3), alone(3), alone(4), worker.clone(), worker]);
@@ -271,18 +277,19 @@ mod tests {
     }
 
     #[test]
-    fn threads_whose_turns_do_not_fit_each_other_get_stuck() {
+    fn threads_whose_turns_do_not_match_can_deadlock() {
         let thread = |stages: [usize; 2], times| stages.map(|stage| StageTurn { stage, times }).to_vec();
-        let stuck = |buffers, shared| {
+        let deadlocks = |buffers, shared| {
             let mut pipeline = pipeline(Structure::Threads, shared);
             pipeline.stages.iter_mut().for_each(|stage| stage.fork = 1);
             Pipeline { buffers, rounds: 100, ..pipeline }.can_deadlock()
         };
-        assert!(!stuck(3, Vec::new()));
-        assert!(!stuck(2, vec![thread([0, 1], 2), thread([2, 3], 2)]));
-        // In its second turn the first thread waits for a third free buffer, the second thread for one that the first still has.
-        assert!(stuck(3, vec![thread([0, 1], 3), thread([2, 3], 2)]));
-        assert!(!stuck(4, vec![thread([0, 1], 3), thread([2, 3], 2)]));
+        assert!(!deadlocks(3, Vec::new()));
+        assert!(!deadlocks(2, vec![thread([0, 1], 2), thread([2, 3], 2)]));
+        // In its second turn the first thread waits for a third free buffer, and the second thread
+        // for one that the first still has.
+        assert!(deadlocks(3, vec![thread([0, 1], 3), thread([2, 3], 2)]));
+        assert!(!deadlocks(4, vec![thread([0, 1], 3), thread([2, 3], 2)]));
     }
 
     #[test]

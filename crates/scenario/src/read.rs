@@ -1,8 +1,10 @@
-//! From the bytes of a scenario file to a valid [`Scenario`], or to everything that is wrong with the file.
+//! The reader of scenario files: from bytes to a valid [`Scenario`], or to all problems of the
+//! file.
 //!
-//! The file is parsed into a tree in which every key and value knows its place. Each arm of the sweep is the same tree
-//! with the arm's values written over it, read and checked as a whole: a mistake that only one combination makes is
-//! found, and it is blamed on the value in the sweep that makes it.
+//! The file is parsed into a tree in which every key and value knows its place. For each arm of the
+//! sweep, the arm's values are written over this tree, and the result is read and checked as a
+//! whole. So a mistake in only one combination is found too, and is reported at the value in the
+//! sweep that causes it.
 
 mod distribution;
 mod fibers;
@@ -24,14 +26,16 @@ use crate::diagnostics::{Diagnostic, Diagnostics, did_you_mean, quoted};
 use crate::keys::{self, experiment, file};
 use crate::model::{Arm, Experiment, Scenario};
 
-/// With so many diagnostics no further arm is looked at.
+/// After this many diagnostics no further arm is read.
 const ENOUGH: usize = 1000;
 
-/// Reads a scenario file; `name` is what its diagnostics call it. Any bytes will do: what is no scenario is an error.
+/// Reads a scenario file; `name` is its name in diagnostics. Accepts any bytes: an invalid file is
+/// an error.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with the file, at once. What a syntax error may have hidden is not reported as missing.
+/// All problems of the file together. Keys that a syntax error may have hidden are not reported as
+/// missing.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Scenario, Diagnostics> {
     if bytes.len() > keys::LONGEST_FILE {
         let message = format!("a scenario file cannot be longer than {} bytes", keys::LONGEST_FILE);
@@ -71,8 +75,8 @@ fn syntax_error(error: &toml::de::Error, text: &str) -> Diagnostic {
     if expected.is_empty() { diagnostic } else { diagnostic.label(format!("expected {expected}")) }
 }
 
-/// Joins what the parser and what the reader found. A line with a syntax error has that one error: what else is wrong
-/// there is most likely its echo.
+/// Merges the problems found by the parser and by the reader. On a line with a syntax error only
+/// that error is kept: others are most likely a consequence.
 fn with_syntax(mut syntax: Vec<Diagnostic>, found: Vec<Diagnostic>, text: &str) -> Vec<Diagnostic> {
     if syntax.is_empty() {
         return found;
@@ -87,8 +91,8 @@ fn with_syntax(mut syntax: Vec<Diagnostic>, found: Vec<Diagnostic>, text: &str) 
 }
 
 fn scenario(mut root: DeTable<'_>, length: usize, report: &mut ReadReport) -> Option<Scenario> {
-    let top = whole(&root, report);
-    // A header that cannot be read leaves its keys to the top level.
+    let top = root_table(&root, report);
+    // An unreadable header leaves its keys to the top level.
     if !report.partial {
         top.check_keys(&[file::ALL], report, |_| None);
     }
@@ -96,9 +100,9 @@ fn scenario(mut root: DeTable<'_>, length: usize, report: &mut ReadReport) -> Op
 
     let mark = report.mark();
     let factors = sweep::factors(&root, report);
-    // What a faulty sweep would have written is not missing.
+    // Values from a faulty sweep are not missing.
     report.partial |= report.mark() != mark;
-    let experiment = experiment(&whole(&root, report), &sweep::written_paths(&root), report);
+    let experiment = experiment(&root_table(&root, report), &sweep::written_paths(&root), report);
 
     let count = factors.iter().fold(1, |count: usize, factor| count.saturating_mul(factor.len()));
     let arms = if let Some(diagnostic) = too_many(count, length, experiment.repeat, &root) {
@@ -110,12 +114,12 @@ fn scenario(mut root: DeTable<'_>, length: usize, report: &mut ReadReport) -> Op
     Some(Scenario { title, arms: arms?, experiment })
 }
 
-/// The file as a table. What is missing in it altogether is missing at its end.
-fn whole<'t, 'i>(root: &'t DeTable<'i>, report: &ReadReport) -> Table<'t, 'i> {
+/// The root table. Missing top-level keys are reported at the end of the file.
+fn root_table<'t, 'i>(root: &'t DeTable<'i>, report: &ReadReport) -> Table<'t, 'i> {
     Table::new("the scenario", report.end..report.end, root)
 }
 
-/// Reads the `[experiment]` table, except for what belongs to an arm.
+/// Reads the `[experiment]` table, except for the keys that belong to an arm.
 fn experiment(top: &Table<'_, '_>, swept: &[String], report: &mut ReadReport) -> Experiment {
     let table = top
         .get(&file::EXPERIMENT, report)
@@ -136,7 +140,7 @@ fn experiment(top: &Table<'_, '_>, swept: &[String], report: &mut ReadReport) ->
                 swept => {
                     let swept: Vec<String> = swept.iter().map(|path| quoted(path).to_string()).collect();
                     let swept: Vec<&str> = swept.iter().map(String::as_str).collect();
-                    format!("swept are {}", value::listed(&swept, "and"))
+                    format!("the swept paths are {}", value::listed(&swept, "and"))
                 }
             });
             let message = format!("`{}` names {}, which is not swept", key.name, quoted(&path));
@@ -154,7 +158,7 @@ fn experiment(top: &Table<'_, '_>, swept: &[String], report: &mut ReadReport) ->
 const DEFAULT_REPEAT: u32 = 3;
 const DEFAULT_SEED: u64 = 1;
 
-/// Whether so many arms are more than can be kept and run.
+/// Checks that this many arms can be kept and run.
 fn too_many(count: usize, length: usize, repeat: u32, root: &DeTable<'_>) -> Option<Diagnostic> {
     let place = |key: &keys::Key| {
         let node = root.get(file::EXPERIMENT.name).and_then(|node| node.get_ref().get(key.name));
@@ -174,7 +178,7 @@ fn too_many(count: usize, length: usize, repeat: u32, root: &DeTable<'_>) -> Opt
     }
 }
 
-/// Reads the arms, the last factor turning fastest. `None` where something was reported.
+/// Reads the arms; the last factor varies fastest. Returns `None` if a problem was reported.
 fn arms<'i>(count: usize, factors: &[Factor<'i>], root: &mut DeTable<'i>, report: &mut ReadReport) -> Option<Vec<Arm>> {
     let mark = report.mark();
     let mut arms = Vec::new();
@@ -188,7 +192,7 @@ fn arms<'i>(count: usize, factors: &[Factor<'i>], root: &mut DeTable<'i>, report
             values.extend(factor.plain(number).map(|plain| (factor.path.clone(), plain.clone())));
         }
         values.reverse();
-        let setting = setting::setting(&whole(root, report), report);
+        let setting = setting::setting(&root_table(root, report), report);
         arms.extend(setting.map(|setting| Arm { factors: values, setting }));
         if report.found.len() >= ENOUGH {
             break;

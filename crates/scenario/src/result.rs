@@ -1,20 +1,20 @@
-//! What a world reports of one run. The field names are those of `--format json`, which is a contract.
+//! The outcome of one run. The field names are those of `--format json`, which is a contract.
 
 use policy::Span;
 use serde::{Deserialize, Serialize};
 
-/// Which world executed a run.
+/// The world that executed a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum World {
     /// The simulated machine.
     Sim,
-    /// The machine that we run on.
+    /// The machine that rowlock runs on.
     Host,
 }
 
 impl World {
-    /// As it is written on the command line and in results.
+    /// The name on the command line and in results.
     pub const fn name(self) -> &'static str {
         match self {
             World::Sim => "sim",
@@ -23,18 +23,20 @@ impl World {
     }
 }
 
-/// What came out of one run in one world.
+/// The outcome of one run in one world.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The jobs in the order of the scenario, copies one by one.
+    /// The jobs in the order of the scenario, each copy as one.
     pub jobs: Vec<JobOutcome>,
     /// The machine as a whole.
     pub machine: MachineOutcome,
 }
 
-/// What came out of one job. Sums are over its threads, to the job's own end (for endless jobs: to the end of the run).
+/// The outcome of one job. Sums are over its threads, to the job's own end (for endless jobs: to
+/// the end of the run).
 ///
-/// What does not exist is `None`: SSR without a spin, completion of an endless job, rounds of a job without barriers.
+/// A value that does not exist is `None`: SSR without a spin, completion of an endless job, rounds
+/// of a job without barriers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobOutcome {
     /// Its name.
@@ -43,79 +45,82 @@ pub struct JobOutcome {
     pub completion_ns: Option<Span>,
     /// How often its threads have met.
     pub rounds: Option<u64>,
-    /// Successful spins over all spins in percent, the last arriver not counted.
+    /// Successful spins over all spins in percent; the last thread to arrive is not counted.
     pub ssr_percent: Option<f64>,
-    /// CPU time used, spinning included.
+    /// The CPU time used, including spinning.
     pub cpu_ns: Option<Span>,
     /// The part of it that was spent spinning.
     pub spin_ns: Option<Span>,
-    /// The part of it that was computation, as asked for by the scenario.
+    /// The part of it that was computation, as the scenario requests.
     pub delivered_work_ns: Option<Span>,
     /// How often its threads blocked.
     pub voluntary_switches: Option<u64>,
-    /// How often a CPU was taken from its threads, or they yielded it to somebody: as Linux counts, which sees in both a
-    /// thread that could have gone on.
+    /// How often its threads were preempted or yielded to another thread: as Linux counts both,
+    /// since the thread could have continued.
     pub involuntary_switches: Option<u64>,
     /// The stages of a pipeline; empty for other jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageOutcome>,
-    /// What came of fibers; none for other jobs.
+    /// The outcome of fibers; `None` for other jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fibers: Option<FibersOutcome>,
 }
 
-/// What came out of one stage of a pipeline: sums over its copies, to the job's own end.
+/// The outcome of one stage of a pipeline: sums over its copies, to the job's own end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageOutcome {
     /// Its name.
     pub stage: String,
-    /// How long it had something to do: a buffer in its hands or, in the simulator, one that it could have taken.
+    /// How long it had work: a buffer that it held or, in the simulator, one that it could have
+    /// taken.
     pub busy_ns: Option<Span>,
-    /// The part of it that was computation, as asked for by the scenario.
+    /// The part of it that was computation, as the scenario requests.
     pub computed_ns: Option<Span>,
-    /// The part of it that the device or a message took, with the wait for the device.
+    /// The part of it that the device or a message took, including the wait for the device.
     pub device_ns: Option<Span>,
-    /// How long it had nothing to do: no buffer to take.
+    /// How long it had no buffer to take.
     pub starved_ns: Option<Span>,
-    /// What the kernel refused of how its threads were to be scheduled, in words; empty in the simulator.
+    /// The scheduling requests that the kernel refused, in words; empty in the simulator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
 }
 
-/// What came out of a job's fibers, to its own end.
+/// The outcome of a job's fibers, to its own end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FibersOutcome {
-    /// How often a worker went on with a fiber that had run before.
+    /// How often a worker resumed a fiber that had run before.
     pub switches: Option<u64>,
-    /// How often a fiber was found to have used up its running time: it went down by a level, or stayed at the lowest.
+    /// How often a fiber had used up its running time: it moved down by a level, or stayed at the
+    /// lowest.
     pub demotions: Option<u64>,
     /// Its groups, in the order of the scenario.
     pub groups: Vec<GroupOutcome>,
 }
 
-/// What came out of a group of fibers. A response is the time from the moment from which on a fiber could run (it was made, it had slept as long as it was to, or it
-/// yielded) to the end of its next burst. Of short bursts a sample is timed.
+/// The outcome of a group of fibers. A response is the time from the moment when a fiber could run
+/// (it was created, its sleep ended, or it yielded) to the end of its next burst. Of short bursts a
+/// sample is timed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupOutcome {
     /// Its name.
     pub group: String,
-    /// How many responses were timed.
+    /// The number of timed responses.
     pub responses: u64,
-    /// Half of them were no longer.
+    /// Half of them were at most this long.
     pub response_p50_ns: Option<Span>,
-    /// Nineteen in twenty were no longer.
+    /// Nineteen in twenty were at most this long.
     pub response_p95_ns: Option<Span>,
-    /// Ninety-nine in a hundred were no longer.
+    /// Ninety-nine in a hundred were at most this long.
     pub response_p99_ns: Option<Span>,
     /// The longest.
     pub response_worst_ns: Option<Span>,
 }
 
 impl GroupOutcome {
-    /// Of these responses, which it puts in order.
+    /// Computes the outcome from these responses, which it sorts.
     pub fn new(group: String, responses: &mut [Span]) -> GroupOutcome {
         responses.sort_unstable();
-        // The nearest rank: the least of them that so many are no longer than.
+        // The nearest rank: the smallest response that is at least as long as this share of all.
         let of_rank =
             |percent: usize| responses.get((responses.len() * percent).div_ceil(100).checked_sub(1)?).copied();
         GroupOutcome {
@@ -129,29 +134,29 @@ impl GroupOutcome {
     }
 }
 
-/// What came out of the machine as a whole, over the length of the run.
+/// The outcome of the machine as a whole, over the length of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineOutcome {
     /// How many CPUs the run could use.
     pub cpus: u32,
     /// The kernel's scheduler.
     pub scheduler: String,
-    /// Share of all CPU time that was computation.
+    /// The share of all CPU time that was computation.
     pub work_percent: Option<f64>,
-    /// Share that was spinning.
+    /// The share that was spinning.
     pub spin_percent: Option<f64>,
-    /// Share that went into context switches; not known on the host.
+    /// The share of context switches; unknown on the host.
     pub switch_percent: Option<f64>,
-    /// Share in which a CPU had nothing to do.
+    /// The share in which a CPU was idle.
     pub idle_percent: Option<f64>,
-    /// State changes of one CPU or thread taken from the simulator's queue.
+    /// The number of state changes of one CPU or thread that the simulator took from its queue.
     pub events: Option<u64>,
 }
 
-/// One run: where it stands in the experiment, and its outcome.
+/// One run: its place in the experiment, and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Which world executed it.
+    /// The world that executed it.
     pub world: World,
     /// The swept values: dotted path to value.
     pub factors: std::collections::BTreeMap<String, toml::Value>,
@@ -159,7 +164,7 @@ pub struct Run {
     pub repeat: u32,
     /// The seed of this run.
     pub seed: u64,
-    /// What came out.
+    /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
@@ -169,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_of_responses_is_the_least_that_so_many_are_no_longer_than() {
+    fn a_percentile_of_responses_is_of_the_nearest_rank() {
         let of = |count: u64| {
             GroupOutcome::new("g".into(), &mut (1..=count).rev().map(Span::from_nanos).collect::<Vec<_>>())
         };

@@ -1,4 +1,4 @@
-//! From a scenario back to the text of a file.
+//! Writes a scenario as a file.
 
 use std::collections::HashSet;
 use std::fmt::{self, Display, Write};
@@ -12,9 +12,10 @@ use crate::pipeline::{Pipeline, Stage, StageTurn};
 impl Scenario {
     /// The scenario as a file, in one canonical form: [`crate::read()`] reads it back as an equal scenario.
     ///
-    /// The first arm stands as machine and jobs, and the sweep lists the values of all arms. What is not written in the
-    /// scenario stays unwritten, and the defaults of `[experiment]` are spelled out. Where a barrier or lock job said `work` in place of `rounds`,
-    /// the rounds of the first arm are written; a sweep that changes how many there are is not read back as it was.
+    /// The first arm is written as machine and jobs, and the sweep lists the values of all arms.
+    /// Keys that are not set stay unwritten, and the defaults of `[experiment]` are written out. If
+    /// a barrier or lock job used `work` instead of `rounds`, the rounds of the first arm are
+    /// written; a sweep that changes their number does not survive the round trip.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         // Writing into a String cannot fail.
@@ -174,7 +175,7 @@ fn write_fibers(fibers: &Fibers, out: &mut String) -> fmt::Result {
     line(out, &job::LEVELS, rules.levels)?;
     line(out, &job::RUNNING_TIME, quote(rules.running_time))?;
     line(out, &job::BOOST, quote(rules.boost))?;
-    // Locks that nobody takes would not be read.
+    // Unused locks would be rejected.
     if groups.iter().any(|group| group.critical.is_some()) {
         line(out, &job::LOCKS, locks)?;
     }
@@ -184,11 +185,11 @@ fn write_fibers(fibers: &Fibers, out: &mut String) -> fmt::Result {
     line(out, &job::LOCK_COST, quote(lock))
 }
 
-/// Never as a single span: a sweep may lead into the table.
+/// Always a table, never a single span: a sweep may lead into it.
 fn distribution(of: &Distribution) -> String {
     let mut keys = vec![(&compute::DISTRIBUTION, quote(of.name()))];
     match of {
-        // Without its name, which nobody has to write.
+        // Without its name, which is the default.
         Distribution::Normal { mean, sd } => keys = vec![(&compute::MEAN, quote(mean)), (&compute::SD, quote(sd))],
         Distribution::LogNormal { mean, sd } => {
             keys.extend([(&compute::MEAN, quote(mean)), (&compute::SD, quote(sd))]);
@@ -217,7 +218,7 @@ fn optional(out: &mut String, key: &Key, value: Option<impl Display>) -> fmt::Re
     value.map_or(Ok(()), |value| line(out, key, value))
 }
 
-/// A text as TOML writes it, between quotes.
+/// A quoted TOML string.
 fn quote(text: impl Display) -> String {
     toml::Value::String(text.to_string()).to_string()
 }

@@ -1,4 +1,4 @@
-//! Laws: what draws follow.
+//! Probability laws from which spans are drawn.
 
 use policy::Span;
 use serde::{Deserialize, Serialize};
@@ -7,19 +7,20 @@ use super::{Normal, Stream, normal_quantile, on_grid};
 use crate::distribution::Empirical;
 use crate::keys::LONGEST_SPAN;
 
-/// What the draws of a span follow; numbers are nanoseconds.
+/// The probability law of a span; numbers are nanoseconds.
 ///
-/// Every law is drawn from by inversion, from exactly one number of the stream: the longer spans belong to the larger
-/// numbers. So arms that differ in a law see the same luck, and a change of one law leaves the draws of others where they were.
+/// Every law is drawn from by inversion, with exactly one number of the stream: longer spans belong
+/// to larger numbers. So arms that differ in a law draw from the same random numbers, and a change
+/// of one law does not change the draws of others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Law {
     /// The normal distribution.
     Normal(Normal),
-    /// From one number to another.
+    /// Uniform between two numbers.
     Uniform {
-        /// The least.
+        /// The smallest.
         from: f64,
-        /// The most.
+        /// The largest.
         to: f64,
     },
     /// The exponential distribution.
@@ -27,26 +28,27 @@ pub enum Law {
         /// The mean.
         mean: f64,
     },
-    /// The exponential of a normal distribution.
+    /// The log-normal distribution: the exponential of a normal one.
     LogNormal(Normal),
-    /// Values of a list.
+    /// The values of a list.
     Empirical(Empirical),
 }
 
 impl Law {
-    /// Always the same.
+    /// A constant.
     pub fn exactly(span: Span) -> Law {
         Law::Normal(Normal { mean: span.as_nanos() as f64, sd: 0.0 })
     }
 
-    /// The log-normal law with this mean and standard deviation, both of the spans. The mean is above zero.
+    /// The log-normal law with this mean and standard deviation, both of the spans. The mean is
+    /// above zero.
     pub fn log_normal(mean: f64, sd: f64) -> Law {
         let variance = libm::log1p((sd / mean) * (sd / mean));
         Law::LogNormal(Normal { mean: libm::log(mean) - variance / 2.0, sd: libm::sqrt(variance) })
     }
 
-    /// Draws a span, rounded down to whole steps and at least one step long. Takes exactly one number from the stream. Where a law
-    /// knows no end, [`LONGEST_SPAN`] is one.
+    /// Draws a span, rounded down to whole steps and at least one step long. It takes exactly one
+    /// number from the stream. Spans are at most [`LONGEST_SPAN`].
     pub fn draw(&self, stream: &mut Stream, step: Span) -> Span {
         match self {
             Law::Normal(normal) => normal.draw(stream, step),
@@ -54,7 +56,7 @@ impl Law {
         }
     }
 
-    /// How long the share `p` of all draws is at the most, in nanoseconds.
+    /// The length that the share `p` of all draws does not exceed, in nanoseconds.
     fn quantile(&self, p: f64) -> f64 {
         match self {
             Law::Normal(Normal { mean, sd }) => mean + sd * normal_quantile(p),
@@ -90,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_have_the_moments_that_were_asked_for() {
+    fn draws_have_the_requested_moments() {
         let third = 1.0_f64 / 12.0;
         for (distribution, mean, sd) in [
             (Distribution::Uniform { from: us(1), to: us(9) }, 5_000.0, 8_000.0 * third.sqrt()),
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_closed_forms() {
+    fn quantiles_match_the_closed_forms() {
         let near = |law: &Law, p, expected: f64| {
             let quantile = law.quantile(p);
             assert!((quantile / expected - 1.0).abs() < 1e-12, "{law:?} at {p}: {quantile} for {expected}");
@@ -116,7 +118,8 @@ mod tests {
         near(&Law::Exponential { mean: 1e6 }, 0.5, 1e6 * std::f64::consts::LN_2);
         near(&Law::Exponential { mean: 1e6 }, 0.9, 1e6 * std::f64::consts::LN_10);
         near(&Law::Uniform { from: 1e6, to: 2e6 }, 0.25, 1.25e6);
-        // The median is the mean over the root of 1 + (sd / mean)^2; the quantile of the normal distribution at 0.975 is R's.
+        // The median is the mean over the root of 1 + (sd / mean)^2; the quantile of the normal
+        // distribution at 0.975 is R's.
         let law = Law::log_normal(1e6, 1e6);
         near(&law, 0.5, 1e6 / 2.0_f64.sqrt());
         near(&law, 0.975, 1e6 / 2.0_f64.sqrt() * (1.959_963_984_540_054 * std::f64::consts::LN_2.sqrt()).exp());

@@ -1,4 +1,4 @@
-//! The table of a distribution, as of `compute`.
+//! The keys of a distribution table such as `compute`.
 
 use super::{DISTRIBUTIONS, Key, KeyDefault, Value, key};
 
@@ -48,9 +48,9 @@ pub const WEIGHTS: Key = key(
     "for `empirical`, the relative frequency of each value",
 );
 
-/// All of them.
+/// All keys.
 pub const ALL: &[Key] = &[DISTRIBUTION, MEAN, SD, FROM, TO, VALUES, WEIGHTS];
-/// What each distribution reads besides its name.
+/// The further keys of each distribution.
 pub const OF_DISTRIBUTIONS: [(&str, &[Key]); 5] = [
     (DISTRIBUTIONS[0], &[MEAN, SD]),
     (DISTRIBUTIONS[1], &[FROM, TO]),

@@ -1,4 +1,4 @@
-//! A table of `groups`.
+//! The keys of a table in `groups`.
 
 use super::{Key, KeyDefault, MOST_BURSTS, MOST_THREADS, Value, count, key, required};
 
@@ -49,5 +49,5 @@ pub const JOIN_EVERY: Key = key(
     "every N-th of them joins the previous one after its own bursts",
 );
 
-/// All of them.
+/// All keys.
 pub const ALL: &[Key] = &[NAME, FIBERS, COMPUTE, BURSTS, CRITICAL, CHECKPOINT, THINK, JOIN_EVERY];

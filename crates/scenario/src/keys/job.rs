@@ -1,4 +1,4 @@
-//! A `[[job]]` table.
+//! The keys of a `[[job]]` table.
 
 pub use super::machine::{BOOST, LEVELS, RUNNING_TIME};
 use super::{
@@ -215,19 +215,19 @@ pub const LOCK_COST: Key = key(
     "the simulated cost of acquiring and releasing a lock",
 );
 
-/// What every kind reads.
+/// The keys of every kind.
 pub const COMMON: &[Key] = &[NAME, KIND, COPIES, ARRIVAL, EVERY, NICE, CPUS, SLICE];
-/// What `barrier` reads besides.
+/// The further keys of `barrier`.
 pub const BARRIER: &[Key] = &[PARTIES, COMPUTE, GRANULARITY, ROUNDS, IN_PLACE_OF_ROUNDS, WAITING];
-/// What `lock` reads besides.
+/// The further keys of `lock`.
 pub const LOCK: &[Key] = &[CONTENDERS, OUTSIDE, CRITICAL, TURNS, IN_PLACE_OF_ROUNDS, WAITING];
-/// What `cpu` reads besides.
+/// The further keys of `cpu`.
 pub const CPU: &[Key] = &[THREADS, WORK];
-/// What `command` reads besides.
+/// The further keys of `command`.
 pub const COMMAND: &[Key] = &[ARGV, SPREAD, CPU_TIME];
-/// What `pipeline` reads besides.
+/// The further keys of `pipeline`.
 pub const PIPELINE: &[Key] = &[STAGES, BUFFERS, PASSES, STRUCTURE, THREAD, PRIORITY, QUEUEING];
-/// What `fibers` reads besides.
+/// The further keys of `fibers`.
 pub const FIBERS: &[Key] =
     &[GROUPS, WORKERS, LEVELS, RUNNING_TIME, BOOST, LOCKS, PREEMPTIBLE, CREATE_COST, SWITCH_COST, LOCK_COST];
 /// The keys of each kind, besides the common ones.

@@ -1,4 +1,4 @@
-//! A table of `stages`.
+//! The keys of a table in `stages`.
 
 use super::{Key, KeyDefault, MOST_THREADS, STAGE_KINDS, Value, count, key, required};
 
@@ -19,7 +19,7 @@ pub const COMPUTE: Key = key(
 pub const DEVICE: Key = key(
     "device",
     Value::Compute,
-    KeyDefault::Is("required but for `compute`, which has none"),
+    KeyDefault::Is("required except for `compute`, which has none"),
     "{ mean = \"1 ms\", sd = \"0.2 ms\" }",
     "the time that the device then takes, or for `communicate` a message",
 );
@@ -29,5 +29,5 @@ pub const FORK: Key =
 /// `nice`
 pub const NICE: Key = key("nice", Value::Nice, KeyDefault::Is("0"), "5", "its nice value; 0 means that of the job");
 
-/// All of them.
+/// All keys.
 pub const ALL: &[Key] = &[NAME, KIND, COMPUTE, DEVICE, FORK, NICE];

@@ -1,4 +1,4 @@
-//! How long something takes: a span, or a table of a distribution.
+//! Reads a span, or a table of a distribution.
 
 use policy::Span;
 use toml::de::DeValue;
@@ -9,7 +9,7 @@ use crate::diagnostics::Diagnostic;
 use crate::distribution::{Distribution, Empirical};
 use crate::keys::{Key, compute};
 
-/// A distribution as the `key` has it.
+/// Reads the distribution of a `key`.
 pub(super) fn distribution(key: &Key, node: &Node<'_>, report: &mut ReadReport) -> Option<Distribution> {
     let Some(entries) = node.get_ref().as_table() else {
         let span = value::span(key, node).map_err(|diagnostic| report.add(*diagnostic)).ok()?;
@@ -36,7 +36,7 @@ pub(super) fn distribution(key: &Key, node: &Node<'_>, report: &mut ReadReport) 
     }
 }
 
-/// A span that this distribution cannot do without.
+/// Reads a span that this distribution requires.
 fn needed(table: &Table<'_, '_>, key: &Key, report: &mut ReadReport) -> Option<Span> {
     if table.get(key, report).is_none() {
         let message = format!("{} has no `{}`", table.what, key.name);
@@ -58,8 +58,10 @@ fn by_mean(table: &Table<'_, '_>, name: &str, report: &mut ReadReport) -> Option
     let mean = mean?;
     if name == Distribution::NAMES[3] {
         if mean.is_zero() {
-            let diagnostic =
-                Diagnostic::new(place(report, &compute::MEAN), "the mean of what is log-normal is above zero");
+            let diagnostic = Diagnostic::new(
+                place(report, &compute::MEAN),
+                "the mean of a log-normal distribution must be above zero",
+            );
             report.add(diagnostic.help(value::example(&compute::MEAN)));
             return None;
         }
@@ -111,8 +113,8 @@ fn empirical(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<Empirical
     let (weights, node) = weights.map_or((None, node), |(weights, node)| (Some(weights), node));
     let list = Empirical::new(values, weights);
     if list.is_none() {
-        let diagnostic = Diagnostic::new(node.span(), "these weights have no sum to be parts of");
-        report.add(diagnostic.help("one of them at least has to be above zero, and none absurdly large"));
+        let diagnostic = Diagnostic::new(node.span(), "the weights have no finite sum above zero");
+        report.add(diagnostic.help("at least one weight must be above zero, and none absurdly large"));
     }
     list
 }

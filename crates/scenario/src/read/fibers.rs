@@ -1,4 +1,4 @@
-//! What a job of fibers says: its groups, its queue, and what things cost.
+//! Reads a job of fibers: its groups, its queue, and its costs.
 
 use policy::Span;
 use policy::feedback::FeedbackRules;
@@ -42,8 +42,8 @@ pub(super) fn fibers(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<F
         report.add(Diagnostic::new(place.clone(), message).help("lower the `fibers` or `bursts` of its groups"));
     }
     if table.get(&job::LOCKS, report).is_some() && fibers.groups.iter().all(|group| group.critical.is_none()) {
-        let message = format!("{} has `locks` that nobody takes", table.what);
-        let help = "a group whose fibers take locks has `critical`, the time with the lock";
+        let message = format!("{} has `locks` that no fiber acquires", table.what);
+        let help = "a group whose fibers acquire locks has `critical`, the time with the lock";
         report.add(Diagnostic::new(place, message).help(help));
     }
     (report.mark() == mark).then_some(fibers)

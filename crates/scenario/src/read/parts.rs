@@ -1,4 +1,5 @@
-//! The parts of a job that are a list of tables with names: the stages of a pipeline, the groups of fibers.
+//! Reads the parts of a job that are a list of named tables: the stages of a pipeline, the groups
+//! of fibers.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,8 +11,9 @@ use super::value::{self, Node};
 use crate::diagnostics::{Diagnostic, quoted};
 use crate::keys::Key;
 
-/// Reads the parts that the `key` has, each of them by `one`, which is handed its name if that is one. `what` is what a part is called, `name` is
-/// the key of its name, and `twice` is what to do where two have the same. Nothing where something is wrong with one of them.
+/// Reads the parts in the list `key`, each by `one`, which receives its name if that is valid.
+/// `what` is the word for a part, `name` is the key of its name, and `twice` is the help for a
+/// duplicate name. Returns `None` if any of them is invalid.
 pub(super) fn parts<T>(
     key: &Key,
     what: &str,

@@ -1,4 +1,4 @@
-//! What a pipeline job says: its stages, the threads that they share, and the rest.
+//! Reads a pipeline job: its stages, the threads that they share, and the rest.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub(super) fn pipeline(table: &Table<'_, '_>, report: &mut ReadReport) -> Option
     let (shared, buffers, rounds) = (shared?, buffers?, rounds?);
     let pipeline = Pipeline { stages, buffers, rounds, structure, shared, priority, waiting };
     if let Some(node) = threads.filter(|_| pipeline.can_deadlock()) {
-        let diagnostic = Diagnostic::new(node.span(), "these threads would come to wait for each other");
+        let diagnostic = Diagnostic::new(node.span(), "these threads would deadlock");
         report.add(diagnostic.help("give them more buffers, or turns of the same length"));
         return None;
     }
@@ -58,13 +58,13 @@ fn one(table: &Table<'_, '_>, name: Option<String>, report: &mut ReadReport) -> 
     }
     if let (StageKind::Compute, Some(node)) = (kind, written) {
         let message = format!("{} is of kind `{kind}` and has a `{}`", table.what, stage::DEVICE.name);
-        let help = "a computation leaves the device alone: leave it out, or make the stage `io` or `communicate`";
+        let help = "a computation uses no device: leave it out, or make the stage `io` or `communicate`";
         report.add(Diagnostic::new(node.span(), message).help(help));
     }
     (report.mark() == mark).then_some(Stage { name: name?, kind, compute, device, fork, nice })
 }
 
-/// The threads that stages share.
+/// Reads the shared threads.
 fn shared(
     node: &Node<'_>,
     stages: &[Stage],
@@ -117,7 +117,7 @@ fn shared(
     (report.mark() == mark).then_some(threads)
 }
 
-/// `STAGE` or `STAGE*N`.
+/// Reads `STAGE` or `STAGE*N`.
 fn turn(node: &Node<'_>, stages: &[Stage], buffers: Option<u32>) -> Result<StageTurn, Box<Diagnostic>> {
     let wrong = |message: String, help: String| Err(Box::new(Diagnostic::new(node.span(), message).help(help)));
     let text = value::any_text(&job::THREAD, node)?;
@@ -136,7 +136,7 @@ fn turn(node: &Node<'_>, stages: &[Stage], buffers: Option<u32>) -> Result<Stage
     };
     if let Some(buffers) = buffers.filter(|buffers| times > *buffers) {
         let help = format!("write at most `{name}*{buffers}`, or more `{}`", job::BUFFERS.name);
-        return wrong(format!("there are no {times} buffers for `{name}` in a row, but {buffers}"), help);
+        return wrong(format!("`{name}` takes {times} buffers in a row, but there are only {buffers}"), help);
     }
     if stages.get(number).is_some_and(|stage| stage.fork > 1) {
         let help = "a thread carries out one copy: leave `fork` out, or the stage off this thread";

@@ -1,4 +1,4 @@
-//! The machine and the jobs of one arm.
+//! Reads the machine and the jobs of one arm.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,7 +20,8 @@ use crate::model::{
     Accounting, Attributes, Compute, Granularity, Job, JobKind, Machine, MachineKeys, Scheduler, Setting, Tie,
 };
 
-/// Reads the setting of one arm: of the file with the arm's values in it. `None` where something was reported.
+/// Reads the setting of one arm from the file with the arm's values in it. Returns `None` if a
+/// problem was reported.
 pub(super) fn setting(root: &Table<'_, '_>, report: &mut ReadReport) -> Option<Setting> {
     let mark = report.mark();
     let machine = root
@@ -87,9 +88,9 @@ fn machine_keys(table: &Table<'_, '_>, report: &mut ReadReport) -> MachineKeys {
 }
 
 /// A job and the place of its header.
-type Placed = (Job, Range<usize>);
+type PlacedJob = (Job, Range<usize>);
 
-fn jobs(root: &Table<'_, '_>, cpus: Option<u32>, report: &mut ReadReport) -> Vec<Placed> {
+fn jobs(root: &Table<'_, '_>, cpus: Option<u32>, report: &mut ReadReport) -> Vec<PlacedJob> {
     let Some(node) = root.get(&file::JOB, report) else { return Vec::new() };
     let DeValue::Array(array) = node.get_ref() else {
         report.add(*value::mismatch(&file::JOB, node));
@@ -134,7 +135,7 @@ fn jobs(root: &Table<'_, '_>, cpus: Option<u32>, report: &mut ReadReport) -> Vec
     jobs
 }
 
-/// How the kernel is asked to schedule a job's threads, on a machine with so many CPUs as far as that is known.
+/// Reads the scheduling attributes of a job's threads, on a machine with this many CPUs, if known.
 fn attributes(table: &Table<'_, '_>, cpus: Option<u32>, report: &mut ReadReport) -> Attributes {
     let nice = table.read(&job::NICE, report, value::nice).unwrap_or(0);
     let set = table.read(&job::CPUS, report, value::cpus);
@@ -152,7 +153,7 @@ fn attributes(table: &Table<'_, '_>, cpus: Option<u32>, report: &mut ReadReport)
 
 fn kind(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<JobKind> {
     let Some(name) = table.read(&job::KIND, report, value::one_of) else {
-        // Without a kind every key of every kind may be right.
+        // Without a kind, any key of any kind may be right.
         let any = [job::COMMON, job::BARRIER, job::LOCK, job::CPU, job::COMMAND, job::PIPELINE, job::FIBERS];
         table.check_keys(&any, report, |_| None);
         return None;
@@ -199,7 +200,7 @@ fn barrier(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<JobKind> {
         }),
         (Some(compute), Some(granularity)) => {
             let diagnostic = Diagnostic::new(granularity.span(), "both `compute` and `granularity` are given");
-            let diagnostic = diagnostic.context(compute.span(), "this says it as well");
+            let diagnostic = diagnostic.context(compute.span(), "this says the same");
             report.add(diagnostic.help("both say how long the threads compute between two barriers: keep one"));
             None
         }
@@ -211,7 +212,7 @@ fn barrier(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<JobKind> {
     };
     let mean = match &compute {
         Some(Compute::Drawn(times)) => Some(times.mean()),
-        // What it is depends on a cost that may not be known before the run.
+        // It depends on a cost that may be unknown before the run.
         Some(Compute::Granularity(_)) => None,
         None => Some(1.0),
     };
@@ -219,8 +220,8 @@ fn barrier(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<JobKind> {
     Some(JobKind::Barrier { threads: threads?, compute: compute?, rounds: rounds?, waiting: waiting? })
 }
 
-/// How many rounds there are, where a thread computes for so many nanoseconds on the average in each: as many as are written, or as many
-/// as make up the `work` that is written in their place.
+/// The number of rounds, if a thread computes for this many nanoseconds on average in each: as
+/// written, or as many as make up the `work` that is written instead.
 fn rounds(table: &Table<'_, '_>, key: &Key, mean: Option<f64>, report: &mut ReadReport) -> Option<u64> {
     let work = &job::IN_PLACE_OF_ROUNDS;
     match (table.get(key, report), table.get(work, report)) {
@@ -233,7 +234,7 @@ fn rounds(table: &Table<'_, '_>, key: &Key, mean: Option<f64>, report: &mut Read
                 report.add(diagnostic.help("write `rounds`, or `compute` in place of `granularity`"));
                 return None;
             };
-            // A draw is at least a step, and so a nanosecond.
+            // A draw is at least one step, and so one nanosecond.
             let rounds = (span.as_nanos() as f64 / mean.max(1.0)).ceil().max(1.0);
             if rounds > keys::MOST_ROUNDS as f64 {
                 let diagnostic =
@@ -245,8 +246,8 @@ fn rounds(table: &Table<'_, '_>, key: &Key, mean: Option<f64>, report: &mut Read
         }
         (Some(rounds), Some(work)) => {
             let diagnostic = Diagnostic::new(work.span(), "both `rounds` and `work` are given");
-            let diagnostic = diagnostic.context(rounds.span(), "this says it as well");
-            report.add(diagnostic.help("both say how much there is to do: keep one"));
+            let diagnostic = diagnostic.context(rounds.span(), "this says the same");
+            report.add(diagnostic.help("both state the amount of work: keep one"));
             None
         }
         (None, None) => {
@@ -273,15 +274,16 @@ fn lock(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<JobKind> {
     })
 }
 
-/// Checks what no single job can be blamed for: that the run ends, and that its sums fit their types and the memory.
-fn check_totals(jobs: &[Placed], machine: &MachineKeys, report: &mut ReadReport) {
+/// Checks the jobs as a whole: that the run ends, and that its sums fit their types and the memory.
+fn check_totals(jobs: &[PlacedJob], machine: &MachineKeys, report: &mut ReadReport) {
     if let Some((_, first)) = jobs.first()
         && jobs.iter().all(|(job, _)| job.copies == 0 || job.kind.is_endless())
     {
         let diagnostic = Diagnostic::new(first.clone(), "no job ever ends");
-        report.missing(diagnostic.help("a run ends with its last job that ends: give one of them `work`"));
+        report.missing(diagnostic.help("a run ends when its last finite job ends: give one job `work`"));
     }
-    // The CPUs of the machine that rowlock runs on are not known here: as many as a pipeline can use.
+    // The CPUs of the machine that rowlock runs on are unknown here: assume as many as a pipeline
+    // can use.
     let cpus = machine.cpus.unwrap_or(u32::MAX);
     let cs = machine.complete(&Machine::with_cpus(1)).context_switch;
     let mut threads = 0_u64;
@@ -313,16 +315,17 @@ fn check_totals(jobs: &[Placed], machine: &MachineKeys, report: &mut ReadReport)
     }
 }
 
-/// A job of the file that was given a name.
+/// A named job of the file.
 #[derive(Debug)]
 pub(super) struct NamedJob<'t> {
     pub(super) name: &'t str,
     pub(super) index: usize,
-    /// The names of its stages or groups, each with the key of their list and its number there; those without one are left out.
+    /// The names of its stages or groups, each with the key of their list and its index; unnamed
+    /// ones are left out.
     pub(super) parts: Vec<(&'static Key, &'t str, usize)>,
 }
 
-/// The jobs of the file that have names.
+/// The named jobs of the file.
 pub(super) fn named_jobs<'t>(root: &'t DeTable<'_>) -> Vec<NamedJob<'t>> {
     let jobs = names(root.get(file::JOB.name), &job::NAME);
     jobs.map(|(node, name, index)| {
@@ -335,10 +338,10 @@ pub(super) fn named_jobs<'t>(root: &'t DeTable<'_>) -> Vec<NamedJob<'t>> {
     .collect()
 }
 
-/// The lists of tables with names that jobs have, and the keys of these names.
+/// The lists of named tables in jobs, and the keys of their names.
 const PARTS: [(&Key, &Key); 2] = [(&job::STAGES, &stage::NAME), (&job::GROUPS, &group::NAME)];
 
-/// The tables of a list that have a name, each with it and its number.
+/// The named tables of a list, each with its name and index.
 fn names<'t, 'i: 't>(
     list: Option<&'t Node<'i>>,
     key: &Key,

@@ -1,5 +1,5 @@
-//! Sweeps: the paths that vary, alone or several together, their values, and the file with one combination of values in
-//! it.
+//! Sweeps: the paths that vary, alone or several together, their values, and the file with one
+//! combination of values in it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,40 +15,40 @@ use super::value::{self, Node};
 use crate::diagnostics::{Diagnostic, did_you_mean, quoted};
 use crate::keys::{self, Key, compute, experiment, file, group, job, machine, stage};
 
-/// What is swept, and its values: a path, or several that vary together.
+/// A factor: one swept path, or several that vary together, and its values.
 #[derive(Clone, Debug)]
 pub(super) struct Factor<'i> {
-    /// The path as it is written; of several, all of them with [`keys::PATH_SEPARATOR`] between them.
+    /// The path as written; for several paths, all of them joined by [`keys::PATH_SEPARATOR`].
     pub(super) path: String,
-    /// Where it is written.
+    /// Its place in the file.
     span: Range<usize>,
-    /// Every path, and where it leads.
+    /// Every path, with its target.
     places: Vec<(String, Place)>,
     /// The values, each with its parts: one for each path.
     values: Vec<(Vec<Node<'i>>, toml::Value)>,
 }
 
-/// Where in the file a path leads.
+/// The target of a path in the file.
 #[derive(Clone, Debug)]
 struct Place {
-    /// The key of the table at the top level.
+    /// The key of the top-level table.
     section: &'static Key,
-    /// Which table of the section, where that is a list.
+    /// The index of the table, if the section is a list.
     index: usize,
-    /// The way from there on.
+    /// The steps from there.
     steps: Vec<Step>,
 }
 
-/// A step on the way to a value.
+/// A step towards a value.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// To the value of a key.
     Key(&'static str),
-    /// To a table of a list, by its number.
+    /// To a table of a list, by its index.
     Number(usize),
 }
 
-/// Reads the swept paths; reports what is wrong with them. What is wrong is left out.
+/// Reads the swept paths. Reports invalid ones and leaves them out.
 pub(super) fn factors<'i>(root: &DeTable<'i>, report: &mut ReadReport) -> Vec<Factor<'i>> {
     let Some(node) = sweep(root) else { return Vec::new() };
     let Some(table) = node.get_ref().as_table() else {
@@ -80,13 +80,13 @@ pub(super) fn factors<'i>(root: &DeTable<'i>, report: &mut ReadReport) -> Vec<Fa
     factors
 }
 
-/// What is written in the sweep as swept, right or wrong, in alphabetical order.
+/// All paths written in the sweep, valid or not, in alphabetical order.
 pub(super) fn written_paths(root: &DeTable<'_>) -> Vec<String> {
     let table = sweep(root).and_then(|node| node.get_ref().as_table());
     table.into_iter().flat_map(DeTable::keys).map(|path| one_form(path.get_ref())).collect()
 }
 
-/// Paths that vary together in the one form in which they are known: whoever writes them may leave out or add blanks.
+/// The canonical form of paths that vary together; blanks around the separator are optional.
 pub(super) fn one_form(written: &str) -> String {
     written.split(keys::PATH_SEPARATOR.trim()).map(str::trim).collect::<Vec<_>>().join(keys::PATH_SEPARATOR)
 }
@@ -97,7 +97,7 @@ fn sweep<'t, 'i>(root: &'t DeTable<'i>) -> Option<&'t Node<'i>> {
 
 const OVERLAP: &str = "one is a part of the other, or the same: sweep one of them";
 
-/// Whether one of the paths is a part of the other, or the same.
+/// Whether one of the paths contains the other, or they are the same.
 fn overlap(a: &str, b: &str) -> bool {
     let within =
         |whole: &str, part: &str| part.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
@@ -113,7 +113,7 @@ fn factor<'i>(
     let wrong = |span, message: String, help: String| Err(Box::new(Diagnostic::new(span, message).help(help)));
     if node.get_ref().is_table() {
         let help = "write the whole path in quotes, as in `\"job.crew.threads\" = [2, 4]`".to_owned();
-        return wrong(path.span(), format!("{} is only the beginning of a path", quoted(written)), help);
+        return wrong(path.span(), format!("{} is an incomplete path", quoted(written)), help);
     }
     let mut places: Vec<(String, Place)> = Vec::new();
     for single in written.split(keys::PATH_SEPARATOR.trim()).map(str::trim) {
@@ -131,11 +131,11 @@ fn factor<'i>(
     }
     let Some(array) = node.get_ref().as_array() else {
         let help = format!("write all of its values, as in `\"{written}\" = [...]`");
-        return wrong(node.span(), format!("the values of {} are no list", quoted(written)), help);
+        return wrong(node.span(), format!("the values of {} are not a list", quoted(written)), help);
     };
     if array.is_empty() {
         let help = "write at least one value, or leave the path out".to_owned();
-        return wrong(node.span(), format!("{} is swept over nothing", quoted(written)), help);
+        return wrong(node.span(), format!("{} has no values", quoted(written)), help);
     }
     let mut values = Vec::with_capacity(array.len());
     let mut seen: HashMap<String, Range<usize>> = HashMap::new();
@@ -146,21 +146,21 @@ fn factor<'i>(
         };
         if let Some(first) = seen.insert(plain.to_string(), node.span()) {
             let diagnostic = Diagnostic::new(node.span(), "this value is swept twice").context(first, "here already");
-            return Err(Box::new(diagnostic.help("leave one of them out: arms are told apart by their values")));
+            return Err(Box::new(diagnostic.help("leave one of them out: arms are distinguished by their values")));
         }
         values.push((parts(node, places.len())?, plain));
     }
     Ok(Factor { path: one_form(written), span: path.span(), places, values })
 }
 
-/// The parts of a value for so many paths: of several, it is a list with a part for each.
+/// The parts of a value for this many paths: for several, it is a list with a part for each.
 fn parts<'i>(node: &Node<'i>, paths: usize) -> Result<Vec<Node<'i>>, Box<Diagnostic>> {
     if paths == 1 {
         return Ok(vec![node.clone()]);
     }
     let parts = node.get_ref().as_array().filter(|parts| parts.len() == paths);
     let found = match node.get_ref().as_array().map(|parts| parts.len()) {
-        None => "this is no list".to_owned(),
+        None => "this is not a list".to_owned(),
         Some(1) => "this is one value".to_owned(),
         Some(more) => format!("these are {more} values"),
     };
@@ -170,7 +170,7 @@ fn parts<'i>(node: &Node<'i>, paths: usize) -> Result<Vec<Node<'i>>, Box<Diagnos
     })
 }
 
-/// Where a path leads, if it can be swept.
+/// The target of a path, if it can be swept.
 fn place(path: &str, jobs: &[NamedJob<'_>]) -> Option<Place> {
     let segments: Vec<&str> = path.split('.').collect();
     let (section, index, rest) = match segments.as_slice() {
@@ -195,7 +195,7 @@ fn place(path: &str, jobs: &[NamedJob<'_>]) -> Option<Place> {
     Some(Place { section, index, steps: keys.into_iter().map(Step::Key).collect() })
 }
 
-/// What can be swept below a section or in a part of a job, each as a list of keys.
+/// The sweepable keys below a section or in a part of a job, each as a list of keys.
 fn sweepable(section: &Key) -> Vec<Vec<&'static str>> {
     let (lists, lengths): (Vec<&[Key]>, &[Key]) = match section.name {
         "machine" => (machine::ALL.to_vec(), &[]),
@@ -228,17 +228,18 @@ fn all_paths(jobs: &[NamedJob<'_>]) -> Vec<String> {
 }
 
 impl<'i> Factor<'i> {
-    /// How many values it takes.
+    /// The number of values.
     pub(super) fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Its value of this number as a plain value; nothing where there are fewer.
+    /// Its value of this number as a plain value; `None` if there are fewer.
     pub(super) fn plain(&self, number: usize) -> Option<&toml::Value> {
         self.values.get(number).map(|(_, plain)| plain)
     }
 
-    /// Where this one stands, and a path of this one and one of the other that are not apart; nothing if all are.
+    /// The place of this factor, and two overlapping paths, one of each factor; `None` if there are
+    /// none.
     fn overlap<'t>(&'t self, other: &'t Factor<'i>) -> Option<(Range<usize>, &'t str, &'t str)> {
         let pairs = self.places.iter().flat_map(|one| other.places.iter().map(move |other| (&one.0, &other.0)));
         pairs
@@ -247,10 +248,11 @@ impl<'i> Factor<'i> {
             .map(|(one, other)| (self.span.clone(), one.as_str(), other.as_str()))
     }
 
-    /// Writes its value of this number over what the file says. The places of key and value stay those of the sweep.
+    /// Writes its value of this number over the file's. Key and value keep their places in the
+    /// sweep.
     ///
-    /// Where the file has something else than a table on the way, nothing is written; that is reported where it is the
-    /// sweep's fault.
+    /// If the file has something other than a table on the way, nothing is written; that is
+    /// reported if the sweep is to blame.
     pub(super) fn substitute(&self, number: usize, root: &mut DeTable<'i>, report: &mut ReadReport) {
         let Some((parts, _)) = self.values.get(number) else { return };
         for ((path, place), part) in self.places.iter().zip(parts) {
@@ -291,7 +293,7 @@ impl<'i> Factor<'i> {
             _ => {
                 let Some(&Step::Key(inner)) = between.last() else { return };
                 let diagnostic = Diagnostic::new(self.span.clone(), format!("`{path}` cannot be swept here"));
-                let diagnostic = diagnostic.context(span, format!("`{inner}` is no table"));
+                let diagnostic = diagnostic.context(span, format!("`{inner}` is not a table"));
                 report.add(diagnostic.help(format!("write it as in `{inner} = {}`", job::COMPUTE.example)));
             }
         }

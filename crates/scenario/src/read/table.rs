@@ -1,4 +1,4 @@
-//! One table of the file: which keys may stand in it, and their values.
+//! One table of the file: its allowed keys, and their values.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -9,17 +9,17 @@ use super::value::{self, Node};
 use crate::diagnostics::{Diagnostic, did_you_mean, quoted};
 use crate::keys::{Key, KeyDefault};
 
-/// What reading a file has found so far.
+/// The problems found while reading a file.
 #[derive(Debug)]
 pub(super) struct ReadReport {
-    /// What is wrong, each thing once.
+    /// The problems, each once.
     pub(super) found: Vec<Diagnostic>,
-    /// Part of the file could not be read, so that what seems to be missing may in truth be there: nothing more is
-    /// reported as missing.
+    /// Whether part of the file was unreadable. Then a key that seems to be missing may be there,
+    /// so nothing more is reported as missing.
     pub(super) partial: bool,
-    /// Where the text of the file ends: the place of what is missing altogether.
+    /// The end of the file's text: the place of missing top-level keys.
     pub(super) end: usize,
-    /// How many things were reported, counted as often as they were reported.
+    /// The number of reports, counting repeated ones.
     reports: usize,
     known: HashSet<Diagnostic>,
 }
@@ -29,7 +29,7 @@ impl ReadReport {
         ReadReport { found: Vec::new(), partial: false, end, reports: 0, known: HashSet::new() }
     }
 
-    /// Reports one thing, unless it is known already: the arms of a sweep share most of the file.
+    /// Reports a problem, unless it is known already: the arms of a sweep share most of the file.
     pub(super) fn add(&mut self, diagnostic: Diagnostic) {
         self.reports += 1;
         if self.known.insert(diagnostic.clone()) {
@@ -37,7 +37,7 @@ impl ReadReport {
         }
     }
 
-    /// Reports that something is missing.
+    /// Reports a missing key.
     pub(super) fn missing(&mut self, diagnostic: Diagnostic) {
         if self.partial {
             self.reports += 1;
@@ -46,18 +46,18 @@ impl ReadReport {
         }
     }
 
-    /// A number that has changed whenever something was reported in between.
+    /// A number that changes with every report.
     pub(super) fn mark(&self) -> usize {
         self.reports
     }
 }
 
-/// A table in reading.
+/// A table being read.
 #[derive(Debug)]
 pub(super) struct Table<'t, 'i> {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(super) what: String,
-    /// Where it begins.
+    /// The place of its header.
     pub(super) header: Range<usize>,
     entries: &'t DeTable<'i>,
 }
@@ -67,7 +67,7 @@ impl<'t, 'i> Table<'t, 'i> {
         Table { what: what.into(), header, entries }
     }
 
-    /// The table that is the value of a key; reports a value that is none.
+    /// The table that is the value of a key; reports any other value.
     pub(super) fn of(
         what: impl Into<String>,
         key: &Key,
@@ -83,7 +83,7 @@ impl<'t, 'i> Table<'t, 'i> {
         }
     }
 
-    /// Reports every key that is not in `known`; `elsewhere` may say where such a key belongs.
+    /// Reports every key that is not in `known`; `elsewhere` may tell where such a key belongs.
     pub(super) fn check_keys(
         &self,
         known: &[&[Key]],
@@ -104,7 +104,7 @@ impl<'t, 'i> Table<'t, 'i> {
         }
     }
 
-    /// The value of a key; reports a required one that is missing.
+    /// The value of a key; reports a missing required one.
     pub(super) fn get(&self, key: &Key, report: &mut ReadReport) -> Option<&'t Node<'i>> {
         let node = self.entries.get(key.name);
         if node.is_none() && key.default == KeyDefault::Required {
@@ -114,7 +114,7 @@ impl<'t, 'i> Table<'t, 'i> {
         node
     }
 
-    /// The value of a key as `reader` reads it; reports what is wrong with it.
+    /// The value of a key as `reader` reads it; reports an invalid one.
     pub(super) fn read<T>(
         &self,
         key: &Key,

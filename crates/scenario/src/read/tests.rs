@@ -23,7 +23,7 @@ fn good(text: &str) -> Scenario {
     read("good.toml", text.as_bytes()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
 }
 
-/// The messages of a bad file, each with its line and column.
+/// The messages for an invalid file, each with its line and column.
 fn bad(text: &str) -> Vec<String> {
     let diagnostics = read("bad.toml", text.as_bytes()).expect_err("it was accepted");
     let placed = diagnostics.iter().map(|diagnostic| {
@@ -34,7 +34,7 @@ fn bad(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_file_is_read_as_it_stands() {
+fn a_file_is_read_completely() {
     let scenario = good(
         r#"
         title = "Eleven threads at a barrier against a crowd"
@@ -125,7 +125,7 @@ fn a_file_is_read_as_it_stands() {
 }
 
 #[test]
-fn what_is_not_written_has_the_documented_defaults() {
+fn missing_keys_have_the_documented_defaults() {
     use crate::keys::KeyDefault;
     let default = |key: &keys::Key| match key.default {
         KeyDefault::Is(text) => text.to_owned(),
@@ -226,7 +226,7 @@ device = "1 ms"
 "#;
 
 #[test]
-fn stages_may_be_tables_of_their_own() {
+fn stages_may_be_separate_tables() {
     let scenario = good(PIPELINE);
     let JobKind::Pipeline(pipeline) = &scenario.arms[0].setting.jobs[0].kind else { panic!("another kind") };
     let names: Vec<&str> = pipeline.stages.iter().map(|stage| stage.name.as_str()).collect();
@@ -269,7 +269,7 @@ fn every_example_in_the_table_of_keys_is_accepted() {
     let own = [(barrier.as_slice(), "barrier"), (keys::job::CPU, "cpu"), (keys::job::COMMAND, "command")];
     let stages = "[{ name = \"read\", kind = \"io\", device = \"1 ms\" }, { name = \"write\", kind = \"io\", device = \"1 ms\" }]";
     let pipeline = with(keys::job::PIPELINE).replace(keys::job::STAGES.example, stages);
-    // Schedulers have a tick each, of the same name.
+    // Several schedulers have a key `tick`.
     let mut names = std::collections::HashSet::new();
     let once = |key: &&keys::Key| names.insert(key.name);
     let machine: Vec<_> = keys::machine::ALL.iter().copied().flatten().filter(once).copied().collect();
@@ -284,7 +284,7 @@ fn every_example_in_the_table_of_keys_is_accepted() {
 }
 
 #[test]
-fn arms_are_all_combinations_in_the_order_of_the_file_and_the_last_factor_turns_fastest() {
+fn arms_are_all_combinations_in_file_order_and_the_last_factor_varies_fastest() {
     let scenario = good(&format!(
         "{CREW}
         [experiment.sweep]
@@ -338,7 +338,7 @@ fn a_time_is_a_span_or_a_table_of_a_distribution() {
 }
 
 #[test]
-fn work_in_place_of_rounds_makes_as_many_rounds_as_it_takes_at_the_mean() {
+fn work_instead_of_rounds_is_converted_to_rounds_at_the_mean() {
     let rounds = |text: &str| match good(text).arms[0].setting.jobs[0].kind {
         JobKind::Barrier { rounds, .. } | JobKind::Lock { rounds, .. } => rounds,
         ref other => panic!("{other:?}"),
@@ -354,7 +354,7 @@ fn work_in_place_of_rounds_makes_as_many_rounds_as_it_takes_at_the_mean() {
 }
 
 #[test]
-fn paths_that_vary_together_are_one_factor_however_they_are_spaced() {
+fn paths_that_vary_together_are_one_factor_with_any_spacing() {
     let sweep = "[experiment]\nx = 'job.crew.rounds'\ncompare = 'job.crew.threads ,job.crew.rounds'\nsweep = { 'job.crew.threads,  job.crew.rounds' = [[1, 20], [3, 40]], 'machine.cpus' = [1, 2] }";
     let scenario = good(&format!("{CREW}{sweep}"));
     let of = |arm: &Arm| match arm.setting.jobs[0].kind {
@@ -370,14 +370,14 @@ fn paths_that_vary_together_are_one_factor_however_they_are_spaced() {
         (Some(&both), Some("job.crew.rounds"))
     );
     assert_eq!(read("again.toml", scenario.to_toml().as_bytes()), Ok(scenario));
-    // What only one of the paths makes wrong is found where it stands.
+    // A value that is wrong for only one of the paths is reported at its place.
     let bad =
         bad(&format!("{CREW}[experiment]\nsweep = {{ 'job.crew.threads, job.crew.rounds' = [[1, 20], [3, 0]] }}"));
     assert_eq!(bad, ["13:63 `rounds` cannot be 0"]);
 }
 
 #[test]
-fn a_key_may_come_from_the_sweep_alone() {
+fn a_key_may_be_written_only_in_the_sweep() {
     let text = CREW.replace("threads = 4\n", "").replace("compute = \"5 us\"\n", "").replace("cpus = 2", "");
     let scenario = good(&format!(
         "{text}
@@ -407,7 +407,7 @@ fn an_error_in_a_swept_value_points_into_the_sweep_and_one_elsewhere_is_reported
 }
 
 #[test]
-fn a_combination_that_cannot_be_is_found_in_the_arm_that_makes_it() {
+fn an_invalid_combination_is_reported_in_its_arm() {
     let text = CREW.replace("compute = \"5 us\"", "compute = { mean = \"5 us\" }");
     let sweep =
         "[experiment]\nsweep = { 'job.crew.compute.mean' = ['5 us', '50 us'], 'job.crew.compute.sd' = ['6 us'] }";
@@ -415,26 +415,26 @@ fn a_combination_that_cannot_be_is_found_in_the_arm_that_makes_it() {
 }
 
 #[test]
-fn what_a_syntax_error_may_have_hidden_is_not_called_missing() {
+fn keys_hidden_by_a_syntax_error_are_not_reported_as_missing() {
     assert_eq!(bad("[machine\ncpus = 2\n"), ["1:9 unclosed table"]);
     assert_eq!(bad("[machine]\ncpus = 2\n[[job]\nname = 'crew'\n"), ["3:7 unclosed array table"]);
     assert_eq!(bad("[machine]\n")[0], "1:1 the machine has no CPUs");
 }
 
 #[test]
-fn what_a_faulty_sweep_was_to_write_is_not_called_missing() {
+fn keys_of_a_faulty_sweep_are_not_reported_as_missing() {
     let text = CREW.replace("threads = 4\n", "");
     let found = bad(&format!("{text}[experiment.sweep]\n\"job.crew.thraeds\" = [1, 2]\n"));
     assert_eq!(found, ["12:1 no path `job.crew.thraeds` to sweep"]);
 }
 
 #[test]
-fn a_line_with_a_syntax_error_has_that_error_alone() {
+fn a_line_with_a_syntax_error_has_only_that_error() {
     assert_eq!(bad("machine = { cpus 1 2 = 3 }\n"), ["1:18 missing assignment between key-value pairs"]);
 }
 
 #[test]
-fn a_job_without_copies_is_left_out_and_a_run_cannot_end_with_it() {
+fn a_job_without_copies_is_left_out_and_cannot_end_a_run() {
     let crowd = "[[job]]\nname = \"crowd\"\nkind = \"cpu\"\n";
     let work = "[[job]]\nname = \"work\"\nkind = \"cpu\"\nwork = \"1 ms\"\ncopies";
     let setting = good(&format!("machine.cpus = 1\n{crowd}copies = 0\n{work} = 2\n")).arms[0].setting.clone();
@@ -445,13 +445,13 @@ fn a_job_without_copies_is_left_out_and_a_run_cannot_end_with_it() {
 }
 
 #[test]
-fn keys_of_the_other_scheduler_are_legal() {
+fn keys_of_other_schedulers_are_allowed() {
     let text = CREW.replace("cpus = 2", "cpus = 2\nquantum = \"1 ms\"\ntick = \"1 ms\"");
     good(&format!("{text}[experiment]\nsweep = {{ 'machine.scheduler' = ['rr', 'eevdf'] }}"));
 }
 
 #[test]
-fn the_tick_that_is_not_written_is_that_of_the_scheduler() {
+fn the_default_tick_is_that_of_the_scheduler() {
     let scenario = good(&format!("{CREW}[experiment]\nsweep = {{ 'machine.scheduler' = ['eevdf', 'linux-2.4'] }}"));
     let host = Machine { tick: Span::from_millis(1), ..Machine::with_cpus(2) };
     let tick = |arm: usize| scenario.arms[arm].setting.machine.complete(&host).tick;
@@ -461,7 +461,7 @@ fn the_tick_that_is_not_written_is_that_of_the_scheduler() {
 }
 
 #[test]
-fn an_unknown_scheduler_is_told_which_ones_there_are() {
+fn an_unknown_scheduler_is_answered_with_all_schedulers() {
     let text = CREW.replace("cpus = 2", "cpus = 2\nscheduler = \"linux-2.5\"");
     let diagnostics = read("bad.toml", text.as_bytes()).unwrap_err();
     let help = diagnostics.iter().next().and_then(|diagnostic| diagnostic.help.clone());
@@ -472,7 +472,7 @@ fn an_unknown_scheduler_is_told_which_ones_there_are() {
 }
 
 #[test]
-fn too_long_a_file_and_too_many_arms_are_refused() {
+fn too_long_a_file_and_too_many_arms_are_rejected() {
     assert_eq!(bad(&" ".repeat(keys::LONGEST_FILE + 1)), ["1:1 a scenario file cannot be longer than 1048576 bytes"]);
 
     let numbers = |n: u32| (1..=n).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
@@ -491,7 +491,7 @@ fn too_long_a_file_and_too_many_arms_are_refused() {
 }
 
 #[test]
-fn deep_nesting_is_refused() {
+fn deep_nesting_is_rejected() {
     for text in
         ["[".repeat(100_000), "a = [".repeat(100_000), vec!["a"; 100_000].join(".") + " = 1", "{a=".repeat(9999)]
     {

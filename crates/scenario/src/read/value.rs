@@ -1,4 +1,4 @@
-//! One value of the file, read as what its key asks for.
+//! Reads single values, as the keys require.
 
 use policy::feedback::Boost;
 use policy::waiting::{Bound, ParseRuleError, WaitingRule};
@@ -12,10 +12,10 @@ use crate::keys::{self, Key, Value};
 /// A value with its place in the file.
 pub(super) type Node<'i> = Spanned<DeValue<'i>>;
 
-/// Why a value is not what its key asks for.
+/// Why a value does not fit its key.
 type BoxedDiagnostic = Box<Diagnostic>;
 
-/// A text in one line.
+/// A text on one line.
 pub(super) fn text(key: &Key, node: &Node<'_>) -> Result<String, BoxedDiagnostic> {
     let text = any_text(key, node)?;
     if text.chars().any(char::is_control) {
@@ -34,7 +34,7 @@ pub(super) fn name(key: &Key, node: &Node<'_>) -> Result<String, BoxedDiagnostic
         Some('.') => reject(
             node,
             "a name has no dots",
-            format!("{help}; dots number the copies of jobs and part the keys of swept paths"),
+            format!("{help}; dots number the copies of jobs and separate the keys of swept paths"),
         ),
         Some(_) => reject(node, format!("{} cannot be a name", quoted(name)), help),
         None if name.chars().count() > keys::LONGEST_NAME => reject(node, "this name is too long", help),
@@ -50,7 +50,7 @@ pub(super) fn words(key: &Key, node: &Node<'_>) -> Result<Vec<String>, BoxedDiag
         return reject(node, format!("`{}` names no program", key.name), example(key));
     }
     match array.iter().zip(&words).find(|(_, word)| word.contains('\0')) {
-        Some((node, _)) => reject(node, "no argument of a program can hold a NUL", "leave it out"),
+        Some((node, _)) => reject(node, "an argument of a program cannot contain a NUL", "leave it out"),
         None => Ok(words),
     }
 }
@@ -79,7 +79,7 @@ pub(super) fn count<N: TryFrom<u64>>(key: &Key, node: &Node<'_>) -> Result<N, Bo
         })
 }
 
-/// A span of time; where the key asks for it, above zero.
+/// A span of time; above zero if the key requires it.
 pub(super) fn span(key: &Key, node: &Node<'_>) -> Result<Span, BoxedDiagnostic> {
     let text = match node.get_ref() {
         DeValue::String(text) => text,
@@ -90,7 +90,7 @@ pub(super) fn span(key: &Key, node: &Node<'_>) -> Result<Span, BoxedDiagnostic> 
     text.parse().map_err(|why| no_span(key, node, why, NO_CS)).and_then(|span| in_range(key, node, span))
 }
 
-/// A number that is not below zero.
+/// A number of at least zero.
 pub(super) fn weight(key: &Key, node: &Node<'_>) -> Result<f64, BoxedDiagnostic> {
     let (number, written) = match node.get_ref() {
         DeValue::Integer(number) => {
@@ -113,7 +113,7 @@ pub(super) fn period(key: &Key, node: &Node<'_>) -> Result<Boost, BoxedDiagnosti
     span(key, node).map(Boost::Every)
 }
 
-/// A span of time or a multiple of CS, without a margin of its own.
+/// A span of time or a multiple of CS, without a margin.
 pub(super) fn margin(key: &Key, node: &Node<'_>) -> Result<Bound, BoxedDiagnostic> {
     match bound_or_rule::<Bound>(key, node)? {
         Ok(Bound::OfCs { plus: true, .. }) => {
@@ -162,7 +162,7 @@ pub(super) fn nice(key: &Key, node: &Node<'_>) -> Result<i8, BoxedDiagnostic> {
     })
 }
 
-/// Numbers of CPUs.
+/// CPU numbers.
 pub(super) fn cpus(key: &Key, node: &Node<'_>) -> Result<CpuSet, BoxedDiagnostic> {
     let text = any_text(key, node)?;
     let set: CpuSet = match text.parse() {
@@ -190,12 +190,12 @@ pub(super) fn one_of(key: &Key, node: &Node<'_>) -> Result<&'static str, BoxedDi
     })
 }
 
-/// A text of any kind.
+/// Any text.
 pub(super) fn any_text<'n>(key: &Key, node: &'n Node<'_>) -> Result<&'n str, BoxedDiagnostic> {
     node.get_ref().as_str().ok_or_else(|| mismatch(key, node))
 }
 
-/// The value is of another type than its key asks for.
+/// Reports a value of the wrong type.
 pub(super) fn mismatch(key: &Key, node: &Node<'_>) -> BoxedDiagnostic {
     let found = match node.get_ref() {
         DeValue::String(_) => "a text",
@@ -211,7 +211,7 @@ pub(super) fn mismatch(key: &Key, node: &Node<'_>) -> BoxedDiagnostic {
     Box::new(diagnostic.help(example(key)))
 }
 
-/// How the key may be written.
+/// An example of the key, as help.
 pub(super) fn example(key: &Key) -> String {
     match key.value {
         Value::Tables => format!("write `[[{}]]` above each of them", key.name),
@@ -220,7 +220,7 @@ pub(super) fn example(key: &Key) -> String {
     }
 }
 
-/// Several names in a row: `a, b and c`.
+/// A list of names in words: `a, b and c`.
 pub(super) fn listed(names: &[&str], and: &str) -> String {
     match names {
         [] => String::new(),
@@ -229,7 +229,7 @@ pub(super) fn listed(names: &[&str], and: &str) -> String {
     }
 }
 
-/// The nearest of the candidates and then all there is.
+/// The nearest candidate, followed by the whole list.
 pub(super) fn with_nearest(written: &str, candidates: &[&str], all: &str) -> String {
     match did_you_mean(written, candidates.iter().copied()) {
         Some(nearest) => format!("{nearest} {}{}", all[..1].to_uppercase(), &all[1..]),
@@ -241,7 +241,7 @@ fn reject<T>(node: &Node<'_>, message: impl Into<String>, help: impl Into<String
     Err(Box::new(Diagnostic::new(node.span(), message).help(help)))
 }
 
-/// Reads a bound or a rule; the inner error is the text that is none.
+/// Parses a bound or a rule; the inner error is the invalid text.
 fn bound_or_rule<T: std::str::FromStr<Err = ParseRuleError>>(
     key: &Key,
     node: &Node<'_>,
@@ -281,7 +281,7 @@ fn in_range(key: &Key, node: &Node<'_>, span: Span) -> Result<Span, BoxedDiagnos
     Ok(span)
 }
 
-/// What a hint says of multiples of CS where they may be written: how, and with which unit.
+/// The hints about multiples of CS, if they are allowed: an example, and the unit.
 type Multiples = (&'static str, &'static str);
 const CS: Multiples = (" or \"5 cs\"", ", and cs for multiples of CS");
 const NO_CS: Multiples = ("", "");
@@ -320,7 +320,7 @@ fn missing_unit(key: &Key, node: &Node<'_>, number: &str, multiples: Multiples) 
     Box::new(diagnostic.help(format!("write \"{number} us\" (the units are ns, us, ms and s){}", multiples.0)))
 }
 
-/// A number as it is quoted in a message: it may have thousands of digits.
+/// Shortens a number for a message: it may have thousands of digits.
 fn shortened(number: &str) -> String {
     const LONGEST: usize = 24;
     match number.get(..LONGEST) {

@@ -1,7 +1,7 @@
-//! A gallery of bad files: what each of them is told. One snapshot a file.
+//! The diagnostics of a collection of invalid files, one snapshot for each.
 
 #[test]
-fn every_bad_file_is_told_all_that_is_wrong_with_it() {
+fn every_invalid_file_has_complete_diagnostics() {
     let gallery = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenario/bad");
     let mut files: Vec<_> = std::fs::read_dir(gallery).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -15,13 +15,13 @@ fn every_bad_file_is_told_all_that_is_wrong_with_it() {
 }
 
 #[test]
-fn binary_junk_is_told_where_it_begins_to_be_junk() {
+fn the_first_invalid_byte_of_a_binary_file_is_reported() {
     let diagnostics = rowlock_scenario::read("junk.toml", b"[machine]\ncpus = \xff\xfe\x00\x01").unwrap_err();
     insta::assert_snapshot!("junk.toml", diagnostics.to_string());
 }
 
 #[test]
-fn colours_change_nothing_but_the_colour() {
+fn colours_change_only_the_colour() {
     let diagnostics = rowlock_scenario::read("file.toml", b"titel = 1").unwrap_err();
     let coloured = diagnostics.render(true);
     assert!(coloured.contains("\u{1b}["));

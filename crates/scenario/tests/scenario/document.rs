@@ -1,4 +1,5 @@
-//! docs/scenario.md says what the code does: its examples are read, and its tables are those in the code.
+//! Tests that docs/scenario.md matches the code: its examples are valid, and its tables are those
+//! of the code.
 
 use policy::table::{PRIORITY, PolicyEntry, WAITING, WAKEUP};
 use rowlock_scenario::keys::{self, Key, KeyDefault, TABLES};
@@ -6,7 +7,7 @@ use rowlock_scenario::read;
 
 const DOCUMENT: &str = include_str!("../../../../docs/scenario.md");
 
-/// A table as it must stand in the document.
+/// A table as it must appear in the document.
 fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let rule = head.map(|_| "---".to_owned());
@@ -75,7 +76,7 @@ fn tables_in_the_document() -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn the_tables_of_the_document_are_exactly_those_in_the_code() {
+fn the_tables_of_the_document_match_the_code() {
     let mut expected: Vec<(&str, String)> = TABLES.iter().map(|(heading, keys)| (*heading, of_keys(keys))).collect();
     expected.push(("`waiting`", of_policies("rule", WAITING)));
     expected.push(("`priority`", of_policies("rule", PRIORITY)));
@@ -84,7 +85,11 @@ fn the_tables_of_the_document_are_exactly_those_in_the_code() {
     let found = tables_in_the_document();
     for (heading, table) in &expected {
         let there = found.iter().find(|(there, _)| there == heading);
-        assert_eq!(there.map(|(_, table)| table.as_str()), Some(table.as_str()), "under {heading} must stand\n{table}");
+        assert_eq!(
+            there.map(|(_, table)| table.as_str()),
+            Some(table.as_str()),
+            "under {heading} there must be\n{table}"
+        );
     }
     assert_eq!(found.len(), expected.len());
 }

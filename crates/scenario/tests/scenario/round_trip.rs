@@ -1,4 +1,4 @@
-//! Whatever is accepted is written and read back as the same, and nothing makes the reader panic.
+//! Every accepted file survives a round trip, and no input makes the reader panic.
 
 use policy::feedback::{Boost, FeedbackRules};
 use policy::waiting::{Bound, WaitingRule};
@@ -137,7 +137,7 @@ fn stage() -> impl Strategy<Value = Stage> {
 fn pipeline() -> impl Strategy<Value = JobKind> {
     let rules = policy::table::PRIORITY.iter().map(|entry| entry.example).collect::<Vec<_>>();
     let rest = (1..100_u32, 1..500_u64, select(Structure::ALL.to_vec()), select(rules), rule());
-    // Which thread each stage is on, if on a shared one, and how often in a row.
+    // The shared thread of each stage, if any, and its rounds in a row.
     let places = vec((option::of(0..3_usize), 1..5_u32), 6);
     (vec(stage(), 1..6), rest, places).prop_map(
         |(mut stages, (buffers, rounds, structure, priority, waiting), places)| {
@@ -206,7 +206,7 @@ fn kind() -> impl Strategy<Value = JobKind> {
     prop_oneof![barrier(), lock(), cpu, command, pipeline(), fibers()]
 }
 
-/// CPU 0 is there on any machine.
+/// CPU 0 exists on any machine.
 fn attributes() -> impl Strategy<Value = Attributes> {
     let cpus = vec(0..8192_u32, 0..9).prop_map(|cpus| cpus.into_iter().chain([0]).map(CpuId).collect());
     let attributes = |(nice, cpus, slice)| Attributes { nice, cpus, slice };
@@ -224,7 +224,7 @@ fn single() -> impl Strategy<Value = Scenario> {
     (machine(), jobs, rest).prop_map(|(machine, (first, kinds, names), (title, repeat, seed, keep_running))| {
         let kinds = std::iter::once(first).chain(kinds);
         let jobs = kinds.zip(names).enumerate().map(|(index, (kind, (name, copies, (attributes, arrival))))| {
-            // The number keeps the names apart.
+            // The number makes the names unique.
             Job { attributes, arrival, ..Job::new(format!("{name}{index}"), copies, kind) }
         });
         let setting = Setting { machine, jobs: jobs.collect(), keep_running };
@@ -233,8 +233,8 @@ fn single() -> impl Strategy<Value = Scenario> {
     })
 }
 
-/// The scenario with its first job's waiting rule swept, then the number of CPUs, then `keep_running`: every other
-/// combination of keys that there is would only repeat these three ways of being written.
+/// Sweeps the first job's waiting rule, then the number of CPUs, then `keep_running`. Other
+/// combinations of keys would only repeat these three forms.
 fn swept(scenario: Scenario, rules: &[WaitingRule], cpus: &[u32]) -> Scenario {
     let waiting = format!("job.{}.waiting", scenario.arms[0].setting.jobs[0].name);
     let mut arms = Vec::new();
@@ -264,7 +264,7 @@ fn swept(scenario: Scenario, rules: &[WaitingRule], cpus: &[u32]) -> Scenario {
     }
 }
 
-/// Files that are read without complaint, to be mutated.
+/// Valid files, to be mutated.
 const GOOD: [&str; 4] = [
     r#"title = "Eleven threads at a barrier against a crowd"
 
@@ -462,7 +462,8 @@ fn mutate(bytes: &mut Vec<u8>, mutation: &Mutation) {
     }
 }
 
-/// Reads bytes that may be anything: what is accepted must round-trip, what is not must be explained.
+/// Reads arbitrary bytes: an accepted file must round-trip, and a rejected one must have
+/// diagnostics.
 fn read_anything(bytes: &[u8]) -> Result<(), TestCaseError> {
     match read("any.toml", bytes) {
         Ok(scenario) => {
@@ -487,13 +488,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_valid_scenario_is_written_and_read_back_as_itself(scenario in single()) {
+    fn a_valid_scenario_round_trips(scenario in single()) {
         let text = scenario.to_toml();
         prop_assert_eq!(read("written.toml", text.as_bytes()), Ok(scenario), "{}", text);
     }
 
     #[test]
-    fn a_sweep_is_written_and_read_back_as_itself(
+    fn a_sweep_round_trips(
         scenario in single(),
         rules in select(vec![vec![WaitingRule::AlwaysSpin], vec![WaitingRule::AlwaysBlock, WaitingRule::TwoPhase(Bound::Fixed(Span::ZERO))]]),
         cpus in proptest::collection::hash_set(1..500_u32, 1..5),
@@ -504,7 +505,7 @@ proptest! {
     }
 
     #[test]
-    fn a_mutated_file_is_explained_or_round_trips(
+    fn a_mutated_file_round_trips_or_has_diagnostics(
         file in select(GOOD.to_vec()),
         mutations in vec(mutation(), 1..6),
     ) {
@@ -514,13 +515,13 @@ proptest! {
     }
 
     #[test]
-    fn noise_is_explained(bytes in vec(any::<u8>(), 0..300)) {
+    fn noise_has_diagnostics(bytes in vec(any::<u8>(), 0..300)) {
         read_anything(&bytes)?;
     }
 }
 
 #[test]
-fn the_files_to_be_mutated_are_good() {
+fn the_files_to_be_mutated_are_valid() {
     for text in GOOD {
         read("good.toml", text.as_bytes()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     }
