@@ -13,7 +13,7 @@ use scenario::result::World;
 use crate::factor;
 use crate::sample::Figure;
 use crate::series::AllSeries;
-use stats::{LEVEL, many};
+use stats::{SIGNIFICANCE_LEVEL, many};
 
 /// The result of one test.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub struct Comparison {
 impl Comparison {
     /// Whether the two arms differ significantly, after the correction.
     pub fn is_significant(&self) -> bool {
-        self.corrected_p < LEVEL
+        self.corrected_p < SIGNIFICANCE_LEVEL
     }
 }
 

@@ -138,12 +138,12 @@ pub fn regress(file: impl Read, question: &Question) -> Result<Regression, Error
     let mut observed = observations::read(file, &names)?;
     let regressors = observed.columns.split_off(1);
     let fit = regression::fit(&observed.columns[0], &regressors, *with_intercept).map_err(|error| match error {
-        regression::Error::TooFew { observations: rows, coefficients } => {
+        regression::FitError::TooFew { observations: rows, coefficients } => {
             Error::TooFew { rows, left_out: observed.left_out, coefficients }
         }
-        regression::Error::ConstantResponse => Error::ConstantResponse(on.clone()),
-        regression::Error::Constant(number) => Error::Constant(from[number].clone()),
-        regression::Error::Collinear(number) => Error::Collinear(from[number].clone(), from[..number].to_vec()),
+        regression::FitError::ConstantResponse => Error::ConstantResponse(on.clone()),
+        regression::FitError::Constant(number) => Error::Constant(from[number].clone()),
+        regression::FitError::Collinear(number) => Error::Collinear(from[number].clone(), from[..number].to_vec()),
     })?;
     let named = |(column, of): (&String, &Coefficient)| ColumnTerm { column: column.clone(), term: Term::new(of) };
     Ok(Regression {

@@ -8,7 +8,7 @@ use crate::precision::AT_MOST;
 use crate::sample::Figure;
 use crate::series::{AllSeries, Series};
 use report::words;
-use stats::LEVEL;
+use stats::SIGNIFICANCE_LEVEL;
 use stats::stages::forecast;
 use stats::trend::trend;
 use stats::{self, many, modes, outlier};
@@ -89,7 +89,7 @@ fn drift(all: &[CompletionTimes]) -> Option<String> {
     let on_host = || all.iter().filter(|of| of.world == World::Host);
     let trends: Vec<_> = on_host().filter_map(|of| Some((of, trend(&of.times)?))).collect();
     let corrected = many::holm(&trends.iter().map(|(_, trend)| trend.p).collect::<Vec<_>>());
-    let found = trends.iter().zip(corrected).filter(|&(_, p)| p < LEVEL).map(|(found, _)| found);
+    let found = trends.iter().zip(corrected).filter(|&(_, p)| p < SIGNIFICANCE_LEVEL).map(|(found, _)| found);
     let named: Vec<String> =
         found.map(|(of, trend)| format!("{} {}", of.of, if trend.tau > 0.0 { "rises" } else { "falls" })).collect();
     (!named.is_empty()).then(|| {

@@ -6,7 +6,7 @@ use scenario::result::{JobOutcome, Run, World};
 use scenario::{Arm, Scenario};
 
 use crate::sample::{Figure, Sample};
-use stats::stages::Stages;
+use stats::stages::TwoStageSamples;
 
 /// The outcomes of one job in one arm and world, by repetition.
 ///
@@ -55,12 +55,12 @@ impl Series {
     }
 
     /// The figure in each repetition that has it, with the size of the first stage.
-    pub fn stages(&self, figure: Figure) -> Stages {
+    pub fn stages(&self, figure: Figure) -> TwoStageSamples {
         self.staged(|_, copies| average(figure, copies))
     }
 
     /// The means of `of` over the copies that have it, in each repetition in which a copy does.
-    pub fn stages_by(&self, of: impl Fn(&JobOutcome) -> Option<f64>) -> Stages {
+    pub fn stages_by(&self, of: impl Fn(&JobOutcome) -> Option<f64>) -> TwoStageSamples {
         self.staged(|_, copies| mean(copies.iter().filter_map(&of)))
     }
 
@@ -72,7 +72,7 @@ impl Series {
 
     /// The logarithm of this figure over that of `other`, in each repetition in which both are
     /// positive.
-    pub fn log_ratios(&self, other: &Series, figure: Figure) -> Stages {
+    pub fn log_ratios(&self, other: &Series, figure: Figure) -> TwoStageSamples {
         self.staged(|repeat, copies| {
             let (here, there) = (average(figure, copies)?, average(figure, other.repetitions.get(&repeat)?)?);
             (here > 0.0 && there > 0.0).then(|| (here / there).ln())
@@ -80,15 +80,15 @@ impl Series {
     }
 
     /// This figure minus that of `other`, in each repetition in which both have it.
-    pub fn differences(&self, other: &Series, figure: Figure) -> Stages {
+    pub fn differences(&self, other: &Series, figure: Figure) -> TwoStageSamples {
         self.staged(|repeat, copies| Some(average(figure, copies)? - average(figure, other.repetitions.get(&repeat)?)?))
     }
 
-    fn staged(&self, of: impl Fn(u32, &[JobOutcome]) -> Option<f64>) -> Stages {
+    fn staged(&self, of: impl Fn(u32, &[JobOutcome]) -> Option<f64>) -> TwoStageSamples {
         let samples: Vec<(u32, f64)> =
             self.repetitions.iter().filter_map(|(&repeat, copies)| Some((repeat, of(repeat, copies)?))).collect();
         let first = samples.partition_point(|&(repeat, _)| repeat < self.first_stage);
-        Stages { samples: samples.into_iter().map(|(_, sample)| sample).collect(), first }
+        TwoStageSamples { samples: samples.into_iter().map(|(_, sample)| sample).collect(), first }
     }
 }
 

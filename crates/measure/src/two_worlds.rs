@@ -103,7 +103,7 @@ impl TwoWorlds {
         file: TraceFile,
         cancel: &AtomicBool,
     ) -> Result<u64, Failure> {
-        let failed = |error: file::Error| Failure::Failed(error.into());
+        let failed = |error: file::TraceError| Failure::Failed(error.into());
         let writer = file.writer().map_err(failed)?;
         let written = match world {
             World::Sim => {

@@ -95,7 +95,7 @@ fn fastest(
     let holds_one = |arm: usize| {
         let series = |arm| all.get(arm, job, world);
         let ratios = series(arm).zip(series(best)).map(|(one, best)| one.log_ratios(best, Figure::Completion));
-        ratios.and_then(|ratios| ratios.mean()).is_some_and(|mean| mean.holds(0.0))
+        ratios.and_then(|ratios| ratios.mean()).is_some_and(|mean| mean.contains(0.0))
     };
     let is_told = |arm| comparisons.get(job, world, best, arm).is_some_and(|found| found.is_significant());
     Some(Fastest {

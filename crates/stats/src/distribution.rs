@@ -1,21 +1,21 @@
-//! Tails and quantiles of the distributions that tests refer to.
+//! Tails and quantiles of the distributions that the tests use.
 
 use statrs::distribution::{Continuous, ContinuousCDF, StudentsT};
 use statrs::function::beta::checked_beta_reg;
 use statrs::function::erf::erfc;
 
-/// The probability that Student's t with so many degrees of freedom is at least as far from zero as `t`. Not a number where
-/// there is no such distribution.
+/// The probability that Student's t with this many degrees of freedom is at least as far from zero
+/// as `t`; NaN if there is no such distribution.
 pub(crate) fn two_sided_t(t: f64, freedom: f64) -> f64 {
     checked_beta_reg(freedom / 2.0, 0.5, freedom / (freedom + t * t)).unwrap_or(f64::NAN)
 }
 
-/// The value that is exceeded by the distance of Student's t from zero with probability 1 - `confidence`: 2.776 for 0.95 and
-/// four degrees of freedom. Nothing where there is no such distribution.
+/// The value that the distance of Student's t from zero exceeds with probability 1 - `confidence`:
+/// 2.776 for 0.95 and four degrees of freedom. `None` if there is no such distribution.
 pub(crate) fn two_sided_t_quantile(confidence: f64, freedom: f64) -> Option<f64> {
     let student = StudentsT::new(0.0, 1.0, freedom).ok().filter(|_| (0.0..1.0).contains(&confidence))?;
     let mut quantile = student.inverse_cdf(0.5 + confidence / 2.0);
-    // The library's inverse is good to about six digits; two steps of Newton's method give the rest.
+    // The library's inverse has about six digits; two steps of Newton's method give the rest.
     for _ in 0..2 {
         let excess = two_sided_t(quantile, freedom) - (1.0 - confidence);
         quantile += excess / (2.0 * student.pdf(quantile));
@@ -42,7 +42,7 @@ mod tests {
     // Stored values from SciPy 1.17.1.
 
     #[test]
-    fn quantiles_of_t_are_those_of_scipy() {
+    fn quantiles_of_t_match_scipy() {
         // scipy.stats.t.ppf(0.5 + confidence / 2, freedom)
         for (confidence, freedom, quantile) in [
             (0.95, 1.0, 12.706204736174694),
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn tails_are_those_of_scipy_however_thin() {
+    fn tails_match_scipy() {
         // 2 * scipy.stats.t.sf(t, freedom)
         for (t, freedom, p) in [
             (0.1, 3.0, 0.9266523488008059),

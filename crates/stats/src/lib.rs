@@ -1,8 +1,9 @@
-//! Estimates from a few samples: means with their 95 % intervals.
+//! Statistics of a few samples: means with their 95 % intervals, and tests.
 //!
-//! Intervals are Student's: they hold for few samples where these scatter about as a normal distribution does, which the
-//! logarithms of durations do better than durations. So whatever is compared is compared by ratio, and ratios are averaged
-//! on the log scale: twice as fast and half as fast are equally far from no difference.
+//! Intervals are Student's. They hold for few samples if these are approximately normally
+//! distributed, which the logarithms of durations are more than durations. So comparisons use
+//! ratios, and ratios are averaged on the log scale: twice as fast and half as fast are equally far
+//! from no difference.
 //!
 //! ```
 //! use rowlock_stats::student::paired;
@@ -31,31 +32,31 @@ pub mod trend;
 
 use serde::{Serialize, Serializer};
 
-/// Two things are told apart if p is smaller than this.
-pub const LEVEL: f64 = 0.05;
+/// The significance level: a difference with a smaller p is significant.
+pub const SIGNIFICANCE_LEVEL: f64 = 0.05;
 
-/// How a p value of ranks was found.
+/// How the p value of a rank test was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// By counting all orders that are possible.
+    /// By counting all possible orders.
     Exact,
     /// By the normal approximation, corrected for ties.
     Normal,
 }
 
-/// A mean, and how sure it is.
+/// A mean with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The arithmetic mean, or the geometric one of ratios.
     pub mean: f64,
-    /// The 95 % interval of the mean: its lower and its upper end. One sample has none.
+    /// The lower and upper end of the 95 % interval of the mean; `None` for a single sample.
     pub interval: Option<(f64, f64)>,
-    /// How many samples it is made of.
+    /// The number of samples.
     pub samples: usize,
 }
 
 impl Estimate {
-    /// The estimate in another scale; `scale` must be increasing.
+    /// Converts the estimate to another scale; `scale` must be increasing.
     pub fn map(self, scale: impl Fn(f64) -> f64) -> Estimate {
         let interval = self.interval.map(|(low, high)| (scale(low), scale(high)));
         Estimate { mean: scale(self.mean), interval, ..self }
@@ -66,14 +67,14 @@ impl Estimate {
         self.interval.map(|(low, high)| (high - low) / 2.0)
     }
 
-    /// Whether there is an interval and it holds `value`.
-    pub fn holds(&self, value: f64) -> bool {
+    /// Whether there is an interval and it contains `value`.
+    pub fn contains(&self, value: f64) -> bool {
         self.interval.is_some_and(|(low, high)| low <= value && value <= high)
     }
 }
 
-/// Written as `mean`, `low`, `high` and `samples`, to six significant digits: more would only be noise, and the last digits
-/// of a logarithm differ from one C library to the next.
+/// Written as `mean`, `low`, `high` and `samples`, to six significant digits: more would only be
+/// noise, and the last digits of a logarithm differ between C libraries.
 impl Serialize for Estimate {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -89,13 +90,13 @@ impl Serialize for Estimate {
     }
 }
 
-/// The number to six significant digits.
+/// Rounds a number to six significant digits.
 pub fn six_digits(number: f64) -> f64 {
-    // A number prints as one that reads back, so the fallback is never taken.
+    // A printed number always parses, so the fallback is never used.
     format!("{number:.5e}").parse().unwrap_or(number)
 }
 
-/// The arithmetic mean of the samples with its interval; nothing without samples.
+/// The arithmetic mean of the samples with its interval; `None` without samples.
 pub fn mean(samples: &[f64]) -> Option<Estimate> {
     let of_many = student::one_sample(samples).map(|test| test.difference);
     of_many.or_else(|| Some(Estimate { mean: average(samples)?, interval: None, samples: samples.len() }))
@@ -110,7 +111,7 @@ fn sum_of_squares(samples: &[f64], centre: f64) -> f64 {
     samples.iter().map(|sample| (sample - centre).powi(2)).sum()
 }
 
-/// The median of the samples; nothing without samples.
+/// The median of the samples; `None` without samples.
 pub fn median(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -119,7 +120,7 @@ pub fn median(samples: &[f64]) -> Option<f64> {
     Some(if odd { upper } else { (sorted[sorted.len() / 2 - 1] + upper) / 2.0 })
 }
 
-/// Whether two numbers agree to a relative error.
+/// Asserts that two numbers agree to a relative error.
 #[cfg(test)]
 #[track_caller]
 fn assert_close(found: f64, expected: f64, relative: f64) {
@@ -136,7 +137,8 @@ mod tests {
 
     #[test]
     fn the_interval_of_a_mean_is_as_computed_by_hand() {
-        // Squared deviations sum to 0.868; the standard error is sqrt(0.868 / 4 / 5) = 0.20833, and 2.77645 of them are 0.57841.
+        // Squared deviations sum to 0.868; the standard error is sqrt(0.868 / 4 / 5) = 0.20833, and
+        // 2.77645 of them are 0.57841.
         let estimate = mean(&[5.1, 4.9, 5.6, 5.8, 6.0]).unwrap();
         let (low, high) = estimate.interval.unwrap();
         assert!(close(estimate.mean, 5.48) && close(low, 4.901_59) && close(high, 6.058_41), "{estimate:?}");
@@ -162,12 +164,12 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn an_interval_holds_its_mean_and_shifts_with_the_samples(
+        fn an_interval_contains_its_mean_and_shifts_with_the_samples(
             samples in proptest::collection::vec(-1e6..1e6_f64, 2..20),
             shift in -1e6..1e6_f64,
         ) {
             let estimate = mean(&samples).unwrap();
-            assert!(estimate.holds(estimate.mean));
+            assert!(estimate.contains(estimate.mean));
             let shifted = mean(&samples.iter().map(|sample| sample + shift).collect::<Vec<_>>()).unwrap();
             assert!((shifted.mean - estimate.mean - shift).abs() < 1e-3);
             assert!((shifted.half_width().unwrap() - estimate.half_width().unwrap()).abs() < 1e-3);

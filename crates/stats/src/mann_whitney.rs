@@ -1,24 +1,29 @@
-//! The rank test of Mann and Whitney: whether values of one sample tend to be larger than those of another. It asks nothing
-//! of their distributions, so that a heavy tail cannot hide a difference from it or feign one.
+//! The rank test of Mann and Whitney: whether values of one sample tend to be larger than those of
+//! another.
+//!
+//! It makes no assumptions about their distributions, so a heavy tail can neither hide a difference
+//! nor create one.
 
 use super::Method;
 use super::distribution::two_sided_normal;
 
-/// What the test found.
+/// The result of the test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MannWhitney {
-    /// In how many pairs of one value of the first sample and one of the second the first is larger; ties count one half.
+    /// The number of pairs of one value of each sample in which the first is larger; ties count one
+    /// half.
     pub u: f64,
-    /// How likely a U at least this far from its middle would be if both were samples of the same.
+    /// The probability of a U at least this far from its middle if both samples had the same
+    /// distribution.
     pub p: f64,
-    /// How p was found.
+    /// How p was computed.
     pub method: Method,
 }
 
-/// The exact distribution is counted where there are no ties and neither sample is larger than this.
+/// The exact distribution is used without ties and if both samples are at most this large.
 const EXACT_UP_TO: usize = 50;
 
-/// Compares two independent samples, two-sided; nothing where either is empty.
+/// Compares two independent samples, two-sided. Returns `None` if either is empty.
 pub fn mann_whitney(first: &[f64], second: &[f64]) -> Option<MannWhitney> {
     if first.is_empty() || second.is_empty() {
         return None;
@@ -48,10 +53,11 @@ pub fn mann_whitney(first: &[f64], second: &[f64]) -> Option<MannWhitney> {
     Some(MannWhitney { u, p, method: Method::Normal })
 }
 
-/// Twice the share of the orders of `n` and `m` distinct values that have a U at least as far out as this.
+/// Twice the share of the orders of `n` and `m` distinct values with a U at least this far out.
 fn exact(u: f64, n: usize, m: usize) -> f64 {
-    // How many ways there are to choose k of the first so-and-so many ranks with a given sum above the least possible one:
-    // the coefficients of Gauss's binomial, built up by adding one rank after the other.
+    // The number of ways to choose k of the first ranks with a given sum above the smallest
+    // possible one: the coefficients of the Gaussian binomial, built up by adding one rank after
+    // the other.
     let largest = n * m;
     let mut ways = vec![vec![0.0_f64; largest + 1]; n + 1];
     ways[0][0] = 1.0;
@@ -83,10 +89,11 @@ mod tests {
         assert_close(turned.p, p, 1e-10);
     }
 
-    // Stored values from SciPy 1.17.1: scipy.stats.mannwhitneyu(first, second, method="exact") and method="asymptotic".
+    // Stored values from SciPy 1.17.1: scipy.stats.mannwhitneyu(first, second, method="exact") and
+    // method="asymptotic".
 
     #[test]
-    fn few_values_without_ties_are_tested_exactly_as_in_scipy() {
+    fn few_values_without_ties_match_scipys_exact_test() {
         let first = [12.1, 14.3, 11.8, 13.5, 15.2, 12.9];
         let second = [15.8, 14.9, 17.3, 16.1, 20.4, 15.5, 18.2];
         assert_test(&first, &second, 1.0, 0.002331002331002331, Method::Exact);
@@ -98,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_and_many_values_are_tested_by_the_approximation_as_in_scipy() {
+    fn ties_and_many_values_match_scipys_approximation() {
         let (first, second) = ([1.0, 2.0, 2.0, 3.0, 5.0, 5.0, 8.0], [2.0, 4.0, 5.0, 5.0, 6.0, 9.0]);
         assert_test(&first, &second, 13.0, 0.27454880138116333, Method::Normal);
         let first: Vec<f64> = (0..60).map(f64::from).collect();
@@ -107,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_all_the_same_are_no_difference() {
+    fn equal_values_are_not_different() {
         assert_eq!(mann_whitney(&[2.0; 3], &[2.0; 4]).map(|test| test.p), Some(1.0));
         assert_eq!(mann_whitney(&[], &[2.0]), None);
     }
 
     proptest::proptest! {
         #[test]
-        fn no_increasing_scale_changes_the_test(
+        fn an_increasing_scale_does_not_change_the_test(
             first in proptest::collection::vec(0.1..10.0_f64, 1..12),
             second in proptest::collection::vec(0.1..10.0_f64, 1..12),
         ) {

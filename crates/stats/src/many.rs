@@ -1,13 +1,15 @@
-//! Corrections for many tests at once: of a hundred comparisons of equals, five come out "significant at 5 %" by chance.
+//! Corrections for multiple tests: of a hundred comparisons of equals, five are "significant at 5
+//! %" by chance.
 
-/// Adjusts p values so that, calling those below 5 % findings, the chance of even one false finding is at most 5 % (Holm
-/// 1979). Returned in the order of the arguments. Holds however the tests depend on each other.
+/// Adjusts p values so that, if those below 5 % are called significant, the probability of even one
+/// false positive is at most 5 % (Holm 1979). Returned in the order of the arguments. Valid for any
+/// dependence between the tests.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     holm_among(p_values.len(), p_values)
 }
 
-/// The same where these are the p values of only some of `all` tests. The others count as if they had found nothing, which
-/// is never too mild.
+/// The same if these are the p values of only some of `all` tests. The others count as not
+/// significant, which is conservative.
 pub fn holm_among(all: usize, p_values: &[f64]) -> Vec<f64> {
     let all = all.max(p_values.len());
     let mut adjusted = vec![1.0; p_values.len()];
@@ -19,9 +21,9 @@ pub fn holm_among(all: usize, p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// Adjusts p values so that, calling those below 5 % findings, at most 5 % of the findings are expected to be false
-/// (Benjamini and Hochberg 1995). Returned in the order of the arguments. Holds for tests that are independent or depend on
-/// each other positively.
+/// Adjusts p values so that, if those below 5 % are called significant, at most 5 % of them are
+/// expected to be false positives (Benjamini and Hochberg 1995). Returned in the order of the
+/// arguments. Valid for tests that are independent or positively dependent.
 pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
     let (n, order) = (p_values.len(), ascending(p_values));
     let mut adjusted = vec![1.0; n];
@@ -33,7 +35,7 @@ pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// The places of the values from the smallest to the largest.
+/// The indices of the values from the smallest to the largest.
 fn ascending(values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
@@ -48,8 +50,9 @@ mod tests {
     const P: [f64; 7] = [0.01, 0.04, 0.03, 0.005, 0.2, 0.9, 0.005];
 
     #[test]
-    fn corrections_are_those_of_statsmodels() {
-        // statsmodels 0.15, statsmodels.stats.multitest.multipletests(p, method="holm") and method="fdr_bh"
+    fn corrections_match_statsmodels() {
+        // statsmodels 0.15, statsmodels.stats.multitest.multipletests(p, method="holm") and
+        // method="fdr_bh"
         let by_holm = [0.05, 0.12, 0.12, 0.035, 0.4, 0.9, 0.035];
         let by_hochberg = [0.023333333333333334, 0.056, 0.0525, 0.0175, 0.23333333333333336, 0.9, 0.0175];
         for (adjusted, expected) in [(holm(&P), by_holm), (benjamini_hochberg(&P), by_hochberg)] {
@@ -65,7 +68,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_correction_raises_p_values_keeps_their_order_and_is_milder_for_rates(
+        fn corrections_raise_p_values_in_order_and_are_milder_for_rates(
             p in proptest::collection::vec(0.0..=1.0_f64, 1..20),
         ) {
             let (by_holm, by_hochberg) = (holm(&p), benjamini_hochberg(&p));

@@ -1,25 +1,28 @@
-//! A median with an interval that asks nothing of how samples scatter: its ends are two of the samples.
+//! The median with a distribution-free interval: its ends are two of the samples.
 //!
-//! The true median lies between the `k`-th smallest and the `k`-th largest of `n` samples unless fewer than `k` of them are on one of its sides; each
-//! sample is on either with probability one half, so the chance of that is a binomial sum (Conover, "Practical Nonparametric Statistics", section 3.2).
+//! The true median lies between the `k`-th smallest and the `k`-th largest of `n` samples unless
+//! fewer than `k` of them are on one side of it. Each sample is on either side with probability one
+//! half, so the probability of that is a binomial sum (Conover, "Practical Nonparametric
+//! Statistics", section 3.2).
 
 use serde::{Serialize, Serializer};
 
 use super::{Estimate, six_digits};
 
-/// A median, and how sure it is.
+/// A median with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Median {
     /// The median.
     pub median: f64,
-    /// An interval that holds the true one with a chance of 95 % at least. Fewer than six samples have none.
+    /// An interval that contains the true median with a probability of at least 95 %; `None` for
+    /// fewer than six samples.
     pub interval: Option<(f64, f64)>,
-    /// How many samples it is made of.
+    /// The number of samples.
     pub samples: usize,
 }
 
 impl Median {
-    /// That of the samples; nothing without any.
+    /// The median of the samples; `None` without samples.
     pub fn of(samples: &[f64]) -> Option<Median> {
         let mut sorted = samples.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -28,7 +31,7 @@ impl Median {
         Some(Median { median: super::median(&sorted)?, interval, samples: n })
     }
 
-    /// The same as drawings and tables take estimates.
+    /// The median as an estimate, for plots and tables.
     pub fn estimate(&self) -> Estimate {
         Estimate { mean: self.median, interval: self.interval, samples: self.samples }
     }
@@ -50,9 +53,9 @@ impl Serialize for Median {
     }
 }
 
-/// The largest `k` of which the interval holds the median with a chance of 95 % at least.
+/// The largest `k` for which the interval contains the median with a probability of at least 95 %.
 fn rank(samples: usize) -> Option<usize> {
-    // The chance that fewer than k are on one given side, term by term.
+    // The probability that fewer than k are on one given side, term by term.
     let mut term = 0.5_f64.powi(i32::try_from(samples).unwrap_or(i32::MAX));
     let (mut below, mut k) = (0.0, 0);
     loop {
@@ -70,8 +73,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ends_of_the_interval_are_those_of_the_table() {
-        // Conover, and any table of the sign test at 5 %, two-sided: the largest number of signs that is significant, and one more.
+    fn the_ends_of_the_interval_match_the_table() {
+        // Conover, and any table of the two-sided sign test at 5 %: the largest significant number
+        // of signs, and one more.
         let of = [
             (5, None),
             (6, Some(1)),

@@ -1,15 +1,15 @@
-//! Durations in pairs: how many times as fast one thing is as another, each pair measured one right after the other.
+//! Speed-ups from pairs of durations, measured one right after the other.
 
-use crate::LEVEL;
+use crate::SIGNIFICANCE_LEVEL;
 use crate::{Estimate, student};
 
-/// What pairs of durations say.
+/// The speed-up of the second over the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speedup {
-    /// The first over the second, pair by pair, geometric mean.
+    /// The geometric mean of first over second, pair by pair.
     pub ratio: Estimate,
-    /// How likely a ratio at least this far from one would be if there were no difference: p of the paired t-test of the logarithms.
-    /// One pair has none.
+    /// The probability of a ratio at least this far from one if there were no difference: p of the
+    /// paired t-test of the logarithms. `None` for a single pair.
     pub p: Option<f64>,
     /// The median of the firsts.
     pub first_median: f64,
@@ -18,7 +18,8 @@ pub struct Speedup {
 }
 
 impl Speedup {
-    /// What these pairs say; nothing without any. Durations that are not positive are left out, with the other of their pair.
+    /// The speed-up of these pairs; `None` without pairs. Pairs with a duration that is not
+    /// positive are left out.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Speedup> {
         let pairs: Vec<(f64, f64)> = pairs.iter().copied().filter(|&(one, other)| one > 0.0 && other > 0.0).collect();
         let logarithms: Vec<f64> = pairs.iter().map(|(one, other)| (one / other).ln()).collect();
@@ -31,9 +32,9 @@ impl Speedup {
         })
     }
 
-    /// Whether the two are told apart.
-    pub fn tells_apart(&self) -> bool {
-        self.p.is_some_and(|p| p < LEVEL)
+    /// Whether the difference is significant.
+    pub fn is_significant(&self) -> bool {
+        self.p.is_some_and(|p| p < SIGNIFICANCE_LEVEL)
     }
 }
 
@@ -46,21 +47,21 @@ mod tests {
         let found = Speedup::of(&[(4.0, 1.0), (1.0, 4.0), (2.0, 2.0), (0.0, 1.0)]).unwrap();
         assert!((found.ratio.mean - 1.0).abs() < 1e-12, "{found:?}");
         assert_eq!((found.first_median, found.second_median, found.ratio.samples), (2.0, 2.0, 3));
-        assert!(!found.tells_apart());
+        assert!(!found.is_significant());
     }
 
     #[test]
-    fn what_is_twice_as_fast_each_time_is_told_apart() {
+    fn a_consistent_factor_of_two_is_significant() {
         let found = Speedup::of(&[(2.0, 1.0), (4.1, 2.0), (5.9, 3.0), (8.0, 4.0)]).unwrap();
         let (low, high) = found.ratio.interval.unwrap();
         assert!(1.9 < low && low < 2.0 && 2.0 < high && high < 2.1, "{found:?}");
-        assert!(found.tells_apart());
+        assert!(found.is_significant());
     }
 
     #[test]
-    fn one_pair_tells_nothing_apart_and_none_says_nothing() {
+    fn one_pair_is_not_significant_and_none_has_no_speedup() {
         let found = Speedup::of(&[(3.0, 1.0)]).unwrap();
-        assert_eq!((found.p, found.ratio.interval, found.tells_apart()), (None, None, false));
+        assert_eq!((found.p, found.ratio.interval, found.is_significant()), (None, None, false));
         assert_eq!(Speedup::of(&[]), None);
     }
 }

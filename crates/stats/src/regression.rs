@@ -1,9 +1,9 @@
-//! Ordinary least squares: a response as a sum of regressors, each times a coefficient, with what there is to know about the
-//! coefficients.
+//! Ordinary least squares: a response as a sum of regressors, each times a coefficient, with the
+//! usual statistics.
 //!
-//! By Householder's orthogonal factors of the regressors themselves, not by the normal equations, which would lose half of
-//! all digits. With an intercept the columns are centred first, and all are scaled to one length, so that neither far-off
-//! origins nor units cost digits.
+//! Uses Householder's QR decomposition of the regressors, not the normal equations, which would
+//! lose half of all digits. With an intercept the columns are centred first, and all are scaled to
+//! unit length, so that neither distant origins nor units cost digits.
 
 use super::distribution::{two_sided_t, two_sided_t_quantile, upper_f};
 use super::{Estimate, average, sum_of_squares};
@@ -11,23 +11,25 @@ use super::{Estimate, average, sum_of_squares};
 /// A fitted model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
-    /// The constant term, where there is one.
+    /// The constant term, if the model has one.
     pub intercept: Option<Coefficient>,
     /// A coefficient for each regressor, in their order.
     pub coefficients: Vec<Coefficient>,
-    /// How many observations it is made of.
+    /// The number of observations.
     pub observations: usize,
-    /// Observations less coefficients.
+    /// The degrees of freedom: observations minus coefficients.
     pub freedom: usize,
-    /// The share of the response's variation that the model explains: about its mean, or, without an intercept, about zero.
+    /// The share of the response's variation that the model explains: about its mean or, without an
+    /// intercept, about zero.
     pub r_squared: f64,
-    /// The same, less what so many regressors would explain by chance.
+    /// The same, minus the share that this many regressors would explain by chance.
     pub adjusted_r_squared: f64,
-    /// The variation explained by a regressor over that left in a degree of freedom.
+    /// The variation explained by each regressor over the residual variation for each degree of
+    /// freedom.
     pub f: f64,
-    /// How likely an F at least this large would be if no regressor mattered.
+    /// The probability of an F at least this large if no regressor mattered.
     pub f_p: f64,
-    /// The standard deviation of what is left, in the unit of the response.
+    /// The standard deviation of the residuals, in the unit of the response.
     pub residual_deviation: f64,
 }
 
@@ -38,51 +40,51 @@ pub struct Coefficient {
     pub estimate: Estimate,
     /// Its standard error.
     pub standard_error: f64,
-    /// The value in standard errors; infinite where the model fits without remainder.
+    /// The value in standard errors; infinite if the model fits exactly.
     pub t: f64,
-    /// How likely a t at least this far from zero would be if the coefficient were zero.
+    /// The probability of a t at least this far from zero if the coefficient were zero.
     pub p: f64,
 }
 
-/// Why there is no fit. Regressors are named by their numbers, from zero.
+/// Why a model cannot be fitted. Regressors are named by their numbers, from zero.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// As many coefficients as observations fit anything and say nothing.
+pub enum FitError {
+    /// There must be more observations than coefficients.
     #[error(
         "{observations} observations are too few for {coefficients} coefficients: it takes one more than there are coefficients"
     )]
     TooFew {
-        /// How many there are.
+        /// The number of observations.
         observations: usize,
-        /// How many coefficients they are to determine.
+        /// The number of coefficients.
         coefficients: usize,
     },
-    /// The response is the same everywhere, or, without an intercept, zero: there is nothing to explain.
+    /// The response is constant or, without an intercept, zero.
     #[error("the response is constant")]
     ConstantResponse,
-    /// A regressor is the same everywhere, as the intercept is.
+    /// A regressor is constant, as the intercept is.
     #[error("regressor {0} is constant")]
     Constant(usize),
-    /// A regressor follows from others: any change of its coefficient can be made good by theirs.
+    /// A regressor is a linear combination of others, so its coefficient is undetermined.
     #[error("regressor {0} is a combination of those before it")]
     Collinear(usize),
 }
 
-/// A regressor whose part that those before it do not explain is shorter than this share of it is taken to be a combination
-/// of them; what is left is rounding.
+/// A regressor counts as a combination of those before it if the part that they do not explain is
+/// shorter than this share of it: the rest is rounding.
 const COLLINEAR: f64 = 1e-10;
 
-/// Fits `response` by `regressors`, each as long as it (what is beyond the shortest is not looked at), and an intercept if
-/// wanted.
+/// Fits `response` by `regressors` of the same length (values beyond the shortest are ignored), and
+/// an intercept if requested.
 ///
 /// # Errors
 ///
-/// [`Error`].
-pub fn fit(response: &[f64], regressors: &[Vec<f64>], with_intercept: bool) -> Result<Fit, Error> {
+/// [`FitError`].
+pub fn fit(response: &[f64], regressors: &[Vec<f64>], with_intercept: bool) -> Result<Fit, FitError> {
     let n = regressors.iter().map(Vec::len).fold(response.len(), usize::min);
     let count = regressors.len() + usize::from(with_intercept);
     if n <= count || count == 0 {
-        return Err(Error::TooFew { observations: n, coefficients: count });
+        return Err(FitError::TooFew { observations: n, coefficients: count });
     }
     let centre = |column: &[f64]| if with_intercept { average(&column[..n]).unwrap_or(0.0) } else { 0.0 };
     let centred = |column: &[f64], mean: f64| column[..n].iter().map(|value| value - mean).collect::<Vec<_>>();
@@ -93,7 +95,7 @@ pub fn fit(response: &[f64], regressors: &[Vec<f64>], with_intercept: bool) -> R
         let mut column = centred(regressor, mean);
         let length = norm(&column);
         if is_rounding(length, &regressor[..n]) {
-            return Err(Error::Constant(number));
+            return Err(FitError::Constant(number));
         }
         column.iter_mut().for_each(|value| *value /= length);
         columns.push(column);
@@ -104,7 +106,7 @@ pub fn fit(response: &[f64], regressors: &[Vec<f64>], with_intercept: bool) -> R
     let mut rest = centred(response, mean);
     let total = sum_of_squares(&rest, 0.0);
     if is_rounding(total.sqrt(), &response[..n]) {
-        return Err(Error::ConstantResponse);
+        return Err(FitError::ConstantResponse);
     }
 
     let triangle = triangular(&mut columns, &mut rest)?;
@@ -128,7 +130,8 @@ pub fn fit(response: &[f64], regressors: &[Vec<f64>], with_intercept: bool) -> R
     let coefficients = (0..k).map(|of| coefficient(slopes[of], variance * squares(of) / lengths[of].powi(2))).collect();
     let intercept = with_intercept.then(|| {
         let shift: f64 = slopes.iter().zip(&means).map(|(slope, mean)| slope * mean).sum();
-        // The intercept is the mean less the slopes times the means: its variance is that of both.
+        // The intercept is the mean minus the slopes times the means: its variance is the sum of
+        // both.
         let along = |column: &Vec<f64>| (0..k).map(|of| means[of] / lengths[of] * column[of]).sum::<f64>();
         let of_slopes: f64 = inverse.iter().map(|column| along(column).powi(2)).sum();
         coefficient(mean - shift, variance * (1.0 / n as f64 + of_slopes))
@@ -142,7 +145,7 @@ pub fn fit(response: &[f64], regressors: &[Vec<f64>], with_intercept: bool) -> R
         coefficients,
         observations: n,
         freedom,
-        // Where all is explained, rounding may add a little to it.
+        // If all is explained, rounding may add a little.
         r_squared: (explained / total).min(1.0),
         adjusted_r_squared: 1.0 - left / total * free / freedom as f64,
         f,
@@ -151,18 +154,19 @@ pub fn fit(response: &[f64], regressors: &[Vec<f64>], with_intercept: bool) -> R
     })
 }
 
-/// Reflects the columns, and the response with them, until the columns are an upper triangle; returns that, column by
-/// column. The response then holds in its first places what the columns explain and in the others what is left.
-fn triangular(columns: &mut [Vec<f64>], response: &mut [f64]) -> Result<Vec<Vec<f64>>, Error> {
+/// Reflects the columns, and the response with them, until the columns form an upper triangle.
+/// Returns that, column by column. The first entries of the response then contain the part that the
+/// columns explain, and the others the residual.
+fn triangular(columns: &mut [Vec<f64>], response: &mut [f64]) -> Result<Vec<Vec<f64>>, FitError> {
     let mut triangle = Vec::with_capacity(columns.len());
     for place in 0..columns.len() {
         let (done, rest) = columns.split_at_mut(place + 1);
         let column = &mut done[place];
         let length = norm(&column[place..]);
         if length <= COLLINEAR {
-            return Err(Error::Collinear(place));
+            return Err(FitError::Collinear(place));
         }
-        // Away from the axis rather than towards it, so that nothing cancels.
+        // Away from the axis rather than towards it, to avoid cancellation.
         let diagonal = if column[place] > 0.0 { -length } else { length };
         let mut mirror = column[place..].to_vec();
         mirror[0] -= diagonal;
@@ -178,7 +182,7 @@ fn triangular(columns: &mut [Vec<f64>], response: &mut [f64]) -> Result<Vec<Vec<
     Ok(triangle)
 }
 
-/// The inverse of an upper triangle, both by columns.
+/// The inverse of an upper triangular matrix, both by columns.
 fn inverse(triangle: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let k = triangle.len();
     let solve = |unit: usize| {
@@ -193,8 +197,8 @@ fn inverse(triangle: &[Vec<f64>]) -> Vec<Vec<f64>> {
     (0..k).map(solve).collect()
 }
 
-/// Whether a column is so short beside what it was before it was centred that it was constant: what is left of a constant is
-/// the rounding of its mean, in the last of some sixteen digits. A column of zeros is constant too.
+/// Whether a column was constant: after centring it is as short as the rounding error of its mean,
+/// in the last of about sixteen digits. A column of zeros is constant too.
 fn is_rounding(length: f64, before: &[f64]) -> bool {
     const ROUNDING: f64 = 1e-14;
     length <= ROUNDING * norm(before)

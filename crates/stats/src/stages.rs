@@ -1,17 +1,21 @@
-//! Sampling until the interval is narrow enough, with an interval that stays honest (after Stein 1945).
+//! Two-stage sampling: sample until the interval is narrow enough, with a valid interval (after
+//! Stein 1945).
 //!
-//! Whoever goes on until the usual interval is narrow enough stops when the samples happen to lie close together, and the
-//! interval holds the truth less often than it says. Stein's procedure looks at the scatter of a first stage alone. If
-//! that has n0 samples and the variance s², the mean of all N samples, plus or minus t s / √N with the quantile t of n0 - 1
-//! degrees of freedom, holds the truth with the stated probability exactly, whenever the decision to stop has looked at
-//! scatters only: the mean of normal samples does not depend on them. So it does not matter either what other series
-//! asked for.
+//! Sampling until the usual interval is narrow enough stops when the samples happen to lie close
+//! together, so the interval contains the true mean less often than stated. Stein's procedure uses
+//! only the variance of a first stage. If that has n0 samples and the variance s², the mean of all
+//! N samples, plus or minus t s / √N with the quantile t of n0 - 1 degrees of freedom, contains the
+//! true mean with exactly the stated probability, as long as the decision to stop has used
+//! variances only: the mean of normal samples is independent of them. So the demands of other
+//! series do not matter either.
 //!
-//! What is measured here is not quite normal. So the usual interval from the scatter of all samples is computed too, and the
-//! wider of the two is given: what only the second stage has met is not hidden by what the first one has seen. The rule is then
-//! to go on until that interval is narrow enough. A wider interval holds the truth no less often, and to go on for the
-//! sake of the second one is again a decision by scatters, so the guarantee stays. (That the width is asked for as a share of the
-//! mean lets a little of the mean into the decision; the tests show that it does not matter.)
+//! Measured samples are not quite normal. So the usual interval from the variance of all samples is
+//! computed too, and the wider of the two is reported: disturbances that occur only in the second
+//! stage are not hidden by the first. The rule is then to sample until that interval is narrow
+//! enough. A wider interval contains the true mean at least as often, and continuing because of the
+//! second interval is again a decision by variances, so the guarantee holds. (The width is
+//! requested as a share of the mean, which lets the mean influence the decision a little; the tests
+//! show that this does not matter.)
 
 use super::Estimate;
 use super::distribution::two_sided_t_quantile;
@@ -19,21 +23,21 @@ use super::student::{self, TTest};
 
 /// Samples in the order in which they were taken.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stages {
-    /// All of them.
+pub struct TwoStageSamples {
+    /// All samples.
     pub samples: Vec<f64>,
-    /// How many belong to the first stage: all, where there was no other.
+    /// The number of samples in the first stage: all, if there was no other.
     pub first: usize,
 }
 
-impl Stages {
-    /// Tests whether the mean is zero; nothing for fewer than two samples.
+impl TwoStageSamples {
+    /// Tests whether the mean is zero. Returns `None` for fewer than two samples.
     pub fn test(&self) -> Option<TTest> {
         let by_all = student::one_sample(&self.samples)?;
         if self.first >= self.samples.len() {
             return Some(by_all);
         }
-        let by_first = student::one_sample_by_the_scatter_of(&self.samples[..self.first], &self.samples);
+        let by_first = student::one_sample_with_variance_of(&self.samples[..self.first], &self.samples);
         Some(
             by_first
                 .filter(|by_first| by_first.difference.half_width() > by_all.difference.half_width())
@@ -41,25 +45,26 @@ impl Stages {
         )
     }
 
-    /// The mean with its interval; nothing without samples.
+    /// The mean with its interval; `None` without samples.
     pub fn mean(&self) -> Option<Estimate> {
         self.test().map(|test| test.difference).or_else(|| super::mean(&self.samples))
     }
 
-    /// How many samples it takes until half the width of the interval is at most this share of the mean, such as 0.02, if
-    /// it shrinks as it should: as many as there are once it is that narrow. Nothing where there is no interval, or no
-    /// mean to take a share of.
+    /// The number of samples until half the width of the interval is at most this share of the
+    /// mean, such as 0.02, if it shrinks as expected; the present number once it is that narrow.
+    /// `None` if there is no interval, or if the mean is zero.
     pub fn needed(&self, share: f64) -> Option<u64> {
         let mean = self.mean().filter(|estimate| estimate.mean != 0.0)?;
         let ratio = mean.half_width()? / (share * mean.mean.abs());
         let n = self.samples.len() as u64;
-        // Beyond the range of u64 it becomes the largest one, which nobody will run.
+        // Beyond the range of u64 it saturates; no experiment gets that far.
         Some(if ratio <= 1.0 { n } else { ((n as f64 * ratio * ratio).ceil() as u64).max(n + 1) })
     }
 }
 
-/// How many samples in all will narrow an interval to this share of the mean if they go on scattering as these do. A
-/// forecast for people, milder than [`Stages::needed`]: more samples also tell the scatter better.
+/// The total number of samples that will narrow an interval to this share of the mean if the
+/// variance stays the same. A forecast for display, less strict than [`TwoStageSamples::needed`]:
+/// more samples also improve the estimate of the variance.
 pub fn forecast(share: f64, samples: &[f64]) -> Option<u64> {
     let n = samples.len() as f64;
     let reach = two_sided_t_quantile(0.95, n - 1.0)?;
@@ -68,7 +73,7 @@ pub fn forecast(share: f64, samples: &[f64]) -> Option<u64> {
     let fits = |n: u64| {
         two_sided_t_quantile(0.95, n as f64 - 1.0).is_some_and(|reach| reach * per_root / (n as f64).sqrt() <= share)
     };
-    // Narrower with every sample: the first number that fits is found by halving.
+    // The interval narrows with every sample, so the first sufficient number is found by bisection.
     let (mut few, mut enough) = (1, (1_u64..40).map(|power| 1 << power).find(|&n| fits(n))?);
     while enough - few > 1 {
         let middle = few.midpoint(enough);
@@ -84,7 +89,7 @@ mod tests {
 
     const TRUTH: f64 = 100.0;
 
-    /// Draws about [`TRUTH`]: normal ones, or skewed ones of the same mean.
+    /// Draws around [`TRUTH`]: normal ones, or skewed ones with the same mean.
     fn draw(stream: &mut Stream, skewed: bool) -> f64 {
         let (radius, angle) = (stream.uniform(), stream.uniform());
         let normal = (-2.0 * radius.ln()).sqrt() * (angle * std::f64::consts::TAU).cos();
@@ -93,7 +98,7 @@ mod tests {
     }
 
     fn by_stages(share: f64, first: usize, mut draw: impl FnMut() -> f64) -> Estimate {
-        let mut stages = Stages { samples: Vec::new(), first };
+        let mut stages = TwoStageSamples { samples: Vec::new(), first };
         let mut needed = first;
         while stages.samples.len() < needed {
             stages.samples.resize_with(needed, &mut draw);
@@ -102,7 +107,7 @@ mod tests {
         stages.mean().unwrap()
     }
 
-    /// Goes on until the interval happens to be narrow enough.
+    /// Samples until the interval happens to be narrow enough.
     fn naive(share: f64, first: usize, mut draw: impl FnMut() -> f64) -> Estimate {
         let mut samples: Vec<f64> = (0..first).map(|_| draw()).collect();
         loop {
@@ -114,17 +119,17 @@ mod tests {
         }
     }
 
-    /// How many of 2000 intervals hold the truth, in percent.
+    /// The share of 2000 intervals that contain the true mean, in percent.
     fn coverage(skewed: bool, rule: impl Fn(&mut dyn FnMut() -> f64) -> Estimate) -> f64 {
-        let holds = |trial: &u32| {
+        let contains = |trial: &u32| {
             let mut stream = Stream::named(11, "coverage", *trial);
-            rule(&mut || draw(&mut stream, skewed)).holds(TRUTH)
+            rule(&mut || draw(&mut stream, skewed)).contains(TRUTH)
         };
-        (0..2000).filter(holds).count() as f64 / 20.0
+        (0..2000).filter(contains).count() as f64 / 20.0
     }
 
     #[test]
-    fn two_stages_hold_the_truth_as_often_as_they_say_and_naive_stopping_does_not() {
+    fn two_stages_have_the_stated_coverage_and_naive_stopping_does_not() {
         for skewed in [false, true] {
             for (first, share) in [(3, 0.1), (5, 0.05), (10, 0.04)] {
                 let staged = coverage(skewed, |draw| by_stages(share, first, draw));
@@ -136,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_is_as_narrow_as_was_asked_for() {
+    fn the_interval_is_as_narrow_as_requested() {
         let mut stream = Stream::named(12, "width", 0);
         for _ in 0..100 {
             let estimate = by_stages(0.03, 10, || draw(&mut stream, true));
@@ -145,17 +150,18 @@ mod tests {
     }
 
     #[test]
-    fn as_many_samples_as_there_are_give_the_interval_that_there_is() {
+    fn the_present_samples_suffice_for_the_present_interval() {
         let samples = [100.0, 104.0, 97.0, 101.0, 99.0, 103.0];
         let estimate = crate::mean(&samples).unwrap();
         let share = estimate.half_width().unwrap() / estimate.mean;
-        let stages = |samples: &[f64]| Stages { samples: samples.to_vec(), first: samples.len() };
+        let stages = |samples: &[f64]| TwoStageSamples { samples: samples.to_vec(), first: samples.len() };
         let needed = |share| stages(&samples).needed(share);
         assert_eq!((needed(share), forecast(share * 1.000_001, &samples)), (Some(6), Some(6)));
-        // By the definition: half the width takes four times as many, fewer where the quantile shrinks too.
+        // By definition, half the width takes four times as many samples, or fewer if the quantile
+        // shrinks too.
         assert_eq!(needed(share / 2.0 * 1.000_001), Some(24));
         assert!(forecast(share / 2.0, &samples) < Some(24));
-        // Samples that lie closer together than asked for are not sent home.
+        // Samples that lie closer together than requested are enough.
         assert_eq!(needed(1.0), Some(6));
         assert_eq!(stages(&[5.0, 5.0]).needed(0.1), Some(2));
         for nothing in [&[][..], &[5.0], &[1.0, -1.0]] {
@@ -165,13 +171,13 @@ mod tests {
 
     #[test]
     fn an_outlier_of_the_second_stage_widens_the_interval() {
-        let calm = Stages { samples: vec![10.0, 10.1, 9.9, 10.0, 10.1, 9.9], first: 4 };
-        let stirred = Stages { samples: vec![10.0, 10.1, 9.9, 10.0, 10.1, 14.0], first: 4 };
-        let by_all = crate::mean(&stirred.samples).unwrap();
-        assert_eq!(stirred.mean(), Some(by_all));
+        let calm = TwoStageSamples { samples: vec![10.0, 10.1, 9.9, 10.0, 10.1, 9.9], first: 4 };
+        let disturbed = TwoStageSamples { samples: vec![10.0, 10.1, 9.9, 10.0, 10.1, 14.0], first: 4 };
+        let by_all = crate::mean(&disturbed.samples).unwrap();
+        assert_eq!(disturbed.mean(), Some(by_all));
         let by_first = calm.mean().and_then(|mean| mean.half_width()).unwrap();
         let all = crate::mean(&calm.samples).and_then(|mean| mean.half_width()).unwrap();
         assert!(by_first > all, "three degrees of freedom instead of five: {by_first} {all}");
-        assert_eq!(Stages { samples: vec![1.0], first: 1 }.mean().map(|mean| mean.interval), Some(None));
+        assert_eq!(TwoStageSamples { samples: vec![1.0], first: 1 }.mean().map(|mean| mean.interval), Some(None));
     }
 }

@@ -1,60 +1,63 @@
-//! Student's tests of a mean against zero, of pairs, and of two samples against each other (Welch).
+//! Student's t-tests: of a mean against zero, of pairs, and of two samples against each other
+//! (Welch).
 //!
-//! All are two-sided. They hold for few samples where these scatter about as a normal distribution does; compare
-//! logarithms of durations rather than durations.
+//! All are two-sided. They hold for few samples if these are approximately normally distributed:
+//! compare logarithms of durations rather than durations.
 
 use super::distribution::{two_sided_t, two_sided_t_quantile};
 use super::{Estimate, average, sum_of_squares};
 
-/// What a t-test found.
+/// The result of a t-test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TTest {
-    /// The difference that was tested against zero, with its 95 % interval.
+    /// The tested difference from zero, with its 95 % interval.
     pub difference: Estimate,
     /// The standard error of the difference.
     pub standard_error: f64,
-    /// The difference in standard errors; infinite where there is a difference and nothing scatters.
+    /// The difference in standard errors; infinite if there is a difference without variance.
     pub t: f64,
-    /// Degrees of freedom; Welch's need not be whole.
+    /// The degrees of freedom; Welch's need not be whole.
     pub freedom: f64,
-    /// How likely a difference at least this large would be if there were none.
+    /// The probability of a difference at least this large if there were none.
     pub p: f64,
 }
 
 impl TTest {
-    /// How likely so small a difference would be if the true one were `bound` or more, in either direction: p of the two one-sided tests
-    /// (Schuirmann 1987). Below 5 %, the two are equivalent within the bound.
+    /// The probability of a difference this small if the true one were at least `bound`, in either
+    /// direction: p of the two one-sided tests (Schuirmann 1987). Below 5 %, the two are equivalent
+    /// within the bound.
     pub fn equivalence(&self, bound: f64) -> f64 {
         let distance = bound - self.difference.mean.abs();
         if self.standard_error == 0.0 {
             return if distance > 0.0 { 0.0 } else { 1.0 };
         }
-        // Of the two tests, the one at the nearer bound is the harder to pass.
+        // Of the two tests, the one at the nearer bound has the larger p.
         let half = two_sided_t(distance / self.standard_error, self.freedom) / 2.0;
         if distance >= 0.0 { half } else { 1.0 - half }
     }
 }
 
-/// Tests whether the mean of the samples is zero; nothing for fewer than two samples.
+/// Tests whether the mean of the samples is zero. Returns `None` for fewer than two samples.
 pub fn one_sample(samples: &[f64]) -> Option<TTest> {
-    one_sample_by_the_scatter_of(samples, samples)
+    one_sample_with_variance_of(samples, samples)
 }
 
-/// The same where only some of the samples say how much all of them scatter.
-pub(super) fn one_sample_by_the_scatter_of(some: &[f64], all: &[f64]) -> Option<TTest> {
+/// The same, with the variance of only some of the samples.
+pub(super) fn one_sample_with_variance_of(some: &[f64], all: &[f64]) -> Option<TTest> {
     let freedom = some.len() as f64 - 1.0;
     let variance = sum_of_squares(some, average(some)?) / freedom;
     tested(average(all)?, variance / all.len() as f64, freedom, all.len())
 }
 
-/// Tests whether the differences of pairs, first minus second, have the mean zero; nothing for fewer than two pairs.
+/// Tests whether the differences of pairs, first minus second, have the mean zero. Returns `None`
+/// for fewer than two pairs.
 pub fn paired(pairs: &[(f64, f64)]) -> Option<TTest> {
     let differences: Vec<f64> = pairs.iter().map(|(first, second)| first - second).collect();
     one_sample(&differences)
 }
 
-/// Tests whether two independent samples have the same mean, whatever their variances (Welch); the difference is first minus
-/// second. Nothing where either has fewer than two values.
+/// Tests whether two independent samples have the same mean, whatever their variances (Welch). The
+/// difference is first minus second. Returns `None` if either has fewer than two values.
 pub fn welch(first: &[f64], second: &[f64]) -> Option<TTest> {
     let side = |samples: &[f64]| {
         let n = samples.len() as f64;
@@ -63,7 +66,7 @@ pub fn welch(first: &[f64], second: &[f64]) -> Option<TTest> {
     };
     let ((mean_1, variance_1, freedom_1), (mean_2, variance_2, freedom_2)) = (side(first)?, side(second)?);
     let variance = variance_1 + variance_2;
-    // Satterthwaite's degrees of freedom; without scatter any number would do.
+    // Satterthwaite's degrees of freedom; without variance any number would do.
     let freedom = if variance > 0.0 {
         variance * variance / (variance_1 * variance_1 / freedom_1 + variance_2 * variance_2 / freedom_2)
     } else {
@@ -74,7 +77,7 @@ pub fn welch(first: &[f64], second: &[f64]) -> Option<TTest> {
 
 fn tested(difference: f64, variance: f64, freedom: f64, samples: usize) -> Option<TTest> {
     let reach = two_sided_t_quantile(0.95, freedom)? * variance.sqrt();
-    // Samples that are all the same differ for certain, or not at all.
+    // Constant samples differ with certainty, or not at all.
     let standard_error = variance.sqrt();
     let t = if difference == 0.0 { 0.0 } else { difference / standard_error };
     let interval = Some((difference - reach, difference + reach));
@@ -99,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn welchs_test_is_that_of_scipy() {
+    fn welchs_test_matches_scipy() {
         // SciPy 1.17.1: scipy.stats.ttest_ind(first, second, equal_var=False)
         let first = [12.1, 14.3, 11.8, 13.5, 15.2, 12.9];
         let second = [15.8, 14.9, 17.3, 16.1, 20.4, 15.5, 18.2];
@@ -108,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_test_of_pairs_is_that_of_scipy() {
+    fn the_test_of_pairs_matches_scipy() {
         // SciPy 1.17.1: scipy.stats.ttest_rel(first, second)
         let pairs = [(10.2, 9.1), (11.9, 11.2), (9.8, 9.9), (12.4, 10.8), (10.7, 9.6)];
         let interval = (0.0927419401854227, 1.6672580598145776);
@@ -116,17 +119,18 @@ mod tests {
     }
 
     #[test]
-    fn equivalence_is_what_the_two_one_sided_tests_say() {
+    fn equivalence_is_the_larger_p_of_the_two_one_sided_tests() {
         let (first, second) = ([10.1, 9.8, 10.3, 10.0, 9.9], [10.2, 10.0, 10.4, 9.9, 10.1, 10.3]);
         let test = welch(&first, &second).unwrap();
-        // By hand: means 10.02 and 10.15, variances 0.037 / 5 and 0.035 / 6, so a standard error of 0.115036.
+        // By hand: means 10.02 and 10.15, variances 0.037 / 5 and 0.035 / 6, so a standard error of
+        // 0.115036.
         assert_close(test.standard_error, 0.115_036, 1e-5);
-        // Both tests, each by itself.
+        // Both tests separately.
         let upper = two_sided_t((0.5 + test.difference.mean) / test.standard_error, test.freedom) / 2.0;
         let lower = two_sided_t((0.5 - test.difference.mean) / test.standard_error, test.freedom) / 2.0;
         assert_close(test.equivalence(0.5), upper.max(lower), 1e-12);
         assert!(test.equivalence(0.5) < 0.05 && test.equivalence(0.2) > 0.05);
-        // At the bound it is as likely as not, and beyond more than that.
+        // At the bound p is one half, and beyond it more.
         assert_close(test.equivalence(test.difference.mean.abs()), 0.5, 1e-12);
         assert!(test.equivalence(0.05) > 0.5);
         let same = welch(&[3.0; 4], &[3.0; 3]).unwrap();
@@ -134,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_without_scatter_differ_for_certain_or_not_at_all() {
+    fn constant_samples_differ_with_certainty_or_not_at_all() {
         let test = |pairs| paired(pairs).map(|test| test.p);
         assert_eq!(test(&[(3.0, 3.0), (3.0, 3.0)]), Some(1.0));
         assert_eq!(test(&[(3.0, 2.0), (3.0, 2.0)]), Some(0.0));
@@ -151,18 +155,18 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn the_interval_holds_zero_exactly_where_the_test_finds_nothing(
+        fn the_interval_contains_zero_exactly_if_the_test_is_not_significant(
             samples in proptest::collection::vec(-10.0..10.0_f64, 2..12),
             shift in -10.0..10.0_f64,
         ) {
             let shifted: Vec<f64> = samples.iter().map(|sample| sample + shift).collect();
             let test = one_sample(&shifted).unwrap();
             proptest::prop_assume!((test.p - 0.05).abs() > 1e-9);
-            assert_eq!(test.difference.holds(0.0), test.p > 0.05, "{test:?}");
+            assert_eq!(test.difference.contains(0.0), test.p > 0.05, "{test:?}");
         }
 
         #[test]
-        fn the_sides_of_a_test_can_be_turned(
+        fn swapping_the_samples_only_changes_the_sign(
             first in proptest::collection::vec(-10.0..10.0_f64, 2..12),
             second in proptest::collection::vec(-10.0..10.0_f64, 2..12),
         ) {

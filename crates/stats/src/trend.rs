@@ -1,24 +1,28 @@
-//! The rank test of Mann and Kendall: whether values tend to rise or to fall in the order in which they were taken. A
-//! machine that heats up shows in it; a single outlier does not.
+//! The rank test of Mann and Kendall: whether values tend to rise or fall in the order in which
+//! they were taken.
+//!
+//! It detects a machine that heats up, and is not affected by a single outlier.
 
 use super::Method;
 use super::distribution::two_sided_normal;
 
-/// What the test found.
+/// The result of the test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trend {
-    /// Kendall's tau against time: 1 where every value is larger than all before it, -1 where every one is smaller.
+    /// Kendall's tau against time: 1 if every value is larger than all before it, -1 if every one
+    /// is smaller.
     pub tau: f64,
-    /// How likely a tau at least this far from zero would be if the order meant nothing.
+    /// The probability of a tau at least this far from zero if the order were random.
     pub p: f64,
-    /// How p was found.
+    /// How p was computed.
     pub method: Method,
 }
 
-/// The exact distribution is counted where there are no ties and no more values than this.
+/// The exact distribution is used without ties and for at most this many values.
 const EXACT_UP_TO: usize = 50;
 
-/// Looks for a trend in values that stand in the order of time; nothing for fewer than two or where all are the same.
+/// Tests values in the order of time for a trend. Returns `None` for fewer than two values or if
+/// all are equal.
 pub fn trend(values: &[f64]) -> Option<Trend> {
     let n = values.len();
     let compare = |(i, later): (usize, &f64)| values[..i].iter().map(|earlier| sign(later - earlier)).sum::<i64>();
@@ -28,7 +32,7 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
     if pairs - tied_pairs <= 0.0 {
         return None;
     }
-    // The order of time has no ties of its own, so they thin out one side of the product only.
+    // Time has no ties, so ties reduce only one factor of the product.
     let tau = excess as f64 / (pairs * (pairs - tied_pairs)).sqrt();
     if tied_pairs == 0.0 && n <= EXACT_UP_TO {
         return Some(Trend { tau, p: exact(excess, n), method: Method::Exact });
@@ -41,7 +45,7 @@ fn sign(difference: f64) -> i64 {
     i64::from(difference > 0.0) - i64::from(difference < 0.0)
 }
 
-/// How many pairs are tied, and by how much that lessens the variance.
+/// The number of tied pairs, and the reduction of the variance.
 fn ties(values: &[f64]) -> (f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -52,20 +56,22 @@ fn ties(values: &[f64]) -> (f64, f64) {
     })
 }
 
-/// Twice the share of all orders of `n` distinct values that have at least this excess of rising pairs over falling ones,
-/// or of falling ones over rising ones.
+/// Twice the share of all orders of `n` distinct values with at least this excess of rising pairs
+/// over falling ones, or of falling ones over rising ones.
 fn exact(excess: i64, n: usize) -> f64 {
     let pairs = n * (n - 1) / 2;
-    // How many orders have so many falling pairs: the next value can fall below any number of those before it.
+    // The number of orders with this many falling pairs: the next value can fall below any number
+    // of those before it.
     let mut ways = vec![0.0_f64; pairs + 1];
     ways[0] = 1.0;
     for before in 1..n {
-        // A window's sum over `before` + 1 places, from the top down so that what it needs is still there.
+        // A sliding sum over `before` + 1 entries, from the top down so that its inputs are still
+        // unchanged.
         for falling in (0..=pairs).rev() {
             ways[falling] = ways[falling.saturating_sub(before)..=falling].iter().sum();
         }
     }
-    // With k falling pairs of all, the excess is pairs - 2 k.
+    // With k falling pairs, the excess is pairs - 2 k.
     let few = (pairs - excess.unsigned_abs() as usize) / 2;
     let total: f64 = ways.iter().sum();
     (2.0 * ways[..=few].iter().sum::<f64>() / total).min(1.0)
@@ -77,8 +83,9 @@ mod tests {
     use crate::assert_close;
 
     #[test]
-    fn trends_are_those_of_scipy() {
-        // SciPy 1.17.1: scipy.stats.kendalltau(range(len(values)), values, method="exact"), and "asymptotic" with ties
+    fn trends_match_scipy() {
+        // SciPy 1.17.1: scipy.stats.kendalltau(range(len(values)), values, method="exact"), and
+        // "asymptotic" with ties
         let few = [3.0, 1.0, 4.0, 1.5, 5.0, 9.0, 2.0, 6.0];
         let rising = [1.0, 2.0, 3.0, 4.0, 5.0, 6.5, 6.0, 8.0, 9.0, 10.0];
         let tied = [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 2.0, 4.0, 4.0, 5.0, 6.0, 5.0];
@@ -95,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_all_the_same_have_no_trend() {
+    fn equal_values_have_no_trend() {
         assert_eq!(trend(&[2.0; 5]), None);
         assert_eq!(trend(&[2.0]), None);
         assert_eq!(trend(&[]), None);
@@ -103,7 +110,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn time_run_backwards_turns_the_sign_and_nothing_else(
+        fn reversing_time_only_changes_the_sign(
             values in proptest::collection::vec(0..8_u8, 2..70),
         ) {
             let mut values: Vec<f64> = values.into_iter().map(f64::from).collect();

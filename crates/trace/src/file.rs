@@ -1,4 +1,4 @@
-//! The file of a trace: written under another name beside its place, and put there when it is complete.
+//! The file of a trace: written under a temporary name and renamed when complete.
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufWriter};
@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use scenario::result::World;
 use tempfile::NamedTempFile;
 
-/// Why there is no trace.
+/// A trace could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the trace {}: {source}", .path.display())]
-pub struct Error {
+pub struct TraceError {
     path: PathBuf,
     source: io::Error,
 }
 
-/// A trace that is to be. Dropping it leaves nothing behind.
+/// A trace file being written. Dropping it removes the temporary file.
 #[derive(Debug)]
 pub struct TraceFile {
     path: PathBuf,
@@ -24,57 +24,59 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Makes sure that a trace can be written to `path`, in place of what is there, which stays until the trace is complete.
+    /// Creates a temporary file for a trace at `path`. An existing file stays there until the trace
+    /// is complete.
     ///
     /// # Errors
     ///
-    /// [`Error`]: there is no such folder, nothing may be written to it, or what is there is no plain file.
-    pub fn create(path: &Path) -> Result<TraceFile, Error> {
-        let failed = |source| Error { path: path.to_owned(), source };
+    /// [`TraceError`]: the folder does not exist or is not writable, or `path` is not a regular
+    /// file.
+    pub fn create(path: &Path) -> Result<TraceFile, TraceError> {
+        let failed = |source| TraceError { path: path.to_owned(), source };
         if path.exists() && !path.is_file() {
             return Err(failed(io::Error::other("there is something that is no plain file")));
         }
         let name = path.file_name().ok_or_else(|| failed(io::Error::other("this names no file")))?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut temporary = tempfile::Builder::new();
-        // Whoever may read other results may read this one: the umask takes away what it takes from them.
+        // The umask gives the file the usual permissions.
         temporary.prefix(".").suffix(name).permissions(Permissions::from_mode(0o666));
         Ok(TraceFile { path: path.to_owned(), temporary: temporary.tempfile_in(folder).map_err(failed)? })
     }
 
-    /// Where the trace will be.
+    /// The path of the trace.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What to write the trace to, once, from any thread.
+    /// The writer for the trace, to be used once, from any thread.
     ///
     /// # Errors
     ///
-    /// [`Error`]: there are too many open files.
-    pub fn writer(&self) -> Result<BufWriter<File>, Error> {
+    /// [`TraceError`]: there are too many open files.
+    pub fn writer(&self) -> Result<BufWriter<File>, TraceError> {
         let file = self.temporary.as_file().try_clone().map_err(|source| self.error(source))?;
         Ok(BufWriter::with_capacity(1 << 16, file))
     }
 
-    /// Puts the complete trace into its place.
+    /// Renames the complete trace to its path.
     ///
     /// # Errors
     ///
-    /// [`Error`].
-    pub fn keep(self) -> Result<(), Error> {
+    /// [`TraceError`].
+    pub fn keep(self) -> Result<(), TraceError> {
         let TraceFile { path, temporary } = self;
-        temporary.persist(&path).map(drop).map_err(|error| Error { path, source: error.error })
+        temporary.persist(&path).map(drop).map_err(|error| TraceError { path, source: error.error })
     }
 
-    /// What went wrong with this trace.
-    pub fn error(&self, source: io::Error) -> Error {
-        Error { path: self.path.clone(), source }
+    /// An error of this trace.
+    pub fn error(&self, source: io::Error) -> TraceError {
+        TraceError { path: self.path.clone(), source }
     }
 }
 
-/// Where the trace of a world goes if `path` was asked for: there if it is the only one, else each world has its name before
-/// the ending, as in `out.sim.pftrace`.
+/// The path of a world's trace if `path` was requested: that path if the world is the only one,
+/// else with the world's name before the extension, as in `out.sim.pftrace`.
 pub fn path_for(path: &Path, world: World, chosen: &[World]) -> PathBuf {
     if chosen.len() < 2 {
         return path.to_owned();
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_there_when_it_is_complete_and_not_before() {
+    fn a_trace_appears_only_when_it_is_complete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.pftrace");
         fs::write(&path, "old").unwrap();
@@ -114,18 +116,18 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_that_comes_to_nothing_leaves_nothing() {
+    fn an_abandoned_trace_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let trace = TraceFile::create(&folder.path().join("out.pftrace")).unwrap();
         let mut writer = trace.writer().unwrap();
         drop(trace);
-        // A simulation that nobody waits for may still write.
+        // A simulation that was abandoned may still write.
         writer.write_all(b"more").and_then(|()| writer.flush()).unwrap();
         assert_eq!(names(folder.path()), [""; 0]);
     }
 
     #[test]
-    fn a_place_where_no_file_can_be_is_refused_at_once() {
+    fn an_unusable_path_is_rejected_immediately() {
         let folder = tempfile::tempdir().unwrap();
         for path in [folder.path().to_owned(), folder.path().join("nowhere/out"), "/dev/null".into(), "/".into()] {
             let error = TraceFile::create(&path).unwrap_err().to_string();
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn worlds_share_no_file() {
+    fn worlds_use_different_files() {
         let both = [World::Sim, World::Host];
         let path = |path, world, chosen| path_for(Path::new(path), world, chosen).display().to_string();
         assert_eq!(path("a/x.pftrace", World::Sim, &both[..1]), "a/x.pftrace");

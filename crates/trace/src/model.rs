@@ -1,26 +1,26 @@
-//! What a trace tells, before it is bytes: a cast, and events.
+//! The content of a trace: its participants and events.
 
 use policy::{CpuId, JobId, ThreadId};
 use scenario::Setting;
 
-/// Perfetto takes a higher number of a CPU for a broken file.
+/// The largest number of CPUs: Perfetto rejects files with more.
 pub const MOST_CPUS: u32 = 1024;
 
-/// Who appears in a trace. Events name jobs, threads and CPUs by their places here.
+/// The CPUs, jobs and threads of a trace. Events refer to them by their indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cast {
-    /// How many CPUs there are; at most [`MOST_CPUS`].
+pub struct Participants {
+    /// The number of CPUs; at most [`MOST_CPUS`].
     pub cpus: u32,
-    /// The jobs, copies counted one by one, and what else has threads.
+    /// The jobs, each copy as one, and other processes.
     pub jobs: Vec<Job>,
     /// The threads of all jobs.
     pub threads: Vec<Thread>,
 }
 
-/// A job: a process to Perfetto.
+/// A job; a process in Perfetto.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its process id, positive and no other's.
+    /// Its process id, positive and unique.
     pub id: i32,
     /// Its name.
     pub name: String,
@@ -29,28 +29,28 @@ pub struct Job {
 /// A thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Its thread id, positive and no other's; that of its job for a process's first thread.
+    /// Its thread id, positive and unique; that of its job for a process's first thread.
     pub id: i32,
-    /// Its job, by its place in the cast.
+    /// The index of its job.
     pub job: usize,
     /// Its name.
     pub name: String,
 }
 
-impl Cast {
-    /// The jobs and threads of a setting on a machine with so many CPUs, in the order in which a simulation numbers them, with ids
-    /// that are made up.
-    pub fn of(setting: &Setting, cpus: u32) -> Cast {
-        let mut cast = Cast { cpus, ..Cast::default() };
+impl Participants {
+    /// The jobs and threads of a setting on a machine with this many CPUs, numbered as in a
+    /// simulation, with artificial ids.
+    pub fn of(setting: &Setting, cpus: u32) -> Participants {
+        let mut participants = Participants { cpus, ..Participants::default() };
         for (name, job) in setting.jobs_with_copies() {
-            cast.add(name, job.kind.threads(cpus));
+            participants.add(name, job.kind.threads(cpus));
         }
-        cast
+        participants
     }
 
-    /// Adds a job with so many threads, each named after it and its number.
+    /// Adds a job with this many threads, which are named after the job and their number.
     pub fn add(&mut self, name: String, threads: u32) {
-        // Small ids mean something to Linux, and so to those who read its traces: 0 is idleness, 1 is init.
+        // Small ids have a meaning in Linux: 0 is the idle task, 1 is init.
         const FIRST: usize = 1000;
         let id = |place: usize| i32::try_from(FIRST + place).unwrap_or(i32::MAX);
         let job = self.jobs.len();
@@ -61,71 +61,72 @@ impl Cast {
     }
 }
 
-/// What happens at some moment.
+/// An event at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A CPU goes from what it did to something else. All are idle at the beginning.
+    /// A CPU switches. All are idle at the start.
     Switch {
         /// The CPU.
         cpu: CpuId,
-        /// In what state whoever ran there leaves it; of no meaning where it was idle.
-        leaves: Leaves,
-        /// Who runs there from now on; none of the cast where the CPU is idle, or nobody knows what it does.
+        /// The state in which the previous thread leaves; ignored if the CPU was idle.
+        previous: PreviousState,
+        /// The next thread; `None` if the CPU is idle, or its thread is unknown.
         to: Option<ThreadId>,
     },
     /// A thread becomes ready to run.
-    Wakes {
-        /// On which CPU this is brought about.
+    Wakeup {
+        /// The CPU of the waker.
         cpu: CpuId,
-        /// By whom; by nobody of the cast when the run begins.
+        /// The waker; `None` when the run starts.
         waker: Option<ThreadId>,
         /// The thread.
         woken: ThreadId,
     },
-    /// A thread ends what it was at, if anything, and begins something else.
-    Begins {
+    /// A thread ends its present phase, if any, and begins another.
+    PhaseBegin {
         /// The thread.
         thread: ThreadId,
-        /// What it is at from now on.
+        /// The new phase.
         phase: Phase,
     },
-    /// A thread is through with everything.
-    Ends {
+    /// A thread ends.
+    ThreadEnd {
         /// The thread.
         thread: ThreadId,
     },
-    /// All threads of a job have met. What they did since they last met, or since the beginning, was a round.
-    Round {
+    /// All threads of a job have met. The time since they last met, or since the start, was a
+    /// round.
+    RoundEnd {
         /// The job.
         job: JobId,
     },
 }
 
-/// In what state a thread leaves its CPU.
+/// The state in which a thread leaves its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaves {
-    /// It could go on: it was preempted.
+pub enum PreviousState {
+    /// It was preempted.
     Preempted,
-    /// It could go on: it has yielded.
-    Ready,
-    /// It waits for something.
-    Asleep,
-    /// It does not come back.
+    /// It has yielded.
+    Yielded,
+    /// It is blocked.
+    Blocked,
+    /// It has ended.
     Ended,
 }
 
-/// What a thread is at, on a CPU or not.
+/// The phase of a thread, on a CPU or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// It computes.
     Compute,
-    /// It spins until the others have come.
+    /// It spins until the others arrive.
     Spin,
     /// It yields its CPU.
     Yield,
     /// It sleeps until it is woken.
     Block,
-    /// It waits for a lock; how, is not known.
+    /// It waits for a lock, in an unknown way.
     Wait,
 }
 
@@ -133,7 +134,7 @@ impl Phase {
     /// All phases.
     pub const ALL: [Phase; 5] = [Phase::Compute, Phase::Spin, Phase::Yield, Phase::Block, Phase::Wait];
 
-    /// As Perfetto shows it.
+    /// The name in Perfetto.
     pub const fn name(self) -> &'static str {
         match self {
             Phase::Compute => "compute",

@@ -1,6 +1,6 @@
-//! The little of Protocol Buffers that a trace needs: fields of numbers, bytes and messages, appended to a buffer.
+//! A minimal Protocol Buffers encoder: fields of numbers, bytes and messages, appended to a buffer.
 
-/// What follows a field's number.
+/// The wire types of fields.
 const VARINT: u32 = 0;
 const FIXED_64: u32 = 1;
 const LENGTH: u32 = 2;
@@ -24,7 +24,7 @@ pub fn number(to: &mut Vec<u8>, field: u32, number: u64) {
     varint(to, number);
 }
 
-/// Appends a field that is a number of always eight bytes.
+/// Appends a field that is a number of fixed size, eight bytes.
 pub fn fixed(to: &mut Vec<u8>, field: u32, number: u64) {
     tag(to, field, FIXED_64);
     to.extend(number.to_le_bytes());
@@ -40,7 +40,7 @@ pub fn bytes(to: &mut Vec<u8>, field: u32, bytes: &[u8]) {
 /// Appends a field that is a message, whose fields `fill` appends.
 pub fn message(to: &mut Vec<u8>, field: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     tag(to, field, LENGTH);
-    // Most messages are so short that their length is one byte.
+    // Most messages are so short that their length takes one byte.
     let place = to.len();
     to.push(0);
     fill(to);

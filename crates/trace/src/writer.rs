@@ -1,34 +1,37 @@
-//! The writer: events in, Perfetto's bytes out.
+//! The trace writer: converts events to Perfetto's format.
 //!
-//! Each CPU's switches and wakings are gathered and written as one *bundle*, the form in which Perfetto itself records them from
-//! Linux: columns of small numbers, times as differences. Everything else is a *track event*, a packet each. Perfetto sorts by
-//! time what it reads, but within one CPU it takes the switches of a bundle before its wakings where the times are equal, and guesses
-//! who woke from who ran; so a bundle ends where a switch follows a waking of the same moment.
+//! Each CPU's switches and wakeups are collected and written as one *bundle*, the form in which
+//! Perfetto itself records them from Linux: columns of small numbers, with times as differences.
+//! Everything else is a *track event*, a packet each. Perfetto sorts its input by time. But within
+//! one CPU it takes the switches of a bundle before its wakeups if the times are equal, and infers
+//! the waker from the running thread. So a bundle ends if a switch follows a wakeup of the same
+//! moment.
 //!
-//! The numbers of fields are those of Perfetto's protos/perfetto/trace: trace_packet.proto, ftrace/ftrace_event_bundle.proto,
-//! track_event/*.proto, ps/process_tree.proto.
+//! The field numbers are those of Perfetto's protos/perfetto/trace: trace_packet.proto,
+//! ftrace/ftrace_event_bundle.proto, track_event/*.proto, ps/process_tree.proto.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
 
 use policy::{CpuId, Instant, JobId, ThreadId};
 
-use crate::model::{Cast, Event, Leaves, Phase};
+use crate::model::{Event, Participants, Phase, PreviousState};
 use crate::protobuf::{bytes, fixed, message, number, varint};
 
-/// So many switches or wakings of a CPU are gathered at the most.
+/// The most switches or wakeups of a CPU in a bundle.
 const BUNDLE: u32 = 1024;
 
-/// The priority of a thread that nobody has given any: nice 0.
+/// The priority of a thread with nice value 0.
 const PRIORITY: u64 = 120;
 
-/// `sched_switch`'s state of whoever leaves. Without a kernel's version Perfetto reads the bit for preemption as Linux 4.4 had it.
-const fn state(leaves: Leaves) -> u64 {
-    match leaves {
-        Leaves::Preempted => 0x800,
-        Leaves::Ready => 0,
-        Leaves::Asleep => 1,
-        Leaves::Ended => 0x10,
+/// The state in `sched_switch` of the thread that leaves. Without a kernel version Perfetto reads
+/// the preemption bit as in Linux 4.4.
+const fn state(previous: PreviousState) -> u64 {
+    match previous {
+        PreviousState::Preempted => 0x800,
+        PreviousState::Yielded => 0,
+        PreviousState::Blocked => 1,
+        PreviousState::Ended => 0x10,
     }
 }
 
@@ -37,30 +40,30 @@ const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
 const INSTANT: u64 = 3;
 
-/// Numbers of interned names; the phases come first.
+/// Ids of interned names; the phases come first.
 const WAKES: u64 = Phase::ALL.len() as u64 + 1;
 const ENDS: u64 = WAKES + 1;
 
-/// Writes one trace. It keeps no event longer than its bundle is open. What goes wrong is kept until [`finish`](Writer::finish),
-/// and nothing more is written after it.
+/// Writes one trace. It keeps no event after its bundle is closed. The first error is kept until
+/// [`finish`](Writer::finish), and nothing is written after it.
 #[derive(Debug)]
 pub struct Writer<W> {
     to: W,
     failure: Option<io::Error>,
     packet: Vec<u8>,
-    cast: Cast,
+    participants: Participants,
     bundles: Vec<Bundle>,
-    threads: Vec<ThreadNow>,
+    threads: Vec<ThreadState>,
     rounds: Vec<Rounds>,
     flows: u64,
 }
 
-/// What the writer knows of a thread.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, Default)]
-struct ThreadNow {
-    /// Whether it is at something.
+struct ThreadState {
+    /// Whether it is in a phase.
     busy: bool,
-    /// The arrow that leads to what it begins next.
+    /// The flow arrow that leads to its next phase.
     flow: Option<u64>,
 }
 
@@ -68,23 +71,23 @@ struct ThreadNow {
 #[derive(Clone, Copy, Debug)]
 struct Rounds {
     done: u64,
-    /// When the last one was over.
+    /// When the last one ended.
     last: Instant,
 }
 
-/// What a CPU did lately.
+/// The recent events of a CPU.
 #[derive(Debug, Default)]
 struct Bundle {
     runs: Option<ThreadId>,
     switches: u32,
-    wakings: u32,
+    wakeups: u32,
     switched: u64,
     woke: u64,
-    /// The names of threads in the bundle, each with its place.
+    /// The names of threads in the bundle, each with its index.
     names: HashMap<Option<ThreadId>, u64>,
     table: Vec<Option<ThreadId>>,
     switch: SwitchColumns,
-    waking: WakingColumns,
+    wakeup: WakeupColumns,
 }
 
 #[derive(Debug, Default)]
@@ -97,7 +100,7 @@ struct SwitchColumns {
 }
 
 #[derive(Debug, Default)]
-struct WakingColumns {
+struct WakeupColumns {
     time: Vec<u8>,
     thread: Vec<u8>,
     target: Vec<u8>,
@@ -115,11 +118,11 @@ impl Bundle {
         })
     }
 
-    fn switch(&mut self, at: u64, leaves: Leaves, to: Option<ThreadId>, id: i32) {
+    fn switch(&mut self, at: u64, previous: PreviousState, to: Option<ThreadId>, id: i32) {
         let name = self.name(to);
         let columns = &mut self.switch;
         varint(&mut columns.time, at.saturating_sub(self.switched));
-        varint(&mut columns.state, state(leaves));
+        varint(&mut columns.state, state(previous));
         varint(&mut columns.thread, id.unsigned_abs().into());
         varint(&mut columns.priority, PRIORITY);
         varint(&mut columns.name, name);
@@ -128,9 +131,9 @@ impl Bundle {
         self.switches += 1;
     }
 
-    fn waking(&mut self, at: u64, cpu: CpuId, woken: ThreadId, id: i32) {
+    fn wakeup(&mut self, at: u64, cpu: CpuId, woken: ThreadId, id: i32) {
         let name = self.name(Some(woken));
-        let columns = &mut self.waking;
+        let columns = &mut self.wakeup;
         varint(&mut columns.time, at.saturating_sub(self.woke));
         varint(&mut columns.thread, id.unsigned_abs().into());
         varint(&mut columns.target, cpu.0.into());
@@ -138,31 +141,31 @@ impl Bundle {
         varint(&mut columns.name, name);
         varint(&mut columns.flags, 0);
         self.woke = at;
-        self.wakings += 1;
+        self.wakeups += 1;
     }
 
     fn is_full(&self) -> bool {
-        self.switches.max(self.wakings) >= BUNDLE
+        self.switches.max(self.wakeups) >= BUNDLE
     }
 
-    /// Appends the bundle of `cpu` as a packet, and empties it.
-    fn take(&mut self, cpu: usize, cast: &Cast, packet: &mut Vec<u8>) {
-        if self.switches + self.wakings == 0 {
+    /// Appends the bundle of `cpu` as a packet, and clears it.
+    fn take(&mut self, cpu: usize, participants: &Participants, packet: &mut Vec<u8>) {
+        if self.switches + self.wakeups == 0 {
             return;
         }
-        let Bundle { switch, waking, table, .. } = &*self;
+        let Bundle { switch, wakeup, table, .. } = &*self;
         let columns: [(u32, &Vec<u8>); 11] = [
             (1, &switch.time),
             (2, &switch.state),
             (3, &switch.thread),
             (4, &switch.priority),
             (6, &switch.name),
-            (7, &waking.time),
-            (8, &waking.thread),
-            (9, &waking.target),
-            (10, &waking.priority),
-            (11, &waking.name),
-            (12, &waking.flags),
+            (7, &wakeup.time),
+            (8, &wakeup.thread),
+            (9, &wakeup.target),
+            (10, &wakeup.priority),
+            (11, &wakeup.name),
+            (12, &wakeup.flags),
         ];
         message(packet, 1, |packet| {
             message(packet, 1, |bundle| {
@@ -172,7 +175,7 @@ impl Bundle {
                         bytes(
                             sched,
                             5,
-                            thread.map_or("swapper", |thread| &cast.threads[thread.index()].name).as_bytes(),
+                            thread.map_or("swapper", |thread| &participants.threads[thread.index()].name).as_bytes(),
                         );
                     }
                     columns.iter().filter(|(_, column)| !column.is_empty()).for_each(|(field, column)| {
@@ -186,30 +189,31 @@ impl Bundle {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins the trace of a run that starts at `start`, before which no event may be. Every CPU is idle and no thread is at
-    /// anything.
-    pub fn new(to: W, cast: Cast, start: Instant) -> Writer<W> {
+    /// Starts the trace of a run at `start`; all events must be later. Every CPU is idle and no
+    /// thread is in a phase.
+    pub fn new(to: W, participants: Participants, start: Instant) -> Writer<W> {
         let mut writer = Writer {
             to,
             failure: None,
             packet: Vec::new(),
-            bundles: (0..cast.cpus).map(|_| Bundle::default()).collect(),
-            threads: vec![ThreadNow::default(); cast.threads.len()],
-            rounds: vec![Rounds { done: 0, last: start }; cast.jobs.len()],
-            cast,
+            bundles: (0..participants.cpus).map(|_| Bundle::default()).collect(),
+            threads: vec![ThreadState::default(); participants.threads.len()],
+            rounds: vec![Rounds { done: 0, last: start }; participants.jobs.len()],
+            participants,
             flows: 0,
         };
-        writer.introduce(start);
+        writer.describe(start);
         for bundle in &mut writer.bundles {
-            // Perfetto takes a CPU's first switch for the news of who runs there, not for a change.
-            bundle.switch(start.as_nanos(), Leaves::Ready, None, 0);
+            // Perfetto reads a CPU's first switch as its initial state, not as a change.
+            bundle.switch(start.as_nanos(), PreviousState::Yielded, None, 0);
         }
         writer
     }
 
-    /// Names everybody: as processes and threads to the CPUs, as tracks to the track events.
-    fn introduce(&mut self, start: Instant) {
-        let Cast { jobs, threads, .. } = &self.cast;
+    /// Describes all participants: as processes and threads for the CPUs, as tracks for the track
+    /// events.
+    fn describe(&mut self, start: Instant) {
+        let Participants { jobs, threads, .. } = &self.participants;
         let packet = &mut self.packet;
         message(packet, 1, |packet| {
             number(packet, 8, start.as_nanos());
@@ -229,7 +233,7 @@ impl<W: Write> Writer<W> {
                 }
             });
         });
-        // The first packet of the sequence declares the names that all later ones refer to.
+        // The first packet of the sequence declares the names that all later ones use.
         message(packet, 1, |packet| {
             number(packet, 10, SEQUENCE);
             number(packet, 13, STATE_CLEARED);
@@ -244,7 +248,7 @@ impl<W: Write> Writer<W> {
             });
         });
         for (place, job) in jobs.iter().enumerate() {
-            track(packet, process_track(&self.cast, place), |track| {
+            track(packet, process_track(&self.participants, place), |track| {
                 message(track, 3, |process| {
                     number(process, 1, job.id.unsigned_abs().into());
                     bytes(process, 6, job.name.as_bytes());
@@ -263,13 +267,14 @@ impl<W: Write> Writer<W> {
         self.flush();
     }
 
-    /// Writes an event. Those of one CPU, of one thread and of one job come in the order of their times.
-    pub fn tell(&mut self, at: Instant, event: Event) {
+    /// Writes an event. The events of one CPU, of one thread and of one job must come in the order
+    /// of their times.
+    pub fn record(&mut self, at: Instant, event: Event) {
         match event {
-            Event::Switch { cpu, leaves, to } => self.switch(at, cpu, leaves, to),
-            Event::Wakes { cpu, waker, woken } => self.wakes(at, cpu, waker, woken),
-            Event::Begins { thread, phase } => {
-                self.ends_phase(at, thread);
+            Event::Switch { cpu, previous, to } => self.switch(at, cpu, previous, to),
+            Event::Wakeup { cpu, waker, woken } => self.wakeup(at, cpu, waker, woken),
+            Event::PhaseBegin { thread, phase } => {
+                self.end_phase(at, thread);
                 let now = &mut self.threads[thread.index()];
                 now.busy = true;
                 let (flow, name) = (now.flow.take(), phase as u64 + 1);
@@ -278,35 +283,35 @@ impl<W: Write> Writer<W> {
                     flow.iter().for_each(|&flow| fixed(event, 48, flow));
                 });
             }
-            Event::Ends { thread } => {
-                self.ends_phase(at, thread);
+            Event::ThreadEnd { thread } => {
+                self.end_phase(at, thread);
                 let flow = self.threads[thread.index()].flow.take();
                 self.track_event(at, INSTANT, thread_track(thread), |event| {
                     number(event, 10, ENDS);
                     flow.iter().for_each(|&flow| fixed(event, 48, flow));
                 });
             }
-            Event::Round { job } => self.round(at, job),
+            Event::RoundEnd { job } => self.round(at, job),
         }
     }
 
-    fn switch(&mut self, at: Instant, cpu: CpuId, leaves: Leaves, to: Option<ThreadId>) {
-        let id = to.map_or(0, |to| self.cast.threads[to.index()].id);
+    fn switch(&mut self, at: Instant, cpu: CpuId, previous: PreviousState, to: Option<ThreadId>) {
+        let id = to.map_or(0, |to| self.participants.threads[to.index()].id);
         let bundle = &mut self.bundles[cpu.index()];
-        if bundle.is_full() || (bundle.wakings > 0 && bundle.woke == at.as_nanos()) {
-            bundle.take(cpu.index(), &self.cast, &mut self.packet);
+        if bundle.is_full() || (bundle.wakeups > 0 && bundle.woke == at.as_nanos()) {
+            bundle.take(cpu.index(), &self.participants, &mut self.packet);
         }
-        bundle.switch(at.as_nanos(), leaves, to, id);
+        bundle.switch(at.as_nanos(), previous, to, id);
         self.flush();
     }
 
-    fn wakes(&mut self, at: Instant, cpu: CpuId, waker: Option<ThreadId>, woken: ThreadId) {
-        let id = self.cast.threads[woken.index()].id;
+    fn wakeup(&mut self, at: Instant, cpu: CpuId, waker: Option<ThreadId>, woken: ThreadId) {
+        let id = self.participants.threads[woken.index()].id;
         let bundle = &mut self.bundles[cpu.index()];
         if bundle.is_full() {
-            bundle.take(cpu.index(), &self.cast, &mut self.packet);
+            bundle.take(cpu.index(), &self.participants, &mut self.packet);
         }
-        bundle.waking(at.as_nanos(), cpu, woken, id);
+        bundle.wakeup(at.as_nanos(), cpu, woken, id);
         if let Some(waker) = waker {
             self.flows += 1;
             let flow = self.flows;
@@ -318,7 +323,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    fn ends_phase(&mut self, at: Instant, thread: ThreadId) {
+    fn end_phase(&mut self, at: Instant, thread: ThreadId) {
         if std::mem::take(&mut self.threads[thread.index()].busy) {
             self.track_event(at, SLICE_END, thread_track(thread), |_| {});
         }
@@ -329,10 +334,10 @@ impl<W: Write> Writer<W> {
         rounds.done += 1;
         let (name, is_first) = (format!("round {}", rounds.done), rounds.done == 1);
         let since = std::mem::replace(&mut rounds.last, at);
-        let rounds = rounds_track(&self.cast, job.index());
+        let rounds = rounds_track(&self.participants, job.index());
         if is_first {
             track(&mut self.packet, rounds, |track| {
-                number(track, 5, process_track(&self.cast, job.index()));
+                number(track, 5, process_track(&self.participants, job.index()));
                 bytes(track, 2, b"rounds");
             });
         }
@@ -354,7 +359,7 @@ impl<W: Write> Writer<W> {
         self.flush();
     }
 
-    /// Hands on what is ready, unless something has failed before.
+    /// Writes the pending packets, unless an earlier write has failed.
     fn flush(&mut self) {
         if self.failure.is_none() {
             self.failure = self.to.write_all(&self.packet).err();
@@ -362,20 +367,21 @@ impl<W: Write> Writer<W> {
         self.packet.clear();
     }
 
-    /// Ends the trace at the end of the run, no event being later: every CPU is idle from there on, and every thread is at nothing.
+    /// Ends the trace at the end of the run, after all events. Every CPU is then idle, and no
+    /// thread is in a phase.
     ///
     /// # Errors
     ///
-    /// What went wrong first since the beginning.
+    /// The first error since the start.
     pub fn finish(mut self, at: Instant) -> io::Result<W> {
         for cpu in 0..self.bundles.len() {
             if self.bundles[cpu].runs.is_some() {
-                self.switch(at, CpuId(cpu as u32), Leaves::Preempted, None);
+                self.switch(at, CpuId(cpu as u32), PreviousState::Preempted, None);
             }
-            self.bundles[cpu].take(cpu, &self.cast, &mut self.packet);
+            self.bundles[cpu].take(cpu, &self.participants, &mut self.packet);
         }
         for thread in 0..self.threads.len() {
-            self.ends_phase(at, ThreadId(thread as u32));
+            self.end_phase(at, ThreadId(thread as u32));
         }
         self.flush();
         match self.failure.take() {
@@ -394,12 +400,12 @@ fn thread_track(thread: ThreadId) -> u64 {
     u64::from(thread.0) + 1
 }
 
-fn process_track(cast: &Cast, job: usize) -> u64 {
-    (cast.threads.len() + job) as u64 + 1
+fn process_track(participants: &Participants, job: usize) -> u64 {
+    (participants.threads.len() + job) as u64 + 1
 }
 
-fn rounds_track(cast: &Cast, job: usize) -> u64 {
-    (cast.threads.len() + cast.jobs.len() + job) as u64 + 1
+fn rounds_track(participants: &Participants, job: usize) -> u64 {
+    (participants.threads.len() + participants.jobs.len() + job) as u64 + 1
 }
 
 /// Appends a packet that describes a track.

@@ -229,7 +229,7 @@ fn verdict(load: &str, speedup: &Speedup) -> String {
     if speedup.p.is_none() {
         return format!("{load}: one pair is not enough.");
     }
-    if !speedup.tells_apart() {
+    if !speedup.is_significant() {
         return format!("{load}: no significant difference.");
     }
     let Estimate { mean, .. } = speedup.ratio;
@@ -282,7 +282,7 @@ fn json(comparison: &Comparison, launch: &Launch, arguments: &arguments::Exec) -
             beside: condition.load.beside.as_ref().map(|beside| beside.to_string_lossy().into_owned()),
             speedup: speedup.map(|speedup| speedup.ratio),
             p: speedup.and_then(|speedup| speedup.p).map(six_digits),
-            told_apart: speedup.is_some_and(|speedup| speedup.tells_apart()),
+            told_apart: speedup.is_some_and(|speedup| speedup.is_significant()),
             median_without_ns: nanos(|speedup| speedup.first_median),
             median_with_ns: nanos(|speedup| speedup.second_median),
             pairs: condition.pairs.iter().map(|pair| [run(false, &pair.plain), run(true, &pair.helped)]).collect(),

@@ -70,7 +70,7 @@ impl Doubled {
     pub fn bound(&self) -> Option<Bound> {
         let slowdown = self.slowdown()?;
         slowdown.p?;
-        let is_longer = slowdown.tells_apart() && slowdown.ratio.mean > 1.0;
+        let is_longer = slowdown.is_significant() && slowdown.ratio.mean > 1.0;
         Some(match slowdown.ratio.mean {
             _ if !is_longer => Bound::No,
             NEARLY_TWICE.. => Bound::Wholly,

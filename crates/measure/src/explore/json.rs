@@ -66,7 +66,7 @@ struct Pairs {
 fn pairs(pairs: &[(f64, f64)], speedup: Option<&Speedup>) -> Pairs {
     Pairs {
         p: speedup.and_then(|speedup| speedup.p).map(six_digits),
-        told_apart: speedup.is_some_and(Speedup::tells_apart),
+        told_apart: speedup.is_some_and(Speedup::is_significant),
         pairs_ns: pairs.iter().map(|&(one, other)| [nanos(one), nanos(other)]).collect(),
     }
 }

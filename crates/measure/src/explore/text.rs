@@ -137,7 +137,7 @@ impl Text {
         let p = speedup.p.map(words::p_value);
         let p = p.map_or(String::new(), |p| if p.starts_with('<') { format!(", p {p}") } else { format!(", p = {p}") });
         let ratio_in_words = format!("{} times as fast as the program's own structure", words::ratio(ratio));
-        if !speedup.tells_apart() {
+        if !speedup.is_significant() {
             let only = if speedup.p.is_none() { "one pair tells nothing" } else { "no difference can be told" };
             self.say(&format!("{lead}{only}: {ratio_in_words}{p}; medians {medians}, {pairs}."));
         } else if ratio.mean > 1.0 {

@@ -99,7 +99,7 @@ fn mark_explained(report: &Report) -> String {
 }
 
 pub(super) fn is_told_from_baseline(summary: &Summary) -> bool {
-    summary.speedup_corrected_p.is_some_and(|p| p < stats::LEVEL)
+    summary.speedup_corrected_p.is_some_and(|p| p < stats::SIGNIFICANCE_LEVEL)
 }
 
 pub(super) fn jobs(report: &Report) -> Vec<&str> {

@@ -14,7 +14,7 @@ use scenario::Setting;
 use sim::observer::{CpuState, LeaveReason, Observer, ThreadPhase};
 use sim::scheduler::ReadyReason;
 
-use trace::model::Cast;
+use trace::model::Participants;
 
 /// Writes the events of a simulation.
 #[derive(Debug)]
@@ -38,15 +38,15 @@ struct Thread {
 impl FtraceWriter {
     /// Begins the trace of a simulation of `setting` on `cpus` CPUs.
     pub fn new(setting: &Setting, cpus: u32) -> FtraceWriter {
-        let cast = Cast::of(setting, cpus);
+        let participants = Participants::of(setting, cpus);
         let nice: Vec<i8> = setting.jobs_with_copies().map(|(_, job)| job.attributes.nice).collect();
         let thread = |thread: &trace::model::Thread| {
-            let job = &cast.jobs[thread.job];
+            let job = &participants.jobs[thread.job];
             // A process has the name of its first thread.
             let name = if thread.id == job.id { job.name.clone() } else { thread.name.clone() };
             Thread { name, id: thread.id, process: job.id, priority: 120 + i32::from(nice[thread.job]), cpu: 0 }
         };
-        let threads = cast.threads.iter().map(thread).collect();
+        let threads = participants.threads.iter().map(thread).collect();
         let mut ftrace = FtraceWriter { text: String::new(), entries: 0, cpus: vec![None; cpus as usize], threads };
         ftrace.mark(Instant::ZERO, "the run begins");
         ftrace

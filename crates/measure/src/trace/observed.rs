@@ -12,7 +12,7 @@ use host::event_log::{Activity, Event as LoggedEvent, EventLog};
 use policy::{CpuId, Instant, JobId, ThreadId};
 
 use trace::Writer;
-use trace::model::{Cast, Event, Job, Leaves, MOST_CPUS, Phase, Thread};
+use trace::model::{Event, Job, MOST_CPUS, Participants, Phase, PreviousState, Thread};
 
 /// Writes the trace of a run from the event logs of its threads. Time begins with the first event.
 ///
@@ -31,15 +31,15 @@ pub fn write(to: impl Write, run: &[JobEventLogs]) -> io::Result<u64> {
         .collect();
     // A stable sort keeps the order of each thread's entries.
     events.sort_by_key(|(_, event)| event.at);
-    let cast = cast(run, &events);
+    let participants = participants(run, &events);
     let origin = events.first().map_or(Instant::ZERO, |(_, event)| event.at);
     let since = |at: Instant| Instant::ZERO + at.since(origin);
     let mut tracer = HostTracer {
-        doing: vec![None; cast.threads.len()],
-        places: vec![None; cast.threads.len()],
-        cpus: vec![None; cast.cpus as usize],
-        jobs: cast.threads.iter().map(|thread| thread.job).collect(),
-        writer: Writer::new(to, cast, Instant::ZERO),
+        doing: vec![None; participants.threads.len()],
+        places: vec![None; participants.threads.len()],
+        cpus: vec![None; participants.cpus as usize],
+        jobs: participants.threads.iter().map(|thread| thread.job).collect(),
+        writer: Writer::new(to, participants, Instant::ZERO),
     };
     for (thread, event) in &events {
         tracer.record(*thread, LoggedEvent { at: since(event.at), ..*event });
@@ -48,13 +48,13 @@ pub fn write(to: impl Write, run: &[JobEventLogs]) -> io::Result<u64> {
     Ok(logs().map(|log| log.lost).sum())
 }
 
-fn cast(run: &[JobEventLogs], events: &[(ThreadId, LoggedEvent)]) -> Cast {
+fn participants(run: &[JobEventLogs], events: &[(ThreadId, LoggedEvent)]) -> Participants {
     let threads = |(job, of): (usize, &JobEventLogs)| {
         let thread = |log: &EventLog| Thread { id: log.thread, job, name: format!("{}/{}", of.job, log.number) };
         of.event_logs.iter().map(thread).collect::<Vec<_>>()
     };
     let job = |logs: &JobEventLogs| Job { id: i32::try_from(logs.process).unwrap_or(i32::MAX), name: logs.job.clone() };
-    Cast {
+    Participants {
         cpus: events.iter().map(|(_, event)| event.cpu + 1).max().unwrap_or(0),
         jobs: run.iter().map(job).collect(),
         threads: run.iter().enumerate().flat_map(threads).collect(),
@@ -80,22 +80,22 @@ impl<W: Write> HostTracer<W> {
         if activity != Activity::Away {
             self.place(at, thread, cpu);
         }
-        let begins = |phase| Event::Begins { thread, phase };
+        let begins = |phase| Event::PhaseBegin { thread, phase };
         match activity {
-            Activity::Compute => self.writer.tell(at, begins(Phase::Compute)),
-            Activity::Spin => self.writer.tell(at, begins(Phase::Spin)),
-            Activity::Yield => self.writer.tell(at, begins(Phase::Yield)),
+            Activity::Compute => self.writer.record(at, begins(Phase::Compute)),
+            Activity::Spin => self.writer.record(at, begins(Phase::Spin)),
+            Activity::Yield => self.writer.record(at, begins(Phase::Yield)),
             Activity::Block => {
-                self.writer.tell(at, begins(Phase::Block));
-                self.take_off(at, thread, Leaves::Asleep);
+                self.writer.record(at, begins(Phase::Block));
+                self.take_off(at, thread, PreviousState::Blocked);
             }
-            Activity::Lock => self.writer.tell(at, begins(Phase::Wait)),
+            Activity::Lock => self.writer.record(at, begins(Phase::Wait)),
             Activity::Complete => self.complete_round(at, thread, cpu),
-            Activity::Away => self.take_off(at, thread, Leaves::Preempted),
+            Activity::Away => self.take_off(at, thread, PreviousState::Preempted),
             Activity::Seen => {}
             Activity::End => {
-                self.writer.tell(at, Event::Ends { thread });
-                self.take_off(at, thread, Leaves::Ended);
+                self.writer.record(at, Event::ThreadEnd { thread });
+                self.take_off(at, thread, PreviousState::Ended);
             }
         }
         if !matches!(activity, Activity::Away | Activity::Seen) {
@@ -108,30 +108,30 @@ impl<W: Write> HostTracer<W> {
         if self.cpus[cpu.index()] == Some(thread) {
             return;
         }
-        self.take_off(at, thread, Leaves::Preempted);
+        self.take_off(at, thread, PreviousState::Preempted);
         if let Some(other) = self.cpus[cpu.index()].replace(thread) {
             self.places[other.index()] = None;
         }
         self.places[thread.index()] = Some(cpu);
-        self.writer.tell(at, Event::Switch { cpu, leaves: Leaves::Preempted, to: Some(thread) });
+        self.writer.record(at, Event::Switch { cpu, previous: PreviousState::Preempted, to: Some(thread) });
     }
 
     /// Takes a thread off its CPU, if it is on one.
-    fn take_off(&mut self, at: Instant, thread: ThreadId, leaves: Leaves) {
+    fn take_off(&mut self, at: Instant, thread: ThreadId, previous: PreviousState) {
         if let Some(cpu) = self.places[thread.index()].take() {
             self.cpus[cpu.index()] = None;
-            self.writer.tell(at, Event::Switch { cpu, leaves, to: None });
+            self.writer.record(at, Event::Switch { cpu, previous, to: None });
         }
     }
 
     /// Completes a round: the last thread has arrived and wakes the blocked ones.
     fn complete_round(&mut self, at: Instant, last: ThreadId, cpu: CpuId) {
         let job = self.jobs[last.index()];
-        self.writer.tell(at, Event::Round { job: JobId(job as u32) });
+        self.writer.record(at, Event::RoundEnd { job: JobId(job as u32) });
         for woken in (0..self.jobs.len()).filter(|&thread| self.jobs[thread] == job) {
             if self.doing[woken].take_if(|doing| *doing == Activity::Block).is_some() {
                 let woken = ThreadId(woken as u32);
-                self.writer.tell(at, Event::Wakes { cpu, waker: Some(last), woken });
+                self.writer.record(at, Event::Wakeup { cpu, waker: Some(last), woken });
             }
         }
     }

@@ -15,7 +15,7 @@ use sim::scheduler::ReadyReason;
 use scenario::Setting;
 
 use trace::Writer;
-use trace::model::{Cast, Event, Leaves, Phase};
+use trace::model::{Event, Participants, Phase, PreviousState};
 
 /// Writes the events of a simulation.
 #[derive(Debug)]
@@ -23,8 +23,8 @@ pub struct SimulationTracer<W> {
     writer: Writer<W>,
     /// The number of the first thread that stands for switches. There is one for each CPU.
     switches: u32,
-    /// For each CPU that is switching: since when, and how the last thread leaves.
-    switching: Vec<Option<(Instant, Leaves)>>,
+    /// For each CPU that is switching: since when, and the state in which its last thread left.
+    switching: Vec<Option<(Instant, PreviousState)>>,
     /// The CPU on which each thread last ran.
     cpus: Vec<CpuId>,
 }
@@ -33,10 +33,10 @@ impl<W: Write> SimulationTracer<W> {
     /// Begins the trace of a simulation of `setting` on `cpus` CPUs, at most
     /// [`MOST_CPUS`](trace::model::MOST_CPUS).
     pub fn new(to: W, setting: &Setting, cpus: u32) -> SimulationTracer<W> {
-        let mut cast = Cast::of(setting, cpus);
-        let threads = cast.threads.len();
-        cast.add("switch".to_owned(), cpus);
-        let writer = Writer::new(to, cast, Instant::ZERO);
+        let mut participants = Participants::of(setting, cpus);
+        let threads = participants.threads.len();
+        participants.add("switch".to_owned(), cpus);
+        let writer = Writer::new(to, participants, Instant::ZERO);
         let switching = vec![None; cpus as usize];
         SimulationTracer { writer, switches: threads as u32, switching, cpus: vec![CpuId(0); threads] }
     }
@@ -48,28 +48,28 @@ impl<W: Write> SimulationTracer<W> {
     /// The first error of the writer.
     pub fn finish(mut self, over: Instant) -> std::io::Result<W> {
         for cpu in 0..self.switching.len() {
-            if let Some((since, leaves)) = self.switching[cpu].take_if(|(since, _)| *since < over) {
-                self.write_switch(since, CpuId(cpu as u32), leaves);
+            if let Some((since, previous)) = self.switching[cpu].take_if(|(since, _)| *since < over) {
+                self.write_switch(since, CpuId(cpu as u32), previous);
             }
         }
         self.writer.finish(over)
     }
 
-    fn write_switch(&mut self, since: Instant, cpu: CpuId, leaves: Leaves) {
+    fn write_switch(&mut self, since: Instant, cpu: CpuId, previous: PreviousState) {
         let switch = ThreadId(self.switches + cpu.0);
-        self.writer.tell(since, Event::Switch { cpu, leaves, to: Some(switch) });
+        self.writer.record(since, Event::Switch { cpu, previous, to: Some(switch) });
     }
 
     fn end_switch(&mut self, at: Instant, cpu: CpuId, to: Option<ThreadId>) {
-        let leaves = match self.switching[cpu.index()].take() {
-            Some((since, leaves)) if since < at => {
-                self.write_switch(since, cpu, leaves);
-                Leaves::Asleep
+        let previous = match self.switching[cpu.index()].take() {
+            Some((since, previous)) if since < at => {
+                self.write_switch(since, cpu, previous);
+                PreviousState::Blocked
             }
-            Some((_, leaves)) => leaves,
-            None => Leaves::Preempted,
+            Some((_, previous)) => previous,
+            None => PreviousState::Preempted,
         };
-        self.writer.tell(at, Event::Switch { cpu, leaves, to });
+        self.writer.record(at, Event::Switch { cpu, previous, to });
     }
 }
 
@@ -82,13 +82,13 @@ impl<W: Write> Observer for SimulationTracer<W> {
                 self.end_switch(at, cpu, Some(thread));
             }
             CpuState::Switching { from, .. } => {
-                let leaves = match from.map(|(_, how)| how) {
-                    None | Some(LeaveReason::Yielding) => Leaves::Ready,
-                    Some(LeaveReason::Preempted) => Leaves::Preempted,
-                    Some(LeaveReason::Blocking) => Leaves::Asleep,
-                    Some(LeaveReason::Ending) => Leaves::Ended,
+                let previous = match from.map(|(_, how)| how) {
+                    None | Some(LeaveReason::Yielding) => PreviousState::Yielded,
+                    Some(LeaveReason::Preempted) => PreviousState::Preempted,
+                    Some(LeaveReason::Blocking) => PreviousState::Blocked,
+                    Some(LeaveReason::Ending) => PreviousState::Ended,
                 };
-                self.switching[cpu.index()] = Some((at, leaves));
+                self.switching[cpu.index()] = Some((at, previous));
             }
         }
     }
@@ -99,23 +99,23 @@ impl<W: Write> Observer for SimulationTracer<W> {
             ThreadPhase::Spin => Phase::Spin,
             ThreadPhase::Yield => Phase::Yield,
             ThreadPhase::Block => Phase::Block,
-            ThreadPhase::End => return self.writer.tell(at, Event::Ends { thread }),
+            ThreadPhase::End => return self.writer.record(at, Event::ThreadEnd { thread }),
         };
-        self.writer.tell(at, Event::Begins { thread, phase });
+        self.writer.record(at, Event::PhaseBegin { thread, phase });
     }
 
     fn thread_ready(&mut self, at: Instant, thread: ThreadId, why: ReadyReason) {
         if why == ReadyReason::New {
-            self.writer.tell(at, Event::Begins { thread, phase: Phase::Compute });
-            self.writer.tell(at, Event::Wakes { cpu: CpuId(0), waker: None, woken: thread });
+            self.writer.record(at, Event::PhaseBegin { thread, phase: Phase::Compute });
+            self.writer.record(at, Event::Wakeup { cpu: CpuId(0), waker: None, woken: thread });
         }
     }
 
     fn barrier_completed(&mut self, at: Instant, job: JobId, _last: ThreadId) {
-        self.writer.tell(at, Event::Round { job });
+        self.writer.record(at, Event::RoundEnd { job });
     }
 
     fn thread_woken(&mut self, at: Instant, waker: ThreadId, woken: ThreadId) {
-        self.writer.tell(at, Event::Wakes { cpu: self.cpus[waker.index()], waker: Some(waker), woken });
+        self.writer.record(at, Event::Wakeup { cpu: self.cpus[waker.index()], waker: Some(waker), woken });
     }
 }

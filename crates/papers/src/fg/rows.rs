@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::arms::{Arm, PaperRow, Variant};
 use super::runs::Observation;
-use stats::LEVEL;
+use stats::SIGNIFICANCE_LEVEL;
 use stats::many::holm;
 use stats::student::{TTest, welch};
 use stats::{self, Estimate};
@@ -85,7 +85,7 @@ pub enum Verdict {
 impl Verdict {
     /// The verdict from the ratio and the corrected p-values of the difference and of equivalence.
     pub fn of(times_as_long: f64, p: f64, equivalence_p: f64) -> Verdict {
-        match (p < LEVEL, equivalence_p < LEVEL, times_as_long < 1.0) {
+        match (p < SIGNIFICANCE_LEVEL, equivalence_p < SIGNIFICANCE_LEVEL, times_as_long < 1.0) {
             (true, false, true) => Verdict::Faster,
             (true, false, false) => Verdict::Slower,
             (true, true, true) => Verdict::FasterWithinMargin,

@@ -259,7 +259,7 @@ fn answers(report: &Report) -> Vec<String> {
     let magnitudes = report.simulated.iter().filter(|row| row.nice == 19);
     answers.extend(magnitudes.filter_map(|row| {
         let ratio = row.times_as_long?;
-        let matters = !ratio.holds(1.0) && (ratio.mean - 1.0).abs() >= super::rows::MARGIN;
+        let matters = !ratio.contains(1.0) && (ratio.mean - 1.0).abs() >= super::rows::MARGIN;
         let matters = if matters { "matters" } else { "does not matter, within 5 %," };
         Some(format!(
             "The magnitude of the difference {matters} to this program on simulated {} (nice 19 against 1).",

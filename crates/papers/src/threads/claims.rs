@@ -12,7 +12,7 @@ use super::MANY;
 use super::arms::{Arm, BEST, CONFIGURATIONS, Configuration, LARGE, SMALL, System};
 use super::runs::{Observation, Temperature, by_round};
 use report::words;
-use stats::LEVEL;
+use stats::SIGNIFICANCE_LEVEL;
 use stats::many::holm_among;
 use stats::student::{TTest, one_sample};
 use stats::{self, Estimate};
@@ -207,8 +207,8 @@ impl Groups {
         let mut found = vec![vec![sorted[0].0]];
         let mut is_certain = true;
         for ((test, p), (configuration, _)) in tests.iter().zip(corrected).zip(&sorted[1..]) {
-            let is_gap = p < LEVEL && test.difference.mean > SAME.ln();
-            is_certain &= is_gap || test.equivalence(SAME.ln()) < LEVEL;
+            let is_gap = p < SIGNIFICANCE_LEVEL && test.difference.mean > SAME.ln();
+            is_certain &= is_gap || test.equivalence(SAME.ln()) < SIGNIFICANCE_LEVEL;
             if is_gap {
                 found.push(Vec::new());
             }

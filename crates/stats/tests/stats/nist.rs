@@ -1,8 +1,9 @@
-//! Regression against the certified values of NIST's Statistical Reference Datasets (public domain), and of statsmodels.
+//! Regression against the certified values of NIST's Statistical Reference Datasets (public
+//! domain), and against statsmodels.
 
-use rowlock_stats::regression::{Coefficient, Error, Fit, fit};
+use rowlock_stats::regression::{Coefficient, Fit, FitError, fit};
 
-/// Agreement to so many digits.
+/// Asserts agreement to this many digits.
 #[track_caller]
 fn assert_digits(found: f64, expected: f64, digits: i32) {
     let error = if expected == 0.0 { found.abs() } else { (found - expected).abs() / expected.abs() };
@@ -64,7 +65,7 @@ const LONGLEY: [[f64; 7]; 16] = [
 ];
 
 #[test]
-fn longley_six_regressors_that_almost_follow_from_each_other() {
+fn longley_six_nearly_collinear_regressors() {
     let column = |number: usize| LONGLEY.iter().map(|row| row[number]).collect::<Vec<_>>();
     let fit = fit(&column(0), &(1..7).map(column).collect::<Vec<_>>(), true).unwrap();
     let certified = [
@@ -85,7 +86,7 @@ fn longley_six_regressors_that_almost_follow_from_each_other() {
 }
 
 #[test]
-fn wampler_1_a_polynomial_of_the_fifth_degree_without_remainder() {
+fn wampler_1_an_exact_polynomial_of_the_fifth_degree() {
     let x: Vec<f64> = (0..=20).map(f64::from).collect();
     let powers: Vec<Vec<f64>> = (1..=5).map(|power| x.iter().map(|x| x.powi(power)).collect()).collect();
     let y: Vec<f64> = (0..=20).map(|i| 1.0 + powers.iter().map(|power| power[i]).sum::<f64>()).collect();
@@ -116,7 +117,7 @@ fn user_and_system() -> Vec<Vec<f64>> {
 }
 
 #[test]
-fn everything_there_is_to_know_is_as_in_statsmodels() {
+fn all_statistics_match_statsmodels() {
     // statsmodels 0.15.0: OLS(clock, add_constant(numpy.array([user, system]).T)).fit()
     let fit = fit(&CLOCK, &user_and_system(), true).unwrap();
     let expected = [
@@ -144,25 +145,25 @@ fn everything_there_is_to_know_is_as_in_statsmodels() {
 }
 
 #[test]
-fn what_determines_nothing_is_named() {
+fn unusable_regressors_are_named() {
     let mut regressors = user_and_system();
     let sum = regressors[0].iter().zip(&regressors[1]).map(|(user, system)| 3.0 * user - system + 7.0).collect();
     regressors.push(sum);
-    assert_eq!(fit(&CLOCK, &regressors, true), Err(Error::Collinear(2)));
-    // Without an intercept the 7 is a direction of its own.
+    assert_eq!(fit(&CLOCK, &regressors, true), Err(FitError::Collinear(2)));
+    // Without an intercept the 7 is a separate direction.
     assert!(fit(&CLOCK, &regressors, false).is_ok());
     regressors[2] = vec![0.1; 7];
-    assert_eq!(fit(&CLOCK, &regressors, true), Err(Error::Constant(2)));
+    assert_eq!(fit(&CLOCK, &regressors, true), Err(FitError::Constant(2)));
     assert!(fit(&CLOCK, &regressors, false).is_ok());
     regressors[2] = vec![0.0; 7];
-    assert_eq!(fit(&CLOCK, &regressors, false), Err(Error::Constant(2)));
+    assert_eq!(fit(&CLOCK, &regressors, false), Err(FitError::Constant(2)));
     let few: Vec<Vec<f64>> = user_and_system().into_iter().map(|column| column[..3].to_vec()).collect();
-    assert_eq!(fit(&CLOCK, &few, true), Err(Error::TooFew { observations: 3, coefficients: 3 }));
+    assert_eq!(fit(&CLOCK, &few, true), Err(FitError::TooFew { observations: 3, coefficients: 3 }));
 }
 
 proptest::proptest! {
     #[test]
-    fn units_and_origins_of_regressors_change_their_coefficients_and_nothing_else(
+    fn units_and_origins_of_regressors_only_change_their_coefficients(
         rows in proptest::collection::vec((-1.0..1.0_f64, -1.0..1.0_f64, -1.0..1.0_f64), 6..20),
         power in -20..20_i32,
         origin in -1e3..1e3_f64,
@@ -189,5 +190,5 @@ fn a_column_far_from_zero_that_varies_is_not_constant() {
     let near: Vec<f64> = (0..20).map(f64::from).collect();
     let (far, near) = (fit(&response, &[far], true).unwrap(), fit(&response, &[near], true).unwrap());
     assert!((far.coefficients[0].estimate.mean - near.coefficients[0].estimate.mean).abs() < 1e-12);
-    assert_eq!(fit(&response, &[vec![0.1; 20]], true), Err(Error::Constant(0)), "its mean is rounded");
+    assert_eq!(fit(&response, &[vec![0.1; 20]], true), Err(FitError::Constant(0)), "its mean is rounded");
 }

@@ -6,34 +6,40 @@ use policy::{CpuId, Instant, JobId, ThreadId};
 use proptest::prelude::*;
 use testing::perfetto::{self, Trace};
 use trace::Writer;
-use trace::model::{Cast, Event, Leaves, Phase};
+use trace::model::{Event, Participants, Phase, PreviousState};
 use trace::protobuf::{bytes, message, number, varint};
 
 use crate::trace::history::{arrows, by_track};
 
-fn cast(cpus: u32, threads: &[u32]) -> Cast {
-    let mut cast = Cast { cpus, ..Cast::default() };
-    threads.iter().enumerate().for_each(|(job, &threads)| cast.add(format!("job {job} \u{2192}"), threads));
-    cast
+fn participants(cpus: u32, threads: &[u32]) -> Participants {
+    let mut participants = Participants { cpus, ..Participants::default() };
+    threads.iter().enumerate().for_each(|(job, &threads)| participants.add(format!("job {job} \u{2192}"), threads));
+    participants
 }
 
-/// A cast, and events in chronological order.
-fn any_events() -> impl Strategy<Value = (Cast, Vec<(Instant, Event)>)> {
-    let cast_and_number = (1_u32..4, prop::collection::vec(1_u32..4, 1..4)).prop_map(|(cpus, jobs)| cast(cpus, &jobs));
-    cast_and_number.prop_flat_map(|cast| {
-        let thread = (0..cast.threads.len() as u32).prop_map(ThreadId);
-        let cpu = (0..cast.cpus).prop_map(CpuId);
-        let job = (0..cast.jobs.len() as u32).prop_map(JobId);
-        let leaves = prop::sample::select(vec![Leaves::Preempted, Leaves::Ready, Leaves::Asleep, Leaves::Ended]);
+/// Participants, and events in chronological order.
+fn any_events() -> impl Strategy<Value = (Participants, Vec<(Instant, Event)>)> {
+    let participants =
+        (1_u32..4, prop::collection::vec(1_u32..4, 1..4)).prop_map(|(cpus, jobs)| participants(cpus, &jobs));
+    participants.prop_flat_map(|participants| {
+        let thread = (0..participants.threads.len() as u32).prop_map(ThreadId);
+        let cpu = (0..participants.cpus).prop_map(CpuId);
+        let job = (0..participants.jobs.len() as u32).prop_map(JobId);
+        let previous = prop::sample::select(vec![
+            PreviousState::Preempted,
+            PreviousState::Yielded,
+            PreviousState::Blocked,
+            PreviousState::Ended,
+        ]);
         let phase = prop::sample::select(Phase::ALL.to_vec());
         let event = prop_oneof![
-            4 => (cpu.clone(), leaves, prop::option::of(thread.clone()))
-                .prop_map(|(cpu, leaves, to)| Event::Switch { cpu, leaves, to }),
+            4 => (cpu.clone(), previous, prop::option::of(thread.clone()))
+                .prop_map(|(cpu, previous, to)| Event::Switch { cpu, previous, to }),
             2 => (cpu, prop::option::of(thread.clone()), thread.clone())
-                .prop_map(|(cpu, waker, woken)| Event::Wakes { cpu, waker, woken }),
-            4 => (thread.clone(), phase).prop_map(|(thread, phase)| Event::Begins { thread, phase }),
-            1 => thread.prop_map(|thread| Event::Ends { thread }),
-            1 => job.prop_map(|job| Event::Round { job }),
+                .prop_map(|(cpu, waker, woken)| Event::Wakeup { cpu, waker, woken }),
+            4 => (thread.clone(), phase).prop_map(|(thread, phase)| Event::PhaseBegin { thread, phase }),
+            1 => thread.prop_map(|thread| Event::ThreadEnd { thread }),
+            1 => job.prop_map(|job| Event::RoundEnd { job }),
         ];
         // Many events have the same time and some are far apart. Most are of the kinds that are
         // bundled.
@@ -45,74 +51,74 @@ fn any_events() -> impl Strategy<Value = (Cast, Vec<(Instant, Event)>)> {
             });
             timed.collect()
         });
-        (Just(cast), events)
+        (Just(participants), events)
     })
 }
 
-fn written(cast: &Cast, events: &[(Instant, Event)]) -> Trace {
-    let mut writer = Writer::new(Vec::new(), cast.clone(), Instant::ZERO);
-    events.iter().for_each(|&(at, event)| writer.tell(at, event));
+fn written(participants: &Participants, events: &[(Instant, Event)]) -> Trace {
+    let mut writer = Writer::new(Vec::new(), participants.clone(), Instant::ZERO);
+    events.iter().for_each(|&(at, event)| writer.record(at, event));
     let end = events.last().map_or(Instant::ZERO, |&(at, _)| at);
     perfetto::read(&writer.finish(end).unwrap()).unwrap()
 }
 
 /// The thread with this id. `None` for idle.
-fn thread(cast: &Cast, id: i64) -> Option<ThreadId> {
-    cast.threads.iter().position(|thread| i64::from(thread.id) == id).map(|place| ThreadId(place as u32))
+fn thread(participants: &Participants, id: i64) -> Option<ThreadId> {
+    participants.threads.iter().position(|thread| i64::from(thread.id) == id).map(|place| ThreadId(place as u32))
 }
 
-fn leaves(state: i64) -> Leaves {
+fn previous(state: i64) -> PreviousState {
     match state {
-        0x800 => Leaves::Preempted,
-        0 => Leaves::Ready,
-        1 => Leaves::Asleep,
-        0x10 => Leaves::Ended,
+        0x800 => PreviousState::Preempted,
+        0 => PreviousState::Yielded,
+        1 => PreviousState::Blocked,
+        0x10 => PreviousState::Ended,
         other => panic!("a thread leaves in state {other}"),
     }
 }
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back((cast, events) in any_events()) {
-        let trace = written(&cast, &events);
-        for (place, thread) in cast.threads.iter().enumerate() {
-            let job = &cast.jobs[thread.job];
+    fn what_is_written_is_read_back((participants, events) in any_events()) {
+        let trace = written(&participants, &events);
+        for (place, thread) in participants.threads.iter().enumerate() {
+            let job = &participants.jobs[thread.job];
             prop_assert_eq!(&trace.threads[&thread.id.into()], &(job.id.into(), thread.name.clone()));
             prop_assert_eq!(&trace.processes[&job.id.into()], &job.name);
             let track = trace.tracks.values().find(|track| track.thread == Some((job.id.into(), thread.id.into()))).unwrap();
             prop_assert_eq!(&track.name, &thread.name, "{}", place);
         }
-        for cpu in 0..cast.cpus {
+        for cpu in 0..participants.cpus {
             let told = events.iter().filter_map(|&(at, event)| match event {
-                Event::Switch { cpu: CpuId(of), leaves, to } if of == cpu => Some((at.as_nanos(), leaves, to)),
+                Event::Switch { cpu: CpuId(of), previous, to } if of == cpu => Some((at.as_nanos(), previous, to)),
                 _ => None,
             });
             let mut told: Vec<_> = told.collect();
             // A CPU is idle at the beginning and at the end.
-            told.insert(0, (0, Leaves::Ready, None));
+            told.insert(0, (0, PreviousState::Yielded, None));
             if told.last().unwrap().2.is_some() {
-                told.push((events.last().unwrap().0.as_nanos(), Leaves::Preempted, None));
+                told.push((events.last().unwrap().0.as_nanos(), PreviousState::Preempted, None));
             }
             let read: Vec<_> = trace.switches[&cpu.into()]
                 .iter()
-                .map(|switch| (switch.at, leaves(switch.state), thread(&cast, switch.to)))
+                .map(|switch| (switch.at, previous(switch.state), thread(&participants, switch.to)))
                 .collect();
             prop_assert_eq!(read, told);
             let woken = events.iter().filter_map(|&(at, event)| match event {
-                Event::Wakes { cpu: CpuId(of), woken, .. } if of == cpu => Some((at.as_nanos(), Some(woken))),
+                Event::Wakeup { cpu: CpuId(of), woken, .. } if of == cpu => Some((at.as_nanos(), Some(woken))),
                 _ => None,
             });
             let read = trace.wakings.get(&cpu.into()).into_iter().flatten();
-            let read: Vec<_> = read.map(|waking| (waking.at, thread(&cast, waking.thread))).collect();
+            let read: Vec<_> = read.map(|waking| (waking.at, thread(&participants, waking.thread))).collect();
             prop_assert_eq!(read, woken.collect::<Vec<_>>());
         }
         let marks = by_track(&trace);
-        for (place, member) in cast.threads.iter().enumerate() {
+        for (place, member) in participants.threads.iter().enumerate() {
             let place = ThreadId(place as u32);
             let told = events.iter().filter_map(|&(at, event)| match event {
-                Event::Begins { thread, phase } if thread == place => Some((at.as_nanos(), phase.name())),
-                Event::Ends { thread } if thread == place => Some((at.as_nanos(), "ends")),
-                Event::Wakes { waker, .. } if waker == Some(place) => Some((at.as_nanos(), "wakes")),
+                Event::PhaseBegin { thread, phase } if thread == place => Some((at.as_nanos(), phase.name())),
+                Event::ThreadEnd { thread } if thread == place => Some((at.as_nanos(), "ends")),
+                Event::Wakeup { waker, .. } if waker == Some(place) => Some((at.as_nanos(), "wakes")),
                 _ => None,
             });
             let (id, _) = trace.tracks.iter().find(|(_, track)| track.name == member.name).unwrap();
@@ -120,9 +126,9 @@ proptest! {
             let read: Vec<_> = read.map(|mark| (mark.at, mark.name.as_str())).collect();
             prop_assert_eq!(read, told.collect::<Vec<_>>());
         }
-        for (job, member) in cast.jobs.iter().enumerate() {
+        for (job, member) in participants.jobs.iter().enumerate() {
             let told = events.iter().filter_map(|&(at, event)| match event {
-                Event::Round { job: JobId(of) } if of as usize == job => Some(at.as_nanos()),
+                Event::RoundEnd { job: JobId(of) } if of as usize == job => Some(at.as_nanos()),
                 _ => None,
             });
             let process = trace.tracks.iter().find(|(_, track)| track.process == Some(member.id.into()));
@@ -143,15 +149,15 @@ fn an_arrow_leads_from_a_wake_to_the_next_event_of_the_woken_thread() {
     let (at, cpu) = (Instant::from_nanos, CpuId(0));
     let [waker, first, second] = [0, 1, 2].map(ThreadId);
     let events = [
-        (at(1), Event::Begins { thread: first, phase: Phase::Block }),
-        (at(2), Event::Wakes { cpu, waker: Some(waker), woken: first }),
-        (at(2), Event::Begins { thread: first, phase: Phase::Compute }),
-        (at(3), Event::Begins { thread: first, phase: Phase::Spin }),
-        (at(4), Event::Wakes { cpu, waker: Some(waker), woken: second }),
-        (at(5), Event::Ends { thread: second }),
-        (at(6), Event::Wakes { cpu, waker: None, woken: second }),
+        (at(1), Event::PhaseBegin { thread: first, phase: Phase::Block }),
+        (at(2), Event::Wakeup { cpu, waker: Some(waker), woken: first }),
+        (at(2), Event::PhaseBegin { thread: first, phase: Phase::Compute }),
+        (at(3), Event::PhaseBegin { thread: first, phase: Phase::Spin }),
+        (at(4), Event::Wakeup { cpu, waker: Some(waker), woken: second }),
+        (at(5), Event::ThreadEnd { thread: second }),
+        (at(6), Event::Wakeup { cpu, waker: None, woken: second }),
     ];
-    let trace = written(&cast(1, &[3]), &events);
+    let trace = written(&participants(1, &[3]), &events);
     let arrows = arrows(&trace);
     let arrows: Vec<_> = arrows.iter().map(|(from, to)| (from.at, &*from.name, to.at, &*to.name)).collect();
     assert_eq!(arrows, [(2, "wakes", 2, "compute"), (4, "wakes", 5, "ends")]);
@@ -161,10 +167,10 @@ fn an_arrow_leads_from_a_wake_to_the_next_event_of_the_woken_thread() {
 fn a_switch_is_not_in_the_bundle_of_an_earlier_waking_at_the_same_time() {
     let (at, cpu) = (Instant::from_nanos(5), CpuId(0));
     let [waker, woken] = [0, 1].map(ThreadId);
-    let switch = |to| (at, Event::Switch { cpu, leaves: Leaves::Preempted, to: Some(to) });
-    let events = [switch(waker), (at, Event::Wakes { cpu, waker: Some(waker), woken }), switch(woken)];
-    let mut writer = Writer::new(Vec::new(), cast(1, &[2]), Instant::ZERO);
-    events.iter().for_each(|&(at, event)| writer.tell(at, event));
+    let switch = |to| (at, Event::Switch { cpu, previous: PreviousState::Preempted, to: Some(to) });
+    let events = [switch(waker), (at, Event::Wakeup { cpu, waker: Some(waker), woken }), switch(woken)];
+    let mut writer = Writer::new(Vec::new(), participants(1, &[2]), Instant::ZERO);
+    events.iter().for_each(|&(at, event)| writer.record(at, event));
     let bytes = writer.finish(at).unwrap();
     // The shortest readable part of the file with a waking shows what the first bundle holds.
     let shortest = (0..bytes.len()).filter_map(|length| perfetto::read(&bytes[..length]).ok());
@@ -178,10 +184,10 @@ fn more_events_than_a_bundle_holds_make_several_bundles() {
     let events: Vec<_> = (0..5_000)
         .map(|n| {
             let (cpu, to) = (CpuId(0), Some(ThreadId(n % 2)));
-            (Instant::from_nanos(n.into()), Event::Switch { cpu, leaves: Leaves::Preempted, to })
+            (Instant::from_nanos(n.into()), Event::Switch { cpu, previous: PreviousState::Preempted, to })
         })
         .collect();
-    let trace = written(&cast(1, &[2]), &events);
+    let trace = written(&participants(1, &[2]), &events);
     let times: Vec<_> = trace.switches[&0].iter().skip(1).map(|switch| switch.at).collect();
     assert_eq!(times, (0..5_000).chain([4_999]).collect::<Vec<u64>>());
 }
@@ -206,9 +212,9 @@ impl Write for Disk {
 #[test]
 fn finish_returns_the_first_write_error() {
     let events = |disk| {
-        let mut writer = Writer::new(disk, cast(1, &[1]), Instant::ZERO);
+        let mut writer = Writer::new(disk, participants(1, &[1]), Instant::ZERO);
         for at in 0..100 {
-            writer.tell(Instant::from_nanos(at), Event::Begins { thread: ThreadId(0), phase: Phase::Spin });
+            writer.record(Instant::from_nanos(at), Event::PhaseBegin { thread: ThreadId(0), phase: Phase::Spin });
         }
         writer.finish(Instant::from_nanos(100))
     };
