@@ -248,7 +248,7 @@ impl Runner for Program<'_> {
 /// How a program failed, with the last line of its standard error.
 fn failure(execution: &Execution) -> String {
     let last = execution.stderr.lines().rev().find(|line| !line.trim().is_empty());
-    let said = last.map_or(String::new(), |last| format!(", and last last_words: {}", last.trim()));
+    let said = last.map_or(String::new(), |last| format!(", and last said: {}", last.trim()));
     format!("{}{said}", execution.status)
 }
 
