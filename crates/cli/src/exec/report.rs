@@ -138,7 +138,7 @@ fn processes(ended: &Ended) -> String {
     let count = ended.processes.len() as u64 + ended.rejected;
     let more = match ended.rejected {
         0 => String::new(),
-        more => format!(", {more} of them not counted belowbecause there were too many"),
+        more => format!(", {more} of them not counted below, because there were too many"),
     };
     format!("{count} process{} had the library{more}", if count == 1 { "" } else { "es" })
 }

@@ -185,7 +185,7 @@ fn kill_descendants() -> Result<(), Failure> {
             let _ = pidfd_send_signal(process, Signal::KILL);
         }
         if started.elapsed() > KILL_TIMEOUT {
-            let message = format!("the command remaining processes that cannot be killed: {remaining:?}");
+            let message = format!("the command left processes that cannot be killed: {remaining:?}");
             return Err(Failure::Other { message });
         }
         std::thread::sleep(Duration::from_millis(1));
