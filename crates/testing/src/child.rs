@@ -1,5 +1,5 @@
-//! Starts child processes with a clean state and a time limit, and shows everything about one that
-//! did not do what a test expects.
+//! Starts child processes with a clean state and a time limit, and describes a child that did not
+//! do what a test expects.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -23,36 +23,36 @@ pub const LIMIT_OF_A_TEST: Duration = Duration::from_secs(600);
 /// what hangs.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
-/// The environment variable that says when a test is to report what hangs, before it is killed
-/// itself: in milliseconds of the monotonic clock.
+/// The environment variable with the time at which a test must report what hangs, in milliseconds
+/// of the monotonic clock.
 const END: &str = "ROWLOCK_TEST_END";
 
-/// Tells a test that is about to be started with this limit when it is to report what hangs: when
-/// a twentieth of the limit is left.
+/// Tells a test that is about to start with this limit when it must report what hangs: when a
+/// twentieth of the limit is left.
 pub fn tell_the_end(test: &mut Command, limit: Duration) {
     test.env(END, (monotonic() + limit - limit / 20).as_millis().to_string());
 }
 
-/// How long the calling test may wait for one thing from now on: [`LIMIT`], or what is left of its
-/// own limit. However many children it has had, it reports the one that hangs.
+/// How long the calling test may wait for one thing from now on: [`LIMIT`], or the rest of its own
+/// limit. So it reports the child that hangs, however many others it had before.
 pub fn limit() -> Duration {
     LIMIT.min(left())
 }
 
-/// How much is left of the calling test's own limit.
+/// The rest of the calling test's own limit.
 fn left() -> Duration {
     let end = std::env::var(END).ok().and_then(|end| end.parse().ok()).map(Duration::from_millis);
     end.map_or(Duration::MAX, |end| end.saturating_sub(monotonic()))
 }
 
-/// The time of a clock that all processes share.
+/// The time of the clock that all processes share.
 fn monotonic() -> Duration {
     let now = clock_gettime(ClockId::Monotonic);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-/// How long processes that were killed may take to let go of a pipe.
-const LETTING_GO: Duration = Duration::from_secs(5);
+/// How long killed processes may take to close a pipe.
+const PIPE_CLOSE_TIME: Duration = Duration::from_secs(5);
 
 /// Prefixes of environment variables that change how rowlock, OpenMP, git or the dynamic linker
 /// behave.
@@ -86,8 +86,8 @@ pub fn through(mut starter: Command, command: &Command) -> Command {
 /// Runs a command to its end and captures its output.
 ///
 /// # Panics
-/// If the child cannot be started, or if it takes longer than [`limit`]. It is killed then, with
-/// all its descendants, and the message shows what they were waiting for.
+/// If the child cannot be started, or if it takes longer than [`limit`]. In the latter case it is
+/// killed with all its descendants, and the message shows what they were waiting for.
 #[track_caller]
 pub fn run(command: &mut Command) -> Output {
     Child::start(command).wait()
@@ -112,8 +112,8 @@ pub struct Child {
     command: String,
     stdout: std::fs::File,
     stderr: std::fs::File,
-    /// Bytes that came through the pipe of its standard output and were not yet heard.
-    unheard: Vec<u8>,
+    /// Bytes that came through the pipe of its standard output and have not been read by the test.
+    unread: Vec<u8>,
     limit: Duration,
 }
 
@@ -158,7 +158,7 @@ impl Child {
     fn start_with(command: &mut Command, stdout: std::fs::File) -> io::Result<Child> {
         let stderr = tempfile::tempfile()?;
         let child = command.stderr(stderr.try_clone()?).spawn()?;
-        Ok(Child { child, command: format!("{command:?}"), stdout, stderr, unheard: Vec::new(), limit: LIMIT })
+        Ok(Child { child, command: format!("{command:?}"), stdout, stderr, unread: Vec::new(), limit: LIMIT })
     }
 
     /// Sets the limit, which is [`LIMIT`] otherwise. It never reaches beyond the test's own limit.
@@ -168,12 +168,12 @@ impl Child {
         self
     }
 
-    /// Its process, for all that this type does not offer.
+    /// The process, for anything that this type does not offer.
     pub fn process(&mut self) -> &mut std::process::Child {
         &mut self.child
     }
 
-    /// Its number.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -187,8 +187,8 @@ impl Child {
         sys::signals::send(pid(&self.child), signal).expect("a signal to a child");
     }
 
-    /// Waits until it has ended or its time is up; `true` if it has ended. Its number stays its own
-    /// until [`Child::wait`] or [`Child::finish`].
+    /// Waits until it has ended or its time is up. Returns whether it has ended. It is not reaped
+    /// until [`Child::wait`] or [`Child::finish`], so its id stays valid.
     pub fn ends(&self) -> bool {
         self.ends_until(self.deadline())
     }
@@ -200,41 +200,41 @@ impl Child {
     #[track_caller]
     pub fn wait(self) -> Output {
         let output = self.finish();
-        let in_time = output.killed.is_none();
-        output.expect(in_time, "a child that ends in time")
+        let is_in_time = output.killed.is_none();
+        output.expect(is_in_time, "a child that ends in time")
     }
 
-    /// Waits for its end, and that of all who write to the pipe of its standard output. Kills them
-    /// when its time is up.
+    /// Waits for its end, and that of all processes that can write to the pipe of its standard
+    /// output. Kills them when its time is up.
     ///
     /// # Panics
-    /// Never for what the child does.
+    /// Does not panic because of anything that the child does.
     pub fn finish(mut self) -> Output {
         drop(self.child.stdin.take());
         let deadline = self.deadline();
-        let in_time = self.listen_to_the_end(deadline) && self.ends_until(deadline);
-        let killed = (!in_time).then(|| self.kill());
+        let is_in_time = self.read_to_end(deadline) && self.ends_until(deadline);
+        let killed = (!is_in_time).then(|| self.kill());
         let status = self.child.wait().expect("the end of a child");
         let (mut stdout, stderr) = (content(&mut self.stdout), content(&mut self.stderr));
-        stdout.append(&mut self.unheard);
+        stdout.append(&mut self.unread);
         let command = std::mem::take(&mut self.command);
         Output { command, status, killed, stdout: text(&stdout), bytes: stdout, stderr: text(&stderr) }
     }
 
-    /// When its time is up, if it is waited for from now on.
+    /// The end of its time if the wait starts now.
     fn deadline(&self) -> Instant {
         Instant::now() + self.limit.min(left())
     }
 
-    /// Waits until the child ends or the deadline passes; `true` if it has ended.
+    /// Waits until the child ends or the deadline passes. Returns whether it has ended.
     fn ends_until(&self, deadline: Instant) -> bool {
-        // Without a descriptor it has been waited for.
+        // If there is no descriptor, it has been reaped.
         pidfd_open(pid(&self.child), PidfdFlags::empty()).map_or(true, |end| is_ready_until(end, deadline))
     }
 
-    /// Reads from the pipe of its standard output, if there is one; `false` if nothing comes until
-    /// the deadline.
-    fn listen(&mut self, deadline: Instant) -> bool {
+    /// Reads from the pipe of its standard output, if there is one. Returns false if nothing
+    /// arrives before the deadline.
+    fn read_available(&mut self, deadline: Instant) -> bool {
         let Some(pipe) = &mut self.child.stdout else { return true };
         if !is_ready_until(&*pipe, deadline) {
             return false;
@@ -242,23 +242,23 @@ impl Child {
         let mut piece = [0; 1 << 14];
         match pipe.read(&mut piece) {
             Ok(0) => self.child.stdout = None,
-            Ok(length) => self.unheard.extend(&piece[..length]),
+            Ok(length) => self.unread.extend(&piece[..length]),
             Err(why) => assert_eq!(why.kind(), ErrorKind::Interrupted, "the output of a child: {why}"),
         }
         true
     }
 
-    fn listen_to_the_end(&mut self, deadline: Instant) -> bool {
+    fn read_to_end(&mut self, deadline: Instant) -> bool {
         while self.child.stdout.is_some() {
-            if !self.listen(deadline) {
+            if !self.read_available(deadline) {
                 return false;
             }
         }
         true
     }
 
-    /// Kills it with its descendants, those that it has left with its pipe included, and describes
-    /// what they waited for.
+    /// Kills it with its descendants, including those that only share its pipe, and describes what
+    /// they waited for.
     fn kill(&mut self) -> String {
         let lives = matches!(self.child.try_wait(), Ok(None));
         let family = if lives { processes::tree(self.id()) } else { Vec::new() };
@@ -267,7 +267,7 @@ impl Child {
         let trees: Vec<u32> = family.first().copied().into_iter().chain(others).collect();
         let description = trees.iter().map(|pid| processes::describe_tree(*pid)).collect();
         trees.into_iter().for_each(processes::kill_tree);
-        self.listen_to_the_end(Instant::now() + LETTING_GO);
+        self.read_to_end(Instant::now() + PIPE_CLOSE_TIME);
         description
     }
 }
@@ -285,7 +285,7 @@ fn pid(child: &std::process::Child) -> Pid {
     Pid::from_child(child)
 }
 
-/// Waits until there is something to read, or an end, or until the deadline; `false` for the last.
+/// Waits until there is data, an end of file, or the deadline. Returns false for the deadline.
 fn is_ready_until(descriptor: impl AsFd, deadline: Instant) -> bool {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -314,9 +314,9 @@ fn text(bytes: &[u8]) -> String {
 pub struct Output {
     /// The command.
     pub command: String,
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// If its time was up, the processes that were killed then and the places they waited in.
+    /// If its time was up: the killed processes and where they waited.
     pub killed: Option<String>,
     /// Its standard output.
     pub stdout: String,
@@ -419,15 +419,15 @@ impl Child {
     pub fn hear_to(&mut self, end: u8) -> Vec<u8> {
         let deadline = self.deadline();
         loop {
-            if let Some(length) = self.unheard.iter().position(|byte| *byte == end) {
-                let heard = self.unheard.drain(..=length).take(length).collect();
+            if let Some(length) = self.unread.iter().position(|byte| *byte == end) {
+                let heard = self.unread.drain(..=length).take(length).collect();
                 return heard;
             }
             let is_open = self.child.stdout.is_some();
-            if !is_open && !self.unheard.is_empty() {
-                return std::mem::take(&mut self.unheard);
+            if !is_open && !self.unread.is_empty() {
+                return std::mem::take(&mut self.unread);
             }
-            if !is_open || !self.listen(deadline) {
+            if !is_open || !self.read_available(deadline) {
                 let why = if is_open { "said nothing more in time" } else { "closed its standard output" };
                 let state = if is_open { processes::describe_tree(self.id()) } else { String::new() };
                 let errors = text(&content(&mut self.stderr));
@@ -449,7 +449,8 @@ mod tests {
         shell
     }
 
-    /// A script that says when it has begun: the kernel shows no arguments of a process before that.
+    /// A script that prints a line when it has started: before that, the kernel does not show the
+    /// arguments of a process.
     const STOPS: &str = "echo begun; kill -STOP $$";
 
     #[test]
@@ -480,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_can_be_talked_with() {
+    fn a_child_reads_and_writes_lines() {
         let mut child = Child::start_talking(&mut shell("read word; echo you said $word; echo more"));
         child.tell("hello");
         assert_eq!(child.hear(), "you said hello");
@@ -499,7 +500,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "said nothing more in time")]
-    fn a_child_that_is_silent_is_not_waited_for_longer_than_its_limit() {
+    fn a_silent_child_is_not_waited_for_longer_than_its_limit() {
         Child::start_talking(&mut shell("sleep 1000")).with_limit(Duration::ZERO).hear();
     }
 
@@ -528,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn output_that_is_no_text_is_there_as_bytes() {
+    fn output_that_is_not_text_is_available_as_bytes() {
         let output = run(&mut shell(r"printf '\377\000'")).succeeds();
         assert_eq!((output.bytes, output.stdout), (vec![255, 0], "\u{fffd}\0".to_owned()));
     }
@@ -539,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_child_is_awaited_without_its_number_being_given_away() {
+    fn waiting_for_the_end_of_a_child_does_not_reap_it() {
         let child = Child::start(&mut shell("exit 3"));
         assert!(child.ends());
         child.send(0);

@@ -13,12 +13,12 @@ const STARTED: &str = "ROWLOCK_TEST_STARTED";
 
 /// Runs the body of a test in a process of its own: this test program again, for this test alone.
 ///
-/// It is for tests that change what a whole process has: signal dispositions, limits, the
-/// allocator, forks, a crash. The runner gives each test a process anyway, and this adds nothing
-/// there. To be called directly in a test function, with a closure.
+/// It is for tests that change the state of a whole process: signal dispositions, limits, the
+/// allocator, forks, a crash. The runner gives each test its own process anyway, in which case this
+/// adds nothing. Call it directly in a test function, with a closure.
 ///
 /// # Panics
-/// If the body panics or ends the process; the message has the output of that process.
+/// If the body panics or ends the process. The message has the output of that process.
 #[track_caller]
 pub fn isolated<Body: FnOnce()>(body: Body) {
     let (_, name) = crate::test_name_of(&body);
@@ -32,7 +32,7 @@ pub fn isolated<Body: FnOnce()>(body: Body) {
 ///
 /// It is for tests that need another environment, user or file system, or that kill the process:
 /// `start` changes the command and expects an end of it, [`passes`] in most cases. The process is
-/// always a new one. To be called directly in a test function, with a closure as the body.
+/// always a new one. Call it directly in a test function, with a closure as the body.
 #[track_caller]
 pub fn isolated_by<Body: FnOnce()>(start: impl FnOnce(Command), body: Body) {
     let (_, name) = crate::test_name_of(&body);
@@ -47,7 +47,7 @@ pub fn isolated_by<Body: FnOnce()>(start: impl FnOnce(Command), body: Body) {
 /// Runs the command of a test and expects that this one test passes.
 ///
 /// # Panics
-/// If it does not; the message has the output of the process.
+/// If it does not. The message has the output of the process.
 #[track_caller]
 pub fn passes(command: &mut Command) {
     let output = child::run(command).succeeds();
@@ -65,7 +65,7 @@ fn test_alone(name: &str) -> Command {
     let program = env::current_exe().expect("the path of this program");
     let mut command = child::command(program);
     command.args([name, "--exact", "--include-ignored", "--nocapture"]).env(TEST, name);
-    // That test reports what hangs in it before this one reports that test.
+    // The other test must report what hangs in it before this one reports the other test.
     child::tell_the_end(&mut command, child::limit());
     command
 }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "expected a process that runs this one test")]
-    fn a_name_that_no_test_has_is_a_failure() {
+    fn an_unknown_test_name_is_a_failure() {
         run_alone("no_test_has_this_name");
     }
 }

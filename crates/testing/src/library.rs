@@ -1,4 +1,4 @@
-//! Shared libraries for tests: Cargo itself builds for a test only libraries that Rust can link.
+//! Shared libraries for tests. Cargo itself builds only libraries that Rust can link for a test.
 
 use std::env;
 use std::fs;
@@ -11,10 +11,11 @@ pub(crate) const ARGUMENTS: &str = "ROWLOCK_TEST_BUILD";
 /// The separator of these arguments.
 pub(crate) const SEPARATOR: &str = "\n";
 
-/// Builds the library of a package, as optimised as the test, and returns its folder.
+/// Builds the library of a package, with the optimisation of the test, and returns its folder.
 ///
-/// If the runner started the test, all that its build selected is selected again: with another
-/// selection, the features of other crates would differ, and they would be compiled once more.
+/// If the runner started the test, all packages that its build selected are selected again: with
+/// another selection, the features of other crates would differ, and Cargo would compile them
+/// again.
 ///
 /// # Panics
 /// If Cargo fails.
@@ -36,14 +37,14 @@ pub fn build(package: &str) -> PathBuf {
         cargo.args(["--package", package, "--profile", profile]);
     }
     cargo.arg("--target-dir").arg(folder.parent().expect("a folder of builds"));
-    // It may have to build much, and to wait for another build.
+    // It may have to build a lot, and to wait for another build.
     Child::start(&mut cargo).with_limit(LIMIT_OF_A_TEST).wait().succeeds();
     folder.to_owned()
 }
 
 /// Builds the library of a package, and copies files of it to a folder, under these names.
 ///
-/// Tests in other processes may use the copies that are there, or do the same at this moment.
+/// Tests in other processes may use existing copies, or copy the same files at the same time.
 ///
 /// # Panics
 /// If Cargo fails, or a file cannot be copied.

@@ -1,11 +1,11 @@
-//! Reads Perfetto's bytes as Perfetto does, as far as rowlock's traces go. It shares nothing with the writer, so that what
-//! one of them gets wrong the other shows.
+//! Reads traces in Perfetto's format, as far as rowlock's traces use it. It shares no code with the
+//! writer, so that each shows errors of the other.
 
 use std::collections::BTreeMap;
 
-/// Why bytes are no trace.
+/// The reason why bytes are not a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no trace: {what}")]
+#[error("invalid trace: {what}")]
 pub struct Error {
     what: &'static str,
 }
@@ -14,7 +14,7 @@ const fn bad(what: &'static str) -> Error {
     Error { what }
 }
 
-/// What a trace says.
+/// The content of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// The names of processes by their ids.
@@ -31,14 +31,14 @@ pub struct Trace {
     pub marks: Vec<Mark>,
 }
 
-/// A CPU goes from one thread to another.
+/// A CPU switches from one thread to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
-    /// When, in nanoseconds.
+    /// The time in nanoseconds.
     pub at: u64,
-    /// The kernel's state of whoever leaves.
+    /// The kernel's state of the thread that leaves.
     pub state: i64,
-    /// The id of the thread that comes, zero for idleness.
+    /// The id of the thread that arrives. Zero if the CPU becomes idle.
     pub to: i64,
     /// Its name.
     pub name: String,
@@ -47,7 +47,7 @@ pub struct Switch {
 /// A thread is woken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waking {
-    /// When, in nanoseconds.
+    /// The time in nanoseconds.
     pub at: u64,
     /// The id of the thread.
     pub thread: i64,
@@ -58,28 +58,28 @@ pub struct Waking {
 /// A track.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Track {
-    /// Its name, or that of the process or thread that it is the track of.
+    /// Its name, or the name of its process or thread.
     pub name: String,
-    /// The track that it belongs to.
+    /// The parent track.
     pub parent: Option<u64>,
-    /// The process that it is the track of.
+    /// The process of the track, if it belongs to one.
     pub process: Option<i64>,
-    /// The thread that it is the track of, with its process.
+    /// The process and thread of the track, if it belongs to one.
     pub thread: Option<(i64, i64)>,
 }
 
 /// A track event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// When, in nanoseconds.
+    /// The time in nanoseconds.
     pub at: u64,
-    /// On which track.
+    /// The id of its track.
     pub track: u64,
-    /// What it is: 1 begins a slice, 2 ends one, 3 is an instant.
+    /// Its kind: 1 begins a slice, 2 ends one, 3 is an instant.
     pub kind: u64,
-    /// Its name; that of the end of a slice is empty.
+    /// Its name. Empty for the end of a slice.
     pub name: String,
-    /// The arrows that begin or go on here.
+    /// The arrows that begin or continue here.
     pub flows: Vec<u64>,
     /// The arrows that end here.
     pub ended_flows: Vec<u64>,
@@ -89,14 +89,14 @@ pub struct Mark {
 ///
 /// # Errors
 ///
-/// [`Error`]: the bytes break off, or contradict themselves.
+/// If the bytes are truncated or inconsistent.
 pub fn read(bytes: &[u8]) -> Result<Trace, Error> {
     let mut trace = Trace::default();
     let mut names = BTreeMap::new();
     for field in fields(bytes) {
         match field? {
             (1, Value::Bytes(packet)) => trace.packet(packet, &mut names)?,
-            _ => return Err(bad("there is something beside packets")),
+            _ => return Err(bad("there is a field that is not a packet")),
         }
     }
     Ok(trace)
@@ -116,14 +116,14 @@ impl Trace {
                 (12, Value::Bytes(interned)) => intern(interned, names)?,
                 (13, Value::Number(number)) => flags = number,
                 (60, Value::Bytes(track)) => self.track(track)?,
-                _ => return Err(bad("a packet has a field that is not known")),
+                _ => return Err(bad("a packet has an unknown field")),
             }
         }
         let Some(event) = event else { return Ok(()) };
         if sequence.is_none() {
             return Err(bad("a track event belongs to no sequence"));
         }
-        // Names hold only for packets that say so.
+        // Only packets with this flag may use the names.
         let mark = mark(event, at, (flags & 2 == 2).then_some(&*names))?;
         if !self.tracks.contains_key(&mark.track) {
             return Err(bad("a track event is on a track that was not described"));
@@ -141,7 +141,7 @@ impl Trace {
                 (2, Value::Bytes(thread)) => {
                     self.threads.insert(number_of(thread, 1)?, (number_of(thread, 3)?, text_of(thread, 2)?));
                 }
-                _ => return Err(bad("a process tree has a field that is not known")),
+                _ => return Err(bad("a process tree has an unknown field")),
             }
         }
         Ok(())
@@ -162,7 +162,7 @@ impl Trace {
                     track.name = text_of(thread, 5)?;
                 }
                 (5, Value::Number(number)) => track.parent = Some(number),
-                _ => return Err(bad("a track has a field that is not known")),
+                _ => return Err(bad("a track has an unknown field")),
             }
         }
         match self.tracks.insert(id, track) {
@@ -177,17 +177,17 @@ impl Trace {
             match field? {
                 (1, Value::Number(number)) => cpu = Some(number),
                 (4, Value::Bytes(bytes)) => sched = Some(bytes),
-                _ => return Err(bad("a bundle has a field that is not known")),
+                _ => return Err(bad("a bundle has an unknown field")),
             }
         }
-        let (Some(cpu), Some(sched)) = (cpu, sched) else { return Err(bad("a bundle is of no CPU")) };
+        let (Some(cpu), Some(sched)) = (cpu, sched) else { return Err(bad("a bundle has no CPU")) };
         let mut names = Vec::new();
         let mut columns: [Vec<u64>; 13] = Default::default();
         for field in fields(sched) {
             match field? {
                 (5, Value::Bytes(name)) => names.push(text(name)?),
                 (column @ 1..=12, Value::Bytes(packed)) => columns[column as usize] = numbers(packed)?,
-                _ => return Err(bad("a bundle's columns are not known")),
+                _ => return Err(bad("a bundle has an unknown column")),
             }
         }
         let [
@@ -205,19 +205,19 @@ impl Trace {
             names_of_woken,
             flags,
         ] = columns;
-        let are_even = |columns: &[&Vec<u64>]| columns.iter().all(|column| column.len() == columns[0].len());
-        if !are_even(&[&times, &states, &threads, &priorities, &names_of])
-            || !are_even(&[&wakings, &woken, &targets, &urgencies, &names_of_woken, &flags])
+        let have_equal_lengths = |columns: &[&Vec<u64>]| columns.iter().all(|column| column.len() == columns[0].len());
+        if !have_equal_lengths(&[&times, &states, &threads, &priorities, &names_of])
+            || !have_equal_lengths(&[&wakings, &woken, &targets, &urgencies, &names_of_woken, &flags])
         {
             return Err(bad("a bundle's columns differ in length"));
         }
         let name = |place: u64| names.get(place as usize).cloned().ok_or(bad("a name is not in its table"));
         let to = self.switches.entry(cpu).or_default();
-        for (((at, state), thread), place) in moments(&times)?.into_iter().zip(states).zip(threads).zip(names_of) {
+        for (((at, state), thread), place) in times_of(&times)?.into_iter().zip(states).zip(threads).zip(names_of) {
             to.push(Switch { at, state: state as i64, to: thread as i64, name: name(place)? });
         }
         let to = self.wakings.entry(cpu).or_default();
-        for ((at, thread), place) in moments(&wakings)?.into_iter().zip(woken).zip(names_of_woken) {
+        for ((at, thread), place) in times_of(&wakings)?.into_iter().zip(woken).zip(names_of_woken) {
             to.push(Waking { at, thread: thread as i64, name: name(place)? });
         }
         Ok(())
@@ -237,7 +237,7 @@ fn mark(event: &[u8], at: u64, names: Option<&BTreeMap<u64, String>>) -> Result<
             (23, Value::Bytes(name)) => mark.name = text(name)?,
             (47, Value::Fixed(flow)) => mark.flows.push(flow),
             (48, Value::Fixed(flow)) => mark.ended_flows.push(flow),
-            _ => return Err(bad("a track event has a field that is not known")),
+            _ => return Err(bad("a track event has an unknown field")),
         }
     }
     Ok(mark)
@@ -250,7 +250,7 @@ fn intern(interned: &[u8], names: &mut BTreeMap<u64, String>) -> Result<(), Erro
                 let id = number_of(entry, 1)?;
                 names.insert(id.unsigned_abs(), text_of(entry, 2)?);
             }
-            _ => return Err(bad("interned data has a field that is not known")),
+            _ => return Err(bad("interned data has an unknown field")),
         }
     }
     Ok(())
@@ -264,7 +264,8 @@ enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message, each with its number; the last one is an error where the message breaks off.
+/// The fields of a message with their numbers. The last item is an error if the message is
+/// truncated.
 fn fields(mut message: &[u8]) -> impl Iterator<Item = Result<(u64, Value<'_>), Error>> {
     std::iter::from_fn(move || {
         if message.is_empty() {
@@ -274,7 +275,7 @@ fn fields(mut message: &[u8]) -> impl Iterator<Item = Result<(u64, Value<'_>), E
         if field.is_none() {
             message = &[];
         }
-        Some(field.ok_or(bad("it breaks off")))
+        Some(field.ok_or(bad("it is truncated")))
     })
 }
 
@@ -314,23 +315,23 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
 fn numbers(mut packed: &[u8]) -> Result<Vec<u64>, Error> {
     let mut numbers = Vec::new();
     while !packed.is_empty() {
-        numbers.push(varint(&mut packed).ok_or(bad("a column breaks off"))?);
+        numbers.push(varint(&mut packed).ok_or(bad("a column is truncated"))?);
     }
     Ok(numbers)
 }
 
-/// Times from a column of the first and of differences.
-fn moments(column: &[u64]) -> Result<Vec<u64>, Error> {
+/// The times in a column that has the first time, followed by differences.
+fn times_of(column: &[u64]) -> Result<Vec<u64>, Error> {
     let mut now = 0_u64;
-    let mut moment = |after: &u64| {
-        now = now.checked_add(*after).ok_or(bad("a time is beyond all time"))?;
+    let mut time = |after: &u64| {
+        now = now.checked_add(*after).ok_or(bad("a time overflows"))?;
         Ok(now)
     };
-    column.iter().map(&mut moment).collect()
+    column.iter().map(&mut time).collect()
 }
 
 fn text(bytes: &[u8]) -> Result<String, Error> {
-    String::from_utf8(bytes.to_vec()).map_err(|_| bad("a name is no text"))
+    String::from_utf8(bytes.to_vec()).map_err(|_| bad("a name is not valid UTF-8"))
 }
 
 /// The number in this field of a message.
@@ -361,7 +362,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn whatever_the_bytes_are_they_are_read_or_refused(
+        fn any_bytes_are_read_or_refused(
             bytes in proptest::collection::vec(proptest::sample::select(&[0_u8, 1, 2, 3, 8, 10, 12, 34, 82, 90, 255][..]), 0..60),
         ) {
             let _ = read(&bytes);

@@ -1,4 +1,4 @@
-//! The tree of processes below one, as /proc shows it.
+//! Trees of processes in /proc.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 
-/// The environment variable that names the test that started a process, as the runner names it.
+/// The environment variable with the name of the test that started a process, in the runner's
+/// notation.
 pub const STARTER: &str = "RUN_TESTS_STARTER";
 
-/// The children of a process, of all its threads.
+/// The children of all threads of a process.
 pub fn children(pid: u32) -> Vec<u32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let lists = threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
@@ -37,7 +38,7 @@ pub fn writers(pipe: impl AsFd) -> Vec<u32> {
     let can_write = |pid: &u32| {
         let mut descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         descriptors.any(|descriptor| {
-            // The permissions of the link are those that the descriptor was opened with.
+            // The permissions of the link are the access mode of the descriptor.
             let is_to_write = descriptor.metadata().is_ok_and(|link| link.mode() & 0o200 != 0);
             is_to_write && fs::read_link(descriptor.path()).is_ok_and(|target| target == pipe)
         })
@@ -55,12 +56,12 @@ pub fn kill_tree(pid: u32) {
     }
 }
 
-/// Waits until the calling process has no children, those that it adopted included. Kills those
-/// that are left after this time and returns their description, which is empty otherwise.
+/// Waits until the calling process has no children, including adopted ones. Kills those that are
+/// left after this time and returns their description, which is empty if there are none.
 pub fn wait_for_orphans(limit: Duration) -> String {
     let deadline = Instant::now() + limit;
     loop {
-        // Reaps what has ended.
+        // Reaps ended children.
         while matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
         let left = children(std::process::id());
         if left.is_empty() {
@@ -79,16 +80,16 @@ pub fn wait_for_orphans(limit: Duration) -> String {
     }
 }
 
-/// The value that an environment variable had when a process started. `None` if it had none, or if
-/// the process may not be read.
+/// The value that an environment variable had when a process started. `None` if it was not set, or
+/// if the process may not be read.
 fn variable(pid: u32, name: &str) -> Option<String> {
     let variables = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let mut variables = variables.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     variables.find_map(|line| Some(line.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
 }
 
-/// A line for each thread of a process and of its descendants: name, state, and the place in the
-/// kernel and the system call that it waits in, as far as the kernel tells.
+/// A line for each thread of a process and of its descendants: its name, its state, and the kernel
+/// function and system call in which it waits, as far as the kernel shows them.
 pub fn describe_tree(pid: u32) -> String {
     let mut text = String::new();
     for pid in tree(pid) {

@@ -1,4 +1,4 @@
-//! The programs with tests that cargo builds.
+//! The test programs that cargo builds.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::{command, library, run};
 
-/// A program with tests.
+/// A test program.
 #[derive(Debug)]
 pub struct Program {
     path: PathBuf,
-    /// The folder of its package, in which tests run.
+    /// The folder of its package, which is the working folder of its tests.
     folder: PathBuf,
     /// The arguments of the build.
     arguments: String,
@@ -22,7 +22,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// All that `cargo test` builds with these arguments; `None` if the build fails.
+    /// All programs that `cargo test` builds with these arguments. `None` if the build fails.
     ///
     /// # Panics
     /// If cargo cannot be started.
@@ -49,14 +49,14 @@ impl Program {
         let mut command = command(&self.path);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
         command.env(library::ARGUMENTS, &self.arguments);
-        // Variables that steer random tests go on to them; see `testing::for_each_seed`.
+        // Variables that control random tests are passed on; see `testing::for_each_seed`.
         for (name, value) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ROWLOCK_")) {
             command.env(name, value);
         }
         command
     }
 
-    /// The names of its tests, as these arguments of the harness select them.
+    /// The names of its tests, selected by these arguments of the harness.
     ///
     /// # Panics
     /// If it does not list them.

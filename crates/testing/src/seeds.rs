@@ -1,4 +1,4 @@
-//! Random tests and models: a fixed work in the gate, an endless search in `./soak`.
+//! Random tests and models: a fixed amount of work in the gate, an endless search in `./soak`.
 
 use std::env;
 use std::fs;
@@ -7,22 +7,22 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// The variable with the one seed to run: the replay of a failure.
+/// The variable with the only seed to run, which replays a failure.
 const SEED: &str = "ROWLOCK_SEED";
 
-/// The variables of `./soak`: the first seed, and for how many seconds a test goes on.
+/// The variables of `./soak`: the first seed, and how many seconds a test runs.
 const FIRST_SEED: &str = "ROWLOCK_FIRST_SEED";
 const SECONDS: &str = "ROWLOCK_SOAK_SECONDS";
 
-/// Runs the body of a random test with one seed after the other.
+/// Runs the body of a random test with a sequence of seeds.
 ///
-/// - In the gate: with seeds 1 to `count`, and with those that `tests/seeds/NAME` of the package
-///   lists, one a line, found by earlier searches. Text after the number is a comment.
-/// - With `ROWLOCK_SEED`: with this seed alone.
+/// - In the gate: seeds 1 to `count`, and those in `tests/seeds/NAME` of the package, one per line,
+///   which earlier searches found. Text after the number is a comment.
+/// - With `ROWLOCK_SEED`: only this seed.
 /// - With `ROWLOCK_FIRST_SEED` and `ROWLOCK_SOAK_SECONDS`: from that seed on, until the time is up.
 ///
-/// NAME is the last part of the test's name. To be called directly in a test function of an
-/// integration test, with a closure.
+/// NAME is the last part of the test's name. Call it directly in a test function of an integration
+/// test, with a closure.
 ///
 /// # Panics
 /// If the body panics. The command that replays it is printed first.
@@ -30,7 +30,7 @@ pub fn for_each_seed<Body: FnMut(u64)>(count: u64, mut body: Body) {
     let (program, name) = crate::test_name_of(&body);
     let mut run = |seed: u64| {
         if number(FIRST_SEED).is_some() {
-            // A crash ends the process without a panic: the last line names its seed.
+            // A crash ends the process without a panic, so the last line must name its seed.
             eprintln!("{}", replay(program, name, seed));
         }
         if let Err(why) = catch_unwind(AssertUnwindSafe(|| body(seed))) {
@@ -48,9 +48,9 @@ pub fn for_each_seed<Body: FnMut(u64)>(count: u64, mut body: Body) {
     }
 }
 
-/// How far a loom model goes, as `preemption_bound` and `max_duration` of its builder. In the gate,
-/// to this bound. In `./soak` one preemption further, until the time is up; a test that checks
-/// several models divides the time among them.
+/// The limits of a loom model: `preemption_bound` and `max_duration` of its builder. In the gate,
+/// the bound is `preemptions`. In `./soak` it is one preemption more, with a limited time. A test
+/// that checks several models divides the time among them.
 pub fn depth(preemptions: usize) -> (Option<usize>, Option<Duration>) {
     static END: OnceLock<Option<Instant>> = OnceLock::new();
     let end = END.get_or_init(|| search().map(|time| Instant::now() + time));
@@ -60,7 +60,7 @@ pub fn depth(preemptions: usize) -> (Option<usize>, Option<Duration>) {
     }
 }
 
-/// For how long `./soak` wants a test to go on; nothing in the gate.
+/// How long `./soak` runs a test. `None` in the gate.
 pub fn search() -> Option<Duration> {
     number(SECONDS).map(Duration::from_secs)
 }
@@ -73,7 +73,7 @@ fn number(variable: &str) -> Option<u64> {
 /// The seeds that searches have found for a test, from `tests/seeds/NAME` of its package.
 ///
 /// # Panics
-/// If the file has a line that begins with no number.
+/// If a line of the file does not begin with a number.
 pub fn kept(name: &str) -> Vec<u64> {
     let file = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let file = file.join("tests/seeds").join(name.rsplit("::").next().unwrap_or(name));
@@ -83,8 +83,8 @@ pub fn kept(name: &str) -> Vec<u64> {
     numbers.map(parse).collect()
 }
 
-/// The command that runs a test with this seed, in the profile of this build. With packages chosen,
-/// features would differ, and all would be built anew.
+/// The command that runs a test with this seed, in the profile of this build. It does not select
+/// packages, because features would differ and everything would be compiled again.
 fn replay(program: &str, name: &str, seed: u64) -> String {
     let profile = if cfg!(debug_assertions) { "" } else { " --release" };
     format!(

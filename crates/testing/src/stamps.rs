@@ -1,10 +1,10 @@
-//! Stamps: steps of the gate that are pure functions of their sources are not repeated while these
-//! stay the same.
+//! Stamps: steps of the gate that are pure functions of their sources are skipped while these stay
+//! the same.
 //!
 //! A line of the stamp file has the name of a step, the hash of its inputs and the hash of its
 //! result. The inputs are all files that git does not ignore in the packages a step depends on, the
 //! lock file and other files at the root, the command, the toolchain, and the environment variables
-//! that steer builds and tests. The result is the command's standard output without times.
+//! that affect builds and tests. The result is the command's standard output without times.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -16,8 +16,8 @@ use sha2::{Digest, Sha256};
 
 use crate::command;
 
-/// Files outside the packages that every step depends on; its own script is another. Tests read the
-/// example scenarios, and the runner is made of two packages.
+/// Files outside the packages that every step depends on. The step's own script is another. Tests
+/// read the example scenarios, and the runner consists of two packages.
 const SHARED: [&str; 7] =
     ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", ".ci/full", "crates/testing", "crates/sys", "scenarios"];
 
@@ -54,11 +54,11 @@ pub fn packages(root: &Path) -> io::Result<Vec<String>> {
     Ok(packages.iter().filter_map(|package| package["name"].as_str().map(str::to_owned)).collect())
 }
 
-/// The folders of a package, of all packages of the workspace that it or its tests depend on, and
-/// of those that `package.metadata.reads` of its manifest names.
+/// The folders of a package, of all workspace packages that it or its tests depend on, and of those
+/// in `package.metadata.reads` of its manifest.
 ///
 /// # Errors
-/// If cargo fails, or knows no such package.
+/// If cargo fails, or there is no such package.
 pub fn folders(root: &Path, package: &str) -> io::Result<BTreeSet<String>> {
     let packages = metadata(root)?;
     let (mut found, mut next) = (BTreeSet::new(), vec![package.to_owned()]);
@@ -91,8 +91,7 @@ pub fn outside(root: &Path) -> io::Result<BTreeSet<String>> {
     Ok(names.filter(|name| !["crates", "stamps"].contains(name)).map(str::to_owned).collect())
 }
 
-/// The hash of everything that the result of a step may depend on. Files that are not committed yet
-/// count, too.
+/// The hash of everything that can affect the result of a step. Uncommitted files count, too.
 ///
 /// # Errors
 /// If git or the compiler fails, or a tracked file cannot be read.
@@ -107,7 +106,7 @@ pub fn hash_inputs(root: &Path, folders: &BTreeSet<String>, command: &[String]) 
     let files = output(root, "git", &arguments)?;
     let mut hash = Sha256::new();
     hash.update(&text);
-    // A file that is removed and not committed is still listed.
+    // A removed file is still listed until its removal is committed.
     let files = files.split_terminator('\0').filter(|file| root.join(file).is_file());
     for file in files.collect::<BTreeSet<_>>() {
         let bytes = fs::read(root.join(file))?;
@@ -117,7 +116,7 @@ pub fn hash_inputs(root: &Path, folders: &BTreeSet<String>, command: &[String]) 
     Ok(hex(hash))
 }
 
-/// Variables with such a prefix that change no result.
+/// Variables with such a prefix that do not affect results.
 const HARMLESS: [&str; 5] =
     ["CARGO_BUILD_BUILD_DIR", "CARGO_BUILD_JOBS", "CARGO_BUILD_TARGET_DIR", "CARGO_TARGET_DIR", "ROWLOCK_CHROMIUM"];
 
@@ -125,7 +124,7 @@ fn is_input(variable: &str) -> bool {
     !HARMLESS.contains(&variable) && VARIABLES.iter().any(|prefix| variable.starts_with(prefix))
 }
 
-/// The hash of what a step printed, without the lines that tell how long something took.
+/// The hash of a step's output, without the lines with durations.
 pub fn hash_result(printed: &str) -> String {
     let mut hash = Sha256::new();
     for line in printed.lines().filter(|line| !line.contains("finished in") && !line.is_empty()) {
@@ -142,7 +141,7 @@ fn hex(hash: Sha256) -> String {
     })
 }
 
-/// Whether the work tree is what is committed, the stamp file aside.
+/// Whether the work tree has no uncommitted changes except in the stamp file.
 ///
 /// # Errors
 /// If git fails.
@@ -164,9 +163,9 @@ fn output(root: &Path, program: &str, arguments: &[&str]) -> io::Result<String> 
 /// A step that has passed: the hashes of its inputs and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Of its inputs.
+    /// The hash of its inputs.
     pub inputs: String,
-    /// Of its result.
+    /// The hash of its result.
     pub result: String,
 }
 
@@ -195,7 +194,7 @@ mod tests {
 
     use super::*;
 
-    /// A repository with one tracked file and one that is not.
+    /// A repository with one tracked file and one ignored file.
     fn repository() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("package")).unwrap();
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_steers_builds_is_an_input_even_if_it_is_no_text() {
+    fn a_variable_that_affects_builds_is_an_input_even_if_it_is_not_text() {
         for name in ["CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "CC", "CFLAGS_x86_64"] {
             assert!(is_input(name), "{name}");
         }
@@ -258,14 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn the_result_is_what_was_printed_but_for_times() {
+    fn the_result_is_the_output_without_times() {
         let result = |time| hash_result(&format!("test a ... ok\n\ntest result: ok. finished in {time}s\n"));
         assert_eq!(result("0.1"), result("0.2"));
         assert_ne!(hash_result("test a ... ok"), hash_result("test b ... ok"));
     }
 
     #[test]
-    fn a_stamp_is_found_as_it_was_written_and_replaces_the_one_before() {
+    fn a_stamp_is_found_as_written_and_replaces_the_earlier_one() {
         let stamp = |text: &str| Stamp { inputs: format!("{text}1"), result: format!("{text}2") };
         let text = replace("# A comment\nother x y\n", "step", &stamp("a"));
         let text = replace(&text, "step", &stamp("b"));

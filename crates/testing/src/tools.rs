@@ -21,7 +21,7 @@ pub fn tool(variable: &str, name: &str) -> Option<OsString> {
     None
 }
 
-/// Says that a part of the test is left out because a tool is missing.
+/// Reports that a part of the test is skipped because a tool is missing.
 ///
 /// # Panics
 /// If `ROWLOCK_REQUIRE_CC` is in the environment.
@@ -31,14 +31,14 @@ pub fn missing(why: &dyn Display) {
     left_out("ROWLOCK_REQUIRE_CC", &format!("a tool is missing: {why}"), how);
 }
 
-/// Says that a part of the test is left out, and why.
+/// Reports that a part of the test is skipped, and why.
 ///
 /// # Panics
-/// If this variable is in the environment, by which `./check --full` requires that part. The
+/// If this variable is in the environment, with which `./check --full` requires that part. The
 /// message says how to get what it needs.
 #[track_caller]
 pub fn left_out(variable: &str, why: &str, how: &str) {
-    assert!(env::var_os(variable).is_none(), "{variable} requires what is not here: {why}\n{how}");
+    assert!(env::var_os(variable).is_none(), "{variable} requires a missing part: {why}\n{how}");
     eprintln!("not tested: {why}");
 }
 
@@ -50,7 +50,7 @@ mod tests {
     use crate::child::run;
 
     #[test]
-    fn a_tool_is_found_if_it_is_there() {
+    fn a_tool_is_found_if_it_exists() {
         assert_eq!(tool("NO_SUCH_VARIABLE", "cat"), Some("cat".into()));
         crate::isolated_by(
             |mut test| crate::passes(test.env("NO_SUCH_TOOL", "/no such tool")),
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_said_or_fails_where_it_is_required() {
+    fn an_omitted_part_is_reported_or_fails_if_it_is_required() {
         let start = |mut test: Command| {
             run(&mut test).succeeds().complains("not tested: no moon");
             run(test.env("ROWLOCK_REQUIRE_MOON", "1")).exits(101).complains("no moon\nwait for the night");

@@ -19,10 +19,10 @@ pub struct Unchanged {
 }
 
 impl Unchanged {
-    /// Reads the hashes in `file` and computes those of now, for all packages of the workspace. The
-    /// command that runs the tests is one of their inputs.
+    /// Reads the hashes in `file` and computes the present ones, for all packages of the workspace.
+    /// The command that runs the tests is one of their inputs.
     ///
-    /// To be called before the tests are built: a file that changes later must count as changed.
+    /// Call it before the tests are built, so that a file that changes later counts as changed.
     ///
     /// # Errors
     /// If cargo, git or the compiler fails, or a source file cannot be read.
@@ -44,12 +44,12 @@ impl Unchanged {
         Unchanged { file, remembered, now }
     }
 
-    /// Whether the tests of this package passed with the inputs that it has now.
+    /// Whether the tests of this package passed with its present inputs.
     pub fn contains(&self, package: &str) -> bool {
         self.now.get(package).is_some_and(|hash| self.remembered.get(package) == Some(hash))
     }
 
-    /// Remembers the inputs of the packages of which no test has failed.
+    /// Remembers the inputs of the packages without failed tests.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_not_forgotten_for_an_earlier_success() {
+    fn a_failure_replaces_an_earlier_success() {
         let folder = tempfile::tempdir().unwrap();
         unchanged(folder.path()).remember(|_| false).unwrap();
         unchanged(folder.path()).remember(|package| package == "a").unwrap();

@@ -1,4 +1,4 @@
-//! The command as its users meet it: arguments and files in, output, messages and exit codes out.
+//! The command's arguments, files, output, messages and exit codes.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 use testing::{Child, Output};
 
-/// Two arms in a simulated machine, done in a moment.
+/// A scenario with two arms in a simulated machine, which takes only a moment.
 const CREW: &str = r#"title = "A crew"
 
 [machine]
@@ -29,7 +29,7 @@ compare = "job.crew.waiting"
 sweep = { "job.crew.waiting" = ["always-block", "2cs+"] }
 "#;
 
-/// A folder of its own to run in.
+/// A temporary folder in which the command runs.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -57,7 +57,7 @@ impl Place {
         testing::run(&mut self.command(arguments))
     }
 
-    /// What is there beside the scenario.
+    /// The names of the files except the scenario.
     fn left_behind(&self) -> Vec<String> {
         let names = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.filter(|name| name != "crew.toml").collect()
@@ -69,7 +69,7 @@ fn json(path: &Path) -> Value {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_in_every_format_and_another_seed_gives_others() {
+fn the_output_in_every_format_depends_only_on_the_seed() {
     let place = Place::with(CREW);
     for format in ["text", "json", "csv"] {
         let run = |seed| {
@@ -100,7 +100,7 @@ fn a_run_leaves_its_results_in_a_new_folder_in_rowlock_out() {
 }
 
 #[test]
-fn what_is_asked_for_stands_in_the_place_of_what_the_scenario_says() {
+fn options_replace_keys_of_the_scenario() {
     let place = Place::with(CREW);
     let arguments = ["run", "crew.toml", "--repeat", "3", "--seed", "7", "--scheduler", "eevdf", "--format", "json"];
     let report = crate::json(&place.rowlock(&arguments).exits(0));
@@ -129,7 +129,7 @@ fn a_run_that_is_appended_prints_what_a_longer_run_prints() {
 }
 
 #[test]
-fn bad_scenarios_are_refused_with_file_and_line_and_nothing_is_left_behind() {
+fn bad_scenarios_are_refused_with_file_and_line_and_leave_no_files() {
     let changed = |from: &str, to: &str| {
         assert!(CREW.contains(from), "{from}");
         CREW.replace(from, to).into_bytes()
@@ -159,7 +159,7 @@ fn bad_scenarios_are_refused_with_file_and_line_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn bad_arguments_are_refused_and_name_what_was_wrong() {
+fn bad_arguments_are_refused_and_named() {
     let place = Place::with(CREW);
     for (arguments, message) in [
         (&["run", "missing.toml"][..], "missing.toml"),
@@ -183,7 +183,7 @@ fn bad_arguments_are_refused_and_name_what_was_wrong() {
 }
 
 #[test]
-fn a_scheduler_that_the_scenario_sweeps_cannot_be_asked_for_too() {
+fn a_scheduler_that_the_scenario_sweeps_cannot_be_an_option() {
     let place = Place::with(CREW.replace("sweep = {", "sweep = { \"machine.scheduler\" = [\"rr\", \"eevdf\"],"));
     let done = place.rowlock(&["run", "crew.toml", "--scheduler", "rr"]).exits(2);
     assert!(done.stderr.contains("machine.scheduler"), "{}", done.stderr);
@@ -205,7 +205,7 @@ fn a_command_that_does_not_exist_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn a_command_that_dies_fails_the_run_and_its_last_words_are_told() {
+fn a_failed_command_fails_the_run_and_its_standard_error_is_shown() {
     let place = with_command("[\"sh\", \"-c\", \"echo the oar broke >&2; exit 7\"]");
     let done = place.rowlock(&["run", "crew.toml", "--world", "host", "--out", "out"]).exits(1);
     assert!(done.stderr.contains("the oar broke") && done.stderr.contains('7'), "{}", done.stderr);
@@ -213,7 +213,7 @@ fn a_command_that_dies_fails_the_run_and_its_last_words_are_told() {
 }
 
 #[test]
-fn both_worlds_run_a_scenario_about_this_machine_and_are_compared() {
+fn a_scenario_about_this_machine_runs_in_both_worlds_and_compares_them() {
     let place = Place::with(CREW.replace("cpus = 2\nscheduler = \"rr\"", "like = \"host\""));
     let done = place.rowlock(&["run", "crew.toml", "--format", "json", "--out", "out"]).exits(0);
     let report: Value = crate::json(&done);
@@ -225,8 +225,8 @@ fn both_worlds_run_a_scenario_about_this_machine_and_are_compared() {
     assert!(manifest["calibration"]["wake"].is_object() && manifest["machine"].is_object(), "{manifest}");
 }
 
-/// Sends a signal to a run without an end once it has made its first run, and waits for it.
-fn interrupted_by(signal: i32) -> (Place, Output) {
+/// Sends a signal to an endless run after its first run, and waits for its end.
+fn run_interrupted_by(signal: i32) -> (Place, Output) {
     let place = Place::with(CREW);
     let child = Child::start(&mut place.command(&["run", "crew.toml", "--repeat", "100000", "--out", "out"]));
     let runs = || fs::read_to_string(place.path("out/runs.csv")).unwrap_or_default().lines().count();
@@ -235,9 +235,9 @@ fn interrupted_by(signal: i32) -> (Place, Output) {
 }
 
 #[test]
-fn an_interrupted_run_keeps_and_reports_what_it_has_and_says_so_by_its_exit_code() {
+fn an_interrupted_run_reports_its_results_and_has_the_exit_code_of_the_signal() {
     for (signal, code) in [(2, 130), (15, 143)] {
-        let (place, done) = interrupted_by(signal);
+        let (place, done) = run_interrupted_by(signal);
         let done = done.exits(code);
         assert!(done.stdout.contains("Incomplete: ") && done.stderr.contains("interrupted"), "{}", done.stderr);
         let (report, manifest) = (json(&place.path("out/report.json")), json(&place.path("out/manifest.json")));
@@ -249,7 +249,7 @@ fn an_interrupted_run_keeps_and_reports_what_it_has_and_says_so_by_its_exit_code
 }
 
 #[test]
-fn a_reader_that_has_had_enough_is_no_error() {
+fn a_closed_standard_output_is_not_an_error() {
     let place = Place::with(CREW);
     for arguments in [&["policies"][..], &["run", "crew.toml"], &["check", "crew.toml"]] {
         let (reader, writer) = io::pipe().unwrap();
@@ -266,7 +266,7 @@ fn a_full_disk_is_an_error() {
 }
 
 #[test]
-fn messages_that_nobody_can_take_are_no_error_of_their_own() {
+fn a_full_standard_error_does_not_change_the_exit_code() {
     let place = Place::with(CREW);
     let run = |arguments: &[&str]| {
         let rowlock = place.command(arguments);
@@ -296,7 +296,7 @@ fn the_policies_are_those_of_the_table() {
 }
 
 #[test]
-fn the_calibration_is_printed_for_people_and_for_programs() {
+fn the_calibration_is_printed_as_text_and_json() {
     let place = Place::new();
     let text = place.rowlock(&["calibrate"]).exits(0).stdout;
     assert!(text.contains("context switch") && text.contains("CPU"), "{text}");
@@ -305,7 +305,7 @@ fn the_calibration_is_printed_for_people_and_for_programs() {
 }
 
 #[test]
-fn the_doctor_examines_this_machine_for_people_and_for_programs() {
+fn the_doctor_examines_this_machine_as_text_and_json() {
     let place = Place::new();
     let text = place.rowlock(&["doctor"]).exits(0).stdout;
     let json: Value = crate::json(&place.rowlock(&["doctor", "--format", "json"]).exits(0));
@@ -315,7 +315,7 @@ fn the_doctor_examines_this_machine_for_people_and_for_programs() {
     let mut last = "";
     for finding in findings {
         let word = |key: &str| finding[key].as_str().unwrap_or_else(|| panic!("{key}: {finding}"));
-        // Its line begins with the state, and stands below the heading of its capability.
+        // Its line begins with the state, and is below the heading of its capability.
         let line = |line: &&str| line.split_whitespace().take(2).eq([word("state"), word("name")]);
         assert_eq!(text.lines().filter(line).count(), 1, "{finding}\n{text}");
         if word("capability") != last {

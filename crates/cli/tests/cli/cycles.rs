@@ -1,16 +1,17 @@
-//! Layers within a crate: no import cycle is large. The imports are computed from the sources.
+//! Layers within a crate: import cycles are small. The imports are computed from the sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// No import cycle has more files than this.
-const MOST_FILES: usize = 8;
+/// The maximum number of files in an import cycle.
+const MAX_FILES: usize = 8;
 
-/// Crates whose cycles are larger, and how large they may be. `fiber`: until its inside is rewritten.
+/// Crates with larger cycles, and their maximum. `policy`: every rule imports the table that lists
+/// it. `fiber`: until it is restructured.
 const EXCEPTIONS: [(&str, usize); 1] = [("fiber", 40)];
 
-/// The imports of each module of a crate: module to modules, by their paths. The root is the empty
-/// path.
+/// The imports of each module of a crate. Modules are identified by their paths; the root is the
+/// empty path.
 type Imports = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 
 /// The module paths and sources of all files below `src`.
@@ -26,14 +27,14 @@ fn modules(src: &Path) -> BTreeMap<Vec<String>, String> {
         .collect()
 }
 
-/// The source without comments, and without its tests if they stand at the end.
+/// The source without comments and without its tests at the end.
 fn code(source: &str) -> String {
     let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     source.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
-/// Every path in a source that begins with `crate`, `self` or `super`, groups in braces taken
-/// apart.
+/// Every path in a source that begins with `crate`, `self` or `super`. Groups in braces are
+/// expanded.
 fn paths(code: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for start in ["crate::", "self::", "super::"] {
@@ -48,7 +49,7 @@ fn paths(code: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Reads a path such as `a::b::{c, d::e}` at the beginning of `code`, adds all that it names to
+/// Parses a path such as `a::b::{c, d::e}` at the beginning of `code`, adds all paths in it to
 /// `found`, and returns the rest.
 fn expand<'c>(code: &'c str, prefix: &mut Vec<String>, found: &mut Vec<Vec<String>>) -> &'c str {
     let mut rest = code.trim_start();
@@ -98,7 +99,7 @@ fn imports(modules: &BTreeMap<Vec<String>, String>) -> Imports {
             rest = &rest[1..];
         }
         at.extend(rest.iter().cloned());
-        // The longest beginning that is a file; the root re-exports and is no target.
+        // The longest prefix that is a file. The root only re-exports and is not a target.
         (1..=at.len()).rev().map(|length| at[..length].to_vec()).find(|path| modules.contains_key(path))
     };
     modules
@@ -110,7 +111,7 @@ fn imports(modules: &BTreeMap<Vec<String>, String>) -> Imports {
         .collect()
 }
 
-/// All modules that can be reached from one by imports.
+/// All modules that are reachable from one by imports.
 fn reachable(imports: &Imports, from: &[String]) -> BTreeSet<Vec<String>> {
     let (mut seen, mut next) = (BTreeSet::new(), vec![from.to_owned()]);
     while let Some(module) = next.pop() {
@@ -123,7 +124,7 @@ fn reachable(imports: &Imports, from: &[String]) -> BTreeSet<Vec<String>> {
     seen
 }
 
-/// The largest set of modules that all reach each other; empty without a cycle.
+/// The largest set of modules that all reach each other. Empty if there is no cycle.
 fn largest_cycle(imports: &Imports) -> Vec<String> {
     let reached: BTreeMap<_, _> = imports.keys().map(|module| (module, reachable(imports, module))).collect();
     let cycles = imports.keys().map(|module| {
@@ -138,7 +139,7 @@ fn import_cycles_are_small() {
     for name in super::house::crates() {
         let src = super::house::root().join("crates").join(&name).join("src");
         let cycle = largest_cycle(&imports(&modules(&src)));
-        let most = EXCEPTIONS.iter().find(|(of, _)| *of == name).map_or(MOST_FILES, |&(_, most)| most);
+        let most = EXCEPTIONS.iter().find(|(of, _)| *of == name).map_or(MAX_FILES, |&(_, most)| most);
         assert!(cycle.len() <= most, "{name}: an import cycle of {} files: {}", cycle.len(), cycle.join(", "));
     }
 }

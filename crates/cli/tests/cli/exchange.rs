@@ -1,5 +1,5 @@
-//! Files of other tools, in and out: the commands as their users meet them, docs/exchange.md, and the way from a scenario through a
-//! simulation and its trace back to the scenario.
+//! Import and export of other tools' files: the commands, docs/exchange.md, and the way from a
+//! scenario through its simulated trace back to the scenario.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -13,7 +13,7 @@ use scenario::{Scenario, Scheduler, Setting};
 
 const DOCUMENT: &str = include_str!("../../../../docs/exchange.md");
 
-/// A folder of its own, and the command in it.
+/// A temporary folder in which the command runs.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -27,14 +27,14 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// Exit code, standard output, standard error.
+    /// Returns the exit code, standard output and standard error.
     fn rowlock(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         let output = testing::run(crate::rowlock(arguments).current_dir(self.0.path()));
         (output.status.code(), output.stdout, output.stderr)
     }
 }
 
-/// The document's blocks of this language.
+/// The document's code blocks in this language.
 fn blocks(language: &str) -> Vec<&'static str> {
     let fence = format!("```{language}\n");
     DOCUMENT.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect()
@@ -44,8 +44,8 @@ fn read(text: &str) -> Scenario {
     scenario::read("s.toml", text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The trace of a simulation of the scenario's only arm, under this scheduler.
-fn traced(scenario: &Scenario, scheduler: Scheduler) -> String {
+/// The trace of a simulation of the scenario's only arm with this scheduler.
+fn trace_of(scenario: &Scenario, scheduler: Scheduler) -> String {
     let mut setting: Setting = scenario.arms[0].setting.clone();
     setting.machine.scheduler = Some(scheduler);
     let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
@@ -63,7 +63,7 @@ fn the_document_shows_what_the_command_prints() {
 }
 
 #[test]
-fn a_file_that_says_nothing_of_itself_is_asked_about() {
+fn a_file_of_unknown_format_is_refused() {
     let place = Place::with("some.txt", "hello\n");
     let (code, _, stderr) = place.rowlock(&["import", "some.txt"]);
     assert_eq!(code, Some(2));
@@ -77,7 +77,7 @@ fn a_file_that_says_nothing_of_itself_is_asked_about() {
 }
 
 #[test]
-fn what_is_read_is_not_written_over() {
+fn the_input_is_not_overwritten() {
     let text = blocks("json")[0];
     let place = Place::with("crew.json", text);
     let (code, _, stderr) = place.rowlock(&["import", "crew.json", "--out", "./crew.json"]);
@@ -87,7 +87,7 @@ fn what_is_read_is_not_written_over() {
 }
 
 #[test]
-fn a_scenario_goes_to_rt_app_and_comes_back() {
+fn a_scenario_survives_export_to_rt_app_and_import() {
     let place = Place::with("crew.json", blocks("json")[0]);
     assert_eq!(place.rowlock(&["import", "crew.json", "--out", "a.toml"]).0, Some(0));
     assert_eq!(place.rowlock(&["export", "a.toml", "--to", "rt-app", "--out", "b.json"]).0, Some(0));
@@ -101,7 +101,7 @@ fn a_scenario_goes_to_rt_app_and_comes_back() {
     assert!(stderr.contains("it waits by `2cs+`, but rt-app blocks immediately"), "{stderr}");
 }
 
-/// Of this kind every scenario comes back as it was.
+/// A scenario that import reproduces exactly.
 const EXACT: &str = r#"
 [machine]
 cpus = 3
@@ -137,10 +137,10 @@ stages = [{ name = "run", kind = "communicate", compute = "33 us", device = "1 m
 "#;
 
 #[test]
-fn a_simulation_and_its_trace_lead_back_to_the_scenario() {
+fn the_trace_of_a_simulation_is_imported_as_its_scenario() {
     let scenario = read(EXACT);
     for scheduler in Scheduler::ALL {
-        let trace = traced(&scenario, scheduler);
+        let trace = trace_of(&scenario, scheduler);
         let imported = sched::read("trace", trace.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(imported.scenario.arms[0].setting, scenario.arms[0].setting, "{}", scheduler.name());
         assert_eq!(imported.notes, [""; 0], "{}", scheduler.name());
@@ -148,7 +148,7 @@ fn a_simulation_and_its_trace_lead_back_to_the_scenario() {
 }
 
 #[test]
-fn any_scenario_of_constant_times_comes_back() {
+fn every_scenario_of_constant_times_survives_simulation_and_import() {
     for seed in 0..40 {
         let mut stream = Stream::named(seed, "scenarios", 0);
         let mut text = format!("machine.cpus = {}\n", 1 + stream.below(4));
@@ -169,13 +169,13 @@ fn any_scenario_of_constant_times_comes_back() {
         }
         let scenario = read(&text);
         let scheduler = Scheduler::ALL[seed as usize % Scheduler::ALL.len()];
-        let trace = traced(&scenario, scheduler);
+        let trace = trace_of(&scenario, scheduler);
         let imported = sched::read("trace", trace.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(imported.scenario.arms[0].setting, scenario.arms[0].setting, "{}\n{text}", scheduler.name());
     }
 }
 
-/// Lengths that are drawn.
+/// A scenario with random lengths.
 const DRAWN: &str = r#"
 [machine]
 cpus = 2
@@ -196,11 +196,11 @@ stages = [{ name = "run", kind = "communicate", compute = { distribution = "empi
 "#;
 
 #[test]
-fn distributions_come_back_as_what_was_drawn() {
+fn distributions_are_imported_as_the_drawn_values() {
     let scenario = read(DRAWN);
-    let imported = |scheduler| sched::read("trace", traced(&scenario, scheduler).as_bytes()).unwrap();
+    let imported = |scheduler| sched::read("trace", trace_of(&scenario, scheduler).as_bytes()).unwrap();
     let first = imported(Scheduler::Rr);
-    // Draws are the same whatever the scheduler; so is what comes of them.
+    // Draws do not depend on the scheduler, so neither does the imported scenario.
     for scheduler in Scheduler::ALL {
         assert_eq!(imported(scheduler).toml, first.toml, "{}", scheduler.name());
     }

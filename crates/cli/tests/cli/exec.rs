@@ -1,4 +1,4 @@
-//! `rowlock exec` as its users meet it, with programs that every machine has.
+//! `rowlock exec` with programs that every machine has.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +29,7 @@ fn exec(arguments: &[&str]) -> Output {
     testing::run(&mut command(arguments))
 }
 
-/// What `--json` writes of a program, and what it writes itself.
+/// The JSON report of a program, and its output.
 fn json(program: &[&str]) -> (Value, Output) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let arguments = [&["--json", file.path().to_str().unwrap(), "--"], program].concat();
@@ -37,7 +37,7 @@ fn json(program: &[&str]) -> (Value, Output) {
     (serde_json::from_slice(&fs::read(file.path()).unwrap()).unwrap(), output)
 }
 
-/// A program that has printed a line and waits, in a process group of its own.
+/// A program that has printed a line and waits, in a new process group.
 struct Waiting {
     child: Child,
     line: String,
@@ -54,12 +54,12 @@ impl Waiting {
         self.child.send(signal);
     }
 
-    /// Its input ends, and it shall do so too.
+    /// Closes its input, which ends it.
     fn finish(self) -> Output {
         self.child.wait()
     }
 
-    /// Its input does not end before it does.
+    /// Keeps its input open until it ends.
     fn wait(mut self) -> Output {
         let _input = self.child.process().stdin.take();
         self.child.wait()
@@ -71,7 +71,7 @@ fn send(process: &str, signal: i32) {
     kill_process(process, Signal::from_named_raw(signal).unwrap()).unwrap();
 }
 
-/// The state of a process, as the kernel writes it; nothing where there is none.
+/// The state of a process in the kernel's notation. `None` if it does not exist.
 fn state(pid: &str) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit(')').next()?.trim_start().chars().next()
@@ -87,13 +87,13 @@ fn has_ended(pid: &str) -> bool {
     state(pid).is_none_or(|state| state == 'Z')
 }
 
-/// Both ways to run a program: in the place of this one, and as its child.
-const WAYS: [&[&str]; 2] = [&["--"], &["--report", "--"]];
+/// Both ways to run a program: in place of this one, and as its child.
+const MODES: [&[&str]; 2] = [&["--"], &["--report", "--"]];
 
 #[test]
-fn it_ends_as_the_program_does() {
-    for way in WAYS {
-        let run = |script: &str| exec(&[way, &["sh", "-c", script]].concat());
+fn exec_ends_as_the_program_does() {
+    for mode in MODES {
+        let run = |script: &str| exec(&[mode, &["sh", "-c", script]].concat());
         run("exit 0").exits(0);
         run("exit 3").exits(3);
         for signal in [SIGKILL, SIGTERM, SIGUSR1] {
@@ -103,21 +103,21 @@ fn it_ends_as_the_program_does() {
 }
 
 #[test]
-fn what_cannot_be_started_ends_as_in_a_shell() {
-    for way in WAYS {
+fn failures_to_start_have_the_exit_codes_of_shells() {
+    for mode in MODES {
         for (program, code) in [("rowlock-has-no-such-program", 127), ("/dev/null", 126)] {
-            let output = exec(&[way, &[program]].concat()).exits(code);
+            let output = exec(&[mode, &[program]].concat()).exits(code);
             assert!(output.stderr.contains(&format!("error: cannot execute `{program}`: ")), "{output:?}");
         }
     }
 }
 
 #[test]
-fn a_program_for_another_machine_or_a_broken_one_is_not_read_by_a_shell() {
+fn foreign_and_damaged_programs_are_not_run_by_a_shell() {
     let place = tempfile::tempdir().unwrap();
     let program = fs::read(env!("CARGO_BIN_EXE_rowlock")).unwrap();
     let mut foreign = program[..4096].to_vec();
-    // A machine that there is no other than.
+    // A machine number that does not exist.
     foreign[18..20].copy_from_slice(&0xfedc_u16.to_le_bytes());
     for (name, bytes) in
         [("foreign", &foreign[..]), ("broken", &program[..40]), ("header", b"\x7fELF\necho from a shell\n")]
@@ -125,8 +125,8 @@ fn a_program_for_another_machine_or_a_broken_one_is_not_read_by_a_shell() {
         let file = place.path().join(name);
         fs::write(&file, bytes).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-        for way in [WAYS[0], WAYS[1], &["--compare", "--"]] {
-            let output = exec(&[way, &[file.to_str().unwrap()]].concat()).exits(126);
+        for mode in [MODES[0], MODES[1], &["--compare", "--"]] {
+            let output = exec(&[mode, &[file.to_str().unwrap()]].concat()).exits(126);
             let said = format!(
                 "error: cannot execute `{}`: it is not a program for this machine, or it is damaged",
                 file.display()
@@ -137,33 +137,33 @@ fn a_program_for_another_machine_or_a_broken_one_is_not_read_by_a_shell() {
 }
 
 #[test]
-fn a_script_whose_interpreter_is_missing_says_so() {
+fn a_missing_interpreter_of_a_script_is_named() {
     let place = tempfile::tempdir().unwrap();
     let script = place.path().join("script");
     fs::write(&script, "#!/nowhere/sh\n").unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    for way in WAYS {
-        let output = exec(&[way, &[script.to_str().unwrap()]].concat()).exits(127);
+    for mode in MODES {
+        let output = exec(&[mode, &[script.to_str().unwrap()]].concat()).exits(127);
         assert!(output.stderr.contains("it asks for \"/nowhere/sh\", which is not there"), "{output:?}");
     }
 }
 
 #[test]
-fn a_program_has_its_name_arguments_and_environment_as_ever() {
-    for way in WAYS {
+fn a_program_has_its_usual_name_arguments_and_environment() {
+    for mode in MODES {
         let script = "echo $0 $1 $FOR_TEST ${ROWLOCK_WAIT}; tr '\\0' ' ' < /proc/$$/cmdline";
-        let mut command = command(&[way, &["sh", "-c", script, "name", "an argument"]].concat());
+        let mut command = command(&[mode, &["sh", "-c", script, "name", "an argument"]].concat());
         let output = testing::run(command.env("FOR_TEST", "x=y"));
         assert_eq!(
             output.stdout,
             format!("name an argument x=y adaptive\nsh -c {script} name an argument "),
-            "{way:?}"
+            "{mode:?}"
         );
     }
 }
 
 #[test]
-fn a_report_that_could_not_be_written_is_known_before_the_program_runs() {
+fn an_unwritable_report_is_refused_before_the_program_runs() {
     let place = tempfile::tempdir().unwrap();
     let [ran, file] = ["ran", "report.json"].map(|name| place.path().join(name));
     let run = |file: &str, script: &str| exec(&["--json", file, "--", "sh", "-c", script, ran.to_str().unwrap()]);
@@ -172,14 +172,14 @@ fn a_report_that_could_not_be_written_is_known_before_the_program_runs() {
     assert!(nowhere.stderr.starts_with("error: cannot write /nowhere/report.json: "), "{nowhere:?}");
     run("-", "echo > $0").exits(2);
     assert!(!ran.exists());
-    // It cannot be written any more.
+    // It becomes unwritable during the run.
     let file_name = file.to_str().unwrap();
     for (end, code) in [(0, 1), (7, 7)] {
         let late = run(file_name, &format!("rm {file_name}; mkdir {file_name}; exit {end}")).exits(code);
         assert!(late.stderr.contains(&format!("error: cannot write {file_name}: ")), "{late:?}");
         fs::remove_dir(&file).unwrap();
     }
-    // There is nothing to be reported, and what was there before stays.
+    // There is nothing to report, and the previous content stays.
     let no_program = || exec(&["--json", file_name, "--", "rowlock-has-no-such-program"]).status.code();
     assert_eq!((no_program(), file.exists()), (Some(127), false));
     fs::write(&file, "older").unwrap();
@@ -187,8 +187,8 @@ fn a_report_that_could_not_be_written_is_known_before_the_program_runs() {
 }
 
 #[test]
-fn the_superusers_library_can_be_read_by_everybody() {
-    // A new folder: an earlier run as another user may have made the usual one.
+fn all_users_can_read_the_library_of_root() {
+    // A new folder: the usual one may be from another user.
     let cache = tempfile::tempdir().unwrap();
     let output = testing::run(command(&["sh", "-c", "echo $LD_PRELOAD"]).env("XDG_CACHE_HOME", cache.path()));
     let library = Path::new(output.stdout.trim_end()).to_owned();
@@ -199,7 +199,7 @@ fn the_superusers_library_can_be_read_by_everybody() {
 }
 
 #[test]
-fn the_program_takes_the_place_of_the_command_unless_there_is_something_to_be_said_afterwards() {
+fn the_program_replaces_the_command_unless_there_is_a_report() {
     let waiting = Waiting::start(&["sh", "-c", "echo $$; cat"]);
     assert_eq!(waiting.line, waiting.child.id().to_string());
     waiting.finish().succeeds();
@@ -209,7 +209,7 @@ fn the_program_takes_the_place_of_the_command_unless_there_is_something_to_be_sa
 }
 
 #[test]
-fn standard_output_is_the_programs_own_and_the_report_is_on_the_other_one() {
+fn the_report_is_on_standard_error_and_not_on_the_program_s_standard_output() {
     let output = exec(&["--report", "--wait", "always-block", "--", "sh", "-c", "echo out; echo err >&2"]);
     assert_eq!(output.stdout, "out\n");
     let stderr = output.stderr;
@@ -222,7 +222,7 @@ fn standard_output_is_the_programs_own_and_the_report_is_on_the_other_one() {
 }
 
 #[test]
-fn a_report_for_programs_names_every_process() {
+fn a_json_report_names_every_process() {
     let (report, output) = json(&["sh", "-c", "sh -c 'exit 4'; exit 5"]);
     output.exits(5);
     assert_eq!((&report["schema_version"], &report["rule"]), (&1.into(), &"adaptive".into()));
@@ -241,7 +241,7 @@ fn a_report_for_programs_names_every_process() {
 }
 
 #[test]
-fn the_program_is_told_by_its_environment_and_what_the_user_has_set_stays() {
+fn the_environment_configures_the_program_but_keeps_the_user_s_variables() {
     let script =
         "echo $ROWLOCK_WAIT/$GOMP_SPINCOUNT/$KMP_BLOCKTIME/${LD_PRELOAD##*/}/${ROWLOCK_COSTS:+told}/$ROWLOCK_BOOK";
     let output = testing::run(command(&["--wait", "always-spin", "sh", "-c", script]).env("KMP_BLOCKTIME", "5"));
@@ -251,26 +251,26 @@ fn the_program_is_told_by_its_environment_and_what_the_user_has_set_stays() {
 }
 
 #[test]
-fn a_rule_that_is_none_says_why() {
+fn an_invalid_rule_is_explained() {
     let output = exec(&["--wait", "44", "true"]).exits(2);
     assert!(output.stderr.contains("missing unit: write \"44 us\" or \"44 cs\""), "{output:?}");
     exec(&["--wait", "x", "true"]).complains("; `rowlock policies` lists them");
 }
 
 #[test]
-fn a_library_that_cannot_be_had_is_said() {
+fn a_missing_library_is_reported() {
     let output = testing::run(command(&["true"]).env("ROWLOCK_PRELOAD", "/nowhere/x.so")).exits(1);
     assert!(output.stderr.contains("error: ROWLOCK_PRELOAD names /nowhere/x.so"), "{output:?}");
 }
 
-/// What a program is asked to load by this `rowlock`.
+/// The library that this `rowlock` preloads.
 fn library(rowlock: &Path) -> String {
     let output = testing::run(&mut crate::rowlock_at(rowlock, &["exec", "sh", "-c", "echo $LD_PRELOAD"])).succeeds();
     output.stdout.trim_end().to_owned()
 }
 
 #[test]
-fn a_library_that_was_installed_is_taken_if_it_is_of_the_same_build() {
+fn an_installed_library_is_used_if_it_is_from_the_same_build() {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let [programs, libraries] = ["bin", "lib/rowlock"].map(|folder| place.path().canonicalize().unwrap().join(folder));
     fs::create_dir_all(&programs).unwrap();
@@ -285,7 +285,7 @@ fn a_library_that_was_installed_is_taken_if_it_is_of_the_same_build() {
 }
 
 #[test]
-fn the_book_is_gone_afterwards_however_the_program_ends() {
+fn the_statistics_region_is_removed_however_the_program_ends() {
     for end in ["exit 0", "kill -9 $$"] {
         let output = exec(&["--report", "sh", "-c", &format!("echo $ROWLOCK_BOOK; ls $ROWLOCK_BOOK; {end}")]);
         let lines: Vec<&str> = output.stdout.lines().collect();
@@ -296,7 +296,7 @@ fn the_book_is_gone_afterwards_however_the_program_ends() {
 }
 
 #[test]
-fn a_report_knows_of_programs_that_were_started_in_the_same_way() {
+fn a_report_includes_programs_under_a_nested_exec() {
     let (report, _) = json(&[env!("CARGO_BIN_EXE_rowlock"), "exec", "--", "sh", "-c", "exit 0"]);
     let names: Vec<&str> =
         report["processes"].as_array().unwrap().iter().filter_map(|process| process["name"].as_str()).collect();
@@ -305,47 +305,47 @@ fn a_report_knows_of_programs_that_were_started_in_the_same_way() {
 
 #[test]
 fn signals_reach_the_program() {
-    for way in WAYS {
+    for mode in MODES {
         for signal in [SIGTERM, SIGINT, SIGUSR1] {
-            let waiting = Waiting::start(&[way, &["sh", "-c", "echo ready; exec cat"]].concat());
+            let waiting = Waiting::start(&[mode, &["sh", "-c", "echo ready; exec cat"]].concat());
             waiting.send(signal);
             waiting.wait().dies_of(signal);
         }
         let script = "trap 'exit 42' USR1; exec 3<&0; cat <&3 > /dev/null & echo ready; wait";
-        let waiting = Waiting::start(&[way, &["sh", "-c", script]].concat());
+        let waiting = Waiting::start(&[mode, &["sh", "-c", script]].concat());
         waiting.send(SIGUSR1);
         waiting.wait().exits(42);
     }
 }
 
 #[test]
-fn who_watches_a_program_stops_and_goes_on_with_it() {
+fn the_parent_stops_and_continues_with_the_program() {
     let waiting = Waiting::start(&["--report", "sh", "-c", "echo $$; exec cat"]);
-    let (watcher, program) = (waiting.child.id().to_string(), waiting.line.clone());
+    let (parent, program) = (waiting.child.id().to_string(), waiting.line.clone());
     for _ in 0..2 {
         waiting.send(SIGTSTP);
-        until(|| state(&program) == Some('T') && state(&watcher) == Some('T'));
-        // A shell would tell the whole group; even so the program goes on.
+        until(|| state(&program) == Some('T') && state(&parent) == Some('T'));
+        // A shell would signal the whole group. The program continues in this case, too.
         waiting.send(SIGCONT);
-        until(|| state(&program) != Some('T') && state(&watcher) != Some('T'));
+        until(|| state(&program) != Some('T') && state(&parent) != Some('T'));
     }
     waiting.finish().exits(0);
 }
 
 #[test]
-fn who_watches_a_program_stops_with_it_whoever_stops_it() {
+fn the_parent_stops_with_the_program_whichever_signal_stops_it() {
     let waiting = Waiting::start(&["--report", "sh", "-c", "echo $$; exec cat"]);
-    let (watcher, program) = (waiting.child.id().to_string(), waiting.line.clone());
+    let (parent, program) = (waiting.child.id().to_string(), waiting.line.clone());
     for signal in [SIGSTOP, SIGTSTP, SIGSTOP] {
         send(&program, signal);
-        until(|| state(&program) == Some('T') && state(&watcher) == Some('T'));
+        until(|| state(&program) == Some('T') && state(&parent) == Some('T'));
         waiting.send(SIGCONT);
-        until(|| state(&program) != Some('T') && state(&watcher) != Some('T'));
+        until(|| state(&program) != Some('T') && state(&parent) != Some('T'));
     }
     waiting.finish().exits(0);
 }
 
-/// A program that exits with 7 and needs no library: for two kinds of machines; nothing for others.
+/// A static program that exits with 7, for two kinds of machines. `None` on others.
 fn static_program() -> Option<Vec<u8>> {
     let (machine, code): (u16, &[u8]) = if cfg!(target_arch = "x86_64") {
         // mov edi, 7; mov eax, 60; syscall
@@ -361,7 +361,8 @@ fn static_program() -> Option<Vec<u8>> {
     let length = HEADERS + code.len() as u64;
     let mut file = b"\x7fELF\x02\x01\x01".to_vec();
     file.resize(16, 0);
-    // An executable, and where it begins; one segment, described right after this header; no sections.
+    // An executable file and its entry point; one segment, described right after this header; no
+    // sections.
     for half in [2, machine] {
         file.extend(half.to_le_bytes());
     }
@@ -373,7 +374,7 @@ fn static_program() -> Option<Vec<u8>> {
     for half in [64_u16, 56, 1, 64, 0, 0] {
         file.extend(half.to_le_bytes());
     }
-    // It is loaded as a whole, to be read and executed.
+    // The whole file is loaded, readable and executable.
     for word in [1_u32, 5] {
         file.extend(word.to_le_bytes());
     }
@@ -385,7 +386,7 @@ fn static_program() -> Option<Vec<u8>> {
 }
 
 #[test]
-fn a_program_that_cannot_be_helped_is_run_all_the_same_and_it_is_said_why() {
+fn a_program_with_an_obstacle_runs_nevertheless_and_the_obstacle_is_reported() {
     let Some(bytes) = static_program() else { return };
     let place = tempfile::tempdir().unwrap();
     let [program, script] = ["program", "script"].map(|name| place.path().join(name));
@@ -402,7 +403,7 @@ fn a_program_that_cannot_be_helped_is_run_all_the_same_and_it_is_said_why() {
     }
 }
 
-/// The fields of a comparison that docs/output.md lists.
+/// The fields of a comparison in docs/output.md.
 fn documented() -> BTreeSet<String> {
     let document = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/output.md")).unwrap();
     let section = document.split("\n`--format json`:\n").nth(1).unwrap();
@@ -410,7 +411,7 @@ fn documented() -> BTreeSet<String> {
     rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next()).map(str::to_owned).collect()
 }
 
-/// The paths of all values in a report; estimates are not looked into.
+/// Collects the paths of all values in a report. Estimates count as values.
 fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(object) if !object.contains_key("low") && !path.ends_with("pairs[][].status") => {
@@ -428,7 +429,7 @@ fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_field_of_a_comparison_is_documented_and_no_other() {
+fn exactly_the_fields_of_a_comparison_are_documented() {
     let mut found = BTreeSet::new();
     fields(&compared(&[], "exit 0", 0), "", &mut found);
     assert_eq!(found, documented());
@@ -459,7 +460,7 @@ fn a_comparison_has_pairs_of_runs_alone_and_beside_a_load() {
 }
 
 #[test]
-fn a_comparison_tells_what_is_not_the_same_with_and_without() {
+fn a_comparison_reports_differences_of_output_and_exit_status() {
     let report = compared(&[], "echo $LD_PRELOAD", 0);
     assert_eq!(report["outputs"], "differ");
     let report = compared(&[], "echo $$; exit 0", 0);
@@ -469,7 +470,7 @@ fn a_comparison_tells_what_is_not_the_same_with_and_without() {
 }
 
 #[test]
-fn a_comparison_for_people_says_what_it_means() {
+fn a_comparison_as_text_has_a_conclusion() {
     let output =
         exec(&["--compare", "--runs", "2", "--hogs", "1", "--", "sh", "-c", "echo out; echo oops >&2; exit 3"]);
     let output = output.exits(0);
@@ -488,10 +489,10 @@ fn a_comparison_for_people_says_what_it_means() {
 }
 
 #[test]
-fn a_comparison_that_is_interrupted_ends_what_runs_and_tells_what_it_has() {
+fn an_interrupted_comparison_ends_its_programs_and_prints_its_results() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("pids");
-    // The first pair, which does not count, and the second go by; in the third it waits.
+    // The first pair, which does not count, and the second run through. The third waits.
     let script = format!("echo $$ >> {0}; test $(wc -l < {0}) -le 4 || exec sleep 600", file.display());
     let child = Child::start(&mut command(&["--compare", "--beside", "exec sleep 600", "--", "sh", "-c", &script]));
     let pids = || fs::read_to_string(&file).unwrap_or_default();
@@ -504,10 +505,10 @@ fn a_comparison_that_is_interrupted_ends_what_runs_and_tells_what_it_has() {
 }
 
 #[test]
-fn nothing_is_left_of_a_comparison_that_is_killed() {
+fn no_process_of_a_killed_comparison_survives() {
     let place = tempfile::tempdir().unwrap();
     let [ours, beside] = ["ours", "beside"].map(|name| place.path().join(name));
-    // What the command beside it has started, in turn.
+    // A child of the command beside the program.
     let load = format!("sh -c 'echo $$ > {0}.new; mv {0}.new {0}; sleep 600; true'", beside.display());
     // The first four runs have no load.
     let counted = place.path().join("counted");
@@ -531,9 +532,9 @@ fn nothing_is_left_of_a_comparison_that_is_killed() {
 }
 
 #[test]
-fn input_goes_to_the_program() {
-    for way in WAYS {
-        let mut child = Child::start(command(&[way, &["cat"]].concat()).stdin(Stdio::piped()));
+fn the_program_reads_standard_input() {
+    for mode in MODES {
+        let mut child = Child::start(command(&[mode, &["cat"]].concat()).stdin(Stdio::piped()));
         child.process().stdin.take().unwrap().write_all(b"through").unwrap();
         assert_eq!(child.wait().succeeds().stdout, "through");
     }

@@ -1,4 +1,4 @@
-//! The house rules: what ARCHITECTURE.md and CONTRIBUTING.md say of the tree, held against the tree.
+//! The house rules: compares the tree with ARCHITECTURE.md and CONTRIBUTING.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn read(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.as_ref().display()))
 }
 
-/// All files below a folder with one of these endings, build output and hidden folders left out.
+/// All files below a folder with one of these extensions, without build output and hidden folders.
 pub(super) fn files(below: &Path, endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(below).unwrap() {
@@ -29,7 +29,7 @@ pub(super) fn files(below: &Path, endings: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-/// The names of the crates, which are those of their folders.
+/// The names of the crates, which are also those of their folders.
 pub(super) fn crates() -> BTreeSet<String> {
     let folders = std::fs::read_dir(root().join("crates")).unwrap();
     folders.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -39,7 +39,7 @@ fn manifest(name: &str) -> toml::Table {
     read(root().join("crates").join(name).join("Cargo.toml")).parse().unwrap()
 }
 
-/// The table of edges in ARCHITECTURE.md: crate to what it may use.
+/// The table of edges in ARCHITECTURE.md: the crates that each crate may use.
 fn allowed_edges() -> BTreeMap<String, BTreeSet<String>> {
     let text = read(root().join("ARCHITECTURE.md"));
     let table = text.split("| crate | purpose | may use |").nth(1).expect("the table of edges");
@@ -52,7 +52,7 @@ fn allowed_edges() -> BTreeMap<String, BTreeSet<String>> {
     .collect()
 }
 
-/// Which of our crates a manifest names, in any of its tables of dependencies.
+/// Our crates that a manifest names in any of its tables of dependencies.
 fn actual_edges(name: &str) -> BTreeSet<String> {
     let mut used = BTreeSet::new();
     let mut tables = vec![manifest(name)];
@@ -60,9 +60,9 @@ fn actual_edges(name: &str) -> BTreeSet<String> {
         for (key, value) in table {
             let toml::Value::Table(inner) = value else { continue };
             if key.ends_with("dependencies") {
-                // Tests of any crate may start children and be given seeds.
+                // Tests of every crate may use `testing`.
                 let is_for_tests = |name: &String| key == "dev-dependencies" && name == "testing";
-                // By whatever name it is called: ours are packages `rowlock-NAME`, renamed to NAME in the workspace.
+                // Our packages `rowlock-NAME` are renamed to NAME in the workspace.
                 let package = |(alias, value): (&String, &toml::Value)| {
                     let package = value.get("package").and_then(toml::Value::as_str).unwrap_or(alias);
                     package.strip_prefix("rowlock-").unwrap_or(package).to_owned()
@@ -86,14 +86,14 @@ fn actual_edges(name: &str) -> BTreeSet<String> {
 fn crates_use_only_what_the_architecture_allows() {
     let allowed = allowed_edges();
     assert_eq!(allowed.keys().cloned().collect::<BTreeSet<_>>(), crates(), "the table and the folders");
-    for (name, may_use) in &allowed {
-        let beyond: Vec<String> = actual_edges(name).difference(may_use).cloned().collect();
+    for (name, allowed_uses) in &allowed {
+        let beyond: Vec<String> = actual_edges(name).difference(allowed_uses).cloned().collect();
         assert!(beyond.is_empty(), "`{name}` uses {beyond:?}, which the table in ARCHITECTURE.md does not allow");
     }
 }
 
 #[test]
-fn the_two_worlds_do_not_see_each_other() {
+fn the_simulator_and_the_host_do_not_depend_on_each_other() {
     let edges = allowed_edges();
     let reaches = |from: &str| {
         let (mut seen, mut next) = (BTreeSet::new(), vec![from.to_owned()]);
@@ -104,14 +104,14 @@ fn the_two_worlds_do_not_see_each_other() {
         }
         seen
     };
-    for of_the_host in ["host", "wait", "sys"] {
-        assert!(!reaches("sim").contains(of_the_host), "sim reaches {of_the_host}");
-        assert!(!reaches(of_the_host).contains("sim"), "{of_the_host} reaches sim");
+    for host_crate in ["host", "wait", "sys"] {
+        assert!(!reaches("sim").contains(host_crate), "sim reaches {host_crate}");
+        assert!(!reaches(host_crate).contains("sim"), "{host_crate} reaches sim");
     }
 }
 
 #[test]
-fn only_what_needs_it_may_be_unsafe() {
+fn only_the_listed_crates_contain_unsafe_code() {
     let may = ["counters", "fiber", "fiber-c", "preload", "sys", "wait", "wait-c"];
     for name in crates().into_iter().filter(|name| !may.contains(&name.as_str())) {
         let source = root().join("crates").join(&name).join("src");
@@ -149,13 +149,13 @@ fn tests_start_children_through_the_helper() {
     let own = concat!("Command::", "new(");
     let tests = crates().into_iter().map(|name| root().join("crates").join(name).join("tests"));
     let files = tests.filter(|folder| folder.exists()).flat_map(|folder| files(&folder, &[".rs"]));
-    let say_so = files.filter(|file| read(file).contains(own));
+    let offenders = files.filter(|file| read(file).contains(own));
     let found: BTreeSet<PathBuf> =
-        say_so.map(|file| file.strip_prefix(root().join("crates")).unwrap().to_owned()).collect();
+        offenders.map(|file| file.strip_prefix(root().join("crates")).unwrap().to_owned()).collect();
     assert_eq!(found, exceptions.map(PathBuf::from).into(), "`testing::command` starts the children of tests");
 }
 
-/// The sources of a package's tests, those within its library included.
+/// The sources of a package's tests, including unit tests.
 fn sources_of_tests(name: &str) -> Vec<String> {
     let folder = root().join("crates").join(name);
     let folders = ["src", "tests"].map(|part| folder.join(part)).into_iter().filter(|folder| folder.exists());
@@ -163,7 +163,7 @@ fn sources_of_tests(name: &str) -> Vec<String> {
 }
 
 #[test]
-fn seeds_that_were_found_belong_to_tests_that_exist() {
+fn recorded_seeds_belong_to_existing_tests() {
     for name in crates() {
         let sources = sources_of_tests(&name);
         let seeds = std::fs::read_dir(root().join("crates").join(&name).join("tests/seeds"));
@@ -171,14 +171,14 @@ fn seeds_that_were_found_belong_to_tests_that_exist() {
             let takes_seeds = |source: &String| {
                 source.contains(&format!("fn {test}()")) && source.contains("testing::for_each_seed(")
             };
-            let is_there = test == "properties" || sources.iter().any(takes_seeds);
-            assert!(is_there, "crates/{name}/tests/seeds/{test}: no test of this name takes its seeds from here");
+            let exists = test == "properties" || sources.iter().any(takes_seeds);
+            assert!(exists, "crates/{name}/tests/seeds/{test}: no test of this name takes its seeds from here");
         }
     }
 }
 
 #[test]
-fn properties_that_were_found_to_fail_exist() {
+fn recorded_failures_belong_to_existing_property_tests() {
     let lines = read(root().join("crates/testing/tests/seeds/properties"));
     for line in lines.lines().filter(|line| !line.starts_with('#')) {
         let tests = line.split(' ').nth(2).unwrap_or_default();
@@ -202,12 +202,12 @@ fn properties_that_were_found_to_fail_exist() {
 fn no_file_is_longer_than_600_lines() {
     for file in files(&root(), &[".rs"]) {
         let lines = read(&file).lines().count();
-        assert!(lines <= 600, "{} has {lines} lines and is asking to be two", file.display());
+        assert!(lines <= 600, "{} has {lines} lines: divide it", file.display());
     }
 }
 
 #[test]
-fn links_in_the_documents_lead_somewhere() {
+fn links_in_the_documents_have_targets() {
     for file in files(&root(), &[".md"]) {
         let text = read(&file);
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
@@ -216,7 +216,7 @@ fn links_in_the_documents_lead_somewhere() {
                 continue;
             }
             let there = file.parent().unwrap().join(path);
-            assert!(there.exists(), "{} links to {target}, which is not there", file.display());
+            assert!(there.exists(), "{} links to {target}, which does not exist", file.display());
         }
     }
 }

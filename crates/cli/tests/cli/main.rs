@@ -28,10 +28,11 @@ fn rowlock(arguments: &[&str]) -> Command {
     rowlock_at(Path::new(env!("CARGO_BIN_EXE_rowlock")), arguments)
 }
 
-/// The same of a `rowlock` that was installed elsewhere.
+/// A `rowlock` in another place with these arguments.
 fn rowlock_at(program: &Path, arguments: &[&str]) -> Command {
     let mut command = testing::command(program);
-    // One cache for all tests, so that the machine is calibrated once, and none of the user's own.
+    // All tests share one cache, so that the machine is calibrated only once, and the user's cache
+    // is not used.
     command.env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"));
     command.args(arguments);
     command
@@ -43,8 +44,8 @@ fn json(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("standard output is not JSON: {why}\n{output}"))
 }
 
-/// Sends a signal to a child as soon as something is so, unless it has ended before, and waits for
-/// its end.
+/// Sends a signal to a child once a condition holds, unless the child has ended before, and waits
+/// for its end.
 fn interrupted_when(is_so: impl Fn() -> bool, mut child: Child, signal: i32) -> Output {
     while !is_so() {
         if child.process().try_wait().unwrap().is_some() {

@@ -1,4 +1,4 @@
-//! `rowlock paper` as its users meet it.
+//! `rowlock paper`.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ fn rowlock(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn the_list_names_every_paper_with_what_it_shows_its_size_and_how_long_it_takes() {
+fn the_list_names_every_paper_with_its_content_size_and_duration() {
     let folder = tempfile::tempdir().unwrap();
     let done = rowlock(folder.path(), &["paper", "list"]).succeeds();
     let list = done.stdout;
@@ -23,7 +23,7 @@ fn the_list_names_every_paper_with_what_it_shows_its_size_and_how_long_it_takes(
 }
 
 #[test]
-fn a_papers_scenario_can_be_printed_checked_and_changed() {
+fn a_paper_s_scenario_can_be_printed_and_checked() {
     let folder = tempfile::tempdir().unwrap();
     let done = rowlock(folder.path(), &["paper", "barrier/fig5", "--scenario"]).succeeds();
     fs::write(folder.path().join("fig5.toml"), done.stdout).unwrap();
@@ -32,7 +32,7 @@ fn a_papers_scenario_can_be_printed_checked_and_changed() {
 }
 
 #[test]
-fn an_unknown_name_is_an_input_error_that_names_the_nearest() {
+fn an_unknown_name_is_an_input_error_with_a_suggestion() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, tip) in [(&["paper", "barrier/fgi5"][..], "barrier/fig5"), (&["paper", "wakeup"], "barrier/wakeup")]
     {
@@ -44,7 +44,7 @@ fn an_unknown_name_is_an_input_error_that_names_the_nearest() {
 }
 
 #[test]
-fn a_paper_leaves_its_results_and_its_exit_code_says_whether_its_bands_hold() {
+fn a_paper_writes_its_results_and_its_exit_code_says_whether_its_bands_hold() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["paper", "barrier/fig4", "--repeat", "1", "--out", "out", "--format", "json"];
     let done = rowlock(folder.path(), &arguments);
@@ -54,7 +54,7 @@ fn a_paper_leaves_its_results_and_its_exit_code_says_whether_its_bands_hold() {
     for band in judgement["bands"].as_array().unwrap() {
         assert!(page.contains(band["what"].as_str().unwrap()), "the page has all bands");
     }
-    // One run has a transition point or not: a rare event, and a matter of its seed.
+    // Whether one run has a transition point depends on the seed.
     assert_eq!(judgement["transitions"].as_array().unwrap().len(), 1);
     done.exits(if judgement["holds"] == true { 0 } else { 1 });
     let report = fs::read(folder.path().join("out/report.json")).unwrap();
@@ -62,20 +62,20 @@ fn a_paper_leaves_its_results_and_its_exit_code_says_whether_its_bands_hold() {
 }
 
 #[test]
-fn a_paper_is_changed_to_another_scheduler_and_rule() {
+fn options_change_the_scheduler_and_rule_of_a_paper() {
     let folder = tempfile::tempdir().unwrap();
     let changed = ["--scheduler", "linux-2.4", "--waiting", "2cs+"];
     let done = rowlock(folder.path(), &[&["paper", "barrier/fig2", "--scenario"][..], &changed].concat()).exits(0);
     let scenario = done.stdout;
     assert!(scenario.contains("scheduler = \"linux-2.4\"") && scenario.contains("waiting = \"2cs+\""), "{scenario}");
 
-    // What is measured on this machine has that machine's scheduler.
+    // Measured papers use this machine's scheduler.
     let refused = rowlock(folder.path(), &[&["paper", "fg/table3"][..], &changed].concat()).exits(2);
     assert!(refused.stderr.contains("--scheduler linux-2.4 is for simulated papers"));
 }
 
 #[test]
-fn a_number_of_workers_that_is_none_is_refused_in_words() {
+fn an_invalid_number_of_workers_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for arguments in [["run", "crew.toml"], ["paper", "barrier/fig2"]] {
         for none in ["0", "-1", "all"] {
@@ -87,7 +87,7 @@ fn a_number_of_workers_that_is_none_is_refused_in_words() {
 }
 
 #[test]
-fn the_number_of_workers_is_not_to_be_seen_in_what_comes_out() {
+fn the_results_do_not_depend_on_the_number_of_workers() {
     const CREW: &str = r#"
         machine = { cpus = 2, scheduler = "rr" }
         job = [{ name = "crew", kind = "barrier", threads = 3, granularity = "medium", rounds = 20, waiting = "cs" }]

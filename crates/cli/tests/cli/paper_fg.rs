@@ -1,4 +1,4 @@
-//! `rowlock paper fg/...` as its users meet it, on files so small that nothing is to be learnt from their times.
+//! `rowlock paper fg/...`, with files so small that the times have no meaning.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn command(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Measures in small.
+/// Measures with little data.
 fn measure(folder: &Path, arguments: &[&str]) -> Output {
     let small = ["--size", "200kB", "--memory", "16MiB", "--tmp", "tmp", "--evict", "files"];
     testing::run(&mut command(folder, &[arguments, &small].concat()))
@@ -28,14 +28,14 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).unwrap().next().is_none()
 }
 
-/// The control groups of a process that were made to throttle the disk.
+/// The control groups that a process created to throttle the disk.
 fn groups_of(process: u32, below: &Path) -> Vec<String> {
     let name = format!("rowlock-disk-{process}-");
     let mut found = Vec::new();
     for entry in fs::read_dir(below).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            let is_of_it = entry.file_name().to_string_lossy().starts_with(&name);
-            found.extend(is_of_it.then(|| entry.path().display().to_string()));
+            let matches = entry.file_name().to_string_lossy().starts_with(&name);
+            found.extend(matches.then(|| entry.path().display().to_string()));
             found.extend(groups_of(process, &entry.path()));
         }
     }
@@ -43,7 +43,7 @@ fn groups_of(process: u32, below: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_table_has_a_row_for_each_rule_and_another_table_of_the_same_folder_runs_only_what_is_missing() {
+fn a_table_has_a_row_for_each_rule_and_another_one_in_the_folder_makes_only_the_missing_runs() {
     let folder = tempfile::tempdir().unwrap();
     let runs = || {
         let text = fs::read_to_string(folder.path().join("out/runs.csv")).unwrap();
@@ -70,7 +70,7 @@ fn a_table_has_a_row_for_each_rule_and_another_table_of_the_same_folder_runs_onl
     let first = runs();
     assert_eq!(first.len(), 12);
 
-    // Two rules of two variants, twice; the runs by no rule are there.
+    // Two rules of two variants, twice. The runs without a rule exist already.
     let table = json(measure(folder.path(), &[&["fg/table4"], &options[..]].concat()));
     let arms = |rows: &Value| rows.as_array().unwrap().len();
     assert_eq!(arms(&table["rows"]), 10);
@@ -79,7 +79,7 @@ fn a_table_has_a_row_for_each_rule_and_another_table_of_the_same_folder_runs_onl
     assert_eq!(second.len(), 12 + 2 * 2 * 4);
     assert!(second[12..].iter().all(|run| !run.contains(" default ") && !run.contains("nice")), "{second:?}");
 
-    // All is there, so nothing is run; and other sizes do not go together.
+    // All runs exist, so none is made. Runs with another size cannot be added.
     let table = json(measure(folder.path(), &[&["fg/table5"], &options[..]].concat()));
     assert_eq!((runs().len(), arms(&table["balances"]), arms(&table["rows"])), (28, 2, 14));
     let refused =
@@ -88,20 +88,20 @@ fn a_table_has_a_row_for_each_rule_and_another_table_of_the_same_folder_runs_onl
 }
 
 #[test]
-fn whoever_is_interrupted_keeps_the_runs_and_leaves_neither_files_nor_a_slow_disk() {
+fn an_interrupted_table_keeps_its_runs_and_removes_its_files_and_the_throttle() {
     let folder = tempfile::tempdir().unwrap();
     let small = ["--size", "200kB", "--memory", "16MiB", "--tmp", "tmp", "--evict", "files", "--rate", "1GB"];
     let arguments = [&["fg/table3", "--repeat", "1000", "--out", "out"][..], &small].concat();
     let child = Child::start(&mut command(folder.path(), &arguments));
     let process = child.id();
     let runs = || fs::read_to_string(folder.path().join("out/runs.csv")).unwrap_or_default().lines().count();
-    // However long that takes, it has its first run some time, or fails.
+    // It makes its first run some time, or fails.
     let output = crate::interrupted_when(|| runs() >= 2, child, 15);
     let said = &output.stderr;
     assert!(is_empty(&folder.path().join("tmp")));
     assert_eq!(groups_of(process, Path::new("/sys/fs/cgroup")), Vec::<String>::new());
     if ["limit the disk", "limit disks", "block device"].iter().any(|why| said.contains(why)) {
-        // There is no right to throttle here, which was said.
+        // Throttling is not permitted here, and the message said so.
         output.exits(1);
         return;
     }
@@ -112,7 +112,7 @@ fn whoever_is_interrupted_keeps_the_runs_and_leaves_neither_files_nor_a_slow_dis
 }
 
 #[test]
-fn kernels_are_compared_in_the_simulator_and_threads_with_workers_here() {
+fn table2_simulates_kernels_and_measures_threads_and_workers() {
     let folder = tempfile::tempdir().unwrap();
     let table = json(measure(
         folder.path(),

@@ -1,4 +1,4 @@
-//! `rowlock paper threads/...` as its users meet it, with so few runs that nothing is to be learnt from their times.
+//! `rowlock paper threads/...`, with so few runs that the times have no meaning.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn rows(file: &Path) -> usize {
 }
 
 #[test]
-fn posix_threads_and_fibers_stand_beside_each_other_and_what_the_study_found() {
+fn the_table_has_posix_threads_fibers_and_the_figures_of_the_study() {
     let folder = tempfile::tempdir().unwrap();
     let output = paper(
         folder.path(),
@@ -44,7 +44,7 @@ fn posix_threads_and_fibers_stand_beside_each_other_and_what_the_study_found() {
 }
 
 #[test]
-fn all_nine_configurations_are_run_and_the_claims_judged() {
+fn all_nine_configurations_run_and_the_claims_are_judged() {
     let folder = tempfile::tempdir().unwrap();
     let output =
         paper(folder.path(), &["threads/configs", "--fibers", "10,1000", "--repeat", "1", "--out", "out"]).succeeds();
@@ -52,13 +52,13 @@ fn all_nine_configurations_are_run_and_the_claims_judged() {
     for configuration in ["10/50", "10/100", "10/150", "50/50", "50/100", "50/150", "100/50", "100/100", "100/150"] {
         assert!(said.lines().any(|line| line.trim_start().starts_with(&format!("fibers {configuration} "))), "{said}");
     }
-    // One run decides nothing, of first runs as of others.
+    // One run decides nothing, whether it is a first run or not.
     assert_eq!(said.matches("UNDECIDED").count(), 6, "{said}");
     assert_eq!(rows(&folder.path().join("out/runs.csv")), 18);
 }
 
 #[test]
-fn preemptible_fibers_take_the_place_of_the_others_where_that_is_asked_for() {
+fn preemptible_fibers_replace_the_others_on_request() {
     let folder = tempfile::tempdir().unwrap();
     let output = paper(
         folder.path(),

@@ -1,4 +1,4 @@
-//! `rowlock pipeline explore` as its users meet it, with a shell script in the place of a program built on the crate.
+//! `rowlock pipeline explore`, with a shell script in place of a program built on the crate.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,13 +8,13 @@ use std::process::Command;
 use serde_json::Value;
 use testing::Output;
 
-/// What a program of three stages reports of itself.
+/// The report of a program with three stages.
 const REPORT: &str = r#"{"schema_version":1,"program":"fake","structure":"","pipelines":[{"name":"fake","buffers":8,"block":65536}],"stages":[
 {"name":"read","pipeline":"fake","kind":"io","place":"threads","can_fork":false,"copies":1,"is_fused":false,"repeated":REPEATED},
 {"name":"work","pipeline":"fake","kind":"compute","place":"workers","can_fork":true,"copies":2,"is_fused":false},
 {"name":"send","pipeline":"fake","kind":"communicate","place":"threads","can_fork":false,"copies":1,"is_fused":false,"repeated":0}]}"#;
 
-/// A folder with a program in it that writes down how it was run, and then does what it is told.
+/// A temporary folder with a program that records how it was run and then runs shell commands.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -50,7 +50,7 @@ impl Place {
         testing::run(self.command(options).arg("--").arg(self.path("program")).arg("argument"))
     }
 
-    /// The same as JSON.
+    /// Explores the program and parses the JSON output.
     fn json(&self, options: &[&str]) -> Value {
         let output = self.explore(&[options, &["--format", "json"]].concat()).succeeds();
         crate::json(&output)
@@ -62,15 +62,15 @@ impl Place {
     }
 }
 
-/// What became of a variant.
-fn fate<'a>(report: &'a Value, structure: &str) -> &'a str {
+/// The result of a variant.
+fn result_of<'a>(report: &'a Value, structure: &str) -> &'a str {
     let variants = report["variants"].as_array().unwrap();
     let found = variants.iter().find(|variant| variant["structure"] == structure);
     found.unwrap_or_else(|| panic!("no {structure} in {report}"))["fate"].as_str().unwrap()
 }
 
 #[test]
-fn every_variant_that_the_report_suggests_is_run_and_the_own_structure_in_each_block() {
+fn each_block_runs_every_suggested_variant_and_the_program_s_own_structure() {
     let place = Place::with("echo same");
     let report = place.json(&["--runs", "2"]);
     let runs = place.runs();
@@ -95,14 +95,14 @@ fn every_variant_that_the_report_suggests_is_run_and_the_own_structure_in_each_b
 }
 
 #[test]
-fn what_fails_and_what_prints_something_else_is_left_out() {
+fn variants_that_fail_or_print_something_else_are_left_out() {
     let does = "case \"$ROWLOCK_PIPELINE\" in\n\
                 *threads=each*) echo first >&2; echo 'no more threads' >&2; exit 3;;\n\
                 *block=16KiB*) echo other;;\n\
                 *) echo same;; esac";
     let place = Place::with(does);
     let report = place.json(&["--runs", "2", "--only", "threads,block"]);
-    assert_eq!((fate(&report, "threads=each"), fate(&report, "block=16KiB")), ("failed", "other_output"));
+    assert_eq!((result_of(&report, "threads=each"), result_of(&report, "block=16KiB")), ("failed", "other_output"));
     let told = place.explore(&["--runs", "2", "--only", "threads,block"]);
     let text = told.stdout.replace("\n  ", " ");
     assert!(
@@ -118,7 +118,7 @@ fn what_fails_and_what_prints_something_else_is_left_out() {
 }
 
 #[test]
-fn what_is_asked_for_is_tried_alone_or_with_others() {
+fn requested_structures_are_tried_alone_or_with_others() {
     let place = Place::with("");
     let structures = |options: &[&str]| {
         let report = place.json(&[&["--runs", "2"], options].concat());
@@ -134,7 +134,7 @@ fn what_is_asked_for_is_tried_alone_or_with_others() {
 }
 
 #[test]
-fn the_environment_holds_for_all_variants() {
+fn the_environment_applies_to_all_variants() {
     let place = Place::with("");
     let mut command = place.command(&["--runs", "2", "--try", "fork=work*3"]);
     command.env("ROWLOCK_PIPELINE", "workers=2 fork=work*1").env("ROWLOCK_PIPELINE_TRACE", "/dev/null");
@@ -146,7 +146,7 @@ fn the_environment_holds_for_all_variants() {
 }
 
 #[test]
-fn something_can_be_run_before_each_run() {
+fn a_command_can_run_before_each_run() {
     let place = Place::with("");
     let prepare = format!("echo prepared >> {}", place.path("runs").display());
     place.json(&["--runs", "2", "--try", "buffers=2", "--prepare", &prepare]);
@@ -159,7 +159,7 @@ fn something_can_be_run_before_each_run() {
 }
 
 #[test]
-fn a_program_that_is_not_built_on_the_crate_is_told_from_one_that_fails() {
+fn a_program_that_is_not_built_on_the_crate_is_distinguished_from_one_that_fails() {
     let place = Place::with("exit 5");
     place.write("stranger", "#!/bin/sh\n");
     let stranger = testing::run(place.command(&[]).arg(place.path("stranger")));
@@ -172,7 +172,7 @@ fn a_program_that_is_not_built_on_the_crate_is_told_from_one_that_fails() {
 }
 
 #[test]
-fn what_cannot_be_tried_is_said_before_anything_is_measured() {
+fn impossible_variants_are_refused_before_any_measurement() {
     let place = Place::with("");
     for (options, said) in [
         (&["--try", "bufers=3"][..], "did you mean `buffers`?"),
@@ -187,12 +187,12 @@ fn what_cannot_be_tried_is_said_before_anything_is_measured() {
     }
     let base = testing::run(place.command(&[]).env("ROWLOCK_PIPELINE", "x").arg(place.path("program"))).exits(2);
     assert!(base.stderr.contains("ROWLOCK_PIPELINE in the environment"), "{base:?}");
-    // The one run that tells which stages there are.
+    // The one run that reports the stages.
     assert_eq!(place.runs().len(), 1);
 }
 
 #[test]
-fn doubling_runs_what_can_be_doubled_and_says_what_cannot() {
+fn doubling_runs_the_stages_that_can_repeat_and_names_the_others() {
     let place = Place::with("");
     let report = place.json(&["--runs", "3", "--double"]);
     let [io, communicate] = &report["doubled"].as_array().unwrap()[..] else { panic!("{report}") };
@@ -209,8 +209,8 @@ fn doubling_runs_what_can_be_doubled_and_says_what_cannot() {
 }
 
 #[test]
-fn who_interrupts_it_gets_what_was_found() {
-    // In the fifteenth run the program interrupts who runs it, and waits to be ended.
+fn an_interrupted_exploration_prints_its_results() {
+    // In the fifteenth run the program interrupts its parent and waits to be ended.
     let does = "[ $(wc -l < \"$(dirname \"$0\")/runs\") -lt 15 ] || { kill -INT $PPID; exec sleep 600; }";
     for (format, told) in [("text", "It was interrupted."), ("json", "\"end\": \"interrupted\"")] {
         let place = Place::with(does);

@@ -1,4 +1,4 @@
-//! `rowlock regress` as its users meet it.
+//! `rowlock regress`.
 
 use std::fs;
 
@@ -38,7 +38,7 @@ fn coefficients_come_as_text_and_as_json() {
 }
 
 #[test]
-fn what_is_wrong_is_an_input_error_that_names_the_file_and_the_place() {
+fn input_errors_name_the_file_and_the_position() {
     let folder = with_times();
     for (arguments, message) in [
         (
@@ -57,7 +57,7 @@ fn what_is_wrong_is_an_input_error_that_names_the_file_and_the_place() {
 }
 
 #[test]
-fn a_runs_own_table_can_be_asked() {
+fn the_table_of_a_run_can_be_used() {
     let folder = tempfile::tempdir().unwrap();
     let crew = r#"
         machine = { cpus = 2, scheduler = "rr" }

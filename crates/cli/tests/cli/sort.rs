@@ -1,4 +1,4 @@
-//! `rowlock sort` as its users meet it: files and pipes in and out, reports, messages, exit codes, and all that can go wrong.
+//! `rowlock sort`: files and pipes, reports, messages, exit codes, and failures.
 
 mod faults;
 mod gnu;
@@ -26,7 +26,7 @@ fn lines_are_sorted_from_files_and_pipes_to_files_and_pipes() {
     assert_eq!(place.fed(b"b\na\n", &["-", "-"]).exits(0).stdout, "a\nb\n");
     place.fed(b"b\na\n", &["-", "out"]).exits(0);
     assert_eq!(fs::read_to_string(place.path("out")).unwrap(), "a\nb\n");
-    // A file that is somebody's standard input is read from where that stands.
+    // A file as standard input is read from its present offset.
     let done = place.shell("{ read skipped; rowlock sort - - --quiet; } < in");
     assert_eq!(done.exits(0).stdout, "\na\nc\n");
     assert_eq!(place.shell("rowlock sort - - --quiet < in").exits(0).stdout, "\na\nb\nc\n");
@@ -46,7 +46,7 @@ fn a_file_can_be_sorted_into_itself() {
 }
 
 #[test]
-fn keys_directions_and_uniqueness_are_as_asked_for() {
+fn keys_directions_and_uniqueness_are_respected() {
     let place = Place::new();
     let sorted = |arguments: &[&str]| {
         let done = place.fed(b"a 10\nb 9\nc -1.5\nd 9\n", &[&["-", "-", "--quiet"], arguments].concat()).exits(0);
@@ -62,7 +62,7 @@ fn keys_directions_and_uniqueness_are_as_asked_for() {
 }
 
 #[test]
-fn what_was_done_is_told_to_people_and_to_programs() {
+fn the_summary_is_text_or_json() {
     let place = Place::new();
     fs::write(place.path("in"), records(10_000, 2)).unwrap();
     let arguments = ["in", "out", "--record", "20", "--memory", "256KiB", "--verify"];
@@ -87,7 +87,7 @@ fn what_was_done_is_told_to_people_and_to_programs() {
 }
 
 #[test]
-fn bad_arguments_are_refused_and_name_what_was_wrong() {
+fn bad_arguments_are_refused_and_named() {
     let place = Place::new();
     fs::write(place.path("in"), "b\na\n").unwrap();
     for (arguments, message) in [
@@ -121,7 +121,7 @@ fn bad_arguments_are_refused_and_name_what_was_wrong() {
 }
 
 #[test]
-fn the_structure_of_its_pipelines_can_be_set_and_wrong_ones_are_told() {
+fn the_structure_of_the_pipelines_can_be_set_and_errors_are_reported() {
     let place = Place::new();
     fs::write(place.path("in"), records(20_000, 3)).unwrap();
     let run = |structure: &str| {

@@ -1,4 +1,4 @@
-//! `rowlock run --trace`: files as they were asked for, whole or not at all.
+//! `rowlock run --trace`: trace files are complete or do not exist.
 
 use std::fs;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ compare = "job.crew.waiting"
 sweep = { "job.crew.waiting" = ["always-block", "2cs+"] }
 "#;
 
-/// A folder of its own to run in.
+/// A temporary folder in which the command runs.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -47,7 +47,7 @@ impl Place {
         command
     }
 
-    /// Runs and returns what it told people.
+    /// Runs the command and returns its standard error.
     #[track_caller]
     fn run(&self, code: i32, arguments: &[&str]) -> String {
         testing::run(&mut self.command(arguments)).exits(code).stderr
@@ -57,7 +57,7 @@ impl Place {
         perfetto::read(&fs::read(self.path(name)).unwrap()).unwrap()
     }
 
-    /// What is there beside the scenario and the results.
+    /// The files except the scenario and the results.
     fn files(&self) -> Vec<String> {
         let names = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut names: Vec<_> = names.filter(|name| name != "crew.toml" && name != "out").collect();
@@ -67,10 +67,13 @@ impl Place {
 }
 
 #[test]
-fn a_trace_is_of_one_more_run_of_the_first_arm_and_the_same_for_the_same_seed() {
+fn a_trace_is_of_another_run_of_the_first_arm_and_depends_only_on_the_seed() {
     let place = Place::with(CREW);
-    let told = place.run(0, &["--trace", "a.pftrace"]);
-    assert!(told.contains("first arm, crew.waiting = always-block") && told.contains("a.pftrace"), "{told}");
+    let messages = place.run(0, &["--trace", "a.pftrace"]);
+    assert!(
+        messages.contains("first arm, crew.waiting = always-block") && messages.contains("a.pftrace"),
+        "{messages}"
+    );
     assert_eq!(fs::read_to_string(place.path("out/runs.csv")).unwrap().lines().count(), 3, "it does not count");
     let trace = place.trace("a.pftrace");
     assert!(trace.processes.values().any(|name| name == "crew"), "{:?}", trace.processes);
@@ -90,37 +93,37 @@ fn a_trace_that_cannot_be_written_is_refused_before_anything_runs() {
     let place = Place::with(CREW);
     fs::create_dir(place.path("folder")).unwrap();
     for path in ["nowhere/x.pftrace", "folder", "/dev/full"] {
-        let told = place.run(2, &["--trace", path]);
-        assert!(told.contains("cannot write the trace") && told.contains(path), "{told}");
+        let messages = place.run(2, &["--trace", path]);
+        assert!(messages.contains("cannot write the trace") && messages.contains(path), "{messages}");
     }
     assert_eq!(place.files(), ["folder"]);
     assert!(!place.path("out").exists());
 }
 
 #[test]
-fn a_machine_of_more_cpus_than_perfetto_takes_is_refused_before_anything_runs() {
+fn a_machine_with_too_many_cpus_for_perfetto_is_refused_before_anything_runs() {
     let place = Place::with(&CREW.replace("cpus = 2", "cpus = 1025"));
     assert!(place.run(2, &["--trace", "x.pftrace"]).contains("1024"));
     assert_eq!(place.files(), [""; 0]);
 }
 
 #[test]
-fn a_disk_that_is_full_in_the_middle_of_a_trace_is_an_error_and_leaves_no_trace() {
+fn a_disk_that_becomes_full_is_an_error_and_leaves_no_trace() {
     let place = Place::with(&CREW.replace("rounds = 20", "rounds = 6000"));
-    // A limit of a megabyte on the size of files, which the results do not reach and the trace does.
+    // A limit of one megabyte for files, which only the trace exceeds.
     let rowlock = place.command(&["--trace", "x.pftrace"]);
     let mut shell = testing::command("sh");
     let limited = "trap '' XFSZ; ulimit -f 2000; exec \"$0\" \"$@\"";
     shell.args(["-c", limited]).arg(rowlock.get_program()).args(rowlock.get_args());
-    let told = testing::run(shell.current_dir(place.path(""))).exits(1).stderr;
-    assert!(told.contains("cannot write the trace x.pftrace"), "{told}");
+    let messages = testing::run(shell.current_dir(place.path(""))).exits(1).stderr;
+    assert!(messages.contains("cannot write the trace x.pftrace"), "{messages}");
     assert_eq!(place.files(), [""; 0]);
     assert_eq!(fs::read_to_string(place.path("out/runs.csv")).unwrap().lines().count(), 3, "results are kept");
 }
 
 #[test]
-fn an_interrupted_trace_leaves_no_file_and_what_was_measured_is_kept() {
-    // The first arm, the one that is traced, is the longer one by far.
+fn an_interrupted_trace_leaves_no_file_but_keeps_the_results() {
+    // The first arm, which is traced, takes much longer than the other.
     let long = CREW.replace("rounds = 20", "rounds = 300_000");
     let place = Place::with(&long.replace("[\"always-block\", \"2cs+\"]", "[\"always-block\"]"));
     let child = Child::start(&mut place.command(&["--trace", "x.pftrace"]));
@@ -130,18 +133,18 @@ fn an_interrupted_trace_leaves_no_file_and_what_was_measured_is_kept() {
             file.file_name().to_string_lossy().ends_with("x.pftrace") && file.metadata().is_ok_and(|it| it.len() > 0)
         })
     };
-    let told = crate::interrupted_when(has_begun, child, 2).exits(130).stderr;
-    assert!(told.contains("there is no trace x.pftrace"), "{told}");
+    let messages = crate::interrupted_when(has_begun, child, 2).exits(130).stderr;
+    assert!(messages.contains("there is no trace x.pftrace"), "{messages}");
     assert_eq!(place.files(), [""; 0]);
     assert_eq!(fs::read_to_string(place.path("out/runs.csv")).unwrap().lines().count(), 2);
 }
 
 #[test]
-fn both_worlds_have_a_trace_each_of_the_same_threads() {
+fn the_traces_of_both_worlds_have_the_same_threads() {
     let here = CREW.replace("cpus = 2\nscheduler = \"rr\"", "like = \"host\"");
     let place = Place::with(&here);
-    let told = place.run(0, &["--trace", "x.pftrace"]);
-    assert!(told.contains("sim world") && told.contains("host world"), "{told}");
+    let messages = place.run(0, &["--trace", "x.pftrace"]);
+    assert!(messages.contains("sim world") && messages.contains("host world"), "{messages}");
     assert_eq!(place.files(), ["x.host.pftrace", "x.sim.pftrace"]);
     let [host, sim] = ["x.host.pftrace", "x.sim.pftrace"].map(|name| place.trace(name));
     let crew = |trace: &Trace| {
@@ -149,7 +152,7 @@ fn both_worlds_have_a_trace_each_of_the_same_threads() {
         names.filter(|name| name.starts_with("crew/")).collect::<Vec<_>>()
     };
     assert_eq!(crew(&host), crew(&sim));
-    // The same rounds, and on the host, as it was observed, every thread at something from beginning to end.
+    // The same rounds. On the host, every thread has an activity from beginning to end.
     for trace in [&host, &sim] {
         assert!(trace.marks.iter().any(|mark| mark.name == "round 20"));
         assert!(!trace.marks.iter().any(|mark| mark.name == "round 21"));

@@ -1,4 +1,4 @@
-//! `rowlock run --until` as its users meet it.
+//! `rowlock run --until`.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn report(folder: &tempfile::TempDir, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn a_run_goes_on_until_it_is_precise_and_no_further_than_it_may() {
+fn a_run_continues_until_it_is_precise_or_reaches_the_limit() {
     let folder = tempfile::tempdir().unwrap();
     let easy = report(&folder, &["--until", "90 %"]);
     assert_eq!((&easy["repeat"], &easy["precision"]["reached"]), (&10.into(), &true.into()));
@@ -43,7 +43,7 @@ fn a_run_goes_on_until_it_is_precise_and_no_further_than_it_may() {
 }
 
 #[test]
-fn what_cannot_be_decided_by_is_refused() {
+fn impossible_precisions_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, message) in [
         (&["--until", "2"][..], "percent"),

@@ -1,4 +1,4 @@
-//! `rowlock pipeline verdict` as its users meet it, with a shell script in the place of a program built on the crate.
+//! `rowlock pipeline verdict`, with a shell script in place of a program built on the crate.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use testing::Output;
 
-/// What a program tells of a run of one second on two CPUs, in which one stage was busy all the time.
+/// The report of a run of one second on two CPUs, in which one stage was always busy.
 const REPORT: &str = r#"{"schema_version":1,"program":"fake","structure":"buffers=8","clock_ns":1000000000,"cpus":2,"workers":2,
 "user_ns":1000000000,"system_ns":0,"failure":null,"machine":{"device":"vda","device_busy_ns":20000000,"read_bytes":0,"written_bytes":0,
 "pressure_cpu":3,"pressure_io":0},"pipelines":[{"name":"fake","buffers":8,"buffers_back":8,"block":65536,"rounds":100}],"stages":[
@@ -15,14 +15,14 @@ const REPORT: &str = r#"{"schema_version":1,"program":"fake","structure":"buffer
 "repeated":0,"bytes":6553600,"busy_ns":990000000,"starved_ns":0,"blocked_ns":10000000,"waiting_for_worker_ns":0,"user_ns":990000000,"system_ns":0,
 "depths":[0,100],"grants":[{"wish":"nice=-5","outcome":{"refused":{"why":"not permitted","needs":"CAP_SYS_NICE"}}}]}]}"#;
 
-/// A folder with a program in it that tells of a run, and then does what it is told.
+/// A temporary folder with a program that writes a report and then runs a shell command.
 struct Place(tempfile::TempDir);
 
 impl Place {
-    fn with(tells: &str, does: &str) -> Place {
+    fn with(report: &str, command: &str) -> Place {
         let place = Place(tempfile::tempdir().unwrap());
-        let tells = tells.replace('\n', "");
-        let script = format!("#!/bin/sh\necho '{tells}' >> \"$ROWLOCK_PIPELINE_REPORT\"\n{does}\n");
+        let report = report.replace('\n', "");
+        let script = format!("#!/bin/sh\necho '{report}' >> \"$ROWLOCK_PIPELINE_REPORT\"\n{command}\n");
         fs::write(place.path("program"), script).unwrap();
         fs::set_permissions(place.path("program"), fs::Permissions::from_mode(0o755)).unwrap();
         place
@@ -38,7 +38,7 @@ impl Place {
         testing::run(&mut command)
     }
 
-    /// What lies in the folder.
+    /// The files in the folder.
     fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.0.path()).unwrap();
         let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -48,7 +48,7 @@ impl Place {
 }
 
 #[test]
-fn the_verdict_goes_to_standard_error_and_the_programs_output_stays_its_own() {
+fn the_verdict_is_on_standard_error_and_not_on_the_program_s_standard_output() {
     let place = Place::with(REPORT, "echo \"$1\"");
     let output = place.verdict(&[]).succeeds();
     assert_eq!(output.stdout, "argument\n");
@@ -61,7 +61,7 @@ fn the_verdict_goes_to_standard_error_and_the_programs_output_stays_its_own() {
 }
 
 #[test]
-fn the_same_is_written_for_programs_with_what_the_device_can_do() {
+fn the_json_file_has_the_verdict_and_the_device_s_bandwidth() {
     let place = Place::with(REPORT, "");
     let (json, folder) = (place.path("verdict.json"), place.0.path().to_str().unwrap());
     let output = place.verdict(&["--json", json.to_str().unwrap(), "--device", folder]).succeeds();
@@ -77,7 +77,7 @@ fn the_same_is_written_for_programs_with_what_the_device_can_do() {
 }
 
 #[test]
-fn it_ends_as_the_program_does() {
+fn verdict_ends_as_the_program_does() {
     let place = Place::with(REPORT, "exit 7");
     let output = place.verdict(&[]).exits(7);
     assert!(output.stderr.contains("limited by"), "what is known is told all the same: {output:?}");
@@ -87,7 +87,7 @@ fn it_ends_as_the_program_does() {
 }
 
 #[test]
-fn a_program_that_tells_nothing_or_nonsense_is_an_error_that_says_so() {
+fn a_missing_or_invalid_report_is_an_error() {
     let output = Place::with("", "").verdict(&[]).exits(1);
     assert!(output.stderr.contains("is it built on the crate rowlock-pipeline"), "{output:?}");
     let output = Place::with("{\"schema_version\":1}", "").verdict(&[]).exits(1);

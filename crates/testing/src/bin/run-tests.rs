@@ -20,9 +20,9 @@ usage: run-tests [OPTIONS] [-- ARGUMENTS]
   --limit=SECONDS  how long a test may take (ROWLOCK_LIMIT or 600), and ROWLOCK_SOAK_SECONDS more
   --grace=SECONDS  how long processes that tests leave behind may take to end (60)
   --jobs=N         how many tests run at a time (one more than there are CPUs)
-  --ignored        run the ignored tests only; --include-ignored: these, too
-  --changed        leave out packages whose tests passed with the same inputs; not with a filter
-  --stable         list what passed, in order, and nothing that another machine would do otherwise
+  --ignored        run only the ignored tests; --include-ignored: run these, too
+  --changed        skip packages whose tests passed with the same inputs; not with a filter
+  --stable         list passed tests in order, without anything that depends on the machine
   --filter=TEXT    run only tests whose name, `package::binary::module::test`, contains one of these
   ARGUMENTS        passed on to `cargo test --no-run`, for instance `--release -p rowlock-sim`";
 
@@ -87,7 +87,7 @@ impl Test<'_> {
         let mut command = self.program.command();
         command.args([&self.name, "--exact", "--include-ignored", "--nocapture"]);
         child::tell_the_end(&mut command, limit);
-        // If the runner is killed, no test goes on without a limit.
+        // If the runner is killed, its tests must not continue without a limit.
         sys::process::end_with_this_thread(&mut command, sys::process::RequestsToEnd::Obey);
         command.env(TEST, &self.name).env(processes::STARTER, self.full_name());
         Child::start(&mut command).with_limit(limit).finish()
@@ -101,14 +101,14 @@ struct Report {
     slow: Vec<(Duration, String)>,
 }
 
-/// Runs tests, `jobs` of them at a time.
+/// Runs tests, at most `jobs` at a time.
 fn run_all(tests: Vec<Test>, jobs: usize, limit: Duration, report: &Mutex<Report>) {
     let tests = Mutex::new(tests.into_iter());
     let next = || tests.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || {
         while let Some(test) = next() {
-            let began = Instant::now();
-            let (output, time, name) = (test.run(limit), began.elapsed(), test.full_name());
+            let started = Instant::now();
+            let (output, time, name) = (test.run(limit), started.elapsed(), test.full_name());
             let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
             if output.status.success() && output.stdout.contains("1 passed") {
                 report.passed.push(name.clone());
@@ -187,7 +187,7 @@ fn main() -> ExitCode {
         // Without the file, the tests run again.
         let _ = unchanged.remember(|package| !left.is_empty() || has_failed(package));
     }
-    // A filter that selects nothing would pass for ever.
+    // Otherwise a filter that selects nothing would always pass.
     if (count > 0 || options.changed) && report.failed.is_empty() && left.is_empty() {
         ExitCode::SUCCESS
     } else {

@@ -43,7 +43,7 @@ impl Step {
         (!step.packages.is_empty() && !step.command.is_empty()).then_some(step)
     }
 
-    /// Runs the command, shows what it prints, and returns that if it succeeds.
+    /// Runs the command and shows its output. Returns the output if the command succeeds.
     fn run(&self) -> Result<Option<String>> {
         let mut child = Command::new(&self.command[0]).args(&self.command[1..]).stdout(Stdio::piped()).spawn()?;
         let mut printed = String::new();

@@ -1,4 +1,4 @@
-//! The runner, with tests that fail in every way.
+//! The runner, with tests that fail in different ways.
 
 use std::fs::File;
 use std::io::Read;
@@ -29,14 +29,14 @@ use std::process::Command as Process;
 mod alone { #[test] fn passes() { std::env::var("ROWLOCK_TEST_END").unwrap(); } }
 "#;
 
-/// The runner, for the tests that the options select.
+/// A command of the runner with these options.
 fn runner(folder: &tempfile::TempDir, options: &[&str]) -> Command {
     let manifest = "[package]\nname = \"bad\"\nedition = \"2024\"\n[lib]\npath = \"bad.rs\"\n[workspace]\n";
     std::fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
     std::fs::write(folder.path().join("bad.rs"), TESTS).unwrap();
     let mut runner = testing::command(env!("CARGO_BIN_EXE_run-tests"));
     runner.args(options).args(["--", "--offline", "--target-dir", "target"]).current_dir(folder.path());
-    // The flags of this build are not for that one.
+    // The flags of this build must not apply to the other one.
     for name in ["RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER", "CARGO_TARGET_DIR"] {
         runner.env_remove(name);
     }
@@ -48,7 +48,7 @@ fn run(folder: &tempfile::TempDir, options: &[&str]) -> Output {
 }
 
 #[test]
-fn a_test_that_crashes_fails_or_says_nothing_is_reported_by_name_and_the_others_run() {
+fn a_test_that_crashes_fails_or_prints_nothing_is_reported_by_name_and_the_others_run() {
     let folder = tempfile::tempdir().unwrap();
     let options = ["crashes", "ends_well", "fails", "passes", "prints"].map(|name| format!("--filter={name}"));
     let output = run(&folder, &options.each_ref().map(String::as_str)).exits(1);
@@ -92,7 +92,7 @@ fn tests_end_with_a_runner_that_is_killed() {
 }
 
 #[test]
-fn what_selects_nothing_or_is_not_understood_is_refused() {
+fn invalid_options_and_empty_selections_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     run(&folder, &["--filter=no-such"]).exits(1).prints("0 passed, 0 failed, 10 skipped");
     for options in [

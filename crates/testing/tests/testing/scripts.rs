@@ -1,4 +1,4 @@
-//! The scripts at the root refuse what they do not understand before they build anything.
+//! The scripts at the root refuse invalid arguments before they build anything.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn script(name: &str) -> Command {
 }
 
 #[test]
-fn arguments_that_are_not_understood_are_refused() {
+fn invalid_arguments_are_refused() {
     let soak = [
         "",
         "0",

@@ -1,4 +1,4 @@
-//! Seeds of random tests: which ones run, and how a failure is replayed.
+//! Seeds of random tests: the ones that run, and the replay of a failure.
 
 use std::env::var_os;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use testing::{isolated_by, run};
 
 #[test]
-fn the_gate_runs_fixed_seeds_and_those_that_were_found() {
+fn the_gate_runs_fixed_and_recorded_seeds() {
     let mut seen = Vec::new();
     if ["ROWLOCK_SEED", "ROWLOCK_FIRST_SEED"].into_iter().all(|variable| var_os(variable).is_none()) {
         testing::for_each_seed(3, |seed| seen.push(seed));
@@ -14,7 +14,7 @@ fn the_gate_runs_fixed_seeds_and_those_that_were_found() {
     }
 }
 
-/// Runs a test with this seed, and expects that it fails with this text.
+/// Runs a test with this seed, and expects a failure with this text.
 fn fails(seed: &str, text: &str) -> impl FnOnce(Command) {
     move |mut test| {
         run(test.env("ROWLOCK_SEED", seed)).exits(101).complains(text);
@@ -31,6 +31,6 @@ fn a_failure_prints_the_command_that_replays_it() {
 }
 
 #[test]
-fn a_seed_that_is_no_number_is_refused() {
+fn a_seed_that_is_not_a_number_is_refused() {
     isolated_by(fails("x", "ROWLOCK_SEED=x: a number is expected"), || testing::for_each_seed(1, |_| ()));
 }

@@ -1,4 +1,4 @@
-//! Steps with stamps, in a repository of their own.
+//! Steps with stamps, in a temporary repository.
 
 use std::fs;
 use std::path::Path;
@@ -8,13 +8,13 @@ use testing::{Output, run};
 
 fn git(folder: &Path, arguments: &[&str]) {
     let mut git = testing::command("git");
-    // Without hooks and signatures that the user has configured.
+    // Without the hooks and signatures in the user's configuration.
     git.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
     git.args(["-c", "user.name=test", "-c", "user.email=test"]).args(arguments).current_dir(folder);
     run(&mut git).succeeds();
 }
 
-/// A repository with one package, and a step that prints what the ignored file `result` holds.
+/// A repository with one package, and a step that prints the ignored file `result`.
 fn repository() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("package")).unwrap();

@@ -1,5 +1,5 @@
-//! What goes wrong on the way: full disks, broken input, folders that are not there or go away. The target stays as it was, nothing else is left, and the
-//! message says what it was.
+//! Failures: full disks, bad input, missing and removed folders. The target stays unchanged, no
+//! other files are left, and the message names the cause.
 
 use std::fs;
 use std::io::Write;
@@ -11,8 +11,9 @@ use super::place::{Place, ended, records};
 
 const HOW: &str = "--record 20 --key 0:4 --memory 512KiB";
 
-/// Runs a line of shell where the folder `disk` is a file system of 1 MiB that only this line sees; nothing where that cannot be had. Then the line's
-/// standard output has what is on the disk, hidden files included.
+/// Runs a shell command while the folder `disk` is a file system of 1 MiB that only this command
+/// sees. `None` if that is not permitted. The output also lists what is on the disk, including
+/// hidden files.
 fn on_a_tiny_disk(place: &Place, line: &str) -> Option<Output> {
     fs::create_dir(place.path("disk")).unwrap();
     for how in ["unshare -m", "unshare -U -r -m"] {
@@ -24,7 +25,7 @@ fn on_a_tiny_disk(place: &Place, line: &str) -> Option<Output> {
         let inner = format!("{mounted}; printf \"as it was\" > disk/out; {line}; {look}");
         return Some(place.shell(&format!("{how} bash -c '{inner}'")));
     }
-    eprintln!("not tested: there is no right to mount a file system, not even for oneself");
+    eprintln!("not tested: no permission to mount a file system, even in a new namespace");
     None
 }
 
@@ -45,10 +46,10 @@ fn a_full_disk_below_the_temporary_files_is_named() {
 }
 
 #[test]
-fn a_full_disk_below_the_target_leaves_it_as_it_was() {
+fn a_full_disk_below_the_target_leaves_it_unchanged() {
     let place = Place::new();
     fs::write(place.path("in"), records(150_000, 2)).unwrap();
-    // In memory, and through temporary files.
+    // Without and with temporary files.
     for memory in ["32MiB", "512KiB"] {
         let line = format!("rowlock sort - disk/out --record 20 --memory {memory} < <(cat in)");
         let Some(done) = on_a_tiny_disk(&place, &line) else { return };
@@ -61,7 +62,7 @@ fn a_full_disk_below_the_target_leaves_it_as_it_was() {
 }
 
 #[test]
-fn a_truncated_last_record_is_told() {
+fn a_truncated_last_record_is_reported() {
     let place = Place::new();
     fs::write(place.path("out"), "as it was").unwrap();
     for count in [0, 1, 50_000] {
@@ -84,7 +85,7 @@ fn a_truncated_last_record_is_told() {
 fn input_that_cannot_be_read_is_named() {
     let place = Place::new();
     fs::write(place.path("out"), "as it was").unwrap();
-    // It can be opened, and reading its beginning fails.
+    // It can be opened, but reading its beginning fails.
     let done = place.rowlock(&["/proc/self/mem", "out"]);
     assert!(done.stderr.contains("cannot read /proc/self/mem"), "{}", done.stderr);
     assert!(matches!(done.status.code(), Some(1 | 2)), "{:?}", done.status);
@@ -93,7 +94,7 @@ fn input_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn a_temporary_folder_that_goes_away_is_named_or_not_needed() {
+fn a_removed_temporary_folder_is_named_or_not_needed() {
     let place = Place::new();
     let bytes = records(150_000, 4);
     fs::write(place.path("out"), "as it was").unwrap();
@@ -101,9 +102,9 @@ fn a_temporary_folder_that_goes_away_is_named_or_not_needed() {
     let arguments = [&["-", "out", "--tmp", "gone"], &HOW.split(' ').collect::<Vec<_>>()[..]].concat();
     let mut child = Child::start(place.command(&arguments).stdin(Stdio::piped()));
     let mut stdin = child.process().stdin.take().unwrap();
-    // As much as a pipe holds and some more: so it has begun to read, and has seen that the folder is there.
+    // More than a pipe holds, so the program has started to read and has checked the folder.
     stdin.write_all(&bytes[..100_000]).unwrap();
-    // Where files cannot be without names they have one for a moment.
+    // If files cannot be created without names, they have one for a moment.
     while place.path("gone").exists() {
         let _ = fs::remove_dir_all(place.path("gone"));
     }
@@ -111,7 +112,7 @@ fn a_temporary_folder_that_goes_away_is_named_or_not_needed() {
     drop(stdin);
     let done = ended(child);
     if done.status.success() {
-        // It had made its file by then.
+        // It had created its file by then.
         assert_eq!(fs::read(place.path("out")).unwrap().len(), bytes.len());
     } else {
         assert!(done.stderr.contains("gone"), "{}", done.stderr);

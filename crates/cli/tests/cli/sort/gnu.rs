@@ -1,4 +1,5 @@
-//! The same as GNU sort, byte for byte, where both can do it. A separator that no line has lets it count bytes from a line's beginning.
+//! Comparison with GNU sort, byte for byte, for what both can do. With a separator that no line
+//! contains, GNU sort counts bytes from the beginning of a line.
 
 use std::fs;
 use std::io::Write;
@@ -31,13 +32,13 @@ fn large_outputs_ordered_by_parts_of_lines_are_those_of_gnu_sort() {
     ]);
 }
 
-/// Sorts the same lines by these options of `rowlock sort` and of GNU sort.
+/// Sorts the same lines with these options of `rowlock sort` and of GNU sort.
 fn outputs_are_those_of_gnu_sort(options: &[(&str, &str)]) {
     let place = Place::new();
     fs::write(place.path("in"), lines(100_000)).unwrap();
     for (ours, theirs) in options {
         place.shell(&format!("sort -s -t $'\\x01' {theirs} in > expected")).exits(0);
-        // All at once, in one merge, and in several.
+        // In memory, in one merge, and in several merges.
         for memory in ["256MiB", "1MiB", "256KiB"] {
             place.shell(&format!("rowlock sort in out --memory {memory} --tmp . {ours}")).exits(0);
             place.shell("cmp expected out").exits(0);
@@ -47,7 +48,7 @@ fn outputs_are_those_of_gnu_sort(options: &[(&str, &str)]) {
     assert_eq!(place.left(), ["expected", "in", "out"]);
 }
 
-/// Lines with a number at the beginning, some of which are no number, and few different words.
+/// Lines that mostly begin with a number, and few different words.
 fn lines(count: u32) -> Vec<u8> {
     let mut state = 88_172_645_463_325_252_u64;
     let mut text = Vec::new();

@@ -1,11 +1,11 @@
-//! docs/sort.md is held against the command: what it shows is what happens, and what there is is in it.
+//! docs/sort.md agrees with the command: the examples work, and every option is described.
 
 use super::place::Place;
 
 const GUIDE: &str = include_str!("../../../../../docs/sort.md");
 
 #[test]
-fn what_the_guide_shows_is_what_happens() {
+fn the_examples_of_the_guide_work() {
     let place = Place::new();
     let mut shown = 0;
     for block in GUIDE.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next()) {
@@ -26,7 +26,7 @@ fn every_option_is_in_the_guide() {
         .split_whitespace()
         .filter(|word| word.starts_with("--"))
         .map(|word| word.trim_end_matches(['.', ',', ';']));
-    // Each command has this one.
+    // Every command has this one.
     for option in options.filter(|option| *option != "--help") {
         assert!(GUIDE.contains(&format!("`{option}")), "docs/sort.md lacks {option}");
     }

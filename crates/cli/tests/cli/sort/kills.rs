@@ -1,4 +1,5 @@
-//! SIGKILL at any moment: the target is as it was, or whole, and the next start leaves nothing of the one that was killed.
+//! SIGKILL at any moment: the target is unchanged or complete, and the next sort removes everything
+//! that the killed one left.
 
 use std::fs;
 use std::io::Write;
@@ -11,24 +12,25 @@ use super::place::{Place, ended, names, records};
 
 const RECORDS: u32 = 60_000;
 
-/// With so much memory there are several runs.
+/// With this much memory there are several runs.
 const HOW: [&str; 6] = ["--record", "20", "--key", "0:4", "--memory", "512KiB"];
 
-/// What the sort reads and writes in all, and a little more: 4 times the records, and what the program reads to start.
+/// A little more than all bytes that the sort reads and writes: 4 times the records, and what the
+/// program reads to start.
 const TRAFFIC: u64 = RECORDS as u64 * 20 * 5;
 
 #[test]
-fn a_target_is_as_it_was_or_whole_wherever_the_sort_is_killed() {
+fn a_killed_sort_leaves_the_target_unchanged_or_complete() {
     kill(10, 1);
 }
 
 #[test]
 #[ignore = "takes a while; ./check --full runs it, and ./soak with other seeds"]
-fn any_number_of_kills_leaves_the_target_as_it_was_or_whole() {
+fn many_killed_sorts_leave_the_target_unchanged_or_complete() {
     testing::for_each_seed(5, |seed| kill(10, seed));
 }
 
-/// Kills so many sorts, at places that are drawn from the seed.
+/// Kills this many sorts, at moments that are drawn from the seed.
 fn kill(times: u64, seed: u64) {
     let place = Place::new();
     let bytes = records(RECORDS, 7);
@@ -36,16 +38,16 @@ fn kill(times: u64, seed: u64) {
     expected.sort_by_key(|record| record[..4].to_vec());
     let expected = expected.concat();
     fs::write(place.path("in"), &bytes).unwrap();
-    // Multiples of the golden ratio are everywhere between 0 and 1, the more evenly the more there are.
+    // Multiples of the golden ratio are spread evenly between 0 and 1.
     let share = |number: u64| ((number + seed * 1000) as f64 * 0.618_033_988_749_895).fract();
     for number in 0..times {
         fs::write(place.path("out"), "as it was").unwrap();
         let child = match number % 2 {
-            0 => kill_as_it_is_fed(&place, &bytes[..(share(number) * bytes.len() as f64) as usize]),
+            0 => kill_after_input(&place, &bytes[..(share(number) * bytes.len() as f64) as usize]),
             _ => kill_after_traffic(&place, (share(number) * TRAFFIC as f64) as u64),
         };
         let done = ended(child);
-        // A sort that is fed and never told that it is all cannot end before it is killed.
+        // A sort that waits for more input cannot end before it is killed.
         let is_fed = number % 2 == 0;
         assert!(!is_fed || done.status.code().is_none(), "kill {number} of seed {seed} found it ended");
         let out = fs::read(place.path("out")).unwrap();
@@ -59,15 +61,16 @@ fn kill(times: u64, seed: u64) {
     }
 }
 
-/// A sort that is killed when it was given so many bytes, all but a pipe's content of which it has read.
-fn kill_as_it_is_fed(place: &Place, bytes: &[u8]) -> Child {
+/// A sort that is killed when it was given this many bytes, of which it has read all except those
+/// in the pipe.
+fn kill_after_input(place: &Place, bytes: &[u8]) -> Child {
     let mut child = Child::start(place.command(&[&["-", "out"], &HOW[..]].concat()).stdin(Stdio::piped()));
     child.process().stdin.as_mut().unwrap().write_all(bytes).unwrap();
     child.process().kill().unwrap();
     child
 }
 
-/// A sort that is killed when it has read and written that much, or has ended by then.
+/// A sort that is killed when it has read and written this much, unless it has ended by then.
 fn kill_after_traffic(place: &Place, traffic: u64) -> Child {
     let mut child = Child::start(&mut place.command(&[&["in", "out"], &HOW[..]].concat()));
     while child.process().try_wait().unwrap().is_none() && traffic_of(&child) < traffic {
@@ -77,7 +80,7 @@ fn kill_after_traffic(place: &Place, traffic: u64) -> Child {
     child
 }
 
-/// How many bytes it has read and written, by whatever way.
+/// How many bytes the child has read and written.
 fn traffic_of(child: &Child) -> u64 {
     let counted = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
     let numbers = counted.lines().filter_map(|line| {

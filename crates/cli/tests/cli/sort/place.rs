@@ -1,4 +1,4 @@
-//! A folder to sort in, one for temporary files, and what a command did there.
+//! A temporary folder in which sorts run, with another one for temporary files.
 
 use std::fs;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use testing::{Child, Output};
 
-/// A folder of its own to run in, and beside it one for temporary files.
+/// A folder in which sorts run, and one for their temporary files.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
     temporary: tempfile::TempDir,
@@ -18,7 +18,7 @@ impl Place {
         Place { folder: tempfile::tempdir().unwrap(), temporary: tempfile::tempdir().unwrap() }
     }
 
-    /// On a disk, or at least where the build is; `/tmp` is often in memory.
+    /// On a disk, or at least in the build folder: `/tmp` is often in memory.
     pub(crate) fn on_disk() -> Place {
         let folder = || tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         Place { folder: folder(), temporary: folder() }
@@ -32,7 +32,7 @@ impl Place {
         self.temporary.path()
     }
 
-    /// `rowlock sort`, with nothing to read.
+    /// `rowlock sort` with an empty standard input.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = crate::rowlock(&[&["sort"], arguments].concat());
         self.set_up(&mut command);
@@ -43,7 +43,7 @@ impl Place {
         command.env("TMPDIR", self.temporary()).current_dir(self.folder.path());
     }
 
-    /// Runs it.
+    /// Runs `rowlock sort` with these arguments.
     pub(crate) fn rowlock(&self, arguments: &[&str]) -> Output {
         self.done(&mut self.command(arguments))
     }
@@ -53,17 +53,17 @@ impl Place {
         ended(Child::start(command))
     }
 
-    /// Runs it with this to read.
+    /// Runs `rowlock sort` with this standard input.
     pub(crate) fn fed(&self, bytes: &[u8], arguments: &[&str]) -> Output {
         let mut child = Child::start(self.command(arguments).stdin(Stdio::piped()));
         let mut stdin = child.process().stdin.take().unwrap();
-        // It may well end before it has read everything.
+        // It may end before it has read everything.
         let _ = stdin.write_all(bytes);
         drop(stdin);
         ended(child)
     }
 
-    /// Runs a line of shell, in which `rowlock` is this one.
+    /// Runs a shell command in which `rowlock` is the tested program.
     pub(crate) fn shell(&self, line: &str) -> Output {
         let mut command = testing::command("bash");
         let program = Path::new(env!("CARGO_BIN_EXE_rowlock"));
@@ -74,7 +74,7 @@ impl Place {
         self.done(command.env("PATH", std::env::join_paths(folders).unwrap()).env("LC_ALL", "C"))
     }
 
-    /// The names of what is there, hidden files included. There must be no temporary files.
+    /// The names of all files, including hidden ones. There must be no temporary files.
     #[track_caller]
     pub(crate) fn left(&self) -> Vec<String> {
         assert!(names(self.temporary()).is_empty(), "temporary files: {:?}", names(self.temporary()));
@@ -82,7 +82,7 @@ impl Place {
     }
 }
 
-/// The names in a folder, in order.
+/// The names in a folder, sorted.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
     let mut names: Vec<String> = fs::read_dir(folder).unwrap().map(name).collect();
@@ -98,7 +98,8 @@ pub(crate) fn ended(child: Child) -> Output {
     output.expect(is_orderly, "no panic")
 }
 
-/// So many records of 20 bytes: a key of four with few different values, and which record it is, in digits.
+/// Records of 20 bytes: a key of four bytes with few different values, and the record's number in
+/// digits.
 pub(crate) fn records(count: u32, seed: u32) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2_654_435_761) | 1;
     let mut bytes = Vec::with_capacity(count as usize * 20);

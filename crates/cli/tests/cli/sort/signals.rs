@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM end a sort in order, wherever it waits.
+//! Ctrl-C and SIGTERM end a sort in an orderly way, wherever it waits.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -8,11 +8,11 @@ use testing::Child;
 
 use super::place::{Place, ended, records};
 
-/// More than a pipe holds, so that what is fed has been read in part.
+/// More than a pipe holds, so part of the input has been read.
 const MORE_THAN_A_PIPE: usize = 1 << 20;
 
 #[test]
-fn a_sort_that_waits_for_more_ends_and_leaves_the_target_as_it_was() {
+fn a_signal_ends_a_sort_that_waits_for_input_and_the_target_stays_unchanged() {
     for (signal, code) in [(2, 130), (15, 143)] {
         for memory in ["256KiB", "16MiB"] {
             let place = Place::new();
@@ -23,7 +23,7 @@ fn a_sort_that_waits_for_more_ends_and_leaves_the_target_as_it_was() {
             stdin.write_all(&records(60_000, 1)[..MORE_THAN_A_PIPE]).unwrap();
             child.send(signal);
             let done = ended(child).exits(code);
-            // Whoever writes to it is there until the end.
+            // The writer exists until the end.
             drop(stdin);
             assert!(done.stderr.contains("interrupted"), "{}", done.stderr);
             assert_eq!(fs::read_to_string(place.path("out")).unwrap(), "as it was");
@@ -33,7 +33,7 @@ fn a_sort_that_waits_for_more_ends_and_leaves_the_target_as_it_was() {
 }
 
 #[test]
-fn a_sort_whose_output_nobody_reads_on_ends_all_the_same() {
+fn a_signal_ends_a_sort_whose_output_is_not_read() {
     let place = Place::new();
     fs::write(place.path("in"), records(60_000, 2)).unwrap();
     let mut child =
@@ -47,7 +47,7 @@ fn a_sort_whose_output_nobody_reads_on_ends_all_the_same() {
 }
 
 #[test]
-fn a_sort_whose_output_is_closed_ends_quietly_as_if_by_the_signal_for_that() {
+fn a_sort_whose_output_is_closed_ends_with_the_exit_code_of_sigpipe() {
     for memory in ["256KiB", "16MiB"] {
         let place = Place::new();
         fs::write(place.path("in"), records(60_000, 3)).unwrap();

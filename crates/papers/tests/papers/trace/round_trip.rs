@@ -237,5 +237,5 @@ fn times_that_overflow_are_refused() {
             });
         });
     });
-    assert_eq!(perfetto::read(&trace).unwrap_err().to_string(), "no trace: a time is beyond all time");
+    assert_eq!(perfetto::read(&trace).unwrap_err().to_string(), "invalid trace: a time overflows");
 }
