@@ -98,7 +98,7 @@ fn complete(
 }
 
 /// A slot exists until its thread leaves the team.
-fn has_left_error() -> Failure {
+fn left_party_error() -> Failure {
     Failure::invalid("this thread has left the barrier's team")
 }
 
@@ -118,7 +118,7 @@ unsafe fn arrive_and_wait(
         let arrival = party.arrive_and(|| completion.run());
         complete(party, arrival, limit, leads, arrival_out)
     })
-    .ok_or_else(has_left_error)?
+    .ok_or_else(left_party_error)?
 }
 
 /// Waits for the others in the round of the arrival with this number.
@@ -132,7 +132,7 @@ unsafe fn wait_for(barrier: *const Barrier, number: u64, limit: Limit, leads: Ou
         let arrival = barrier.arrival(number).ok_or_else(|| unknown(number))?;
         complete(party, arrival, limit, leads, None)
     })
-    .ok_or_else(has_left_error)?
+    .ok_or_else(left_party_error)?
 }
 
 fn unknown(arrival: u64) -> Failure {
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn rowlock_barrier_arrive(
             }
             Ok(())
         })
-        .ok_or_else(has_left_error)?
+        .ok_or_else(left_party_error)?
     })
 }
 
@@ -299,7 +299,7 @@ pub unsafe extern "C" fn rowlock_barrier_trycomplete(barrier: *const Barrier, ar
             let arrival = barrier.arrival(arrival).ok_or_else(|| unknown(arrival))?;
             party.has_completed(&arrival).then_some(()).ok_or_else(Failure::would_block)
         })
-        .ok_or_else(has_left_error)?
+        .ok_or_else(left_party_error)?
     })
 }
 

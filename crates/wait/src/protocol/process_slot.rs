@@ -60,7 +60,7 @@ impl Claimant {
 
     /// A process that cannot exist: the kernel assigns no such PID.
     #[cfg(test)]
-    pub(crate) fn nobody() -> Claimant {
+    pub(crate) fn ended() -> Claimant {
         Claimant::of(Identity { pid: (1 << PID_BITS) - 1, started: 1 })
     }
 
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn a_retired_process_is_not_lost() {
         let slot = ProcessSlot::free();
-        slot.claim(Claimant::nobody().retired());
+        slot.claim(Claimant::ended().retired());
         assert_eq!(slot.lost_pid(sys::identity::pid_namespace()), None);
     }
 
@@ -210,12 +210,12 @@ mod tests {
     fn the_end_of_a_process_is_seen_in_its_own_namespace_only() {
         let namespace = sys::identity::pid_namespace();
         let (slot, foreign) = (ProcessSlot::free(), ProcessSlot::free());
-        assert!(slot.claim(Claimant::nobody()));
-        assert!(foreign.claim(Claimant::nobody().with(FOREIGN)));
-        assert_eq!(slot.lost_pid(namespace), Some(Claimant::nobody().identity().pid));
+        assert!(slot.claim(Claimant::ended()));
+        assert!(foreign.claim(Claimant::ended().with(FOREIGN)));
+        assert_eq!(slot.lost_pid(namespace), Some(Claimant::ended().identity().pid));
         assert_eq!(slot.lost_pid(namespace + 1), None);
         assert_eq!(foreign.reclaim(namespace), None);
-        assert_eq!(slot.reclaim(namespace), Some(Claimant::nobody().identity().pid));
+        assert_eq!(slot.reclaim(namespace), Some(Claimant::ended().identity().pid));
         assert_eq!(slot.reclaim(namespace), None);
         assert!(slot.claim(Claimant::own(namespace)));
         assert_eq!(foreign.lost_pid(namespace), None);

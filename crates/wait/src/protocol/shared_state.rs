@@ -273,7 +273,7 @@ mod tests {
         /// A barrier whose parties belong to a process that never existed.
         fn of_dead_parties(parties: u32) -> TestBarrier {
             let barrier = TestBarrier(BarrierWords::new(), (0..=parties).map(|_| PartySlot::new()).collect());
-            barrier.1.iter().take(parties as usize).for_each(|slot| assert!(slot.0.process.claim(Claimant::nobody())));
+            barrier.1.iter().take(parties as usize).for_each(|slot| assert!(slot.0.process.claim(Claimant::ended())));
             barrier
         }
 
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(barrier.shared_state().lost(FIRST).map(|lost| lost.number), Some(1));
         let slots = [PartySlot::new(), PartySlot::new(), PartySlot::new()];
         slots[1].0.last_arrival.leave();
-        assert!(slots[1].0.process.claim(Claimant::nobody().retired()));
+        assert!(slots[1].0.process.claim(Claimant::ended().retired()));
         assert_eq!(SharedState { slots: &slots, ..barrier.shared_state() }.lost(FIRST), None);
     }
 

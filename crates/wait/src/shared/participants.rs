@@ -108,7 +108,7 @@ mod tests {
         };
         assert!(matches!(join(&|_| panic!("its process lives")), Err(MemoryError::Full(1))));
         seen[0].release(Claimant::own(memory.namespace()));
-        assert!(seen[0].claim(Claimant::nobody()));
+        assert!(seen[0].claim(Claimant::ended()));
         assert!(matches!(join(&|_| false), Err(MemoryError::Full(1))));
         assert_eq!(seen[1].lost_pid(memory.namespace()), None);
         // Another process is faster.
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_death_is_recorded_when_its_slot_is_taken_over() {
         let (memory, slots) = slots(1);
-        let (namespace, dead) = (memory.namespace(), Claimant::nobody());
+        let (namespace, dead) = (memory.namespace(), Claimant::ended());
         assert!(slots[0].claim(dead));
         let pid = slots[0].lost_pid(namespace);
         let joined = Participants::join(slots, namespace, |_| true).unwrap();
