@@ -2,8 +2,9 @@
 
 use scenario::Scenario;
 use scenario::result::World;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
+use crate::claim::ClaimOutcome;
 use crate::comparison::{self, Comparisons};
 use crate::factor::{self, Factors};
 use crate::sample::Figure;
@@ -19,8 +20,10 @@ pub struct Verdict {
     /// The fastest value in each world.
     pub fastest: Vec<Fastest>,
     /// Whether the worlds agree. `None` if only one of them was run, or if the simulated machine is
-    /// not like the host.
-    pub agreement: Option<Agreement>,
+    /// not like the host. Undecided if different values are fastest, but in one of the worlds the
+    /// two do not differ significantly, after the correction.
+    #[serde(serialize_with = "serialize_agreement")]
+    pub agreement: Option<ClaimOutcome>,
 }
 
 /// The value with the shortest mean completion time.
@@ -36,19 +39,6 @@ pub struct Fastest {
     /// Other values that are not significantly different, by the paired t-test, corrected for all
     /// comparisons of the report. One repetition distinguishes nothing.
     pub not_told_from: Vec<toml::Value>,
-}
-
-/// How the answers of two worlds compare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Agreement {
-    /// The same value is fastest in both.
-    Agree,
-    /// Different values are fastest, but in one of the worlds the two do not differ significantly,
-    /// after the correction.
-    Level,
-    /// Different values are fastest.
-    Disagree,
 }
 
 /// The verdicts of all comparisons, by jobs in the order of the scenario.
@@ -111,14 +101,18 @@ fn value(scenario: &Scenario, arm: usize, compare: &str) -> Option<toml::Value> 
     factor::value(&factor::of(&scenario.arms[arm]), compare).cloned()
 }
 
-fn agreement(fastest: &[Fastest]) -> Option<Agreement> {
+fn serialize_agreement<S: Serializer>(agreement: &Option<ClaimOutcome>, to: S) -> Result<S::Ok, S::Error> {
+    agreement.map(|outcome| outcome.choose("agree", "disagree", "level")).serialize(to)
+}
+
+fn agreement(fastest: &[Fastest]) -> Option<ClaimOutcome> {
     let [one, other] = fastest else { return None };
     Some(if one.value == other.value {
-        Agreement::Agree
+        ClaimOutcome::Agrees
     } else if one.not_told_from.contains(&other.value) || other.not_told_from.contains(&one.value) {
-        Agreement::Level
+        ClaimOutcome::Undecided
     } else {
-        Agreement::Disagree
+        ClaimOutcome::Disagrees
     })
 }
 
@@ -136,9 +130,9 @@ mod tests {
         };
         let between =
             |host, level: &[&str]| agreement(&[fastest(World::Sim, "cs", &[]), fastest(World::Host, host, level)]);
-        assert_eq!(between("cs", &[]), Some(Agreement::Agree));
-        assert_eq!(between("2cs+", &["cs"]), Some(Agreement::Level));
-        assert_eq!(between("2cs+", &["cs+"]), Some(Agreement::Disagree));
+        assert_eq!(between("cs", &[]), Some(ClaimOutcome::Agrees));
+        assert_eq!(between("2cs+", &["cs"]), Some(ClaimOutcome::Undecided));
+        assert_eq!(between("2cs+", &["cs+"]), Some(ClaimOutcome::Disagrees));
         assert_eq!(agreement(&[fastest(World::Sim, "cs", &[])]), None);
     }
 }

@@ -6,9 +6,10 @@ use std::fmt::Write;
 use scenario::result::World;
 
 use super::Report;
+use crate::claim::ClaimOutcome;
 use crate::factor::{self, Factors};
 use crate::summary::{Accuracy, Gap, Responses, Summary};
-use crate::verdict::{Agreement, Fastest, Verdict};
+use crate::verdict::{Fastest, Verdict};
 use report::WIDTH;
 use report::table::Table;
 use report::words;
@@ -233,24 +234,24 @@ fn comparison(report: &Report, verdict: &Verdict) -> String {
     };
     let answer = match verdict.fastest.as_slice() {
         [one, other] => match verdict.agreement {
-            Some(Agreement::Agree) if report.repeat == 1 => {
+            Some(ClaimOutcome::Agrees) if report.repeat == 1 => {
                 format!("{} is fastest in both worlds{}", value(one), level(one))
             }
-            Some(Agreement::Agree) => {
+            Some(ClaimOutcome::Agrees) => {
                 let uncertain = [one, other].into_iter().filter(|of| !of.not_told_from.is_empty());
                 let uncertain = uncertain.map(|of| {
                     format!("; in {} it cannot be told from {}", of.world.name(), words::list(&of.not_told_from))
                 });
                 format!("{} is fastest in both worlds{}", value(one), uncertain.collect::<String>())
             }
-            Some(Agreement::Level) => format!(
+            Some(ClaimOutcome::Undecided) => format!(
                 "{} is fastest in {}, {} in {}; the two cannot be told apart",
                 value(one),
                 one.world.name(),
                 value(other),
                 other.world.name()
             ),
-            Some(Agreement::Disagree) | None => format!(
+            Some(ClaimOutcome::Disagrees) | None => format!(
                 "{} is fastest in {}{}, {} in {}{}{}",
                 value(one),
                 one.world.name(),
