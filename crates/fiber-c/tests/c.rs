@@ -20,7 +20,7 @@ fn root() -> &'static Path {
 /// Runs a command to its end, and returns its output.
 #[track_caller]
 fn passes(command: &mut Command) -> String {
-    run(command).succeeds().stdout
+    run(command).expect_success().stdout
 }
 
 /// The folder of both libraries, which are built if necessary.
@@ -77,13 +77,13 @@ fn a_process_whose_main_thread_has_exited_lasts_until_the_others_have_ended() {
 #[test]
 fn a_deadlock_ends_the_process_and_names_the_threads() {
     with_program("tests/c/deadlock.c", true, |program| {
-        run(program).dies_of(SIGABRT).complains("fiber 1").complains("fiber 2");
+        run(program).expect_signal(SIGABRT).expect_stderr("fiber 1").expect_stderr("fiber 2");
     });
 }
 
 #[test]
 fn a_stack_overflow_is_reported() {
     with_program("tests/c/overflow.c", true, |program| {
-        run(program).dies_of(SIGABRT).complains("`diver` has overflowed its stack of 64 KiB");
+        run(program).expect_signal(SIGABRT).expect_stderr("`diver` has overflowed its stack of 64 KiB");
     });
 }

@@ -75,8 +75,8 @@ mod tests {
     fn descendants_are_found_until_they_are_reaped() {
         // The shell writes a line once its child exists.
         let mut shell = testing::command("sh");
-        let mut shell = testing::Child::start_talking(shell.args(["-c", "sleep 1000 & echo $!; wait"]));
-        let grandchild: i32 = shell.hear().parse().unwrap();
+        let mut shell = testing::Child::start_piped(shell.args(["-c", "sleep 1000 & echo $!; wait"]));
+        let grandchild: i32 = shell.read_line().parse().unwrap();
 
         let own = std::process::id() as i32;
         let family = descendants(own);

@@ -276,7 +276,7 @@ mod tests {
     fn the_usage_of_a_child_is_known_after_it_was_waited_for() {
         let before = descendants_usage();
         let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
-        testing::run(&mut shell(script, RequestsToEnd::Obey)).succeeds();
+        testing::run(&mut shell(script, RequestsToEnd::Obey)).expect_success();
         assert!(descendants_usage().since(before).cpu > Duration::from_millis(1));
     }
 }

@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_c_library_that_is_configured_not_to_register_does_not() {
-        let start = |mut command: Command| testing::passes(command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0"));
+        let start = |mut command: Command| testing::expect_pass(command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0"));
         testing::isolated_by(start, || assert_ne!(rseq(), Rseq::Registered));
     }
 }

@@ -16,10 +16,10 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::processes;
 
 /// How long a test may take. The runner kills one that takes longer.
-pub const LIMIT_OF_A_TEST: Duration = Duration::from_secs(600);
+pub const TEST_LIMIT: Duration = Duration::from_secs(600);
 
 /// How long a child may take, and everything else that a test waits for. It is long enough for a
-/// machine under heavy load, and shorter than [`LIMIT_OF_A_TEST`], so that the test itself reports
+/// machine under heavy load, and shorter than [`TEST_LIMIT`], so that the test itself reports
 /// what hangs.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
@@ -27,14 +27,14 @@ pub const LIMIT: Duration = Duration::from_secs(300);
 /// of the monotonic clock.
 const END: &str = "ROWLOCK_TEST_END";
 
-/// Tells a test that is about to start with this limit when it must report what hangs: when a
-/// twentieth of the limit is left.
-pub fn tell_the_end(test: &mut Command, limit: Duration) {
+/// Sets the time at which a test that is about to start with this limit must report what hangs:
+/// when a twentieth of the limit is left.
+pub fn set_deadline(test: &mut Command, limit: Duration) {
     test.env(END, (monotonic() + limit - limit / 20).as_millis().to_string());
 }
 
-/// How long the calling test may wait for one thing from now on: [`LIMIT`], or the rest of its own
-/// limit. So it reports the child that hangs, however many others it had before.
+/// How long the calling test may wait for the next thing: [`LIMIT`], or the rest of its own limit.
+/// So it reports the child that hangs, however many others it had before.
 pub fn limit() -> Duration {
     LIMIT.min(left())
 }
@@ -134,13 +134,13 @@ impl Child {
         Child::start_with(command, stdout)
     }
 
-    /// Starts a child whose standard output is a pipe to the test: see [`Child::tell`] and
-    /// [`Child::hear`].
+    /// Starts a child whose standard output is a pipe to the test: see [`Child::write_line`] and
+    /// [`Child::read_line`].
     ///
     /// # Panics
     /// If it cannot be started.
     #[track_caller]
-    pub fn start_talking(command: &mut Command) -> Child {
+    pub fn start_piped(command: &mut Command) -> Child {
         Child::start_into(command.stdin(Stdio::piped()), Stdio::piped())
     }
 
@@ -187,9 +187,9 @@ impl Child {
         sys::signals::send(pid(&self.child), signal).expect("a signal to a child");
     }
 
-    /// Waits until it has ended or its time is up. Returns whether it has ended. It is not reaped
-    /// until [`Child::wait`] or [`Child::finish`], so its id stays valid.
-    pub fn ends(&self) -> bool {
+    /// Waits until it has ended or its time is up. Returns whether it has ended. Only
+    /// [`Child::wait`] and [`Child::finish`] reap it, so its id stays valid.
+    pub fn wait_until_ended(&self) -> bool {
         self.ends_until(self.deadline())
     }
 
@@ -316,7 +316,7 @@ pub struct Output {
     pub command: String,
     /// Its exit status.
     pub status: ExitStatus,
-    /// If its time was up: the killed processes and where they waited.
+    /// The killed processes and where they waited, if its time was up.
     pub killed: Option<String>,
     /// Its standard output.
     pub stdout: String,
@@ -332,39 +332,39 @@ impl Output {
     /// # Panics
     /// If it ended otherwise; the message shows status and output. So do the methods below.
     #[track_caller]
-    pub fn succeeds(self) -> Output {
-        self.exits(0)
+    pub fn expect_success(self) -> Output {
+        self.expect_exit(0)
     }
 
     /// Expects this exit code.
     #[track_caller]
-    pub fn exits(self, code: i32) -> Output {
+    pub fn expect_exit(self, code: i32) -> Output {
         let holds = self.status.code() == Some(code);
         self.expect(holds, &format!("exit code {code}"))
     }
 
     /// Expects that this signal killed it.
     #[track_caller]
-    pub fn dies_of(self, signal: i32) -> Output {
+    pub fn expect_signal(self, signal: i32) -> Output {
         let holds = self.status.signal() == Some(signal);
         self.expect(holds, &format!("death by signal {signal}"))
     }
 
     /// Expects this text in the standard output.
     #[track_caller]
-    pub fn prints(self, text: &str) -> Output {
+    pub fn expect_stdout(self, text: &str) -> Output {
         let holds = self.stdout.contains(text);
         self.expect(holds, &format!("standard output with {text:?}"))
     }
 
     /// Expects this text in the standard error.
     #[track_caller]
-    pub fn complains(self, text: &str) -> Output {
+    pub fn expect_stderr(self, text: &str) -> Output {
         let holds = self.stderr.contains(text);
         self.expect(holds, &format!("standard error with {text:?}"))
     }
 
-    /// Expects that something holds, and shows everything if it does not.
+    /// Expects that a condition holds, and shows everything if it does not.
     #[track_caller]
     pub fn expect(self, holds: bool, expected: &str) -> Output {
         assert!(holds, "expected {expected}\n{self}");
@@ -394,29 +394,29 @@ impl Child {
     /// Writes a line to the child's standard input.
     ///
     /// # Panics
-    /// If the child was not started by [`Child::start_talking`], or has closed its standard input.
+    /// If the child was not started by [`Child::start_piped`], or has closed its standard input.
     #[track_caller]
-    pub fn tell(&mut self, line: &str) {
-        let stdin = self.child.stdin.as_mut().expect("a child that was started to talk");
-        writeln!(stdin, "{line}").expect("a child that listens");
+    pub fn write_line(&mut self, line: &str) {
+        let stdin = self.child.stdin.as_mut().expect("a child with a pipe to its standard input");
+        writeln!(stdin, "{line}").expect("a child that reads");
     }
 
     /// The next line of the child's standard output, without its end.
     ///
     /// # Panics
-    /// If the child was not started by [`Child::start_talking`], has closed its standard output, or
+    /// If the child was not started by [`Child::start_piped`], has closed its standard output, or
     /// takes longer than the limit.
     #[track_caller]
-    pub fn hear(&mut self) -> String {
-        text(&self.hear_to(b'\n'))
+    pub fn read_line(&mut self) -> String {
+        text(&self.read_until(b'\n'))
     }
 
-    /// What the child writes to its standard output before this byte.
+    /// The standard output of the child up to this byte.
     ///
     /// # Panics
-    /// As [`Child::hear`].
+    /// As [`Child::read_line`].
     #[track_caller]
-    pub fn hear_to(&mut self, end: u8) -> Vec<u8> {
+    pub fn read_until(&mut self, end: u8) -> Vec<u8> {
         let deadline = self.deadline();
         loop {
             if let Some(length) = self.unread.iter().position(|byte| *byte == end) {
@@ -428,7 +428,7 @@ impl Child {
                 return std::mem::take(&mut self.unread);
             }
             if !is_open || !self.read_available(deadline) {
-                let why = if is_open { "said nothing more in time" } else { "closed its standard output" };
+                let why = if is_open { "printed nothing more in time" } else { "closed its standard output" };
                 let state = if is_open { processes::describe_tree(self.id()) } else { String::new() };
                 let errors = text(&content(&mut self.stderr));
                 panic!("the child {why}\ncommand: {}\n{state}{errors}", self.command);
@@ -456,7 +456,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "this went wrong")]
     fn a_child_that_fails_is_shown_with_its_output() {
-        run(&mut shell("echo this went wrong >&2; exit 3")).succeeds();
+        run(&mut shell("echo this went wrong >&2; exit 3")).expect_success();
     }
 
     #[test]
@@ -482,37 +482,37 @@ mod tests {
 
     #[test]
     fn a_child_reads_and_writes_lines() {
-        let mut child = Child::start_talking(&mut shell("read word; echo you said $word; echo more"));
-        child.tell("hello");
-        assert_eq!(child.hear(), "you said hello");
-        assert_eq!(child.wait().succeeds().stdout, "more\n");
+        let mut child = Child::start_piped(&mut shell("read word; echo you said $word; echo more"));
+        child.write_line("hello");
+        assert_eq!(child.read_line(), "you said hello");
+        assert_eq!(child.wait().expect_success().stdout, "more\n");
     }
 
     #[test]
     fn a_descendant_that_holds_the_pipe_is_killed_and_shown_when_the_time_is_up() {
-        let mut child = Child::start_talking(&mut shell(&format!("sh -c '{STOPS}' & read end")));
-        assert_eq!(child.hear(), "begun");
-        child.tell("");
+        let mut child = Child::start_piped(&mut shell(&format!("sh -c '{STOPS}' & read end")));
+        assert_eq!(child.read_line(), "begun");
+        child.write_line("");
         child.process().wait().unwrap();
-        let output = child.with_limit(Duration::ZERO).finish().exits(0);
+        let output = child.with_limit(Duration::ZERO).finish().expect_exit(0);
         assert!(output.killed.is_some_and(|state| state.contains("begun")));
     }
 
     #[test]
-    #[should_panic(expected = "said nothing more in time")]
+    #[should_panic(expected = "printed nothing more in time")]
     fn a_silent_child_is_not_waited_for_longer_than_its_limit() {
-        Child::start_talking(&mut shell("sleep 1000")).with_limit(Duration::ZERO).hear();
+        Child::start_piped(&mut shell("sleep 1000")).with_limit(Duration::ZERO).read_line();
     }
 
     #[test]
     fn a_child_that_hangs_is_shown_before_its_test_is_killed() {
         crate::isolated_by(
             |mut test| {
-                tell_the_end(&mut test, Duration::ZERO);
-                crate::passes(&mut test);
+                set_deadline(&mut test, Duration::ZERO);
+                crate::expect_pass(&mut test);
             },
             || {
-                let mut child = Child::start_talking(&mut shell(STOPS));
+                let mut child = Child::start_piped(&mut shell(STOPS));
                 let mut begun = [0; 6];
                 child.process().stdout.as_mut().unwrap().read_exact(&mut begun).unwrap();
                 let output = child.with_limit(LIMIT).finish();
@@ -524,13 +524,13 @@ mod tests {
 
     #[test]
     fn a_child_may_fill_its_pipe_before_it_is_waited_for() {
-        let output = Child::start_talking(&mut shell("head -c 300000 /dev/zero")).wait().succeeds();
+        let output = Child::start_piped(&mut shell("head -c 300000 /dev/zero")).wait().expect_success();
         assert_eq!(output.bytes, vec![0; 300_000]);
     }
 
     #[test]
     fn output_that_is_not_text_is_available_as_bytes() {
-        let output = run(&mut shell(r"printf '\377\000'")).succeeds();
+        let output = run(&mut shell(r"printf '\377\000'")).expect_success();
         assert_eq!((output.bytes, output.stdout), (vec![255, 0], "\u{fffd}\0".to_owned()));
     }
 
@@ -542,16 +542,16 @@ mod tests {
     #[test]
     fn waiting_for_the_end_of_a_child_does_not_reap_it() {
         let child = Child::start(&mut shell("exit 3"));
-        assert!(child.ends());
+        assert!(child.wait_until_ended());
         child.send(0);
-        child.wait().exits(3);
-        assert!(!Child::start(&mut shell("sleep 1000")).with_limit(Duration::ZERO).ends());
+        child.wait().expect_exit(3);
+        assert!(!Child::start(&mut shell("sleep 1000")).with_limit(Duration::ZERO).wait_until_ended());
     }
 
     #[test]
     fn a_command_is_started_by_another_with_its_arguments_and_variables() {
         let mut echo = shell("echo $WORD $0");
         echo.arg("arguments").env("WORD", "variables");
-        assert_eq!(run(&mut through(command("env"), &echo)).succeeds().stdout, "variables arguments\n");
+        assert_eq!(run(&mut through(command("env"), &echo)).expect_success().stdout, "variables arguments\n");
     }
 }

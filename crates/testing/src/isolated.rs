@@ -28,11 +28,11 @@ pub fn isolated<Body: FnOnce()>(body: Body) {
     run_alone(name);
 }
 
-/// Runs the body of a test in a process that `start` starts with the command it is given.
+/// Runs the body of a test in a process that `start` starts with the given command.
 ///
 /// It is for tests that need another environment, user or file system, or that kill the process:
-/// `start` changes the command and expects an end of it, [`passes`] in most cases. The process is
-/// always a new one. Call it directly in a test function, with a closure as the body.
+/// `start` changes the command, runs it and checks how it ends, in most cases with [`expect_pass`].
+/// The process is always a new one. Call it directly in a test function, with a closure as the body.
 #[track_caller]
 pub fn isolated_by<Body: FnOnce()>(start: impl FnOnce(Command), body: Body) {
     let (_, name) = crate::test_name_of(&body);
@@ -49,15 +49,15 @@ pub fn isolated_by<Body: FnOnce()>(start: impl FnOnce(Command), body: Body) {
 /// # Panics
 /// If it does not. The message has the output of the process.
 #[track_caller]
-pub fn passes(command: &mut Command) {
-    let output = child::run(command).succeeds();
+pub fn expect_pass(command: &mut Command) {
+    let output = child::run(command).expect_success();
     let ran = output.stdout.contains("1 passed");
     output.expect(ran, "a process that runs this one test");
 }
 
 #[track_caller]
 fn run_alone(name: &str) {
-    passes(&mut test_alone(name));
+    expect_pass(&mut test_alone(name));
 }
 
 #[track_caller]
@@ -66,7 +66,7 @@ fn test_alone(name: &str) -> Command {
     let mut command = child::command(program);
     command.args([name, "--exact", "--include-ignored", "--nocapture"]).env(TEST, name);
     // The other test must report what hangs in it before this one reports the other test.
-    child::tell_the_end(&mut command, child::limit());
+    child::set_deadline(&mut command, child::limit());
     command
 }
 
@@ -84,14 +84,14 @@ mod tests {
 
     #[test]
     fn the_body_runs_in_the_process_that_was_prepared_for_it() {
-        let start = |mut command: Command| passes(command.env("PREPARED", "yes"));
+        let start = |mut command: Command| expect_pass(command.env("PREPARED", "yes"));
         isolated_by(start, || assert_eq!(env::var("PREPARED").unwrap(), "yes"));
     }
 
     #[test]
     fn a_body_that_fails_in_its_prepared_process_is_reported_with_its_output() {
         let start = |mut command: Command| {
-            child::run(&mut command).exits(101).complains("the body was run");
+            child::run(&mut command).expect_exit(101).expect_stderr("the body was run");
         };
         isolated_by(start, || panic!("the body was run"));
     }

@@ -1,6 +1,6 @@
 //! Child processes, isolation and seeds for tests; the runner is the program `run-tests`.
 #![forbid(unsafe_code)]
-#![allow(clippy::panic, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::panic, clippy::expect_used, reason = "a test that cannot continue has failed")]
 
 pub mod child;
 mod isolated;
@@ -14,9 +14,9 @@ mod tools;
 pub mod unchanged;
 
 pub use child::{Child, Output, command, run, through, try_run};
-pub use isolated::{TEST, isolated, isolated_by, passes};
-pub use seeds::{depth, for_each_seed, kept, search};
-pub use tools::{left_out, missing, tool};
+pub use isolated::{TEST, expect_pass, isolated, isolated_by};
+pub use seeds::{depth, for_each_seed, kept_seeds, search};
+pub use tools::{missing, skip_part, tool};
 
 /// The program and the test function that a closure was written in, as cargo and the harness name
 /// them.

@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::child::{Child, LIMIT_OF_A_TEST, command};
+use crate::child::{Child, TEST_LIMIT, command};
 
 /// The environment variable with the arguments of the build of a test that the runner starts.
 pub(crate) const ARGUMENTS: &str = "ROWLOCK_TEST_BUILD";
@@ -38,7 +38,7 @@ pub fn build(package: &str) -> PathBuf {
     }
     cargo.arg("--target-dir").arg(folder.parent().expect("a folder of builds"));
     // It may have to build a lot, and to wait for another build.
-    Child::start(&mut cargo).with_limit(LIMIT_OF_A_TEST).wait().succeeds();
+    Child::start(&mut cargo).with_limit(TEST_LIMIT).wait().expect_success();
     folder.to_owned()
 }
 

@@ -61,7 +61,7 @@ impl Program {
     /// # Panics
     /// If it does not list them.
     pub fn list(&self, arguments: &[&str]) -> Vec<String> {
-        let list = run(self.command().args(["--list", "--format", "terse"]).args(arguments)).succeeds().stdout;
+        let list = run(self.command().args(["--list", "--format", "terse"]).args(arguments)).expect_success().stdout;
         list.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
     }
 }

@@ -44,7 +44,7 @@ pub fn for_each_seed<Body: FnMut(u64)>(count: u64, mut body: Body) {
         let end = Instant::now() + search().unwrap_or(Duration::from_secs(10));
         (first..).take_while(|_| Instant::now() < end).for_each(run);
     } else {
-        (1..=count).chain(kept(name)).for_each(run);
+        (1..=count).chain(kept_seeds(name)).for_each(run);
     }
 }
 
@@ -74,7 +74,7 @@ fn number(variable: &str) -> Option<u64> {
 ///
 /// # Panics
 /// If a line of the file does not begin with a number.
-pub fn kept(name: &str) -> Vec<u64> {
+pub fn kept_seeds(name: &str) -> Vec<u64> {
     let file = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let file = file.join("tests/seeds").join(name.rsplit("::").next().unwrap_or(name));
     let text = fs::read_to_string(&file).unwrap_or_default();

@@ -28,16 +28,16 @@ pub fn tool(variable: &str, name: &str) -> Option<OsString> {
 #[track_caller]
 pub fn missing(why: &dyn Display) {
     let how = "`.ci/setup-compilers` installs what is needed on Debian";
-    left_out("ROWLOCK_REQUIRE_CC", &format!("a tool is missing: {why}"), how);
+    skip_part("ROWLOCK_REQUIRE_CC", &format!("a tool is missing: {why}"), how);
 }
 
 /// Reports that a part of the test is skipped, and why.
 ///
 /// # Panics
-/// If this variable is in the environment, with which `./check --full` requires that part. The
+/// If this variable is in the environment: `./check --full` sets it to require that part. The
 /// message says how to get what it needs.
 #[track_caller]
-pub fn left_out(variable: &str, why: &str, how: &str) {
+pub fn skip_part(variable: &str, why: &str, how: &str) {
     assert!(env::var_os(variable).is_none(), "{variable} requires a missing part: {why}\n{how}");
     eprintln!("not tested: {why}");
 }
@@ -53,7 +53,7 @@ mod tests {
     fn a_tool_is_found_if_it_exists() {
         assert_eq!(tool("NO_SUCH_VARIABLE", "cat"), Some("cat".into()));
         crate::isolated_by(
-            |mut test| crate::passes(test.env("NO_SUCH_TOOL", "/no such tool")),
+            |mut test| crate::expect_pass(test.env("NO_SUCH_TOOL", "/no such tool")),
             || assert_eq!(tool("NO_SUCH_TOOL", "cat"), None),
         );
     }
@@ -61,9 +61,9 @@ mod tests {
     #[test]
     fn an_omitted_part_is_reported_or_fails_if_it_is_required() {
         let start = |mut test: Command| {
-            run(&mut test).succeeds().complains("not tested: no moon");
-            run(test.env("ROWLOCK_REQUIRE_MOON", "1")).exits(101).complains("no moon\nwait for the night");
+            run(&mut test).expect_success().expect_stderr("not tested: no moon");
+            run(test.env("ROWLOCK_REQUIRE_MOON", "1")).expect_exit(101).expect_stderr("no moon\nwait for the night");
         };
-        crate::isolated_by(start, || left_out("ROWLOCK_REQUIRE_MOON", "no moon", "wait for the night"));
+        crate::isolated_by(start, || skip_part("ROWLOCK_REQUIRE_MOON", "no moon", "wait for the night"));
     }
 }

@@ -73,7 +73,10 @@ fn the_output_in_every_format_depends_only_on_the_seed() {
     let place = Place::with(CREW);
     for format in ["text", "json", "csv"] {
         let run = |seed| {
-            place.rowlock(&["run", "crew.toml", "--out", "out", "--format", format, "--seed", seed]).exits(0).stdout
+            place
+                .rowlock(&["run", "crew.toml", "--out", "out", "--format", format, "--seed", seed])
+                .expect_exit(0)
+                .stdout
         };
         let first = run("1");
         assert_eq!(first, run("1"), "{format}");
@@ -85,7 +88,7 @@ fn the_output_in_every_format_depends_only_on_the_seed() {
 fn a_run_leaves_its_results_in_a_new_folder_in_rowlock_out() {
     let place = Place::with(CREW);
     for _ in 0..2 {
-        place.rowlock(&["run", "crew.toml"]).exits(0);
+        place.rowlock(&["run", "crew.toml"]).expect_exit(0);
     }
     let folders: Vec<_> = fs::read_dir(place.path("rowlock-out")).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(folders.len(), 2, "{folders:?}");
@@ -103,7 +106,7 @@ fn a_run_leaves_its_results_in_a_new_folder_in_rowlock_out() {
 fn options_replace_keys_of_the_scenario() {
     let place = Place::with(CREW);
     let arguments = ["run", "crew.toml", "--repeat", "3", "--seed", "7", "--scheduler", "eevdf", "--format", "json"];
-    let report = crate::json(&place.rowlock(&arguments).exits(0));
+    let report = crate::json(&place.rowlock(&arguments).expect_exit(0));
     let runs = report["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 6);
     for run in runs {
@@ -116,16 +119,17 @@ fn options_replace_keys_of_the_scenario() {
 fn a_run_that_is_appended_prints_what_a_longer_run_prints() {
     let place = Place::with(CREW);
     let run = |arguments: &[&str]| {
-        place.rowlock(&[&["run", "crew.toml", "--format", "json"], arguments].concat()).exits(0).stdout
+        place.rowlock(&[&["run", "crew.toml", "--format", "json"], arguments].concat()).expect_exit(0).stdout
     };
     run(&["--repeat", "2", "--out", "parts"]);
     let appended = run(&["--repeat", "5", "--out", "parts", "--append"]);
     assert_eq!(appended, run(&["--repeat", "5", "--out", "whole"]));
     let read = |name: &str| fs::read_to_string(place.path(name)).unwrap();
     assert_eq!(read("parts/runs.csv").lines().count(), read("whole/runs.csv").lines().count());
-    let refused = place.rowlock(&["run", "crew.toml", "--scheduler", "cfs", "--out", "parts", "--append"]).exits(2);
+    let refused =
+        place.rowlock(&["run", "crew.toml", "--scheduler", "cfs", "--out", "parts", "--append"]).expect_exit(2);
     assert!(refused.stderr.contains("another scenario"), "{}", refused.stderr);
-    place.rowlock(&["run", "crew.toml", "--append"]).exits(2);
+    place.rowlock(&["run", "crew.toml", "--append"]).expect_exit(2);
 }
 
 #[test]
@@ -149,7 +153,7 @@ fn bad_scenarios_are_refused_with_file_and_line_and_leave_no_files() {
     for (content, place_in_file, hint) in cases {
         let place = Place::with(&content);
         for command in ["run", "check"] {
-            let done = place.rowlock(&[command, "crew.toml"]).exits(2);
+            let done = place.rowlock(&[command, "crew.toml"]).expect_exit(2);
             assert!(done.stderr.contains(place_in_file) && done.stderr.contains(hint), "{hint}: {}", done.stderr);
             assert_eq!(done.stdout, "");
             assert!(!done.stderr.contains("panicked"), "{}", done.stderr);
@@ -175,7 +179,7 @@ fn bad_arguments_are_refused_and_named() {
         (&["run"], "FILE"),
         (&["row"], "row"),
     ] {
-        let done = place.rowlock(arguments).exits(2);
+        let done = place.rowlock(arguments).expect_exit(2);
         assert!(done.stderr.contains(message), "{arguments:?}: {}", done.stderr);
         assert_eq!(done.stdout, "");
     }
@@ -185,7 +189,7 @@ fn bad_arguments_are_refused_and_named() {
 #[test]
 fn a_scheduler_that_the_scenario_sweeps_cannot_be_an_option() {
     let place = Place::with(CREW.replace("sweep = {", "sweep = { \"machine.scheduler\" = [\"rr\", \"eevdf\"],"));
-    let done = place.rowlock(&["run", "crew.toml", "--scheduler", "rr"]).exits(2);
+    let done = place.rowlock(&["run", "crew.toml", "--scheduler", "rr"]).expect_exit(2);
     assert!(done.stderr.contains("machine.scheduler"), "{}", done.stderr);
 }
 
@@ -198,7 +202,7 @@ fn with_command(argv: &str) -> Place {
 fn a_command_that_does_not_exist_is_refused_before_anything_runs() {
     for world in ["sim", "host"] {
         let place = with_command("[\"rowlock-no-such-command\"]");
-        let done = place.rowlock(&["run", "crew.toml", "--world", world]).exits(2);
+        let done = place.rowlock(&["run", "crew.toml", "--world", world]).expect_exit(2);
         assert!(done.stderr.contains("rowlock-no-such-command") && done.stderr.contains("tool"), "{}", done.stderr);
         assert!(place.left_behind().is_empty(), "{:?}", place.left_behind());
     }
@@ -207,7 +211,7 @@ fn a_command_that_does_not_exist_is_refused_before_anything_runs() {
 #[test]
 fn a_failed_command_fails_the_run_and_its_standard_error_is_shown() {
     let place = with_command("[\"sh\", \"-c\", \"echo the oar broke >&2; exit 7\"]");
-    let done = place.rowlock(&["run", "crew.toml", "--world", "host", "--out", "out"]).exits(1);
+    let done = place.rowlock(&["run", "crew.toml", "--world", "host", "--out", "out"]).expect_exit(1);
     assert!(done.stderr.contains("the oar broke") && done.stderr.contains('7'), "{}", done.stderr);
     assert_eq!(json(&place.path("out/manifest.json"))["ending"], "failed");
 }
@@ -215,7 +219,7 @@ fn a_failed_command_fails_the_run_and_its_standard_error_is_shown() {
 #[test]
 fn a_scenario_about_this_machine_runs_in_both_worlds_and_compares_them() {
     let place = Place::with(CREW.replace("cpus = 2\nscheduler = \"rr\"", "like = \"host\""));
-    let done = place.rowlock(&["run", "crew.toml", "--format", "json", "--out", "out"]).exits(0);
+    let done = place.rowlock(&["run", "crew.toml", "--format", "json", "--out", "out"]).expect_exit(0);
     let report: Value = crate::json(&done);
     assert_eq!(report["runs"].as_array().unwrap().len(), 8);
     assert_eq!(report["gaps"].as_array().unwrap().len(), 2);
@@ -238,7 +242,7 @@ fn run_interrupted_by(signal: i32) -> (Place, Output) {
 fn an_interrupted_run_reports_its_results_and_has_the_exit_code_of_the_signal() {
     for (signal, code) in [(2, 130), (15, 143)] {
         let (place, done) = run_interrupted_by(signal);
-        let done = done.exits(code);
+        let done = done.expect_exit(code);
         assert!(done.stdout.contains("Incomplete: ") && done.stderr.contains("interrupted"), "{}", done.stderr);
         let (report, manifest) = (json(&place.path("out/report.json")), json(&place.path("out/manifest.json")));
         assert_eq!((&report["complete"], &manifest["ending"]), (&false.into(), &"interrupted".into()));
@@ -254,7 +258,7 @@ fn a_closed_standard_output_is_not_an_error() {
     for arguments in [&["policies"][..], &["run", "crew.toml"], &["check", "crew.toml"]] {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
-        let output = Child::start_into(&mut place.command(arguments), writer).wait().exits(0);
+        let output = Child::start_into(&mut place.command(arguments), writer).wait().expect_exit(0);
         assert!(!output.stderr.contains("panicked"), "{output}");
     }
 }
@@ -262,7 +266,10 @@ fn a_closed_standard_output_is_not_an_error() {
 #[test]
 fn a_full_disk_is_an_error() {
     let full = File::options().write(true).open("/dev/full").unwrap();
-    Child::start_into(&mut Place::new().command(&["policies"]), full).wait().exits(1).complains("standard output");
+    Child::start_into(&mut Place::new().command(&["policies"]), full)
+        .wait()
+        .expect_exit(1)
+        .expect_stderr("standard output");
 }
 
 #[test]
@@ -274,15 +281,15 @@ fn a_full_standard_error_does_not_change_the_exit_code() {
         shell.args(["-c", "exec \"$0\" \"$@\" 2> /dev/full"]).arg(rowlock.get_program()).args(rowlock.get_args());
         testing::run(shell.current_dir(place.path("")))
     };
-    run(&["run", "crew.toml"]).exits(0);
-    run(&["run", "missing.toml"]).exits(2);
+    run(&["run", "crew.toml"]).expect_exit(0);
+    run(&["run", "missing.toml"]).expect_exit(2);
 }
 
 #[test]
 fn the_policies_are_those_of_the_table() {
     let place = Place::new();
-    let text = place.rowlock(&["policies"]).exits(0).stdout;
-    let json: Value = crate::json(&place.rowlock(&["policies", "--format", "json"]).exits(0));
+    let text = place.rowlock(&["policies"]).expect_exit(0).stdout;
+    let json: Value = crate::json(&place.rowlock(&["policies", "--format", "json"]).expect_exit(0));
     let listed: Vec<&str> =
         json["policies"].as_array().unwrap().iter().map(|of| of["form"].as_str().unwrap()).collect();
     let schemes = policy::table::WAKEUP.iter().map(|policy| policy.form);
@@ -298,17 +305,17 @@ fn the_policies_are_those_of_the_table() {
 #[test]
 fn the_calibration_is_printed_as_text_and_json() {
     let place = Place::new();
-    let text = place.rowlock(&["calibrate"]).exits(0).stdout;
+    let text = place.rowlock(&["calibrate"]).expect_exit(0).stdout;
     assert!(text.contains("context switch") && text.contains("CPU"), "{text}");
-    let json: Value = crate::json(&place.rowlock(&["calibrate", "--format", "json"]).exits(0));
+    let json: Value = crate::json(&place.rowlock(&["calibrate", "--format", "json"]).expect_exit(0));
     assert!(json["schema_version"] == 1 && json["switch"]["median_ns"].is_number(), "{json}");
 }
 
 #[test]
 fn the_doctor_examines_this_machine_as_text_and_json() {
     let place = Place::new();
-    let text = place.rowlock(&["doctor"]).exits(0).stdout;
-    let json: Value = crate::json(&place.rowlock(&["doctor", "--format", "json"]).exits(0));
+    let text = place.rowlock(&["doctor"]).expect_exit(0).stdout;
+    let json: Value = crate::json(&place.rowlock(&["doctor", "--format", "json"]).expect_exit(0));
     assert_eq!(json["schema_version"], 1);
     let findings = json["findings"].as_array().unwrap();
     assert!(!findings.is_empty());
@@ -335,7 +342,7 @@ fn the_scenarios_of_the_repository_are_valid() {
     let files: Vec<_> = files.filter(|path| path.extension().is_some_and(|ending| ending == "toml")).collect();
     assert!(!files.is_empty());
     for file in files {
-        let done = Place::new().rowlock(&["check", file.to_str().unwrap()]).exits(0);
+        let done = Place::new().rowlock(&["check", file.to_str().unwrap()]).expect_exit(0);
         assert!(done.stdout.contains("valid"), "{}", done.stdout);
     }
 }

@@ -45,8 +45,8 @@ struct Waiting {
 
 impl Waiting {
     fn start(arguments: &[&str]) -> Waiting {
-        let mut child = Child::start_talking(command(arguments).process_group(0));
-        let line = child.hear();
+        let mut child = Child::start_piped(command(arguments).process_group(0));
+        let line = child.read_line();
         Waiting { child, line }
     }
 
@@ -94,10 +94,10 @@ const MODES: [&[&str]; 2] = [&["--"], &["--report", "--"]];
 fn exec_ends_as_the_program_does() {
     for mode in MODES {
         let run = |script: &str| exec(&[mode, &["sh", "-c", script]].concat());
-        run("exit 0").exits(0);
-        run("exit 3").exits(3);
+        run("exit 0").expect_exit(0);
+        run("exit 3").expect_exit(3);
         for signal in [SIGKILL, SIGTERM, SIGUSR1] {
-            run(&format!("kill -{signal} $$")).dies_of(signal);
+            run(&format!("kill -{signal} $$")).expect_signal(signal);
         }
     }
 }
@@ -106,7 +106,7 @@ fn exec_ends_as_the_program_does() {
 fn failures_to_start_have_the_exit_codes_of_shells() {
     for mode in MODES {
         for (program, code) in [("rowlock-has-no-such-program", 127), ("/dev/null", 126)] {
-            let output = exec(&[mode, &[program]].concat()).exits(code);
+            let output = exec(&[mode, &[program]].concat()).expect_exit(code);
             assert!(output.stderr.contains(&format!("error: cannot execute `{program}`: ")), "{output:?}");
         }
     }
@@ -126,7 +126,7 @@ fn foreign_and_damaged_programs_are_not_run_by_a_shell() {
         fs::write(&file, bytes).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         for mode in [MODES[0], MODES[1], &["--compare", "--"]] {
-            let output = exec(&[mode, &[file.to_str().unwrap()]].concat()).exits(126);
+            let output = exec(&[mode, &[file.to_str().unwrap()]].concat()).expect_exit(126);
             let said = format!(
                 "error: cannot execute `{}`: it is not a program for this machine, or it is damaged",
                 file.display()
@@ -143,7 +143,7 @@ fn a_missing_interpreter_of_a_script_is_named() {
     fs::write(&script, "#!/nowhere/sh\n").unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     for mode in MODES {
-        let output = exec(&[mode, &[script.to_str().unwrap()]].concat()).exits(127);
+        let output = exec(&[mode, &[script.to_str().unwrap()]].concat()).expect_exit(127);
         assert!(output.stderr.contains("it asks for \"/nowhere/sh\", which is not there"), "{output:?}");
     }
 }
@@ -170,12 +170,12 @@ fn an_unwritable_report_is_refused_before_the_program_runs() {
     let nowhere = run("/nowhere/report.json", "echo > $0");
     assert_eq!((nowhere.status.code(), ran.exists()), (Some(1), false), "{nowhere:?}");
     assert!(nowhere.stderr.starts_with("error: cannot write /nowhere/report.json: "), "{nowhere:?}");
-    run("-", "echo > $0").exits(2);
+    run("-", "echo > $0").expect_exit(2);
     assert!(!ran.exists());
     // It becomes unwritable during the run.
     let file_name = file.to_str().unwrap();
     for (end, code) in [(0, 1), (7, 7)] {
-        let late = run(file_name, &format!("rm {file_name}; mkdir {file_name}; exit {end}")).exits(code);
+        let late = run(file_name, &format!("rm {file_name}; mkdir {file_name}; exit {end}")).expect_exit(code);
         assert!(late.stderr.contains(&format!("error: cannot write {file_name}: ")), "{late:?}");
         fs::remove_dir(&file).unwrap();
     }
@@ -202,10 +202,10 @@ fn all_users_can_read_the_library_of_root() {
 fn the_program_replaces_the_command_unless_there_is_a_report() {
     let waiting = Waiting::start(&["sh", "-c", "echo $$; cat"]);
     assert_eq!(waiting.line, waiting.child.id().to_string());
-    waiting.finish().succeeds();
+    waiting.finish().expect_success();
     let waiting = Waiting::start(&["--report", "sh", "-c", "echo $$; cat"]);
     assert_ne!(waiting.line, waiting.child.id().to_string());
-    waiting.finish().succeeds();
+    waiting.finish().expect_success();
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn the_report_is_on_standard_error_and_not_on_the_program_s_standard_output() {
 #[test]
 fn a_json_report_names_every_process() {
     let (report, output) = json(&["sh", "-c", "sh -c 'exit 4'; exit 5"]);
-    output.exits(5);
+    output.expect_exit(5);
     assert_eq!((&report["schema_version"], &report["rule"]), (&1.into(), &"adaptive".into()));
     assert_eq!(report["command"], serde_json::json!(["sh", "-c", "sh -c 'exit 4'; exit 5"]));
     assert_eq!(report["status"], serde_json::json!({ "code": 5, "signal": null }));
@@ -235,7 +235,7 @@ fn a_json_report_names_every_process() {
         assert_eq!((&process["name"], &process["waits"]), (&"sh".into(), &Value::Array(vec![])));
     }
     let (killed, output) = json(&["sh", "-c", "kill -9 $$"]);
-    output.dies_of(SIGKILL);
+    output.expect_signal(SIGKILL);
     assert_eq!(killed["status"], serde_json::json!({ "code": null, "signal": 9 }));
     assert_eq!(killed["processes"][0]["ended"], false);
 }
@@ -252,20 +252,21 @@ fn the_environment_configures_the_program_but_keeps_the_user_s_variables() {
 
 #[test]
 fn an_invalid_rule_is_explained() {
-    let output = exec(&["--wait", "44", "true"]).exits(2);
+    let output = exec(&["--wait", "44", "true"]).expect_exit(2);
     assert!(output.stderr.contains("missing unit: write \"44 us\" or \"44 cs\""), "{output:?}");
-    exec(&["--wait", "x", "true"]).complains("; `rowlock policies` lists them");
+    exec(&["--wait", "x", "true"]).expect_stderr("; `rowlock policies` lists them");
 }
 
 #[test]
 fn a_missing_library_is_reported() {
-    let output = testing::run(command(&["true"]).env("ROWLOCK_PRELOAD", "/nowhere/x.so")).exits(1);
+    let output = testing::run(command(&["true"]).env("ROWLOCK_PRELOAD", "/nowhere/x.so")).expect_exit(1);
     assert!(output.stderr.contains("error: ROWLOCK_PRELOAD names /nowhere/x.so"), "{output:?}");
 }
 
 /// The library that this `rowlock` preloads.
 fn library(rowlock: &Path) -> String {
-    let output = testing::run(&mut crate::rowlock_at(rowlock, &["exec", "sh", "-c", "echo $LD_PRELOAD"])).succeeds();
+    let output =
+        testing::run(&mut crate::rowlock_at(rowlock, &["exec", "sh", "-c", "echo $LD_PRELOAD"])).expect_success();
     output.stdout.trim_end().to_owned()
 }
 
@@ -309,12 +310,12 @@ fn signals_reach_the_program() {
         for signal in [SIGTERM, SIGINT, SIGUSR1] {
             let waiting = Waiting::start(&[mode, &["sh", "-c", "echo ready; exec cat"]].concat());
             waiting.send(signal);
-            waiting.wait().dies_of(signal);
+            waiting.wait().expect_signal(signal);
         }
         let script = "trap 'exit 42' USR1; exec 3<&0; cat <&3 > /dev/null & echo ready; wait";
         let waiting = Waiting::start(&[mode, &["sh", "-c", script]].concat());
         waiting.send(SIGUSR1);
-        waiting.wait().exits(42);
+        waiting.wait().expect_exit(42);
     }
 }
 
@@ -329,7 +330,7 @@ fn the_parent_stops_and_continues_with_the_program() {
         waiting.send(SIGCONT);
         until(|| state(&program) != Some('T') && state(&parent) != Some('T'));
     }
-    waiting.finish().exits(0);
+    waiting.finish().expect_exit(0);
 }
 
 #[test]
@@ -342,7 +343,7 @@ fn the_parent_stops_with_the_program_whichever_signal_stops_it() {
         waiting.send(SIGCONT);
         until(|| state(&program) != Some('T') && state(&parent) != Some('T'));
     }
-    waiting.finish().exits(0);
+    waiting.finish().expect_exit(0);
 }
 
 /// A static program that exits with 7, for two kinds of machines. `None` on others.
@@ -396,7 +397,7 @@ fn a_program_with_an_obstacle_runs_nevertheless_and_the_obstacle_is_reported() {
     }
     for file in [&program, &script] {
         let (report, output) = json(&[file.to_str().unwrap()]);
-        let output = output.exits(7);
+        let output = output.expect_exit(7);
         let said = format!("rowlock: {} is linked statically", program.display());
         assert!(output.stderr.starts_with(&said), "{output:?}");
         assert_eq!((&report["helped"], &report["why_not"]), (&false.into(), &"static".into()));
@@ -438,7 +439,7 @@ fn exactly_the_fields_of_a_comparison_are_documented() {
 /// A comparison in JSON.
 fn compared(options: &[&str], script: &str, code: i32) -> Value {
     let options = [&["--compare", "--runs", "2", "--format", "json"], options, &["--", "sh", "-c", script]].concat();
-    let output = exec(&options).exits(code);
+    let output = exec(&options).expect_exit(code);
     crate::json(&output)
 }
 
@@ -473,7 +474,7 @@ fn a_comparison_reports_differences_of_output_and_exit_status() {
 fn a_comparison_as_text_has_a_conclusion() {
     let output =
         exec(&["--compare", "--runs", "2", "--hogs", "1", "--", "sh", "-c", "echo out; echo oops >&2; exit 3"]);
-    let output = output.exits(0);
+    let output = output.expect_exit(0);
     let told = output.stdout;
     for part in
         ["beside", "\nnothing ", "\n1 hog ", "Alone: ", "Beside 1 hog: ", "the same 4 bytes in all of the 8 runs"]
@@ -498,7 +499,7 @@ fn an_interrupted_comparison_ends_its_programs_and_prints_its_results() {
     let pids = || fs::read_to_string(&file).unwrap_or_default();
     until(|| pids().lines().count() == 5);
     child.send(SIGINT);
-    let output = child.wait().exits(130);
+    let output = child.wait().expect_exit(130);
     assert!(output.stderr.contains("interrupted: 1 of 20 pairs were made"), "{output:?}");
     assert!(output.stdout.contains("Alone: one pair is not enough."), "{output:?}");
     assert!(pids().lines().all(has_ended));
@@ -527,7 +528,7 @@ fn no_process_of_a_killed_comparison_survives() {
     until(|| ours.exists() && beside.exists());
     let all: Vec<String> = children().into_iter().chain([read(&ours), read(&beside)]).collect();
     child.send(SIGKILL);
-    child.wait().dies_of(SIGKILL);
+    child.wait().expect_signal(SIGKILL);
     until(|| all.iter().all(|pid| has_ended(pid)));
 }
 
@@ -536,6 +537,6 @@ fn the_program_reads_standard_input() {
     for mode in MODES {
         let mut child = Child::start(command(&[mode, &["cat"]].concat()).stdin(Stdio::piped()));
         child.process().stdin.take().unwrap().write_all(b"through").unwrap();
-        assert_eq!(child.wait().succeeds().stdout, "through");
+        assert_eq!(child.wait().expect_success().stdout, "through");
     }
 }

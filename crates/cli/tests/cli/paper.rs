@@ -12,7 +12,7 @@ fn rowlock(folder: &Path, arguments: &[&str]) -> Output {
 #[test]
 fn the_list_names_every_paper_with_its_content_size_and_duration() {
     let folder = tempfile::tempdir().unwrap();
-    let done = rowlock(folder.path(), &["paper", "list"]).succeeds();
+    let done = rowlock(folder.path(), &["paper", "list"]).expect_success();
     let list = done.stdout;
     let names = "fig1 fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9 six wakeup wakeup-pair today";
     let names: Vec<String> = names.split(' ').map(|name| format!("barrier/{name}")).collect();
@@ -25,10 +25,10 @@ fn the_list_names_every_paper_with_its_content_size_and_duration() {
 #[test]
 fn a_paper_s_scenario_can_be_printed_and_checked() {
     let folder = tempfile::tempdir().unwrap();
-    let done = rowlock(folder.path(), &["paper", "barrier/fig5", "--scenario"]).succeeds();
+    let done = rowlock(folder.path(), &["paper", "barrier/fig5", "--scenario"]).expect_success();
     fs::write(folder.path().join("fig5.toml"), done.stdout).unwrap();
     let checked = rowlock(folder.path(), &["check", "fig5.toml"]);
-    checked.succeeds().prints("valid; 96 arms of 2 jobs");
+    checked.expect_success().expect_stdout("valid; 96 arms of 2 jobs");
 }
 
 #[test]
@@ -36,11 +36,11 @@ fn an_unknown_name_is_an_input_error_with_a_suggestion() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, tip) in [(&["paper", "barrier/fgi5"][..], "barrier/fig5"), (&["paper", "wakeup"], "barrier/wakeup")]
     {
-        let done = rowlock(folder.path(), arguments).exits(2);
+        let done = rowlock(folder.path(), arguments).expect_exit(2);
         let message = done.stderr;
         assert!(message.contains(tip), "{message}");
     }
-    rowlock(folder.path(), &["paper"]).exits(2);
+    rowlock(folder.path(), &["paper"]).expect_exit(2);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_paper_writes_its_results_and_its_exit_code_says_whether_its_bands_hold() {
     }
     // Whether one run has a transition point depends on the seed.
     assert_eq!(judgement["transitions"].as_array().unwrap().len(), 1);
-    done.exits(if judgement["holds"] == true { 0 } else { 1 });
+    done.expect_exit(if judgement["holds"] == true { 0 } else { 1 });
     let report = fs::read(folder.path().join("out/report.json")).unwrap();
     assert_eq!(judgement["report"], serde_json::from_slice::<serde_json::Value>(&report).unwrap());
 }
@@ -65,12 +65,13 @@ fn a_paper_writes_its_results_and_its_exit_code_says_whether_its_bands_hold() {
 fn options_change_the_scheduler_and_rule_of_a_paper() {
     let folder = tempfile::tempdir().unwrap();
     let changed = ["--scheduler", "linux-2.4", "--waiting", "2cs+"];
-    let done = rowlock(folder.path(), &[&["paper", "barrier/fig2", "--scenario"][..], &changed].concat()).exits(0);
+    let done =
+        rowlock(folder.path(), &[&["paper", "barrier/fig2", "--scenario"][..], &changed].concat()).expect_exit(0);
     let scenario = done.stdout;
     assert!(scenario.contains("scheduler = \"linux-2.4\"") && scenario.contains("waiting = \"2cs+\""), "{scenario}");
 
     // Measured papers use this machine's scheduler.
-    let refused = rowlock(folder.path(), &[&["paper", "fg/table3"][..], &changed].concat()).exits(2);
+    let refused = rowlock(folder.path(), &[&["paper", "fg/table3"][..], &changed].concat()).expect_exit(2);
     assert!(refused.stderr.contains("--scheduler linux-2.4 is for simulated papers"));
 }
 
@@ -79,7 +80,8 @@ fn an_invalid_number_of_workers_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for arguments in [["run", "crew.toml"], ["paper", "barrier/fig2"]] {
         for none in ["0", "-1", "all"] {
-            let refused = rowlock(folder.path(), &[&arguments[..], &[&*format!("--workers={none}")]].concat()).exits(2);
+            let refused =
+                rowlock(folder.path(), &[&arguments[..], &[&*format!("--workers={none}")]].concat()).expect_exit(2);
             let said = refused.stderr;
             assert!(said.contains("a whole number, 1 or more"), "{said}");
         }
@@ -97,7 +99,7 @@ fn the_results_do_not_depend_on_the_number_of_workers() {
     fs::write(folder.path().join("crew.toml"), CREW).unwrap();
     let run = |workers| {
         let arguments = ["run", "crew.toml", "--out", "out", "--format", "json", "--workers", workers];
-        let done = rowlock(folder.path(), &arguments).succeeds();
+        let done = rowlock(folder.path(), &arguments).expect_success();
         (done.stdout, fs::read(folder.path().join("out/runs.csv")).unwrap())
     };
     let alone = run("1");

@@ -21,7 +21,7 @@ fn measure(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 fn json(output: Output) -> Value {
-    crate::json(&output.succeeds())
+    crate::json(&output.expect_success())
 }
 
 fn is_empty(folder: &Path) -> bool {
@@ -84,7 +84,7 @@ fn a_table_has_a_row_for_each_rule_and_another_one_in_the_folder_makes_only_the_
     assert_eq!((runs().len(), arms(&table["balances"]), arms(&table["rows"])), (28, 2, 14));
     let refused =
         testing::run(&mut command(folder.path(), &["fg/table3", "--size", "1MiB", "--out", "out", "--append"]));
-    refused.exits(2).complains("pooled only");
+    refused.expect_exit(2).expect_stderr("pooled only");
 }
 
 #[test]
@@ -102,10 +102,10 @@ fn an_interrupted_table_keeps_its_runs_and_removes_its_files_and_the_throttle() 
     assert_eq!(groups_of(process, Path::new("/sys/fs/cgroup")), Vec::<String>::new());
     if ["limit the disk", "limit disks", "block device"].iter().any(|why| said.contains(why)) {
         // Throttling is not permitted here, and the message said so.
-        output.exits(1);
+        output.expect_exit(1);
         return;
     }
-    output.exits(143);
+    output.expect_exit(143);
     let report: Value = serde_json::from_slice(&fs::read(folder.path().join("out/report.json")).unwrap()).unwrap();
     assert_eq!((&report["complete"], report["rows"].as_array().unwrap().is_empty()), (&false.into(), false));
     assert_eq!(report["settings"]["rate"], 1_000_000_000);
@@ -141,7 +141,7 @@ fn options_that_do_not_fit_are_refused() {
         (&["fg/table3", "--rate", "fast"], "--rate"),
         (&["fg/table3", "--tmp", "nowhere"], "use --tmp for another one"),
     ] {
-        let output = testing::run(&mut command(folder.path(), arguments)).exits(2);
+        let output = testing::run(&mut command(folder.path(), arguments)).expect_exit(2);
         let said = &output.stderr;
         assert!(said.contains(why), "{arguments:?}: {said}");
     }

@@ -11,7 +11,7 @@ fn paper(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 fn json(output: Output) -> Value {
-    crate::json(&output.succeeds())
+    crate::json(&output.expect_success())
 }
 
 fn rows(file: &Path) -> usize {
@@ -46,8 +46,8 @@ fn the_table_has_posix_threads_fibers_and_the_figures_of_the_study() {
 #[test]
 fn all_nine_configurations_run_and_the_claims_are_judged() {
     let folder = tempfile::tempdir().unwrap();
-    let output =
-        paper(folder.path(), &["threads/configs", "--fibers", "10,1000", "--repeat", "1", "--out", "out"]).succeeds();
+    let output = paper(folder.path(), &["threads/configs", "--fibers", "10,1000", "--repeat", "1", "--out", "out"])
+        .expect_success();
     let said = output.stdout;
     for configuration in ["10/50", "10/100", "10/150", "50/50", "50/100", "50/150", "100/50", "100/100", "100/150"] {
         assert!(said.lines().any(|line| line.trim_start().starts_with(&format!("fibers {configuration} "))), "{said}");
@@ -103,7 +103,7 @@ fn options_that_do_not_fit_are_refused() {
         (&["threads/workloads", "--fibers", "5"], "their own number"),
         (&["threads/table2", "--fibers", "0"], "--fibers"),
     ] {
-        let output = paper(folder.path(), arguments).exits(2);
+        let output = paper(folder.path(), arguments).expect_exit(2);
         let said = output.stderr;
         assert!(said.contains(why), "{arguments:?}: {said}");
     }
@@ -128,7 +128,7 @@ fn an_appended_study_makes_only_the_runs_that_are_missing() {
         (&["threads/table2", "--out", "out", "--append", "--seed", "2"], "another seed"),
         (&["threads/table2", "--out", "out", "--append", "--preemptive"], "--preemptive in both or in neither"),
     ] {
-        let output = paper(folder.path(), arguments).exits(2);
+        let output = paper(folder.path(), arguments).expect_exit(2);
         assert!(output.stderr.contains(why), "{arguments:?}: {}", output.stderr);
     }
 }

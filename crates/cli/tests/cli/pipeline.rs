@@ -52,7 +52,7 @@ impl Place {
 
     /// Explores the program and parses the JSON output.
     fn json(&self, options: &[&str]) -> Value {
-        let output = self.explore(&[options, &["--format", "json"]].concat()).succeeds();
+        let output = self.explore(&[options, &["--format", "json"]].concat()).expect_success();
         crate::json(&output)
     }
 
@@ -138,7 +138,7 @@ fn the_environment_applies_to_all_variants() {
     let place = Place::with("");
     let mut command = place.command(&["--runs", "2", "--try", "fork=work*3"]);
     command.env("ROWLOCK_PIPELINE", "workers=2 fork=work*1").env("ROWLOCK_PIPELINE_TRACE", "/dev/null");
-    testing::run(command.arg(place.path("program"))).succeeds();
+    testing::run(command.arg(place.path("program"))).expect_success();
     let runs = place.runs();
     assert_eq!(runs[0], "reported  [workers=2 fork=work*1]");
     assert_eq!(runs.iter().filter(|run| *run == " [workers=2 fork=work*3]").count(), 2);
@@ -153,7 +153,7 @@ fn a_command_can_run_before_each_run() {
     let runs = place.runs();
     assert_eq!(runs.len(), 10);
     assert!(runs.chunks(2).all(|two| two[0] == "prepared" && two[1] != "prepared"), "{runs:?}");
-    let failed = place.explore(&["--prepare", "echo no right >&2; exit 4"]).exits(1);
+    let failed = place.explore(&["--prepare", "echo no right >&2; exit 4"]).expect_exit(1);
     let said = "the command before each run failed: exit status: 4, and last said: no right";
     assert!(failed.stderr.contains(said), "{failed:?}");
 }
@@ -168,7 +168,7 @@ fn a_program_that_is_not_built_on_the_crate_is_distinguished_from_one_that_fails
     let failing = place.explore(&[]);
     assert_eq!((failing.status.code(), failing.stdout.as_str()), (Some(1), ""));
     assert!(failing.stderr.contains("the program fails: exit status: 5"), "{failing:?}");
-    testing::run(place.command(&[]).arg("rowlock-has-no-such-program")).exits(127);
+    testing::run(place.command(&[]).arg("rowlock-has-no-such-program")).expect_exit(127);
 }
 
 #[test]
@@ -182,10 +182,10 @@ fn impossible_variants_are_refused_before_any_measurement() {
         (&["--time-limit", "10"], "write it as \"90 s\", \"10 min\" or \"1 h\""),
         (&["--double", "--try", "buffers=3"], "cannot be used with"),
     ] {
-        let refused = place.explore(options).exits(2);
+        let refused = place.explore(options).expect_exit(2);
         assert!(refused.stderr.contains(said), "{options:?}: {}", refused.stderr);
     }
-    let base = testing::run(place.command(&[]).env("ROWLOCK_PIPELINE", "x").arg(place.path("program"))).exits(2);
+    let base = testing::run(place.command(&[]).env("ROWLOCK_PIPELINE", "x").arg(place.path("program"))).expect_exit(2);
     assert!(base.stderr.contains("ROWLOCK_PIPELINE in the environment"), "{base:?}");
     // The one run that reports the stages.
     assert_eq!(place.runs().len(), 1);
@@ -214,7 +214,7 @@ fn an_interrupted_exploration_prints_its_results() {
     let does = "[ $(wc -l < \"$(dirname \"$0\")/runs\") -lt 15 ] || { kill -INT $PPID; exec sleep 600; }";
     for (format, told) in [("text", "It was interrupted."), ("json", "\"end\": \"interrupted\"")] {
         let place = Place::with(does);
-        let output = place.explore(&["--runs", "2", "--only", "buffers,block", "--format", format]).exits(130);
+        let output = place.explore(&["--runs", "2", "--only", "buffers,block", "--format", format]).expect_exit(130);
         assert!(output.stdout.contains(told), "{output:?}");
         assert!(output.stderr.contains("interrupted: 14 runs were made"), "{output:?}");
         assert_eq!(place.runs().len(), 15);

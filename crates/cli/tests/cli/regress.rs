@@ -22,7 +22,7 @@ fn with_times() -> tempfile::TempDir {
 fn coefficients_come_as_text_and_as_json() {
     let folder = with_times();
     let ask = ["regress", "times.csv", "--on", "clock", "--from", "user,system"];
-    let done = rowlock(&folder, &ask).exits(0);
+    let done = rowlock(&folder, &ask).expect_exit(0);
     let text = done.stdout;
     assert!(
         text.contains("7 rows, 1 row left out") && text.contains("0.4770") && text.contains("R^2 0.9941"),
@@ -51,7 +51,7 @@ fn input_errors_name_the_file_and_the_position() {
         (&[".", "--on", "clock", "--from", "user"], "."),
         (&["times.csv", "--on", "clock"], "--from"),
     ] {
-        let done = rowlock(&folder, &[&["regress"][..], arguments].concat()).exits(2).complains(message);
+        let done = rowlock(&folder, &[&["regress"][..], arguments].concat()).expect_exit(2).expect_stderr(message);
         assert!(done.stdout.is_empty(), "{done}");
     }
 }
@@ -68,7 +68,7 @@ fn the_table_of_a_run_can_be_used() {
         experiment.repeat = 8
     "#;
     fs::write(folder.path().join("crew.toml"), crew).unwrap();
-    rowlock(&folder, &["run", "crew.toml", "--out", "out"]).succeeds();
+    rowlock(&folder, &["run", "crew.toml", "--out", "out"]).expect_success();
     let ask = ["regress", "out/runs.csv", "--on", "completion_ns", "--from", "cpu_ns", "--format", "json"];
     let done = rowlock(&folder, &ask);
     let found: Value = crate::json(&done);

@@ -18,18 +18,18 @@ use self::place::{Place, records};
 fn lines_are_sorted_from_files_and_pipes_to_files_and_pipes() {
     let place = Place::new();
     fs::write(place.path("in"), "b\nc\n\na").unwrap();
-    place.rowlock(&["in", "out"]).exits(0);
+    place.rowlock(&["in", "out"]).expect_exit(0);
     assert_eq!(fs::read_to_string(place.path("out")).unwrap(), "\na\nb\nc\n");
-    assert_eq!(place.rowlock(&["in", "-"]).exits(0).stdout, "\na\nb\nc\n");
+    assert_eq!(place.rowlock(&["in", "-"]).expect_exit(0).stdout, "\na\nb\nc\n");
     let piped = place.shell("set -o pipefail; rowlock sort in - --quiet | cat");
-    assert_eq!(piped.exits(0).stdout, "\na\nb\nc\n");
-    assert_eq!(place.fed(b"b\na\n", &["-", "-"]).exits(0).stdout, "a\nb\n");
-    place.fed(b"b\na\n", &["-", "out"]).exits(0);
+    assert_eq!(piped.expect_exit(0).stdout, "\na\nb\nc\n");
+    assert_eq!(place.fed(b"b\na\n", &["-", "-"]).expect_exit(0).stdout, "a\nb\n");
+    place.fed(b"b\na\n", &["-", "out"]).expect_exit(0);
     assert_eq!(fs::read_to_string(place.path("out")).unwrap(), "a\nb\n");
     // A file as standard input is read from its present offset.
     let done = place.shell("{ read skipped; rowlock sort - - --quiet; } < in");
-    assert_eq!(done.exits(0).stdout, "\na\nc\n");
-    assert_eq!(place.shell("rowlock sort - - --quiet < in").exits(0).stdout, "\na\nb\nc\n");
+    assert_eq!(done.expect_exit(0).stdout, "\na\nc\n");
+    assert_eq!(place.shell("rowlock sort - - --quiet < in").expect_exit(0).stdout, "\na\nb\nc\n");
     assert_eq!(place.left(), ["in", "out"]);
 }
 
@@ -38,7 +38,7 @@ fn a_file_can_be_sorted_into_itself() {
     let place = Place::new();
     let bytes = records(30_000, 1);
     fs::write(place.path("file"), &bytes).unwrap();
-    place.rowlock(&["file", "file", "--record", "20", "--key", "0:4", "--memory", "512KiB", "--verify"]).exits(0);
+    place.rowlock(&["file", "file", "--record", "20", "--key", "0:4", "--memory", "512KiB", "--verify"]).expect_exit(0);
     let mut expected: Vec<[u8; 20]> = bytes.as_chunks().0.to_vec();
     expected.sort_by_key(|record| record[..4].to_vec());
     assert!(fs::read(place.path("file")).unwrap() == expected.concat());
@@ -49,7 +49,7 @@ fn a_file_can_be_sorted_into_itself() {
 fn keys_directions_and_uniqueness_are_respected() {
     let place = Place::new();
     let sorted = |arguments: &[&str]| {
-        let done = place.fed(b"a 10\nb 9\nc -1.5\nd 9\n", &[&["-", "-", "--quiet"], arguments].concat()).exits(0);
+        let done = place.fed(b"a 10\nb 9\nc -1.5\nd 9\n", &[&["-", "-", "--quiet"], arguments].concat()).expect_exit(0);
         done.stdout
     };
     assert_eq!(sorted(&["--key", "2:decimal"]), "c -1.5\nb 9\nd 9\na 10\n");
@@ -66,16 +66,16 @@ fn the_summary_is_text_or_json() {
     let place = Place::new();
     fs::write(place.path("in"), records(10_000, 2)).unwrap();
     let arguments = ["in", "out", "--record", "20", "--memory", "256KiB", "--verify"];
-    let done = place.rowlock(&arguments).exits(0);
+    let done = place.rowlock(&arguments).expect_exit(0);
     assert!(done.stdout.is_empty());
     assert!(
         done.stderr.starts_with("sorted 10000 records: 200 kB in ") && done.stderr.contains("verified"),
         "{}",
         done.stderr
     );
-    let quiet = place.rowlock(&[&arguments[..], &["--quiet"]].concat()).exits(0);
+    let quiet = place.rowlock(&[&arguments[..], &["--quiet"]].concat()).expect_exit(0);
     assert!(quiet.stdout.is_empty() && quiet.stderr.is_empty(), "{}", quiet.stderr);
-    let done = place.rowlock(&[&arguments[..], &["--format", "json"]].concat()).exits(0);
+    let done = place.rowlock(&[&arguments[..], &["--format", "json"]].concat()).expect_exit(0);
     let report: Value = crate::json(&done);
     assert_eq!((&report["schema_version"], &report["algorithm"]), (&1.into(), &"merge".into()));
     assert_eq!(
@@ -113,7 +113,7 @@ fn bad_arguments_are_refused_and_named() {
         (&["in", "."], "."),
         (&["in", "out", "--uniqe"], "--unique"),
     ] {
-        let done = place.rowlock(arguments).exits(2);
+        let done = place.rowlock(arguments).expect_exit(2);
         assert!(done.stderr.contains(message), "{arguments:?}: {}", done.stderr);
         assert!(done.stdout.is_empty(), "{arguments:?}");
         assert_eq!(place.left(), ["in"], "{arguments:?}");
@@ -128,13 +128,13 @@ fn the_structure_of_the_pipelines_can_be_set_and_errors_are_reported() {
         let mut command = place.command(&["in", "out", "--record", "20", "--key", "0:4", "--memory", "256KiB"]);
         place.done(command.env("ROWLOCK_PIPELINE", structure).env("ROWLOCK_PIPELINE_REPORT", place.path("report")))
     };
-    run("priority=nice-down-io").exits(0);
+    run("priority=nice-down-io").expect_exit(0);
     let reports = pipeline::RunReport::read(&fs::read_to_string(place.path("report")).unwrap()).unwrap();
     assert!(reports.len() > 1 && reports.iter().all(|report| report.structure.contains("nice-down-io")), "{reports:?}");
     fs::remove_file(place.path("report")).unwrap();
     fs::remove_file(place.path("out")).unwrap();
     let done = run("fork=reed*2");
     assert!(done.stderr.contains("reed") && done.stderr.contains("read"), "{}", done.stderr);
-    done.exits(1);
+    done.expect_exit(1);
     assert_eq!(place.left(), ["in"]);
 }

@@ -50,7 +50,7 @@ impl Place {
     /// Runs the command and returns its standard error.
     #[track_caller]
     fn run(&self, code: i32, arguments: &[&str]) -> String {
-        testing::run(&mut self.command(arguments)).exits(code).stderr
+        testing::run(&mut self.command(arguments)).expect_exit(code).stderr
     }
 
     fn trace(&self, name: &str) -> Trace {
@@ -115,7 +115,7 @@ fn a_disk_that_becomes_full_is_an_error_and_leaves_no_trace() {
     let mut shell = testing::command("sh");
     let limited = "trap '' XFSZ; ulimit -f 2000; exec \"$0\" \"$@\"";
     shell.args(["-c", limited]).arg(rowlock.get_program()).args(rowlock.get_args());
-    let messages = testing::run(shell.current_dir(place.path(""))).exits(1).stderr;
+    let messages = testing::run(shell.current_dir(place.path(""))).expect_exit(1).stderr;
     assert!(messages.contains("cannot write the trace x.pftrace"), "{messages}");
     assert_eq!(place.files(), [""; 0]);
     assert_eq!(fs::read_to_string(place.path("out/runs.csv")).unwrap().lines().count(), 3, "results are kept");
@@ -133,7 +133,7 @@ fn an_interrupted_trace_leaves_no_file_but_keeps_the_results() {
             file.file_name().to_string_lossy().ends_with("x.pftrace") && file.metadata().is_ok_and(|it| it.len() > 0)
         })
     };
-    let messages = crate::interrupted_when(has_begun, child, 2).exits(130).stderr;
+    let messages = crate::interrupted_when(has_begun, child, 2).expect_exit(130).stderr;
     assert!(messages.contains("there is no trace x.pftrace"), "{messages}");
     assert_eq!(place.files(), [""; 0]);
     assert_eq!(fs::read_to_string(place.path("out/runs.csv")).unwrap().lines().count(), 2);

@@ -18,7 +18,7 @@ fn run(folder: &tempfile::TempDir, arguments: &[&str]) -> Output {
 }
 
 fn report(folder: &tempfile::TempDir, arguments: &[&str]) -> Value {
-    let done = run(folder, arguments).exits(0);
+    let done = run(folder, arguments).expect_exit(0);
     crate::json(&done)
 }
 
@@ -53,7 +53,7 @@ fn impossible_precisions_are_refused() {
         (&["--until", "2 %", "--at-most", "2000000"], "1000000 runs"),
         (&["--at-most", "8"], "--until"),
     ] {
-        let done = run(&folder, arguments).exits(2).complains(message);
+        let done = run(&folder, arguments).expect_exit(2).expect_stderr(message);
         assert!(done.stdout.is_empty(), "{done}");
     }
     assert!(!folder.path().join("out").exists());

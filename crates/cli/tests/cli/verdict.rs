@@ -50,7 +50,7 @@ impl Place {
 #[test]
 fn the_verdict_is_on_standard_error_and_not_on_the_program_s_standard_output() {
     let place = Place::with(REPORT, "echo \"$1\"");
-    let output = place.verdict(&[]).succeeds();
+    let output = place.verdict(&[]).expect_success();
     assert_eq!(output.stdout, "argument\n");
     let text = output.stderr;
     assert!(text.starts_with("fake: 1.00 s, limited by stage 'work': at work 99 % of the time; "), "{text}");
@@ -64,7 +64,7 @@ fn the_verdict_is_on_standard_error_and_not_on_the_program_s_standard_output() {
 fn the_json_file_has_the_verdict_and_the_device_s_bandwidth() {
     let place = Place::with(REPORT, "");
     let (json, folder) = (place.path("verdict.json"), place.0.path().to_str().unwrap());
-    let output = place.verdict(&["--json", json.to_str().unwrap(), "--device", folder]).succeeds();
+    let output = place.verdict(&["--json", json.to_str().unwrap(), "--device", folder]).expect_success();
     let written: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
     assert_eq!(written["schema_version"], 1);
     assert!(written["bandwidth"]["read"].as_u64().unwrap() > 0, "{written}");
@@ -79,20 +79,20 @@ fn the_json_file_has_the_verdict_and_the_device_s_bandwidth() {
 #[test]
 fn verdict_ends_as_the_program_does() {
     let place = Place::with(REPORT, "exit 7");
-    let output = place.verdict(&[]).exits(7);
+    let output = place.verdict(&[]).expect_exit(7);
     assert!(output.stderr.contains("limited by"), "what is known is told all the same: {output:?}");
     let place = Place::with(REPORT, "kill -TERM $$");
-    place.verdict(&[]).dies_of(15);
+    place.verdict(&[]).expect_signal(15);
     assert_eq!(place.files(), ["program"]);
 }
 
 #[test]
 fn a_missing_or_invalid_report_is_an_error() {
-    let output = Place::with("", "").verdict(&[]).exits(1);
+    let output = Place::with("", "").verdict(&[]).expect_exit(1);
     assert!(output.stderr.contains("is it built on the crate rowlock-pipeline"), "{output:?}");
-    let output = Place::with("{\"schema_version\":1}", "").verdict(&[]).exits(1);
+    let output = Place::with("{\"schema_version\":1}", "").verdict(&[]).expect_exit(1);
     assert!(output.stderr.contains("this rowlock cannot read the program's report"), "{output:?}");
-    let output = Place::with(REPORT, "").verdict(&["--device", "/nonexistent"]).exits(1);
+    let output = Place::with(REPORT, "").verdict(&["--device", "/nonexistent"]).expect_exit(1);
     assert!(output.stderr.contains("cannot measure the device below /nonexistent"), "{output:?}");
-    testing::run(&mut crate::rowlock(&["pipeline", "verdict", "--", "/nonexistent/program"])).exits(127);
+    testing::run(&mut crate::rowlock(&["pipeline", "verdict", "--", "/nonexistent/program"])).expect_exit(127);
 }

@@ -180,7 +180,7 @@ fn if_the_first_fiber_cannot_be_cancelled_the_process_says_why_it_ends() {
     }
     let start = |mut test| {
         let words = "fiber 0 waits for a condition variable in the middle of a panic";
-        testing::run(&mut test).dies_of(libc::SIGABRT).complains(words);
+        testing::run(&mut test).expect_signal(libc::SIGABRT).expect_stderr(words);
     };
     isolated_by(start, || {
         let mutex = Mutex::new(());
@@ -204,16 +204,16 @@ fn each_fiber_is_shown_with_its_backtrace_if_the_environment_asks_for_it() {
             for (name, value) in [("RUST_BACKTRACE", of_panics), ("RUST_LIB_BACKTRACE", of_libraries)] {
                 test.env_remove(name).envs(value.map(|value| (name, value)));
             }
-            testing::run(&mut test).succeeds()
+            testing::run(&mut test).expect_success()
         };
         let waits = "fiber 0 waits for the end of fiber 1 `parser`; fiber 1 `parser` waits for a condition variable";
         for (of_panics, of_libraries) in [(None, None), (Some("0"), None), (Some("1"), Some("0"))] {
-            let plain = said(of_panics, of_libraries).complains(waits);
+            let plain = said(of_panics, of_libraries).expect_stderr(waits);
             let is_short = !plain.stderr.contains("deep_inside");
             plain.expect(is_short, "no backtrace");
         }
         for (of_panics, of_libraries) in [(Some("1"), None), (Some("full"), None), (Some("0"), Some("1"))] {
-            let traced = said(of_panics, of_libraries).complains("\nfiber 1 `parser`:\n");
+            let traced = said(of_panics, of_libraries).expect_stderr("\nfiber 1 `parser`:\n");
             let (first, parser) = traced.stderr.split_once("\nfiber 1 `parser`:\n").unwrap();
             assert!(parser.contains("deep_inside") && !first.contains("deep_inside"), "{traced}");
             assert!(first.contains("each_fiber_is_shown"), "{traced}");

@@ -74,7 +74,7 @@ fn unread_data_can_still_be_waited_for() {
 #[test]
 fn fibers_wait_for_the_output_of_a_child_as_for_a_pipe() {
     fiber::run(|| {
-        let mut child = Child::start_talking(&mut testing::command("cat"));
+        let mut child = Child::start_piped(&mut testing::command("cat"));
         let mut output = Pollable::new(child.process().stdout.take().unwrap()).unwrap();
         let reader = fiber::spawn(move || {
             let mut said = String::new();
@@ -85,7 +85,7 @@ fn fibers_wait_for_the_output_of_a_child_as_for_a_pipe() {
         input.write_all("over and over, ".repeat(20_000).as_bytes()).unwrap();
         drop(input);
         assert_eq!(reader.join().unwrap().len(), 300_000);
-        fiber::blocking(move || child.wait()).succeeds();
+        fiber::blocking(move || child.wait()).expect_success();
     });
 }
 

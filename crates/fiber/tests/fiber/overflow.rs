@@ -9,7 +9,7 @@ use testing::isolated_by;
 #[track_caller]
 fn ends(signal: i32, words: &str, body: impl FnOnce()) {
     let start = |mut test| {
-        let output = testing::run(&mut test).dies_of(signal).complains(words);
+        let output = testing::run(&mut test).expect_signal(signal).expect_stderr(words);
         let speaks_of_overflow = output.stderr.contains("overflowed");
         output.expect(speaks_of_overflow != words.is_empty(), "an overflow that is reported, or no such message");
     };

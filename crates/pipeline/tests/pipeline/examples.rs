@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use flate2::read::GzDecoder;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
-use testing::child::LIMIT_OF_A_TEST;
+use testing::child::TEST_LIMIT;
 use testing::{Child, run};
 use walkdir::WalkDir;
 
@@ -36,7 +36,7 @@ static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
     command.args((profile.file_name().unwrap() == "release").then_some("--release"));
     command.arg("--target-dir").arg(profile.parent().unwrap());
     command.arg("--manifest-path").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-    Child::start(&mut command).with_limit(LIMIT_OF_A_TEST).wait().succeeds();
+    Child::start(&mut command).with_limit(TEST_LIMIT).wait().expect_success();
     examples
 });
 
@@ -58,7 +58,7 @@ fn example(name: &str) -> Command {
 /// The standard output of a command that succeeds without messages.
 #[track_caller]
 fn printed(command: &mut Command) -> String {
-    let output = run(command).succeeds();
+    let output = run(command).expect_success();
     let is_quiet = output.stderr.is_empty();
     output.expect(is_quiet, "nothing on standard error").stdout
 }
@@ -108,7 +108,7 @@ fn check_round_trip(content: &[u8], arguments: &[&str], structure: &str) -> usiz
     let folder = folder_with(&[("input", content)]);
     let mut command = example("compress");
     command.args(arguments).arg("--stdout").arg(folder.path().join("input")).env("ROWLOCK_PIPELINE", structure);
-    let output = run(&mut command).succeeds();
+    let output = run(&mut command).expect_success();
     assert!(unpacked(&output.bytes) == content, "{} bytes, {arguments:?}, {structure}: other bytes", content.len());
     output.bytes.len()
 }
@@ -147,7 +147,7 @@ fn the_output_does_not_depend_on_the_structure() {
     let output = |structure: &str| {
         let mut command = example("compress");
         command.args(["--stdout", "input"]).current_dir(folder.path()).env("ROWLOCK_PIPELINE", structure);
-        run(&mut command).succeeds().bytes
+        run(&mut command).expect_success().bytes
     };
     let alone = output("fork=compress*1");
     for structure in ["fork=compress*2", "fork=compress*3", "threads=each", "buffers=2"] {
@@ -177,19 +177,19 @@ fn doubled_io_does_not_change_the_output() {
     let appended = File::options().append(true).create(true).open(path("appended")).unwrap();
     let mut command = example("compress");
     command.arg("--stdout").arg(path("text")).env("ROWLOCK_PIPELINE", "double=io");
-    Child::start_into(&mut command, appended).wait().succeeds();
+    Child::start_into(&mut command, appended).wait().expect_success();
     assert!(unpacked(&fs::read(path("appended")).unwrap()) == content);
 }
 
 #[test]
 fn standard_input_is_compressed_to_standard_output() {
     let content = text(BLOCK + 7, 4);
-    let mut child = Child::start_talking(&mut example("compress"));
+    let mut child = Child::start_piped(&mut example("compress"));
     let mut input = child.process().stdin.take().unwrap();
     let sent = content.clone();
     // In small pieces that do not fill a block.
     let writer = std::thread::spawn(move || sent.chunks(1000).try_for_each(|chunk| input.write_all(chunk)));
-    let output = child.wait().succeeds();
+    let output = child.wait().expect_success();
     writer.join().unwrap().unwrap();
     assert!(unpacked(&output.bytes) == content);
 }
@@ -200,7 +200,7 @@ fn a_long_input_is_written_before_its_end_except_for_the_buffers() {
     const BUFFERS: usize = 4;
     let mut command = example("compress");
     command.arg("--level=0").env("ROWLOCK_PIPELINE", format!("buffers={BUFFERS}"));
-    let mut child = Child::start_talking(&mut command);
+    let mut child = Child::start_piped(&mut command);
     let mut input = child.process().stdin.take().unwrap();
     let mut output = child.process().stdout.take().unwrap();
     let content = text(LENGTH, 9);
@@ -213,7 +213,7 @@ fn a_long_input_is_written_before_its_end_except_for_the_buffers() {
     output.read_exact(&mut compressed).unwrap();
     drop(writer.join().unwrap().unwrap());
     output.read_to_end(&mut compressed).unwrap();
-    child.wait().succeeds();
+    child.wait().expect_success();
     assert!(unpacked(&compressed) == content);
 }
 
@@ -236,7 +236,9 @@ fn files_are_kept_and_compressed_beside_themselves() {
 fn a_missing_file_is_named_and_the_others_are_compressed() {
     let folder = folder_with(&[("there", b"text")]);
     let path = |name: &str| folder.path().join(name);
-    run(example("compress").args([path("missing"), path("there")])).exits(1).complains("missing: No such file");
+    run(example("compress").args([path("missing"), path("there")]))
+        .expect_exit(1)
+        .expect_stderr("missing: No such file");
     assert_eq!(names(folder.path()), ["there", "there.gz"]);
 }
 
@@ -244,7 +246,7 @@ fn a_missing_file_is_named_and_the_others_are_compressed() {
 fn an_existing_file_is_replaced_only_with_force() {
     let folder = folder_with(&[("text", b"new"), ("text.gz", b"old")]);
     let path = |name: &str| folder.path().join(name);
-    run(example("compress").arg(path("text"))).exits(1).complains("--force");
+    run(example("compress").arg(path("text"))).expect_exit(1).expect_stderr("--force");
     assert_eq!(fs::read(path("text.gz")).unwrap(), b"old");
     printed(example("compress").arg("--force").arg(path("text")));
     assert_eq!(unpacked(&fs::read(path("text.gz")).unwrap()), b"new");
@@ -258,7 +260,7 @@ fn the_output_never_replaces_the_input() {
     for target in ["text", "link"] {
         let mut command = example("compress");
         command.arg("--force").arg("--output").arg(folder.path().join(target)).arg(folder.path().join("text"));
-        run(&mut command).exits(1).complains("it is the input");
+        run(&mut command).expect_exit(1).expect_stderr("it is the input");
     }
     assert_eq!(fs::read(folder.path().join("text")).unwrap(), b"precious");
 }
@@ -271,7 +273,7 @@ fn a_full_target_is_an_error() {
     let to_output = Child::start_into(example("compress").arg("--stdout").arg(&input), full()).wait();
     let to_file = run(example("compress").arg("--output=/dev/full").arg(&input));
     for output in [to_output, to_file] {
-        output.exits(1).complains("cannot write: No space left on device");
+        output.expect_exit(1).expect_stderr("cannot write: No space left on device");
     }
     assert!(Path::new("/dev/full").exists(), "a device must not be replaced");
 }
@@ -284,7 +286,7 @@ fn an_incomplete_target_is_removed() {
     let program = example("compress").get_program().to_owned();
     let mut command = testing::command("sh");
     command.args(["-c", script, "sh"]).arg(program).arg(folder.path().join("noise"));
-    run(&mut command).exits(1).complains("cannot write: File too large");
+    run(&mut command).expect_exit(1).expect_stderr("cannot write: File too large");
     assert_eq!(names(folder.path()), ["noise"]);
 }
 
@@ -301,7 +303,7 @@ fn an_unfinished_target_is_removed_on_termination() {
         std::thread::yield_now();
     }
     child.send(TERM);
-    child.wait().dies_of(TERM);
+    child.wait().expect_signal(TERM);
     drop(input);
     assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
 }
@@ -311,13 +313,13 @@ fn an_ignored_hangup_does_not_end_the_program() {
     let program = example("compress").get_program().to_owned();
     let mut command = testing::command("sh");
     command.args(["-c", r#"trap "" HUP; exec "$@""#, "sh"]).arg(program);
-    let mut child = Child::start_talking(&mut command);
+    let mut child = Child::start_piped(&mut command);
     child.process().stdin.as_mut().unwrap().write_all(&noise(BLOCK + 1)).unwrap();
     // The first block has arrived, so the signal handlers are installed.
     let mut compressed = vec![0; 1];
     child.process().stdout.as_mut().unwrap().read_exact(&mut compressed).unwrap();
     child.send(HUP);
-    compressed.extend(child.wait().succeeds().bytes);
+    compressed.extend(child.wait().expect_success().bytes);
     assert_eq!(unpacked(&compressed), noise(BLOCK + 1));
 }
 
@@ -375,7 +377,7 @@ fn words_are_counted_for_each_file() {
 fn a_missing_file_is_named_and_the_rest_is_counted() {
     let folder = folder_with(&[("there", b"three small words")]);
     let paths = [folder.path().join("missing"), folder.path().join("there")];
-    let output = run(example("word-count").args(paths)).exits(1).complains("missing");
+    let output = run(example("word-count").args(paths)).expect_exit(1).expect_stderr("missing");
     assert_eq!(output.stdout, "3\n");
 }
 
@@ -422,7 +424,7 @@ fn a_missing_file_is_named_and_the_others_get_checksums() {
     let folder = folder_of(&files);
     let mut paths: Vec<PathBuf> = files.iter().map(|(name, _)| folder.path().join(name)).collect();
     paths.insert(3, folder.path().join("missing"));
-    let output = run(example("checksum").args(&paths)).exits(1).complains("missing");
+    let output = run(example("checksum").args(&paths)).expect_exit(1).expect_stderr("missing");
     assert_eq!(output.stdout, lines(folder.path(), &files));
 }
 
@@ -439,7 +441,10 @@ fn a_full_output_is_an_error() {
     let folder = folder_with(&[("one", b"some words")]);
     for name in ["checksum", "word-count"] {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        Child::start_into(example(name).arg(folder.path()), full).wait().exits(1).complains("No space left on device");
+        Child::start_into(example(name).arg(folder.path()), full)
+            .wait()
+            .expect_exit(1)
+            .expect_stderr("No space left on device");
     }
 }
 
@@ -470,13 +475,13 @@ fn all_examples_print_a_verdict() {
     for (name, arguments) in [("compress", &["--stdout", "one"][..]), ("word-count", &["."]), ("checksum", &["."])] {
         let output = run(example(name).current_dir(folder.path()).arg("--verdict").args(arguments));
         let prints = !output.bytes.is_empty();
-        output.succeeds().complains("limited by").expect(prints, "something on standard output");
+        output.expect_success().expect_stderr("limited by").expect(prints, "something on standard output");
     }
 }
 
 /// The output of a system tool.
 fn tool(command: &str, folder: &Path) -> String {
-    run(testing::command("sh").args(["-c", command]).current_dir(folder).env("LC_ALL", "C")).succeeds().stdout
+    run(testing::command("sh").args(["-c", command]).current_dir(folder).env("LC_ALL", "C")).expect_success().stdout
 }
 
 #[test]

@@ -108,7 +108,8 @@ fn a_junction_that_wrongly_returns_ending_has_failed() {
 /// others cannot.
 #[test]
 fn a_thread_that_cannot_be_started_ends_the_run() {
-    let large_stacks = |mut command: Command| testing::passes(command.env("RUST_MIN_STACK", (1_u64 << 28).to_string()));
+    let large_stacks =
+        |mut command: Command| testing::expect_pass(command.env("RUST_MIN_STACK", (1_u64 << 28).to_string()));
     testing::isolated_by(large_stacks, || {
         let alive = AtomicI64::new(0);
         let mut pipeline = Pipeline::new("many").buffers(2, 0);

@@ -20,7 +20,7 @@ fn with_several_runs_the_trace_holds_one_and_the_report_all() {
     let folder = tempfile::tempdir().unwrap();
     let [trace, report] = ["trace.json", "report.json"].map(|name| folder.path().join(name));
     let start = |mut command: Command| {
-        testing::passes(command.env(environment::TRACE, &trace).env(environment::REPORT, &report));
+        testing::expect_pass(command.env(environment::TRACE, &trace).env(environment::REPORT, &report));
         let read: Value = serde_json::from_str(&std::fs::read_to_string(trace).unwrap()).unwrap();
         let events = read["traceEvents"].as_array().unwrap();
         assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), 4000);

@@ -45,7 +45,7 @@ impl<'a> Program<'a> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/mpi").join(name);
         let mut compiler = testing::command(library.compiler);
         compiler.args(["-O1", "-pthread", "-o"]).arg(folder.path().join("program")).arg(source);
-        testing::run(&mut compiler).succeeds();
+        testing::run(&mut compiler).expect_success();
         Program { library, folder }
     }
 
@@ -85,7 +85,7 @@ impl<'a> Program<'a> {
 
 #[track_caller]
 fn output(command: &mut Command) -> String {
-    testing::run(command).succeeds().stdout
+    testing::run(command).expect_success().stdout
 }
 
 fn waits(entries: &[ProcessReport], kind: WaitKind) -> u64 {

@@ -71,7 +71,7 @@ fn start(command: &mut Command) -> Child {
 /// Runs a command until it ends, and returns its output.
 #[track_caller]
 fn run(command: &mut Command) -> String {
-    start(command).wait().succeeds().stdout
+    start(command).wait().expect_success().stdout
 }
 
 /// Like [`run`], and sends signals meanwhile, which the program counts as soon as it is ready.
@@ -90,7 +90,7 @@ fn run_under_signals(command: &Command) -> String {
             child.send(libc::SIGUSR1);
         }
     }
-    child.with_limit(end.saturating_duration_since(Instant::now())).wait().succeeds().stdout
+    child.with_limit(end.saturating_duration_since(Instant::now())).wait().expect_success().stdout
 }
 
 /// Whether a process ignores or handles a signal.
@@ -247,7 +247,7 @@ fn each_library_uses_the_same_runtime_as_without_the_preloaded_one() {
         // A program without OpenMP.
         let program = folder.path().join("none");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/openmp/loader.c");
-        testing::run(command("gcc").arg(source).arg("-o").arg(&program)).succeeds();
+        testing::run(command("gcc").arg(source).arg("-o").arg(&program)).expect_success();
         let arguments = [&["before"], &order[..]].concat();
         assert!(compare_runs(&program, &arguments, &["adaptive"], WaitKind::Gomp).statistics.waits > 100);
     }

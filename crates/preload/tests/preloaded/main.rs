@@ -43,7 +43,7 @@ fn run_in_process(name: &str, rule: &str, check: fn(&[ProcessReport])) -> Result
     let environment = Environment { rule: rule.parse()?, costs: None, region: Some(path) };
     let mut command = testing::command(std::env::current_exe()?);
     command.env(TEST_VARIABLE, name).env("LD_PRELOAD", library::preload()).envs(environment.variables());
-    testing::run(&mut command).succeeds();
+    testing::run(&mut command).expect_success();
     check(&region.processes());
     Ok(())
 }

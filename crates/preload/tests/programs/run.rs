@@ -70,7 +70,7 @@ pub(crate) fn run(
     let ended = AtomicBool::new(false);
     let (time, ends) = thread::scope(|scope| {
         let meanwhile = scope.spawn(|| meanwhile(group, &ended));
-        let ends = child.ends();
+        let ends = child.wait_until_ended();
         let time = began.elapsed();
         ended.store(true, Relaxed);
         meanwhile.join().unwrap();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::process::{Pid, Signal, kill_process_group};
-use testing::kept;
+use testing::kept_seeds;
 
 use crate::catalogue::{Program, Signals};
 use crate::compared::compare;
@@ -29,9 +29,10 @@ pub(crate) fn start_repeatedly(program: &Program, signals: &Signals) -> Result<(
     let starts = number("ROWLOCK_STARTS").unwrap_or(USUAL_STARTS);
     match number("ROWLOCK_SEED") {
         Some(seed) => start_with_seed(program, signals, starts, seed),
-        None => {
-            [1].into_iter().chain(kept("starts")).try_for_each(|seed| start_with_seed(program, signals, starts, seed))
-        }
+        None => [1]
+            .into_iter()
+            .chain(kept_seeds("starts"))
+            .try_for_each(|seed| start_with_seed(program, signals, starts, seed)),
     }
 }
 

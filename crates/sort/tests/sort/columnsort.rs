@@ -195,7 +195,7 @@ fn pipes_can_be_input_and_output() {
 #[test]
 fn doubled_input_and_output_change_nothing() {
     let structure = "double=io fork=read*2 fork=write*2";
-    let start = |mut command: Command| testing::passes(command.env("ROWLOCK_PIPELINE", structure));
+    let start = |mut command: Command| testing::expect_pass(command.env("ROWLOCK_PIPELINE", structure));
     testing::isolated_by(start, || {
         let mut source = Xoshiro256PlusPlus::seed_from_u64(6);
         let records = random(&mut source, 9000, 13, 2, 50);

@@ -516,7 +516,7 @@ fn a_mount_point_as_target_is_an_immediate_error() {
         let [target, other] = ["out", "other"].map(|name| folder.join(name));
         fs::write(&target, "before").unwrap();
         fs::write(&other, "other").unwrap();
-        testing::run(testing::command("mount").arg("--bind").args([&other, &target])).succeeds();
+        testing::run(testing::command("mount").arg("--bind").args([&other, &target])).expect_success();
         assert!(message(Output::create(&target)).ends_with("it is a mount point, so it cannot be replaced"));
     });
 }

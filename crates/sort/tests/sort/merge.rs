@@ -157,7 +157,7 @@ fn memory_that_cannot_be_allocated_is_an_error() {
 
 #[test]
 fn buffers_of_another_size_are_rejected() {
-    let start = |mut command: Command| testing::passes(command.env("ROWLOCK_PIPELINE", "block=1000"));
+    let start = |mut command: Command| testing::expect_pass(command.env("ROWLOCK_PIPELINE", "block=1000"));
     testing::isolated_by(start, || {
         let folder = tempfile::tempdir().unwrap();
         let from = folder.path().join("records");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::tempdir;
-use testing::{Child, passes, through, try_run};
+use testing::{Child, expect_pass, through, try_run};
 
 /// The user and group without privileges.
 pub(crate) const NOBODY: u32 = 65_534;
@@ -37,7 +37,7 @@ pub(crate) fn as_nobody(mut test: Command) {
         }
         test.uid(NOBODY).gid(NOBODY);
     }
-    passes(&mut test);
+    expect_pass(&mut test);
 }
 
 /// Runs a test whose folder is a file system in memory, mounted with these options and visible only
@@ -60,7 +60,7 @@ pub(crate) fn on_a_small_disk(options: &'static str) -> impl FnOnce(Command) {
             eprintln!("skipped: no file system can be mounted here");
             return;
         }
-        passes(through(unshare(), &test).env(FOLDER, folder.path()));
+        expect_pass(through(unshare(), &test).env(FOLDER, folder.path()));
     }
 }
 
@@ -77,8 +77,8 @@ pub(crate) fn wait_to_be_killed() -> ! {
 
 /// Runs a test in this folder until it is ready to be killed, and kills it.
 pub(crate) fn kill_when_ready(mut test: Command, folder: &Path) {
-    let mut child = Child::start_talking(test.env(FOLDER, folder));
-    while child.hear() != READY {}
+    let mut child = Child::start_piped(test.env(FOLDER, folder));
+    while child.read_line() != READY {}
     child.process().kill().unwrap();
-    child.wait().dies_of(9);
+    child.wait().expect_signal(9);
 }

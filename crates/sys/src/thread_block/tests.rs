@@ -199,7 +199,7 @@ fn thread_local_variables_of_a_library_loaded_later_are_initialized_in_blocks() 
         std::fs::write(&source, "__thread unsigned long own = 41; unsigned long next(void) { return ++own; }").unwrap();
         let mut compile = testing::command("cc");
         compile.args(["-shared", "-fPIC", &format!("-ftls-model={model}"), "-o"]).args([&library, &source]);
-        testing::run(&mut compile).succeeds();
+        testing::run(&mut compile).expect_success();
         let path = std::ffi::CString::new(library.into_os_string().into_encoded_bytes()).unwrap();
         let handle = within(loads, load, path.as_ptr().expose_provenance());
         // SAFETY: the name is a C string, and the handle null or the library's.

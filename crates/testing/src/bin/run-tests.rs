@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use testing::child::LIMIT_OF_A_TEST;
+use testing::child::TEST_LIMIT;
 use testing::programs::Program;
 use testing::unchanged::Unchanged;
 use testing::{Child, Output, TEST, child, processes};
@@ -86,7 +86,7 @@ impl Test<'_> {
     fn run(&self, limit: Duration) -> Output {
         let mut command = self.program.command();
         command.args([&self.name, "--exact", "--include-ignored", "--nocapture"]);
-        child::tell_the_end(&mut command, limit);
+        child::set_deadline(&mut command, limit);
         // If the runner is killed, its tests must not continue without a limit.
         sys::process::end_with_this_thread(&mut command, sys::process::RequestsToEnd::Obey);
         command.env(TEST, &self.name).env(processes::STARTER, self.full_name());
@@ -149,7 +149,7 @@ fn main() -> ExitCode {
     let jobs = options.jobs.map_or_else(|| available_parallelism().map_or(1, usize::from) + 1, usize::from);
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
     let limit = options.limit.or_else(|| std::env::var("ROWLOCK_LIMIT").ok()?.parse().ok());
-    let limit = limit.map_or(LIMIT_OF_A_TEST, seconds) + testing::search().unwrap_or_default();
+    let limit = limit.map_or(TEST_LIMIT, seconds) + testing::search().unwrap_or_default();
     let grace = seconds(options.grace.unwrap_or(60));
     let count = together.len() + alone.len();
     if !options.stable {

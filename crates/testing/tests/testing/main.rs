@@ -1,5 +1,5 @@
 //! The integration tests of `testing`, in one program.
-#![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod runner;
 mod scripts;

@@ -51,50 +51,50 @@ fn run(folder: &tempfile::TempDir, options: &[&str]) -> Output {
 fn a_test_that_crashes_fails_or_prints_nothing_is_reported_by_name_and_the_others_run() {
     let folder = tempfile::tempdir().unwrap();
     let options = ["crashes", "ends_well", "fails", "passes", "prints"].map(|name| format!("--filter={name}"));
-    let output = run(&folder, &options.each_ref().map(String::as_str)).exits(1);
+    let output = run(&folder, &options.each_ref().map(String::as_str)).expect_exit(1);
     let report = ["about to crash", "SIGABRT", "assertion `left == right` failed", "exit status: 3"];
     let names = ["crashes", "ends_well_too_early", "fails", "prints_nothing"];
     let failed = names.map(|name| format!("FAILED bad::bad::{name}"));
     let expected = failed.iter().map(String::as_str).chain(report).chain(["2 passed, 4 failed, 4 skipped"]);
-    expected.fold(output, Output::prints);
+    expected.fold(output, Output::expect_stdout);
 }
 
 #[test]
 fn a_test_that_hangs_is_killed_and_shown_with_what_it_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let options = ["--limit=0", "--grace=0", "--jobs=1", "--filter=hangs", "--filter=sleeps"];
-    let output = run(&folder, &options).exits(1);
+    let output = run(&folder, &options).expect_exit(1);
     let report =
         ["FAILED bad::bad::hangs", "FAILED bad::bad::sleeps", "its time was up", "state", "0 passed, 2 failed"];
-    report.into_iter().fold(output, Output::prints);
+    report.into_iter().fold(output, Output::expect_stdout);
 }
 
 #[test]
 fn a_process_that_a_test_leaves_behind_is_killed_and_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
-    let output = run(&folder, &["--grace=0", "--filter=leaves"]).exits(1);
+    let output = run(&folder, &["--grace=0", "--filter=leaves"]).expect_exit(1);
     let report = ["left behind", "by bad::bad::leaves_a_process:", "sh -c echo begun", "1 passed, 0 failed"];
-    report.into_iter().fold(output, Output::prints);
+    report.into_iter().fold(output, Output::expect_stdout);
 }
 
 #[test]
 fn tests_end_with_a_runner_that_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
-    testing::run(testing::command("mkfifo").arg(&fifo)).succeeds();
+    testing::run(testing::command("mkfifo").arg(&fifo)).expect_success();
     let runner = Child::start(&mut runner(&folder, &["--filter=says_so"]));
     let mut test = File::open(&fifo).unwrap();
     test.read_exact(&mut [0; 5]).unwrap();
     runner.send(9);
     // The end of the file, because the test has ended.
     assert_eq!(test.read(&mut [0]).unwrap(), 0);
-    runner.finish().dies_of(9);
+    runner.finish().expect_signal(9);
 }
 
 #[test]
 fn invalid_options_and_empty_selections_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    run(&folder, &["--filter=no-such"]).exits(1).prints("0 passed, 0 failed, 10 skipped");
+    run(&folder, &["--filter=no-such"]).expect_exit(1).expect_stdout("0 passed, 0 failed, 10 skipped");
     for options in [
         &["--jobs=0"][..],
         &["--jobs=many"],
@@ -103,6 +103,6 @@ fn invalid_options_and_empty_selections_are_refused() {
         &["--faster"],
         &["--changed", "--filter=a"],
     ] {
-        run(&folder, options).exits(2).complains("usage: run-tests");
+        run(&folder, options).expect_exit(2).expect_stderr("usage: run-tests");
     }
 }

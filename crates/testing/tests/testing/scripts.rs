@@ -31,14 +31,14 @@ fn invalid_arguments_are_refused() {
     let check = ["--foo", "fiber", "--full,5"];
     for (name, lines) in [("./soak", &soak[..]), ("./check", &check)] {
         for line in lines {
-            run(script(name).args(line.split(' '))).exits(2).complains(&format!("usage: {name}"));
+            run(script(name).args(line.split(' '))).expect_exit(2).expect_stderr(&format!("usage: {name}"));
         }
     }
 }
 
 #[test]
 fn each_target_of_the_search_has_a_canary() {
-    let list = run(script("./soak").arg("--list")).succeeds().stdout;
+    let list = run(script("./soak").arg("--list")).expect_success().stdout;
     let words = list.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let (targets, canaries): (Vec<_>, Vec<_>) = words.partition(|words| words[0] == "target");
     let found_by: BTreeSet<&str> = canaries.iter().map(|words| words[2]).collect();
@@ -58,6 +58,6 @@ fn a_build_of_the_gate_fails_if_clippy_has_a_warning() {
         std::fs::write(folder.path().join("lib.rs"), "pub fn none(x: Option<u8>) -> bool { x == None }\n").unwrap();
         let mut cargo = testing::command("cargo");
         cargo.args(["build", "--offline", "--target-dir", "target"]).current_dir(folder.path());
-        run(cargo.env_remove("RUSTFLAGS")).exits(101).complains("clippy::partialeq-to-none");
+        run(cargo.env_remove("RUSTFLAGS")).expect_exit(101).expect_stderr("clippy::partialeq-to-none");
     }
 }

@@ -17,7 +17,7 @@ fn the_gate_runs_fixed_and_recorded_seeds() {
 /// Runs a test with this seed, and expects a failure with this text.
 fn fails(seed: &str, text: &str) -> impl FnOnce(Command) {
     move |mut test| {
-        run(test.env("ROWLOCK_SEED", seed)).exits(101).complains(text);
+        run(test.env("ROWLOCK_SEED", seed)).expect_exit(101).expect_stderr(text);
     }
 }
 

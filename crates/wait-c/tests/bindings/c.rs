@@ -17,7 +17,7 @@ fn root() -> &'static Path {
 /// Runs a command successfully, and returns its output.
 #[track_caller]
 fn run(command: &mut Command) -> String {
-    testing::run(command).succeeds().stdout
+    testing::run(command).expect_success().stdout
 }
 
 /// The folder of both libraries, built if necessary.

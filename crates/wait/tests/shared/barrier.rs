@@ -168,7 +168,7 @@ fn killed_after_its_arrival() {
         let (_folder, path, barrier) = barrier(3, rule);
         let mut mine = [0, 1].map(|_| barrier.join().unwrap());
         let mut victim = member(&path);
-        victim.tell("arrive");
+        victim.write_line("arrive");
         victim.expect("arrived");
         victim.kill();
         // The dead party is not missing.
@@ -187,7 +187,7 @@ fn deadline_passes() {
     let mut other = member(&path);
     let mut arrival = mine.wait_until(past()).unwrap_err().into_arrival().unwrap();
     arrival = mine.complete_timeout(arrival, Duration::from_millis(1)).unwrap_err().into_arrival().unwrap();
-    other.tell("wait");
+    other.write_line("wait");
     assert!(!mine.complete(arrival).unwrap().is_leader());
     other.expect("done");
 }
@@ -199,7 +199,7 @@ fn not_joined() {
     let late = mine.wait_timeout(Duration::from_millis(250)).unwrap_err();
     let arrival = late.into_arrival().expect("no party is lost");
     let mut other = member(&path);
-    other.tell("wait");
+    other.write_line("wait");
     assert!(mine.complete(arrival).is_ok());
     assert_eq!(barrier.join().unwrap_err().parties, 2);
 }
@@ -208,7 +208,7 @@ fn left() {
     let (_folder, path, barrier) = barrier(3, WaitingRule::Adaptive);
     let mut mine = [0, 1].map(|_| barrier.join().unwrap());
     let mut other = member(&path);
-    other.tell("leave");
+    other.write_line("leave");
     other.assert_success();
     for round in 0..2 {
         let late = mine[0].wait_until(past()).unwrap_err();
@@ -228,12 +228,12 @@ fn fork() {
     let mut mine = barrier.join().unwrap();
     let mut other = member(&path);
     for _ in 0..2 {
-        other.tell("fork");
+        other.write_line("fork");
         other.expect("done");
         assert!(barrier.join().is_err(), "its parent keeps its slot");
         let late = mine.wait_until(past()).unwrap_err();
         let arrival = late.into_arrival().expect("its parent is not lost");
-        other.tell("wait");
+        other.write_line("wait");
         assert!(mine.complete(arrival).is_ok());
         other.expect("done");
     }
@@ -283,6 +283,6 @@ fn nameless() {
     // A process with access to this process's open files can open them.
     let path = format!("/proc/{}/fd/{}", std::process::id(), barrier.as_fd().as_raw_fd());
     let mut other = member(Path::new(&path));
-    other.tell("wait");
+    other.write_line("wait");
     assert!(mine.wait().is_ok());
 }

@@ -35,7 +35,7 @@ impl ChildProcess {
     pub(crate) fn start(role: &str, object: &Path, arguments: &[&str]) -> ChildProcess {
         let role = [&[role, object.to_str().unwrap()], arguments].concat().join("\n");
         let mut command = testing::command(std::env::current_exe().unwrap());
-        ChildProcess(Child::start_talking(command.env(ROLE, role)))
+        ChildProcess(Child::start_piped(command.env(ROLE, role)))
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -43,14 +43,14 @@ impl ChildProcess {
     }
 
     /// Sends it a line.
-    pub(crate) fn tell(&mut self, word: &str) {
-        self.0.tell(word);
+    pub(crate) fn write_line(&mut self, word: &str) {
+        self.0.write_line(word);
     }
 
     /// Expects this as its next line.
     #[track_caller]
     pub(crate) fn expect(&mut self, word: &str) {
-        assert_eq!(self.0.hear(), word);
+        assert_eq!(self.0.read_line(), word);
     }
 
     /// Kills it without a chance to clean up, and waits until it has ended.
@@ -62,6 +62,6 @@ impl ChildProcess {
     /// Waits until it has ended successfully by itself.
     #[track_caller]
     pub(crate) fn assert_success(self) {
-        self.0.wait().succeeds();
+        self.0.wait().expect_success();
     }
 }

@@ -116,7 +116,7 @@ fn mutex(processes: u32, rule: WaitingRule) -> (tempfile::TempDir, PathBuf, Mute
 }
 
 fn lock(child: &mut ChildProcess) {
-    child.tell("lock");
+    child.write_line("lock");
     child.expect("done");
 }
 
@@ -168,7 +168,7 @@ fn many_are_killed() {
     for _ in 0..10 {
         let mut others = [0, 1, 2].map(|_| child("mutex", &path));
         for other in &mut others {
-            other.tell("hammer");
+            other.write_line("hammer");
             other.expect("done");
         }
         // At any moment of acquiring and releasing.
@@ -196,7 +196,7 @@ fn owner_lives() {
     lock(&mut owner);
     // Longer than the interval of liveness checks.
     assert!(matches!(mutex.lock_timeout(Duration::from_millis(250)), Err(LockError::TimedOut)));
-    owner.tell("unlock");
+    owner.write_line("unlock");
     assert!(mutex.lock().is_ok());
 }
 
@@ -206,7 +206,7 @@ fn waiter_killed() {
     let mut victim = child("mutex", &path);
     let mut other = child("mutex", &path);
     for waiter in [&mut victim, &mut other] {
-        waiter.tell("wait");
+        waiter.write_line("wait");
         waiter.expect("done");
     }
     while mutex.statistics().waits < 2 {
@@ -278,7 +278,7 @@ fn permits_pass() {
     let (_folder, path, semaphore) = semaphore(0);
     let back = Semaphore::create(way_back(&path), 2, 0, by(WaitingRule::Adaptive)).unwrap();
     let mut other = child("semaphore", &path);
-    other.tell("echo");
+    other.write_line("echo");
     for _ in 0..TIMES {
         semaphore.up().unwrap();
         // The other process takes the one permit and adds two to the semaphore of the way back.
@@ -287,17 +287,17 @@ fn permits_pass() {
     }
     other.expect("done");
     assert_eq!((semaphore.value(), back.value()), (0, 0));
-    other.tell("down");
+    other.write_line("down");
     semaphore.up().unwrap();
     other.expect("done");
-    other.tell("up");
+    other.write_line("up");
     assert_eq!(semaphore.down(), Ok(0));
 }
 
 fn permits_gone() {
     let (_folder, path, semaphore) = semaphore(1);
     let mut victim = child("semaphore", &path);
-    victim.tell("down");
+    victim.write_line("down");
     victim.expect("done");
     assert_eq!(semaphore.down_timeout(SHORT), Err(WaitFailure::TimedOut));
     std::thread::scope(|scope| {
@@ -336,7 +336,7 @@ fn events_pass() {
     for reset in [Reset::Auto, Reset::Manual] {
         let (_folder, path, event) = event(reset);
         let mut others = [0, 1].map(|_| child("event", &path));
-        others.iter_mut().for_each(|other| other.tell("wait"));
+        others.iter_mut().for_each(|other| other.write_line("wait"));
         for other in &mut others {
             // Both pass by one set, or each by its own.
             event.set();
@@ -352,7 +352,7 @@ fn events_pass() {
             others.iter_mut().for_each(|other| other.expect("done"));
         }
         event.reset();
-        others[0].tell("set");
+        others[0].write_line("set");
         assert_eq!(event.wait(), Ok(()));
         assert_eq!(event.is_set(), reset == Reset::Manual);
     }

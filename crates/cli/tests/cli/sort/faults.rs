@@ -36,7 +36,7 @@ fn a_full_disk_below_the_temporary_files_is_named() {
     fs::write(place.path("out"), "as it was").unwrap();
     for input in ["in", "- < in", "- < <(cat in)"] {
         let Some(done) = on_a_tiny_disk(&place, &format!("rowlock sort {input} out --tmp disk {HOW}")) else { return };
-        let done = done.exits(1);
+        let done = done.expect_exit(1);
         assert!(done.stderr.contains("disk") && done.stderr.contains("No space left"), "{}", done.stderr);
         assert_eq!(done.stdout, "out\nas it was");
         assert_eq!(fs::read_to_string(place.path("out")).unwrap(), "as it was");
@@ -53,7 +53,7 @@ fn a_full_disk_below_the_target_leaves_it_unchanged() {
     for memory in ["32MiB", "512KiB"] {
         let line = format!("rowlock sort - disk/out --record 20 --memory {memory} < <(cat in)");
         let Some(done) = on_a_tiny_disk(&place, &line) else { return };
-        let done = done.exits(1);
+        let done = done.expect_exit(1);
         assert!(done.stderr.contains("disk") && done.stderr.contains("No space left"), "{}", done.stderr);
         assert_eq!(done.stdout, "out\nas it was");
         assert_eq!(place.left(), ["disk", "in"]);
@@ -73,7 +73,8 @@ fn a_truncated_last_record_is_reported() {
             if input == "in" {
                 fs::write(place.path("in"), [&records(count, 3)[..], b"seven."].concat()).unwrap();
             }
-            let done = place.fed(bytes, &[&[input, "out"], &HOW.split(' ').collect::<Vec<_>>()[..]].concat()).exits(2);
+            let done =
+                place.fed(bytes, &[&[input, "out"], &HOW.split(' ').collect::<Vec<_>>()[..]].concat()).expect_exit(2);
             assert!(done.stderr.contains("last 6 bytes") && done.stderr.contains("20"), "{}", done.stderr);
             assert_eq!(fs::read_to_string(place.path("out")).unwrap(), "as it was");
             assert_eq!(place.left(), ["in", "out"]);
@@ -117,7 +118,7 @@ fn a_removed_temporary_folder_is_named_or_not_needed() {
     } else {
         assert!(done.stderr.contains("gone"), "{}", done.stderr);
         assert_eq!(fs::read_to_string(place.path("out")).unwrap(), "as it was");
-        done.exits(1);
+        done.expect_exit(1);
     }
     assert_eq!(place.left(), ["out"]);
 }

@@ -37,13 +37,13 @@ fn outputs_are_those_of_gnu_sort(options: &[(&str, &str)]) {
     let place = Place::new();
     fs::write(place.path("in"), lines(100_000)).unwrap();
     for (ours, theirs) in options {
-        place.shell(&format!("sort -s -t $'\\x01' {theirs} in > expected")).exits(0);
+        place.shell(&format!("sort -s -t $'\\x01' {theirs} in > expected")).expect_exit(0);
         // In memory, in one merge, and in several merges.
         for memory in ["256MiB", "1MiB", "256KiB"] {
-            place.shell(&format!("rowlock sort in out --memory {memory} --tmp . {ours}")).exits(0);
-            place.shell("cmp expected out").exits(0);
+            place.shell(&format!("rowlock sort in out --memory {memory} --tmp . {ours}")).expect_exit(0);
+            place.shell("cmp expected out").expect_exit(0);
         }
-        place.shell(&format!("rowlock sort - - --memory 2MiB {ours} < <(cat in) | cmp expected -")).exits(0);
+        place.shell(&format!("rowlock sort - - --memory 2MiB {ours} < <(cat in) | cmp expected -")).expect_exit(0);
     }
     assert_eq!(place.left(), ["expected", "in", "out"]);
 }

@@ -21,7 +21,7 @@ fn the_examples_of_the_guide_work() {
 
 #[test]
 fn every_option_is_in_the_guide() {
-    let help = Place::new().rowlock(&["--help"]).exits(0).stdout;
+    let help = Place::new().rowlock(&["--help"]).expect_exit(0).stdout;
     let options = help
         .split_whitespace()
         .filter(|word| word.starts_with("--"))

@@ -54,7 +54,7 @@ fn kill(times: u64, seed: u64) {
         assert!(out == b"as it was" || out == expected, "kill {number} of seed {seed} left {} bytes", out.len());
         assert!(out == expected || !done.status.success(), "kill {number} of seed {seed}: it said that it was done");
 
-        place.rowlock(&[&["in", "out"], &HOW[..]].concat()).exits(0);
+        place.rowlock(&[&["in", "out"], &HOW[..]].concat()).expect_exit(0);
         assert_eq!(names(place.temporary()), [""; 0], "after kill {number} of seed {seed}");
         assert_eq!(place.left(), ["in", "out"], "after kill {number} of seed {seed}");
         assert!(fs::read(place.path("out")).unwrap() == expected);

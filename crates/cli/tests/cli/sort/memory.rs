@@ -54,15 +54,15 @@ impl LimitedGroup {
                 return Some(group);
             }
         }
-        left_out("no control group can be made that limits memory");
+        skip_part("no control group can be made that limits memory");
         None
     }
 }
 
 /// Reports that nothing is tested, and why.
-fn left_out(why: &str) {
+fn skip_part(why: &str) {
     let how = "run it as a user who may make control groups, with the target folder on a disk";
-    testing::left_out("ROWLOCK_REQUIRE_CAGE", why, how);
+    testing::skip_part("ROWLOCK_REQUIRE_CAGE", why, how);
 }
 
 impl Drop for LimitedGroup {
@@ -83,14 +83,14 @@ fn sort_in_group(budget: u64, bytes: u64) {
     let Some(group) = LimitedGroup::new(budget + OVERHEAD) else { return };
     let place = Place::on_disk();
     if rustix::fs::statfs(place.temporary()).unwrap().f_type == TMPFS {
-        return left_out("files are in memory here, and count as memory");
+        return skip_part("files are in memory here, and count as memory");
     }
     let sum = fill(&place.path("in"), bytes);
     let line = format!(
         "echo $$ > {}/cgroup.procs && exec rowlock sort in out --record {RECORD} --key 0:4 --memory {budget}",
         group.folder.display()
     );
-    let done = place.shell(&line).exits(0);
+    let done = place.shell(&line).expect_exit(0);
     let highest = fs::read_to_string(group.folder.join(group.highest)).unwrap_or_default();
     eprintln!("budget {budget}, limit {}, at the highest {}; {}", budget + OVERHEAD, highest.trim(), done.stderr);
     assert_eq!(sum_of_sorted(&place.path("out")), sum);

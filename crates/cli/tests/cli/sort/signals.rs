@@ -22,7 +22,7 @@ fn a_signal_ends_a_sort_that_waits_for_input_and_the_target_stays_unchanged() {
             let mut stdin = child.process().stdin.take().unwrap();
             stdin.write_all(&records(60_000, 1)[..MORE_THAN_A_PIPE]).unwrap();
             child.send(signal);
-            let done = ended(child).exits(code);
+            let done = ended(child).expect_exit(code);
             // The writer exists until the end.
             drop(stdin);
             assert!(done.stderr.contains("interrupted"), "{}", done.stderr);
@@ -41,7 +41,7 @@ fn a_signal_ends_a_sort_whose_output_is_not_read() {
     let mut stdout = child.process().stdout.take().unwrap();
     stdout.read_exact(&mut [0; 20]).unwrap();
     child.send(15);
-    ended(child).exits(143);
+    ended(child).expect_exit(143);
     drop(stdout);
     assert_eq!(place.left(), ["in"]);
 }
@@ -56,7 +56,7 @@ fn a_sort_whose_output_is_closed_ends_with_the_exit_code_of_sigpipe() {
         let mut stdout = child.process().stdout.take().unwrap();
         stdout.read_exact(&mut [0; 20]).unwrap();
         drop(stdout);
-        let done = ended(child).exits(141);
+        let done = ended(child).expect_exit(141);
         assert_eq!(done.stderr, "");
         assert_eq!(place.left(), ["in"]);
     }

@@ -14,7 +14,7 @@ fn a_program_continues_after_a_debugger_has_inspected_it() {
                 let mut gdb = testing::command("gdb");
                 gdb.args(["--batch", "--nx", "-iex", "set debuginfod enabled off", "-p", &me.to_string()]);
                 gdb.args(["-ex", "thread apply all bt 5", "-ex", "detach"]);
-                testing::run(&mut gdb).succeeds().prints("detached");
+                testing::run(&mut gdb).expect_success().expect_stdout("detached");
             }
         });
         while !debugger.is_finished() {

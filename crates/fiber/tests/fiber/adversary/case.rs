@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, preemptions, spawn, yield_now};
-use testing::child::{LIMIT, tell_the_end};
+use testing::child::{LIMIT, set_deadline};
 use testing::{Child, Output, isolated_by};
 
 /// The minimum duration of a case, and whether each fiber has a kernel thread.
@@ -27,7 +27,7 @@ const ENOUGH: u64 = 300;
 #[track_caller]
 pub(crate) fn alone(body: impl FnOnce()) {
     if let Some(output) = elsewhere(body) {
-        output.succeeds().prints("1 passed");
+        output.expect_success().expect_stdout("1 passed");
     }
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn elsewhere(body: impl FnOnce()) -> Option<Output> {
         let settings = [SECONDS, THREADS].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         let limit = LIMIT + length();
         if !length().is_zero() {
-            tell_the_end(&mut test, limit);
+            set_deadline(&mut test, limit);
         }
         // A pipe, because writing to one can be interrupted, unlike writing to a file.
         let child = Child::start_into(test.envs(settings), Stdio::piped());

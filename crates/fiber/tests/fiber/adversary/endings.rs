@@ -201,7 +201,7 @@ fn a_fiber_overflows_its_stack_while_others_are_interrupted() {
             .unwrap();
     });
     if let Some(output) = output {
-        output.dies_of(libc::SIGABRT).complains("`diver` has overflowed its stack");
+        output.expect_signal(libc::SIGABRT).expect_stderr("`diver` has overflowed its stack");
     }
 }
 
@@ -278,6 +278,6 @@ fn there_is_no_kernel_thread_for_a_fiber_that_loops() {
             .unwrap();
     });
     if let Some(output) = output {
-        output.succeeds().complains("because there is no kernel thread for it");
+        output.expect_success().expect_stderr("because there is no kernel thread for it");
     }
 }

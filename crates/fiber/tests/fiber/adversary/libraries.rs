@@ -71,7 +71,7 @@ fn library_with_thread_locals() -> Option<(tempfile::TempDir, PathBuf)> {
     let mut compiler = testing::command("cc");
     compiler.args(["-shared", "-fPIC", "-o"]).args([&library, &source]);
     match testing::try_run(&mut compiler) {
-        Ok(output) => drop(output.succeeds()),
+        Ok(output) => drop(output.expect_success()),
         Err(why) => {
             eprintln!("skipped, because there is no C compiler: {why}");
             return None;

@@ -35,7 +35,7 @@ fn lines_that_are_printed_are_whole() {
         };
         hazard_until(print, || LINES.load(Relaxed) > 200);
     });
-    let Some(output) = output.map(Output::succeeds) else { return };
+    let Some(output) = output.map(Output::expect_success) else { return };
     for said in [&output.stdout, &output.stderr] {
         let (whole, others): (Vec<_>, Vec<_>) = said.lines().partition(|line| is_whole(line));
         // With one CPU, the harness prints the start of a line before the test runs.

@@ -66,6 +66,6 @@ fn a_fiber_ends_the_process_while_others_allocate_and_print() {
             .unwrap();
     });
     if let Some(output) = output {
-        output.exits(42);
+        output.expect_exit(42);
     }
 }

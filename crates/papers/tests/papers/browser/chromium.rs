@@ -30,7 +30,7 @@ impl Browser {
             .arg(&chromium)
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"])
             .arg(format!("--user-data-dir={}", profile.path().display()));
-        let process = Child::start_talking(&mut shell);
+        let process = Child::start_piped(&mut shell);
         let mut browser = Browser { process, number: 0, session: None, events: Vec::new(), _profile: profile };
         let page = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
         let session = browser.call("Target.attachToTarget", json!({ "targetId": page["targetId"], "flatten": true }));
@@ -61,7 +61,7 @@ impl Browser {
     }
 
     fn receive(&mut self) -> Value {
-        serde_json::from_slice(&self.process.hear_to(0)).unwrap()
+        serde_json::from_slice(&self.process.read_until(0)).unwrap()
     }
 
     /// Opens a page and waits until it is loaded.

@@ -115,7 +115,7 @@ fn a_changing_quota_stops_no_team() {
         Ok(group) => {
             let mut command = testing::command(std::env::current_exe().unwrap());
             command.args([NAME, "--exact"]).env(GROUP, &group.0);
-            testing::run(&mut command).succeeds().prints("1 passed");
+            testing::run(&mut command).expect_success().expect_stdout("1 passed");
         }
         Err(why) => skip(NAME, why),
     }
