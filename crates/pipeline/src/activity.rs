@@ -4,9 +4,11 @@
 //! Both counts are in one word, so the thread that makes the first one zero sees the second at the
 //! same moment.
 
+#[cfg(loom)]
+use loom::sync::atomic::AtomicU64;
+#[cfg(not(loom))]
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
-
-use crate::sync::AtomicU64;
 
 const ASLEEP: u64 = 1 << 32;
 

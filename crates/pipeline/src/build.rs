@@ -1,6 +1,5 @@
 //! Builds a run from its description: the plan, the buffers and the copies of stages.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,11 +17,11 @@ use crate::join::Join;
 use crate::junction::Port;
 use crate::machine::Machine;
 use crate::pipeline::{Pipeline, StageSource, StageSpec};
-use crate::plan::{PipelineOutline, Place, Plan, StageOutline, plan};
+use crate::plan::{Place, Plan, plan};
 use crate::program::{Junction, Program};
-use crate::queue::Queue;
-use crate::queued_buffer::QueuedBuffer;
-use crate::registry::{PipelineRecord, Registry, StageRecord};
+use crate::queue::{Queue, QueuedBuffer};
+use crate::registry::{Registry, StageRecord};
+use crate::report::{PipelineReport, RunReport, StageReport};
 use crate::scheduling::Scheduling;
 use crate::stage_thread::ThreadTurn;
 use crate::structure::{RequestedAttribute, Structure};
@@ -54,100 +53,85 @@ pub(crate) fn build<'a, T: Default + Send + 'a>(
     let structure = structure_of(&pipelines)?;
     let rule = structure.priority.unwrap_or_default();
     let cpus = sys::cpus::usable() as usize;
-    let outlines: Vec<PipelineOutline> = pipelines.iter().map(|pipeline| outline(pipeline, &structure)).collect();
-    check_junctions(&pipelines, &junctions)?;
-    let plan = plan(&outlines, &structure, cpus)?;
     for pipeline in &mut pipelines {
         pipeline.buffers = structure.buffers.unwrap_or(pipeline.buffers);
         pipeline.block = structure.block.unwrap_or(pipeline.block);
     }
-    let blocks: Vec<usize> = pipelines.iter().map(|pipeline| pipeline.block).collect();
-    let free = pipelines.iter().map(buffers).collect::<Result<Vec<_>, Error>>()?;
+    check_junctions(&pipelines, &junctions)?;
+    let plan = plan(&pipelines, &structure, cpus)?;
+    let free = pipelines.iter().map(|Pipeline { name, buffers, block, .. }| memory(name, *buffers, *block));
+    let free = free.collect::<Result<Vec<_>, Error>>()?;
     let waiting = structure.waiting.map_or(Waiting::ADAPTIVE, Waiting::by);
     let machine = Machine::watch(cpus.try_into().unwrap_or(u32::MAX));
     let beginning = Instant::now();
-    let mut registry = Registry {
+    let reports = pipelines.iter().map(|Pipeline { name, buffers, block, .. }| {
+        let (name, buffers, block) = (name.clone(), *buffers, *block);
+        PipelineReport { name, buffers, block, ..PipelineReport::default() }
+    });
+    let run = RunReport {
+        schema_version: 1,
         program: name,
-        structure: resolved(&structure, &outlines, &plan).to_string(),
+        structure: resolved(&structure, &pipelines, &plan).to_string(),
         cpus,
         workers: plan.workers,
-        pipelines: pipelines
-            .iter()
-            .map(|Pipeline { name, buffers, block, .. }| PipelineRecord {
-                name: name.clone(),
-                buffers: *buffers,
-                block: *block,
-            })
-            .collect(),
-        stages: Vec::new(),
+        pipelines: reports.collect(),
+        ..RunReport::default()
     };
+    let mut registry = Registry { run, stages: Vec::new() };
 
-    let rounds: Vec<Option<u64>> = pipelines.iter().map(|pipeline| pipeline.rounds).collect();
-    let mut stages: Vec<Vec<Option<StageSpec<'a, T>>>> =
-        pipelines.into_iter().map(|pipeline| pipeline.stages.into_iter().map(Some).collect()).collect();
-    let mut groups = Vec::new();
+    let stages: Vec<_> = pipelines.iter_mut().flat_map(|pipeline| std::mem::take(&mut pipeline.stages)).collect();
+    let mut stages = stages.into_iter();
+    let (mut groups, mut first) = (Vec::new(), 0);
     let mut copies: Vec<Vec<Box<GroupCopy<'a, T>>>> = Vec::new();
     let mut ports: Vec<(String, Port<T>)> = Vec::new();
     for (at, planned) in plan.groups.iter().enumerate() {
-        let pipeline = planned.pipeline;
-        let first = plan.groups.iter().position(|other| other.pipeline == pipeline).unwrap_or(at);
-        let is_final = plan.groups.get(at + 1).is_none_or(|next| next.pipeline != pipeline);
-        let names: Vec<&str> =
-            planned.stages.clone().map(|index| outlines[pipeline].stages[index].name.as_str()).collect();
-        let mut made: Vec<Box<GroupCopy<'a, T>>> = (0..planned.copies)
-            .map(|_| {
-                Box::new(GroupCopy {
-                    parts: Vec::new(),
-                    untimed: 0,
-                    left: 0,
-                    output_depth: None,
-                    mean: None,
-                    notes: CallLog::new(beginning, environment::is_trace_wanted()),
-                })
-            })
-            .collect();
+        let pipeline = &pipelines[planned.pipeline];
+        if planned.stages.start == 0 {
+            first = at;
+        }
+        let is_final = plan.groups.get(at + 1).is_none_or(|next| next.pipeline != planned.pipeline);
+        let log = || CallLog::new(beginning, environment::is_trace_wanted());
+        let mut made: Vec<_> = (0..planned.copies).map(|_| Box::new(GroupCopy::new(log()))).collect();
+        let mut names = Vec::new();
         for index in planned.stages.clone() {
-            let listed = &outlines[pipeline].stages[index];
-            let Some(StageSpec { name, kind, maker, auxiliary }) = stages[pipeline][index].take() else { continue };
-            let mut counters = Vec::new();
-            let doubles = structure.double == Some(kind);
-            let mut made_stages: VecDeque<_> = match maker {
-                StageSource::Single(stage) => [stage].into(),
+            let Some(stage) = stages.next() else { continue };
+            let (can_fork, doubles) = (stage.can_fork(), structure.double == Some(stage.kind));
+            let StageSpec { name, kind, maker, auxiliary } = stage;
+            let counters: Vec<Arc<Counters>> = (0..planned.copies).map(|_| Arc::default()).collect();
+            let of_copies: Vec<_> = match maker {
+                StageSource::Single(stage) => vec![stage],
                 StageSource::Many(mut make) => (0..planned.copies).map(|_| make()).collect(),
                 StageSource::Junction => {
-                    let counted = Arc::new(Counters::default());
-                    counters.push(counted.clone());
-                    let pipeline = outlines[pipeline].name.clone();
-                    ports.push((name.clone(), Port { pipeline, at, counters: counted, held: None, is_over: false }));
-                    VecDeque::new()
+                    let (pipeline, counters) = (pipeline.name.clone(), counters[0].clone());
+                    ports.push((name.clone(), Port { pipeline, at, counters, held: None, is_over: false }));
+                    Vec::new()
                 }
             };
             let shared_name: Arc<str> = name.as_str().into();
-            for copy in &mut made {
-                let Some(stage) = made_stages.pop_front() else { break };
-                let counted = Arc::new(Counters::default());
-                counters.push(counted.clone());
-                let auxiliary = memory(&outlines[pipeline].name, auxiliary, blocks[pipeline])?;
-                let name = shared_name.clone();
-                copy.parts.push(StageCopy { name, stage, auxiliary, counters: counted, doubles, is_begun: false });
+            for ((copy, stage), counters) in made.iter_mut().zip(of_copies).zip(&counters) {
+                let auxiliary = memory(&pipeline.name, auxiliary, pipeline.block)?;
+                let (name, counters) = (shared_name.clone(), counters.clone());
+                copy.parts.push(StageCopy { name, stage, auxiliary, counters, doubles, is_begun: false });
             }
-            registry.stages.push(StageRecord {
+            names.push(name.clone());
+            let place = planned.place;
+            let report = StageReport {
                 name,
-                pipeline,
+                pipeline: pipeline.name.clone(),
                 kind,
-                at,
-                place: planned.place,
-                can_fork: listed.can_fork,
+                place: place.name().to_owned(),
+                can_fork,
+                copies: planned.copies,
                 is_ordered: planned.is_ordered,
                 is_fused: index > planned.stages.start,
-                is_first: index == 0,
-                counters,
-            });
+                ..StageReport::default()
+            };
+            let (pipeline, is_first) = (planned.pipeline, index == 0);
+            registry.stages.push(StageRecord { report, pipeline, at, place, is_first, counters });
         }
-        let queue = if at == first { Queue::of_free(waiting, rounds[pipeline]) } else { Queue::new(waiting) };
+        let queue = if at == first { Queue::of_free(waiting, pipeline.rounds) } else { Queue::new(waiting) };
         let join = (planned.copies > 1).then(|| Mutex::with(Join::new(planned.is_ordered), waiting));
-        let (name, place, is_first) = (names.join("+"), planned.place, at == first);
-        groups.push(StageGroup { name, place, first, is_first, is_final, queue, join });
+        groups.push(StageGroup { name: names.join("+"), place: planned.place, first, is_final, queue, join });
         copies.push(made);
     }
 
@@ -170,23 +154,20 @@ pub(crate) fn build<'a, T: Default + Send + 'a>(
             copies.into_iter().for_each(|copy| engine.groups[at].queue.add_sleeper(Sleeper::Copy(copy)));
         }
     }
-    for (pipeline, free) in free.into_iter().enumerate() {
-        let Some(first) = plan.groups.iter().position(|group| group.pipeline == pipeline) else { continue };
+    let last = engine.groups.iter().enumerate().filter(|(_, group)| group.is_final);
+    for (((at, group), pipeline), free) in last.zip(&pipelines).zip(free) {
         let mut buffers = ThreadBuffers::for_thread();
         buffers.input = free.into_iter().map(QueuedBuffer::free).collect();
-        engine.return_free(first, &mut buffers);
-        if rounds[pipeline] == Some(0) {
-            let last = plan.groups.iter().rposition(|group| group.pipeline == pipeline).unwrap_or(first);
-            engine.close_up_to(last, &mut buffers);
-            engine.return_free(first, &mut buffers);
+        engine.return_free(group.first, &mut buffers);
+        if pipeline.rounds == Some(0) {
+            engine.close_up_to(at, &mut buffers);
+            engine.return_free(group.first, &mut buffers);
         }
     }
     let junctions = junctions.into_iter().map(|junction| {
-        let (mine, others) = std::mem::take(&mut ports).into_iter().partition(|(name, _)| *name == junction.name);
-        ports = others;
-        let mine: Vec<(String, Port<T>)> = mine;
+        let mine = ports.extract_if(.., |(name, _)| *name == junction.name).map(|(_, port)| port).collect();
         let scheduling = scheduling(&structure, &[&junction.name])?;
-        Ok((junction, mine.into_iter().map(|(_, port)| port).collect(), scheduling))
+        Ok((junction, mine, scheduling))
     });
     let junctions = junctions.collect::<Result<_, BuildError>>()?;
     Ok(Built { engine, turns, workers: plan.workers, junctions, registry, machine, waiting, rule, shows_progress })
@@ -213,20 +194,9 @@ fn structure_of<T>(pipelines: &[Pipeline<'_, T>]) -> Result<Structure, BuildErro
     Ok(environment::structure()?.laid_over(&structured.laid_over(&own)))
 }
 
-fn outline<T>(pipeline: &Pipeline<'_, T>, structure: &Structure) -> PipelineOutline {
-    let stages = pipeline.stages.iter().map(|spec| StageOutline {
-        name: spec.name.clone(),
-        kind: spec.kind,
-        can_fork: matches!(spec.maker, StageSource::Many(_)),
-        is_junction: matches!(spec.maker, StageSource::Junction),
-    });
-    let buffers = structure.buffers.unwrap_or(pipeline.buffers);
-    PipelineOutline { name: pipeline.name.clone(), buffers, stages: stages.collect() }
-}
-
 fn check_junctions<T>(pipelines: &[Pipeline<'_, T>], junctions: &[Junction<'_, T>]) -> Result<(), BuildError> {
     let places = || pipelines.iter().flat_map(|pipeline| pipeline.stages.iter().map(move |stage| (pipeline, stage)));
-    let met = || places().filter(|(_, stage)| matches!(stage.maker, StageSource::Junction));
+    let met = || places().filter(|(_, stage)| stage.is_junction());
     for (pipeline, stage) in met() {
         if !junctions.iter().any(|junction| junction.name == stage.name) {
             let what = format!("pipeline '{}' joins at '{}', but there is no such junction", pipeline.name, stage.name);
@@ -242,8 +212,7 @@ fn check_junctions<T>(pipelines: &[Pipeline<'_, T>], junctions: &[Junction<'_, T
             let what = format!("no pipeline joins at '{}'", junction.name);
             return Err(BuildError::new(what, "add `.join_at(..)` to one"));
         }
-        let is_stage =
-            places().any(|(_, stage)| stage.name == junction.name && !matches!(stage.maker, StageSource::Junction));
+        let is_stage = places().any(|(_, stage)| stage.name == junction.name && !stage.is_junction());
         if is_stage || junctions[..index].iter().any(|other| other.name == junction.name) {
             let what = format!("two stages or junctions are called '{}'", junction.name);
             return Err(BuildError::new(what, "names must be unique in a program"));
@@ -252,21 +221,16 @@ fn check_junctions<T>(pipelines: &[Pipeline<'_, T>], junctions: &[Junction<'_, T
     Ok(())
 }
 
-fn buffers<T: Default>(pipeline: &Pipeline<'_, T>) -> Result<Vec<Buffer<T>>, Error> {
-    memory(&pipeline.name, pipeline.buffers, pipeline.block)
-}
-
 fn memory<T: Default>(pipeline: &str, buffers: usize, block: usize) -> Result<Vec<Buffer<T>>, Error> {
     let made = (0..buffers).map(|_| Buffer::new(block)).collect::<std::io::Result<Vec<_>>>();
     made.map_err(|why| Error::Memory { pipeline: pipeline.to_owned(), buffers, block, why })
 }
 
 /// The structure with the numbers of copies that the plan chose, for the report.
-fn resolved(structure: &Structure, outlines: &[PipelineOutline], plan: &Plan) -> Structure {
+fn resolved<T>(structure: &Structure, pipelines: &[Pipeline<'_, T>], plan: &Plan) -> Structure {
     let mut resolved = structure.clone();
     for fork in &mut resolved.fork {
-        let is_it = |index: usize, pipeline: usize| outlines[pipeline].stages[index].name == fork.stage;
-        let group = plan.groups.iter().find(|group| group.stages.clone().any(|index| is_it(index, group.pipeline)));
+        let group = plan.groups.iter().find(|group| group.has_stage(&fork.stage, pipelines));
         fork.copies = group.map_or(fork.copies, |group| group.copies);
     }
     resolved

@@ -10,7 +10,7 @@ use crate::buffer::Buffer;
 use crate::counters::Counters;
 use crate::ending::{Ending, Failed};
 use crate::error::Cause;
-use crate::queued_buffer::QueuedBuffer;
+use crate::queue::QueuedBuffer;
 use crate::stage::{Flow, Result, Round, Stage};
 use crate::trace::CallLog;
 
@@ -39,14 +39,14 @@ pub(crate) struct StageCopy<'a, T> {
 pub(crate) struct GroupCopy<'a, T> {
     pub(crate) parts: Vec<StageCopy<'a, T>>,
     /// How many of the next batches are not timed.
-    pub(crate) untimed: u32,
+    untimed: u32,
     /// How many buffers were left in the queue when it last took some.
-    pub(crate) left: usize,
+    left: usize,
     /// The depth of the next queue when it last passed buffers on.
     pub(crate) output_depth: Option<usize>,
     /// The moving average of the time for a buffer, in nanoseconds.
-    pub(crate) mean: Option<u64>,
-    pub(crate) notes: CallLog,
+    mean: Option<u64>,
+    notes: CallLog,
 }
 
 /// The result of processing buffers.
@@ -60,6 +60,11 @@ pub(crate) enum Processed {
 }
 
 impl<T> GroupCopy<'_, T> {
+    /// A copy without stages yet.
+    pub(crate) fn new(notes: CallLog) -> Self {
+        GroupCopy { parts: Vec::new(), untimed: 0, left: 0, output_depth: None, mean: None, notes }
+    }
+
     /// How many buffers to take at once. More than one only if taking would cost more than the
     /// calls.
     pub(crate) fn batch_size(&self) -> usize {
@@ -159,24 +164,29 @@ impl<T> GroupCopy<'_, T> {
         let time = time.as_nanos() as u64 / buffers.max(1) as u64;
         // A moving average: recent batches count most.
         self.mean = Some(self.mean.map_or(time, |mean| (mean * 3 + time) / 4));
-        let calls = self.parts.first().map_or(0, |part| part.counters.timed_calls.get());
+        let calls: u64 = self.counters().map(|counters| counters.timed_calls.get()).sum();
         self.untimed = if calls >= 16 && self.is_short() && !self.notes.is_enabled() { UNTIMED } else { 0 };
     }
 
     /// Records that `taken` buffers were taken, and that `left` remained after the last one.
     pub(crate) fn record_depths(&mut self, left: usize, taken: usize) {
         self.left = left;
-        self.parts.iter().take(1).for_each(|part| part.counters.record_depths(left, taken));
+        self.counters().for_each(|counters| counters.record_depths(left, taken));
     }
 
     /// Records that its thread had no buffer for this long.
     pub(crate) fn record_wait(&self, time: Duration) {
-        self.parts.iter().take(1).for_each(|part| part.counters.waited.add(time.as_nanos() as u64));
+        self.counters().for_each(|counters| counters.waited.add(time.as_nanos() as u64));
     }
 
     /// Records that buffers waited for a worker for this long.
     pub(crate) fn record_wait_for_worker(&self, time: Duration) {
-        self.parts.iter().take(1).for_each(|part| part.counters.waited_for_worker.add(time.as_nanos() as u64));
+        self.counters().for_each(|counters| counters.waited_for_worker.add(time.as_nanos() as u64));
+    }
+
+    /// The counters of its first stage, for what concerns the group as a whole.
+    fn counters(&self) -> impl Iterator<Item = &Counters> {
+        self.parts.first().into_iter().map(|part| &*part.counters)
     }
 
     /// Calls `cleanup` of all stages that have begun, and drops them. Panics become failures of the
@@ -188,11 +198,11 @@ impl<T> GroupCopy<'_, T> {
                 report(cleaned, &part, None, ending);
             }
             let StageCopy { name, stage, auxiliary, .. } = part;
-            if let Err(cause) = caught(|| {
-                drop(stage);
-                drop(auxiliary);
+            let dropped = caught(|| {
+                drop((stage, auxiliary));
                 Ok(())
-            }) {
+            });
+            if let Err(cause) = dropped {
                 ending.end(Failed { stage: Some(name.to_string()), round: None, cause });
             }
         }
@@ -212,22 +222,16 @@ impl<T> StageCopy<'_, T> {
         let mut round = Round { number, is_last, ending, left, output_depth, auxiliary: &mut self.auxiliary };
         let stage = &mut self.stage;
         let (doubles, repeated) = (self.doubles, &self.counters.repeated);
-        // After a panic, the stage is only cleaned up, and `cleanup` must cope with that.
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let outcome = caught(|| {
             let flow = stage.process(&mut round, buffer)?;
             if doubles && stage.again(&mut round, buffer)? {
                 repeated.add(1);
             }
             Ok(flow)
-        }));
+        });
         match outcome {
-            Ok(Ok(flow)) => Some(flow),
-            other => report(
-                other.map_or_else(|panic| Err(Cause::Panicked(message(panic))), |flow| flow.map_err(Cause::Failed)),
-                self,
-                Some(number),
-                ending,
-            ),
+            Ok(flow) => Some(flow),
+            failed => report(failed, self, Some(number), ending),
         }
     }
 }
@@ -244,6 +248,7 @@ fn report<T, V>(
 }
 
 /// Calls code of the program and catches its panics.
+#[inline]
 pub(crate) fn caught<V>(call: impl FnOnce() -> Result<V>) -> std::result::Result<V, Cause> {
     // After a panic, the stage is only cleaned up, and `cleanup` must cope with that.
     match catch_unwind(AssertUnwindSafe(call)) {
@@ -254,8 +259,8 @@ pub(crate) fn caught<V>(call: impl FnOnce() -> Result<V>) -> std::result::Result
 }
 
 fn message(panic: Box<dyn Any + Send>) -> String {
-    let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
-    let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned());
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let message = text.unwrap_or("no message").to_owned();
     // The panic's payload may panic when it is dropped.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
     message

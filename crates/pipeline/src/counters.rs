@@ -26,8 +26,18 @@ impl Counter {
     }
 }
 
-/// The counters of one copy of a stage. Times are in nanoseconds.
+/// One counter for each depth of a queue.
 #[derive(Debug)]
+pub(crate) struct DepthCounters(pub(crate) [Counter; DEPTHS]);
+
+impl Default for DepthCounters {
+    fn default() -> DepthCounters {
+        DepthCounters(std::array::from_fn(|_| Counter::default()))
+    }
+}
+
+/// The counters of one copy of a stage. Times are in nanoseconds.
+#[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) calls: Counter,
     /// Calls whose work was repeated, as a test.
@@ -43,26 +53,10 @@ pub(crate) struct Counters {
     /// How long buffers waited here for a worker.
     pub(crate) waited_for_worker: Counter,
     /// How often a buffer was taken from a queue with this many others.
-    pub(crate) depths: [Counter; DEPTHS],
+    pub(crate) depths: DepthCounters,
     /// The start of the current call on the run's clock, plus one. 0 between calls and in untimed
     /// calls.
     pub(crate) since: Counter,
-}
-
-impl Default for Counters {
-    fn default() -> Counters {
-        Counters {
-            calls: Counter::default(),
-            repeated: Counter::default(),
-            timed_calls: Counter::default(),
-            timed: Counter::default(),
-            bytes: Counter::default(),
-            waited: Counter::default(),
-            waited_for_worker: Counter::default(),
-            depths: std::array::from_fn(|_| Counter::default()),
-            since: Counter::default(),
-        }
-    }
 }
 
 impl Counters {
@@ -79,6 +73,6 @@ impl Counters {
     /// Records that `taken` buffers were taken one by one, and that `left` remained after the last.
     #[inline]
     pub(crate) fn record_depths(&self, left: usize, taken: usize) {
-        (left..left + taken).for_each(|depth| self.depths[depth.min(DEPTHS - 1)].add(1));
+        (left..left + taken).for_each(|depth| self.depths.0[depth.min(DEPTHS - 1)].add(1));
     }
 }

@@ -7,17 +7,16 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::AcqRel;
 use std::time::{Duration, Instant};
 
-use policy::Span;
 use wait::{Event, Mutex, Waiting};
 
 use crate::activity::Activity;
 use crate::copy::{GroupCopy, Processed};
 use crate::ending::{Ending, Failed};
 use crate::error::Cause;
+use crate::interval::span;
 use crate::join::Join;
 use crate::plan::Place;
-use crate::queue::{Queue, TakeResult};
-use crate::queued_buffer::QueuedBuffer;
+use crate::queue::{Queue, QueuedBuffer, TakeResult};
 use crate::ready::Ready;
 use crate::trace::CallLog;
 use crate::yield_budget::YieldBudget;
@@ -29,7 +28,6 @@ pub(crate) struct StageGroup<'a, T> {
     pub(crate) place: Place,
     /// The first group of its pipeline, whose queue holds the free buffers.
     pub(crate) first: usize,
-    pub(crate) is_first: bool,
     pub(crate) is_final: bool,
     pub(crate) queue: Queue<T, Sleeper<'a, T>>,
     /// Present if there are several copies.
@@ -365,16 +363,16 @@ impl<'a, T> Engine<'a, T> {
     }
 
     /// Ends all remaining copies after the threads have ended. Also returns the number of buffers
-    /// of each pipeline, with its first group.
-    pub(crate) fn tear_down(self) -> (Arc<Ending>, Vec<(usize, usize)>, Vec<CallLog>) {
+    /// of each pipeline.
+    pub(crate) fn tear_down(self) -> (Arc<Ending>, Vec<usize>, Vec<CallLog>) {
         self.idle_copies().into_iter().for_each(|copy| self.retire(copy));
-        let mut buffers: Vec<(usize, usize)> = Vec::new();
+        let mut buffers = Vec::new();
         for (at, group) in self.groups.into_iter().enumerate() {
             let joined = group.join.map_or(0, |join| join.into_inner().into_rest().count());
             let here = group.queue.status().0 + joined;
             match buffers.last_mut() {
-                Some((_, count)) if !group.is_first => *count += here,
-                _ => buffers.push((at, here)),
+                Some(count) if group.first != at => *count += here,
+                _ => buffers.push(here),
             }
         }
         (self.ending, buffers, self.notes.into_inner())
@@ -399,7 +397,7 @@ impl<'a, T> Engine<'a, T> {
         let waits = self.groups.iter().enumerate().filter_map(|(at, group)| {
             let (_, sleepers, is_closed) = group.queue.status();
             let is_waiting = group.place != Place::Workers && sleepers > 0 && !is_closed;
-            is_waiting.then(|| match group.is_first {
+            is_waiting.then(|| match group.first == at {
                 true => format!("stage '{}' waits for a free buffer", group.name),
                 false => format!("stage '{}' waits for a buffer from '{}'", group.name, self.groups[at - 1].name),
             })
@@ -407,10 +405,6 @@ impl<'a, T> Engine<'a, T> {
         let cause = Cause::Stuck(waits.collect());
         self.ending.end(Failed { stage: None, round: None, cause });
     }
-}
-
-fn span(time: Duration) -> Span {
-    Span::from_nanos(time.as_nanos() as u64)
 }
 
 fn free<T>(entries: &mut VecDeque<Box<QueuedBuffer<T>>>) {

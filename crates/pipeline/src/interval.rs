@@ -1,6 +1,12 @@
 //! Work that a run does once in each interval.
 
+use std::time::Duration;
+
 use policy::Span;
+
+pub(crate) fn span(time: Duration) -> Span {
+    Span::from_nanos(time.as_nanos().try_into().unwrap_or(u64::MAX))
+}
 
 /// Measures intervals in nanoseconds since the beginning of the run. The caller reads the clock.
 #[derive(Debug)]

@@ -8,8 +8,7 @@ use crate::buffer::Buffer;
 use crate::copy::Processed;
 use crate::counters::Counters;
 use crate::engine::{Engine, Sleeper, ThreadBuffers};
-use crate::queue::TakeResult;
-use crate::queued_buffer::QueuedBuffer;
+use crate::queue::{QueuedBuffer, TakeResult};
 use crate::stage::Flow;
 use crate::yield_budget::YieldBudget;
 
@@ -67,14 +66,8 @@ pub enum PortError {
 
 impl<'e, 'a, T> Ports<'e, 'a, T> {
     pub(crate) fn new(engine: &'e Engine<'a, T>, ports: Vec<Port<T>>, own: Arc<Event>) -> Ports<'e, 'a, T> {
-        Ports {
-            engine,
-            ports,
-            buffers: ThreadBuffers::for_thread(),
-            own,
-            yield_budget: YieldBudget::new(),
-            working: None,
-        }
+        let (buffers, yield_budget) = (ThreadBuffers::for_thread(), YieldBudget::new());
+        Ports { engine, ports, buffers, own, yield_budget, working: None }
     }
 
     /// Attributes the work from now on to this port, or to none.
@@ -119,22 +112,18 @@ impl<'e, 'a, T> Ports<'e, 'a, T> {
     /// # Errors
     /// [`PortError`]. Naming a pipeline twice is [`PortError::NotHeld`], since it has only one.
     pub fn buffers<const N: usize>(&mut self, pipelines: [&str; N]) -> Result<[&mut Buffer<T>; N], PortError> {
-        let mut held: Vec<Option<&mut Buffer<T>>> = Vec::new();
-        held.resize_with(N, || None);
         for pipeline in pipelines {
             self.index(pipeline)?;
         }
+        let mut held = [const { None }; N];
         for port in &mut self.ports {
             if let Some(place) = pipelines.iter().position(|name| *name == port.pipeline) {
                 held[place] = port.held.as_mut().map(|(_, entry)| &mut entry.buffer);
             }
         }
-        let missing = held.iter().position(Option::is_none);
-        if let Some(missing) = missing {
-            return Err(PortError::NotHeld(pipelines[missing].to_owned()));
-        }
+        let missing = held.iter().position(Option::is_none).map(|missing| pipelines[missing]);
         let held: Vec<&mut Buffer<T>> = held.into_iter().flatten().collect();
-        held.try_into().map_err(|_| PortError::Ending)
+        held.try_into().map_err(|_| PortError::NotHeld(missing.unwrap_or_default().to_owned()))
     }
 
     /// Passes on the held buffer of a pipeline. Returns the depth of the next queue after that. The

@@ -10,6 +10,8 @@ use sys::block_device::BlockDevice;
 use sys::pressure::{Resource, some};
 use sys::traffic::Traffic;
 
+use crate::interval::span;
+
 /// Observes the CPUs, and the devices on which this process has files open.
 ///
 /// Each observation looks up the open files. A file opened later counts from the next observation
@@ -84,11 +86,13 @@ impl Machine {
     /// The observation since the last call, or since the start. Reads some files below `/proc` and
     /// `/sys`, which takes a few dozen microseconds.
     pub fn since_last(&mut self) -> MachineObservation {
-        let before: Vec<Duration> = self.devices.iter().map(|watched| watched.last).collect();
+        let mut before: Vec<Duration> = self.devices.iter().map(|watched| watched.last).collect();
         self.update_devices();
-        let known = self.devices.iter().zip(before);
-        let busiest = known.map(|(watched, before)| watched.last.saturating_sub(before)).max();
-        self.since(Moment::now(), busiest.or_else(|| self.new_device()))
+        // A device without an earlier observation counts as idle.
+        before.extend(self.devices[before.len()..].iter().map(|watched| watched.last));
+        let busiest =
+            self.devices.iter().zip(before).map(|(watched, before)| watched.last.saturating_sub(before)).max();
+        self.since(Moment::now(), busiest)
     }
 
     /// The observation from the last moment to this one, which becomes the last.
@@ -101,7 +105,7 @@ impl Machine {
     pub fn report(&mut self) -> MachineReport {
         self.update_devices();
         let now = Moment::now();
-        let busiest = self.busiest();
+        let busiest = self.devices.iter().max_by_key(|watched| watched.busy());
         let MachineObservation { device_busy, pressure_cpu, pressure_io, .. } =
             self.between(self.start, now, busiest.map(Watched::busy));
         let traffic = now.traffic.zip(self.start.traffic).map(|(now, start)| now.since(start));
@@ -113,15 +117,6 @@ impl Machine {
             pressure_cpu,
             pressure_io,
         }
-    }
-
-    fn busiest(&self) -> Option<&Watched> {
-        self.devices.iter().max_by_key(|watched| watched.busy())
-    }
-
-    /// A device without an earlier observation counts as idle.
-    fn new_device(&self) -> Option<Duration> {
-        (!self.devices.is_empty()).then_some(Duration::ZERO)
     }
 
     /// Updates the busy times, and adds the devices of files that are open now.
@@ -162,10 +157,6 @@ impl Watched {
     fn busy(&self) -> Duration {
         self.last.saturating_sub(self.first)
     }
-}
-
-fn span(time: Duration) -> Span {
-    Span::from_nanos(time.as_nanos().try_into().unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::program::Program;
 use crate::report::RunReport;
 use crate::scheduling::Scheduling;
-use crate::stage::{Flow, Function, Result, Round, Stage};
+use crate::stage::{Flow, Result, Round, Stage};
 use crate::structure::{Fork, RequestedAttribute, StageTurn, Structure};
 
 /// The default number of buffers.
@@ -69,6 +69,16 @@ pub(crate) struct StageSpec<'a, T> {
     pub(crate) auxiliary: usize,
 }
 
+impl<T> StageSpec<'_, T> {
+    pub(crate) fn can_fork(&self) -> bool {
+        matches!(self.maker, StageSource::Many(_))
+    }
+
+    pub(crate) fn is_junction(&self) -> bool {
+        matches!(self.maker, StageSource::Junction)
+    }
+}
+
 /// The source of the copies of a stage.
 pub(crate) enum StageSource<'a, T> {
     /// A single one.
@@ -89,17 +99,9 @@ impl<'a> Pipeline<'a> {
 impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     /// A pipeline of this name, without stages, whose buffers have a tag.
     pub fn tagged(name: impl Into<String>) -> Pipeline<'a, T> {
-        let (own, structured) = (Structure::default(), Structure::default());
-        Pipeline {
-            name: name.into(),
-            buffers: BUFFERS,
-            block: BLOCK,
-            rounds: None,
-            stages: Vec::new(),
-            own,
-            structured,
-            shows_progress: false,
-        }
+        let (name, own, structured) = (name.into(), Structure::default(), Structure::default());
+        let (buffers, block, rounds, stages) = (BUFFERS, BLOCK, None, Vec::new());
+        Pipeline { name, buffers, block, rounds, stages, own, structured, shows_progress: false }
     }
 
     /// Sets the number of buffers and their size, which may be 0 if only the tags matter. The
@@ -121,7 +123,7 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     where
         F: FnMut(&mut Round<'_, T>, &mut Buffer<T>) -> Result<Flow> + Send + 'a,
     {
-        self.stage(name, StageKind::Io, Function::new(function))
+        self.stage(name, StageKind::Io, function)
     }
 
     /// Adds a stage that computes, one buffer at a time.
@@ -129,7 +131,7 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     where
         F: FnMut(&mut Round<'_, T>, &mut Buffer<T>) -> Result<Flow> + Send + 'a,
     {
-        self.stage(name, StageKind::Compute, Function::new(function))
+        self.stage(name, StageKind::Compute, function)
     }
 
     /// Adds a stage that sends or receives.
@@ -137,7 +139,7 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     where
         F: FnMut(&mut Round<'_, T>, &mut Buffer<T>) -> Result<Flow> + Send + 'a,
     {
-        self.stage(name, StageKind::Communicate, Function::new(function))
+        self.stage(name, StageKind::Communicate, function)
     }
 
     /// Adds a stage that may work on several buffers at once, in copies of this function. Buffers
@@ -146,7 +148,7 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     where
         F: FnMut(&mut Round<'_, T>, &mut Buffer<T>) -> Result<Flow> + Clone + Send + 'a,
     {
-        self.forkable_stage(name, kind, move || Function::new(function.clone()))
+        self.forkable_stage(name, kind, move || function.clone())
     }
 
     /// Adds a stage that implements [`Stage`].

@@ -1,27 +1,13 @@
 //! The plan of a run: assigns the stages to threads and workers according to the structure. A pure
 //! function.
 
+use std::ops::Range;
+
 use policy::priority::StageKind;
 
 use crate::error::BuildError;
-use crate::structure::{RequestedAttribute, Structure, Threads};
-
-/// The facts about a pipeline that the plan needs.
-#[derive(Clone, Debug)]
-pub(crate) struct PipelineOutline {
-    pub(crate) name: String,
-    pub(crate) buffers: usize,
-    pub(crate) stages: Vec<StageOutline>,
-}
-
-/// The facts about a stage that the plan needs.
-#[derive(Clone, Debug)]
-pub(crate) struct StageOutline {
-    pub(crate) name: String,
-    pub(crate) kind: StageKind,
-    pub(crate) can_fork: bool,
-    pub(crate) is_junction: bool,
-}
+use crate::pipeline::{Pipeline, StageSpec};
+use crate::structure::{Structure, Threads};
 
 /// The assignment of stages to threads and workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,10 +27,17 @@ pub(crate) struct StageGroupPlan {
     /// The index of the pipeline.
     pub(crate) pipeline: usize,
     /// The indices of its stages.
-    pub(crate) stages: std::ops::Range<usize>,
+    pub(crate) stages: Range<usize>,
     pub(crate) copies: usize,
     pub(crate) is_ordered: bool,
     pub(crate) place: Place,
+}
+
+impl StageGroupPlan {
+    /// Whether it has the stage of this name.
+    pub(crate) fn has_stage<T>(&self, name: &str, pipelines: &[Pipeline<'_, T>]) -> bool {
+        pipelines[self.pipeline].stages[self.stages.clone()].iter().any(|stage| stage.name == name)
+    }
 }
 
 /// The runner of a stage group.
@@ -55,38 +48,45 @@ pub(crate) enum Place {
     Junction,
 }
 
+impl Place {
+    /// Its name in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Place::Workers => "workers",
+            Place::Threads => "threads",
+            Place::Junction => "junction",
+        }
+    }
+}
+
 /// Makes the plan for these pipelines on this number of CPUs.
-pub(crate) fn plan(outlines: &[PipelineOutline], structure: &Structure, cpus: usize) -> Result<Plan, BuildError> {
-    check_outlines(outlines)?;
-    let names: Vec<&str> =
-        outlines.iter().flat_map(|outline| &outline.stages).map(|stage| stage.name.as_str()).collect();
+pub(crate) fn plan<T>(pipelines: &[Pipeline<'_, T>], structure: &Structure, cpus: usize) -> Result<Plan, BuildError> {
+    check_pipelines(pipelines)?;
+    let stages = pipelines.iter().flat_map(|pipeline| &pipeline.stages);
+    let names: Vec<&str> = stages.map(|stage| stage.name.as_str()).collect();
     structure.check_stages(&names).map_err(|why| BuildError::new(why.to_string(), "see ROWLOCK_PIPELINE"))?;
     let workers = structure.workers.unwrap_or(cpus).max(1);
     let mut groups = Vec::new();
-    for (pipeline, outline) in outlines.iter().enumerate() {
-        for stages in fused_ranges(outline, structure)? {
-            groups.push(group(pipeline, outline, stages, structure, workers)?);
+    for (index, pipeline) in pipelines.iter().enumerate() {
+        for stages in fused_ranges(pipeline, structure)? {
+            groups.push(group(index, pipeline, stages, structure, workers)?);
         }
     }
-    let threads = threads(outlines, &groups, structure)?;
+    let threads = threads(pipelines, &groups, structure)?;
     let has_work = groups.iter().any(|group| group.place == Place::Workers);
     Ok(Plan { groups, threads, workers: if has_work { workers } else { 0 } })
 }
 
-fn check_outlines(outlines: &[PipelineOutline]) -> Result<(), BuildError> {
+fn check_pipelines<T>(pipelines: &[Pipeline<'_, T>]) -> Result<(), BuildError> {
     let mut names: Vec<&str> = Vec::new();
-    for outline in outlines {
-        let pipeline = &outline.name;
-        if outline.stages.is_empty() {
-            return Err(BuildError::new(
-                format!("pipeline '{pipeline}' has no stage"),
-                "give it one, as with `.io(..)`",
-            ));
+    for Pipeline { name, stages, buffers, .. } in pipelines {
+        if stages.is_empty() {
+            return Err(BuildError::new(format!("pipeline '{name}' has no stage"), "give it one, as with `.io(..)`"));
         }
-        if outline.buffers == 0 {
-            return Err(BuildError::new(format!("pipeline '{pipeline}' has no buffer"), "give it one at least"));
+        if *buffers == 0 {
+            return Err(BuildError::new(format!("pipeline '{name}' has no buffer"), "give it one at least"));
         }
-        for stage in outline.stages.iter().filter(|stage| !stage.is_junction) {
+        for stage in stages.iter().filter(|stage| !stage.is_junction()) {
             if names.contains(&stage.name.as_str()) {
                 let what = format!("two stages are called '{}'", stage.name);
                 return Err(BuildError::new(what, "names must be unique in all pipelines of a program"));
@@ -98,19 +98,19 @@ fn check_outlines(outlines: &[PipelineOutline]) -> Result<(), BuildError> {
 }
 
 /// Divides the stages of a pipeline into groups: fused stages, and single ones.
-fn fused_ranges(outline: &PipelineOutline, structure: &Structure) -> Result<Vec<std::ops::Range<usize>>, BuildError> {
-    let place = |name: &str| outline.stages.iter().position(|stage| stage.name == name);
-    let mut is_joined = vec![false; outline.stages.len()];
+fn fused_ranges<T>(pipeline: &Pipeline<'_, T>, structure: &Structure) -> Result<Vec<Range<usize>>, BuildError> {
+    let stages = &pipeline.stages;
+    let place = |name: &str| stages.iter().position(|stage| stage.name == name);
+    let mut is_joined = vec![false; stages.len()];
     for group in &structure.fuse {
         for pair in group.windows(2) {
             let (Some(first), Some(second)) = (place(&pair[0]), place(&pair[1])) else { continue };
+            let refused = |why| BuildError::new(format!("'{}' and '{}' cannot be fused", pair[0], pair[1]), why);
             if second != first + 1 {
-                let what = format!("'{}' and '{}' cannot be fused", pair[0], pair[1]);
-                return Err(BuildError::new(what, "only neighbours can, in the order of the pipeline"));
+                return Err(refused("only neighbours can, in the order of the pipeline"));
             }
-            if outline.stages[first].is_junction || outline.stages[second].is_junction {
-                let what = format!("'{}' and '{}' cannot be fused", pair[0], pair[1]);
-                return Err(BuildError::new(what, "a junction always has a queue before it"));
+            if stages[first].is_junction() || stages[second].is_junction() {
+                return Err(refused("a junction always has a queue before it"));
             }
             is_joined[second] = !structure.split.contains(&pair[1]);
         }
@@ -120,7 +120,7 @@ fn fused_ranges(outline: &PipelineOutline, structure: &Structure) -> Result<Vec<
             return Err(BuildError::new(what, "they belong to different pipelines"));
         }
     }
-    let mut groups: Vec<std::ops::Range<usize>> = Vec::new();
+    let mut groups: Vec<Range<usize>> = Vec::new();
     for (index, is_joined) in is_joined.into_iter().enumerate() {
         match groups.last_mut() {
             Some(last) if is_joined => last.end = index + 1,
@@ -130,31 +130,32 @@ fn fused_ranges(outline: &PipelineOutline, structure: &Structure) -> Result<Vec<
     Ok(groups)
 }
 
-fn group(
-    pipeline: usize,
-    outline: &PipelineOutline,
-    stages: std::ops::Range<usize>,
+fn group<T>(
+    index: usize,
+    pipeline: &Pipeline<'_, T>,
+    stages: Range<usize>,
     structure: &Structure,
     workers: usize,
 ) -> Result<StageGroupPlan, BuildError> {
-    let members = &outline.stages[stages.clone()];
+    let members = &pipeline.stages[stages.clone()];
     let is_named = |name: &str| members.iter().any(|stage| stage.name == name);
     let computes = members.iter().all(|stage| stage.kind == StageKind::Compute);
     // Scheduling is requested from the kernel for a thread, and workers do not yield each round. So
     // a stage with a request needs a thread.
-    let is_wished = structure.requested.iter().any(|attribute: &RequestedAttribute| is_named(&attribute.stage));
+    let is_wished = structure.requested.iter().any(|attribute| is_named(&attribute.stage));
     let has_turn = structure.thread.iter().flatten().any(|turn| is_named(&turn.stage));
     let place = match members {
-        [stage, ..] if stage.is_junction => Place::Junction,
+        [stage, ..] if stage.is_junction() => Place::Junction,
         _ if computes && !is_wished && !has_turn && structure.threads != Some(Threads::Each) => Place::Workers,
         _ => Place::Threads,
     };
-    let can_fork = members.iter().all(|stage| stage.can_fork) && place != Place::Junction;
+    let can_fork = members.iter().all(StageSpec::can_fork) && place != Place::Junction;
     let fork = structure.fork.iter().find(|fork| is_named(&fork.stage));
     let is_ordered = fork.is_none_or(|fork| fork.ordered);
     let copies = match fork {
         Some(fork) if fork.copies > 1 && !can_fork => {
-            let culprit = members.iter().find(|stage| !stage.can_fork).map_or(fork.stage.as_str(), |stage| &stage.name);
+            let culprit =
+                members.iter().find(|stage| !stage.can_fork()).map_or(fork.stage.as_str(), |stage| &stage.name);
             let what = format!("stage '{}' cannot run in {} copies", fork.stage, fork.copies);
             return Err(BuildError::new(what, format!("'{culprit}' was not added as forkable")));
         }
@@ -163,11 +164,11 @@ fn group(
         _ if can_fork && computes && !has_turn => workers,
         _ => 1,
     };
-    Ok(StageGroupPlan { pipeline, stages, copies, is_ordered, place })
+    Ok(StageGroupPlan { pipeline: index, stages, copies, is_ordered, place })
 }
 
-fn threads(
-    outlines: &[PipelineOutline],
+fn threads<T>(
+    pipelines: &[Pipeline<'_, T>],
     groups: &[StageGroupPlan],
     structure: &Structure,
 ) -> Result<Vec<Vec<(usize, usize)>>, BuildError> {
@@ -175,12 +176,9 @@ fn threads(
     for turns in &structure.thread {
         let mut places: Vec<(usize, usize)> = Vec::new();
         for turn in turns {
-            let is_it = |group: &StageGroupPlan| {
-                outlines[group.pipeline].stages[group.stages.clone()].iter().any(|stage| stage.name == turn.stage)
-            };
-            let Some(index) = groups.iter().position(is_it) else { continue };
+            let Some(index) = groups.iter().position(|group| group.has_stage(&turn.stage, pipelines)) else { continue };
             let group = &groups[index];
-            let buffers = structure.buffers.unwrap_or(outlines[group.pipeline].buffers);
+            let buffers = pipelines[group.pipeline].buffers;
             if turn.repeat > buffers {
                 let what = format!("stage '{}' cannot have {} buffers at a time", turn.stage, turn.repeat);
                 return Err(BuildError::new(what, format!("there are {buffers}")));

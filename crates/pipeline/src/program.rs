@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::thread;
 use std::time::Duration;
 
-use policy::priority::StageKind;
-use wait::{Event, Mutex, Reset, Waiting, WaitingRule};
+use policy::priority::{PriorityRule, StageKind};
+use wait::{Event, Reset, Waiting, WaitingRule};
 
 use crate::build::{Built, build};
 use crate::copy::caught;
@@ -24,8 +24,8 @@ use crate::registry::Registry;
 use crate::report::RunReport;
 use crate::scheduling::Scheduling;
 use crate::stage::Result;
+use crate::stage_priorities::StagePriorities;
 use crate::thread_table::ThreadTable;
-use crate::usage::{Usages, measure_usage};
 use crate::watcher::Watcher;
 
 /// Several pipelines that run together, each with its own buffers. They may join at junctions.
@@ -99,7 +99,7 @@ impl<'a, T: Default + Send + 'a> Program<'a, T> {
     }
 
     pub(crate) fn of_one(pipeline: Pipeline<'a, T>) -> Program<'a, T> {
-        Program { name: pipeline.name.clone(), pipelines: vec![pipeline], junctions: Vec::new(), shows_progress: false }
+        Program::new(pipeline.name.clone()).pipeline(pipeline)
     }
 
     /// Adds a pipeline.
@@ -147,41 +147,32 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
     let Built { engine, turns, workers, junctions, registry, mut machine, waiting, rule, shows_progress } = built;
     // By the adaptive rule, a thread has yielded before it sleeps and need not spin then.
     let sleeping = if waiting == Waiting::ADAPTIVE { Waiting::by(WaitingRule::AlwaysBlock) } else { waiting };
-    let engine_of_threads = &engine;
-    let threads =
-        RunThreads { engine: &engine, alive: AtomicUsize::new(0), usages: Mutex::new(Usages::default()), sleeping };
-    let table = ThreadTable::default();
+    let (table, alive) = (ThreadTable::default(), AtomicUsize::new(0));
+    let threads = RunThreads { engine: &engine, registry: &registry, table: &table, rule, sleeping, alive };
     let mut watcher = rule.controller().map(|controller| Watcher::new(controller, &registry));
     let mut progress = shows_progress.then(|| Progress::begin(&registry));
     thread::scope(|scope| {
-        let table = &table;
+        let engine = &engine;
         // Count this thread until all others are counted, or the first ones could detect a
         // deadlock.
         engine.activity.join();
         for turns in turns {
             let groups: Vec<usize> = turns.iter().map(|turn| turn.at).collect();
-            let kinds: Vec<(usize, StageKind)> = groups.iter().map(|&at| (at, registry.kind(at))).collect();
             let names: Vec<&str> = groups.iter().map(|&at| engine.groups[at].name.as_str()).collect();
             // If several stages of a thread request the same attribute, the first one wins.
             let requested = turns.iter().rev().fold(Scheduling::default(), |all, turn| turn.scheduling.laid_over(&all));
-            threads.start(scope, &names.join(","), groups, move |event| {
-                table.run_registered(&kinds, &requested, rule, |priorities| {
-                    engine_of_threads.run_turns(turns, &event, priorities);
-                });
+            threads.start(scope, &names.join(","), &groups, requested, move |event, priorities| {
+                engine.run_turns(turns, &event, priorities);
             });
         }
         for index in 0..workers {
-            threads.start(scope, &format!("worker {index}"), Vec::new(), move |event| {
-                table.run_registered(&[], &Scheduling::default(), rule, |_| engine_of_threads.work(&event));
-            });
+            let (name, requested) = (format!("worker {index}"), Scheduling::default());
+            threads.start(scope, &name, &[], requested, move |event, _| engine.work(&event));
         }
         for (Junction { name, run }, ports, requested) in junctions {
             let groups: Vec<usize> = ports.iter().map(|port| port.at).collect();
-            let kinds: Vec<(usize, StageKind)> = groups.iter().map(|&at| (at, registry.kind(at))).collect();
-            threads.start(scope, &name.clone(), groups, move |event| {
-                table.run_registered(&kinds, &requested, rule, |_| {
-                    run_junction(engine_of_threads, name, run, ports, event);
-                });
+            threads.start(scope, &name.clone(), &groups, requested, move |event, _| {
+                run_junction(engine, name, run, ports, event);
             });
         }
         engine.leave();
@@ -193,7 +184,7 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
             let _ = engine.ending.attention.wait_timeout(PERIOD);
             let now = engine.since_beginning();
             match &mut watcher {
-                Some(watcher) => watcher.observe(now, &registry, table, &mut machine),
+                Some(watcher) => watcher.observe(now, &registry, &table, &mut machine),
                 None => machine.update_devices(),
             }
             if let Some(progress) = &mut progress {
@@ -204,42 +195,41 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
     // Same zero as all other times, or a stage could have waited for longer than the run took.
     let clock = Duration::from_nanos(engine.since_beginning());
     drop(progress);
-    let usages = threads.usages.into_inner();
-    finish(engine, &registry, clock, &usages, &table, machine.report())
+    finish(engine, &registry, clock, &table, machine.report())
 }
 
 /// The threads of a run.
 struct RunThreads<'e, 'a, T> {
     engine: &'e Engine<'a, T>,
-    /// How many of them have not ended.
-    alive: AtomicUsize,
-    usages: Mutex<Usages>,
+    registry: &'e Registry,
+    table: &'e ThreadTable,
+    rule: PriorityRule,
     /// How they sleep.
     sleeping: Waiting,
+    /// How many of them have not ended.
+    alive: AtomicUsize,
 }
 
 impl<T: Send> RunThreads<'_, '_, T> {
-    /// Starts a thread. It is counted from before its start until its end.
+    /// Starts a thread for these groups. It is counted from before its start until its end.
     fn start<'scope>(
         &'scope self,
         scope: &'scope thread::Scope<'scope, '_>,
         name: &str,
-        groups: Vec<usize>,
-        work: impl FnOnce(Arc<Event>) + Send + 'scope,
+        groups: &[usize],
+        requested: Scheduling,
+        work: impl FnOnce(Arc<Event>, &mut StagePriorities<'_>) + Send + 'scope,
     ) {
         self.engine.activity.join();
         self.alive.fetch_add(1, AcqRel);
         let event = Arc::new(Event::with(Reset::Auto, self.sleeping));
         let whose = name.to_owned();
+        let kinds: Vec<(usize, StageKind)> = groups.iter().map(|&at| (at, self.registry.kind(at))).collect();
         let body = move || {
-            let mut outcome = Ok(());
-            let used = measure_usage(|| {
-                outcome = caught(|| {
-                    work(event);
-                    Ok(())
-                });
+            let outcome = caught(|| {
+                self.table.run_registered(&kinds, &requested, self.rule, |priorities| work(event, priorities));
+                Ok(())
             });
-            self.usages.lock().add(groups, used);
             // Panics of stages are caught where stages are called. If the thread panics elsewhere,
             // the run must end too.
             if let Err(cause) = outcome {
@@ -285,14 +275,13 @@ fn finish<T>(
     engine: Engine<'_, T>,
     registry: &Registry,
     clock: Duration,
-    usages: &Usages,
     table: &ThreadTable,
     machine: MachineReport,
 ) -> std::result::Result<RunReport, Error> {
     let (ending, buffers, notes) = engine.tear_down();
-    environment::trace(&registry.program, &notes);
+    environment::trace(&registry.run.program, &notes);
     let mut failures: VecDeque<Failed> = ending.take().into();
-    let mut report = RunReport { machine, ..registry.report(clock, usages, table, &buffers) };
+    let mut report = registry.report(clock, table, machine, &buffers);
     let Some(Failed { stage, round, cause }) = failures.pop_front() else { return Ok(report) };
     let others = failures.into_iter().map(|failed| (failed.stage.unwrap_or_default(), failed.cause)).collect();
     let mut failure = Failure { stage, round, cause, others, report: Box::default() };

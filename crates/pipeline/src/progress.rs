@@ -24,7 +24,7 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn begin(registry: &Registry) -> Progress {
         let bar = ProgressBar::new_spinner();
-        bar.set_prefix(registry.program.clone());
+        bar.set_prefix(registry.run.program.clone());
         Progress { bar, busy: vec![Span::ZERO; registry.stages.len()], interval: Interval::new(PERIOD) }
     }
 
@@ -36,13 +36,13 @@ impl Progress {
         let shares = registry.stages.iter().zip(&observed).zip(&self.busy).map(|((stage, observed), before)| {
             let busy = observed.busy.as_nanos().saturating_sub(before.as_nanos());
             let share = busy * 100 / since.as_nanos() / u64::from(observed.copies.max(1));
-            format!("{} {}%", stage.name, share.min(100))
+            format!("{} {}%", stage.report.name, share.min(100))
         });
         let shares: Vec<String> = shares.collect();
         let (buffers, bytes) = registry.passed();
         let mut line = format!(
             "{}: {buffers} buffers, {} in {}; busy: {}",
-            registry.program,
+            registry.run.program,
             HumanBytes(bytes),
             HumanDuration(Duration::from_nanos(now)),
             shares.join(", ")

@@ -4,7 +4,25 @@ use std::collections::VecDeque;
 
 use wait::{Mutex, Waiting};
 
-use crate::queued_buffer::QueuedBuffer;
+use crate::buffer::Buffer;
+
+/// The element of queues. It is boxed, so that queues move only its address.
+#[derive(Debug)]
+pub(crate) struct QueuedBuffer<T> {
+    /// Its number in its pipeline, assigned when the first stage takes it.
+    pub(crate) number: u64,
+    /// Whether it is the last buffer of the stream.
+    pub(crate) is_last: bool,
+    pub(crate) buffer: Buffer<T>,
+}
+
+impl<T> QueuedBuffer<T> {
+    /// A free buffer, without a number yet.
+    pub(crate) fn free(mut buffer: Buffer<T>) -> Box<QueuedBuffer<T>> {
+        buffer.clear();
+        Box::new(QueuedBuffer { number: 0, is_last: false, buffer })
+    }
+}
 
 /// The buffers before a stage group. `S` is a taker that waits here.
 pub(crate) struct Queue<T, S> {
@@ -48,22 +66,15 @@ impl<T, S> Queue<T, S> {
 
     fn with(waiting: Waiting, limit: u64, assigns_numbers: bool) -> Queue<T, S> {
         let (entries, sleepers) = (VecDeque::new(), Vec::new());
-        Queue {
-            state: Mutex::with(
-                State { entries, sleepers, taken: 0, limit, assigns_numbers, is_closed: false },
-                waiting,
-            ),
-        }
+        let state = State { entries, sleepers, taken: 0, limit, assigns_numbers, is_closed: false };
+        Queue { state: Mutex::with(state, waiting) }
     }
 
     /// Appends all entries, and moves one sleeper for each to `woken`. Returns the new depth. If
     /// the queue is closed, does nothing and returns `None`.
     pub(crate) fn convey(&self, entries: &mut VecDeque<Box<QueuedBuffer<T>>>, woken: &mut Vec<S>) -> Option<usize> {
         let mut state = self.state.lock();
-        if state.is_closed {
-            return None;
-        }
-        Some(state.append(entries, woken))
+        (!state.is_closed).then(|| state.append(entries, woken))
     }
 
     /// [`Queue::convey`] and [`Queue::take`] by a sleeper in one step, which leaves the entries in
@@ -117,11 +128,9 @@ impl<T, S> Queue<T, S> {
         }
         let first = state.taken;
         for _ in 0..most {
-            let first = match cfg!(rowlock_canary = "a-queue-gives-the-last-first") {
-                true => state.entries.pop_back(),
-                false => state.entries.pop_front(),
-            };
-            let Some(mut entry) = first else { break };
+            let takes_last = cfg!(rowlock_canary = "a-queue-gives-the-last-first");
+            let entry = if takes_last { state.entries.pop_back() } else { state.entries.pop_front() };
+            let Some(mut entry) = entry else { break };
             if state.assigns_numbers {
                 entry.number = state.taken;
             }
@@ -166,11 +175,8 @@ impl<T, S> Queue<T, S> {
 
 impl<T, S> State<T, S> {
     fn append(&mut self, entries: &mut VecDeque<Box<QueuedBuffer<T>>>, woken: &mut Vec<S>) -> usize {
-        let wanted = if self.is_closed || cfg!(rowlock_canary = "a-queue-calls-no-taker") {
-            0
-        } else {
-            entries.len().min(self.sleepers.len())
-        };
+        let wakes_none = self.is_closed || cfg!(rowlock_canary = "a-queue-calls-no-taker");
+        let wanted = if wakes_none { 0 } else { entries.len().min(self.sleepers.len()) };
         self.entries.append(entries);
         woken.extend(self.sleepers.drain(self.sleepers.len() - wanted..));
         self.entries.len()

@@ -56,7 +56,7 @@ pub struct PipelineReport {
 }
 
 /// The results of one stage, for all its copies together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageReport {
     /// Its name.
     pub name: String,

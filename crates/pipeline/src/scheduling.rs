@@ -27,7 +27,9 @@ use std::time::Duration;
 
 use policy::Span;
 use policy::priority::StagePriority;
-use sys::scheduling::{Thread, attributes};
+use sys::scheduling::{Thread, attributes, set_affinity, set_clamp, set_io_priority, set_nice, set_policy, set_slice};
+
+use crate::interval::span;
 
 pub use self::effective::{EffectiveAttribute, SchedulingOutcome, add_if_new};
 pub use self::read::SchedulingParseError;
@@ -142,40 +144,27 @@ impl Scheduling {
     ///
     /// Never fails. Makes some system calls for each request.
     pub fn apply_to_this_thread(&self) -> Vec<EffectiveAttribute> {
+        use EffectiveAttribute as Effective;
         let thread = Thread::current();
-        let mut effective = Vec::new();
         // The policy comes first because the other attributes depend on it.
-        if let Some(policy) = self.policy {
-            let got = sys::scheduling::set_policy(thread, policy).map(|got| got.to_string());
-            effective.push(EffectiveAttribute::new("policy", policy.to_string(), got));
-        }
-        if let Some(nice) = self.nice {
-            effective.push(request_nice(thread, nice));
-        }
-        if let Some(slice) = self.slice {
-            let got = sys::scheduling::set_slice(thread, Duration::from_nanos(slice.as_nanos()));
-            let got = got.map(|got| match got {
+        let policy = self.policy.map(|policy| Effective::new("policy", policy, set_policy(thread, policy)));
+        let nice = self.nice.map(|nice| request_nice(thread, nice));
+        let slice = self.slice.map(|slice| {
+            let got = set_slice(thread, Duration::from_nanos(slice.as_nanos())).map(|got| match got {
                 Some(got) => read::without_blank(span(got)),
                 None => "the kernel's own: it ignores the request, as all kernels before Linux 6.12".to_owned(),
             });
-            effective.push(EffectiveAttribute::new("slice", read::without_blank(slice), got));
-        }
-        if let Some(priority) = self.ioprio {
-            let got = sys::scheduling::set_io_priority(thread, priority).map(|got| got.to_string());
-            effective.push(EffectiveAttribute::new("ioprio", priority.to_string(), got));
-        }
-        if let Some(cpus) = &self.affinity {
-            let got = sys::scheduling::set_affinity(thread, cpus).map(|got| read::ranges(&got));
-            effective.push(EffectiveAttribute::new("affinity", read::ranges(cpus), got));
-        }
-        if let Some(clamp) = self.clamp {
-            let got = sys::scheduling::set_clamp(thread, clamp).map(|got| got.to_string());
-            effective.push(EffectiveAttribute::new("clamp", clamp.to_string(), got));
-        }
-        if self.yield_each_round {
-            effective.push(EffectiveAttribute { requested: "yield".to_owned(), outcome: SchedulingOutcome::Granted });
-        }
-        effective
+            Effective::new("slice", read::without_blank(slice), got)
+        });
+        let ioprio = self.ioprio.map(|priority| Effective::new("ioprio", priority, set_io_priority(thread, priority)));
+        let affinity = self.affinity.as_ref().map(|cpus| {
+            let got = set_affinity(thread, cpus).map(|got| read::ranges(&got));
+            Effective::new("affinity", read::ranges(cpus), got)
+        });
+        let clamp = self.clamp.map(|clamp| Effective::new("clamp", clamp, set_clamp(thread, clamp)));
+        let yields = self.yield_each_round.then_some(SchedulingOutcome::Granted);
+        let yields = yields.map(|outcome| Effective { requested: "yield".to_owned(), outcome });
+        [policy, nice, slice, ioprio, affinity, clamp, yields].into_iter().flatten().collect()
     }
 
     /// Raises or lowers a thread by [`NICE_STEP`] from `base`, its nice value without a rule.
@@ -194,18 +183,14 @@ impl Scheduling {
     }
 }
 
-fn span(duration: Duration) -> Span {
-    Span::from_nanos(duration.as_nanos().try_into().unwrap_or(u64::MAX))
-}
-
 /// Requests a nice value. The result mentions if the policy ignores it.
 fn request_nice(thread: Thread, nice: i32) -> EffectiveAttribute {
     let policy = attributes(thread).map_or(Policy::Other, |now| now.policy);
-    let got = sys::scheduling::set_nice(thread, nice).map(|got| match policy {
+    let got = set_nice(thread, nice).map(|got| match policy {
         Policy::Other | Policy::Batch => got.to_string(),
         other => format!("{got}, which has no effect under {other}"),
     });
-    EffectiveAttribute::new("nice", nice.to_string(), got)
+    EffectiveAttribute::new("nice", nice, got)
 }
 
 impl fmt::Display for Scheduling {

@@ -1,7 +1,6 @@
 //! Stages: functions or types that process each buffer.
 
 use std::error;
-use std::marker::PhantomData;
 
 use crate::buffer::Buffer;
 use crate::ending::Ending;
@@ -106,23 +105,9 @@ pub trait Stage<T>: Send {
     }
 }
 
-/// A function as a stage.
-pub(crate) struct Function<F, T> {
-    function: F,
-    of: PhantomData<fn(T)>,
-}
-
-impl<F, T> Function<F, T> {
-    pub(crate) fn new(function: F) -> Function<F, T> {
-        Function { function, of: PhantomData }
-    }
-}
-
-impl<T, F> Stage<T> for Function<F, T>
-where
-    F: FnMut(&mut Round<'_, T>, &mut Buffer<T>) -> Result<Flow> + Send,
-{
+/// A function that processes each buffer.
+impl<T, F: FnMut(&mut Round<'_, T>, &mut Buffer<T>) -> Result<Flow> + Send> Stage<T> for F {
     fn process(&mut self, round: &mut Round<'_, T>, buffer: &mut Buffer<T>) -> Result<Flow> {
-        (self.function)(round, buffer)
+        self(round, buffer)
     }
 }

@@ -22,6 +22,7 @@
 mod keys;
 mod read;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use policy::priority::{self, StageKind};
@@ -121,20 +122,14 @@ impl Structure {
     /// `self` splits off divides its group in `base`. The rest of each group stays together.
     pub fn laid_over(&self, base: &Structure) -> Structure {
         let placed = |stage: &str| self.threaded().chain(self.fused()).any(|name| name == stage);
-        let joined = |stage: &str| {
-            let threaded = self.thread.iter().flat_map(|turns| turns.iter().skip(1).map(|turn| &turn.stage));
-            threaded.chain(self.fuse.iter().flat_map(|group| group.iter().skip(1))).any(|name| name == stage)
-        };
+        let joined = |stage: &str| self.joined().any(|name| name == stage);
         let split = |stage: &str| self.split.iter().any(|name| name == stage);
         let left = |group: &[StageTurn]| left_of(group, |turn| placed(&turn.stage), |turn| split(&turn.stage));
         let thread = base.thread.iter().flat_map(|turns| left(turns));
         let fuse = base.fuse.iter().flat_map(|names| left_of(names, |name| placed(name), |name| split(name)));
         let fork = base.fork.iter().filter(|fork| self.fork.iter().all(|own| own.stage != fork.stage));
-        let same = |attribute: &RequestedAttribute, other: &RequestedAttribute| {
-            (attribute.key, &attribute.stage) == (other.key, &other.stage)
-        };
-        let requested =
-            base.requested.iter().filter(|attribute| !self.requested.iter().any(|own| same(own, attribute)));
+        let is_own = |key: &str, stage: &str| self.requested.iter().any(|own| own.key == key && own.stage == stage);
+        let requested = base.requested.iter().filter(|attribute| !is_own(attribute.key, &attribute.stage));
         let splits = base.split.iter().filter(|name| !split(name) && !joined(name));
         Structure {
             buffers: self.buffers.or(base.buffers),
@@ -188,35 +183,26 @@ impl Structure {
         if let Some(group) = self.fuse.iter().find(|group| group.len() < 2) {
             return Err(StructureError::Alone { stage: group.first().cloned().unwrap_or_default() });
         }
-        let twice = |stage: &str, what: &str| StructureError::Twice { stage: stage.to_owned(), what: what.to_owned() };
-        if let Some(stage) = first_repeated(self.threaded()) {
-            return Err(twice(stage, "put on a thread twice"));
-        }
-        if let Some(stage) = first_repeated(self.fused()) {
-            return Err(twice(stage, "fused twice"));
-        }
-        if let Some(stage) = first_repeated(self.fork.iter().map(|fork| fork.stage.as_str())) {
-            return Err(twice(stage, "forked twice"));
-        }
-        if let Some(stage) = first_repeated(self.split.iter().map(String::as_str)) {
-            return Err(twice(stage, "split off twice"));
-        }
-        if let Some((stage, key)) =
-            first_repeated(self.requested.iter().map(|attribute| (attribute.stage.as_str(), attribute.key)))
-        {
-            return Err(twice(stage, &format!("given `{key}` twice")));
-        }
-        let second_of_a_thread = self.thread.iter().flat_map(|turns| turns.iter().skip(1).map(|turn| &turn.stage));
-        let second_of_fused = self.fuse.iter().flat_map(|group| group.iter().skip(1));
-        let mut joined = second_of_a_thread.chain(second_of_fused.clone());
-        if let Some(stage) = joined.find(|stage| self.split.contains(stage)) {
-            return Err(twice(stage, "both split from and joined to the stage before it"));
-        }
+        let requested =
+            first_repeated(self.requested.iter().map(|attribute| (attribute.stage.as_str(), attribute.key)));
+        let requested = requested.map(|(stage, key)| (stage, format!("given `{key}` twice")));
+        let is_split = |stage: &&str| self.split.iter().any(|name| name == stage);
         // A thread may run a group of fused stages, named by the first one.
-        if let Some(stage) = second_of_fused.into_iter().find(|stage| self.threaded().any(|name| name == *stage)) {
-            return Err(twice(stage, "both fused with the stage before it and put on a thread"));
+        let is_threaded = |stage: &&str| self.threaded().any(|name| name == *stage);
+        let as_text = |(stage, what): (Option<_>, &str)| Some((stage?, what.to_owned()));
+        let problems = [
+            as_text((first_repeated(self.threaded()), "put on a thread twice")),
+            as_text((first_repeated(self.fused()), "fused twice")),
+            as_text((first_repeated(self.fork.iter().map(|fork| fork.stage.as_str())), "forked twice")),
+            as_text((first_repeated(self.split.iter().map(String::as_str)), "split off twice")),
+            requested,
+            as_text((self.joined().find(is_split), "both split from and joined to the stage before it")),
+            as_text((self.fused_on().find(is_threaded), "both fused with the stage before it and put on a thread")),
+        ];
+        match problems.into_iter().flatten().next() {
+            None => Ok(()),
+            Some((stage, what)) => Err(StructureError::Twice { stage: stage.to_owned(), what }),
         }
-        Ok(())
     }
 
     fn threaded(&self) -> impl Iterator<Item = &str> {
@@ -225,6 +211,17 @@ impl Structure {
 
     fn fused(&self) -> impl Iterator<Item = &str> {
         self.fuse.iter().flatten().map(String::as_str)
+    }
+
+    /// The stages that are fused with the one before them.
+    fn fused_on(&self) -> impl Iterator<Item = &str> {
+        self.fuse.iter().flat_map(|group| group.iter().skip(1)).map(String::as_str)
+    }
+
+    /// The stages that are joined to the one before them, on a thread or in a fused group.
+    fn joined(&self) -> impl Iterator<Item = &str> {
+        let turns = self.thread.iter().flat_map(|turns| turns.iter().skip(1));
+        turns.map(|turn| turn.stage.as_str()).chain(self.fused_on())
     }
 }
 
@@ -243,15 +240,9 @@ fn left_of<T: Clone>(group: &[T], is_gone: impl Fn(&T) -> bool, is_cut: impl Fn(
     pieces
 }
 
-fn first_repeated<T: PartialEq + Copy>(items: impl Iterator<Item = T>) -> Option<T> {
-    let mut seen = Vec::new();
-    for item in items {
-        if seen.contains(&item) {
-            return Some(item);
-        }
-        seen.push(item);
-    }
-    None
+fn first_repeated<T: Ord + Copy>(mut items: impl Iterator<Item = T>) -> Option<T> {
+    let mut seen = BTreeSet::new();
+    items.find(|&item| !seen.insert(item))
 }
 
 impl Threads {

@@ -1,4 +1,4 @@
-//! The table of a run's threads: their priorities, and the results of all requests for scheduling.
+//! The threads of a run: their scheduling and their CPU time.
 
 use std::time::Duration;
 
@@ -6,6 +6,7 @@ use policy::Span;
 use policy::priority::{
     MachineObservation, PriorityController, PriorityRule, StageKind, StageObservation, StagePriority,
 };
+use sys::process::{Usage, thread_usage};
 use sys::scheduling::{Thread, nice, run_delay};
 use wait::Mutex;
 
@@ -13,36 +14,31 @@ use crate::registry::Registry;
 use crate::scheduling::{EffectiveAttribute, Scheduling, add_if_new};
 use crate::stage_priorities::StagePriorities;
 
-/// The threads of a run that are alive, and the scheduling of all threads so far.
+/// All threads of a run so far.
 #[derive(Debug, Default)]
-pub(crate) struct ThreadTable {
-    threads: Mutex<Vec<ThreadRecord>>,
-    attributes: Mutex<Vec<GroupAttributes>>,
-}
+pub(crate) struct ThreadTable(Mutex<Vec<ThreadRecord>>);
 
 #[derive(Debug)]
 struct ThreadRecord {
-    thread: Thread,
-    /// Its nice value without a rule.
-    base: i32,
     /// The groups that it runs. Empty for a worker.
     groups: Vec<usize>,
+    /// `None` before it works and after its end, when the kernel may reuse its id.
+    thread: Option<Thread>,
+    /// Its nice value without a rule.
+    base: i32,
     /// The priority that the controller gave it.
     priority: StagePriority,
     /// How long it had waited for CPUs at the last observation.
     waited: Duration,
-}
-
-/// The effective scheduling of the threads of these groups.
-#[derive(Debug)]
-struct GroupAttributes {
-    groups: Vec<usize>,
+    /// The results of all requests for its scheduling.
     effective_attributes: Vec<EffectiveAttribute>,
+    /// Its CPU time, once it has ended.
+    used: Usage,
 }
 
 impl ThreadTable {
     /// Runs `work` on the calling thread, with the requested scheduling and the initial priority
-    /// that the rule gives it.
+    /// that the rule gives it. Measures its CPU time.
     pub(crate) fn run_registered(
         &self,
         groups: &[(usize, StageKind)],
@@ -50,40 +46,45 @@ impl ThreadTable {
         rule: PriorityRule,
         work: impl FnOnce(&mut StagePriorities<'_>),
     ) {
-        let places: Vec<usize> = groups.iter().map(|&(at, _)| at).collect();
-        scheduling.apply_to_this_thread().into_iter().for_each(|attribute| self.add(&places, attribute));
-        let thread = Thread::current();
+        let (thread, before) = (Thread::current(), thread_usage());
+        let effective_attributes = scheduling.apply_to_this_thread();
         let base = nice(thread).unwrap_or(0);
+        let number = {
+            let mut records = self.0.lock();
+            records.push(ThreadRecord {
+                groups: groups.iter().map(|&(at, _)| at).collect(),
+                thread: None,
+                base,
+                priority: StagePriority::Neutral,
+                waited: Duration::ZERO,
+                effective_attributes,
+                used: Usage::default(),
+            });
+            records.len() - 1
+        };
         // A worker has the priority of compute stages.
         let asked = if groups.is_empty() { &[(usize::MAX, StageKind::Compute)] } else { groups };
-        let mut priorities = StagePriorities::begin(
-            rule,
-            asked,
-            Box::new(|priority| self.add(&places, Scheduling::adjust_nice(thread, base, priority))),
-        );
-        let groups = places.clone();
-        let waited = Duration::ZERO;
-        self.threads.lock().push(ThreadRecord { thread, base, groups, priority: StagePriority::Neutral, waited });
+        let apply = |priority| {
+            let attribute = Scheduling::adjust_nice(thread, base, priority);
+            add_if_new(&mut self.0.lock()[number].effective_attributes, attribute);
+        };
+        let mut priorities = StagePriorities::begin(rule, asked, Box::new(apply));
+        self.0.lock()[number].thread = Some(thread);
         work(&mut priorities);
-        // Before the kernel can reuse its id.
-        self.threads.lock().retain(|record| record.thread != thread);
+        let used = thread_usage().since(before);
+        let mut records = self.0.lock();
+        (records[number].thread, records[number].used) = (None, used);
     }
 
     /// Adds how long the threads of each stage waited for CPUs since the last call. The wait of a
     /// thread that runs several stages is divided in proportion to their busy times.
     pub(crate) fn add_waits(&self, registry: &Registry, observed: &mut [StageObservation]) {
-        for record in self.threads.lock().iter_mut() {
-            let Some(waited) = run_delay(record.thread) else { continue };
+        let busy: Vec<u64> = observed.iter().map(|stage| stage.busy.as_nanos()).collect();
+        for record in self.0.lock().iter_mut() {
+            let Some(waited) = record.thread.and_then(run_delay) else { continue };
             let since = waited.saturating_sub(std::mem::replace(&mut record.waited, waited)).as_nanos();
-            let mine: Vec<usize> =
-                (0..observed.len()).filter(|&stage| registry.is_run_at(stage, &record.groups)).collect();
-            let busy: u128 = mine.iter().map(|&stage| u128::from(observed[stage].busy.as_nanos())).sum();
-            for &stage in &mine {
-                let part = match busy {
-                    0 => since / mine.len() as u128,
-                    _ => since * u128::from(observed[stage].busy.as_nanos()) / busy,
-                };
-                observed[stage].waiting_for_cpu += Span::from_nanos(part.try_into().unwrap_or(u64::MAX));
+            for (stage, part) in registry.divide(since, &record.groups, &busy) {
+                observed[stage].waiting_for_cpu += Span::from_nanos(part);
             }
         }
     }
@@ -97,82 +98,74 @@ impl ThreadTable {
         machine: &MachineObservation,
     ) {
         let priorities = controller.decide(observed, machine);
-        let mut notes = Vec::new();
-        for record in self.threads.lock().iter_mut() {
-            let is_its = |stage: usize| registry.is_run_at(stage, &record.groups);
-            let mine = priorities.iter().enumerate().filter(|&(stage, _)| is_its(stage)).map(|(_, &priority)| priority);
-            let priority = mine.max().unwrap_or_default();
-            if priority != record.priority {
-                record.priority = priority;
-                notes.push((record.groups.clone(), Scheduling::adjust_nice(record.thread, record.base, priority)));
+        for record in self.0.lock().iter_mut() {
+            let Some(thread) = record.thread else { continue };
+            let mine = priorities.iter().enumerate().filter(|&(stage, _)| registry.is_run_at(stage, &record.groups));
+            let priority = mine.map(|(_, &priority)| priority).max().unwrap_or_default();
+            if priority != std::mem::replace(&mut record.priority, priority) {
+                let attribute = Scheduling::adjust_nice(thread, record.base, priority);
+                add_if_new(&mut record.effective_attributes, attribute);
             }
         }
-        notes.into_iter().for_each(|(groups, attribute)| self.add(&groups, attribute));
     }
 
     /// The effective scheduling of the threads of a stage, or of the workers.
     pub(crate) fn effective(&self, is_its: impl Fn(&[usize]) -> bool) -> Vec<EffectiveAttribute> {
         let mut all = Vec::new();
-        for attributes in self.attributes.lock().iter().filter(|attributes| is_its(&attributes.groups)) {
-            attributes.effective_attributes.iter().for_each(|attribute| add_if_new(&mut all, attribute.clone()));
+        for record in self.0.lock().iter().filter(|record| is_its(&record.groups)) {
+            record.effective_attributes.iter().for_each(|attribute| add_if_new(&mut all, attribute.clone()));
         }
         all
     }
 
-    fn add(&self, groups: &[usize], attribute: EffectiveAttribute) {
-        let mut attributes = self.attributes.lock();
-        match attributes.iter_mut().find(|attributes| attributes.groups == groups) {
-            Some(attributes) => add_if_new(&mut attributes.effective_attributes, attribute),
-            None => attributes.push(GroupAttributes { groups: groups.to_vec(), effective_attributes: vec![attribute] }),
-        }
+    /// The total user and system time, in nanoseconds.
+    pub(crate) fn total_usage(&self) -> (u64, u64) {
+        let mut total = Usage::default();
+        self.0.lock().iter().for_each(|record| total += record.used);
+        user_and_system(total)
     }
+
+    /// The user and system time of each stage. The time of a thread that runs several stages is
+    /// divided in proportion to their busy times.
+    pub(crate) fn usages(&self, registry: &Registry, busy: &[u64]) -> Vec<(u64, u64)> {
+        let mut shares = vec![(0, 0); busy.len()];
+        for ThreadRecord { groups, used, .. } in self.0.lock().iter() {
+            let (user, system) = user_and_system(*used);
+            registry.divide(user.into(), groups, busy).for_each(|(stage, part)| shares[stage].0 += part);
+            registry.divide(system.into(), groups, busy).for_each(|(stage, part)| shares[stage].1 += part);
+        }
+        shares
+    }
+}
+
+fn user_and_system(used: Usage) -> (u64, u64) {
+    // The kernel may update the system time later than the total.
+    let system = used.system.min(used.cpu);
+    ((used.cpu - system).as_nanos() as u64, system.as_nanos() as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use crate::plan::Place;
     use crate::registry::StageRecord;
+    use crate::report::StageReport;
 
     use super::*;
 
-    fn worker_stage(name: &str) -> StageRecord {
-        StageRecord {
-            name: name.to_owned(),
-            pipeline: 0,
-            kind: StageKind::Compute,
-            at: 0,
-            place: Place::Workers,
-            can_fork: true,
-            is_ordered: true,
-            is_fused: false,
-            is_first: false,
-            counters: Vec::new(),
-        }
+    fn worker_stage() -> StageRecord {
+        let (report, place, counters) = (StageReport::default(), Place::Workers, Vec::new());
+        StageRecord { report, pipeline: 0, at: 0, place, is_first: false, counters }
     }
 
     fn observed(busy: u64) -> StageObservation {
-        let none = Span::ZERO;
-        let busy = Span::from_nanos(busy);
-        StageObservation {
-            kind: StageKind::Compute,
-            copies: 1,
-            busy,
-            starved: none,
-            blocked: none,
-            waiting_for_cpu: none,
-        }
+        let (none, busy) = (Span::ZERO, Span::from_nanos(busy));
+        let (kind, copies) = (StageKind::Compute, 1);
+        StageObservation { kind, copies, busy, starved: none, blocked: none, waiting_for_cpu: none }
     }
 
     #[test]
     fn a_worker_s_wait_for_a_cpu_is_divided_among_its_stages() {
-        let registry = Registry {
-            program: String::new(),
-            structure: String::new(),
-            cpus: 1,
-            workers: 1,
-            pipelines: Vec::new(),
-            stages: vec![worker_stage("a"), worker_stage("b")],
-        };
+        let registry = Registry { stages: vec![worker_stage(), worker_stage()], ..Registry::default() };
         let table = ThreadTable::default();
         table.run_registered(&[], &Scheduling::default(), PriorityRule::Default, |_| {
             let own = || run_delay(Thread::current()).map(|waited| waited.as_nanos() as u64);
@@ -189,6 +182,6 @@ mod tests {
             table.add_waits(&registry, &mut stages);
             assert!(stages[0].waiting_for_cpu.as_nanos() + a <= own().unwrap());
         });
-        assert!(table.threads.lock().is_empty());
+        assert!(table.0.lock().iter().all(|record| record.thread.is_none()));
     }
 }

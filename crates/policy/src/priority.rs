@@ -41,12 +41,13 @@ pub use self::limiting_resource::PriorityController;
 pub use self::rule::{PriorityRule, UnknownPriorityRule};
 
 /// The main activity of a stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum StageKind {
     /// Reads from or writes to a device, and blocks meanwhile.
     Io,
     /// Computes, and does not block.
+    #[default]
     Compute,
     /// Sends to or receives from other programs or machines, and blocks meanwhile.
     Communicate,

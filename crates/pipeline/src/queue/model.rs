@@ -7,10 +7,9 @@ use loom::model::Builder;
 use loom::thread;
 use wait::{Event, Reset, Waiting, WaitingRule};
 
-use super::{Queue, TakeResult};
+use super::{Queue, QueuedBuffer, TakeResult};
 use crate::activity::Activity;
 use crate::buffer::Buffer;
-use crate::queued_buffer::QueuedBuffer;
 
 const WAITING: Waiting = Waiting::by(WaitingRule::AlwaysBlock);
 
@@ -69,6 +68,11 @@ impl Run {
     }
 }
 
+/// The event of a thread, and whether the thread found that all sleep.
+fn party() -> (Arc<Event>, bool) {
+    (Arc::new(Event::with(Reset::Auto, WAITING)), false)
+}
+
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
     (builder.preemption_bound, builder.max_duration) = testing::depth(2);
@@ -82,14 +86,14 @@ fn every_buffer_arrives_and_no_thread_sleeps_forever() {
         let source = {
             let run = run.clone();
             thread::spawn(move || {
-                let (own, mut is_stuck) = (Arc::new(Event::with(Reset::Auto, WAITING)), false);
+                let (own, mut is_stuck) = party();
                 while let Some(entry) = run.take(&run.free, &own, &mut is_stuck) {
                     run.convey(&run.full, entry);
                 }
                 assert!(!is_stuck && !run.activity.leave());
             })
         };
-        let (own, mut is_stuck, mut arrived) = (Arc::new(Event::with(Reset::Auto, WAITING)), false, Vec::new());
+        let ((own, mut is_stuck), mut arrived) = (party(), Vec::new());
         while let Some(mut entry) = run.take(&run.full, &own, &mut is_stuck) {
             arrived.push((entry.number, entry.is_last));
             entry.is_last = false;
@@ -109,13 +113,13 @@ fn exactly_one_of_two_deadlocked_threads_detects_it() {
         let other = {
             let run = run.clone();
             thread::spawn(move || {
-                let (own, mut is_stuck) = (Arc::new(Event::with(Reset::Auto, WAITING)), false);
+                let (own, mut is_stuck) = party();
                 assert!(run.take(&run.free, &own, &mut is_stuck).is_none());
                 end(&run, is_stuck);
                 is_stuck
             })
         };
-        let (own, mut is_stuck) = (Arc::new(Event::with(Reset::Auto, WAITING)), false);
+        let (own, mut is_stuck) = party();
         assert!(run.take(&run.full, &own, &mut is_stuck).is_none());
         end(&run, is_stuck);
         assert_ne!(other.join().unwrap(), is_stuck);

@@ -34,8 +34,13 @@ pub enum SchedulingOutcome {
 
 impl EffectiveAttribute {
     /// The result of `key=requested`, given the value that was read back.
-    pub(super) fn new(key: &str, requested: String, got: Result<String, SchedulingError>) -> EffectiveAttribute {
-        let outcome = match got {
+    pub(super) fn new(
+        key: &str,
+        requested: impl fmt::Display,
+        got: Result<impl fmt::Display, SchedulingError>,
+    ) -> EffectiveAttribute {
+        let requested = requested.to_string();
+        let outcome = match got.map(|got| got.to_string()) {
             Ok(got) if got == requested => SchedulingOutcome::Granted,
             Ok(got) => SchedulingOutcome::GrantedOtherwise(got),
             Err(why) => SchedulingOutcome::Refused { why: why.cause(), needs: why.requirement().unwrap_or_default() },
@@ -59,11 +64,12 @@ pub fn add_if_new(effective: &mut Vec<EffectiveAttribute>, attribute: EffectiveA
 
 impl fmt::Display for EffectiveAttribute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.requested)?;
         match &self.outcome {
-            SchedulingOutcome::Granted => write!(f, "{}: granted", self.requested),
-            SchedulingOutcome::GrantedOtherwise(got) => write!(f, "{}: granted, but it is {got}", self.requested),
-            SchedulingOutcome::Refused { why, needs } if needs.is_empty() => write!(f, "{}: {why}", self.requested),
-            SchedulingOutcome::Refused { why, needs } => write!(f, "{}: {why}; it takes {needs}", self.requested),
+            SchedulingOutcome::Granted => f.write_str("granted"),
+            SchedulingOutcome::GrantedOtherwise(got) => write!(f, "granted, but it is {got}"),
+            SchedulingOutcome::Refused { why, needs } if needs.is_empty() => f.write_str(why),
+            SchedulingOutcome::Refused { why, needs } => write!(f, "{why}; it takes {needs}"),
         }
     }
 }

@@ -10,24 +10,13 @@ const MS: u64 = 1_000_000;
 fn stage(name: &str, kind: StageKind, busy: u64, cpu: u64) -> StageReport {
     StageReport {
         name: name.to_owned(),
-        pipeline: "lines".to_owned(),
         kind,
         place: if kind == StageKind::Compute { "workers" } else { "threads" }.to_owned(),
-        can_fork: false,
         copies: 1,
-        is_ordered: true,
-        is_fused: false,
-        calls: 100,
-        repeated: 0,
-        bytes: 0,
         busy_ns: busy * MS,
         starved_ns: 1000_u64.saturating_sub(busy) * MS,
-        blocked_ns: 0,
-        waiting_for_worker_ns: 0,
         user_ns: cpu * MS,
-        system_ns: 0,
-        depths: Vec::new(),
-        effective_attributes: Vec::new(),
+        ..StageReport::default()
     }
 }
 

@@ -154,25 +154,19 @@ fn is_many(resource: &LimitingResource) -> bool {
 
 /// Formats a time with three significant digits, as `1.39 s`.
 pub fn format_time(ns: u64) -> String {
-    let (unit, length) = [("s", 1e9), ("ms", 1e6), ("us", 1e3)]
-        .into_iter()
-        .find(|&(_, length)| ns as f64 >= length)
-        .unwrap_or(("ns", 1.0));
-    three_digits(ns as f64 / length, unit)
+    three_digits(ns as f64, [("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)])
 }
 
 /// Formats a number of bytes with three significant digits, as `61.3 MB`.
 pub fn format_bytes(bytes: u64) -> String {
-    let (unit, length) = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)]
-        .into_iter()
-        .find(|&(_, length)| bytes as f64 >= length)
-        .unwrap_or(("bytes", 1.0));
-    three_digits(bytes as f64 / length, unit)
+    three_digits(bytes as f64, [("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("bytes", 1.0)])
 }
 
-fn three_digits(number: f64, unit: &str) -> String {
+fn three_digits(number: f64, units: [(&str, f64); 4]) -> String {
+    let (unit, length) = units.into_iter().find(|&(_, length)| number >= length).unwrap_or(units[3]);
+    let number = number / length;
     let places = match number {
-        _ if unit == "bytes" || unit == "ns" || number >= 100.0 => 0,
+        _ if length == 1.0 || number >= 100.0 => 0,
         number if number >= 10.0 => 1,
         _ => 2,
     };
