@@ -206,17 +206,49 @@ fn no_file_is_longer_than_600_lines() {
     }
 }
 
+/// The targets of a document's links to files and headings.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets.filter(|target| !target.contains("::") && !target.contains("://"))
+}
+
+/// The anchors of a document's headings.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
+    let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
+    headings.map(|heading| heading.to_lowercase().chars().filter(is_kept).collect::<String>().replace(' ', "-")).collect()
+}
+
 #[test]
 fn links_in_the_documents_have_targets() {
     for file in files(&root(), &[".md"]) {
-        let text = read(&file);
-        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let path = target.split('#').next().unwrap();
-            if path.is_empty() || target.contains("://") || target.contains("::") {
-                continue;
-            }
-            let there = file.parent().unwrap().join(path);
-            assert!(there.exists(), "{} links to {target}, which does not exist", file.display());
+        for target in links(&read(&file)) {
+            let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = if path.is_empty() { file.clone() } else { file.parent().unwrap().join(path) };
+            let is_there = path.exists() && (anchor.is_empty() || anchors(&read(&path)).contains(anchor));
+            assert!(is_there, "{} links to {target}, which does not exist", file.display());
+        }
+    }
+}
+
+#[test]
+fn the_book_has_every_document_once() {
+    let docs = root().join("docs");
+    let summary = docs.join("SUMMARY.md");
+    let text = read(&summary);
+    let mut listed: Vec<PathBuf> = links(&text).map(|target| docs.join(target)).collect();
+    listed.sort();
+    let mut documents: Vec<PathBuf> = files(&docs, &[".md"]).into_iter().filter(|file| *file != summary).collect();
+    documents.sort();
+    assert_eq!(listed, documents);
+}
+
+#[test]
+fn links_out_of_the_book_lead_to_files_that_it_does_not_rename() {
+    for file in files(&root().join("docs"), &[".md"]) {
+        for target in links(&read(&file)) {
+            let renamed = target.contains("../crates/") && target.contains(".md");
+            assert!(!renamed, "{}: link to the folder of {target}: mdBook would look for .html", file.display());
         }
     }
 }
