@@ -120,7 +120,7 @@ impl Report {
         writeln!(f, "### Cost of preemption\n")?;
         writeln!(
             f,
-            "| | ms | increase over not preemptible | taken off | us each time | with an idle timer instead |\n|---|---|---|---|---|---|"
+            "| | ms | increase over not preemptible | preemptions | us each time | with an idle timer instead |\n|---|---|---|---|---|---|"
         )?;
         writeln!(f, "| one, not preemptible | {} | | | | |", short(one))?;
         if let (Some(ms), Some(ratio)) = (middle("one preemptible"), self.longer("one preemptible", "one")) {

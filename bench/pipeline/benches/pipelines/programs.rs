@@ -65,7 +65,7 @@ pub(crate) fn measure(options: &Options, wanted: impl Fn(&str) -> bool) -> anyho
         inputs.small as f64 / 1e6
     );
     println!(
-        "| | program | seconds | least to greatest | CPU seconds | peak memory | size | time to the last |\n|---|---|---|---|---|---|---|---|"
+        "| | program | seconds | minimum to maximum | CPU seconds | peak memory | size | times the last one |\n|---|---|---|---|---|---|---|---|"
     );
     for contest in contests(options, &examples, &inputs).iter().filter(|contest| wanted(&contest.name)) {
         hold(contest, options)?;

@@ -18,7 +18,7 @@ pub(crate) struct Row {
 /// A table of the rows, with ratios to the row `to`.
 pub(crate) fn table(rows: &[Row], to: &str) -> String {
     let mut text = format!(
-        "| | time an item | least to greatest | of the CPU | switches an item | to {to} |\n|---|---|---|---|---|---|\n"
+        "| | time per item | minimum to maximum | CPU time per item | switches per item | times {to} |\n|---|---|---|---|---|---|\n"
     );
     let base = rows.iter().find(|row| row.arm == to);
     for row in rows {

@@ -38,7 +38,7 @@ impl Row {
 /// A table of the rows, for an input of this size.
 pub(crate) fn table(rows: &[Row], length: u64) -> String {
     let mut text =
-        "| | seconds | least to greatest | MB/s | to the floor | CPU s | peak memory, MiB | read / written, GB |\n\
+        "| | seconds | minimum to maximum | MB/s | times the floor | CPU s | peak memory, MiB | read / written, GB |\n\
         |---|---|---|---|---|---|---|---|\n"
             .to_owned();
     let floor = rows.iter().find(|row| row.arm == Arm::Floor);

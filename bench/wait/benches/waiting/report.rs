@@ -187,7 +187,7 @@ fn write_aside(out: &mut String, sheet: &Sheet) -> fmt::Result {
     }
     let locks = sheet.cells.iter().any(Rates::is_lock);
     let title = if locks {
-        "Turns of the thread that had the fewest, in percent of the mean; medians"
+        "Turns of the thread with the fewest turns, in percent of the mean; medians"
     } else {
         "Successful spins in percent, medians"
     };
