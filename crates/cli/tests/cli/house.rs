@@ -216,7 +216,9 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = text.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
     let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
-    headings.map(|heading| heading.to_lowercase().chars().filter(is_kept).collect::<String>().replace(' ', "-")).collect()
+    headings
+        .map(|heading| heading.to_lowercase().chars().filter(is_kept).collect::<String>().replace(' ', "-"))
+        .collect()
 }
 
 #[test]
