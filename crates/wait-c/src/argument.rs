@@ -1,13 +1,13 @@
 //! Conversion of C arguments to Rust values.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use wait::Waiting;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, status};
 
 /// An output argument of a function.
 pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
@@ -24,23 +24,41 @@ pub(crate) fn leave<T>(out: Out<'_, T>, value: T) {
     }
 }
 
-/// Creates an object behind a handle. If that fails, the handle is null.
-pub(crate) fn create<T>(
+/// Writes the result of a call to an output argument, unless that is null.
+pub(crate) fn store<T>(out: Out<'_, T>, call: impl FnOnce() -> Result<T, Failure>) -> c_int {
+    status(|| call().map(|value| leave(out, value)))
+}
+
+/// Forgets the guard that a call returns, since C cannot store it.
+pub(crate) fn acquire<G>(call: impl FnOnce() -> Result<G, Failure>) -> c_int {
+    status(|| call().map(std::mem::forget))
+}
+
+/// Creates an object, whose threads wait by this rule, behind a handle. If that fails, the handle
+/// is null.
+///
+/// # Safety
+/// See [`waiting`].
+pub(crate) unsafe fn create<T>(
     out: Out<'_, Option<Box<T>>>,
     name: &str,
-    make: impl FnOnce() -> Result<T, Failure>,
-) -> Result<(), Failure> {
-    let out = out.map(|out| out.write(None));
-    let made = make()?;
-    *given(out, name)? = Some(Box::new(made));
-    Ok(())
+    rule: *const c_char,
+    make: impl FnOnce(Waiting) -> Result<T, Failure>,
+) -> c_int {
+    status(|| {
+        let out = out.map(|out| out.write(None));
+        // SAFETY: the caller guarantees it.
+        let made = make(unsafe { waiting(rule) }?)?;
+        *given(out, name)? = Some(Box::new(made));
+        Ok(())
+    })
 }
 
 /// How to wait by the rule in this text. Null is the adaptive rule.
 ///
 /// # Safety
 /// The pointer is null or points to a null-terminated text.
-pub(crate) unsafe fn waiting(rule: *const c_char) -> Result<Waiting, Failure> {
+unsafe fn waiting(rule: *const c_char) -> Result<Waiting, Failure> {
     if rule.is_null() {
         return Ok(Waiting::ADAPTIVE);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wait::thread_slots::{ThreadSlot, ThreadSlots};
-use wait::{Arrival, BarrierWaitResult, Party};
+use wait::{Arrival, Party};
 
 use crate::argument::{self, Out, create, given, leave};
 use crate::failure::{Failure, status};
@@ -67,39 +67,36 @@ unsafe fn slot(barrier: *const Barrier) -> Result<(ThreadSlot, Completion), Fail
     Ok((ThreadSlot::of_current_thread(slots), *completion))
 }
 
-/// How long to wait for the others.
-enum Limit {
-    None,
-    Until(Instant),
+/// Calls `act` with the party of the calling thread at a barrier.
+///
+/// # Safety
+/// See [`slot`].
+unsafe fn with_party(
+    barrier: *const Barrier,
+    act: impl FnOnce(&mut Party<'_>, &wait::Barrier, Completion) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    // SAFETY: the caller guarantees it.
+    let (slot, completion) = unsafe { slot(barrier) }?;
+    let result = slot.with(|party, barrier| act(party, barrier, completion));
+    result.unwrap_or_else(|| Err(Failure::invalid("this thread has left the barrier's team")))
 }
 
-/// Waits for the others in the round of an arrival.
+/// Waits for the others in the round of an arrival, at most until the deadline.
 fn complete(
     party: &mut Party<'_>,
     arrival: Arrival,
-    limit: Limit,
+    deadline: Option<Instant>,
     leads: Out<'_, bool>,
     arrival_out: Out<'_, u64>,
 ) -> Result<(), Failure> {
-    let result = match limit {
-        Limit::None => Ok(party.complete(arrival)),
-        Limit::Until(deadline) => party.complete_until(arrival, deadline),
+    let result = match deadline {
+        None => Ok(party.complete(arrival)),
+        Some(deadline) => party.complete_until(arrival, deadline),
     };
-    match result {
-        Ok(result) => {
-            leave(leads, BarrierWaitResult::is_leader(&result));
-            Ok(())
-        }
-        Err(arrival) => {
-            leave(arrival_out, arrival.number());
-            Err(wait::TimedOut.into())
-        }
-    }
-}
-
-/// A slot exists until its thread leaves the team.
-fn left_party_error() -> Failure {
-    Failure::invalid("this thread has left the barrier's team")
+    result.map(|result| leave(leads, result.is_leader())).map_err(|arrival| {
+        leave(arrival_out, arrival.number());
+        wait::TimedOut.into()
+    })
 }
 
 /// Arrives and waits.
@@ -108,39 +105,41 @@ fn left_party_error() -> Failure {
 /// See [`slot`].
 unsafe fn arrive_and_wait(
     barrier: *const Barrier,
-    limit: Limit,
+    deadline: Option<Instant>,
     leads: Out<'_, bool>,
     arrival_out: Out<'_, u64>,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller guarantees it.
-    let (slot, completion) = unsafe { slot(barrier) }?;
-    slot.with(|party, _| {
+    let wait = |party: &mut Party<'_>, _: &_, completion: Completion| {
         let arrival = party.arrive_and(|| completion.run());
-        complete(party, arrival, limit, leads, arrival_out)
-    })
-    .ok_or_else(left_party_error)?
+        complete(party, arrival, deadline, leads, arrival_out)
+    };
+    // SAFETY: the caller guarantees it.
+    unsafe { with_party(barrier, wait) }
 }
 
 /// Waits for the others in the round of the arrival with this number.
 ///
 /// # Safety
 /// See [`slot`].
-unsafe fn wait_for(barrier: *const Barrier, number: u64, limit: Limit, leads: Out<'_, bool>) -> Result<(), Failure> {
+unsafe fn wait_for(
+    barrier: *const Barrier,
+    number: u64,
+    deadline: Option<Instant>,
+    leads: Out<'_, bool>,
+) -> Result<(), Failure> {
     // SAFETY: the caller guarantees it.
-    let (slot, _) = unsafe { slot(barrier) }?;
-    slot.with(|party, barrier| {
-        let arrival = barrier.arrival(number).ok_or_else(|| unknown(number))?;
-        complete(party, arrival, limit, leads, None)
-    })
-    .ok_or_else(left_party_error)?
+    unsafe {
+        with_party(barrier, |party, barrier, _| complete(party, arrival(barrier, number)?, deadline, leads, None))
+    }
 }
 
-fn unknown(arrival: u64) -> Failure {
-    Failure::invalid(format_args!("there has been no arrival {arrival} at this barrier"))
+fn arrival(barrier: &wait::Barrier, number: u64) -> Result<Arrival, Failure> {
+    let unknown = || Failure::invalid(format_args!("there has been no arrival {number} at this barrier"));
+    barrier.arrival(number).ok_or_else(unknown)
 }
 
-fn after(nanoseconds: u64) -> Limit {
-    Limit::Until(argument::after(Duration::from_nanos(nanoseconds)))
+fn after(nanoseconds: u64) -> Option<Instant> {
+    Some(argument::after(Duration::from_nanos(nanoseconds)))
 }
 
 /// Creates a barrier for `parties` threads that wait by this rule (NULL: "adaptive").
@@ -167,13 +166,9 @@ pub unsafe extern "C" fn rowlock_barrier_create_with_completion(
     completion: Option<extern "C" fn(argument: *mut c_void)>,
     argument: *mut c_void,
 ) -> c_int {
-    status(|| {
-        create(barrier, "barrier", || {
-            // SAFETY: C passes a text or NULL.
-            let waiting = unsafe { argument::waiting(rule) }?;
-            Barrier::new(parties, waiting, Completion { function: completion, argument })
-        })
-    })
+    let completion = Completion { function: completion, argument };
+    // SAFETY: C passes a text or NULL.
+    unsafe { create(barrier, "barrier", rule, |waiting| Barrier::new(parties, waiting, completion)) }
 }
 
 /// Frees a barrier that no thread will use any more. Threads that it has released may still be
@@ -192,7 +187,7 @@ pub extern "C" fn rowlock_barrier_destroy(barrier: Option<Box<Barrier>>) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_wait(barrier: *const Barrier, leads: Option<&mut MaybeUninit<bool>>) -> c_int {
     // SAFETY: C passes a barrier or NULL.
-    status(|| unsafe { arrive_and_wait(barrier, Limit::None, leads, None) })
+    status(|| unsafe { arrive_and_wait(barrier, None, leads, None) })
 }
 
 /// Like `rowlock_barrier_wait`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`. After
@@ -208,9 +203,9 @@ pub unsafe extern "C" fn rowlock_barrier_wait_until(
     arrival: Option<&mut MaybeUninit<u64>>,
 ) -> c_int {
     status(|| {
-        let limit = Limit::Until(argument::deadline(deadline)?);
+        let deadline = Some(argument::deadline(deadline)?);
         // SAFETY: C passes a barrier or NULL.
-        unsafe { arrive_and_wait(barrier, limit, leads, arrival) }
+        unsafe { arrive_and_wait(barrier, deadline, leads, arrival) }
     })
 }
 
@@ -240,21 +235,19 @@ pub unsafe extern "C" fn rowlock_barrier_arrive(
 ) -> c_int {
     status(|| {
         let arrival = given(arrival, "arrival")?;
-        // SAFETY: C passes a barrier or NULL.
-        let (slot, completion) = unsafe { slot(barrier) }?;
-        slot.with(|party, barrier| {
-            if !(1..=barrier.parties()).contains(&count) {
-                let parties = barrier.parties();
-                return Err(Failure::invalid(format_args!(
-                    "{count} arrivals at once at a barrier of {parties} parties"
-                )));
+        let arrive = |party: &mut Party<'_>, barrier: &wait::Barrier, completion: Completion| {
+            let parties = barrier.parties();
+            if !(1..=parties).contains(&count) {
+                let message = format_args!("{count} arrivals at once at a barrier of {parties} parties");
+                return Err(Failure::invalid(message));
             }
             for _ in 0..count {
                 arrival.write(party.arrive_and(|| completion.run()).number());
             }
             Ok(())
-        })
-        .ok_or_else(left_party_error)?
+        };
+        // SAFETY: C passes a barrier or NULL.
+        unsafe { with_party(barrier, arrive) }
     })
 }
 
@@ -284,7 +277,7 @@ pub unsafe extern "C" fn rowlock_barrier_complete(
     leads: Option<&mut MaybeUninit<bool>>,
 ) -> c_int {
     // SAFETY: C passes a barrier or NULL.
-    status(|| unsafe { wait_for(barrier, arrival, Limit::None, leads) })
+    status(|| unsafe { wait_for(barrier, arrival, None, leads) })
 }
 
 /// Like `rowlock_barrier_complete`, but does not wait.
@@ -292,15 +285,11 @@ pub unsafe extern "C" fn rowlock_barrier_complete(
 /// Returns 0, EBUSY if a party is missing, or EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_trycomplete(barrier: *const Barrier, arrival: u64) -> c_int {
-    status(|| {
-        // SAFETY: C passes a barrier or NULL.
-        let (slot, _) = unsafe { slot(barrier) }?;
-        slot.with(|party, barrier| {
-            let arrival = barrier.arrival(arrival).ok_or_else(|| unknown(arrival))?;
-            party.has_completed(&arrival).then_some(()).ok_or_else(Failure::would_block)
-        })
-        .ok_or_else(left_party_error)?
-    })
+    let check = |party: &mut Party<'_>, barrier: &_, _| {
+        party.has_completed(&self::arrival(barrier, arrival)?).then_some(()).ok_or_else(Failure::would_block)
+    };
+    // SAFETY: C passes a barrier or NULL.
+    status(|| unsafe { with_party(barrier, check) })
 }
 
 /// Like `rowlock_barrier_complete`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`.
@@ -315,9 +304,9 @@ pub unsafe extern "C" fn rowlock_barrier_complete_until(
     leads: Option<&mut MaybeUninit<bool>>,
 ) -> c_int {
     status(|| {
-        let limit = Limit::Until(argument::deadline(deadline)?);
+        let deadline = Some(argument::deadline(deadline)?);
         // SAFETY: C passes a barrier or NULL.
-        unsafe { wait_for(barrier, arrival, limit, leads) }
+        unsafe { wait_for(barrier, arrival, deadline, leads) }
     })
 }
 

@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int};
 use std::mem::{self, MaybeUninit};
 use std::time::Duration;
 
-use wait::{TimedOut, WaitTimeoutResult};
+use wait::{MutexGuard, TimedOut, WaitTimeoutResult};
 
-use crate::argument::{self, create, given};
+use crate::argument::{self, acquire, create, given};
 use crate::failure::{Failure, status};
 use crate::mutex::Mutex;
 use crate::statistics::{Statistics, leave_statistics};
@@ -24,13 +24,8 @@ pub unsafe extern "C" fn rowlock_condvar_create(
     condvar: Option<&mut MaybeUninit<Option<Box<Condvar>>>>,
     rule: *const c_char,
 ) -> c_int {
-    status(|| {
-        create(condvar, "condvar", || {
-            // SAFETY: C passes a text or NULL.
-            let waiting = unsafe { argument::waiting(rule) }?;
-            Ok(Condvar(wait::Condvar::with(waiting)))
-        })
-    })
+    // SAFETY: C passes a text or NULL.
+    unsafe { create(condvar, "condvar", rule, |waiting| Ok(Condvar(wait::Condvar::with(waiting)))) }
 }
 
 /// Frees a condition variable that no thread uses any more: all calls have returned. NULL is
@@ -46,12 +41,11 @@ pub extern "C" fn rowlock_condvar_destroy(condvar: Option<Box<Condvar>>) {
 /// Returns 0, EPERM if no thread holds the mutex, or EINVAL if an argument is NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_condvar_wait(condvar: Option<&Condvar>, mutex: Option<&Mutex>) -> c_int {
-    status(|| {
+    acquire(|| {
         let condvar = given(condvar, "condvar")?;
         // SAFETY: the calling thread holds it, as the documentation for C requires.
         let guard = unsafe { given(mutex, "mutex")?.resume() }?;
-        mem::forget(condvar.0.wait(guard));
-        Ok(())
+        Ok(condvar.0.wait(guard))
     })
 }
 
@@ -69,9 +63,7 @@ pub unsafe extern "C" fn rowlock_condvar_wait_until(
         let (condvar, deadline) = (given(condvar, "condvar")?, argument::deadline(deadline)?);
         // SAFETY: as above.
         let guard = unsafe { given(mutex, "mutex")?.resume() }?;
-        let (guard, result) = condvar.0.wait_until(guard, deadline);
-        mem::forget(guard);
-        in_time(result)
+        in_time(condvar.0.wait_until(guard, deadline))
     })
 }
 
@@ -86,13 +78,12 @@ pub unsafe extern "C" fn rowlock_condvar_wait_timeout(
         let condvar = given(condvar, "condvar")?;
         // SAFETY: as above.
         let guard = unsafe { given(mutex, "mutex")?.resume() }?;
-        let (guard, result) = condvar.0.wait_timeout(guard, Duration::from_nanos(nanoseconds));
-        mem::forget(guard);
-        in_time(result)
+        in_time(condvar.0.wait_timeout(guard, Duration::from_nanos(nanoseconds)))
     })
 }
 
-fn in_time(result: WaitTimeoutResult) -> Result<(), Failure> {
+fn in_time((guard, result): (MutexGuard<'_, ()>, WaitTimeoutResult)) -> Result<(), Failure> {
+    mem::forget(guard);
     if result.timed_out() { Err(TimedOut.into()) } else { Ok(()) }
 }
 
@@ -101,10 +92,7 @@ fn in_time(result: WaitTimeoutResult) -> Result<(), Failure> {
 /// Returns 0, or EINVAL if `condvar` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_condvar_signal(condvar: Option<&Condvar>) -> c_int {
-    status(|| {
-        given(condvar, "condvar")?.0.notify_one();
-        Ok(())
-    })
+    status(|| given(condvar, "condvar").map(|condvar| condvar.0.notify_one()))
 }
 
 /// Wakes all waiting threads. Never waits.
@@ -112,10 +100,7 @@ pub extern "C" fn rowlock_condvar_signal(condvar: Option<&Condvar>) -> c_int {
 /// Returns 0, or EINVAL if `condvar` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_condvar_broadcast(condvar: Option<&Condvar>) -> c_int {
-    status(|| {
-        given(condvar, "condvar")?.0.notify_all();
-        Ok(())
-    })
+    status(|| given(condvar, "condvar").map(|condvar| condvar.0.notify_all()))
 }
 
 /// Stores the counts of all waits so far in `*statistics`, excluding the waits for the mutex.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wait::Reset;
 
-use crate::argument::{self, create, given};
+use crate::argument::{self, create, given, store};
 use crate::failure::{Failure, status};
 use crate::statistics::{Statistics, leave_statistics};
 
@@ -24,14 +24,9 @@ pub unsafe extern "C" fn rowlock_event_create(
     manual_reset: bool,
     rule: *const c_char,
 ) -> c_int {
-    status(|| {
-        create(event, "event", || {
-            // SAFETY: C passes a text or NULL.
-            let waiting = unsafe { argument::waiting(rule) }?;
-            let reset = if manual_reset { Reset::Manual } else { Reset::Auto };
-            Ok(Event(wait::Event::with(reset, waiting)))
-        })
-    })
+    let reset = if manual_reset { Reset::Manual } else { Reset::Auto };
+    // SAFETY: C passes a text or NULL.
+    unsafe { create(event, "event", rule, |waiting| Ok(Event(wait::Event::with(reset, waiting)))) }
 }
 
 /// Frees an event that no thread uses any more: all calls have returned. NULL is allowed.
@@ -45,10 +40,7 @@ pub extern "C" fn rowlock_event_destroy(event: Option<Box<Event>>) {
 /// Returns 0, or EINVAL if `event` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_event_set(event: Option<&Event>) -> c_int {
-    status(|| {
-        given(event, "event")?.0.set();
-        Ok(())
-    })
+    status(|| given(event, "event").map(|event| event.0.set()))
 }
 
 /// Resets the event. Stores in `*was_set` whether it was set, unless that is NULL. Never waits.
@@ -56,10 +48,7 @@ pub extern "C" fn rowlock_event_set(event: Option<&Event>) -> c_int {
 /// Returns 0, or EINVAL if `event` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_event_reset(event: Option<&Event>, was_set: Option<&mut MaybeUninit<bool>>) -> c_int {
-    status(|| {
-        argument::leave(was_set, given(event, "event")?.0.reset());
-        Ok(())
-    })
+    store(was_set, || Ok(given(event, "event")?.0.reset()))
 }
 
 /// Waits until the event is set.
@@ -67,10 +56,7 @@ pub extern "C" fn rowlock_event_reset(event: Option<&Event>, was_set: Option<&mu
 /// Returns 0, or EINVAL if `event` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_event_wait(event: Option<&Event>) -> c_int {
-    status(|| {
-        given(event, "event")?.0.wait();
-        Ok(())
-    })
+    status(|| given(event, "event").map(|event| event.0.wait()))
 }
 
 /// Passes if the event is set, without waiting.

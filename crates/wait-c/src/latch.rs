@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use crate::argument::{self, create, given};
+use crate::argument::{self, create, given, store};
 use crate::failure::{Failure, status};
 use crate::statistics::{Statistics, leave_statistics};
 
@@ -22,13 +22,8 @@ pub unsafe extern "C" fn rowlock_latch_create(
     count: u32,
     rule: *const c_char,
 ) -> c_int {
-    status(|| {
-        create(latch, "latch", || {
-            // SAFETY: C passes a text or NULL.
-            let waiting = unsafe { argument::waiting(rule) }?;
-            Ok(Latch(wait::Latch::with(count, waiting)))
-        })
-    })
+    // SAFETY: C passes a text or NULL.
+    unsafe { create(latch, "latch", rule, |waiting| Ok(Latch(wait::Latch::with(count, waiting)))) }
 }
 
 /// Frees a latch that no thread uses any more: all calls have returned. NULL is allowed.
@@ -47,10 +42,7 @@ pub extern "C" fn rowlock_latch_count_down(
     count: u32,
     missing: Option<&mut MaybeUninit<u32>>,
 ) -> c_int {
-    status(|| {
-        argument::leave(missing, given(latch, "latch")?.0.count_down_by(count));
-        Ok(())
-    })
+    store(missing, || Ok(given(latch, "latch")?.0.count_down_by(count)))
 }
 
 /// Waits until the latch is open.
@@ -58,10 +50,7 @@ pub extern "C" fn rowlock_latch_count_down(
 /// Returns 0, or EINVAL if `latch` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_latch_wait(latch: Option<&Latch>) -> c_int {
-    status(|| {
-        given(latch, "latch")?.0.wait();
-        Ok(())
-    })
+    status(|| given(latch, "latch").map(|latch| latch.0.wait()))
 }
 
 /// Counts down by one, and waits until the latch is open.
@@ -69,10 +58,7 @@ pub extern "C" fn rowlock_latch_wait(latch: Option<&Latch>) -> c_int {
 /// Returns 0, or EINVAL if `latch` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_latch_arrive_and_wait(latch: Option<&Latch>) -> c_int {
-    status(|| {
-        given(latch, "latch")?.0.arrive_and_wait();
-        Ok(())
-    })
+    status(|| given(latch, "latch").map(|latch| latch.0.arrive_and_wait()))
 }
 
 /// Passes if the latch is open, without waiting.

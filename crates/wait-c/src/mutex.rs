@@ -1,12 +1,12 @@
 //! Mutexes.
 
 use std::ffi::{c_char, c_int};
-use std::mem::{self, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use wait::MutexGuard;
 
-use crate::argument::{self, create, given};
+use crate::argument::{self, acquire, create, given};
 use crate::failure::{Failure, status};
 use crate::statistics::{Statistics, leave_statistics};
 
@@ -37,13 +37,8 @@ pub unsafe extern "C" fn rowlock_mutex_create(
     mutex: Option<&mut MaybeUninit<Option<Box<Mutex>>>>,
     rule: *const c_char,
 ) -> c_int {
-    status(|| {
-        create(mutex, "mutex", || {
-            // SAFETY: C passes a text or NULL.
-            let waiting = unsafe { argument::waiting(rule) }?;
-            Ok(Mutex(wait::Mutex::with((), waiting)))
-        })
-    })
+    // SAFETY: C passes a text or NULL.
+    unsafe { create(mutex, "mutex", rule, |waiting| Ok(Mutex(wait::Mutex::with((), waiting)))) }
 }
 
 /// Frees a mutex that no thread holds or waits for. NULL is allowed.
@@ -57,10 +52,7 @@ pub extern "C" fn rowlock_mutex_destroy(mutex: Option<Box<Mutex>>) {
 /// Returns 0, or EINVAL if `mutex` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_mutex_lock(mutex: Option<&Mutex>) -> c_int {
-    status(|| {
-        mem::forget(given(mutex, "mutex")?.0.lock());
-        Ok(())
-    })
+    acquire(|| Ok(given(mutex, "mutex")?.0.lock()))
 }
 
 /// Acquires the mutex if it is free, without waiting.
@@ -68,10 +60,7 @@ pub extern "C" fn rowlock_mutex_lock(mutex: Option<&Mutex>) -> c_int {
 /// Returns 0, EBUSY if it is not free, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_mutex_trylock(mutex: Option<&Mutex>) -> c_int {
-    status(|| {
-        mem::forget(given(mutex, "mutex")?.0.try_lock().ok_or_else(Failure::would_block)?);
-        Ok(())
-    })
+    acquire(|| given(mutex, "mutex")?.0.try_lock().ok_or_else(Failure::would_block))
 }
 
 /// Like `rowlock_mutex_lock`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`.
@@ -79,10 +68,7 @@ pub extern "C" fn rowlock_mutex_trylock(mutex: Option<&Mutex>) -> c_int {
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_mutex_lock_until(mutex: Option<&Mutex>, deadline: Option<&libc::timespec>) -> c_int {
-    status(|| {
-        mem::forget(given(mutex, "mutex")?.0.lock_until(argument::deadline(deadline)?)?);
-        Ok(())
-    })
+    acquire(|| Ok(given(mutex, "mutex")?.0.lock_until(argument::deadline(deadline)?)?))
 }
 
 /// Like `rowlock_mutex_lock`, but waits at most this number of nanoseconds.
@@ -90,10 +76,7 @@ pub extern "C" fn rowlock_mutex_lock_until(mutex: Option<&Mutex>, deadline: Opti
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_mutex_lock_timeout(mutex: Option<&Mutex>, nanoseconds: u64) -> c_int {
-    status(|| {
-        mem::forget(given(mutex, "mutex")?.0.lock_timeout(Duration::from_nanos(nanoseconds))?);
-        Ok(())
-    })
+    acquire(|| Ok(given(mutex, "mutex")?.0.lock_timeout(Duration::from_nanos(nanoseconds))?))
 }
 
 /// Releases the mutex. The calling thread must hold it.
@@ -101,11 +84,8 @@ pub extern "C" fn rowlock_mutex_lock_timeout(mutex: Option<&Mutex>, nanoseconds:
 /// Returns 0, EPERM if no thread holds it, or EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_mutex_unlock(mutex: Option<&Mutex>) -> c_int {
-    status(|| {
-        // SAFETY: the calling thread holds it, as the documentation for C requires.
-        drop(unsafe { given(mutex, "mutex")?.resume() }?);
-        Ok(())
-    })
+    // SAFETY: the calling thread holds it, as the documentation for C requires.
+    status(|| unsafe { given(mutex, "mutex")?.resume() }.map(drop))
 }
 
 /// Stores the counts of all waits so far in `*statistics`.

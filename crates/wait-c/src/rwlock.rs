@@ -1,10 +1,10 @@
 //! Reader-writer locks.
 
 use std::ffi::{c_char, c_int};
-use std::mem::{self, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use crate::argument::{self, create, given};
+use crate::argument::{self, acquire, create, given};
 use crate::failure::{Failure, status};
 use crate::statistics::{Statistics, leave_statistics};
 
@@ -19,13 +19,8 @@ pub unsafe extern "C" fn rowlock_rwlock_create(
     rwlock: Option<&mut MaybeUninit<Option<Box<RwLock>>>>,
     rule: *const c_char,
 ) -> c_int {
-    status(|| {
-        create(rwlock, "rwlock", || {
-            // SAFETY: C passes a text or NULL.
-            let waiting = unsafe { argument::waiting(rule) }?;
-            Ok(RwLock(wait::RwLock::with((), waiting)))
-        })
-    })
+    // SAFETY: C passes a text or NULL.
+    unsafe { create(rwlock, "rwlock", rule, |waiting| Ok(RwLock(wait::RwLock::with((), waiting)))) }
 }
 
 /// Frees a lock that no thread holds or waits for. NULL is allowed.
@@ -39,10 +34,7 @@ pub extern "C" fn rowlock_rwlock_destroy(rwlock: Option<Box<RwLock>>) {
 /// Returns 0, or EINVAL if `rwlock` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_rwlock_rdlock(rwlock: Option<&RwLock>) -> c_int {
-    status(|| {
-        mem::forget(given(rwlock, "rwlock")?.0.read());
-        Ok(())
-    })
+    acquire(|| Ok(given(rwlock, "rwlock")?.0.read()))
 }
 
 /// Acquires the lock as a reader if that is possible immediately, without waiting.
@@ -50,10 +42,7 @@ pub extern "C" fn rowlock_rwlock_rdlock(rwlock: Option<&RwLock>) -> c_int {
 /// Returns 0, EBUSY if it is not possible, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_rwlock_tryrdlock(rwlock: Option<&RwLock>) -> c_int {
-    status(|| {
-        mem::forget(given(rwlock, "rwlock")?.0.try_read().ok_or_else(Failure::would_block)?);
-        Ok(())
-    })
+    acquire(|| given(rwlock, "rwlock")?.0.try_read().ok_or_else(Failure::would_block))
 }
 
 /// Like `rowlock_rwlock_rdlock`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`.
@@ -61,10 +50,7 @@ pub extern "C" fn rowlock_rwlock_tryrdlock(rwlock: Option<&RwLock>) -> c_int {
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_rwlock_rdlock_until(rwlock: Option<&RwLock>, deadline: Option<&libc::timespec>) -> c_int {
-    status(|| {
-        mem::forget(given(rwlock, "rwlock")?.0.read_until(argument::deadline(deadline)?)?);
-        Ok(())
-    })
+    acquire(|| Ok(given(rwlock, "rwlock")?.0.read_until(argument::deadline(deadline)?)?))
 }
 
 /// Like `rowlock_rwlock_rdlock`, but waits at most this number of nanoseconds.
@@ -72,10 +58,7 @@ pub extern "C" fn rowlock_rwlock_rdlock_until(rwlock: Option<&RwLock>, deadline:
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_rwlock_rdlock_timeout(rwlock: Option<&RwLock>, nanoseconds: u64) -> c_int {
-    status(|| {
-        mem::forget(given(rwlock, "rwlock")?.0.read_timeout(Duration::from_nanos(nanoseconds))?);
-        Ok(())
-    })
+    acquire(|| Ok(given(rwlock, "rwlock")?.0.read_timeout(Duration::from_nanos(nanoseconds))?))
 }
 
 /// Releases the lock, which the calling thread must hold as a reader.
@@ -101,10 +84,7 @@ pub unsafe extern "C" fn rowlock_rwlock_rdunlock(rwlock: Option<&RwLock>) -> c_i
 /// Returns 0, or EINVAL if `rwlock` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_rwlock_wrlock(rwlock: Option<&RwLock>) -> c_int {
-    status(|| {
-        mem::forget(given(rwlock, "rwlock")?.0.write());
-        Ok(())
-    })
+    acquire(|| Ok(given(rwlock, "rwlock")?.0.write()))
 }
 
 /// Acquires the lock as a writer if that is possible immediately, without waiting.
@@ -112,10 +92,7 @@ pub extern "C" fn rowlock_rwlock_wrlock(rwlock: Option<&RwLock>) -> c_int {
 /// Returns 0, EBUSY if it is not possible, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_rwlock_trywrlock(rwlock: Option<&RwLock>) -> c_int {
-    status(|| {
-        mem::forget(given(rwlock, "rwlock")?.0.try_write().ok_or_else(Failure::would_block)?);
-        Ok(())
-    })
+    acquire(|| given(rwlock, "rwlock")?.0.try_write().ok_or_else(Failure::would_block))
 }
 
 /// Like `rowlock_rwlock_wrlock`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`.
@@ -123,10 +100,7 @@ pub extern "C" fn rowlock_rwlock_trywrlock(rwlock: Option<&RwLock>) -> c_int {
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_rwlock_wrlock_until(rwlock: Option<&RwLock>, deadline: Option<&libc::timespec>) -> c_int {
-    status(|| {
-        mem::forget(given(rwlock, "rwlock")?.0.write_until(argument::deadline(deadline)?)?);
-        Ok(())
-    })
+    acquire(|| Ok(given(rwlock, "rwlock")?.0.write_until(argument::deadline(deadline)?)?))
 }
 
 /// Like `rowlock_rwlock_wrlock`, but waits at most this number of nanoseconds.
@@ -134,10 +108,7 @@ pub extern "C" fn rowlock_rwlock_wrlock_until(rwlock: Option<&RwLock>, deadline:
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_rwlock_wrlock_timeout(rwlock: Option<&RwLock>, nanoseconds: u64) -> c_int {
-    status(|| {
-        mem::forget(given(rwlock, "rwlock")?.0.write_timeout(Duration::from_nanos(nanoseconds))?);
-        Ok(())
-    })
+    acquire(|| Ok(given(rwlock, "rwlock")?.0.write_timeout(Duration::from_nanos(nanoseconds))?))
 }
 
 /// Releases the lock, which the calling thread must hold as a writer.

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use crate::argument::{self, create, given, leave};
+use crate::argument::{self, create, given, store};
 use crate::failure::{Failure, status};
 use crate::statistics::{Statistics, leave_statistics};
 
@@ -21,13 +21,8 @@ pub unsafe extern "C" fn rowlock_semaphore_create(
     permits: u32,
     rule: *const c_char,
 ) -> c_int {
-    status(|| {
-        create(semaphore, "semaphore", || {
-            // SAFETY: C passes a text or NULL.
-            let waiting = unsafe { argument::waiting(rule) }?;
-            Ok(Semaphore(wait::Semaphore::with(permits, waiting)))
-        })
-    })
+    // SAFETY: C passes a text or NULL.
+    unsafe { create(semaphore, "semaphore", rule, |waiting| Ok(Semaphore(wait::Semaphore::with(permits, waiting)))) }
 }
 
 /// Frees a semaphore that no thread uses any more: all calls have returned. NULL is allowed.
@@ -42,10 +37,7 @@ pub extern "C" fn rowlock_semaphore_destroy(semaphore: Option<Box<Semaphore>>) {
 /// Returns 0, or EINVAL if `semaphore` is NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_semaphore_down(semaphore: Option<&Semaphore>, left: Option<&mut MaybeUninit<u32>>) -> c_int {
-    status(|| {
-        leave(left, given(semaphore, "semaphore")?.0.down());
-        Ok(())
-    })
+    store(left, || Ok(given(semaphore, "semaphore")?.0.down()))
 }
 
 /// Like `rowlock_semaphore_down`, but does not wait.
@@ -56,10 +48,7 @@ pub extern "C" fn rowlock_semaphore_trydown(
     semaphore: Option<&Semaphore>,
     left: Option<&mut MaybeUninit<u32>>,
 ) -> c_int {
-    status(|| {
-        leave(left, given(semaphore, "semaphore")?.0.try_down().ok_or_else(Failure::would_block)?);
-        Ok(())
-    })
+    store(left, || given(semaphore, "semaphore")?.0.try_down().ok_or_else(Failure::would_block))
 }
 
 /// Like `rowlock_semaphore_down`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`.
@@ -71,10 +60,7 @@ pub extern "C" fn rowlock_semaphore_down_until(
     deadline: Option<&libc::timespec>,
     left: Option<&mut MaybeUninit<u32>>,
 ) -> c_int {
-    status(|| {
-        leave(left, given(semaphore, "semaphore")?.0.down_until(argument::deadline(deadline)?)?);
-        Ok(())
-    })
+    store(left, || Ok(given(semaphore, "semaphore")?.0.down_until(argument::deadline(deadline)?)?))
 }
 
 /// Like `rowlock_semaphore_down`, but waits at most this number of nanoseconds.
@@ -86,10 +72,7 @@ pub extern "C" fn rowlock_semaphore_down_timeout(
     nanoseconds: u64,
     left: Option<&mut MaybeUninit<u32>>,
 ) -> c_int {
-    status(|| {
-        leave(left, given(semaphore, "semaphore")?.0.down_timeout(Duration::from_nanos(nanoseconds))?);
-        Ok(())
-    })
+    store(left, || Ok(given(semaphore, "semaphore")?.0.down_timeout(Duration::from_nanos(nanoseconds))?))
 }
 
 /// Adds a permit. Stores the number of permits in `*permits`, unless that is NULL.
@@ -107,10 +90,7 @@ pub extern "C" fn rowlock_semaphore_up_by(
     more: u32,
     permits: Option<&mut MaybeUninit<u32>>,
 ) -> c_int {
-    status(|| {
-        leave(permits, given(semaphore, "semaphore")?.0.up_by(more).map_err(Failure::overflow)?);
-        Ok(())
-    })
+    store(permits, || given(semaphore, "semaphore")?.0.up_by(more).map_err(Failure::overflow))
 }
 
 /// Stores the current number of permits in `*permits`. It may be out of date immediately.

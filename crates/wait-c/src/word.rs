@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use wait::{Waiting, word};
 
-use crate::argument::{self, leave};
+use crate::argument::{self, store};
 use crate::failure::{Failure, status};
 
 /// The word behind the pointer, for the duration of the call.
@@ -34,11 +34,8 @@ unsafe fn word<'a>(word: *mut u32) -> Result<&'a AtomicU32, Failure> {
 /// Returns 0, or EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_word_wait(at: *mut u32, expected: u32, value: Option<&mut MaybeUninit<u32>>) -> c_int {
-    status(|| {
-        // SAFETY: C passes arguments as documented.
-        leave(value, word::wait(unsafe { word(at) }?, expected, &Waiting::ADAPTIVE));
-        Ok(())
-    })
+    // SAFETY: C passes arguments as documented.
+    store(value, || Ok(word::wait(unsafe { word(at) }?, expected, &Waiting::ADAPTIVE)))
 }
 
 /// Like `rowlock_word_wait`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`.
@@ -51,11 +48,10 @@ pub unsafe extern "C" fn rowlock_word_wait_until(
     deadline: Option<&libc::timespec>,
     value: Option<&mut MaybeUninit<u32>>,
 ) -> c_int {
-    status(|| {
+    store(value, || {
         let deadline = argument::deadline(deadline)?;
         // SAFETY: as above.
-        leave(value, word::wait_until(unsafe { word(at) }?, expected, deadline, &Waiting::ADAPTIVE)?);
-        Ok(())
+        Ok(word::wait_until(unsafe { word(at) }?, expected, deadline, &Waiting::ADAPTIVE)?)
     })
 }
 
@@ -69,12 +65,9 @@ pub unsafe extern "C" fn rowlock_word_wait_timeout(
     nanoseconds: u64,
     value: Option<&mut MaybeUninit<u32>>,
 ) -> c_int {
-    status(|| {
-        let timeout = Duration::from_nanos(nanoseconds);
-        // SAFETY: as above.
-        leave(value, word::wait_timeout(unsafe { word(at) }?, expected, timeout, &Waiting::ADAPTIVE)?);
-        Ok(())
-    })
+    let timeout = Duration::from_nanos(nanoseconds);
+    // SAFETY: as above.
+    store(value, || Ok(word::wait_timeout(unsafe { word(at) }?, expected, timeout, &Waiting::ADAPTIVE)?))
 }
 
 /// Wakes one of the threads that sleep until `*at` changes, or all of them. The caller has changed
@@ -83,14 +76,6 @@ pub unsafe extern "C" fn rowlock_word_wait_timeout(
 /// Returns 0, or EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_word_wake(at: *mut u32, all: bool) -> c_int {
-    status(|| {
-        // SAFETY: as above.
-        let word = unsafe { word(at) }?;
-        if all {
-            word::wake_all(word);
-        } else {
-            word::wake_one(word);
-        }
-        Ok(())
-    })
+    // SAFETY: as above.
+    status(|| unsafe { word(at) }.map(if all { word::wake_all } else { word::wake_one }))
 }
