@@ -23,12 +23,12 @@ mod world {
                 // The clock starts at zero.
                 Duration::new(now.tv_sec as u64, now.tv_nsec as u32).saturating_add(time)
             });
-            sys::futex_u64::wait(word, expected, deadline, Scope::Process);
+            sys::futex::wait(word, expected, deadline, Scope::Process);
         }
 
         /// Wakes the thread that sleeps on the word.
         pub(crate) fn wake(word: &AtomicU64) {
-            sys::futex_u64::wake(word, 1, Scope::Process);
+            sys::futex::wake(word, 1, Scope::Process);
         }
     }
 }

@@ -4,7 +4,8 @@
 //! change between the last check and the block is never lost.
 
 use std::num::NonZeroU32;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -44,15 +45,54 @@ impl Scope {
     }
 }
 
+/// A word on which threads can wait. The kernel compares 32 bits, and a protocol may need to change
+/// more in one step: then these are the low half.
+pub trait FutexWord {
+    /// The value of the bits that the kernel compares.
+    fn value(&self) -> u32;
+
+    /// These bits.
+    ///
+    /// # Safety
+    /// Only the kernel may access them. In a program, access to half a word beside the whole would
+    /// mix sizes, which the memory model of the language does not define.
+    unsafe fn for_the_kernel(&self) -> &AtomicU32;
+}
+
+impl FutexWord for AtomicU32 {
+    fn value(&self) -> u32 {
+        self.load(Relaxed)
+    }
+
+    unsafe fn for_the_kernel(&self) -> &AtomicU32 {
+        self
+    }
+}
+
+impl FutexWord for AtomicU64 {
+    fn value(&self) -> u32 {
+        self.load(Relaxed) as u32
+    }
+
+    unsafe fn for_the_kernel(&self) -> &AtomicU32 {
+        let halves = std::ptr::from_ref(self).cast::<AtomicU32>();
+        // SAFETY: the halves lie within the word, which is borrowed as long as the result; they are
+        // aligned, as the word is; and any bits are an `AtomicU32`.
+        unsafe { &*halves.add(usize::from(cfg!(target_endian = "big"))) }
+    }
+}
+
 /// Blocks until woken if `word` still has the value `expected`, at most until `CLOCK_MONOTONIC`
 /// reaches `deadline`, counted from its zero.
 ///
 /// Implies no memory ordering: the load of the word by the caller must provide it.
-pub fn wait(word: &AtomicU32, expected: u32, deadline: Option<Duration>, scope: Scope) -> WaitResult {
+pub fn wait(word: &impl FutexWord, expected: u32, deadline: Option<Duration>, scope: Scope) -> WaitResult {
     let deadline = deadline.map(|deadline| Timespec {
         tv_sec: deadline.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: deadline.subsec_nanos().into(),
     });
+    // SAFETY: it is only passed to the kernel.
+    let word = unsafe { word.for_the_kernel() };
     match futex::wait_bitset(word, scope.flags(), expected, deadline.as_ref(), NonZeroU32::MAX) {
         Ok(()) => WaitResult::Woken,
         Err(Errno::AGAIN) => WaitResult::Changed,
@@ -64,9 +104,11 @@ pub fn wait(word: &AtomicU32, expected: u32, deadline: Option<Duration>, scope: 
 
 /// Wakes at most `count` of the threads that wait on `word`, and returns the number of woken
 /// threads.
-pub fn wake(word: &AtomicU32, count: u32, scope: Scope) -> u32 {
+pub fn wake(word: &impl FutexWord, count: u32, scope: Scope) -> u32 {
     // The kernel reads the count as signed, and treats a negative one as one.
     let count = count.min(i32::MAX as u32);
+    // SAFETY: as above.
+    let word = unsafe { word.for_the_kernel() };
     // It cannot fail with a valid address.
     futex::wake(word, scope.flags(), count).map_or(0, |woken| woken.try_into().unwrap_or(count))
 }
@@ -90,15 +132,31 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_beyond_the_range_of_the_kernel_never_expires() {
-        let word = AtomicU32::new(0);
+    fn the_kernel_compares_the_low_half_alone() {
+        let word = AtomicU64::new(7 << 32 | 5);
+        let soon = Some(Duration::from_nanos(1));
+        assert_eq!(wait(&word, 5, soon, Scope::Process), WaitResult::TimedOut);
+        assert_eq!(wait(&word, 7, soon, Scope::Process), WaitResult::Changed);
+    }
+
+    fn check_that_a_waiter_is_woken(word: &(impl FutexWord + Sync), deadline: Option<Duration>) {
         std::thread::scope(|scope| {
-            let sleeper = scope.spawn(|| wait(&word, 0, Some(Duration::MAX), Scope::Process));
-            while !sleeper.is_finished() && wake(&word, 1, Scope::Process) == 0 {
+            let sleeper = scope.spawn(|| wait(word, 0, deadline, Scope::Process));
+            while !sleeper.is_finished() && wake(word, 1, Scope::Process) == 0 {
                 std::thread::yield_now();
             }
             assert_eq!(sleeper.join().unwrap(), WaitResult::Woken);
         });
+    }
+
+    #[test]
+    fn a_waiter_on_the_low_half_is_woken() {
+        check_that_a_waiter_is_woken(&AtomicU64::new(7 << 32), None);
+    }
+
+    #[test]
+    fn a_deadline_beyond_the_range_of_the_kernel_never_expires() {
+        check_that_a_waiter_is_woken(&AtomicU32::new(0), Some(Duration::MAX));
     }
 
     #[test]

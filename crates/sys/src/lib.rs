@@ -8,9 +8,8 @@ pub mod cpus;
 pub mod executable;
 #[allow(unsafe_code)] // Installs a signal handler and an alternate stack.
 pub mod fault;
-pub mod futex;
 #[allow(unsafe_code)] // Passes the address of half a word to the kernel.
-pub mod futex_u64;
+pub mod futex;
 pub mod identity;
 #[allow(unsafe_code)] // Views memory from the kernel as bytes.
 pub mod pages;

@@ -13,9 +13,11 @@ mod world {
     use std::fs::File;
     use std::os::unix::fs::FileExt;
     use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-    use policy::Instant;
+    use policy::{Instant, Span};
+
+    use crate::machine::CachedNumber;
 
     /// The number of sleeping threads of this process whose rule needs the load.
     static ASLEEP: AtomicU32 = AtomicU32::new(0);
@@ -43,27 +45,10 @@ mod world {
         if let Some(load) = crate::sync::script::load() {
             return Some(load);
         }
-        /// The time of the last reading in units of 2^20 ns, and in the lower 20 bits its result
-        /// plus one. Zero before the first one.
-        static RUNNABLE: AtomicU64 = AtomicU64::new(0);
-        let last = RUNNABLE.load(Relaxed);
-        let moment = now.as_nanos() >> 20;
-        let known = (last as u32 & 0xf_ffff).checked_sub(1);
-        let runnable = match known {
-            Some(known) if moment <= last >> 20 => known,
-            // One thread reads, and the others use the old value.
-            Some(known)
-                if RUNNABLE.compare_exchange(last, moment << 20 | last & 0xf_ffff, Relaxed, Relaxed).is_err() =>
-            {
-                known
-            }
-            _ => {
-                let runnable = runnable()?.min(0xf_fffe);
-                RUNNABLE.store(moment << 20 | u64::from(runnable + 1), Relaxed);
-                runnable
-            }
-        };
-        Some(runnable + ASLEEP.load(Relaxed))
+        static RUNNABLE: CachedNumber = CachedNumber::new();
+        // The unit of its times.
+        const HOLDS: Span = Span::from_nanos(1 << 20);
+        Some(RUNNABLE.get(now, HOLDS, runnable)? + ASLEEP.load(Relaxed))
     }
 
     fn runnable() -> Option<u32> {

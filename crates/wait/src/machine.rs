@@ -50,23 +50,39 @@ pub(crate) fn costs() -> Costs {
 /// The number of CPUs that the process may use, as counted shortly before `now`.
 #[cfg(not(loom))]
 pub(crate) fn cpus(now: Instant) -> u32 {
-    /// The time of the count in units of 2^20 ns, and in the lower 16 bits its result. Zero before
-    /// the first one.
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.load(Relaxed);
-    let cpus = count as u32 & 0xffff;
-    let age = (now.as_nanos() >> 20).saturating_sub(count >> 16);
-    if cpus != 0 && age < HOLDS.as_nanos() >> 20 {
-        return cpus;
+    static COUNT: CachedNumber = CachedNumber::new();
+    COUNT.get(now, HOLDS, || Some(sys::cpus::usable())).unwrap_or(1)
+}
+
+/// A number below 2^20 - 1 that is valid for a while: its time in units of 2^20 ns, and in the
+/// lower 20 bits the number plus one. Zero before the first one.
+#[cfg(not(loom))]
+pub(crate) struct CachedNumber(AtomicU64);
+
+#[cfg(not(loom))]
+impl CachedNumber {
+    pub(crate) const fn new() -> CachedNumber {
+        CachedNumber(AtomicU64::new(0))
     }
-    // One thread counts, and the others use the old count.
-    let counted_by_me = (now.as_nanos() >> 20) << 16;
-    if cpus != 0 && COUNT.compare_exchange(count, counted_by_me | u64::from(cpus), Relaxed, Relaxed).is_err() {
-        return cpus;
+
+    /// The number, which is valid for `holds`, to within a millisecond. One thread determines it
+    /// again, and the others use the old one meanwhile. `None` if it cannot be determined.
+    pub(crate) fn get(&self, now: Instant, holds: Span, determine: impl FnOnce() -> Option<u32>) -> Option<u32> {
+        const NUMBER: u64 = (1 << 20) - 1;
+        let last = self.0.load(Relaxed);
+        let time = now.as_nanos() >> 20;
+        let is_valid = time.saturating_sub(last >> 20) < holds.as_nanos() >> 20;
+        let is_determined_elsewhere =
+            || self.0.compare_exchange(last, time << 20 | last & NUMBER, Relaxed, Relaxed).is_err();
+        if let Some(number) = (last & NUMBER).checked_sub(1)
+            && (is_valid || is_determined_elsewhere())
+        {
+            return Some(number as u32);
+        }
+        let number = determine()?.min(NUMBER as u32 - 1);
+        self.0.store(time << 20 | u64::from(number + 1), Relaxed);
+        Some(number)
     }
-    let cpus = sys::cpus::usable().clamp(1, 0xffff);
-    COUNT.store(counted_by_me | u64::from(cpus), Relaxed);
-    cpus
 }
 
 #[cfg(loom)]

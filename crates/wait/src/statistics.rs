@@ -38,6 +38,13 @@ impl Statistics {
         (self.spins > 0).then(|| 100.0 * self.successful_spins as f64 / self.spins as f64)
     }
 
+    /// Adds a spin of a wait, whose last one decides whether the wait ended while spinning.
+    pub(crate) fn add_spin(&mut self, spent: Span, succeeded: bool) {
+        self.spins = 1;
+        self.successful_spins = succeeded.into();
+        self.spin_time += spent;
+    }
+
     /// The sum of both. Each number saturates.
     #[must_use]
     pub fn plus(self, other: Statistics) -> Statistics {
@@ -55,109 +62,53 @@ impl Statistics {
     }
 }
 
-/// Counts of one wait.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct WaitCounts {
-    spun: bool,
-    /// Whether its last action was a successful spin.
-    succeeded: bool,
-    spin_time: Span,
-    pub(crate) yields: u64,
-    pub(crate) blocks: u64,
-    pub(crate) block_time: Span,
-    pub(crate) moves: u64,
-    pub(crate) overload_marks: u64,
-}
-
-impl WaitCounts {
-    pub(crate) fn add_spin(&mut self, spent: Span, succeeded: bool) {
-        self.spun = true;
-        self.succeeded = succeeded;
-        self.spin_time += spent;
-    }
-}
-
 /// Counts of finished waits, of one party or of all threads at one object.
 ///
 /// Several threads may add at the same time. It has no pointers, and is valid as zeros.
 #[derive(Debug, Default)]
-#[repr(C)]
-pub struct Counters {
-    successful_spins: AtomicU64,
-    failed_spins: AtomicU64,
-    spin_nanos: AtomicU64,
-    yields: AtomicU64,
-    blocks: AtomicU64,
-    block_nanos: AtomicU64,
-    moves: AtomicU64,
-    overload_marks: AtomicU64,
-}
+#[repr(transparent)]
+pub struct Counters([AtomicU64; 8]);
 
 impl Counters {
     sync::const_fn! {
         /// All zero.
         pub fn new() -> Counters {
-            Counters {
-                successful_spins: AtomicU64::new(0),
-                failed_spins: AtomicU64::new(0),
-                spin_nanos: AtomicU64::new(0),
-                yields: AtomicU64::new(0),
-                blocks: AtomicU64::new(0),
-                block_nanos: AtomicU64::new(0),
-                moves: AtomicU64::new(0),
-                overload_marks: AtomicU64::new(0),
-            }
+            Counters(sync::zeros())
         }
     }
 
-    /// Adds counts from elsewhere, except for the number of waits.
-    pub fn merge(&self, statistics: &Statistics) {
-        add(&self.successful_spins, statistics.successful_spins);
-        add(&self.failed_spins, statistics.spins.saturating_sub(statistics.successful_spins));
-        add(&self.spin_nanos, statistics.spin_time.as_nanos());
-        add(&self.yields, statistics.yields);
-        add(&self.blocks, statistics.blocks);
-        add(&self.block_nanos, statistics.block_time.as_nanos());
-        add(&self.moves, statistics.moves);
-        add(&self.overload_marks, statistics.overload_marks);
-    }
-
-    /// Adds one wait. Counts of zero cost nothing.
+    /// Adds counts from elsewhere, except for the number of waits. Counts of zero cost nothing.
     #[inline]
-    pub(crate) fn add(&self, wait: &WaitCounts) {
-        if wait.spun {
-            add(if wait.succeeded { &self.successful_spins } else { &self.failed_spins }, 1);
+    pub fn merge(&self, counts: &Statistics) {
+        let counts = [
+            counts.successful_spins,
+            counts.spins.saturating_sub(counts.successful_spins),
+            counts.spin_time.as_nanos(),
+            counts.yields,
+            counts.blocks,
+            counts.block_time.as_nanos(),
+            counts.moves,
+            counts.overload_marks,
+        ];
+        for (counter, count) in self.0.iter().zip(counts).filter(|&(_, count)| count > 0) {
+            counter.fetch_add(count, Relaxed);
         }
-        add(&self.spin_nanos, wait.spin_time.as_nanos());
-        add(&self.yields, wait.yields);
-        add(&self.blocks, wait.blocks);
-        add(&self.block_nanos, wait.block_time.as_nanos());
-        add(&self.moves, wait.moves);
-        add(&self.overload_marks, wait.overload_marks);
     }
 
     /// Adds these counts to `sum`, except for the number of waits, which is unknown here. In shared
     /// memory they may be anything, so sums wrap around.
     pub fn add_to(&self, sum: &mut Statistics) {
+        let [successful, failed, spin_nanos, yields, blocks, block_nanos, moves, overload_marks] =
+            self.0.each_ref().map(|counter| counter.load(Relaxed));
         let add = |sum: &mut u64, counted: u64| *sum = sum.wrapping_add(counted);
-        let successful = self.successful_spins.load(Relaxed);
-        add(&mut sum.spins, successful);
-        add(&mut sum.spins, self.failed_spins.load(Relaxed));
+        add(&mut sum.spins, successful.wrapping_add(failed));
         add(&mut sum.successful_spins, successful);
-        sum.spin_time += Span::from_nanos(self.spin_nanos.load(Relaxed));
-        add(&mut sum.yields, self.yields.load(Relaxed));
-        add(&mut sum.blocks, self.blocks.load(Relaxed));
-        sum.block_time += Span::from_nanos(self.block_nanos.load(Relaxed));
-        add(&mut sum.moves, self.moves.load(Relaxed));
-        add(&mut sum.overload_marks, self.overload_marks.load(Relaxed));
-    }
-}
-
-/// Adding zero costs nothing.
-#[inline]
-fn add(counter: &AtomicU64, n: u64) {
-    if n > 0 {
-        counter.fetch_add(n, Relaxed);
+        sum.spin_time += Span::from_nanos(spin_nanos);
+        add(&mut sum.yields, yields);
+        add(&mut sum.blocks, blocks);
+        sum.block_time += Span::from_nanos(block_nanos);
+        add(&mut sum.moves, moves);
+        add(&mut sum.overload_marks, overload_marks);
     }
 }
 
@@ -183,54 +134,25 @@ mod tests {
 
     #[test]
     fn added_waits_are_in_the_sum() {
-        let spin_time = Span::from_micros(5);
-        let (mut hit, mut miss) = (
-            WaitCounts::default(),
-            WaitCounts {
-                yields: 2,
-                blocks: 3,
-                block_time: spin_time,
-                moves: 4,
-                overload_marks: 1,
-                ..WaitCounts::default()
-            },
-        );
+        let (spin_time, block_time) = (Span::from_micros(5), Span::from_micros(9));
+        let rest =
+            Statistics { yields: 2, blocks: 3, block_time, moves: 4, overload_marks: 1, ..Statistics::default() };
+        let (mut hit, mut miss) = (Statistics::default(), rest);
         hit.add_spin(spin_time, true);
         miss.add_spin(spin_time, false);
-        let counters = Counters::new();
-        counters.add(&hit);
-        counters.add(&miss);
-        counters.add(&WaitCounts::default());
-        let mut sum = Statistics { waits: 2, ..Statistics::default() };
+        let (counters, mut sum) = (Counters::new(), Statistics { waits: 2, ..Statistics::default() });
+        [hit, miss, Statistics::default()].iter().for_each(|wait| counters.merge(wait));
         counters.add_to(&mut sum);
-        let (block_time, spin_time) = (spin_time, Span::from_micros(10));
-        let expected = Statistics {
-            waits: 2,
-            spins: 2,
-            successful_spins: 1,
-            spin_time,
-            yields: 2,
-            blocks: 3,
-            block_time,
-            moves: 4,
-            overload_marks: 1,
-        };
+        let expected = Statistics { waits: 2, spins: 2, successful_spins: 1, spin_time: spin_time + spin_time, ..rest };
         assert_eq!(sum, expected);
     }
 
     #[test]
     fn merged_statistics_are_in_the_sum() {
-        let statistics = Statistics {
-            waits: 0,
-            spins: 5,
-            successful_spins: 3,
-            spin_time: Span::from_micros(7),
-            yields: 2,
-            blocks: 4,
-            block_time: Span::from_micros(9),
-            moves: 1,
-            overload_marks: 6,
-        };
+        let (spin_time, block_time) = (Span::from_micros(7), Span::from_micros(9));
+        let rest =
+            Statistics { yields: 2, blocks: 4, block_time, moves: 1, overload_marks: 6, ..Statistics::default() };
+        let statistics = Statistics { spins: 5, successful_spins: 3, spin_time, ..rest };
         let (counters, mut sum) = (Counters::new(), Statistics::default());
         counters.merge(&statistics);
         counters.add_to(&mut sum);
@@ -239,13 +161,9 @@ mod tests {
 
     #[test]
     fn a_spin_succeeds_if_the_wait_ends_in_it() {
-        let mut counts = WaitCounts::default();
-        counts.add_spin(Span::from_micros(5), false);
-        counts.add_spin(Span::from_micros(2), true);
-        let counters = Counters::new();
-        counters.add(&counts);
-        let mut sum = Statistics::default();
-        counters.add_to(&mut sum);
-        assert_eq!((sum.spins, sum.successful_spins, sum.spin_time), (1, 1, Span::from_micros(7)));
+        let mut wait = Statistics::default();
+        wait.add_spin(Span::from_micros(5), false);
+        wait.add_spin(Span::from_micros(2), true);
+        assert_eq!((wait.spins, wait.successful_spins, wait.spin_time), (1, 1, Span::from_micros(7)));
     }
 }

@@ -22,8 +22,6 @@ pub(crate) use const_fn;
 
 #[cfg(not(loom))]
 mod world {
-    #[cfg(test)]
-    use std::sync::atomic::Ordering::Relaxed;
     use std::time::Duration;
     pub(crate) use std::{
         hint::spin_loop,
@@ -33,6 +31,7 @@ mod world {
 
     use policy::{CpuId, Instant};
     use rustix::time::{ClockId, clock_gettime};
+    use sys::futex::FutexWord;
     pub(crate) use sys::futex::Scope;
 
     /// The number of processor pauses of a spinning thread between two clock readings. It polls
@@ -73,84 +72,47 @@ mod world {
     /// A word on which threads can sleep.
     #[derive(Debug)]
     #[repr(transparent)]
-    pub(crate) struct Futex(AtomicU32);
+    pub(crate) struct Futex<W = AtomicU32>(W);
 
-    impl Futex {
-        pub(crate) const fn new(word: u32) -> Futex {
-            Futex(AtomicU32::new(word))
+    impl<W: FutexWord> Futex<W> {
+        pub(crate) const fn new(word: W) -> Futex<W> {
+            Futex(word)
         }
 
         /// The word, for all purposes except sleeping and waking.
-        pub(crate) fn word(&self) -> &AtomicU32 {
+        pub(crate) fn word(&self) -> &W {
             &self.0
         }
 
-        /// Sleeps until woken or until the deadline, if the word still is `expected`. May return
-        /// early.
+        /// Sleeps until woken or until the deadline, if the low half still is `expected`. May
+        /// return early.
         pub(crate) fn sleep(&self, expected: u32, deadline: Option<Instant>, scope: Scope) {
-            #[cfg(test)]
-            if super::script::sleep(|| self.0.load(Relaxed) == expected, deadline) {
-                return;
-            }
-            sys::futex::wait(&self.0, expected, deadline.map(since_zero), scope);
+            sleep_on(&self.0, expected, deadline, scope);
         }
 
         /// Wakes at most `count` of the sleepers.
         pub(crate) fn wake(&self, count: u32, scope: Scope) {
-            sys::futex::wake(&self.0, count, scope);
-        }
-
-        pub(crate) fn wake_all(&self, scope: Scope) {
-            self.wake(u32::MAX, scope);
+            wake_on(&self.0, count, scope);
         }
     }
 
-    /// A word with a lower half on which threads can sleep.
-    #[derive(Debug)]
-    #[repr(transparent)]
-    pub(crate) struct HalfFutex(AtomicU64);
-
-    impl HalfFutex {
-        pub(crate) const fn new(word: u64) -> HalfFutex {
-            HalfFutex(AtomicU64::new(word))
-        }
-
-        /// The word, for all purposes except sleeping and waking.
-        pub(crate) fn word(&self) -> &AtomicU64 {
-            &self.0
-        }
-
-        /// Like [`Futex::sleep`], if the lower half still is `expected`.
-        pub(crate) fn sleep(&self, expected: u32, deadline: Option<Instant>, scope: Scope) {
-            #[cfg(test)]
-            if super::script::sleep(|| self.0.load(Relaxed) as u32 == expected, deadline) {
-                return;
-            }
-            sys::futex_u64::wait(&self.0, expected, deadline.map(since_zero), scope);
-        }
-
-        /// Wakes at most `count` of the sleepers.
-        pub(crate) fn wake(&self, count: u32, scope: Scope) {
-            sys::futex_u64::wake(&self.0, count, scope);
-        }
+    /// An array of zeros.
+    pub(crate) const fn zeros<const N: usize>() -> [AtomicU64; N] {
+        [const { AtomicU64::new(0) }; N]
     }
 
     /// Like [`Futex::sleep`], on a word of the caller.
-    pub(crate) fn sleep_on(word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+    pub(crate) fn sleep_on(word: &impl FutexWord, expected: u32, deadline: Option<Instant>, scope: Scope) {
         #[cfg(test)]
-        if super::script::sleep(|| word.load(Relaxed) == expected, deadline) {
+        if super::script::sleep(|| word.value() == expected, deadline) {
             return;
         }
-        sys::futex::wait(word, expected, deadline.map(since_zero), Scope::Process);
+        sys::futex::wait(word, expected, deadline.map(|deadline| Duration::from_nanos(deadline.as_nanos())), scope);
     }
 
     /// Like [`Futex::wake`], on a word of the caller.
-    pub(crate) fn wake_on(word: &AtomicU32, count: u32) {
-        sys::futex::wake(word, count, Scope::Process);
-    }
-
-    fn since_zero(deadline: Instant) -> Duration {
-        Duration::from_nanos(deadline.as_nanos())
+    pub(crate) fn wake_on(word: &impl FutexWord, count: u32, scope: Scope) {
+        sys::futex::wake(word, count, scope);
     }
 }
 
@@ -158,7 +120,7 @@ mod world {
 mod world {
     use std::cell::Cell;
     use std::sync::PoisonError;
-    use std::sync::atomic::Ordering;
+    use std::sync::atomic::Ordering::Relaxed;
 
     use loom::sync::{Condvar, Mutex};
     pub(crate) use loom::{
@@ -168,7 +130,6 @@ mod world {
         thread::yield_now,
     };
     use policy::{CpuId, Instant};
-
     pub(crate) use sys::futex::Scope;
 
     pub(crate) const POLLS: u32 = 1;
@@ -224,56 +185,50 @@ mod world {
         }
     }
 
+    /// A word on whose low half, or on all of which, threads can sleep.
+    pub(crate) trait FutexWord {
+        /// The part that the kernel compares.
+        fn value(&self) -> u32;
+    }
+
+    impl FutexWord for AtomicU32 {
+        fn value(&self) -> u32 {
+            self.load(Relaxed)
+        }
+    }
+
+    impl FutexWord for AtomicU64 {
+        fn value(&self) -> u32 {
+            self.load(Relaxed) as u32
+        }
+    }
+
     #[derive(Debug)]
-    pub(crate) struct Futex {
-        word: AtomicU32,
+    pub(crate) struct Futex<W = AtomicU32> {
+        word: W,
         bucket: Bucket,
     }
 
-    impl Futex {
-        pub(crate) fn new(word: u32) -> Futex {
-            Futex { word: AtomicU32::new(word), bucket: Bucket::new() }
+    impl<W: FutexWord> Futex<W> {
+        pub(crate) fn new(word: W) -> Futex<W> {
+            Futex { word, bucket: Bucket::new() }
         }
 
-        pub(crate) fn word(&self) -> &AtomicU32 {
+        pub(crate) fn word(&self) -> &W {
             &self.word
         }
 
         pub(crate) fn sleep(&self, expected: u32, _: Option<Instant>, _: Scope) {
-            self.bucket.sleep_if(|| self.word.load(Ordering::Relaxed) == expected);
+            self.bucket.sleep_if(|| self.word.value() == expected);
         }
 
         pub(crate) fn wake(&self, count: u32, _: Scope) {
             self.bucket.wake(count);
         }
-
-        pub(crate) fn wake_all(&self, scope: Scope) {
-            self.wake(u32::MAX, scope);
-        }
     }
 
-    #[derive(Debug)]
-    pub(crate) struct HalfFutex {
-        word: AtomicU64,
-        bucket: Bucket,
-    }
-
-    impl HalfFutex {
-        pub(crate) fn new(word: u64) -> HalfFutex {
-            HalfFutex { word: AtomicU64::new(word), bucket: Bucket::new() }
-        }
-
-        pub(crate) fn word(&self) -> &AtomicU64 {
-            &self.word
-        }
-
-        pub(crate) fn sleep(&self, expected: u32, _: Option<Instant>, _: Scope) {
-            self.bucket.sleep_if(|| self.word.load(Ordering::Relaxed) as u32 == expected);
-        }
-
-        pub(crate) fn wake(&self, count: u32, _: Scope) {
-            self.bucket.wake(count);
-        }
+    pub(crate) fn zeros<const N: usize>() -> [AtomicU64; N] {
+        std::array::from_fn(|_| AtomicU64::new(0))
     }
 
     loom::lazy_static! {
@@ -281,11 +236,11 @@ mod world {
         static ref BUCKET: Bucket = Bucket::new();
     }
 
-    pub(crate) fn sleep_on(word: &AtomicU32, expected: u32, _: Option<Instant>) {
-        BUCKET.sleep_if(|| word.load(Ordering::Relaxed) == expected);
+    pub(crate) fn sleep_on(word: &AtomicU32, expected: u32, _: Option<Instant>, _: Scope) {
+        BUCKET.sleep_if(|| word.value() == expected);
     }
 
-    pub(crate) fn wake_on(_: &AtomicU32, count: u32) {
+    pub(crate) fn wake_on(_: &AtomicU32, count: u32, _: Scope) {
         BUCKET.wake(count);
     }
 }

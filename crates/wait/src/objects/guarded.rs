@@ -1,119 +1,149 @@
 //! Lock guards: the unsafe part of the locks.
 
 use std::cell::UnsafeCell;
+use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use policy::Instant;
 
 use crate::deadline::TimedOut;
-use crate::objects::mutex::{self, Mutex, MutexGuard};
-use crate::objects::rwlock::{self, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::objects::mutex::{Mutex, MutexGuard};
+use crate::objects::rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::protocol::raw_mutex::RawMutex;
+use crate::protocol::raw_rwlock::RawRwLock;
+use crate::sync;
+use crate::waiting::Waiting;
 
-/// A lock with exclusive access.
+/// Access to read and write, by one thread at a time.
+#[derive(Debug)]
+pub enum Exclusive {}
+
+/// Access to read, by several threads at the same time.
+#[derive(Debug)]
+pub enum Shared {}
+
+/// A lock that gives this kind of access.
 ///
 /// # Safety
-/// After a successful lock no other lock may succeed until the unlock. A thread that locks must see
-/// all that was done before the last unlock.
-pub(crate) unsafe trait Exclude {
-    /// Waits until it has the lock.
+/// Until exclusive access is released, no other access may be acquired. Until shared access is
+/// released, no exclusive access may be acquired. A thread that acquires access must see all that
+/// was done before the last release of exclusive access, and if its own access is exclusive, before
+/// all releases of shared access.
+pub unsafe trait Lock<A> {
+    /// Waits until it has access.
     ///
     /// # Errors
     /// If the deadline passes.
-    fn lock(&self, deadline: Option<Instant>) -> Result<(), TimedOut>;
+    fn acquire(&self, deadline: Option<Instant>) -> Result<(), TimedOut>;
 
-    /// Acquires the lock if it is free. Returns whether it was. Never blocks.
-    fn try_lock(&self) -> bool;
+    /// Acquires access if that is possible immediately. Returns whether it was. Never blocks.
+    fn try_acquire(&self) -> bool;
 
-    /// Releases the lock.
+    /// Releases access.
     ///
     /// # Safety
-    /// The caller holds it by a successful lock.
-    unsafe fn unlock(&self);
+    /// The caller has access by a successful acquisition.
+    unsafe fn release(&self);
+}
+
+/// A mutex without its value.
+#[derive(Debug)]
+#[repr(C)]
+pub struct MutexLock {
+    pub(crate) waiting: Waiting,
+    /// Whether the rule needs the owner's CPU.
+    publishes_owner: bool,
+    pub(crate) raw: RawMutex,
+}
+
+impl MutexLock {
+    sync::const_fn! {
+        pub(crate) fn new(waiting: Waiting) -> MutexLock {
+            MutexLock { waiting, publishes_owner: waiting.inputs().owner, raw: RawMutex::new() }
+        }
+    }
+
+    #[inline]
+    fn on_acquired(&self) {
+        if self.publishes_owner {
+            self.raw.publish_owner();
+        }
+    }
 }
 
 // SAFETY: the protocol guarantees this. Its model and its tests check it.
-unsafe impl Exclude for mutex::Lock {
+unsafe impl Lock<Exclusive> for MutexLock {
     #[inline]
-    fn lock(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        mutex::Lock::lock(self, deadline)
+    fn acquire(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
+        self.raw.lock(&self.waiting, deadline)?;
+        self.on_acquired();
+        Ok(())
     }
 
     #[inline]
-    fn try_lock(&self) -> bool {
-        mutex::Lock::try_lock(self)
+    fn try_acquire(&self) -> bool {
+        let acquired = self.raw.try_lock();
+        if acquired {
+            self.on_acquired();
+        }
+        acquired
     }
 
     #[inline]
-    unsafe fn unlock(&self) {
-        mutex::Lock::unlock(self);
+    unsafe fn release(&self) {
+        self.raw.unlock();
     }
 }
 
-/// A lock that also has shared access.
-///
-/// # Safety
-/// See [`Exclude`]. After a successful share no lock may succeed until the unshare, nor a share
-/// while the lock is held exclusively. A thread that locks must see all that was done before the
-/// unshares.
-pub(crate) unsafe trait Share: Exclude {
-    /// Waits until it has shared access.
-    ///
-    /// # Errors
-    /// If the deadline passes.
-    fn share(&self, deadline: Option<Instant>) -> Result<(), TimedOut>;
-
-    /// Acquires shared access if that is possible immediately. Returns whether it was. Never
-    /// blocks.
-    fn try_share(&self) -> bool;
-
-    /// Releases shared access.
-    ///
-    /// # Safety
-    /// The caller has shared access by a successful share.
-    unsafe fn unshare(&self);
+/// A reader-writer lock without its value.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ReaderWriterLock {
+    pub(crate) waiting: Waiting,
+    pub(crate) raw: RawRwLock,
 }
 
 // SAFETY: as above.
-unsafe impl Exclude for rwlock::Lock {
+unsafe impl Lock<Exclusive> for ReaderWriterLock {
     #[inline]
-    fn lock(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        rwlock::Lock::lock(self, deadline)
+    fn acquire(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
+        self.raw.lock(&self.waiting, deadline)
     }
 
     #[inline]
-    fn try_lock(&self) -> bool {
-        rwlock::Lock::try_lock(self)
+    fn try_acquire(&self) -> bool {
+        self.raw.try_lock()
     }
 
     #[inline]
-    unsafe fn unlock(&self) {
-        rwlock::Lock::unlock(self);
+    unsafe fn release(&self) {
+        self.raw.unlock();
     }
 }
 
 // SAFETY: as above.
-unsafe impl Share for rwlock::Lock {
+unsafe impl Lock<Shared> for ReaderWriterLock {
     #[inline]
-    fn share(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        rwlock::Lock::share(self, deadline)
+    fn acquire(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
+        self.raw.share(&self.waiting, deadline)
     }
 
     #[inline]
-    fn try_share(&self) -> bool {
-        rwlock::Lock::try_share(self)
+    fn try_acquire(&self) -> bool {
+        self.raw.try_share()
     }
 
     #[inline]
-    unsafe fn unshare(&self) {
-        rwlock::Lock::unshare(self);
+    unsafe fn release(&self) {
+        self.raw.unshare();
     }
 }
 
 /// A value and the lock that guards it.
 #[repr(C)]
 pub(crate) struct Guarded<L, T: ?Sized> {
-    lock: L,
+    pub(crate) lock: L,
     value: UnsafeCell<T>,
 }
 
@@ -128,53 +158,36 @@ impl<L, T> Guarded<L, T> {
 }
 
 impl<L, T: ?Sized> Guarded<L, T> {
-    pub(crate) fn lock(&self) -> &L {
-        &self.lock
-    }
-
     pub(crate) fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
-}
 
-impl<L: Exclude, T: ?Sized> Guarded<L, T> {
     #[inline]
-    pub(crate) fn exclusive(&self, deadline: Option<Instant>) -> Result<Exclusive<'_, L, T>, TimedOut> {
-        self.lock.lock(deadline)?;
-        Ok(Exclusive { guarded: self, on_this_thread: PhantomData })
+    pub(crate) fn acquire<A>(&self, deadline: Option<Instant>) -> Result<Guard<'_, L, T, A>, TimedOut>
+    where
+        L: Lock<A>,
+    {
+        self.lock.acquire(deadline)?;
+        Ok(Guard { guarded: self, on_this_thread: PhantomData })
     }
 
     /// Without a deadline.
     #[inline]
-    pub(crate) fn exclusive_untimed(&self) -> Exclusive<'_, L, T> {
+    pub(crate) fn acquire_untimed<A>(&self) -> Guard<'_, L, T, A>
+    where
+        L: Lock<A>,
+    {
         // Without a deadline, this always succeeds.
-        while self.lock.lock(None).is_err() {}
-        Exclusive { guarded: self, on_this_thread: PhantomData }
+        while self.lock.acquire(None).is_err() {}
+        Guard { guarded: self, on_this_thread: PhantomData }
     }
 
     #[inline]
-    pub(crate) fn try_exclusive(&self) -> Option<Exclusive<'_, L, T>> {
-        self.lock.try_lock().then(|| Exclusive { guarded: self, on_this_thread: PhantomData })
-    }
-}
-
-impl<L: Share, T: ?Sized> Guarded<L, T> {
-    #[inline]
-    pub(crate) fn shared(&self, deadline: Option<Instant>) -> Result<Shared<'_, L, T>, TimedOut> {
-        self.lock.share(deadline)?;
-        Ok(Shared { guarded: self, on_this_thread: PhantomData })
-    }
-
-    /// Without a deadline.
-    #[inline]
-    pub(crate) fn shared_untimed(&self) -> Shared<'_, L, T> {
-        while self.lock.share(None).is_err() {}
-        Shared { guarded: self, on_this_thread: PhantomData }
-    }
-
-    #[inline]
-    pub(crate) fn try_shared(&self) -> Option<Shared<'_, L, T>> {
-        self.lock.try_share().then(|| Shared { guarded: self, on_this_thread: PhantomData })
+    pub(crate) fn try_acquire<A>(&self) -> Option<Guard<'_, L, T, A>>
+    where
+        L: Lock<A>,
+    {
+        self.lock.try_acquire().then(|| Guard { guarded: self, on_this_thread: PhantomData })
     }
 }
 
@@ -185,75 +198,65 @@ unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 // SAFETY: as above. Several threads also read the value at the same time, which `Sync` permits.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
-/// Exclusive access to the value. Releases the lock when dropped.
-pub(crate) struct Exclusive<'a, L: Exclude, T: ?Sized> {
+/// Access to the value of a lock. Releases the lock when dropped.
+#[must_use = "the lock is released as soon as its guard is dropped"]
+pub struct Guard<'a, L: Lock<A>, T: ?Sized, A> {
     guarded: &'a Guarded<L, T>,
-    /// The thread that locks must unlock. So the guard stays on its thread, and the value need not
-    /// be `Send` for it.
-    on_this_thread: PhantomData<*mut ()>,
+    /// The thread that acquires must release. So the guard stays on its thread, and the value need
+    /// not be `Send` for it.
+    on_this_thread: PhantomData<(*mut (), A)>,
 }
 
 // SAFETY: a shared guard only gives shared access to the value.
-unsafe impl<L: Exclude + Sync, T: ?Sized + Sync> Sync for Exclusive<'_, L, T> {}
+unsafe impl<L: Lock<A> + Sync, T: ?Sized + Sync, A> Sync for Guard<'_, L, T, A> {}
 
-impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
-    pub(crate) fn guarded(&self) -> &'a Guarded<L, T> {
-        self.guarded
+impl<L: Lock<A>, T: ?Sized, A> Guard<'_, L, T, A> {
+    /// Releases the lock while `meanwhile` runs, and then waits for it again.
+    pub(crate) fn unlocked<R>(self, meanwhile: impl FnOnce() -> R) -> (Self, R) {
+        let guarded = self.guarded;
+        drop(self);
+        let result = meanwhile();
+        (guarded.acquire_untimed(), result)
     }
 }
 
-impl<L: Exclude, T: ?Sized> Deref for Exclusive<'_, L, T> {
+impl<L: Lock<A>, T: ?Sized, A> Deref for Guard<'_, L, T, A> {
     type Target = T;
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the lock is held exclusively, and the guard is borrowed meanwhile.
+        // SAFETY: the thread has access. If it is shared, no thread has mutable access. If it is
+        // exclusive, only this guard gives mutable access, and it is borrowed meanwhile.
         unsafe { &*self.guarded.value.get() }
     }
 }
 
-impl<L: Exclude, T: ?Sized> DerefMut for Exclusive<'_, L, T> {
+impl<L: Lock<Exclusive>, T: ?Sized> DerefMut for Guard<'_, L, T, Exclusive> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and the guard is borrowed mutably, so there is no other borrow.
+        // SAFETY: the access is exclusive, and the guard is borrowed mutably, so there is no other
+        // borrow.
         unsafe { &mut *self.guarded.value.get() }
     }
 }
 
-impl<L: Exclude, T: ?Sized> Drop for Exclusive<'_, L, T> {
+impl<L: Lock<A>, T: ?Sized, A> Drop for Guard<'_, L, T, A> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the guard was created by a successful lock, and is dropped once.
-        unsafe { self.guarded.lock.unlock() };
+        // SAFETY: the guard was created by a successful acquisition, and is dropped once.
+        unsafe { self.guarded.lock.release() };
     }
 }
 
-/// Shared access to the value. Releases it when dropped.
-pub(crate) struct Shared<'a, L: Share, T: ?Sized> {
-    guarded: &'a Guarded<L, T>,
-    /// See [`Exclusive`].
-    on_this_thread: PhantomData<*const ()>,
-}
-
-// SAFETY: as for `Exclusive`.
-unsafe impl<L: Share + Sync, T: ?Sized + Sync> Sync for Shared<'_, L, T> {}
-
-impl<L: Share, T: ?Sized> Deref for Shared<'_, L, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: the lock is shared, so no thread has mutable access, and the guard is borrowed
-        // meanwhile.
-        unsafe { &*self.guarded.value.get() }
+impl<L: Lock<A>, T: ?Sized + fmt::Debug, A> fmt::Debug for Guard<'_, L, T, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
     }
 }
 
-impl<L: Share, T: ?Sized> Drop for Shared<'_, L, T> {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: the guard was created by a successful share, and is dropped once.
-        unsafe { self.guarded.lock.unshare() };
+impl<L: Lock<A>, T: ?Sized + fmt::Display, A> fmt::Display for Guard<'_, L, T, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
     }
 }
 
@@ -264,7 +267,7 @@ impl<T: ?Sized> Mutex<T> {
     /// # Safety
     /// The calling thread holds the mutex, and has no other guard of it.
     pub unsafe fn make_guard_unchecked(&self) -> MutexGuard<'_, T> {
-        MutexGuard(Exclusive { guarded: &self.0, on_this_thread: PhantomData })
+        Guard { guarded: &self.0, on_this_thread: PhantomData }
     }
 }
 
@@ -274,7 +277,7 @@ impl<T: ?Sized> RwLock<T> {
     /// # Safety
     /// The calling thread holds the lock as a reader once more than it has other guards of it.
     pub unsafe fn make_read_guard_unchecked(&self) -> RwLockReadGuard<'_, T> {
-        RwLockReadGuard(Shared { guarded: &self.0, on_this_thread: PhantomData })
+        Guard { guarded: &self.0, on_this_thread: PhantomData }
     }
 
     /// A guard for a lock that the calling thread already holds as a writer by a forgotten guard.
@@ -282,6 +285,6 @@ impl<T: ?Sized> RwLock<T> {
     /// # Safety
     /// The calling thread holds the lock as a writer, and has no other guard of it.
     pub unsafe fn make_write_guard_unchecked(&self) -> RwLockWriteGuard<'_, T> {
-        RwLockWriteGuard(Exclusive { guarded: &self.0, on_this_thread: PhantomData })
+        Guard { guarded: &self.0, on_this_thread: PhantomData }
     }
 }

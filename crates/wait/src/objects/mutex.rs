@@ -1,13 +1,9 @@
 #![doc = include_str!("../../mutex.md")]
 
-use std::ops::{Deref, DerefMut};
 use std::{fmt, time};
 
-use policy::Instant;
-
 use crate::deadline::{self, TimedOut};
-use crate::objects::guarded::{Exclusive, Guarded};
-use crate::protocol::raw_mutex::RawMutex;
+use crate::objects::guarded::{Exclusive, Guard, Guarded, MutexLock};
 use crate::statistics::Statistics;
 use crate::sync;
 use crate::waiting::Waiting;
@@ -48,53 +44,7 @@ use crate::waiting::Waiting;
 /// ```
 ///
 /// A thread that locks a mutex that it already holds waits forever.
-pub struct Mutex<T: ?Sized>(pub(crate) Guarded<Lock, T>);
-
-/// A mutex without its value.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Lock {
-    waiting: Waiting,
-    /// Whether the rule needs the owner's CPU.
-    publishes_owner: bool,
-    raw: RawMutex,
-}
-
-impl Lock {
-    sync::const_fn! {
-        fn new(waiting: Waiting) -> Lock {
-            Lock { waiting, publishes_owner: waiting.inputs().owner, raw: RawMutex::new() }
-        }
-    }
-
-    #[inline]
-    pub(crate) fn lock(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        self.raw.lock(&self.waiting, deadline)?;
-        self.on_acquired();
-        Ok(())
-    }
-
-    #[inline]
-    pub(crate) fn try_lock(&self) -> bool {
-        let acquired = self.raw.try_lock();
-        if acquired {
-            self.on_acquired();
-        }
-        acquired
-    }
-
-    #[inline]
-    pub(crate) fn unlock(&self) {
-        self.raw.unlock();
-    }
-
-    #[inline]
-    fn on_acquired(&self) {
-        if self.publishes_owner {
-            self.raw.publish_owner();
-        }
-    }
-}
+pub struct Mutex<T: ?Sized>(pub(crate) Guarded<MutexLock, T>);
 
 impl<T> Mutex<T> {
     sync::const_fn! {
@@ -107,7 +57,7 @@ impl<T> Mutex<T> {
     sync::const_fn! {
         /// A free mutex, for threads that wait like this.
         pub fn with(value: T, waiting: Waiting) -> Mutex<T> {
-            Mutex(Guarded::new(Lock::new(waiting), value))
+            Mutex(Guarded::new(MutexLock::new(waiting), value))
         }
     }
 
@@ -121,13 +71,13 @@ impl<T: ?Sized> Mutex<T> {
     /// Waits until the mutex is free and acquires it. Dropping the guard releases it.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        MutexGuard(self.0.exclusive_untimed())
+        self.0.acquire_untimed()
     }
 
     /// Acquires the mutex if it is free. Never blocks.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.0.try_exclusive().map(MutexGuard)
+        self.0.try_acquire()
     }
 
     /// Like [`Mutex::lock`], but waits at most until the deadline.
@@ -135,7 +85,7 @@ impl<T: ?Sized> Mutex<T> {
     /// # Errors
     /// If the deadline passes. A free mutex is acquired even after the deadline.
     pub fn lock_until(&self, deadline: time::Instant) -> Result<MutexGuard<'_, T>, TimedOut> {
-        self.try_lock().map_or_else(|| self.0.exclusive(Some(deadline::at(deadline))).map(MutexGuard), Ok)
+        self.try_lock().map_or_else(|| self.0.acquire(Some(deadline::at(deadline))), Ok)
     }
 
     /// Like [`Mutex::lock_until`], with a timeout that begins now.
@@ -143,7 +93,7 @@ impl<T: ?Sized> Mutex<T> {
     /// # Errors
     /// See [`Mutex::lock_until`].
     pub fn lock_timeout(&self, timeout: time::Duration) -> Result<MutexGuard<'_, T>, TimedOut> {
-        self.try_lock().map_or_else(|| self.0.exclusive(Some(deadline::after(timeout))).map(MutexGuard), Ok)
+        self.try_lock().map_or_else(|| self.0.acquire(Some(deadline::after(timeout))), Ok)
     }
 
     /// The value, without locking: the mutable borrow excludes all other threads.
@@ -153,12 +103,12 @@ impl<T: ?Sized> Mutex<T> {
 
     /// Whether the mutex is held now. The answer may be out of date immediately.
     pub fn is_locked(&self) -> bool {
-        self.0.lock().raw.is_locked()
+        self.0.lock.raw.is_locked()
     }
 
     /// The counts of all waits so far. A lock that succeeds immediately is not a wait.
     pub fn statistics(&self) -> Statistics {
-        self.0.lock().raw.statistics()
+        self.0.lock.raw.statistics()
     }
 }
 
@@ -181,7 +131,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
             Some(value) => mutex.field("value", &&*value),
             None => mutex.field("value", &format_args!("<locked>")),
         };
-        mutex.field("waiting", &self.0.lock().waiting).finish_non_exhaustive()
+        mutex.field("waiting", &self.0.lock.waiting).finish_non_exhaustive()
     }
 }
 
@@ -217,43 +167,4 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 /// };
 /// *kept = 2;
 /// ```
-#[must_use = "the mutex is released as soon as its guard is dropped"]
-pub struct MutexGuard<'a, T: ?Sized>(pub(crate) Exclusive<'a, Lock, T>);
-
-impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// Releases the mutex while `meanwhile` runs, and then waits for it again.
-    pub(crate) fn unlocked<R>(self, meanwhile: impl FnOnce() -> R) -> (MutexGuard<'a, T>, R) {
-        let guarded = self.0.guarded();
-        drop(self);
-        let result = meanwhile();
-        (MutexGuard(guarded.exclusive_untimed()), result)
-    }
-}
-
-impl<T: ?Sized> Deref for MutexGuard<'_, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.0
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
+pub type MutexGuard<'a, T> = Guard<'a, MutexLock, T, Exclusive>;

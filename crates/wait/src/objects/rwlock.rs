@@ -1,12 +1,9 @@
 #![doc = include_str!("../../rwlock.md")]
 
-use std::ops::{Deref, DerefMut};
 use std::{fmt, time};
 
-use policy::Instant;
-
 use crate::deadline::{self, TimedOut};
-use crate::objects::guarded::{Exclusive, Guarded, Shared};
+use crate::objects::guarded::{Exclusive, Guard, Guarded, ReaderWriterLock, Shared};
 use crate::protocol::raw_rwlock::RawRwLock;
 use crate::statistics::Statistics;
 use crate::sync;
@@ -39,53 +36,7 @@ use crate::waiting::Waiting;
 /// fn share(_: impl Sync) {}
 /// share(RwLock::new(Cell::new(1)));
 /// ```
-pub struct RwLock<T: ?Sized>(pub(crate) Guarded<Lock, T>);
-
-/// A reader-writer lock without its value.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Lock {
-    waiting: Waiting,
-    raw: RawRwLock,
-}
-
-impl Lock {
-    sync::const_fn! {
-        fn new(waiting: Waiting) -> Lock {
-            Lock { waiting, raw: RawRwLock::new() }
-        }
-    }
-
-    #[inline]
-    pub(crate) fn lock(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        self.raw.lock(&self.waiting, deadline)
-    }
-
-    #[inline]
-    pub(crate) fn try_lock(&self) -> bool {
-        self.raw.try_lock()
-    }
-
-    #[inline]
-    pub(crate) fn unlock(&self) {
-        self.raw.unlock();
-    }
-
-    #[inline]
-    pub(crate) fn share(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        self.raw.share(&self.waiting, deadline)
-    }
-
-    #[inline]
-    pub(crate) fn try_share(&self) -> bool {
-        self.raw.try_share()
-    }
-
-    #[inline]
-    pub(crate) fn unshare(&self) {
-        self.raw.unshare();
-    }
-}
+pub struct RwLock<T: ?Sized>(pub(crate) Guarded<ReaderWriterLock, T>);
 
 impl<T> RwLock<T> {
     sync::const_fn! {
@@ -98,7 +49,7 @@ impl<T> RwLock<T> {
     sync::const_fn! {
         /// A free lock, for threads that wait like this.
         pub fn with(value: T, waiting: Waiting) -> RwLock<T> {
-            RwLock(Guarded::new(Lock::new(waiting), value))
+            RwLock(Guarded::new(ReaderWriterLock { waiting, raw: RawRwLock::new() }, value))
         }
     }
 
@@ -113,13 +64,13 @@ impl<T: ?Sized> RwLock<T> {
     /// the guard releases it.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        RwLockReadGuard(self.0.shared_untimed())
+        self.0.acquire_untimed()
     }
 
     /// Acquires the lock as a reader unless a writer holds it or waits for it. Never blocks.
     #[inline]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        self.0.try_shared().map(RwLockReadGuard)
+        self.0.try_acquire()
     }
 
     /// Like [`RwLock::read`], but waits at most until the deadline.
@@ -127,7 +78,7 @@ impl<T: ?Sized> RwLock<T> {
     /// # Errors
     /// If the deadline passes. A lock that admits readers is acquired even after the deadline.
     pub fn read_until(&self, deadline: time::Instant) -> Result<RwLockReadGuard<'_, T>, TimedOut> {
-        self.0.shared(Some(deadline::at(deadline))).map(RwLockReadGuard)
+        self.0.acquire(Some(deadline::at(deadline)))
     }
 
     /// Like [`RwLock::read_until`], with a timeout that begins now.
@@ -135,19 +86,19 @@ impl<T: ?Sized> RwLock<T> {
     /// # Errors
     /// See [`RwLock::read_until`].
     pub fn read_timeout(&self, timeout: time::Duration) -> Result<RwLockReadGuard<'_, T>, TimedOut> {
-        self.0.shared(Some(deadline::after(timeout))).map(RwLockReadGuard)
+        self.0.acquire(Some(deadline::after(timeout)))
     }
 
     /// Waits until the lock is free and acquires it as a writer. Dropping the guard releases it.
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        RwLockWriteGuard(self.0.exclusive_untimed())
+        self.0.acquire_untimed()
     }
 
     /// Acquires the lock as a writer if it is free. Never blocks.
     #[inline]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        self.0.try_exclusive().map(RwLockWriteGuard)
+        self.0.try_acquire()
     }
 
     /// Like [`RwLock::write`], but waits at most until the deadline.
@@ -155,7 +106,7 @@ impl<T: ?Sized> RwLock<T> {
     /// # Errors
     /// If the deadline passes. A free lock is acquired even after the deadline.
     pub fn write_until(&self, deadline: time::Instant) -> Result<RwLockWriteGuard<'_, T>, TimedOut> {
-        self.0.exclusive(Some(deadline::at(deadline))).map(RwLockWriteGuard)
+        self.0.acquire(Some(deadline::at(deadline)))
     }
 
     /// Like [`RwLock::write_until`], with a timeout that begins now.
@@ -163,7 +114,7 @@ impl<T: ?Sized> RwLock<T> {
     /// # Errors
     /// See [`RwLock::write_until`].
     pub fn write_timeout(&self, timeout: time::Duration) -> Result<RwLockWriteGuard<'_, T>, TimedOut> {
-        self.0.exclusive(Some(deadline::after(timeout))).map(RwLockWriteGuard)
+        self.0.acquire(Some(deadline::after(timeout)))
     }
 
     /// The value, without locking: the mutable borrow excludes all other threads.
@@ -173,18 +124,18 @@ impl<T: ?Sized> RwLock<T> {
 
     /// Whether a reader holds the lock now. The answer may be out of date immediately.
     pub fn is_read_locked(&self) -> bool {
-        self.0.lock().raw.has_readers()
+        self.0.lock.raw.has_readers()
     }
 
     /// Whether a writer holds the lock now. The answer may be out of date immediately.
     pub fn is_write_locked(&self) -> bool {
-        self.0.lock().raw.has_writer()
+        self.0.lock.raw.has_writer()
     }
 
     /// The counts of all waits so far. A lock that succeeds immediately is not a wait. A writer may
     /// wait twice, for other writers and for readers.
     pub fn statistics(&self) -> Statistics {
-        self.0.lock().raw.statistics()
+        self.0.lock.raw.statistics()
     }
 }
 
@@ -207,7 +158,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
             Some(value) => lock.field("value", &&*value),
             None => lock.field("value", &format_args!("<locked>")),
         };
-        lock.field("waiting", &self.0.lock().waiting).finish_non_exhaustive()
+        lock.field("waiting", &self.0.lock.waiting).finish_non_exhaustive()
     }
 }
 
@@ -229,8 +180,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 /// let lock = RwLock::new(1);
 /// *lock.read() = 2;
 /// ```
-#[must_use = "the lock is released as soon as its guard is dropped"]
-pub struct RwLockReadGuard<'a, T: ?Sized>(pub(crate) Shared<'a, Lock, T>);
+pub type RwLockReadGuard<'a, T> = Guard<'a, ReaderWriterLock, T, Shared>;
 
 /// Holds a lock as a writer until dropped, and gives access to its value.
 ///
@@ -242,54 +192,4 @@ pub struct RwLockReadGuard<'a, T: ?Sized>(pub(crate) Shared<'a, Lock, T>);
 /// let lock = RwLock::new(1);
 /// send(lock.write());
 /// ```
-#[must_use = "the lock is released as soon as its guard is dropped"]
-pub struct RwLockWriteGuard<'a, T: ?Sized>(pub(crate) Exclusive<'a, Lock, T>);
-
-impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.0
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockReadGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Display> fmt::Display for RwLockReadGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockWriteGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Display> fmt::Display for RwLockWriteGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
+pub type RwLockWriteGuard<'a, T> = Guard<'a, ReaderWriterLock, T, Exclusive>;

@@ -28,7 +28,7 @@ use crate::deadline::{self, TimedOut};
 use crate::protocol::wait_loop::Awaited;
 use crate::protocol::wait_state::WaitState;
 use crate::statistics::Statistics;
-use crate::sync::{self, AtomicU32};
+use crate::sync::{self, AtomicU32, Scope};
 use crate::waiting::Waiting;
 
 /// Waits until `word` differs from `expected`, and returns its value. What was done before that
@@ -115,7 +115,7 @@ fn wait_by(word: &AtomicU32, expected: u32, waiting: &Waiting, deadline: Option<
 fn wake(word: &AtomicU32, count: u32) {
     sync::fence(SeqCst);
     if site(word).sleepers.load(Relaxed) > 0 {
-        sync::wake_on(word, count);
+        sync::wake_on(word, count, Scope::Process);
     }
 }
 
@@ -138,7 +138,7 @@ impl Awaited for Change<'_> {
         let sleepers = &site(self.word).sleepers;
         sleepers.fetch_add(1, Relaxed);
         sync::fence(SeqCst);
-        sync::sleep_on(self.word, self.expected, deadline);
+        sync::sleep_on(self.word, self.expected, deadline, Scope::Process);
         sleepers.fetch_sub(1, Relaxed);
     }
 }

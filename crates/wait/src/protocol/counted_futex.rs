@@ -4,13 +4,13 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use policy::Instant;
 
-use crate::sync::{self, HalfFutex, Scope};
+use crate::sync::{self, AtomicU64, Futex, Scope};
 
 /// A value on which threads can sleep, and the number of sleepers. The word zero is the value zero
 /// without sleepers.
 #[derive(Debug)]
 #[repr(transparent)]
-pub(crate) struct CountedFutex(HalfFutex);
+pub(crate) struct CountedFutex(Futex<AtomicU64>);
 
 /// The result of one change of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Word {
 impl CountedFutex {
     sync::const_fn! {
         pub(crate) fn new(value: u32) -> CountedFutex {
-            CountedFutex(HalfFutex::new(value as u64))
+            CountedFutex(Futex::new(AtomicU64::new(value as u64)))
         }
     }
 
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_thread_can_sleep_beside_any_number_of_sleepers() {
-        let word = CountedFutex(HalfFutex::new(u64::from(u32::MAX) << 32));
+        let word = CountedFutex(Futex::new(AtomicU64::new(u64::from(u32::MAX) << 32)));
         word.sleep(|value| value == 0, Some(Instant::from_nanos(1)), Scope::Shared);
         assert_eq!(word.change(Some).map(|change| change.sleepers), Ok(u32::MAX));
     }

@@ -45,8 +45,7 @@ impl ExternalObject<'_> {
         let wait = Wait {
             thread: ThreadId(0),
             threads: self.threads,
-            cpus: self.waiting.cpus(),
-            movable: self.waiting.movable(),
+            waiting: &self.waiting,
             state: self.state,
             counters: self.counters,
             recorder: &Off,

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use policy::Instant;
 
-use crate::sync::{Futex, Scope};
+use crate::sync::{AtomicU32, Futex, Scope};
 
 /// A round of the barrier, counted from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(crate) struct GenerationWord(Futex);
 impl GenerationWord {
     /// No round is complete and no thread sleeps.
     pub(crate) fn new() -> GenerationWord {
-        GenerationWord(Futex::new(Generation::before(Round(0)).0))
+        GenerationWord(Futex::new(AtomicU32::new(Generation::before(Round(0)).0)))
     }
 
     /// Whether `round` is complete. If so, what its parties did before they arrived is visible.
@@ -78,7 +78,7 @@ impl GenerationWord {
             seen = Generation(actual);
         }
         if seen.has_sleepers() && !cfg!(rowlock_canary = "a-barrier-forgets-its-sleepers") {
-            self.0.wake_all(scope);
+            self.0.wake(u32::MAX, scope);
         }
     }
 
@@ -100,7 +100,7 @@ impl GenerationWord {
     /// Wakes the sleepers spuriously, as the kernel may.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn wake_spuriously(&self) {
-        self.0.wake_all(Scope::Process);
+        self.0.wake(u32::MAX, Scope::Process);
     }
 }
 

@@ -204,8 +204,7 @@ impl<'b, R: Recorder> Party<'b, R> {
         let wait = Wait {
             thread: ThreadId(self.number.unwrap_or_else(|| shared.parties().wrapping_add(ticket.number as u32))),
             threads: shared.threads(),
-            cpus: self.waiting.cpus(),
-            movable: self.waiting.movable(),
+            waiting: &self.waiting,
             state: &shared.words.state.0,
             counters: self.counters.unwrap_or(&shared.slot(self.number).counters),
             recorder: self.recorder,

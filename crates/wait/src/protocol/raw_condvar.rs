@@ -8,7 +8,7 @@ use crate::deadline::TimedOut;
 use crate::protocol::wait_loop::Awaited;
 use crate::protocol::wait_state::WaitState;
 use crate::statistics::Statistics;
-use crate::sync::{self, AtomicU64, Futex, Scope};
+use crate::sync::{self, AtomicU32, AtomicU64, Futex, Scope};
 use crate::waiting::Waiting;
 
 /// The number of eventcounts. If more threads wait, some wake each other needlessly.
@@ -123,7 +123,7 @@ const ADVANCE: u32 = 2;
 impl EventCount {
     sync::const_fn! {
         fn new() -> EventCount {
-            EventCount(Futex::new(0))
+            EventCount(Futex::new(AtomicU32::new(0)))
         }
     }
 
@@ -133,7 +133,7 @@ impl EventCount {
         let mut seen = word.load(Relaxed);
         loop {
             match word.compare_exchange_weak(seen, (seen & !SLEEPERS).wrapping_add(ADVANCE), Release, Relaxed) {
-                Ok(_) if seen & SLEEPERS != 0 => return self.0.wake_all(Scope::Process),
+                Ok(_) if seen & SLEEPERS != 0 => return self.0.wake(u32::MAX, Scope::Process),
                 Ok(_) => return,
                 Err(actual) => seen = actual,
             }

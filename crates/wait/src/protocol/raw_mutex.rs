@@ -54,7 +54,7 @@ pub(crate) struct RawMutex {
 impl RawMutex {
     sync::const_fn! {
         pub(crate) fn new() -> RawMutex {
-            RawMutex { wait_state: WaitState::new(), owner: AtomicU32::new(0), word: Futex::new(0) }
+            RawMutex { wait_state: WaitState::new(), owner: AtomicU32::new(0), word: Futex::new(AtomicU32::new(0)) }
         }
     }
 

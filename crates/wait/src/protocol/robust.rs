@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use policy::Instant;
 
 use crate::protocol::wait_loop::Awaited;
-use crate::sync::HalfFutex;
+use crate::sync::{AtomicU64, Futex};
 pub use sys::futex::Scope;
 
 /// A lock whose owner may die. A word of zeros is free.
 #[derive(Debug)]
 #[repr(transparent)]
-pub struct RobustLock(HalfFutex);
+pub struct RobustLock(Futex<AtomicU64>);
 
 /// The owner of the lock, or a thread that waits for it: a number below 2^24.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl RobustLock {
     #[cfg(loom)]
     #[expect(clippy::new_without_default, reason = "for the model alone")]
     pub fn new() -> RobustLock {
-        RobustLock(HalfFutex::new(0))
+        RobustLock(Futex::new(AtomicU64::new(0)))
     }
 
     /// The current value of the word.
@@ -214,7 +214,7 @@ mod tests {
     const OTHER: OwnerId = OwnerId((1 << 24) - 1);
 
     fn free() -> RobustLock {
-        RobustLock(HalfFutex::new(0))
+        RobustLock(Futex::new(AtomicU64::new(0)))
     }
 
     #[test]
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_number_of_acquisitions_wraps_around_without_changing_the_rest() {
-        let lock = RobustLock(HalfFutex::new(u64::from(u32::MAX) << 32));
+        let lock = RobustLock(Futex::new(AtomicU64::new(u64::from(u32::MAX) << 32)));
         assert_eq!(lock.try_acquire(OTHER), Some(Integrity::Intact));
         assert_eq!(lock.state().0, 1 << 24);
     }

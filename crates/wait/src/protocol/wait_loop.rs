@@ -11,8 +11,9 @@ use crate::draw;
 use crate::load;
 use crate::machine;
 use crate::observer::{Observer, WaitEvent};
-use crate::statistics::{Counters, WaitCounts};
+use crate::statistics::{Counters, Statistics};
 use crate::sync::{self, AtomicU64};
+use crate::waiting::Waiting;
 
 /// The maximum running time charged for one spin step, which lasts from one clock reading to the
 /// next.
@@ -60,10 +61,7 @@ pub(crate) struct Wait<'a, R: Recorder> {
     pub(crate) thread: ThreadId,
     /// [`Team::threads`].
     pub(crate) threads: u32,
-    /// The number of CPUs that the threads may use. `None` to count them.
-    pub(crate) cpus: Option<u32>,
-    /// [`Team::movable`].
-    pub(crate) movable: bool,
+    pub(crate) waiting: &'a Waiting,
     /// The rule's [`TeamState`].
     pub(crate) state: &'a AtomicU64,
     pub(crate) counters: &'a Counters,
@@ -87,7 +85,7 @@ impl<R: Recorder> Wait<'_, R> {
         waiter: &mut Waiter,
         observer: &mut W,
     ) -> Result<(), TimedOut> {
-        let mut counts = WaitCounts::default();
+        let mut counts = Statistics::default();
         let overload_marks = waiter.overload_marks();
         let mut now = sync::now();
         let mut seen = Observation::Arrived;
@@ -135,7 +133,7 @@ impl<R: Recorder> Wait<'_, R> {
         }
         self.finish(waiter, now, seen);
         counts.overload_marks = waiter.overload_marks().wrapping_sub(overload_marks).into();
-        self.counters.add(&counts);
+        self.counters.merge(&counts);
         if occurred { Ok(()) } else { Err(TimedOut) }
     }
 
@@ -146,11 +144,11 @@ impl<R: Recorder> Wait<'_, R> {
         let team = Team {
             now,
             threads: self.threads,
-            cpus: self.cpus.unwrap_or_else(|| machine::cpus(now)),
+            cpus: self.waiting.cpus().unwrap_or_else(|| machine::cpus(now)),
             own_cpu: sync::current_cpu(),
             missing: if inputs.missing || R::ON { awaited.missing() } else { &[] },
             load: if inputs.load { load::count(now).unwrap_or(self.threads) } else { 0 },
-            movable: self.movable,
+            movable: self.waiting.movable(),
             draw: if inputs.draw { draw::draw(now, self.thread) } else { 0 },
         };
         let mut decision = Decision::Block;

@@ -45,8 +45,7 @@ impl WaitState {
         let wait = Wait {
             thread: ThreadId(0),
             threads: 0,
-            cpus: waiting.cpus(),
-            movable: waiting.movable(),
+            waiting: &waiting,
             state: &self.state,
             counters: &self.counters,
             recorder: &Off,
