@@ -72,7 +72,7 @@ pub struct FiberGroup {
 /// negligible.
 const LONG: f64 = 5_000.0;
 
-/// Of shorter bursts, those of every N-th fiber are timed.
+/// Of shorter bursts, only those of every N-th fiber are timed.
 const SAMPLED: u32 = 16;
 
 impl Fibers {

@@ -3,6 +3,19 @@
 //! The reader takes its limits and hints from it, and a test compares docs/scenario.md with it, so
 //! that no key can exist for only one of them.
 
+/// Declares keys, one in each row: the constant and the fields of its [`Key`] in their order. The
+/// constant is documented by the key's name and by a comment above the row, if any.
+macro_rules! keys {
+    ($($(#[$doc:meta])* $id:ident = $name:literal, $value:expr, $default:expr, $example:literal, $meaning:literal;)*) => {
+        $(
+            #[doc = concat!("`", $name, "`")]
+            $(#[$doc])*
+            pub const $id: Key =
+                Key { name: $name, value: $value, default: $default, example: $example, meaning: $meaning };
+        )*
+    };
+}
+
 pub mod compute;
 pub mod group;
 pub mod job;
@@ -14,9 +27,7 @@ use policy::Span;
 use policy::priority::StageKind;
 use policy::wakeup::Scheme;
 
-use crate::distribution::Distribution;
-use crate::model::{Accounting, Granularity, JobKind, Scheduler, Tie};
-use crate::pipeline::Structure;
+use crate::model::{Accounting, Scheduler, Tie};
 
 /// The largest size of a file: 1 MiB.
 pub const LONGEST_FILE: usize = 1 << 20;
@@ -179,48 +190,22 @@ pub enum KeyDefault {
     Is(&'static str),
 }
 
-const fn key(
-    name: &'static str,
-    value: Value,
-    default: KeyDefault,
-    example: &'static str,
-    meaning: &'static str,
-) -> Key {
-    Key { name, value, default, example, meaning }
-}
-
-const fn required(name: &'static str, value: Value, example: &'static str, meaning: &'static str) -> Key {
-    key(name, value, KeyDefault::Required, example, meaning)
-}
-
 const fn count(least: u64, most: u64) -> Value {
     Value::Count { least, most }
 }
 
 /// The whole file.
 pub mod file {
-    use super::{Key, KeyDefault, Value, key, required};
+    use super::KeyDefault::{Is, Required};
+    use super::{Key, Value};
 
-    /// `title`
-    pub const TITLE: Key =
-        key("title", Value::Text, KeyDefault::Is("none"), "\"Eleven threads against a crowd\"", "the title");
-    /// `machine`
-    pub const MACHINE: Key = required("machine", Value::Table, "{ cpus = 32 }", "the machine");
-    /// `job`
-    pub const JOB: Key = required(
-        "job",
-        Value::Tables,
-        "[{ name = \"crowd\", kind = \"cpu\", work = \"1 s\" }]",
-        "the jobs that run on it",
-    );
-    /// `experiment`
-    pub const EXPERIMENT: Key = key(
-        "experiment",
-        Value::Table,
-        KeyDefault::Is("as below"),
-        "{ repeat = 3 }",
-        "how the jobs are run and compared",
-    );
+    keys! {
+        TITLE = "title", Value::Text, Is("none"), r#""Eleven threads against a crowd""#, "the title";
+        MACHINE = "machine", Value::Table, Required, "{ cpus = 32 }", "the machine";
+        JOB = "job", Value::Tables, Required, r#"[{ name = "crowd", kind = "cpu", work = "1 s" }]"#,
+            "the jobs that run on it";
+        EXPERIMENT = "experiment", Value::Table, Is("as below"), "{ repeat = 3 }", "how the jobs are run and compared";
+    }
 
     /// All of them.
     pub const ALL: &[Key] = &[TITLE, MACHINE, JOB, EXPERIMENT];
@@ -230,232 +215,72 @@ pub mod file {
 pub mod machine {
     use policy::feedback::FeedbackRules;
 
-    use super::{ACCOUNTINGS, Key, KeyDefault, MOST_CPUS, MOST_TICKS, SCHEDULERS, SCHEMES, TIES, Value, count, key};
+    use super::KeyDefault::Is;
+    use super::{Accounting, Key, MOST_CPUS, MOST_TICKS, SCHEMES, Scheduler, Tie, Value, count};
 
-    /// `like`
-    pub const LIKE: Key = key(
-        "like",
-        Value::OneOf(&["host"]),
-        KeyDefault::Is("none"),
-        "\"host\"",
-        "missing keys are detected on the machine that rowlock runs on",
-    );
-    /// `cpus`
-    pub const CPUS: Key =
-        key("cpus", count(1, MOST_CPUS as u64), KeyDefault::Is("required without `like`"), "32", "the number of CPUs");
-    /// `step`
-    pub const STEP: Key = key(
-        "step",
-        Value::Time,
-        KeyDefault::Is("1 ns"),
-        "\"1 us\"",
-        "the granularity of simulated time: drawn durations are rounded down to it",
-    );
-    /// `context_switch`
-    pub const CONTEXT_SWITCH: Key = key(
-        "context_switch",
-        Value::Span,
-        KeyDefault::Is("6 us"),
-        "\"6 us\"",
-        "CS: the cost for a CPU to switch from one thread to another, or to or from idle",
-    );
-    /// `wakeup_cost`
-    pub const WAKEUP_COST: Key = key(
-        "wakeup_cost",
-        Value::Span,
-        KeyDefault::Is("0 ns"),
-        "\"50 us\"",
-        "the cost of starting an idle CPU in addition to a context switch",
-    );
-    /// `yield_cost`
-    pub const YIELD_COST: Key = key(
-        "yield_cost",
-        Value::Span,
-        KeyDefault::Is("500 ns"),
-        "\"300 ns\"",
-        "the cost of a `sched_yield` without another ready thread",
-    );
-    /// `spin_margin`
-    pub const SPIN_MARGIN: Key =
-        key("spin_margin", Value::Margin, KeyDefault::Is("0.5 cs"), "\"3 us\"", "the \"+\" of `cs+` and `2cs+`");
-    /// `device_depth`
-    pub const DEVICE_DEPTH: Key = key(
-        "device_depth",
-        count(1, 1_000_000),
-        KeyDefault::Is("1"),
-        "32",
-        "how many requests the device serves at a time; the others wait in order of arrival",
-    );
-    /// `scheduler`
-    pub const SCHEDULER: Key =
-        key("scheduler", Value::OneOf(&SCHEDULERS), KeyDefault::Is("eevdf"), "\"rr\"", "the kernel's scheduler");
-    /// `tie`
-    pub const TIE: Key = key(
-        "tie",
-        Value::OneOf(&TIES),
-        KeyDefault::Is("arrive"),
-        "\"timeout\"",
-        "which comes first if a spin ends in the same step as the awaited arrival",
-    );
-    /// `quantum`
-    pub const QUANTUM: Key = key(
-        "quantum",
-        Value::Time,
-        KeyDefault::Is("100 us"),
-        "\"100 us\"",
-        "how long a thread runs before the next one",
-    );
-    /// `tick`
-    pub const TICK: Key =
-        key("tick", Value::Time, KeyDefault::Is("4 ms"), "\"1 ms\"", "the period of the timer interrupt");
-    /// `slice`
-    pub const SLICE: Key = key(
-        "slice",
-        Value::Time,
-        KeyDefault::Is("700 us with 1 CPU, 1.4 ms from 2, 2.1 ms from 4, 2.8 ms from 8"),
-        "\"3 ms\"",
-        "the base slice: the virtual time that a thread requests",
-    );
-    /// `latency`
-    pub const LATENCY: Key = key(
-        "latency",
-        Value::Time,
-        KeyDefault::Is("6 ms with 1 CPU, 12 ms from 2, 18 ms from 4, 24 ms from 8"),
-        "\"6 ms\"",
-        "the period in which every thread of a CPU should run once",
-    );
-    /// `granularity`
-    pub const GRANULARITY: Key = key(
-        "granularity",
-        Value::Time,
-        KeyDefault::Is("750 us with 1 CPU, 1.5 ms from 2, 2.25 ms from 4, 3 ms from 8"),
-        "\"750 us\"",
-        "the minimum time that a thread runs in that period, which grows if many threads share it",
-    );
-    /// `wakeup_granularity`
-    pub const WAKEUP_GRANULARITY: Key = key(
-        "wakeup_granularity",
-        Value::Span,
-        KeyDefault::Is("1 ms with 1 CPU, 2 ms from 2, 3 ms from 4, 4 ms from 8"),
-        "\"1 ms\"",
-        "how far behind an awakened thread must be to preempt another",
-    );
-    /// `migration_cost`
-    pub const MIGRATION_COST: Key = key(
-        "migration_cost",
-        Value::Span,
-        KeyDefault::Is("500 us"),
-        "\"100 us\"",
-        "how long a thread's cache is hot after it ran: other CPUs do not take it, and CPUs that expect to idle for a shorter time do not look for threads",
-    );
-    /// `tick` of `linux-2.4`
-    pub const SHORT_TICK: Key = key(
-        "tick",
-        Value::Time,
-        KeyDefault::Is("10 us"),
-        "\"10 us\"",
-        "the period of the timer interrupt: the unit of the next four keys",
-    );
-    /// `allocation`
-    pub const ALLOCATION: Key = key(
-        "allocation",
-        count(1, MOST_TICKS),
-        KeyDefault::Is("20"),
-        "5",
-        "the ticks that a thread may run in an epoch; half of the unused ones are added in the next epoch",
-    );
-    /// `penalty`
-    pub const PENALTY: Key = key(
-        "penalty",
-        count(0, MOST_TICKS),
-        KeyDefault::Is("15"),
-        "0",
-        "the value of staying on its CPU for a thread, in ticks of its counter",
-    );
-    /// `bonus`
-    pub const BONUS: Key = key(
-        "bonus",
-        count(0, MOST_TICKS),
-        KeyDefault::Is("1"),
-        "0",
-        "the value of following a thread of the same job on a CPU, in ticks",
-    );
-    /// `threshold`
-    pub const THRESHOLD: Key = key(
-        "threshold",
-        count(0, MOST_TICKS),
-        KeyDefault::Is("1"),
-        "0",
-        "an awakened thread preempts another only if it is better by more than this many ticks",
-    );
-    /// `accounting`
-    pub const ACCOUNTING: Key = key(
-        "accounting",
-        Value::OneOf(&ACCOUNTINGS),
-        KeyDefault::Is("exact"),
-        "\"tick\"",
-        "whether running time is charged exactly, or in whole ticks to the thread that runs at the timer interrupt",
-    );
-    /// `charge_switch`
-    pub const CHARGE_SWITCH: Key = key(
-        "charge_switch",
-        Value::Flag,
-        KeyDefault::Is("true"),
-        "false",
-        "whether a thread's counter is charged for the switch to it",
-    );
-    /// `tail`
-    pub const TAIL: Key = key(
-        "tail",
-        Value::Flag,
-        KeyDefault::Is("true"),
-        "false",
-        "whether a preempted thread is offered to other CPUs when its switch is over",
-    );
-    /// `wakeup`
-    pub const WAKEUP: Key = key(
-        "wakeup",
-        Value::OneOf(&SCHEMES),
-        KeyDefault::Is("original"),
-        "\"ap\"",
-        "the wakeup scheme, which chooses the CPUs of awakened threads",
-    );
+    keys! {
+        LIKE = "like", Value::OneOf(&["host"]), Is("none"), r#""host""#,
+            "missing keys are detected on the machine that rowlock runs on";
+        CPUS = "cpus", count(1, MOST_CPUS as u64), Is("required without `like`"), "32", "the number of CPUs";
+        STEP = "step", Value::Time, Is("1 ns"), r#""1 us""#,
+            "the granularity of simulated time: drawn durations are rounded down to it";
+        CONTEXT_SWITCH = "context_switch", Value::Span, Is("6 us"), r#""6 us""#,
+            "CS: the cost for a CPU to switch from one thread to another, or to or from idle";
+        WAKEUP_COST = "wakeup_cost", Value::Span, Is("0 ns"), r#""50 us""#,
+            "the cost of starting an idle CPU in addition to a context switch";
+        YIELD_COST = "yield_cost", Value::Span, Is("500 ns"), r#""300 ns""#,
+            "the cost of a `sched_yield` without another ready thread";
+        SPIN_MARGIN = "spin_margin", Value::Margin, Is("0.5 cs"), r#""3 us""#, "the \"+\" of `cs+` and `2cs+`";
+        DEVICE_DEPTH = "device_depth", count(1, 1_000_000), Is("1"), "32",
+            "how many requests the device serves at a time; the others wait in order of arrival";
+        SCHEDULER = "scheduler", Value::OneOf(&Scheduler::NAMES), Is("eevdf"), r#""rr""#, "the kernel's scheduler";
+        TIE = "tie", Value::OneOf(&Tie::NAMES), Is("arrive"), r#""timeout""#,
+            "which comes first if a spin ends in the same step as the awaited arrival";
+        QUANTUM = "quantum", Value::Time, Is("100 us"), r#""100 us""#, "how long a thread runs before the next one";
+        TICK = "tick", Value::Time, Is("4 ms"), r#""1 ms""#, "the period of the timer interrupt";
+        SLICE = "slice", Value::Time, Is("700 us with 1 CPU, 1.4 ms from 2, 2.1 ms from 4, 2.8 ms from 8"), r#""3 ms""#,
+            "the base slice: the virtual time that a thread requests";
+        LATENCY = "latency", Value::Time, Is("6 ms with 1 CPU, 12 ms from 2, 18 ms from 4, 24 ms from 8"), r#""6 ms""#,
+            "the period in which every thread of a CPU should run once";
+        GRANULARITY = "granularity", Value::Time, Is("750 us with 1 CPU, 1.5 ms from 2, 2.25 ms from 4, 3 ms from 8"),
+            r#""750 us""#, "the minimum time that a thread runs in that period, which grows if many threads share it";
+        WAKEUP_GRANULARITY = "wakeup_granularity", Value::Span, Is("1 ms with 1 CPU, 2 ms from 2, 3 ms from 4, 4 ms from 8"),
+            r#""1 ms""#, "how far behind an awakened thread must be to preempt another";
+        MIGRATION_COST = "migration_cost", Value::Span, Is("500 us"), r#""100 us""#,
+            "how long a thread's cache is hot after it ran: other CPUs do not take it, and CPUs that expect to idle for a shorter time do not look for threads";
+        GROUPS = "groups", Value::Flag, Is("false"), "true",
+            "whether every job is a group, and groups have equal shares of the machine regardless of their numbers of threads";
 
-    /// `tick` of `linux-o1`
-    pub const TICK_OF_O1: Key = key(
-        "tick",
-        Value::Time,
-        KeyDefault::Is("1 ms"),
-        "\"100 us\"",
-        "the period of the timer interrupt; times that the kernel counts in ticks or milliseconds scale with it",
-    );
-    /// `timeslice`
-    pub const TIMESLICE: Key = key(
-        "timeslice",
-        count(1, MOST_TICKS),
-        KeyDefault::Is("100"),
-        "4",
-        "the ticks that a thread with nice value 0 may run before it expires",
-    );
-    /// `levels`
-    pub const LEVELS: Key =
-        key("levels", count(1, FeedbackRules::MOST_LEVELS as u64), KeyDefault::Is("10"), "50", "the number of levels");
-    /// `running_time`
-    pub const RUNNING_TIME: Key = key(
-        "running_time",
-        Value::Time,
-        KeyDefault::Is("100 us"),
-        "\"50 us\"",
-        "how long a thread may run at a level, in total over its turns, before it goes down by one",
-    );
-    /// `boost`
-    pub const BOOST: Key = key(
-        "boost",
-        Value::Period,
-        KeyDefault::Is("10 ms"),
-        "\"never\"",
-        "how often all threads move to the highest level, so that none starves",
-    );
+        /// of `linux-2.4`
+        SHORT_TICK = "tick", Value::Time, Is("10 us"), r#""10 us""#,
+            "the period of the timer interrupt: the unit of the next four keys";
+        ALLOCATION = "allocation", count(1, MOST_TICKS), Is("20"), "5",
+            "the ticks that a thread may run in an epoch; half of the unused ones are added in the next epoch";
+        PENALTY = "penalty", count(0, MOST_TICKS), Is("15"), "0",
+            "the value of staying on its CPU for a thread, in ticks of its counter";
+        BONUS = "bonus", count(0, MOST_TICKS), Is("1"), "0",
+            "the value of following a thread of the same job on a CPU, in ticks";
+        THRESHOLD = "threshold", count(0, MOST_TICKS), Is("1"), "0",
+            "an awakened thread preempts another only if it is better by more than this many ticks";
+        ACCOUNTING = "accounting", Value::OneOf(&Accounting::NAMES), Is("exact"), r#""tick""#,
+            "whether running time is charged exactly, or in whole ticks to the thread that runs at the timer interrupt";
+        CHARGE_SWITCH = "charge_switch", Value::Flag, Is("true"), "false",
+            "whether a thread's counter is charged for the switch to it";
+        TAIL = "tail", Value::Flag, Is("true"), "false",
+            "whether a preempted thread is offered to other CPUs when its switch is over";
+        WAKEUP = "wakeup", Value::OneOf(&SCHEMES), Is("original"), r#""ap""#,
+            "the wakeup scheme, which chooses the CPUs of awakened threads";
+        /// of `linux-o1`
+        TICK_OF_O1 = "tick", Value::Time, Is("1 ms"), r#""100 us""#,
+            "the period of the timer interrupt; times that the kernel counts in ticks or milliseconds scale with it";
+        TIMESLICE = "timeslice", count(1, MOST_TICKS), Is("100"), "4",
+            "the ticks that a thread with nice value 0 may run before it expires";
+        LEVELS = "levels", count(1, FeedbackRules::MOST_LEVELS as u64), Is("10"), "50", "the number of levels";
+        RUNNING_TIME = "running_time", Value::Time, Is("100 us"), r#""50 us""#,
+            "how long a thread may run at a level, in total over its turns, before it goes down by one";
+        BOOST = "boost", Value::Period, Is("10 ms"), r#""never""#,
+            "how often all threads move to the highest level, so that none starves";
+    }
 
     /// The keys of every scheduler.
     pub const COMMON: &[Key] =
@@ -469,14 +294,6 @@ pub mod machine {
     pub const LINUX_O1: &[Key] = &[TICK_OF_O1, TIMESLICE];
     /// The further keys of `cfs`.
     pub const CFS: &[Key] = &[TICK, LATENCY, GRANULARITY, WAKEUP_GRANULARITY, MIGRATION_COST];
-    /// `groups`
-    pub const GROUPS: Key = key(
-        "groups",
-        Value::Flag,
-        KeyDefault::Is("false"),
-        "true",
-        "whether every job is a group, and groups have equal shares of the machine regardless of their numbers of threads",
-    );
     /// The further keys of `eevdf`.
     pub const EEVDF: &[Key] = &[TICK, SLICE, GROUPS];
     /// The further keys of `feedback`.
@@ -488,51 +305,22 @@ pub mod machine {
 
 /// The `[experiment]` table.
 pub mod experiment {
-    use super::{Key, KeyDefault, MOST_RUNS, Value, count, key};
+    use super::KeyDefault::Is;
+    use super::{Key, MOST_RUNS, Value, count};
 
-    /// `repeat`
-    pub const REPEAT: Key =
-        key("repeat", count(1, MOST_RUNS), KeyDefault::Is("3"), "10", "the number of runs of every arm");
-    /// `seed`
-    pub const SEED: Key = key(
-        "seed",
-        count(0, i64::MAX as u64),
-        KeyDefault::Is("1"),
-        "42",
-        "repetition r of every arm uses seed + r, so that all arms have equal draws",
-    );
-    /// `keep_running`
-    pub const KEEP_RUNNING: Key = key(
-        "keep_running",
-        Value::Flag,
-        KeyDefault::Is("false"),
-        "true",
-        "whether finished jobs run again until all have finished once (each counts once)",
-    );
-    /// `sweep`
-    pub const SWEEP: Key = key(
-        "sweep",
-        Value::Sweep,
-        KeyDefault::Is("one arm"),
-        "{ \"job.crew.waiting\" = [\"cs\", \"2cs+\"] }",
-        "every combination of the values is an arm; the last path varies fastest",
-    );
-    /// `compare`
-    pub const COMPARE: Key = key(
-        "compare",
-        Value::Path,
-        KeyDefault::Is("none"),
-        "\"job.crew.waiting\"",
-        "the path that is compared; its first value is the baseline of speed-ups",
-    );
-    /// `x`
-    pub const X: Key = key(
-        "x",
-        Value::Axis,
-        KeyDefault::Is("none"),
-        "\"job.crowd.threads\"",
-        "the axis of plots: `threads` is the number of threads of all jobs, `load` is this number over that of the CPUs",
-    );
+    keys! {
+        REPEAT = "repeat", count(1, MOST_RUNS), Is("3"), "10", "the number of runs of every arm";
+        SEED = "seed", count(0, i64::MAX as u64), Is("1"), "42",
+            "repetition r of every arm uses seed + r, so that all arms have equal draws";
+        KEEP_RUNNING = "keep_running", Value::Flag, Is("false"), "true",
+            "whether finished jobs run again until all have finished once (each counts once)";
+        SWEEP = "sweep", Value::Sweep, Is("one arm"), r#"{ "job.crew.waiting" = ["cs", "2cs+"] }"#,
+            "every combination of the values is an arm; the last path varies fastest";
+        COMPARE = "compare", Value::Path, Is("none"), r#""job.crew.waiting""#,
+            "the path that is compared; its first value is the baseline of speed-ups";
+        X = "x", Value::Axis, Is("none"), r#""job.crowd.threads""#,
+            "the axis of plots: `threads` is the number of threads of all jobs, `load` is this number over that of the CPUs";
+    }
     /// All threads of an arm, as `x`.
     pub const X_THREADS: &str = "threads";
     /// All threads of an arm over the CPUs that they run on, as `x`.
@@ -557,13 +345,7 @@ macro_rules! names {
     }};
 }
 
-const DISTRIBUTIONS: [&str; 5] = Distribution::NAMES;
-const STRUCTURES: [&str; Structure::ALL.len()] = names!(Structure);
 const STAGE_KINDS: [&str; StageKind::ALL.len()] = names!(StageKind);
-const SCHEDULERS: [&str; Scheduler::ALL.len()] = names!(Scheduler);
-const GRANULARITIES: [&str; Granularity::ALL.len()] = names!(Granularity);
-const TIES: [&str; Tie::ALL.len()] = names!(Tie);
-const ACCOUNTINGS: [&str; Accounting::ALL.len()] = names!(Accounting);
 const SCHEMES: [&str; Scheme::ALL.len()] = names!(Scheme);
 
 /// Every table of a scenario file with its keys, in the order of docs/scenario.md.

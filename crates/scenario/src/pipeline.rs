@@ -4,6 +4,7 @@ use policy::priority::{PriorityRule, StageKind};
 use policy::waiting::WaitingRule;
 
 use crate::distribution::Distribution;
+use crate::named::named_enum;
 
 /// A pipeline: buffers pass through its stages in order, round after round, and return to the
 /// first.
@@ -62,35 +63,24 @@ pub struct StageTurn {
     pub times: u32,
 }
 
-/// The stages that have threads of their own, unless stated otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Structure {
-    /// Those that block. Computations run on workers, as many as there are CPUs.
-    #[default]
-    Workers,
-    /// All.
-    Threads,
-}
-
-impl Structure {
-    /// Both, the default first.
-    pub const ALL: [Structure; 2] = [Structure::Workers, Structure::Threads];
-
-    /// The name in scenario files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Structure::Workers => "workers",
-            Structure::Threads => "threads",
-        }
+named_enum! {
+    /// The stages that have threads of their own, unless stated otherwise.
+    #[derive(Default)]
+    pub enum Structure {
+        /// Those that block. Computations run on workers, as many as there are CPUs.
+        #[default]
+        Workers = "workers",
+        /// All.
+        Threads = "threads",
     }
 }
 
 /// The work of a thread of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ThreadRole {
-    /// These stages in turn.
+    /// Runs these stages in turn.
     Stages(Vec<StageTurn>),
-    /// Any of these stages that has work, the one nearest to the end first.
+    /// Runs any of these stages that has work, the one nearest to the end first.
     Worker(Vec<usize>),
 }
 

@@ -8,12 +8,11 @@
 
 mod distribution;
 mod fibers;
-mod parts;
 mod pipeline;
 mod setting;
 mod sweep;
 mod table;
-mod value;
+pub(crate) mod value;
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -21,7 +20,8 @@ use std::ops::Range;
 use toml::de::DeTable;
 
 use self::sweep::Factor;
-use self::table::{ReadReport, Table};
+use self::table::ReadReport;
+pub(crate) use self::table::Table;
 use crate::diagnostics::{Diagnostic, Diagnostics, did_you_mean, quoted};
 use crate::keys::{self, experiment, file};
 use crate::model::{Arm, Experiment, Scenario};
@@ -51,14 +51,14 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Scenario, Diagnostics> {
             return Err(Diagnostics::new(name, &String::from_utf8_lossy(bytes), vec![diagnostic]));
         }
     };
-    let mut report = ReadReport::new(text.trim_end().len());
     let (root, errors) = DeTable::parse_recoverable(text);
     let syntax: Vec<Diagnostic> = errors.iter().map(|error| syntax_error(error, text)).collect();
-    report.partial = !syntax.is_empty();
-    let scenario = scenario(root.into_inner(), text.len(), &mut report);
+    let report = ReadReport::new(text.trim_end().len(), !syntax.is_empty());
+    let scenario = scenario(root.into_inner(), text.len(), &report);
+    let found = report.found.into_inner();
     match scenario {
-        Some(scenario) if syntax.is_empty() && report.found.is_empty() => Ok(scenario),
-        _ => Err(Diagnostics::new(name, text, with_syntax(syntax, report.found, text))),
+        Some(scenario) if syntax.is_empty() && found.is_empty() => Ok(scenario),
+        _ => Err(Diagnostics::new(name, text, with_syntax(syntax, found, text))),
     }
 }
 
@@ -90,67 +90,60 @@ fn with_syntax(mut syntax: Vec<Diagnostic>, found: Vec<Diagnostic>, text: &str) 
     syntax
 }
 
-fn scenario(mut root: DeTable<'_>, length: usize, report: &mut ReadReport) -> Option<Scenario> {
+fn scenario(mut root: DeTable<'_>, length: usize, report: &ReadReport) -> Option<Scenario> {
     let top = root_table(&root, report);
     // An unreadable header leaves its keys to the top level.
-    if !report.partial {
-        top.check_keys(&[file::ALL], report, |_| None);
+    if !report.is_partial.get() {
+        top.check_keys(&[file::ALL], |_| None);
     }
-    let title = top.read(&file::TITLE, report, value::text).unwrap_or_default();
+    let title = top.read(&file::TITLE, value::text).unwrap_or_default();
 
     let mark = report.mark();
     let factors = sweep::factors(&root, report);
     // Values from a faulty sweep are not missing.
-    report.partial |= report.mark() != mark;
-    let experiment = experiment(&root_table(&root, report), &sweep::written_paths(&root), report);
+    report.is_partial.update(|is_partial| is_partial || report.mark() != mark);
+    let experiment = experiment(&top, &sweep::written_paths(&root));
 
-    let count = factors.iter().fold(1, |count: usize, factor| count.saturating_mul(factor.len()));
-    let arms = if let Some(diagnostic) = too_many(count, length, experiment.repeat, &root) {
+    let mut count = factors.iter().fold(1, |count: usize, factor| count.saturating_mul(factor.len()));
+    if let Some(diagnostic) = too_many(count, length, experiment.repeat, &root) {
         report.add(diagnostic);
-        arms(1, &factors, &mut root, report)
-    } else {
-        arms(count, &factors, &mut root, report)
-    };
-    Some(Scenario { title, arms: arms?, experiment })
+        count = 1;
+    }
+    let arms = arms(count, &factors, &mut root, report)?;
+    Some(Scenario { title, arms, experiment })
 }
 
 /// The root table. Missing top-level keys are reported at the end of the file.
-fn root_table<'t, 'i>(root: &'t DeTable<'i>, report: &ReadReport) -> Table<'t, 'i> {
-    Table::new("the scenario", report.end..report.end, root)
+fn root_table<'t, 'i>(root: &'t DeTable<'i>, report: &'t ReadReport) -> Table<'t, 'i> {
+    Table::new("the scenario", report.end..report.end, root, report)
 }
 
 /// Reads the `[experiment]` table, except for the keys that belong to an arm.
-fn experiment(top: &Table<'_, '_>, swept: &[String], report: &mut ReadReport) -> Experiment {
-    let table = top
-        .get(&file::EXPERIMENT, report)
-        .and_then(|node| Table::of("`[experiment]`", &file::EXPERIMENT, node, report));
-    let Some(table) = table else {
+fn experiment(top: &Table<'_, '_>, swept: &[String]) -> Experiment {
+    let Some(table) = top.table(&file::EXPERIMENT) else {
         return Experiment { repeat: DEFAULT_REPEAT, seed: DEFAULT_SEED, compare: None, x: None };
     };
-    table.check_keys(&[experiment::ALL], report, |_| None);
-    let repeat = table.read(&experiment::REPEAT, report, value::count).unwrap_or(DEFAULT_REPEAT);
-    let seed = table.read(&experiment::SEED, report, value::count).unwrap_or(DEFAULT_SEED);
-    let swept: Vec<&str> = swept.iter().map(String::as_str).collect();
-    let mut path = |key, among: &[&str]| {
-        let path = sweep::one_form(&table.read(key, report, value::text)?);
+    table.check_keys(&[experiment::ALL], |_| None);
+    let repeat = table.read(&experiment::REPEAT, value::count).unwrap_or(DEFAULT_REPEAT);
+    let seed = table.read(&experiment::SEED, value::count).unwrap_or(DEFAULT_SEED);
+    let path = |key, among: &[&str]| {
+        let path = sweep::one_form(&table.read(key, value::text)?);
         if !among.contains(&path.as_str()) {
-            let place = table.get(key, report).map_or(table.header.clone(), toml::Spanned::span);
-            let help = did_you_mean(&path, among.iter().copied()).unwrap_or_else(|| match swept.as_slice() {
+            let help = did_you_mean(&path, among.iter().copied()).unwrap_or_else(|| match swept {
                 [] => format!("nothing is swept: leave `{}` out or add a `sweep`", key.name),
                 swept => {
                     let swept: Vec<String> = swept.iter().map(|path| quoted(path).to_string()).collect();
-                    let swept: Vec<&str> = swept.iter().map(String::as_str).collect();
                     format!("the swept paths are {}", value::listed(&swept, "and"))
                 }
             });
             let message = format!("`{}` names {}, which is not swept", key.name, quoted(&path));
-            report.add(Diagnostic::new(place, message).help(help));
+            top.report.add(Diagnostic::new(table.place(key), message).help(help));
         }
         Some(path)
     };
     let single = swept.iter().flat_map(|path| path.split(keys::PATH_SEPARATOR));
-    let factors: Vec<&str> = swept.iter().copied().chain(single).collect();
-    let axes: Vec<&str> = factors.iter().chain(experiment::COUNTED_AXES).copied().collect();
+    let factors: Vec<&str> = swept.iter().map(String::as_str).chain(single).collect();
+    let axes = [&factors[..], experiment::COUNTED_AXES].concat();
     let (compare, x) = (path(&experiment::COMPARE, &factors), path(&experiment::X, &axes));
     Experiment { repeat, seed, compare, x }
 }
@@ -160,26 +153,24 @@ const DEFAULT_SEED: u64 = 1;
 
 /// Checks that this many arms can be kept and run.
 fn too_many(count: usize, length: usize, repeat: u32, root: &DeTable<'_>) -> Option<Diagnostic> {
-    let place = |key: &keys::Key| {
-        let node = root.get(file::EXPERIMENT.name).and_then(|node| node.get_ref().get(key.name));
-        node.map_or(0..0, toml::Spanned::span)
-    };
-    if count > keys::MOST_ARMS {
+    let (key, message, help) = if count > keys::MOST_ARMS {
         let message = format!("the sweep has more than {} arms", keys::MOST_ARMS);
-        Some(Diagnostic::new(place(&experiment::SWEEP), message).help("sweep fewer paths or fewer values"))
+        (&experiment::SWEEP, message, "sweep fewer paths or fewer values")
     } else if count.saturating_mul(length) > keys::MOST_TEXT {
         let message = format!("{count} arms of a file of {length} bytes do not fit into memory");
-        Some(Diagnostic::new(place(&experiment::SWEEP), message).help("sweep less, or shorten the file"))
+        (&experiment::SWEEP, message, "sweep less, or shorten the file")
     } else if (count as u64).saturating_mul(u64::from(repeat)) > keys::MOST_RUNS {
         let message = format!("{count} arms, each {repeat} times, are more than {} runs", keys::MOST_RUNS);
-        Some(Diagnostic::new(place(&experiment::REPEAT), message).help("sweep less, or repeat less often"))
+        (&experiment::REPEAT, message, "sweep less, or repeat less often")
     } else {
-        None
-    }
+        return None;
+    };
+    let node = root.get(file::EXPERIMENT.name).and_then(|node| node.get_ref().get(key.name));
+    Some(Diagnostic::new(node.map_or(0..0, toml::Spanned::span), message).help(help))
 }
 
 /// Reads the arms; the last factor varies fastest. Returns `None` if a problem was reported.
-fn arms<'i>(count: usize, factors: &[Factor<'i>], root: &mut DeTable<'i>, report: &mut ReadReport) -> Option<Vec<Arm>> {
+fn arms<'i>(count: usize, factors: &[Factor<'i>], root: &mut DeTable<'i>, report: &ReadReport) -> Option<Vec<Arm>> {
     let mark = report.mark();
     let mut arms = Vec::new();
     for arm in 0..count {
@@ -192,9 +183,9 @@ fn arms<'i>(count: usize, factors: &[Factor<'i>], root: &mut DeTable<'i>, report
             values.extend(factor.plain(number).map(|plain| (factor.path.clone(), plain.clone())));
         }
         values.reverse();
-        let setting = setting::setting(&root_table(root, report), report);
+        let setting = setting::setting(&root_table(root, report));
         arms.extend(setting.map(|setting| Arm { factors: values, setting }));
-        if report.found.len() >= ENOUGH {
+        if report.found.borrow().len() >= ENOUGH {
             break;
         }
     }

@@ -1,40 +1,31 @@
 //! Reads the machine and the jobs of one arm.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use policy::Span;
-use policy::wakeup::Scheme;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
-use super::distribution::distribution;
 use super::fibers::fibers;
 use super::pipeline::pipeline;
 use super::table::{ReadReport, Table};
 use super::value::{self, Node};
 use crate::arrival::Arrival;
-use crate::diagnostics::{Diagnostic, quoted};
+use crate::diagnostics::Diagnostic;
 use crate::distribution::Distribution;
 use crate::keys::{self, Key, experiment, file, group, job, machine, stage};
-use crate::model::{
-    Accounting, Attributes, Compute, Granularity, Job, JobKind, Machine, MachineKeys, Scheduler, Setting, Tie,
-};
+use crate::model::{Attributes, Compute, Granularity, Job, JobKind, Machine, MachineKeys, Setting};
 
 /// Reads the setting of one arm from the file with the arm's values in it. Returns `None` if a
 /// problem was reported.
-pub(super) fn setting(root: &Table<'_, '_>, report: &mut ReadReport) -> Option<Setting> {
+pub(super) fn setting(root: &Table<'_, '_>) -> Option<Setting> {
+    let report = root.report;
     let mark = report.mark();
-    let machine = root
-        .get(&file::MACHINE, report)
-        .and_then(|node| Table::of("`[machine]`", &file::MACHINE, node, report))
-        .map(|table| machine_keys(&table, report))
-        .unwrap_or_default();
-    let keep_running = root
-        .get(&file::EXPERIMENT, report)
-        .and_then(|node| node.get_ref().as_table().map(|entries| Table::new("`[experiment]`", node.span(), entries)))
-        .and_then(|table| table.read(&experiment::KEEP_RUNNING, report, value::flag))
+    let machine = root.table(&file::MACHINE).map(|table| machine_keys(&table)).unwrap_or_default();
+    let experiment = root.get(&file::EXPERIMENT).filter(|node| node.get_ref().is_table());
+    let keep_running = experiment
+        .and_then(|_| root.table(&file::EXPERIMENT)?.read(&experiment::KEEP_RUNNING, value::flag))
         .unwrap_or(false);
-    let jobs = jobs(root, machine.cpus, report);
+    let jobs = jobs(root, machine.cpus);
     if report.mark() != mark {
         return None;
     }
@@ -43,46 +34,13 @@ pub(super) fn setting(root: &Table<'_, '_>, report: &mut ReadReport) -> Option<S
     (report.mark() == mark).then_some(Setting { machine, jobs, keep_running })
 }
 
-fn machine_keys(table: &Table<'_, '_>, report: &mut ReadReport) -> MachineKeys {
-    table.check_keys(machine::ALL, report, |_| None);
-    let like_host = table.read(&machine::LIKE, report, value::one_of).is_some();
-    let mut span = |key| table.read(key, report, value::span);
-    let keys = MachineKeys {
-        like_host,
-        step: span(&machine::STEP),
-        context_switch: span(&machine::CONTEXT_SWITCH),
-        wakeup_cost: span(&machine::WAKEUP_COST),
-        yield_cost: span(&machine::YIELD_COST),
-        quantum: span(&machine::QUANTUM),
-        tick: span(&machine::TICK),
-        slice: span(&machine::SLICE),
-        latency: span(&machine::LATENCY),
-        granularity: span(&machine::GRANULARITY),
-        wakeup_granularity: span(&machine::WAKEUP_GRANULARITY),
-        migration_cost: span(&machine::MIGRATION_COST),
-        running_time: span(&machine::RUNNING_TIME),
-        cpus: table.read(&machine::CPUS, report, value::count),
-        levels: table.read(&machine::LEVELS, report, value::count),
-        boost: table.read(&machine::BOOST, report, value::period),
-        spin_margin: table.read(&machine::SPIN_MARGIN, report, value::margin),
-        device_depth: table.read(&machine::DEVICE_DEPTH, report, value::count),
-        scheduler: table.read_named(&machine::SCHEDULER, report, &Scheduler::ALL, Scheduler::name),
-        tie: table.read_named(&machine::TIE, report, &Tie::ALL, Tie::name),
-        allocation: table.read(&machine::ALLOCATION, report, value::count),
-        penalty: table.read(&machine::PENALTY, report, value::count),
-        bonus: table.read(&machine::BONUS, report, value::count),
-        threshold: table.read(&machine::THRESHOLD, report, value::count),
-        accounting: table.read_named(&machine::ACCOUNTING, report, &Accounting::ALL, Accounting::name),
-        groups: table.read(&machine::GROUPS, report, value::flag),
-        charge_switch: table.read(&machine::CHARGE_SWITCH, report, value::flag),
-        tail: table.read(&machine::TAIL, report, value::flag),
-        wakeup: table.read_named(&machine::WAKEUP, report, &Scheme::ALL, Scheme::name),
-        timeslice: table.read(&machine::TIMESLICE, report, value::count),
-    };
-    let says_how_many = [machine::LIKE, machine::CPUS].iter().any(|key| table.get(key, report).is_some());
-    if !says_how_many {
+fn machine_keys(table: &Table<'_, '_>) -> MachineKeys {
+    table.check_keys(machine::ALL, |_| None);
+    let keys = MachineKeys::read(table);
+    if [machine::LIKE, machine::CPUS].iter().all(|key| table.get(key).is_none()) {
         let diagnostic = Diagnostic::new(table.header.clone(), "the machine has no CPUs");
-        report.missing(diagnostic.help("write `cpus = 32`, or `like = \"host\"` for the machine that this runs on"));
+        let help = "write `cpus = 32`, or `like = \"host\"` for the machine that this runs on";
+        table.report.missing(diagnostic.help(help));
     }
     keys
 }
@@ -90,192 +48,145 @@ fn machine_keys(table: &Table<'_, '_>, report: &mut ReadReport) -> MachineKeys {
 /// A job and the place of its header.
 type PlacedJob = (Job, Range<usize>);
 
-fn jobs(root: &Table<'_, '_>, cpus: Option<u32>, report: &mut ReadReport) -> Vec<PlacedJob> {
-    let Some(node) = root.get(&file::JOB, report) else { return Vec::new() };
-    let DeValue::Array(array) = node.get_ref() else {
-        report.add(*value::mismatch(&file::JOB, node));
-        return Vec::new();
-    };
-    if array.is_empty() {
-        report.missing(Diagnostic::new(node.span(), "there are no jobs").help(value::example(&file::JOB)));
+fn jobs(root: &Table<'_, '_>, cpus: Option<u32>) -> Vec<PlacedJob> {
+    if let Some(node) = root.get(&file::JOB)
+        && node.get_ref().as_array().is_some_and(|array| array.is_empty())
+    {
+        let diagnostic = Diagnostic::new(node.span(), "there are no jobs");
+        root.report.missing(diagnostic.help(value::example(&file::JOB)));
     }
-    let mut names: HashMap<String, Range<usize>> = HashMap::new();
-    let mut jobs = Vec::new();
-    for (index, node) in array.iter().enumerate() {
-        let Some(entries) = node.get_ref().as_table() else {
-            report.add(*value::mismatch(&file::JOB, node));
-            continue;
-        };
-        let what = match entries.get(job::NAME.name).and_then(|name| name.get_ref().as_str()) {
-            Some(name) => format!("job {}", quoted(name)),
-            None => format!("job number {}", index + 1),
-        };
-        let table = Table::new(what, node.span(), entries);
-        let name = table.read(&job::NAME, report, value::name);
-        if let (Some(name), Some(place)) = (&name, table.get(&job::NAME, report)) {
-            if let Some(first) = names.get(name) {
-                let diagnostic = Diagnostic::new(place.span(), format!("two jobs are called `{name}`"));
-                let diagnostic = diagnostic.context(first.clone(), "the first of them");
-                report.add(diagnostic.help("give each job its own name, or one job `copies`"));
-            } else {
-                names.insert(name.clone(), place.span());
-            }
-        }
-        let copies = table.read(&job::COPIES, report, value::count).unwrap_or(1);
-        let attributes = attributes(&table, cpus, report);
-        let arrival = Arrival {
-            at: table.read(&job::ARRIVAL, report, value::span).unwrap_or(Span::ZERO),
-            every: table.get(&job::EVERY, report).and_then(|node| distribution(&job::EVERY, node, report)),
-        };
-        let kind = kind(&table, report);
-        if let (Some(name), Some(kind)) = (name, kind) {
-            jobs.push((Job { attributes, arrival, ..Job::new(name, copies, kind) }, node.span()));
-        }
-    }
-    jobs
+    let twice = "give each job its own name, or one job `copies`";
+    let jobs = root.named_tables(&file::JOB, "job", &job::NAME, twice, |table, name| {
+        let copies = table.read(&job::COPIES, value::count).unwrap_or(1);
+        let attributes = attributes(table, cpus);
+        let at = table.read(&job::ARRIVAL, value::span).unwrap_or(Span::ZERO);
+        let arrival = Arrival { at, every: table.distribution(&job::EVERY) };
+        let kind = kind(table);
+        Some((Job { attributes, arrival, ..Job::new(name?, copies, kind?) }, table.header.clone()))
+    });
+    jobs.unwrap_or_default()
 }
 
 /// Reads the scheduling attributes of a job's threads, on a machine with this many CPUs, if known.
-fn attributes(table: &Table<'_, '_>, cpus: Option<u32>, report: &mut ReadReport) -> Attributes {
-    let nice = table.read(&job::NICE, report, value::nice).unwrap_or(0);
-    let set = table.read(&job::CPUS, report, value::cpus);
-    if let (Some(set), Some(cpus), Some(node)) = (&set, cpus, table.get(&job::CPUS, report))
+fn attributes(table: &Table<'_, '_>, cpus: Option<u32>) -> Attributes {
+    let nice = table.read(&job::NICE, value::nice).unwrap_or(0);
+    let set = table.read(&job::CPUS, value::cpus);
+    if let (Some(set), Some(cpus)) = (&set, cpus)
         && set.iter().all(|cpu| cpu.0 >= cpus)
     {
         let message = format!("{} cannot run anywhere: there is no CPU {set}", table.what);
-        let last = cpus - 1;
-        report.add(
-            Diagnostic::new(node.span(), message).help(format!("the machine has CPUs 0 to {last}: name some of them")),
-        );
+        let help = format!("the machine has CPUs 0 to {}: name some of them", cpus - 1);
+        table.report.add(Diagnostic::new(table.place(&job::CPUS), message).help(help));
     }
-    Attributes { nice, cpus: set, slice: table.read(&job::SLICE, report, value::span) }
+    Attributes { nice, cpus: set, slice: table.read(&job::SLICE, value::span) }
 }
 
-fn kind(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<JobKind> {
-    let Some(name) = table.read(&job::KIND, report, value::one_of) else {
+fn kind(table: &Table<'_, '_>) -> Option<JobKind> {
+    let Some(name) = table.read(&job::KIND, value::one_of) else {
         // Without a kind, any key of any kind may be right.
-        let any = [job::COMMON, job::BARRIER, job::LOCK, job::CPU, job::COMMAND, job::PIPELINE, job::FIBERS];
-        table.check_keys(&any, report, |_| None);
+        let any: Vec<&[Key]> = std::iter::once(job::COMMON).chain(job::OF_KINDS.map(|(_, keys)| keys)).collect();
+        table.check_keys(&any, |_| None);
         return None;
     };
     let own = job::OF_KINDS.iter().find(|(kind, _)| *kind == name).map_or(job::COMMON, |(_, keys)| keys);
-    table.check_keys(&[job::COMMON, own], report, |written| {
+    table.check_keys(&[job::COMMON, own], |written| {
         let owners = job::OF_KINDS.iter().filter(|(_, keys)| keys.iter().any(|key| key.name == written));
         let owners: Vec<String> = owners.map(|(kind, _)| format!("`{kind}`")).collect();
-        let owners: Vec<&str> = owners.iter().map(String::as_str).collect();
         let jobs = value::listed(&owners, "and");
         let names: Vec<&str> = job::COMMON.iter().chain(own.iter()).map(|key| key.name).collect();
         let elsewhere = format!("it belongs to jobs of kind {jobs}; this one is of kind `{name}`");
         (!owners.is_empty()).then(|| value::with_nearest(written, &names, &elsewhere))
     });
-    if name == JobKind::NAMES[0] {
-        barrier(table, report)
-    } else if name == JobKind::NAMES[1] {
-        lock(table, report)
-    } else if name == JobKind::NAMES[2] {
-        let threads = table.read(&job::THREADS, report, value::count).unwrap_or(1);
-        let work = table.get(&job::WORK, report).and_then(|node| distribution(&job::WORK, node, report));
-        Some(JobKind::Cpu { threads, work })
-    } else if name == JobKind::NAMES[4] {
-        pipeline(table, report).map(JobKind::Pipeline)
-    } else if name == JobKind::NAMES[5] {
-        fibers(table, report).map(JobKind::Fibers)
-    } else {
-        let argv = table.read(&job::ARGV, report, value::words);
-        let threads = table.read(&job::SPREAD, report, value::count).unwrap_or(1);
-        let work = table.read(&job::CPU_TIME, report, value::span);
-        argv.map(|argv| JobKind::Command { argv, threads, work })
+    match name {
+        "barrier" => barrier(table),
+        "lock" => lock(table),
+        "cpu" => {
+            let threads = table.read(&job::THREADS, value::count).unwrap_or(1);
+            Some(JobKind::Cpu { threads, work: table.distribution(&job::WORK) })
+        }
+        "pipeline" => pipeline(table).map(JobKind::Pipeline),
+        "fibers" => fibers(table).map(JobKind::Fibers),
+        _ => {
+            let argv = table.read(&job::ARGV, value::words);
+            let threads = table.read(&job::SPREAD, value::count).unwrap_or(1);
+            let work = table.read(&job::CPU_TIME, value::span);
+            Some(JobKind::Command { argv: argv?, threads, work })
+        }
     }
 }
 
-fn barrier(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<JobKind> {
-    let threads = table.read(&job::PARTIES, report, value::count);
-    let waiting = table.read(&job::WAITING, report, value::waiting);
-    let written = (table.get(&job::COMPUTE, report), table.get(&job::GRANULARITY, report));
-    let compute = match written {
-        (Some(node), None) => distribution(&job::COMPUTE, node, report).map(Compute::Drawn),
-        (None, Some(_)) => table.read(&job::GRANULARITY, report, value::one_of).and_then(|name| {
-            let granularity = Granularity::ALL.into_iter().find(|granularity| granularity.name() == name);
-            granularity.map(Compute::Granularity)
-        }),
-        (Some(compute), Some(granularity)) => {
-            let diagnostic = Diagnostic::new(granularity.span(), "both `compute` and `granularity` are given");
-            let diagnostic = diagnostic.context(compute.span(), "this says the same");
-            report.add(diagnostic.help("both say how long the threads compute between two barriers: keep one"));
-            None
+fn barrier(table: &Table<'_, '_>) -> Option<JobKind> {
+    let threads = table.read(&job::PARTIES, value::count);
+    let waiting = table.read(&job::WAITING, value::waiting);
+    let both = "both say how long the threads compute between two barriers: keep one";
+    let compute = is_first_written(table, &job::COMPUTE, &job::GRANULARITY, both).and_then(|is_drawn| {
+        let granularity = value::named(&Granularity::ALL, Granularity::name);
+        match is_drawn {
+            true => table.distribution(&job::COMPUTE).map(Compute::Drawn),
+            false => table.read(&job::GRANULARITY, granularity).map(Compute::Granularity),
         }
-        (None, None) => {
-            let message = format!("{} has neither `compute` nor `granularity`", table.what);
-            report.missing(Diagnostic::new(table.header.clone(), message).help(value::example(&job::COMPUTE)));
-            None
-        }
-    };
+    });
     let mean = match &compute {
         Some(Compute::Drawn(times)) => Some(times.mean()),
         // It depends on a cost that may be unknown before the run.
         Some(Compute::Granularity(_)) => None,
         None => Some(1.0),
     };
-    let rounds = rounds(table, &job::ROUNDS, mean, report);
+    let rounds = rounds(table, &job::ROUNDS, mean);
     Some(JobKind::Barrier { threads: threads?, compute: compute?, rounds: rounds?, waiting: waiting? })
+}
+
+/// Whether the first of two keys is written, and not the second instead. Reports both and none;
+/// `both` is the help for both.
+fn is_first_written(table: &Table<'_, '_>, first: &Key, second: &Key, both: &str) -> Option<bool> {
+    match (table.get(first), table.get(second)) {
+        (Some(one), Some(other)) => {
+            let message = format!("both `{}` and `{}` are given", first.name, second.name);
+            let diagnostic = Diagnostic::new(other.span(), message).context(one.span(), "this says the same");
+            table.report.add(diagnostic.help(both));
+            None
+        }
+        (None, None) => {
+            table.missing(first, format!("{} has neither `{}` nor `{}`", table.what, first.name, second.name));
+            None
+        }
+        (first, _) => Some(first.is_some()),
+    }
 }
 
 /// The number of rounds, if a thread computes for this many nanoseconds on average in each: as
 /// written, or as many as make up the `work` that is written instead.
-fn rounds(table: &Table<'_, '_>, key: &Key, mean: Option<f64>, report: &mut ReadReport) -> Option<u64> {
+fn rounds(table: &Table<'_, '_>, key: &Key, mean: Option<f64>) -> Option<u64> {
     let work = &job::IN_PLACE_OF_ROUNDS;
-    match (table.get(key, report), table.get(work, report)) {
-        (Some(_), None) => table.read(key, report, value::count),
-        (None, Some(node)) => {
-            let span = table.read(work, report, value::span)?;
-            let Some(mean) = mean else {
-                let diagnostic =
-                    Diagnostic::new(node.span(), "how many rounds this makes depends on what a switch costs");
-                report.add(diagnostic.help("write `rounds`, or `compute` in place of `granularity`"));
-                return None;
-            };
-            // A draw is at least one step, and so one nanosecond.
-            let rounds = (span.as_nanos() as f64 / mean.max(1.0)).ceil().max(1.0);
-            if rounds > keys::MOST_ROUNDS as f64 {
-                let diagnostic =
-                    Diagnostic::new(node.span(), format!("this makes more than {} rounds", keys::MOST_ROUNDS));
-                report.add(diagnostic.help("write less `work`, or a longer `compute`"));
-                return None;
-            }
-            Some(rounds as u64)
-        }
-        (Some(rounds), Some(work)) => {
-            let diagnostic = Diagnostic::new(work.span(), "both `rounds` and `work` are given");
-            let diagnostic = diagnostic.context(rounds.span(), "this says the same");
-            report.add(diagnostic.help("both state the amount of work: keep one"));
-            None
-        }
-        (None, None) => {
-            let message = format!("{} has neither `rounds` nor `work`", table.what);
-            report.missing(Diagnostic::new(table.header.clone(), message).help(value::example(key)));
-            None
-        }
+    if is_first_written(table, key, work, "both state the amount of work: keep one")? {
+        return table.read(key, value::count);
     }
+    let span = table.read(work, value::span)?;
+    let Some(mean) = mean else {
+        let help = "write `rounds`, or `compute` in place of `granularity`";
+        let message = "how many rounds this makes depends on what a switch costs";
+        return table.report.reject(table.place(work), message, help);
+    };
+    // A draw is at least one step, and so one nanosecond.
+    let rounds = (span.as_nanos() as f64 / mean.max(1.0)).ceil().max(1.0);
+    if rounds > keys::MOST_ROUNDS as f64 {
+        let message = format!("this makes more than {} rounds", keys::MOST_ROUNDS);
+        return table.report.reject(table.place(work), message, "write less `work`, or a longer `compute`");
+    }
+    Some(rounds as u64)
 }
 
-fn lock(table: &Table<'_, '_>, report: &mut ReadReport) -> Option<JobKind> {
-    let threads = table.read(&job::CONTENDERS, report, value::count);
-    let waiting = table.read(&job::WAITING, report, value::waiting);
-    let mut time = |key| table.get(key, report).and_then(|node| distribution(key, node, report));
-    let (compute, critical) = (time(&job::OUTSIDE), time(&job::CRITICAL));
+fn lock(table: &Table<'_, '_>) -> Option<JobKind> {
+    let threads = table.read(&job::CONTENDERS, value::count);
+    let waiting = table.read(&job::WAITING, value::waiting);
+    let (compute, critical) = (table.distribution(&job::OUTSIDE), table.distribution(&job::CRITICAL));
     let mean = |times: &Option<Distribution>| times.as_ref().map_or(1.0, Distribution::mean);
-    let rounds = rounds(table, &job::TURNS, Some(mean(&compute) + mean(&critical)), report);
-    Some(JobKind::Lock {
-        threads: threads?,
-        compute: compute?,
-        critical: critical?,
-        rounds: rounds?,
-        waiting: waiting?,
-    })
+    let rounds = rounds(table, &job::TURNS, Some(mean(&compute) + mean(&critical)))?;
+    Some(JobKind::Lock { threads: threads?, compute: compute?, critical: critical?, rounds, waiting: waiting? })
 }
 
 /// Checks the jobs as a whole: that the run ends, and that its sums fit their types and the memory.
-fn check_totals(jobs: &[PlacedJob], machine: &MachineKeys, report: &mut ReadReport) {
+fn check_totals(jobs: &[PlacedJob], machine: &MachineKeys, report: &ReadReport) {
     if let Some((_, first)) = jobs.first()
         && jobs.iter().all(|(job, _)| job.copies == 0 || job.kind.is_endless())
     {
@@ -296,20 +207,21 @@ fn check_totals(jobs: &[PlacedJob], machine: &MachineKeys, report: &mut ReadRepo
             report.add(Diagnostic::new(header.clone(), message).help("lower `threads` or `copies`"));
             return;
         }
+        let (copies, of_job) = (f64::from(job.copies), of_job as f64);
         work += match &job.kind {
-            JobKind::Barrier { rounds, compute, .. } => of_job as f64 * *rounds as f64 * compute.mean(cs),
+            JobKind::Barrier { rounds, compute, .. } => of_job * *rounds as f64 * compute.mean(cs),
             JobKind::Lock { rounds, compute, critical, .. } => {
-                of_job as f64 * *rounds as f64 * (compute.mean() + critical.mean())
+                of_job * *rounds as f64 * (compute.mean() + critical.mean())
             }
-            JobKind::Cpu { work, .. } => of_job as f64 * work.as_ref().map_or(0.0, Distribution::mean),
-            JobKind::Command { work, .. } => f64::from(job.copies) * work.unwrap_or(Span::ZERO).as_nanos() as f64,
-            JobKind::Pipeline(pipeline) => f64::from(job.copies) * pipeline.rounds as f64 * pipeline.mean_of_a_round(),
-            JobKind::Fibers(fibers) => f64::from(job.copies) * fibers.mean(),
+            JobKind::Cpu { work, .. } => of_job * work.as_ref().map_or(0.0, Distribution::mean),
+            JobKind::Command { work, .. } => copies * work.unwrap_or(Span::ZERO).as_nanos() as f64,
+            JobKind::Pipeline(pipeline) => copies * pipeline.rounds as f64 * pipeline.mean_of_a_round(),
+            JobKind::Fibers(fibers) => copies * fibers.mean(),
         };
         if work > keys::MOST_WORK.as_nanos() as f64 {
             let message = "the jobs up to here compute for more than 100 years together";
-            report
-                .add(Diagnostic::new(header.clone(), message).help("lower `rounds`, `work` or the number of threads"));
+            let help = "lower `rounds`, `work` or the number of threads";
+            report.add(Diagnostic::new(header.clone(), message).help(help));
             return;
         }
     }

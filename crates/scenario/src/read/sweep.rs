@@ -49,7 +49,7 @@ enum Step {
 }
 
 /// Reads the swept paths. Reports invalid ones and leaves them out.
-pub(super) fn factors<'i>(root: &DeTable<'i>, report: &mut ReadReport) -> Vec<Factor<'i>> {
+pub(super) fn factors<'i>(root: &DeTable<'i>, report: &ReadReport) -> Vec<Factor<'i>> {
     let Some(node) = sweep(root) else { return Vec::new() };
     let Some(table) = node.get_ref().as_table() else {
         report.add(*value::mismatch(&experiment::SWEEP, node));
@@ -197,7 +197,7 @@ fn place(path: &str, jobs: &[NamedJob<'_>]) -> Option<Place> {
 
 /// The sweepable keys below a section or in a part of a job, each as a list of keys.
 fn sweepable(section: &Key) -> Vec<Vec<&'static str>> {
-    let (lists, lengths): (Vec<&[Key]>, &[Key]) = match section.name {
+    let (lists, times): (Vec<&[Key]>, &[Key]) = match section.name {
         "machine" => (machine::ALL.to_vec(), &[]),
         "job" => {
             let kinds = job::OF_KINDS.iter().map(|(_, keys)| *keys);
@@ -209,7 +209,7 @@ fn sweepable(section: &Key) -> Vec<Vec<&'static str>> {
     };
     let single = lists.into_iter().flatten().map(|key| key.name);
     let single = single.filter(|&name| name != job::NAME.name).map(|name| vec![name]);
-    let within = lengths.iter().flat_map(|lengths| compute::ALL.iter().map(move |key| vec![lengths.name, key.name]));
+    let within = times.iter().flat_map(|time| compute::ALL.iter().map(move |key| vec![time.name, key.name]));
     single.chain(within).collect()
 }
 
@@ -253,14 +253,14 @@ impl<'i> Factor<'i> {
     ///
     /// If the file has something other than a table on the way, nothing is written; that is
     /// reported if the sweep is to blame.
-    pub(super) fn substitute(&self, number: usize, root: &mut DeTable<'i>, report: &mut ReadReport) {
+    pub(super) fn substitute(&self, number: usize, root: &mut DeTable<'i>, report: &ReadReport) {
         let Some((parts, _)) = self.values.get(number) else { return };
         for ((path, place), part) in self.places.iter().zip(parts) {
             self.write(path, place, part, root, report);
         }
     }
 
-    fn write(&self, path: &str, place: &Place, value: &Node<'i>, root: &mut DeTable<'i>, report: &mut ReadReport) {
+    fn write(&self, path: &str, place: &Place, value: &Node<'i>, root: &mut DeTable<'i>, report: &ReadReport) {
         let Some((&Step::Key(last), between)) = place.steps.split_last() else { return };
         let section = root
             .entry(Spanned::new(self.span.clone(), Cow::Borrowed(place.section.name)))

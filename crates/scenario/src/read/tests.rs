@@ -3,7 +3,7 @@ use policy::waiting::{Bound, WaitingRule};
 
 use super::*;
 use crate::distribution::{Distribution, Empirical};
-use crate::model::{Cfs, Compute, Granularity, Job, JobKind, Linux24, Machine, MachineKeys, Scheduler};
+use crate::model::{Compute, Granularity, Job, JobKind, Linux24, Machine, MachineKeys, Scheduler};
 use crate::pipeline::StageTurn;
 
 const CREW: &str = r#"
@@ -100,100 +100,87 @@ fn a_file_is_read_completely() {
     let exact =
         |mean, sd| Compute::Drawn(Distribution::Normal { mean: Span::from_nanos(mean), sd: Span::from_nanos(sd) });
     let rule = |text: &str| text.parse::<WaitingRule>().unwrap();
-    let job = |name: &str, copies, kind| Job::new(name, copies, kind);
     let argv = ["xz", "-k", "big.tar"].map(String::from).to_vec();
+    let medium = Compute::Granularity(Granularity::Medium);
+    let crew = JobKind::Barrier { threads: 11, compute: exact(5320, 532), rounds: 8000, waiting: rule("2cs+") };
+    let mates = JobKind::Barrier { threads: 3, compute: medium, rounds: 1, waiting: rule("44 us") };
     let jobs = [
-        job(
-            "crew",
-            1,
-            JobKind::Barrier { threads: 11, compute: exact(5320, 532), rounds: 8000, waiting: rule("2cs+") },
-        ),
-        job(
-            "mates",
-            2,
-            JobKind::Barrier {
-                threads: 3,
-                compute: Compute::Granularity(Granularity::Medium),
-                rounds: 1,
-                waiting: rule("44 us"),
-            },
-        ),
-        job("crowd", 1, JobKind::Cpu { threads: 85, work: None }),
-        job("zip", 1, JobKind::Command { argv, threads: 1, work: Some(Span::from_millis(1500)) }),
+        Job::new("crew", 1, crew),
+        Job::new("mates", 2, mates),
+        Job::new("crowd", 1, JobKind::Cpu { threads: 85, work: None }),
+        Job::new("zip", 1, JobKind::Command { argv, threads: 1, work: Some(Span::from_millis(1500)) }),
     ];
     assert_eq!(setting.jobs, jobs);
 }
 
 #[test]
 fn missing_keys_have_the_documented_defaults() {
-    use crate::keys::KeyDefault;
-    let default = |key: &keys::Key| match key.default {
-        KeyDefault::Is(text) => text.to_owned(),
-        KeyDefault::Required => "required".to_owned(),
-    };
+    use crate::keys::{KeyDefault, job, machine as of_machine, stage};
     let scenario = good(CREW);
-    assert_eq!(default(&experiment::REPEAT), scenario.experiment.repeat.to_string());
-    assert_eq!(default(&experiment::SEED), scenario.experiment.seed.to_string());
-    assert_eq!(default(&experiment::KEEP_RUNNING), scenario.arms[0].setting.keep_running.to_string());
-    assert_eq!(default(&keys::job::COPIES), scenario.arms[0].setting.jobs[0].copies.to_string());
-
+    let setting = &scenario.arms[0].setting;
     let machine = Machine::with_cpus(1);
-    assert_eq!(default(&keys::machine::STEP), machine.step.to_string());
-    assert_eq!(default(&keys::machine::CONTEXT_SWITCH), machine.context_switch.to_string());
-    assert_eq!(default(&keys::machine::WAKEUP_COST), machine.wakeup_cost.to_string());
-    assert_eq!(default(&keys::machine::YIELD_COST), machine.yield_cost.to_string());
-    assert_eq!(default(&keys::machine::SPIN_MARGIN), machine.spin_margin.to_string());
-    assert_eq!(default(&keys::machine::SCHEDULER), machine.scheduler.name());
-    assert_eq!(default(&keys::machine::QUANTUM), machine.quantum.to_string());
-    assert_eq!(default(&keys::machine::TICK), machine.tick.to_string());
-    assert_eq!(default(&keys::machine::TIE), machine.tie.name());
-    assert_eq!(default(&keys::machine::DEVICE_DEPTH), machine.device_depth.to_string());
     let linux = machine.linux_2_4;
-    assert_eq!(default(&keys::machine::SHORT_TICK), Linux24::TICK.to_string());
-    assert_eq!(default(&keys::machine::ALLOCATION), linux.allocation.to_string());
-    assert_eq!(default(&keys::machine::PENALTY), linux.penalty.to_string());
-    assert_eq!(default(&keys::machine::BONUS), linux.bonus.to_string());
-    assert_eq!(default(&keys::machine::THRESHOLD), linux.threshold.to_string());
-    assert_eq!(default(&keys::machine::ACCOUNTING), linux.accounting.name());
-    assert_eq!(default(&keys::machine::CHARGE_SWITCH), linux.charge_switch.to_string());
-    assert_eq!(default(&keys::machine::TAIL), linux.tail.to_string());
-    assert_eq!(default(&keys::machine::WAKEUP), linux.wakeup.name());
-    assert_eq!(default(&keys::machine::TIMESLICE), machine.timeslice.to_string());
     let o1 = MachineKeys { scheduler: Some(Scheduler::LinuxO1), ..MachineKeys::default() }.complete(&machine);
-    assert_eq!(default(&keys::machine::TICK_OF_O1), o1.tick.to_string());
-    assert_eq!(default(&keys::machine::LEVELS), machine.feedback.levels.to_string());
-    assert_eq!(default(&keys::machine::RUNNING_TIME), machine.feedback.running_time.to_string());
-    assert_eq!(default(&keys::machine::BOOST), machine.feedback.boost.to_string());
-    let slice = |cpus| Machine::with_cpus(cpus).slice;
-    let slices = format!("{} with 1 CPU, {} from 2, {} from 4, {} from 8", slice(1), slice(2), slice(4), slice(8));
-    assert_eq!(default(&keys::machine::SLICE), slices);
-    type Of = fn(Cfs) -> Span;
-    let by_cpus: [(_, Of); 3] = [
-        (keys::machine::LATENCY, |cfs| cfs.latency),
-        (keys::machine::GRANULARITY, |cfs| cfs.granularity),
-        (keys::machine::WAKEUP_GRANULARITY, |cfs| cfs.wakeup_granularity),
-    ];
-    for (key, of) in by_cpus {
-        let of = |cpus| of(Machine::with_cpus(cpus).cfs);
-        let spans = format!("{} with 1 CPU, {} from 2, {} from 4, {} from 8", of(1), of(2), of(4), of(8));
-        assert_eq!(default(&key), spans);
-    }
-    assert_eq!(default(&keys::machine::MIGRATION_COST), machine.cfs.migration_cost.to_string());
-
-    let cpu = good("machine.cpus = 1\njob = [{ name = 'a', kind = 'cpu', work = '1 s' }]");
-    assert_eq!(default(&keys::job::THREADS), cpu.arms[0].setting.jobs[0].kind.threads(1).to_string());
-    let command = good("machine.cpus = 1\njob = [{ name = 'a', kind = 'command', argv = ['true'] }]");
-    assert_eq!(default(&keys::job::SPREAD), command.arms[0].setting.jobs[0].kind.threads(1).to_string());
+    let by_cpus = |of: fn(Machine) -> Span| {
+        let of = |cpus| of(Machine::with_cpus(cpus));
+        format!("{} with 1 CPU, {} from 2, {} from 4, {} from 8", of(1), of(2), of(4), of(8))
+    };
+    let kind = |job: &str| {
+        good(&format!("machine.cpus = 1\njob = [{{ name = 'a', {job} }}]")).arms[0].setting.jobs[0].kind.clone()
+    };
+    let cpu = kind("kind = 'cpu', work = '1 s'");
+    let command = kind("kind = 'command', argv = ['true']");
     let stages = "stages = [{ name = 'a', kind = 'io', device = '1 ms' }]";
-    let pipeline =
-        good(&format!("machine.cpus = 1\n[[job]]\nname = 'a'\nkind = 'pipeline'\n{stages}\nrounds = 1\nbuffers = 1"));
-    let JobKind::Pipeline(pipeline) = &pipeline.arms[0].setting.jobs[0].kind else { panic!("another kind") };
-    assert_eq!(default(&keys::job::STRUCTURE), pipeline.structure.name());
-    assert_eq!(default(&keys::job::PRIORITY), pipeline.priority.to_string());
-    assert_eq!(default(&keys::job::QUEUEING), pipeline.waiting.to_string());
-    assert_eq!(default(&keys::stage::FORK), pipeline.stages[0].fork.to_string());
-    assert_eq!(default(&keys::stage::NICE), pipeline.stages[0].nice.to_string());
-    assert!(pipeline.shared.is_empty() && default(&keys::job::THREAD) == "none");
+    let JobKind::Pipeline(pipeline) = kind(&format!("kind = 'pipeline', {stages}, rounds = 1, buffers = 1")) else {
+        panic!("another kind")
+    };
+    assert!(pipeline.shared.is_empty());
+    let defaults: [(keys::Key, &dyn std::fmt::Display); 41] = [
+        (experiment::REPEAT, &scenario.experiment.repeat),
+        (experiment::SEED, &scenario.experiment.seed),
+        (experiment::KEEP_RUNNING, &setting.keep_running),
+        (of_machine::STEP, &machine.step),
+        (of_machine::CONTEXT_SWITCH, &machine.context_switch),
+        (of_machine::WAKEUP_COST, &machine.wakeup_cost),
+        (of_machine::YIELD_COST, &machine.yield_cost),
+        (of_machine::SPIN_MARGIN, &machine.spin_margin),
+        (of_machine::SCHEDULER, &machine.scheduler),
+        (of_machine::QUANTUM, &machine.quantum),
+        (of_machine::TICK, &machine.tick),
+        (of_machine::TIE, &machine.tie),
+        (of_machine::DEVICE_DEPTH, &machine.device_depth),
+        (of_machine::SHORT_TICK, &Linux24::TICK),
+        (of_machine::ALLOCATION, &linux.allocation),
+        (of_machine::PENALTY, &linux.penalty),
+        (of_machine::BONUS, &linux.bonus),
+        (of_machine::THRESHOLD, &linux.threshold),
+        (of_machine::ACCOUNTING, &linux.accounting),
+        (of_machine::CHARGE_SWITCH, &linux.charge_switch),
+        (of_machine::TAIL, &linux.tail),
+        (of_machine::WAKEUP, &linux.wakeup),
+        (of_machine::TIMESLICE, &machine.timeslice),
+        (of_machine::TICK_OF_O1, &o1.tick),
+        (of_machine::LEVELS, &machine.feedback.levels),
+        (of_machine::RUNNING_TIME, &machine.feedback.running_time),
+        (of_machine::BOOST, &machine.feedback.boost),
+        (of_machine::SLICE, &by_cpus(|machine| machine.slice)),
+        (of_machine::LATENCY, &by_cpus(|machine| machine.cfs.latency)),
+        (of_machine::GRANULARITY, &by_cpus(|machine| machine.cfs.granularity)),
+        (of_machine::WAKEUP_GRANULARITY, &by_cpus(|machine| machine.cfs.wakeup_granularity)),
+        (of_machine::MIGRATION_COST, &machine.cfs.migration_cost),
+        (job::COPIES, &setting.jobs[0].copies),
+        (job::THREADS, &cpu.threads(1)),
+        (job::SPREAD, &command.threads(1)),
+        (job::STRUCTURE, &pipeline.structure),
+        (job::PRIORITY, &pipeline.priority),
+        (job::QUEUEING, &pipeline.waiting),
+        (job::THREAD, &"none"),
+        (stage::FORK, &pipeline.stages[0].fork),
+        (stage::NICE, &pipeline.stages[0].nice),
+    ];
+    for (key, value) in defaults {
+        assert!(matches!(key.default, KeyDefault::Is(text) if text == value.to_string()), "{key:?}: {value}");
+    }
 }
 
 const PIPELINE: &str = r#"

@@ -1,5 +1,8 @@
 //! Reads single values, as the keys require.
 
+use std::borrow::Borrow;
+use std::fmt::Display;
+
 use policy::feedback::Boost;
 use policy::waiting::{Bound, ParseRuleError, WaitingRule};
 use policy::{CpuId, CpuSet, ParseSpanError, Span, priority};
@@ -10,13 +13,13 @@ use crate::diagnostics::{Diagnostic, did_you_mean, quoted};
 use crate::keys::{self, Key, Value};
 
 /// A value with its place in the file.
-pub(super) type Node<'i> = Spanned<DeValue<'i>>;
+pub(crate) type Node<'i> = Spanned<DeValue<'i>>;
 
 /// Why a value does not fit its key.
 type BoxedDiagnostic = Box<Diagnostic>;
 
 /// A text on one line.
-pub(super) fn text(key: &Key, node: &Node<'_>) -> Result<String, BoxedDiagnostic> {
+pub(crate) fn text(key: &Key, node: &Node<'_>) -> Result<String, BoxedDiagnostic> {
     let text = any_text(key, node)?;
     if text.chars().any(char::is_control) {
         return reject(node, format!("`{}` has a control character in it", key.name), "write it on one line");
@@ -25,7 +28,7 @@ pub(super) fn text(key: &Key, node: &Node<'_>) -> Result<String, BoxedDiagnostic
 }
 
 /// The name of a job or a stage.
-pub(super) fn name(key: &Key, node: &Node<'_>) -> Result<String, BoxedDiagnostic> {
+pub(crate) fn name(key: &Key, node: &Node<'_>) -> Result<String, BoxedDiagnostic> {
     let name = any_text(key, node)?;
     let unfit = name.chars().find(|&c| !(c.is_alphanumeric() || c == '-' || c == '_'));
     let help = format!("a name is {}", key.value);
@@ -43,7 +46,7 @@ pub(super) fn name(key: &Key, node: &Node<'_>) -> Result<String, BoxedDiagnostic
 }
 
 /// A program and its arguments.
-pub(super) fn words(key: &Key, node: &Node<'_>) -> Result<Vec<String>, BoxedDiagnostic> {
+pub(crate) fn words(key: &Key, node: &Node<'_>) -> Result<Vec<String>, BoxedDiagnostic> {
     let DeValue::Array(array) = node.get_ref() else { return Err(mismatch(key, node)) };
     let words = array.iter().map(|word| any_text(key, word).map(str::to_owned)).collect::<Result<Vec<_>, _>>()?;
     if words.first().is_none_or(String::is_empty) {
@@ -56,42 +59,41 @@ pub(super) fn words(key: &Key, node: &Node<'_>) -> Result<Vec<String>, BoxedDiag
 }
 
 /// `true` or `false`.
-pub(super) fn flag(key: &Key, node: &Node<'_>) -> Result<bool, BoxedDiagnostic> {
+pub(crate) fn flag(key: &Key, node: &Node<'_>) -> Result<bool, BoxedDiagnostic> {
     node.get_ref().as_bool().ok_or_else(|| mismatch(key, node))
 }
 
 /// A whole number within the key's range.
-pub(super) fn count<N: TryFrom<u64>>(key: &Key, node: &Node<'_>) -> Result<N, BoxedDiagnostic> {
+pub(crate) fn count<N: TryFrom<u64>>(key: &Key, node: &Node<'_>) -> Result<N, BoxedDiagnostic> {
     let DeValue::Integer(integer) = node.get_ref() else { return Err(mismatch(key, node)) };
     let (least, most) = match key.value {
         Value::Count { least, most } => (least, most),
         _ => (0, u64::MAX),
     };
-    u64::from_str_radix(integer.as_str(), integer.radix())
-        .ok()
-        .filter(|count| (least..=most).contains(count))
-        .and_then(|count| N::try_from(count).ok())
-        .ok_or_else(|| {
-            let message = format!("`{}` cannot be {}", key.name, shortened(&integer.to_string()));
-            Box::new(
-                Diagnostic::new(node.span(), message).label(format!("must be {least} to {most}")).help(example(key)),
-            )
-        })
+    let count = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
+    let count = count.filter(|count| (least..=most).contains(count)).and_then(|count| N::try_from(count).ok());
+    count.ok_or_else(|| out_of_range(key, node, integer, least, most))
+}
+
+fn out_of_range(
+    key: &Key,
+    node: &Node<'_>,
+    written: impl Display,
+    least: impl Display,
+    most: impl Display,
+) -> BoxedDiagnostic {
+    let message = format!("`{}` cannot be {}", key.name, shortened(&written.to_string()));
+    Box::new(Diagnostic::new(node.span(), message).label(format!("must be {least} to {most}")).help(example(key)))
 }
 
 /// A span of time; above zero if the key requires it.
-pub(super) fn span(key: &Key, node: &Node<'_>) -> Result<Span, BoxedDiagnostic> {
-    let text = match node.get_ref() {
-        DeValue::String(text) => text,
-        DeValue::Integer(number) => return Err(missing_unit(key, node, number.as_str(), NO_CS)),
-        DeValue::Float(number) => return Err(missing_unit(key, node, number.as_str(), NO_CS)),
-        _ => return Err(mismatch(key, node)),
-    };
-    text.parse().map_err(|why| no_span(key, node, why, NO_CS)).and_then(|span| in_range(key, node, span))
+pub(crate) fn span(key: &Key, node: &Node<'_>) -> Result<Span, BoxedDiagnostic> {
+    let span = text_with_unit(key, node, NO_CS)?.parse().map_err(|why| no_span(key, node, why, NO_CS))?;
+    in_range(key, node, span)
 }
 
 /// A number of at least zero.
-pub(super) fn weight(key: &Key, node: &Node<'_>) -> Result<f64, BoxedDiagnostic> {
+pub(crate) fn weight(key: &Key, node: &Node<'_>) -> Result<f64, BoxedDiagnostic> {
     let (number, written) = match node.get_ref() {
         DeValue::Integer(number) => {
             (u64::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n as f64), number.as_str())
@@ -106,7 +108,7 @@ pub(super) fn weight(key: &Key, node: &Node<'_>) -> Result<f64, BoxedDiagnostic>
 }
 
 /// A span of time above zero, or never.
-pub(super) fn period(key: &Key, node: &Node<'_>) -> Result<Boost, BoxedDiagnostic> {
+pub(crate) fn period(key: &Key, node: &Node<'_>) -> Result<Boost, BoxedDiagnostic> {
     if node.get_ref().as_str() == Some("never") {
         return Ok(Boost::Never);
     }
@@ -114,18 +116,18 @@ pub(super) fn period(key: &Key, node: &Node<'_>) -> Result<Boost, BoxedDiagnosti
 }
 
 /// A span of time or a multiple of CS, without a margin.
-pub(super) fn margin(key: &Key, node: &Node<'_>) -> Result<Bound, BoxedDiagnostic> {
+pub(crate) fn margin(key: &Key, node: &Node<'_>) -> Result<Bound, BoxedDiagnostic> {
     match bound_or_rule::<Bound>(key, node)? {
         Ok(Bound::OfCs { plus: true, .. }) => {
             reject(node, "the margin cannot contain itself", "write a span or a multiple of CS without `+`")
         }
         Ok(bound) => limited(key, node, bound),
-        Err(text) => reject(node, format!("{} is not a span or a multiple of CS", quoted(&text)), example(key)),
+        Err(text) => reject(node, format!("{} is not a span or a multiple of CS", quoted(text)), example(key)),
     }
 }
 
 /// A waiting rule.
-pub(super) fn waiting(key: &Key, node: &Node<'_>) -> Result<WaitingRule, BoxedDiagnostic> {
+pub(crate) fn waiting(key: &Key, node: &Node<'_>) -> Result<WaitingRule, BoxedDiagnostic> {
     match bound_or_rule::<WaitingRule>(key, node)? {
         Ok(WaitingRule::TwoPhase(bound)) => limited(key, node, bound).map(WaitingRule::TwoPhase),
         Ok(rule) => Ok(rule),
@@ -134,16 +136,15 @@ pub(super) fn waiting(key: &Key, node: &Node<'_>) -> Result<WaitingRule, BoxedDi
             let names: Vec<&str> = rules.clone().filter(|entry| entry.rule.is_some()).map(|entry| entry.form).collect();
             let families = rules.filter(|entry| entry.rule.is_none());
             let families: Vec<String> = families.map(|entry| format!("\"{}\"", entry.example)).collect();
-            let families: Vec<&str> = families.iter().map(String::as_str).collect();
             let (names_listed, like) = (listed(&names, "and"), listed(&families, "and"));
             let all = format!("the rules are {names_listed}, and those like {like}");
-            reject(node, format!("{} is not a waiting rule", quoted(&text)), with_nearest(&text, &names, &all))
+            reject(node, format!("{} is not a waiting rule", quoted(text)), with_nearest(text, &names, &all))
         }
     }
 }
 
 /// A priority rule.
-pub(super) fn priority(key: &Key, node: &Node<'_>) -> Result<priority::PriorityRule, BoxedDiagnostic> {
+pub(crate) fn priority(key: &Key, node: &Node<'_>) -> Result<priority::PriorityRule, BoxedDiagnostic> {
     let text = any_text(key, node)?;
     text.parse().or_else(|_| {
         let names: Vec<&str> = policy::table::PRIORITY.iter().map(|entry| entry.form).collect();
@@ -153,17 +154,14 @@ pub(super) fn priority(key: &Key, node: &Node<'_>) -> Result<priority::PriorityR
 }
 
 /// A nice value.
-pub(super) fn nice(key: &Key, node: &Node<'_>) -> Result<i8, BoxedDiagnostic> {
+pub(crate) fn nice(key: &Key, node: &Node<'_>) -> Result<i8, BoxedDiagnostic> {
     let DeValue::Integer(integer) = node.get_ref() else { return Err(mismatch(key, node)) };
     let nice = i8::from_str_radix(integer.as_str(), integer.radix()).ok().filter(|nice| (-20..=19).contains(nice));
-    nice.ok_or_else(|| {
-        let message = format!("`{}` cannot be {}", key.name, shortened(&integer.to_string()));
-        Box::new(Diagnostic::new(node.span(), message).label("must be -20 to 19").help(example(key)))
-    })
+    nice.ok_or_else(|| out_of_range(key, node, integer, -20, 19))
 }
 
 /// CPU numbers.
-pub(super) fn cpus(key: &Key, node: &Node<'_>) -> Result<CpuSet, BoxedDiagnostic> {
+pub(crate) fn cpus(key: &Key, node: &Node<'_>) -> Result<CpuSet, BoxedDiagnostic> {
     let text = any_text(key, node)?;
     let set: CpuSet = match text.parse() {
         Ok(set) => set,
@@ -180,7 +178,7 @@ pub(super) fn cpus(key: &Key, node: &Node<'_>) -> Result<CpuSet, BoxedDiagnostic
 }
 
 /// One of the names that the key allows.
-pub(super) fn one_of(key: &Key, node: &Node<'_>) -> Result<&'static str, BoxedDiagnostic> {
+pub(crate) fn one_of(key: &Key, node: &Node<'_>) -> Result<&'static str, BoxedDiagnostic> {
     let Value::OneOf(names) = key.value else { return Err(mismatch(key, node)) };
     let text = any_text(key, node)?;
     names.iter().find(|&&name| name == text).copied().ok_or_else(|| {
@@ -190,13 +188,24 @@ pub(super) fn one_of(key: &Key, node: &Node<'_>) -> Result<&'static str, BoxedDi
     })
 }
 
+/// One of `all`, by its name.
+pub(crate) fn named<T: Copy>(
+    all: &[T],
+    name: fn(T) -> &'static str,
+) -> impl Fn(&Key, &Node<'_>) -> Result<T, BoxedDiagnostic> {
+    move |key, node| {
+        let written = one_of(key, node)?;
+        all.iter().copied().find(|value| name(*value) == written).ok_or_else(|| mismatch(key, node))
+    }
+}
+
 /// Any text.
-pub(super) fn any_text<'n>(key: &Key, node: &'n Node<'_>) -> Result<&'n str, BoxedDiagnostic> {
+pub(crate) fn any_text<'n>(key: &Key, node: &'n Node<'_>) -> Result<&'n str, BoxedDiagnostic> {
     node.get_ref().as_str().ok_or_else(|| mismatch(key, node))
 }
 
 /// Reports a value of the wrong type.
-pub(super) fn mismatch(key: &Key, node: &Node<'_>) -> BoxedDiagnostic {
+pub(crate) fn mismatch(key: &Key, node: &Node<'_>) -> BoxedDiagnostic {
     let found = match node.get_ref() {
         DeValue::String(_) => "a text",
         DeValue::Integer(_) => "a whole number",
@@ -212,7 +221,7 @@ pub(super) fn mismatch(key: &Key, node: &Node<'_>) -> BoxedDiagnostic {
 }
 
 /// An example of the key, as help.
-pub(super) fn example(key: &Key) -> String {
+pub(crate) fn example(key: &Key) -> String {
     match key.value {
         Value::Tables => format!("write `[[{}]]` above each of them", key.name),
         Value::Table => format!("write `[{}]` above its keys", key.name),
@@ -221,16 +230,16 @@ pub(super) fn example(key: &Key) -> String {
 }
 
 /// A list of names in words: `a, b and c`.
-pub(super) fn listed(names: &[&str], and: &str) -> String {
+pub(crate) fn listed<S: Borrow<str> + Display>(names: &[S], and: &str) -> String {
     match names {
         [] => String::new(),
-        [only] => (*only).to_owned(),
+        [only] => only.to_string(),
         [first @ .., last] => format!("{} {and} {last}", first.join(", ")),
     }
 }
 
 /// The nearest candidate, followed by the whole list.
-pub(super) fn with_nearest(written: &str, candidates: &[&str], all: &str) -> String {
+pub(crate) fn with_nearest(written: &str, candidates: &[&str], all: &str) -> String {
     match did_you_mean(written, candidates.iter().copied()) {
         Some(nearest) => format!("{nearest} {}{}", all[..1].to_uppercase(), &all[1..]),
         None => all.to_owned(),
@@ -241,20 +250,25 @@ fn reject<T>(node: &Node<'_>, message: impl Into<String>, help: impl Into<String
     Err(Box::new(Diagnostic::new(node.span(), message).help(help)))
 }
 
-/// Parses a bound or a rule; the inner error is the invalid text.
-fn bound_or_rule<T: std::str::FromStr<Err = ParseRuleError>>(
-    key: &Key,
-    node: &Node<'_>,
-) -> Result<Result<T, String>, BoxedDiagnostic> {
-    let text = match node.get_ref() {
-        DeValue::String(text) => text,
-        DeValue::Integer(number) => return Err(missing_unit(key, node, number.as_str(), CS)),
-        DeValue::Float(number) => return Err(missing_unit(key, node, number.as_str(), CS)),
-        _ => return Err(mismatch(key, node)),
+/// The text of a number with a unit. A number without one is reported as such.
+fn text_with_unit<'n>(key: &Key, node: &'n Node<'_>, multiples: Multiples) -> Result<&'n str, BoxedDiagnostic> {
+    let number = match node.get_ref() {
+        DeValue::Integer(number) => number.as_str(),
+        DeValue::Float(number) => number.as_str(),
+        _ => return any_text(key, node),
     };
+    Err(missing_unit(key, node, number, multiples))
+}
+
+/// Parses a bound or a rule; the inner error is the invalid text.
+fn bound_or_rule<'n, T: std::str::FromStr<Err = ParseRuleError>>(
+    key: &Key,
+    node: &'n Node<'_>,
+) -> Result<Result<T, &'n str>, BoxedDiagnostic> {
+    let text = text_with_unit(key, node, CS)?;
     match text.parse() {
         Ok(read) => Ok(Ok(read)),
-        Err(ParseRuleError::Unknown(_)) => Ok(Err(text.to_string())),
+        Err(ParseRuleError::Unknown(_)) => Ok(Err(text)),
         Err(ParseRuleError::MissingUnit(number)) => Err(missing_unit(key, node, &number, CS)),
         Err(ParseRuleError::Span(why)) => Err(no_span(key, node, why, CS)),
     }
