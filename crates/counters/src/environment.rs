@@ -17,16 +17,16 @@ pub struct Environment {
     pub rule: WaitingRule,
     /// Costs on this machine.
     pub costs: Option<Costs>,
-    /// Path of the statistics region.
+    /// The path of the statistics region.
     pub region: Option<PathBuf>,
 }
 
 impl Environment {
-    /// Variable with the waiting rule, in the syntax of `--wait`.
+    /// The variable with the waiting rule, in the syntax of `--wait`.
     pub const RULE: &'static str = "ROWLOCK_WAIT";
-    /// Variable with CS, margin, lone yield and tick, in nanoseconds, separated by commas.
+    /// The variable with CS, margin, lone yield and tick, in nanoseconds, separated by commas.
     pub const COSTS: &'static str = "ROWLOCK_COSTS";
-    /// Variable with the path of the statistics region.
+    /// The variable with the path of the statistics region.
     pub const REGION: &'static str = "ROWLOCK_BOOK";
 
     /// Reads the configuration. Ignores values that cannot be parsed: a program must not fail
@@ -40,7 +40,7 @@ impl Environment {
         }
     }
 
-    /// Returns the variables and their values.
+    /// The variables and their values.
     pub fn variables(&self) -> Vec<(&'static str, std::ffi::OsString)> {
         let mut variables = vec![(Self::RULE, self.rule.to_string().into())];
         variables.extend(self.costs.map(|costs| (Self::COSTS, print(costs).into())));

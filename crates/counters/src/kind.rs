@@ -24,43 +24,33 @@ pub enum WaitKind {
 
 impl WaitKind {
     /// All kinds, in the order of reports.
-    pub const ALL: [WaitKind; 8] = [
-        WaitKind::Barrier,
-        WaitKind::Mutex,
-        WaitKind::Condition,
-        WaitKind::Semaphore,
-        WaitKind::Gomp,
-        WaitKind::Libomp,
-        WaitKind::Mpi,
-        WaitKind::Yield,
-    ];
+    pub const ALL: [WaitKind; 8] = {
+        use WaitKind::*;
+        [Barrier, Mutex, Condition, Semaphore, Gomp, Libomp, Mpi, Yield]
+    };
+
+    /// Its name in machine-readable reports, and in human-readable ones.
+    const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            WaitKind::Barrier => ("pthread_barrier", "pthread barriers"),
+            WaitKind::Mutex => ("pthread_mutex", "pthread mutexes"),
+            WaitKind::Condition => ("pthread_cond", "condition variables"),
+            WaitKind::Semaphore => ("semaphore", "semaphores"),
+            WaitKind::Gomp => ("openmp_gcc", "OpenMP barriers (gcc)"),
+            WaitKind::Libomp => ("openmp_clang", "OpenMP barriers (clang)"),
+            WaitKind::Mpi => ("mpi", "MPI calls"),
+            WaitKind::Yield => ("sched_yield", "yields"),
+        }
+    }
 
     /// Its name in machine-readable reports.
     pub const fn name(self) -> &'static str {
-        match self {
-            WaitKind::Barrier => "pthread_barrier",
-            WaitKind::Mutex => "pthread_mutex",
-            WaitKind::Condition => "pthread_cond",
-            WaitKind::Semaphore => "semaphore",
-            WaitKind::Gomp => "openmp_gcc",
-            WaitKind::Libomp => "openmp_clang",
-            WaitKind::Mpi => "mpi",
-            WaitKind::Yield => "sched_yield",
-        }
+        self.names().0
     }
 
     /// Its name in human-readable reports.
     pub const fn title(self) -> &'static str {
-        match self {
-            WaitKind::Barrier => "pthread barriers",
-            WaitKind::Mutex => "pthread mutexes",
-            WaitKind::Condition => "condition variables",
-            WaitKind::Semaphore => "semaphores",
-            WaitKind::Gomp => "OpenMP barriers (gcc)",
-            WaitKind::Libomp => "OpenMP barriers (clang)",
-            WaitKind::Mpi => "MPI calls",
-            WaitKind::Yield => "yields",
-        }
+        self.names().1
     }
 }
 
@@ -97,55 +87,52 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Reason; 12] = [
-        Reason::ProcessShared,
-        Reason::MutexKind,
-        Reason::TooMany,
-        Reason::Tasks,
-        Reason::Cancellation,
-        Reason::UnknownTeam,
-        Reason::Tool,
-        Reason::Library,
-        Reason::Program,
-        Reason::Order,
-        Reason::Ranks,
-        Reason::DeepBinding,
-    ];
+    pub const ALL: [Reason; 12] = {
+        use Reason::*;
+        [
+            ProcessShared,
+            MutexKind,
+            TooMany,
+            Tasks,
+            Cancellation,
+            UnknownTeam,
+            Tool,
+            Library,
+            Program,
+            Order,
+            Ranks,
+            DeepBinding,
+        ]
+    };
+
+    /// Its name in machine-readable reports, and its explanation in human-readable ones.
+    const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Reason::ProcessShared => ("process_shared", "shared with other processes"),
+            Reason::MutexKind => ("kind", "with special semantics (recursive, error-checking, robust, priority)"),
+            Reason::TooMany => ("too_many", "more than can be tracked"),
+            Reason::Tasks => ("tasks", "the program has OpenMP tasks, which waiting threads execute"),
+            Reason::Cancellation => ("cancellation", "the program cancels OpenMP regions"),
+            Reason::UnknownTeam => ("unknown_team", "of a team whose start was not observed"),
+            Reason::Tool => ("tool", "the program has its own OpenMP tool"),
+            Reason::Library => ("library", "the library lacks a required function"),
+            Reason::Program => ("program", "functions of the program are involved (error handlers, its own requests)"),
+            Reason::Order => {
+                ("order", "reductions (such as MPI_Allreduce): another algorithm could compute in another order")
+            }
+            Reason::Ranks => ("ranks", "some ranks may wait in another way"),
+            Reason::DeepBinding => ("deep_binding", "a library was loaded so that it calls the C library itself"),
+        }
+    }
 
     /// Its name in machine-readable reports.
     pub const fn name(self) -> &'static str {
-        match self {
-            Reason::ProcessShared => "process_shared",
-            Reason::MutexKind => "kind",
-            Reason::TooMany => "too_many",
-            Reason::Tasks => "tasks",
-            Reason::Cancellation => "cancellation",
-            Reason::UnknownTeam => "unknown_team",
-            Reason::Tool => "tool",
-            Reason::Library => "library",
-            Reason::Program => "program",
-            Reason::Order => "order",
-            Reason::Ranks => "ranks",
-            Reason::DeepBinding => "deep_binding",
-        }
+        self.names().0
     }
 
     /// Its explanation in human-readable reports.
     pub const fn text(self) -> &'static str {
-        match self {
-            Reason::ProcessShared => "shared with other processes",
-            Reason::MutexKind => "with special semantics (recursive, error-checking, robust, priority)",
-            Reason::TooMany => "more than can be tracked",
-            Reason::Tasks => "the program has OpenMP tasks, which waiting threads execute",
-            Reason::Cancellation => "the program cancels OpenMP regions",
-            Reason::UnknownTeam => "of a team whose start was not observed",
-            Reason::Tool => "the program has its own OpenMP tool",
-            Reason::Library => "the library lacks a required function",
-            Reason::Program => "functions of the program are involved (error handlers, its own requests)",
-            Reason::Order => "reductions (such as MPI_Allreduce): another algorithm could compute in another order",
-            Reason::Ranks => "some ranks may wait in another way",
-            Reason::DeepBinding => "a library was loaded so that it calls the C library itself",
-        }
+        self.names().1
     }
 }
 

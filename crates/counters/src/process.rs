@@ -26,9 +26,9 @@ impl WaitCounts {
         WaitCounts { waits: AtomicU64::new(0), counters: Counters::new() }
     }
 
-    /// Adds to the number of waits.
-    pub fn add_waits(&self, times: u64) {
-        self.waits.fetch_add(times, Relaxed);
+    /// Counts a wait.
+    pub fn count_wait(&self) {
+        self.waits.fetch_add(1, Relaxed);
     }
 }
 
@@ -89,9 +89,9 @@ impl ProcessStatistics {
         &self.counts[kind as usize][thread % SHARDS]
     }
 
-    /// Counts waits, or objects to wait at, that are passed through to the real symbol.
-    pub fn pass_through(&self, kind: WaitKind, reason: Reason, times: u64) {
-        self.passed_through[kind as usize][reason as usize].fetch_add(times, Relaxed);
+    /// Counts a wait, or an object to wait at, that is passed through to the real symbol.
+    pub fn count_pass_through(&self, kind: WaitKind, reason: Reason) {
+        self.passed_through[kind as usize][reason as usize].fetch_add(1, Relaxed);
     }
 
     pub(crate) fn pid(&self) -> u32 {

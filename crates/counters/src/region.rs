@@ -35,7 +35,7 @@ pub struct Region {
     mapping: Arc<Mapping>,
 }
 
-/// Error that occurs when a region cannot be used.
+/// Why a region cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RegionError {
     /// The file cannot be created, opened or mapped.
@@ -85,7 +85,7 @@ impl Region {
     /// it.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be created or mapped.
+    /// If the file cannot be created or mapped.
     pub fn create(path: &Path) -> Result<Region, RegionError> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
         file.set_len(LENGTH as u64)?;
@@ -98,7 +98,7 @@ impl Region {
     /// Opens a region that another process has created.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be opened or mapped, or is not a region of this version.
+    /// If the file cannot be opened or mapped, or is not a region of this version.
     pub fn open(path: &Path) -> Result<Region, RegionError> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         if file.metadata()?.len() != LENGTH as u64 {
@@ -129,32 +129,33 @@ impl Region {
         self.mapping.get(number * size_of::<AtomicU64>())
     }
 
-    fn slot(&self, number: usize) -> Option<View<ProcessStatistics>> {
-        if number < SLOTS { self.mapping.get(HEADER + number * size_of::<ProcessStatistics>()) } else { None }
+    /// The number of slots claimed so far, including rejected claims.
+    fn claims(&self) -> u64 {
+        self.header(1).map_or(0, |claims| claims.load(Relaxed))
+    }
+
+    /// A slot with disk space. Without space, even reading it would raise SIGBUS.
+    fn slot(&self, number: u64) -> Option<View<ProcessStatistics>> {
+        let number = usize::try_from(number).ok().filter(|&number| number < SLOTS)?;
+        let offset = HEADER + number * size_of::<ProcessStatistics>();
+        self.allocate(offset, size_of::<ProcessStatistics>()).ok()?;
+        self.mapping.get(offset)
     }
 
     /// Claims a slot for the calling process. Returns `None` if all slots are taken or the disk is
     /// full.
     pub fn claim(&self) -> Option<View<ProcessStatistics>> {
-        let number = usize::try_from(self.header(1)?.fetch_add(1, Relaxed)).ok()?;
-        let slot = self.slot(number)?;
-        self.allocate(HEADER + number * size_of::<ProcessStatistics>(), size_of::<ProcessStatistics>()).ok()?;
-        Some(slot)
+        self.slot(self.header(1)?.fetch_add(1, Relaxed))
     }
 
-    /// Returns the number of processes that found no free slot.
+    /// The number of processes that found no free slot.
     pub fn rejected(&self) -> u64 {
-        self.header(1).map_or(0, |taken| taken.load(Relaxed).saturating_sub(SLOTS as u64))
+        self.claims().saturating_sub(SLOTS as u64)
     }
 
-    /// Returns the statistics written so far, one report per process, in the order of the claims.
+    /// The statistics written so far, one report per process, in the order of the claims.
     pub fn processes(&self) -> Vec<ProcessReport> {
-        let taken = self.header(1).map_or(0, |taken| taken.load(Relaxed).min(SLOTS as u64));
-        // A slot without disk space was never written, and reading it would raise SIGBUS too.
-        let is_allocated = |&number: &usize| {
-            self.allocate(HEADER + number * size_of::<ProcessStatistics>(), size_of::<ProcessStatistics>()).is_ok()
-        };
-        let slots = (0..taken as usize).filter(is_allocated).filter_map(|number| self.slot(number));
+        let slots = (0..self.claims().min(SLOTS as u64)).filter_map(|number| self.slot(number));
         slots.filter(|slot| slot.pid() != 0).map(|slot| report(&slot)).collect()
     }
 }
@@ -164,11 +165,8 @@ fn report(process: &ProcessStatistics) -> ProcessReport {
         let statistics = process.statistics(kind);
         let counts = Reason::ALL.into_iter().map(|reason| (reason, process.passed_through(kind, reason)));
         let passed_through: Vec<_> = counts.filter(|&(_, times)| times > 0).collect();
-        (statistics != Statistics::default() || !passed_through.is_empty()).then_some(Waits {
-            kind,
-            statistics,
-            passed_through,
-        })
+        let is_used = statistics != Statistics::default() || !passed_through.is_empty();
+        is_used.then_some(Waits { kind, statistics, passed_through })
     });
     ProcessReport {
         pid: process.pid(),
@@ -195,12 +193,10 @@ mod tests {
         let (_folder, path, region) = region();
         let slot = Region::open(&path).unwrap().claim().unwrap();
         slot.begin(7, b"a-name-that-is-too-long", Span::from_micros(20));
-        for thread in 0..9 {
-            slot.counts(WaitKind::Mutex, thread).add_waits(2);
-        }
+        (0..18).for_each(|thread| slot.counts(WaitKind::Mutex, thread).count_wait());
         let spins = Statistics { spins: 5, successful_spins: 4, ..Statistics::default() };
         slot.counts(WaitKind::Mutex, 1).counters.merge(&spins);
-        slot.pass_through(WaitKind::Gomp, Reason::Tasks, 3);
+        (0..3).for_each(|_| slot.count_pass_through(WaitKind::Gomp, Reason::Tasks));
         slot.end(8);
         assert!(!region.processes()[0].ended);
         slot.end(7);

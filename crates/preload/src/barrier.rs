@@ -29,13 +29,13 @@ real_symbols! {
     fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int;
 }
 
-/// The maximum number of parties of a barrier of ours: each uses memory.
-const MOST_PARTIES: u32 = 4096;
+/// The maximum number of parties of our barriers: each uses memory.
+const MAX_PARTIES: u32 = 4096;
 
-/// All barriers of ours.
+/// All our barriers.
 static BARRIERS: BarrierTable = BarrierTable::new();
 
-/// The content of a `pthread_barrier_t` with a barrier of ours.
+/// The content of a `pthread_barrier_t` that stands for a barrier of ours.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 struct BarrierHandle {
@@ -108,10 +108,14 @@ unsafe fn create_handle(
     count: u32,
 ) -> Option<BarrierHandle> {
     let settings = Settings::get_or_init();
+    let refuse = |reason| {
+        settings.pass_through(WaitKind::Barrier, reason);
+        None
+    };
     // SAFETY: the caller provides the memory, and no other thread uses it yet.
     let earlier = unsafe { BarrierHandle::at(barrier) };
     if let Some(earlier) = earlier.filter(|handle| BARRIERS.contains(handle.number, barrier.addr())) {
-        // The program has abandoned a barrier, for example on a stack, and no thread can reach it
+        // The program has abandoned this barrier, for example on a stack, and no thread can reach it
         // any more.
         // SAFETY: the table shows that the handle is valid.
         unsafe { earlier.end() };
@@ -122,21 +126,18 @@ unsafe fn create_handle(
         unsafe { libc::pthread_barrierattr_getpshared(attributes, &raw mut shared) };
     }
     if shared != libc::PTHREAD_PROCESS_PRIVATE {
-        settings.statistics.pass_through(WaitKind::Barrier, Reason::ProcessShared, 1);
-        return None;
+        return refuse(Reason::ProcessShared);
     }
     if bypass::is_bypassed() {
-        settings.statistics.pass_through(WaitKind::Barrier, Reason::DeepBinding, 1);
-        return None;
+        return refuse(Reason::DeepBinding);
     }
     // The real symbol reports the error of zero parties.
     if count == 0 {
         return None;
     }
-    let number = (count <= MOST_PARTIES).then(|| BARRIERS.add(barrier.addr())).flatten();
+    let number = (count <= MAX_PARTIES).then(|| BARRIERS.add(barrier.addr())).flatten();
     let Some(number) = number else {
-        settings.statistics.pass_through(WaitKind::Barrier, Reason::TooMany, 1);
-        return None;
+        return refuse(Reason::TooMany);
     };
     let slots = Arc::new(ThreadSlots::new(Barrier::with(count, settings.team_waiting())));
     Some(BarrierHandle::new(barrier, Arc::into_raw(slots), number))
@@ -166,17 +167,16 @@ unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t
             // SAFETY: the handle owns a reference, and is not destroyed before this thread has
             // arrived, which it does with a reference of its own.
             let slots = ManuallyDrop::new(unsafe { Arc::from_raw(handle.slots) });
-            preserve_errno(|| wait(ThreadSlot::of_current_thread(&slots), settings, WaitKind::Barrier))
+            preserve_errno(|| wait(ThreadSlot::of_current_thread(&slots), settings))
         }
         // SAFETY: the caller's own call.
         None => unsafe { real::pthread_barrier_wait(barrier) },
     }
 }
 
-/// Waits, and returns the value that the real symbol would return to the leader or another thread.
-fn wait(slot: ThreadSlot, settings: &Settings, subject: WaitKind) -> c_int {
-    let counts = settings.counts(subject);
-    counts.add_waits(1);
+/// Waits, and returns what the real symbol would return to the leader or to another thread.
+fn wait(slot: ThreadSlot, settings: &Settings) -> c_int {
+    let counts = settings.count_wait(WaitKind::Barrier);
     let leads = slot.with(|party, _| {
         party.count_in(&counts.counters);
         party.wait().is_leader() && !cfg!(rowlock_canary = "a-barrier-has-no-leader")

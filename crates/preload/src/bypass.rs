@@ -3,7 +3,7 @@
 //! A library that is loaded with `RTLD_DEEPBIND` or into a namespace of its own resolves the
 //! functions of the C library before ours. If it signals a condition variable, our spinning waiters
 //! do not notice, and it would take a barrier of ours for one of the C library. So both are left to
-//! the C library from then on.
+//! the C library as soon as there may be such a library.
 //!
 //! The loader uses the address of its caller to decide where and how to search for a library. So
 //! these functions do not call the real symbol but jump to it with the original return address.

@@ -50,15 +50,15 @@ unsafe extern "C-unwind" fn pthread_cond_wait(condition: *mut pthread_cond_t, mu
         // SAFETY: the caller has the mutex.
         let plain = unsafe { layout::Mutex::of(mutex) }.is_plain();
         match CLOCKWAIT.address() {
-            _ if bypass::is_bypassed() => settings.statistics.pass_through(WaitKind::Condition, Reason::DeepBinding, 1),
+            _ if bypass::is_bypassed() => settings.pass_through(WaitKind::Condition, Reason::DeepBinding),
             Some(clockwait) if plain => {
                 // SAFETY: it is the function of this name, which has this type.
                 let clockwait = unsafe { std::mem::transmute::<*mut c_void, Clockwait>(clockwait) };
                 // SAFETY: the caller's own call.
                 return unsafe { wait(condition, mutex, clockwait, settings) };
             }
-            Some(_) => settings.statistics.pass_through(WaitKind::Condition, Reason::MutexKind, 1),
-            None => settings.statistics.pass_through(WaitKind::Condition, Reason::Library, 1),
+            Some(_) => settings.pass_through(WaitKind::Condition, Reason::MutexKind),
+            None => settings.pass_through(WaitKind::Condition, Reason::Library),
         }
     }
     // SAFETY: the caller's own call.

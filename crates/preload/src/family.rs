@@ -1,22 +1,22 @@
-//! The functions of a run-time system as the library of the caller would have resolved them.
+//! The functions of a run-time system, as the library of the caller would have resolved them.
 //!
 //! Usually a process has one such system, which all its libraries use. But a library that is loaded
-//! later may bring a private copy: modules of an interpreter do, and several of them bring
-//! different copies. A call must be passed to the copy that the other calls of its caller use,
+//! later may bring a private copy, as modules of an interpreter do, and several libraries may bring
+//! different copies. A call must be passed to the copy that the caller uses for its other calls,
 //! which are not interposed.
 
 use std::ffi::{CStr, c_void};
-use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicUsize};
 use std::sync::{Mutex, PoisonError};
 
+use crate::objects::Library;
 use crate::real_symbols::RealSymbol;
 
 /// The functions of one copy.
 pub(crate) trait Functions: Sized + Send + Sync + 'static {
     /// Resolves them by name. Returns `None` if one is missing.
-    fn find(look: impl Fn(&CStr) -> *mut c_void) -> Option<Self>;
+    fn find(look_up: impl Fn(&CStr) -> *mut c_void) -> Option<Self>;
 }
 
 /// All copies of a run-time system.
@@ -52,15 +52,15 @@ impl<F: Functions> Family<F> {
         }
     }
 
-    /// The functions that code at this address would have called; `None` if some are missing.
+    /// The functions that code at this address would have called. `None` if some are missing.
     #[inline]
     pub(crate) fn of(&self, caller: usize) -> Option<&'static F> {
         // SAFETY: only values that live forever are stored.
-        unsafe { self.common.load(Acquire).as_ref() }.or_else(|| self.look(caller))
+        unsafe { self.common.load(Acquire).as_ref() }.or_else(|| self.look_up(caller))
     }
 
     #[cold]
-    fn look(&self, caller: usize) -> Option<&'static F> {
+    fn look_up(&self, caller: usize) -> Option<&'static F> {
         let first = (caller >> 2) % CALLERS;
         let places = || (0..8).map(|further| &self.callers[(first + further) % CALLERS]);
         for place in places().filter(|place| place.address.load(Relaxed) == caller) {
@@ -102,7 +102,7 @@ impl<F: Functions> Family<F> {
         if let Some((_, known)) = copies.iter().find(|(at, _)| *at == marker.addr()) {
             return Some(known);
         }
-        // It stays loaded from now on, since its functions are called from here.
+        // It stays loaded, since its functions are called from here.
         let copy = std::mem::ManuallyDrop::new(Library::at(marker.addr())?);
         let functions: &'static F = Box::leak(Box::new(F::find(|name| copy.function(name))?));
         copies.push((marker.addr(), functions));
@@ -110,43 +110,16 @@ impl<F: Functions> Family<F> {
     }
 }
 
-/// A loaded library, kept loaded by this reference.
-pub(crate) struct Library(*mut c_void);
-
-impl Library {
-    /// The library that contains this address.
-    pub(crate) fn at(address: usize) -> Option<Library> {
-        let mut info = MaybeUninit::<libc::Dl_info>::uninit();
-        // SAFETY: there is room for the answer; a loaded library is not loaded again, and remains
-        // loaded during the query.
-        unsafe {
-            if libc::dladdr(address as *const c_void, info.as_mut_ptr()) == 0 {
-                return None;
-            }
-            let library = libc::dlopen(info.assume_init().dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-            (!library.is_null()).then_some(Library(library))
-        }
-    }
-
-    /// A function of this library or of its dependencies; null if there is none.
-    pub(crate) fn function(&self, name: &CStr) -> *mut c_void {
-        // SAFETY: the handle is valid, and the name is a C string.
-        unsafe { libc::dlsym(self.0, name.as_ptr()) }
-    }
-}
-
-impl Drop for Library {
-    fn drop(&mut self) {
-        // SAFETY: the handle is owned.
-        unsafe { libc::dlclose(self.0) };
-    }
-}
-
-/// Defines a struct of this name with these functions, and a method that calls each.
+/// Defines a struct of this name with these functions, a function that calls each, and the
+/// [real symbols](crate::real_symbols).
 macro_rules! family {
     ($(#[$about:meta])* struct $family:ident {
         $(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)*
     }) => {
+        $crate::real_symbols::real_symbols! {
+            $(fn $name($($argument: $type),*) $(-> $result)?;)*
+        }
+
         $(#[$about])*
         #[allow(non_snake_case)]
         struct $family {
@@ -156,30 +129,28 @@ macro_rules! family {
         #[allow(non_snake_case)]
         impl $family {
             $(
+                /// Calls the function of this copy, or the real symbol if the copy is unknown.
                 #[inline]
                 #[allow(clippy::too_many_arguments)] // As many as it has.
-                unsafe fn $name(&self, $($argument: $type),*) $(-> $result)? {
+                unsafe fn $name(copy: Option<&Self>, $($argument: $type),*) $(-> $result)? {
                     // SAFETY: the caller's promise to it.
-                    unsafe { (self.$name)($($argument),*) }
+                    unsafe {
+                        match copy {
+                            Some(copy) => (copy.$name)($($argument),*),
+                            None => real::$name($($argument),*),
+                        }
+                    }
                 }
             )*
         }
 
         impl $crate::family::Functions for $family {
-            fn find(look: impl Fn(&std::ffi::CStr) -> *mut std::ffi::c_void) -> Option<Self> {
-                $(
-                    let $name = look(
-                        std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()).ok()?,
-                    );
-                    if $name.is_null() {
-                        return None;
-                    }
-                )*
-                // SAFETY: they are the functions of these names, which have these types.
+            fn find(look_up: impl Fn(&std::ffi::CStr) -> *mut std::ffi::c_void) -> Option<Self> {
+                // SAFETY: they are the functions of these names, which have these types, or null.
                 unsafe { Some($family { $($name: std::mem::transmute::<
                     *mut std::ffi::c_void,
-                    unsafe extern "C-unwind" fn($($type),*) $(-> $result)?,
-                >($name),)* }) }
+                    Option<unsafe extern "C-unwind" fn($($type),*) $(-> $result)?>,
+                >(look_up($crate::real_symbols::name(concat!(stringify!($name), "\0"))))?,)* }) }
             }
         }
     };

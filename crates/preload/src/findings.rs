@@ -1,9 +1,9 @@
 //! Detects OpenMP features of the loaded programs and libraries that only the real barriers
 //! support.
 //!
-//! They show in the names of imported symbols. Programs of gcc and of clang may use one run-time
-//! system, and libraries of one compiler be called in teams of the other: so a feature found in any
-//! of them counts for all.
+//! The names of imported symbols show them. Programs of gcc and of clang may use one run-time
+//! system, and teams of one compiler may call libraries of the other: so a feature found in any of
+//! them counts for all.
 
 use std::ffi::CStr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -35,7 +35,7 @@ pub(crate) struct Findings {
     /// The features found, as bits, which are never cleared.
     found: AtomicU8,
     /// [`objects::load_count`] plus one at the last scan.
-    looked: AtomicU64,
+    scanned: AtomicU64,
     /// Addresses of code known to have been loaded at the last scan, each at an index derived from
     /// the address.
     texts: [AtomicUsize; 64],
@@ -43,15 +43,15 @@ pub(crate) struct Findings {
 
 impl Findings {
     const fn new() -> Findings {
-        Findings { found: AtomicU8::new(0), looked: AtomicU64::new(0), texts: [const { AtomicUsize::new(0) }; 64] }
+        Findings { found: AtomicU8::new(0), scanned: AtomicU64::new(0), texts: [const { AtomicUsize::new(0) }; 64] }
     }
 
     /// The reason why a region with code at this address must use the real barriers, if any. Does
     /// not allocate.
-    pub(crate) fn against(&self, text: usize) -> Option<Reason> {
+    pub(crate) fn reason_against(&self, text: usize) -> Option<Reason> {
         let place = &self.texts[(text >> 4) % self.texts.len()];
         if place.load(Relaxed) != text {
-            self.look();
+            self.scan();
             place.store(text, Relaxed);
         }
         self.known()
@@ -64,25 +64,25 @@ impl Findings {
     }
 
     /// Records that a feature is used.
-    pub(crate) fn note(&self, reason: Reason) {
+    pub(crate) fn record(&self, reason: Reason) {
         if self.found.load(Relaxed) & bit(reason) == 0 {
             self.found.fetch_or(bit(reason), Relaxed);
         }
     }
 
     /// Scans the imports, if any object was loaded since the last scan. Does not allocate.
-    pub(crate) fn look(&self) {
+    pub(crate) fn scan(&self) {
         let loads = objects::load_count() + 1;
-        if self.looked.load(Acquire) == loads {
+        if self.scanned.load(Acquire) == loads {
             return;
         }
         objects::for_each_import(|name| {
             let name = name.to_bytes();
             if let Some((_, reason)) = PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix.to_bytes())) {
-                self.note(*reason);
+                self.record(*reason);
             }
         });
-        self.looked.store(loads, Release);
+        self.scanned.store(loads, Release);
     }
 }
 
@@ -97,21 +97,21 @@ mod tests {
     #[test]
     fn findings_are_permanent() {
         let findings = Findings::new();
-        assert_eq!(findings.against(16), None);
-        findings.note(Reason::Tasks);
-        assert_eq!(findings.against(16), Some(Reason::Tasks));
-        findings.note(Reason::Cancellation);
-        findings.note(Reason::Tasks);
+        assert_eq!(findings.reason_against(16), None);
+        findings.record(Reason::Tasks);
+        assert_eq!(findings.reason_against(16), Some(Reason::Tasks));
+        findings.record(Reason::Cancellation);
+        findings.record(Reason::Tasks);
         assert_eq!(findings.known(), Some(Reason::Cancellation));
     }
 
     #[test]
     fn a_scan_is_repeated_only_after_a_load() {
         let findings = Findings::new();
-        findings.look();
-        let looked = findings.looked.load(Relaxed);
-        assert!(looked > 1);
-        findings.look();
-        assert!(findings.looked.load(Relaxed) >= looked);
+        findings.scan();
+        let scanned = findings.scanned.load(Relaxed);
+        assert!(scanned > 1);
+        findings.scan();
+        assert!(findings.scanned.load(Relaxed) >= scanned);
     }
 }

@@ -1,18 +1,18 @@
 //! OpenMP as compiled by gcc: its barriers and the ends of its loops.
 //!
 //! gcc calls `GOMP_barrier` at every explicit and implicit barrier, with two exceptions. A dynamic
-//! loop and sections end by a call that does more; it is replaced by the variant without a barrier,
-//! followed by a barrier. And the barrier at the end of a parallel region is inside the library of
-//! gcc, out of reach.
+//! loop and sections end with a call that does more; it is replaced by the variant without a
+//! barrier, followed by a barrier. And the barrier at the end of a parallel region is inside the
+//! library of gcc, where it cannot be replaced.
 //!
 //! # Teams
 //!
 //! A barrier of ours must know the team of a thread for sure: threads may begin teams concurrently,
-//! and teams may be nested. So the function of a region is passed to `GOMP_parallel` with a
-//! wrapper: each thread of the team first calls [`member`], which records the [`Member`] that the
-//! thread is, and restores the previous one when the region ends. Regions that begin in other ways
-//! have no barriers, or come from a gcc before 4.9; inside them the thread is at another nesting
-//! level than recorded, and waits at the real barrier.
+//! and teams may be nested. So `GOMP_parallel` gets a wrapper of the function of a region: each
+//! thread of the team first calls [`member`], which records the [`Member`] that the thread is, and
+//! restores the previous one when the region ends. Regions that begin in other ways have no
+//! barriers, or come from a gcc before 4.9. Inside them the nesting level of the thread differs
+//! from the recorded one, and the thread waits at the real barrier.
 
 #![allow(non_snake_case)] // The names of gcc.
 #![allow(clippy::too_many_arguments)] // The functions have this many.
@@ -29,7 +29,6 @@ use crate::caller::with_caller;
 use crate::family::{Family, family};
 use crate::findings::FINDINGS;
 use crate::libomp;
-use crate::real_symbols::real_symbols;
 use crate::settings::Settings;
 use crate::team::{Meeting, OmpTeam};
 
@@ -57,25 +56,6 @@ family! {
         fn omp_get_level() -> i32;
         fn omp_get_num_threads() -> i32;
     }
-}
-
-real_symbols! {
-    fn GOMP_parallel(work: Work, data: *mut c_void, threads: c_uint, flags: c_uint);
-    fn GOMP_barrier();
-    fn GOMP_loop_end();
-    fn GOMP_sections_end();
-    fn GOMP_task(
-        task: usize, data: usize, copy: usize, size: usize, align: usize, deferred: usize, flags: usize, depend: usize,
-        priority: usize, detach: usize,
-    );
-    fn GOMP_taskloop(
-        task: usize, data: usize, copy: usize, size: usize, align: usize, flags: usize, tasks: usize, priority: usize,
-        first: usize, end: usize, step: usize,
-    );
-    fn GOMP_taskloop_ull(
-        task: usize, data: usize, copy: usize, size: usize, align: usize, flags: usize, tasks: usize, priority: usize,
-        first: usize, end: usize, step: usize,
-    );
 }
 
 /// The function that each thread of a team executes.
@@ -109,24 +89,20 @@ static SPARES: PerThread<RefCell<Vec<Arc<ThreadSlots>>>> = PerThread::new();
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GOMP_parallel(work: Work, data: *mut c_void, threads: c_uint, flags: c_uint) {
-    let text = work as usize;
-    let Some(gomp) = FAMILY.of(text) else {
-        // SAFETY: the caller's own call.
-        return unsafe { real::GOMP_parallel(work, data, threads, flags) };
-    };
-    let against = FINDINGS.against(text);
+    let found = FAMILY.of(work as usize);
+    let reason = found.and_then(|_| FINDINGS.reason_against(work as usize));
     let settings = Settings::get();
-    if let (Some(settings), Some(reason)) = (settings, against) {
-        settings.statistics.pass_through(WaitKind::Gomp, reason, 1);
+    if let (Some(settings), Some(reason)) = (settings, reason) {
+        settings.pass_through(WaitKind::Gomp, reason);
     }
-    if settings.is_none() || against.is_some() {
-        // SAFETY: as above.
-        return unsafe { gomp.GOMP_parallel(work, data, threads, flags) };
-    }
+    let (Some(gomp), Some(_), None) = (found, settings, reason) else {
+        // SAFETY: the caller's own call.
+        return unsafe { Gomp::GOMP_parallel(found, work, data, threads, flags) };
+    };
     let spares = SPARES.with(RefCell::take).unwrap_or_default();
     let region = Region { work, data, gomp, omp_team: OmpTeam::new(spares) };
     // SAFETY: as for the call of the caller; the region lives until all threads have left it.
-    unsafe { gomp.GOMP_parallel(member, (&raw const region).cast_mut().cast(), threads, flags) };
+    unsafe { Gomp::GOMP_parallel(found, member, (&raw const region).cast_mut().cast(), threads, flags) };
     let spares = region.omp_team.end();
     SPARES.with(|kept| kept.borrow_mut().extend(spares));
 }
@@ -146,7 +122,7 @@ unsafe extern "C-unwind" fn member(region: *mut c_void) {
     // SAFETY: the thread that began the region leaves it last.
     let (work, data, gomp) = unsafe { ((*region).work, (*region).data, (*region).gomp) };
     // SAFETY: the call has no preconditions.
-    let level = unsafe { gomp.omp_get_level() };
+    let level = unsafe { Gomp::omp_get_level(Some(gomp)) };
     let _before = Before(MEMBER.replace(Some(Member { region, level })));
     // SAFETY: the caller of `GOMP_parallel` requests this call by each thread of the team.
     unsafe { work(data) };
@@ -154,66 +130,57 @@ unsafe extern "C-unwind" fn member(region: *mut c_void) {
 
 /// Waits for the team after calling `before`, and returns `true`. Returns `false` if nothing has
 /// been done and all threads of the team must use the real barrier.
-fn meet(gomp: &'static Gomp, before: impl FnOnce()) -> bool {
+fn meet(gomp: Option<&'static Gomp>, before: impl FnOnce()) -> bool {
+    let (Some(copy), Some(settings)) = (gomp, Settings::get()) else { return false };
     // SAFETY: these calls have no preconditions, and a thread is a member only while its region
     // exists.
     unsafe {
-        let Some(settings) = Settings::get() else { return false };
-        let size = || gomp.omp_get_num_threads() as u32;
+        let size = || Gomp::omp_get_num_threads(gomp) as u32;
         let here = MEMBER
             .get()
-            .filter(|member| std::ptr::eq((*member.region).gomp, gomp) && member.level == gomp.omp_get_level());
+            .filter(|member| std::ptr::eq((*member.region).gomp, copy) && member.level == Gomp::omp_get_level(gomp));
         let Some(omp_team) = here.map(|member| &(*member.region).omp_team) else {
             // If a reason is known, the whole region is counted as passed through.
             if FINDINGS.known().is_none() && size() > 1 {
-                settings.statistics.pass_through(WaitKind::Gomp, Reason::UnknownTeam, 1);
+                settings.pass_through(WaitKind::Gomp, Reason::UnknownTeam);
             }
             return false;
         };
         let Some(slots) = omp_team.slots(settings, size) else { return false };
         before();
         if omp_team.meet(slots, settings, WaitKind::Gomp) == Meeting::TasksPending {
-            settings.statistics.pass_through(WaitKind::Gomp, Reason::Tasks, 1);
-            gomp.GOMP_barrier();
+            settings.pass_through(WaitKind::Gomp, Reason::Tasks);
+            Gomp::GOMP_barrier(gomp);
         }
         true
     }
 }
 
-/// `GOMP_barrier`, called from an address.
-extern "C-unwind" fn barrier(caller: usize) {
-    // SAFETY: the caller's own call.
+/// Meets the team after the call `before`, or else makes the call `real`. The caller is code at
+/// this address.
+fn meet_or(caller: usize, before: unsafe fn(Option<&Gomp>), real: unsafe fn(Option<&Gomp>)) {
+    let gomp = FAMILY.of(caller);
+    // SAFETY: the caller's own call, or its variant without a barrier, which is added.
     unsafe {
-        match FAMILY.of(caller) {
-            Some(gomp) if meet(gomp, || ()) => {}
-            Some(gomp) => gomp.GOMP_barrier(),
-            None => real::GOMP_barrier(),
+        if !meet(gomp, || before(gomp)) {
+            real(gomp);
         }
     }
+}
+
+/// `GOMP_barrier`, called from an address.
+extern "C-unwind" fn barrier(caller: usize) {
+    meet_or(caller, |_| (), Gomp::GOMP_barrier);
 }
 
 /// `GOMP_loop_end`, called from an address.
 extern "C-unwind" fn loop_end(caller: usize) {
-    // SAFETY: the caller's own call, or the variant without a barrier, which is added.
-    unsafe {
-        match FAMILY.of(caller) {
-            Some(gomp) if meet(gomp, || gomp.GOMP_loop_end_nowait()) => {}
-            Some(gomp) => gomp.GOMP_loop_end(),
-            None => real::GOMP_loop_end(),
-        }
-    }
+    meet_or(caller, Gomp::GOMP_loop_end_nowait, Gomp::GOMP_loop_end);
 }
 
 /// `GOMP_sections_end`, called from an address.
 extern "C-unwind" fn sections_end(caller: usize) {
-    // SAFETY: as in `loop_end`.
-    unsafe {
-        match FAMILY.of(caller) {
-            Some(gomp) if meet(gomp, || gomp.GOMP_sections_end_nowait()) => {}
-            Some(gomp) => gomp.GOMP_sections_end(),
-            None => real::GOMP_sections_end(),
-        }
-    }
+    meet_or(caller, Gomp::GOMP_sections_end_nowait, Gomp::GOMP_sections_end);
 }
 
 with_caller! {
@@ -230,42 +197,28 @@ pub(crate) fn note_task() {
     }
 }
 
-/// Exports functions that create tasks: they record it, and call the real function of the caller,
-/// whose library contains the code of the task. Callers that pass fewer arguments than current gcc
-/// pass arbitrary values, which are ignored.
+/// Exports functions that create tasks. They record the task and call the real function of the
+/// caller, whose library contains the code of the task. Callers that pass fewer arguments than
+/// current gcc pass arbitrary values, which are ignored.
 macro_rules! task_functions {
-    ($(fn $name:ident($task:ident: usize, $($argument:ident: usize),*);)*) => {
+    ($(fn $name:ident($task:ident, $($argument:ident),*);)*) => {
         $(
             #[unsafe(no_mangle)]
             unsafe extern "C-unwind" fn $name($task: usize, $($argument: usize),*) {
-                FINDINGS.note(Reason::Tasks);
+                FINDINGS.record(Reason::Tasks);
                 note_task();
                 // The library may be that of LLVM, and the team may have been begun by code of
                 // clang.
                 libomp::note_task();
                 // SAFETY: the caller's own call.
-                unsafe {
-                    match FAMILY.of($task) {
-                        Some(gomp) => gomp.$name($task, $($argument),*),
-                        None => real::$name($task, $($argument),*),
-                    }
-                }
+                unsafe { Gomp::$name(FAMILY.of($task), $task, $($argument),*) };
             }
         )*
     };
 }
 
 task_functions! {
-    fn GOMP_task(
-        task: usize, data: usize, copy: usize, size: usize, align: usize, deferred: usize, flags: usize, depend: usize,
-        priority: usize, detach: usize
-    );
-    fn GOMP_taskloop(
-        task: usize, data: usize, copy: usize, size: usize, align: usize, flags: usize, tasks: usize, priority: usize,
-        first: usize, end: usize, step: usize
-    );
-    fn GOMP_taskloop_ull(
-        task: usize, data: usize, copy: usize, size: usize, align: usize, flags: usize, tasks: usize, priority: usize,
-        first: usize, end: usize, step: usize
-    );
+    fn GOMP_task(task, data, copy, size, align, deferred, flags, depend, priority, detach);
+    fn GOMP_taskloop(task, data, copy, size, align, flags, tasks, priority, first, end, step);
+    fn GOMP_taskloop_ull(task, data, copy, size, align, flags, tasks, priority, first, end, step);
 }

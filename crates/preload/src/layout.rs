@@ -51,7 +51,7 @@ mod tests {
     fn is_plain(prepare: impl Fn(*mut libc::pthread_mutexattr_t)) -> bool {
         let mut attributes = std::mem::MaybeUninit::uninit();
         let mut mutex = std::mem::MaybeUninit::uninit();
-        // SAFETY: both are initialised before they are used.
+        // SAFETY: both are initialized before they are used.
         unsafe {
             assert_eq!(libc::pthread_mutexattr_init(attributes.as_mut_ptr()), 0);
             prepare(attributes.as_mut_ptr());
@@ -64,7 +64,7 @@ mod tests {
     fn kinds_are_distinguished() {
         use libc::*;
         assert!(is_plain(|_| ()));
-        // SAFETY: the attributes are initialised.
+        // SAFETY: the attributes are initialized.
         unsafe {
             assert!(is_plain(|it| assert_eq!(pthread_mutexattr_settype(it, PTHREAD_MUTEX_NORMAL), 0)));
             assert!(is_plain(|it| assert_eq!(pthread_mutexattr_settype(it, 3), 0)));
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn a_held_mutex_is_not_free() {
         let mut mutex = libc::PTHREAD_MUTEX_INITIALIZER;
-        // SAFETY: it is initialised, and neither moved nor used elsewhere.
+        // SAFETY: it is initialized, and neither moved nor used elsewhere.
         unsafe {
             let seen = Mutex::of(&raw const mutex);
             assert!(seen.is_free());

@@ -1,5 +1,5 @@
 //! OpenMP as compiled by clang: its explicit and implicit barriers, except those at the ends of
-//! parallel regions, which are inside the library of LLVM and out of reach.
+//! parallel regions, which are inside the library of LLVM, where they cannot be replaced.
 //!
 //! # Teams
 //!
@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize};
 use counters::{Reason, WaitKind};
 
 use crate::caller::with_caller;
-use crate::family::{Family, Library, family};
+use crate::family::{Family, family};
 use crate::findings::FINDINGS;
 use crate::gomp;
-use crate::objects;
-use crate::real_symbols::{RealSymbol, real_symbols};
+use crate::objects::{self, Library};
+use crate::real_symbols::RealSymbol;
 use crate::settings::Settings;
 use crate::team::{Meeting, OmpTeam};
 
@@ -34,13 +34,6 @@ family! {
             location: usize, thread: usize, flags: usize, size: usize, shared: usize, task: usize,
         ) -> usize;
     }
-}
-
-real_symbols! {
-    fn __kmpc_barrier(location: usize, thread: c_int);
-    fn __kmpc_omp_task_alloc(
-        location: usize, thread: usize, flags: usize, size: usize, shared: usize, task: usize,
-    ) -> usize;
 }
 
 static FAMILY: Family<Libomp> = Family::new(c"__kmpc_barrier");
@@ -73,8 +66,8 @@ const OTHER_TOOL: u8 = 2;
 static PARALLEL_INFO: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 /// The address of `__kmpc_barrier` in the copy of which it is a tool; zero if there is none.
 static COPY: AtomicUsize = AtomicUsize::new(0);
-/// The address range of that copy, which also calls itself if it replaces the library of gcc, whose
-/// calls are handled already.
+/// The address range of that copy. If it replaces the library of gcc, it also calls itself for calls
+/// that are handled already.
 static WITHIN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 /// Called by the library of LLVM to find a tool, before there are any teams.
@@ -92,7 +85,7 @@ unsafe extern "C" fn ompt_start_tool(version: c_uint, runtime: *const c_char) ->
             next(version, runtime)
         }
     });
-    // If the library finds no tool here, it looks for others: in this variable, and with the thread
+    // If the library finds no tool here, it looks for others, in this variable and in the thread
     // sanitizer.
     let named = std::env::var_os("OMP_TOOL_LIBRARIES").is_some_and(|names| !names.is_empty());
     // SAFETY: the handle is always valid, and the name is a C string.
@@ -101,8 +94,8 @@ unsafe extern "C" fn ompt_start_tool(version: c_uint, runtime: *const c_char) ->
         TOOL_STATE.store(OTHER_TOOL, Relaxed);
         return other;
     }
-    FINDINGS.look();
-    // A tool would be useless.
+    FINDINGS.scan();
+    // Otherwise a tool would be useless.
     if Settings::get().is_none() || FINDINGS.known().is_some() {
         return std::ptr::null();
     }
@@ -114,7 +107,8 @@ unsafe extern "C" fn initialize(lookup: Lookup, _device: c_int, _data: *mut c_vo
     // SAFETY: the name is a C string.
     let parallel_info = unsafe { lookup(c"ompt_get_parallel_info".as_ptr()) };
     let copy = Library::at(lookup as usize).map_or(0, |library| library.function(c"__kmpc_barrier").addr());
-    let (Some(within), false, false) = (objects::around(lookup as usize), parallel_info.is_null(), copy == 0) else {
+    let (Some(within), false, false) = (objects::range_around(lookup as usize), parallel_info.is_null(), copy == 0)
+    else {
         return 0;
     };
     // It is not a tool of another copy. The same one may be initialized again after a pause.
@@ -129,7 +123,7 @@ unsafe extern "C" fn initialize(lookup: Lookup, _device: c_int, _data: *mut c_vo
     1
 }
 
-/// Teams may still exist, whose threads must all continue as they have begun.
+/// Does nothing: teams may still exist, whose threads must all continue as they have begun.
 unsafe extern "C" fn finalize(_data: *mut c_void) {}
 
 /// A team of the library of LLVM, and all later ones with the same memory and number of threads.
@@ -171,18 +165,20 @@ impl Team {
             slot.as_ref()?
         };
         let size = u32::try_from(size).ok().filter(|size| *size > 1)?;
-        let known = slot.load(Acquire);
-        if known != CLAIMED {
-            // SAFETY: only teams that live forever are stored, besides the value excluded above.
-            if let Some(team) = unsafe { known.as_ref() }.filter(|team| team.size == size) {
-                return Some(team);
-            }
-        }
-        Some(Team::begin(slot, size, settings))
+        Some(Team::stored(slot.load(Acquire), size).unwrap_or_else(|| Team::begin(slot, size, settings)))
     }
 
-    /// Determines the team for its first threads: one of them does it, the others wait for it. No
-    /// lock is held, which the child of a fork would find locked.
+    /// The team stored in a slot, if it has this size.
+    fn stored(team: *mut Team, size: u32) -> Option<&'static Team> {
+        if team == CLAIMED {
+            return None;
+        }
+        // SAFETY: only teams that live forever are stored, besides the value excluded above.
+        unsafe { team.as_ref() }.filter(|team| team.size == size)
+    }
+
+    /// Determines the team for its first threads: one of them does it, and the others wait for it.
+    /// No lock is held, because the child of a fork would find it locked.
     #[cold]
     fn begin(slot: &TeamSlot, size: u32, settings: &Settings) -> &'static Team {
         loop {
@@ -191,8 +187,7 @@ impl Team {
                 std::thread::yield_now();
                 continue;
             }
-            // SAFETY: only teams that live forever are stored, besides the value excluded above.
-            if let Some(team) = unsafe { known.as_ref() }.filter(|team| team.size == size) {
+            if let Some(team) = Team::stored(known, size) {
                 return team;
             }
             if slot.compare_exchange(known, CLAIMED, Relaxed, Relaxed).is_ok() {
@@ -201,10 +196,10 @@ impl Team {
         }
         let team = Team::find(std::ptr::from_ref(slot).addr(), size);
         // The code of its region is loaded by now, so any cancellation is detected.
-        FINDINGS.look();
+        FINDINGS.scan();
         let reason = FINDINGS.known();
         if let Some(reason) = reason {
-            settings.statistics.pass_through(WaitKind::Libomp, reason, 1);
+            settings.pass_through(WaitKind::Libomp, reason);
         }
         team.refused.store(reason.is_some(), Relaxed);
         team.omp_team.begin_again();
@@ -214,7 +209,7 @@ impl Team {
 
     /// The stored team with this slot and size, or a new one.
     fn find(slot: usize, size: u32) -> &'static Team {
-        /// Further teams are created anew each time, and leak.
+        /// Further teams are created each time, and leak.
         const MOST: usize = 1024;
         static ALL: [AtomicPtr<Team>; MOST] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
         // SAFETY: no preconditions.
@@ -250,13 +245,10 @@ impl Team {
 
 /// `__kmpc_barrier`, called from an address.
 extern "C-unwind" fn barrier(location: usize, thread: c_int, caller: usize) {
-    // SAFETY: the caller's own call.
-    unsafe {
-        match FAMILY.of(caller) {
-            Some(libomp) if meet(libomp, location, thread, caller) => {}
-            Some(libomp) => libomp.__kmpc_barrier(location, thread),
-            None => real::__kmpc_barrier(location, thread),
-        }
+    let libomp = FAMILY.of(caller);
+    if !libomp.is_some_and(|libomp| meet(libomp, location, thread, caller)) {
+        // SAFETY: the caller's own call.
+        unsafe { Libomp::__kmpc_barrier(libomp, location, thread) };
     }
 }
 
@@ -275,7 +267,7 @@ fn meet(libomp: &'static Libomp, location: usize, thread: c_int, caller: usize) 
             OTHER_TOOL => Reason::Tool,
             _ => FINDINGS.known().unwrap_or(Reason::Library),
         };
-        settings.statistics.pass_through(WaitKind::Libomp, reason, 1);
+        settings.pass_through(WaitKind::Libomp, reason);
         return false;
     }
     let Some(team) = Team::of_this_thread(settings) else { return false };
@@ -284,9 +276,9 @@ fn meet(libomp: &'static Libomp, location: usize, thread: c_int, caller: usize) 
     }
     let Some(slots) = team.omp_team.slots(settings, || team.size) else { return false };
     if team.omp_team.meet(slots, settings, WaitKind::Libomp) == Meeting::TasksPending {
-        settings.statistics.pass_through(WaitKind::Libomp, Reason::Tasks, 1);
+        settings.pass_through(WaitKind::Libomp, Reason::Tasks);
         // SAFETY: the caller's own call.
-        unsafe { libomp.__kmpc_barrier(location, thread) };
+        unsafe { Libomp::__kmpc_barrier(Some(libomp), location, thread) };
     }
     true
 }
@@ -301,16 +293,11 @@ unsafe extern "C-unwind" fn __kmpc_omp_task_alloc(
     shared: usize,
     task: usize,
 ) -> usize {
-    FINDINGS.note(Reason::Tasks);
+    FINDINGS.record(Reason::Tasks);
     note_task();
     gomp::note_task();
     // SAFETY: the caller's own call. The code of the task is in the library of its creator.
-    unsafe {
-        match FAMILY.of(task) {
-            Some(libomp) => libomp.__kmpc_omp_task_alloc(location, thread, flags, size, shared, task),
-            None => real::__kmpc_omp_task_alloc(location, thread, flags, size, shared, task),
-        }
-    }
+    unsafe { Libomp::__kmpc_omp_task_alloc(FAMILY.of(task), location, thread, flags, size, shared, task) }
 }
 
 /// Records that the calling thread creates a task, if its team is known.

@@ -5,22 +5,23 @@
 //! Only ranks that have to share CPUs with each other wait by a rule. If each has its own CPU,
 //! polling is fastest.
 //!
-//! | call | implementation |
-//! |---|---|
-//! | `Wait`, `Waitall`, `Waitany`, `Waitsome` | polls with `Request_get_status`, which changes nothing; then the real call, which need not wait |
-//! | `Recv`, `Send`, `Ssend`, `Rsend` | the nonblocking call, then as `Wait` |
-//! | `Probe`, `Mprobe` | `Iprobe`, `Improbe` until there is a message |
-//! | `Barrier`, `Bcast` and other collectives that only transfer data | the nonblocking call, then as `Wait`, if all ranks do so (the module `agreement`) |
-//! | `Reduce` and other collectives that compute | passed through: another algorithm may add in another order |
+//! * `Wait`, `Waitall`, `Waitany` and `Waitsome` poll with `Request_get_status`, which changes
+//!   nothing. The real call follows, and need not wait.
+//! * `Recv`, `Send`, `Ssend` and `Rsend` make the nonblocking call, and continue as `Wait`.
+//! * `Probe` and `Mprobe` call `Iprobe` or `Improbe` until there is a message.
+//! * `Barrier`, `Bcast` and other collectives that only transfer data make the nonblocking call, and
+//!   continue as `Wait`, if all ranks do so (the module `agreement`).
+//! * `Reduce` and other collectives that compute are passed through: another algorithm may add in
+//!   another order.
 //!
 //! So errors, handles and statuses come from the library itself. A request that the program
-//! completes by itself, whose status comes from a function of the program, is passed through, and
-//! so are communicators with ranks that did not start with this job: their behaviour is unknown.
+//! completes by itself, whose status comes from a function of the program, is passed through. So are
+//! calls on communicators with ranks that did not start with this job: their behaviour is unknown.
 //!
 //! Both names of each call are interposed, `MPI_` and `PMPI_`: the bindings of some languages call
 //! the latter, and so do tools in between, which continue to see the calls of the program.
 //!
-//! There is no header here: handles are numbers in one library and pointers in another. Arguments
+//! No header is available: handles are numbers in one library and pointers in another. Arguments
 //! are passed on as registers, whose unused halves are ignored.
 
 mod agreement;
@@ -50,7 +51,7 @@ type Word = usize;
 type Request = c_int;
 
 /// The names of MPICH and its derivatives.
-const RELATIVES: [&[u8]; 4] = [b"MPICH", b"MVAPICH", b"Intel(R) MPI", b"CRAY MPICH"];
+const KNOWN_LIBRARIES: [&[u8]; 4] = [b"MPICH", b"MVAPICH", b"Intel(R) MPI", b"CRAY MPICH"];
 /// The maximum length of their version text.
 const VERSION: usize = 8192;
 
@@ -63,7 +64,7 @@ const NULL_COMMUNICATOR: c_int = 0x0400_0000;
 const IGNORED_STATUS: Word = 1;
 
 /// The duration of a poll, in iterations of the pause instruction.
-const TURNS: u32 = 4;
+const PAUSES: u32 = 4;
 
 real_symbols! {
     fn PMPI_Get_library_version(text: Word, length: Word) -> c_int;
@@ -104,10 +105,10 @@ impl Job {
         JOB.get().zip(Settings::get())
     }
 
-    /// Initializes the library by the real call.
-    unsafe fn begin(initialise: impl FnOnce() -> c_int) -> c_int {
+    /// Initializes the message library by the real call.
+    unsafe fn begin(initialize: impl FnOnce() -> c_int) -> c_int {
         let agreement = Settings::get().filter(|_| is_known()).map(|settings| (settings, Agreement::sign()));
-        let result = initialise();
+        let result = initialize();
         if let (0, Some((settings, agreement))) = (result, agreement) {
             let mut size: c_int = 0;
             // SAFETY: the library is initialized, and there is room for the answer.
@@ -115,13 +116,13 @@ impl Job {
             let size = u32::try_from(size).unwrap_or(0);
             let ranks = Ranks::find().unwrap_or_else(|| Ranks::here(size));
             let collectives = agreement.is_some_and(|agreement| agreement.settle(size, ranks.are_oversubscribed()));
-            // If all have agreed, this rank must perform collective calls in steps too, whatever
-            // its own findings.
+            // If all have agreed, this rank must also perform collective calls in steps, even if it
+            // finds enough CPUs.
             if ranks.are_oversubscribed() || collectives {
                 let waiting = settings.waiting.with_cpus(ranks.cpus);
                 let _ = JOB.set(Job { waiting, ranks: ranks.here, collectives, state: AtomicU64::new(0) });
                 if !collectives {
-                    settings.statistics.pass_through(WaitKind::Mpi, Reason::Ranks, 1);
+                    settings.pass_through(WaitKind::Mpi, Reason::Ranks);
                 }
             }
         }
@@ -137,8 +138,7 @@ impl Job {
         if poll() {
             return;
         }
-        let counts = settings.counts(WaitKind::Mpi);
-        counts.add_waits(1);
+        let counts = settings.count_wait(WaitKind::Mpi);
         let mut waiter = WAITER.take().unwrap_or_else(|| ExternalObject::waiter(&self.waiting));
         let object = ExternalObject {
             state: &self.state,
@@ -170,7 +170,7 @@ impl<F: FnMut() -> bool> Awaited for MpiEvent<F> {
     }
 
     fn pause(&mut self) -> u32 {
-        TURNS
+        PAUSES
     }
 
     fn sleep(&mut self, _: Option<Instant>) {
@@ -188,16 +188,16 @@ impl<F: FnMut() -> bool> Awaited for MpiEvent<F> {
 /// Whether the message library of the program never yields, and has all required functions.
 fn is_known() -> bool {
     static VERSION_TEXT: RealSymbol = RealSymbol::new(c"PMPI_Get_library_version");
-    /// The newest functions that are called here, which came with MPI 3.
-    static YOUNGEST: [RealSymbol; 2] = [RealSymbol::new(c"PMPI_Ibarrier"), RealSymbol::new(c"PMPI_Improbe")];
-    if VERSION_TEXT.address().is_none() || YOUNGEST.iter().any(|function| function.address().is_none()) {
+    /// The newest functions that are called here, since MPI 3.
+    static NEWEST: [RealSymbol; 2] = [RealSymbol::new(c"PMPI_Ibarrier"), RealSymbol::new(c"PMPI_Improbe")];
+    if VERSION_TEXT.address().is_none() || NEWEST.iter().any(|function| function.address().is_none()) {
         return false;
     }
     let mut text = [0_u8; VERSION];
     let mut length: c_int = 0;
     // SAFETY: there is room for the answer, and it may be called before initialization.
     unsafe { real::PMPI_Get_library_version(text.as_mut_ptr().addr(), (&raw mut length).addr()) };
-    RELATIVES.iter().any(|name| text.starts_with(name))
+    KNOWN_LIBRARIES.iter().any(|name| text.starts_with(name))
 }
 
 /// Whether a request is complete. Does not change it.
@@ -217,7 +217,7 @@ unsafe fn is_complete(request: Request) -> bool {
 fn job_with_requests() -> Option<(&'static Job, &'static Settings)> {
     let (job, settings) = Job::get()?;
     if PROGRAMS_REQUESTS.load(Relaxed) {
-        settings.statistics.pass_through(WaitKind::Mpi, Reason::Program, 1);
+        settings.pass_through(WaitKind::Mpi, Reason::Program);
         return None;
     }
     Some((job, settings))
@@ -225,8 +225,8 @@ fn job_with_requests() -> Option<(&'static Job, &'static Settings)> {
 
 /// The job, if all ranks perform a collective call on this communicator in steps.
 ///
-/// This is never so for an intercommunicator: some of its ranks may know of foreign ranks and
-/// others not.
+/// On an intercommunicator they never do: some of its ranks may know of foreign ranks and others
+/// not.
 unsafe fn job_with_collectives(communicator: Word) -> Option<(&'static Job, &'static Settings)> {
     let (job, settings) = Job::get().filter(|(job, _)| job.collectives)?;
     let mut inter: c_int = 0;
@@ -234,7 +234,7 @@ unsafe fn job_with_collectives(communicator: Word) -> Option<(&'static Job, &'st
     let known = unsafe { real::PMPI_Comm_test_inter(communicator, (&raw mut inter).addr()) } == 0 && inter == 0;
     // SAFETY: as above.
     if !known || (FOREIGN_RANKS.load(Relaxed) && !unsafe { is_of_this_job(communicator) }) {
-        settings.statistics.pass_through(WaitKind::Mpi, Reason::Ranks, 1);
+        settings.pass_through(WaitKind::Mpi, Reason::Ranks);
         return None;
     }
     Some((job, settings))
@@ -244,22 +244,22 @@ unsafe fn job_with_collectives(communicator: Word) -> Option<(&'static Job, &'st
 /// answer: those of another job find ranks that are not of theirs.
 unsafe fn is_of_this_job(communicator: Word) -> bool {
     let (mut group, mut world, mut others): (c_int, c_int, c_int) = (0, 0, 0);
-    let mut strangers: c_int = 1;
+    let mut foreign: c_int = 1;
     let word = |handle: c_int| handle as u32 as Word;
     // SAFETY: the caller's communicator, and room for the answers.
     unsafe {
         real::PMPI_Comm_group(communicator, (&raw mut group).addr());
         real::PMPI_Comm_group(WORLD, (&raw mut world).addr());
         real::PMPI_Group_difference(word(group), word(world), (&raw mut others).addr());
-        real::PMPI_Group_size(word(others), (&raw mut strangers).addr());
+        real::PMPI_Group_size(word(others), (&raw mut foreign).addr());
         for group in [&raw mut group, &raw mut world, &raw mut others] {
             real::PMPI_Group_free(group.addr());
         }
     }
-    strangers == 0
+    foreign == 0
 }
 
-/// Completes a nonblocking call. `begin` is passed the address for the request.
+/// Makes a nonblocking call and waits for its end. `begin` is passed the address for the request.
 unsafe fn complete(job: &Job, settings: &Settings, status: Word, begin: impl FnOnce(Word) -> c_int) -> c_int {
     let mut request: Request = NULL_REQUEST;
     let result = begin((&raw mut request).addr());

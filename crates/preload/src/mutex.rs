@@ -19,7 +19,7 @@ real_symbols! {
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: the caller has initialised it.
+    // SAFETY: the caller has initialized it.
     if unsafe { layout::Mutex::of(mutex) }.is_free() {
         // SAFETY: the caller's own call.
         return unsafe { real::pthread_mutex_lock(mutex) };
@@ -34,10 +34,10 @@ unsafe fn contended(mutex: *mut pthread_mutex_t) -> c_int {
         // SAFETY: the caller's own call.
         return unsafe { real::pthread_mutex_lock(mutex) };
     };
-    // SAFETY: the caller of `lock` has initialised it, and does not destroy it while it waits.
+    // SAFETY: the caller of `lock` has initialized it, and does not destroy it while it waits.
     let seen = unsafe { layout::Mutex::of(mutex) };
     if !seen.is_plain() {
-        settings.statistics.pass_through(WaitKind::Mutex, Reason::MutexKind, 1);
+        settings.pass_through(WaitKind::Mutex, Reason::MutexKind);
         // SAFETY: the caller's own call.
         return unsafe { real::pthread_mutex_lock(mutex) };
     }

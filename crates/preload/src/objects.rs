@@ -1,7 +1,8 @@
-//! The imports of the programs and libraries loaded into this process. The names of the functions
+//! The programs and libraries loaded into this process. The names of the functions that they import
 //! show which features they may use.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use libc::{Elf64_Phdr, Elf64_Sym, dl_phdr_info};
@@ -33,11 +34,10 @@ mod tag {
     pub(super) const RELATIVE_COUNT: i64 = 0x6fff_fff9;
 }
 
-/// The number of objects loaded so far: results of [`for_each_import`] are valid as long as it does not
-/// change.
+/// The number of objects loaded so far. Results of [`for_each_import`] are valid until it changes.
 pub(crate) fn load_count() -> u64 {
     let mut loads = 0;
-    each(|info| {
+    for_each(|info| {
         loads = info.dlpi_adds;
         false
     });
@@ -46,18 +46,18 @@ pub(crate) fn load_count() -> u64 {
 
 /// Calls a closure with the name of every import of the loaded objects. A name may be repeated.
 /// Does not allocate.
-pub(crate) fn for_each_import(mut tell: impl FnMut(&CStr)) {
-    each(|info| {
+pub(crate) fn for_each_import(mut visit: impl FnMut(&CStr)) {
+    for_each(|info| {
         // SAFETY: the loader does not unload an object during the callback.
-        unsafe { for_each_import_of(info, &mut tell) };
+        unsafe { for_each_import_of(info, &mut visit) };
         true
     });
 }
 
 /// The address range of the object that contains this address.
-pub(crate) fn around(address: usize) -> Option<Range<usize>> {
+pub(crate) fn range_around(address: usize) -> Option<Range<usize>> {
     let mut found = None;
-    each(|info| {
+    for_each(|info| {
         // SAFETY: the loader does not unload an object during the callback.
         let loaded = unsafe { headers(info) }.iter().filter(|header| header.p_type == libc::PT_LOAD);
         let ranges = loaded.map(|header| {
@@ -72,23 +72,59 @@ pub(crate) fn around(address: usize) -> Option<Range<usize>> {
 }
 
 /// Calls a closure with every object, until it returns `false`.
-fn each<F: FnMut(&dl_phdr_info) -> bool>(mut tell: F) {
-    unsafe extern "C" fn visit<F: FnMut(&dl_phdr_info) -> bool>(
+pub(crate) fn for_each<F: FnMut(&dl_phdr_info) -> bool>(mut visit: F) {
+    unsafe extern "C" fn call<F: FnMut(&dl_phdr_info) -> bool>(
         info: *mut dl_phdr_info,
         _size: usize,
-        tell: *mut c_void,
+        visit: *mut c_void,
     ) -> c_int {
         // SAFETY: the loader passes the given pointer, and a description that is valid during the
         // callback.
-        let (info, tell) = unsafe { (&*info, &mut *tell.cast::<F>()) };
-        (!tell(info)).into()
+        let (info, visit) = unsafe { (&*info, &mut *visit.cast::<F>()) };
+        (!visit(info)).into()
     }
-    // SAFETY: `visit` is called with `tell` only before this returns.
-    unsafe { libc::dl_iterate_phdr(Some(visit::<F>), (&raw mut tell).cast()) };
+    // SAFETY: `call` gets the address of `visit`, and is only called before this returns.
+    unsafe { libc::dl_iterate_phdr(Some(call::<F>), (&raw mut visit).cast()) };
+}
+
+/// A loaded library, kept loaded by this reference.
+pub(crate) struct Library(*mut c_void);
+
+impl Library {
+    /// A library that is loaded already, by its path.
+    pub(crate) fn open(path: &CStr) -> Option<Library> {
+        // SAFETY: the path is a C string, and no code of the library runs, since it is loaded already.
+        let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        (!library.is_null()).then_some(Library(library))
+    }
+
+    /// The library that contains this address.
+    pub(crate) fn at(address: usize) -> Option<Library> {
+        let mut info = MaybeUninit::<libc::Dl_info>::uninit();
+        // SAFETY: there is room for the answer, whose path is a C string. The library remains loaded
+        // during the query.
+        unsafe {
+            let found = libc::dladdr(address as *const c_void, info.as_mut_ptr()) != 0;
+            found.then(|| Library::open(CStr::from_ptr(info.assume_init().dli_fname)))?
+        }
+    }
+
+    /// A function of this library or of its dependencies; null if there is none.
+    pub(crate) fn function(&self, name: &CStr) -> *mut c_void {
+        // SAFETY: the handle is valid, and the name is a C string.
+        unsafe { libc::dlsym(self.0, name.as_ptr()) }
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: the handle is owned.
+        unsafe { libc::dlclose(self.0) };
+    }
 }
 
 /// # Safety
-/// The object stays loaded meanwhile.
+/// The object stays loaded during `'_`.
 unsafe fn headers(info: &dl_phdr_info) -> &[Elf64_Phdr] {
     if info.dlpi_phdr.is_null() {
         return &[];
@@ -97,13 +133,14 @@ unsafe fn headers(info: &dl_phdr_info) -> &[Elf64_Phdr] {
     unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) }
 }
 
-/// Reads the relocations: the loader must write the address of every imported function somewhere,
-/// so relocations name them all. (The symbol table has no length.)
+/// Calls a closure with the name of every import of an object. Reads the relocations: they name all
+/// imported functions, since the loader must write their addresses somewhere. (The symbol table has
+/// no length.)
 ///
 /// # Safety
 /// The object stays loaded meanwhile.
-unsafe fn for_each_import_of(info: &dl_phdr_info, tell: &mut impl FnMut(&CStr)) {
-    // SAFETY: by the promise of the caller.
+unsafe fn for_each_import_of(info: &dl_phdr_info, visit: &mut impl FnMut(&CStr)) {
+    // SAFETY: the caller's promise.
     let headers = unsafe { headers(info) };
     let Some(dynamic) = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC) else { return };
     let base = info.dlpi_addr;
@@ -151,9 +188,9 @@ unsafe fn for_each_import_of(info: &dl_phdr_info, tell: &mut impl FnMut(&CStr)) 
             // table.
             unsafe {
                 let symbol = &*(symbols as *const Elf64_Sym).add(number as usize);
-                // Otherwise the object defines it itself.
+                // The object itself defines all other symbols.
                 if symbol.st_shndx == 0 {
-                    tell(CStr::from_ptr((strings as *const c_char).add(symbol.st_name as usize)));
+                    visit(CStr::from_ptr((strings as *const c_char).add(symbol.st_name as usize)));
                 }
             }
         }
@@ -178,7 +215,7 @@ mod tests {
         assert_eq!(load_count(), before);
         let library =
             [c"libnss_dns.so.2", c"libanl.so.1", c"libthread_db.so.1", c"libnss_compat.so.2"].iter().find_map(|name| {
-                // SAFETY: a name with its zero.
+                // SAFETY: the name is a C string.
                 let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY) };
                 (!library.is_null()).then_some(library)
             });

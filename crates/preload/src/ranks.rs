@@ -15,9 +15,9 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// The ranks as set by the launcher. Returns `None` if the process was not started by one.
+    /// The ranks that the launcher reports. Returns `None` if no launcher started the process.
     pub(crate) fn find() -> Option<Ranks> {
-        Some(Ranks { here: told(|name| std::env::var_os(name))?, cpus: cpus() })
+        Some(Ranks { here: ranks_from(|name| std::env::var_os(name))?, cpus: cpus() })
     }
 
     /// This number of ranks on this machine.
@@ -31,13 +31,14 @@ impl Ranks {
     }
 }
 
-fn told(variable: impl Fn(&str) -> Option<OsString>) -> Option<u32> {
+/// The number of ranks in the variables of a launcher.
+fn ranks_from(variable: impl Fn(&str) -> Option<OsString>) -> Option<u32> {
     VARIABLES.iter().find_map(|name| variable(name)?.to_str()?.parse().ok())
 }
 
 /// The number of CPUs that the ranks may use.
 ///
-/// A launcher may bind each rank to CPUs of its own. It is not bound itself, so its affinity
+/// A launcher may bind each rank to its own CPUs. The launcher itself is not bound, so its affinity
 /// includes all CPUs that it can assign.
 fn cpus() -> u32 {
     let own = sys::cpus::usable();
@@ -67,10 +68,10 @@ mod tests {
     #[test]
     fn the_number_of_ranks_is_read_from_the_launcher() {
         for name in VARIABLES {
-            assert_eq!(told(|asked| (asked == name).then(|| "4".into())), Some(4));
-            assert_eq!(told(|asked| (asked == name).then(|| "four".into())), None);
+            assert_eq!(ranks_from(|asked| (asked == name).then(|| "4".into())), Some(4));
+            assert_eq!(ranks_from(|asked| (asked == name).then(|| "four".into())), None);
         }
-        assert_eq!(told(|_| None), None);
+        assert_eq!(ranks_from(|_| None), None);
     }
 
     #[test]

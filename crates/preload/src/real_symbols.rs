@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A function of a library later in the search order.
 ///
 /// Resolving it takes the lock of the loader. While a library is loaded, its constructor runs under
-/// that lock and may wait for another thread, so no thread may resolve then a function that every
-/// program calls. Functions of the C library are [resolved](RealSymbol::resolve) at initialization.
+/// that lock and may wait for another thread. So functions that every program calls must not be
+/// resolved on demand: those of the C library are [resolved](RealSymbol::resolve) at initialization.
 pub(crate) struct RealSymbol {
     name: &'static CStr,
     /// Null until it has been resolved.
@@ -25,13 +25,11 @@ impl RealSymbol {
         RealSymbol { name, address: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// Its address; `None` if no library has it, which may change later.
-    ///
-    /// Allocates only if it is missing.
+    /// Its address. `None` if no library has it, which may change later. Allocates only then.
     #[inline]
     pub(crate) fn address(&self) -> Option<*mut c_void> {
         let address = self.address.load(Relaxed);
-        if address.is_null() { self.look() } else { Some(address).filter(|address| !Self::is_absent(*address)) }
+        if address.is_null() { self.look_up() } else { Some(address).filter(|address| !Self::is_absent(*address)) }
     }
 
     /// Resolves it permanently: it is in the C library or absent.
@@ -54,7 +52,7 @@ impl RealSymbol {
     }
 
     #[cold]
-    fn look(&self) -> Option<*mut c_void> {
+    fn look_up(&self) -> Option<*mut c_void> {
         let mut address = self.find();
         if address.is_null() {
             address = private::find(self.name).unwrap_or(address);
@@ -76,8 +74,8 @@ impl RealSymbol {
 /// The newer of two functions of this name. The C library has two versions of condition variables
 /// on this architecture, and before 2022 an unversioned lookup returned the older one.
 fn newer(name: &CStr) -> *mut c_void {
-    const OF_TWO_KINDS: [&CStr; 3] = [c"pthread_cond_wait", c"pthread_cond_signal", c"pthread_cond_broadcast"];
-    if cfg!(target_arch = "x86_64") && OF_TWO_KINDS.contains(&name) {
+    const VERSIONED: [&CStr; 3] = [c"pthread_cond_wait", c"pthread_cond_signal", c"pthread_cond_broadcast"];
+    if cfg!(target_arch = "x86_64") && VERSIONED.contains(&name) {
         // SAFETY: the handle is always valid, and the names are C strings.
         unsafe { libc::dlvsym(libc::RTLD_NEXT, name.as_ptr(), c"GLIBC_2.3.2".as_ptr()) }
     } else {
@@ -85,8 +83,8 @@ fn newer(name: &CStr) -> *mut c_void {
     }
 }
 
-/// The program has called a function that no library has: without this library it would not have
-/// started.
+/// Aborts: the program has called a function that no library has. Without this library it would not
+/// have started.
 #[cold]
 pub(crate) fn missing(name: &CStr) -> ! {
     for text in [c"rowlock: there is no ", name, c" in this program\n"] {
@@ -109,23 +107,23 @@ pub(crate) const fn name(text: &'static str) -> &'static CStr {
 macro_rules! real_symbols {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)*) => {
         /// The functions that would have been called without this library.
-        #[allow(non_snake_case)] // As their libraries call them.
+        #[allow(non_snake_case)] // Their libraries name them.
         #[allow(clippy::too_many_arguments)]
+        #[allow(dead_code)] // Some are only resolved, and others only called.
         pub(crate) mod real {
             #[allow(unused_imports)]
             use super::*;
 
-            /// Where each of them is.
-            mod at {
+            /// Their symbols.
+            #[allow(non_upper_case_globals)]
+            pub(crate) mod at {
                 $(
-                    #[allow(non_upper_case_globals)]
-                    pub(super) static $name: $crate::real_symbols::RealSymbol =
+                    pub(crate) static $name: $crate::real_symbols::RealSymbol =
                         $crate::real_symbols::RealSymbol::new($crate::real_symbols::name(concat!(stringify!($name), "\0")));
                 )*
             }
 
-            /// Looks for all of them once and for all: they are in the C library.
-            #[allow(dead_code)] // Others are not.
+            /// Resolves all of them permanently: they are in the C library.
             pub(crate) fn resolve() {
                 $(at::$name.resolve();)*
             }

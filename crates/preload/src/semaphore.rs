@@ -24,7 +24,7 @@ unsafe extern "C-unwind" fn sem_wait(semaphore: *mut sem_t) -> c_int {
     // SAFETY: no value here would have to be dropped.
     unsafe { crate::pthread_testcancel() };
     let errno = errno();
-    // SAFETY: the caller has initialised it, and does not destroy it while it waits.
+    // SAFETY: the caller has initialized it, and does not destroy it while it waits.
     let taken = || unsafe { libc::sem_trywait(semaphore) } == 0;
     if taken() {
         return 0;

@@ -4,13 +4,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use counters::{Environment, ProcessStatistics, Region, WaitCounts, WaitKind};
+use counters::{Environment, ProcessStatistics, Reason, Region, WaitCounts, WaitKind};
 use policy::Span;
 use policy::waiting::{Bound, WaitingRule};
 use sys::shared_memory::View;
 use wait::{Costs, Waiting};
 
-/// Settings that hold for the whole life of the process.
+/// The settings of this process, which never change.
 pub(crate) struct Settings {
     pub(crate) rule: WaitingRule,
     /// The rule for waits for an event from another thread: see [`signalled`].
@@ -37,7 +37,7 @@ const USUAL: Costs = Costs {
 };
 
 impl Settings {
-    /// Reads the settings on the first call, which allocates.
+    /// The settings. The first call reads them, and allocates.
     pub(crate) fn get_or_init() -> &'static Settings {
         SETTINGS.get_or_init(|| {
             let environment = Environment::read(|name| std::env::var_os(name));
@@ -52,7 +52,7 @@ impl Settings {
         })
     }
 
-    /// The settings, unless the program has not begun yet. Never blocks.
+    /// The settings. `None` before the program begins. Never blocks.
     #[inline]
     pub(crate) fn get() -> Option<&'static Settings> {
         SETTINGS.get()
@@ -67,10 +67,22 @@ impl Settings {
     }
 
     /// The counts of the calling thread for a kind of waits.
-    pub(crate) fn counts(&self, subject: WaitKind) -> &'static WaitCounts {
-        // Tallies are chosen by CPU rather than by thread: few CPUs share a cache line then,
-        // however many threads there are.
-        self.statistics.counts(subject, sys::cpus::current() as usize)
+    pub(crate) fn counts(&self, kind: WaitKind) -> &'static WaitCounts {
+        // Shards are chosen by CPU rather than by thread: few CPUs share a cache line then, however
+        // many threads there are.
+        self.statistics.counts(kind, sys::cpus::current() as usize)
+    }
+
+    /// Counts a wait of the calling thread, and returns its counts for this kind of waits.
+    pub(crate) fn count_wait(&self, kind: WaitKind) -> &'static WaitCounts {
+        let counts = self.counts(kind);
+        counts.count_wait();
+        counts
+    }
+
+    /// Counts a wait, or an object to wait at, that is passed through.
+    pub(crate) fn pass_through(&self, kind: WaitKind, reason: Reason) {
+        self.statistics.count_pass_through(kind, reason);
     }
 }
 
@@ -78,9 +90,9 @@ impl Settings {
 ///
 /// As with a lock, the next thread is unknown, so the adaptive rule would treat them as locks,
 /// whose owners release them soon. But these waits mostly last until another thread has done some
-/// work, which takes as long as a wake if it is blocked; a shorter spin only succeeds if that
-/// thread never blocks. So the spin budget is that of barriers, and the spin-success predictor
-/// skips spins that are in vain.
+/// work. If that thread is blocked, this takes at least as long as a wake; a shorter spin only
+/// succeeds if it never blocks. So the spin budget is that of barriers, and the spin-success
+/// predictor skips spins that would fail.
 fn signalled(rule: WaitingRule) -> WaitingRule {
     match rule {
         WaitingRule::Adaptive => WaitingRule::TwoPhase(BOUND),

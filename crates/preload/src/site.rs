@@ -1,6 +1,6 @@
 //! State kept beside objects of the C library, which have no room for it: in one of a fixed number
-//! of sites, chosen by the address of the object. Objects that share a site share the predictions
-//! made there, and nothing else.
+//! of sites, chosen by the address of the object. Objects that share a site only share the
+//! predictions made there.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -46,16 +46,16 @@ impl Site {
     pub(crate) fn decide_to_spin(&self, wait: &Wait) -> bool {
         // Concurrent updates may be lost, which only affects a few predictions.
         let mut predictor = SpinPredictor::from_word(self.predictor.load(Relaxed));
-        let worth = match wait.settings.rule {
+        let is_worthwhile = match wait.settings.rule {
             WaitingRule::Adaptive => predictor.decide_spin(),
             WaitingRule::AlwaysBlock => false,
             _ => true,
         };
         self.predictor.store(predictor.word(), Relaxed);
-        if !worth {
+        if !is_worthwhile {
             wait.counts.counters.merge(&Statistics { blocks: 1, ..Statistics::default() });
         }
-        worth
+        is_worthwhile
     }
 
     /// Spins as long as the rule allows, and returns whether the event has come. If not, the caller
@@ -63,8 +63,7 @@ impl Site {
     pub(crate) fn spin(&self, wait: &Wait, poll: impl FnMut() -> bool) -> bool {
         let object =
             ExternalObject { state: &self.state, counters: &wait.counts.counters, waiting: wait.waiting, threads: 0 };
-        // A thread that never blocked could neither be cancelled nor interrupted by a signal
-        // handler.
+        // A thread that never blocks could neither be cancelled nor interrupted by a signal handler.
         let is_endless = matches!(wait.settings.rule, WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield);
         let came = object.wait_without_blocking(is_endless.then(|| now() + LONGEST), poll);
         let mut predictor = SpinPredictor::from_word(self.predictor.load(Relaxed));
@@ -93,14 +92,12 @@ pub(crate) struct Wait {
 
 impl Wait {
     /// Begins a wait.
-    pub(crate) fn at(subject: WaitKind, settings: &'static Settings) -> Wait {
-        let waiting = match subject {
+    pub(crate) fn at(kind: WaitKind, settings: &'static Settings) -> Wait {
+        let waiting = match kind {
             WaitKind::Condition | WaitKind::Semaphore => settings.signalled,
             _ => settings.waiting,
         };
-        let counts = settings.counts(subject);
-        counts.add_waits(1);
-        Wait { settings, counts, waiting }
+        Wait { settings, counts: settings.count_wait(kind), waiting }
     }
 
     /// Blocks in the real symbol, and counts the time.

@@ -3,9 +3,9 @@
 //!
 //! The loop of the crate `wait` consults the rule, follows its decision, and polls. Here the
 //! waiting code polls by itself, and calls [`Steps::step`] after each poll, which executes a part
-//! of the decision of the rule and returns soon: for a spin only a check whether its time is over,
-//! a whole yield, or one sleep, since no thread wakes a sleeper here. The caller reports by
-//! [`Steps::finish`] that the event has come.
+//! of the decision of the rule and returns soon. For a spin, it only checks whether its time is
+//! over; otherwise it yields or sleeps once, since no thread wakes a sleeper here. The caller
+//! reports by [`Steps::finish`] that the event has come.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -58,24 +58,9 @@ pub(crate) trait Platform {
 }
 
 impl Steps {
-    pub(crate) const fn new(waiter: Waiter) -> Steps {
-        Steps {
-            waiter,
-            activity: Activity::Idle,
-            left: Instant::ZERO,
-            backoff: Backoff::new(),
-            statistics: Statistics {
-                waits: 0,
-                spins: 0,
-                successful_spins: 0,
-                spin_time: Span::ZERO,
-                yields: 0,
-                blocks: 0,
-                block_time: Span::ZERO,
-                moves: 0,
-                overload_marks: 0,
-            },
-        }
+    pub(crate) fn new(waiter: Waiter) -> Steps {
+        let (backoff, statistics) = (Backoff::new(), Statistics::default());
+        Steps { waiter, activity: Activity::Idle, left: Instant::ZERO, backoff, statistics }
     }
 
     /// The time when the thread was last here.
@@ -85,8 +70,8 @@ impl Steps {
     }
 
     /// Reports an unsuccessful poll. The wait begins, if none is in progress. `now` is the time
-    /// when the poll began: the time until then is charged for the previous poll, and the action
-    /// taken here is charged with a poll.
+    /// when the poll began: the time until then is charged to the previous poll, and the action
+    /// taken here is charged as a poll.
     pub(crate) fn step(&mut self, now: Instant, platform: &impl Platform, ranks: Ranks, state: &AtomicU64) {
         let seen = match self.activity {
             Activity::Idle => Observation::Arrived,
@@ -154,7 +139,7 @@ impl Steps {
         let overload_marks = self.waiter.overload_marks();
         with(state, |state| self.waiter.over(now, state, seen));
         self.statistics.overload_marks = self.waiter.overload_marks().wrapping_sub(overload_marks).into();
-        counts.add_waits(1);
+        counts.count_wait();
         counts.counters.merge(&std::mem::take(&mut self.statistics));
         self.backoff = Backoff::new();
     }
@@ -222,7 +207,7 @@ mod tests {
             steps.step(platform.now(), &platform, ranks, &state);
         }
         steps.finish(platform.now(), &state, counts);
-        // Once only.
+        // It counts once.
         steps.finish(platform.now(), &state, counts);
         let mut sum = Statistics::default();
         counts.counters.add_to(&mut sum);

@@ -6,19 +6,19 @@
 //! Our barrier does not execute tasks. So if a program is known to create tasks
 //! ([`Findings`](crate::findings::Findings)), all its barriers are the real ones, in which waiting
 //! threads execute them. But a library that is loaded during a parallel region may create tasks in
-//! this very team, some of whose threads may already wait at our barrier. For that case a thread
-//! records that it creates a task before it does so ([`OmpTeam::note_task`]). The last thread to
-//! arrive at our barrier checks for such a record before it releases the others, and the result
-//! holds for all of them: if there is one, all wait at the real barrier next, and execute the tasks
-//! there. All threads have created their tasks before their arrival, so the last one sees the
-//! record. A thread that creates a task later does not change the result before all have read it,
-//! since it is only written when all have arrived for the next round. So all threads agree.
+//! this very team, some of whose threads may already wait at our barrier. So a thread records that
+//! it creates a task before it does so ([`OmpTeam::note_task`]). The last thread to arrive at our
+//! barrier checks for such a record before it releases the others, and the result holds for all of
+//! them: if there is one, all wait at the real barrier next, and execute the tasks there. All
+//! threads have created their tasks before their arrival, so the last one sees the record. A thread
+//! that creates a task later does not change the result before all have read it, since it is only
+//! written when all have arrived for the next round. So all threads agree.
 //!
 //! # Cancellation
 //!
 //! A region is cancelled by code of that region, which is loaded when the region begins. So a
-//! program or library with such regions is detected before: its barriers are the real ones, from
-//! which cancelled threads can be removed.
+//! program or library with such regions is detected before, and its barriers are the real ones,
+//! from which cancelled threads can be removed.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -33,7 +33,7 @@ use crate::settings::Settings;
 /// The maximum number of threads of a team with a barrier of ours: each uses memory.
 const MOST_THREADS: u32 = 4096;
 
-/// A team, from the beginning to the end of its parallel region.
+/// A team, which exists as long as its parallel region.
 pub(crate) struct OmpTeam {
     /// Created when the first thread arrives at a barrier; `None` for a team of one.
     slots: OnceLock<Option<Arc<ThreadSlots>>>,
@@ -93,9 +93,8 @@ impl OmpTeam {
     }
 
     /// Waits until all threads of the team have arrived.
-    pub(crate) fn meet(&self, slots: &Arc<ThreadSlots>, settings: &Settings, subject: WaitKind) -> Meeting {
-        let counts = settings.counts(subject);
-        counts.add_waits(1);
+    pub(crate) fn meet(&self, slots: &Arc<ThreadSlots>, settings: &Settings, kind: WaitKind) -> Meeting {
+        let counts = settings.count_wait(kind);
         ThreadSlot::of_current_thread(slots).with(|party, _| {
             party.count_in(&counts.counters);
             let arrival = party.arrive_and(|| self.tasks_pending.store(self.has_tasks.load(Relaxed), Relaxed));

@@ -1,17 +1,17 @@
 //! `sched_yield` in polling loops that yield between polls: Open MPI.
 //!
-//! All waits of Open MPI, whatever the call, are a loop around `opal_progress`, which polls for
-//! events, and yields if there are none and it is configured to. Here it is always configured to
-//! yield, and the rule decides the action: to poll again at once, to really yield, or to sleep for
-//! a while (the module `steps`).
+//! All waits of Open MPI are a loop around `opal_progress`, which polls for events, and yields if
+//! there are none and it is configured to. Here it is always configured to
+//! yield, and the rule decides whether the thread polls again at once, yields, or sleeps for a while
+//! (the module `steps`).
 //!
-//! * An unsuccessful poll is an `opal_progress` that yields. One that does not has found an event,
-//!   and the wait is over: at the latest when the next begins.
+//! * An unsuccessful poll is an `opal_progress` that yields. One that does not yield has found an
+//!   event, so the wait is over at the latest when the next one begins.
 //! * A program may also poll by itself with `MPI_Test` and do other work between two polls. Such a
 //!   thread must not sleep. It is recognized by the time between two polls, which is tiny in a loop
 //!   of the library.
-//! * A wait begins with a few polls that cost no more than they would without this library, if no
-//!   rank needs the CPU of another.
+//! * If no rank needs the CPU of another, a wait begins with a few polls that cost no more than
+//!   without this library.
 //!
 //! All other callers of `sched_yield` yield as usual, since their purpose is unknown.
 
@@ -30,7 +30,6 @@ use crate::real_symbols::real_symbols;
 use crate::settings::Settings;
 use crate::site;
 use crate::steps::{Platform, Steps};
-use crate::{errno, set_errno};
 
 real_symbols! {
     fn opal_progress() -> c_int;
@@ -51,7 +50,7 @@ static STATE: AtomicU64 = AtomicU64::new(0);
 struct Polls {
     /// Whether it is inside `opal_progress`.
     is_polling: Cell<bool>,
-    /// Whether that has yielded.
+    /// Whether the current `opal_progress` has yielded.
     has_yielded: Cell<bool>,
     /// The number of successive unsuccessful polls.
     unsuccessful: Cell<u32>,
@@ -90,9 +89,7 @@ impl Platform for Machine {
     }
 
     fn sleep(&self, backoff: &mut Backoff) {
-        let errno = errno();
-        backoff.sleep();
-        set_errno(errno);
+        crate::preserve_errno(|| backoff.sleep());
     }
 }
 
@@ -113,7 +110,7 @@ unsafe extern "C-unwind" fn opal_progress_set_yield_when_idle(yields: bool) -> b
     unsafe { real::opal_progress_set_yield_when_idle(yields || by_rule) }
 }
 
-/// It has a result in later versions; in earlier ones no caller reads it.
+/// It returns a value in later versions. In earlier ones no caller reads it.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn opal_progress() -> c_int {
     let Some(&ranks) = RANKS.get() else {

@@ -1,14 +1,13 @@
 //! An agreement among the ranks of a job: if all of them have this library, they may perform
 //! collective calls in another way.
 //!
-//! To the message library a barrier that is performed in steps differs from one that is not, and
-//! the two never match: if one rank did this and another that, they would wait forever. So either
-//! all ranks do it or none, and that is decided once.
+//! To the message library, a barrier that is performed in steps differs from one that is not, and
+//! the two never match: if only some ranks used steps, they would wait forever. So either all ranks
+//! do it or none, and that is decided once.
 //!
 //! # The protocol
 //!
-//! The agreement is a file in shared memory, named after the launcher that the ranks have in
-//! common.
+//! The agreement is a file in shared memory, named after the common launcher of the ranks.
 //!
 //! 1. A rank *signs* before it initializes the message library: it creates or opens the file, maps
 //!    it, and increments the number of signatures.
@@ -16,14 +15,14 @@
 //!    if there is no answer yet, it answers yes if all have signed, and no otherwise. If there is
 //!    an answer, it adopts that.
 //!
-//! The first answer holds, which a compare-and-exchange ensures. The answer is only yes if all
-//! ranks have signed the same file: they all have it mapped, whatever happens to its name, and will
-//! all read yes there. A rank that reads no, or has no file, uses the real calls: if a rank has not
-//! signed, there is no yes, since then not all have. On several machines no file has all
-//! signatures, so the answer is no.
+//! A compare-and-exchange ensures that the first answer holds. The answer is yes only if all ranks
+//! have signed the same file. Then all of them have it mapped, even if its name is removed, and will
+//! read yes there. A rank that reads no, or has no file, uses the real calls. If a rank has not
+//! signed, the answer cannot be yes. On several machines no file has all signatures, so the answer
+//! is no.
 //!
-//! The rank that gives the answer removes the name, so no file remains when the job ends. A rank
-//! that comes later creates a new file, which not all will have signed.
+//! The rank that answers removes the name, so no file remains when the job ends. A later rank
+//! creates a new file, which not all ranks will have signed.
 
 use std::fs::{self, OpenOptions};
 use std::num::NonZeroUsize;
@@ -35,7 +34,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use sys::shared_memory::{Mapping, View};
 
-/// The answer: none yet, all have signed, or not all have.
+/// The answers: none yet; all ranks have signed; not all have.
 const OPEN: u64 = 0;
 const YES: u64 = 1;
 const NO: u64 = 2;
@@ -45,8 +44,8 @@ const NO: u64 = 2;
 const LAUNCHERS: [&str; 8] =
     ["hydra_pmi_proxy", "hydra_pmi_prox", "pmi_proxy", "orted", "prted", "mpirun", "mpiexec", "slurmstepd"];
 
-/// The number of ancestors searched for a launcher.
-const GENERATIONS: usize = 8;
+/// How many ancestors are searched for a launcher.
+const MAX_ANCESTORS: usize = 8;
 
 const LENGTH: usize = 2 * size_of::<AtomicU64>();
 
@@ -87,11 +86,11 @@ impl Agreement {
         Some(agreement)
     }
 
-    /// Whether all ranks have signed: the same answer for all of them, forever. `also` is a further
-    /// condition.
-    pub(crate) fn settle(self, ranks: u32, also: bool) -> bool {
+    /// Whether all ranks have signed and the first rank that asks meets `condition`. The answer is
+    /// the same for all ranks.
+    pub(crate) fn settle(self, ranks: u32, condition: bool) -> bool {
         let all = self.signatures.load(Acquire) == u64::from(ranks);
-        let own = if all && also { YES } else { NO };
+        let own = if all && condition { YES } else { NO };
         match self.answer.compare_exchange(OPEN, own, AcqRel, Acquire) {
             Ok(_) => {
                 let _ = fs::remove_file(&self.path);
@@ -106,7 +105,7 @@ impl Agreement {
 fn launcher() -> Option<(u32, u64)> {
     let parent = ancestor(std::process::id())?.parent;
     let mut next = parent;
-    for _ in 0..GENERATIONS {
+    for _ in 0..MAX_ANCESTORS {
         let process = ancestor(next)?;
         if LAUNCHERS.contains(&process.name.as_str()) {
             return Some((next, process.started));
@@ -132,7 +131,7 @@ fn ancestor(number: u32) -> Option<Process> {
     parse(&fs::read_to_string(format!("/proc/{number}/stat")).ok()?)
 }
 
-/// Parses a line. The name is in parentheses, and may contain some of its own.
+/// Parses a line. The name is in parentheses, and may contain parentheses itself.
 fn parse(line: &str) -> Option<Process> {
     let (begin, end) = (line.find('(')?, line.rfind(')')?);
     let mut fields = line.get(end + 1..)?.split_ascii_whitespace();
@@ -150,9 +149,9 @@ mod tests {
     /// The answers that the signing ranks read, if the first `sign` ranks have signed.
     fn answers(ranks: u32, sign: usize) -> Vec<bool> {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("roster");
-        let rosters: Vec<Agreement> = (0..sign).map(|_| Agreement::sign_at(&path).unwrap()).collect();
-        let answers = rosters.into_iter().map(|agreement| agreement.settle(ranks, true)).collect();
+        let path = folder.path().join("agreement");
+        let agreements: Vec<Agreement> = (0..sign).map(|_| Agreement::sign_at(&path).unwrap()).collect();
+        let answers = agreements.into_iter().map(|agreement| agreement.settle(ranks, true)).collect();
         assert!(!path.exists());
         answers
     }
@@ -170,7 +169,7 @@ mod tests {
     #[test]
     fn the_first_answer_holds_for_later_ranks() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("roster");
+        let path = folder.path().join("agreement");
         let (early, late) = (Agreement::sign_at(&path).unwrap(), Agreement::sign_at(&path).unwrap());
         assert!(!early.settle(3, true));
         // With this one there are three signatures, but not in one agreement.
@@ -179,9 +178,9 @@ mod tests {
     }
 
     #[test]
-    fn the_further_condition_of_the_first_rank_counts() {
+    fn the_condition_of_the_first_rank_counts() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("roster");
+        let path = folder.path().join("agreement");
         let (one, other) = (Agreement::sign_at(&path).unwrap(), Agreement::sign_at(&path).unwrap());
         assert!(!one.settle(2, false));
         assert!(!other.settle(2, true));

@@ -10,14 +10,14 @@ use super::{
     FOREIGN_RANKS, IGNORED_STATUS, Job, NULL_COMMUNICATOR, NULL_DATATYPE, NULL_REQUEST, PROC_NULL, PROGRAMS_REQUESTS,
     Request, Word, complete, is_complete, job_with_collectives, job_with_requests,
 };
-use crate::real_symbols::{RealSymbol, real_symbols};
+use crate::real_symbols::real_symbols;
 use crate::settings::Settings;
 
-/// Whether the program does anything else than to end on an error.
+/// Whether the program may do anything but end on an error.
 static HANDLES_ERRORS: AtomicBool = AtomicBool::new(false);
 
-/// Exports functions by both of their names. The body is executed under the second; if it returns
-/// `None`, the real function is called.
+/// Exports functions by both of their names. The second one executes the body, and calls the real
+/// function if the body returns `None`.
 macro_rules! hooks {
     ($(fn $name:ident, $profiled:ident($($argument:ident),*) $body:block)*) => {
         real_symbols! {
@@ -31,15 +31,11 @@ macro_rules! hooks {
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, clippy::too_many_arguments)] // The names of the standard.
             unsafe extern "C-unwind" fn $name($($argument: Word),*) -> c_int {
-                static NAMES: [RealSymbol; 2] = [
-                    RealSymbol::new(crate::real_symbols::name(concat!(stringify!($name), "\0"))),
-                    RealSymbol::new(crate::real_symbols::name(concat!(stringify!($profiled), "\0"))),
-                ];
-                if NAMES[0].address() == NAMES[1].address() {
+                if real::at::$name.address() == real::at::$profiled.address() {
                     // SAFETY: the caller's own call.
                     unsafe { $profiled($($argument),*) }
                 } else {
-                    // There is a tool in between, which calls the other name.
+                    // A tool in between calls the other name.
                     // SAFETY: the caller's own call.
                     unsafe { real::$name($($argument),*) }
                 }
@@ -48,7 +44,7 @@ macro_rules! hooks {
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, clippy::too_many_arguments)] // The names of the standard.
             unsafe extern "C-unwind" fn $profiled($($argument: Word),*) -> c_int {
-                #[allow(unused_unsafe, unused_variables)] // Some have no arguments.
+                #[allow(unused_unsafe, unused_variables)] // Some bodies need neither.
                 unsafe fn instead($($argument: Word),*) -> Option<c_int> {
                     // SAFETY: all functions called here get the arguments of the caller.
                     unsafe { $body }
@@ -71,8 +67,6 @@ mod begin {
     real_symbols! {
         fn PMPI_Irecv(buffer: Word, count: Word, datatype: Word, source: Word, tag: Word, communicator: Word, request: Word) -> c_int;
         fn PMPI_Isend(buffer: Word, count: Word, datatype: Word, target: Word, tag: Word, communicator: Word, request: Word) -> c_int;
-        fn PMPI_Issend(buffer: Word, count: Word, datatype: Word, target: Word, tag: Word, communicator: Word, request: Word) -> c_int;
-        fn PMPI_Irsend(buffer: Word, count: Word, datatype: Word, target: Word, tag: Word, communicator: Word, request: Word) -> c_int;
         fn PMPI_Iprobe(source: Word, tag: Word, communicator: Word, flag: Word, status: Word) -> c_int;
         fn PMPI_Improbe(source: Word, tag: Word, communicator: Word, flag: Word, message: Word, status: Word) -> c_int;
         fn PMPI_Cancel(request: Word) -> c_int;
@@ -104,27 +98,21 @@ unsafe fn wait_for_any(count: Word, list: Word) {
 fn job_without_handlers() -> Option<(&'static Job, &'static Settings)> {
     let (job, settings) = Job::get()?;
     if HANDLES_ERRORS.load(Relaxed) {
-        settings.statistics.pass_through(WaitKind::Mpi, Reason::Program, 1);
+        settings.pass_through(WaitKind::Mpi, Reason::Program);
         return None;
     }
     Some((job, settings))
 }
 
-/// Waits until there is a message to receive. Returns an error if none can be received.
-unsafe fn wait_for_message(
-    job: &Job,
-    settings: &Settings,
-    source: Word,
-    tag: Word,
-    communicator: Word,
-) -> Option<c_int> {
+/// Waits until `probe` finds a message, and returns its result. It is passed the address for the
+/// answer.
+fn wait_for_message((job, settings): (&Job, &Settings), mut probe: impl FnMut(Word) -> c_int) -> c_int {
     let (mut flag, mut result): (c_int, c_int) = (0, 0);
     job.wait(settings, || {
-        // SAFETY: the caller's arguments, and room for the answer.
-        result = unsafe { begins::PMPI_Iprobe(source, tag, communicator, (&raw mut flag).addr(), IGNORED_STATUS) };
+        result = probe((&raw mut flag).addr());
         result != 0 || flag != 0
     });
-    (result != 0).then_some(result)
+    result
 }
 
 hooks! {
@@ -170,31 +158,12 @@ hooks! {
             if (count as c_int) < 0 || datatype as u32 == NULL_DATATYPE {
                 return None;
             }
-            return wait_for_message(job, settings, source, tag, communicator);
+            let probe = |flag| begins::PMPI_Iprobe(source, tag, communicator, flag, IGNORED_STATUS);
+            let result = wait_for_message((job, settings), probe);
+            return (result != 0).then_some(result);
         }
         Some(complete(job, settings, status, |request| {
             begins::PMPI_Irecv(buffer, count, datatype, source, tag, communicator, request)
-        }))
-    }
-
-    fn MPI_Send, PMPI_Send(buffer, count, datatype, target, tag, communicator) {
-        let (job, settings) = job_without_handlers()?;
-        Some(complete(job, settings, IGNORED_STATUS, |request| {
-            begins::PMPI_Isend(buffer, count, datatype, target, tag, communicator, request)
-        }))
-    }
-
-    fn MPI_Ssend, PMPI_Ssend(buffer, count, datatype, target, tag, communicator) {
-        let (job, settings) = job_without_handlers()?;
-        Some(complete(job, settings, IGNORED_STATUS, |request| {
-            begins::PMPI_Issend(buffer, count, datatype, target, tag, communicator, request)
-        }))
-    }
-
-    fn MPI_Rsend, PMPI_Rsend(buffer, count, datatype, target, tag, communicator) {
-        let (job, settings) = job_without_handlers()?;
-        Some(complete(job, settings, IGNORED_STATUS, |request| {
-            begins::PMPI_Irsend(buffer, count, datatype, target, tag, communicator, request)
         }))
     }
 
@@ -234,65 +203,12 @@ hooks! {
     }
 
     fn MPI_Probe, PMPI_Probe(source, tag, communicator, status) {
-        let (job, settings) = Job::get()?;
-        let (mut flag, mut result): (c_int, c_int) = (0, 0);
-        job.wait(settings, || {
-            result = begins::PMPI_Iprobe(source, tag, communicator, (&raw mut flag).addr(), status);
-            result != 0 || flag != 0
-        });
-        Some(result)
+        Some(wait_for_message(Job::get()?, |flag| begins::PMPI_Iprobe(source, tag, communicator, flag, status)))
     }
 
     fn MPI_Mprobe, PMPI_Mprobe(source, tag, communicator, message, status) {
-        let (job, settings) = Job::get()?;
-        let (mut flag, mut result): (c_int, c_int) = (0, 0);
-        job.wait(settings, || {
-            result = begins::PMPI_Improbe(source, tag, communicator, (&raw mut flag).addr(), message, status);
-            result != 0 || flag != 0
-        });
-        Some(result)
-    }
-
-    fn MPI_Grequest_start, PMPI_Grequest_start(query, free, cancel, state, request) {
-        PROGRAMS_REQUESTS.store(true, Relaxed);
-        None
-    }
-
-    fn MPI_Comm_set_errhandler, PMPI_Comm_set_errhandler(communicator, handler) {
-        HANDLES_ERRORS.store(true, Relaxed);
-        None
-    }
-
-    fn MPI_Errhandler_set, PMPI_Errhandler_set(communicator, handler) {
-        HANDLES_ERRORS.store(true, Relaxed);
-        None
-    }
-
-    fn MPI_Comm_spawn, PMPI_Comm_spawn(command, arguments, most, info, root, communicator, others, errors) {
-        FOREIGN_RANKS.store(true, Relaxed);
-        None
-    }
-
-    fn MPI_Comm_spawn_multiple, PMPI_Comm_spawn_multiple(
-        count, commands, arguments, most, info, root, communicator, others, errors
-    ) {
-        FOREIGN_RANKS.store(true, Relaxed);
-        None
-    }
-
-    fn MPI_Comm_accept, PMPI_Comm_accept(port, info, root, communicator, others) {
-        FOREIGN_RANKS.store(true, Relaxed);
-        None
-    }
-
-    fn MPI_Comm_connect, PMPI_Comm_connect(port, info, root, communicator, others) {
-        FOREIGN_RANKS.store(true, Relaxed);
-        None
-    }
-
-    fn MPI_Comm_join, PMPI_Comm_join(socket, others) {
-        FOREIGN_RANKS.store(true, Relaxed);
-        None
+        let probe = |flag| begins::PMPI_Improbe(source, tag, communicator, flag, message, status);
+        Some(wait_for_message(Job::get()?, probe))
     }
 
     fn MPI_Comm_get_parent, PMPI_Comm_get_parent(parent) {
@@ -308,12 +224,13 @@ hooks! {
     }
 }
 
-/// Collective calls that only transfer data, whose last argument is a communicator.
+/// Calls that are performed by a nonblocking call and a wait. Their last argument is a communicator.
+/// A function decides whether to do so: given the communicator, it returns the job.
 mod carried {
     use super::*;
 
     macro_rules! carried {
-        ($(fn $name:ident, $profiled:ident, $begun:ident($($argument:ident),*);)*) => {
+        ($(fn $name:ident, $profiled:ident, $begun:ident($($argument:ident),*) if $job:ident;)*) => {
             mod begin {
                 use super::{Word, c_int, real_symbols};
 
@@ -325,7 +242,7 @@ mod carried {
             hooks! {
                 $(
                     fn $name, $profiled($($argument,)* communicator) {
-                        let (job, settings) = job_with_collectives(communicator)?;
+                        let (job, settings) = $job(communicator)?;
                         Some(complete(job, settings, IGNORED_STATUS, |request| {
                             begin::real::$begun($($argument,)* communicator, request)
                         }))
@@ -335,32 +252,39 @@ mod carried {
         };
     }
 
+    /// As [`job_without_handlers`], for any communicator.
+    unsafe fn sends(_: Word) -> Option<(&'static Job, &'static Settings)> {
+        job_without_handlers()
+    }
+
     carried! {
-        fn MPI_Barrier, PMPI_Barrier, PMPI_Ibarrier();
-        fn MPI_Bcast, PMPI_Bcast, PMPI_Ibcast(a, b, c, d);
-        fn MPI_Gather, PMPI_Gather, PMPI_Igather(a, b, c, d, e, f, g);
-        fn MPI_Gatherv, PMPI_Gatherv, PMPI_Igatherv(a, b, c, d, e, f, g, h);
-        fn MPI_Scatter, PMPI_Scatter, PMPI_Iscatter(a, b, c, d, e, f, g);
-        fn MPI_Scatterv, PMPI_Scatterv, PMPI_Iscatterv(a, b, c, d, e, f, g, h);
-        fn MPI_Allgather, PMPI_Allgather, PMPI_Iallgather(a, b, c, d, e, f);
-        fn MPI_Allgatherv, PMPI_Allgatherv, PMPI_Iallgatherv(a, b, c, d, e, f, g);
-        fn MPI_Alltoall, PMPI_Alltoall, PMPI_Ialltoall(a, b, c, d, e, f);
-        fn MPI_Alltoallv, PMPI_Alltoallv, PMPI_Ialltoallv(a, b, c, d, e, f, g, h);
-        fn MPI_Alltoallw, PMPI_Alltoallw, PMPI_Ialltoallw(a, b, c, d, e, f, g, h);
+        fn MPI_Send, PMPI_Send, PMPI_Isend(a, b, c, d, e) if sends;
+        fn MPI_Ssend, PMPI_Ssend, PMPI_Issend(a, b, c, d, e) if sends;
+        fn MPI_Rsend, PMPI_Rsend, PMPI_Irsend(a, b, c, d, e) if sends;
+        fn MPI_Barrier, PMPI_Barrier, PMPI_Ibarrier() if job_with_collectives;
+        fn MPI_Bcast, PMPI_Bcast, PMPI_Ibcast(a, b, c, d) if job_with_collectives;
+        fn MPI_Gather, PMPI_Gather, PMPI_Igather(a, b, c, d, e, f, g) if job_with_collectives;
+        fn MPI_Gatherv, PMPI_Gatherv, PMPI_Igatherv(a, b, c, d, e, f, g, h) if job_with_collectives;
+        fn MPI_Scatter, PMPI_Scatter, PMPI_Iscatter(a, b, c, d, e, f, g) if job_with_collectives;
+        fn MPI_Scatterv, PMPI_Scatterv, PMPI_Iscatterv(a, b, c, d, e, f, g, h) if job_with_collectives;
+        fn MPI_Allgather, PMPI_Allgather, PMPI_Iallgather(a, b, c, d, e, f) if job_with_collectives;
+        fn MPI_Allgatherv, PMPI_Allgatherv, PMPI_Iallgatherv(a, b, c, d, e, f, g) if job_with_collectives;
+        fn MPI_Alltoall, PMPI_Alltoall, PMPI_Ialltoall(a, b, c, d, e, f) if job_with_collectives;
+        fn MPI_Alltoallv, PMPI_Alltoallv, PMPI_Ialltoallv(a, b, c, d, e, f, g, h) if job_with_collectives;
+        fn MPI_Alltoallw, PMPI_Alltoallw, PMPI_Ialltoallw(a, b, c, d, e, f, g, h) if job_with_collectives;
     }
 }
 
-/// Collective calls that compute, which are passed through.
-mod computed {
+/// Calls that are passed through, and noted before.
+mod noted {
     use super::*;
 
-    macro_rules! computed {
-        ($(fn $name:ident, $profiled:ident($($argument:ident),*);)*) => {
+    macro_rules! noted {
+        ($(fn $name:ident, $profiled:ident($($argument:ident),*) $note:block)*) => {
             hooks! {
                 $(
                     fn $name, $profiled($($argument),*) {
-                        let (_, settings) = Job::get()?;
-                        settings.statistics.pass_through(WaitKind::Mpi, Reason::Order, 1);
+                        $note;
                         None
                     }
                 )*
@@ -368,12 +292,29 @@ mod computed {
         };
     }
 
-    computed! {
-        fn MPI_Reduce, PMPI_Reduce(a, b, c, d, e, f, g);
-        fn MPI_Allreduce, PMPI_Allreduce(a, b, c, d, e, f);
-        fn MPI_Reduce_scatter, PMPI_Reduce_scatter(a, b, c, d, e, f);
-        fn MPI_Reduce_scatter_block, PMPI_Reduce_scatter_block(a, b, c, d, e, f);
-        fn MPI_Scan, PMPI_Scan(a, b, c, d, e, f);
-        fn MPI_Exscan, PMPI_Exscan(a, b, c, d, e, f);
+    /// Counts a collective call that computes.
+    fn count_computation() {
+        if let Some((_, settings)) = Job::get() {
+            settings.pass_through(WaitKind::Mpi, Reason::Order);
+        }
+    }
+
+    noted! {
+        fn MPI_Grequest_start, PMPI_Grequest_start(a, b, c, d, e) { PROGRAMS_REQUESTS.store(true, Relaxed) }
+        fn MPI_Comm_set_errhandler, PMPI_Comm_set_errhandler(a, b) { HANDLES_ERRORS.store(true, Relaxed) }
+        fn MPI_Errhandler_set, PMPI_Errhandler_set(a, b) { HANDLES_ERRORS.store(true, Relaxed) }
+        fn MPI_Comm_spawn, PMPI_Comm_spawn(a, b, c, d, e, f, g, h) { FOREIGN_RANKS.store(true, Relaxed) }
+        fn MPI_Comm_spawn_multiple, PMPI_Comm_spawn_multiple(a, b, c, d, e, f, g, h, i) {
+            FOREIGN_RANKS.store(true, Relaxed)
+        }
+        fn MPI_Comm_accept, PMPI_Comm_accept(a, b, c, d, e) { FOREIGN_RANKS.store(true, Relaxed) }
+        fn MPI_Comm_connect, PMPI_Comm_connect(a, b, c, d, e) { FOREIGN_RANKS.store(true, Relaxed) }
+        fn MPI_Comm_join, PMPI_Comm_join(a, b) { FOREIGN_RANKS.store(true, Relaxed) }
+        fn MPI_Reduce, PMPI_Reduce(a, b, c, d, e, f, g) { count_computation() }
+        fn MPI_Allreduce, PMPI_Allreduce(a, b, c, d, e, f) { count_computation() }
+        fn MPI_Reduce_scatter, PMPI_Reduce_scatter(a, b, c, d, e, f) { count_computation() }
+        fn MPI_Reduce_scatter_block, PMPI_Reduce_scatter_block(a, b, c, d, e, f) { count_computation() }
+        fn MPI_Scan, PMPI_Scan(a, b, c, d, e, f) { count_computation() }
+        fn MPI_Exscan, PMPI_Exscan(a, b, c, d, e, f) { count_computation() }
     }
 }
