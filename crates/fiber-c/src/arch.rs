@@ -11,18 +11,18 @@ mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::{Modes, call, leave};
 
-/// A thread's floating-point modes, such as the rounding mode, are its own. Dropping this restores
+/// The floating-point modes of the calling thread, such as the rounding mode. Dropping this restores
 /// them after other threads may have run.
-pub(crate) struct Kept(Modes);
+pub(crate) struct SavedModes(Modes);
 
-impl Kept {
+impl SavedModes {
     #[inline(always)]
-    pub(crate) fn now() -> Kept {
-        Kept(Modes::current())
+    pub(crate) fn now() -> SavedModes {
+        SavedModes(Modes::current())
     }
 }
 
-impl Drop for Kept {
+impl Drop for SavedModes {
     #[inline(always)]
     fn drop(&mut self) {
         self.0.set();

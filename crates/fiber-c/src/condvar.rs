@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::arch::Kept;
-use crate::mutex::{Mutex, held};
+use crate::arch::SavedModes;
+use crate::mutex::{Mutex, guarded};
 use crate::object::Object;
 use crate::runtime::{me, status};
 
@@ -40,12 +40,12 @@ pub unsafe extern "C" fn my_pthread_cond_destroy(condvar: *mut Condvar) -> c_int
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_cond_wait(condvar: *mut Condvar, mutex: *mut Mutex) -> c_int {
-    let _kept = Kept::now();
+    let _modes = SavedModes::now();
     status(me().and_then(|me| {
         // SAFETY: C passes both.
-        let (condvar, held) = unsafe { (get(condvar)?, held(mutex)?) };
-        let guard = held.release(me)?;
-        held.keep(me, condvar.wait(guard).unwrap_or_else(PoisonError::into_inner));
+        let (condvar, guarded) = unsafe { (get(condvar)?, guarded(mutex)?) };
+        let guard = guarded.release(me)?;
+        guarded.keep(me, condvar.wait(guard).unwrap_or_else(PoisonError::into_inner));
         Ok(())
     }))
 }
@@ -67,21 +67,22 @@ pub unsafe extern "C" fn my_pthread_cond_timedwait(
     mutex: *mut Mutex,
     until: *const libc::timespec,
 ) -> c_int {
-    let _kept = Kept::now();
+    let _modes = SavedModes::now();
     status(me().and_then(|me| {
         // SAFETY: C passes them.
-        let (condvar, held, until) = unsafe { (get(condvar)?, held(mutex)?, until.as_ref().ok_or(libc::EINVAL)?) };
+        let (condvar, guarded, until) =
+            unsafe { (get(condvar)?, guarded(mutex)?, until.as_ref().ok_or(libc::EINVAL)?) };
         let until = moment(until)?;
-        let guard = held.release(me)?;
+        let guard = guarded.release(me)?;
         let (guard, in_time) = condvar.wait_until(guard, until).unwrap_or_else(PoisonError::into_inner);
-        held.keep(me, guard);
+        guarded.keep(me, guard);
         in_time.map_err(|_| libc::ETIMEDOUT)
     }))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_cond_signal(condvar: *mut Condvar) -> c_int {
-    let _kept = Kept::now();
+    let _modes = SavedModes::now();
     status(me().and_then(|_| {
         // SAFETY: C passes a condition variable.
         unsafe { get(condvar)? }.notify_one();
@@ -91,7 +92,7 @@ pub unsafe extern "C" fn my_pthread_cond_signal(condvar: *mut Condvar) -> c_int 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_cond_broadcast(condvar: *mut Condvar) -> c_int {
-    let _kept = Kept::now();
+    let _modes = SavedModes::now();
     status(me().and_then(|_| {
         // SAFETY: C passes a condition variable.
         unsafe { get(condvar)? }.notify_all();

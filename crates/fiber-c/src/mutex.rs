@@ -7,19 +7,19 @@ use std::sync::PoisonError;
 use fiber::MutexGuard;
 use fiber::foreign::Id;
 
-use crate::arch::Kept;
+use crate::arch::SavedModes;
 use crate::object::Object;
 use crate::runtime::{me, status};
 
 /// A mutex, and while it is locked its guard, which C cannot keep.
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct GuardedMutex {
     mutex: fiber::Mutex<()>,
     guard: Cell<Option<MutexGuard<'static, ()>>>,
     owner: Cell<Option<Id>>,
 }
 
-impl Held {
+impl GuardedMutex {
     /// Keeps the guard of the new owner.
     pub(crate) fn keep(&self, me: Id, guard: MutexGuard<'static, ()>) {
         self.guard.set(Some(guard));
@@ -40,50 +40,50 @@ pub struct Mutex(());
 
 /// # Safety
 /// See [`Object::get`].
-pub(crate) unsafe fn held(mutex: *const Mutex) -> Result<&'static Held, c_int> {
+pub(crate) unsafe fn guarded(mutex: *const Mutex) -> Result<&'static GuardedMutex, c_int> {
     // SAFETY: the caller's promise.
-    unsafe { Object::<Held>::get(mutex.cast()) }
+    unsafe { Object::<GuardedMutex>::get(mutex.cast()) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_mutex_init(mutex: *mut Mutex, _attributes: *const c_void) -> c_int {
     status(me().and_then(|_| {
         // SAFETY: C has reserved the memory.
-        unsafe { Object::<Held>::make(mutex.cast()) }
+        unsafe { Object::<GuardedMutex>::make(mutex.cast()) }
     }))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_mutex_lock(mutex: *mut Mutex) -> c_int {
-    let _kept = Kept::now();
+    let _modes = SavedModes::now();
     status(me().and_then(|me| {
         // SAFETY: C passes a mutex.
-        let held = unsafe { held(mutex)? };
-        if held.owner.get() == Some(me) {
+        let guarded = unsafe { guarded(mutex)? };
+        if guarded.owner.get() == Some(me) {
             return Err(libc::EDEADLK);
         }
-        held.keep(me, held.mutex.lock().unwrap_or_else(PoisonError::into_inner));
+        guarded.keep(me, guarded.mutex.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(())
     }))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_mutex_trylock(mutex: *mut Mutex) -> c_int {
-    let _kept = Kept::now();
+    let _modes = SavedModes::now();
     status(me().and_then(|me| {
         // SAFETY: C passes a mutex.
-        let held = unsafe { held(mutex)? };
-        held.keep(me, held.mutex.try_lock().map_err(|_| libc::EBUSY)?);
+        let guarded = unsafe { guarded(mutex)? };
+        guarded.keep(me, guarded.mutex.try_lock().map_err(|_| libc::EBUSY)?);
         Ok(())
     }))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_mutex_unlock(mutex: *mut Mutex) -> c_int {
-    let _kept = Kept::now();
+    let _modes = SavedModes::now();
     status(me().and_then(|me| {
         // SAFETY: C passes a mutex.
-        drop(unsafe { held(mutex)? }.release(me)?);
+        drop(unsafe { guarded(mutex)? }.release(me)?);
         Ok(())
     }))
 }
@@ -92,11 +92,11 @@ pub unsafe extern "C" fn my_pthread_mutex_unlock(mutex: *mut Mutex) -> c_int {
 pub unsafe extern "C" fn my_pthread_mutex_destroy(mutex: *mut Mutex) -> c_int {
     status(me().and_then(|_| {
         // SAFETY: C passes a mutex.
-        if unsafe { held(mutex)? }.mutex.is_locked() {
+        if unsafe { guarded(mutex)? }.mutex.is_locked() {
             return Err(libc::EBUSY);
         }
         // SAFETY: it is not locked, so no thread waits for it.
-        unsafe { Object::<Held>::destroy(mutex.cast()) };
+        unsafe { Object::<GuardedMutex>::destroy(mutex.cast()) };
         Ok(())
     }))
 }

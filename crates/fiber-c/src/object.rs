@@ -8,12 +8,12 @@ use std::mem::MaybeUninit;
 /// Memory of C for a value, which is created when it is first needed.
 #[repr(C)]
 pub(crate) struct Object<T> {
-    /// 0 before the value is created, then [`IS_THERE`].
+    /// 0 before the value is created, then [`CREATED`].
     state: Cell<u64>,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-const IS_THERE: u64 = u64::from_le_bytes(*b"rowlock\0");
+const CREATED: u64 = u64::from_le_bytes(*b"rowlock\0");
 
 /// The number of words that the header reserves for each object.
 const WORDS: usize = 16;
@@ -32,7 +32,7 @@ impl<T: Default> Object<T> {
         // SAFETY: only one kernel thread gets here, because there is one worker, and nothing uses
         // the value now.
         unsafe { (*object.value.get()).write(T::default()) };
-        object.state.set(IS_THERE);
+        object.state.set(CREATED);
         Ok(())
     }
 
@@ -44,7 +44,7 @@ impl<T: Default> Object<T> {
     pub(crate) unsafe fn get(object: *const Object<T>) -> Result<&'static T, c_int> {
         // SAFETY: the caller's promise.
         let this = unsafe { object.as_ref() }.ok_or(libc::EINVAL)?;
-        if this.state.get() != IS_THERE {
+        if this.state.get() != CREATED {
             if this.state.get() != 0 {
                 return Err(libc::EINVAL);
             }
@@ -62,7 +62,7 @@ impl<T: Default> Object<T> {
     pub(crate) unsafe fn destroy(object: *const Object<T>) {
         // SAFETY: the caller's promise.
         let Some(object) = (unsafe { object.as_ref() }) else { return };
-        if object.state.replace(!IS_THERE) == IS_THERE {
+        if object.state.replace(!CREATED) == CREATED {
             // SAFETY: it was created, and nothing uses it any more.
             unsafe { (*object.value.get()).assume_init_drop() };
         }

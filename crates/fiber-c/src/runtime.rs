@@ -1,4 +1,4 @@
-//! The runtime that the first call makes, and its configuration.
+//! The runtime, which the first call starts, and its configuration.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint};
@@ -9,7 +9,7 @@ use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 
 thread_local! {
-    /// The rules that were configured before there was a runtime.
+    /// The rules that were configured before the runtime started.
     static RULES: Cell<Option<FeedbackRules>> = const { Cell::new(None) };
 }
 
@@ -19,7 +19,7 @@ fn is_main() -> bool {
     unsafe { libc::getpid() == libc::gettid() }
 }
 
-/// The calling fiber; makes the runtime if there is none yet. EPERM on another thread, EAGAIN if
+/// The calling fiber; starts the runtime if there is none yet. EPERM on another thread, EAGAIN if
 /// there is no memory.
 #[inline(always)]
 pub(crate) fn me() -> Result<Id, c_int> {
@@ -40,7 +40,7 @@ fn begin() -> Result<Id, c_int> {
     foreign::current().ok_or(libc::EAGAIN)
 }
 
-/// What a C function returns.
+/// The return value of a C function.
 pub(crate) fn status(result: Result<(), c_int>) -> c_int {
     result.err().unwrap_or(0)
 }

@@ -8,7 +8,7 @@ use std::ptr::null_mut;
 use fiber::foreign::{self, Id};
 use fiber::{Builder, Condvar, JoinError, JoinHandle, Mutex};
 
-use crate::arch::{self, Kept, Modes};
+use crate::arch::{self, Modes, SavedModes};
 use crate::runtime::{me, status};
 
 /// A thread's number: never 0, and never reused.
@@ -31,23 +31,23 @@ struct Value(*mut c_void);
 // SAFETY: the program decides what it points to, and there is one kernel thread.
 unsafe impl Send for Value {}
 
-/// Which thread may join a thread.
-enum End {
-    /// None yet: its creation is not complete.
-    Making,
-    /// The first one that asks.
-    Open(JoinHandle<Value>),
-    /// Another thread joins it already.
+/// Whether a thread can be joined.
+enum JoinState {
+    /// Not yet: its creation is not complete.
+    Creating,
+    /// Yes, by any thread.
+    Joinable(JoinHandle<Value>),
+    /// No: another thread is joining it.
     Awaited,
-    /// None: it is detached.
+    /// No.
     Detached,
 }
 
 /// A thread that has not ended, or has not been joined.
 struct ThreadEntry {
     generation: u32,
-    end: End,
-    /// Where the [frame](arch::call) of its function is noted while that runs.
+    join: JoinState,
+    /// The address of the [frame](arch::call) of its function, while that runs.
     frame: *const *mut u8,
 }
 
@@ -64,7 +64,7 @@ thread_local! {
         const { Threads { entries: RefCell::new(Vec::new()), running: Cell::new(0), awaited: Cell::new(false) } };
 }
 
-/// Where the main thread waits after it has left.
+/// The main thread waits here after it has exited.
 static LAST: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 
 fn number(id: Id) -> Thread {
@@ -93,13 +93,14 @@ fn with_new<R>(id: Id, then: impl FnOnce(&mut Option<ThreadEntry>) -> R) -> R {
         }
         let entry = &mut entries[index];
         if entry.as_ref().is_none_or(|entry| entry.generation != id.generation) {
-            *entry = Some(ThreadEntry { generation: id.generation, end: End::Making, frame: std::ptr::null() });
+            *entry =
+                Some(ThreadEntry { generation: id.generation, join: JoinState::Creating, frame: std::ptr::null() });
         }
         then(entry)
     })
 }
 
-/// What a thread runs.
+/// The function of a thread, with its argument and floating-point modes.
 struct Job {
     function: Function,
     argument: Value,
@@ -121,7 +122,7 @@ impl Job {
         // SAFETY: C passed the function and its argument for this.
         let value = unsafe { arch::call(self.function, self.argument.0, &raw mut frame) };
         with(me, |entry| {
-            if let Some(ThreadEntry { end: End::Detached, .. }) = entry {
+            if let Some(ThreadEntry { join: JoinState::Detached, .. }) = entry {
                 *entry = None;
             }
         });
@@ -143,7 +144,7 @@ pub unsafe extern "C" fn my_pthread_create(
     function: Option<Function>,
     argument: *mut c_void,
 ) -> c_int {
-    let _kept = Kept::now();
+    let _modes = SavedModes::now();
     status(me().and_then(|_| {
         let (thread, function) = (thread.ok_or(libc::EINVAL)?, function.ok_or(libc::EINVAL)?);
         let mut builder = Builder::new();
@@ -166,12 +167,14 @@ pub unsafe extern "C" fn my_pthread_create(
         let id = foreign::id(&handle);
         thread.write(number(id));
         let unused = with_new(id, |entry| match entry {
-            Some(ThreadEntry { end: end @ End::Making, .. }) if attributes.is_none_or(|asked| asked.detached == 0) => {
-                *end = End::Open(handle);
+            Some(ThreadEntry { join: join @ JoinState::Creating, .. })
+                if attributes.is_none_or(|asked| asked.detached == 0) =>
+            {
+                *join = JoinState::Joinable(handle);
                 None
             }
             Some(entry) => {
-                entry.end = End::Detached;
+                entry.join = JoinState::Detached;
                 Some(handle)
             }
             None => Some(handle),
@@ -183,7 +186,7 @@ pub unsafe extern "C" fn my_pthread_create(
     }))
 }
 
-/// Detaches a thread whose entry says so.
+/// Drops the handle of a detached thread.
 fn detach(id: Id, handle: JoinHandle<Value>) {
     if handle.is_finished() {
         with(number(id), |entry| *entry = None);
@@ -193,7 +196,7 @@ fn detach(id: Id, handle: JoinHandle<Value>) {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn my_pthread_yield() -> c_int {
-    let _kept = Kept::now();
+    let _modes = SavedModes::now();
     status(me().map(|_| fiber::yield_now()))
 }
 
@@ -207,16 +210,16 @@ pub extern "C" fn my_pthread_equal(one: Thread, other: Thread) -> c_int {
     (one == other).into()
 }
 
-/// Takes the right to join a thread, and leaves `rest` in its place. EINVAL if another thread has
-/// it.
-fn take(thread: Thread, rest: End) -> Result<JoinHandle<Value>, c_int> {
+/// Takes the handle of a joinable thread, and leaves it in the state `rest`. EINVAL if it cannot be
+/// joined.
+fn take(thread: Thread, rest: JoinState) -> Result<JoinHandle<Value>, c_int> {
     with(thread, |entry| {
         let Some(entry) = entry else { return Err(libc::ESRCH) };
-        match std::mem::replace(&mut entry.end, rest) {
-            End::Open(handle) => Ok(handle),
+        match std::mem::replace(&mut entry.join, rest) {
+            JoinState::Joinable(handle) => Ok(handle),
             other => {
-                entry.end = other;
-                Err(if matches!(entry.end, End::Making) { libc::EAGAIN } else { libc::EINVAL })
+                entry.join = other;
+                Err(if matches!(entry.join, JoinState::Creating) { libc::EAGAIN } else { libc::EINVAL })
             }
         }
     })
@@ -225,13 +228,13 @@ fn take(thread: Thread, rest: End) -> Result<JoinHandle<Value>, c_int> {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_join(thread: Thread, value: Option<&mut *mut c_void>) -> c_int {
-    let _kept = Kept::now();
+    let _modes = SavedModes::now();
     status(me().and_then(|me| {
         if thread == number(me) {
             return Err(libc::EDEADLK);
         }
         let handle = loop {
-            match take(thread, End::Awaited) {
+            match take(thread, JoinState::Awaited) {
                 // Its creator was interrupted, and will soon continue.
                 Err(libc::EAGAIN) => fiber::yield_now(),
                 result => break result?,
@@ -248,7 +251,7 @@ pub unsafe extern "C" fn my_pthread_join(thread: Thread, value: Option<&mut *mut
                 Ok(())
             }
             Err(JoinError::Itself | JoinError::Cycle(_)) => {
-                with(number(id), |entry| entry.iter_mut().for_each(|entry| entry.end = End::Detached));
+                with(number(id), |entry| entry.iter_mut().for_each(|entry| entry.join = JoinState::Detached));
                 Err(libc::EDEADLK)
             }
             Err(_) => {
@@ -261,14 +264,14 @@ pub unsafe extern "C" fn my_pthread_join(thread: Thread, value: Option<&mut *mut
 
 #[unsafe(no_mangle)]
 pub extern "C" fn my_pthread_detach(thread: Thread) -> c_int {
-    status(me().and_then(|_| match take(thread, End::Detached) {
+    status(me().and_then(|_| match take(thread, JoinState::Detached) {
         Ok(handle) => {
             detach(foreign::id(&handle), handle);
             Ok(())
         }
         // Its creator completes it.
         Err(libc::EAGAIN) => {
-            with(thread, |entry| entry.iter_mut().for_each(|entry| entry.end = End::Detached));
+            with(thread, |entry| entry.iter_mut().for_each(|entry| entry.join = JoinState::Detached));
             Ok(())
         }
         Err(error) => Err(error),

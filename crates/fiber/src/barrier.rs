@@ -8,8 +8,8 @@ use crate::gate::{Gate, Gated};
 use crate::queue::Queue;
 use crate::record::Fiber;
 use crate::time::after;
-use crate::waits::{Waits, Woken};
-use crate::worker::Here;
+use crate::waits::{Waitable, Woken};
+use crate::worker::CurrentWorker;
 
 /// A barrier for a number of fibers: they wait here until all have arrived, and then all continue.
 /// It can be used again and again.
@@ -103,10 +103,10 @@ impl Barrier {
 
     #[track_caller]
     fn wait_inner(&self, deadline: Option<Instant>) -> Result<BarrierWaitResult, TimedOut> {
-        Here::enter(|here| self.wait_in_runtime(here, deadline))
+        CurrentWorker::enter(|here| self.wait_in_runtime(here, deadline))
     }
 
-    fn wait_in_runtime(&self, here: Here, deadline: Option<Instant>) -> Result<BarrierWaitResult, TimedOut> {
+    fn wait_in_runtime(&self, here: CurrentWorker, deadline: Option<Instant>) -> Result<BarrierWaitResult, TimedOut> {
         here.safepoint();
         let me = here.current();
         let is_leader = self.gate.enter(&here, |state| {
@@ -128,9 +128,9 @@ impl Barrier {
     }
 }
 
-impl Waits for Barrier {
+impl Waitable for Barrier {
     fn leave(&self, fiber: Fiber) -> bool {
-        self.gate.enter(&Here::expect(), |state| {
+        self.gate.enter(&CurrentWorker::expect(), |state| {
             let waited = state.waiting.remove(fiber);
             state.arrived -= usize::from(waited);
             waited

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::pool::{self, Job};
-use crate::worker::Here;
+use crate::worker::CurrentWorker;
 
 /// Calls a function on another kernel thread while this fiber waits and others run. For calls that
 /// would stop them all, such as those of a library that blocks, or a long computation.
@@ -26,8 +26,9 @@ use crate::worker::Here;
 /// assert_eq!(answer, "from another kernel thread");
 /// ```
 pub fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static) -> T {
-    let is_wait_forbidden = |here: Here| here.outside.is_wait_forbidden(&here) || here.outside.reactor().is_err();
-    if Here::visit(|here| here.is_none_or(is_wait_forbidden)) {
+    let is_wait_forbidden =
+        |here: CurrentWorker| here.outside.is_wait_forbidden(&here) || here.outside.reactor().is_err();
+    if CurrentWorker::visit(|here| here.is_none_or(is_wait_forbidden)) {
         return function();
     }
     let outcome = Arc::new(Mutex::new(None));
@@ -43,7 +44,7 @@ pub fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static
         refused = pool::submit(job).err();
         refused.is_none()
     };
-    let called = Here::enter(|here| match here.outside.reactor() {
+    let called = CurrentWorker::enter(|here| match here.outside.reactor() {
         Ok(reactor) => here.outside.calls.call(here, reactor.eventcount(), submit),
         Err(_) => unreachable!("it exists, and is never removed"),
     });

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::eventcount::EventCount;
 use crate::record::Fiber;
-use crate::waits::{Waits, Woken};
-use crate::worker::{Here, Worker};
+use crate::waits::{Waitable, Woken};
+use crate::worker::{CurrentWorker, Worker};
 
 /// A worker's calls.
 #[derive(Default)]
@@ -77,7 +77,12 @@ impl Calls {
 
     /// Makes a call elsewhere, and waits for it. `submit` gets what must be dropped when it is
     /// done, and returns false if the call could not be submitted.
-    pub(crate) fn call(&self, here: Here, eventcount: &Arc<EventCount>, submit: impl FnOnce(Answer) -> bool) -> bool {
+    pub(crate) fn call(
+        &self,
+        here: CurrentWorker,
+        eventcount: &Arc<EventCount>,
+        submit: impl FnOnce(Answer) -> bool,
+    ) -> bool {
         let number = self.last.get() + 1;
         self.last.set(number);
         self.waiting.borrow_mut().insert(number, here.current());
@@ -95,9 +100,9 @@ impl Calls {
 /// A wait for an answer.
 struct Call(u64);
 
-impl Waits for Call {
+impl Waitable for Call {
     fn leave(&self, _: Fiber) -> bool {
-        Here::expect().outside.calls.waiting.borrow_mut().remove(&self.0).is_some()
+        CurrentWorker::expect().outside.calls.waiting.borrow_mut().remove(&self.0).is_some()
     }
 
     fn kind(&self) -> &'static str {

@@ -25,8 +25,8 @@ use crate::gate::{Gate, Gated};
 use crate::queue::Queue;
 use crate::record::Fiber;
 use crate::time::after;
-use crate::waits::{Waits, Woken};
-use crate::worker::Here;
+use crate::waits::{Waitable, Woken};
+use crate::worker::CurrentWorker;
 
 /// A channel with room for this many values on their way. With room for none, a sender waits for a
 /// receiver.
@@ -109,7 +109,7 @@ impl<T> Gated for State<T> {
 impl<T> State<T> {
     /// Puts a value where it can be received, if there is room.
     #[inline]
-    fn send(&mut self, value: T, room: Option<usize>, here: &Here) -> Result<(), T> {
+    fn send(&mut self, value: T, room: Option<usize>, here: &CurrentWorker) -> Result<(), T> {
         if let Some(fiber) = self.receiving.pop() {
             self.handed.push((fiber.address(), value));
             here.wake(fiber, Woken::Called);
@@ -123,7 +123,7 @@ impl<T> State<T> {
 
     /// Takes the next value.
     #[inline]
-    fn receive(&mut self, here: &Here) -> Option<T> {
+    fn receive(&mut self, here: &CurrentWorker) -> Option<T> {
         let value = self.buffer.pop_front();
         let Some(fiber) = self.sending.pop() else { return value };
         here.wake(fiber, Woken::Called);
@@ -180,11 +180,11 @@ impl<T> Channel<T> {
     #[inline]
     #[track_caller]
     fn send(&self, value: T, limit: WaitLimit) -> Result<(), (Unsent, T)> {
-        Here::enter(|here| self.send_in(here, value, limit))
+        CurrentWorker::enter(|here| self.send_in(here, value, limit))
     }
 
     #[inline(always)]
-    fn send_in(&self, here: Here, value: T, limit: WaitLimit) -> Result<(), (Unsent, T)> {
+    fn send_in(&self, here: CurrentWorker, value: T, limit: WaitLimit) -> Result<(), (Unsent, T)> {
         here.safepoint();
         let me = here.current();
         let sent = self.gate.enter(&here, |state| {
@@ -210,7 +210,7 @@ impl<T> Channel<T> {
 
     /// Waits until a receiver has taken what this fiber offers.
     #[cold]
-    fn offer(&self, here: Here, me: Fiber, limit: WaitLimit) -> Result<(), (Unsent, T)> {
+    fn offer(&self, here: CurrentWorker, me: Fiber, limit: WaitLimit) -> Result<(), (Unsent, T)> {
         let woken = here.block_quietly(&Sending(self), limit.deadline());
         let back = self.gate.enter(&here, |state| state.take_returned(me));
         if woken == Woken::Cancelled {
@@ -227,11 +227,11 @@ impl<T> Channel<T> {
     #[inline]
     #[track_caller]
     fn receive(&self, limit: WaitLimit) -> Result<T, TryRecvError> {
-        Here::enter(|here| self.receive_in(here, limit))
+        CurrentWorker::enter(|here| self.receive_in(here, limit))
     }
 
     #[inline(always)]
-    fn receive_in(&self, here: Here, limit: WaitLimit) -> Result<T, TryRecvError> {
+    fn receive_in(&self, here: CurrentWorker, limit: WaitLimit) -> Result<T, TryRecvError> {
         here.safepoint();
         let me = here.current();
         let received = self.gate.enter(&here, |state| match state.receive(&here) {
@@ -254,11 +254,11 @@ impl<T> Channel<T> {
 
     /// Enters the gate to wake the fibers at the other end, if the caller, which has dropped the
     /// last of one end, is in their runtime.
-    fn tell(&self, how: impl FnOnce(&mut State<T>, &Here)) {
+    fn tell(&self, how: impl FnOnce(&mut State<T>, &CurrentWorker)) {
         // Either there is a home, or the fiber that makes its runtime the home sees that this end
         // is gone.
         fence(SeqCst);
-        Here::visit(|here| {
+        CurrentWorker::visit(|here| {
             if let Some(here) = here.filter(|here| self.gate.is_home(here)) {
                 self.gate.enter(&here, |state| how(state, &here));
             }
@@ -266,16 +266,16 @@ impl<T> Channel<T> {
     }
 
     fn len(&self) -> usize {
-        Here::enter(|here| self.gate.enter(&here, |state| state.buffer.len()))
+        CurrentWorker::enter(|here| self.gate.enter(&here, |state| state.buffer.len()))
     }
 }
 
 /// A wait for room.
 struct Sending<'a, T>(&'a Channel<T>);
 
-impl<T> Waits for Sending<'_, T> {
+impl<T> Waitable for Sending<'_, T> {
     fn leave(&self, fiber: Fiber) -> bool {
-        self.0.gate.enter(&Here::expect(), |state| state.withdraw(fiber))
+        self.0.gate.enter(&CurrentWorker::expect(), |state| state.withdraw(fiber))
     }
 
     fn kind(&self) -> &'static str {
@@ -286,9 +286,9 @@ impl<T> Waits for Sending<'_, T> {
 /// A wait for a value.
 struct Receiving<'a, T>(&'a Channel<T>);
 
-impl<T> Waits for Receiving<'_, T> {
+impl<T> Waitable for Receiving<'_, T> {
     fn leave(&self, fiber: Fiber) -> bool {
-        self.0.gate.enter(&Here::expect(), |state| state.receiving.remove(fiber))
+        self.0.gate.enter(&CurrentWorker::expect(), |state| state.receiving.remove(fiber))
     }
 
     fn kind(&self) -> &'static str {

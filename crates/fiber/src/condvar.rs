@@ -1,8 +1,8 @@
 //! A condition variable for fibers.
 //!
-//! Fibers wait in the order in which they came, in one list inside a [gate](crate::gate). A fiber is on the list
-//! before it unlocks the mutex. So a fiber that changes what the mutex guards afterwards and
-//! notifies finds it there, and no notification is lost. A fiber leaves the list because it is
+//! Fibers wait in the order in which they came, in one list inside a [gate](crate::gate). A fiber
+//! is on the list before it unlocks the mutex. So a fiber that then changes what the mutex guards
+//! and notifies finds it there, and no notification is lost. A fiber leaves the list because it is
 //! notified, because its deadline has passed, or because its runtime ends, and for no other reason:
 //! there are no spurious wakeups.
 
@@ -16,8 +16,8 @@ use crate::mutex::MutexGuard;
 use crate::queue::Queue;
 use crate::record::Fiber;
 use crate::time::after;
-use crate::waits::{Waits, Woken};
-use crate::worker::Here;
+use crate::waits::{Waitable, Woken};
+use crate::worker::CurrentWorker;
 
 /// A condition variable: fibers wait here, with a [mutex](crate::Mutex) unlocked meanwhile, until
 /// others notify them.
@@ -149,7 +149,7 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         deadline: Option<Instant>,
     ) -> (MutexGuard<'a, T>, Result<(), TimedOut>) {
-        Here::enter(|here| {
+        CurrentWorker::enter(|here| {
             let me = here.current();
             self.0.0.enter(&here, |waiting| waiting.push(me));
             let (guard, woken) = guard.unlocked(here, || here.block(&self.0, deadline));
@@ -161,7 +161,7 @@ impl Condvar {
     #[inline]
     #[track_caller]
     pub fn notify_one(&self) {
-        Here::enter(|here| {
+        CurrentWorker::enter(|here| {
             if let Some(fiber) = self.0.0.enter(&here, Queue::pop)
                 && !cfg!(rowlock_canary = "a-notification-is-lost")
             {
@@ -173,7 +173,7 @@ impl Condvar {
     /// Wakes all fibers that wait now, in the order in which they came.
     #[track_caller]
     pub fn notify_all(&self) {
-        Here::enter(|here| {
+        CurrentWorker::enter(|here| {
             self.0.0.enter(&here, |waiting| {
                 while let Some(fiber) = waiting.pop() {
                     here.wake(fiber, Woken::Called);
@@ -199,9 +199,9 @@ impl fmt::Debug for Condvar {
     }
 }
 
-impl Waits for Waiting {
+impl Waitable for Waiting {
     fn leave(&self, fiber: Fiber) -> bool {
-        self.0.enter(&Here::expect(), |waiting| waiting.remove(fiber))
+        self.0.enter(&CurrentWorker::expect(), |waiting| waiting.remove(fiber))
     }
 
     fn kind(&self) -> &'static str {

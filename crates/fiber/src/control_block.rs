@@ -170,7 +170,7 @@ impl Worker {
 
 /// The first function on the stack on which a worker's own kernel thread waits for its turn.
 pub(crate) unsafe extern "C" fn wait_for_turn() -> ! {
-    let here = crate::here::Here::expect();
+    let here = crate::current_worker::CurrentWorker::expect();
     let Some(own) = here.preemption.runs_on.get() else { unreachable!("it has a turn to hand over") };
     // SAFETY: this is the calling kernel thread, on its own stack.
     unsafe { own.run_turns() }

@@ -162,14 +162,14 @@ mod tests {
     use std::time::Duration;
 
     use crate::runtime::{Config, Runtime};
-    use crate::worker::Here;
+    use crate::worker::CurrentWorker;
 
     #[test]
     fn it_is_no_deadlock_if_a_fiber_can_continue_by_now() {
         let runtime = Runtime::new(Config { workers: 2, ..Config::default() });
         let slept = runtime.run(|| {
             // Like another worker that looked at a moment at which it seemed so.
-            Here::enter(|here| here.core().stuck.store(true, SeqCst));
+            CurrentWorker::enter(|here| here.core().stuck.store(true, SeqCst));
             crate::sleep(Duration::from_millis(1));
         });
         slept.unwrap();
@@ -183,7 +183,7 @@ mod tests {
             let brought = remote.spawn(|| 42).unwrap();
             drop(remote);
             // The worker has looked at its inbox just before that.
-            Here::enter(|here| super::handle_deadlock(&here));
+            CurrentWorker::enter(|here| super::handle_deadlock(&here));
             brought.join().unwrap()
         });
         assert_eq!(brought.unwrap(), 42);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::join;
 use crate::record::{Fiber, State};
 use crate::trace::Trace;
-use crate::waits::Waits;
-use crate::worker::{Here, Worker};
+use crate::waits::Waitable;
+use crate::worker::{CurrentWorker, Worker};
 
 /// Identifies a fiber to people: its number, which is reused when it has ended and its handle is
 /// gone, and its name, if it has one.
@@ -146,7 +146,7 @@ impl FiberSnapshot {
             let waits = waits.map(|waits| unsafe { waits.as_ref() });
             Activity::Waiting(FiberWait {
                 kind: waits.map_or("nothing", |waits| waits.kind()),
-                blocker: waits.and_then(Waits::blocker).map(label),
+                blocker: waits.and_then(Waitable::blocker).map(label),
                 unwinding,
                 ends: waits.is_some_and(|waits| waits.ends().is_some()),
             })
@@ -235,7 +235,7 @@ impl fmt::Display for Dump {
 /// });
 /// ```
 pub fn current() -> FiberLabel {
-    Here::enter(|here| FiberLabel::of(here.current()))
+    CurrentWorker::enter(|here| FiberLabel::of(here.current()))
 }
 
 /// What all fibers of this runtime are doing, and where they are. They do not notice.
@@ -261,7 +261,7 @@ pub fn dump() -> Dump {
 /// A function of its own, so that backtraces can be cut there.
 #[inline(never)]
 fn snapshot_all_fibers() -> Vec<FiberSnapshot> {
-    Here::enter(|here| snapshot_all(&here))
+    CurrentWorker::enter(|here| snapshot_all(&here))
 }
 
 #[inline(never)]

@@ -16,12 +16,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use policy::ThreadId;
 
+use crate::current_worker::CurrentWorker;
 use crate::error::{JoinError, StackError};
-use crate::here::Here;
 use crate::inbox::Inbox;
 use crate::record::{Fiber, State as FiberState};
 use crate::shared::Core;
-use crate::waits::{Waits, Woken};
+use crate::waits::{Waitable, Woken};
 use crate::worker::Worker;
 
 /// Whether a fiber can be unwound. If panics abort, fibers that remain when their runtime ends stay
@@ -40,7 +40,7 @@ pub(crate) struct NoStack(pub(crate) StackError);
 /// Unwinds the fiber, whose runtime ends.
 #[cold]
 pub(crate) fn unwind() -> ! {
-    if let Some(me) = Here::look().and_then(|here| here.running()) {
+    if let Some(me) = CurrentWorker::look().and_then(|here| here.running()) {
         me.was_cancelled.set(true);
     }
     resume_unwind(Box::new(Cancelled))
@@ -62,7 +62,7 @@ pub(crate) fn unwind_unless_panicking(here: &Worker) {
 /// If called outside a runtime.
 #[track_caller]
 pub fn exit() -> ! {
-    Here::enter(|_| ());
+    CurrentWorker::enter(|_| ());
     resume_unwind(Box::new(Exited))
 }
 
@@ -186,7 +186,7 @@ pub(crate) const RUNTIME_END: &str = "the end of its runtime";
 /// A wait for that.
 struct End;
 
-impl Waits for End {
+impl Waitable for End {
     fn leave(&self, _: Fiber) -> bool {
         false
     }

@@ -33,7 +33,7 @@ pub enum SpawnError {
     /// The runtime is over.
     #[error("the runtime is over, so it takes no more fibers")]
     Over,
-    /// The fiber was to be [preemptible](crate::Builder::preemptible), and cannot be here.
+    /// The fiber cannot be [preemptible](crate::Builder::preemptible) here, as requested.
     #[error(transparent)]
     Preemption(#[from] PreemptionError),
 }
@@ -78,7 +78,7 @@ pub enum StackError {
     /// The kernel has no more memory.
     #[error("no memory for a stack: {0}")]
     Memory(#[source] std::io::Error),
-    /// The fiber was to be preemptible, and cannot be.
+    /// The fiber cannot be preemptible, as requested.
     #[error(transparent)]
     Preemption(#[from] PreemptionError),
 }
@@ -102,11 +102,11 @@ pub enum RunError {
     /// A runtime runs on this thread already.
     #[error("a runtime already runs on this thread: spawn fibers in it")]
     Inside,
-    /// A [deterministic](crate::Config::deterministic) runtime, or one with a [scripted
-    /// clock](crate::Config::clock), was to have several workers.
+    /// Several workers were requested for a [deterministic](crate::Config::deterministic) runtime, or
+    /// for one with a [scripted clock](crate::Config::clock).
     #[error("a runtime with a seed or a scripted clock has one worker, not {workers}: set Config::workers to 1")]
     Workers {
-        /// How many.
+        /// The requested number.
         workers: u32,
     },
 }

@@ -2,7 +2,7 @@
 
 use crate::join::JoinHandle;
 use crate::record::Fiber;
-use crate::worker::Here;
+use crate::worker::CurrentWorker;
 
 /// Identifies a fiber: no other one of its runtime has both numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,7 +22,7 @@ impl Id {
 /// The calling fiber; `None` on a thread that runs no fibers.
 #[inline(always)]
 pub fn current() -> Option<Id> {
-    Here::visit(|here| here.map(|here| Id::of(here.current())))
+    CurrentWorker::visit(|here| here.map(|here| Id::of(here.current())))
 }
 
 /// The fiber of a handle.

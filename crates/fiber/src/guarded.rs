@@ -15,7 +15,7 @@ use crate::lock::Lock;
 use crate::mutex::Mutex;
 use crate::rwlock::RwLock;
 use crate::share::SharedLock;
-use crate::worker::Here;
+use crate::worker::CurrentWorker;
 
 /// A lock for one fiber at a time, which is told if its owner panics.
 ///
@@ -24,22 +24,22 @@ use crate::worker::Here;
 /// must see all that was done before the unlock.
 pub(crate) unsafe trait Exclude {
     /// Waits until it has acquired the lock.
-    fn lock(&self, here: Here);
+    fn lock(&self, here: CurrentWorker);
 
     /// The same with a deadline.
     ///
     /// # Errors
     /// If the deadline has passed.
-    fn lock_until(&self, here: Here, deadline: Instant) -> Result<(), TimedOut>;
+    fn lock_until(&self, here: CurrentWorker, deadline: Instant) -> Result<(), TimedOut>;
 
     /// Acquires the lock if it is free, and returns whether it was.
-    fn try_lock(&self, here: Here) -> bool;
+    fn try_lock(&self, here: CurrentWorker) -> bool;
 
     /// Releases the lock.
     ///
     /// # Safety
     /// The caller holds it, by a lock that succeeded on this kernel thread.
-    unsafe fn unlock(&self, here: Here);
+    unsafe fn unlock(&self, here: CurrentWorker);
 
     /// Poisons the lock, because its owner panics.
     fn poison(&self);
@@ -50,21 +50,21 @@ pub(crate) unsafe trait Exclude {
 // SAFETY: see its module.
 unsafe impl Exclude for Lock {
     #[inline(always)]
-    fn lock(&self, here: Here) {
+    fn lock(&self, here: CurrentWorker) {
         Lock::lock(self, here);
     }
 
-    fn lock_until(&self, here: Here, deadline: Instant) -> Result<(), TimedOut> {
+    fn lock_until(&self, here: CurrentWorker, deadline: Instant) -> Result<(), TimedOut> {
         Lock::lock_until(self, here, deadline)
     }
 
     #[inline]
-    fn try_lock(&self, here: Here) -> bool {
+    fn try_lock(&self, here: CurrentWorker) -> bool {
         Lock::try_lock(self, here)
     }
 
     #[inline(always)]
-    unsafe fn unlock(&self, here: Here) {
+    unsafe fn unlock(&self, here: CurrentWorker) {
         Lock::unlock(self, here);
     }
 
@@ -88,36 +88,36 @@ pub(crate) unsafe trait Share: Exclude {
     ///
     /// # Errors
     /// If the deadline has passed; never without one.
-    fn share(&self, here: Here, deadline: Option<Instant>) -> Result<(), TimedOut>;
+    fn share(&self, here: CurrentWorker, deadline: Option<Instant>) -> Result<(), TimedOut>;
 
     /// Shares the lock if that is possible without waiting, and returns whether it was.
-    fn try_share(&self, here: Here) -> bool;
+    fn try_share(&self, here: CurrentWorker) -> bool;
 
     /// Releases a share.
     ///
     /// # Safety
     /// The caller shares the lock, by a share that succeeded on this kernel thread.
-    unsafe fn unshare(&self, here: Here);
+    unsafe fn unshare(&self, here: CurrentWorker);
 }
 
 // SAFETY: its state is inside a gate, and says which fibers hold the lock.
 unsafe impl Exclude for SharedLock {
     #[inline]
-    fn lock(&self, here: Here) {
+    fn lock(&self, here: CurrentWorker) {
         // Without a deadline it always succeeds.
         while self.exclude(here, None).is_err() {}
     }
 
-    fn lock_until(&self, here: Here, deadline: Instant) -> Result<(), TimedOut> {
+    fn lock_until(&self, here: CurrentWorker, deadline: Instant) -> Result<(), TimedOut> {
         self.exclude(here, Some(deadline))
     }
 
-    fn try_lock(&self, here: Here) -> bool {
+    fn try_lock(&self, here: CurrentWorker) -> bool {
         self.try_exclude(here)
     }
 
     #[inline]
-    unsafe fn unlock(&self, here: Here) {
+    unsafe fn unlock(&self, here: CurrentWorker) {
         self.unexclude(here);
     }
 
@@ -134,16 +134,16 @@ unsafe impl Exclude for SharedLock {
 // SAFETY: as above.
 unsafe impl Share for SharedLock {
     #[inline]
-    fn share(&self, here: Here, deadline: Option<Instant>) -> Result<(), TimedOut> {
+    fn share(&self, here: CurrentWorker, deadline: Option<Instant>) -> Result<(), TimedOut> {
         SharedLock::share(self, here, deadline)
     }
 
-    fn try_share(&self, here: Here) -> bool {
+    fn try_share(&self, here: CurrentWorker) -> bool {
         SharedLock::try_share(self, here)
     }
 
     #[inline]
-    unsafe fn unshare(&self, here: Here) {
+    unsafe fn unshare(&self, here: CurrentWorker) {
         SharedLock::unshare(self, here);
     }
 }
@@ -176,18 +176,22 @@ impl<L, T: ?Sized> Guarded<L, T> {
 
 impl<L: Exclude, T: ?Sized> Guarded<L, T> {
     #[inline(always)]
-    pub(crate) fn exclusive(&self, here: Here) -> Exclusive<'_, L, T> {
+    pub(crate) fn exclusive(&self, here: CurrentWorker) -> Exclusive<'_, L, T> {
         self.lock.lock(here);
         Exclusive::new(self, here)
     }
 
-    pub(crate) fn exclusive_until(&self, here: Here, deadline: Instant) -> Result<Exclusive<'_, L, T>, TimedOut> {
+    pub(crate) fn exclusive_until(
+        &self,
+        here: CurrentWorker,
+        deadline: Instant,
+    ) -> Result<Exclusive<'_, L, T>, TimedOut> {
         self.lock.lock_until(here, deadline)?;
         Ok(Exclusive::new(self, here))
     }
 
     #[inline]
-    pub(crate) fn try_exclusive(&self, here: Here) -> Option<Exclusive<'_, L, T>> {
+    pub(crate) fn try_exclusive(&self, here: CurrentWorker) -> Option<Exclusive<'_, L, T>> {
         self.lock.try_lock(here).then(|| Exclusive::new(self, here))
     }
 
@@ -200,12 +204,12 @@ impl<L: Exclude, T: ?Sized> Guarded<L, T> {
 
 impl<L: Share, T: ?Sized> Guarded<L, T> {
     #[inline]
-    pub(crate) fn shared(&self, here: Here, deadline: Option<Instant>) -> Result<Shared<'_, L, T>, TimedOut> {
+    pub(crate) fn shared(&self, here: CurrentWorker, deadline: Option<Instant>) -> Result<Shared<'_, L, T>, TimedOut> {
         self.lock.share(here, deadline)?;
         Ok(Shared { guarded: self, on_this_thread: PhantomData })
     }
 
-    pub(crate) fn try_shared(&self, here: Here) -> Option<Shared<'_, L, T>> {
+    pub(crate) fn try_shared(&self, here: CurrentWorker) -> Option<Shared<'_, L, T>> {
         self.lock.try_share(here).then(|| Shared { guarded: self, on_this_thread: PhantomData })
     }
 }
@@ -231,7 +235,7 @@ unsafe impl<L: Exclude + Sync, T: ?Sized + Sync> Sync for Exclusive<'_, L, T> {}
 
 impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
     #[inline(always)]
-    fn new(guarded: &'a Guarded<L, T>, here: Here) -> Exclusive<'a, L, T> {
+    fn new(guarded: &'a Guarded<L, T>, here: CurrentWorker) -> Exclusive<'a, L, T> {
         if here.is_preemptible() {
             here.count_locks(1);
         }
@@ -244,7 +248,7 @@ impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
 
     /// Releases the lock, for a fiber that is already in the runtime.
     #[inline(always)]
-    pub(crate) fn unlock_in_runtime(self, here: Here) -> &'a Guarded<L, T> {
+    pub(crate) fn unlock_in_runtime(self, here: CurrentWorker) -> &'a Guarded<L, T> {
         let this = ManuallyDrop::new(self);
         this.unlock(here);
         this.guarded
@@ -252,7 +256,7 @@ impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
 
     /// The caller must forget the guard.
     #[inline(always)]
-    fn unlock(&self, here: Here) {
+    fn unlock(&self, here: CurrentWorker) {
         if here.is_panicking() && !self.panicking {
             self.guarded.lock.poison();
         }
@@ -287,7 +291,7 @@ impl<L: Exclude, T: ?Sized> DerefMut for Exclusive<'_, L, T> {
 impl<L: Exclude, T: ?Sized> Drop for Exclusive<'_, L, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        Here::visit(|here| {
+        CurrentWorker::visit(|here| {
             if let Some(here) = here {
                 self.unlock(here);
             }
@@ -318,7 +322,7 @@ impl<L: Share, T: ?Sized> Deref for Shared<'_, L, T> {
 impl<L: Share, T: ?Sized> Drop for Shared<'_, L, T> {
     #[inline]
     fn drop(&mut self) {
-        Here::visit(|here| {
+        CurrentWorker::visit(|here| {
             let Some(here) = here else { return };
             // SAFETY: a share that succeeded made the guard, on the kernel thread that it never
             // left, and it is dropped once.

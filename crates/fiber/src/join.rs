@@ -20,8 +20,8 @@ use crate::record::{Fiber, State};
 use crate::remote;
 use crate::shared::Core;
 use crate::task::Outcome;
-use crate::waits::{Waits, Woken};
-use crate::worker::{Here, Worker};
+use crate::waits::{Waitable, Woken};
+use crate::worker::{CurrentWorker, Worker};
 
 pub(crate) const NO_JOINER: usize = 0;
 pub(crate) const DETACHED: usize = 1;
@@ -69,7 +69,7 @@ pub(crate) fn drop_unwanted(fiber: Fiber) {
 
 /// A fiber has run its function.
 #[inline(always)]
-pub(crate) fn ended(here: Here, fiber: Fiber) {
+pub(crate) fn ended(here: CurrentWorker, fiber: Fiber) {
     fiber.state.set(State::Ended);
     match swap(&here, &fiber.meeting, ENDED) {
         NO_JOINER => (),
@@ -91,7 +91,7 @@ pub(crate) fn has_ended(fiber: Fiber) -> bool {
 /// A wait for a fiber's end.
 struct End(Fiber);
 
-impl Waits for End {
+impl Waitable for End {
     fn leave(&self, fiber: Fiber) -> bool {
         self.0.meeting.compare_exchange(fiber.address(), NO_JOINER, AcqRel, Acquire).is_ok()
     }
@@ -151,7 +151,7 @@ impl<T> JoinHandle<T> {
     /// ```
     #[inline(always)]
     pub fn join(self) -> Result<T, JoinError> {
-        match Here::get() {
+        match CurrentWorker::get() {
             Some(here) if here.core_pointer() == self.core => self.join_in_runtime(here),
             Some(_) => self.join_from_outside(),
             None => self.join_as_preemptible(),
@@ -172,7 +172,7 @@ impl<T> JoinHandle<T> {
 
     /// The same in the runtime, for a fiber of the same runtime.
     #[inline(always)]
-    fn join_in_runtime(self, here: Here) -> Result<T, JoinError> {
+    fn join_in_runtime(self, here: CurrentWorker) -> Result<T, JoinError> {
         wait_for_end(&here, self.fiber)?;
         let fiber = self.fiber;
         std::mem::forget(self);
@@ -201,7 +201,7 @@ impl<T> JoinHandle<T> {
 
     /// The calling fiber's worker, if it is in the same runtime.
     #[inline(always)]
-    fn same_runtime(&self, here: Option<Here>) -> Option<Here> {
+    fn same_runtime(&self, here: Option<CurrentWorker>) -> Option<CurrentWorker> {
         here.filter(|here| here.core_pointer() == self.core)
     }
 
@@ -217,11 +217,13 @@ impl<T> JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     #[inline(always)]
     fn drop(&mut self) {
-        match Here::visit(|here| self.same_runtime(here).map(|here| swap(&here, &self.fiber.meeting, DETACHED))) {
+        match CurrentWorker::visit(|here| {
+            self.same_runtime(here).map(|here| swap(&here, &self.fiber.meeting, DETACHED))
+        }) {
             Some(ENDED) => {
                 // SAFETY: it has run, and this was its only handle.
                 unsafe { self.fiber.task.drop_outcome() };
-                Here::visit(|here| here.map(|here| here.release(self.fiber)));
+                CurrentWorker::visit(|here| here.map(|here| here.release(self.fiber)));
             }
             Some(_) => (),
             // SAFETY: it is the only handle, and is not used after this.

@@ -17,6 +17,8 @@ mod clock;
 mod condvar;
 #[allow(unsafe_code)] // It switches stacks, with what belongs to a thread.
 mod control_block;
+#[allow(unsafe_code)] // A kernel thread points to its worker.
+mod current_worker;
 #[allow(unsafe_code)] // It reads what blocked fibers wait for on their stacks.
 mod deadlock;
 #[allow(unsafe_code)] // It exports symbols for debuggers.
@@ -34,8 +36,6 @@ pub mod fs;
 mod gate;
 #[allow(unsafe_code)] // It gives the owner of a lock access to the value.
 mod guarded;
-#[allow(unsafe_code)] // A kernel thread points to its worker.
-mod here;
 #[allow(unsafe_code)] // A fiber points to its home worker.
 mod idle;
 #[allow(unsafe_code)] // Items are linked by pointers.
@@ -112,7 +112,7 @@ pub use preempt::{Preemptions, preemptions};
 pub use remote::{Remote, remote};
 pub use runtime::{Config, Runtime, run};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-pub use schedule_fuzzer::{Among, Deterministic, explore, explore_with};
+pub use schedule_fuzzer::{Candidates, RandomSchedule, explore, explore_with};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use semaphore::{Permit, Semaphore};
 pub use spawn::{Builder, spawn};
@@ -120,7 +120,7 @@ pub use sys::tick::ScriptedClock;
 pub use time::{now, sleep, sleep_until};
 pub use trace::Trace;
 
-use worker::Here;
+use worker::CurrentWorker;
 
 /// Yields to other fibers: the caller moves behind those of its level.
 ///
@@ -128,7 +128,7 @@ use worker::Here;
 /// If called outside a runtime.
 #[inline(always)]
 pub fn yield_now() {
-    Here::enter(|here| here.yield_now());
+    CurrentWorker::enter(|here| here.yield_now());
 }
 
 /// A safepoint for long computations that wait for nothing: the fiber gives up its CPU if it has
@@ -138,7 +138,7 @@ pub fn yield_now() {
 /// If called outside a runtime.
 #[inline(always)]
 pub fn checkpoint() {
-    Here::enter(|here| here.safepoint());
+    CurrentWorker::enter(|here| here.safepoint());
 }
 
 /// How often a fiber of this runtime has used up its running time, and so was lowered by a level or
@@ -147,5 +147,5 @@ pub fn checkpoint() {
 /// # Panics
 /// If called outside a runtime.
 pub fn demotions() -> u64 {
-    Here::enter(|here| here.core().demotions())
+    CurrentWorker::enter(|here| here.core().demotions())
 }

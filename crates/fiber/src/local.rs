@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::record::Fiber;
-use crate::worker::Here;
+use crate::worker::CurrentWorker;
 
 /// The values of one fiber, by the addresses of their keys.
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl<T: 'static> LocalKey<T> {
     /// # Panics
     /// If called outside a runtime.
     pub fn with<R>(&'static self, then: impl FnOnce(&T) -> R) -> R {
-        let me = Here::enter(|here| here.current());
+        let me = CurrentWorker::enter(|here| here.current());
         let key = std::ptr::from_ref(self).addr();
         let find = || {
             me.with_extras(|extras| {

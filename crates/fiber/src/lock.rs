@@ -45,8 +45,8 @@ use crate::error::TimedOut;
 use crate::gate::Gate;
 use crate::queue::Queue;
 use crate::record::Fiber;
-use crate::waits::{Waits, Woken};
-use crate::worker::{Here, Worker};
+use crate::waits::{Waitable, Woken};
+use crate::worker::{CurrentWorker, Worker};
 
 /// No owner.
 const FREE: usize = 0;
@@ -94,7 +94,7 @@ impl Lock {
 
     /// Waits until it has acquired the lock.
     #[inline(always)]
-    pub(crate) fn lock(&self, here: Here) {
+    pub(crate) fn lock(&self, here: CurrentWorker) {
         let me = here.current();
         here.safepoint();
         if !self.acquire(&here, me) {
@@ -104,13 +104,13 @@ impl Lock {
 
     #[cold]
     #[inline(never)]
-    fn lock_slowly(&self, here: Here, me: Fiber) {
+    fn lock_slowly(&self, here: CurrentWorker, me: Fiber) {
         // Without a deadline it always succeeds.
         let _ = self.lock_contended(here, me, None);
     }
 
     /// The same; fails if the deadline has passed.
-    pub(crate) fn lock_until(&self, here: Here, deadline: Instant) -> Result<(), TimedOut> {
+    pub(crate) fn lock_until(&self, here: CurrentWorker, deadline: Instant) -> Result<(), TimedOut> {
         let me = here.current();
         here.safepoint();
         if self.acquire(&here, me) { Ok(()) } else { self.lock_contended(here, me, Some(deadline)) }
@@ -118,14 +118,14 @@ impl Lock {
 
     /// Acquires the lock if it is free.
     #[inline]
-    pub(crate) fn try_lock(&self, here: Here) -> bool {
+    pub(crate) fn try_lock(&self, here: CurrentWorker) -> bool {
         let me = here.current();
         here.safepoint();
         self.acquire(&here, me) || self.waiting.enter(&here, |waiting| self.acquire_gated(me, waiting, 0))
     }
 
     #[allow(clippy::panic, reason = "documented: the fiber would wait for itself")]
-    fn lock_contended(&self, here: Here, me: Fiber, deadline: Option<Instant>) -> Result<(), TimedOut> {
+    fn lock_contended(&self, here: CurrentWorker, me: Fiber, deadline: Option<Instant>) -> Result<(), TimedOut> {
         if deadline.is_none() && self.word.load(Relaxed) & !MARKS == me.address() {
             panic!("a fiber locks a mutex that it has locked already: it would wait for itself forever");
         }
@@ -189,7 +189,7 @@ impl Lock {
 
     /// Releases the lock.
     #[inline(always)]
-    pub(crate) fn unlock(&self, here: Here) {
+    pub(crate) fn unlock(&self, here: CurrentWorker) {
         if self.waiting.is_own(&here) && self.word.load(Relaxed) & MARKS == 0 {
             self.word.store(FREE, Relaxed);
         } else {
@@ -199,7 +199,7 @@ impl Lock {
 
     #[cold]
     #[inline(never)]
-    fn unlock_slowly(&self, here: Here) {
+    fn unlock_slowly(&self, here: CurrentWorker) {
         if !self.waiting.is_home(&here) {
             // It was acquired in a runtime that is over. A new owner could not see what was done
             // under it.
@@ -263,9 +263,9 @@ impl Lock {
     }
 }
 
-impl Waits for Lock {
+impl Waitable for Lock {
     fn leave(&self, fiber: Fiber) -> bool {
-        self.waiting.enter(&Here::expect(), |waiting| waiting.remove(fiber))
+        self.waiting.enter(&CurrentWorker::expect(), |waiting| waiting.remove(fiber))
     }
 
     fn kind(&self) -> &'static str {
@@ -273,7 +273,7 @@ impl Waits for Lock {
     }
 
     fn blocker(&self) -> Option<Fiber> {
-        self.owner(&Here::expect())
+        self.owner(&CurrentWorker::expect())
     }
 
     fn requeue_raised(&self, fiber: Fiber, here: &Worker) -> Option<Fiber> {

@@ -9,7 +9,7 @@ use crate::error::TimedOut;
 use crate::guarded::{Exclusive, Guarded};
 use crate::lock::Lock;
 use crate::time::after;
-use crate::worker::Here;
+use crate::worker::CurrentWorker;
 
 /// A mutex: one fiber at a time accesses the value. A fiber that waits for it lets others run.
 ///
@@ -68,7 +68,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline(always)]
     #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        self.0.check_poison(MutexGuard(Here::enter(|here| self.0.exclusive(here))))
+        self.0.check_poison(MutexGuard(CurrentWorker::enter(|here| self.0.exclusive(here))))
     }
 
     /// Locks the mutex if it is free. Never waits, but other fibers may run first.
@@ -78,7 +78,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     #[track_caller]
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
-        let guard = Here::enter(|here| self.0.try_exclusive(here)).ok_or(TryLockError::WouldBlock)?;
+        let guard = CurrentWorker::enter(|here| self.0.try_exclusive(here)).ok_or(TryLockError::WouldBlock)?;
         Ok(self.0.check_poison(MutexGuard(guard))?)
     }
 
@@ -89,7 +89,7 @@ impl<T: ?Sized> Mutex<T> {
     /// poisoned, the inner result is an error.
     #[track_caller]
     pub fn lock_until(&self, deadline: Instant) -> Result<LockResult<MutexGuard<'_, T>>, TimedOut> {
-        let guard = Here::enter(|here| self.0.exclusive_until(here, deadline))?;
+        let guard = CurrentWorker::enter(|here| self.0.exclusive_until(here, deadline))?;
         Ok(self.0.check_poison(MutexGuard(guard)))
     }
 
@@ -170,7 +170,7 @@ pub struct MutexGuard<'a, T: ?Sized>(pub(crate) Exclusive<'a, Lock, T>);
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
     /// Unlocks the mutex during `meanwhile`, and then waits for it again.
     #[inline]
-    pub(crate) fn unlocked<R>(self, here: Here, meanwhile: impl FnOnce() -> R) -> (MutexGuard<'a, T>, R) {
+    pub(crate) fn unlocked<R>(self, here: CurrentWorker, meanwhile: impl FnOnce() -> R) -> (MutexGuard<'a, T>, R) {
         let guarded = self.0.unlock_in_runtime(here);
         let result = meanwhile();
         (MutexGuard(guarded.exclusive(here)), result)

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::io::ioctl_fionbio;
 
 use crate::reactor::{self, Direction};
-use crate::worker::Here;
+use crate::worker::CurrentWorker;
 
 /// Anything with a file descriptor that the kernel can watch (a socket, a pipe, a child's output, a
 /// terminal, a signalfd, ...). Only the fiber waits for it: others run meanwhile. Sockets are made
@@ -72,7 +72,7 @@ impl Timeout {
     /// The deadline of a call that starts now.
     fn deadline(&self) -> Option<Instant> {
         let timeout = self.get()?;
-        Here::visit(|here| here.map_or_else(Instant::now, |here| here.now())).checked_add(timeout)
+        CurrentWorker::visit(|here| here.map_or_else(Instant::now, |here| here.now())).checked_add(timeout)
     }
 }
 
@@ -260,5 +260,5 @@ fn until_ready<T: AsFd, R>(
 
 /// A safepoint for fibers that never have to wait for their descriptors.
 pub(crate) fn safepoint() {
-    Here::visit(|here| here.map(|here| here.safepoint()));
+    CurrentWorker::visit(|here| here.map(|here| here.safepoint()));
 }

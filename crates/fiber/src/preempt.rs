@@ -48,8 +48,8 @@ pub(crate) use self::ticks::Ticks;
 use crate::arch;
 use crate::control_block::thread::KernelThread;
 use crate::control_block::{ControlBlock, ControlBlockKind};
+use crate::current_worker::CurrentWorker;
 use crate::error::PreemptionError;
-use crate::here::Here;
 use crate::preemptible::PreemptibleFiber;
 use crate::queue::Queue;
 use crate::record::{Fiber, State};
@@ -405,7 +405,7 @@ impl Worker {
 /// The first function on the preemption stack, after a tick. The current fiber was interrupted
 /// outside the runtime.
 pub(crate) unsafe extern "C" fn run_on_preemption_stack() -> ! {
-    let here = Here::expect();
+    let here = CurrentWorker::expect();
     let me = here.current();
     // Before all else: the library may have to wait for something that this fiber holds.
     if let Some(preemptible) = me.preemptible() {
@@ -440,5 +440,5 @@ unsafe fn tick(word: usize, interrupted: &Interrupted) {
 /// # Panics
 /// If no runtime runs on this thread.
 pub fn preemptions() -> Preemptions {
-    Here::enter(|here| here.preemption.counts())
+    CurrentWorker::enter(|here| here.preemption.counts())
 }

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, compiler_fence};
 use sys::tick::Interrupted;
 
 use crate::control_block::ControlBlock;
-use crate::here::{HERE, Here};
+use crate::current_worker::{CurrentWorker, HERE};
 use crate::preempt::orphan::Orphan;
 use crate::worker::Worker;
 
@@ -205,9 +205,9 @@ pub(crate) struct InRuntime {
 
 impl InRuntime {
     #[inline(always)]
-    pub(crate) fn here(&self) -> Here {
+    pub(crate) fn here(&self) -> CurrentWorker {
         // SAFETY: it is the worker of the fiber that runs here.
-        unsafe { Here::of(self.worker, true) }
+        unsafe { CurrentWorker::of(self.worker, true) }
     }
 }
 
@@ -240,16 +240,16 @@ pub(crate) fn unwind_if_orphaned() {
 }
 
 /// The worker of the calling preemptible fiber, in the runtime or not.
-pub(crate) fn look() -> Option<Here> {
+pub(crate) fn look() -> Option<CurrentWorker> {
     let preemptible = PREEMPTIBLE.get()?;
     // SAFETY: a preemptible fiber's state stays in its place forever, and the worker that it has
     // exists.
-    unsafe { preemptible.as_ref().worker.get().map(|worker| Here::of(worker, true)) }
+    unsafe { preemptible.as_ref().worker.get().map(|worker| CurrentWorker::of(worker, true)) }
 }
 
 /// The worker of a preemptible fiber that starts; it is in the runtime.
 #[inline(never)]
-pub(crate) fn begin() -> Option<Here> {
+pub(crate) fn begin() -> Option<CurrentWorker> {
     let here = look()?;
     HERE.set(Some(here.pointer()));
     Some(here)

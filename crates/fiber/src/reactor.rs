@@ -27,8 +27,8 @@ use rustix::time::{
 use crate::eventcount::EventCount;
 use crate::queue::Queue;
 use crate::record::Fiber;
-use crate::waits::{Waits, Woken};
-use crate::worker::{Here, Worker};
+use crate::waits::{Waitable, Woken};
+use crate::worker::{CurrentWorker, Worker};
 
 /// How often a busy worker looks for events.
 pub(crate) const POLL_INTERVAL: Span = Span::from_micros(50);
@@ -225,9 +225,9 @@ struct Readiness<'a> {
     direction: Direction,
 }
 
-impl Waits for Readiness<'_> {
+impl Waitable for Readiness<'_> {
     fn leave(&self, fiber: Fiber) -> bool {
-        let here = Here::expect();
+        let here = CurrentWorker::expect();
         here.outside.reactor().is_ok_and(|reactor| reactor.leave(self.fd, self.direction, fiber))
     }
 
@@ -245,10 +245,15 @@ impl Waits for Readiness<'_> {
 /// # Errors
 /// [`TimedOut`](io::ErrorKind::TimedOut), or the kernel's error if it cannot watch the descriptor.
 pub(crate) fn wait(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<Instant>) -> io::Result<()> {
-    Here::visit(|here| wait_in(here, fd, direction, deadline))
+    CurrentWorker::visit(|here| wait_in(here, fd, direction, deadline))
 }
 
-fn wait_in(here: Option<Here>, fd: BorrowedFd<'_>, direction: Direction, deadline: Option<Instant>) -> io::Result<()> {
+fn wait_in(
+    here: Option<CurrentWorker>,
+    fd: BorrowedFd<'_>,
+    direction: Direction,
+    deadline: Option<Instant>,
+) -> io::Result<()> {
     let Some(here) = here else {
         return if poll(fd, direction, deadline)? { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) };
     };

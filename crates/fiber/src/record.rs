@@ -28,7 +28,7 @@ use crate::inbox::InboxItem;
 use crate::preemptible::PreemptibleFiber;
 use crate::stack::Stack;
 use crate::task::Task;
-use crate::waits::{Waits, Woken};
+use crate::waits::{Waitable, Woken};
 use crate::worker::Worker;
 
 /// The state of a fiber.
@@ -132,7 +132,7 @@ pub(crate) struct Record {
     pub(crate) next: Cell<Option<Fiber>>,
     pub(crate) previous: Cell<Option<Fiber>>,
     /// What it waits for, while it is blocked.
-    pub(crate) waits: Cell<Option<NonNull<dyn Waits>>>,
+    pub(crate) waits: Cell<Option<NonNull<dyn Waitable>>>,
     /// Where its end and its handle meet; see [`join`](crate::join).
     pub(crate) meeting: AtomicUsize,
     /// Only while it is this fiber's record.

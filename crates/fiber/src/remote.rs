@@ -17,7 +17,7 @@ use crate::join::{self, DETACHED, ENDED, JoinHandle, NO_JOINER};
 use crate::record::Fiber;
 use crate::shared::{Core, pointer};
 use crate::spawn::Builder;
-use crate::worker::Here;
+use crate::worker::CurrentWorker;
 
 /// The interval of attempts if a runtime has no room for another fiber.
 const AGAIN: Duration = Duration::from_millis(1);
@@ -46,7 +46,7 @@ pub struct Remote {
 /// # Panics
 /// If called outside a runtime.
 pub fn remote() -> Remote {
-    let core = Here::enter(|here| here.core_pointer());
+    let core = CurrentWorker::enter(|here| here.core_pointer());
     // SAFETY: the runtime has a share while its fibers run, and this adds one.
     let core = unsafe {
         Arc::increment_strong_count(core.as_ptr());
@@ -128,7 +128,7 @@ pub(crate) fn wait_for_end(core: &Core, fiber: Fiber) -> bool {
         let proxy = move || {
             let (_complete, SentFiber(fiber)) = (complete, { sent });
             // It cannot wait for itself: it has no handle.
-            let _ = Here::enter(|here| join::wait_for_end(&here, fiber));
+            let _ = CurrentWorker::enter(|here| join::wait_for_end(&here, fiber));
         };
         // SAFETY: the record is free; the function borrows nothing, and may move to another kernel
         // thread.

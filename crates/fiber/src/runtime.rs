@@ -14,9 +14,9 @@ use crate::ending;
 use crate::error::{JoinError, RunError};
 use crate::preemptible;
 use crate::record::Fiber;
-use crate::schedule_fuzzer::Deterministic;
+use crate::schedule_fuzzer::RandomSchedule;
 use crate::shared::Core;
-use crate::worker::{Here, Worker};
+use crate::worker::{CurrentWorker, Worker};
 
 /// The configuration of a runtime.
 ///
@@ -24,7 +24,8 @@ use crate::worker::{Here, Worker};
 /// use policy::Span;
 /// use policy::feedback::{Boost, FeedbackRules};
 ///
-/// let rules = FeedbackRules { levels: 50, running_time: Span::from_micros(150), boost: Boost::Never };
+/// let running_time = Span::from_micros(150);
+/// let rules = FeedbackRules { levels: 50, running_time, boost: Boost::Never };
 /// let config = rowlock_fiber::Config { rules, ..Default::default() };
 /// assert_eq!(rowlock_fiber::Runtime::new(config).run(|| 6 * 7).unwrap(), 42);
 /// ```
@@ -54,7 +55,7 @@ pub struct Config {
     /// [`now`](crate::now), [`sleep`](crate::sleep) and all deadlines. Runs with the same seed are
     /// alike as long as their fibers wait for nothing from outside: see
     /// [`explore`](crate::explore).
-    pub deterministic: Option<Deterministic>,
+    pub deterministic: Option<RandomSchedule>,
     /// For tests: the clock of [`now`](crate::now), [`sleep`](crate::sleep), all deadlines, running
     /// times and boosts, and of the timer that interrupts fibers. Such a runtime has one worker.
     /// Its time passes only when a thread [advances](ScriptedClock::advance) the clock, and jumps
@@ -187,7 +188,7 @@ impl Runtime {
 
 /// Whether the caller is a fiber. An orphaned fiber unwinds, as in all calls of the library.
 fn is_inside() -> bool {
-    let is_fiber = Here::visit(|here| here.is_some());
+    let is_fiber = CurrentWorker::visit(|here| here.is_some());
     if !is_fiber {
         preemptible::unwind_if_orphaned();
     }

@@ -9,7 +9,7 @@ use crate::error::TimedOut;
 use crate::guarded::{Exclusive, Guarded, Shared};
 use crate::share::SharedLock;
 use crate::time::after;
-use crate::worker::Here;
+use crate::worker::CurrentWorker;
 
 /// A reader-writer lock: many fibers may read the value at a time, or one may change it. A fiber
 /// that waits for it lets others run.
@@ -64,7 +64,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
-        let guard = Here::enter(|here| {
+        let guard = CurrentWorker::enter(|here| {
             loop {
                 // Without a deadline it always succeeds.
                 if let Ok(guard) = self.0.shared(here, None) {
@@ -81,7 +81,7 @@ impl<T: ?Sized> RwLock<T> {
     /// If a fiber writes or waits to write, or the lock is poisoned.
     #[track_caller]
     pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
-        let guard = Here::enter(|here| self.0.try_shared(here)).ok_or(TryLockError::WouldBlock)?;
+        let guard = CurrentWorker::enter(|here| self.0.try_shared(here)).ok_or(TryLockError::WouldBlock)?;
         Ok(self.0.check_poison(RwLockReadGuard(guard))?)
     }
 
@@ -91,7 +91,7 @@ impl<T: ?Sized> RwLock<T> {
     /// If the deadline has passed. If the lock is poisoned, the inner result is an error.
     #[track_caller]
     pub fn read_until(&self, deadline: Instant) -> Result<LockResult<RwLockReadGuard<'_, T>>, TimedOut> {
-        let guard = Here::enter(|here| self.0.shared(here, Some(deadline)))?;
+        let guard = CurrentWorker::enter(|here| self.0.shared(here, Some(deadline)))?;
         Ok(self.0.check_poison(RwLockReadGuard(guard)))
     }
 
@@ -111,7 +111,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
-        self.0.check_poison(RwLockWriteGuard(Here::enter(|here| self.0.exclusive(here))))
+        self.0.check_poison(RwLockWriteGuard(CurrentWorker::enter(|here| self.0.exclusive(here))))
     }
 
     /// Locks for writing if no fiber reads or writes. Never waits, but other fibers may run first.
@@ -120,7 +120,7 @@ impl<T: ?Sized> RwLock<T> {
     /// If a fiber reads or writes, or the lock is poisoned.
     #[track_caller]
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
-        let guard = Here::enter(|here| self.0.try_exclusive(here)).ok_or(TryLockError::WouldBlock)?;
+        let guard = CurrentWorker::enter(|here| self.0.try_exclusive(here)).ok_or(TryLockError::WouldBlock)?;
         Ok(self.0.check_poison(RwLockWriteGuard(guard))?)
     }
 
@@ -130,7 +130,7 @@ impl<T: ?Sized> RwLock<T> {
     /// If the deadline has passed. If the lock is poisoned, the inner result is an error.
     #[track_caller]
     pub fn write_until(&self, deadline: Instant) -> Result<LockResult<RwLockWriteGuard<'_, T>>, TimedOut> {
-        let guard = Here::enter(|here| self.0.exclusive_until(here, deadline))?;
+        let guard = CurrentWorker::enter(|here| self.0.exclusive_until(here, deadline))?;
         Ok(self.0.check_poison(RwLockWriteGuard(guard)))
     }
 

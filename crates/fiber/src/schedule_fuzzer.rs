@@ -26,19 +26,19 @@ pub(crate) const STEP: Span = Span::from_micros(1);
 /// The next fiber is drawn from this many ready ones: the first.
 const DRAWN_FROM: usize = 64;
 
-/// Draws a runtime's schedule from a seed: see [`Config::deterministic`].
+/// Draws a runtime's schedule from a seed; see [`Config::deterministic`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Deterministic {
+pub struct RandomSchedule {
     /// Runs with the same seed have the same schedule.
     pub seed: u64,
     /// The fibers from which the next one is drawn.
-    pub among: Among,
+    pub candidates: Candidates,
 }
 
 /// The fibers from which the next one is drawn; if there are very many, the 64 that have been ready
 /// longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Among {
+pub enum Candidates {
     /// Those at the highest level of the feedback queue at which a fiber is ready: what happens
     /// could happen in a normal run.
     Highest,
@@ -48,15 +48,16 @@ pub enum Among {
 
 /// Draws the schedule.
 pub(crate) struct ScheduleFuzzer {
-    among: Among,
+    candidates: Candidates,
     state: Cell<u64>,
     /// A fiber is interrupted at one safepoint of so many.
     odds: u64,
 }
 
 impl ScheduleFuzzer {
-    pub(crate) fn new(deterministic: Deterministic) -> ScheduleFuzzer {
-        let fuzzer = ScheduleFuzzer { among: deterministic.among, state: Cell::new(deterministic.seed), odds: 1 };
+    pub(crate) fn new(deterministic: RandomSchedule) -> ScheduleFuzzer {
+        let fuzzer =
+            ScheduleFuzzer { candidates: deterministic.candidates, state: Cell::new(deterministic.seed), odds: 1 };
         let odds = 2 << fuzzer.below(5);
         ScheduleFuzzer { odds, ..fuzzer }
     }
@@ -82,9 +83,9 @@ impl ScheduleFuzzer {
 
     /// Takes a ready fiber.
     pub(crate) fn take(&self, ready: &mut FeedbackQueue) -> Option<ThreadId> {
-        let lowest = match self.among {
-            Among::Highest => ready.highest()?,
-            Among::All => Level(u32::MAX),
+        let lowest = match self.candidates {
+            Candidates::Highest => ready.highest()?,
+            Candidates::All => Level(u32::MAX),
         };
         let seen = Cell::new([ThreadId(0); DRAWN_FROM]);
         let count = Cell::new(0);
@@ -141,7 +142,7 @@ pub fn explore(seeds: impl IntoIterator<Item = u64>, function: impl FnMut()) {
 #[allow(clippy::panic, reason = "documented")]
 pub fn explore_with(config: Config, seeds: impl IntoIterator<Item = u64>, mut function: impl FnMut()) {
     for seed in seeds {
-        let deterministic = Some(Deterministic { seed, among: Among::All });
+        let deterministic = Some(RandomSchedule { seed, candidates: Candidates::All });
         let runtime = Runtime::new(Config { deterministic, ..config.clone() });
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.run(&mut function)));
         let failure = match outcome {
@@ -160,8 +161,8 @@ mod tests {
 
     use super::*;
 
-    fn fuzzer(seed: u64, among: Among) -> ScheduleFuzzer {
-        ScheduleFuzzer::new(Deterministic { seed, among })
+    fn fuzzer(seed: u64, candidates: Candidates) -> ScheduleFuzzer {
+        ScheduleFuzzer::new(RandomSchedule { seed, candidates })
     }
 
     /// Three fibers at the highest level, and three at the next.
@@ -181,13 +182,13 @@ mod tests {
     fn only_fibers_of_the_highest_level_are_drawn_unless_all_are() {
         let mut firsts = [[0; 6]; 2];
         for seed in 0..200 {
-            for (among, firsts) in [Among::Highest, Among::All].into_iter().zip(&mut firsts) {
-                let (fuzzer, mut ready) = (fuzzer(seed, among), six());
+            for (candidates, firsts) in [Candidates::Highest, Candidates::All].into_iter().zip(&mut firsts) {
+                let (fuzzer, mut ready) = (fuzzer(seed, candidates), six());
                 let order: Vec<_> = std::iter::from_fn(|| fuzzer.take(&mut ready)).map(|thread| thread.0).collect();
                 let mut sorted = order.clone();
                 sorted.sort_unstable();
                 assert_eq!(sorted, [0, 1, 2, 3, 4, 5]);
-                assert!(among == Among::All || order[..3].iter().all(|thread| *thread < 3));
+                assert!(candidates == Candidates::All || order[..3].iter().all(|thread| *thread < 3));
                 firsts[order[0] as usize] += 1;
             }
         }
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn of_very_many_fibers_one_of_the_first_is_taken() {
-        let (fuzzer, mut ready) = (fuzzer(1, Among::All), FeedbackQueue::new(FeedbackRules::default()));
+        let (fuzzer, mut ready) = (fuzzer(1, Candidates::All), FeedbackQueue::new(FeedbackRules::default()));
         for thread in (0..1000).map(ThreadId) {
             ready.add(thread);
             ready.enqueue(thread);

@@ -13,8 +13,8 @@ use crate::gate::{Gate, Gated};
 use crate::join::JoinHandle;
 use crate::record::Fiber;
 use crate::spawn::{Builder, failed};
-use crate::waits::{Waits, Woken};
-use crate::worker::Here;
+use crate::waits::{Waitable, Woken};
+use crate::worker::CurrentWorker;
 
 /// Counts a scope's fibers, and has the fiber that waits until there are none.
 struct Members {
@@ -41,9 +41,9 @@ impl Gated for State {
     }
 }
 
-impl Waits for Members {
+impl Waitable for Members {
     fn leave(&self, fiber: Fiber) -> bool {
-        let waits = self.gate.enter(&Here::expect(), |state| state.waits.take());
+        let waits = self.gate.enter(&CurrentWorker::expect(), |state| state.waits.take());
         waits.is_some_and(|waits| waits.0 == fiber)
     }
 
@@ -55,7 +55,7 @@ impl Waits for Members {
 impl Members {
     /// Waits until all have ended, even if the runtime ends meanwhile: they borrow from the waiting
     /// fiber.
-    fn wait_for_all(&self, here: Here) -> Woken {
+    fn wait_for_all(&self, here: CurrentWorker) -> Woken {
         let mut woken = Woken::Called;
         loop {
             let me = here.current();
@@ -79,7 +79,7 @@ struct Membership<'scope>(&'scope Members);
 
 impl Drop for Membership<'_> {
     fn drop(&mut self) {
-        Here::enter(|here| {
+        CurrentWorker::enter(|here| {
             let last = self.0.gate.enter(&here, |state| {
                 state.left -= 1;
                 if state.left == 0 { state.waits.take() } else { None }
@@ -183,7 +183,7 @@ impl<'scope> Scope<'scope, '_> {
         builder: Builder,
         function: impl FnOnce() -> T + Send + 'scope,
     ) -> Result<ScopedJoinHandle<'scope, T>, SpawnError> {
-        Here::enter(|here| self.members.gate.enter(&here, |state| state.left += 1));
+        CurrentWorker::enter(|here| self.members.gate.enter(&here, |state| state.left += 1));
         let outcome = Arc::new(Mutex::new(None));
         let shared = |outcome| SharedOutcome { outcome: Some(outcome), members: self.members };
         let job = Job {
@@ -240,7 +240,7 @@ impl<T> ScopedJoinHandle<'_, T> {
 pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
     let members = Members { gate: Gate::new(State { left: 0, waits: None }), panicked: AtomicBool::new(false) };
     // Makes this runtime the gate's home, before another runtime can use the scope.
-    Here::enter(|here| members.gate.enter(&here, |_| ()));
+    CurrentWorker::enter(|here| members.gate.enter(&here, |_| ()));
     let result = {
         // SAFETY: only the lifetime differs. The function and the fibers have the reference, and
         // the code below waits for all of them in any case.
@@ -250,7 +250,7 @@ pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'e
             // SAFETY: as above.
             function(unsafe { &*std::ptr::from_ref(&scope) })
         }));
-        Here::visit(|here| match here {
+        CurrentWorker::visit(|here| match here {
             Some(here) => {
                 if members.wait_for_all(here) == Woken::Cancelled {
                     ending::unwind_unless_panicking(&here);

@@ -13,8 +13,8 @@ use crate::gate::{Gate, Gated};
 use crate::queue::Queue;
 use crate::record::Fiber;
 use crate::time::after;
-use crate::waits::{Waits, Woken};
-use crate::worker::{Here, Worker};
+use crate::waits::{Waitable, Woken};
+use crate::worker::{CurrentWorker, Worker};
 
 /// A number of permits. A fiber that wants one while there is none waits, and lets others run.
 ///
@@ -88,7 +88,7 @@ impl Semaphore {
     /// Acquires a permit if there is one. Never waits, but other fibers may run first.
     #[track_caller]
     pub fn try_acquire(&self) -> Option<Permit<'_>> {
-        let taken = Here::enter(|here| {
+        let taken = CurrentWorker::enter(|here| {
             here.safepoint();
             self.0.enter(&here, State::take)
         });
@@ -98,7 +98,7 @@ impl Semaphore {
     #[inline]
     #[track_caller]
     fn acquire_inner(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        Here::enter(|here| {
+        CurrentWorker::enter(|here| {
             here.safepoint();
             let me = here.current();
             let taken = self.0.enter(&here, |state| {
@@ -120,7 +120,7 @@ impl Semaphore {
     #[inline]
     #[track_caller]
     pub fn release(&self, permits: usize) {
-        Here::enter(|here| self.give(&here, permits));
+        CurrentWorker::enter(|here| self.give(&here, permits));
     }
 
     #[inline]
@@ -140,7 +140,7 @@ impl Semaphore {
     /// How many permits there are now.
     #[track_caller]
     pub fn available(&self) -> usize {
-        Here::enter(|here| self.0.enter(&here, |state| state.permits))
+        CurrentWorker::enter(|here| self.0.enter(&here, |state| state.permits))
     }
 }
 
@@ -153,9 +153,9 @@ impl State {
     }
 }
 
-impl Waits for Semaphore {
+impl Waitable for Semaphore {
     fn leave(&self, fiber: Fiber) -> bool {
-        self.0.enter(&Here::expect(), |state| state.waiting.remove(fiber))
+        self.0.enter(&CurrentWorker::expect(), |state| state.waiting.remove(fiber))
     }
 
     fn kind(&self) -> &'static str {
@@ -189,7 +189,7 @@ impl Permit<'_> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         // A permit that was kept until its runtime was over is forgotten.
-        Here::visit(|here| {
+        CurrentWorker::visit(|here| {
             if let Some(here) = here.filter(|here| self.semaphore.0.is_home(here)) {
                 self.semaphore.give(&here, 1);
             }

@@ -14,8 +14,8 @@ use crate::error::TimedOut;
 use crate::gate::{Gate, Gated};
 use crate::queue::Queue;
 use crate::record::Fiber;
-use crate::waits::{Waits, Woken};
-use crate::worker::{Here, Worker};
+use crate::waits::{Waitable, Woken};
+use crate::worker::{CurrentWorker, Worker};
 
 /// The lock alone, without the value that it guards.
 pub(crate) struct SharedLock {
@@ -85,7 +85,7 @@ impl SharedLock {
 
     /// Waits until it shares the lock.
     #[inline]
-    pub(crate) fn share(&self, here: Here, deadline: Option<Instant>) -> Result<(), TimedOut> {
+    pub(crate) fn share(&self, here: CurrentWorker, deadline: Option<Instant>) -> Result<(), TimedOut> {
         here.safepoint();
         let me = here.current();
         let can = self.waiting.0.enter(&here, |state| {
@@ -98,14 +98,14 @@ impl SharedLock {
         if can || here.block(&self.waiting, deadline) != Woken::TimedOut { Ok(()) } else { Err(TimedOut) }
     }
 
-    pub(crate) fn try_share(&self, here: Here) -> bool {
+    pub(crate) fn try_share(&self, here: CurrentWorker) -> bool {
         here.safepoint();
         self.waiting.0.enter(&here, State::share)
     }
 
     /// Releases a share.
     #[inline]
-    pub(crate) fn unshare(&self, here: Here) {
+    pub(crate) fn unshare(&self, here: CurrentWorker) {
         if self.waiting.0.is_home(&here) {
             self.waiting.0.enter(&here, |state| {
                 state.shares -= 1;
@@ -116,7 +116,7 @@ impl SharedLock {
 
     /// Waits until it has the lock exclusively.
     #[inline]
-    pub(crate) fn exclude(&self, here: Here, deadline: Option<Instant>) -> Result<(), TimedOut> {
+    pub(crate) fn exclude(&self, here: CurrentWorker, deadline: Option<Instant>) -> Result<(), TimedOut> {
         here.safepoint();
         let me = here.current();
         let can = self.waiting.0.enter(&here, |state| {
@@ -129,14 +129,14 @@ impl SharedLock {
         if can || here.block(&Writers(&self.waiting), deadline) != Woken::TimedOut { Ok(()) } else { Err(TimedOut) }
     }
 
-    pub(crate) fn try_exclude(&self, here: Here) -> bool {
+    pub(crate) fn try_exclude(&self, here: CurrentWorker) -> bool {
         here.safepoint();
         self.waiting.0.enter(&here, State::exclude)
     }
 
     /// Releases the exclusive lock.
     #[inline]
-    pub(crate) fn unexclude(&self, here: Here) {
+    pub(crate) fn unexclude(&self, here: CurrentWorker) {
         if self.waiting.0.is_home(&here) {
             self.waiting.0.enter(&here, |state| {
                 state.excluded = false;
@@ -157,9 +157,9 @@ impl SharedLock {
     }
 }
 
-impl Waits for Readers {
+impl Waitable for Readers {
     fn leave(&self, fiber: Fiber) -> bool {
-        self.0.enter(&Here::expect(), |state| state.readers.remove(fiber))
+        self.0.enter(&CurrentWorker::expect(), |state| state.readers.remove(fiber))
     }
 
     fn kind(&self) -> &'static str {
@@ -167,9 +167,9 @@ impl Waits for Readers {
     }
 }
 
-impl Waits for Writers<'_> {
+impl Waitable for Writers<'_> {
     fn leave(&self, fiber: Fiber) -> bool {
-        let here = Here::expect();
+        let here = CurrentWorker::expect();
         self.0.0.enter(&here, |state| {
             let waited = state.writers.remove(fiber);
             // It may be the writer that kept readers out.

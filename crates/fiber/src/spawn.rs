@@ -4,7 +4,7 @@ use crate::error::SpawnError;
 use crate::join::JoinHandle;
 use crate::record::Extras;
 use crate::runtime::Config;
-use crate::worker::Here;
+use crate::worker::CurrentWorker;
 
 /// Spawns a fiber, which runs the function when its turn comes. [`JoinHandle::join`] returns its
 /// result.
@@ -114,7 +114,7 @@ impl Builder {
         let extras = self.extras();
         // The boxed error makes the result small enough for registers; otherwise it would go
         // through memory on the fast path, too.
-        let made = Here::enter(|here| {
+        let made = CurrentWorker::enter(|here| {
             // SAFETY: the caller's promise.
             let fiber = unsafe { here.spawn(extras, asked, function) }.map_err(Box::new)?;
             // SAFETY: as above, and it is the first handle.

@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use policy::ThreadId;
 
 use crate::arch;
+use crate::current_worker::HERE;
 use crate::error::{SpawnError, StackError};
-use crate::here::HERE;
 use crate::preempt::orphan;
 use crate::record::{Fiber, State};
 use crate::stack::{Shadow, Stack};
-use crate::worker::{Here, Worker};
+use crate::worker::{CurrentWorker, Worker};
 
 impl Worker {
     /// The context at which a fiber continues or starts. `None` if there was no stack for it and it
@@ -74,7 +74,7 @@ impl Worker {
                 fiber.task.refuse(why);
                 // The next fiber with this record has a name and a size of its own.
                 fiber.extras.take();
-                crate::join::ended(Here::expect(), fiber);
+                crate::join::ended(CurrentWorker::expect(), fiber);
             }
         }
         last
@@ -119,7 +119,7 @@ impl Worker {
 /// The first function on a stack: runs the current fiber, and later ones that start on the same
 /// stack.
 pub(crate) unsafe extern "C" fn begin() -> ! {
-    let here = Here::begin();
+    let here = CurrentWorker::begin();
     loop {
         let me = here.current();
         match me.preemptible() {

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::ending::NoStack;
 use crate::error::StackError;
-use crate::worker::Here;
+use crate::worker::CurrentWorker;
 
 /// The outcome of a fiber's function.
 pub(crate) type Outcome<T> = std::thread::Result<T>;
@@ -96,7 +96,7 @@ impl<F: FnOnce() -> T, T> Of<F, T> {
         unsafe {
             let function = space.read::<F>();
             let dropped = catch_unwind(AssertUnwindSafe(|| drop(function)));
-            let why = Here::expect().stacks.take_reason();
+            let why = CurrentWorker::expect().stacks.take_reason();
             space.write::<Outcome<T>>(Err(dropped.err().unwrap_or_else(|| Box::new(NoStack(why)))));
         }
     }

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use crate::record::{Fiber, State};
-use crate::waits::Waits;
-use crate::worker::Here;
+use crate::waits::Waitable;
+use crate::worker::CurrentWorker;
 
 /// A wait for a time alone.
 struct Asleep;
 
-impl Waits for Asleep {
+impl Waitable for Asleep {
     fn leave(&self, fiber: Fiber) -> bool {
         // It is on no list, and may have been woken already, by its timer or because its runtime
         // ends.
@@ -27,7 +27,7 @@ impl Waits for Asleep {
 /// # Panics
 /// If called outside a runtime.
 pub fn now() -> Instant {
-    Here::enter(|here| here.now())
+    CurrentWorker::enter(|here| here.now())
 }
 
 /// Lets other fibers run for this time. Only the fiber blocks. A fiber that unwinds because its
@@ -54,7 +54,7 @@ pub(crate) fn after(time: Duration) -> Instant {
 /// # Panics
 /// If called outside a runtime.
 pub fn sleep_until(time: Instant) {
-    Here::enter(|here| {
+    CurrentWorker::enter(|here| {
         if here.outside.is_wait_forbidden(&here) {
             return;
         }
@@ -68,5 +68,5 @@ pub fn sleep_until(time: Instant) {
 
 /// Sleeps in a fiber, or blocks another thread.
 pub(crate) fn pause(time: Duration) {
-    if Here::visit(|here| here.is_some()) { sleep(time) } else { std::thread::sleep(time) }
+    if CurrentWorker::visit(|here| here.is_some()) { sleep(time) } else { std::thread::sleep(time) }
 }

@@ -1,4 +1,4 @@
-//! What fibers wait for, and why they were woken.
+//! The things that fibers wait for, and the reasons for waking them.
 
 use crate::record::Fiber;
 use crate::worker::Worker;
@@ -18,7 +18,7 @@ pub(crate) enum Woken {
 ///
 /// Only the thread that takes a fiber off its list wakes it: a fiber is woken once each time it
 /// blocks.
-pub(crate) trait Waits {
+pub(crate) trait Waitable {
     /// Takes a waiting fiber off the list. Returns false if another thread has done so already, and
     /// will wake it.
     fn leave(&self, fiber: Fiber) -> bool;

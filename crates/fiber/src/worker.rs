@@ -25,9 +25,9 @@ use crate::stack::{Shadow, Stacks};
 use crate::time_accounting::TimeAccounting;
 use crate::timers::Timers;
 use crate::unwinding::Unwinding;
-use crate::waits::{Waits, Woken};
+use crate::waits::{Waitable, Woken};
 
-pub(crate) use crate::here::Here;
+pub(crate) use crate::current_worker::CurrentWorker;
 
 /// A worker; see the module.
 pub(crate) struct Worker {
@@ -291,7 +291,7 @@ impl Worker {
     /// This is always inlined: if it were a function, its return would be predicted for the last
     /// caller, which is another fiber.
     #[inline(always)]
-    pub(crate) fn block_quietly(&self, waits: &dyn Waits, deadline: Option<Instant>) -> Woken {
+    pub(crate) fn block_quietly(&self, waits: &dyn Waitable, deadline: Option<Instant>) -> Woken {
         let me = self.current();
         if me.cancel_pending.get() && self.take_cancellation(me) && waits.leave(me) {
             return Woken::Cancelled;
@@ -299,7 +299,7 @@ impl Worker {
         // SAFETY: only the lifetime differs. The fiber forgets the reference before this returns,
         // and what it refers to is on the fiber's stack or borrowed by it.
         let erased =
-            unsafe { std::mem::transmute::<NonNull<dyn Waits + '_>, NonNull<dyn Waits>>(NonNull::from(waits)) };
+            unsafe { std::mem::transmute::<NonNull<dyn Waitable + '_>, NonNull<dyn Waitable>>(NonNull::from(waits)) };
         me.waits.set(Some(erased));
         me.state.set(if self.is_panicking() { State::BlockedUnwinding } else { State::Blocked });
         let timer = deadline.map(|deadline| {
@@ -318,7 +318,7 @@ impl Worker {
 
     /// The same for a fiber that has nothing to undo: it unwinds from here if it is cancelled.
     #[inline(always)]
-    pub(crate) fn block(&self, waits: &dyn Waits, deadline: Option<Instant>) -> Woken {
+    pub(crate) fn block(&self, waits: &dyn Waitable, deadline: Option<Instant>) -> Woken {
         let woken = self.block_quietly(waits, deadline);
         if woken == Woken::Cancelled {
             crate::ending::unwind();

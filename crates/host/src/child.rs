@@ -1,4 +1,5 @@
-//! The process of one job: the program runs itself again.
+//! The process of one job: the program runs itself again, with a hidden argument. So nothing else
+//! needs to be installed, and a job cannot disturb the measuring process.
 
 use std::process::exit;
 

@@ -1,4 +1,5 @@
-//! A copy of a group's stages, which processes buffers on any thread.
+//! A copy of a group's stages, which processes buffers on any thread. It is a value that only its
+//! holder may run, so a serial stage needs no lock around its calls.
 
 use std::any::Any;
 use std::collections::VecDeque;

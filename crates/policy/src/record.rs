@@ -4,6 +4,8 @@
 //! inputs to a fresh policy: a record made by real threads or by the simulator must give the same
 //! decisions. Only the order of the steps of one thread matters; the interleaving of threads is in
 //! the team state of each step.
+//!
+//! Records belong to this crate because the barrier writes them and must not know scenarios.
 
 use crate::units::{CpuId, Instant, ThreadId};
 use crate::waiting::{Costs, Decision, Missing, Observation, Team, TeamState, WaitingRule};

@@ -17,7 +17,8 @@
 //! A world keeps one [`Waiter`] for each waiting thread and asks [`Waiter::step`] what to do: once
 //! when the thread arrives and finds others missing, and again each time it has followed the
 //! decision and the others are *still* missing. When the wait is over, the world calls
-//! [`Waiter::over`] once with what the thread saw last.
+//! [`Waiter::over`] once with what the thread saw last: a yield that cost a tick counts even if the
+//! others arrived in the meantime, and the next computation is timed from there.
 //!
 //! ```text
 //!            Arrived                Spun(t)                   Yielded(t)            Woken (spuriously)

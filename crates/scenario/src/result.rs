@@ -1,4 +1,5 @@
-//! The outcome of one run. The field names are those of `--format json`, which is a contract.
+//! The outcome of one run, in the same terms for both worlds. The field names are those of
+//! `--format json`, which is a contract.
 
 use policy::Span;
 use serde::{Deserialize, Serialize};

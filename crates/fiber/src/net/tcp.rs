@@ -11,7 +11,7 @@ use super::address::{Address, first};
 use super::socket::{socket, stream};
 use crate::Pollable;
 use crate::reactor::{self, Direction};
-use crate::worker::Here;
+use crate::worker::CurrentWorker;
 
 socket! {
     /// Waits for connections over TCP.
@@ -96,7 +96,10 @@ impl TcpStream {
     /// # Errors
     /// As for [`std::net::TcpStream::connect_timeout`].
     pub fn connect_timeout(address: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
-        connect(*address, Here::visit(|here| here.map_or_else(Instant::now, |here| here.now())).checked_add(timeout))
+        connect(
+            *address,
+            CurrentWorker::visit(|here| here.map_or_else(Instant::now, |here| here.now())).checked_add(timeout),
+        )
     }
 
     /// The peer's address.

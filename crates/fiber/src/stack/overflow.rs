@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use sys::fault::{AlternateStack, Text};
 
-use crate::worker::Here;
+use crate::worker::CurrentWorker;
 
 /// Explains overflows of fibers of this kernel thread, as long as the result exists. If the kernel
 /// has no memory for it, an overflow is a fault like any other.
@@ -17,7 +17,7 @@ pub(crate) fn watch() -> Option<AlternateStack> {
 
 /// Runs in a signal handler, on the thread that has accessed the address.
 fn explain(address: usize, text: &mut Text) -> bool {
-    let Some(fiber) = Here::look().and_then(|here| here.running()) else { return false };
+    let Some(fiber) = CurrentWorker::look().and_then(|here| here.running()) else { return false };
     let Some(stack) = fiber.stack.get().filter(|stack| stack.is_in_guard(address)) else { return false };
     let (number, size) = (fiber.number.get(), stack.size() / 1024);
     // Writing to a `Text` never fails.

@@ -19,8 +19,8 @@ use super::class::Class;
 use super::{MOST, Stack, is_preemptible_size, smallest};
 use crate::control_block::thread::KernelThread;
 use crate::control_block::{ControlBlock, ControlBlockKind};
+use crate::current_worker::CurrentWorker;
 use crate::error::{PreemptionError, StackError};
-use crate::here::Here;
 use crate::preemptible::PreemptibleFiber;
 
 /// How many stacks of a size a worker keeps.
@@ -81,7 +81,7 @@ impl PreemptibleStacks {
         {
             return Ok(stack);
         }
-        match Here::get() {
+        match CurrentWorker::get() {
             Some(here) => here.in_own_control_block(|| self.fetch(other, bytes, guard)),
             None => self.fetch(other, bytes, guard),
         }

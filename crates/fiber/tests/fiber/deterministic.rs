@@ -6,16 +6,16 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rowlock_fiber as fiber;
-use rowlock_fiber::{Among, Config, Deterministic, RecvTimeoutError, RunError, Runtime, ScriptedClock};
+use rowlock_fiber::{Candidates, Config, RandomSchedule, RecvTimeoutError, RunError, Runtime, ScriptedClock};
 
-fn runtime(seed: u64, among: Among) -> Runtime {
-    Runtime::new(Config { deterministic: Some(Deterministic { seed, among }), ..Config::default() })
+fn runtime(seed: u64, candidates: Candidates) -> Runtime {
+    Runtime::new(Config { deterministic: Some(RandomSchedule { seed, candidates }), ..Config::default() })
 }
 
 /// What five fibers do, and when.
-fn trace(seed: u64, among: Among) -> Vec<(u32, u32, Duration)> {
+fn trace(seed: u64, candidates: Candidates) -> Vec<(u32, u32, Duration)> {
     let trace = Mutex::new(Vec::new());
-    let run = runtime(seed, among).run(|| {
+    let run = runtime(seed, candidates).run(|| {
         let began = fiber::now();
         let note =
             |who, what| trace.lock().unwrap_or_else(PoisonError::into_inner).push((who, what, fiber::now() - began));
@@ -41,11 +41,11 @@ fn trace(seed: u64, among: Among) -> Vec<(u32, u32, Duration)> {
 
 #[test]
 fn the_same_seed_gives_the_same_order_of_everything_and_other_seeds_give_others() {
-    for among in [Among::Highest, Among::All] {
+    for candidates in [Candidates::Highest, Candidates::All] {
         let mut seen = BTreeSet::new();
         for seed in 0..30 {
-            let first = trace(seed, among);
-            assert_eq!(first, trace(seed, among), "seed {seed}");
+            let first = trace(seed, candidates);
+            assert_eq!(first, trace(seed, candidates), "seed {seed}");
             assert_eq!(first.len(), 30);
             seen.insert(first);
         }
@@ -56,7 +56,7 @@ fn the_same_seed_gives_the_same_order_of_everything_and_other_seeds_give_others(
 #[test]
 fn time_advances_by_what_fibers_do_and_jumps_if_no_fiber_is_ready() {
     let day = Duration::from_secs(24 * 60 * 60);
-    let slept = runtime(1, Among::Highest).run(|| {
+    let slept = runtime(1, Candidates::Highest).run(|| {
         let began = fiber::now();
         fiber::checkpoint();
         assert!(fiber::now() > began);
@@ -117,7 +117,7 @@ fn a_failure_in_some_orders_is_found_and_its_seed_is_named() {
 
 #[test]
 fn a_deterministic_runtime_has_one_worker() {
-    let deterministic = Some(Deterministic { seed: 0, among: Among::All });
+    let deterministic = Some(RandomSchedule { seed: 0, candidates: Candidates::All });
     let error = Runtime::new(Config { workers: 2, deterministic, ..Config::default() }).run(|| ()).unwrap_err();
     assert!(matches!(error, RunError::Workers { workers: 2 }));
     assert!(error.to_string().contains("set Config::workers to 1"));
@@ -180,7 +180,7 @@ fn a_deadline_of_a_scripted_clock_ends_a_wait_at_exactly_its_time() {
 fn successive_runtimes_share_a_clock_and_safepoints_advance_it_if_the_schedule_is_drawn() {
     let (runtime, clock) = scripted();
     assert!(runtime.run(|| fiber::sleep(Duration::from_secs(1))).is_ok());
-    let deterministic = Some(Deterministic { seed: 1, among: Among::Highest });
+    let deterministic = Some(RandomSchedule { seed: 1, candidates: Candidates::Highest });
     let drawn = Runtime::new(Config { clock: Some(clock.clone()), deterministic, ..Config::default() });
     let times = drawn.run(|| {
         let began = fiber::now();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber as fiber;
-use rowlock_fiber::{Activity, Among, Condvar, Config, Deterministic, Dump, FiberSnapshot, Mutex, Runtime};
+use rowlock_fiber::{Activity, Candidates, Condvar, Config, Dump, FiberSnapshot, Mutex, RandomSchedule, Runtime};
 
 use crate::little_room::with_room;
 
@@ -47,7 +47,7 @@ fn yields_deep_inside() {
 #[test]
 fn a_dump_shows_what_each_fiber_does_and_where_it_is() {
     // Its clock does not move during the dump.
-    let deterministic = Some(Deterministic { seed: 0, among: Among::Highest });
+    let deterministic = Some(RandomSchedule { seed: 0, candidates: Candidates::Highest });
     let run = Runtime::new(Config { deterministic, ..Config::default() }).run(|| {
         let mutex = Arc::new(Mutex::new(0));
         let held = mutex.lock().unwrap();
@@ -215,7 +215,7 @@ fn addresses_are_shown_if_no_kernel_thread_can_look_up_names() {
 #[test]
 fn levels_and_times_are_those_of_the_feedback_queue() {
     let rules = FeedbackRules { levels: 4, running_time: Span::from_micros(10), boost: Boost::Never };
-    let deterministic = Some(Deterministic { seed: 3, among: Among::Highest });
+    let deterministic = Some(RandomSchedule { seed: 3, candidates: Candidates::Highest });
     let runtime = Runtime::new(Config { rules, deterministic, ..Config::default() });
     let run = runtime.run(|| {
         let busy = spawn("busy", || (0..1000).for_each(|_| fiber::checkpoint()));

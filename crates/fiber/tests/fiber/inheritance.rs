@@ -6,13 +6,13 @@ use std::time::Duration;
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber as fiber;
-use rowlock_fiber::{Among, Config, Deterministic, Mutex, Runtime, Semaphore};
+use rowlock_fiber::{Candidates, Config, Mutex, RandomSchedule, Runtime, Semaphore};
 
 /// Runs a program with a clock that each safepoint advances by a microsecond, and forty levels of
 /// ten microseconds each, without boosts.
 fn run(program: impl FnOnce()) {
     let rules = FeedbackRules { levels: 40, running_time: Span::from_micros(10), boost: Boost::Never };
-    let deterministic = Some(Deterministic { seed: 1, among: Among::Highest });
+    let deterministic = Some(RandomSchedule { seed: 1, candidates: Candidates::Highest });
     Runtime::new(Config { rules, deterministic, ..Config::default() }).run(program).unwrap();
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber as fiber;
-use rowlock_fiber::{Among, Condvar, Config, Deterministic, JoinError, JoinHandle, Mutex, RunError, Runtime};
+use rowlock_fiber::{Candidates, Condvar, Config, JoinError, JoinHandle, Mutex, RandomSchedule, RunError, Runtime};
 
 /// SplitMix64.
 struct Random(u64);
@@ -235,8 +235,8 @@ impl Schedule {
         let draw = random.below(2);
         match self {
             Schedule::Drawn => {
-                let among = if draw == 0 { Among::Highest } else { Among::All };
-                Config { deterministic: Some(Deterministic { seed: random.0, among }), ..Config::default() }
+                let candidates = if draw == 0 { Candidates::Highest } else { Candidates::All };
+                Config { deterministic: Some(RandomSchedule { seed: random.0, candidates }), ..Config::default() }
             }
             Schedule::Hasty => {
                 let running_time = Span::from_micros(20);

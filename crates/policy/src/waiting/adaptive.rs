@@ -36,7 +36,8 @@
 //!
 //! Threads are moved, not bound: a thread that the scheduler takes elsewhere comes back at most
 //! once a tick. So a team that turns to long computations without waiting is spread over the
-//! machine as usual.
+//! machine as usual. The host moves a thread by an affinity of one CPU for an instant, the simulated
+//! eevdf by its queues. Kernels with one queue cannot, and the rule does without.
 //!
 //! If it is unknown which threads will come, as at a lock, only the bound is of use (see the module
 //! `lock`).

@@ -1,7 +1,7 @@
 //! The spin-success predictor: whether recent spins were worthwhile.
 //!
-//! If spins fail repeatedly, most of them are left out. One in a few is still tried, to detect a
-//! change. Source: our own.
+//! If spins fail repeatedly, as in an idle thread pool, most of them are left out. One in a few is
+//! still tried, to detect a change. Source: our own.
 
 /// After this many failed spins in a row a waiter leaves spins out.
 pub(super) const PERSISTENCE: u8 = 8;

@@ -2,7 +2,8 @@
 //!
 //! A scheduler with unlucky options can switch for ever without running any thread. Rules that
 //! yield can pass a CPU back and forth for ever. Threads without end can keep all others from the
-//! CPUs. In these cases an error is better than a run without end.
+//! CPUs. This depends on the jobs, so no file can be rejected for it. In these cases an error is
+//! better than a run without end.
 
 use policy::feedback::{Boost, FeedbackRules};
 use policy::{Instant, Span, priority};
