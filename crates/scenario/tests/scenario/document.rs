@@ -95,12 +95,15 @@ fn the_tables_of_the_document_match_the_code() {
 }
 
 #[test]
-fn every_example_in_the_document_is_a_valid_scenario() {
-    let examples: Vec<&str> =
-        DOCUMENT.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert!(examples.len() > 3);
-    for example in examples {
-        read("docs/scenario.md", example.as_bytes()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+fn every_example_in_the_documents_is_a_valid_scenario() {
+    let tutorial = include_str!("../../../../docs/tutorial.md");
+    for (name, document, examples) in [("docs/scenario.md", DOCUMENT, 9), ("docs/tutorial.md", tutorial, 1)] {
+        let found: Vec<&str> =
+            document.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+        assert!(found.len() >= examples, "{name}");
+        for example in found {
+            read(name, example.as_bytes()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        }
     }
 }
 
