@@ -66,9 +66,11 @@ impl FeedbackRules {
     /// The largest number of levels.
     pub const MOST_LEVELS: u32 = 1_024;
 
-    /// How long a thread may run at a level before it moves down.
-    pub const fn running_time(&self, _: Level) -> Span {
-        self.running_time
+    /// The rules with their times rounded down to multiples of `step`, at least one.
+    pub fn floor_to(&self, step: Span) -> FeedbackRules {
+        let floor = |span: Span| span.floor_to(step).max(step);
+        let boost = self.boost.period().map_or(Boost::Never, |period| Boost::Every(floor(period)));
+        FeedbackRules { running_time: floor(self.running_time), boost, ..*self }
     }
 }
 
@@ -235,8 +237,7 @@ impl FeedbackQueue {
     #[inline]
     pub fn time_left(&self, thread: ThreadId) -> Span {
         let state = &self.threads[thread.index()];
-        let own = if state.boosts == self.boosts { state.level } else { 0 };
-        self.rules.running_time(Level(own.into())) - state.used
+        self.rules.running_time - state.used
     }
 
     /// Charges a thread for the time that it has run. If that uses up its running time, the thread

@@ -5,7 +5,6 @@
 //! and no waiting rule.
 
 mod account;
-mod arrival;
 #[cfg(debug_assertions)]
 mod check;
 mod cpus;
@@ -17,7 +16,6 @@ mod lock;
 pub mod observer;
 mod pipeline;
 pub mod scheduler;
-mod stall;
 mod steps;
 mod threads;
 pub(crate) mod winner;
@@ -26,15 +24,16 @@ mod workload;
 use policy::record::Recorder;
 use policy::waiting::TeamState;
 use policy::{CpuId, Instant, Span, ThreadId};
+use scenario::draw::Stream;
 use scenario::result::{MachineOutcome, Outcome};
 use scenario::{Machine, Setting};
 
 use self::account::{CpuUse, MachineTime};
-use self::device::{Agenda, Device};
+use self::device::{Agenda, Device, TimedEvent};
 use self::event::{Event, Order};
 use self::headway::Headway;
 use self::observer::{CpuState, Observer};
-use self::scheduler::{Marks, Scheduler};
+use self::scheduler::{Marks, ReadyReason, Scheduler};
 use self::winner::{Key, WinnerTree};
 use self::workload::Workload;
 use crate::Error;
@@ -118,12 +117,35 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         .started(seed)
     }
 
-    /// Makes all threads of arrived jobs ready, then lets all CPUs pick.
+    /// Makes the threads of all jobs that start with the run ready, in random order, schedules the
+    /// arrivals of the others, and lets all CPUs pick.
     fn started(mut self, seed: u64) -> Self {
-        self.start_jobs(seed);
+        for job in 0..self.workload.jobs.len() {
+            match self.workload.jobs[job].arrives {
+                Instant::ZERO => self.prepare_pipeline(job),
+                later => self.set_timed_event(later, TimedEvent::JobArrival(job)),
+            }
+        }
+        let mut order: Vec<u32> = (0..self.workload.threads.len() as u32).collect();
+        Stream::named(seed, "initial queue order", 0).shuffle(&mut order);
+        for thread in order {
+            if self.workload.jobs[self.workload.threads[thread as usize].job()].arrives == Instant::ZERO {
+                self.ready(ThreadId(thread), ReadyReason::New);
+            }
+        }
         crate::cpu_ids(self.cpus.len()).for_each(|cpu| self.marks.mark(cpu));
         self.let_marked_cpus_pick();
         self
+    }
+
+    /// A job arrives: its threads become ready, in the order of their numbers. Until then they add
+    /// no load, and no kernel knows them.
+    fn admit_job(&mut self, job: usize) {
+        self.workload.to_come -= 1;
+        self.prepare_pipeline(job);
+        for thread in self.workload.jobs[job].threads.clone() {
+            self.ready(ThreadId(thread as u32), ReadyReason::New);
+        }
     }
 
     /// Runs until the last job that ends has ended.
@@ -137,7 +159,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             debug_assert!(at >= self.now, "time runs backwards: {at} after {}", self.now);
             self.now = at;
             self.events += 1;
-            self.marks.set_here((slot < self.cpus.len()).then_some(CpuId(slot as u32)));
+            self.marks.here = (slot < self.cpus.len()).then_some(CpuId(slot as u32));
             if slot == self.cpus.len() {
                 self.process_timed_event();
             } else {

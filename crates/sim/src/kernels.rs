@@ -4,11 +4,17 @@ mod affinity;
 pub mod cfs;
 pub mod eevdf;
 pub mod feedback;
-pub mod fifo;
 pub mod linux_2_4;
 pub mod linux_o1;
 pub(crate) mod nice;
 mod occupancy;
-mod queue;
 pub mod roster;
 pub mod rr;
+
+use policy::{Instant, Span};
+
+/// The next tick after `now`. All CPUs tick at multiples of the period.
+fn next_tick(now: Instant, tick: Span) -> Instant {
+    let tick = tick.as_nanos();
+    Instant::from_nanos((now.as_nanos() / tick + 1).saturating_mul(tick))
+}

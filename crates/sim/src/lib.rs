@@ -1,14 +1,14 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod cpu_bits;
 mod engine;
 mod kernels;
 mod workloads;
 
 pub use crate::engine::{observer, scheduler};
-pub use crate::kernels::{cfs, eevdf, feedback, fifo, linux_2_4, linux_o1, roster, rr};
+pub use crate::kernels::{cfs, eevdf, feedback, linux_2_4, linux_o1, roster, rr};
 
-use policy::feedback::{Boost, FeedbackRules};
 use policy::record::{Log, Off, Recorder};
 use policy::{CpuId, CpuSet, Span};
 use scenario::result::Outcome;
@@ -18,7 +18,6 @@ use crate::cfs::Cfs;
 use crate::eevdf::Eevdf;
 use crate::engine::Engine;
 use crate::feedback::Feedback;
-use crate::fifo::Fifo;
 use crate::linux_2_4::Linux24;
 use crate::linux_o1::LinuxO1;
 use crate::observer::Observer;
@@ -161,8 +160,10 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
     let machine = &on_grid(machine);
     let roster = &Roster::new(setting, machine.cpus);
     match machine.scheduler {
-        Scheduler::Fifo => Engine::new(machine, setting, seed, Fifo::new(machine, roster), observer).run(),
-        Scheduler::Rr => Engine::new(machine, setting, seed, RoundRobin::new(machine, roster), observer).run(),
+        Scheduler::Fifo | Scheduler::Rr => {
+            let quantum = if machine.scheduler == Scheduler::Rr { machine.quantum } else { Span::MAX };
+            Engine::new(machine, setting, seed, RoundRobin::new(quantum, machine, roster), observer).run()
+        }
         Scheduler::Linux24 => Engine::new(machine, setting, seed, Linux24::new(machine, roster), observer).run(),
         Scheduler::LinuxO1 => Engine::new(machine, setting, seed, LinuxO1::new(machine, roster), observer).run(),
         Scheduler::Cfs => Engine::new(machine, setting, seed, Cfs::new(machine, roster), observer).run(),
@@ -188,14 +189,7 @@ fn on_grid(machine: &Machine) -> Machine {
             wakeup_granularity: floor(machine.cfs.wakeup_granularity),
             migration_cost: floor(machine.cfs.migration_cost),
         },
-        feedback: FeedbackRules {
-            running_time: floor(machine.feedback.running_time).max(machine.step),
-            boost: match machine.feedback.boost {
-                Boost::Every(period) => Boost::Every(floor(period).max(machine.step)),
-                Boost::Never => Boost::Never,
-            },
-            ..machine.feedback
-        },
+        feedback: machine.feedback.floor_to(machine.step),
         ..*machine
     }
 }

@@ -15,6 +15,16 @@ pub enum Boost {
     Never,
 }
 
+impl Boost {
+    /// The period, if there is one.
+    pub const fn period(self) -> Option<Span> {
+        match self {
+            Boost::Every(period) => Some(period),
+            Boost::Never => None,
+        }
+    }
+}
+
 impl fmt::Display for Boost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

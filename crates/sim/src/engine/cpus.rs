@@ -42,7 +42,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     fn pick_when_idle(&mut self, cpu: CpuId) {
         self.marks.clear(cpu);
         match self.scheduler.pick(cpu, None, self.now) {
-            None => self.marks.set_idle(cpu),
+            None => self.marks.idle.insert(cpu),
             to => self.switch(cpu, None, to, self.machine.context_switch + self.machine.wakeup_cost),
         }
     }
@@ -52,8 +52,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     pub(super) fn pick_instead_of(&mut self, cpu: CpuId, running: ThreadId, how: LeaveReason) {
         self.charge(cpu);
         self.marks.clear(cpu);
-        let can_go_on = matches!(how, LeaveReason::Preempted | LeaveReason::Yielding);
-        let to = self.scheduler.pick(cpu, can_go_on.then_some(running), self.now);
+        let can_continue = matches!(how, LeaveReason::Preempted | LeaveReason::Yielding);
+        let to = self.scheduler.pick(cpu, can_continue.then_some(running), self.now);
         if to == Some(running) {
             return;
         }
@@ -69,10 +69,14 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
 
     /// The running thread cannot continue: it blocks or ends.
     pub(super) fn leave(&mut self, cpu: CpuId, thread: ThreadId, how: LeaveReason) {
-        self.scheduler.give_up(cpu, thread, how == LeaveReason::Blocking, self.now);
+        match how {
+            LeaveReason::Blocking => self.scheduler.block(cpu, thread, self.now),
+            _ => self.scheduler.leave(cpu, thread, self.now),
+        }
         self.pick_instead_of(cpu, thread, how);
     }
 
+    /// Begins a switch that takes `span`.
     pub(super) fn switch(
         &mut self,
         cpu: CpuId,
@@ -101,7 +105,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
         let moved_to = self.cpus[cpu.index()].moved_to.take();
         match (from, moved_to) {
-            // Whatever the thread has to do by now, it is on its way to that CPU.
+            // Even if its wait has ended meanwhile, the thread is on its way to that CPU.
             (Some((from, _)), Some(to)) => self.ready(from, ReadyReason::Moved(to)),
             (Some((from, how)), None) => self.finish_leaving(from, how),
             (None, _) => {}
@@ -113,7 +117,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         if self.marks.is_marked(cpu) || (to.is_none() && S::LOOKS_WHEN_IDLE) {
             self.marks.mark(cpu);
         } else if to.is_none() {
-            self.marks.set_idle(cpu);
+            self.marks.idle.insert(cpu);
         }
     }
 

@@ -9,7 +9,6 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use policy::{Instant, Span, ThreadId};
 
-/// The device.
 #[derive(Clone, Debug)]
 pub(crate) struct Device {
     depth: u32,
@@ -23,8 +22,8 @@ pub(crate) struct Device {
 impl Device {
     /// An idle device that serves up to `depth` requests at once.
     pub(crate) fn new(depth: u32) -> Device {
-        let (waiting, used) = (VecDeque::new(), Span::ZERO);
-        Device { depth: depth.max(1), serves: 0, waiting, used, counted: Instant::ZERO }
+        let (depth, waiting) = (depth.max(1), VecDeque::new());
+        Device { depth, serves: 0, waiting, used: Span::ZERO, counted: Instant::ZERO }
     }
 
     /// Submits a request for `time`. Returns its end if the device serves it at once.
@@ -41,13 +40,9 @@ impl Device {
     /// A request has been served. Returns the thread of the next one, and its end.
     pub(crate) fn served(&mut self, now: Instant) -> Option<(ThreadId, Instant)> {
         self.count(now);
-        match self.waiting.pop_front() {
-            Some((thread, time)) => Some((thread, now + time)),
-            None => {
-                self.serves -= 1;
-                None
-            }
-        }
+        let next = self.waiting.pop_front();
+        self.serves -= u32::from(next.is_none());
+        next.map(|(thread, time)| (thread, now + time))
     }
 
     /// How long the device was busy up to now. With several requests at once, the average over its
@@ -92,7 +87,6 @@ impl Agenda {
         self.set += 1;
     }
 
-    /// The time of the next event.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.entries.peek().map(|Reverse((at, ..))| *at)
     }
@@ -121,22 +115,19 @@ mod tests {
         assert_eq!(device.ask(at(3), d, us(1)), None);
         assert_eq!(device.served(at(5)), Some((c, at(9))), "b's place");
         assert_eq!(device.served(at(9)), Some((d, at(10))));
-        assert_eq!(device.served(at(10)), None);
-        assert_eq!(device.served(at(10)), None);
+        assert_eq!((device.served(at(10)), device.served(at(10))), (None, None));
         // 10 for a, 3 for b, 4 for c and 1 for d, on two places.
         assert_eq!(device.busy(at(100)), us(9));
     }
 
     #[test]
-    fn of_one_moment_what_was_set_first_is_due_first() {
+    fn events_of_one_moment_are_due_in_the_order_in_which_they_were_set() {
         let mut agenda = Agenda::default();
-        agenda.set(at(2), TimedEvent::Served(ThreadId(1)));
-        agenda.set(at(1), TimedEvent::PriorityControl(0));
-        agenda.set(at(1), TimedEvent::Delivered(ThreadId(0)));
+        let [late, first, second] =
+            [TimedEvent::Served(ThreadId(1)), TimedEvent::PriorityControl(0), TimedEvent::Delivered(ThreadId(0))];
+        [(2, late), (1, first), (1, second)].into_iter().for_each(|(micros, due)| agenda.set(at(micros), due));
         assert_eq!(agenda.next(), Some(at(1)));
-        let order =
-            [TimedEvent::PriorityControl(0), TimedEvent::Delivered(ThreadId(0)), TimedEvent::Served(ThreadId(1))];
-        assert_eq!([agenda.pop(), agenda.pop(), agenda.pop()], order.map(Some));
+        assert_eq!([agenda.pop(), agenda.pop(), agenda.pop()], [first, second, late].map(Some));
         assert_eq!(agenda.next(), None);
     }
 }

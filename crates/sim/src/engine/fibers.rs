@@ -9,21 +9,23 @@ use super::device::TimedEvent;
 use super::observer::{LeaveReason, Observer, ThreadPhase};
 use super::scheduler::Scheduler;
 use super::threads::Activity;
-
-use crate::workloads::fibers::{Fibers, WorkerAction};
+use crate::workloads::fibers::WorkerAction;
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
     /// A thread of a fiber job has a CPU and continues.
     pub(super) fn run_fibers(&mut self, cpu: CpuId, thread: ThreadId) {
         let now = self.now;
-        let (job, worker) = (self.workload.threads[thread.index()].job(), self.workload.number(thread.index()));
+        let (job, worker) = self.workload.job_and_number(thread);
         let was_asleep = self.workload.threads[thread.index()].activity == Activity::Look;
         let of = &mut self.workload.jobs[job];
         let Some(fibers) = &mut of.fibers else { return };
         let mut action = fibers.resume(now, worker);
-        of.rounds_done = fibers.bursts();
-        if action == WorkerAction::End && self.keep_running && fibers.is_over() {
-            self.freeze_once(job);
+        of.rounds_done = fibers.bursts;
+        if action == WorkerAction::End && self.keep_running && fibers.is_over {
+            // Only the first end counts.
+            if of.outcome.is_none() {
+                self.freeze(job);
+            }
             let Some(fibers) = &mut self.workload.jobs[job].fibers else { return };
             fibers.begin();
             action = fibers.resume(now, worker);
@@ -49,17 +51,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.await_event(cpu, thread);
     }
 
-    /// If jobs keep running, the first end of a job counts and later ones do not.
-    fn freeze_once(&mut self, job: usize) {
-        if self.workload.jobs[job].outcome.is_none() {
-            self.freeze(job);
-        }
-    }
-
     /// Wakes the workers that have work again.
     fn wake_workers(&mut self, job: usize, waker: ThreadId) {
         let first = self.workload.jobs[job].threads.start;
-        while let Some(worker) = self.workload.jobs[job].fibers.as_mut().and_then(Fibers::take_woken) {
+        while let Some(worker) = self.workload.jobs[job].fibers.as_mut().and_then(|fibers| fibers.woken.pop()) {
             let woken = ThreadId((first + worker) as u32);
             if self.workload.threads[woken.index()].activity == Activity::Block {
                 self.observer.thread_woken(self.now, waker, woken);
@@ -70,7 +65,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
 
     /// The time until which a worker sleeps is reached. Another event may have woken it before.
     pub(super) fn end_sleep(&mut self, thread: ThreadId) {
-        let (job, worker) = (self.workload.threads[thread.index()].job(), self.workload.number(thread.index()));
+        let (job, worker) = self.workload.job_and_number(thread);
         let fibers = self.workload.jobs[job].fibers.as_ref();
         let has_slept_enough = fibers.is_some_and(|fibers| fibers.has_slept_enough(self.now, worker));
         if has_slept_enough && self.workload.threads[thread.index()].activity == Activity::Block {

@@ -1,15 +1,20 @@
-//! Detection of simulations that make no headway.
+//! Detection of simulations that make no headway, and their errors.
 //!
 //! A scheduler with unlucky options can switch for ever without running any thread. Rules that
 //! yield can pass a CPU back and forth for ever. Threads without end can keep all others from the
 //! CPUs. This depends on the jobs, so no file can be rejected for it. In these cases an error is
 //! better than a run without end.
 
-use policy::feedback::{Boost, FeedbackRules};
+use policy::record::Recorder;
 use policy::{Instant, Span, priority};
 use scenario::{JobKind, Machine, Setting};
 
 use super::account::CpuUse;
+use super::observer::{CpuState, Observer};
+use super::scheduler::Scheduler;
+use super::threads::{Activity, ENDLESS};
+use super::{Cpu, Engine};
+use crate::Error;
 use crate::kernels::nice;
 use crate::workloads::pipeline::NICE_STEP;
 
@@ -36,17 +41,16 @@ pub(crate) struct Headway {
 
 impl Headway {
     pub(crate) fn new(machine: &Machine, setting: &Setting, threads: usize) -> Headway {
-        let threads = threads as u64;
-        let ticks = u64::from(machine.linux_2_4.allocation) + 1;
-        let FeedbackRules { levels, running_time, boost } = machine.feedback;
-        let boost = if let Boost::Every(period) = boost { period } else { Span::ZERO };
-        let feedback = boost.max(running_time.scaled(1_000 * u64::from(levels)));
-        let turn = machine
-            .quantum
-            .max(machine.slice)
-            .max(machine.cfs.latency)
-            .max(feedback)
-            .max(machine.tick.scaled(1_000 * ticks));
+        let (threads, feedback) = (threads as u64, machine.feedback);
+        let turns = [
+            machine.quantum,
+            machine.slice,
+            machine.cfs.latency,
+            feedback.boost.period().unwrap_or(Span::ZERO),
+            feedback.running_time.scaled(1_000 * u64::from(feedback.levels)),
+            machine.tick.scaled(1_000 * (u64::from(machine.linux_2_4.allocation) + 1)),
+        ];
+        let turn = turns.into_iter().fold(Span::ZERO, Span::max);
         Headway {
             ran: Mark::default(),
             worked: Mark::default(),
@@ -86,8 +90,7 @@ impl Headway {
 
     /// A job has ended.
     pub(crate) fn ended(&mut self, now: Instant) {
-        self.ran = Mark { at: now, switches: 0 };
-        self.worked = self.ran;
+        (self.ran, self.worked) = (Mark { at: now, switches: 0 }, Mark { at: now, switches: 0 });
     }
 }
 
@@ -103,4 +106,36 @@ fn heaviest_to_lightest(setting: &Setting) -> u64 {
     }
     let weights = || nices.iter().map(|&nice| nice::weight(nice));
     weights().max().unwrap_or(1).div_ceil(weights().min().unwrap_or(1))
+}
+
+impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
+    /// Counts a step without headway, once all jobs have arrived.
+    #[inline]
+    pub(super) fn count_step_without_headway(&mut self) -> Result<(), Error> {
+        if self.workload.to_come > 0 {
+            return Ok(());
+        }
+        self.headway.switch(self.now).map_or(Ok(()), |since| Err(self.stall_error(Some(since))))
+    }
+
+    pub(super) fn stall_error(&self, no_headway_since: Option<Instant>) -> Error {
+        let unfinished = self.workload.jobs.iter().find(|job| job.outcome.is_none() && !job.is_endless());
+        let Some(job) = unfinished.map(|job| job.name.clone()) else { return Error::TooLong };
+        let at = self.now;
+        match no_headway_since {
+            Some(since) => Error::NoHeadway { since, job },
+            // The other jobs arrive after the clock has run out.
+            None if self.workload.to_come > 0 => Error::TooLong,
+            None if self.cpus.iter().all(|cpu| cpu.state == CpuState::Idle) => Error::Stuck { at, job },
+            None if self.cpus.iter().any(|cpu| self.is_hogged(cpu)) => Error::Hogged { at, job },
+            None => Error::TooLong,
+        }
+    }
+
+    /// Whether the thread of a CPU continues for ever unless it is preempted.
+    fn is_hogged(&self, cpu: &Cpu) -> bool {
+        let CpuState::Running(thread) = cpu.state else { return false };
+        let activity = self.workload.threads[thread.index()].activity;
+        matches!(activity, Activity::Compute { left: ENDLESS } | Activity::Spin { left: ENDLESS, .. })
+    }
 }

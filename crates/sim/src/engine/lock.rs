@@ -6,8 +6,9 @@ use policy::{CpuId, ThreadId};
 
 use super::Engine;
 use super::observer::Observer;
-use super::scheduler::{ReadyReason, Scheduler};
-use super::threads::{Activity, Place};
+use super::scheduler::Scheduler;
+use super::threads::Activity;
+use super::workload::Task;
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
     /// A thread of a lock job has ended a computation. It releases the lock if it has it, and wants
@@ -30,14 +31,14 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     pub(super) fn is_lock_free_for(&self, thread: ThreadId) -> bool {
         let waiting = &self.workload.threads[thread.index()];
         let job = &self.workload.jobs[waiting.job()];
-        waiting.is_waiting && job.has_lock() && job.lock.is_free()
+        waiting.is_waiting && matches!(job.task, Task::Lock { .. }) && job.lock.is_free()
     }
 
     /// A thread that has a CPU acquires the lock.
     pub(super) fn acquire_lock(&mut self, cpu: CpuId, thread: ThreadId) {
-        let taking = &mut self.workload.threads[thread.index()];
-        let job = taking.job();
-        if std::mem::take(&mut taking.is_waiting) {
+        let acquiring = &mut self.workload.threads[thread.index()];
+        let job = acquiring.job();
+        if std::mem::take(&mut acquiring.is_waiting) {
             self.workload.note_wait_over(thread.index());
             self.end_wait(thread);
         }
@@ -54,28 +55,15 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let spins = |waiting: ThreadId| matches!(threads[waiting.index()].activity, Activity::Spin { .. });
         if let Some(woken) = self.workload.jobs[job].lock.release(spins) {
             self.observer.thread_woken(self.now, thread, woken);
-            self.workload.threads[woken.index()].activity = Activity::Look;
-            // If it is still on its way to sleep, it becomes ready when its CPU has switched away.
-            if self.workload.threads[woken.index()].place == Place::Blocked {
-                self.ready(woken, ReadyReason::Woken);
-            }
+            self.wake(woken);
         }
-        if let Some((spinner, cpu)) = self.first_spinner(job) {
+        let spins_on = |waiter| Some((waiter, self.workload.spins_on(waiter)?));
+        let first = self.workload.jobs[job].lock.awake().find_map(spins_on);
+        if let Some((spinner, cpu)) = first {
             self.charge(cpu);
             self.acquire_lock(cpu, spinner);
         }
         self.finish_turn(cpu, thread, rounds);
-    }
-
-    /// The thread that spins with a CPU, and that CPU. If there are several, the one that has waited longest.
-    fn first_spinner(&self, job: usize) -> Option<(ThreadId, CpuId)> {
-        self.workload.jobs[job].lock.awake().find_map(|thread| {
-            let waiting = &self.workload.threads[thread.index()];
-            match (waiting.activity, waiting.place) {
-                (Activity::Spin { .. }, Place::Running(cpu)) => Some((thread, cpu)),
-                _ => None,
-            }
-        })
     }
 
     /// A thread has released the lock.

@@ -33,8 +33,8 @@ pub enum CpuState {
     Running(ThreadId),
 }
 
-/// What a thread begins to do. Every thread computes first, except those of a pipeline, which first
-/// look for a buffer.
+/// A phase that a thread begins. Every thread computes first, except those of a pipeline, which
+/// first look for a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadPhase {
     /// A computation: before its next barrier, with or without its lock, of a stage, or its only
@@ -54,7 +54,7 @@ pub enum ThreadPhase {
 /// observer changes nothing. Threads and jobs are numbered through the run, copies of a job one by
 /// one.
 ///
-/// A thread that its barrier releases begins its next computation wherever it is: a preempted
+/// A thread that its barrier releases begins its next computation in its present place: a preempted
 /// spinner in the run queue, a blocked thread while it still sleeps.
 pub trait Observer {
     /// `cpu` changes its state. Every CPU is idle at the start.

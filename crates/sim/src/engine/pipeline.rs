@@ -43,15 +43,13 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.renice_all(job);
         let now = self.now;
         let Some(pipeline) = &mut self.workload.jobs[job].pipeline else { return };
-        pipeline.begin(now);
-        if pipeline.has_controller() {
+        if pipeline.begin(now) {
             self.set_timed_event(now + PriorityController::PERIOD, TimedEvent::PriorityControl(job));
         }
     }
 
     fn pipeline(&mut self, thread: ThreadId) -> Option<(&mut Pipeline, usize)> {
-        let of = &self.workload.threads[thread.index()];
-        let (job, number) = (of.job(), self.workload.number(thread.index()));
+        let (job, number) = self.workload.job_and_number(thread);
         self.workload.jobs[job].pipeline.as_mut().map(|pipeline| (pipeline, number))
     }
 
@@ -85,8 +83,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
 
     /// Processes the next timed event.
     pub(super) fn process_timed_event(&mut self) {
-        let due = self.agenda.pop();
-        match due {
+        match self.agenda.pop() {
             Some(TimedEvent::Served(thread)) => {
                 if let Some((next, at)) = self.device.served(self.now) {
                     self.set_timed_event(at, TimedEvent::Served(next));
@@ -157,9 +154,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     /// A thread takes a buffer and begins to compute, if there is one for it.
     fn take_buffer(&mut self, thread: ThreadId) -> bool {
         let now = self.now;
-        let Some(left) = self.pipeline(thread).and_then(|(pipeline, number)| pipeline.take(now, number)) else {
-            return false;
-        };
+        let computation = self.pipeline(thread).and_then(|(pipeline, number)| pipeline.take(now, number));
+        let Some(left) = computation else { return false };
         self.renice(thread);
         self.workload.threads[thread.index()].activity = Activity::Compute { left };
         self.observer.thread_began(now, thread, ThreadPhase::Computation);
@@ -198,23 +194,21 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
 
     /// Whether a thread that waits for a buffer finds one, or finds that none will come.
     pub(super) fn is_buffer_ready(&self, thread: ThreadId) -> bool {
-        let of = &self.workload.threads[thread.index()];
-        let number = self.workload.number(thread.index());
+        let (job, number) = self.workload.job_and_number(thread);
         let finds = |pipeline: &Pipeline| pipeline.could_take(number) || pipeline.is_through(number);
-        of.is_waiting && self.workload.jobs[of.job()].pipeline.as_ref().is_some_and(finds)
+        self.workload.threads[thread.index()].is_waiting && self.workload.jobs[job].pipeline.as_ref().is_some_and(finds)
     }
 
     /// Hands buffers to spinning threads, and wakes sleepers for the rest.
     fn hand_out_buffers(&mut self, job: usize, waker: ThreadId) {
         let groups = self.workload.jobs[job].pipeline.as_ref().map_or(0..0, Pipeline::groups);
         for group in groups {
-            while let Some((spinner, cpu)) = self.first_spinner_in(job, group) {
+            while let Some((spinner, cpu)) = self.first_spinner(job, group) {
                 self.charge(cpu);
                 self.end_buffer_wait(cpu, spinner);
             }
-            while let Some(called) =
-                self.workload.jobs[job].pipeline.as_mut().and_then(|pipeline| pipeline.call_sleeper(group))
-            {
+            let call = |pipeline: &mut Pipeline| pipeline.call_sleeper(group);
+            while let Some(called) = self.workload.jobs[job].pipeline.as_mut().and_then(call) {
                 self.observer.thread_woken(self.now, waker, called);
                 self.wake(called);
             }
@@ -222,14 +216,11 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     }
 
     /// The first thread of a group that spins with a CPU and finds a buffer, and that CPU.
-    fn first_spinner_in(&self, job: usize, group: usize) -> Option<(ThreadId, CpuId)> {
-        let pipeline = self.workload.jobs[job].pipeline.as_ref()?;
-        pipeline.awake(group).iter().find_map(|&thread| {
-            let waiting = &self.workload.threads[thread.index()];
-            match (waiting.activity, waiting.place) {
-                (Activity::Spin { .. }, Place::Running(cpu)) if self.is_buffer_ready(thread) => Some((thread, cpu)),
-                _ => None,
-            }
+    fn first_spinner(&self, job: usize, group: usize) -> Option<(ThreadId, CpuId)> {
+        let mut awake = self.workload.jobs[job].pipeline.as_ref()?.awake(group).iter();
+        awake.find_map(|&thread| {
+            let cpu = self.workload.spins_on(thread)?;
+            self.is_buffer_ready(thread).then_some((thread, cpu))
         })
     }
 
@@ -251,10 +242,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             return;
         }
         self.charge_all();
-        let (now, device_busy) = (self.now, self.device.busy(self.now));
+        let (now, device) = (self.now, self.device.busy(self.now));
         let of = &mut self.workload.jobs[job];
         let threads = &self.workload.threads[of.threads.clone()];
-        let (cpu, device) = (of.account.cpu, device_busy);
+        let cpu = of.account.cpu;
         let machine = MachineObservation {
             since: PriorityController::PERIOD,
             cpus: self.cpus.len() as u32,

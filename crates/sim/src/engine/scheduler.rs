@@ -4,7 +4,9 @@
 //! reports every change, asks which thread to run, and carries out the answer at the machine's
 //! cost. The scheduler has no clock but the `now` that it is given.
 
-use policy::{CpuId, CpuSet, Instant, ThreadId};
+use policy::{CpuId, Instant, ThreadId};
+
+use crate::cpu_bits::CpuBits;
 
 /// The reason why a thread became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,17 +19,16 @@ pub enum ReadyReason {
     Preempted,
     /// It has yielded, and the switch away from it is over.
     Yielded,
-    /// It has moved to this CPU, and the switch away from it is over. Only if threads [can
-    /// move](Scheduler::MOVES).
+    /// It has moved to this CPU, and the switch away from it is over.
     Moved(CpuId),
 }
 
 /// A kernel's scheduler.
 ///
-/// The scheduler owns a thread from [`ready`](Scheduler::ready) until [`pick`](Scheduler::pick)
+/// It owns a thread from [`ready`](Scheduler::ready) until [`pick`](Scheduler::pick)
 /// returns it. From then on it is `current` on that CPU, until the CPU picks another or the thread
 /// leaves.
-pub trait Scheduler {
+pub(crate) trait Scheduler {
     /// Whether a CPU that has become idle looks for work again when the switch to idleness is over.
     /// Otherwise it only looks when it is marked.
     const LOOKS_WHEN_IDLE: bool = true;
@@ -59,15 +60,10 @@ pub trait Scheduler {
     /// for `cpu` without it.
     fn leave(&mut self, cpu: CpuId, thread: ThreadId, now: Instant);
 
-    /// The current `thread` of `cpu` blocks. The same as [`leave`](Scheduler::leave), unless the
-    /// scheduler treats a thread that will return differently.
+    /// The current `thread` of `cpu` blocks. Override it if a thread that will return is treated
+    /// differently from one that ends.
     fn block(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
         self.leave(cpu, thread, now);
-    }
-
-    /// [`block`](Scheduler::block), or [`leave`](Scheduler::leave) for good.
-    fn give_up(&mut self, cpu: CpuId, thread: ThreadId, blocks: bool, now: Instant) {
-        if blocks { self.block(cpu, thread, now) } else { self.leave(cpu, thread, now) }
     }
 
     /// The current `thread` of `cpu` calls `sched_yield`. The next call is a
@@ -94,34 +90,37 @@ pub trait Scheduler {
 }
 
 /// The CPUs that should pick again after an alarm.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Picks {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Picks {
     /// The CPU of the alarm.
-    pub this_cpu: bool,
+    pub(crate) this_cpu: bool,
     /// An idle CPU that should look for work; it picks first.
-    pub another: Option<CpuId>,
+    pub(crate) another: Option<CpuId>,
 }
 
 /// The CPUs that are marked: they have been told to pick again and have not done so, as with the
 /// kernel's `need_resched`. They pick when the event is over, in the order of their numbers. CPUs
 /// that are switching pick when their switch is over.
 #[derive(Clone, Debug)]
-pub struct Marks {
+pub(crate) struct Marks {
     marked: Vec<bool>,
     /// The CPUs that were marked since the last event.
     pending: Vec<CpuId>,
-    idle: IdleCpus,
-    here: Option<CpuId>,
+    /// The CPUs that are idle and not marked: they look for no work until they are marked.
+    pub(crate) idle: CpuBits,
+    /// The CPU of the current event, whose thread wakes the others. `None` if the event belongs to
+    /// no CPU.
+    pub(crate) here: Option<CpuId>,
 }
 
 impl Marks {
     /// All CPUs idle and none marked.
     pub(crate) fn new(cpus: usize) -> Marks {
-        Marks { marked: vec![false; cpus], pending: Vec::new(), idle: IdleCpus::all(cpus), here: None }
+        Marks { marked: vec![false; cpus], pending: Vec::new(), idle: CpuBits::all(cpus), here: None }
     }
 
     /// Tells a CPU to pick again.
-    pub fn mark(&mut self, cpu: CpuId) {
+    pub(crate) fn mark(&mut self, cpu: CpuId) {
         self.idle.remove(cpu);
         self.pending.push(cpu);
         self.marked[cpu.index()] = true;
@@ -132,49 +131,9 @@ impl Marks {
         self.marked[cpu.index()]
     }
 
-    /// The idle CPU with the lowest number among those that are not marked.
-    pub fn first_idle(&self) -> Option<CpuId> {
-        self.idle.first()
-    }
-
-    /// The [first idle CPU](Marks::first_idle) of a set, or of all CPUs for `None`.
-    #[inline]
-    pub(crate) fn first_idle_among(&self, cpus: Option<&CpuSet>) -> Option<CpuId> {
-        match cpus {
-            None => self.idle.first(),
-            Some(cpus) => self.idle.first_among(cpus),
-        }
-    }
-
-    /// The idle CPUs that are not marked, ascending.
-    pub(crate) fn idle(&self) -> impl Iterator<Item = CpuId> {
-        self.idle.iter()
-    }
-
-    /// Whether a CPU is idle and not marked.
-    pub(crate) fn is_idle(&self, cpu: CpuId) -> bool {
-        self.idle.contains(cpu)
-    }
-
-    /// The CPU of the current event, whose thread wakes the others. `None` if the event belongs to
-    /// no CPU.
-    pub fn here(&self) -> Option<CpuId> {
-        self.here
-    }
-
-    /// Sets the CPU of the current event.
-    pub(crate) fn set_here(&mut self, here: Option<CpuId>) {
-        self.here = here;
-    }
-
     /// A CPU picks: removes its mark.
     pub(crate) fn clear(&mut self, cpu: CpuId) {
         self.marked[cpu.index()] = false;
-    }
-
-    /// A CPU is idle and looks for no work until it is marked.
-    pub(crate) fn set_idle(&mut self, cpu: CpuId) {
-        self.idle.insert(cpu);
     }
 
     /// Takes the CPUs that were marked since the last call, in the order of their numbers, possibly
@@ -193,50 +152,5 @@ impl Marks {
             pending.clear();
             self.pending = pending;
         }
-    }
-}
-
-/// The CPUs that are idle and not marked.
-#[derive(Clone, Debug)]
-struct IdleCpus {
-    words: Vec<u64>,
-}
-
-impl IdleCpus {
-    fn all(cpus: usize) -> IdleCpus {
-        let mut idle = IdleCpus { words: vec![0; cpus.div_ceil(64)] };
-        crate::cpu_ids(cpus).for_each(|cpu| idle.insert(cpu));
-        idle
-    }
-
-    fn insert(&mut self, cpu: CpuId) {
-        self.words[cpu.index() / 64] |= 1 << (cpu.index() % 64);
-    }
-
-    fn remove(&mut self, cpu: CpuId) {
-        self.words[cpu.index() / 64] &= !(1 << (cpu.index() % 64));
-    }
-
-    fn iter(&self) -> impl Iterator<Item = CpuId> {
-        let bits = |word: u64| std::iter::successors(Some(word), |left| Some(left & left.wrapping_sub(1)));
-        let cpus = move |(index, word): (usize, u64)| {
-            bits(word).take_while(|&left| left != 0).map(move |left| CpuId(index as u32 * 64 + left.trailing_zeros()))
-        };
-        self.words.iter().copied().enumerate().flat_map(cpus)
-    }
-
-    fn contains(&self, cpu: CpuId) -> bool {
-        self.words[cpu.index() / 64] >> (cpu.index() % 64) & 1 == 1
-    }
-
-    fn first_among(&self, cpus: &CpuSet) -> Option<CpuId> {
-        let both = self.words.iter().zip(cpus.words()).map(|(idle, allowed)| idle & allowed);
-        let (index, word) = both.enumerate().find(|(_, word)| *word != 0)?;
-        Some(CpuId(index as u32 * 64 + word.trailing_zeros()))
-    }
-
-    fn first(&self) -> Option<CpuId> {
-        let (index, word) = self.words.iter().enumerate().find(|(_, word)| **word != 0)?;
-        Some(CpuId(index as u32 * 64 + word.trailing_zeros()))
     }
 }

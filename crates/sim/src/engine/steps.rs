@@ -15,9 +15,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     /// A thread gets its CPU.
     pub(super) fn dispatch(&mut self, cpu: CpuId, thread: ThreadId) {
         self.cpus[cpu.index()].alarm = self.scheduler.alarm(cpu, self.now);
-        if self.workload.threads[thread.index()].has_waited() {
-            self.end_wait(thread);
-        }
+        self.end_wait(thread);
         match self.workload.threads[thread.index()].activity {
             Activity::Spin { .. } | Activity::Yield { .. } | Activity::Move | Activity::Look
                 if self.can_end_wait(thread) =>
@@ -118,30 +116,32 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         } else {
             self.begin(thread);
         }
-        if matches!(place, Place::Running(_)) {
-            self.end_wait(thread);
-        }
         match place {
-            Place::Running(cpu) if ends => self.end(cpu, thread),
-            Place::Running(cpu) => self.await_event(cpu, thread),
+            Place::Running(cpu) => {
+                self.end_wait(thread);
+                if ends { self.end(cpu, thread) } else { self.await_event(cpu, thread) }
+            }
             Place::Blocked => self.woken.push(thread),
             // It continues when it next has a CPU.
             Place::Ready | Place::SwitchingIn(_) | Place::SwitchingOut(_) | Place::Gone => {}
         }
     }
 
-    /// A thread that has a CPU finds that its wait is over, and tells its rule its last
+    /// A thread that has a CPU finds that its wait is over, if it is, and tells its rule its last
     /// observation.
+    #[inline]
     pub(super) fn end_wait(&mut self, thread: ThreadId) {
-        let seen = match self.workload.take_waited(thread.index()) {
-            Some(Waited::Spinning(span)) => Observation::Spun(span),
-            Some(Waited::Yielding(since)) => Observation::Yielded(self.now.since(since)),
-            Some(Waited::Moving) => Observation::Moved,
-            Some(Waited::Sleeping) => Observation::Woken,
-            None => return,
-        };
+        if !std::mem::take(&mut self.workload.threads[thread.index()].has_waited) {
+            return;
+        }
         let job = self.workload.threads[thread.index()].job();
         let waiting = self.workload.member(thread.index());
+        let seen = match waiting.waited {
+            Waited::Spinning(span) => Observation::Spun(span),
+            Waited::Yielding(since) => Observation::Yielded(self.now.since(since)),
+            Waited::Moving => Observation::Moved,
+            Waited::Sleeping => Observation::Woken,
+        };
         let state = &mut self.team_states[job];
         if R::ON {
             let entry = RecordedStep::over(waiting.recorded_as, self.now, *state, seen);
@@ -171,15 +171,14 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         if R::ON {
             self.recorders[job].record(RecordedStep::new(member.recorded_as, &team, before, seen, decision));
         }
-        let waiting = &mut self.workload.threads[index];
-        let step = self.machine.step;
         let begins = match decision {
             Decision::Spin(_) => ThreadPhase::Spin,
-            Decision::Yield => ThreadPhase::Yield,
+            Decision::Yield | Decision::Move(_) => ThreadPhase::Yield,
             Decision::Block => ThreadPhase::Block,
-            Decision::Move(_) => ThreadPhase::Yield,
         };
         self.observer.thread_began(self.now, thread, begins);
+        let waiting = &mut self.workload.threads[index];
+        let step = self.machine.step;
         match decision {
             Decision::Spin(span) => {
                 let left = if span == ENDLESS { span } else { span.floor_to(step).max(step) };
@@ -207,8 +206,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         if !S::MOVES || to == cpu || to.index() >= self.cpus.len() {
             return self.decide(cpu, thread, Observation::Moved);
         }
-        let moving = &mut self.workload.threads[thread.index()];
-        moving.activity = Activity::Move;
+        self.workload.threads[thread.index()].activity = Activity::Move;
         // As Linux counts: the kernel takes it off its CPU.
         self.workload.account(thread).involuntary += 1;
         self.scheduler.leave(cpu, thread, self.now);

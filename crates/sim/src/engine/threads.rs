@@ -9,7 +9,7 @@ use super::account::CpuUse;
 /// Longer than any run: the remaining work of an endless thread.
 pub(crate) const ENDLESS: Span = Span::MAX;
 
-/// Where a thread is: in exactly one place.
+/// The place of a thread: it is in exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In a queue of the scheduler.
@@ -34,7 +34,7 @@ impl Place {
     }
 }
 
-/// What a thread does when it has a CPU.
+/// The activity of a thread that has a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activity {
     /// It computes for the time `left`.
@@ -56,17 +56,12 @@ pub(crate) enum Activity {
 }
 
 impl Activity {
-    /// The use that a CPU has for it.
+    /// The use of the CPU's time.
     pub(crate) fn use_of_cpu(self) -> CpuUse {
         match self {
             Activity::Compute { .. } => CpuUse::Work,
             Activity::Spin { .. } => CpuUse::Spin,
-            Activity::Manage { .. }
-            | Activity::Yield { .. }
-            | Activity::Move
-            | Activity::Block
-            | Activity::Look
-            | Activity::Exit => CpuUse::Switch,
+            _ => CpuUse::Switch,
         }
     }
 }
@@ -105,7 +100,7 @@ pub(crate) struct Thread {
     pub(crate) has_ended: bool,
 }
 
-/// What a thread has in addition if the threads of its job draw computations and wait for each
+/// The additional data of a thread whose job draws computations and has its threads wait for each
 /// other.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
@@ -130,12 +125,6 @@ impl Thread {
     #[inline]
     pub(crate) fn job(&self) -> usize {
         self.job as usize
-    }
-
-    /// Whether it still has to notice that its wait is over.
-    #[inline]
-    pub(crate) fn has_waited(&self) -> bool {
-        self.has_waited
     }
 
     /// Charges running time to its remaining activity.

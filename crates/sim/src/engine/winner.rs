@@ -36,9 +36,7 @@ impl<K: Key> WinnerTree<K> {
     pub(crate) fn new(slots: usize) -> WinnerTree<K> {
         let width = slots.next_power_of_two().max(2);
         let mut tree = WinnerTree { keys: vec![K::NEVER; width], winners: vec![0; 2 * width] };
-        for slot in 0..width {
-            tree.winners[width + slot] = slot as u32;
-        }
+        (0..width).for_each(|slot| tree.winners[width + slot] = slot as u32);
         tree.replay_all();
         tree
     }
@@ -86,6 +84,13 @@ impl<K: Key> WinnerTree<K> {
     pub(crate) fn winner(&self) -> (usize, K) {
         let slot = self.winners[1] as usize;
         (slot, self.keys[slot])
+    }
+
+    /// The winner among all other slots, and its key. Of equal keys, the next slot after `slot` wins,
+    /// cyclically.
+    pub(crate) fn winner_after(&self, slot: usize) -> (usize, K) {
+        let (after, before) = (self.winner_of(slot + 1..self.keys.len()), self.winner_of(0..slot));
+        if before.1 < after.1 { before } else { after }
     }
 
     /// The winner among some slots, and its key. The key never wins if there are no slots.

@@ -30,7 +30,7 @@ pub(crate) enum Task {
 /// One job. Copies are counted one by one.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
-    name: String,
+    pub(crate) name: String,
     pub(crate) task: Task,
     /// When it arrives.
     pub(crate) arrives: Instant,
@@ -52,7 +52,7 @@ pub(crate) struct Job {
     pub(crate) observed: (Span, Span),
     /// The initial state of a waiter.
     fresh: Waiter,
-    /// How often they have met, or had the lock.
+    /// How often they have met or had the lock.
     pub(crate) rounds_done: u64,
     pub(crate) threads_left: usize,
     /// How many of its threads are blocked.
@@ -62,18 +62,9 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Whether all of its threads meet, so that a waiter knows which ones are missing.
     fn has_barrier(&self) -> bool {
         matches!(self.task, Task::Barrier { .. })
-    }
-
-    /// Whether its threads share a lock.
-    pub(crate) fn has_lock(&self) -> bool {
-        matches!(self.task, Task::Lock { .. })
     }
 
     /// Whether it never ends, so that the run does not wait for it.
@@ -108,17 +99,11 @@ impl Workload {
             Workload { threads, jobs, to_come, away: 0, step: machine.step, seed, cpus: machine.cpus, spare };
         for ((name, job), arrives) in setting.jobs_with_copies().zip(arrivals) {
             let (task, waiter) = resolve(&job.kind, costs);
-            let pipeline = match &job.kind {
-                JobKind::Pipeline(pipeline) => {
-                    let roles = pipeline.thread_roles(machine.cpus);
-                    let nice = job.attributes.nice;
-                    Some(Pipeline::new(pipeline, &roles, &name, seed, nice, machine.step, setting.keep_running))
-                }
-                _ => None,
-            };
-            let fibers = match &job.kind {
-                JobKind::Fibers(fibers) => Some(Fibers::new(fibers, &name, seed, machine.step)),
-                _ => None,
+            let (nice, keeps_running) = (job.attributes.nice, setting.keep_running);
+            let (pipeline, fibers) = match &job.kind {
+                JobKind::Pipeline(of) => (Some(Pipeline::new(of, machine, &name, seed, nice, keeps_running)), None),
+                JobKind::Fibers(of) => (None, Some(Fibers::new(of, &name, seed, machine.step))),
+                _ => (None, None),
             };
             let first = workload.threads.len();
             let count = job.kind.threads(machine.cpus);
@@ -128,7 +113,7 @@ impl Workload {
                 job: index as u32,
                 place: if arrives.is_zero() { Place::Ready } else { Place::Gone },
                 activity: Activity::Exit,
-                nice: job.attributes.nice,
+                nice,
                 arrived: false,
                 is_waiting: false,
                 has_waited: false,
@@ -192,10 +177,20 @@ impl Workload {
         self.jobs[self.threads[thread.index()].job()].fibers.is_some()
     }
 
-    /// The number of a thread within its job.
+    /// The job of a thread, and the thread's number in it.
     #[inline]
-    pub(crate) fn number(&self, thread: usize) -> usize {
-        thread - self.jobs[self.threads[thread].job()].threads.start
+    pub(crate) fn job_and_number(&self, thread: ThreadId) -> (usize, usize) {
+        let job = self.threads[thread.index()].job();
+        (job, thread.index() - self.jobs[job].threads.start)
+    }
+
+    /// The CPU of a thread that spins with a CPU.
+    pub(crate) fn spins_on(&self, thread: ThreadId) -> Option<CpuId> {
+        let Thread { activity, place, .. } = self.threads[thread.index()];
+        match (activity, place) {
+            (Activity::Spin { .. }, Place::Running(cpu)) => Some(cpu),
+            _ => None,
+        }
     }
 
     /// Gives a thread its next computation.
@@ -263,11 +258,6 @@ impl Workload {
         let successful = u64::from(matches!(waited, Waited::Spinning(_)));
         self.member(thread).waited = waited;
         self.jobs[self.threads[thread].job()].account.successful_spins += successful;
-    }
-
-    /// How a thread waited, if it has not been told yet that its wait is over.
-    pub(crate) fn take_waited(&mut self, thread: usize) -> Option<Waited> {
-        std::mem::take(&mut self.threads[thread].has_waited).then(|| self.member(thread).waited)
     }
 
     /// A thread reaches its job's barrier. Returns whether it is the last.
@@ -380,7 +370,7 @@ impl Workload {
 
 /// The task of a job on a machine with these costs, and the initial waiter of each thread.
 fn resolve(kind: &JobKind, costs: Costs) -> (Task, Waiter) {
-    let nobody_waits = policy::waiting::WaitingRule::AlwaysBlock.waiter(costs);
+    let none_waits = policy::waiting::WaitingRule::AlwaysBlock.waiter(costs);
     match kind {
         JobKind::Barrier { compute, rounds, waiting, .. } => {
             (Task::Barrier { compute: compute.on(costs.cs), rounds: *rounds }, waiting.waiter(costs))
@@ -389,12 +379,12 @@ fn resolve(kind: &JobKind, costs: Costs) -> (Task, Waiter) {
             let (compute, critical) = (compute.law(), critical.law());
             (Task::Lock { compute, critical, rounds: *rounds }, waiting.waiter(costs))
         }
-        JobKind::Cpu { work, .. } => (Task::Cpu { work: work.as_ref().map(scenario::Distribution::law) }, nobody_waits),
+        JobKind::Cpu { work, .. } => (Task::Cpu { work: work.as_ref().map(scenario::Distribution::law) }, none_waits),
         JobKind::Pipeline(pipeline) => (Task::Pipeline { rounds: pipeline.rounds }, pipeline.waiting.waiter(costs)),
-        JobKind::Fibers(_) => (Task::Fibers, nobody_waits),
+        JobKind::Fibers(_) => (Task::Fibers, none_waits),
         JobKind::Command { work, threads, .. } => {
             let share = work.map(|work| Span::from_nanos(work.as_nanos() / u64::from(*threads)));
-            (Task::Cpu { work: share.map(Law::exactly) }, nobody_waits)
+            (Task::Cpu { work: share.map(Law::exactly) }, none_waits)
         }
     }
 }

@@ -36,7 +36,7 @@
 //!   virtual time does not change.
 //! * **Nice** (`set_user_nice`, `reweight_entity`): a nice value is a weight. Virtual times do not
 //!   change. A running thread begins a new slice, and is preempted if its weight falls. A waiting
-//!   thread may preempt as if it joined the queue.
+//!   thread may preempt like one that joins the queue.
 //! * **Balancing** is in `cfs/balance.rs`.
 //!
 //! How the rules were checked: function by function against the text of `fair.c` in a tree of Linux
@@ -57,7 +57,6 @@
 //! counts as its running time. A tick that falls into a switch is skipped.
 
 mod balance;
-mod entity;
 mod queue;
 mod timeline;
 
@@ -66,16 +65,14 @@ use scenario::Machine;
 
 use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
 use crate::kernels::affinity::Affinity;
-use crate::kernels::cfs::entity::Entity;
-use crate::kernels::cfs::queue::{Idleness, Queue};
+use crate::kernels::cfs::queue::{Entity, Idleness, Queue};
 use crate::kernels::cfs::timeline::Place;
-use crate::kernels::nice;
 use crate::kernels::occupancy::Occupancy;
 use crate::kernels::roster::Roster;
+use crate::kernels::{next_tick, nice};
 
-/// The scheduler; see the module.
 #[derive(Clone, Debug)]
-pub struct Cfs {
+pub(crate) struct Cfs {
     latency: i64,
     granularity: i64,
     wakeup_granularity: i64,
@@ -97,8 +94,7 @@ pub struct Cfs {
 }
 
 impl Cfs {
-    /// The scheduler of a machine for these threads.
-    pub fn new(machine: &Machine, roster: &Roster) -> Cfs {
+    pub(crate) fn new(machine: &Machine, roster: &Roster) -> Cfs {
         let options = machine.cfs;
         let nanos = |span: Span| span.as_nanos() as i64;
         let (latency, granularity) = (nanos(options.latency), nanos(options.granularity));
@@ -196,8 +192,8 @@ impl Cfs {
         (entity.cpu, entity.last_ran) = (cpu, None);
     }
 
-    /// How long a thread may run at a time in the queue of `cpu`. A thread that is not in the queue
-    /// is counted as if it were (`sched_slice`).
+    /// How long a thread may run at a time in the queue of `cpu` (`sched_slice`). A thread that is
+    /// not in the queue is counted, too.
     fn slice(&self, thread: ThreadId, cpu: CpuId) -> i64 {
         let entity = self.entity(thread);
         let queue = &self.queues[cpu.index()];
@@ -272,28 +268,27 @@ impl Cfs {
 
 /// Placement of threads on CPUs.
 impl Cfs {
-    /// The CPU for a woken thread (`select_task_rq_fair`), if the event that wakes it happens
-    /// `here`.
+    /// The CPU for a thread that is woken `here` (`select_task_rq_fair`).
     fn cpu_to_wake_on(&self, thread: ThreadId, here: Option<CpuId>) -> CpuId {
         let previous = self.entity(thread).cpu;
-        let is_free = |cpu: &CpuId| self.occupancy.is_free(*cpu);
+        let is_free = |cpu: &CpuId| self.occupancy.free.contains(*cpu);
         let attracts = |here: &CpuId| self.is_attracted(thread, *here);
         let target = here.filter(|here| self.affinity.is_allowed(thread, *here)).filter(attracts).unwrap_or(previous);
         if let Some(free) = [target, previous].into_iter().find(is_free) {
             return free;
         }
         let next = CpuId((target.0 + 1) % self.queues.len() as u32);
-        self.occupancy.first_free(next, self.affinity.of(thread)).unwrap_or(target)
+        self.occupancy.free.first_from(next, self.affinity.of(thread)).unwrap_or(target)
     }
 
     /// Whether a thread is attracted to the waker's CPU (`wake_affine`).
     fn is_attracted(&self, thread: ThreadId, here: CpuId) -> bool {
         let entity = self.entity(thread);
-        if here == entity.cpu || self.occupancy.is_free(entity.cpu) {
+        if here == entity.cpu || self.occupancy.free.contains(entity.cpu) {
             return false;
         }
         let load = |cpu: CpuId| self.queues[cpu.index()].weight;
-        self.occupancy.is_free(here) || 100 * (load(here) + u64::from(entity.weight)) < 108 * load(entity.cpu)
+        self.occupancy.free.contains(here) || 100 * (load(here) + u64::from(entity.weight)) < 108 * load(entity.cpu)
     }
 }
 
@@ -316,14 +311,13 @@ impl Scheduler for Cfs {
                 self.entities[thread.index()].vruntime = self.queues[cpu.index()].min_vruntime + debit;
             }
             ReadyReason::Woken => {
-                let cpu = self.cpu_to_wake_on(thread, marks.here());
+                let cpu = self.cpu_to_wake_on(thread, marks.here);
                 let previous = self.entity(thread).cpu;
                 let later = self.later(cpu, previous, now);
                 if cpu != previous {
                     self.migrate(thread, cpu, later);
                 }
-                let longest_idle = 2 * self.migration_cost.as_nanos() as i64;
-                let credit = self.latency / 2;
+                let (longest_idle, credit) = (2 * self.migration_cost.as_nanos() as i64, self.latency / 2);
                 let queue = self.queue(cpu);
                 queue.idle.end(now, longest_idle);
                 let earliest = queue.min_vruntime - credit;
@@ -379,8 +373,7 @@ impl Scheduler for Cfs {
     }
 
     fn alarm(&mut self, _: CpuId, now: Instant) -> Instant {
-        let tick = self.tick.as_nanos();
-        Instant::from_nanos((now.as_nanos() / tick + 1).saturating_mul(tick))
+        next_tick(now, self.tick)
     }
 
     fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Picks {

@@ -56,9 +56,9 @@
 //!
 //! How the rules were checked: against the text of the patches that brought slices, protection,
 //! delayed dequeue and eligibility in balancing to 6.12 to 6.18, and against descriptions of the
-//! later tree that quote these functions. The tag 6.18 itself was not available. What none of them
-//! shows (intervals of balancing, `calculate_imbalance`, `sd_init`) is from memory. A second
-//! scheduler, written for tests from this text, agrees event by event.
+//! later tree that quote these functions. The tag 6.18 itself was not available. The rest
+//! (intervals of balancing, `calculate_imbalance`, `sd_init`) is from memory. A second scheduler,
+//! written for tests from this text, agrees event by event.
 //!
 //! Deviations: groups are flat, while the kernel has a queue of queues. A group's weight is divided
 //! among its threads on all CPUs, as the kernel divides it among CPUs by load and then among the
@@ -87,9 +87,9 @@ mod timeline;
 use policy::{CpuId, Instant, ThreadId};
 
 use self::entity::Entity;
-pub use self::state::Eevdf;
+pub(crate) use self::state::Eevdf;
 use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
-use crate::kernels::nice;
+use crate::kernels::{next_tick, nice};
 
 impl Scheduler for Eevdf {
     const MOVES: bool = true;
@@ -125,7 +125,7 @@ impl Scheduler for Eevdf {
     fn pick(&mut self, cpu: CpuId, current: Option<ThreadId>, now: Instant) -> Option<ThreadId> {
         self.update(cpu, now);
         let mut next = self.choose(cpu);
-        if self.occupancy.is_free(cpu) {
+        if self.occupancy.free.contains(cpu) {
             self.steal(cpu, now);
             next = self.choose(cpu);
         }
@@ -166,8 +166,7 @@ impl Scheduler for Eevdf {
     }
 
     fn alarm(&mut self, _: CpuId, now: Instant) -> Instant {
-        let tick = self.tick.as_nanos();
-        Instant::from_nanos((now.as_nanos() / tick + 1).saturating_mul(tick))
+        next_tick(now, self.tick)
     }
 
     fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Picks {

@@ -1,9 +1,9 @@
 //! A multi-level feedback queue for the whole machine: [`policy::feedback`] for several CPUs with
 //! one queue.
 //!
-//! Source: the rules and their sources are in [`policy::feedback`]. That was made for user-level
-//! threads on one CPU, and no kernel has it like this. It ignores nice values, because it infers
-//! levels from behaviour.
+//! Source: the rules and their sources are in [`policy::feedback`]. They were made for user-level
+//! threads on one CPU, and no kernel has them like this. Nice values are ignored, because levels
+//! are inferred from behaviour.
 //!
 //! * **Turns.** A CPU runs the first thread at the highest level that may run there, for the rest
 //!   of its level's `running_time`. Then the thread falls by one level. It continues unless a
@@ -19,7 +19,7 @@
 //!   Lower levels do not get the CPU.
 //! * **Affinity.** CPUs skip threads that are bound to other CPUs.
 
-use policy::feedback::{Boost, FeedbackQueue, Level, TurnOutcome};
+use policy::feedback::{FeedbackQueue, Level, TurnOutcome};
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::Machine;
 
@@ -28,7 +28,6 @@ use crate::engine::winner::{Key, WinnerTree};
 use crate::kernels::affinity::Affinity;
 use crate::kernels::roster::Roster;
 
-/// A CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct CpuData {
     /// The thread that it runs or switches to.
@@ -41,9 +40,8 @@ struct CpuData {
     kept_for: Option<ThreadId>,
 }
 
-/// The scheduler; see the module.
 #[derive(Clone, Debug)]
-pub struct Feedback {
+pub(crate) struct Feedback {
     queue: FeedbackQueue,
     affinity: Affinity,
     cpus: Vec<CpuData>,
@@ -57,15 +55,11 @@ pub struct Feedback {
 }
 
 impl Feedback {
-    /// The scheduler of a machine for these threads.
-    pub fn new(machine: &Machine, roster: &Roster) -> Feedback {
+    pub(crate) fn new(machine: &Machine, roster: &Roster) -> Feedback {
         let mut queue = FeedbackQueue::new(machine.feedback);
         // In descending order, so that the table is allocated once.
         (0..roster.len() as u32).rev().for_each(|thread| queue.add(ThreadId(thread)));
-        let boost = match machine.feedback.boost {
-            Boost::Every(period) => Some(period),
-            Boost::Never => None,
-        };
+        let boost = machine.feedback.boost.period();
         let cpus = machine.cpus as usize;
         let mut victims = WinnerTree::new(cpus);
         victims.set_all(|slot, _| if slot < cpus { rank(None) } else { u64::NEVER });
@@ -141,7 +135,7 @@ fn rank(level: Option<Level>) -> u64 {
 impl Scheduler for Feedback {
     fn ready(&mut self, thread: ThreadId, why: ReadyReason, now: Instant, marks: &mut Marks) {
         self.boost_if_due(now);
-        if let Some(cpu) = marks.first_idle_among(self.affinity.of(thread)) {
+        if let Some(cpu) = marks.idle.first_among(self.affinity.of(thread)) {
             self.cpus[cpu.index()].kept_for = Some(thread);
             self.kept += 1;
             self.victims.set(cpu.index(), u64::NEVER);
@@ -162,15 +156,15 @@ impl Scheduler for Feedback {
         let local = &mut self.cpus[cpu.index()];
         let is_over = std::mem::take(&mut local.is_over);
         let kept_for = local.kept_for.take();
-        let goes_on = current.filter(|&thread| {
+        let continues = current.filter(|&thread| {
             let (own, best) = (self.queue.level(thread), self.highest(cpu));
             best.is_none_or(|best| if is_over { best > own } else { best >= own })
         });
         let next = if kept_for.is_some() {
             self.kept -= 1;
             kept_for
-        } else if goes_on.is_some() {
-            goes_on
+        } else if continues.is_some() {
+            continues
         } else if self.affinity.is_unrestricted() {
             self.queue.take()
         } else {

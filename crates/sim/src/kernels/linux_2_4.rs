@@ -60,15 +60,15 @@ use crate::kernels::roster::Roster;
 /// The scheduler's data of a thread.
 #[derive(Clone, Copy, Debug)]
 struct Task {
-    /// What is left of its allocation; while it has a CPU, what was left when it was last charged.
+    /// The rest of its allocation; while it has a CPU, as of the last charge.
     counter: Span,
-    /// What it gets in each epoch.
+    /// The time that it gets in each epoch.
     allocation: Span,
     /// Its place in the run queue: smaller is nearer to the head.
     rank: i64,
     last_cpu: Option<CpuId>,
     space: AddressSpace,
-    /// While it is ready: its place in the list of those that last ran on its CPU.
+    /// While it is ready: its place in the list of the threads that last ran on its CPU.
     place: usize,
     is_ready: bool,
 }
@@ -84,9 +84,8 @@ struct CpuData {
     ran_out: bool,
 }
 
-/// The scheduler; see the module.
 #[derive(Clone, Debug)]
-pub struct Linux24 {
+pub(crate) struct Linux24 {
     scheme: Scheme,
     weights: Weights,
     allocation: Span,
@@ -108,15 +107,14 @@ pub struct Linux24 {
     /// The ready threads, the largest counter first; of equal ones, the one nearest to the head.
     ready: WinnerTree<u128>,
     waiting: usize,
-    /// The ready threads by the CPU where they last ran.
+    /// The ready threads by the CPU on which they last ran.
     ready_by_cpu: Vec<Vec<ThreadId>>,
     next_tail: i64,
     next_head: i64,
 }
 
 impl Linux24 {
-    /// The scheduler of a machine for these threads.
-    pub fn new(machine: &Machine, roster: &Roster) -> Linux24 {
+    pub(crate) fn new(machine: &Machine, roster: &Roster) -> Linux24 {
         let options = machine.linux_2_4;
         let ticks = |count: u32| machine.tick.scaled(1000 * u64::from(count)).min(LONGEST);
         let unit = match options.accounting {
@@ -132,16 +130,8 @@ impl Linux24 {
             let first = tasks.len() as u32;
             tasks.extend((first..first + threads).map(|thread| {
                 let nice = roster.attributes(ThreadId(thread)).nice;
-                let allocation = share(allocation, nice).floor_to(unit).max(least);
-                Task {
-                    counter: allocation,
-                    allocation,
-                    rank: 0,
-                    last_cpu: None,
-                    space: AddressSpace(space),
-                    place: 0,
-                    is_ready: false,
-                }
+                let (allocation, space) = (share(allocation, nice).floor_to(unit).max(least), AddressSpace(space));
+                Task { counter: allocation, allocation, rank: 0, last_cpu: None, space, place: 0, is_ready: false }
             }));
         }
         let cpus = machine.cpus as usize;

@@ -23,8 +23,8 @@
 //! * **Wakeup** (`try_to_wake_up`, `wake_idle`): on the previous CPU if that is idle, else on the
 //!   first idle one, else on the previous one. The thread preempts a thread of lower priority
 //!   (`TASK_PREEMPTS_CURR`).
-//! * **Yield** (`sys_sched_yield`): the thread goes to the end of its list in the expired array,
-//!   whatever is left of its timeslice.
+//! * **Yield** (`sys_sched_yield`): the thread goes to the end of its list in the expired array and
+//!   keeps the rest of its timeslice.
 //! * **Balancing** (`rebalance_tick`, `load_balance`, `find_busiest_group`, `move_tasks`): every 64
 //!   to 256 ticks, or 1 to 4 if it is idle, a CPU takes threads from the one with the highest load,
 //!   if that is a quarter above its own. It takes as many as bring neither beyond the average. It
@@ -61,24 +61,26 @@ mod load;
 mod queue;
 mod task;
 
-use policy::{CpuId, CpuSet, Instant, Span, ThreadId};
+use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::Machine;
 
 use self::load::{Balance, Loads};
-use self::queue::{IdleCpus, Queue};
-use self::task::{Activated, NONE, Task, Tuning};
+use self::queue::Queue;
+use self::task::{Activated, Task, Tuning};
+use crate::cpu_bits::CpuBits;
 use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
+use crate::kernels::affinity::Affinity;
+use crate::kernels::next_tick;
 use crate::kernels::roster::Roster;
 
-/// The scheduler; see the module.
 #[derive(Clone, Debug)]
-pub struct LinuxO1 {
+pub(crate) struct LinuxO1 {
     tuning: Tuning,
     tasks: Vec<Task>,
     queues: Vec<Queue>,
-    /// The sets of CPUs that some threads are bound to.
-    masks: Vec<CpuSet>,
-    idle: IdleCpus,
+    affinity: Affinity,
+    /// The CPUs without a running or waiting thread.
+    idle: CpuBits,
     loads: Loads,
     /// The idle CPU that was last offered work.
     offered: CpuId,
@@ -87,43 +89,19 @@ pub struct LinuxO1 {
 }
 
 impl LinuxO1 {
-    /// The scheduler of a machine for these threads.
-    pub fn new(machine: &Machine, roster: &Roster) -> LinuxO1 {
+    pub(crate) fn new(machine: &Machine, roster: &Roster) -> LinuxO1 {
         let (tuning, cpus) = (Tuning::new(machine), machine.cpus as usize);
-        let mut linux = LinuxO1 {
+        let task = |thread| Task::new(roster.attributes(ThreadId(thread as u32)).nice, &tuning);
+        LinuxO1 {
+            tasks: (0..roster.len()).map(task).collect(),
             tuning,
-            tasks: Vec::with_capacity(roster.len()),
             queues: crate::cpu_ids(cpus).map(|cpu| Queue::new(Balance::staggered(cpu, cpus))).collect(),
-            masks: Vec::new(),
-            idle: IdleCpus::all(cpus),
+            affinity: Affinity::new(machine, roster),
+            idle: CpuBits::all(cpus),
             loads: Loads::new(cpus),
             offered: CpuId(machine.cpus - 1),
             waiting: 0,
-        };
-        for job in roster.jobs() {
-            let bound = job.attributes.cpus.as_ref().filter(|set| set.iter().any(|cpu| cpu.index() < cpus));
-            let allowed = bound.map_or(NONE, |set| linux.mask(set));
-            let task = Task::new(job.attributes.nice, allowed, &tuning);
-            linux.tasks.extend(job.threads.clone().map(|_| task));
         }
-        linux
-    }
-
-    /// The number of a set of CPUs.
-    fn mask(&mut self, set: &CpuSet) -> u32 {
-        let known = self.masks.iter().position(|mask| mask == set);
-        known.unwrap_or_else(|| {
-            self.masks.push(set.clone());
-            self.masks.len() - 1
-        }) as u32
-    }
-
-    fn mask_of(&self, thread: ThreadId) -> Option<&CpuSet> {
-        self.masks.get(self.tasks[thread.index()].allowed as usize)
-    }
-
-    fn may_run_on(&self, thread: ThreadId, cpu: CpuId) -> bool {
-        self.mask_of(thread).is_none_or(|set| set.contains(cpu))
     }
 
     /// A CPU's queue gains a thread.
@@ -146,7 +124,7 @@ impl LinuxO1 {
 
     /// The CPU for a new thread: the one with the fewest threads, the lowest of equal ones.
     fn cpu_to_start_on(&self, thread: ThreadId) -> CpuId {
-        let allowed = crate::cpu_ids(self.queues.len()).filter(|cpu| self.may_run_on(thread, *cpu));
+        let allowed = crate::cpu_ids(self.queues.len()).filter(|cpu| self.affinity.is_allowed(thread, *cpu));
         allowed.min_by_key(|cpu| self.queues[cpu.index()].running).unwrap_or(CpuId(0))
     }
 
@@ -156,7 +134,7 @@ impl LinuxO1 {
         if self.idle.contains(previous) {
             return previous;
         }
-        self.idle.first_among(self.mask_of(thread)).unwrap_or(previous)
+        self.idle.first_among(self.affinity.of(thread)).unwrap_or(previous)
     }
 
     /// Puts a thread into the active array of a queue (`activate_task`), and marks the CPU if the
@@ -171,7 +149,7 @@ impl LinuxO1 {
         if priority < queue.current_priority(&self.tasks) {
             marks.mark(cpu);
         }
-        queue.push(thread, queue.active(), &mut self.tasks);
+        queue.push(thread, queue.active, &mut self.tasks);
     }
 
     /// The timeslice of the current thread is over: it expires, or stays active.
@@ -185,7 +163,7 @@ impl LinuxO1 {
         let patience = tuning.starvation_limit() * u64::from(queue.running) + 1;
         let starving = tick - since >= patience || task.static_priority() > queue.best_expired;
         if task.is_interactive() && !starving {
-            queue.push(thread, queue.active(), &mut self.tasks);
+            queue.push(thread, queue.active, &mut self.tasks);
         } else {
             queue.best_expired = queue.best_expired.min(task.static_priority());
             queue.push(thread, queue.expired(), &mut self.tasks);
@@ -198,7 +176,7 @@ impl LinuxO1 {
         let queue = &mut self.queues[cpu.index()];
         let Some(thread) = queue.current else { return false };
         let task = &mut self.tasks[thread.index()];
-        if task.array != Some(queue.active()) {
+        if task.array != Some(queue.active) {
             return true;
         }
         task.slice -= 1;
@@ -209,7 +187,7 @@ impl LinuxO1 {
         let turns = task.should_let_equals_run(&self.tuning);
         if turns {
             queue.remove(thread, &mut self.tasks);
-            queue.push(thread, queue.active(), &mut self.tasks);
+            queue.push(thread, queue.active, &mut self.tasks);
         }
         turns
     }
@@ -229,7 +207,7 @@ impl Scheduler for LinuxO1 {
             }
             ReadyReason::New => self.cpu_to_start_on(thread),
             ReadyReason::Woken => self.cpu_to_wake_on(thread),
-            ReadyReason::Moved(to) if self.may_run_on(thread, to) => to,
+            ReadyReason::Moved(to) if self.affinity.is_allowed(thread, to) => to,
             ReadyReason::Moved(_) => self.tasks[thread.index()].cpu,
         };
         if why != ReadyReason::New {
@@ -287,7 +265,7 @@ impl Scheduler for LinuxO1 {
     }
 
     fn alarm(&mut self, _: CpuId, now: Instant) -> Instant {
-        self.tuning.next_tick(now)
+        next_tick(now, self.tuning.tick)
     }
 
     fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Picks {

@@ -15,6 +15,16 @@ pub(crate) fn weight(nice: i8) -> u64 {
     WEIGHTS[(nice.clamp(-20, 19) + 20) as usize]
 }
 
+/// Converts a real time to a virtual one, which passes more slowly the larger the weight is
+/// (`calc_delta_fair`).
+#[inline]
+pub(crate) fn virtual_time(nanos: i64, weight: u32) -> i64 {
+    if u64::from(weight) == NORMAL {
+        return nanos;
+    }
+    (i128::from(nanos) * i128::from(NORMAL) / i128::from(weight)) as i64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,14 +6,15 @@
 
 use policy::{CpuId, CpuSet};
 
+use crate::cpu_bits::CpuBits;
 use crate::engine::winner::{Key, WinnerTree};
 
 /// The occupancy of all CPUs. Initially no CPU has a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Occupancy {
     cpus: u32,
-    /// A bit for each CPU without a thread.
-    free: Vec<u64>,
+    /// The CPUs without a thread.
+    pub(crate) free: CpuBits,
     /// The CPUs by the number of threads.
     fewest: WinnerTree<u64>,
     /// The CPUs by the number of waiting threads, the largest first. CPUs without any have no key.
@@ -24,48 +25,18 @@ impl Occupancy {
     pub(crate) fn new(cpus: usize) -> Occupancy {
         let mut fewest = WinnerTree::new(cpus);
         (0..cpus).for_each(|cpu| fewest.set(cpu, 0));
-        let mut free = vec![u64::MAX; cpus.div_ceil(64)];
-        if let Some(last) = free.last_mut()
-            && !cpus.is_multiple_of(64)
-        {
-            *last = (1 << (cpus % 64)) - 1;
-        }
-        Occupancy { cpus: cpus as u32, free, fewest, longest: WinnerTree::new(cpus) }
+        Occupancy { cpus: cpus as u32, free: CpuBits::all(cpus), fewest, longest: WinnerTree::new(cpus) }
     }
 
     /// Notes the number of threads of a CPU, and how many of them wait behind the running one.
     pub(crate) fn note(&mut self, cpu: CpuId, threads: usize, waiting: usize) {
-        let (word, bit) = (cpu.index() / 64, 1 << (cpu.index() % 64));
         if threads == 0 {
-            self.free[word] |= bit;
+            self.free.insert(cpu);
         } else {
-            self.free[word] &= !bit;
+            self.free.remove(cpu);
         }
         self.fewest.set(cpu.index(), threads as u64);
         self.longest.set(cpu.index(), if waiting == 0 { u64::NEVER } else { u64::NEVER - waiting as u64 });
-    }
-
-    pub(crate) fn is_free(&self, cpu: CpuId) -> bool {
-        self.free[cpu.index() / 64] >> (cpu.index() % 64) & 1 == 1
-    }
-
-    /// The first free CPU of `allowed` from `from` on, cyclically. `None` allows all CPUs.
-    pub(crate) fn first_free(&self, from: CpuId, allowed: Option<&CpuSet>) -> Option<CpuId> {
-        let words = self.free.len();
-        let (first, bit) = (from.index() / 64, from.index() % 64);
-        let from_here = u64::MAX << bit;
-        // The first word comes again at the end, with the bits below `from`.
-        (0..=words).find_map(|offset| {
-            let at = (first + offset) % words;
-            let part = match offset {
-                0 => from_here,
-                _ if offset == words => !from_here,
-                _ => u64::MAX,
-            };
-            let may = allowed.map_or(u64::MAX, |set| set.words().get(at).copied().unwrap_or(0));
-            let bits = self.free[at] & may & part;
-            (bits != 0).then(|| CpuId(at as u32 * 64 + bits.trailing_zeros()))
-        })
     }
 
     /// The CPU of `allowed` with the fewest threads; of equal ones, the lowest.
@@ -79,9 +50,7 @@ impl Occupancy {
     /// The other CPU with the most waiting threads; of equal ones, the next after `cpu`,
     /// cyclically.
     pub(crate) fn longest_after(&self, cpu: CpuId) -> Option<CpuId> {
-        let (after, before) = (cpu.index() + 1..self.cpus as usize, 0..cpu.index());
-        let (after, before) = (self.longest.winner_of(after), self.longest.winner_of(before));
-        let (longest, key) = if before.1 < after.1 { before } else { after };
+        let (longest, key) = self.longest.winner_after(cpu.index());
         (key != u64::NEVER).then_some(CpuId(longest as u32))
     }
 
@@ -124,7 +93,7 @@ mod tests {
             let may = |cpu: &u32| allowed.as_ref().is_none_or(|set| set.contains(CpuId(*cpu)));
             let mut around = (0..cpus as u32).map(|offset| (from + offset) % cpus as u32);
             let free = around.find(|cpu| may(cpu) && threads[*cpu as usize] == 0);
-            prop_assert_eq!(occupancy.first_free(CpuId(from), allowed.as_ref()).map(|cpu| cpu.0), free);
+            prop_assert_eq!(occupancy.free.first_from(CpuId(from), allowed.as_ref()).map(|cpu| cpu.0), free);
             let emptiest = (0..cpus as u32).filter(may).min_by_key(|cpu| threads[*cpu as usize]);
             prop_assert!(emptiest.is_none_or(|cpu| occupancy.emptiest(allowed.as_ref()) == CpuId(cpu)));
             let others = (1..cpus as u32).map(|offset| (from + offset) % cpus as u32);

@@ -14,10 +14,11 @@
 //!   the others if its running time is used up and a fiber of the same level waits, or if a fiber
 //!   of a higher level waits. (The real library does not read the clock at each safepoint, but
 //!   often compared with a running time.)
-//! * **Preemption.** A fiber of a `preemptible` job also reaches a safepoint, wherever it is, when
-//!   its running time is over and when a sleep is over. That costs nothing. (The real library uses
-//!   a timer that fires up to half a running time earlier or later, which costs some microseconds
-//!   in the kernel. There, a fiber that holds a lock continues once for one more running time.)
+//! * **Preemption.** A fiber of a `preemptible` job also reaches a safepoint in the middle of a
+//!   computation when its running time is over and when a sleep is over. That costs nothing. (The
+//!   real library uses a timer that fires up to half a running time earlier or later, which costs
+//!   some microseconds in the kernel. There, a fiber that holds a lock continues once for one more
+//!   running time.)
 //! * **Locks.** A release makes the lock free and wakes the first waiter of the highest level. It
 //!   may find that another fiber was faster, but only once. The owner inherits the level of the
 //!   first waiter.
@@ -27,7 +28,7 @@
 mod lock;
 mod worker;
 
-use policy::feedback::{Boost, FeedbackRules, Level};
+use policy::feedback::Level;
 use policy::{Instant, Span, ThreadId};
 use scenario::draw::Stream;
 use scenario::fibers::{Burst, FiberCosts, FiberProgram};
@@ -39,7 +40,7 @@ use self::worker::{Sleep, Worker};
 /// The number of the fiber that creates the others, which have the numbers after it.
 const FIRST: u32 = 0;
 
-/// What a worker does next.
+/// The next action of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerAction {
     /// A fiber computes.
@@ -114,10 +115,12 @@ pub(crate) struct Fibers {
     fibers: Vec<Fiber>,
     locks: Vec<Lock>,
     workers: Vec<Worker>,
-    /// The workers to wake.
-    woken: Vec<usize>,
-    is_over: bool,
-    bursts: u64,
+    /// The workers to wake, the last one first.
+    pub(crate) woken: Vec<usize>,
+    /// Whether all fibers have ended.
+    pub(crate) is_over: bool,
+    /// The number of bursts so far.
+    pub(crate) bursts: u64,
     switches: u64,
     demotions: u64,
     /// The measured response times of each group.
@@ -128,12 +131,7 @@ impl Fibers {
     /// The fibers of the job called `name`. Times are rounded down to the step.
     pub(crate) fn new(job: &scenario::Fibers, name: &str, seed: u64, step: Span) -> Fibers {
         let floor = |span: Span| span.floor_to(step);
-        let scenario::fibers::FiberCosts { create, switch, lock } = job.costs;
-        let boost = match job.rules.boost {
-            Boost::Every(period) => Boost::Every(floor(period).max(step)),
-            Boost::Never => Boost::Never,
-        };
-        let rules = FeedbackRules { running_time: floor(job.rules.running_time).max(step), boost, ..job.rules };
+        let FiberCosts { create, switch, lock } = job.costs;
         let program = |group: &scenario::fibers::FiberGroup| {
             let checkpoint = group.checkpoint.map(|every| floor(every).max(step));
             FiberProgram { checkpoint, ..group.program(name) }
@@ -146,7 +144,7 @@ impl Fibers {
             step,
             fibers: Vec::with_capacity(job.fibers() as usize + 1),
             locks: vec![Lock::default(); job.locks as usize],
-            workers: vec![Worker::new(rules); job.workers as usize],
+            workers: vec![Worker::new(job.rules.floor_to(step)); job.workers as usize],
             woken: Vec::new(),
             is_over: false,
             bursts: 0,
@@ -452,38 +450,16 @@ impl Fibers {
 
 /// The interface to the engine.
 impl Fibers {
-    /// The next worker to wake.
-    pub(crate) fn take_woken(&mut self) -> Option<usize> {
-        self.woken.pop()
-    }
-
     /// Whether a worker sleeps, and its sleep is over.
     pub(crate) fn has_slept_enough(&self, now: Instant, worker: usize) -> bool {
         let of = &self.workers[worker];
         of.sleep == Sleep::Asleep && of.until().is_some_and(|until| until <= now)
     }
 
-    /// Whether all fibers have ended.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    /// The number of bursts so far.
-    pub(crate) fn bursts(&self) -> u64 {
-        self.bursts
-    }
-
-    /// The outcome of the fibers.
     pub(crate) fn outcome(&self) -> FibersOutcome {
         let groups = self.programs.iter().zip(&self.responses);
-        let group = |(program, responses): (&FiberProgram, &Vec<Span>)| {
-            GroupOutcome::new(program.group.clone(), &mut responses.clone())
-        };
-        FibersOutcome {
-            switches: Some(self.switches),
-            demotions: Some(self.demotions),
-            groups: groups.map(group).collect(),
-        }
+        let groups = groups.map(|(program, times)| GroupOutcome::new(program.group.clone(), &mut times.clone()));
+        FibersOutcome { switches: Some(self.switches), demotions: Some(self.demotions), groups: groups.collect() }
     }
 
     /// Checks the invariant after an event: no worker sleeps while it has a fiber to run.

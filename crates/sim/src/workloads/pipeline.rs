@@ -3,8 +3,8 @@
 //!
 //! Buffers are not represented. A queue is the difference between the rounds that one stage has
 //! conveyed and those that the next one has taken. The pool is the difference between the number of
-//! buffers and the rounds under way. Rounds are conveyed in order, even if the copies of a stage
-//! end them in another order. So every stage takes them in order.
+//! buffers and the rounds under way. Every stage conveys and takes rounds in order, even if its
+//! copies end them in another order.
 //!
 //! The threads that carry out stages belong to groups: the thread that several stages share, the
 //! threads of a stage's copies, or the workers. Each stage belongs to exactly one group. The idle
@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 
 use policy::priority::{self, PriorityController, StageObservation, StagePriority};
 use policy::{Instant, Span, ThreadId};
+use scenario::Machine;
 use scenario::draw::{Law, Stream};
 use scenario::pipeline::{StageTurn, ThreadRole};
 use scenario::result::StageOutcome;
@@ -91,7 +92,7 @@ struct Sums {
 
 /// Threads that carry out the same stages.
 #[derive(Clone, Debug, Default)]
-struct Group {
+pub(crate) struct Group {
     stages: Vec<usize>,
     /// Whether they are workers.
     is_of_workers: bool,
@@ -126,7 +127,7 @@ struct Carried {
     device: Option<Span>,
 }
 
-/// What a thread waits for after its computation.
+/// The request of a thread that has computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Device(Span),
@@ -134,16 +135,20 @@ pub(crate) enum Request {
 }
 
 impl Pipeline {
-    /// The pipeline of the job called `name`, with one thread for each of `roles`.
+    /// The pipeline of the job called `name`.
     pub(crate) fn new(
         pipeline: &scenario::Pipeline,
-        roles: &[ThreadRole],
+        machine: &Machine,
         name: &str,
         seed: u64,
         nice: i8,
-        step: Span,
         is_endless: bool,
     ) -> Pipeline {
+        let copy = |kind| {
+            let mut rule = pipeline.priority.stage(kind);
+            let priority = rule.begin();
+            Copy { is_busy: false, rule, priority }
+        };
         let stage = |stage: &scenario::pipeline::Stage| Stage {
             name: stage.name.clone(),
             stream: stage.stream_name(name),
@@ -152,13 +157,7 @@ impl Pipeline {
             device: stage.device.as_ref().map(scenario::Distribution::law),
             nice: stage.nice,
             group: 0,
-            copies: (0..stage.fork)
-                .map(|_| {
-                    let mut rule = pipeline.priority.stage(stage.kind);
-                    let priority = rule.begin();
-                    Copy { is_busy: false, rule, priority }
-                })
-                .collect(),
+            copies: (0..stage.fork).map(|_| copy(stage.kind)).collect(),
             taken: 0,
             conveyed: 0,
             ahead: BTreeSet::new(),
@@ -168,7 +167,7 @@ impl Pipeline {
         let mut this = Pipeline {
             seed,
             nice,
-            step,
+            step: machine.step,
             buffers: pipeline.buffers.into(),
             rounds: pipeline.rounds,
             rounds_of_a_run: pipeline.rounds,
@@ -182,7 +181,7 @@ impl Pipeline {
             waits: 0,
             counted: Instant::ZERO,
         };
-        roles.iter().for_each(|role| this.add(role));
+        pipeline.thread_roles(machine.cpus).iter().for_each(|role| this.add(role));
         this
     }
 
@@ -296,11 +295,8 @@ impl Pipeline {
         stage.sums.computed += compute;
         let time = device?;
         stage.away += 1;
-        Some(if stage.kind == priority::StageKind::Communicate {
-            Request::Message(time)
-        } else {
-            Request::Device(time)
-        })
+        let is_message = stage.kind == priority::StageKind::Communicate;
+        Some(if is_message { Request::Message(time) } else { Request::Device(time) })
     }
 
     /// The request of a thread is done.
@@ -323,10 +319,10 @@ impl Pipeline {
         while of.ahead.remove(&of.conveyed) {
             of.conveyed += 1;
         }
-        let went_on = of.conveyed - before;
+        let passed = of.conveyed - before;
         if self.watches_queues && !self.has_workers(stage) {
             let next = (stage + 1) % self.stages.len();
-            let others = (self.depth(next) - went_on.min(1)).try_into().unwrap_or(u32::MAX);
+            let others = (self.depth(next) - passed.min(1)).try_into().unwrap_or(u32::MAX);
             let copy = &mut self.stages[stage].copies[copy];
             copy.priority = copy.rule.conveyed(others).unwrap_or(copy.priority);
         }
@@ -336,7 +332,7 @@ impl Pipeline {
         if self.is_endless && self.stages[stage].conveyed == self.rounds {
             self.begin_next_run();
         }
-        Some(went_on)
+        Some(passed)
     }
 
     /// Begins a new run with as many rounds. Every thread begins with its first turn.
@@ -382,15 +378,14 @@ impl Pipeline {
 
     /// A waiter goes to sleep.
     pub(crate) fn sleep(&mut self, number: usize, thread: ThreadId) {
-        let group = &mut self.groups[self.threads[number].group];
-        group.awake.retain(|awake| *awake != thread);
-        group.asleep.push(thread);
+        self.stop_waiting(number, thread).asleep.push(thread);
     }
 
-    /// A thread stops waiting.
-    pub(crate) fn stop_waiting(&mut self, number: usize, thread: ThreadId) {
+    /// A thread stops waiting. Returns its group.
+    pub(crate) fn stop_waiting(&mut self, number: usize, thread: ThreadId) -> &mut Group {
         let group = &mut self.groups[self.threads[number].group];
         group.awake.retain(|awake| *awake != thread);
+        group
     }
 
     pub(crate) fn groups(&self) -> std::ops::Range<usize> {
@@ -404,10 +399,10 @@ impl Pipeline {
 
     /// How many threads of a group could take a buffer.
     fn wanted(&self, group: usize) -> u64 {
-        let is_of_it = |thread: &PipelineThread| {
+        let shares_it = |thread: &PipelineThread| {
             thread.group == group && matches!(&thread.choice, StageChoice::Turns { turns, .. } if turns.len() > 1)
         };
-        match self.threads.iter().position(is_of_it) {
+        match self.threads.iter().position(shares_it) {
             Some(shared) => u64::from(self.could_take(shared)),
             None => self.groups[group].stages.iter().map(|&stage| self.open(stage)).sum(),
         }
@@ -443,16 +438,11 @@ impl Pipeline {
     }
 }
 
-impl Pipeline {
-    /// Starts the time accounting.
-    pub(crate) fn begin(&mut self, now: Instant) {
-        self.counted = now;
-    }
-}
-
 /// Priorities and the outcome.
 impl Pipeline {
-    pub(crate) fn has_controller(&self) -> bool {
+    /// Starts the time accounting. Returns whether the pipeline has a controller.
+    pub(crate) fn begin(&mut self, now: Instant) -> bool {
+        self.counted = now;
         self.controller.is_some()
     }
 

@@ -23,7 +23,7 @@
 //!   for a quarter of a tick times the number of CPUs, or twice that.
 //!
 //! Deviations: at most one idle CPU gets threads at a time, and each tick of a busy CPU looks for
-//! the first one; the kernel serves all of them at once. No running thread is migrated
+//! the first one; the kernel serves all of them. No running thread is migrated
 //! (`active_load_balance`), as the kernel does after more failures.
 
 use policy::{CpuId, Instant, Span, ThreadId};
@@ -46,7 +46,7 @@ enum Occasion {
     Busy,
 }
 
-/// What a CPU should take from another.
+/// How much a CPU should take from another.
 #[derive(Clone, Copy, Debug)]
 enum Imbalance {
     Threads(u64),
@@ -82,8 +82,8 @@ impl Cfs {
         if self.queues[cpu.index()].threads < 2 || now < self.next_kick {
             return None;
         }
-        let first = marks.first_idle()?;
-        for idle in marks.idle().skip(1).chain([first]) {
+        let first = marks.idle.first_among(None)?;
+        for idle in marks.idle.iter().skip(1).chain([first]) {
             if self.is_time(idle, Occasion::Idle, now) && self.balance(idle, Occasion::Idle, false, now).threads > 0 {
                 return Some(idle);
             }
@@ -180,7 +180,7 @@ impl Cfs {
             taken.preempts |= self.fetch(thread, cpu, is_marked || taken.preempts, now);
             taken.threads += 1;
             let (Imbalance::Threads(rest) | Imbalance::Load(rest)) = &mut left;
-            *rest = rest.saturating_sub(if let Imbalance::Threads(_) = imbalance { 1 } else { weight });
+            *rest = rest.saturating_sub(if matches!(imbalance, Imbalance::Threads(_)) { 1 } else { weight });
             if *rest == 0 {
                 break;
             }
@@ -188,7 +188,7 @@ impl Cfs {
         taken
     }
 
-    /// Whether a waiting thread should stay where its cache is (`task_hot`).
+    /// Whether a waiting thread should stay because its cache is hot (`task_hot`).
     fn is_hot(&self, thread: ThreadId, cpu: CpuId, now: Instant) -> bool {
         let entity = self.entity(thread);
         let is_buddy = self.queues[entity.cpu.index()].buddies.is_hot(thread);

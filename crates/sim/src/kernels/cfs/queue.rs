@@ -1,10 +1,34 @@
-//! The queue of one CPU: the kernel's `cfs_rq`, and the parts of its `rq` and scheduling domain
-//! that belong to the CPU.
+//! The scheduler's data of a thread, and the queue of one CPU: the kernel's `cfs_rq`, and the parts
+//! of its `rq` and scheduling domain that belong to the CPU.
 
-use policy::{Instant, ThreadId};
+use policy::{CpuId, Instant, ThreadId};
 
-use super::entity::Entity;
-use super::timeline::Timeline;
+use super::timeline::{Place, Timeline};
+use crate::kernels::nice;
+
+/// The kernel's `sched_entity`. Virtual times are nanoseconds, comparable within one queue only. At
+/// nice 0, a virtual nanosecond is a real one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entity {
+    pub(super) vruntime: i64,
+    /// When it last ran on this CPU, if ever (`exec_start`).
+    pub(super) last_ran: Option<Instant>,
+    pub(super) cpu: CpuId,
+    pub(super) weight: u32,
+    pub(super) place: Place,
+}
+
+impl Entity {
+    pub(super) fn new(weight: u64) -> Entity {
+        Entity { vruntime: 0, last_ran: None, cpu: CpuId(0), weight: weight as u32, place: Place::AWAY }
+    }
+
+    /// Converts a real time to a virtual one.
+    #[inline]
+    pub(super) fn virtually(&self, nanos: i64) -> i64 {
+        nice::virtual_time(nanos, self.weight)
+    }
+}
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {

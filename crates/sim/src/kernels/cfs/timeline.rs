@@ -6,9 +6,9 @@
 
 use policy::ThreadId;
 
-use super::entity::Entity;
+use super::queue::Entity;
 
-/// Where a thread is in the timeline of its queue.
+/// The place of a thread in the timeline of its queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     slot: u32,

@@ -11,7 +11,7 @@ use super::state::Eevdf;
 use super::timeline::{NO_THREAD, Timeline};
 use crate::engine::scheduler::Marks;
 
-/// A thread that ran within this time stays where its cache is (`sysctl_sched_migration_cost`).
+/// A thread that ran within this time has a hot cache (`sysctl_sched_migration_cost`).
 const MIGRATION_COST: Span = Span::from_micros(500);
 /// The number of threads of a queue that are looked at (`sysctl_sched_nr_migrate`).
 const MOST_LOOKS: usize = 32;
@@ -21,12 +21,13 @@ const IMBALANCE: u64 = 117;
 /// Hot threads are taken after more failures than this (`cache_nice_tries` of CPUs that share a
 /// cache).
 const NICE_TRIES: u32 = 1;
+
 impl Eevdf {
     /// An idle CPU that should take a waiting thread.
     pub(super) fn helper(&self, now: Instant, marks: &Marks) -> Option<CpuId> {
         // Without affinities, all idle CPUs have the same choice.
         let candidates = if self.has_bound_threads { usize::MAX } else { 1 };
-        marks.idle().take(candidates).find(|&cpu| self.to_steal(cpu, now).is_some())
+        marks.idle.iter().take(candidates).find(|&cpu| self.to_steal(cpu, now).is_some())
     }
 
     /// Moves a waiting thread from another queue to the empty queue of `cpu`.

@@ -6,7 +6,7 @@ use scenario::Machine;
 /// A busy CPU balances less often than an idle one by this factor (`busy_factor`).
 const BUSY: u64 = 16;
 
-/// What balancing between busy CPUs remembers. All CPUs are one domain, in which each is a group.
+/// The state of all CPUs, which are one domain in which each is a group.
 #[derive(Clone, Debug)]
 pub(super) struct Balancing {
     tick: Span,
@@ -16,7 +16,7 @@ pub(super) struct Balancing {
     pub(super) cpus: Vec<Domain>,
 }
 
-/// What one CPU remembers: the kernel's `sched_domain`.
+/// The state of one CPU: the kernel's `sched_domain`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Domain {
     pub(super) last: Instant,

@@ -3,7 +3,7 @@
 use policy::{CpuId, Instant};
 
 use super::timeline::{Links, Timeline};
-use crate::kernels::nice::NORMAL;
+use crate::kernels::nice::{self, NORMAL};
 
 /// The end of time.
 pub(super) const NEVER: Instant = Instant::from_nanos(u64::MAX);
@@ -25,7 +25,7 @@ pub(super) struct Entity {
     /// While it waits: its place in the timeline.
     pub(super) links: Links,
     pub(super) cpu: CpuId,
-    /// Its job, which determines where it may run.
+    /// Its job, which determines on which CPUs it may run.
     pub(super) job: u32,
     /// Its weight in its queue.
     pub(super) weight: u32,
@@ -57,14 +57,10 @@ impl Entity {
         is_counted: false,
     };
 
-    /// Converts a real time to a virtual one (`calc_delta_fair`).
+    /// Converts a real time to a virtual one.
     #[inline]
     pub(super) fn virtually(&self, nanos: i64) -> i64 {
-        if self.weight == NORMAL as u32 {
-            nanos
-        } else {
-            (i128::from(nanos) * i128::from(NORMAL) / i128::from(self.weight)) as i64
-        }
+        nice::virtual_time(nanos, self.weight)
     }
 
     fn weighted(&self) -> i128 {

@@ -12,9 +12,8 @@ use crate::kernels::roster::Roster;
 /// The least weight of a thread in a group (`MIN_SHARES`).
 const MIN_SHARE: u64 = 2;
 
-/// The scheduler; see the module [`eevdf`](super).
 #[derive(Clone, Debug)]
-pub struct Eevdf {
+pub(crate) struct Eevdf {
     pub(super) tick: Span,
     pub(super) entities: Vec<Entity>,
     pub(super) queues: Vec<Queue>,
@@ -31,19 +30,13 @@ pub struct Eevdf {
 }
 
 impl Eevdf {
-    /// The scheduler of a machine for these threads.
-    pub fn new(machine: &Machine, roster: &Roster) -> Eevdf {
+    pub(crate) fn new(machine: &Machine, roster: &Roster) -> Eevdf {
         let mut entities = Vec::with_capacity(roster.len());
         for (job, entry) in (0..).zip(roster.jobs()) {
             let slice = entry.attributes.slice.unwrap_or(machine.slice).as_nanos() as i64;
             let weight = nice::weight(entry.attributes.nice) as u32;
-            entities.extend(entry.threads.clone().map(|_| Entity {
-                slice,
-                weight,
-                own_weight: weight,
-                job,
-                ..Entity::NEW
-            }));
+            let entity = Entity { slice, weight, own_weight: weight, job, ..Entity::NEW };
+            entities.extend(entry.threads.clone().map(|_| entity));
         }
         let is_there = |cpus: &CpuSet| cpus.iter().any(|cpu| cpu.0 < machine.cpus);
         let allowed: Vec<Option<CpuSet>> =
@@ -297,7 +290,8 @@ impl Eevdf {
     pub(super) fn cpu_to_wake_on(&self, thread: ThreadId) -> CpuId {
         let (previous, allowed) = (self.entity(thread).cpu, self.allowed(thread));
         self.occupancy
-            .first_free(previous, allowed)
+            .free
+            .first_from(previous, allowed)
             .unwrap_or_else(|| if self.may_run(thread, previous) { previous } else { self.occupancy.emptiest(allowed) })
     }
 }

@@ -49,16 +49,17 @@ impl LinuxO1 {
     }
 
     /// The idle CPU whose turn it is takes threads if some wait elsewhere. Idle CPUs tick too, but
-    /// most of their ticks have nothing to do. So the ticks of the busy CPUs offer work to them,
-    /// one after the other.
+    /// most of their ticks have nothing to do. So the ticks of the busy CPUs offer work to each in
+    /// turn.
     pub(super) fn offer_to_idle(&mut self, now: Instant, marks: &Marks) -> Option<CpuId> {
         if self.loads.highest() <= SCALE {
             return None;
         }
-        let cpu = self.idle.next_after(self.offered)?;
+        let next = CpuId((self.offered.0 + 1) % self.queues.len() as u32);
+        let cpu = self.idle.first_from(next, None)?;
         self.offered = cpu;
         let is_due = self.queues[cpu.index()].balance.is_due(self.tuning.ticks(now), 1);
-        (marks.is_idle(cpu) && is_due && self.balance(cpu, Occasion::Idle, now).0 > 0).then_some(cpu)
+        (marks.idle.contains(cpu) && is_due && self.balance(cpu, Occasion::Idle, now).0 > 0).then_some(cpu)
     }
 
     /// Looks for an imbalance at a tick (`load_balance`). Returns how many threads it took, and
@@ -120,16 +121,16 @@ impl LinuxO1 {
         let last_tick = self.tuning.last_tick(now);
         let (mut moved, mut refused, mut preempts) = (0, 0, false);
         let (source, target) = (&self.queues[from.index()], &self.queues[to.index()]);
-        for (array, into) in [(source.expired(), target.expired()), (source.active(), target.active())] {
+        for (array, into) in [(source.expired(), target.expired()), (source.active, target.active)] {
             let mut levels = self.queues[from.index()].array(array).bitmap;
             while levels != 0 {
-                let mut at = self.queues[from.index()].array(array).last_of(levels.trailing_zeros() as usize);
+                let mut at = self.queues[from.index()].array(array).last[levels.trailing_zeros() as usize];
                 while at != NONE {
                     let thread = ThreadId(at);
                     let task = &self.tasks[thread.index()];
                     at = task.before;
                     let is_running = task.leaving || self.queues[from.index()].current == Some(thread);
-                    if is_running || !self.may_run_on(thread, to) || !even_hot && task.is_hot(last_tick) {
+                    if is_running || !self.affinity.is_allowed(thread, to) || !even_hot && task.is_hot(last_tick) {
                         refused += 1;
                         if refused == LOOKED_AT {
                             return (moved, preempts);

@@ -47,12 +47,10 @@ impl Loads {
         u64::NEVER - self.tournament.winner().1
     }
 
-    /// The first CPU with the highest load among all others, counted upwards from this one,
+    /// The CPU with the highest load among all others; of equal ones, the next after this one,
     /// cyclically.
     pub(super) fn busiest_beside(&self, cpu: CpuId) -> Option<(CpuId, u64)> {
-        let above = self.tournament.winner_of(cpu.index() + 1..self.of.len());
-        let below = self.tournament.winner_of(0..cpu.index());
-        let (busiest, key) = if below.1 < above.1 { below } else { above };
+        let (busiest, key) = self.tournament.winner_after(cpu.index());
         (key != u64::NEVER).then_some((CpuId(busiest as u32), u64::NEVER - key))
     }
 }

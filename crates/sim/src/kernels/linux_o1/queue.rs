@@ -1,6 +1,6 @@
 //! The run queue of a CPU: two arrays of lists by priority, for active and for expired threads.
 
-use policy::{CpuId, CpuSet, ThreadId};
+use policy::ThreadId;
 
 use super::load::Balance;
 use super::task::{IDLENESS, NONE, PRIORITIES, Task};
@@ -14,7 +14,8 @@ pub(super) struct Array {
     /// The priorities that have threads.
     pub(super) bitmap: u64,
     first: [u32; PRIORITIES as usize],
-    last: [u32; PRIORITIES as usize],
+    /// The last thread of each priority, or [`NONE`].
+    pub(super) last: [u32; PRIORITIES as usize],
 }
 
 impl Array {
@@ -25,11 +26,6 @@ impl Array {
     fn first(&self) -> Option<ThreadId> {
         let priority = self.bitmap.trailing_zeros() as usize;
         self.first.get(priority).map(|thread| ThreadId(*thread))
-    }
-
-    /// The last thread of a priority, or [`NONE`].
-    pub(super) fn last_of(&self, priority: usize) -> u32 {
-        self.last[priority]
     }
 
     fn push(&mut self, thread: ThreadId, tasks: &mut [Task]) {
@@ -68,9 +64,8 @@ impl Array {
 pub(super) struct Queue {
     arrays: [Array; 2],
     /// The index of the active array.
-    active: u8,
-    /// The running thread, from its pick on. A thread that blocks stays current until the next
-    /// pick.
+    pub(super) active: u8,
+    /// The running thread, until the next pick even if it blocks.
     pub(super) current: Option<ThreadId>,
     /// The number of threads, including the running one (`nr_running`).
     pub(super) running: u32,
@@ -92,10 +87,6 @@ impl Queue {
             best_expired: IDLENESS,
             balance,
         }
-    }
-
-    pub(super) fn active(&self) -> u8 {
-        self.active
     }
 
     pub(super) fn expired(&self) -> u8 {
@@ -132,66 +123,5 @@ impl Queue {
     /// The priority that a thread must beat to preempt the current one (`TASK_PREEMPTS_CURR`).
     pub(super) fn current_priority(&self, tasks: &[Task]) -> u8 {
         self.current.map_or(IDLENESS, |current| tasks[current.index()].priority)
-    }
-}
-
-/// The CPUs without a running or waiting thread.
-#[derive(Clone, Debug)]
-pub(super) struct IdleCpus {
-    words: Vec<u64>,
-}
-
-impl IdleCpus {
-    pub(super) fn all(cpus: usize) -> IdleCpus {
-        let mut idle = IdleCpus { words: vec![0; cpus.div_ceil(64)] };
-        crate::cpu_ids(cpus).for_each(|cpu| idle.insert(cpu));
-        idle
-    }
-
-    pub(super) fn insert(&mut self, cpu: CpuId) {
-        self.words[cpu.index() / 64] |= 1 << (cpu.index() % 64);
-    }
-
-    pub(super) fn remove(&mut self, cpu: CpuId) {
-        self.words[cpu.index() / 64] &= !(1 << (cpu.index() % 64));
-    }
-
-    pub(super) fn contains(&self, cpu: CpuId) -> bool {
-        self.words[cpu.index() / 64] >> (cpu.index() % 64) & 1 == 1
-    }
-
-    /// The lowest idle CPU of a set. `None` allows all CPUs.
-    pub(super) fn first_among(&self, allowed: Option<&CpuSet>) -> Option<CpuId> {
-        let of = |index: usize| allowed.map_or(u64::MAX, |set| set.words().get(index).copied().unwrap_or(0));
-        let words = self.words.iter().enumerate().map(|(index, word)| (index, word & of(index)));
-        words.into_iter().find(|(_, word)| *word != 0).map(first_in)
-    }
-
-    /// The next idle CPU after another one, cyclically.
-    pub(super) fn next_after(&self, cpu: CpuId) -> Option<CpuId> {
-        let (at, bit) = (cpu.index() / 64, cpu.index() % 64);
-        let beyond = self.words[at] & !(u64::MAX >> (63 - bit));
-        let circle = (at + 1..self.words.len()).chain(0..=at).map(|index| (index, self.words[index]));
-        std::iter::once((at, beyond)).chain(circle).find(|(_, word)| *word != 0).map(first_in)
-    }
-}
-
-fn first_in((index, word): (usize, u64)) -> CpuId {
-    CpuId(index as u32 * 64 + word.trailing_zeros())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn idle_cpus_are_visited_cyclically() {
-        let mut idle = IdleCpus::all(130);
-        (0..130).filter(|cpu| ![3, 64, 129].contains(cpu)).for_each(|cpu| idle.remove(CpuId(cpu)));
-        let next = |cpu| idle.next_after(CpuId(cpu)).map(|cpu| cpu.0);
-        assert_eq!([0, 3, 63, 64, 127, 129].map(next), [3, 64, 64, 129, 129, 3].map(Some));
-        assert_eq!(idle.first_among(None), Some(CpuId(3)));
-        let among = |cpus: &[u32]| idle.first_among(Some(&cpus.iter().map(|cpu| CpuId(*cpu)).collect()));
-        assert_eq!((among(&[4, 64]), among(&[4])), (Some(CpuId(64)), None));
     }
 }

@@ -15,11 +15,10 @@ pub(super) const NONE: u32 = u32::MAX;
 /// The kernel's tuning parameters, for any tick and timeslice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tuning {
-    /// In nanoseconds, as are all times here without a unit.
-    tick: u64,
+    pub(super) tick: Span,
     /// Ticks of a thread with nice value 0 (`DEF_TIMESLICE`).
     timeslice: u64,
-    /// The sleep for a bonus of one: a timeslice.
+    /// The sleep for a bonus of one, in nanoseconds: a timeslice.
     sleep_for_one: u64,
     cpus: u64,
     /// A thread that ran within this time has a hot cache (`cache_hot_time`).
@@ -28,34 +27,28 @@ pub(super) struct Tuning {
 
 impl Tuning {
     pub(super) fn new(machine: &Machine) -> Tuning {
-        let (tick, timeslice) = (machine.tick.as_nanos(), u64::from(machine.timeslice.max(1)));
+        let (tick, timeslice) = (machine.tick, u64::from(machine.timeslice.max(1)));
         Tuning {
             tick,
             timeslice,
-            sleep_for_one: tick.saturating_mul(timeslice),
+            sleep_for_one: tick.as_nanos().saturating_mul(timeslice),
             cpus: u64::from(machine.cpus),
-            hot: Span::from_nanos(tick.saturating_mul(5) / 2),
+            hot: Span::from_nanos(tick.as_nanos().saturating_mul(5) / 2),
         }
     }
 
     /// The number of ticks up to a moment: the kernel's `jiffies`.
     #[inline]
     pub(super) fn ticks(&self, now: Instant) -> u64 {
-        now.as_nanos() / self.tick
+        now.as_nanos() / self.tick.as_nanos()
     }
 
-    /// The time of the last tick. All CPUs tick at multiples of the period.
+    /// The time of the last tick.
     pub(super) fn last_tick(&self, now: Instant) -> Instant {
-        Instant::from_nanos(self.ticks(now) * self.tick)
+        Instant::from_nanos(self.ticks(now) * self.tick.as_nanos())
     }
 
-    /// The time of the next tick.
-    #[inline]
-    pub(super) fn next_tick(&self, now: Instant) -> Instant {
-        Instant::from_nanos((self.ticks(now) + 1).saturating_mul(self.tick))
-    }
-
-    /// The maximal sleep that counts (`NS_MAX_SLEEP_AVG`).
+    /// The maximal sleep that counts, in nanoseconds (`NS_MAX_SLEEP_AVG`).
     fn most_sleep(&self) -> u64 {
         self.sleep_for_one.saturating_mul(MAX_BONUS)
     }
@@ -108,10 +101,8 @@ pub(super) struct Task {
     /// Its neighbours in its list.
     pub(super) before: u32,
     pub(super) after: u32,
-    /// The CPU where it runs, waits, or last was.
+    /// The CPU on which it runs, waits, or last was.
     pub(super) cpu: CpuId,
-    /// The index of its CPU set.
-    pub(super) allowed: u32,
     pub(super) nice: i8,
     /// Its dynamic priority.
     pub(super) priority: u8,
@@ -124,7 +115,7 @@ pub(super) struct Task {
 
 impl Task {
     /// A thread that has neither run nor slept.
-    pub(super) fn new(nice: i8, allowed: u32, tuning: &Tuning) -> Task {
+    pub(super) fn new(nice: i8, tuning: &Tuning) -> Task {
         let nice = nice.clamp(-20, 19);
         let mut task = Task {
             sleep: 0,
@@ -134,7 +125,6 @@ impl Task {
             before: NONE,
             after: NONE,
             cpu: CpuId(0),
-            allowed,
             nice,
             priority: 0,
             activated: Activated::No,
@@ -172,7 +162,7 @@ impl Task {
         // A thread that sleeps for longer than this is idle, and becomes just interactive
         // (`INTERACTIVE_SLEEP`).
         let timeslices = (MAX_BONUS as i64 / 2 + delta(self.nice) + 1) as u64;
-        let long = tuning.tick.saturating_mul(timeslices * tuning.timeslice - 1);
+        let long = tuning.tick.as_nanos().saturating_mul(timeslices * tuning.timeslice - 1);
         if slept > long {
             self.sleep = most - tuning.sleep_for_one;
         } else {
@@ -230,7 +220,7 @@ mod tests {
         // TASK_INTERACTIVE has one more for -10, but the division rounds towards zero.
         for (nice, interactive) in [(-20, 9), (-10, 6), (0, 4), (10, 2), (19, 0)] {
             let is_interactive = |bonus: u64| {
-                let mut task = Task { sleep: bonus * 100_000_000, ..Task::new(nice, NONE, &tuning()) };
+                let mut task = Task { sleep: bonus * 100_000_000, ..Task::new(nice, &tuning()) };
                 task.update_priority(&tuning());
                 task.is_interactive()
             };

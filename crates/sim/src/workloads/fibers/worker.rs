@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use policy::feedback::{Boost, FeedbackQueue, FeedbackRules, TurnOutcome};
+use policy::feedback::{FeedbackQueue, FeedbackRules, TurnOutcome};
 use policy::{Instant, Span, ThreadId};
 
 /// Whether a worker sleeps.
@@ -78,10 +78,8 @@ impl Worker {
     /// The time until a running preemptible fiber is interrupted: its running time or a sleep is
     /// over then.
     pub(super) fn until_tick(&self, now: Instant, fiber: u32) -> Span {
-        let left = self.ready.time_left(ThreadId(fiber));
-        let running_time = self.since.unwrap_or(now) + left;
-        let next = self.until().map_or(running_time, |sleep| sleep.min(running_time));
-        if next > now { next.since(now) } else { Span::ZERO }
+        let running_time = self.since.unwrap_or(now) + self.ready.time_left(ThreadId(fiber));
+        self.until().map_or(running_time, |sleep| sleep.min(running_time)).since(now)
     }
 
     /// Reads the clock, and charges the running fiber for the time since the last reading.
@@ -115,9 +113,6 @@ impl Worker {
     }
 
     fn next_boost(&self, now: Instant) -> Instant {
-        match self.ready.rules().boost {
-            Boost::Every(period) => now + period,
-            Boost::Never => Instant::ZERO + Span::MAX,
-        }
+        now + self.ready.rules().boost.period().unwrap_or(Span::MAX)
     }
 }
