@@ -85,7 +85,7 @@ impl fmt::Display for CpuSet {
     }
 }
 
-/// Why a text is not a set of CPUs.
+/// The reason why a text is not a set of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseCpuSetError {
     /// It contains no CPU.

@@ -3,6 +3,7 @@
 
 mod cpu_set;
 pub mod feedback;
+mod names;
 pub mod priority;
 pub mod record;
 pub mod table;
@@ -11,4 +12,5 @@ pub mod waiting;
 pub mod wakeup;
 
 pub use cpu_set::{CpuSet, ParseCpuSetError};
+pub use names::UnknownName;
 pub use units::{CpuId, Instant, JobId, ParseSpanError, Span, ThreadId};

@@ -11,7 +11,7 @@
 //! A rule says *raised* or *lowered*; the world decides what that means. On Linux it is a nice
 //! value. Its size made no difference in the source, but it does in current kernels.
 //!
-//! Each rule has a module of its own, which states its source and deviations.
+//! The modules of the rules state their sources and deviations.
 //!
 //! # Use
 //!
@@ -23,22 +23,16 @@
 //! The pool of free buffers counts as a queue: the last stage conveys to it and the first accepts
 //! from it. A pool that fills up means that the first stage lags behind all others.
 
-mod dynamic_up;
-mod dynamic_up_down;
-mod input_queue;
 mod limit;
 mod limiting_resource;
+mod queue_rule;
 mod rule;
 
-use std::fmt;
-use std::str::FromStr;
-
-use self::dynamic_up::DynamicUp;
-use self::dynamic_up_down::DynamicUpDown;
-use self::input_queue::InputQueue;
 pub use self::limit::{Limit, MachineObservation, StageObservation, limit};
 pub use self::limiting_resource::PriorityController;
-pub use self::rule::{PriorityRule, UnknownPriorityRule};
+use self::queue_rule::QueueRule;
+pub use self::rule::PriorityRule;
+use crate::names::named;
 
 /// The main activity of a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,34 +66,11 @@ impl StageKind {
     }
 }
 
-impl fmt::Display for StageKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for StageKind {
-    type Err = UnknownStageKind;
-
-    fn from_str(text: &str) -> Result<StageKind, UnknownStageKind> {
-        StageKind::ALL
-            .into_iter()
-            .find(|kind| kind.name() == text.trim())
-            .ok_or_else(|| UnknownStageKind(text.to_owned()))
-    }
-}
-
-/// A text that is not a kind of stage.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownStageKind(String);
-
-impl fmt::Display for UnknownStageKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a kind of stage: the kinds are io, compute and communicate", self.0)
-    }
-}
-
-impl std::error::Error for UnknownStageKind {}
+named!(
+    StageKind,
+    |text| text.trim(),
+    format!("`{text}` is not a kind of stage: the kinds are io, compute and communicate")
+);
 
 /// The priority of a stage, relative to the other threads of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -121,26 +92,12 @@ pub struct StagePolicy {
     rule: QueueRule,
 }
 
-/// How the stage reacts to its queues. An enum rather than a trait object, since it is asked twice
-/// a round.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum QueueRule {
-    /// Not at all: the priority never changes.
-    Never,
-    DynamicUp(DynamicUp),
-    DynamicUpDown(DynamicUpDown),
-    InputQueue(InputQueue),
-}
-
 impl StagePolicy {
     /// Returns the initial priority; to be called once, before the first round. Another call starts
     /// over.
     pub fn begin(&mut self) -> StagePriority {
-        match self.rule {
-            QueueRule::Never => {}
-            QueueRule::DynamicUp(_) | QueueRule::DynamicUpDown(_) | QueueRule::InputQueue(_) => {
-                self.priority = StagePriority::Neutral;
-            }
+        if self.rule != QueueRule::Never {
+            self.priority = StagePriority::Neutral;
         }
         self.priority
     }
@@ -149,23 +106,17 @@ impl StagePolicy {
     /// the new priority, if it changes.
     #[inline]
     pub fn accepted(&mut self, left_in_input: u32) -> Option<StagePriority> {
-        match &self.rule {
-            QueueRule::Never | QueueRule::DynamicUp(_) | QueueRule::DynamicUpDown(_) => None,
-            QueueRule::InputQueue(rule) => self.change_to(rule.accepted(self.priority, left_in_input)),
-        }
+        self.change_to(self.rule.accepted(self.priority, left_in_input))
     }
 
     /// Records that the stage has conveyed a buffer while this many *others* were in its output
     /// queue. Returns the new priority, if it changes.
     #[inline]
     pub fn conveyed(&mut self, others_in_output: u32) -> Option<StagePriority> {
-        match &self.rule {
-            QueueRule::Never | QueueRule::InputQueue(_) => None,
-            QueueRule::DynamicUp(rule) => self.change_to(rule.conveyed(self.priority, others_in_output)),
-            QueueRule::DynamicUpDown(rule) => self.change_to(rule.conveyed(self.priority, others_in_output)),
-        }
+        self.change_to(self.rule.conveyed(self.priority, others_in_output))
     }
 
+    #[inline]
     fn change_to(&mut self, priority: StagePriority) -> Option<StagePriority> {
         (std::mem::replace(&mut self.priority, priority) != priority).then_some(priority)
     }
@@ -197,13 +148,59 @@ mod tests {
         prop::collection::vec(step, 0..60)
     }
 
-    /// All changes that the stage asks for.
-    fn changes(stage: &mut StagePolicy, steps: &[Step]) -> Vec<StagePriority> {
-        let change = |step: &Step| match *step {
+    fn change(stage: &mut StagePolicy, step: Step) -> Option<StagePriority> {
+        match step {
             Step::Accepted(left) => stage.accepted(left),
             Step::Conveyed(others) => stage.conveyed(others),
-        };
-        steps.iter().filter_map(change).collect()
+        }
+    }
+
+    /// All changes that the stage asks for.
+    fn changes(stage: &mut StagePolicy, steps: &[Step]) -> Vec<StagePriority> {
+        steps.iter().filter_map(|&step| change(stage, step)).collect()
+    }
+
+    #[test]
+    fn a_stage_follows_its_queues() {
+        use Step::{Accepted, Conveyed};
+        let [lowered, neutral, raised] =
+            [StagePriority::Lowered, StagePriority::Neutral, StagePriority::Raised].map(Some);
+        // A second buffer in the output lowers, and nothing raises again.
+        let up = [
+            (Conveyed(0), None),
+            (Accepted(7), None),
+            (Conveyed(1), lowered),
+            (Conveyed(5), None),
+            (Conveyed(0), None),
+        ];
+        // An empty output undoes the effect of a backup.
+        let up_down = [
+            (Conveyed(0), None),
+            (Conveyed(2), lowered),
+            (Conveyed(1), None),
+            (Conveyed(0), neutral),
+            (Conveyed(1), lowered),
+        ];
+        // Two waiting buffers raise, and none returns to normal.
+        let none = [(Accepted(0), None), (Accepted(1), None), (Conveyed(9), None)];
+        let input = [
+            (Accepted(2), raised),
+            (Accepted(3), None),
+            (Accepted(1), None),
+            (Accepted(0), neutral),
+            (Accepted(1), None),
+        ];
+        for (rule, kind, steps) in [
+            (PriorityRule::DynamicUp, StageKind::Io, up.to_vec()),
+            (PriorityRule::DynamicUpDown, StageKind::Io, up_down.to_vec()),
+            (PriorityRule::InputQueue, StageKind::Compute, [&none[..], &input[..]].concat()),
+        ] {
+            let mut stage = rule.stage(kind);
+            assert_eq!(stage.begin(), StagePriority::Neutral, "{rule}");
+            for (step, expected) in steps {
+                assert_eq!(change(&mut stage, step), expected, "{rule} {step:?}");
+            }
+        }
     }
 
     proptest! {

@@ -56,21 +56,8 @@ impl RecordedStep {
 
     /// Records the end of a wait of `thread`, which has no decision.
     pub fn over(thread: ThreadId, now: Instant, state: TeamState, seen: Observation) -> RecordedStep {
-        let (missing, own_cpu) = (Vec::new(), CpuId(0));
-        RecordedStep {
-            thread,
-            now,
-            threads: 0,
-            cpus: 0,
-            own_cpu,
-            missing,
-            state,
-            load: 0,
-            movable: false,
-            draw: 0,
-            seen,
-            decision: None,
-        }
+        let team = Team { now, ..Team::default() };
+        RecordedStep { decision: None, ..RecordedStep::new(thread, &team, state, seen, Decision::Block) }
     }
 }
 
@@ -130,8 +117,8 @@ pub struct Difference {
     pub replayed: Decision,
 }
 
-/// Replays a record with fresh waiters of `rule`, one for each thread in it, and returns where they
-/// decided otherwise.
+/// Replays a record with fresh waiters of `rule`, one for each thread in it. Returns the steps at
+/// which they decided otherwise.
 pub fn replay(rule: WaitingRule, costs: Costs, record: &[RecordedStep]) -> Vec<Difference> {
     let mut waiters = std::collections::BTreeMap::new();
     let mut differences = Vec::new();
@@ -158,16 +145,7 @@ mod tests {
     use crate::units::Span;
 
     fn entry(thread: u32, seen: Observation, decision: Decision) -> RecordedStep {
-        let team = Team {
-            now: Instant::ZERO,
-            threads: 2,
-            cpus: 2,
-            own_cpu: CpuId(0),
-            missing: &[],
-            load: 0,
-            movable: false,
-            draw: 0,
-        };
+        let team = Team { threads: 2, cpus: 2, ..Team::default() };
         RecordedStep::new(ThreadId(thread), &team, TeamState::default(), seen, decision)
     }
 

@@ -109,7 +109,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// Why a text is not a span. The message says what to write instead.
+/// The reason why a text is not a span. The message shows the correct form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseSpanError {
     /// A number without a unit.
@@ -155,17 +155,16 @@ impl FromStr for Span {
         if unit.is_empty() {
             return Err(ParseSpanError::MissingUnit(number.to_owned()));
         }
-        let (_, length) = UNITS
-            .into_iter()
-            .find(|&(name, _)| name == unit || (unit == "µs" && name == "us"))
-            .ok_or_else(|| ParseSpanError::UnknownUnit(unit.to_owned()))?;
+        let unit = if unit == "µs" { "us" } else { unit };
+        let known = UNITS.into_iter().find(|&(name, _)| name == unit);
+        let (_, length) = known.ok_or_else(|| ParseSpanError::UnknownUnit(unit.to_owned()))?;
         let fraction = scale_fraction(fraction, length).ok_or(ParseSpanError::TooFine)?;
         let nanos = whole.and_then(|whole| whole.checked_mul(length)).and_then(|nanos| nanos.checked_add(fraction));
         nanos.map(Span).ok_or(ParseSpanError::TooLong)
     }
 }
 
-/// Splits an unsigned decimal into its whole part (`None` if it does not fit) and the digits of its
+/// Splits an unsigned decimal into its whole part, `None` if too large, and the digits of its
 /// fraction.
 fn decimal(number: &str) -> Option<(Option<u64>, &str)> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
@@ -237,8 +236,8 @@ impl fmt::Display for Instant {
     }
 }
 
-macro_rules! identity {
-    ($(#[$doc:meta])* $name:ident) => {
+macro_rules! identities {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
@@ -259,20 +258,16 @@ macro_rules! identity {
                 self.0.fmt(f)
             }
         }
-    };
+    )*};
 }
 
-identity! {
+identities! {
     /// A CPU, by its number.
-    CpuId
-}
-identity! {
+    CpuId;
     /// A thread, by its number in the run, or in the team of a barrier.
-    ThreadId
-}
-identity! {
+    ThreadId;
     /// A job of a scenario, in the order of the file; each copy counts as one.
-    JobId
+    JobId;
 }
 
 #[cfg(test)]
@@ -289,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_spans_say_why() {
+    fn invalid_spans_are_rejected_with_a_reason() {
         let error = |text: &str| text.parse::<Span>().unwrap_err();
         assert_eq!(error("100"), ParseSpanError::MissingUnit("100".into()));
         assert_eq!(error("3 minutes"), ParseSpanError::UnknownUnit("minutes".into()));
@@ -313,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn for_ever_stays_for_ever() {
+    fn arithmetic_saturates() {
         assert_eq!(Span::MAX + Span(1), Span::MAX);
         assert_eq!(Span::MAX.scaled(2000), Span::MAX);
         assert_eq!(Span(1) - Span(2), Span::ZERO);

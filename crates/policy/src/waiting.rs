@@ -54,8 +54,8 @@ use crate::units::{Instant, Span};
 
 /// A waiting rule on its machine, as one thread applies it, with its memory of earlier waits.
 ///
-/// A copy of a fresh waiter is a fresh waiter, so a world makes one from the [`WaitingRule`] and
-/// hands out copies.
+/// A copy of a fresh waiter is a fresh waiter, so a world creates one from the [`WaitingRule`] and
+/// copies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiter {
     state: RuleState,
@@ -81,12 +81,11 @@ impl Waiter {
     pub const fn inputs(&self) -> Inputs {
         let nothing = Inputs { missing: false, owner: false, load: false, draw: false };
         match self.state {
-            RuleState::AlwaysBlock | RuleState::AlwaysSpin | RuleState::AlwaysYield | RuleState::TwoPhase(_) => nothing,
-            RuleState::GrainAware(_) | RuleState::VariableCompetitive(_) => nothing,
             RuleState::Adaptive(_) => Inputs { missing: true, ..nothing },
             RuleState::OwnerRunning(_) => Inputs { missing: true, owner: true, ..nothing },
             RuleState::LoadAware(_) => Inputs { load: true, ..nothing },
             RuleState::Randomized(_) => Inputs { draw: true, ..nothing },
+            _ => nothing,
         }
     }
 
@@ -112,16 +111,15 @@ impl Waiter {
     }
 
     /// Ends a wait: the awaited event came while the thread followed its last decision, or before
-    /// it started to, and this is what it saw. To be called once for each wait that had a step. The
-    /// world publishes the changed state.
+    /// it started to. `seen` is its last observation. Call it once for each wait that had a step.
+    /// The world publishes the changed state.
     #[inline]
     pub fn over(&mut self, now: Instant, state: &mut TeamState, seen: Observation) {
         match &mut self.state {
-            RuleState::AlwaysBlock | RuleState::AlwaysSpin | RuleState::AlwaysYield | RuleState::TwoPhase(_) => {}
-            RuleState::LoadAware(_) | RuleState::Randomized(_) | RuleState::OwnerRunning(_) => {}
             RuleState::Adaptive(adaptive) => adaptive.over(now, state, seen),
             RuleState::GrainAware(rule) => rule.over(now),
             RuleState::VariableCompetitive(rule) => rule.over(now, state, seen),
+            _ => {}
         }
     }
 
@@ -138,83 +136,44 @@ impl Waiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{CpuId, ParseSpanError};
-
-    const COSTS: Costs =
-        Costs { cs: Span::from_micros(6), margin: Span::from_micros(3), lone_yield: Span::ZERO, tick: Span::ZERO };
-    const TEAM: Team<'_> = Team {
-        now: Instant::ZERO,
-        threads: 2,
-        cpus: 2,
-        own_cpu: CpuId(0),
-        missing: &[],
-        load: 0,
-        movable: false,
-        draw: 0,
-    };
+    use crate::units::ParseSpanError;
 
     fn steps(rule: &str, seen: &[Observation]) -> Vec<Decision> {
-        let mut waiter = rule.parse::<WaitingRule>().unwrap().waiter(COSTS);
-        let mut state = TeamState::default();
-        seen.iter().map(|&seen| waiter.step(&TEAM, &mut state, seen)).collect()
+        let us = Span::from_micros;
+        let costs = Costs { cs: us(6), margin: us(3), ..Costs::default() };
+        let team = Team { threads: 2, cpus: 2, ..Team::default() };
+        let mut waiter = rule.parse::<WaitingRule>().unwrap().waiter(costs);
+        seen.iter().map(|&seen| waiter.step(&team, &mut TeamState::default(), seen)).collect()
     }
 
     #[test]
     fn two_phase_spins_to_its_bound_and_then_blocks() {
-        let us = Span::from_micros;
+        use {Decision::Block, Observation::Arrived, Observation::Woken};
+        let (spin, spun) = (|n| Decision::Spin(Span::from_micros(n)), |n| Observation::Spun(Span::from_micros(n)));
         for (rule, limit) in [("cs", 6), ("cs+", 9), ("2cs+", 15), ("5 cs", 30), ("44 us", 44)] {
-            let decisions = steps(rule, &[Observation::Arrived, Observation::Spun(us(limit)), Observation::Woken]);
-            assert_eq!(decisions, [Decision::Spin(us(limit)), Decision::Block, Decision::Block], "{rule}");
+            // Each arrival starts a new wait.
+            let decisions = steps(rule, &[Arrived, spun(limit), Woken, Arrived]);
+            assert_eq!(decisions, [spin(limit), Block, Block, spin(limit)], "{rule}");
         }
-    }
-
-    #[test]
-    fn a_spin_that_ended_early_is_resumed_for_the_rest_only() {
-        let us = Span::from_micros;
-        assert_eq!(
-            steps("44 us", &[Observation::Arrived, Observation::Spun(us(40)), Observation::Spun(us(4))]),
-            [Decision::Spin(us(44)), Decision::Spin(us(4)), Decision::Block]
-        );
-    }
-
-    #[test]
-    fn each_arrival_starts_a_new_wait() {
-        let us = Span::from_micros;
-        assert_eq!(
-            steps("cs", &[Observation::Arrived, Observation::Spun(us(6)), Observation::Woken, Observation::Arrived]),
-            [Decision::Spin(us(6)), Decision::Block, Decision::Block, Decision::Spin(us(6))]
-        );
-    }
-
-    #[test]
-    fn a_bound_of_zero_is_always_block() {
-        assert_eq!(steps("0 us", &[Observation::Arrived]), steps("always-block", &[Observation::Arrived]));
+        // A spin that ended early is resumed for the rest only.
+        assert_eq!(steps("44 us", &[Arrived, spun(40), spun(4)]), [spin(44), spin(4), Block]);
+        assert_eq!(steps("0 us", &[Arrived]), [Block]);
+        assert_eq!(steps("always-block", &[Arrived]), [Block]);
     }
 
     #[test]
     fn always_spin_and_always_yield_never_block() {
         let failures = [Observation::Arrived, Observation::Spun(Span::MAX), Observation::Yielded(Span::MAX)];
-        assert!(steps("always-spin", &failures).iter().all(|d| *d == Decision::Spin(Span::MAX)));
-        assert!(steps("always-yield", &failures).iter().all(|d| *d == Decision::Yield));
+        assert_eq!(steps("always-spin", &failures), [Decision::Spin(Span::MAX); 3]);
+        assert_eq!(steps("always-yield", &failures), [Decision::Yield; 3]);
     }
 
     #[test]
     fn rules_parse_in_every_spelling_and_print_in_one() {
-        for (text, printed) in [
-            ("always-block", "always-block"),
-            ("cs", "cs"),
-            ("1 cs", "cs"),
-            ("cs+", "cs+"),
-            ("2cs+", "2cs+"),
-            ("2 cs+", "2cs+"),
-            ("5cs", "5 cs"),
-            ("0.62 cs", "0.62 cs"),
-            ("2.5 cs+", "2.5 cs+"),
-            ("44us", "44 us"),
-            ("load-aware", "load-aware"),
-            ("load-aware 2", "load-aware"),
-            ("load-aware 2.50", "load-aware 2.5"),
-        ] {
+        let same = ["always-block", "cs", "cs+", "2cs+", "0.62 cs", "2.5 cs+", "load-aware"].map(|text| (text, text));
+        let other = [("1 cs", "cs"), ("2 cs+", "2cs+"), ("5cs", "5 cs"), ("44us", "44 us")];
+        let loads = [("load-aware 2", "load-aware"), ("load-aware 2.50", "load-aware 2.5")];
+        for (text, printed) in same.into_iter().chain(other).chain(loads) {
             let rule: WaitingRule = text.parse().unwrap_or_else(|why| panic!("{text}: {why}"));
             assert_eq!(rule.to_string(), printed);
             assert_eq!(printed.parse(), Ok(rule));
@@ -222,14 +181,12 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_rule_says_why() {
+    fn an_invalid_rule_is_rejected_with_a_reason() {
         let error = |text: &str| text.parse::<WaitingRule>().unwrap_err();
         assert_eq!(error("44"), ParseRuleError::MissingUnit("44".into()));
-        assert_eq!(error("always-blok"), ParseRuleError::Unknown("always-blok".into()));
-        assert_eq!(error("44 parsecs"), ParseRuleError::Unknown("44 parsecs".into()));
         assert_eq!(error("4 m"), ParseRuleError::Span(ParseSpanError::UnknownUnit("m".into())));
-        assert_eq!(error("-2 cs"), ParseRuleError::Unknown("-2 cs".into()));
-        assert_eq!(error("load-aware -2"), ParseRuleError::Unknown("load-aware -2".into()));
-        assert_eq!(error("load-aware2"), ParseRuleError::Unknown("load-aware2".into()));
+        for text in ["always-blok", "44 parsecs", "-2 cs", "load-aware -2", "load-aware2"] {
+            assert_eq!(error(text), ParseRuleError::Unknown(text.into()));
+        }
     }
 }

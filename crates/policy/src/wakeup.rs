@@ -6,7 +6,7 @@
 //! marked CPU soon calls the scheduler, which runs the best thread that it finds. A mark names a
 //! CPU, not a thread.
 //!
-//! * [`Scheme::Original`]: the CPU where the thread last ran, if that is idle; else the CPU that
+//! * [`Scheme::Original`]: the CPU on which the thread last ran, if it is idle; else the CPU that
 //!   has been idle longest; else the CPU whose thread has the lowest goodness compared with the
 //!   woken one, if the difference exceeds a threshold. Existing marks are ignored. So a series of
 //!   woken threads may all mark the same CPU: they stay in the queue, and other CPUs stay idle.
@@ -19,16 +19,13 @@
 //! as in the kernel's loop. Among idle CPUs the global view prefers those on which the thread has
 //! the larger goodness.
 
-use std::fmt;
-use std::str::FromStr;
-
 use crate::CpuSet;
 use crate::units::{CpuId, Instant, Span};
 
 /// A wakeup scheme.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// That of Linux 2.4: each thread separately, without regard to marks.
+    /// The scheme of Linux 2.4: each thread separately, without regard to marks.
     #[default]
     Original,
     /// Skips marked CPUs.
@@ -51,31 +48,7 @@ impl Scheme {
     }
 }
 
-impl fmt::Display for Scheme {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Scheme {
-    type Err = UnknownScheme;
-
-    fn from_str(text: &str) -> Result<Scheme, UnknownScheme> {
-        Scheme::ALL.into_iter().find(|scheme| scheme.name() == text).ok_or_else(|| UnknownScheme(text.to_owned()))
-    }
-}
-
-/// A text that is not a wakeup scheme.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownScheme(String);
-
-impl fmt::Display for UnknownScheme {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a wakeup scheme", self.0)
-    }
-}
-
-impl std::error::Error for UnknownScheme {}
+crate::names::named!(Scheme, |text| text, format!("`{text}` is not a wakeup scheme"));
 
 /// A number that two threads share if and only if they share their memory, as the threads of one
 /// job do.
@@ -86,7 +59,7 @@ pub struct AddressSpace(pub u32);
 /// than [`LONGEST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weights {
-    /// `PROC_CHANGE_PENALTY`: the value of running where the thread last ran. Treated as a bonus
+    /// `PROC_CHANGE_PENALTY`: the value of the CPU on which the thread last ran. Treated as a bonus
     /// for staying, as in the kernel, so that no goodness falls below that of a thread without
     /// allocation.
     pub penalty: Span,
@@ -134,12 +107,12 @@ pub struct Cpu {
 pub enum CpuState {
     /// It is idle.
     Idle {
-        /// Since when.
+        /// When it became idle.
         since: Instant,
     },
     /// It runs a thread that is charged for the passing time.
     Thread {
-        /// From when on it is charged.
+        /// The moment from which it is charged.
         charged_from: Instant,
         /// When its counter will reach zero.
         spent: Instant,
@@ -162,7 +135,7 @@ impl CpuState {
 pub struct Awakened<'a> {
     /// The rest of its allocation.
     pub counter: Span,
-    /// Where it last ran; `None` before the first time.
+    /// The CPU on which it last ran; `None` before the first time.
     pub last_cpu: Option<CpuId>,
     /// Its memory.
     pub space: AddressSpace,
@@ -211,19 +184,12 @@ impl Scheme {
             cpus[number].marked = true;
             on_mark(CpuId(number as u32));
         };
-        match (self, awakened) {
-            (Scheme::Original | Scheme::Ap, _) | (Scheme::Gv, [_]) => {
-                let skips = self != Scheme::Original;
-                for thread in awakened {
-                    if let Some(number) = best_cpu(weights, now, thread, cpus, skips) {
-                        mark(cpus, number);
-                    }
-                }
-            }
-            (Scheme::Gv, _) => {
-                for number in pairing(weights, now, awakened, cpus) {
-                    mark(cpus, number);
-                }
+        if self == Scheme::Gv && awakened.len() != 1 {
+            return pairing(weights, now, awakened, cpus).into_iter().for_each(|number| mark(cpus, number));
+        }
+        for thread in awakened {
+            if let Some(number) = best_cpu(weights, now, thread, cpus, self != Scheme::Original) {
+                mark(cpus, number);
             }
         }
     }
@@ -251,12 +217,10 @@ fn best_cpu(weights: &Weights, now: Instant, thread: &Awakened<'_>, cpus: &[Cpu]
                     longest_idle = Some((since, number));
                 }
             }
+            // A thread without allocation preempts no other, and no thread is preempted while a CPU
+            // is idle.
+            CpuState::Thread { .. } if longest_idle.is_some() || thread.counter.is_zero() => {}
             CpuState::Thread { charged_from, spent } => {
-                // A thread without allocation preempts no other, and no thread is preempted while a
-                // CPU is idle.
-                if longest_idle.is_some() || thread.counter.is_zero() {
-                    continue;
-                }
                 let counter = spent.since(now.max(charged_from));
                 let gain = thread.gain(number, cpu, counter, weights);
                 if gain.is_some_and(|gain| largest.is_none_or(|(most, _)| gain > most)) {
@@ -292,8 +256,8 @@ fn pairing(weights: &Weights, now: Instant, awakened: &[Awakened<'_>], cpus: &[C
 /// row and column is in at most one pair; pairs without weight are left out.
 ///
 /// The Hungarian method with potentials (Kuhn 1955; in the form of Jonker and Volgenant 1987): rows
-/// are added one by one, each by a shortest augmenting path. O(r² c) for r rows and c columns,
-/// where the rows are the fewer.
+/// are added one by one, each by a shortest augmenting path. O(r² c) for r rows and c columns, with
+/// no more rows than columns.
 fn heaviest_pairs(weights: &[Vec<i128>]) -> Vec<(usize, usize)> {
     let columns = weights.first().map_or(0, Vec::len);
     if weights.len() > columns {
@@ -394,36 +358,31 @@ mod tests {
     }
 
     #[test]
-    fn the_last_cpu_is_best_if_idle_and_then_the_longest_idle_one() {
-        for scheme in Scheme::ALL {
-            let cpus = [busy(5), idle(30), idle(20), idle(20)];
-            assert_eq!(marks(scheme, &[thread(200, Some(1))], &cpus), [1], "{scheme}");
-            assert_eq!(marks(scheme, &[thread(200, Some(0))], &cpus), [2], "{scheme}");
-            assert_eq!(marks(scheme, &[thread(0, None)], &cpus), [2], "even with nothing left: {scheme}");
-        }
-    }
-
-    #[test]
-    fn a_running_thread_is_preempted_only_above_the_threshold() {
-        for scheme in Scheme::ALL {
-            // 200 exceeds 29 + 160 by 11, which is enough; it does not exceed 30 + 160 by enough.
-            assert_eq!(marks(scheme, &[thread(200, None)], &[busy(30), busy(29)]), [1], "{scheme}");
-            assert!(marks(scheme, &[thread(200, None)], &[busy(30)]).is_empty(), "{scheme}");
-            // Where it last ran, both threads get the same bonus.
-            assert_eq!(marks(scheme, &[thread(200, Some(0))], &[busy(179), busy(35)]), [0], "{scheme}");
-            assert!(marks(scheme, &[thread(0, Some(0))], &[busy(0)]).is_empty(), "{scheme}");
-        }
-    }
-
-    #[test]
-    fn a_thread_never_goes_to_a_cpu_that_it_may_not_use() {
+    fn each_scheme_marks_the_cpus_of_its_rule() {
+        let mixed = [busy(5), idle(30), idle(20), idle(20)];
         let first: CpuSet = [CpuId(0)].into_iter().collect();
+        let bound = Awakened { cpus: Some(&first), ..thread(200, Some(1)) };
+        let anywhere = [thread(200, None)];
         for scheme in Scheme::ALL {
-            let bound = Awakened { cpus: Some(&first), ..thread(200, Some(1)) };
-            assert_eq!(marks(scheme, &[bound], &[busy(20), idle(30), idle(20)]), [0], "{scheme}");
-            assert!(marks(scheme, &[bound], &[busy(180), idle(30)]).is_empty(), "{scheme}");
-            let two = [bound, thread(200, None)];
-            assert_eq!(marks(scheme, &two, &[busy(20), busy(10)]), [0, 1], "{scheme}");
+            let cases: [(&[Awakened<'_>], &[Cpu], &[u32]); 10] = [
+                // The last CPU is best if it is idle, and then the one that has been idle longest.
+                (&[thread(200, Some(1))], &mixed, &[1]),
+                (&[thread(200, Some(0))], &mixed, &[2]),
+                (&[thread(0, None)], &mixed, &[2]),
+                // 200 exceeds 29 + 160 by 11, which is enough; it does not exceed 30 + 160 by enough.
+                (&anywhere, &[busy(30), busy(29)], &[1]),
+                (&anywhere, &[busy(30)], &[]),
+                // On the CPU on which it last ran, both threads get the same bonus.
+                (&[thread(200, Some(0))], &[busy(179), busy(35)], &[0]),
+                (&[thread(0, Some(0))], &[busy(0)], &[]),
+                // A thread never goes to a CPU that it may not use.
+                (&[bound], &[busy(20), idle(30), idle(20)], &[0]),
+                (&[bound], &[busy(180), idle(30)], &[]),
+                (&[bound, thread(200, None)], &[busy(20), busy(10)], &[0, 1]),
+            ];
+            for (number, (awakened, cpus, expected)) in cases.into_iter().enumerate() {
+                assert_eq!(marks(scheme, awakened, cpus), expected, "{scheme}, case {number}");
+            }
         }
     }
 

@@ -34,7 +34,7 @@ impl fmt::Display for Boost {
     }
 }
 
-/// Why a text is not a boost period.
+/// The reason why a text is not a boost period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseBoostError {
     /// It is not a span of time.
@@ -58,11 +58,9 @@ impl FromStr for Boost {
     type Err = ParseBoostError;
 
     fn from_str(text: &str) -> Result<Boost, ParseBoostError> {
-        if text == "never" {
-            return Ok(Boost::Never);
-        }
         match text.parse::<Span>() {
-            Ok(span) if span.is_zero() => Err(ParseBoostError::Zero),
+            _ if text == "never" => Ok(Boost::Never),
+            Ok(Span::ZERO) => Err(ParseBoostError::Zero),
             Ok(span) => Ok(Boost::Every(span)),
             Err(why) => Err(ParseBoostError::Span(why)),
         }

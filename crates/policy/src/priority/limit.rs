@@ -183,95 +183,55 @@ pub(super) mod tests {
         [io(read), computing(compute), stage(StageKind::Communicate, send), computing(merge), io(write)]
     }
 
+    /// Stages of which some, by position, waited for a CPU for this many milliseconds.
+    fn kept_waiting(mut stages: [StageObservation; 5], waits: &[(usize, u64)]) -> [StageObservation; 5] {
+        waits.iter().for_each(|&(at, ms)| stages[at].waiting_for_cpu = Span::from_millis(ms));
+        stages
+    }
+
     #[test]
-    fn the_two_programs_of_the_source_have_different_limits() {
-        let compute_bound = MachineObservation { cpu_used: Span::from_micros(194_600), ..machine(0) };
-        assert_eq!(limit(&five(60, 98, 20, 97, 40), &compute_bound), Limit::Cpu);
+    fn the_limit_follows_from_the_use_of_the_resources() {
         let ms = Span::from_millis;
-        let io_bound =
-            MachineObservation { cpu_used: Span::from_micros(143_600), device_busy: Some(ms(99)), ..machine(0) };
-        assert_eq!(limit(&five(55, 70, 20, 74, 44), &io_bound), Limit::Device);
-    }
-
-    #[test]
-    fn cpus_that_other_programs_use_are_full_too() {
-        let mut stages = five(10, 99, 0, 99, 10);
-        stages[1].waiting_for_cpu = Span::from_millis(50);
-        stages[3].waiting_for_cpu = Span::from_millis(50);
-        assert_eq!(limit(&stages, &machine(99)), Limit::Cpu);
-        // If the waiting was not measured, the kernel's pressure counts.
-        let stages = five(10, 99, 0, 99, 10);
-        assert_eq!(limit(&stages, &MachineObservation { pressure_cpu: Some(800), ..machine(99) }), Limit::Cpu);
-        assert_eq!(limit(&stages, &MachineObservation { pressure_cpu: Some(100), ..machine(99) }), Limit::Stage(1));
-    }
-
-    #[test]
-    fn one_stage_that_waits_for_cpus_does_not_make_them_full() {
-        let mut stages = five(10, 99, 0, 30, 10);
-        stages[1].waiting_for_cpu = Span::from_millis(40);
-        assert_eq!(limit(&stages, &machine(100)), Limit::Stage(1));
-    }
-
-    #[test]
-    fn a_stage_that_works_all_the_time_limits_rather_than_one_that_waits_for_a_cpu() {
-        let mut stages = five(10, 100, 0, 95, 10);
-        stages[1].waiting_for_cpu = Span::from_millis(60);
-        assert_eq!(limit(&stages, &machine(110)), Limit::Stage(3));
-    }
-
-    #[test]
-    fn a_device_that_is_busy_for_others_does_not_limit() {
-        let busy = MachineObservation { device_busy: Some(Span::from_millis(100)), ..machine(100) };
-        assert_eq!(limit(&five(20, 95, 0, 5, 20), &busy), Limit::Stage(1));
-        assert_eq!(limit(&five(50, 60, 0, 5, 45), &busy), Limit::Device);
-    }
-
-    #[test]
-    fn without_a_measured_device_the_kernels_pressure_counts() {
-        let with_pressure = |pressure| MachineObservation { pressure_io: Some(pressure), ..machine(100) };
-        assert_eq!(limit(&five(50, 60, 0, 5, 45), &with_pressure(950)), Limit::Device);
-        assert_eq!(limit(&five(50, 60, 0, 5, 45), &with_pressure(500)), Limit::Buffers);
-        let idle = MachineObservation { device_busy: Some(Span::ZERO), ..with_pressure(950) };
-        assert_eq!(
-            limit(&five(50, 60, 0, 5, 45), &idle),
-            Limit::Buffers,
-            "a measurement takes precedence over pressure"
-        );
-    }
-
-    #[test]
-    fn a_forked_stage_is_busy_when_all_its_copies_are() {
-        let mut stages = five(10, 95, 0, 5, 10);
-        stages[1].copies = 2;
-        assert_eq!(limit(&stages, &machine(100)), Limit::Buffers);
-        stages[1].busy = Span::from_millis(190);
-        assert_eq!(limit(&stages, &machine(100)), Limit::Stage(1));
-    }
-
-    #[test]
-    fn buffers_limit_if_the_first_stage_waits_for_them_and_no_stage_is_busy() {
-        assert_eq!(limit(&five(40, 50, 0, 5, 40), &machine(60)), Limit::Buffers);
-        let mut stages = five(40, 50, 0, 5, 40);
-        stages[0].starved = Span::ZERO;
-        assert_eq!(limit(&stages, &machine(60)), Limit::Unknown);
-        stages[0].blocked = Span::from_millis(30);
-        assert_eq!(limit(&stages, &machine(60)), Limit::Buffers);
-    }
-
-    #[test]
-    fn without_stages_or_time_the_limit_is_unknown() {
+        let used = |micros| MachineObservation { cpu_used: Span::from_micros(micros), ..machine(0) };
+        let device = |busy, machine| MachineObservation { device_busy: Some(ms(busy)), ..machine };
+        let pressed = |pressure| MachineObservation { pressure_cpu: Some(pressure), ..machine(99) };
+        let stalled = |pressure| MachineObservation { pressure_io: Some(pressure), ..machine(100) };
+        let (full, io) = (five(10, 99, 0, 99, 10), five(50, 60, 0, 5, 45));
+        let (mut one_copy, mut both_copies) = (five(10, 95, 0, 5, 10), five(10, 190, 0, 5, 10));
+        (one_copy[1].copies, both_copies[1].copies) = (2, 2);
+        let (mut supplied, mut blocked) = (five(40, 50, 0, 5, 40), five(40, 50, 0, 5, 40));
+        (supplied[0].starved, blocked[0].starved, blocked[0].blocked) = (Span::ZERO, Span::ZERO, ms(30));
+        let stopped = MachineObservation { since: Span::ZERO, ..machine(200) };
+        for (case, stages, machine, expected) in [
+            ("compute-bound program of the source", five(60, 98, 20, 97, 40), used(194_600), Limit::Cpu),
+            ("I/O-bound program of the source", five(55, 70, 20, 74, 44), device(99, used(143_600)), Limit::Device),
+            ("CPUs in use by other programs", kept_waiting(full, &[(1, 50), (3, 50)]), machine(99), Limit::Cpu),
+            ("unmeasured waits, high pressure", full, pressed(800), Limit::Cpu),
+            ("unmeasured waits, low pressure", full, pressed(100), Limit::Stage(1)),
+            ("one waiter", kept_waiting(five(10, 99, 0, 30, 10), &[(1, 40)]), machine(100), Limit::Stage(1)),
+            ("work over waiting", kept_waiting(five(10, 100, 0, 95, 10), &[(1, 60)]), machine(110), Limit::Stage(3)),
+            ("device busy for others", five(20, 95, 0, 5, 20), device(100, machine(100)), Limit::Stage(1)),
+            ("device busy for the program", io, device(100, machine(100)), Limit::Device),
+            ("unmeasured device, high pressure", io, stalled(950), Limit::Device),
+            ("unmeasured device, low pressure", io, stalled(500), Limit::Buffers),
+            ("measurement over pressure", io, device(0, stalled(950)), Limit::Buffers),
+            ("one of two copies busy", one_copy, machine(100), Limit::Buffers),
+            ("both copies busy", both_copies, machine(100), Limit::Stage(1)),
+            ("first stage starved", five(40, 50, 0, 5, 40), machine(60), Limit::Buffers),
+            ("first stage supplied", supplied, machine(60), Limit::Unknown),
+            ("first stage blocked", blocked, machine(60), Limit::Buffers),
+            ("no time", five(9, 9, 9, 9, 9), stopped, Limit::Unknown),
+        ] {
+            assert_eq!(limit(&stages, &machine), expected, "{case}");
+        }
         assert_eq!(limit(&[], &machine(200)), Limit::Unknown);
-        assert_eq!(
-            limit(&five(9, 9, 9, 9, 9), &MachineObservation { since: Span::ZERO, ..machine(200) }),
-            Limit::Unknown
-        );
     }
 
     pub(in super::super) fn any_stages() -> impl Strategy<Value = Vec<StageObservation>> {
         let ms = || (0_u64..150).prop_map(Span::from_millis);
-        let one = (0..3_usize, 0_u32..4, ms(), ms(), ms(), ms());
+        let one = (prop::sample::select(&StageKind::ALL[..]), 0_u32..4, ms(), ms(), ms(), ms());
         let one = one.prop_map(|(kind, copies, busy, starved, blocked, waiting_for_cpu)| StageObservation {
-            kind: StageKind::ALL[kind],
+            kind,
             copies,
             busy,
             starved,

@@ -66,10 +66,8 @@ impl PriorityController {
     /// dropped.
     pub fn decide(&mut self, stages: &[StageObservation], machine: &MachineObservation) -> &[StagePriority] {
         if stages.len() != self.priorities.len() {
-            *self = PriorityController {
-                priorities: vec![StagePriority::Neutral; stages.len()],
-                ..PriorityController::new()
-            };
+            let priorities = vec![StagePriority::Neutral; stages.len()];
+            *self = PriorityController { priorities, ..PriorityController::new() };
         }
         self.accept(limit(stages, machine));
         let starves = |stage: &StageObservation| {
@@ -82,8 +80,8 @@ impl PriorityController {
             Limit::Buffers | Limit::Unknown => false,
         };
         for (at, (priority, stage)) in self.priorities.iter_mut().zip(stages).enumerate() {
-            *priority =
-                if is_limit(at, stage) || starves(stage) { StagePriority::Raised } else { StagePriority::Neutral };
+            let raises = is_limit(at, stage) || starves(stage);
+            *priority = if raises { StagePriority::Raised } else { StagePriority::Neutral };
         }
         if self.priorities.iter().all(|&priority| priority == StagePriority::Raised) {
             self.priorities.fill(StagePriority::Neutral);
@@ -120,6 +118,12 @@ mod tests {
         [stage(StageKind::Io, read), stage(StageKind::Compute, compute), stage(StageKind::Io, write)]
     }
 
+    fn with_cpus_as_limit() -> PriorityController {
+        let mut controller = PriorityController::new();
+        (0..3).for_each(|_| drop(controller.decide(&three(50, 97, 50), &machine(195)).to_vec()));
+        controller
+    }
+
     fn with_device(cpu_used: u64, busy: u64) -> MachineObservation {
         MachineObservation { device_busy: Some(Span::from_millis(busy)), ..machine(cpu_used) }
     }
@@ -144,18 +148,16 @@ mod tests {
 
     #[test]
     fn another_limit_takes_over_after_as_many_periods() {
-        let mut controller = PriorityController::new();
-        (0..9).for_each(|_| drop(controller.decide(&three(50, 97, 50), &machine(195)).to_vec()));
+        let mut controller = with_cpus_as_limit();
         let (stages, machine) = (three(98, 30, 10), machine(60));
-        assert_eq!(controller.decide(&stages, &machine), [Neutral, Raised, Neutral]);
-        assert_eq!(controller.decide(&stages, &machine), [Neutral, Raised, Neutral]);
-        assert_eq!(controller.decide(&stages, &machine), [Raised, Neutral, Neutral]);
+        for expected in [[Neutral, Raised, Neutral], [Neutral, Raised, Neutral], [Raised, Neutral, Neutral]] {
+            assert_eq!(controller.decide(&stages, &machine), expected);
+        }
     }
 
     #[test]
     fn a_stage_that_no_longer_stands_out_stays_raised_for_a_while() {
-        let mut controller = PriorityController::new();
-        (0..3).for_each(|_| drop(controller.decide(&three(50, 97, 50), &machine(195)).to_vec()));
+        let mut controller = with_cpus_as_limit();
         for _ in 1..MEMORY {
             assert_eq!(controller.decide(&three(50, 60, 50), &machine(100)), [Neutral, Raised, Neutral]);
         }
@@ -165,18 +167,16 @@ mod tests {
     #[test]
     fn a_burst_that_ends_before_it_is_accepted_changes_nothing() {
         let mut controller = PriorityController::new();
-        for _ in 0..20 {
-            for (stages, machine) in [(three(50, 97, 50), machine(195)), (three(98, 30, 10), machine(60))] {
-                assert_eq!(controller.decide(&stages, &machine), [Neutral; 3]);
-                assert_eq!(controller.decide(&stages, &machine), [Neutral; 3]);
-            }
+        for period in 0..80 {
+            let (cpus, stage) = ((three(50, 97, 50), machine(195)), (three(98, 30, 10), machine(60)));
+            let (stages, machine) = if period % 4 < 2 { cpus } else { stage };
+            assert_eq!(controller.decide(&stages, &machine), [Neutral; 3]);
         }
     }
 
     #[test]
     fn a_starving_stage_is_raised_immediately_and_for_one_period() {
-        let mut controller = PriorityController::new();
-        (0..3).for_each(|_| drop(controller.decide(&three(50, 97, 50), &machine(195)).to_vec()));
+        let mut controller = with_cpus_as_limit();
         let mut stages = three(95, 97, 5);
         stages[0].waiting_for_cpu = Span::from_millis(95);
         assert_eq!(controller.decide(&stages, &machine(195)), [Raised, Raised, Neutral]);
@@ -192,8 +192,7 @@ mod tests {
 
     #[test]
     fn another_number_of_stages_is_another_pipeline() {
-        let mut controller = PriorityController::new();
-        (0..3).for_each(|_| drop(controller.decide(&three(50, 97, 50), &machine(195)).to_vec()));
+        let mut controller = with_cpus_as_limit();
         assert_eq!(controller.decide(&three(50, 97, 50)[..2], &machine(195)), [Neutral; 2]);
         assert!(controller.decide(&[], &machine(195)).is_empty());
     }

@@ -1,11 +1,7 @@
 //! Priority rules as they are written.
 
-use std::fmt;
-use std::str::FromStr;
-
-use super::{
-    DynamicUp, DynamicUpDown, InputQueue, PriorityController, QueueRule, StageKind, StagePolicy, StagePriority,
-};
+use super::{PriorityController, QueueRule, StageKind, StagePolicy, StagePriority};
+use crate::names::named;
 
 /// A priority rule.
 ///
@@ -64,16 +60,16 @@ impl PriorityRule {
     pub const fn name(self) -> &'static str {
         match self {
             PriorityRule::Default | PriorityRule::Fixed { priority: StagePriority::Neutral, .. } => "default",
-            PriorityRule::Fixed { kind: StageKind::Io, priority: StagePriority::Raised } => "nice-down-io",
-            PriorityRule::Fixed { kind: StageKind::Io, priority: StagePriority::Lowered } => "nice-up-io",
-            PriorityRule::Fixed { kind: StageKind::Compute, priority: StagePriority::Raised } => "nice-down-compute",
-            PriorityRule::Fixed { kind: StageKind::Compute, priority: StagePriority::Lowered } => "nice-up-compute",
-            PriorityRule::Fixed { kind: StageKind::Communicate, priority: StagePriority::Raised } => {
-                "nice-down-communicate"
-            }
-            PriorityRule::Fixed { kind: StageKind::Communicate, priority: StagePriority::Lowered } => {
-                "nice-up-communicate"
-            }
+            PriorityRule::Fixed { kind, priority: StagePriority::Raised } => match kind {
+                StageKind::Io => "nice-down-io",
+                StageKind::Compute => "nice-down-compute",
+                StageKind::Communicate => "nice-down-communicate",
+            },
+            PriorityRule::Fixed { kind, priority: StagePriority::Lowered } => match kind {
+                StageKind::Io => "nice-up-io",
+                StageKind::Compute => "nice-up-compute",
+                StageKind::Communicate => "nice-up-communicate",
+            },
             PriorityRule::DynamicUp => "dynamic-up",
             PriorityRule::DynamicUpDown => "dynamic-up-down",
             PriorityRule::InputQueue => "input-queue",
@@ -83,16 +79,11 @@ impl PriorityRule {
 
     /// The rule as a stage of this kind applies it.
     pub fn stage(self, kind: StageKind) -> StagePolicy {
-        let (priority, rule) = match self {
-            PriorityRule::Fixed { kind: which, priority } if which == kind => (priority, QueueRule::Never),
-            PriorityRule::Default | PriorityRule::Fixed { .. } | PriorityRule::LimitingResource => {
-                (StagePriority::Neutral, QueueRule::Never)
-            }
-            PriorityRule::DynamicUp => (StagePriority::Neutral, QueueRule::DynamicUp(DynamicUp)),
-            PriorityRule::DynamicUpDown => (StagePriority::Neutral, QueueRule::DynamicUpDown(DynamicUpDown)),
-            PriorityRule::InputQueue => (StagePriority::Neutral, QueueRule::InputQueue(InputQueue)),
+        let priority = match self {
+            PriorityRule::Fixed { kind: which, priority } if which == kind => priority,
+            _ => StagePriority::Neutral,
         };
-        StagePolicy { priority, rule }
+        StagePolicy { priority, rule: self.queue_rule() }
     }
 
     /// The controller of all stages together, if the rule has one.
@@ -103,60 +94,34 @@ impl PriorityRule {
     /// Whether [`StagePolicy::accepted`] and [`StagePolicy::conveyed`] have any effect; if not, a
     /// world may skip the calls.
     pub const fn uses_queues(self) -> bool {
+        !matches!(self.queue_rule(), QueueRule::Never)
+    }
+
+    const fn queue_rule(self) -> QueueRule {
         match self {
-            PriorityRule::Default | PriorityRule::Fixed { .. } | PriorityRule::LimitingResource => false,
-            PriorityRule::DynamicUp | PriorityRule::DynamicUpDown | PriorityRule::InputQueue => true,
+            PriorityRule::Default | PriorityRule::Fixed { .. } | PriorityRule::LimitingResource => QueueRule::Never,
+            PriorityRule::DynamicUp => QueueRule::DynamicUp,
+            PriorityRule::DynamicUpDown => QueueRule::DynamicUpDown,
+            PriorityRule::InputQueue => QueueRule::InputQueue,
         }
     }
 }
 
-impl fmt::Display for PriorityRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for PriorityRule {
-    type Err = UnknownPriorityRule;
-
-    fn from_str(text: &str) -> Result<PriorityRule, UnknownPriorityRule> {
-        PriorityRule::ALL
-            .into_iter()
-            .find(|rule| rule.name() == text.trim())
-            .ok_or_else(|| UnknownPriorityRule(text.to_owned()))
-    }
-}
-
-/// A text that is not a priority rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownPriorityRule(String);
-
-impl fmt::Display for UnknownPriorityRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a priority rule: the rules are ", self.0)?;
-        let (last, others) =
-            PriorityRule::ALL.split_last().map_or((PriorityRule::Default, &[][..]), |(last, others)| (*last, others));
-        others.iter().try_for_each(|rule| write!(f, "{rule}, "))?;
-        write!(f, "{last}")
-    }
-}
-
-impl std::error::Error for UnknownPriorityRule {}
+named!(PriorityRule, |text| text.trim(), {
+    let rules = PriorityRule::ALL.map(PriorityRule::name).join(", ");
+    format!("`{text}` is not a priority rule: the rules are {rules}")
+});
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn rules_parse_back_as_printed() {
+    fn rules_parse_back_as_printed_and_an_unknown_one_is_answered_with_all_rules() {
         for rule in PriorityRule::ALL {
             assert_eq!(rule.to_string().parse(), Ok(rule));
             assert_eq!(format!(" {rule} ").parse(), Ok(rule));
         }
-    }
-
-    #[test]
-    fn an_unknown_rule_is_answered_with_all_rules() {
         let why = "nice-up".parse::<PriorityRule>().unwrap_err().to_string();
         assert!(why.starts_with("`nice-up` is not a priority rule: the rules are default, nice-down-io, "), "{why}");
         assert!(why.ends_with(", input-queue, limiting-resource"), "{why}");
@@ -168,15 +133,10 @@ mod tests {
             let PriorityRule::Fixed { kind, priority } = rule else { continue };
             for other in StageKind::ALL {
                 let mut stage = rule.stage(other);
-                assert_eq!(
-                    stage.begin(),
-                    if other == kind { priority } else { StagePriority::Neutral },
-                    "{rule} {other}"
-                );
-                assert_eq!(
-                    (stage.accepted(9), stage.conveyed(9), stage.accepted(0), stage.conveyed(0)),
-                    (None, None, None, None)
-                );
+                let expected = if other == kind { priority } else { StagePriority::Neutral };
+                assert_eq!(stage.begin(), expected, "{rule} {other}");
+                let changes = [stage.accepted(9), stage.conveyed(9), stage.accepted(0), stage.conveyed(0)];
+                assert_eq!(changes, [None; 4]);
             }
         }
     }

@@ -28,7 +28,7 @@
 //!   leaves most of them out. With more than two threads for each CPU every thread blocks
 //!   immediately.
 //! * **Colocated**: a fine-grained team of at least two threads for each CPU moves to one CPU, away
-//!   from where it was marked, and continues to yield there: a round of one thread is cheaper there
+//!   from that on which it was marked, and continues to yield: a round of one thread is cheaper there
 //!   than waking a thread elsewhere. The team loses its share of the other CPUs to other programs,
 //!   but no member waits behind a foreign timeslice.
 //! * **Colocated and blocking**, if the colocated team was marked as well: waking a sibling on the
@@ -163,7 +163,7 @@ impl Adaptive {
         }
     }
 
-    /// Notes where the team is, and how it waits now.
+    /// Notes the CPUs of the team, and how it waits now.
     fn begin_wait(&mut self, team: &Team<'_>, state: &mut TeamState) {
         self.began = team.now;
         self.chunk = self.bound.scaled(63);

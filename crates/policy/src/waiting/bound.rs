@@ -84,7 +84,7 @@ impl FromStr for Bound {
     }
 }
 
-/// Why a text is not a waiting rule.
+/// The reason why a text is not a waiting rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseRuleError {
     /// No rule has this form.

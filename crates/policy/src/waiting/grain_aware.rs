@@ -81,15 +81,13 @@ impl GrainAware {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::CpuId;
 
     const SPIN: Decision = Decision::Spin(Span::from_micros(15));
 
     /// Waits once, for `waited`, after a computation of `micros`.
     fn wait(rule: &mut GrainAware, now: &mut Instant, micros: u64, waited: u64) -> Decision {
         *now = *now + Span::from_micros(micros);
-        let team =
-            Team { now: *now, threads: 2, cpus: 2, own_cpu: CpuId(0), missing: &[], load: 0, movable: false, draw: 0 };
+        let team = Team { now: *now, threads: 2, cpus: 2, ..Team::default() };
         let decision = rule.step(&team, Observation::Arrived);
         *now = *now + Span::from_micros(waited);
         rule.over(*now);

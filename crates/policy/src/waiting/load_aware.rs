@@ -39,28 +39,13 @@ impl LoadAware {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{CpuId, Instant};
     use crate::waiting::{TeamState, WaitingRule};
-
-    fn decide_on_arrival(rule: &str, load: u32, cpus: u32) -> Decision {
-        let costs = Costs { cs: Span::from_micros(6), margin: Span::from_micros(3), ..Costs::default() };
-        let team = Team {
-            now: Instant::ZERO,
-            threads: 2,
-            cpus,
-            own_cpu: CpuId(0),
-            missing: &[],
-            load,
-            movable: false,
-            draw: 0,
-        };
-        rule.parse::<WaitingRule>().unwrap().waiter(costs).step(&team, &mut TeamState::default(), Observation::Arrived)
-    }
 
     #[test]
     fn it_spins_for_2cs_plus_below_k_threads_for_each_cpu_and_blocks_from_there_on() {
+        let costs = Costs { cs: Span::from_micros(6), margin: Span::from_micros(3), ..Costs::default() };
         let spin = Decision::Spin(Span::from_micros(15));
-        for (rule, load, cpus, decision) in [
+        for (rule, load, cpus, expected) in [
             ("load-aware", 0, 2, spin),
             ("load-aware", 3, 2, spin),
             ("load-aware", 4, 2, Decision::Block),
@@ -69,7 +54,10 @@ mod tests {
             ("load-aware 0", 0, 2, Decision::Block),
             ("load-aware 18446744073709551", u32::MAX, u32::MAX, spin),
         ] {
-            assert_eq!(decide_on_arrival(rule, load, cpus), decision, "{rule}, {load} threads on {cpus} CPUs");
+            let team = Team { threads: 2, cpus, load, ..Team::default() };
+            let mut waiter = rule.parse::<WaitingRule>().unwrap().waiter(costs);
+            let decision = waiter.step(&team, &mut TeamState::default(), Observation::Arrived);
+            assert_eq!(decision, expected, "{rule}, {load} threads on {cpus} CPUs");
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::units::{Instant, Span};
 /// The shortest interval between two checks, however cheap a context switch is.
 const SHORTEST_CHECK: Span = Span::from_micros(1);
 
-/// How long one wait assumes, without evidence, that the awaited threads run.
+/// How long a waiter assumes, without evidence, that the awaited threads run.
 const LONGEST_SPIN: Span = Span::from_millis(10);
 
 /// The owner-running rule of one waiting thread.
@@ -62,84 +62,44 @@ mod tests {
 
     const CS: Span = Span::from_micros(6);
 
-    fn steps(seen: &[(Observation, &[Option<u32>])]) -> Vec<Decision> {
+    /// The decisions of a thread on CPU 0 that makes these observations at these times, while the
+    /// missing threads were last seen on these CPUs.
+    fn steps(seen: &[(Span, Observation, &[Option<u32>])]) -> Vec<Decision> {
         let mut rule = OwnerRunning::new(Costs { cs: CS, ..Costs::default() });
-        let step = |(seen, last_seen): &(Observation, &[Option<u32>])| {
-            let missing = |cpu: &Option<u32>| Missing { thread: ThreadId(1), last_seen: cpu.map(CpuId) };
+        let missing = |cpu: &Option<u32>| Missing { thread: ThreadId(1), last_seen: cpu.map(CpuId) };
+        let step = |&(at, seen, last_seen): &(Span, Observation, &[Option<u32>])| {
             let missing: Vec<Missing> = last_seen.iter().map(missing).collect();
-            let own_cpu = CpuId(0);
-            let team = Team {
-                now: Instant::ZERO,
-                threads: 3,
-                cpus: 2,
-                own_cpu,
-                missing: &missing,
-                load: 0,
-                movable: false,
-                draw: 0,
-            };
-            rule.step(&team, *seen)
+            let team = Team { now: Instant::ZERO + at, threads: 3, cpus: 2, missing: &missing, ..Team::default() };
+            rule.step(&team, seen)
         };
         seen.iter().map(step).collect()
     }
 
     #[test]
-    fn it_spins_while_no_missing_thread_was_last_seen_here() {
+    fn it_spins_while_no_missing_thread_was_last_seen_here_and_blocks_after_the_longest_spin() {
+        use {Decision::Block, Observation::Arrived, Observation::Woken};
+        let (spin, spun, start) = (Decision::Spin(CS), Observation::Spun(CS), Span::ZERO);
         let elsewhere: &[Option<u32>] = &[Some(1), None];
-        let spun = Observation::Spun(CS);
-        assert_eq!(
-            steps(&[
-                (Observation::Arrived, elsewhere),
-                (spun, elsewhere),
-                (spun, elsewhere),
-                (spun, &[Some(1), Some(0)])
-            ]),
-            [Decision::Spin(CS), Decision::Spin(CS), Decision::Spin(CS), Decision::Block]
-        );
-    }
-
-    #[test]
-    fn it_checks_again_after_a_spurious_wakeup() {
-        assert_eq!(
-            steps(&[
-                (Observation::Arrived, &[Some(0)]),
-                (Observation::Woken, &[Some(0)]),
-                (Observation::Woken, &[Some(1)])
-            ]),
-            [Decision::Block, Decision::Block, Decision::Spin(CS)]
-        );
-    }
-
-    #[test]
-    fn without_known_threads_it_spins_for_cs_and_blocks() {
-        assert_eq!(
-            steps(&[(Observation::Arrived, &[]), (Observation::Spun(CS), &[]), (Observation::Woken, &[])]),
-            [Decision::Spin(CS), Decision::Block, Decision::Block]
-        );
-    }
-
-    #[test]
-    fn it_blocks_after_the_longest_spin_and_spins_again_in_the_next_wait() {
-        let mut rule = OwnerRunning::new(Costs { cs: CS, ..Costs::default() });
-        let missing = [Missing { thread: ThreadId(1), last_seen: None }];
-        let mut step = |at: Span, seen| {
-            let team = Team {
-                now: Instant::ZERO + at,
-                threads: 2,
-                cpus: 1,
-                own_cpu: CpuId(0),
-                missing: &missing,
-                load: 0,
-                movable: false,
-                draw: 0,
-            };
-            rule.step(&team, seen)
-        };
+        let decisions = steps(&[
+            (start, Arrived, elsewhere),
+            (start, spun, elsewhere),
+            (start, spun, elsewhere),
+            (start, spun, &[Some(1), Some(0)]),
+        ]);
+        assert_eq!(decisions, [spin, spin, spin, Block]);
+        // It checks again after a spurious wakeup.
+        let decisions = steps(&[(start, Arrived, &[Some(0)]), (start, Woken, &[Some(0)]), (start, Woken, &[Some(1)])]);
+        assert_eq!(decisions, [Block, Block, spin]);
+        // Without known threads it spins for CS.
+        assert_eq!(steps(&[(start, Arrived, &[]), (start, spun, &[]), (start, Woken, &[])]), [spin, Block, Block]);
         let (begin, end) = (Span::from_millis(5), Span::from_millis(15));
-        assert_eq!(step(begin, Observation::Arrived), Decision::Spin(CS));
-        assert_eq!(step(end - Span::from_nanos(1), Observation::Spun(CS)), Decision::Spin(CS));
-        assert_eq!(step(end, Observation::Spun(CS)), Decision::Block);
-        assert_eq!(step(end, Observation::Woken), Decision::Block);
-        assert_eq!(step(end, Observation::Arrived), Decision::Spin(CS));
+        let decisions = steps(&[
+            (begin, Arrived, &[None]),
+            (end - Span::from_nanos(1), spun, &[None]),
+            (end, spun, &[None]),
+            (end, Woken, &[None]),
+            (end, Arrived, &[None]),
+        ]);
+        assert_eq!(decisions, [spin, spin, Block, Block, spin]);
     }
 }

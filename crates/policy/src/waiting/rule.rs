@@ -49,15 +49,9 @@ impl WaitingRule {
     /// Whether the rule depends on the costs of the machine.
     pub const fn needs_costs(self) -> bool {
         match self {
-            WaitingRule::AlwaysBlock
-            | WaitingRule::AlwaysSpin
-            | WaitingRule::AlwaysYield
-            | WaitingRule::TwoPhase(Bound::Fixed(_)) => false,
-            WaitingRule::TwoPhase(Bound::OfCs { .. })
-            | WaitingRule::Adaptive
-            | WaitingRule::LoadAware { .. }
-            | WaitingRule::GrainAware => true,
-            WaitingRule::Randomized | WaitingRule::VariableCompetitive | WaitingRule::OwnerRunning => true,
+            WaitingRule::AlwaysBlock | WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield => false,
+            WaitingRule::TwoPhase(bound) => matches!(bound, Bound::OfCs { .. }),
+            _ => true,
         }
     }
 
@@ -88,9 +82,7 @@ impl fmt::Display for WaitingRule {
             WaitingRule::TwoPhase(bound) => bound.fmt(f),
             WaitingRule::Adaptive => f.pad("adaptive"),
             LOAD_AWARE => f.pad("load-aware"),
-            WaitingRule::LoadAware { thousandths } => {
-                f.pad(&format!("load-aware {}", units::of_thousandths(thousandths)))
-            }
+            WaitingRule::LoadAware { thousandths: k } => f.pad(&format!("load-aware {}", units::of_thousandths(k))),
             WaitingRule::GrainAware => f.pad("grain-aware"),
             WaitingRule::Randomized => f.pad("randomized"),
             WaitingRule::VariableCompetitive => f.pad("variable-competitive"),
@@ -108,12 +100,8 @@ impl FromStr for WaitingRule {
         if let Some(rule) = named.into_iter().find(|rule| rule.to_string() == trimmed) {
             return Ok(rule);
         }
-        match trimmed.strip_prefix("load-aware ") {
-            Some(number) => match units::thousandths(number.trim()) {
-                Some(thousandths) => Ok(WaitingRule::LoadAware { thousandths }),
-                None => Err(ParseRuleError::Unknown(text.to_owned())),
-            },
-            None => text.parse().map(WaitingRule::TwoPhase),
-        }
+        let Some(number) = trimmed.strip_prefix("load-aware ") else { return text.parse().map(WaitingRule::TwoPhase) };
+        let thousandths = units::thousandths(number.trim()).ok_or_else(|| ParseRuleError::Unknown(text.to_owned()))?;
+        Ok(WaitingRule::LoadAware { thousandths })
     }
 }

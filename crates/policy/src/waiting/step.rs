@@ -45,7 +45,7 @@ pub struct Missing {
 }
 
 /// The team at one moment, as seen by its waiting member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Team<'a> {
     /// The time on the world's clock.
     pub now: Instant,

@@ -67,11 +67,10 @@ impl Memory {
     /// The bound up to CS that would have cost least, the shortest of several; CS without a
     /// history.
     fn best_bound(self, cs: Span) -> Span {
-        let cost =
-            |bound: Span| -> Span { self.waits().map(|wait| if wait <= bound { wait } else { bound + cs }).sum() };
         if self.0 == 0 {
             return cs;
         }
+        let cost = |bound| -> Span { self.waits().map(|wait| if wait <= bound { wait } else { bound + cs }).sum() };
         // A bound between two waits succeeds as often as the shorter of them, and costs more.
         let bounds = std::iter::once(Span::ZERO).chain(self.waits()).filter(|&bound| bound <= cs);
         bounds.min_by_key(|&bound| (cost(bound), bound)).unwrap_or(cs)
@@ -102,7 +101,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::units::CpuId;
 
     const CS: Span = Span::from_micros(6);
 
@@ -117,22 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_history_it_spins_for_cs() {
-        assert_eq!(bound_after(&[]), CS);
-    }
-
-    #[test]
-    fn the_bound_is_what_would_have_cost_least() {
+    fn the_bound_is_the_one_that_would_have_cost_least_in_the_last_eight_waits() {
+        assert_eq!(bound_after(&[]), CS, "without a history");
         assert_eq!(bound_after(&[100; 8]), Span::ZERO, "no spin would have succeeded");
         assert_eq!(bound_after(&[2; 8]), code_for(2), "each would");
         assert_eq!(bound_after(&[2, 2, 2, 2, 5, 100, 100, 100]), code_for(2), "a longer one only seldom");
         assert_eq!(bound_after(&[5, 100, 100, 100, 100, 100, 100, 100]), Span::ZERO, "hardly any");
-    }
-
-    #[test]
-    fn only_the_last_eight_waits_count() {
-        assert_eq!(bound_after(&[2, 100, 100, 100, 100, 100, 100, 100, 100]), Span::ZERO);
-        assert_eq!(bound_after(&[100, 2, 2, 2, 2, 2, 2, 2, 2]), code_for(2));
+        assert_eq!(bound_after(&[2, 100, 100, 100, 100, 100, 100, 100, 100]), Span::ZERO, "the first is forgotten");
+        assert_eq!(bound_after(&[100, 2, 2, 2, 2, 2, 2, 2, 2]), code_for(2), "the first is forgotten");
     }
 
     #[test]
@@ -143,16 +133,7 @@ mod tests {
         let mut now = Instant::ZERO;
         let blocks = (0..20)
             .take_while(|_| {
-                let team = Team {
-                    now,
-                    threads: 2,
-                    cpus: 2,
-                    own_cpu: CpuId(0),
-                    missing: &[],
-                    load: 0,
-                    movable: false,
-                    draw: 0,
-                };
+                let team = Team { now, threads: 2, cpus: 2, ..Team::default() };
                 let blocked = rule.step(&team, state, Observation::Arrived) == Decision::Block;
                 now = now + CS + Span::from_micros(1);
                 rule.over(now, &mut state, Observation::Woken);

@@ -70,8 +70,8 @@ impl OverloadResponse {
 
     /// The response to a new mark on the CPU `here`, when some of the team were `elsewhere`.
     ///
-    /// A team that `colocates` moves away from where it was marked, first to one CPU, then to
-    /// another. If that did not help, it blocks, and tries the former again at every second mark.
+    /// A team that `colocates` moves away from the marked CPU, first to one CPU, then to another. If
+    /// that did not help, it blocks, and tries yielding again at every second mark.
     pub(super) fn after_overload(
         self,
         now: Instant,
@@ -230,7 +230,7 @@ mod tests {
         let blocks = OverloadResponse { marks: 4, ..blocks };
         let still = blocks.after_overload(now, THERE, Some(THERE), true);
         assert_eq!(still.mode(now), TeamMode::Colocated { cpu: HERE, yields: false });
-        // And so on.
+        // The marks alternate from now on.
         let mut response = blocks;
         let tries = (0..20).filter(|_| {
             let again = response.after_overload(now, THERE, Some(THERE), true);

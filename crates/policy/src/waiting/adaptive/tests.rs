@@ -24,7 +24,7 @@ struct Member {
     now: Instant,
     threads: u32,
     own_cpu: CpuId,
-    /// Where the missing sibling was last seen.
+    /// The CPU on which the missing sibling was last seen.
     missing: CpuId,
     movable: bool,
 }
@@ -57,16 +57,8 @@ impl Member {
     fn step(&mut self, seen: Observation) -> Decision {
         self.advance(seen);
         let missing = [Missing { thread: ThreadId(1), last_seen: Some(self.missing) }];
-        let team = Team {
-            now: self.now,
-            threads: self.threads,
-            cpus: 2,
-            own_cpu: self.own_cpu,
-            missing: &missing,
-            load: 0,
-            movable: self.movable,
-            draw: 0,
-        };
+        let Member { now, threads, own_cpu, movable, .. } = *self;
+        let team = Team { now, threads, cpus: 2, own_cpu, missing: &missing, movable, ..Team::default() };
         self.rule.step(&team, &mut self.state, seen)
     }
 
