@@ -40,7 +40,7 @@ struct Arguments {
 /// A program to measure.
 struct Cell {
     name: String,
-    /// `ROUNDS` stands for their number.
+    /// `ROUNDS` is replaced by their number.
     command: Vec<String>,
     environment: &'static [(&'static str, &'static str)],
 }

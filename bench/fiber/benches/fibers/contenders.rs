@@ -116,7 +116,7 @@ impl Contender {
     /// Builds its program, if it has one.
     ///
     /// # Errors
-    /// Why that is not possible here.
+    /// If that is not possible here, with the reason.
     pub(crate) fn build(self) -> Result<(), String> {
         self.peer().map_or(Ok(()), |(_, compiler)| process::compile(compiler))
     }

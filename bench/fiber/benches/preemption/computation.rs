@@ -1,6 +1,6 @@
 //! The cost of preemption for computations: the same work in preemptible fibers and in others.
 //!
-//! A timer alone has a cost, an interrupt and a signal, whatever its handler does. This is measured
+//! The interrupts and signals of a timer have a cost even if its handler does nothing. It is measured
 //! too.
 #![allow(unsafe_code, reason = "the C library sets the timer")]
 

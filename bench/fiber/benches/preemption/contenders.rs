@@ -22,7 +22,7 @@ pub(crate) const HIDDEN: &str = "--carry-out";
 /// A system of threads, on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum System {
-    /// Preemptible fibers, with this running time where it matters.
+    /// Preemptible fibers, with this running time for the programs that depend on it.
     Preemptible(Span),
     /// Non-preemptible fibers, in a runtime that has no others.
     Fibers,
@@ -141,7 +141,7 @@ impl Contender {
     /// Builds its program, if it has one.
     ///
     /// # Errors
-    /// Why that is not possible here.
+    /// If that is not possible here, with the reason.
     pub(crate) fn build(self) -> Result<(), String> {
         if self.system != System::Go {
             return Ok(());

@@ -7,7 +7,7 @@
 //! every contender runs every program once, in random order, and ratios are calculated within a
 //! round.
 //!
-//! The output goes into docs/RESULTS.md.
+//! The output goes into docs/results/fibers.md.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its results")]
 
 mod computation;

@@ -13,7 +13,8 @@ use crate::ratio::Ratio;
 pub(crate) const LOOPS: [usize; 2] = [1, 3];
 /// The numbers of loops that wait for their first turn.
 pub(crate) const TURNS: [usize; 4] = [2, 4, 8, 16];
-/// The contender that represents preemptible fibers where the running time does not matter.
+/// The contender that represents preemptible fibers in programs that do not depend on the running
+/// time.
 pub(crate) const USUAL: &str = "preemptible-1ms";
 const PLAIN: &str = "fibers";
 

@@ -144,7 +144,7 @@ fn tbb_program() -> PathBuf {
 /// Builds the oneTBB program.
 ///
 /// # Errors
-/// Why that is not possible here.
+/// If that is not possible here, with the reason.
 pub(crate) fn build_tbb() -> Result<(), String> {
     let mut command = Command::new("g++");
     command.args(["-O2", "-std=c++17", "-o"]).arg(tbb_program());

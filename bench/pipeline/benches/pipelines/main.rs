@@ -6,7 +6,7 @@
 //! order, and prints its duration. All arms of a cell run once in random order, and this is
 //! repeated. Ratios are calculated within a repetition.
 //!
-//! The output goes into docs/RESULTS.md.
+//! The output goes into docs/results/pipelines.md.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 mod arms;

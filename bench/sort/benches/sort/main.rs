@@ -6,7 +6,7 @@
 //! on the disk. All arms run once in random order, and this is repeated. Ratios are calculated
 //! within a repetition. The output of the first run of each arm is checked.
 //!
-//! The output goes into docs/RESULTS.md.
+//! The output goes into docs/results/sorting.md.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 mod arms;

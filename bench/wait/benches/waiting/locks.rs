@@ -1,4 +1,4 @@
-//! A run with a lock: threads acquire it in turn and work in between until the time is over.
+//! A run with a lock: threads acquire it repeatedly, and work in between, until the time is over.
 
 use std::hint::black_box;
 use std::sync::PoisonError;

@@ -7,7 +7,7 @@
 //! of rounds. All arms of a cell run once in random order, and this is repeated. Hogs are restarted
 //! each time, because their placement by the scheduler matters.
 //!
-//! The output goes into docs/RESULTS.md.
+//! The output goes into docs/results/waiting.md.
 #![allow(clippy::print_stdout)]
 
 mod arms;

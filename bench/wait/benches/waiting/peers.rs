@@ -34,7 +34,7 @@ impl Peer {
     /// Builds its program.
     ///
     /// # Errors
-    /// Which compiler or library is missing.
+    /// If a compiler or library is missing.
     pub(crate) fn build(self) -> Result<(), String> {
         let (compilers, flags, name) = self.recipe();
         let mut reason = format!("there is no {}", compilers[compilers.len() - 1]);
