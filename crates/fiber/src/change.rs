@@ -85,7 +85,7 @@ impl Worker {
         self.unwinding.stop(|| unsafe { self.switch(me, next, to) });
     }
 
-    /// What the sanitizer knows of the stack of a fiber of this worker.
+    /// The sanitizer's record of the stack of a fiber of this worker.
     #[inline(always)]
     pub(crate) fn shadow(&self, fiber: Fiber) -> Shadow {
         fiber.stack.get().map_or(self.shadow.get(), |stack| stack.shadow)

@@ -74,7 +74,7 @@ fn make<T>(room: Option<usize>) -> (Sender<T>, Receiver<T>) {
     (Sender(Arc::clone(&channel)), Receiver(channel))
 }
 
-/// What both ends share.
+/// The state that both ends share.
 struct Channel<T> {
     /// `None` for any number.
     room: Option<usize>,

@@ -21,7 +21,7 @@ use crate::preemptible::PreemptibleFiber;
 use crate::record::Fiber;
 use crate::worker::Worker;
 
-/// What makes it possible to interrupt preemptible fibers anywhere; see
+/// The mechanism that lets preemptible fibers be interrupted anywhere; see
 /// [`Config::preempt_by`](crate::Config::preempt_by).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -43,7 +43,7 @@ pub enum PreemptBy {
     KernelThreads,
 }
 
-/// What a [`PreemptBy`] resolves to.
+/// The mechanism that a [`PreemptBy`] resolves to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ControlBlockKind {
     ThreadPointer,

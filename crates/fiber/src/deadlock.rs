@@ -122,8 +122,8 @@ const MAX_CANCELLATIONS: u32 = 64;
 #[inline(never)]
 pub(crate) fn handle_deadlock(worker: &Worker) {
     let core = worker.core();
-    // What fibers wait for is on their stacks, also on those of other workers. These are asleep,
-    // and nothing can make their fibers run until all has been read.
+    // The records of waits are on the fibers' stacks, also on those of other workers. These are
+    // asleep, and nothing can make their fibers run until all has been read.
     let seen = core.with_outside_locked(|| worker.are_all_others_asleep().then(|| Deadlock::find(worker)));
     let Some(deadlock) = seen else { return };
     if core.lasts.load(Relaxed) {

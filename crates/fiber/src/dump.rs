@@ -39,7 +39,7 @@ impl fmt::Display for FiberLabel {
     }
 }
 
-/// What a fiber waits for.
+/// The object or event that a fiber waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FiberWait {
@@ -65,7 +65,7 @@ impl fmt::Display for FiberWait {
     }
 }
 
-/// What a fiber is doing.
+/// The state of a fiber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Activity {
@@ -104,13 +104,13 @@ pub struct StackUse {
     pub high_water: usize,
 }
 
-/// What a fiber was doing when it was looked at.
+/// The state of a fiber when the dump was made.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FiberSnapshot {
     /// Its number and name.
     pub label: FiberLabel,
-    /// What it was doing.
+    /// Its state.
     pub activity: Activity,
     /// Its level in the feedback queue; 0 is the highest.
     pub level: u32,
@@ -238,7 +238,7 @@ pub fn current() -> FiberLabel {
     CurrentWorker::enter(|here| FiberLabel::of(here.current()))
 }
 
-/// What all fibers of this runtime are doing, and where they are. They do not notice.
+/// Returns the state and the position of all fibers of this runtime, without disturbing them.
 ///
 /// In a runtime with several workers these are the fibers of the calling fiber's worker.
 ///

@@ -133,8 +133,8 @@ impl Rounds {
         self.state().workers -= 1;
     }
 
-    /// What the first fiber of an additional worker does: it waits until the runtime ends, and lets
-    /// other fibers run meanwhile.
+    /// The body of the first fiber of an additional worker: it waits until the runtime ends, and
+    /// lets other fibers run meanwhile.
     pub(crate) fn wait(&self, worker: &Worker) {
         let mut state = self.state();
         if !state.begun {
@@ -180,7 +180,7 @@ impl Rounds {
     }
 }
 
-/// What the workers' first fibers wait for.
+/// The name of the wait of the workers' first fibers.
 pub(crate) const RUNTIME_END: &str = "the end of its runtime";
 
 /// A wait for that.

@@ -28,7 +28,7 @@ impl EventCount {
         Ok(EventCount { is_listening: AtomicBool::new(false), eventfd })
     }
 
-    /// Wakes the worker if it listens. What it should find must be in place.
+    /// Wakes the worker if it listens. The caller must have published the work first.
     pub(crate) fn notify(&self) {
         fence(SeqCst);
         if self.is_listening.load(Relaxed) && self.is_listening.swap(false, AcqRel) {

@@ -1,4 +1,4 @@
-//! What interfaces of this crate to other languages need.
+//! Support for interfaces of this crate to other languages.
 
 use crate::join::JoinHandle;
 use crate::record::Fiber;

@@ -15,7 +15,7 @@
 //! A home changes after its runtime is over, which is declared when all its kernel threads have
 //! left it. The first fiber of another runtime that finds this puts the gate in [transit](TRANSIT),
 //! which keeps all others out, makes the value forget its waiters, and makes its own runtime the
-//! home. What was done inside before is visible there: the end of a runtime is declared under a
+//! home. Earlier work inside is visible there: the end of a runtime is declared under a
 //! lock, and checked under the same lock. Two runtimes may both find a gate without a home, or with
 //! one that is over: the exchange decides, and the loser is refused.
 //!
@@ -45,7 +45,7 @@ const NOBODY: u64 = 0;
 /// workers has no home's number either.)
 const TRANSIT: u64 = u64::MAX - 1;
 
-/// What can be behind a gate.
+/// The objects that can be behind a gate.
 pub(crate) trait Gated {
     /// The home is over: its fibers that still wait will never be woken.
     fn forget_fibers(&mut self);

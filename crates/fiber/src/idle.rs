@@ -1,4 +1,4 @@
-//! What a worker does if none of its fibers is ready, and how it exchanges fibers with other
+//! A worker without ready fibers: how it polls, sleeps and exchanges fibers with other
 //! workers and threads outside.
 
 use std::ptr::NonNull;
@@ -226,13 +226,13 @@ impl Worker {
     /// no ready fiber, and the answer holds as long as it [keeps threads outside from adding
     /// fibers](crate::shared::Core::with_outside_locked).
     ///
-    /// What a worker has [declared](Worker::declare_stuck) may be out of date: a thread outside may
-    /// have added a fiber since, and a worker that was checked first may have been woken by one
-    /// that went to sleep before it was checked. So all others must be asleep, and none may have
-    /// gone to sleep in the meantime. Then no worker was awake to wake any of them after it was
-    /// checked: the first one to do so would have been awake after that, and asleep when it was
-    /// checked itself. They are all asleep at the end, and stay so, because only fibers that are
-    /// added or run wake them.
+    /// The state that a worker has [declared](Worker::declare_stuck) may be out of date: a thread
+    /// outside may have added a fiber since, and a worker that was checked first may have been
+    /// woken by one that went to sleep before it was checked. So all others must be asleep, and
+    /// none may have gone to sleep in the meantime. Then no worker was awake to wake any of them
+    /// after it was checked: the first one to do so would have been awake after that, and asleep
+    /// when it was checked itself. They are all asleep at the end, and stay so, because only fibers
+    /// that are added or run wake them.
     pub(crate) fn are_all_others_asleep(&self) -> bool {
         let core = self.core();
         let rested = core.rest_count();

@@ -56,7 +56,7 @@ pub(crate) enum Sleep {
 /// The addresses of items are above this.
 const ADDRESSES: u64 = 8;
 
-/// What can be sent; links through the items keep them in order.
+/// An item that can be sent; links through the items keep them in order.
 pub(crate) trait InboxItem: Copy {
     fn address(self) -> u64;
 

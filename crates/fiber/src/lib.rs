@@ -65,7 +65,7 @@ mod remote;
 mod runtime;
 mod rwlock;
 mod schedule_fuzzer;
-#[allow(unsafe_code)] // What fibers borrow lives until the scope ends.
+#[allow(unsafe_code)] // Data that fibers borrow lives until the scope ends.
 mod scope;
 mod semaphore;
 mod share;

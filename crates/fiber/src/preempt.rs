@@ -71,7 +71,7 @@ const FOR_GOOD: Duration = Duration::from_secs(1);
 /// and a tick may interrupt it there.
 const ROOM: usize = 64 << 10;
 
-/// What the ticks of a runtime have done.
+/// Counts of what the ticks of a runtime have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Preemptions {
@@ -214,7 +214,7 @@ impl Worker {
         }
     }
 
-    // What a tick does.
+    // The work of a tick.
 
     /// Handles a tick on this worker's kernel thread. Runs in a handler.
     fn handle_tick(&self, interrupted: &Interrupted) {
@@ -435,7 +435,7 @@ unsafe fn tick(word: usize, interrupted: &Interrupted) {
     }
 }
 
-/// What ticks have done to the fibers of the calling fiber's worker.
+/// Counts of what ticks have done to the fibers of the calling fiber's worker.
 ///
 /// # Panics
 /// If no runtime runs on this thread.

@@ -40,7 +40,7 @@ const EVENTS: usize = 256;
 const EVENTCOUNT: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
-/// What a fiber waits for at a descriptor.
+/// The event that a fiber waits for at a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// Something to read, or the end of it, or a connection.
@@ -107,7 +107,7 @@ impl Reactor {
         })
     }
 
-    /// What other kernel threads notify.
+    /// The eventcount that other kernel threads notify.
     pub(crate) fn eventcount(&self) -> &Arc<EventCount> {
         &self.eventcount
     }
@@ -263,7 +263,7 @@ fn wait_in(
     let reactor = here.outside.reactor()?;
     match reactor.register(fd, direction, here.current()) {
         Ok(()) => (),
-        // What epoll refuses is always ready, such as a file on a disk.
+        // A descriptor that epoll refuses, such as a file on a disk, is always ready.
         Err(Errno::PERM) => return Ok(()),
         Err(why) => return Err(why.into()),
     }

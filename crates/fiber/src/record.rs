@@ -82,7 +82,7 @@ impl Home {
     }
 }
 
-/// What few fibers have.
+/// Fields that few fibers need.
 #[derive(Default)]
 pub(crate) struct Extras {
     pub(crate) name: Option<Box<str>>,
@@ -131,7 +131,7 @@ pub(crate) struct Record {
     /// inbox.
     pub(crate) next: Cell<Option<Fiber>>,
     pub(crate) previous: Cell<Option<Fiber>>,
-    /// What it waits for, while it is blocked.
+    /// The object that it waits for, while it is blocked.
     pub(crate) waits: Cell<Option<NonNull<dyn Waitable>>>,
     /// Where its end and its handle meet; see [`join`](crate::join).
     pub(crate) meeting: AtomicUsize,

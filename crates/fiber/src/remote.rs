@@ -1,4 +1,4 @@
-//! What other threads may do with a runtime: spawn fibers there, wait for their ends, and detach
+//! Access to a runtime for other threads: they spawn fibers there, wait for their ends, and detach
 //! them.
 //!
 //! A runtime with one worker uses no atomic operations, so no other thread may touch its fibers.
@@ -185,7 +185,7 @@ pub(crate) unsafe fn detach(core: NonNull<Core>, fiber: Fiber) {
     unsafe { Core::return_record(core, fiber) };
 }
 
-/// What a blocked thread waits for.
+/// The event that a blocked thread waits for.
 #[derive(Default)]
 struct Completion {
     is_done: Mutex<bool>,

@@ -49,7 +49,7 @@ pub struct Config {
     /// below 500 us if each fiber has a [kernel thread](PreemptBy::KernelThreads), count as that
     /// long. See [`Builder::preemptible`](crate::Builder::preemptible).
     pub preemptible: bool,
-    /// What makes it possible to interrupt fibers.
+    /// The mechanism that interrupts fibers.
     pub preempt_by: PreemptBy,
     /// For tests: draws the next fiber from a seed. Only what fibers do advances the clock of
     /// [`now`](crate::now), [`sleep`](crate::sleep) and all deadlines. Runs with the same seed are

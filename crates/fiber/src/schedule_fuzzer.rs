@@ -8,7 +8,7 @@
 //! next. How often fibers are interrupted is drawn for the whole run, because some defects need
 //! many switches and others few.
 //!
-//! What comes from outside is not drawn, and differs between runs: other threads, files and
+//! Events from outside are not drawn, and differ between runs: other threads, files and
 //! sockets, the real clock, addresses, the order in a `HashMap`. A run whose fibers wait for such
 //! things cannot be repeated.
 

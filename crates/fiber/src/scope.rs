@@ -94,8 +94,8 @@ impl Drop for Membership<'_> {
 
 type OutcomeCell<T> = Mutex<Option<thread::Result<T>>>;
 
-/// What a scope's fiber runs. The fields are dropped in this order, so everything that may borrow
-/// is gone before the scope is told.
+/// The function of a scope's fiber. The fields are dropped in this order, so everything that may
+/// borrow is gone before the scope is told.
 struct Job<'scope, F, T> {
     function: Option<F>,
     outcome: SharedOutcome<'scope, T>,

@@ -1,4 +1,4 @@
-//! What the workers of a runtime share, and how other threads reach it.
+//! The state that the workers of a runtime share, and access to it for other threads.
 
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
@@ -15,7 +15,7 @@ use crate::record::{Fiber, Records, State};
 use crate::runtime::Config;
 use crate::unstarted::UnstartedFibers;
 
-/// What the workers of a runtime share.
+/// The state that the workers of a runtime share.
 ///
 /// It exists as long as the runtime runs, and after that as long as there are handles and
 /// [`Remote`](crate::Remote)s. Handles are not counted while it runs, because that would be an
@@ -48,7 +48,7 @@ pub(crate) struct Core {
     deadlock: Mutex<Option<(Deadlock, u32)>>,
 }
 
-/// What threads that are not workers touch.
+/// The part that threads other than workers touch.
 struct Outside {
     /// The first fiber has ended, and so the runtime ends.
     ends: bool,

@@ -129,8 +129,8 @@ impl Task {
     /// Stores a function.
     ///
     /// # Safety
-    /// The task is empty. What the function and its outcome borrow lives until the outcome is taken
-    /// or dropped, or the function is dropped.
+    /// The task is empty. Data that the function and its outcome borrow lives until the outcome is
+    /// taken or dropped, or the function is dropped.
     #[inline(always)]
     pub(crate) unsafe fn put<F: FnOnce() -> T, T>(&self, function: F) {
         // SAFETY: the caller's promise.

@@ -181,7 +181,7 @@ mod tests {
         /// Keeps the fibers' memory.
         _records: Records,
         now: u64,
-        /// What each fiber has been charged, in ticks.
+        /// The charge of each fiber, in ticks.
         charged: HashMap<u32, u64>,
         readings: u32,
     }

@@ -1,4 +1,4 @@
-//! Which fiber unwinds.
+//! Finds the fiber that unwinds.
 //!
 //! `std::thread::panicking` knows only kernel threads. A fiber that panics runs destructors, and
 //! one of them may wait. As long as it does, *every* fiber of the kernel thread is told that it is

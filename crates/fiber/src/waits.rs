@@ -6,7 +6,7 @@ use crate::worker::Worker;
 /// Why a fiber was woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// What it waited for has happened.
+    /// The awaited event has happened.
     Called,
     /// Its deadline has passed.
     TimedOut,
@@ -23,7 +23,7 @@ pub(crate) trait Waitable {
     /// will wake it.
     fn leave(&self, fiber: Fiber) -> bool;
 
-    /// What it is, in a word or two: "a mutex".
+    /// Its name in a word or two: "a mutex".
     fn kind(&self) -> &'static str;
 
     /// The fiber that alone can end the wait, if there is one.

@@ -251,9 +251,9 @@ impl Worker {
     /// Spawns a fiber, which is ready to run.
     ///
     /// # Safety
-    /// What the function and its outcome borrow lives until the outcome is taken or dropped, or the
-    /// function is dropped. The function may move to another kernel thread, unless this worker is
-    /// alone.
+    /// Data that the function and its outcome borrow lives until the outcome is taken or dropped,
+    /// or the function is dropped. The function may move to another kernel thread, unless this
+    /// worker is alone.
     #[inline(always)]
     pub(crate) unsafe fn spawn<F: FnOnce() -> T, T>(
         &self,

@@ -13,7 +13,7 @@ use super::{Context, Entrance};
 ///
 /// # Safety
 /// `save` is writable. `to` was left by a switch, or is a [`new_context`], and has not continued
-/// since. What is on its stack may run on this kernel thread.
+/// since. The code on its stack may run on this kernel thread.
 #[inline(always)]
 pub(crate) unsafe fn switch(save: *mut Context, to: Context) {
     // SAFETY: all registers are saved here or declared as clobbered, the stack pointer is restored
@@ -206,7 +206,7 @@ pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: ex
         ".cfi_rel_offset x19, 0",
         ".cfi_rel_offset x30, 8",
         "mov x19, x0",
-        // What a switch stores: where to continue, x19, x29, and an unused word.
+        // A switch stores the address to continue at, x19, x29, and an unused word.
         ".cfi_remember_state",
         ".cfi_def_cfa x19, 32",
         ".cfi_offset x30, -32",

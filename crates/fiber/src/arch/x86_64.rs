@@ -18,7 +18,7 @@ use super::{Context, Entrance};
 ///
 /// # Safety
 /// `save` is writable. `to` was left by a switch, or is a [`new_context`], and has not continued
-/// since. What is on its stack may run on this kernel thread.
+/// since. The code on its stack may run on this kernel thread.
 #[inline(always)]
 pub(crate) unsafe fn switch(save: *mut Context, to: Context) {
     // SAFETY: all registers are saved here or declared as clobbered, the stack pointer is restored
@@ -203,7 +203,7 @@ pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: ex
         ".cfi_adjust_cfa_offset 8",
         ".cfi_rel_offset rbx, 0",
         "mov rbx, rdi",
-        // What a switch stores: where to continue, rbx, rbp.
+        // A switch stores the address to continue at, rbx, and rbp.
         ".cfi_remember_state",
         ".cfi_def_cfa rbx, 24",
         ".cfi_offset rip, -24",

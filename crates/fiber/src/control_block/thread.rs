@@ -104,7 +104,7 @@ impl KernelThread {
 
     /// Starts a thread for the preemptible fiber at this address.
     pub(crate) fn start(preemptible: NonNull<PreemptibleFiber>) -> io::Result<&'static KernelThread> {
-        /// What the thread receives.
+        /// The message that the thread receives.
         struct Address(NonNull<PreemptibleFiber>);
 
         // SAFETY: only the thread uses it there.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::sync::{AtomicPtr, Ordering, fence};
 
-/// What makes a worker look at its inbox.
+/// The event that makes a worker look at its inbox.
 pub(crate) trait FireTimer {
     /// Fires soon.
     fn fire(&self);

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 
 use crate::blocking;
 
-/// What can be resolved to addresses, as in [`ToSocketAddrs`]. A name is looked up on another
-/// kernel thread.
+/// A name or value that can be resolved to addresses, as in [`ToSocketAddrs`]. A name is looked up
+/// on another kernel thread.
 pub trait Address {
     /// The addresses.
     ///

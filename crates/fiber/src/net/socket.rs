@@ -1,4 +1,4 @@
-//! What all sockets have in common.
+//! The operations that all sockets have in common.
 
 /// Defines a socket around the standard library's of the same name.
 macro_rules! socket {

@@ -38,7 +38,7 @@ impl UdpSocket {
         self.0.write_with(|socket| socket.send_to(datagram, address))
     }
 
-    /// Waits for a datagram, and returns its sender's address. What does not fit is lost.
+    /// Waits for a datagram, and returns its sender's address. Bytes that do not fit are lost.
     ///
     /// # Errors
     /// As for [`std::net::UdpSocket::recv_from`].

@@ -24,7 +24,7 @@ const TICKS: u32 = 50;
 /// After this many ticks in which no preemptible fiber ended, all are orphaned.
 const MAX_TICKS: u32 = 2_000;
 
-/// What a worker counts while its runtime ends.
+/// The counts of a worker while its runtime ends.
 #[derive(Default)]
 pub(super) struct Grace {
     /// How many ticks have found a preemptible fiber since one last ended. `None` before the end.

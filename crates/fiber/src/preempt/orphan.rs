@@ -9,8 +9,8 @@
 //! matter which kernel thread runs it.
 //!
 //! If it calls the library after all, it unwinds, and when it has ended, the kernel thread ends,
-//! too. What it would wait for while it unwinds does not come, so it waits forever. It also waits
-//! forever at the end of a scope whose fibers borrow from it. Its stack is never freed.
+//! too. An event that it would wait for while it unwinds never comes, so it waits forever. It also
+//! waits forever at the end of a scope whose fibers borrow from it. Its stack is never freed.
 
 use std::cell::Cell;
 use std::io::{Write, stderr};

@@ -7,7 +7,7 @@
 #[cfg(rowlock_tsan)]
 pub(crate) use self::on::Shadow;
 
-/// What the sanitizer knows of a stack, from the start of its first fiber until it is left.
+/// The sanitizer's record of a stack, from the start of its first fiber until it is left.
 #[cfg(not(rowlock_tsan))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shadow;

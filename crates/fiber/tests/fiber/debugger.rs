@@ -1,4 +1,4 @@
-//! What gdb shows of a fiber. The test is ignored by default, because it needs gdb.
+//! The view of a fiber in gdb. The test is ignored by default, because it needs gdb.
 
 use rowlock_fiber::{run, spawn, yield_now};
 use testing::{command, isolated_by, through};

@@ -12,7 +12,7 @@ fn runtime(seed: u64, candidates: Candidates) -> Runtime {
     Runtime::new(Config { deterministic: Some(RandomSchedule { seed, candidates }), ..Config::default() })
 }
 
-/// What five fibers do, and when.
+/// The steps of five fibers, and their order.
 fn trace(seed: u64, candidates: Candidates) -> Vec<(u32, u32, Duration)> {
     let trace = Mutex::new(Vec::new());
     let run = runtime(seed, candidates).run(|| {

@@ -1,4 +1,4 @@
-//! What gdb shows of the fibers of a process that has died, and of its core file. Ignored by
+//! The view in gdb of the fibers of a process that has died, and of its core file. Ignored by
 //! default, because it needs gdb.
 
 use std::path::Path;
@@ -63,7 +63,7 @@ fn gdb_lists_fibers_and_shows_where_they_are_in_a_process_and_in_its_core_file()
     });
 }
 
-/// What gdb shows of a test and its fibers after this first command.
+/// The output of gdb for a test and its fibers after this first command.
 fn gdb(first: &str, test: &Command) -> Output {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("gdb/fibers.py");
     let mut gdb = command("gdb");

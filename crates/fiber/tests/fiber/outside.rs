@@ -1,4 +1,4 @@
-//! What threads may do that run no fibers of a runtime: use handles, during the runtime and after
+//! Threads that run no fibers of a runtime: they may use handles, during the runtime and after
 //! it, and spawn fibers.
 
 use crate::calm;

@@ -71,8 +71,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// What ticks do to two fibers that compute and alternate, while the first one, which has called
-/// `before`, computes for this many turns. For use in [`run`].
+/// Counts the effects of ticks on two fibers that compute and alternate, while the first one, which
+/// has called `before`, computes for this many turns. For use in [`run`].
 fn beside_another<T>(clock: &ScriptedClock, turns: u32, before: impl FnOnce() -> T + Send) -> Preemptions {
     let over = AtomicBool::new(false);
     scope(|scope| {

@@ -24,7 +24,7 @@ impl Random {
     }
 }
 
-/// What a fiber does, step by step.
+/// A step of a fiber.
 #[derive(Debug)]
 enum Step {
     Yield,
@@ -39,7 +39,7 @@ enum Step {
     Scope(Vec<Program>),
 }
 
-/// What happens to a fiber's handle.
+/// The fate of a fiber's handle.
 #[derive(Debug)]
 enum After {
     JoinAtOnce,
@@ -63,7 +63,7 @@ struct Program {
 const MUTEXES: usize = 3;
 const TURNSTILES: usize = 2;
 
-/// What is expected of a whole program.
+/// The expected outcome of a whole program.
 #[derive(Default)]
 struct Sums {
     added: [u64; MUTEXES],
@@ -128,7 +128,7 @@ impl Step {
     }
 }
 
-/// What programs share, and the number of things that fibers own.
+/// The state that programs share, and the number of things that fibers own.
 struct World {
     mutexes: [Mutex<u64>; MUTEXES],
     /// How many have arrived.
@@ -152,7 +152,7 @@ impl Drop for Thing {
 }
 
 fn add(to: &mut u64, much: u64) {
-    // What a second fiber inside would overwrite.
+    // A value that a second fiber inside would overwrite.
     let read = *to;
     fiber::checkpoint();
     *to = read + much;

@@ -1,4 +1,4 @@
-//! What a panic and a debugger see of a fiber's stack.
+//! A fiber's stack as a panic and a debugger see it.
 
 use std::backtrace::Backtrace;
 use std::panic::{catch_unwind, panic_any};

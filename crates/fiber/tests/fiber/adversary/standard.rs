@@ -1,4 +1,4 @@
-//! What the standard library has for threads: their locals, locks, and ways to wait.
+//! The standard library's support for threads: locals, locks, and ways to wait.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::Relaxed;
