@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use measure::explore::variants::Change;
+use measure::explore::variants::StructureChange;
 use pipeline::structure::{KEYS, Structure};
 use policy::Span;
 use policy::waiting::WaitingRule;
@@ -210,8 +210,8 @@ pub(crate) struct Explore {
     pub(crate) tries: Vec<Tries>,
     /// Try only variants of these: fuse, split, fork, thread, buffers, block, threads, priority
     /// [default: all]
-    #[arg(long, value_name = "KEY,...", value_delimiter = ',', value_parser = Change::named)]
-    pub(crate) only: Vec<Change>,
+    #[arg(long, value_name = "KEY,...", value_delimiter = ',', value_parser = StructureChange::named)]
+    pub(crate) only: Vec<StructureChange>,
     /// The seed of the random order of runs
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -249,7 +249,7 @@ fn structure_help() -> String {
 }
 
 fn tries(text: &str) -> Result<Tries, String> {
-    let structures = measure::explore::tries::tries(text).map_err(|why| why.to_string())?;
+    let structures = measure::explore::tries::parse_tries(text).map_err(|why| why.to_string())?;
     if structures.iter().any(Structure::is_empty) {
         return Err("it is empty".to_owned());
     }

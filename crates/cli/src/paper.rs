@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
-use measure::experiment::{self, Finished};
+use measure::experiment::{self, FinishedExperiment};
 use measure::folder;
 use measure::manifest::{Provenance, ScenarioFile};
 use measure::plan::Plan;
@@ -104,7 +104,7 @@ fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
     let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
-    let Finished { report, manifest, mut histories, error, .. } = finished.map_err(unwritable)?;
+    let FinishedExperiment { report, manifest, mut histories, error, .. } = finished.map_err(unwritable)?;
 
     let mut evidence = Evidence::new(&scenario, &report.runs);
     if expected.figure.measure.is_of_patterns() {

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use exec::{ExecuteError, Execution, Interruption, Invocation, RunLimits};
 use indicatif::ProgressBar;
-use measure::explore::double::{self, Doubled, Doubling};
-use measure::explore::json::Subject;
+use measure::explore::double::{self, DoubledKind, Doubling};
+use measure::explore::json::ExploredProgram;
 use measure::explore::profile::Profile;
-use measure::explore::variants::{Change, variants};
-use measure::explore::{End, Outcome, Runner, Settings, explore, json, text};
+use measure::explore::variants::{StructureChange, variants};
+use measure::explore::{ExplorationEnd, ExplorationSettings, ProgramRunner, RunOutcome, explore, json, text};
 use pipeline::environment::{REPORT, STRUCTURE, TRACE};
 use pipeline::structure::Structure;
 use policy::priority::StageKind;
@@ -43,9 +43,9 @@ fn run(arguments: &arguments::Explore) -> Result<(), Stop> {
     let mut program = Program::new(arguments, base, &signals);
     let (first, profile) = program.profile(&Structure::default())?;
     program.limit = Some((first.elapsed * TIMEOUT_FACTOR).max(first.elapsed + MIN_TIMEOUT_MARGIN));
-    let settings = Settings { pairs: arguments.runs, limit: arguments.time_limit, seed: arguments.seed };
+    let settings = ExplorationSettings { pairs: arguments.runs, limit: arguments.time_limit, seed: arguments.seed };
     let prepare = arguments.prepare.as_deref().map(|prepare| prepare.to_string_lossy().into_owned());
-    let subject = Subject::new(arguments.words(), program.base.clone(), prepare, &profile);
+    let subject = ExploredProgram::new(arguments.words(), program.base.clone(), prepare, &profile);
     let (rendered, end) = if arguments.double {
         let found = doubled(&profile, settings, &mut program)?;
         let rendered = match arguments.format {
@@ -66,12 +66,12 @@ fn run(arguments: &arguments::Explore) -> Result<(), Stop> {
     print(&rendered.context("cannot write what was found").map_err(Stop::Failed)?)?;
     match (program.error.take(), end) {
         (Some(stop), _) => Err(stop),
-        (None, End::OwnFailed(why)) => Err(Stop::Failed(anyhow!("the program failed by itself: {why}"))),
-        (None, End::Stopped) => {
+        (None, ExplorationEnd::OwnFailed(why)) => Err(Stop::Failed(anyhow!("the program failed by itself: {why}"))),
+        (None, ExplorationEnd::Stopped) => {
             tell(format_args!("interrupted: {} runs were made", program.runs));
             Err(Stop::Interrupted(signals.number()))
         }
-        (None, End::Complete | End::TimeIsUp) => Ok(()),
+        (None, ExplorationEnd::Complete | ExplorationEnd::TimeIsUp) => Ok(()),
     }
 }
 
@@ -91,7 +91,7 @@ fn requested_variants(arguments: &arguments::Explore, profile: &Profile) -> Resu
     }
     let changes = match (arguments.only.is_empty(), requested.is_empty()) {
         (false, _) => &arguments.only[..],
-        (true, true) => &Change::ALL,
+        (true, true) => &StructureChange::ALL,
         (true, false) => &[],
     };
     for variant in variants(profile, arguments::all_cpus().get(), changes) {
@@ -104,7 +104,7 @@ fn requested_variants(arguments: &arguments::Explore, profile: &Profile) -> Resu
 
 /// Doubles the work of the stages that can repeat it. A run of each, which does not count, finds
 /// out which can.
-fn doubled(profile: &Profile, settings: Settings, program: &mut Program<'_>) -> Result<Doubling, Stop> {
+fn doubled(profile: &Profile, settings: ExplorationSettings, program: &mut Program<'_>) -> Result<Doubling, Stop> {
     let (mut kinds, mut others) = (Vec::new(), Vec::new());
     for kind in profile.kinds().into_iter().filter(|kind| kind.blocks()) {
         let why_not = match program.profile(&double::structure(kind)) {
@@ -124,7 +124,11 @@ fn doubled(profile: &Profile, settings: Settings, program: &mut Program<'_>) -> 
         )));
     }
     let mut found = double::double(&kinds, settings, program);
-    found.kinds.extend(others.into_iter().map(|(kind, why)| Doubled { kind, pairs: Vec::new(), why_not: Some(why) }));
+    found.kinds.extend(others.into_iter().map(|(kind, why)| DoubledKind {
+        kind,
+        pairs: Vec::new(),
+        why_not: Some(why),
+    }));
     Ok(found)
 }
 
@@ -221,17 +225,17 @@ impl<'a> Program<'a> {
     }
 }
 
-impl Runner for Program<'_> {
-    fn run(&mut self, structure: &Structure) -> Outcome {
+impl ProgramRunner for Program<'_> {
+    fn run(&mut self, structure: &Structure) -> RunOutcome {
         match self.execute(structure, None) {
             Ok(Ok(execution)) => {
-                Outcome::Done { seconds: execution.elapsed.as_secs_f64(), output: execution.stdout_sha256 }
+                RunOutcome::Done { seconds: execution.elapsed.as_secs_f64(), output: execution.stdout_sha256 }
             }
-            Ok(Err(why)) => Outcome::Failed(why),
-            Err(Stop::Interrupted(_)) => Outcome::Stopped,
+            Ok(Err(why)) => RunOutcome::Failed(why),
+            Err(Stop::Interrupted(_)) => RunOutcome::Stopped,
             Err(stop) => {
                 self.error = Some(stop);
-                Outcome::Stopped
+                RunOutcome::Stopped
             }
         }
     }

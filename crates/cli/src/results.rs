@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use measure::folder::{self, Folder};
 use measure::manifest::Ending;
-use measure::results::Report;
+use measure::results::ExperimentReport;
 use measure::timestamp::Timestamp;
 
 use crate::output::tell;
@@ -50,7 +50,11 @@ pub(crate) fn tell_where(path: &Path) {
 }
 
 /// The result of the command after an experiment.
-pub(crate) fn result_of(error: Option<measure::runner::Error>, report: &Report, signals: &Signals) -> Result<(), Stop> {
+pub(crate) fn result_of(
+    error: Option<measure::runner::Error>,
+    report: &ExperimentReport,
+    signals: &Signals,
+) -> Result<(), Stop> {
     match (Ending::of(error.as_ref()), error) {
         (Ending::Interrupted, _) => {
             tell(format_args!("interrupted: {} of {} runs were made", report.runs.len(), report.planned_runs));

@@ -4,10 +4,10 @@ use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
 use host::{Host, HostCalibration};
-use measure::experiment::{self, Finished};
+use measure::experiment::{self, FinishedExperiment};
 use measure::manifest::{Provenance, ScenarioFile};
 use measure::precision::Extent;
-use measure::results::{Report, csv, text};
+use measure::results::{ExperimentReport, csv, text};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::{TwoWorlds, needs_host};
 use measure::world::{Failure, default_worlds};
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     let extent = Extent { worlds: chosen, until };
     let finished = experiment::run(scenario, extent, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
-    let Finished { scenario, report, error, .. } = finished.map_err(unwritable)?;
+    let FinishedExperiment { scenario, report, error, .. } = finished.map_err(unwritable)?;
 
     if !error.as_ref().is_some_and(measure::runner::Error::is_input) {
         print(&rendered(&report, arguments.format)?)?;
@@ -86,7 +86,7 @@ pub(crate) fn host(calibration: HostCalibration) -> anyhow::Result<Host> {
     Ok(Host { program, calibration })
 }
 
-fn rendered(report: &Report, format: Format) -> Result<String, Stop> {
+fn rendered(report: &ExperimentReport, format: Format) -> Result<String, Stop> {
     let rendered = match format {
         Format::Text => Ok(text::render(report)),
         Format::Json => report::json::render(report),

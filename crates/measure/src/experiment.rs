@@ -1,4 +1,4 @@
-//! An experiment from its scenario to its report: measure the commands, plan, measure, analyse, and keep it all.
+//! A whole experiment: measure the commands, plan, run, analyse, and write the results.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,34 +10,35 @@ use crate::manifest::{Ending, Manifest, Provenance};
 use crate::plan::Plan;
 use crate::precision::Extent;
 use crate::recorder::Recorder;
-use crate::results::{Report, html};
+use crate::results::{ExperimentReport, html};
 use crate::runner::{self, Error, Progress, measure, measure_commands};
 use crate::sample::{self, History};
 use crate::series::AllSeries;
 use crate::world::Worlds;
 
-/// What became of an experiment.
+/// An experiment that has ended.
 #[derive(Debug)]
-pub struct Finished {
-    /// What was run, with the CPU times of commands that were measured for the simulator.
+pub struct FinishedExperiment {
+    /// The scenario, with the CPU times of commands that were measured for the simulator.
     pub scenario: Scenario,
-    /// The report, on all runs that were made.
-    pub report: Report,
-    /// Where the results come from, as in the folder.
+    /// The report on all runs that were made.
+    pub report: ExperimentReport,
+    /// The manifest, as in the folder.
     pub manifest: Manifest,
-    /// What the threads of some runs of this command were doing over time.
+    /// The states of the threads in some runs of this command.
     pub histories: Vec<History>,
     /// Why it ended early, if it did.
     pub error: Option<runner::Error>,
 }
 
-/// Runs an experiment in the chosen worlds, for as long as `extent` says, and blocks until it has ended: complete, at its
-/// first failure, or soon after `cancel` has become true. The folder has every sample as soon as it is there, and in the end
-/// the report, its page and the manifest in any case. `progress` is told what comes next.
+/// Runs an experiment in the chosen worlds, for as long as `extent` says. Blocks until it is complete,
+/// at its first failure, or soon after `cancel` has become true. The folder has each sample as soon as
+/// it exists, and finally the report, its page and the manifest. `progress` is told what comes next.
 ///
 /// # Errors
 ///
-/// [`folder::Error`]: the results could not be written down. What goes wrong with the runs is in [`Finished::error`].
+/// [`folder::Error`]: the results could not be written. Failures of runs are in
+/// [`FinishedExperiment::error`].
 pub fn run<'a>(
     mut scenario: Scenario,
     extent: impl Into<Extent<'a>>,
@@ -46,7 +47,7 @@ pub fn run<'a>(
     provenance: Provenance,
     progress: &mut dyn FnMut(Progress<'_>),
     cancel: &AtomicBool,
-) -> Result<Finished, folder::Error> {
+) -> Result<FinishedExperiment, folder::Error> {
     let Extent { worlds: chosen, until } = extent.into();
     let mut plan = Plan::new(&scenario, chosen);
     let first_stage = scenario.experiment.repeat;
@@ -66,7 +67,7 @@ pub fn run<'a>(
         let all = AllSeries::collect(&scenario, &samples).with_first_stage(first_stage);
         until.wanted(&all, scenario.experiment.repeat)
     }) {
-        plan = plan.go_on(wanted);
+        plan = plan.extend(wanted);
         scenario.experiment.repeat = wanted;
         (manifest.planned_runs, manifest.repeat) = (plan.len(), wanted);
         recorder.folder().write(folder::MANIFEST, &manifest)?;
@@ -76,12 +77,12 @@ pub fn run<'a>(
     }
     let histories = sample::histories(&mut samples);
     let stages = until.map(|until| (until, first_stage));
-    let report = Report::in_stages(&scenario, chosen, plan.len(), samples, &stand_ins, stages);
+    let report = ExperimentReport::new(&scenario, chosen, plan.len(), samples, &stand_ins, stages);
 
     manifest.end(Ending::of(error.as_ref()), error.as_ref().map(Error::to_string), report.runs.len() as u64);
     let folder = recorder.folder();
     folder.write(folder::REPORT, &report)?;
     folder.write_text(folder::PAGE, &html::render(&report, &manifest, &histories))?;
     folder.write(folder::MANIFEST, &manifest)?;
-    Ok(Finished { scenario, report, manifest, histories, error })
+    Ok(FinishedExperiment { scenario, report, manifest, histories, error })
 }

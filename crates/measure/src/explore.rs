@@ -1,17 +1,19 @@
-//! In which structure a pipelined program runs fastest: variants of its own are tried, by turns.
+//! Finds the structure in which a pipelined program runs fastest, by running variants of it.
 //!
-//! What a program is like is told by its own report ([`profile`]); from that the [`variants`] are made. There are many, and most are of no
-//! use, so few runs are spent on those: *successive halving* (Karnin, Koren and Somekh, Almost Optimal Exploration in Multi-Armed Bandits,
-//! ICML 2013). In a heat every variant that is left runs equally often; then the slower half leaves. The program's own structure takes part in
-//! all heats. Runs come in blocks, in each of which everything runs once, in an order drawn from the seed, and a variant is judged
-//! by its ratio to the own structure in the same block: a machine that gets busier weighs on both.
-//! Other than in the source, heats do not all cost the same, later ones go by all runs so far, and after the first heat the best variants
-//! come back in combinations.
+//! The [`variants`] are made from the program's own report ([`profile`]). They are many and most of
+//! them are useless, so few runs are spent on those: *successive halving* (Karnin, Koren and Somekh,
+//! Almost Optimal Exploration in Multi-Armed Bandits, ICML 2013). In each heat every remaining
+//! variant runs equally often; then the slower half leaves. The program's own structure takes part
+//! in all heats. Runs come in blocks. A block holds every variant once, in an order drawn from the
+//! seed, and a variant is judged by its ratio to the own structure in the same block, so a machine
+//! that gets busier affects both. Unlike in the source, heats do not all cost the same, later heats
+//! use all runs so far, and after the first heat the best variants are combined.
 //!
-//! The fastest of many is partly the luckiest, so its runs in the heats overstate it. What is reported of it comes from a *final*: new runs,
-//! in pairs with the own structure, which have had no part in choosing.
+//! The fastest of many is partly the luckiest, so its runs in the heats overstate it. Its reported
+//! speed-up comes from a *final*: new runs, in pairs with the own structure, that had no part in the
+//! choice.
 //!
-//! Nothing here starts a program or looks at a clock: that is for a [`Runner`].
+//! This module starts no program and reads no clock; a [`ProgramRunner`] does.
 
 pub mod double;
 pub mod json;
@@ -24,82 +26,82 @@ pub mod variants;
 use std::time::Duration;
 
 use pipeline::structure::Structure;
-
-use stats;
+use serde::Serialize;
 use stats::paired::Speedup;
 
 pub use race::explore;
 
-/// Who can run the program.
-pub trait Runner {
-    /// Runs it once in this structure, or in its own where that says nothing.
-    fn run(&mut self, structure: &Structure) -> Outcome;
+/// Runs the program.
+pub trait ProgramRunner {
+    /// Runs it once in this structure, or in its own if the structure is empty.
+    fn run(&mut self, structure: &Structure) -> RunOutcome;
 
-    /// The time since it all began.
+    /// The time since the exploration began.
     fn elapsed(&self) -> Duration;
 
-    /// Told now and then how many runs are still to come, if none is cut short.
+    /// Is told from time to time how many runs are still to come, if none is cut short.
     fn expect(&mut self, _runs: u64) {}
 }
 
-/// What became of a run.
+/// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    /// The program has succeeded.
+pub enum RunOutcome {
+    /// The program succeeded.
     Done {
-        /// After so many seconds.
+        /// Its duration in seconds.
         seconds: f64,
-        /// What it printed: the same for the same.
+        /// A digest of its output.
         output: String,
     },
-    /// It has not.
+    /// The program failed.
     Failed(String),
-    /// It was stopped by somebody who wants no more runs.
+    /// It was stopped, and no more runs are wanted.
     Stopped,
 }
 
-/// What is asked for.
+/// The settings of an exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// How many pairs there are in the final.
+pub struct ExplorationSettings {
+    /// The number of pairs in the final.
     pub pairs: u32,
-    /// How long it all may take. The heats end early enough for a final.
+    /// The time limit. The heats end early enough for a final.
     pub limit: Option<Duration>,
-    /// What orders are drawn from.
+    /// The seed of the orders.
     pub seed: u64,
 }
 
-/// All that was found.
+/// The results of an exploration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exploration {
-    /// The variants, as they were given, and behind them those that combine them.
-    pub tried: Vec<Tried>,
-    /// What the heats were.
+    /// The variants in the given order, followed by their combinations.
+    pub tried: Vec<TriedVariant>,
+    /// The heats.
     pub heats: Vec<Heat>,
-    /// The best and its final. Nothing where no variant was faster than the own structure in the heats, or it never came to that.
-    pub last: Option<Final>,
-    /// How it came to its end.
-    pub end: End,
+    /// The best variant and its final. `None` if no variant was faster than the own structure in
+    /// the heats, or if there was no final.
+    pub last: Option<FinalComparison>,
+    /// How the exploration ended.
+    pub end: ExplorationEnd,
 }
 
 /// A variant that took part.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tried {
+pub struct TriedVariant {
     /// What it changes.
     pub structure: Structure,
-    /// How many times as fast as the own structure it was in each block of the heats, as logarithms.
+    /// The logarithms of its speed-ups over the own structure, one for each block of the heats.
     pub logarithms: Vec<f64>,
     /// How far it came.
-    pub fate: Fate,
+    pub fate: VariantFate,
 }
 
-impl Tried {
-    fn new(structure: Structure) -> Tried {
-        Tried { structure, logarithms: Vec::new(), fate: Fate::Entered }
+impl TriedVariant {
+    fn new(structure: Structure) -> TriedVariant {
+        TriedVariant { structure, logarithms: Vec::new(), fate: VariantFate::Entered }
     }
 
-    /// How many times as fast as the own structure it was in the heats, geometric mean. It was chosen by this, which makes the best look
-    /// better than they are.
+    /// The speed-up over the own structure in the heats, geometric mean. Variants are chosen by it,
+    /// so it overstates the best one.
     pub fn ratio(&self) -> Option<f64> {
         Some(stats::mean(&self.logarithms)?.mean.exp())
     }
@@ -107,52 +109,53 @@ impl Tried {
 
 /// How far a variant came.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It was still among the others when the heats ended, or was never run, as its ratio tells.
+pub enum VariantFate {
+    /// It remained when the heats ended, or never ran if it has no ratio.
     Entered,
     /// It left after this heat, counted from one.
     OutIn(usize),
     /// The program failed in it.
     Failed(String),
-    /// The program printed something else than in its own structure, in which it always prints the same.
+    /// The program printed something else than in its own structure, in which it always prints the
+    /// same.
     OtherOutput,
     /// It was the best.
     Best,
 }
 
 /// One heat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Heat {
-    /// How many variants took part.
+    /// The number of variants.
     pub variants: usize,
-    /// How many blocks of runs were begun.
+    /// The number of blocks of runs that began.
     pub blocks: u32,
 }
 
 /// The best variant against the own structure.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Final {
-    /// Which of the variants it is.
+pub struct FinalComparison {
+    /// The number of the variant.
     pub variant: usize,
-    /// Seconds in the own structure, and in this one, right after each other.
+    /// Seconds in the own structure and in the variant, right after each other.
     pub pairs: Vec<(f64, f64)>,
 }
 
-impl Final {
-    /// How many times as fast it is.
+impl FinalComparison {
+    /// The speed-up over the own structure.
     pub fn speedup(&self) -> Option<Speedup> {
         Speedup::of(&self.pairs)
     }
 }
 
-/// How an exploration came to its end.
+/// How an exploration ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// All was run.
+pub enum ExplorationEnd {
+    /// All runs were made.
     Complete,
-    /// There was no time for all of it.
+    /// The time limit came first.
     TimeIsUp,
-    /// Somebody wanted no more runs.
+    /// It was stopped.
     Stopped,
     /// The program failed in its own structure.
     OwnFailed(String),
@@ -160,8 +163,52 @@ pub enum End {
 
 impl Exploration {
     /// The best variant with its final.
-    pub fn best(&self) -> Option<(&Tried, &Final)> {
+    pub fn best(&self) -> Option<(&TriedVariant, &FinalComparison)> {
         let last = self.last.as_ref()?;
         Some((self.tried.get(last.variant)?, last))
+    }
+}
+
+#[cfg(test)]
+mod fake {
+    use super::*;
+
+    /// A program whose runs end as a function of their number, from 1, and their structure says.
+    pub(super) struct FakeProgram<F> {
+        pub(super) outcome: F,
+        pub(super) ran: Vec<String>,
+        pub(super) expected: Vec<u64>,
+        pub(super) elapsed: f64,
+        /// The seconds that a run takes on the clock. `None`: as its outcome says.
+        pub(super) run_seconds: Option<f64>,
+        pub(super) stop_after: usize,
+    }
+
+    impl<F: FnMut(usize, &str) -> RunOutcome> FakeProgram<F> {
+        pub(super) fn new(outcome: F) -> FakeProgram<F> {
+            let (ran, expected) = (Vec::new(), Vec::new());
+            FakeProgram { outcome, ran, expected, elapsed: 0.0, run_seconds: None, stop_after: usize::MAX }
+        }
+    }
+
+    impl<F: FnMut(usize, &str) -> RunOutcome> ProgramRunner for FakeProgram<F> {
+        fn run(&mut self, structure: &Structure) -> RunOutcome {
+            if self.ran.len() == self.stop_after {
+                return RunOutcome::Stopped;
+            }
+            self.ran.push(structure.to_string());
+            let outcome = (self.outcome)(self.ran.len(), &structure.to_string());
+            let seconds = if let RunOutcome::Done { seconds, .. } = &outcome { *seconds } else { 0.0 };
+            self.elapsed += self.run_seconds.unwrap_or(seconds);
+            outcome
+        }
+
+        fn elapsed(&self) -> Duration {
+            Duration::from_secs_f64(self.elapsed)
+        }
+
+        fn expect(&mut self, runs: u64) {
+            self.expected.push(self.ran.len() as u64 + runs);
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! The manifest: what was run, by what, on what, and how it ended; enough to run it again and to judge its results.
+//! The manifest: the command, the machine and how the experiment ended, so that others can repeat and
+//! judge it.
 
 use scenario::Scenario;
 use scenario::result::World;
@@ -7,8 +8,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::runner::Error;
+use crate::timestamp::Timestamp;
 
-/// What the caller of an experiment knows about it.
+/// The origin of an experiment, as its caller knows it.
 #[derive(Clone, Debug)]
 pub struct Provenance {
     /// The study: `run`, or the name of a paper's figure.
@@ -16,7 +18,7 @@ pub struct Provenance {
     /// The command line.
     pub arguments: Vec<String>,
     /// When it began.
-    pub started: crate::timestamp::Timestamp,
+    pub started: Timestamp,
     /// The scenario file; `None` if the study has none.
     pub scenario: Option<ScenarioFile>,
     /// The machine's costs as calibrated, with their spread; `None` if they were not needed.
@@ -25,7 +27,7 @@ pub struct Provenance {
 
 impl Provenance {
     /// The provenance of a study that this process runs and that has no scenario file.
-    pub fn new(study: &str, started: crate::timestamp::Timestamp) -> Provenance {
+    pub fn new(study: &str, started: Timestamp) -> Provenance {
         let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
         Provenance { study: study.to_owned(), arguments, started, scenario: None, calibration: None }
     }
@@ -44,25 +46,25 @@ pub struct Manifest {
     pub started: String,
     /// How it ended.
     pub ending: Ending,
-    /// What went wrong; `None` if nothing did.
+    /// The error that ended it, if any.
     pub error: Option<String>,
-    /// How many runs were planned.
+    /// The number of planned runs.
     pub planned_runs: u64,
-    /// How many were made.
+    /// The number of runs that were made.
     pub runs: u64,
     /// The worlds.
     pub worlds: Vec<World>,
     /// The seed of the first repetition.
     pub seed: u64,
-    /// How many repetitions each arm was to have.
+    /// The planned number of repetitions of each arm.
     pub repeat: u32,
     /// The scenario; `None` if the study has none.
     pub scenario: Option<ScenarioFile>,
     /// The study's own settings; `None` if the scenario has them all.
     pub settings: Option<Value>,
-    /// The machine that this ran on; the simulator's results do not depend on it unless the scenario is like it.
+    /// The machine. The simulator's results do not depend on it unless the scenario is like the host.
     pub machine: Option<host::Machine>,
-    /// Its costs; `None` if they were not needed.
+    /// Its calibrated costs; `None` if they were not needed.
     pub calibration: Option<host::HostCalibration>,
 }
 
@@ -88,13 +90,13 @@ impl Manifest {
         }
     }
 
-    /// Notes how the experiment ended, what went wrong, and how many runs there are.
+    /// Records how the experiment ended, its error and the number of runs.
     pub fn end(&mut self, ending: Ending, error: Option<String>, runs: u64) {
         (self.ending, self.error, self.runs) = (ending, error, runs);
     }
 
-    /// Returns what keeps this experiment from continuing an earlier one, whose manifest is `earlier`; `None` if nothing
-    /// does. Studies compare their own settings.
+    /// The property because of which this experiment cannot continue an earlier one, whose manifest is
+    /// `earlier`. `None` if it can. Studies compare their own settings.
     pub fn difference(&self, earlier: &Value) -> Option<&'static str> {
         let own = serde_json::to_value(self).unwrap_or_default();
         let mut fields = vec![
@@ -111,14 +113,14 @@ impl Manifest {
     }
 }
 
-/// A scenario file as it was read.
+/// A scenario file.
 #[derive(Clone, Debug, Serialize)]
 pub struct ScenarioFile {
     /// Its name.
     pub file: String,
     /// SHA-256 of its content, in hexadecimal digits.
     pub sha256: String,
-    /// SHA-256 of the scenario as it ran, with what the command line changed, but for the number of repetitions.
+    /// SHA-256 of the scenario with the changes of the command line, except the number of repetitions.
     pub ran_sha256: String,
     /// Its content.
     pub text: String,
@@ -128,11 +130,11 @@ pub struct ScenarioFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ending {
-    /// It has not: it is under way, or it was killed.
+    /// It is still running, or it was killed.
     Unfinished,
     /// All runs were made.
     Complete,
-    /// It was asked to stop.
+    /// It was interrupted.
     Interrupted,
     /// A run failed.
     Failed,
@@ -150,7 +152,7 @@ impl Ending {
 }
 
 impl ScenarioFile {
-    /// The file with its hash, and that of the scenario that was made of it.
+    /// The file with its hash and that of the scenario.
     pub fn new(file: &str, content: &[u8], scenario: &Scenario) -> ScenarioFile {
         let mut ran = scenario.clone();
         ran.experiment.repeat = 1;
@@ -173,7 +175,6 @@ mod tests {
 
     #[test]
     fn the_hash_is_that_of_sha256sum() {
-        let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(sha256(b"abc"), known);
+        assert_eq!(sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 }

@@ -1,5 +1,5 @@
-//! The plan: which run of a scenario comes when. A repetition is a round of [`interleaving`] that holds every arm in every
-//! world.
+//! The plan: the order of the runs of a scenario. A repetition is a round of [`interleaving`] that
+//! holds every arm in every world.
 
 use scenario::result::World;
 use scenario::{Experiment, Scenario};
@@ -9,21 +9,21 @@ use crate::interleaving;
 /// One run to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// In which world.
+    /// The world.
     pub world: World,
-    /// Which of the scenario's arms, by number.
+    /// The number of the arm in the scenario.
     pub arm: usize,
-    /// Which repetition, from zero.
+    /// The repetition, from zero.
     pub repeat: u32,
-    /// The seed of the run: the same for every arm and both worlds of a repetition, so that all face equal draws.
+    /// The seed, the same for all arms and worlds of a repetition, so that their draws are equal.
     pub seed: u64,
 }
 
-/// Which run of an experiment it is: arm, world and repetition.
+/// The arm, world and repetition of a run.
 pub type StepKey = (usize, World, u32);
 
 impl Step {
-    /// Which run it is.
+    /// The key of the run.
     pub fn key(&self) -> StepKey {
         (self.arm, self.world, self.repeat)
     }
@@ -34,7 +34,7 @@ impl Step {
 pub struct Plan {
     arms: usize,
     worlds: Vec<World>,
-    /// The first repetition that is still to be made.
+    /// The first repetition of this plan.
     from: u32,
     repeat: u32,
     seed: u64,
@@ -47,17 +47,17 @@ impl Plan {
         Plan { arms: scenario.arms.len(), worlds: worlds.to_vec(), from: 0, repeat, seed }
     }
 
-    /// The plan of going on after this one until there are so many repetitions.
-    pub fn go_on(&self, repeat: u32) -> Plan {
+    /// The plan that continues this one up to a total of `repeat` repetitions.
+    pub fn extend(&self, repeat: u32) -> Plan {
         Plan { from: self.repeat, repeat: repeat.max(self.repeat), ..self.clone() }
     }
 
-    /// How many runs count, those included that were made before.
+    /// The total number of runs, including those of earlier plans.
     pub fn len(&self) -> u64 {
         self.block_len() * u64::from(self.repeat)
     }
 
-    /// How many runs were made before.
+    /// The number of runs of earlier plans.
     pub fn made(&self) -> u64 {
         self.block_len() * u64::from(self.from)
     }
@@ -71,19 +71,19 @@ impl Plan {
         self.len() == 0
     }
 
-    /// Whether the host has no part in it, so that runs disturb nobody.
+    /// Whether all runs are simulated, and therefore do not disturb each other.
     pub fn is_simulated(&self) -> bool {
         !self.worlds.contains(&World::Host)
     }
 
-    /// A run to make beforehand that does not count: the first run on the host pays for cold caches and a sleeping
-    /// machine. The simulator needs none.
+    /// A preceding run on the host that does not count, because the first run pays for cold caches and
+    /// a sleeping machine. The simulator needs none.
     pub fn warm_up(&self) -> Option<Step> {
         let host = self.worlds.contains(&World::Host) && self.from == 0 && self.repeat > 0 && self.arms > 0;
         host.then_some(Step { world: World::Host, arm: 0, repeat: 0, seed: self.seed })
     }
 
-    /// The runs that are to be made, in their order.
+    /// The runs in their order.
     pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
         let cells = self.arms * self.worlds.len();
         interleaving::rounds(cells, self.from..self.repeat, self.seed).map(|(repeat, cell)| Step {
@@ -138,12 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_goes_on_has_the_runs_that_a_longer_one_would_have_had() {
+    fn an_extended_plan_has_the_runs_of_a_longer_one() {
         let (long, first) = (Plan { repeat: 7, ..plan(5) }, plan(5));
-        let rest = first.go_on(7);
+        let rest = first.extend(7);
         assert!(first.steps().chain(rest.steps()).eq(long.steps()));
         assert_eq!((rest.made(), rest.len(), rest.warm_up()), (40, 70, None));
-        assert_eq!(first.go_on(2).steps().count(), 0);
+        assert_eq!(first.extend(2).steps().count(), 0);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The results of an experiment. [`text`] and [`html`] are for people, [`mod@csv`] and the JSON of
-//! [`Report`] are for programs.
+//! The results of an experiment: [`text`] and [`html`] for people, [`mod@csv`] and the JSON of
+//! [`ExperimentReport`] for programs.
 
 pub mod csv;
 pub mod html;
@@ -22,18 +22,18 @@ use crate::summary::{self, Accuracy, Gap, Summary};
 use crate::verdict::{self, Verdict};
 use report::words;
 
-/// Everything that is known at the end of an experiment, or of what there is of it.
+/// The results of an experiment, complete or not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
-    /// What the experiment is about.
+pub struct ExperimentReport {
+    /// The title of the scenario.
     pub title: String,
     /// Whether all planned runs were made.
     pub complete: bool,
-    /// How many runs were planned; the warm-up is none of them.
+    /// The number of planned runs, without the warm-up.
     pub planned_runs: u64,
-    /// How many repetitions each arm was to have.
+    /// The planned number of repetitions of each arm.
     pub repeat: u32,
-    /// What came of going on until the results were precise, where that was asked for.
+    /// The precision, if one was requested.
     pub precision: Option<Precision>,
     /// The seed of the first repetition.
     pub seed: u64,
@@ -41,47 +41,38 @@ pub struct Report {
     pub factors: Vec<String>,
     /// The swept path that is compared.
     pub compare: Option<String>,
-    /// Its first value, which speed-ups are over.
+    /// Its first value, the baseline of speed-ups.
     pub baseline: Option<toml::Value>,
-    /// For how many comparisons p values are corrected.
+    /// The number of comparisons for which p values are corrected.
     pub comparisons: usize,
-    /// What is on the plots' axis: a swept path, `threads` or `load`.
+    /// The horizontal axis of the plots: a swept path, `threads` or `load`.
     pub x: Option<String>,
-    /// The runs in the order in which they were made.
+    /// The runs in their order.
     pub runs: Vec<Run>,
     /// Every job in every arm and world.
     pub summaries: Vec<Summary>,
-    /// Prediction against reality, by arm and job.
+    /// The gap between the simulator and the host, by arm and job.
     pub gaps: Vec<Gap>,
-    /// Prediction against reality, by job.
+    /// The accuracy of the simulator, by job.
     pub accuracy: Vec<Accuracy>,
-    /// The comparisons' outcomes.
+    /// The verdicts of the comparisons.
     pub verdicts: Vec<Verdict>,
-    /// What one should know before one believes the rest.
+    /// Caveats.
     pub notes: Vec<String>,
 }
 
-impl Report {
-    /// The report of an experiment in these worlds, planned with so many runs, of which these samples were made.
+impl ExperimentReport {
+    /// The report of an experiment in these worlds with this many planned runs, of which these samples
+    /// were made. `stages` is the stopping rule, if there is one, and the number of repetitions of the
+    /// first stage.
     pub fn new(
         scenario: &Scenario,
         worlds: &[World],
         planned_runs: u64,
         samples: Vec<Sample>,
         stand_ins: &[StandIn],
-    ) -> Report {
-        Report::in_stages(scenario, worlds, planned_runs, samples, stand_ins, None)
-    }
-
-    /// The same of an experiment that went on after a first stage of so many repetitions.
-    pub fn in_stages(
-        scenario: &Scenario,
-        worlds: &[World],
-        planned_runs: u64,
-        samples: Vec<Sample>,
-        stand_ins: &[StandIn],
         stages: Option<(StoppingRule, u32)>,
-    ) -> Report {
+    ) -> ExperimentReport {
         let first_stage = stages.map_or(scenario.experiment.repeat, |(_, first_stage)| first_stage);
         let all = AllSeries::collect(scenario, &samples).with_first_stage(first_stage);
         let precision = stages.map(|(until, first_stage)| until.judge(&all, first_stage));
@@ -100,14 +91,16 @@ impl Report {
         notes.extend(refusal_note(&samples));
         notes.extend(gap_note(scenario, worlds));
         if scenario.experiment.repeat == 1 {
-            notes.push("One repetition gives no intervals and tells nothing apart; --repeat asks for more.".to_owned());
+            notes.push(
+                "One repetition gives no intervals and no significant differences; use --repeat for more.".to_owned(),
+            );
         }
         match &precision {
             Some(precision) => notes.push(precision.note(scenario.experiment.repeat, complete)),
             None => notes.extend(sample_quality::width(&all)),
         }
         notes.extend(sample_quality::notes(&all));
-        Report {
+        ExperimentReport {
             title: scenario.title.clone(),
             complete,
             planned_runs,
@@ -136,24 +129,19 @@ fn baseline(scenario: &Scenario) -> Option<toml::Value> {
 
 fn stand_in_note(StandIn { job, work }: &StandIn) -> String {
     let work = words::time(work.as_nanos() as f64);
-    format!("sim: `{job}` stands in as a cpu job of {work}, which its command took when it was run alone.")
+    format!("sim: `{job}` is simulated as a cpu job of {work}, the CPU time of its command when it ran alone.")
 }
 
-/// What the kernel refused the stages of pipelines, so that a priority rule was not carried out.
+/// The requests of priority rules that the kernel refused.
 fn refusal_note(samples: &[Sample]) -> Option<String> {
     let jobs = samples.iter().flat_map(|sample| &sample.run.outcome.jobs);
-    let refused: BTreeSet<&str> =
-        jobs.flat_map(|job| &job.stages).flat_map(|stage| &stage.refused).map(String::as_str).collect();
-    let refused: Vec<&str> = refused.into_iter().collect();
-    (!refused.is_empty()).then(|| {
-        format!(
-            "host: the kernel refused what priorities of stages ask for, and they ran without: {}.",
-            refused.join("; ")
-        )
-    })
+    let refused: BTreeSet<&String> = jobs.flat_map(|job| &job.stages).flat_map(|stage| &stage.refused).collect();
+    let refused: Vec<&str> = refused.into_iter().map(String::as_str).collect();
+    (!refused.is_empty())
+        .then(|| format!("host: the stages ran without priorities that the kernel refused: {}.", refused.join("; ")))
 }
 
-/// Why there is no gap, or none for some arms, although both worlds were asked.
+/// Why some or all arms have no gap, although both worlds were run.
 fn gap_note(scenario: &Scenario, worlds: &[World]) -> Option<String> {
     let is_host = |setting: &Setting| setting.machine.is_host();
     let others = scenario.arms.iter().filter(|arm| !is_host(&arm.setting)).count();
@@ -162,8 +150,8 @@ fn gap_note(scenario: &Scenario, worlds: &[World]) -> Option<String> {
     }
     let which = if others == scenario.arms.len() { "No gap is shown" } else { "Some arms show no gap" };
     Some(format!(
-        "{which}: the simulated machine is not the one that the host world ran on. It is with `like = \"host\"` and no \
-         other key of [machine] but spin_margin and device_depth, and without --scheduler."
+        "{which}: the simulated machine is not the host. It is the host with `like = \"host\"`, no other keys of \
+         [machine] except spin_margin and device_depth, and no --scheduler."
     ))
 }
 
@@ -183,10 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_refused_is_said_once() {
+    fn each_refusal_of_the_kernel_is_named_once() {
         assert_eq!(refusal_note(&[sample(&[])]), None);
         let note = refusal_note(&[sample(&["nice=-5: no"]), sample(&["nice=-5: no", "nice=-3: no"])]);
-        let expected = "host: the kernel refused what priorities of stages ask for, and they ran without: nice=-3: no; nice=-5: no.";
+        let expected = "host: the stages ran without priorities that the kernel refused: nice=-3: no; nice=-5: no.";
         assert_eq!(note.as_deref(), Some(expected));
     }
 }

@@ -1,5 +1,5 @@
-//! Measuring: the plan is carried out, and every sample is handed on as it comes. The only step of the laboratory that
-//! takes time and can fail on the way; all that follows is computed from its samples.
+//! Executes a plan and records each sample as it comes. This is the only step that takes time and can
+//! fail; the results are computed from its samples.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -18,10 +18,10 @@ use crate::workers;
 use crate::world::{Executed, Failure, Worlds};
 use report::words;
 
-/// What is being done, for those who wait.
+/// What the experiment does next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress<'a> {
-    /// A command is run alone, to learn its CPU time.
+    /// A command runs alone to measure its CPU time.
     Command(&'a [String]),
     /// A run on the host that does not count.
     WarmUp,
@@ -29,22 +29,22 @@ pub enum Progress<'a> {
     Run {
         /// The run.
         step: Step,
-        /// How many were made before it.
+        /// The number of runs before it.
         done: u64,
-        /// How many there are.
+        /// The number of all runs.
         of: u64,
     },
 }
 
-/// Why measuring ended before its end.
+/// Why an experiment ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A command could not be measured.
-    #[error("command `{command}`, run alone to learn its CPU time: {source}")]
+    #[error("command `{command}`, run alone to measure its CPU time: {source}")]
     Command {
-        /// Its words.
+        /// The command line.
         command: String,
-        /// Why not.
+        /// Why.
         source: Failure,
     },
     /// A run failed.
@@ -52,23 +52,23 @@ pub enum Error {
     Run {
         /// The run.
         step: Step,
-        /// Its arm in words; empty where there is only one.
+        /// Its arm in words. Empty if there is only one.
         arm: String,
         /// Why.
         source: Failure,
     },
-    /// A sample could not be written down.
+    /// A sample could not be written.
     #[error(transparent)]
     Folder(#[from] folder::Error),
 }
 
 impl Error {
-    /// Whether it only ended because it was asked to.
+    /// Whether it was interrupted.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, Error::Command { source, .. } | Error::Run { source, .. } if matches!(source, Failure::Cancelled))
     }
 
-    /// Whether the user asked for what cannot be done, as opposed to a run that failed.
+    /// Whether the request is impossible, as opposed to a run that failed.
     pub fn is_input(&self) -> bool {
         matches!(self, Error::Command { source, .. } | Error::Run { source, .. } if matches!(source, Failure::Input(_)))
     }
@@ -78,7 +78,7 @@ fn under(arm: &str) -> String {
     if arm.is_empty() { String::new() } else { format!(", {arm}") }
 }
 
-/// A command whose CPU time was measured, for the simulator to put in its place.
+/// A command whose CPU time was measured for the simulator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StandIn {
     /// The job's name.
@@ -87,8 +87,8 @@ pub struct StandIn {
     pub work: Span,
 }
 
-/// Runs every distinct command of the scenario that does not say its CPU time alone, once, and writes what it took into the
-/// scenario. Returns the jobs that it was written into.
+/// Runs every distinct command without a known CPU time alone, once, and writes its CPU time into the
+/// scenario. Returns the affected jobs.
 ///
 /// # Errors
 ///
@@ -103,8 +103,7 @@ pub fn measure_commands(
     let mut stand_ins = Vec::new();
     for job in scenario.arms.iter_mut().flat_map(|arm| &mut arm.setting.jobs) {
         let JobKind::Command { argv, work: work @ None, .. } = &mut job.kind else { continue };
-        let known = measured.iter().find(|(known, _)| known == argv);
-        let taken = match known {
+        let taken = match measured.iter().find(|(known, _)| known == argv) {
             Some(&(_, taken)) => taken,
             None => {
                 progress(Progress::Command(argv));
@@ -123,12 +122,12 @@ pub fn measure_commands(
     Ok(stand_ins)
 }
 
-/// Carries out the plan and returns the samples in its order with, if it ended early, the reason.
+/// Executes the plan and returns the samples in its order, and the error if it ended early.
 ///
-/// Where the host takes part, one run follows another, and each sample is in the folder before the next run begins.
-/// Simulations disturb nobody: so many as [`Worlds::workers`] says go on at once, and a sample is in the folder as soon as it
-/// and all before it are there. The samples are the same either way, up to the first failure. After an interruption there
-/// are all that were complete.
+/// If the host takes part, runs follow one another, and each sample is in the folder before the next
+/// run begins. Simulations do not disturb each other: up to [`Worlds::workers`] run at a time, and a
+/// sample is in the folder as soon as it and all earlier ones are complete. The samples are the same
+/// either way, up to the first failure. After an interruption there are all complete samples.
 pub fn measure(
     scenario: &Scenario,
     plan: &Plan,
@@ -173,13 +172,13 @@ pub fn measure(
     };
     let workers = if plan.is_simulated() { worlds.workers() } else { NonZeroUsize::MIN };
     let error = workers::in_order(missing.into_iter(), workers, execute, |results| {
-        take(plan, &mut earlier, results, keep, &mut samples, progress)
+        collect(plan, &mut earlier, results, keep, &mut samples, progress)
     });
     (samples, error)
 }
 
-/// Takes the results of the plan's steps as they come, in the plan's order. Steps with an earlier run have no result.
-fn take(
+/// Collects the results of the plan's steps in its order. Steps with an earlier run have no result.
+fn collect(
     plan: &Plan,
     earlier: &mut BTreeMap<StepKey, Run>,
     results: &mut dyn Iterator<Item = Result<Executed, Error>>,
@@ -198,7 +197,7 @@ fn take(
         }
         match results.next()?.and_then(|executed| keep(step, executed)) {
             Ok(sample) => samples.push(sample),
-            // Nothing more is begun, but later runs may have been complete when it came.
+            // No more runs begin, but later ones may already have been complete.
             Err(error) if error.is_cancelled() => interrupted = interrupted.or(Some(error)),
             Err(error) => return interrupted.or(Some(error)),
         }
@@ -206,7 +205,7 @@ fn take(
     interrupted
 }
 
-/// Does `work` unless it is too late for it. What fails while everything is being stopped was stopped.
+/// Does `work` unless cancelled. A failure after the cancellation counts as cancelled.
 fn unless_cancelled<T>(cancel: &AtomicBool, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     if cancel.load(Ordering::Relaxed) {
         return Err(Failure::Cancelled);
@@ -238,10 +237,10 @@ mod tests {
             Ok(Sample { arm, run, states: Default::default() })
         };
         let (mut samples, mut told) = (Vec::new(), 0);
-        let error = take(&plan, &mut BTreeMap::new(), &mut results, keep, &mut samples, &mut |_| told += 1);
+        let error = collect(&plan, &mut BTreeMap::new(), &mut results, keep, &mut samples, &mut |_| told += 1);
         assert_eq!(samples.iter().map(|sample| sample.run.repeat).collect::<Vec<_>>(), [0, 2]);
         assert!(matches!(error, Some(Error::Run { step, .. }) if step.repeat == 1), "{error:?}");
-        // Nobody is told of runs that are not waited for any more.
+        // Runs after the interruption are not announced.
         assert_eq!(told, 2);
     }
 }

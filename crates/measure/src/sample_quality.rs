@@ -40,8 +40,8 @@ pub fn width(all: &AllSeries<'_>) -> Option<String> {
     let (widest, share) = shares.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
     let needed = all.iter().filter_map(|of| forecast(WIDE, &of.times)).max()?;
     let remedy = match needed > u64::from(AT_MOST) {
-        true => format!("--until \"10 %\" --at-most {needed} goes that far"),
-        false => "--until \"10 %\" sees to it".to_owned(),
+        true => format!("--until \"10 %\" --at-most {needed} makes them"),
+        false => "--until \"10 %\" makes them".to_owned(),
     };
     Some(format!(
         "Wide intervals: ±{} % for {}. About {needed} repetitions would bring all completion times to ±10 %; \
@@ -73,12 +73,11 @@ fn outliers(all: &[CompletionTimes]) -> Option<String> {
         .collect();
     let (count, samples): (usize, usize) =
         (found.iter().map(|(_, count)| count).sum(), found.iter().map(|(of, _)| of.times.len()).sum());
-    let verb = if count == 1 { "stands" } else { "stand" };
     (count > 0).then(|| {
+        let (are, affect) = if count == 1 { ("is", "affects") } else { ("are", "affect") };
         format!(
-            "Outliers: {count} of {samples} completion times {verb} far apart from the others and weigh{} on the means \
-             (modified z-score above 3.5): {}.",
-            if count == 1 { "s" } else { "" },
+            "Outliers: {count} of {samples} completion times {are} far from the others and {affect} the means (modified \
+             z-score above 3.5): {}.",
             some(found.iter().map(|(of, _)| of.of.as_str()))
         )
     })
@@ -94,8 +93,8 @@ fn drift(all: &[CompletionTimes]) -> Option<String> {
         found.map(|(of, trend)| format!("{} {}", of.of, if trend.tau > 0.0 { "rises" } else { "falls" })).collect();
     (!named.is_empty()).then(|| {
         format!(
-            "Drift: completion times changed in the course of the measurement (rank test at 5 % over {} series): {}. \
-             Comparisons within a repetition hold all the same.",
+            "Drift: completion times changed during the measurement (rank test at 5 % over {} series): {}. \
+             Comparisons within a repetition remain valid.",
             trends.len(),
             some(named.iter().map(String::as_str))
         )
@@ -108,7 +107,7 @@ fn several_modes(all: &[CompletionTimes]) -> Option<String> {
         large.iter().filter(|of| modes::has_several_modes(&of.times)).map(|of| of.of.as_str()).collect();
     (!found.is_empty()).then(|| {
         format!(
-            "Several heaps: completion times of {} of {} series fall into two groups or more, and their mean may lie where \
+            "Several modes: completion times of {} of {} series fall into two or more groups, and their mean may lie where \
              none of them is (dip test at 1 %): {}.",
             found.len(),
             large.len(),

@@ -1,20 +1,23 @@
-//! Workers: threads that do the same to many items, while somebody takes the results in the order of the items. What comes
-//! out does not depend on how many there are.
+//! Applies a function to many items on several threads. The results come in the order of the items.
+//!
+//! This is not a [`pipeline`], whose stages share a fixed set of buffers and end together, nor rayon,
+//! whose ordered iterators collect all results before the caller sees the first: here the caller
+//! consumes a possibly endless stream on its own thread and may stop early.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
-/// More workers than this are never started: no machine has use for them.
+/// The most workers that are started.
 const MOST: usize = 1024;
 
-/// Does `work` to every item on so many threads and gives `take` the results in the order of the items, each as soon as it
-/// and all before it are there. One worker is the calling thread itself, which does nothing before it is asked for the
-/// result. There are no more than `MOST`, and none is started once there are no items left. Once
-/// `take` has returned no further item is begun; those that are under way are waited for.
+/// Applies `work` to every item on up to `workers` threads. `take` consumes the results in the order
+/// of the items, each as soon as it and all earlier ones are available. A single worker is the calling
+/// thread, which starts an item when its result is requested. No thread starts after the last item.
+/// After `take` has returned, no item starts, and the current ones are awaited.
 pub fn in_order<I, R, T>(
     items: I,
     workers: NonZeroUsize,
@@ -28,64 +31,45 @@ where
     if workers.get() == 1 {
         return take(&mut items.map(work));
     }
-    let (items, enough) = (Mutex::new(items.enumerate()), AtomicBool::new(false));
-    // All that the lock guards is the way to the next item, so that nothing is broken where somebody panicked.
-    let none_left = AtomicBool::new(false);
+    // The lock only guards the way to the next item, so a panic leaves nothing inconsistent.
+    let (items, is_over) = (Mutex::new(items.enumerate()), AtomicBool::new(false));
     let next = || {
         let item = items.lock().unwrap_or_else(PoisonError::into_inner).next();
-        none_left.fetch_or(item.is_none(), Ordering::Relaxed);
+        is_over.fetch_or(item.is_none(), Ordering::Relaxed);
         item
     };
     let (send, receive) = mpsc::channel();
     thread::scope(|scope| {
-        let mut started = 0;
-        for _ in 0..workers.get().min(MOST) {
-            if none_left.load(Ordering::Relaxed) {
-                break;
-            }
-            let (send, next, enough, work) = (send.clone(), &next, &enough, &work);
-            let labour = move || {
-                while !enough.load(Ordering::Relaxed)
+        let start = |_: &usize| {
+            let (send, next, is_over, work) = (send.clone(), &next, &is_over, &work);
+            let run = move || {
+                while !is_over.load(Ordering::Relaxed)
                     && let Some((number, item)) = next()
                     && send.send((number, work(item))).is_ok()
                 {}
             };
-            // Fewer will do where no more threads can be had.
-            let worker = thread::Builder::new().name("worker".to_owned()).spawn_scoped(scope, labour);
-            started += usize::from(worker.is_ok());
-        }
+            // If no more threads are available, fewer do the work.
+            !is_over.load(Ordering::Relaxed)
+                && thread::Builder::new().name("worker".to_owned()).spawn_scoped(scope, run).is_ok()
+        };
+        let started = (0..workers.get().min(MOST)).take_while(start).count();
         drop(send);
         let taken = match started {
-            0 => take(&mut std::iter::from_fn(next).map(|(_, item)| work(item))),
-            _ => take(&mut Results { receive, early: BTreeMap::new(), next: 0 }),
+            0 => take(&mut iter::from_fn(next).map(|(_, item)| work(item))),
+            _ => {
+                // Results that came early. They end early only if a worker panicked; the scope then panics.
+                let mut early = BTreeMap::new();
+                take(&mut (0..).map_while(|number: usize| {
+                    while !early.contains_key(&number) {
+                        early.extend([receive.recv().ok()?]);
+                    }
+                    early.remove(&number)
+                }))
+            }
         };
-        enough.store(true, Ordering::Relaxed);
+        is_over.store(true, Ordering::Relaxed);
         taken
     })
-}
-
-/// Results in the order of their numbers. They end early only if a worker panicked, which its scope passes on.
-struct Results<R> {
-    receive: Receiver<(usize, R)>,
-    /// Those that came before their turn.
-    early: BTreeMap<usize, R>,
-    next: usize,
-}
-
-impl<R> Iterator for Results<R> {
-    type Item = R;
-
-    fn next(&mut self) -> Option<R> {
-        let result = loop {
-            if let Some(result) = self.early.remove(&self.next) {
-                break result;
-            }
-            let (number, result) = self.receive.recv().ok()?;
-            self.early.insert(number, result);
-        };
-        self.next += 1;
-        Some(result)
-    }
 }
 
 #[cfg(test)]
@@ -99,8 +83,9 @@ mod tests {
     }
 
     #[test]
-    fn results_come_in_the_order_of_the_items_whatever_the_number_of_workers() {
-        for number in [1, 2, 3, 50] {
+    fn results_come_in_the_order_of_the_items_for_any_number_of_workers() {
+        // With `usize::MAX` threads this would not end.
+        for number in [1, 2, 3, 50, usize::MAX] {
             let squares: Vec<u64> =
                 in_order(0..20_u64, workers(number), |item| item * item, |results| results.collect());
             assert_eq!(squares, (0..20).map(|item| item * item).collect::<Vec<_>>(), "{number} workers");
@@ -108,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_is_there_early_waits_for_its_turn() {
+    fn an_early_result_waits_for_the_earlier_items() {
         // The first item is not done before the second is.
         let (meeting, second_is_done) = (Barrier::new(2), AtomicBool::new(false));
         let work = |item| {
@@ -118,7 +103,7 @@ mod tests {
             } else if item == 1 {
                 second_is_done.store(true, Ordering::SeqCst);
             } else {
-                // Taken by the worker that did the second and has sent it.
+                // Taken by the worker that has sent the second.
                 meeting.wait();
             }
             item
@@ -128,7 +113,7 @@ mod tests {
 
     #[test]
     fn two_workers_work_at_the_same_time() {
-        // Nobody would come through alone.
+        // One worker alone would wait forever.
         let meeting = Barrier::new(2);
         let leaders =
             in_order(0..10, workers(2), |_| meeting.wait().is_leader(), |results| results.filter(|is| *is).count());
@@ -136,20 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn there_are_not_many_more_workers_than_items() {
-        // Otherwise this would not end.
-        assert_eq!(in_order(0..3, workers(usize::MAX), |item| item, |results| results.count()), 3);
-    }
-
-    #[test]
-    fn nothing_is_begun_once_there_is_enough() {
+    fn no_item_starts_after_the_caller_has_enough_results() {
         for number in [1, 2] {
             let begun = AtomicUsize::new(0);
             let work = |item: usize| {
                 begun.fetch_add(1, Ordering::SeqCst);
                 item
             };
-            // An endless supply: this only returns if the workers stop.
+            // The items are endless: this only returns if the workers stop.
             assert_eq!(in_order(0.., workers(number), work, |results| results.nth(4)), Some(4));
             assert!(begun.load(Ordering::SeqCst) >= 5);
         }
@@ -157,7 +136,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a scoped thread panicked")]
-    fn a_panic_in_a_worker_is_passed_on_and_nobody_waits_for_its_result() {
-        in_order(0..4, workers(2), |item| assert_ne!(item, 2, "the oar broke"), |results| results.count());
+    fn a_panic_of_a_worker_propagates() {
+        in_order(0..4, workers(2), |item| assert_ne!(item, 2, "the test panics"), |results| results.count());
     }
 }

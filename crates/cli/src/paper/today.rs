@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
-use measure::experiment::{self, Finished};
+use measure::experiment::{self, FinishedExperiment};
 use measure::folder;
 use measure::manifest::{Provenance, ScenarioFile};
 use measure::plan::Plan;
@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
     let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
-    let Finished { report, manifest, histories, error, .. } = finished.map_err(unwritable)?;
+    let FinishedExperiment { report, manifest, histories, error, .. } = finished.map_err(unwritable)?;
     let answer = Answer::new(&report);
     folder.write_text(plot::FILE, &plot::render(&answer.speeds)).map_err(unwritable)?;
     let page = papers::today::page::render(&answer, &manifest, &histories);

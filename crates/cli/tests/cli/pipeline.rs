@@ -107,7 +107,7 @@ fn variants_that_fail_or_print_something_else_are_left_out() {
     let text = told.stdout.replace("\n  ", " ");
     assert!(
         text.contains(
-            "Left out: `threads=each`, since the program failed: exit status: 3, and last said: no more threads"
+            "Excluded: `threads=each`, because the program failed: exit status: 3, and last said: no more threads"
         ),
         "{text}"
     );

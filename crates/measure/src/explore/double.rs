@@ -1,9 +1,10 @@
-//! What limits a program, by doubling: the stages of a kind do their work twice, and the clock tells what that costs.
+//! Finds what limits a program by doubling: the stages of one kind do their work twice.
 //!
-//! Source: Roysden, Scheduling Pipelined, Multi-Threaded Programs in Linux, Dartmouth TR2004-500, 2004, section 4: if the number of input and
-//! output operations is doubled and the clock time doubles, the pipeline is bound by them. What other stages hide costs nothing, twice
-//! included. There all operations were doubled in the program's source; here a stage has to know how to do its work once more, and a
-//! program whose stages do not cannot be tested.
+//! Source: Roysden, Scheduling Pipelined, Multi-Threaded Programs in Linux, Dartmouth TR2004-500,
+//! 2004, section 4: if the number of input and output operations is doubled and the clock time
+//! doubles, the pipeline is bound by them. Work that other stages hide costs nothing, even twice.
+//! There all operations were doubled in the program's source. Here a stage must be able to repeat
+//! its work, and a program without such stages cannot be tested.
 
 use std::time::Duration;
 
@@ -12,45 +13,45 @@ use policy::priority::StageKind;
 
 use crate::interleaving::shuffle;
 
-use super::{End, Outcome, Runner, Settings};
+use super::{ExplorationEnd, ExplorationSettings, ProgramRunner, RunOutcome};
 use stats::paired::Speedup;
 
-/// From this ratio on, taking twice as long is what it is called: a run has a beginning and an end that nothing doubles.
+/// The ratio that counts as twice as long: the beginning and the end of a run are not doubled.
 const NEARLY_TWICE: f64 = 1.75;
 
-/// What was found.
+/// The results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Doubling {
-    /// For each kind that was doubled.
-    pub kinds: Vec<Doubled>,
-    /// How it came to its end.
-    pub end: End,
+    /// One item for each kind of stage that was doubled.
+    pub kinds: Vec<DoubledKind>,
+    /// How the test ended.
+    pub end: ExplorationEnd,
 }
 
 /// The runs in which one kind of stage did its work twice.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Doubled {
-    /// Which kind.
+pub struct DoubledKind {
+    /// The kind.
     pub kind: StageKind,
-    /// Seconds doubled, and as ever.
+    /// Seconds doubled, and unchanged.
     pub pairs: Vec<(f64, f64)>,
-    /// Why it could not be doubled, or not any more.
+    /// Why it could not be doubled, or not until the end.
     pub why_not: Option<String>,
 }
 
-/// What the clock says of a kind.
+/// Whether a kind limits the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// Nearly twice as long: this is what limits the program.
+    /// It takes nearly twice as long: the kind limits the program.
     Wholly,
-    /// Longer, but not nearly twice.
+    /// It takes longer, but not nearly twice as long.
     Partly,
-    /// No longer, as far as can be told.
+    /// It does not take significantly longer.
     No,
 }
 
 impl Bound {
-    /// As it is written.
+    /// The name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Bound::Wholly => "wholly",
@@ -60,19 +61,17 @@ impl Bound {
     }
 }
 
-impl Doubled {
-    /// How many times as long it took.
+impl DoubledKind {
+    /// The ratio of the doubled to the unchanged time.
     pub fn slowdown(&self) -> Option<Speedup> {
         Speedup::of(&self.pairs)
     }
 
-    /// What that says; nothing with fewer than two pairs.
+    /// What the ratio means. `None` with fewer than two pairs.
     pub fn bound(&self) -> Option<Bound> {
-        let slowdown = self.slowdown()?;
-        slowdown.p?;
-        let is_longer = slowdown.is_significant() && slowdown.ratio.mean > 1.0;
+        let slowdown = self.slowdown().filter(|slowdown| slowdown.p.is_some())?;
         Some(match slowdown.ratio.mean {
-            _ if !is_longer => Bound::No,
+            mean if !slowdown.is_significant() || mean <= 1.0 => Bound::No,
             NEARLY_TWICE.. => Bound::Wholly,
             _ => Bound::Partly,
         })
@@ -84,17 +83,20 @@ pub fn structure(kind: StageKind) -> Structure {
     Structure { double: Some(kind), ..Structure::default() }
 }
 
-/// Runs the program as ever and with each of these kinds doubled, by turns, in as many blocks as there are to be pairs.
-pub fn double(kinds: &[StageKind], settings: Settings, runner: &mut dyn Runner) -> Doubling {
-    let doubled = |&kind: &StageKind| Doubled { kind, pairs: Vec::new(), why_not: None };
-    let mut found = Doubling { kinds: kinds.iter().map(doubled).collect(), end: End::Complete };
-    if let Err(end) = blocks(&mut found.kinds, settings, runner) {
-        found.end = end;
-    }
-    found
+/// Runs the program unchanged and with each of these kinds doubled, in as many blocks as there
+/// shall be pairs.
+pub fn double(kinds: &[StageKind], settings: ExplorationSettings, runner: &mut dyn ProgramRunner) -> Doubling {
+    let doubled = |&kind: &StageKind| DoubledKind { kind, pairs: Vec::new(), why_not: None };
+    let mut kinds: Vec<DoubledKind> = kinds.iter().map(doubled).collect();
+    let end = run_blocks(&mut kinds, settings, runner).err().unwrap_or(ExplorationEnd::Complete);
+    Doubling { kinds, end }
 }
 
-fn blocks(kinds: &mut [Doubled], settings: Settings, runner: &mut dyn Runner) -> Result<(), End> {
+fn run_blocks(
+    kinds: &mut [DoubledKind],
+    settings: ExplorationSettings,
+    runner: &mut dyn ProgramRunner,
+) -> Result<(), ExplorationEnd> {
     let mut longest = Duration::ZERO;
     for number in 0..settings.pairs {
         let mut order: Vec<Option<usize>> =
@@ -104,7 +106,7 @@ fn blocks(kinds: &mut [Doubled], settings: Settings, runner: &mut dyn Runner) ->
             return Ok(());
         }
         if settings.limit.is_some_and(|limit| began.saturating_add(longest) > limit) {
-            return Err(End::TimeIsUp);
+            return Err(ExplorationEnd::TimeIsUp);
         }
         runner.expect(order.len() as u64 * u64::from(settings.pairs - number));
         shuffle(&mut order, settings.seed, number);
@@ -112,13 +114,13 @@ fn blocks(kinds: &mut [Doubled], settings: Settings, runner: &mut dyn Runner) ->
         for kind in order {
             let outcome = runner.run(&kind.map_or_else(Structure::default, |kind| structure(kinds[kind].kind)));
             match (outcome, kind) {
-                (Outcome::Stopped, _) => return Err(End::Stopped),
-                (Outcome::Failed(why), None) => return Err(End::OwnFailed(why)),
-                (Outcome::Failed(why), Some(kind)) => {
+                (RunOutcome::Stopped, _) => return Err(ExplorationEnd::Stopped),
+                (RunOutcome::Failed(why), None) => return Err(ExplorationEnd::OwnFailed(why)),
+                (RunOutcome::Failed(why), Some(kind)) => {
                     kinds[kind].why_not = Some(format!("the program failed: {why}"));
                 }
-                (Outcome::Done { seconds, .. }, None) => own = seconds,
-                (Outcome::Done { seconds, .. }, Some(kind)) => others.push((kind, seconds)),
+                (RunOutcome::Done { seconds, .. }, None) => own = seconds,
+                (RunOutcome::Done { seconds, .. }, Some(kind)) => others.push((kind, seconds)),
             }
         }
         others.into_iter().for_each(|(kind, seconds)| kinds[kind].pairs.push((seconds, own)));
@@ -129,76 +131,52 @@ fn blocks(kinds: &mut [Doubled], settings: Settings, runner: &mut dyn Runner) ->
 
 #[cfg(test)]
 mod tests {
+    use super::super::fake::FakeProgram;
     use super::*;
 
-    /// A program of one second that takes so many with `io` doubled, and whose `communicate` fails.
-    struct Fake {
-        doubled: f64,
-        runs: u32,
-        stop_at: u32,
-    }
+    const SETTINGS: ExplorationSettings = ExplorationSettings { pairs: 6, limit: None, seed: 1 };
+    const BOTH: [StageKind; 2] = [StageKind::Io, StageKind::Communicate];
 
-    impl Runner for Fake {
-        fn run(&mut self, structure: &Structure) -> Outcome {
-            self.runs += 1;
-            if self.runs == self.stop_at {
-                return Outcome::Stopped;
+    /// Doubles a program of one second that takes this many with `io` doubled, and fails with
+    /// `communicate` doubled.
+    fn doubled(kinds: &[StageKind], doubled: f64, settings: ExplorationSettings, stop_after: usize) -> Doubling {
+        let outcome = |run: usize, structure: &str| match structure {
+            "double=communicate" => RunOutcome::Failed("no again".into()),
+            _ => {
+                // A little noise, the same each time.
+                let seconds = if structure.is_empty() { 1.0 } else { doubled } + (run % 3) as f64 * 0.01;
+                RunOutcome::Done { seconds, output: String::new() }
             }
-            // A little noise, the same each time.
-            let noise = f64::from(self.runs % 3) * 0.01;
-            let seconds = match structure.double {
-                None => 1.0 + noise,
-                Some(StageKind::Communicate) => return Outcome::Failed("no again".into()),
-                Some(_) => self.doubled + noise,
-            };
-            Outcome::Done { seconds, output: String::new() }
-        }
-
-        fn elapsed(&self) -> Duration {
-            Duration::from_secs(u64::from(self.runs))
-        }
-    }
-
-    const SETTINGS: Settings = Settings { pairs: 6, limit: None, seed: 1 };
-
-    fn doubled(seconds: f64, settings: Settings) -> Doubling {
-        double(
-            &[StageKind::Io, StageKind::Communicate],
-            settings,
-            &mut Fake { doubled: seconds, runs: 0, stop_at: u32::MAX },
-        )
+        };
+        let mut fake = FakeProgram { run_seconds: Some(1.0), stop_after, ..FakeProgram::new(outcome) };
+        double(kinds, settings, &mut fake)
     }
 
     #[test]
-    fn what_takes_twice_as_long_is_bound_and_what_takes_no_longer_is_not() {
+    fn twice_as_long_is_bound_and_no_longer_is_not() {
         for (seconds, bound) in [(1.0, Bound::No), (1.3, Bound::Partly), (1.9, Bound::Wholly), (0.8, Bound::No)] {
-            let found = doubled(seconds, SETTINGS);
+            let found = doubled(&BOTH, seconds, SETTINGS, usize::MAX);
             assert_eq!(found.kinds[0].bound(), Some(bound), "{seconds}: {found:?}");
-            assert_eq!((found.kinds[0].pairs.len(), &found.end), (6, &End::Complete));
+            assert_eq!((found.kinds[0].pairs.len(), &found.end), (6, &ExplorationEnd::Complete));
         }
     }
 
     #[test]
-    fn a_kind_that_fails_is_left_out_and_the_others_go_on() {
-        let found = doubled(2.0, SETTINGS);
-        assert_eq!(
-            found.kinds[1],
-            Doubled {
-                kind: StageKind::Communicate,
-                pairs: vec![],
-                why_not: Some("the program failed: no again".into())
-            }
-        );
-        assert_eq!(found.kinds[1].bound(), None);
-        let alone = double(&[StageKind::Communicate], SETTINGS, &mut Fake { doubled: 1.0, runs: 0, stop_at: u32::MAX });
-        assert_eq!(alone.end, End::Complete);
+    fn a_kind_that_fails_is_left_out_and_the_others_continue() {
+        let failed = &doubled(&BOTH, 2.0, SETTINGS, usize::MAX).kinds[1];
+        let why_not = Some("the program failed: no again".into());
+        assert_eq!(*failed, DoubledKind { kind: StageKind::Communicate, pairs: vec![], why_not });
+        assert_eq!(failed.bound(), None);
+        let alone = doubled(&BOTH[1..], 1.0, SETTINGS, usize::MAX);
+        assert_eq!(alone.end, ExplorationEnd::Complete);
     }
 
     #[test]
-    fn whoever_stops_it_or_has_no_more_time_gets_what_was_found() {
-        let stopped = double(&[StageKind::Io], SETTINGS, &mut Fake { doubled: 2.0, runs: 0, stop_at: 6 });
-        assert_eq!((stopped.kinds[0].pairs.len(), stopped.end), (2, End::Stopped));
-        let late = doubled(2.0, Settings { limit: Some(Duration::from_secs(9)), ..SETTINGS });
-        assert!(late.end == End::TimeIsUp && (1..6).contains(&late.kinds[0].pairs.len()), "{late:?}");
+    fn a_stop_or_the_time_limit_keeps_the_pairs_so_far() {
+        let stopped = doubled(&BOTH[..1], 2.0, SETTINGS, 5);
+        assert_eq!((stopped.kinds[0].pairs.len(), stopped.end), (2, ExplorationEnd::Stopped));
+        let limit = Some(Duration::from_secs(9));
+        let late = doubled(&BOTH, 2.0, ExplorationSettings { limit, ..SETTINGS }, usize::MAX);
+        assert!(late.end == ExplorationEnd::TimeIsUp && (1..6).contains(&late.kinds[0].pairs.len()), "{late:?}");
     }
 }

@@ -1,34 +1,39 @@
-//! What was found, for programs. docs/output.md lists the fields.
+//! The results of an exploration as JSON. docs/output.md lists the fields.
 
 use std::io;
 
 use pipeline::structure::Structure;
 use serde::{Serialize, Serializer};
 
-use super::double::Doubling;
-use super::profile::{Line, Profile};
-use super::{End, Exploration, Fate, Settings};
+use super::double::{Bound, Doubling};
+use super::profile::{PipelineProfile, Profile};
+use super::{Exploration, ExplorationEnd, ExplorationSettings, Heat, VariantFate};
 use stats::paired::Speedup;
 use stats::{self, Estimate, six_digits};
 
-/// What was run.
+/// The program that was run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Subject<'a> {
+pub struct ExploredProgram<'a> {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// What the environment said of the structure beforehand, which holds for all variants.
+    /// The structure in the environment, which applies to all variants.
     #[serde(serialize_with = "as_text")]
     pub base: Structure,
-    /// What is run before each run.
+    /// The command that precedes each run.
     pub prepare: Option<String>,
     /// The program's own pipelines.
-    pub pipelines: &'a [Line],
+    pub pipelines: &'a [PipelineProfile],
 }
 
-impl<'a> Subject<'a> {
-    /// This program.
-    pub fn new(command: Vec<String>, base: Structure, prepare: Option<String>, profile: &'a Profile) -> Subject<'a> {
-        Subject { command, base, prepare, pipelines: &profile.pipelines }
+impl<'a> ExploredProgram<'a> {
+    /// A program with this profile.
+    pub fn new(
+        command: Vec<String>,
+        base: Structure,
+        prepare: Option<String>,
+        profile: &'a Profile,
+    ) -> ExploredProgram<'a> {
+        ExploredProgram { command, base, prepare, pipelines: &profile.pipelines }
     }
 }
 
@@ -36,26 +41,7 @@ fn as_text<S: Serializer>(structure: &Structure, serializer: S) -> Result<S::Ok,
     serializer.collect_str(structure)
 }
 
-/// How something ended, and why.
-#[derive(Serialize)]
-struct Ended<'a> {
-    end: &'static str,
-    why: Option<&'a str>,
-}
-
-impl Ended<'_> {
-    fn new(end: &End) -> Ended<'_> {
-        let (end, why) = match end {
-            End::Complete => ("complete", None),
-            End::TimeIsUp => ("time_is_up", None),
-            End::Stopped => ("interrupted", None),
-            End::OwnFailed(why) => ("program_failed", Some(why.as_str())),
-        };
-        Ended { end, why }
-    }
-}
-
-/// What pairs say.
+/// The test of pairs of durations.
 #[derive(Serialize)]
 struct Pairs {
     p: Option<f64>,
@@ -63,11 +49,13 @@ struct Pairs {
     pairs_ns: Vec<[f64; 2]>,
 }
 
-fn pairs(pairs: &[(f64, f64)], speedup: Option<&Speedup>) -> Pairs {
-    Pairs {
-        p: speedup.and_then(|speedup| speedup.p).map(six_digits),
-        told_apart: speedup.is_some_and(Speedup::is_significant),
-        pairs_ns: pairs.iter().map(|&(one, other)| [nanos(one), nanos(other)]).collect(),
+impl Pairs {
+    fn new(pairs: &[(f64, f64)], speedup: Option<&Speedup>) -> Pairs {
+        Pairs {
+            p: speedup.and_then(|speedup| speedup.p).map(six_digits),
+            told_apart: speedup.is_some_and(Speedup::is_significant),
+            pairs_ns: pairs.iter().map(|&(one, other)| [nanos(one), nanos(other)]).collect(),
+        }
     }
 }
 
@@ -75,27 +63,49 @@ fn nanos(seconds: f64) -> f64 {
     six_digits(seconds * 1e9)
 }
 
+/// Renders results of either kind.
+fn render(
+    program: &ExploredProgram<'_>,
+    settings: ExplorationSettings,
+    found: impl Serialize,
+    end: &ExplorationEnd,
+) -> io::Result<String> {
+    #[derive(Serialize)]
+    struct Results<'a, T> {
+        #[serde(flatten)]
+        program: &'a ExploredProgram<'a>,
+        seed: u64,
+        planned_pairs: u32,
+        #[serde(flatten)]
+        found: T,
+        end: &'static str,
+        why: Option<&'a str>,
+    }
+    let (end, why) = match end {
+        ExplorationEnd::Complete => ("complete", None),
+        ExplorationEnd::TimeIsUp => ("time_is_up", None),
+        ExplorationEnd::Stopped => ("interrupted", None),
+        ExplorationEnd::OwnFailed(why) => ("program_failed", Some(why.as_str())),
+    };
+    let ExplorationSettings { seed, pairs: planned_pairs, .. } = settings;
+    report::json::render(&Results { program, seed, planned_pairs, found, end, why })
+}
+
 /// An exploration.
 ///
 /// # Errors
-/// What cannot be JSON, which this is not.
-pub fn exploration(subject: &Subject<'_>, settings: Settings, found: &Exploration) -> io::Result<String> {
+///
+/// The type requires it, but these results can always be JSON.
+pub fn exploration(
+    program: &ExploredProgram<'_>,
+    settings: ExplorationSettings,
+    found: &Exploration,
+) -> io::Result<String> {
     #[derive(Serialize)]
-    struct Report<'a> {
-        #[serde(flatten)]
-        subject: &'a Subject<'a>,
-        seed: u64,
-        planned_pairs: u32,
-        heats: Vec<Heat>,
+    struct Explored<'a> {
+        heats: &'a [Heat],
         variants: Vec<Variant<'a>>,
         best: Option<Best>,
-        #[serde(flatten)]
-        ended: Ended<'a>,
-    }
-    #[derive(Serialize)]
-    struct Heat {
-        variants: usize,
-        blocks: u32,
     }
     #[derive(Serialize)]
     struct Variant<'a> {
@@ -116,63 +126,45 @@ pub fn exploration(subject: &Subject<'_>, settings: Settings, found: &Exploratio
         #[serde(flatten)]
         pairs: Pairs,
     }
-    let variant = |tried: &'_ super::Tried| {
-        let (fate, left_after_heat) = match &tried.fate {
-            Fate::Best => ("best", None),
-            Fate::Entered if tried.logarithms.is_empty() => ("not_run", None),
-            Fate::Entered => ("last_heat", None),
-            Fate::OutIn(heat) => ("slower", Some(*heat)),
-            Fate::Failed(_) => ("failed", None),
-            Fate::OtherOutput => ("other_output", None),
-        };
-        (fate, left_after_heat)
-    };
     let variants = found.tried.iter().map(|tried| {
-        let (fate, left_after_heat) = variant(tried);
-        let why = if let Fate::Failed(why) = &tried.fate { Some(why.as_str()) } else { None };
-        let ratio_in_heats = stats::mean(&tried.logarithms).map(|mean| six_digits(mean.mean.exp()));
-        let (structure, runs) = (tried.structure.to_string(), tried.logarithms.len());
-        Variant { structure, runs, ratio_in_heats, fate, left_after_heat, why }
+        let (fate, left_after_heat, why) = match &tried.fate {
+            VariantFate::Best => ("best", None, None),
+            VariantFate::Entered if tried.logarithms.is_empty() => ("not_run", None, None),
+            VariantFate::Entered => ("last_heat", None, None),
+            VariantFate::OutIn(heat) => ("slower", Some(*heat), None),
+            VariantFate::Failed(why) => ("failed", None, Some(why.as_str())),
+            VariantFate::OtherOutput => ("other_output", None, None),
+        };
+        let (structure, ratio_in_heats) = (tried.structure.to_string(), tried.ratio().map(six_digits));
+        Variant { structure, runs: tried.logarithms.len(), ratio_in_heats, fate, left_after_heat, why }
     });
     let best = found.best().map(|(tried, last)| {
         let speedup = last.speedup();
         Best {
             structure: tried.structure.to_string(),
-            in_environment: tried.structure.laid_over(&subject.base).to_string(),
+            in_environment: tried.structure.laid_over(&program.base).to_string(),
             speedup: speedup.map(|speedup| speedup.ratio),
             median_own_ns: speedup.map(|speedup| nanos(speedup.first_median)),
             median_best_ns: speedup.map(|speedup| nanos(speedup.second_median)),
-            pairs: pairs(&last.pairs, speedup.as_ref()),
+            pairs: Pairs::new(&last.pairs, speedup.as_ref()),
         }
     });
-    report::json::render(&Report {
-        subject,
-        seed: settings.seed,
-        planned_pairs: settings.pairs,
-        heats: found.heats.iter().map(|heat| Heat { variants: heat.variants, blocks: heat.blocks }).collect(),
-        variants: variants.collect(),
-        best,
-        ended: Ended::new(&found.end),
-    })
+    let explored = Explored { heats: &found.heats, variants: variants.collect(), best };
+    render(program, settings, explored, &found.end)
 }
 
 /// A test by doubling.
 ///
 /// # Errors
-/// What cannot be JSON, which this is not.
-pub fn doubling(subject: &Subject<'_>, settings: Settings, found: &Doubling) -> io::Result<String> {
-    #[derive(Serialize)]
-    struct Report<'a> {
-        #[serde(flatten)]
-        subject: &'a Subject<'a>,
-        seed: u64,
-        planned_pairs: u32,
-        doubled: Vec<Doubled<'a>>,
-        #[serde(flatten)]
-        ended: Ended<'a>,
-    }
+///
+/// As of [`exploration`].
+pub fn doubling(program: &ExploredProgram<'_>, settings: ExplorationSettings, found: &Doubling) -> io::Result<String> {
     #[derive(Serialize)]
     struct Doubled<'a> {
+        doubled: Vec<Kind<'a>>,
+    }
+    #[derive(Serialize)]
+    struct Kind<'a> {
         kind: &'static str,
         slowdown: Option<Estimate>,
         bound: Option<&'static str>,
@@ -184,21 +176,15 @@ pub fn doubling(subject: &Subject<'_>, settings: Settings, found: &Doubling) -> 
     }
     let doubled = found.kinds.iter().map(|doubled| {
         let slowdown = doubled.slowdown();
-        Doubled {
+        Kind {
             kind: doubled.kind.name(),
             slowdown: slowdown.map(|slowdown| slowdown.ratio),
-            bound: doubled.bound().map(super::double::Bound::name),
+            bound: doubled.bound().map(Bound::name),
             median_doubled_ns: slowdown.map(|slowdown| nanos(slowdown.first_median)),
             median_own_ns: slowdown.map(|slowdown| nanos(slowdown.second_median)),
             why_not: doubled.why_not.as_deref(),
-            pairs: pairs(&doubled.pairs, slowdown.as_ref()),
+            pairs: Pairs::new(&doubled.pairs, slowdown.as_ref()),
         }
     });
-    report::json::render(&Report {
-        subject,
-        seed: settings.seed,
-        planned_pairs: settings.pairs,
-        doubled: doubled.collect(),
-        ended: Ended::new(&found.end),
-    })
+    render(program, settings, Doubled { doubled: doubled.collect() }, &found.end)
 }

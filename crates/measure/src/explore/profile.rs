@@ -1,78 +1,65 @@
-//! What a program says of itself: the reports that it writes where `ROWLOCK_PIPELINE_REPORT` asks for them.
+//! A program's pipelines, read from the reports that it writes if `ROWLOCK_PIPELINE_REPORT` is set.
 
 use policy::priority::StageKind;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-/// The pipelines of a program. What is run several times counts once.
+/// The pipelines of a program. A pipeline that runs several times counts once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Profile {
     /// In the order in which they are first reported.
-    pub pipelines: Vec<Line>,
+    pub pipelines: Vec<PipelineProfile>,
 }
 
 /// A pipeline.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Line {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PipelineProfile {
     /// Its name.
     pub name: String,
-    /// How many buffers it had.
+    /// The number of its buffers.
     pub buffers: usize,
-    /// Of how many bytes each.
+    /// The size of a buffer in bytes.
     pub block: usize,
     /// Its stages in order.
-    pub stages: Vec<Stage>,
+    #[serde(skip_deserializing)]
+    pub stages: Vec<StageProfile>,
 }
 
 /// A stage.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Stage {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageProfile {
     /// Its name.
     pub name: String,
     /// What it mostly does.
     pub kind: StageKind,
     /// Whether it can run in copies.
     pub can_fork: bool,
-    /// In how many it ran.
+    /// The number of copies in which it ran.
     pub copies: usize,
-    /// Whether it was run as one with the stage before it.
+    /// Whether it ran as one with the stage before it.
     pub is_fused: bool,
     /// Whether several pipelines meet in it.
+    #[serde(rename(deserialize = "place"), deserialize_with = "is_junction")]
     pub is_junction: bool,
-    /// How many times it has done its work once more, as a test; nothing where the report does not say.
+    /// How many times it has repeated its work, as a test. `None` if the report does not say.
     pub repeated: Option<u64>,
 }
 
-/// Of a report, what is needed here. Versions of the crate that report more, or other things beside, are understood as well.
+fn is_junction<'de, D: Deserializer<'de>>(place: D) -> Result<bool, D::Error> {
+    Ok(String::deserialize(place)? == "junction")
+}
+
+/// The necessary part of a report. Other versions of the crate may report more or other fields.
 #[derive(Deserialize)]
-struct Report {
-    pipelines: Vec<ReportedLine>,
+struct ReportedRun {
+    pipelines: Vec<PipelineProfile>,
     stages: Vec<ReportedStage>,
 }
 
 #[derive(Deserialize)]
-struct ReportedLine {
-    name: String,
-    buffers: usize,
-    block: usize,
-}
-
-#[derive(Deserialize)]
 struct ReportedStage {
-    name: String,
     pipeline: String,
-    kind: StageKind,
-    place: String,
-    can_fork: bool,
-    copies: usize,
-    is_fused: bool,
-    repeated: Option<u64>,
-}
-
-impl ReportedStage {
-    fn stage(self) -> Stage {
-        let ReportedStage { name, kind, can_fork, copies, is_fused, repeated, .. } = self;
-        Stage { name, kind, can_fork, copies, is_fused, is_junction: self.place == "junction", repeated }
-    }
+    #[serde(flatten)]
+    stage: StageProfile,
 }
 
 /// Why there is no profile.
@@ -80,14 +67,12 @@ impl ReportedStage {
 pub enum ProfileError {
     /// There are no reports.
     #[error(
-        "the program has written no report of a pipeline: either it is not built on the crate rowlock-pipeline, or it ran no pipeline with \
-         these arguments"
+        "the program has written no report of a pipeline: either it does not use the crate rowlock-pipeline, or it \
+         ran no pipeline with these arguments"
     )]
     None,
-    /// They cannot be read.
-    #[error(
-        "the program's report cannot be read ({0}): it may be built on another version of the crate rowlock-pipeline"
-    )]
+    /// The reports cannot be read.
+    #[error("the program's report cannot be read ({0}): it may use another version of the crate rowlock-pipeline")]
     Unreadable(#[from] serde_json::Error),
 }
 
@@ -95,27 +80,29 @@ impl Profile {
     /// Reads reports, one a line.
     ///
     /// # Errors
-    /// When there is none, or one is no report.
+    ///
+    /// [`ProfileError`]: there is no report, or a line is not a report.
     pub fn read(reports: &str) -> Result<Profile, ProfileError> {
-        let mut pipelines: Vec<Line> = Vec::new();
+        let mut pipelines: Vec<PipelineProfile> = Vec::new();
         for report in reports.lines().filter(|line| !line.trim().is_empty()) {
-            let Report { pipelines: lines, mut stages } = serde_json::from_str(report)?;
-            for ReportedLine { name, buffers, block } in lines {
-                let (own, others) = stages.into_iter().partition(|stage| stage.pipeline == name);
-                stages = others;
-                let own: Vec<ReportedStage> = own;
-                if pipelines.iter().all(|known| known.name != name) {
-                    let stages = own.into_iter().map(ReportedStage::stage).collect();
-                    pipelines.push(Line { name, buffers, block, stages });
+            let ReportedRun { pipelines: reported, stages } = serde_json::from_str(report)?;
+            let first = pipelines.len();
+            for pipeline in reported {
+                if pipelines.iter().all(|known| known.name != pipeline.name) {
+                    pipelines.push(pipeline);
                 }
+            }
+            for ReportedStage { pipeline, stage } in stages {
+                let new = pipelines[first..].iter_mut().find(|new| new.name == pipeline);
+                new.into_iter().for_each(|new| new.stages.push(stage.clone()));
             }
         }
         if pipelines.is_empty() { Err(ProfileError::None) } else { Ok(Profile { pipelines }) }
     }
 
     /// The stages of all pipelines.
-    pub fn stages(&self) -> impl Iterator<Item = &Stage> {
-        self.pipelines.iter().flat_map(|line| &line.stages)
+    pub fn stages(&self) -> impl Iterator<Item = &StageProfile> {
+        self.pipelines.iter().flat_map(|pipeline| &pipeline.stages)
     }
 
     /// The kinds of its stages, each once.
@@ -130,6 +117,15 @@ impl Profile {
 }
 
 #[cfg(test)]
+impl StageProfile {
+    /// A stage that can do nothing special.
+    pub(super) fn plain(name: &str, kind: StageKind) -> StageProfile {
+        let (can_fork, is_fused, is_junction) = (false, false, false);
+        StageProfile { name: name.to_owned(), kind, can_fork, copies: 1, is_fused, is_junction, repeated: Some(0) }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -140,7 +136,7 @@ mod tests {
         {"name":"merge","pipeline":"right","kind":"compute","place":"junction","can_fork":false,"copies":1,"is_fused":false}]}"#;
 
     #[test]
-    fn a_report_tells_of_pipelines_and_their_stages() {
+    fn a_report_has_pipelines_and_their_stages() {
         let line = REPORT.replace('\n', " ");
         let profile = Profile::read(&format!("{line}\n\n{line}\n")).unwrap();
         let [left, right] = &profile.pipelines[..] else { panic!("{profile:?}") };
@@ -154,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_is_told_from_none() {
+    fn an_unreadable_report_differs_from_a_missing_one() {
         assert!(matches!(Profile::read(" \n"), Err(ProfileError::None)));
         assert!(matches!(Profile::read("{\"schema_version\":9}"), Err(ProfileError::Unreadable(_))));
         assert!(matches!(Profile::read("{\"pipelines\":[],\"stages\":[]}"), Err(ProfileError::None)));

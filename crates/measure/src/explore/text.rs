@@ -1,50 +1,45 @@
-//! What was found, for people.
+//! The results of an exploration as text.
 
 use std::fmt::Write;
 
 use pipeline::structure::{Structure, format_size};
 
-use super::double::{Bound, Doubled, Doubling};
-use super::profile::{Line, Profile, Stage};
-use super::{End, Exploration, Fate, Tried};
+use super::double::{Bound, DoubledKind, Doubling};
+use super::profile::{PipelineProfile, Profile, StageProfile};
+use super::{Exploration, ExplorationEnd, Heat, TriedVariant, VariantFate};
 use report::WIDTH;
 use report::table::Table;
 use report::words;
+use stats::Estimate;
 use stats::paired::Speedup;
 
-/// So many variants are shown; the others are slower, and programs read of them in the JSON.
+/// The most variants that are shown. The JSON has all of them.
 const SHOWN: usize = 12;
 
-/// A ratio from here on would be a difference to somebody.
+/// The smallest slowdown that matters in practice.
 const NOTICEABLE: f64 = 1.1;
 
-/// What an exploration found; `base` is what the environment said for all runs.
+/// The results of an exploration. `base` is the structure in the environment.
 pub fn exploration(profile: &Profile, base: &Structure, found: &Exploration) -> String {
     let mut text = Text(described(profile));
     text.say(&heats(found));
-    let mut ran: Vec<&Tried> = found.tried.iter().filter(|tried| tried.ratio().is_some()).collect();
-    ran.sort_by(|one, other| {
-        let key = |tried: &Tried| (came(tried), tried.ratio().unwrap_or(0.0));
-        let ((came, ratio), (other_came, other_ratio)) = (key(one), key(other));
-        other_came.cmp(&came).then(other_ratio.total_cmp(&ratio))
+    let mut ran: Vec<(&TriedVariant, f64)> =
+        found.tried.iter().filter_map(|tried| Some((tried, tried.ratio()?))).collect();
+    ran.sort_by(|(one, ratio), (other, other_ratio)| {
+        reached(other).0.cmp(&reached(one).0).then(other_ratio.total_cmp(ratio))
     });
-    let mut table = Table::new(["variant", "came to", "runs", "times as fast in the heats"], 2);
-    for tried in ran.iter().take(SHOWN) {
-        let ratio = stats::mean(&tried.logarithms).map(|mean| mean.map(f64::exp));
-        // The interval of what was chosen for its mean would be a lie.
-        let ratio = ratio.map(|ratio| words::ratio(&stats::Estimate { interval: None, ..ratio }));
-        table.row([
-            Some(tried.structure.to_string()),
-            Some(came_to(tried)),
-            Some(tried.logarithms.len().to_string()),
-            ratio,
-        ]);
+    let mut table = Table::new(["variant", "reached", "runs", "times as fast in the heats"], 2);
+    for &(tried, mean) in ran.iter().take(SHOWN) {
+        let runs = tried.logarithms.len();
+        // An interval would be misleading, because the variant was chosen for its mean.
+        let ratio = words::ratio(&Estimate { mean, interval: None, samples: runs });
+        table.row([tried.structure.to_string(), reached(tried).1, runs.to_string(), ratio].map(Some));
     }
     if !ran.is_empty() {
         text.0.push_str(&table.render(WIDTH));
         let more = ran.len().saturating_sub(SHOWN);
         if more > 0 {
-            text.say(&format!("and {more} more, which left earlier or were slower."));
+            text.say(&format!("and {more} more, which were dropped earlier or were slower."));
         }
         text.0.push('\n');
     }
@@ -53,7 +48,7 @@ pub fn exploration(profile: &Profile, base: &Structure, found: &Exploration) -> 
     text.0
 }
 
-/// What doubling found.
+/// The results of doubling.
 pub fn doubling(profile: &Profile, found: &Doubling) -> String {
     let mut text = Text(described(profile));
     let mut table =
@@ -80,7 +75,7 @@ pub fn doubling(profile: &Profile, found: &Doubling) -> String {
     text.0
 }
 
-/// A text that grows by sentences.
+/// A text under construction.
 struct Text(String);
 
 impl Text {
@@ -94,19 +89,20 @@ impl Text {
     fn left_out(&mut self, found: &Exploration) {
         for tried in &found.tried {
             match &tried.fate {
-                Fate::Failed(why) => {
-                    self.say(&format!("Left out: `{}`, since the program failed: {why}", tried.structure));
+                VariantFate::Failed(why) => {
+                    self.say(&format!("Excluded: `{}`, because the program failed: {why}", tried.structure));
                 }
-                Fate::OtherOutput => {
-                    let why = "since the program printed something else than it does in its own structure";
-                    self.say(&format!("Left out: `{}`, {why}.", tried.structure));
+                VariantFate::OtherOutput => {
+                    let why = "because the program printed something else than in its own structure";
+                    self.say(&format!("Excluded: `{}`, {why}.", tried.structure));
                 }
-                Fate::Entered | Fate::OutIn(_) | Fate::Best => {}
+                VariantFate::Entered | VariantFate::OutIn(_) | VariantFate::Best => {}
             }
         }
-        let not_run = found.tried.iter().filter(|tried| tried.fate == Fate::Entered && tried.ratio().is_none()).count();
+        let not_run =
+            found.tried.iter().filter(|tried| tried.fate == VariantFate::Entered && tried.ratio().is_none()).count();
         if not_run > 0 && !found.heats.is_empty() {
-            self.say(&format!("{} never run.", are(not_run, "variant was", "variants were")));
+            self.say(&format!("{} never run.", counted(not_run, "variant was", "variants were")));
         }
     }
 
@@ -115,30 +111,31 @@ impl Text {
         let Some((best, last)) = found.best() else {
             let nothing = match found.end {
                 _ if found.tried.is_empty() => "There is nothing to try.",
-                End::Complete => "No variant that can be run was faster than the program's own structure.",
-                _ => "Nothing can be said of the best.",
+                ExplorationEnd::Complete => "No variant that can be run was faster than the program's own structure.",
+                _ => "The runs are too few to name the best variant.",
             };
             return self.say(nothing);
         };
         let Some(speedup) = last.speedup() else {
-            return self.say(&format!("The best so far is `{}`, but it has had no final.", best.structure));
+            return self
+                .say(&format!("The best variant so far is `{}`, but it was not tested in a final.", best.structure));
         };
         let Speedup { ratio, first_median, second_median, .. } = &speedup;
         let time = |seconds: &f64| words::time(seconds * 1e9);
         let medians = format!("{} rather than {}", time(second_median), time(first_median));
-        let pairs = are(ratio.samples, "pair of runs", "pairs of runs");
+        let pairs = counted(ratio.samples, "pair of runs", "pairs of runs");
         let (lead, pairs) = match found.heats.is_empty() {
             true => (format!("`{}`: ", best.structure), pairs),
             false => {
                 let lead = format!("Best in the heats: `{}`. In the final ", best.structure);
-                (lead, format!("{pairs} that had no part in choosing it"))
+                (lead, format!("{pairs} that were not used to choose it"))
             }
         };
         let p = speedup.p.map(words::p_value);
         let p = p.map_or(String::new(), |p| if p.starts_with('<') { format!(", p {p}") } else { format!(", p = {p}") });
         let ratio_in_words = format!("{} times as fast as the program's own structure", words::ratio(ratio));
         if !speedup.is_significant() {
-            let only = if speedup.p.is_none() { "one pair tells nothing" } else { "no difference can be told" };
+            let only = if speedup.p.is_none() { "one pair is not enough" } else { "no significant difference" };
             self.say(&format!("{lead}{only}: {ratio_in_words}{p}; medians {medians}, {pairs}."));
         } else if ratio.mean > 1.0 {
             self.say(&format!("Best: ROWLOCK_PIPELINE=\"{}\"", best.structure.laid_over(base)));
@@ -148,21 +145,21 @@ impl Text {
         }
     }
 
-    fn end(&mut self, end: &End) {
+    fn end(&mut self, end: &ExplorationEnd) {
         match end {
-            End::Complete => {}
-            End::TimeIsUp => self.say("There was no time for all of it."),
-            End::Stopped => self.say("It was interrupted."),
-            End::OwnFailed(why) => self.say(&format!("The program failed in its own structure: {why}")),
+            ExplorationEnd::Complete => {}
+            ExplorationEnd::TimeIsUp => self.say("The time limit ended it early."),
+            ExplorationEnd::Stopped => self.say("It was interrupted."),
+            ExplorationEnd::OwnFailed(why) => self.say(&format!("The program failed in its own structure: {why}")),
         }
     }
 }
 
-/// The program as it describes itself.
+/// The program's own pipelines.
 fn described(profile: &Profile) -> String {
     let mut text = Text(String::new());
-    for Line { name, buffers, block, stages } in &profile.pipelines {
-        let stage = |stage: &Stage| {
+    for PipelineProfile { name, buffers, block, stages } in &profile.pipelines {
+        let stage = |stage: &StageProfile| {
             let mut about = vec![stage.kind.to_string()];
             about.extend((stage.copies > 1).then(|| format!("{} copies", stage.copies)));
             about.extend(stage.is_fused.then(|| "fused".to_owned()));
@@ -172,7 +169,7 @@ fn described(profile: &Profile) -> String {
         };
         let stages: Vec<String> = stages.iter().map(stage).collect();
         let of = if *block == 0 { String::new() } else { format!(" of {}", format_size(*block)) };
-        let buffers = are(*buffers, "buffer", "buffers");
+        let buffers = counted(*buffers, "buffer", "buffers");
         text.say(&format!("Pipeline `{name}`, {buffers}{of}: {}.", stages.join(", ")));
     }
     text.0.push('\n');
@@ -183,47 +180,35 @@ fn heats(found: &Exploration) -> String {
     if found.heats.is_empty() {
         return String::new();
     }
-    let heats: Vec<String> = found
-        .heats
-        .iter()
-        .map(|heat| {
-            format!("{} in {}", are(heat.variants, "variant", "variants"), are(heat.blocks as usize, "block", "blocks"))
-        })
-        .collect();
+    let heat = |heat: &Heat| {
+        let blocks = counted(heat.blocks as usize, "block", "blocks");
+        format!("{} in {blocks}", counted(heat.variants, "variant", "variants"))
+    };
     format!(
         "{}: {}. A block runs each of them and the program's own structure once, in random order.",
-        are(found.heats.len(), "heat", "heats"),
-        heats.join(", ")
+        counted(found.heats.len(), "heat", "heats"),
+        found.heats.iter().map(heat).collect::<Vec<_>>().join(", ")
     )
 }
 
-fn are(count: usize, one: &str, many: &str) -> String {
+fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// How far a variant came, to be compared.
-fn came(tried: &Tried) -> usize {
+/// How far a variant came: for comparisons, and in words.
+fn reached(tried: &TriedVariant) -> (usize, String) {
     match tried.fate {
-        Fate::Best => usize::MAX,
-        Fate::Entered => usize::MAX - 1,
-        Fate::OutIn(heat) => heat,
-        Fate::Failed(_) | Fate::OtherOutput => 0,
+        VariantFate::Best => (usize::MAX, "final".to_owned()),
+        VariantFate::Entered => (usize::MAX - 1, "last heat".to_owned()),
+        VariantFate::OutIn(heat) => (heat, format!("heat {heat}")),
+        VariantFate::Failed(_) | VariantFate::OtherOutput => (0, "excluded".to_owned()),
     }
 }
 
-fn came_to(tried: &Tried) -> String {
-    match tried.fate {
-        Fate::Best => "final".to_owned(),
-        Fate::Entered => "last heat".to_owned(),
-        Fate::OutIn(heat) => format!("heat {heat}"),
-        Fate::Failed(_) | Fate::OtherOutput => "left out".to_owned(),
-    }
-}
-
-fn bound(doubled: &Doubled) -> String {
-    let Doubled { kind, why_not, .. } = doubled;
+fn bound(doubled: &DoubledKind) -> String {
+    let DoubledKind { kind, why_not, .. } = doubled;
     if let Some(why) = why_not {
-        return format!("Of {kind} nothing can be said: {why}");
+        return format!("No result for {kind}: {why}");
     }
     let high = doubled.slowdown().and_then(|slowdown| slowdown.ratio.interval).map_or(1.0, |(_, high)| high);
     match doubled.bound() {
@@ -232,13 +217,13 @@ fn bound(doubled: &Doubled) -> String {
             format!("Bound by {kind} in part: doubling it takes longer, but not nearly twice as long.")
         }
         Some(Bound::No) if high < NOTICEABLE => {
-            format!("Not bound by {kind}: the other stages hide it, doubled as well.")
+            format!("Not bound by {kind}: the other stages hide it even if it is doubled.")
         }
         Some(Bound::No) => format!(
-            "Not bound by {kind}, as far as can be told: with more runs it may turn out to take up to {} times as long.",
+            "Not significantly bound by {kind}, but more runs may show that doubling it takes up to {} times as long.",
             words::significant(high, 3)
         ),
-        None => format!("Of {kind} nothing can be said: there are too few runs."),
+        None => format!("No result for {kind}: there are too few runs."),
     }
 }
 

@@ -1,13 +1,15 @@
-//! Variants that a person asks for: structures in which a value may be several.
+//! Variants that the user requests: structures in which a value may be a list of alternatives.
 
 use pipeline::structure::{KEYS, Structure, StructureError, StructureKey};
 
-/// The variants of a text: a structure in which values that stand between commas are tried one after the other, as in
-/// `fork=compress*2,4 buffers=8,16`, which are four. What comes before a `*` or a `:` belongs to all of them.
+/// The variants that a text describes. Values between commas are alternatives, as in
+/// `fork=compress*2,4 buffers=8,16`, which has four variants. What precedes a `*` or a `:` belongs to
+/// all of them.
 ///
 /// # Errors
-/// With the first variant that is no structure, or where there are none.
-pub fn tries(text: &str) -> Result<Vec<Structure>, StructureError> {
+///
+/// [`StructureError`]: the first variant that is not a structure.
+pub fn parse_tries(text: &str) -> Result<Vec<Structure>, StructureError> {
     let mut variants = vec![String::new()];
     for word in text.split_whitespace() {
         let words = alternatives(word);
@@ -20,7 +22,7 @@ pub fn tries(text: &str) -> Result<Vec<Structure>, StructureError> {
 fn alternatives(word: &str) -> Vec<String> {
     let (key, value) = word.split_once('=').unwrap_or((word, ""));
     let separator = match KEYS.iter().find(|known| known.name == key) {
-        // In these a comma has a meaning of its own.
+        // A comma already has a meaning in these.
         Some(StructureKey { name: "thread" | "affinity", .. }) => return vec![word.to_owned()],
         Some(StructureKey { name: "fork", .. }) => Some('*'),
         Some(StructureKey { is_scheduling_attribute: true, .. }) => Some(':'),
@@ -38,34 +40,32 @@ fn alternatives(word: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn made(text: &str) -> Vec<String> {
-        tries(text).unwrap().iter().map(ToString::to_string).collect()
+    #[test]
+    fn values_between_commas_are_alternatives_and_words_are_combined() {
+        for (text, variants) in [
+            ("fork=compress*2,4", &["fork=compress*2", "fork=compress*4"][..]),
+            (
+                "fork=a*2,4 buffers=8,16",
+                &["buffers=8 fork=a*2", "buffers=16 fork=a*2", "buffers=8 fork=a*4", "buffers=16 fork=a*4"],
+            ),
+            ("nice=read:-5,5", &["nice=read:-5", "nice=read:5"]),
+            ("fork=a*2,b*3", &["fork=a*2", "fork=b*3"]),
+            ("priority=dynamic-up,input-queue", &["priority=dynamic-up", "priority=input-queue"]),
+            ("thread=read*2,write*2 split=b,c", &["thread=read*2,write*2 split=b", "thread=read*2,write*2 split=c"]),
+            ("affinity=a:0,1", &["affinity=a:0,1"]),
+            ("fork=a*2:unordered,4", &["fork=a*2:unordered", "fork=a*4"]),
+            ("waiting=load-aware:3,adaptive", &["waiting=load-aware:3", "waiting=adaptive"]),
+            ("", &[""]),
+        ] {
+            let found: Vec<String> = parse_tries(text).unwrap().iter().map(ToString::to_string).collect();
+            assert_eq!(found, variants);
+        }
     }
 
     #[test]
-    fn values_between_commas_are_tried_one_by_one_and_words_in_all_combinations() {
-        assert_eq!(made("fork=compress*2,4"), ["fork=compress*2", "fork=compress*4"]);
-        assert_eq!(
-            made("fork=a*2,4 buffers=8,16"),
-            ["buffers=8 fork=a*2", "buffers=16 fork=a*2", "buffers=8 fork=a*4", "buffers=16 fork=a*4"]
-        );
-        assert_eq!(made("nice=read:-5,5"), ["nice=read:-5", "nice=read:5"]);
-        assert_eq!(made("fork=a*2,b*3"), ["fork=a*2", "fork=b*3"]);
-        assert_eq!(made("priority=dynamic-up,input-queue"), ["priority=dynamic-up", "priority=input-queue"]);
-        assert_eq!(
-            made("thread=read*2,write*2 split=b,c"),
-            ["thread=read*2,write*2 split=b", "thread=read*2,write*2 split=c"]
-        );
-        assert_eq!(made("affinity=a:0,1"), ["affinity=a:0,1"]);
-        assert_eq!(made("fork=a*2:unordered,4"), ["fork=a*2:unordered", "fork=a*4"]);
-        assert_eq!(made("waiting=load-aware:3,adaptive"), ["waiting=load-aware:3", "waiting=adaptive"]);
-        assert_eq!(made(""), [""]);
-    }
-
-    #[test]
-    fn what_is_no_structure_is_refused() {
+    fn text_that_is_not_a_structure_is_rejected() {
         for text in ["fork=a*2,x", "buffers=4,", "bufers=1,2", "buffers"] {
-            assert!(tries(text).is_err(), "{text}");
+            assert!(parse_tries(text).is_err(), "{text}");
         }
     }
 }

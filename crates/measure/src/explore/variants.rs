@@ -1,4 +1,5 @@
-//! Which variants of a structure are worth a try: one change each, since what several of them do together is anybody's guess.
+//! The variants of a structure that are worth a try. Each is a single change, because the effect of
+//! several together is unpredictable.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,68 +7,69 @@ use std::fmt;
 use pipeline::structure::{Fork, StageTurn, Structure, Threads, did_you_mean};
 use policy::priority::{PriorityRule, StageKind};
 
-use super::profile::{Line, Profile, Stage};
+use super::profile::{PipelineProfile, Profile, StageProfile};
 
-/// A block is not made smaller than this: a page, below which direct input and output is not possible.
+/// The smallest block: a page, below which direct input and output is impossible.
 const SMALLEST_BLOCK: usize = 4096;
-/// Nor larger than this.
+/// The largest block.
 const LARGEST_BLOCK: usize = 64 << 20;
 
-/// What can be changed. Each is named as the key of a structure that does it.
+/// A kind of change, named as the key of a structure that makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
-    /// Neighbours run as one.
+pub enum StructureChange {
+    /// Fuse neighbouring stages.
     Fuse,
-    /// What was fused does not.
+    /// Split fused stages.
     Split,
-    /// Stages run in more or fewer copies.
+    /// Run a stage in more or fewer copies.
     Fork,
-    /// Two blocking stages share a thread, and handle some buffers at a time.
+    /// Run two blocking stages on one thread, several buffers at a time.
     Thread,
-    /// There are more or fewer buffers.
+    /// Use more or fewer buffers.
     Buffers,
-    /// They are larger or smaller.
+    /// Use larger or smaller buffers.
     Block,
-    /// Compute stages have threads of their own.
+    /// Run each compute stage on its own thread.
     Threads,
-    /// Some stages are favoured.
+    /// Prefer some stages.
     Priority,
 }
 
-impl Change {
-    /// All of them.
-    pub const ALL: [Change; 8] = [
-        Change::Fuse,
-        Change::Split,
-        Change::Fork,
-        Change::Thread,
-        Change::Buffers,
-        Change::Block,
-        Change::Threads,
-        Change::Priority,
+impl StructureChange {
+    /// All changes.
+    pub const ALL: [StructureChange; 8] = [
+        StructureChange::Fuse,
+        StructureChange::Split,
+        StructureChange::Fork,
+        StructureChange::Thread,
+        StructureChange::Buffers,
+        StructureChange::Block,
+        StructureChange::Threads,
+        StructureChange::Priority,
     ];
 
-    /// The key of a structure that does it.
+    /// The key of the structure.
     pub const fn name(self) -> &'static str {
         match self {
-            Change::Fuse => "fuse",
-            Change::Split => "split",
-            Change::Fork => "fork",
-            Change::Thread => "thread",
-            Change::Buffers => "buffers",
-            Change::Block => "block",
-            Change::Threads => "threads",
-            Change::Priority => "priority",
+            StructureChange::Fuse => "fuse",
+            StructureChange::Split => "split",
+            StructureChange::Fork => "fork",
+            StructureChange::Thread => "thread",
+            StructureChange::Buffers => "buffers",
+            StructureChange::Block => "block",
+            StructureChange::Threads => "threads",
+            StructureChange::Priority => "priority",
         }
     }
 
     /// The change of this name.
     ///
     /// # Errors
-    /// With what there is.
-    pub fn named(text: &str) -> Result<Change, String> {
-        let names = || Change::ALL.iter().map(|change| change.name());
-        Change::ALL.into_iter().find(|change| change.name() == text).ok_or_else(|| {
+    ///
+    /// A message that lists the names.
+    pub fn named(text: &str) -> Result<StructureChange, String> {
+        let names = || StructureChange::ALL.iter().map(|change| change.name());
+        StructureChange::ALL.into_iter().find(|change| change.name() == text).ok_or_else(|| {
             let near = did_you_mean(text, names()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
             format!(
                 "there are no variants of `{text}`{near} There are those of {}",
@@ -77,56 +79,58 @@ impl Change {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for StructureChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-/// The variants of a program's structure by these changes, on so many CPUs. None is the structure that the program has, and no two are the same.
-pub fn variants(profile: &Profile, cpus: usize, changes: &[Change]) -> Vec<Structure> {
-    let mut made = Vec::new();
-    for change in Change::ALL.into_iter().filter(|change| changes.contains(change)) {
+/// The variants of a program's structure by these changes, on a machine with `cpus` CPUs. All are
+/// distinct, and none is the program's own structure.
+pub fn variants(profile: &Profile, cpus: usize, changes: &[StructureChange]) -> Vec<Structure> {
+    let made = |change| -> Vec<Structure> {
         match change {
-            Change::Fuse => made.extend(profile.pipelines.iter().flat_map(fused)),
-            Change::Split => made.extend(profile.stages().filter(|stage| stage.is_fused).map(split)),
-            Change::Fork => made.extend(profile.stages().flat_map(|stage| forked(stage, cpus))),
-            Change::Thread => made.extend(profile.pipelines.iter().flat_map(threaded)),
-            Change::Buffers => made.extend(buffers(profile)),
-            Change::Block => made.extend(blocks(profile)),
-            Change::Threads => made.extend(threads(profile)),
-            Change::Priority => made.extend(priorities(profile)),
+            StructureChange::Fuse => profile.pipelines.iter().flat_map(fused).collect(),
+            StructureChange::Split => profile.stages().filter(|stage| stage.is_fused).map(split).collect(),
+            StructureChange::Fork => profile.stages().flat_map(|stage| forked(stage, cpus)).collect(),
+            StructureChange::Thread => profile.pipelines.iter().flat_map(threaded).collect(),
+            StructureChange::Buffers => buffers(profile),
+            StructureChange::Block => blocks(profile),
+            StructureChange::Threads => threads(profile).into_iter().collect(),
+            StructureChange::Priority => priorities(profile),
         }
-    }
-    without_repetitions(made)
+    };
+    let requested = StructureChange::ALL.into_iter().filter(|change| changes.contains(change));
+    without_repetitions(requested.flat_map(made))
 }
 
-/// Each two neighbours; and all compute stages that are neighbours, where there are three or more.
-fn fused(line: &Line) -> Vec<Structure> {
-    let fuse = |stages: &[Stage]| Structure { fuse: vec![names(stages)], ..Structure::default() };
+/// Each pair of neighbours, and each row of three or more compute stages.
+fn fused(line: &PipelineProfile) -> Vec<Structure> {
+    let fuse = |stages: &[StageProfile]| Structure { fuse: vec![names(stages)], ..Structure::default() };
     let is_apart =
-        |stages: &&[Stage]| stages[1..].iter().any(|stage| !stage.is_fused) && !stages.iter().any(is_junction);
+        |stages: &&[StageProfile]| stages[1..].iter().any(|stage| !stage.is_fused) && !stages.iter().any(is_junction);
     let pairs = line.stages.windows(2).filter(is_apart).map(fuse);
-    let runs = line.stages.chunk_by(|one, next| computes(one) && computes(next));
+    let runs = line.stages.chunk_by(|one, next| is_compute(one) && is_compute(next));
     pairs.chain(runs.filter(|run| run.len() > 2).filter(is_apart).map(fuse)).collect()
 }
 
-fn split(stage: &Stage) -> Structure {
+fn split(stage: &StageProfile) -> Structure {
     Structure { split: vec![stage.name.clone()], ..Structure::default() }
 }
 
-/// One copy, two, as many as there are CPUs, and twice as many.
-fn forked(stage: &Stage, cpus: usize) -> Vec<Structure> {
+/// One copy, two, one for each CPU, and twice as many.
+fn forked(stage: &StageProfile, cpus: usize) -> Vec<Structure> {
     let copies = BTreeSet::from([1, 2, cpus, 2 * cpus]);
     let copies = copies.into_iter().filter(|&copies| stage.can_fork && copies != stage.copies);
     let fork = |copies| Fork { stage: stage.name.clone(), copies, ordered: true };
     copies.map(|copies| Structure { fork: vec![fork(copies)], ..Structure::default() }).collect()
 }
 
-/// Each two stages of the same blocking kind by turns on one thread, one, two and four buffers at a time.
-fn threaded(line: &Line) -> Vec<Structure> {
-    let may_share = |stage: &&Stage| stage.kind.blocks() && !stage.is_junction && stage.copies == 1 && !stage.is_fused;
-    let blocking: Vec<&Stage> = line.stages.iter().filter(may_share).collect();
+/// Each pair of stages of the same blocking kind on one thread, one, two or four buffers at a time.
+fn threaded(line: &PipelineProfile) -> Vec<Structure> {
+    let may_share =
+        |stage: &&StageProfile| stage.kind.blocks() && !stage.is_junction && stage.copies == 1 && !stage.is_fused;
+    let blocking: Vec<&StageProfile> = line.stages.iter().filter(may_share).collect();
     let mut made = Vec::new();
     for (place, first) in blocking.iter().enumerate() {
         for second in blocking[place + 1..].iter().filter(|second| second.kind == first.kind) {
@@ -139,27 +143,27 @@ fn threaded(line: &Line) -> Vec<Structure> {
     made
 }
 
-/// Half as many, twice and four times as many, as the pipeline with the most has.
+/// Half, twice and four times the buffers of the pipeline with the most.
 fn buffers(profile: &Profile) -> Vec<Structure> {
     let most = profile.pipelines.iter().map(|line| line.buffers).max().unwrap_or(0);
     let other = [most / 2, most * 2, most * 4].into_iter().filter(|&buffers| buffers > 0);
     other.map(|buffers| Structure { buffers: Some(buffers), ..Structure::default() }).collect()
 }
 
-/// A fourth and four times as large, as the largest.
+/// A quarter and four times the largest block.
 fn blocks(profile: &Profile) -> Vec<Structure> {
     let largest = profile.pipelines.iter().map(|line| line.block).max().unwrap_or(0);
     let other = [largest / 4, largest * 4].into_iter().filter(|block| (SMALLEST_BLOCK..=LARGEST_BLOCK).contains(block));
     other.map(|block| Structure { block: Some(block), ..Structure::default() }).collect()
 }
 
-/// A thread for each stage, where workers would carry some.
+/// A thread for each stage, if workers would run some of them.
 fn threads(profile: &Profile) -> Option<Structure> {
     profile.has(StageKind::Compute).then(|| Structure { threads: Some(Threads::Each), ..Structure::default() })
 }
 
-/// Every rule. A kind is favoured or lowered only where there are others to be favoured over, and compute stages not at all: lowering the
-/// others does the same for them.
+/// Every rule. A kind is raised or lowered only if the program has other kinds. Compute stages are
+/// neither: lowering the others has the same effect.
 fn priorities(profile: &Profile) -> Vec<Structure> {
     let fixed = |rule: &PriorityRule| match rule {
         PriorityRule::Fixed { kind, .. } => {
@@ -174,19 +178,19 @@ fn priorities(profile: &Profile) -> Vec<Structure> {
         .collect()
 }
 
-fn computes(stage: &Stage) -> bool {
+fn is_compute(stage: &StageProfile) -> bool {
     stage.kind == StageKind::Compute && !stage.is_junction
 }
 
-fn is_junction(stage: &Stage) -> bool {
+fn is_junction(stage: &StageProfile) -> bool {
     stage.is_junction
 }
 
-fn names(stages: &[Stage]) -> Vec<String> {
+fn names(stages: &[StageProfile]) -> Vec<String> {
     stages.iter().map(|stage| stage.name.clone()).collect()
 }
 
-/// Every two of these together, and all of them, where each still says all that it said.
+/// Each pair of these, and all of them together, unless one overrides a part of another.
 pub(super) fn combinations(best: &[Structure]) -> Vec<Structure> {
     let pairs =
         best.iter().enumerate().flat_map(|(place, one)| best[place + 1..].iter().map(move |other| vec![one, other]));
@@ -213,30 +217,19 @@ fn without_repetitions(structures: impl IntoIterator<Item = Structure>) -> Vec<S
 
 #[cfg(test)]
 mod tests {
+    use super::StructureChange as Change;
     use super::*;
-
-    fn stage(name: &str, kind: StageKind) -> Stage {
-        Stage {
-            name: name.to_owned(),
-            kind,
-            can_fork: false,
-            copies: 1,
-            is_fused: false,
-            is_junction: false,
-            repeated: Some(0),
-        }
-    }
 
     /// Read, parse and count in one, hash in two copies, write.
     fn profile() -> Profile {
         let stages = vec![
-            stage("read", StageKind::Io),
-            stage("parse", StageKind::Compute),
-            Stage { is_fused: true, ..stage("count", StageKind::Compute) },
-            Stage { can_fork: true, copies: 2, ..stage("hash", StageKind::Compute) },
-            stage("write", StageKind::Io),
+            StageProfile::plain("read", StageKind::Io),
+            StageProfile::plain("parse", StageKind::Compute),
+            StageProfile { is_fused: true, ..StageProfile::plain("count", StageKind::Compute) },
+            StageProfile { can_fork: true, copies: 2, ..StageProfile::plain("hash", StageKind::Compute) },
+            StageProfile::plain("write", StageKind::Io),
         ];
-        Profile { pipelines: vec![Line { name: "demo".into(), buffers: 3, block: 65536, stages }] }
+        Profile { pipelines: vec![PipelineProfile { name: "demo".into(), buffers: 3, block: 65536, stages }] }
     }
 
     fn made(profile: &Profile, changes: &[Change]) -> Vec<String> {
@@ -271,15 +264,12 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_effect_is_not_tried() {
+    fn changes_without_effect_are_not_tried() {
         let mut profile = profile();
         let line = &mut profile.pipelines[0];
         (line.buffers, line.block) = (1, 0);
-        line.stages = vec![stage("a", StageKind::Io), stage("b", StageKind::Communicate)];
-        assert_eq!(
-            made(&profile, &[Change::Fork, Change::Thread, Change::Block, Change::Threads]),
-            Vec::<String>::new()
-        );
+        line.stages = vec![StageProfile::plain("a", StageKind::Io), StageProfile::plain("b", StageKind::Communicate)];
+        assert_eq!(made(&profile, &[Change::Fork, Change::Thread, Change::Block, Change::Threads]), [""; 0]);
         assert_eq!(made(&profile, &[Change::Buffers]), ["buffers=2", "buffers=4"]);
         let priorities = made(&profile, &[Change::Priority]);
         assert!(
@@ -289,19 +279,19 @@ mod tests {
     }
 
     #[test]
-    fn where_pipelines_meet_nothing_is_fused_and_no_thread_shared() {
+    fn a_stage_in_which_pipelines_meet_is_not_fused_and_shares_no_thread() {
         let mut profile = profile();
         profile.pipelines[0].stages = vec![
-            stage("a", StageKind::Io),
-            Stage { is_junction: true, ..stage("merge", StageKind::Io) },
-            stage("b", StageKind::Io),
+            StageProfile::plain("a", StageKind::Io),
+            StageProfile { is_junction: true, ..StageProfile::plain("merge", StageKind::Io) },
+            StageProfile::plain("b", StageKind::Io),
         ];
-        assert_eq!(made(&profile, &[Change::Fuse]), Vec::<String>::new());
+        assert_eq!(made(&profile, &[Change::Fuse]), [""; 0]);
         assert_eq!(made(&profile, &[Change::Thread]), ["thread=a,b", "thread=a*2,b*2"]);
     }
 
     #[test]
-    fn variants_of_several_pipelines_are_named_once() {
+    fn variants_of_several_pipelines_are_listed_once() {
         let mut profile = profile();
         let mut other = profile.pipelines[0].clone();
         other.buffers = 8;
@@ -319,29 +309,24 @@ mod tests {
     }
 
     #[test]
-    fn only_what_does_not_contradict_is_combined() {
-        let combined = |texts: &[&str]| {
-            let best: Vec<Structure> = texts.iter().map(|text| text.parse().unwrap()).collect();
-            combinations(&best).iter().map(ToString::to_string).collect::<Vec<_>>()
-        };
-        assert_eq!(
-            combined(&["buffers=4", "fork=a*2", "threads=each"]),
-            [
-                "buffers=4 fork=a*2",
-                "buffers=4 threads=each",
-                "threads=each fork=a*2",
-                "buffers=4 threads=each fork=a*2"
-            ]
-        );
-        assert_eq!(combined(&["buffers=4", "buffers=8"]), Vec::<String>::new());
-        assert_eq!(combined(&["fuse=a+b", "split=b"]), Vec::<String>::new());
-        assert_eq!(combined(&["fuse=a+b", "fuse=b+c"]), Vec::<String>::new());
-        assert_eq!(combined(&["fork=a*2", "fork=b*2"]), ["fork=a*2 fork=b*2"]);
-        assert_eq!(combined(&["buffers=4"]), Vec::<String>::new());
+    fn contradictory_changes_are_not_combined() {
+        let pairs = ["buffers=4 fork=a*2", "buffers=4 threads=each", "threads=each fork=a*2"];
+        let all = "buffers=4 threads=each fork=a*2";
+        for (best, together) in [
+            (&["buffers=4", "fork=a*2", "threads=each"][..], &[pairs[0], pairs[1], pairs[2], all][..]),
+            (&["fork=a*2", "fork=b*2"], &["fork=a*2 fork=b*2"]),
+            (&["buffers=4", "buffers=8"], &[]),
+            (&["fuse=a+b", "split=b"], &[]),
+            (&["fuse=a+b", "fuse=b+c"], &[]),
+            (&["buffers=4"], &[]),
+        ] {
+            let best: Vec<Structure> = best.iter().map(|text| text.parse().unwrap()).collect();
+            assert_eq!(combinations(&best).iter().map(ToString::to_string).collect::<Vec<_>>(), together);
+        }
     }
 
     #[test]
-    fn changes_are_named_as_keys_are() {
+    fn changes_have_the_names_of_keys() {
         for change in Change::ALL {
             assert!(pipeline::structure::KEYS.iter().any(|key| key.name == change.name()));
             assert_eq!(Change::named(change.name()), Ok(change));

@@ -1,18 +1,19 @@
-//! The report as CSV: one row for each run and job, as in `runs.csv`.
+//! The report as CSV: a row for each run and job, as in `runs.csv`.
 
 use std::io;
 
 use scenario::Scenario;
 use scenario::result::{JobOutcome, MachineOutcome, Run};
 
-use super::Report;
+use super::ExperimentReport;
 use report::words;
 
 /// The columns before the factors.
-pub const RUN_COLUMNS: [&str; 3] = ["world", "repeat", "seed"];
+const RUN_COLUMNS: [&str; 3] = ["world", "repeat", "seed"];
 
-/// The columns after the factors: those of the job, then those of the machine, which are the same for all jobs of a run.
-pub const OUTCOME_COLUMNS: [&str; 16] = [
+/// The columns after the factors: those of the job, then those of the machine, which are the same
+/// for all jobs of a run.
+const OUTCOME_COLUMNS: [&str; 16] = [
     "job",
     "completion_ns",
     "rounds",
@@ -31,7 +32,7 @@ pub const OUTCOME_COLUMNS: [&str; 16] = [
     "machine_events",
 ];
 
-/// The factors of a scenario that get a column each: its swept paths.
+/// The factors of a scenario, which have a column each: its swept paths.
 pub fn factors(scenario: &Scenario) -> Vec<String> {
     scenario.arms.first().map_or_else(Vec::new, |arm| arm.factors.iter().map(|(path, _)| path.clone()).collect())
 }
@@ -42,7 +43,7 @@ pub fn header(factors: &[String]) -> Vec<String> {
     names.chain(OUTCOME_COLUMNS.into_iter().map(str::to_owned)).collect()
 }
 
-/// The rows of one run, a row for each job. What does not exist is empty.
+/// The rows of one run, one for each job. Missing values are empty.
 pub fn rows(run: &Run, factors: &[String]) -> impl Iterator<Item = Vec<String>> {
     let values = factors.iter().map(|path| run.factors.get(path).map(words::value).unwrap_or_default());
     let before: Vec<String> =
@@ -86,8 +87,8 @@ fn field(value: Option<impl ToString>) -> String {
 ///
 /// # Errors
 ///
-/// Writing to memory does not fail; the type says otherwise.
-pub fn render(report: &Report) -> io::Result<String> {
+/// The type requires it, but writing to memory does not fail.
+pub fn render(report: &ExperimentReport) -> io::Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(header(&report.factors))?;
     for row in report.runs.iter().flat_map(|run| rows(run, &report.factors)) {

@@ -1,7 +1,7 @@
-//! The report as a page that needs nothing but itself: no network, no fonts, and no script to read it. What it says in
-//! sentences is what [`super::text`] says; what it draws comes from the same figures.
+//! The report as a self-contained page without network, fonts or required scripts. Its sentences are
+//! those of [`super::text`], and its drawings come from the same figures.
 //!
-//! The page is also well-formed XML, so that a test can read it back.
+//! The page is well-formed XML, so that a test can parse it.
 
 mod course;
 mod figures;
@@ -14,22 +14,23 @@ mod utilisation;
 
 use scenario::result::World;
 
-use super::{Report, text};
+use super::{ExperimentReport, text};
 use crate::factor::{self, Factors};
 use crate::manifest::Manifest;
 use crate::sample::History;
 use report::html::{folded, list, page};
+use report::plot::svg::escape;
 use report::words;
 
 /// The whole page. The same report, manifest and histories give the same bytes.
-pub fn render(report: &Report, manifest: &Manifest, histories: &[History]) -> String {
+pub fn render(report: &ExperimentReport, manifest: &Manifest, histories: &[History]) -> String {
     render_with(None, report, manifest, histories)
 }
 
-/// The same with a section of a study before all else.
+/// The same, with a section of a study at the beginning.
 pub fn render_with(
     first: Option<page::Section>,
-    report: &Report,
+    report: &ExperimentReport,
     manifest: &Manifest,
     histories: &[History],
 ) -> String {
@@ -47,16 +48,16 @@ pub fn render_with(
     page::page(title, &lede(report), &sections)
 }
 
-/// What was run, in a line or two.
-fn lede(report: &Report) -> String {
+/// A summary of the runs in a line or two.
+fn lede(report: &ExperimentReport) -> String {
     let machine = |world: &World| format!("{}: {}. ", world.name(), text::machines(report, *world));
     text::worlds(report).iter().map(machine).collect::<String>() + &text::method(report)
 }
 
-/// So many verdicts are shown unfolded.
+/// The most verdicts that are not folded.
 const VERDICTS: usize = 12;
 
-fn verdict(report: &Report) -> page::Section {
+fn verdict(report: &ExperimentReport) -> page::Section {
     let sentences = text::sentences(report);
     let (shown, rest) = sentences.split_at(sentences.len().min(VERDICTS));
     let verdict = match shown {
@@ -66,17 +67,17 @@ fn verdict(report: &Report) -> page::Section {
     let rest = if rest.is_empty() { String::new() } else { folded(&format!("{} more", rest.len()), &list(rest)) };
     let notes = match report.notes.as_slice() {
         [] => String::new(),
-        notes => format!("<h3>Before you believe it</h3>\n{}", list(notes)),
+        notes => format!("<h3>Caveats</h3>\n{}", list(notes)),
     };
     page::Section { id: "verdict", title: "Verdict", body: verdict + &rest + &notes }
 }
 
-/// Factors in words and in the order of the file, without those that are told in another way.
-fn heading(report: &Report, factors: &Factors, without: &[Option<&str>]) -> String {
-    text::in_order(report, factors, |path| !without.contains(&Some(path)))
-}
-
-/// The value of a factor in an arm; empty without it.
+/// The value of a factor in an arm. Empty if the arm does not have it.
 fn value(factors: &Factors, path: Option<&str>) -> String {
     path.and_then(|path| factor::value(factors, path)).map(words::value).unwrap_or_default()
+}
+
+/// A drawing as wide as the page, with a caption.
+fn wide_figure(caption: &str, drawing: &str) -> String {
+    format!("<figure class=\"wide\">\n<figcaption>{}</figcaption>\n{drawing}</figure>\n", escape(caption))
 }

@@ -1,11 +1,11 @@
-//! The report as text for people: at most [`WIDTH`] columns, tables and plain sentences.
+//! The report as text of at most [`WIDTH`] columns.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
 use scenario::result::World;
 
-use super::Report;
+use super::ExperimentReport;
 use crate::claim::ClaimOutcome;
 use crate::factor::{self, Factors};
 use crate::summary::{Accuracy, Gap, Responses, Summary};
@@ -15,7 +15,7 @@ use report::table::Table;
 use report::words;
 
 /// The whole report.
-pub fn render(report: &Report) -> String {
+pub fn render(report: &ExperimentReport) -> String {
     let mut text = String::new();
     if !report.title.is_empty() {
         text = format!("{}\n\n", words::wrap(&report.title, WIDTH));
@@ -48,18 +48,18 @@ pub fn render(report: &Report) -> String {
 }
 
 /// The verdicts in sentences.
-pub(super) fn sentences(report: &Report) -> Vec<String> {
+pub(super) fn sentences(report: &ExperimentReport) -> Vec<String> {
     let verdicts = report.verdicts.iter().map(|verdict| comparison(report, verdict));
     verdicts.chain(report.accuracy.iter().map(|of| accuracy(report, of))).collect()
 }
 
-pub(super) fn worlds(report: &Report) -> Vec<World> {
+pub(super) fn worlds(report: &ExperimentReport) -> Vec<World> {
     let with = |world: &World| report.runs.iter().any(|run| run.world == *world);
     [World::Sim, World::Host].into_iter().filter(with).collect()
 }
 
 /// The machines of a world's runs: one, unless the machine is swept.
-pub(super) fn machines(report: &Report, world: World) -> String {
+pub(super) fn machines(report: &ExperimentReport, world: World) -> String {
     let mut machines: Vec<String> = Vec::new();
     for run in report.runs.iter().filter(|run| run.world == world) {
         let (cpus, scheduler) = (run.outcome.machine.cpus, &run.outcome.machine.scheduler);
@@ -72,8 +72,8 @@ pub(super) fn machines(report: &Report, world: World) -> String {
     if machines.len() > 4 { format!("{} machines", machines.len()) } else { machines.join("; ") }
 }
 
-pub(super) fn method(report: &Report) -> String {
-    let Report { repeat, seed, planned_runs, .. } = report;
+pub(super) fn method(report: &ExperimentReport) -> String {
+    let ExperimentReport { repeat, seed, planned_runs, .. } = report;
     let runs = if *planned_runs == 1 { "run" } else { "runs" };
     match repeat {
         1 => format!("{planned_runs} {runs}, seed {seed}."),
@@ -81,29 +81,29 @@ pub(super) fn method(report: &Report) -> String {
             let last = seed.wrapping_add(u64::from(*repeat) - 1);
             format!(
                 "{planned_runs} {runs}: {repeat} repetitions, seeds {seed} to {last}; means with 95 % intervals{}.",
-                mark_explained(report)
+                explained_mark(report)
             )
         }
     }
 }
 
-/// What stands after a speed-up that is told from one.
+/// Marks a speed-up that differs significantly from one.
 pub(super) const MARK: &str = "*";
 
-fn mark_explained(report: &Report) -> String {
-    let is_told = report.summaries.iter().any(is_told_from_baseline);
+fn explained_mark(report: &ExperimentReport) -> String {
+    let has_mark = report.summaries.iter().any(differs_from_baseline);
     match report.comparisons {
-        _ if !is_told => String::new(),
+        _ if !has_mark => String::new(),
         1 => format!("; {MARK} differs from the baseline (paired t-test at 5 %)"),
         n => format!("; {MARK} differs from the baseline (paired t-test at 5 %, Holm over {n} comparisons)"),
     }
 }
 
-pub(super) fn is_told_from_baseline(summary: &Summary) -> bool {
+pub(super) fn differs_from_baseline(summary: &Summary) -> bool {
     summary.speedup_corrected_p.is_some_and(|p| p < stats::SIGNIFICANCE_LEVEL)
 }
 
-pub(super) fn jobs(report: &Report) -> Vec<&str> {
+pub(super) fn jobs(report: &ExperimentReport) -> Vec<&str> {
     let mut jobs: Vec<&str> = Vec::new();
     for summary in &report.summaries {
         if !jobs.contains(&summary.job.as_str()) {
@@ -113,23 +113,24 @@ pub(super) fn jobs(report: &Report) -> Vec<&str> {
     jobs
 }
 
-/// The factor whose values name the lines of a table: the compared one, with what varies together with it, else the one
-/// that turns fastest.
-pub(super) fn line_factor(report: &Report) -> Option<&str> {
+/// The factor whose values label the rows of a table: the one with the compared path, else the one
+/// that varies fastest.
+pub(super) fn line_factor(report: &ExperimentReport) -> Option<&str> {
     let is_compared = |factor: &&String| report.compare.as_ref().is_some_and(|compare| factor::is_in(factor, compare));
     report.factors.iter().find(is_compared).or(report.factors.last()).map(String::as_str)
 }
 
-/// Factors in words, in the order of the file and not of the alphabet.
-pub(super) fn in_order(report: &Report, factors: &Factors, wanted: impl Fn(&str) -> bool) -> String {
+/// Factors in words, in the order of the file.
+pub(super) fn in_order(report: &ExperimentReport, factors: &Factors, wanted: impl Fn(&str) -> bool) -> String {
     let known = report.factors.iter().filter_map(|path| factors.get_key_value(path));
     let others = factors.iter().filter(|(path, _)| !report.factors.contains(path));
     words::factors(known.chain(others).filter(|(path, _)| wanted(path)))
 }
 
-/// One table for each combination of the other factors. The first cell of each row names it; the items give the rest.
+/// A table for each combination of the other factors. The first cell of each row is its label; the
+/// items have the other cells.
 fn tables<'a, const N: usize>(
-    report: &Report,
+    report: &ExperimentReport,
     header: [&str; N],
     words: usize,
     items: impl Iterator<Item = (&'a Factors, Vec<Option<String>>)>,
@@ -145,7 +146,7 @@ fn tables<'a, const N: usize>(
             tables.push((heading.clone(), Table::new(header, words)));
             tables.len() - 1
         });
-        // The label stands once for all lines that belong to it.
+        // Successive rows with the same label show it once.
         let here = Some((known, label.clone()));
         let shown = (!label.is_empty()).then(|| if here == last { String::new() } else { label });
         tables[known].1.row(std::iter::once(shown).chain(cells));
@@ -163,7 +164,7 @@ fn tables<'a, const N: usize>(
     text
 }
 
-fn job_block(report: &Report, job: &str) -> String {
+fn job_block(report: &ExperimentReport, job: &str) -> String {
     let summaries = || report.summaries.iter().filter(|summary| summary.job == job);
     let copies = summaries().map(|summary| summary.copies).max().unwrap_or(1);
     let copies = if copies > 1 { " (mean of its copies)" } else { "" };
@@ -189,7 +190,7 @@ fn response_cells(world: World, of: &Responses) -> Vec<Option<String>> {
     [Some(world.name().to_owned()), Some(of.group.clone())].into_iter().chain(times).collect()
 }
 
-fn summary_cells(report: &Report, summary: &Summary) -> Vec<Option<String>> {
+fn summary_cells(report: &ExperimentReport, summary: &Summary) -> Vec<Option<String>> {
     let switches = [summary.voluntary_switches, summary.involuntary_switches].into_iter().flatten();
     let switches = switches.map(|estimate| estimate.mean).reduce(|one, other| one + other);
     let compared = report.compare.as_ref().and_then(|path| factor::value(&summary.factors, path));
@@ -202,14 +203,14 @@ fn summary_cells(report: &Report, summary: &Summary) -> Vec<Option<String>> {
         summary.cpu_ns.map(|estimate| words::time(estimate.mean)),
         switches.map(words::count),
         summary.speedup.map(|estimate| {
-            // A column for the mark, whether it is there or not, so that numbers stand below each other.
-            let mark = if is_told_from_baseline(summary) { MARK } else { " " };
+            // Without a mark there is a space, so that the numbers are aligned.
+            let mark = if differs_from_baseline(summary) { MARK } else { " " };
             if is_baseline { "baseline ".to_owned() } else { words::ratio(&estimate) + mark }
         }),
     ]
 }
 
-fn gap_block(report: &Report, job: &str) -> String {
+fn gap_block(report: &ExperimentReport, job: &str) -> String {
     let label = line_factor(report).map_or("", last_part);
     let header = [label, "completion %", "rounds/s %", "SSR points", "CPU time %"];
     let cells = |gap: &Gap| -> Vec<Option<String>> {
@@ -225,12 +226,12 @@ fn last_part(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
-fn comparison(report: &Report, verdict: &Verdict) -> String {
+fn comparison(report: &ExperimentReport, verdict: &Verdict) -> String {
     let value = |of: &Fastest| format!("`{}`", words::value(&of.value));
     let level = |of: &Fastest| match of.not_told_from.as_slice() {
         [] => String::new(),
-        _ if report.repeat == 1 => " (one repetition: too few to say)".to_owned(),
-        others => format!(" (not to be told from {})", words::list(others)),
+        _ if report.repeat == 1 => " (with only one repetition)".to_owned(),
+        others => format!(" (not significantly different from {})", words::list(others)),
     };
     let answer = match verdict.fastest.as_slice() {
         [one, other] => match verdict.agreement {
@@ -240,12 +241,16 @@ fn comparison(report: &Report, verdict: &Verdict) -> String {
             Some(ClaimOutcome::Agrees) => {
                 let uncertain = [one, other].into_iter().filter(|of| !of.not_told_from.is_empty());
                 let uncertain = uncertain.map(|of| {
-                    format!("; in {} it cannot be told from {}", of.world.name(), words::list(&of.not_told_from))
+                    format!(
+                        "; in {} it does not differ significantly from {}",
+                        of.world.name(),
+                        words::list(&of.not_told_from)
+                    )
                 });
                 format!("{} is fastest in both worlds{}", value(one), uncertain.collect::<String>())
             }
             Some(ClaimOutcome::Undecided) => format!(
-                "{} is fastest in {}, {} in {}; the two cannot be told apart",
+                "{} is fastest in {}, {} in {}; the two do not differ significantly",
                 value(one),
                 one.world.name(),
                 value(other),
@@ -272,7 +277,7 @@ fn comparison(report: &Report, verdict: &Verdict) -> String {
     format!("{}{comma}{shared}: {answer}.", verdict.job)
 }
 
-fn accuracy(report: &Report, accuracy: &Accuracy) -> String {
+fn accuracy(report: &ExperimentReport, accuracy: &Accuracy) -> String {
     let Accuracy { job, arms, median_absolute_gap_percent: median, largest_gap_percent: largest, .. } = accuracy;
     if *arms == 1 {
         return format!("{job}: the predicted completion time is off by {median:.1} %.");

@@ -8,7 +8,7 @@ use super::changes::Changes;
 use super::evidence::{Evidence, Quantity};
 use super::expected::{ArmGroup, Band, Combine, Expected, LoadUnit, Measure};
 use super::figure::Drawing;
-use measure::results::Report;
+use measure::results::ExperimentReport;
 use measure::states::{Alternation, Transition};
 use measure::summary::Factors;
 use stats::Estimate;
@@ -39,7 +39,7 @@ pub struct Judgement<'a> {
     pub alternations: Vec<RunAlternation>,
     /// The runs and their summaries.
     #[serde(serialize_with = "report::json::versioned")]
-    pub report: &'a Report,
+    pub report: &'a ExperimentReport,
 }
 
 /// The transition point of one run.
@@ -98,7 +98,7 @@ impl<'a> Judgement<'a> {
         expected: &'a Expected,
         evidence: &Evidence<'_>,
         changes: &Changes,
-        report: &'a Report,
+        report: &'a ExperimentReport,
     ) -> Judgement<'a> {
         let changed = changes.words();
         let bands: Vec<BandResult> =

@@ -11,7 +11,7 @@ use super::expected::{Expected, Figure, Measure};
 use super::figure::{self, Drawing, Panel};
 use super::judgement::{BandResult, FEWEST_SEEDS, Judgement};
 use measure::factor::{self, Factors};
-use measure::results::Report;
+use measure::results::ExperimentReport;
 use report::WIDTH;
 use report::table::Table;
 use report::words;
@@ -59,8 +59,8 @@ pub fn render(judgement: &Judgement<'_>, expected: &Expected, evidence: &Evidenc
     text
 }
 
-fn method(report: &Report) -> String {
-    let Report { planned_runs, repeat, seed, .. } = report;
+fn method(report: &ExperimentReport) -> String {
+    let ExperimentReport { planned_runs, repeat, seed, .. } = report;
     match repeat {
         1 => format!("{planned_runs} runs, seed {seed}."),
         _ => {

@@ -22,7 +22,7 @@ use stats::median::Median;
 pub fn render(report: &Report) -> String {
     let sections = [
         verdict(report),
-        Section { id: "plots", title: "What came out", body: plots(report) },
+        Section { id: "plots", title: "Results", body: plots(report) },
         Section { id: "figures", title: "All figures", body: tables(report) },
     ];
     page(report.paper, &text::method(report), &sections)
@@ -33,7 +33,7 @@ fn verdict(report: &Report) -> Section {
     let incomplete = if report.complete { "" } else { "<p>Incomplete: not all was run that was asked for.</p>\n" };
     let notes = match report.notes.as_slice() {
         [] => String::new(),
-        notes => format!("<h3>Before you believe it</h3>\n{}", list(notes)),
+        notes => format!("<h3>Caveats</h3>\n{}", list(notes)),
     };
     let sentences = text::sentences(report);
     let sentences = if sentences.is_empty() { String::new() } else { list(&sentences) };

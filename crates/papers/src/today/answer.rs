@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::grid::{ADVISED, ALL_GRAINS, BASELINE, GRAIN, MACHINE, MIX, SCHEDULER, THREADS, WAITING, job};
 use measure::factor::Factors;
-use measure::results::Report;
+use measure::results::ExperimentReport;
 use stats::{self, Estimate};
 
 /// A rule wins or loses only where it makes a difference of more than this.
@@ -30,7 +30,7 @@ pub struct Answer<'a> {
     pub width: Option<Width>,
     /// The runs.
     #[serde(serialize_with = "report::json::versioned")]
-    pub report: &'a Report,
+    pub report: &'a ExperimentReport,
 }
 
 /// How fast a rule is in one cell.
@@ -100,7 +100,7 @@ fn loads(load: f64) -> &'static str {
 
 impl<'a> Answer<'a> {
     /// The answer that is in a report on the grid's runs.
-    pub fn new(report: &'a Report) -> Answer<'a> {
+    pub fn new(report: &'a ExperimentReport) -> Answer<'a> {
         let speeds = speeds(&report.runs);
         Answer {
             paper: super::NAME,

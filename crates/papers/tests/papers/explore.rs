@@ -1,7 +1,7 @@
 //! The variants of a structure, tested with real pipelines.
 
 use measure::explore::profile::Profile;
-use measure::explore::variants::{Change, variants};
+use measure::explore::variants::{StructureChange, variants};
 use pipeline::{Flow, Pipeline, Program, RunReport, StageKind, Structure};
 
 const BUFFERS: u64 = 40;
@@ -61,8 +61,8 @@ fn every_variant_of_a_real_pipeline_computes_the_same() {
     assert_eq!((profile.pipelines[0].buffers, profile.pipelines[0].block), (4, 16384));
     assert_eq!(profile.kinds(), StageKind::ALL);
     let expected: u64 = (0..BUFFERS).map(|number| (2 * number + 1).pow(2)).sum();
-    let made = variants(&profile, 2, &Change::ALL);
-    for change in Change::ALL {
+    let made = variants(&profile, 2, &StructureChange::ALL);
+    for change in StructureChange::ALL {
         let key = format!("{change}=");
         assert!(made.iter().any(|variant| variant.to_string().starts_with(&key)), "no variant with {change}");
     }
@@ -132,7 +132,7 @@ fn every_variant_of_joined_pipelines_computes_the_same() {
     assert_eq!(lengths, [2, 2, 3], "{profile:?}");
     let mut expected: Vec<u64> = (0..10).flat_map(|number| [2 * number, 3 * number]).collect();
     expected.sort_unstable();
-    let made = variants(&profile, 2, &Change::ALL);
+    let made = variants(&profile, 2, &StructureChange::ALL);
     assert!(made.len() > 8, "{made:?}");
     for variant in made {
         assert_eq!(merge(&variant).1, expected, "{variant}");

@@ -1,7 +1,7 @@
-//! The course of a run: how many threads were in each state, one state upon the other, from left to right.
+//! The number of threads in each state over the time of a run, stacked.
 //!
-//! It is as wide as the page lets it be, and its letters stay as large as they are. So the areas are a drawing of their own,
-//! which is stretched, inside of one that is not.
+//! The drawing is as wide as the page. Only the areas are stretched, in a drawing of their own, so that
+//! the text keeps its size.
 
 use std::fmt::Write;
 
@@ -11,21 +11,35 @@ use report::plot::svg::{Anchor, Drawing, Words, escape, number};
 
 const TOP: f64 = 16.0;
 const AREA: f64 = 110.0;
-const BOTTOM: f64 = 18.0;
+pub(super) const BOTTOM: f64 = 18.0;
 
-/// How wide the stretched drawing is in its own units.
-const WIDTH: f64 = 1000.0;
+/// The width of a stretched drawing in its own units.
+pub(super) const WIDTH: f64 = 1000.0;
 
-/// A moment that is marked by a line from top to bottom.
+/// A moment that is marked by a vertical line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
-    /// When, in nanoseconds since the start of the run.
+    /// The time in nanoseconds since the start of the run.
     pub(super) at: u64,
-    /// What is there, in a few words.
+    /// The label.
     pub(super) what: String,
 }
 
-/// Draws a course of a job of so many threads; `axis` is its time in units of so many nanoseconds.
+/// Creates a drawing as wide as the page with a stretched part of height `area` at `top`, which `fill`
+/// draws.
+pub(super) fn stretched(words: &Words, top: f64, area: f64, fill: impl FnOnce(&mut Drawing)) -> Drawing {
+    let height = top + area + BOTTOM;
+    let mut drawing = Drawing::new(&format!("class=\"course\" width=\"100%\" height=\"{height}\""), words);
+    drawing.raw(format_args!(
+        "<svg y=\"{top}\" width=\"100%\" height=\"{area}\" viewBox=\"0 0 {WIDTH} {area}\" preserveAspectRatio=\"none\">\n"
+    ));
+    fill(&mut drawing);
+    drawing.raw(format_args!("</svg>\n"));
+    drawing
+}
+
+/// Draws the states of a job with this many threads. `axis` is the time in the given unit, which has
+/// its length in nanoseconds.
 pub(super) fn render(
     words: &Words,
     course: &StateTimeline,
@@ -36,12 +50,12 @@ pub(super) fn render(
 ) -> String {
     let most = format!("{threads} {}", if threads == 1 { "thread" } else { "threads" });
     let frame = Frame { edges: &course.edges, most: (f64::from(threads.max(1)), &most), axis, unit, moments };
-    // What sleeps is the room that is left below the line at the top, with no ink of its own.
+    // Sleeping threads are the empty space below the top line.
     let areas = course.layers.iter().filter(|(state, _)| !matches!(state, State::Blocked | State::Sleeping));
     frame.render(words, areas.map(|(state, means)| (state.name(), means.as_slice())))
 }
 
-/// Draws a number over time, `most` of which, called so, reach to the top.
+/// Draws a number over time. `most` is the number at the top, with its label.
 pub(super) fn render_level(
     words: &Words,
     level: &Level,
@@ -54,10 +68,10 @@ pub(super) fn render_level(
     frame.render(words, [("level", level.means.as_slice())].into_iter())
 }
 
-/// What is around the areas.
+/// The frame around the areas.
 struct Frame<'a> {
     edges: &'a [u64],
-    /// What reaches to the top, and what that is called.
+    /// The number at the top, and its label.
     most: (f64, &'a str),
     axis: &'a Axis,
     unit: (f64, &'a str),
@@ -65,38 +79,32 @@ struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// The drawing of areas that stand upon each other: their classes and heights.
+    /// Draws stacked areas, given by their classes and heights.
     fn render<'a>(&self, words: &Words, areas: impl Iterator<Item = (&'a str, &'a [f64])>) -> String {
-        let height = TOP + AREA + BOTTOM;
-        let mut drawing = Drawing::new(&format!("class=\"course\" width=\"100%\" height=\"{height}\""), words);
         let begin = self.edges.first().copied().unwrap_or(0) as f64;
         let length = (self.edges.last().copied().unwrap_or(0) as f64 - begin).max(1.0);
         let share = |at: f64| (at - begin) / length;
-        drawing.raw(format_args!(
-            "<svg y=\"{TOP}\" width=\"100%\" height=\"{AREA}\" viewBox=\"0 0 {WIDTH} {AREA}\" preserveAspectRatio=\"none\">\n"
-        ));
-        let mut below = vec![0.0; self.edges.len().saturating_sub(1)];
-        for (class, means) in areas {
-            let above: Vec<f64> = below.iter().zip(means).map(|(below, mean)| below + mean).collect();
-            if means.iter().any(|mean| *mean > 0.0) {
-                let outline = outline(self.edges, &below, &above, self.most.0, share);
-                drawing.raw(format_args!("<path class=\"area {class}\" d=\"{outline}\"/>\n"));
+        let mut drawing = stretched(words, TOP, AREA, |drawing| {
+            let mut below = vec![0.0; self.edges.len().saturating_sub(1)];
+            for (class, means) in areas {
+                let above: Vec<f64> = below.iter().zip(means).map(|(below, mean)| below + mean).collect();
+                if means.iter().any(|mean| *mean > 0.0) {
+                    let outline = outline(self.edges, &below, &above, self.most.0, share);
+                    drawing.raw(format_args!("<path class=\"area {class}\" d=\"{outline}\"/>\n"));
+                }
+                below = above;
             }
-            below = above;
-        }
-        drawing.raw(format_args!("</svg>\n"));
-        let line = |drawing: &mut Drawing, y: f64| {
+        });
+        for y in [TOP, TOP + AREA] {
             drawing.raw(format_args!("<line class=\"axis\" x1=\"0\" y1=\"{y}\" x2=\"100%\" y2=\"{y}\"/>\n"));
-        };
-        line(&mut drawing, TOP);
-        line(&mut drawing, TOP + AREA);
+        }
         drawing.text("tick", (0.0, TOP - 4.0), Anchor::Start, self.most.1);
         self.ticks(&mut drawing, share);
         let shown = self.moments.iter().map(|moment| (share(moment.at as f64), &moment.what));
         for (at, what) in shown.filter(|(at, _)| (0.0..=1.0).contains(at)) {
             let anchor = if at > 0.5 { Anchor::End } else { Anchor::Start }.name();
             let (at, y, what) = (number(at * 100.0), TOP - 4.0, escape(what));
-            // Clear of what is written at the beginning.
+            // Avoids the label at the beginning.
             let at_text = if at.parse().is_ok_and(|at: f64| at < 12.0) { "12".to_owned() } else { at.clone() };
             drawing.raw(format_args!(
                 "<line class=\"moment\" x1=\"{at}%\" y1=\"{}\" x2=\"{at}%\" y2=\"{}\"/>\
@@ -130,12 +138,12 @@ impl Frame<'_> {
     }
 }
 
-/// The path around an area: along its upper side piece by piece, and back along its lower side.
+/// The path around an area: along its upper side, and back along its lower side.
 fn outline(edges: &[u64], below: &[f64], above: &[f64], threads: f64, share: impl Fn(f64) -> f64) -> String {
     let across = |edge: usize| number(share(edges[edge] as f64) * WIDTH);
     let height = |level: f64| number(AREA - level / threads * AREA);
     let mut path = String::new();
-    // Pieces of the same height are one.
+    // Merges pieces of the same height.
     let mut side = |levels: &mut dyn Iterator<Item = (usize, usize, f64)>| {
         let mut last = String::new();
         for (from, to, level) in levels {
@@ -162,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn areas_stand_upon_each_other_and_what_is_blocked_is_left_empty() {
+    fn areas_are_stacked_and_blocked_threads_are_empty_space() {
         let layers = vec![
             (State::Computing, vec![2.0, 1.0, 1.0]),
             (State::Spinning, vec![0.0, 1.0, 1.0]),
@@ -183,7 +191,7 @@ mod tests {
         assert_eq!(
             paths,
             ["M0,55H250V82.5H1000H1000V110H0z", "M0,55H1000H1000V82.5H250V55H0z"],
-            "half, then a quarter of the threads; upon them nothing, then a quarter"
+            "half, then a quarter of the threads; above them none, then a quarter"
         );
         let moment = document.descendants().find(|node| node.attribute("class") == Some("moment")).unwrap();
         assert_eq!((moment.attribute("x1"), moment.attribute("x2")), (Some("50%"), Some("50%")));

@@ -1,11 +1,11 @@
-//! The figures that are plotted: what they are called, in which unit, and the samples behind their means.
+//! The plotted figures: their names, units, and the samples behind their means.
 
 use std::collections::BTreeMap;
 
 use scenario::result::{Run, World};
 
 use crate::factor;
-use crate::results::Report;
+use crate::results::ExperimentReport;
 use crate::sample::Figure;
 use crate::summary::{Factors, Summary};
 use report::html::distinct;
@@ -33,7 +33,7 @@ impl Metric {
         }
     }
 
-    /// Which way is good, where one is.
+    /// Which direction is better, if any.
     pub(super) const fn better(self) -> &'static str {
         match self {
             Metric::Completion => "less is better",
@@ -52,21 +52,21 @@ impl Metric {
     }
 }
 
-/// Units of time, longest first: how many nanoseconds, and the name.
+/// Units of time, longest first: the length in nanoseconds and the name.
 const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
 
-/// The unit in which so many nanoseconds are written, as the largest of several.
+/// The unit for times up to this many nanoseconds.
 pub(super) fn unit_of_time(nanos: f64) -> (f64, &'static str) {
     UNITS.into_iter().find(|(unit, _)| nanos >= *unit).unwrap_or((1.0, "ns"))
 }
 
-/// All runs, sorted so that the samples behind a summary are found.
+/// All runs, indexed to find the samples behind a summary.
 pub(super) struct Figures<'a> {
     runs: BTreeMap<(World, String), Vec<&'a Run>>,
 }
 
 impl<'a> Figures<'a> {
-    pub(super) fn new(report: &'a Report) -> Figures<'a> {
+    pub(super) fn new(report: &'a ExperimentReport) -> Figures<'a> {
         let mut runs: BTreeMap<_, Vec<&Run>> = BTreeMap::new();
         for run in &report.runs {
             runs.entry((run.world, words::factors(&run.factors))).or_default().push(run);
@@ -74,7 +74,7 @@ impl<'a> Figures<'a> {
         Figures { runs }
     }
 
-    /// The figure of a summary with the samples behind it; nothing where it does not exist.
+    /// The figure of a summary with its samples. `None` if it does not exist.
     pub(super) fn mark(&self, metric: Metric, summary: &Summary) -> Option<Mark> {
         let estimate = metric.estimate(summary)?;
         let values = |of| self.values(of, summary, &summary.factors).into_values().collect();
@@ -87,7 +87,7 @@ impl<'a> Figures<'a> {
         Some(Mark { estimate, samples })
     }
 
-    /// A figure of the summary's job and world in another arm, by repetition, averaged over the job's copies.
+    /// A figure of the summary's job and world in an arm, by repetition, averaged over the job's copies.
     fn values(&self, figure: Figure, summary: &Summary, arm: &Factors) -> BTreeMap<u32, f64> {
         let Summary { job, copies, world, .. } = summary;
         let is_the_job = |name: &str| match name.rsplit_once('.') {
@@ -113,9 +113,9 @@ impl<'a> Figures<'a> {
     }
 }
 
-/// The values of a factor over all arms of which there is a run, in the order of the file; of what is compared, the baseline
-/// in any case.
-pub(super) fn values_of(report: &Report, path: Option<&str>) -> Vec<toml::Value> {
+/// The values of a factor in all arms with a run, in the order of the file. For the compared factor
+/// always with the baseline.
+pub(super) fn values_of(report: &ExperimentReport, path: Option<&str>) -> Vec<toml::Value> {
     let Some(path) = path else { return Vec::new() };
     let baseline = report.baseline.iter().filter(|_| report.compare.as_deref() == Some(path));
     let all = baseline.chain(report.summaries.iter().filter_map(|summary| factor::value(&summary.factors, path)));

@@ -1,13 +1,16 @@
-//! How it was measured: what one needs to do it again and to judge it.
+//! How the results were measured, so that others can repeat and judge the experiment.
 
 use super::text;
 use crate::manifest::{Ending, Manifest};
-use crate::results::Report;
+use crate::results::ExperimentReport;
 use report::html::folded;
 use report::html::page::Section;
 use report::plot::svg::escape;
 
-pub(super) fn section(report: &Report, manifest: &Manifest) -> Section {
+const ORDER: &str = "Every repetition is a block of all arms and worlds in random order; all runs of a repetition have \
+                     the same seed.";
+
+pub(super) fn section(report: &ExperimentReport, manifest: &Manifest) -> Section {
     let Manifest { rowlock_version, arguments, started, scenario, machine, .. } = manifest;
     let ending = match manifest.ending {
         Ending::Unfinished => "not yet",
@@ -22,12 +25,7 @@ pub(super) fn section(report: &Report, manifest: &Manifest) -> Section {
     }
     items.extend([
         ("Runs".to_owned(), text::method(report)),
-        (
-            "Order".to_owned(),
-            "Every repetition is a block of all arms and worlds, in an order of its own; \
-                              all of a repetition have the same seed."
-                .to_owned(),
-        ),
+        ("Order".to_owned(), ORDER.to_owned()),
         ("Ended".to_owned(), format!("{ending}{error}")),
         ("Started".to_owned(), started.clone()),
         ("Version".to_owned(), format!("rowlock {rowlock_version}")),

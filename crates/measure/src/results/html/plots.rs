@@ -1,8 +1,8 @@
-//! The plots: which figure is drawn against what, and how many drawings there are.
+//! The plots.
 //!
-//! With an axis (`x`) there is a chart of lines for each figure, a line for each value of `compare`; the other factors make
-//! small multiples on one scale. Without an axis there is a chart of dots, a row for each arm. What would be too much at once is
-//! folded.
+//! With an axis (`x`) there is a line chart for each figure, with a line for each value of `compare`. The
+//! other factors make small multiples with the same scale. Without an axis there is a dot chart with a
+//! row for each arm. Charts beyond a limit are folded.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use scenario::result::World;
 use super::figures::{Figures, Metric, unit_of_time, values_of};
 use super::value;
 use crate::factor;
-use crate::results::{Report, text};
+use crate::results::{ExperimentReport, text};
 use crate::summary::Summary;
 use report::html::page::Section;
 use report::html::{distinct, figure, folded, grid};
@@ -20,13 +20,13 @@ use report::plot::svg::{Words, escape};
 use report::plot::{DOTS, Mark, SERIES, Style, dots, evenly, lines};
 use report::words;
 
-/// So many small multiples of a figure are shown unfolded.
+/// The most small multiples of a figure that are not folded.
 const MULTIPLES: usize = 6;
 
-/// So many rows of dots are in a chart.
+/// The most rows of a dot chart.
 const ROWS: usize = 30;
 
-pub(super) fn section(report: &Report) -> Section {
+pub(super) fn section(report: &ExperimentReport) -> Section {
     let figures = Figures::new(report);
     let blocks: Vec<(&str, String)> = text::jobs(report)
         .into_iter()
@@ -36,10 +36,10 @@ pub(super) fn section(report: &Report) -> Section {
         .collect();
     let body: String = blocks.iter().map(|(job, block)| format!("<h3>{}</h3>\n{block}", escape(job))).collect();
     let body = if body.is_empty() { body } else { how_to_read(report) + &body };
-    Section { id: "plots", title: "What came out", body }
+    Section { id: "plots", title: "Results", body }
 }
 
-fn how_to_read(report: &Report) -> String {
+fn how_to_read(report: &ExperimentReport) -> String {
     let worlds = match text::worlds(report).as_slice() {
         [_, _] => " Filled marks and solid lines are simulated, hollow marks and dashed lines are this machine.",
         _ => "",
@@ -47,7 +47,7 @@ fn how_to_read(report: &Report) -> String {
     let some = if report.repeat as usize > DOTS { format!(" ({DOTS} of {})", report.repeat) } else { String::new() };
     let bars = if report.repeat > 1 {
         format!(
-            "Marks are means, bars their 95 % intervals, small dots single runs{some}; what leaves a drawing is cut off."
+            "Marks are means, bars their 95 % intervals, small dots single runs{some}; values outside of a drawing are cut off."
         )
     } else {
         "Each mark is one run.".to_owned()
@@ -55,39 +55,38 @@ fn how_to_read(report: &Report) -> String {
     format!("<p>{bars}{worlds}</p>\n")
 }
 
-/// What is drawn of one job.
+/// The plots of one job.
 struct Job<'a> {
-    report: &'a Report,
+    report: &'a ExperimentReport,
     figures: &'a Figures<'a>,
     number: usize,
     worlds: Vec<World>,
     summaries: Vec<&'a Summary>,
-    /// The values that get a line or a row each, by what is written there; a single one without a name where nothing is
-    /// compared.
+    /// The labels of the lines or rows. A single empty label if nothing is compared.
     series: Vec<String>,
     /// The combinations of the other factors.
     groups: Vec<String>,
-    /// The summaries by group and series: to look through all of them for each would take the square of their number.
+    /// The summaries by group and series. Searching all of them for each would take quadratic time.
     sorted: BTreeMap<String, BTreeMap<String, Vec<&'a Summary>>>,
-    x: Option<Across<'a>>,
+    x: Option<HorizontalAxis<'a>>,
 }
 
-/// The axis from left to right.
-struct Across<'a> {
+/// The horizontal axis.
+struct HorizontalAxis<'a> {
     path: &'a str,
-    /// Where the values are, by what is written there.
+    /// The positions of the values by their labels.
     values: BTreeMap<String, f64>,
     axis: Axis,
     label: String,
 }
 
 impl<'a> Job<'a> {
-    fn new(report: &'a Report, figures: &'a Figures<'a>, number: usize, job: &'a str) -> Job<'a> {
+    fn new(report: &'a ExperimentReport, figures: &'a Figures<'a>, number: usize, job: &'a str) -> Job<'a> {
         let summaries: Vec<&Summary> = report.summaries.iter().filter(|summary| summary.job == job).collect();
         let x = report.x.as_deref().filter(|path| report.compare.as_deref() != Some(*path));
         let x = x.and_then(|path| {
             let values = distinct(summaries.iter().filter_map(|summary| summary.x.as_ref()), ToString::to_string);
-            Across::new(path, values.into_iter().cloned().collect())
+            HorizontalAxis::new(path, values.into_iter().cloned().collect())
         });
         let (worlds, series, groups) = (text::worlds(report), Vec::new(), Vec::new());
         let mut new = Job { report, figures, number, worlds, summaries, series, groups, sorted: BTreeMap::new(), x };
@@ -101,7 +100,7 @@ impl<'a> Job<'a> {
         new
     }
 
-    /// The factor that is told by the line or the row.
+    /// The factor that labels the lines or rows.
     fn line_factor(&self) -> Option<&'a str> {
         if self.x.is_some() { self.report.compare.as_deref() } else { text::line_factor(self.report) }
     }
@@ -117,7 +116,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// The arms of a group that share a line or a row.
+    /// The arms of a group with the same line or row.
     fn of(&self, group: &str, series: &str) -> impl Iterator<Item = &'a Summary> {
         self.sorted.get(group).and_then(|group| group.get(series)).into_iter().flatten().copied()
     }
@@ -149,18 +148,18 @@ impl<'a> Job<'a> {
         self.legend(&lines) + &body
     }
 
-    /// A figure that is not there, or a speed-up over nothing but itself, is not.
+    /// Whether the figure exists, and is not the speed-up of the baseline alone.
     fn is_worth_drawing(&self, metric: Metric) -> bool {
         let exists = self.summaries.iter().any(|summary| self.figures.mark(metric, summary).is_some());
         exists && (metric != Metric::SpeedUp || values_of(self.report, self.report.compare.as_deref()).len() > 1)
     }
 
-    /// The axis of a figure over all of the job's arms, and what its numbers are divided by.
+    /// The axis of a figure over all arms of the job, the length of its unit, and its name.
     fn scale(&self, metric: Metric) -> (Axis, f64, String) {
         let marks: Vec<Mark> = self.summaries.iter().filter_map(|summary| self.figures.mark(metric, summary)).collect();
         let values = || marks.iter().flat_map(Mark::values);
         let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
-        // Intervals of a few samples may reach far beyond everything else; some way the axis goes with them.
+        // Intervals of few samples may extend far beyond all values. The axis includes a part of them.
         let reach = |estimate: &Mark| {
             let (from, to) = estimate.estimate.interval.unwrap_or((low, high));
             [from.max(low / 2.0), to.min(high * 1.5)]
@@ -179,7 +178,7 @@ impl<'a> Job<'a> {
         (axis, unit, name.to_owned())
     }
 
-    /// What a chart is called, with its unit, and which way is good.
+    /// The name of a chart, its unit, and which direction is better.
     fn caption(&self, metric: Metric, unit: &str, axis: &Axis) -> String {
         let over = match &self.report.baseline {
             Some(baseline) if metric == Metric::SpeedUp => format!(" over {}", words::value(baseline)),
@@ -193,8 +192,7 @@ impl<'a> Job<'a> {
 
 /// Charts of lines.
 impl Job<'_> {
-    /// The series that get a line: all, or where there are too many to be told apart, the first and others evenly from the
-    /// rest.
+    /// The series that have a line: all, or a selection if they are too many to distinguish.
     fn lines(&self) -> Vec<usize> {
         evenly(self.series.len(), SERIES).collect()
     }
@@ -295,7 +293,7 @@ impl Job<'_> {
         if rest.is_empty() { first } else { first + &folded("More arms", &rest) }
     }
 
-    /// A row for each arm that has the figure, below a heading for each combination of the other factors.
+    /// A row for each arm that has the figure, and a heading for each combination of the other factors.
     fn rows(&self, metric: Metric, unit: f64) -> Vec<dots::Row> {
         let mut rows = Vec::new();
         for group in &self.groups {
@@ -311,7 +309,7 @@ impl Job<'_> {
 
     fn row(&self, metric: Metric, unit: f64, group: &str, series: usize) -> Option<dots::Row> {
         let name = &self.series[series];
-        // The first is what the others are held against.
+        // The first is the baseline.
         let colour = usize::from(series > 0);
         let mark = |of: &Summary| Some((self.style(colour, of.world), self.figures.mark(metric, of)?.scaled(unit)));
         let marks: Vec<(Style, Mark)> = self.of(group, name).filter_map(mark).collect();
@@ -319,9 +317,9 @@ impl Job<'_> {
     }
 }
 
-impl<'a> Across<'a> {
-    /// The axis of these values; nothing for a single one.
-    fn new(path: &'a str, values: Vec<toml::Value>) -> Option<Across<'a>> {
+impl<'a> HorizontalAxis<'a> {
+    /// The axis of these values. `None` if there is only one.
+    fn new(path: &'a str, values: Vec<toml::Value>) -> Option<HorizontalAxis<'a>> {
         if values.len() < 2 {
             return None;
         }
@@ -337,7 +335,7 @@ impl<'a> Across<'a> {
         let Some(numbers) = values.iter().map(number).collect::<Option<Vec<_>>>() else {
             let axis = Axis::of_names(&values.iter().map(words::value).collect::<Vec<_>>());
             let values = values.iter().map(words::value).zip((0..).map(f64::from)).collect();
-            return Some(Across { path, values, axis, label });
+            return Some(HorizontalAxis { path, values, axis, label });
         };
         let longest = numbers.iter().map(|(number, ..)| *number).fold(0.0, f64::max);
         let is_time = numbers.iter().all(|(_, unit, _)| *unit == 0.0);
@@ -347,7 +345,7 @@ impl<'a> Across<'a> {
         ticks.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         let label = if is_time { format!("{label}, {name}") } else { label };
         let values = values.iter().map(words::value).zip(at).collect();
-        Some(Across { path, values, axis: Axis::of_numbers(&ticks), label })
+        Some(HorizontalAxis { path, values, axis: Axis::of_numbers(&ticks), label })
     }
 }
 
@@ -362,7 +360,7 @@ fn multiples(metric: Metric, caption: &str, charts: &[String]) -> String {
     }
 }
 
-/// A line in words: its first and its last mean.
+/// The first and last mean of a line, in words.
 fn ends(line: &lines::Line) -> String {
     let world = if line.style.hollow { " (host)" } else { "" };
     let mean = |point: Option<&(f64, Mark)>| {

@@ -1,17 +1,16 @@
-//! Strips, from left to right: of each thread, with ink in every round of a barrier that it passed awake; of each CPU, with ink while something holds of it.
+//! Horizontal strips: for each thread, filled in the rounds of a barrier that it passed awake; for each
+//! CPU, filled while it has some property.
 
-use super::course::Moment;
+use super::course::{BOTTOM, Moment, WIDTH, stretched};
 use crate::states::{Level, Rounds};
 use report::plot::svg::{Anchor, Drawing, Words, number};
 
 /// The height of a strip.
 const STRIP: f64 = 9.0;
 const TOP: f64 = 4.0;
-const BOTTOM: f64 = 18.0;
-/// How wide the stretched drawing is in its own units.
-const WIDTH: f64 = 1000.0;
 
-/// Draws these rounds, the strips of threads in this order; a gap is left before those whose place in it is in `gaps`.
+/// Draws these rounds, with the strips of threads in this order. There is a gap before the strips whose
+/// places in it are in `gaps`.
 pub(super) fn render(
     words: &Words,
     rounds: &Rounds,
@@ -21,59 +20,52 @@ pub(super) fn render(
 ) -> String {
     let gap = |place: usize| gaps.iter().filter(|&&before| before <= place).count() as f64 * STRIP / 2.0;
     let area = order.len() as f64 * STRIP + gap(order.len());
-    let height = TOP + area + BOTTOM;
-    let mut drawing = Drawing::new(&format!("class=\"course\" width=\"100%\" height=\"{height}\""), words);
-    drawing.raw(format_args!(
-        "<svg y=\"{TOP}\" width=\"100%\" height=\"{area}\" viewBox=\"0 0 {WIDTH} {area}\" preserveAspectRatio=\"none\">\n"
-    ));
     let width = WIDTH / shown.len().max(1) as f64;
-    for (place, &thread) in order.iter().enumerate() {
-        let y = place as f64 * STRIP + gap(place);
-        for round in shown.clone().filter(|&round| rounds.is_awake(round, thread)) {
-            let [x, y, width] = [(round - shown.start) as f64 * width, y + 1.0, width].map(number);
-            let height = number(STRIP - 2.0);
-            drawing.raw(format_args!(
-                "<rect class=\"area spinning\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>\n"
-            ));
+    let drawing = stretched(words, TOP, area, |drawing| {
+        for (place, &thread) in order.iter().enumerate() {
+            let y = place as f64 * STRIP + gap(place);
+            for round in shown.clone().filter(|&round| rounds.is_awake(round, thread)) {
+                strip(drawing, "spinning", ((round - shown.start) as f64 * width, y), width, "");
+            }
         }
-    }
-    drawing.raw(format_args!("</svg>\n"));
-    let y = height - 5.0;
-    drawing.text("tick", (0.0, y), Anchor::Start, &format!("round {}", shown.start + 1));
-    drawing.raw(format_args!(
-        "<text class=\"tick\" x=\"100%\" y=\"{y}\" text-anchor=\"end\">round {}</text>\n",
-        shown.end
-    ));
-    drawing.finish()
+    });
+    finish(drawing, area, [&format!("round {}", shown.start + 1), &format!("round {}", shown.end)])
 }
 
-/// Draws a strip for each of these levels, which are between zero and one: the more, the more ink. Below stand where the time begins and ends.
+/// Draws a strip for each of these levels, which are between zero and one, as opacity. `ends` are the
+/// labels of the beginning and the end.
 pub(super) fn render_levels(words: &Words, levels: &[&Level], moments: &[Moment], ends: [&str; 2]) -> String {
     let area = levels.len() as f64 * STRIP;
-    let height = TOP + area + BOTTOM;
     let end = levels.iter().filter_map(|level| level.edges.last()).copied().max().unwrap_or(1).max(1) as f64;
-    let mut drawing = Drawing::new(&format!("class=\"course\" width=\"100%\" height=\"{height}\""), words);
-    drawing.raw(format_args!(
-        "<svg y=\"{TOP}\" width=\"100%\" height=\"{area}\" viewBox=\"0 0 {WIDTH} {area}\" preserveAspectRatio=\"none\">\n"
-    ));
-    for (place, level) in levels.iter().enumerate() {
-        for (mean, edges) in level.means.iter().zip(level.edges.windows(2)).filter(|(mean, _)| **mean > 0.0) {
-            let [from, to] = [edges[0], edges[1]].map(|edge| edge as f64 / end * WIDTH);
-            let [x, y, width] = [from, place as f64 * STRIP + 1.0, to - from].map(number);
-            let [height, ink] = [STRIP - 2.0, mean.min(1.0)].map(number);
-            drawing.raw(format_args!(
-                "<rect class=\"area level\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill-opacity=\"{ink}\"/>\n"
-            ));
+    let mut drawing = stretched(words, TOP, area, |drawing| {
+        for (place, level) in levels.iter().enumerate() {
+            for (mean, edges) in level.means.iter().zip(level.edges.windows(2)).filter(|(mean, _)| **mean > 0.0) {
+                let [from, to] = [edges[0], edges[1]].map(|edge| edge as f64 / end * WIDTH);
+                let opacity = format!(" fill-opacity=\"{}\"", number(mean.min(1.0)));
+                strip(drawing, "level", (from, place as f64 * STRIP), to - from, &opacity);
+            }
         }
-    }
-    drawing.raw(format_args!("</svg>\n"));
+    });
     for moment in moments {
         let x = number(moment.at as f64 / end * 100.0);
         drawing.raw(format_args!("<line class=\"moment\" x1=\"{x}%\" y1=\"0\" x2=\"{x}%\" y2=\"{}\"/>\n", TOP + area));
     }
-    let y = height - 5.0;
-    drawing.text("tick", (0.0, y), Anchor::Start, ends[0]);
-    drawing.raw(format_args!("<text class=\"tick\" x=\"100%\" y=\"{y}\" text-anchor=\"end\">{}</text>\n", ends[1]));
+    finish(drawing, area, ends)
+}
+
+/// Draws a piece of a strip.
+fn strip(drawing: &mut Drawing, class: &str, (x, y): (f64, f64), width: f64, attributes: &str) {
+    let [x, y, width, height] = [x, y + 1.0, width, STRIP - 2.0].map(number);
+    drawing.raw(format_args!(
+        "<rect class=\"area {class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{attributes}/>\n"
+    ));
+}
+
+/// Adds the labels of both ends.
+fn finish(mut drawing: Drawing, area: f64, [begin, end]: [&str; 2]) -> String {
+    let y = TOP + area + BOTTOM - 5.0;
+    drawing.text("tick", (0.0, y), Anchor::Start, begin);
+    drawing.raw(format_args!("<text class=\"tick\" x=\"100%\" y=\"{y}\" text-anchor=\"end\">{end}</text>\n"));
     drawing.finish()
 }
 
@@ -83,7 +75,7 @@ mod tests {
     use policy::Instant;
 
     #[test]
-    fn a_strip_has_ink_while_its_level_is_not_zero() {
+    fn a_strip_is_filled_while_its_level_is_not_zero() {
         let level = |means: &[f64]| Level { edges: vec![0, 50, 100], means: means.to_vec() };
         let words = Words { id: "s".into(), title: "CPUs".into(), description: "native".into() };
         let levels = [level(&[1.0, 0.0]), level(&[0.0, 0.5])];
@@ -98,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_ink_where_a_thread_was_awake_and_groups_stand_apart() {
+    fn rounds_are_filled_if_the_thread_was_awake_and_groups_have_a_gap() {
         let mut rounds = Rounds::new(2);
         for side in [[true, true], [true, false], [false, true]] {
             rounds.push(Instant::ZERO, side.into_iter());

@@ -1,14 +1,14 @@
 //! The tables: every job in every arm and world, and prediction against reality.
 
 use super::figures::unit_of_time;
-use crate::results::{Report, text};
+use crate::results::{ExperimentReport, text};
 use crate::summary::{Factors, Gap, Summary};
 use report::html::page::Section;
 use report::html::table::{self, Cell, Column};
 use report::words;
 use stats::Estimate;
 
-pub(super) fn section(report: &Report) -> Section {
+pub(super) fn section(report: &ExperimentReport) -> Section {
     let jobs = text::jobs(report);
     let summaries = jobs.iter().enumerate().map(|(number, job)| summary_table(report, number, job));
     let gaps: String = jobs.iter().enumerate().map(|(number, job)| gap_table(report, number, job)).collect();
@@ -23,13 +23,16 @@ pub(super) fn section(report: &Report) -> Section {
 }
 
 /// The columns of an arm's factors, in the order of the file.
-pub(super) fn factor_columns<'a>(report: &Report, arms: impl Iterator<Item = &'a Factors> + Clone) -> Vec<Column> {
+pub(super) fn factor_columns<'a>(
+    report: &ExperimentReport,
+    arms: impl Iterator<Item = &'a Factors> + Clone,
+) -> Vec<Column> {
     let column =
         |path: &String| Column::values(&words::path(path), arms.clone().map(|arm| super::value(arm, Some(path))));
     report.factors.iter().map(column).collect()
 }
 
-fn summary_table(report: &Report, number: usize, job: &str) -> String {
+fn summary_table(report: &ExperimentReport, number: usize, job: &str) -> String {
     let summaries: Vec<&Summary> = report.summaries.iter().filter(|summary| summary.job == job).collect();
     let rows = || summaries.iter().copied();
     let longest = |figure: fn(&Summary) -> Option<Estimate>| {
@@ -44,7 +47,7 @@ fn summary_table(report: &Report, number: usize, job: &str) -> String {
     let completion = longest(|summary| summary.completion_ns);
     let cpu = longest(|summary| summary.cpu_ns);
     let speed_up = |summary: &Summary| {
-        let mark = if text::is_told_from_baseline(summary) { text::MARK } else { "" };
+        let mark = if text::differs_from_baseline(summary) { text::MARK } else { "" };
         let cell = |estimate: Estimate| Cell::number(&format!("{}{mark}", words::ratio(&estimate)), estimate.mean);
         summary.speedup.map(cell).unwrap_or_default()
     };
@@ -78,7 +81,7 @@ fn rounded(number: Option<f64>) -> Cell {
         .unwrap_or_default()
 }
 
-fn gap_table(report: &Report, number: usize, job: &str) -> String {
+fn gap_table(report: &ExperimentReport, number: usize, job: &str) -> String {
     let gaps: Vec<&Gap> = report.gaps.iter().filter(|gap| gap.job == job).collect();
     let rows = || gaps.iter().copied();
     let column = |name: &str, figure: fn(&Gap) -> Option<Estimate>| {

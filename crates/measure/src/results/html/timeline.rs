@@ -1,9 +1,9 @@
-//! What the threads of the barrier jobs were doing, run by run: areas of states over time.
+//! The states of the threads of each observed run over time.
 
-use super::figures;
-use crate::results::Report;
+use super::{figures, wide_figure};
 use crate::results::html::course::{self, Moment};
 use crate::results::html::strips;
+use crate::results::{ExperimentReport, text};
 use crate::sample::History;
 use crate::states::{Alternation, EffectiveLoad, JobStates, Level, NativeCpus, Rounds, State, StateTimeline};
 use report::html::folded;
@@ -12,7 +12,7 @@ use report::plot::axis::Axis;
 use report::plot::svg::{Words, escape};
 use report::words;
 
-pub(super) fn section(report: &Report, histories: &[History]) -> Section {
+pub(super) fn section(report: &ExperimentReport, histories: &[History]) -> Section {
     let mut shown = histories.iter().enumerate().filter(|(_, history)| !history.seen.jobs.is_empty());
     let Some((_, first)) = shown.next() else {
         return Section { id: "threads", title: "The threads", body: String::new() };
@@ -22,7 +22,7 @@ pub(super) fn section(report: &Report, histories: &[History]) -> Section {
     let legend: String = states.into_iter().map(|state| key(state.name(), meaning(state))).collect();
     let others = if others.is_empty() { others } else { format!("<h3>Other runs</h3>\n{others}") };
     let body = format!(
-        "<p>How many threads of a job were in which state, one upon the other, as time goes on.</p>\n\
+        "<p>The number of threads of a job in each state over time, stacked.</p>\n\
          <ul class=\"legend\">\n{legend}</ul>\n<h3>{}</h3>\n{}{others}",
         escape(&name(report, first)),
         run(first, 0)
@@ -30,7 +30,7 @@ pub(super) fn section(report: &Report, histories: &[History]) -> Section {
     Section { id: "threads", title: "The threads", body }
 }
 
-/// An entry of a legend: a colour and what it means.
+/// An entry of a legend: a colour and its meaning.
 pub(super) fn key(class: &str, meaning: &str) -> String {
     format!(
         "<li><svg class=\"key\" viewBox=\"0 0 12 12\" aria-hidden=\"true\"><rect class=\"area {class}\" x=\"0.5\" \
@@ -53,8 +53,8 @@ fn states(history: &History) -> impl Iterator<Item = State> + '_ {
     history.seen.jobs.iter().flat_map(|job| job.whole.layers.iter().map(|(state, _)| *state))
 }
 
-fn name(report: &Report, history: &History) -> String {
-    let arm = super::heading(report, &history.factors, &[]);
+fn name(report: &ExperimentReport, history: &History) -> String {
+    let arm = text::in_order(report, &history.factors, |_| true);
     let comma = if arm.is_empty() { "" } else { ", " };
     format!("{}{comma}{arm}, seed {}", history.world.name(), history.seed)
 }
@@ -84,13 +84,19 @@ fn figure(states: &JobStates, course: &StateTimeline, id: String, title: String)
     let unit = figures::unit_of_time(course.length() as f64);
     let edge = |edge: Option<&u64>| edge.copied().unwrap_or(0) as f64 / unit.0;
     let axis = Axis::linear(edge(course.edges.first()), edge(course.edges.last()));
-    let caption = escape(&title).into_owned();
     let words = Words { id, title, description: description(course, states.threads) };
-    let drawing = course::render(&words, course, states.threads, &axis, unit, &moments(states));
-    format!("<figure class=\"wide\">\n<figcaption>{caption}</figcaption>\n{drawing}</figure>\n")
+    wide_figure(&words.title, &course::render(&words, course, states.threads, &axis, unit, &moments(states)))
 }
 
-/// What happened to the job as a whole.
+/// A number over time, from zero. `most` is the number at the top, with its label.
+fn level_figure(words: &Words, level: &Level, most: (f64, &str), moments: &[Moment]) -> String {
+    let length = level.edges.last().copied().unwrap_or(0) as f64;
+    let unit = figures::unit_of_time(length);
+    let axis = Axis::linear(0.0, length / unit.0);
+    wide_figure(&words.title, &course::render_level(words, level, most, &axis, unit, moments))
+}
+
+/// The events of the whole job.
 fn moments(states: &JobStates) -> Vec<Moment> {
     let alternation = states.alternation.iter().flat_map(|found| {
         let end = found.until_ns.map(|at| (at, "end of alternation"));
@@ -100,7 +106,7 @@ fn moments(states: &JobStates) -> Vec<Moment> {
     alternation.chain(transition).map(|(at, what)| Moment { at: at.as_nanos(), what: what.to_owned() }).collect()
 }
 
-/// So many rounds are drawn.
+/// The number of rounds that are drawn.
 const ROUNDS: usize = 60;
 
 /// The two groups of threads that alternate, round by round.
@@ -108,35 +114,29 @@ fn groups(states: &JobStates, found: &Alternation, rounds: &Rounds, id: String) 
     let [one, other] = &found.members;
     let first = (found.round as usize).saturating_sub(5);
     let shown = first..(first + ROUNDS).min(rounds.len());
-    let told = format!(
-        "{}: {}. Of the threads {:.0} % change sides from one of these rounds to the next, and {:.0} % are in the end in the group \
-         that they were in at first.",
+    let sentence = format!(
+        "{}: {}. In each of these rounds {:.0} % of the threads change sides, and {:.0} % are in the same group at the end as \
+         at the beginning.",
         states.job,
         found.words(),
         found.clean_percent,
         found.kept_percent
     );
-    let title = format!("{}, who passed a round awake, from where the groups begin", states.job);
+    let title = format!("{}, the threads that passed each round awake, from the beginning of the groups", states.job);
     let numbers = |group: &[usize]| group.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let description = format!(
         "A strip for each thread: first those of one group, {}, then those of the other, {}.",
         numbers(one),
         numbers(other)
     );
-    let caption = escape(&title).into_owned();
     let order: Vec<usize> = one.iter().chain(other).copied().collect();
-    let drawing = strips::render(&Words { id, title, description }, rounds, shown, &order, &[one.len()]);
-    format!(
-        "<p>{}</p>\n<figure class=\"wide\">\n<figcaption>{caption}</figcaption>\n{drawing}</figure>\n",
-        escape(&told)
-    )
+    let words = Words { id, title, description };
+    let drawing = strips::render(&words, rounds, shown, &order, &[one.len()]);
+    format!("<p>{}</p>\n{}", escape(&sentence), wide_figure(&words.title, &drawing))
 }
 
-/// How many threads of the whole machine could run.
+/// The number of runnable threads on the whole machine.
 fn effective_load(EffectiveLoad { cpus, runnable, all }: &EffectiveLoad, id: String) -> String {
-    let length = runnable.edges.last().copied().unwrap_or(0);
-    let unit = figures::unit_of_time(length as f64);
-    let axis = Axis::linear(0.0, length as f64 / unit.0);
     let (could, there) = (runnable.mean(), all.mean());
     let cpus = f64::from((*cpus).max(1));
     let title = format!(
@@ -145,43 +145,34 @@ fn effective_load(EffectiveLoad { cpus, runnable, all }: &EffectiveLoad, id: Str
         could / cpus
     );
     let description = "Threads of all jobs that had a CPU or waited for one; the others slept.".to_owned();
-    let caption = escape(&title).into_owned();
     let most = all.means.iter().copied().fold(1.0, f64::max);
-    let called = format!("{most:.0} threads");
-    let drawing = course::render_level(&Words { id, title, description }, runnable, (most, &called), &axis, unit, &[]);
-    format!("<figure class=\"wide\">\n<figcaption>{caption}</figcaption>\n{drawing}</figure>\n")
+    level_figure(&Words { id, title, description }, runnable, (most, &format!("{most:.0} threads")), &[])
 }
 
-/// On which CPUs the threads last ran, and on how many.
+/// The CPUs on which the threads last ran, and their number.
 fn native_cpus(states: &JobStates, natives: &NativeCpus, id: String) -> String {
     let NativeCpus { count, set } = natives;
-    let length = count.edges.last().copied().unwrap_or(0);
-    let unit = figures::unit_of_time(length as f64);
-    let axis = Axis::linear(0.0, length as f64 / unit.0);
     let title = format!("{}, on how many CPUs its threads last ran", states.job);
     let description = format!("On average {:.1} CPUs, for {} threads.", count.mean(), states.threads);
-    let caption = escape(&title).into_owned();
     let most = format!("{} CPUs, one for each thread", states.threads);
-    let most = (f64::from(states.threads.max(1)), most.as_str());
     let moments = moments(states);
     let words = Words { id: id.clone(), title, description };
-    let drawing = course::render_level(&words, count, most, &axis, unit, &moments);
-    let number = format!("<figure class=\"wide\">\n<figcaption>{caption}</figcaption>\n{drawing}</figure>\n");
+    let number = level_figure(&words, count, (f64::from(states.threads.max(1)), &most), &moments);
     if set.is_empty() {
         return number;
     }
     let title = format!("{}, on which CPUs its threads last ran", states.job);
-    let cpus: Vec<String> = set.iter().map(|(cpu, _)| cpu.0.to_string()).collect();
-    let description = format!("A strip for each of the CPUs {}, with ink while it is one of them.", cpus.join(", "));
-    let caption = escape(&format!("{title}: a strip for each of the CPUs {}", cpus.join(", "))).into_owned();
+    let cpus = set.iter().map(|(cpu, _)| cpu.0.to_string()).collect::<Vec<_>>().join(", ");
+    let caption = format!("{title}: a strip for each of the CPUs {cpus}");
+    let description = format!("A strip for each of the CPUs {cpus}, filled while it is one of them.");
     let levels: Vec<&Level> = set.iter().map(|(_, level)| level).collect();
-    let ends = ["0", &words::time(length as f64)];
+    let length = count.edges.last().copied().unwrap_or(0) as f64;
     let words = Words { id: format!("{id}-set"), title, description };
-    let drawing = strips::render_levels(&words, &levels, &moments, ends);
-    format!("{number}<figure class=\"wide\">\n<figcaption>{caption}</figcaption>\n{drawing}</figure>\n")
+    let drawing = strips::render_levels(&words, &levels, &moments, ["0", &words::time(length)]);
+    number + &wide_figure(&caption, &drawing)
 }
 
-/// What the drawing comes to: the share of the threads' time in each state.
+/// The share of the threads' time in each state.
 fn description(course: &StateTimeline, threads: u32) -> String {
     let all = f64::from(threads.max(1)) * (course.length() as f64).max(1.0);
     let share = |(state, means): &(State, Vec<f64>)| {

@@ -1,11 +1,11 @@
-//! What the machine's time went into, arm by arm: a bar of work, spinning, switching and idleness.
+//! The use of the machine's time by arm: a bar of work, spinning, switching and idle time.
 
 use std::collections::BTreeMap;
 
 use scenario::result::{MachineOutcome, World};
 
 use super::tables::factor_columns;
-use crate::results::{Report, text};
+use crate::results::{ExperimentReport, text};
 use crate::summary::{Factors, Summary};
 use report::html::page::Section;
 use report::html::table::{self, Column};
@@ -14,7 +14,7 @@ use report::words;
 
 type Share = fn(&MachineOutcome) -> Option<f64>;
 
-/// The parts of a machine's time with their colours, which are those of the threads' states. What is idle is left empty.
+/// The parts of a machine's time, with the colours of the threads' states. Idle time is empty.
 const PARTS: [(&str, &str, Share); 5] = [
     ("work", "computing", |machine| machine.work_percent),
     ("spin", "spinning", |machine| machine.spin_percent),
@@ -23,10 +23,10 @@ const PARTS: [(&str, &str, Share); 5] = [
     ("idle", "blocked", |machine| machine.idle_percent),
 ];
 
-/// What is left where switches are not told: those, and whatever else kept the CPUs from the jobs.
+/// The rest, if the time of switches is unknown: switches, and all else that kept CPUs from the jobs.
 fn other(machine: &MachineOutcome) -> Option<f64> {
-    let told = [machine.work_percent?, machine.spin_percent?, machine.idle_percent?];
-    machine.switch_percent.is_none().then(|| (100.0 - told.iter().sum::<f64>()).max(0.0))
+    let known = [machine.work_percent?, machine.spin_percent?, machine.idle_percent?];
+    machine.switch_percent.is_none().then(|| (100.0 - known.iter().sum::<f64>()).max(0.0))
 }
 
 struct Arm<'a> {
@@ -36,7 +36,7 @@ struct Arm<'a> {
     percent: [Option<f64>; 5],
 }
 
-pub(super) fn section(report: &Report) -> Section {
+pub(super) fn section(report: &ExperimentReport) -> Section {
     let arms = arms(report);
     let mut columns = factor_columns(report, arms.iter().map(|arm| arm.factors));
     columns.push(Column::words("world", arms.iter().map(|arm| arm.world.name().to_owned())));
@@ -54,17 +54,17 @@ pub(super) fn section(report: &Report) -> Section {
     let legend: String =
         (0..PARTS.len()).filter(is_shown).map(|part| super::timeline::key(PARTS[part].1, PARTS[part].0)).collect();
     let host = if text::worlds(report).contains(&World::Host) {
-        " Linux does not tell what the host spends on switches: they are among the other, with the work of whoever else is on \
-         this machine."
+        " Linux does not report the time of switches on the host. They are part of the other time, as is the work of other \
+         programs on this machine."
     } else {
         ""
     };
     let body =
-        format!("<p>What all CPUs together spent a run on.{host}</p>\n<ul class=\"legend\">\n{legend}</ul>\n{table}");
+        format!("<p>The time of all CPUs during a run.{host}</p>\n<ul class=\"legend\">\n{legend}</ul>\n{table}");
     Section { id: "machine", title: "The machine", body }
 }
 
-fn arms(report: &Report) -> Vec<Arm<'_>> {
+fn arms(report: &ExperimentReport) -> Vec<Arm<'_>> {
     let mut runs: BTreeMap<(String, World), Vec<&MachineOutcome>> = BTreeMap::new();
     for run in &report.runs {
         runs.entry((words::factors(&run.factors), run.world)).or_default().push(&run.outcome.machine);
@@ -85,7 +85,7 @@ fn arms(report: &Report) -> Vec<Arm<'_>> {
     known
 }
 
-/// The numbers stand beside it, so that it need not be read out.
+/// The bar is hidden from screen readers, because the numbers are beside it.
 fn bar(arm: &Arm<'_>) -> String {
     let mut from = 0.0;
     let mut bar =

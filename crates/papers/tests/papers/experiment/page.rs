@@ -5,7 +5,7 @@ use std::fs;
 use crate::experiment::mock::{BOTH, CREW, Mock, read};
 use measure::folder;
 use measure::manifest::{Ending, Manifest, ScenarioFile};
-use measure::results::{Report, html, text};
+use measure::results::{ExperimentReport, html, text};
 use scenario::Scenario;
 use scenario::result::World;
 
@@ -19,7 +19,7 @@ const TIMELINE: &str = r#"[
 const MALICIOUS: &str = "<script>alert('1')</script> & \\\"onload=\\\"`";
 
 /// The page of an experiment, as written into the folder.
-fn page(scenario: Scenario, worlds: &[World]) -> (String, Report) {
+fn page(scenario: Scenario, worlds: &[World]) -> (String, ExperimentReport) {
     let folder = tempfile::tempdir().unwrap();
     let report = Mock { timeline: TIMELINE, ..Mock::new() }.experiment(scenario, worlds, folder.path()).report;
     (fs::read_to_string(folder.path().join(folder::PAGE)).unwrap(), report)

@@ -9,7 +9,7 @@ use crate::experiment::mock::{CREW, Mock, read};
 use measure::experiment;
 use measure::folder::Folder;
 use measure::manifest::Provenance;
-use measure::results::Report;
+use measure::results::ExperimentReport;
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
 use report::WIDTH;
@@ -98,7 +98,7 @@ fn reduced(paper: &Paper) -> Scenario {
 }
 
 /// The report on a scenario in the simulator.
-fn simulated(scenario: &Scenario) -> Report {
+fn simulated(scenario: &Scenario) -> ExperimentReport {
     let folder = tempfile::tempdir().unwrap();
     let provenance = Provenance::new("paper", Timestamp::of(std::time::UNIX_EPOCH));
     let (worlds, cancel) = (TwoWorlds::new(None, TWO), AtomicBool::new(false));

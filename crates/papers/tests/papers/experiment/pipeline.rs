@@ -156,7 +156,7 @@ fn a_command_is_measured_once_before_all_runs_and_the_report_says_so() {
     assert_eq!(calls[0], "alone gzip -9 a");
     assert!(calls[1..].iter().all(|call| call.contains(" 812 ms 812 ms ")), "{calls:?}");
     for job in ["zip", "zap"] {
-        let note = format!("sim: `{job}` stands in as a cpu job of 812.0 ms");
+        let note = format!("sim: `{job}` is simulated as a cpu job of 812.0 ms");
         assert_eq!(report.notes.iter().filter(|known| known.starts_with(&note)).count(), 1, "{:?}", report.notes);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::experiment::mock::read;
-use measure::results::{Report, text};
+use measure::results::{ExperimentReport, text};
 use measure::sample::Sample;
 use scenario::draw::Stream;
 use scenario::result::{JobOutcome, Outcome, Run, World};
@@ -21,7 +21,7 @@ fn arms(count: usize) -> Scenario {
 
 /// The report on repetitions in one world. A run takes as many microseconds as `micros` returns for
 /// the numbers of its arm and its repetition.
-fn report(arms_count: usize, repeat: u32, world: World, mut micros: impl FnMut(usize, u32) -> f64) -> Report {
+fn report(arms_count: usize, repeat: u32, world: World, mut micros: impl FnMut(usize, u32) -> f64) -> ExperimentReport {
     let mut scenario = arms(arms_count);
     scenario.experiment.repeat = repeat;
     let mut samples = Vec::new();
@@ -32,7 +32,7 @@ fn report(arms_count: usize, repeat: u32, world: World, mut micros: impl FnMut(u
         let run = Run { world, factors, repeat, seed: 1, outcome: Outcome { jobs, ..Outcome::default() } };
         samples.push(Sample { arm, run, states: Default::default() });
     }
-    Report::new(&scenario, &[world], samples.len() as u64, samples, &[])
+    ExperimentReport::new(&scenario, &[world], samples.len() as u64, samples, &[], None)
 }
 
 /// A number with a heavy upper tail, like measured times, and a median of 1.
@@ -88,8 +88,8 @@ fn one_repetition_is_too_few_for_a_verdict() {
     let report = report(3, 1, World::Host, |arm, _| [3.0, 2.0, 1.0][arm]);
     assert_eq!(report.verdicts[0].fastest[0].not_told_from.len(), 2);
     let text = text::render(&report);
-    assert!(text.contains("`3` is fastest in host (one repetition: too few to say)."), "{text}");
-    assert!(!text.contains('*') && text.contains("tells nothing apart"), "{text}");
+    assert!(text.contains("`3` is fastest in host (with only one repetition)."), "{text}");
+    assert!(!text.contains('*') && text.contains("no significant differences"), "{text}");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn ordinary_samples_have_no_notes() {
 }
 
 #[track_caller]
-fn only_note(report: &Report) -> &str {
+fn only_note(report: &ExperimentReport) -> &str {
     assert_eq!(report.notes.len(), 1, "{:?}", report.notes);
     assert!(text::render(report).lines().all(|line| line.chars().count() <= report::WIDTH));
     &report.notes[0]
@@ -153,7 +153,7 @@ fn two_modes_are_reported_if_there_are_enough_values() {
         |repeat| report(1, repeat, World::Sim, |_, repeat| 100.0 + 3.0 * f64::from(repeat % 2) + stream.uniform());
     let many = two_modes(30);
     let note = only_note(&many);
-    assert!(note.starts_with("Several heaps: completion times of 1 of 1 series"), "{note}");
+    assert!(note.starts_with("Several modes: completion times of 1 of 1 series"), "{note}");
     assert!(two_modes(15).notes.is_empty());
 }
 
@@ -164,9 +164,9 @@ fn the_note_on_a_wide_interval_says_how_many_repetitions_would_narrow_it() {
     // 115 ± 20.5, which is 18 %. With a standard deviation of 12.9, eight are enough: 2.36 * 12.9 /
     // √8 is 10.8.
     assert!(note.starts_with("Wide intervals: ±18 % for crew, crew.threads = 2 (sim). About 8 repetitions"), "{note}");
-    assert!(note.ends_with("--until \"10 %\" sees to it."), "{note}");
+    assert!(note.ends_with("--until \"10 %\" makes them."), "{note}");
     // This is more than the default limit of --until.
     let hopeless = report(1, 4, World::Sim, |_, repeat| if repeat < 2 { 40.0 } else { 160.0 });
     let note = only_note(&hopeless);
-    assert!(note.contains("About 187 repetitions") && note.ends_with("--at-most 187 goes that far."), "{note}");
+    assert!(note.contains("About 187 repetitions") && note.ends_with("--at-most 187 makes them."), "{note}");
 }
