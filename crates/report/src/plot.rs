@@ -6,6 +6,7 @@ pub mod axis;
 pub mod bars;
 pub mod dots;
 pub mod lines;
+mod rows;
 pub mod svg;
 
 use stats::Estimate;

@@ -30,19 +30,11 @@ pub mod stages;
 pub mod student;
 pub mod trend;
 
+use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 /// The significance level: a difference with a smaller p is significant.
 pub const SIGNIFICANCE_LEVEL: f64 = 0.05;
-
-/// How the p value of a rank test was computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// By counting all possible orders.
-    Exact,
-    /// By the normal approximation, corrected for ties.
-    Normal,
-}
 
 /// A mean with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,17 +69,19 @@ impl Estimate {
 /// noise, and the last digits of a logarithm differ between C libraries.
 impl Serialize for Estimate {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Written {
-            mean: f64,
-            low: Option<f64>,
-            high: Option<f64>,
-            samples: usize,
-        }
-        let (low, high) = self.interval.unzip();
-        let (mean, low, high) = (six_digits(self.mean), low.map(six_digits), high.map(six_digits));
-        Written { mean, low, high, samples: self.samples }.serialize(serializer)
+        serialize_as("mean", self, serializer)
     }
+}
+
+/// Writes an estimate; `centre` is the name of its mean.
+fn serialize_as<S: Serializer>(centre: &'static str, of: &Estimate, serializer: S) -> Result<S::Ok, S::Error> {
+    let (low, high) = of.interval.unzip();
+    let mut written = serializer.serialize_struct("Estimate", 4)?;
+    written.serialize_field(centre, &six_digits(of.mean))?;
+    written.serialize_field("low", &low.map(six_digits))?;
+    written.serialize_field("high", &high.map(six_digits))?;
+    written.serialize_field("samples", &of.samples)?;
+    written.end()
 }
 
 /// Rounds a number to six significant digits.
@@ -131,28 +125,23 @@ fn assert_close(found: f64, expected: f64, relative: f64) {
 mod tests {
     use super::*;
 
-    fn close(a: f64, b: f64) -> bool {
-        (a - b).abs() <= 1e-4 * b.abs().max(1e-9)
-    }
-
     #[test]
     fn the_interval_of_a_mean_is_as_computed_by_hand() {
         // Squared deviations sum to 0.868; the standard error is sqrt(0.868 / 4 / 5) = 0.20833, and
         // 2.77645 of them are 0.57841.
         let estimate = mean(&[5.1, 4.9, 5.6, 5.8, 6.0]).unwrap();
         let (low, high) = estimate.interval.unwrap();
-        assert!(close(estimate.mean, 5.48) && close(low, 4.901_59) && close(high, 6.058_41), "{estimate:?}");
+        for (found, expected) in [(estimate.mean, 5.48), (low, 4.901_59), (high, 6.058_41)] {
+            assert_close(found, expected, 1e-4);
+        }
     }
 
     #[test]
-    fn one_sample_has_a_mean_and_no_interval() {
-        assert_eq!(mean(&[3.0]), Some(Estimate { mean: 3.0, interval: None, samples: 1 }));
+    fn few_or_equal_samples_have_no_interval_or_one_of_no_width() {
+        for (samples, interval) in [(&[3.0][..], None), (&[3.0; 3], Some((3.0, 3.0)))] {
+            assert_eq!(mean(samples), Some(Estimate { mean: 3.0, interval, samples: samples.len() }));
+        }
         assert_eq!(mean(&[]), None);
-    }
-
-    #[test]
-    fn equal_samples_have_an_interval_of_no_width() {
-        assert_eq!(mean(&[2.0, 2.0, 2.0]).and_then(|estimate| estimate.interval), Some((2.0, 2.0)));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{Estimate, six_digits};
+use super::{Estimate, serialize_as};
 
 /// A median with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,16 +40,7 @@ impl Median {
 /// Written as `median`, `low`, `high` and `samples`, to six significant digits.
 impl Serialize for Median {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Written {
-            median: f64,
-            low: Option<f64>,
-            high: Option<f64>,
-            samples: usize,
-        }
-        let (low, high) = self.interval.unzip();
-        let (median, low, high) = (six_digits(self.median), low.map(six_digits), high.map(six_digits));
-        Written { median, low, high, samples: self.samples }.serialize(serializer)
+        serialize_as("median", &self.estimate(), serializer)
     }
 }
 
@@ -76,19 +67,9 @@ mod tests {
     fn the_ends_of_the_interval_match_the_table() {
         // Conover, and any table of the two-sided sign test at 5 %: the largest significant number
         // of signs, and one more.
-        let of = [
-            (5, None),
-            (6, Some(1)),
-            (8, Some(1)),
-            (9, Some(2)),
-            (11, Some(2)),
-            (12, Some(3)),
-            (20, Some(6)),
-            (25, Some(8)),
-            (50, Some(18)),
-        ];
+        let of: [(usize, usize); 9] = [(5, 0), (6, 1), (8, 1), (9, 2), (11, 2), (12, 3), (20, 6), (25, 8), (50, 18)];
         for (samples, k) in of {
-            assert_eq!(rank(samples), k, "{samples}");
+            assert_eq!(rank(samples).unwrap_or(0), k, "{samples}");
         }
     }
 

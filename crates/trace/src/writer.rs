@@ -79,34 +79,42 @@ struct Rounds {
 #[derive(Debug, Default)]
 struct Bundle {
     runs: Option<ThreadId>,
-    switches: u32,
-    wakeups: u32,
-    switched: u64,
-    woke: u64,
+    switches: Columns,
+    wakeups: Columns,
     /// The names of threads in the bundle, each with its index.
     names: HashMap<Option<ThreadId>, u64>,
     table: Vec<Option<ThreadId>>,
-    switch: SwitchColumns,
-    wakeup: WakeupColumns,
 }
 
+/// The fields of the columns of switches: time, state, thread, priority and name.
+const SWITCH_FIELDS: [u32; 5] = [1, 2, 3, 4, 6];
+/// The fields of the columns of wakeups: time, thread, target, priority, name and flags.
+const WAKEUP_FIELDS: [u32; 6] = [7, 8, 9, 10, 11, 12];
+
+/// Events as columns of small numbers.
 #[derive(Debug, Default)]
-struct SwitchColumns {
-    time: Vec<u8>,
-    state: Vec<u8>,
-    thread: Vec<u8>,
-    priority: Vec<u8>,
-    name: Vec<u8>,
+struct Columns {
+    events: u32,
+    /// The time of the last event.
+    last: u64,
+    columns: [Vec<u8>; 6],
 }
 
-#[derive(Debug, Default)]
-struct WakeupColumns {
-    time: Vec<u8>,
-    thread: Vec<u8>,
-    target: Vec<u8>,
-    priority: Vec<u8>,
-    name: Vec<u8>,
-    flags: Vec<u8>,
+impl Columns {
+    /// Adds an event: its time, and the numbers of the other columns.
+    fn push(&mut self, at: u64, numbers: &[u64]) {
+        varint(&mut self.columns[0], at.saturating_sub(self.last));
+        self.columns[1..].iter_mut().zip(numbers).for_each(|(column, &number)| varint(column, number));
+        self.last = at;
+        self.events += 1;
+    }
+
+    /// Appends the columns that are not empty, as these fields.
+    fn write(&self, to: &mut Vec<u8>, fields: &[u32]) {
+        for (&field, column) in fields.iter().zip(&self.columns).filter(|(_, column)| !column.is_empty()) {
+            bytes(to, field, column);
+        }
+    }
 }
 
 impl Bundle {
@@ -120,67 +128,35 @@ impl Bundle {
 
     fn switch(&mut self, at: u64, previous: PreviousState, to: Option<ThreadId>, id: i32) {
         let name = self.name(to);
-        let columns = &mut self.switch;
-        varint(&mut columns.time, at.saturating_sub(self.switched));
-        varint(&mut columns.state, state(previous));
-        varint(&mut columns.thread, id.unsigned_abs().into());
-        varint(&mut columns.priority, PRIORITY);
-        varint(&mut columns.name, name);
+        self.switches.push(at, &[state(previous), id.unsigned_abs().into(), PRIORITY, name]);
         self.runs = to;
-        self.switched = at;
-        self.switches += 1;
     }
 
     fn wakeup(&mut self, at: u64, cpu: CpuId, woken: ThreadId, id: i32) {
         let name = self.name(Some(woken));
-        let columns = &mut self.wakeup;
-        varint(&mut columns.time, at.saturating_sub(self.woke));
-        varint(&mut columns.thread, id.unsigned_abs().into());
-        varint(&mut columns.target, cpu.0.into());
-        varint(&mut columns.priority, PRIORITY);
-        varint(&mut columns.name, name);
-        varint(&mut columns.flags, 0);
-        self.woke = at;
-        self.wakeups += 1;
+        self.wakeups.push(at, &[id.unsigned_abs().into(), cpu.0.into(), PRIORITY, name, 0]);
     }
 
     fn is_full(&self) -> bool {
-        self.switches.max(self.wakeups) >= BUNDLE
+        self.switches.events.max(self.wakeups.events) >= BUNDLE
     }
 
     /// Appends the bundle of `cpu` as a packet, and clears it.
     fn take(&mut self, cpu: usize, participants: &Participants, packet: &mut Vec<u8>) {
-        if self.switches + self.wakeups == 0 {
+        if self.switches.events + self.wakeups.events == 0 {
             return;
         }
-        let Bundle { switch, wakeup, table, .. } = &*self;
-        let columns: [(u32, &Vec<u8>); 11] = [
-            (1, &switch.time),
-            (2, &switch.state),
-            (3, &switch.thread),
-            (4, &switch.priority),
-            (6, &switch.name),
-            (7, &wakeup.time),
-            (8, &wakeup.thread),
-            (9, &wakeup.target),
-            (10, &wakeup.priority),
-            (11, &wakeup.name),
-            (12, &wakeup.flags),
-        ];
+        let Bundle { switches, wakeups, table, .. } = &*self;
         message(packet, 1, |packet| {
             message(packet, 1, |bundle| {
                 number(bundle, 1, cpu as u64);
                 message(bundle, 4, |sched| {
                     for &thread in table {
-                        bytes(
-                            sched,
-                            5,
-                            thread.map_or("swapper", |thread| &participants.threads[thread.index()].name).as_bytes(),
-                        );
+                        let name = thread.map_or("swapper", |thread| &participants.threads[thread.index()].name);
+                        bytes(sched, 5, name.as_bytes());
                     }
-                    columns.iter().filter(|(_, column)| !column.is_empty()).for_each(|(field, column)| {
-                        bytes(sched, *field, column);
-                    });
+                    switches.write(sched, &SWITCH_FIELDS);
+                    wakeups.write(sched, &WAKEUP_FIELDS);
                 });
             });
         });
@@ -298,7 +274,7 @@ impl<W: Write> Writer<W> {
     fn switch(&mut self, at: Instant, cpu: CpuId, previous: PreviousState, to: Option<ThreadId>) {
         let id = to.map_or(0, |to| self.participants.threads[to.index()].id);
         let bundle = &mut self.bundles[cpu.index()];
-        if bundle.is_full() || (bundle.wakeups > 0 && bundle.woke == at.as_nanos()) {
+        if bundle.is_full() || (bundle.wakeups.events > 0 && bundle.wakeups.last == at.as_nanos()) {
             bundle.take(cpu.index(), &self.participants, &mut self.packet);
         }
         bundle.switch(at.as_nanos(), previous, to, id);

@@ -1,17 +1,11 @@
 //! A bar chart: one bar for each arm, starting at zero.
 
 use super::axis::Axis;
-use super::svg::{Anchor, Drawing, Words, fit, width};
+use super::rows::{RowFrame, TOP};
+use super::svg::Words;
 use super::{Mark, Style};
 
-const WIDTH: f64 = 340.0;
-const ROW: f64 = 17.0;
 const THICK: f64 = 11.0;
-const TOP: f64 = 6.0;
-const BOTTOM: f64 = 22.0;
-
-/// The maximum width of a name.
-const NAME: f64 = 130.0;
 
 /// The bar of an arm.
 #[derive(Clone, Debug)]
@@ -38,29 +32,19 @@ pub struct Chart<'a> {
 impl Chart<'_> {
     /// Renders the chart as SVG.
     pub fn render(&self) -> String {
-        let below = TOP + ROW * self.bars.len() as f64;
-        let left = self.bars.iter().map(|bar| width(&bar.name)).fold(0.0, f64::max).min(NAME) + 14.0;
-        let right = WIDTH - 12.0;
-        let across = |position: f64| left + position * (right - left);
-        let root = format!("class=\"chart\" viewBox=\"0 0 {WIDTH} {}\"", below + BOTTOM);
-        let mut drawing = Drawing::new(&root, &self.words);
-        for (value, label) in &self.x.ticks {
-            let at = across(self.x.position(*value));
-            drawing.line("grid", (at, TOP), (at, below));
-            drawing.text("tick", (at, below + 13.0), Anchor::Middle, label);
-        }
+        let frame = RowFrame::new(self.x, self.bars.len(), self.bars.iter().map(|bar| bar.name.as_str()));
+        let mut drawing = frame.begin(&self.words);
         for (number, Bar { name, style, mark }) in self.bars.iter().enumerate() {
-            let middle = TOP + ROW * (number as f64 + 0.5);
-            drawing.text("label", (left - 8.0, middle + 3.5), Anchor::End, &fit(name, NAME));
+            let middle = frame.label(&mut drawing, number, name);
             drawing.raw(format_args!("<g class=\"{}\">\n", style.class()));
-            let end = across(self.x.position(mark.estimate.mean));
-            drawing.rectangle("filled", (left, middle - THICK / 2.0), (end - left, THICK));
+            let end = frame.across(mark.estimate.mean);
+            drawing.rectangle("filled", (frame.left, middle - THICK / 2.0), (end - frame.left, THICK));
             drawing.raw(format_args!("</g>\n"));
-            if let Some((low, high)) = mark.interval(self.x) {
-                drawing.line("whisker", (across(low), middle), (across(high), middle));
+            if let Some((low, high)) = mark.estimate.interval {
+                drawing.line("whisker", (frame.across(low), middle), (frame.across(high), middle));
             }
         }
-        drawing.line("axis", (left, TOP), (left, below));
+        drawing.line("axis", (frame.left, TOP), (frame.left, frame.below));
         drawing.finish()
     }
 }

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use crate::experiment::mock::{BOTH, CREW, Fault, Mock, read};
-use measure::experiment::Finished;
+use measure::experiment::FinishedExperiment;
 use measure::folder::{Error, Folder};
 use measure::precision::{Extent, StoppingRule};
 use scenario::Scenario;
 use scenario::result::World;
 
-fn continue_in(folder: &Path, mock: &Mock<'_>, scenario: Scenario, extent: Extent<'_>) -> Result<Finished, Error> {
+fn continue_in(folder: &Path, mock: &Mock<'_>, scenario: Scenario, extent: Extent<'_>) -> Result<FinishedExperiment, Error> {
     mock.experiment_in(scenario, extent, &mut Folder::append(folder)?)
 }
 

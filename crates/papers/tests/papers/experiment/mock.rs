@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use measure::experiment::{self, Finished};
+use measure::experiment::{self, FinishedExperiment};
 use measure::folder::{self, Folder};
 use measure::manifest::{Provenance, ScenarioFile};
 use measure::precision::Extent;
@@ -78,11 +78,11 @@ impl Mock<'_> {
     }
 
     /// Runs an experiment in a folder.
-    pub(crate) fn experiment(&self, scenario: Scenario, chosen: &[World], folder: &Path) -> Finished {
+    pub(crate) fn experiment(&self, scenario: Scenario, chosen: &[World], folder: &Path) -> FinishedExperiment {
         self.experiment_of(scenario, chosen.into(), folder)
     }
 
-    pub(crate) fn experiment_of(&self, scenario: Scenario, extent: Extent<'_>, folder: &Path) -> Finished {
+    pub(crate) fn experiment_of(&self, scenario: Scenario, extent: Extent<'_>, folder: &Path) -> FinishedExperiment {
         self.experiment_in(scenario, extent, &mut Folder::create(folder).unwrap()).unwrap()
     }
 
@@ -92,7 +92,7 @@ impl Mock<'_> {
         scenario: Scenario,
         extent: Extent<'_>,
         folder: &mut Folder,
-    ) -> Result<Finished, folder::Error> {
+    ) -> Result<FinishedExperiment, folder::Error> {
         let provenance = Provenance {
             arguments: vec!["rowlock".into(), "run".into(), "mock.toml".into()],
             scenario: Some(ScenarioFile::new("mock.toml", CREW.as_bytes(), &scenario)),

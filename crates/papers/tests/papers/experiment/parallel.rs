@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Barrier;
 
 use crate::experiment::mock::{BOTH, CREW, Fault, Mock, read};
-use measure::experiment::Finished;
+use measure::experiment::FinishedExperiment;
 use scenario::result::World;
 
 const SIM: &[World] = &[World::Sim];
@@ -20,7 +20,7 @@ fn files(folder: &Path) -> Vec<Vec<u8>> {
 fn files_and_report_do_not_depend_on_the_number_of_workers() {
     let with = |workers| {
         let folder = tempfile::tempdir().unwrap();
-        let Finished { report, error, .. } = Mock { workers, ..Mock::new() }.experiment(read(CREW), SIM, folder.path());
+        let FinishedExperiment { report, error, .. } = Mock { workers, ..Mock::new() }.experiment(read(CREW), SIM, folder.path());
         assert!(error.is_none() && report.complete);
         (files(folder.path()), report)
     };
@@ -57,7 +57,7 @@ fn a_failure_keeps_the_runs_before_it_with_any_number_of_workers() {
     let with = |workers| {
         let folder = tempfile::tempdir().unwrap();
         let mock = Mock { workers, fault: Fault::FailAt("sim always-spin 2 seed 41"), ..Mock::new() };
-        let Finished { report, error, .. } = mock.experiment(read(CREW), SIM, folder.path());
+        let FinishedExperiment { report, error, .. } = mock.experiment(read(CREW), SIM, folder.path());
         (files(folder.path()), report, error.unwrap().to_string())
     };
     let alone = with(1);
@@ -77,7 +77,7 @@ fn an_interruption_keeps_all_completed_runs_in_the_order_of_the_plan() {
     for workers in [1, 2, 4] {
         let folder = tempfile::tempdir().unwrap();
         let mock = Mock { workers, fault: Fault::Cancel(7), ..Mock::new() };
-        let Finished { report, error, .. } = mock.experiment(read(CREW), SIM, folder.path());
+        let FinishedExperiment { report, error, .. } = mock.experiment(read(CREW), SIM, folder.path());
         assert!(error.unwrap().is_cancelled() && !report.complete);
         // All runs that were started, except the interrupted one.
         assert_eq!(report.runs.len(), mock.calls().len() - 1);

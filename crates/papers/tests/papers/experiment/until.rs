@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::experiment::mock::{BOTH, CREW, Fault, Mock, read};
-use measure::experiment::Finished;
+use measure::experiment::FinishedExperiment;
 use measure::precision::{Extent, StoppingRule};
 use measure::results::text;
 use measure::summary::Summary;
@@ -13,7 +13,7 @@ fn until(share: f64, at_most: u32) -> Extent<'static> {
     Extent { worlds: BOTH, until: Some(StoppingRule { share, at_most }) }
 }
 
-fn run(mock: &Mock<'_>, extent: Extent<'_>) -> (tempfile::TempDir, Finished) {
+fn run(mock: &Mock<'_>, extent: Extent<'_>) -> (tempfile::TempDir, FinishedExperiment) {
     let folder = tempfile::tempdir().unwrap();
     let finished = mock.experiment_of(read(CREW), extent, folder.path());
     (folder, finished)
