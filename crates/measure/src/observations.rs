@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use report::words::counted;
 use scenario::diagnostics::{did_you_mean, quoted};
 
 /// The longest file that is read. Some files, such as devices, never end.
@@ -36,7 +37,7 @@ pub enum Error {
         line: usize,
     },
     /// A row has more or fewer cells than the header.
-    #[error("line {line}: {cells} {}, but the header has {columns}", if *.cells == 1 { "cell" } else { "cells" })]
+    #[error("line {line}: {}, but the header has {columns}", counted(*.cells, "cell"))]
     Ragged {
         /// Counted from one.
         line: u64,
@@ -59,25 +60,17 @@ pub enum Error {
     /// There are several columns with this name.
     #[error("there are several columns {}", quoted(.0))]
     Ambiguous(String),
-    /// A cell does not contain a number.
-    #[error("line {line}, column {}: {} is not a number", quoted(.column), quoted(.cell))]
-    NotANumber {
+    /// A cell does not contain a suitable number.
+    #[error("line {line}, column {}: {} {problem}", quoted(.column), quoted(.cell))]
+    Cell {
         /// Counted from one.
         line: u64,
-        /// Its name.
+        /// The name of the column.
         column: String,
-        /// Its content.
+        /// The content.
         cell: String,
-    },
-    /// A number is too large or too small for the computation.
-    #[error("line {line}, column {}: {} is out of range; choose another unit", quoted(.column), quoted(.cell))]
-    OutOfRange {
-        /// Counted from one.
-        line: u64,
-        /// Its name.
-        column: String,
-        /// Its content.
-        cell: String,
+        /// Why it is unsuitable.
+        problem: &'static str,
     },
 }
 
@@ -106,12 +99,10 @@ pub fn read(file: impl Read, names: &[String]) -> Result<Observations, Error> {
         let record = record.map_err(Error::from)?;
         let line = record.position().map_or(0, csv::Position::line);
         let number = |&place: &usize| {
-            let (column, cell) = (header[place].to_owned(), record[place].to_owned());
-            match number(&record[place]) {
-                None => Err(Error::NotANumber { line, column, cell }),
-                Some(number) if is_out_of_range(number) => Err(Error::OutOfRange { line, column, cell }),
-                Some(number) => Ok(number),
-            }
+            number(&record[place]).map_err(|problem| {
+                let (column, cell) = (header[place].to_owned(), record[place].to_owned());
+                Error::Cell { line, column, cell, problem }
+            })
         };
         if places.iter().any(|&place| record[place].is_empty()) {
             // The other cells must be valid nevertheless.
@@ -159,12 +150,12 @@ fn there_are(header: &csv::StringRecord) -> String {
     }
 }
 
-fn number(cell: &str) -> Option<f64> {
-    cell.parse().ok().filter(|number: &f64| number.is_finite())
-}
-
-fn is_out_of_range(number: f64) -> bool {
-    number != 0.0 && !(1.0 / LARGEST..=LARGEST).contains(&number.abs())
+fn number(cell: &str) -> Result<f64, &'static str> {
+    match cell.parse::<f64>() {
+        Ok(number) if number == 0.0 || (1.0 / LARGEST..=LARGEST).contains(&number.abs()) => Ok(number),
+        Ok(number) if number.is_finite() => Err("is out of range; choose another unit"),
+        _ => Err("is not a number"),
+    }
 }
 
 #[cfg(test)]

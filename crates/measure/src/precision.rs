@@ -66,11 +66,8 @@ impl StoppingRule {
 
     /// Compares the result with the request.
     pub fn judge(self, all: &AllSeries<'_>, first_stage: u32) -> Precision {
-        let times = || all.iter().map(|(_, _, _, series)| series.stages(Figure::Completion));
-        let shares = times().filter_map(|times| {
-            let mean = times.mean().filter(|estimate| estimate.mean > 0.0)?;
-            Some(mean.half_width()? / mean.mean)
-        });
+        let times = all.iter().map(|(_, _, _, series)| series.stages(Figure::Completion));
+        let shares = times.filter_map(|times| times.mean()?.relative_half_width());
         let widest = shares.max_by(f64::total_cmp);
         Precision {
             percent: six_digits(self.share * 100.0),

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::observations;
 use report::table::Table;
-use report::words;
+use report::words::{self, counted};
 use stats::regression::{self, Coefficient};
 
 /// What to compute.
@@ -34,9 +34,9 @@ pub struct Regression {
     /// Observations minus coefficients.
     pub degrees_of_freedom: usize,
     /// The constant term, if there is one.
-    pub intercept: Option<Term>,
+    pub intercept: Option<Coefficient>,
     /// The coefficients of the other columns, in the order of the question.
-    pub coefficients: Vec<ColumnTerm>,
+    pub coefficients: Vec<ColumnCoefficient>,
     /// The share of the variation that is explained: about the mean, or about zero without an
     /// intercept.
     pub r_squared: f64,
@@ -52,37 +52,12 @@ pub struct Regression {
 
 /// A coefficient and its column.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ColumnTerm {
+pub struct ColumnCoefficient {
     /// The column.
     pub column: String,
     /// Its coefficient.
     #[serde(flatten)]
-    pub term: Term,
-}
-
-/// A coefficient with its error and test.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Term {
-    /// The value.
-    pub value: f64,
-    /// The standard error.
-    pub standard_error: f64,
-    /// The lower end of the 95 % interval.
-    pub low: f64,
-    /// The upper end.
-    pub high: f64,
-    /// The value in standard errors. Infinite if the fit leaves no residuals; JSON then has null.
-    pub t: f64,
-    /// The probability of a t at least this far from zero if the coefficient were zero.
-    pub p: f64,
-}
-
-impl Term {
-    fn new(of: &Coefficient) -> Term {
-        let &Coefficient { estimate, standard_error, t, p } = of;
-        let (low, high) = estimate.interval.unwrap_or((f64::NAN, f64::NAN));
-        Term { value: estimate.mean, standard_error, low, high, t, p }
-    }
+    pub coefficient: Coefficient,
 }
 
 /// Why there is no result.
@@ -95,8 +70,8 @@ pub enum Error {
     #[error("column {} is named twice", quoted(.0))]
     DuplicateColumn(String),
     /// There are too few rows.
-    #[error("{rows} {}{} too few for {coefficients} {}; it takes at least {}", if *.rows == 1 { "row" } else { "rows" },
-        and_empty(*.left_out), if *.coefficients == 1 { "coefficient" } else { "coefficients" }, .coefficients + 1)]
+    #[error("{}{} too few for {}; it takes at least {}", counted(*.rows as u64, "row"), and_empty(*.left_out),
+        counted(*.coefficients as u64, "coefficient"), .coefficients + 1)]
     TooFew {
         /// The number of rows.
         rows: usize,
@@ -145,13 +120,14 @@ pub fn regress(file: impl Read, question: &Question) -> Result<Regression, Error
         regression::FitError::Constant(number) => Error::Constant(from[number].clone()),
         regression::FitError::Collinear(number) => Error::Collinear(from[number].clone(), from[..number].to_vec()),
     })?;
-    let named = |(column, of): (&String, &Coefficient)| ColumnTerm { column: column.clone(), term: Term::new(of) };
+    let named =
+        |(column, &coefficient): (&String, &Coefficient)| ColumnCoefficient { column: column.clone(), coefficient };
     Ok(Regression {
         on: on.clone(),
         observations: fit.observations,
         left_out: observed.left_out,
         degrees_of_freedom: fit.freedom,
-        intercept: fit.intercept.as_ref().map(Term::new),
+        intercept: fit.intercept,
         coefficients: from.iter().zip(&fit.coefficients).map(named).collect(),
         r_squared: fit.r_squared,
         adjusted_r_squared: fit.adjusted_r_squared,
@@ -175,12 +151,18 @@ pub fn text(found: &Regression) -> String {
     let mut text = words::wrap(&title, report::WIDTH) + "\n\n";
 
     let mut table = Table::new(["", "coefficient", "std. error", "95 % interval", "t", "p"], 1);
-    let intercept = found.intercept.iter().map(|term| ("(intercept)", term));
-    for (name, term) in intercept.chain(found.coefficients.iter().map(|of| (of.column.as_str(), &of.term))) {
-        let &Term { value, standard_error, low, high, t, p } = term;
+    let intercept = found.intercept.iter().map(|of| ("(intercept)", of));
+    for (name, of) in intercept.chain(found.coefficients.iter().map(|of| (of.column.as_str(), &of.coefficient))) {
+        let &Coefficient { estimate, standard_error, t, p } = of;
+        let (low, high) = estimate.interval.unwrap_or((f64::NAN, f64::NAN));
         let interval = format!("[{}, {}]", words::figure(low), words::figure(high));
-        let cells =
-            [words::figure(value), words::figure(standard_error), interval, words::figure(t), words::p_value(p)];
+        let cells = [
+            words::figure(estimate.mean),
+            words::figure(standard_error),
+            interval,
+            words::figure(t),
+            words::p_value(p),
+        ];
         table.row(std::iter::once(name.to_owned()).chain(cells).map(Some));
     }
     text.push_str(&table.render(report::WIDTH));

@@ -157,17 +157,14 @@ fn gap_note(scenario: &Scenario, worlds: &[World]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use scenario::result::{JobOutcome, Outcome, StageOutcome};
+    use scenario::result::{JobOutcome, StageOutcome};
 
     use super::*;
 
     fn sample(refused: &[&str]) -> Sample {
         let refused = refused.iter().map(ToString::to_string).collect();
         let stages = vec![StageOutcome { refused, ..StageOutcome::default() }];
-        let jobs = vec![JobOutcome { stages, ..JobOutcome::default() }];
-        let outcome = Outcome { jobs, ..Outcome::default() };
-        let run = Run { world: World::Host, factors: Default::default(), repeat: 0, seed: 1, outcome };
-        Sample { arm: 0, run, states: Default::default() }
+        Sample::of(World::Host, 0, vec![JobOutcome { stages, ..JobOutcome::default() }])
     }
 
     #[test]

@@ -216,7 +216,6 @@ fn unless_cancelled<T>(cancel: &AtomicBool, work: impl FnOnce() -> Result<T, Fai
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scenario::result::Outcome;
 
     const FOUR: &str = r#"
         machine.cpus = 2
@@ -232,10 +231,7 @@ mod tests {
         let cancelled = |step: usize| Error::Run { step: steps[step], arm: String::new(), source: Failure::Cancelled };
         let done = || Ok(Executed::default());
         let mut results = [done(), Err(cancelled(1)), done(), Err(cancelled(3))].into_iter();
-        let keep = |Step { world, arm, repeat, seed }, _| {
-            let run = Run { world, factors: BTreeMap::new(), repeat, seed, outcome: Outcome::default() };
-            Ok(Sample { arm, run, states: Default::default() })
-        };
+        let keep = |Step { world, repeat, .. }, _| Ok(Sample::of(world, repeat, Vec::new()));
         let (mut samples, mut told) = (Vec::new(), 0);
         let error = collect(&plan, &mut BTreeMap::new(), &mut results, keep, &mut samples, &mut |_| told += 1);
         assert_eq!(samples.iter().map(|sample| sample.run.repeat).collect::<Vec<_>>(), [0, 2]);

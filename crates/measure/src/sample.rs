@@ -75,6 +75,16 @@ impl Figure {
 }
 
 #[cfg(test)]
+impl Sample {
+    /// A sample of the first arm with these outcomes, for tests.
+    pub(crate) fn of(world: World, repeat: u32, jobs: Vec<JobOutcome>) -> Sample {
+        let outcome = scenario::result::Outcome { jobs, ..Default::default() };
+        let run = Run { world, factors: Factors::new(), repeat, seed: 0, outcome };
+        Sample { arm: 0, run, states: RunStates::default() }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use scenario::Span;

@@ -32,10 +32,7 @@ pub fn notes(all: &AllSeries<'_>) -> Vec<String> {
 pub fn width(all: &AllSeries<'_>) -> Option<String> {
     const WIDE: f64 = 0.1;
     let all = times(all);
-    let share = |of: &CompletionTimes| {
-        let estimate = stats::mean(&of.times).filter(|estimate| estimate.mean > 0.0)?;
-        Some(estimate.half_width()? / estimate.mean)
-    };
+    let share = |of: &CompletionTimes| stats::mean(&of.times)?.relative_half_width();
     let shares = all.iter().filter_map(|of| Some((of, share(of)?))).filter(|&(_, share)| share > WIDE);
     let (widest, share) = shares.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
     let needed = all.iter().filter_map(|of| forecast(WIDE, &of.times)).max()?;

@@ -158,8 +158,11 @@ impl<'a> AllSeries<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scenario::result::Outcome;
     use scenario::{Job, JobKind, MachineKeys, Setting, Span};
+
+    fn job(millis: u64) -> JobOutcome {
+        JobOutcome { completion_ns: Some(Span::from_millis(millis)), ..JobOutcome::default() }
+    }
 
     #[test]
     fn copies_are_averaged_and_repetitions_are_paired_by_their_number() {
@@ -169,15 +172,7 @@ mod tests {
         let jobs = vec![other, crew(2)];
         let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
         let arm = Arm { factors: Vec::new(), setting };
-        let sample = |world, repeat, millis: [u64; 3]| {
-            let jobs = millis
-                .into_iter()
-                .map(|millis| JobOutcome { completion_ns: Some(Span::from_millis(millis)), ..JobOutcome::default() })
-                .collect();
-            let outcome = Outcome { jobs, ..Outcome::default() };
-            let run = Run { world, factors: BTreeMap::new(), repeat, seed: 0, outcome };
-            Sample { arm: 0, run, states: Default::default() }
-        };
+        let sample = |world, repeat, millis: [u64; 3]| Sample::of(world, repeat, millis.map(job).to_vec());
         let samples =
             [sample(World::Sim, 1, [9, 3, 5]), sample(World::Host, 0, [9, 7, 7]), sample(World::Host, 1, [9, 1, 3])];
         let series = |world| Series::collect(&arm, 1, world, samples.iter());
@@ -197,19 +192,14 @@ mod tests {
             ]
         "#;
         let scenario = scenario::read("crew.toml", text.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
-        let jobs = vec![JobOutcome { completion_ns: Some(Span::from_millis(7)), ..JobOutcome::default() }];
-        let outcome = Outcome { jobs, ..Outcome::default() };
-        let run = Run { world: World::Sim, factors: BTreeMap::new(), repeat: 0, seed: 0, outcome };
-        let all = AllSeries::collect(&scenario, &[Sample { arm: 0, run, states: Default::default() }]);
+        let all = AllSeries::collect(&scenario, &[Sample::of(World::Sim, 0, vec![job(7)])]);
         let found: Vec<_> = all.iter().map(|(_, job, _, series)| (job, series.values(Figure::Completion))).collect();
         assert_eq!(found, [(1, vec![7e6])]);
     }
 
     /// A job that took this many milliseconds in each repetition.
     fn series(millis: &[u64]) -> Series {
-        let completion =
-            |&millis| JobOutcome { completion_ns: Some(Span::from_millis(millis)), ..JobOutcome::default() };
-        let repetitions = (0..).zip(millis.iter().map(|millis| vec![completion(millis)])).collect();
+        let repetitions = (0..).zip(millis.iter().map(|&millis| vec![job(millis)])).collect();
         Series { repetitions, cpus: 1, first_stage: u32::MAX }
     }
 

@@ -2,51 +2,27 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A second of the Gregorian calendar in UTC.
+/// A second in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timestamp {
-    year: u64,
-    month: u64,
-    day: u64,
-    second_of_day: u64,
-}
+pub struct Timestamp(jiff::Timestamp);
 
 impl Timestamp {
     /// The second that contains `time`. A time before 1970 counts as the first second of 1970.
     pub fn of(time: SystemTime) -> Timestamp {
         let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let (year, month, day) = civil_from_days(seconds / 86_400);
-        Timestamp { year, month, day, second_of_day: seconds % 86_400 }
-    }
-
-    fn clock(self) -> (u64, u64, u64) {
-        (self.second_of_day / 3600, self.second_of_day / 60 % 60, self.second_of_day % 60)
+        let second = i64::try_from(seconds).ok().and_then(|second| jiff::Timestamp::from_second(second).ok());
+        Timestamp(second.unwrap_or(jiff::Timestamp::MAX))
     }
 
     /// In the format of RFC 3339: `2026-11-21T05:42:45Z`.
     pub fn rfc3339(self) -> String {
-        let (hour, minute, second) = self.clock();
-        format!("{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", self.year, self.month, self.day)
+        self.0.to_string()
     }
 
     /// Without separators, for file names: `20261121T054245Z`.
     pub fn compact(self) -> String {
         self.rfc3339().replace(['-', ':'], "")
     }
-}
-
-/// The date `days` days after 1970-01-01. Source: Howard Hinnant, "chrono-compatible low-level date
-/// algorithms", `civil_from_days`, for days that are not negative.
-fn civil_from_days(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // Months counted from March, so that the leap day is the last of the year.
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

@@ -63,10 +63,14 @@ fn scaled(number: f64, units: &[(f64, &str)]) -> String {
 
 /// An estimate and its interval as a percentage of the mean: `1.234 s ±2.1 %`.
 pub fn with_share(estimate: &Estimate, number: fn(f64) -> String) -> String {
-    let share = estimate.half_width().filter(|_| estimate.mean != 0.0).map(|half| half / estimate.mean.abs() * 100.0);
-    let share =
-        share.map_or(String::new(), |share| format!(" ±{} %", significant(share, if share < 1.0 { 1 } else { 2 })));
-    number(estimate.mean) + &share
+    let percent = estimate.relative_half_width().map(|share| format!(" ±{} %", percent(share)));
+    number(estimate.mean) + &percent.unwrap_or_default()
+}
+
+/// A share in percent, to two digits, or to one below 1 %.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    significant(percent, if percent < 1.0 { 1 } else { 2 })
 }
 
 /// An estimate and half the width of its interval in the same unit: `94.2 ±0.3`.
@@ -99,6 +103,11 @@ fn sign(number: f64) -> String {
     let decimals = usize::from(number.abs() < 9.95);
     let written = format!("{number:+.decimals$}");
     if written.trim_matches(['+', '-', '0', '.']).is_empty() { "0".to_owned() } else { written }
+}
+
+/// A count with its noun: `1 run`, `2 runs`.
+pub fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Items in back-quotes as in `a, b and c`.

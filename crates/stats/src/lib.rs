@@ -59,6 +59,11 @@ impl Estimate {
         self.interval.map(|(low, high)| (high - low) / 2.0)
     }
 
+    /// Half the width of the interval as a share of the mean's absolute value; `None` if the mean is zero.
+    pub fn relative_half_width(&self) -> Option<f64> {
+        Some(self.half_width().filter(|_| self.mean != 0.0)? / self.mean.abs())
+    }
+
     /// Whether there is an interval and it contains `value`.
     pub fn contains(&self, value: f64) -> bool {
         self.interval.is_some_and(|(low, high)| low <= value && value <= high)

@@ -5,6 +5,9 @@
 //! lose half of all digits. With an intercept the columns are centred first, and all are scaled to
 //! unit length, so that neither distant origins nor units cost digits.
 
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
 use super::distribution::{two_sided_t, two_sided_t_quantile, upper_f};
 use super::{Estimate, average, sum_of_squares};
 
@@ -44,6 +47,22 @@ pub struct Coefficient {
     pub t: f64,
     /// The probability of a t at least this far from zero if the coefficient were zero.
     pub p: f64,
+}
+
+/// Written as `value`, `standard_error`, the interval from `low` to `high`, `t` and `p`. JSON has null
+/// for infinite numbers.
+impl Serialize for Coefficient {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (low, high) = self.estimate.interval.unzip();
+        let mut written = serializer.serialize_struct("Coefficient", 6)?;
+        written.serialize_field("value", &self.estimate.mean)?;
+        written.serialize_field("standard_error", &self.standard_error)?;
+        written.serialize_field("low", &low)?;
+        written.serialize_field("high", &high)?;
+        written.serialize_field("t", &self.t)?;
+        written.serialize_field("p", &self.p)?;
+        written.end()
+    }
 }
 
 /// Why a model cannot be fitted. Regressors are named by their numbers, from zero.

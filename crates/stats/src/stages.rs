@@ -54,8 +54,7 @@ impl TwoStageSamples {
     /// mean, such as 0.02, if it shrinks as expected; the present number once it is that narrow.
     /// `None` if there is no interval, or if the mean is zero.
     pub fn needed(&self, share: f64) -> Option<u64> {
-        let mean = self.mean().filter(|estimate| estimate.mean != 0.0)?;
-        let ratio = mean.half_width()? / (share * mean.mean.abs());
+        let ratio = self.mean()?.relative_half_width()? / share;
         let n = self.samples.len() as u64;
         // Beyond the range of u64 it saturates; no experiment gets that far.
         Some(if ratio <= 1.0 { n } else { ((n as f64 * ratio * ratio).ceil() as u64).max(n + 1) })
@@ -68,8 +67,7 @@ impl TwoStageSamples {
 pub fn forecast(share: f64, samples: &[f64]) -> Option<u64> {
     let n = samples.len() as f64;
     let reach = two_sided_t_quantile(0.95, n - 1.0)?;
-    let half_width = super::mean(samples).filter(|estimate| estimate.mean != 0.0)?;
-    let per_root = half_width.half_width()? / half_width.mean.abs() / reach * n.sqrt();
+    let per_root = super::mean(samples)?.relative_half_width()? / reach * n.sqrt();
     let fits = |n: u64| {
         two_sided_t_quantile(0.95, n as f64 - 1.0).is_some_and(|reach| reach * per_root / (n as f64).sqrt() <= share)
     };

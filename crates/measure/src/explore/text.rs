@@ -9,7 +9,7 @@ use super::profile::{PipelineProfile, Profile, StageProfile};
 use super::{Exploration, ExplorationEnd, Heat, TriedVariant, VariantFate};
 use report::WIDTH;
 use report::table::Table;
-use report::words;
+use report::words::{self, counted};
 use stats::Estimate;
 use stats::paired::Speedup;
 
@@ -102,7 +102,8 @@ impl Text {
         let not_run =
             found.tried.iter().filter(|tried| tried.fate == VariantFate::Entered && tried.ratio().is_none()).count();
         if not_run > 0 && !found.heats.is_empty() {
-            self.say(&format!("{} never run.", counted(not_run, "variant was", "variants were")));
+            let were = if not_run == 1 { "was" } else { "were" };
+            self.say(&format!("{} {were} never run.", counted(not_run as u64, "variant")));
         }
     }
 
@@ -123,7 +124,7 @@ impl Text {
         let Speedup { ratio, first_median, second_median, .. } = &speedup;
         let time = |seconds: &f64| words::time(seconds * 1e9);
         let medians = format!("{} rather than {}", time(second_median), time(first_median));
-        let pairs = counted(ratio.samples, "pair of runs", "pairs of runs");
+        let pairs = format!("{} of runs", counted(ratio.samples as u64, "pair"));
         let (lead, pairs) = match found.heats.is_empty() {
             true => (format!("`{}`: ", best.structure), pairs),
             false => {
@@ -169,7 +170,7 @@ fn described(profile: &Profile) -> String {
         };
         let stages: Vec<String> = stages.iter().map(stage).collect();
         let of = if *block == 0 { String::new() } else { format!(" of {}", format_size(*block)) };
-        let buffers = counted(*buffers, "buffer", "buffers");
+        let buffers = counted(*buffers as u64, "buffer");
         text.say(&format!("Pipeline `{name}`, {buffers}{of}: {}.", stages.join(", ")));
     }
     text.0.push('\n');
@@ -181,18 +182,14 @@ fn heats(found: &Exploration) -> String {
         return String::new();
     }
     let heat = |heat: &Heat| {
-        let blocks = counted(heat.blocks as usize, "block", "blocks");
-        format!("{} in {blocks}", counted(heat.variants, "variant", "variants"))
+        let blocks = counted(heat.blocks.into(), "block");
+        format!("{} in {blocks}", counted(heat.variants as u64, "variant"))
     };
     format!(
         "{}: {}. A block runs each of them and the program's own structure once, in random order.",
-        counted(found.heats.len(), "heat", "heats"),
+        counted(found.heats.len() as u64, "heat"),
         found.heats.iter().map(heat).collect::<Vec<_>>().join(", ")
     )
-}
-
-fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// How far a variant came: for comparisons, and in words.

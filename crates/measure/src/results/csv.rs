@@ -2,8 +2,8 @@
 
 use std::io;
 
-use scenario::Scenario;
 use scenario::result::{JobOutcome, MachineOutcome, Run};
+use scenario::{Scenario, Span};
 
 use super::ExperimentReport;
 use report::words;
@@ -11,25 +11,28 @@ use report::words;
 /// The columns before the factors.
 const RUN_COLUMNS: [&str; 3] = ["world", "repeat", "seed"];
 
-/// The columns after the factors: those of the job, then those of the machine, which are the same
-/// for all jobs of a run.
-const OUTCOME_COLUMNS: [&str; 16] = [
-    "job",
-    "completion_ns",
-    "rounds",
-    "ssr_percent",
-    "cpu_ns",
-    "spin_ns",
-    "delivered_work_ns",
-    "voluntary_switches",
-    "involuntary_switches",
-    "machine_cpus",
-    "machine_scheduler",
-    "machine_work_percent",
-    "machine_spin_percent",
-    "machine_switch_percent",
-    "machine_idle_percent",
-    "machine_events",
+/// The columns of the job, which follow the factors.
+const JOB_COLUMNS: [(&str, fn(&JobOutcome) -> String); 9] = [
+    ("job", |job| job.job.clone()),
+    ("completion_ns", |job| nanos(job.completion_ns)),
+    ("rounds", |job| field(job.rounds)),
+    ("ssr_percent", |job| field(job.ssr_percent)),
+    ("cpu_ns", |job| nanos(job.cpu_ns)),
+    ("spin_ns", |job| nanos(job.spin_ns)),
+    ("delivered_work_ns", |job| nanos(job.delivered_work_ns)),
+    ("voluntary_switches", |job| field(job.voluntary_switches)),
+    ("involuntary_switches", |job| field(job.involuntary_switches)),
+];
+
+/// The last columns: those of the machine, the same for all jobs of a run.
+const MACHINE_COLUMNS: [(&str, fn(&MachineOutcome) -> String); 7] = [
+    ("machine_cpus", |machine| machine.cpus.to_string()),
+    ("machine_scheduler", |machine| machine.scheduler.clone()),
+    ("machine_work_percent", |machine| field(machine.work_percent)),
+    ("machine_spin_percent", |machine| field(machine.spin_percent)),
+    ("machine_switch_percent", |machine| field(machine.switch_percent)),
+    ("machine_idle_percent", |machine| field(machine.idle_percent)),
+    ("machine_events", |machine| field(machine.events)),
 ];
 
 /// The factors of a scenario, which have a column each: its swept paths.
@@ -39,8 +42,9 @@ pub fn factors(scenario: &Scenario) -> Vec<String> {
 
 /// The names of all columns.
 pub fn header(factors: &[String]) -> Vec<String> {
-    let names = RUN_COLUMNS.into_iter().map(str::to_owned).chain(factors.iter().cloned());
-    names.chain(OUTCOME_COLUMNS.into_iter().map(str::to_owned)).collect()
+    let factors = factors.iter().map(String::as_str);
+    let outcome = JOB_COLUMNS.iter().map(|(name, _)| *name).chain(MACHINE_COLUMNS.iter().map(|(name, _)| *name));
+    RUN_COLUMNS.into_iter().chain(factors).chain(outcome).map(str::to_owned).collect()
 }
 
 /// The rows of one run, one for each job. Missing values are empty.
@@ -48,35 +52,15 @@ pub fn rows(run: &Run, factors: &[String]) -> impl Iterator<Item = Vec<String>> 
     let values = factors.iter().map(|path| run.factors.get(path).map(words::value).unwrap_or_default());
     let before: Vec<String> =
         [run.world.name().to_owned(), run.repeat.to_string(), run.seed.to_string()].into_iter().chain(values).collect();
-    let machine = machine(&run.outcome.machine);
-    run.outcome.jobs.iter().map(move |outcome| [before.clone(), job(outcome).into(), machine.clone().into()].concat())
+    let machine = MACHINE_COLUMNS.map(|(_, field)| field(&run.outcome.machine));
+    run.outcome.jobs.iter().map(move |job| {
+        let job = JOB_COLUMNS.map(|(_, field)| field(job));
+        before.iter().chain(&job).chain(&machine).cloned().collect()
+    })
 }
 
-fn job(job: &JobOutcome) -> [String; 9] {
-    let nanos = |span: Option<scenario::Span>| field(span.map(scenario::Span::as_nanos));
-    [
-        job.job.clone(),
-        nanos(job.completion_ns),
-        field(job.rounds),
-        field(job.ssr_percent),
-        nanos(job.cpu_ns),
-        nanos(job.spin_ns),
-        nanos(job.delivered_work_ns),
-        field(job.voluntary_switches),
-        field(job.involuntary_switches),
-    ]
-}
-
-fn machine(machine: &MachineOutcome) -> [String; 7] {
-    [
-        machine.cpus.to_string(),
-        machine.scheduler.clone(),
-        field(machine.work_percent),
-        field(machine.spin_percent),
-        field(machine.switch_percent),
-        field(machine.idle_percent),
-        field(machine.events),
-    ]
+fn nanos(span: Option<Span>) -> String {
+    field(span.map(Span::as_nanos))
 }
 
 fn field(value: Option<impl ToString>) -> String {

@@ -63,7 +63,7 @@ pub(super) fn machines(report: &ExperimentReport, world: World) -> String {
     let mut machines: Vec<String> = Vec::new();
     for run in report.runs.iter().filter(|run| run.world == world) {
         let (cpus, scheduler) = (run.outcome.machine.cpus, &run.outcome.machine.scheduler);
-        let machine = format!("{cpus} {}, {scheduler}", if cpus == 1 { "CPU" } else { "CPUs" });
+        let machine = format!("{}, {scheduler}", words::counted(cpus.into(), "CPU"));
         if !machines.contains(&machine) {
             machines.push(machine);
         }
@@ -74,13 +74,13 @@ pub(super) fn machines(report: &ExperimentReport, world: World) -> String {
 
 pub(super) fn method(report: &ExperimentReport) -> String {
     let ExperimentReport { repeat, seed, planned_runs, .. } = report;
-    let runs = if *planned_runs == 1 { "run" } else { "runs" };
+    let runs = words::counted(*planned_runs, "run");
     match repeat {
-        1 => format!("{planned_runs} {runs}, seed {seed}."),
+        1 => format!("{runs}, seed {seed}."),
         _ => {
             let last = seed.wrapping_add(u64::from(*repeat) - 1);
             format!(
-                "{planned_runs} {runs}: {repeat} repetitions, seeds {seed} to {last}; means with 95 % intervals{}.",
+                "{runs}: {repeat} repetitions, seeds {seed} to {last}; means with 95 % intervals{}.",
                 explained_mark(report)
             )
         }

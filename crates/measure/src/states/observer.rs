@@ -9,6 +9,7 @@ use sim::scheduler::ReadyReason;
 
 use super::load::Load;
 use super::natives::NativeCpuTracker;
+use super::rounds::first_copies;
 use super::timeline::{Beginning, Buckets, Counts};
 use super::{JobStates, Rounds, RunStates, State, alternation, transition};
 
@@ -52,22 +53,16 @@ struct Thread {
 impl Observer {
     /// An observer for a run of this setting on a machine with `cpus` CPUs.
     pub fn new(setting: &Setting, cpus: u32) -> Observer {
-        let mut jobs = Vec::new();
-        let (mut first, mut id) = (0, JobId(0));
-        for job in &setting.jobs {
-            let threads = job.kind.threads(cpus) as usize;
-            let has_waits = matches!(
-                job.kind,
-                JobKind::Barrier { .. } | JobKind::Lock { .. } | JobKind::Pipeline(_) | JobKind::Fibers(_)
-            );
-            if has_waits && job.copies > 0 && jobs.len() < MOST_JOBS {
-                let name = if job.copies > 1 { format!("{}.0", job.name) } else { job.name.clone() };
-                let rounds = matches!(job.kind, JobKind::Barrier { .. }).then(|| Rounds::new(threads));
-                jobs.push(Job { id, rounds, ..Job::new(name, first..first + threads) });
-            }
-            first += threads * job.copies as usize;
-            id.0 += job.copies;
-        }
+        let has_waits = |kind: &JobKind| {
+            matches!(kind, JobKind::Barrier { .. } | JobKind::Lock { .. } | JobKind::Pipeline(_) | JobKind::Fibers(_))
+        };
+        let observed = first_copies(setting, cpus).filter(|(job, ..)| has_waits(&job.kind)).take(MOST_JOBS);
+        let jobs = observed.map(|(job, id, numbers)| {
+            let name = if job.copies > 1 { format!("{}.0", job.name) } else { job.name.clone() };
+            let rounds = matches!(job.kind, JobKind::Barrier { .. }).then(|| Rounds::new(numbers.len()));
+            Job { id, rounds, ..Job::new(name, numbers) }
+        });
+        let jobs = jobs.collect();
         Observer { jobs, cpus: Vec::new(), load: Load::new(cpus), now: Instant::ZERO }
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use policy::{CpuId, Instant, JobId, ThreadId};
-use scenario::{JobKind, Setting};
+use scenario::{Job, JobKind, Setting};
 use sim::observer::{CpuState, Observer, ThreadPhase};
 
 /// The most rounds that are kept, from the first one.
@@ -99,6 +99,19 @@ impl Rounds {
     }
 }
 
+/// The first copy of each job that has copies: the job, its number in the run, and its threads by their
+/// numbers in the run.
+pub(super) fn first_copies(setting: &Setting, cpus: u32) -> impl Iterator<Item = (&Job, JobId, Range<usize>)> {
+    let (mut first, mut number) = (0, 0);
+    setting.jobs.iter().filter(|job| job.copies > 0).map(move |job| {
+        let (threads, id) = (job.kind.threads(cpus) as usize, JobId(number));
+        let numbers = first..first + threads;
+        first += threads * job.copies as usize;
+        number += job.copies;
+        (job, id, numbers)
+    })
+}
+
 /// Records the rounds of one job.
 #[derive(Clone, Debug)]
 pub struct RoundRecorder {
@@ -113,23 +126,9 @@ impl RoundRecorder {
     /// A recorder for the first copy of the job of this name, on a machine with `cpus` CPUs. `None`
     /// if there is no such job or it has no barrier.
     pub fn of(setting: &Setting, cpus: u32, name: &str) -> Option<RoundRecorder> {
-        let (mut first, mut number) = (0, 0);
-        for job in &setting.jobs {
-            let threads = job.kind.threads(cpus) as usize;
-            if job.name == name && job.copies > 0 && matches!(job.kind, JobKind::Barrier { .. }) {
-                let rounds = Rounds::new(threads);
-                let threads = first..first + threads;
-                return Some(RoundRecorder {
-                    job: JobId(number),
-                    is_awake: vec![true; threads.len()],
-                    threads,
-                    rounds,
-                });
-            }
-            first += threads * job.copies as usize;
-            number += job.copies;
-        }
-        None
+        let (_, job, threads) = first_copies(setting, cpus)
+            .find(|(job, ..)| job.name == name && matches!(job.kind, JobKind::Barrier { .. }))?;
+        Some(RoundRecorder { job, is_awake: vec![true; threads.len()], rounds: Rounds::new(threads.len()), threads })
     }
 
     /// The recorded rounds.

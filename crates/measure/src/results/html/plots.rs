@@ -323,12 +323,11 @@ impl<'a> HorizontalAxis<'a> {
         if values.len() < 2 {
             return None;
         }
+        // The number, and whether it is a time.
         let number = |value: &toml::Value| match value {
-            toml::Value::Integer(number) => Some((*number as f64, 1.0, "")),
-            toml::Value::Float(number) => Some((*number, 1.0, "")),
-            toml::Value::String(text) => {
-                text.parse::<scenario::Span>().ok().map(|span| (span.as_nanos() as f64, 0.0, ""))
-            }
+            toml::Value::Integer(number) => Some((*number as f64, false)),
+            toml::Value::Float(number) => Some((*number, false)),
+            toml::Value::String(text) => Some((text.parse::<scenario::Span>().ok()?.as_nanos() as f64, true)),
             _ => None,
         };
         let label = words::path(path);
@@ -337,10 +336,10 @@ impl<'a> HorizontalAxis<'a> {
             let values = values.iter().map(words::value).zip((0..).map(f64::from)).collect();
             return Some(HorizontalAxis { path, values, axis, label });
         };
-        let longest = numbers.iter().map(|(number, ..)| *number).fold(0.0, f64::max);
-        let is_time = numbers.iter().all(|(_, unit, _)| *unit == 0.0);
+        let longest = numbers.iter().map(|(number, _)| *number).fold(0.0, f64::max);
+        let is_time = numbers.iter().all(|(_, is_time)| *is_time);
         let (unit, name) = if is_time { unit_of_time(longest) } else { (1.0, "") };
-        let at: Vec<f64> = numbers.iter().map(|(number, ..)| number / unit).collect();
+        let at: Vec<f64> = numbers.iter().map(|(number, _)| number / unit).collect();
         let mut ticks: Vec<(f64, String)> = at.iter().map(|at| (*at, at.to_string())).collect();
         ticks.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         let label = if is_time { format!("{label}, {name}") } else { label };

@@ -41,8 +41,9 @@ fn summary_table(report: &ExperimentReport, number: usize, job: &str) -> String 
     let means = |name: &str, scale: f64, figure: fn(&Summary) -> Option<Estimate>| {
         Column::numbers(name, rows().map(|summary| figure(summary).map(|estimate| estimate.mean / scale)))
     };
-    let share = |estimate: Estimate| {
-        estimate.half_width().filter(|_| estimate.mean != 0.0).map(|half| half / estimate.mean.abs() * 100.0)
+    let share = |summary: &Summary| {
+        let share = summary.completion_ns.and_then(|estimate| estimate.relative_half_width());
+        share.map(|share| Cell::number(&words::percent(share), share * 100.0)).unwrap_or_default()
     };
     let completion = longest(|summary| summary.completion_ns);
     let cpu = longest(|summary| summary.cpu_ns);
@@ -55,7 +56,7 @@ fn summary_table(report: &ExperimentReport, number: usize, job: &str) -> String 
     columns.extend([
         Column::words("world", rows().map(|summary| summary.world.name().to_owned())),
         means(&format!("completion, {}", completion.1), completion.0, |summary| summary.completion_ns),
-        Column::cells("± %", rows().map(|summary| rounded(summary.completion_ns.and_then(share)))),
+        Column::cells("± %", rows().map(share)),
         means("rounds/s", 1.0, |summary| summary.rounds_per_second),
         Column::cells(
             "SSR, %",
@@ -72,13 +73,6 @@ fn summary_table(report: &ExperimentReport, number: usize, job: &str) -> String 
     let copies = rows().map(|summary| summary.copies).max().unwrap_or(1);
     let copies = if copies > 1 { ", mean of its copies" } else { "" };
     table::render(&format!("summary-{number}"), &format!("{job}{copies}"), columns)
-}
-
-/// Half widths of intervals, to two digits.
-fn rounded(number: Option<f64>) -> Cell {
-    number
-        .map(|number| Cell::number(&words::significant(number, if number < 1.0 { 1 } else { 2 }), number))
-        .unwrap_or_default()
 }
 
 fn gap_table(report: &ExperimentReport, number: usize, job: &str) -> String {

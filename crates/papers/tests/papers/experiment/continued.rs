@@ -10,7 +10,12 @@ use measure::precision::{Extent, StoppingRule};
 use scenario::Scenario;
 use scenario::result::World;
 
-fn continue_in(folder: &Path, mock: &Mock<'_>, scenario: Scenario, extent: Extent<'_>) -> Result<FinishedExperiment, Error> {
+fn continue_in(
+    folder: &Path,
+    mock: &Mock<'_>,
+    scenario: Scenario,
+    extent: Extent<'_>,
+) -> Result<FinishedExperiment, Error> {
     mock.experiment_in(scenario, extent, &mut Folder::append(folder)?)
 }
 

@@ -20,7 +20,8 @@ fn files(folder: &Path) -> Vec<Vec<u8>> {
 fn files_and_report_do_not_depend_on_the_number_of_workers() {
     let with = |workers| {
         let folder = tempfile::tempdir().unwrap();
-        let FinishedExperiment { report, error, .. } = Mock { workers, ..Mock::new() }.experiment(read(CREW), SIM, folder.path());
+        let FinishedExperiment { report, error, .. } =
+            Mock { workers, ..Mock::new() }.experiment(read(CREW), SIM, folder.path());
         assert!(error.is_none() && report.complete);
         (files(folder.path()), report)
     };
