@@ -41,10 +41,6 @@ impl ClaimOutcome {
     }
 
     /// Serializes the outcome as `true`, `false` or `null`, for `serialize_with`.
-    ///
-    /// # Errors
-    ///
-    /// Those of the serializer.
     pub fn serialize_holds<S: Serializer>(outcome: &ClaimOutcome, to: S) -> Result<S::Ok, S::Error> {
         outcome.holds().serialize(to)
     }

@@ -82,7 +82,7 @@ pub fn run<'a>(
     manifest.end(Ending::of(error.as_ref()), error.as_ref().map(Error::to_string), report.runs.len() as u64);
     let folder = recorder.folder();
     folder.write(folder::REPORT, &report)?;
-    folder.write_text(folder::PAGE, &html::render(&report, &manifest, &histories))?;
+    folder.write_text(folder::PAGE, &html::render(None, &report, &manifest, &histories))?;
     folder.write(folder::MANIFEST, &manifest)?;
     Ok(FinishedExperiment { scenario, report, manifest, histories, error })
 }

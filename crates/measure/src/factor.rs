@@ -3,7 +3,6 @@
 //! Paths that vary together are one factor with a list of values. The value of each path can be
 //! looked up, and the total number of threads is available as an axis.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use scenario::keys::experiment::{COUNTED_AXES, X_LOAD, X_THREADS};
@@ -43,11 +42,11 @@ pub fn is_determined_by(x: &str, factor: &str) -> bool {
 }
 
 /// The value of an arm with this number of threads and CPUs on the axis `x`.
-pub fn axis_value<'a>(x: &str, factors: &'a Factors, threads: u64, cpus: u32) -> Option<Cow<'a, toml::Value>> {
+pub fn axis_value(x: &str, factors: &Factors, threads: u64, cpus: u32) -> Option<toml::Value> {
     match x {
-        X_THREADS => Some(Cow::Owned(toml::Value::Integer(i64::try_from(threads).ok()?))),
-        X_LOAD => Some(Cow::Owned(toml::Value::Float(load(threads, cpus)))),
-        path => value(factors, path).map(Cow::Borrowed),
+        X_THREADS => i64::try_from(threads).ok().map(toml::Value::Integer),
+        X_LOAD => Some(toml::Value::Float(load(threads, cpus))),
+        path => value(factors, path).cloned(),
     }
 }
 
@@ -128,13 +127,13 @@ mod tests {
         let (arms, _) = arms("");
         let factors = of(&arms[2]);
         assert_eq!(factors.len(), 2);
-        assert_eq!(value(&factors, "job.crew.threads").and_then(toml::Value::as_integer), Some(4));
-        assert_eq!(value(&factors, "job.crew.copies").and_then(toml::Value::as_integer), Some(4));
-        assert_eq!(value(&factors, "machine.quantum").and_then(toml::Value::as_str), Some("1 us"));
+        assert_eq!(value(&factors, "job.crew.threads"), Some(&4.into()));
+        assert_eq!(value(&factors, "job.crew.copies"), Some(&4.into()));
+        assert_eq!(value(&factors, "machine.quantum"), Some(&"1 us".into()));
         assert_eq!(value(&factors, "job.crew"), None);
-        assert_eq!(axis_value("load", &factors, 17, 8).and_then(|load| load.as_float()), Some(2.125));
-        assert_eq!(axis_value("threads", &factors, 17, 8).and_then(|threads| threads.as_integer()), Some(17));
-        assert_eq!(axis_value("job.crew.copies", &factors, 17, 8).and_then(|copies| copies.as_integer()), Some(4));
+        assert_eq!(axis_value("load", &factors, 17, 8), Some(2.125.into()));
+        assert_eq!(axis_value("threads", &factors, 17, 8), Some(17.into()));
+        assert_eq!(axis_value("job.crew.copies", &factors, 17, 8), Some(4.into()));
     }
 
     #[test]

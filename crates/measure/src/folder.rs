@@ -85,10 +85,6 @@ pub struct Folder {
 impl Folder {
     /// Creates the folder and its parents. In a folder that exists, replaces what an earlier experiment left; other files
     /// in it stay as they are.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Open`].
     pub fn create(path: &Path) -> Result<Folder, Error> {
         let opening = |path: &Path| {
             let path = path.to_owned();
@@ -159,10 +155,6 @@ impl Folder {
     }
 
     /// The runs of the earlier experiment, in the order in which they were made.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Read`]: a line is not such a run.
     pub fn earlier<R: DeserializeOwned>(&self) -> Result<Vec<R>, Error> {
         let parse = |(number, line): (usize, &String)| {
             let why = |why| Error::Read { path: self.path.join(RECORDS), why: format!("line {}: {why}", number + 1) };
@@ -172,10 +164,6 @@ impl Folder {
     }
 
     /// Checks that an experiment may continue the earlier one, if there was one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Differs`].
     pub fn check(&self, manifest: &Manifest) -> Result<(), Error> {
         match self.manifest.as_ref().and_then(|earlier| manifest.difference(earlier)) {
             Some(what) => Err(Error::Differs { path: self.path.clone(), what }),
@@ -184,10 +172,6 @@ impl Folder {
     }
 
     /// The settings of the earlier experiment's manifest; `None` if it has none.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Read`]: they are not settings of this study.
     pub fn earlier_settings<S: DeserializeOwned>(&self) -> Result<Option<S>, Error> {
         let settings = self.manifest.as_ref().and_then(|manifest| manifest.get("settings"));
         let settings = settings.filter(|settings| !settings.is_null());
@@ -196,10 +180,6 @@ impl Folder {
     }
 
     /// Writes a run: its record, and its rows of the table. When this returns, both files have it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Write`].
     pub fn keep<R: Serialize>(&mut self, run: &impl Serialize, rows: impl IntoIterator<Item = R>) -> Result<(), Error> {
         let line = serde_json::to_string(run).map_err(io::Error::from);
         let written = line.and_then(|line| self.records.write_all((line + "\n").as_bytes()));
@@ -208,10 +188,6 @@ impl Folder {
     }
 
     /// Writes rows of the table. If a row is a structure, the names of its fields are the header.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Write`].
     pub fn keep_rows<R: Serialize>(&mut self, rows: impl IntoIterator<Item = R>) -> Result<(), Error> {
         let write = || -> io::Result<()> {
             for row in rows {
@@ -223,10 +199,6 @@ impl Folder {
     }
 
     /// Opens one of the folder's tables to append rows to it. Also returns whether it is new and needs a header.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Write`].
     pub fn table(&self, name: &str) -> Result<(csv::Writer<File>, bool), Error> {
         let open = || -> io::Result<(File, bool)> {
             let file = OpenOptions::new().create(true).append(true).open(self.path.join(name))?;
@@ -238,20 +210,12 @@ impl Folder {
     }
 
     /// Writes one of the folder's JSON files, in place of an older one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Write`].
     pub fn write(&self, name: &str, content: &impl Serialize) -> Result<(), Error> {
         let text = report::json::render(content).map_err(|source| self.error(name, source))?;
         self.write_text(name, &text)
     }
 
     /// Writes one of the folder's files, in place of an older one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Write`].
     pub fn write_text(&self, name: &str, text: &str) -> Result<(), Error> {
         fs::write(self.path.join(name), text).map_err(|source| self.error(name, source))
     }

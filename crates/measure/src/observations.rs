@@ -75,10 +75,6 @@ pub enum Error {
 }
 
 /// Reads the named columns of a file whose first line names all of them.
-///
-/// # Errors
-///
-/// [`Error`]: the file cannot be read, or its columns are not as expected.
 pub fn read(file: impl Read, names: &[String]) -> Result<Observations, Error> {
     let mut content = Vec::new();
     file.take(LONGEST_FILE + 1).read_to_end(&mut content)?;

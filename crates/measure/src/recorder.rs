@@ -68,10 +68,6 @@ impl<'a> Recorder<'a> {
     }
 
     /// Writes a run; when this returns, the files have it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Write`].
     pub fn keep(&mut self, run: &Run, timeline: &[StateSample], disturbance: Option<Disturbance>) -> Result<(), Error> {
         self.folder.keep(&Record { run, disturbance }, rows::rows(run, &self.factors))?;
         if timeline.is_empty() { Ok(()) } else { self.keep_timeline(run, timeline) }

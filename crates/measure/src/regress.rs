@@ -100,10 +100,6 @@ fn list(names: &[String]) -> String {
 }
 
 /// Computes the regression from a CSV file.
-///
-/// # Errors
-///
-/// [`Error`]: the file or the question does not allow it.
 pub fn regress(file: impl Read, question: &Question) -> Result<Regression, Error> {
     let Question { on, from, with_intercept } = question;
     let names: Vec<String> = std::iter::once(on).chain(from).cloned().collect();

@@ -89,10 +89,6 @@ pub struct StandIn {
 
 /// Runs every distinct command without a known CPU time alone, once, and writes its CPU time into the
 /// scenario. Returns the affected jobs.
-///
-/// # Errors
-///
-/// [`Error::Command`].
 pub fn measure_commands(
     scenario: &mut Scenario,
     worlds: &impl Worlds,

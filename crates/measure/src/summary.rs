@@ -1,6 +1,5 @@
 //! Summaries of every job in every arm and world, and the gap between the worlds.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use scenario::Span;
@@ -158,7 +157,7 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
         let x = all.scenario.experiment.x.as_deref();
         Summary {
             world,
-            x: x.and_then(|x| factor::axis_value(x, &factors(arm), threads, cpus).map(Cow::into_owned)),
+            x: x.and_then(|x| factor::axis_value(x, &factors(arm), threads, cpus)),
             baseline: baseline.map(factors),
             factors: factors(arm),
             threads,

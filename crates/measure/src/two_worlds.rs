@@ -50,10 +50,6 @@ impl TwoWorlds {
     }
 
     /// Rejects a scenario that this machine cannot run, before anything starts.
-    ///
-    /// # Errors
-    ///
-    /// [`Failure::Input`].
     pub fn check(&self, scenario: &Scenario, chosen: &[World]) -> Result<(), Failure> {
         let Some(host) = &self.host else { return Ok(()) };
         for arm in &scenario.arms {
@@ -71,10 +67,6 @@ impl TwoWorlds {
     }
 
     /// Rejects a trace with more CPUs than Perfetto reads.
-    ///
-    /// # Errors
-    ///
-    /// [`Failure::Input`].
     pub fn check_trace(&self, world: World, setting: &Setting) -> Result<(), Failure> {
         let cpus = match world {
             World::Sim => self.simulated(setting)?.cpus,
@@ -107,13 +99,12 @@ impl TwoWorlds {
         let writer = file.writer().map_err(failed)?;
         let written = match world {
             World::Sim => {
-                let (machine, setting) = (self.simulated(setting)?, setting.clone());
-                let simulation = move || {
-                    let mut watch = SimulationTracer::new(writer, &setting, machine.cpus);
-                    let outcome = sim::run_observed(&machine, &setting, seed, &mut watch)?;
-                    Ok(watch.finish(end_of_simulation(&setting, machine.step, seed, &outcome)).map(|_| 0))
+                let simulation = move |machine: &Machine, setting: &Setting| {
+                    let mut watch = SimulationTracer::new(writer, setting, machine.cpus);
+                    let outcome = sim::run_observed(machine, setting, seed, &mut watch)?;
+                    Ok(watch.finish(end_of_simulation(setting, machine.step, seed, &outcome)).map(|_| 0))
                 };
-                simulate(simulation, cancel)?
+                self.simulate(setting, simulation, cancel)?
             }
             World::Host => {
                 let (_, event_logs) = self.host()?.run_with_event_logs(setting, seed, cancel).map_err(of_host)?;
@@ -126,18 +117,46 @@ impl TwoWorlds {
     }
 
     /// Simulates one run and returns its scheduling events in the kernel's format.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Worlds::run`].
     pub fn ftrace(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<String, Failure> {
-        let (machine, setting) = (self.simulated(setting)?, setting.clone());
-        let simulation = move || {
-            let mut watch = FtraceWriter::new(&setting, machine.cpus);
-            let outcome = sim::run_observed(&machine, &setting, seed, &mut watch)?;
-            Ok(watch.finish(end_of_simulation(&setting, machine.step, seed, &outcome)))
+        let simulation = move |machine: &Machine, setting: &Setting| {
+            let mut watch = FtraceWriter::new(setting, machine.cpus);
+            let outcome = sim::run_observed(machine, setting, seed, &mut watch)?;
+            Ok(watch.finish(end_of_simulation(setting, machine.step, seed, &outcome)))
         };
-        simulate(simulation, cancel)
+        self.simulate(setting, simulation, cancel)
+    }
+
+    /// Simulates on a separate thread, because the simulator cannot be cancelled.
+    ///
+    /// After a cancellation the simulation can be left to end with the process: it uses only memory and
+    /// CPU time, and at most an unnamed file.
+    fn simulate<T: Send + 'static>(
+        &self,
+        setting: &Setting,
+        simulation: impl FnOnce(&Machine, &Setting) -> Result<T, sim::Error> + Send + 'static,
+        cancel: &AtomicBool,
+    ) -> Result<T, Failure> {
+        let (machine, setting) = (self.simulated(setting)?, setting.clone());
+        let (send, receive) = mpsc::channel();
+        let work = move || {
+            // The receiver is gone only if the outcome is no longer wanted.
+            let _ = send.send(simulation(&machine, &setting));
+        };
+        let failed = |message: &str| Failure::Failed(message.into());
+        thread::Builder::new()
+            .name("simulation".to_owned())
+            .spawn(work)
+            .map_err(|error| Failure::Failed(format!("cannot start a thread for the simulation: {error}").into()))?;
+        loop {
+            match receive.recv_timeout(CANCEL_CHECK_INTERVAL) {
+                Ok(outcome) => return outcome.map_err(|error| Failure::Failed(error.into())),
+                Err(RecvTimeoutError::Timeout) if cancel.load(Ordering::Relaxed) => return Err(Failure::Cancelled),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(failed("the simulator stopped (a defect of rowlock)"));
+                }
+            }
+        }
     }
 
     fn host(&self) -> Result<&Host, Failure> {
@@ -157,8 +176,8 @@ impl Worlds for TwoWorlds {
     fn run(&self, world: World, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<Executed, Failure> {
         match world {
             World::Sim => {
-                let (machine, setting) = (self.simulated(setting)?, setting.clone());
-                let outcome = simulate(move || sim::run(&machine, &setting, seed), cancel)?;
+                let outcome =
+                    self.simulate(setting, move |machine, setting| sim::run(machine, setting, seed), cancel)?;
                 Ok(Executed { outcome, ..Executed::default() })
             }
             World::Host => {
@@ -179,13 +198,12 @@ impl Worlds for TwoWorlds {
         if world == World::Host {
             return self.run(world, setting, seed, cancel);
         }
-        let (machine, setting) = (self.simulated(setting)?, setting.clone());
-        let watched = move || {
-            let mut observer = Observer::new(&setting, machine.cpus);
-            let outcome = sim::run_observed(&machine, &setting, seed, &mut observer)?;
+        let watched = move |machine: &Machine, setting: &Setting| {
+            let mut observer = Observer::new(setting, machine.cpus);
+            let outcome = sim::run_observed(machine, setting, seed, &mut observer)?;
             Ok((outcome, observer.into_run_states()))
         };
-        let (outcome, states) = simulate(watched, cancel)?;
+        let (outcome, states) = self.simulate(setting, watched, cancel)?;
         Ok(Executed { outcome, states, ..Executed::default() })
     }
 
@@ -203,33 +221,5 @@ fn of_host(error: host::Error) -> Failure {
         host::Error::Cancelled => Failure::Cancelled,
         error if error.is_input() => Failure::Input(error.into()),
         error => Failure::Failed(error.into()),
-    }
-}
-
-/// Simulates on a separate thread, because the simulator cannot be cancelled.
-///
-/// After a cancellation the simulation can be left to end with the process: it uses only memory and
-/// CPU time, and at most an unnamed file.
-fn simulate<T: Send + 'static>(
-    simulation: impl FnOnce() -> Result<T, sim::Error> + Send + 'static,
-    cancel: &AtomicBool,
-) -> Result<T, Failure> {
-    let (send, receive) = mpsc::channel();
-    let work = move || {
-        // The receiver is gone only if the outcome is no longer wanted.
-        let _ = send.send(simulation());
-    };
-    let failed = |message: &str| Failure::Failed(message.into());
-    thread::Builder::new()
-        .name("simulation".to_owned())
-        .spawn(work)
-        .map_err(|error| Failure::Failed(format!("cannot start a thread for the simulation: {error}").into()))?;
-    loop {
-        match receive.recv_timeout(CANCEL_CHECK_INTERVAL) {
-            Ok(outcome) => return outcome.map_err(|error| Failure::Failed(error.into())),
-            Err(RecvTimeoutError::Timeout) if cancel.load(Ordering::Relaxed) => return Err(Failure::Cancelled),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(failed("the simulator stopped (a defect of rowlock)")),
-        }
     }
 }

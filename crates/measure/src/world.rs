@@ -24,10 +24,6 @@ pub trait Worlds: Sync {
 
     /// Executes one run like [`run`](Worlds::run), and observes its threads if that does not
     /// disturb the run.
-    ///
-    /// # Errors
-    ///
-    /// As [`run`](Worlds::run).
     fn run_watched(
         &self,
         world: World,
@@ -39,10 +35,6 @@ pub trait Worlds: Sync {
     }
 
     /// Runs a command alone, once, on this machine, and returns its CPU time.
-    ///
-    /// # Errors
-    ///
-    /// [`Failure`]: the command could not be started, failed, or was cancelled.
     fn measure_command(&self, argv: &[String], cancel: &AtomicBool) -> Result<Span, Failure>;
 
     /// The number of simulated runs that may execute at the same time.

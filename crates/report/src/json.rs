@@ -10,20 +10,12 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// Renders a result as indented JSON with a final line feed. `schema_version` is the first field.
 /// `content` must serialize as a map.
-///
-/// # Errors
-///
-/// Returns an error if `content` cannot be represented in JSON. This holds for no type in rowlock.
 pub fn render(content: &impl Serialize) -> io::Result<String> {
     Ok(serde_json::to_string_pretty(&Versioned { schema_version: SCHEMA_VERSION, content })? + "\n")
 }
 
 /// Serializes a result with its own `schema_version` inside another one, for
 /// `#[serde(serialize_with)]`.
-///
-/// # Errors
-///
-/// Returns the errors of the serializer.
 pub fn versioned<S: Serializer>(content: &impl Serialize, serializer: S) -> Result<S::Ok, S::Error> {
     Versioned { schema_version: SCHEMA_VERSION, content }.serialize(serializer)
 }

@@ -95,10 +95,6 @@ const COLLINEAR: f64 = 1e-10;
 
 /// Fits `response` by `regressors` of the same length (values beyond the shortest are ignored), and
 /// an intercept if requested.
-///
-/// # Errors
-///
-/// [`FitError`].
 pub fn fit(response: &[f64], regressors: &[Vec<f64>], with_intercept: bool) -> Result<Fit, FitError> {
     let n = regressors.iter().map(Vec::len).fold(response.len(), usize::min);
     let count = regressors.len() + usize::from(with_intercept);

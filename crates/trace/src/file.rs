@@ -26,11 +26,6 @@ pub struct TraceFile {
 impl TraceFile {
     /// Creates a temporary file for a trace at `path`. An existing file stays there until the trace
     /// is complete.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError`]: the folder does not exist or is not writable, or `path` is not a regular
-    /// file.
     pub fn create(path: &Path) -> Result<TraceFile, TraceError> {
         let failed = |source| TraceError { path: path.to_owned(), source };
         if path.exists() && !path.is_file() {
@@ -50,20 +45,12 @@ impl TraceFile {
     }
 
     /// The writer for the trace, to be used once, from any thread.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError`]: there are too many open files.
     pub fn writer(&self) -> Result<BufWriter<File>, TraceError> {
         let file = self.temporary.as_file().try_clone().map_err(|source| self.error(source))?;
         Ok(BufWriter::with_capacity(1 << 16, file))
     }
 
     /// Renames the complete trace to its path.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError`].
     pub fn keep(self) -> Result<(), TraceError> {
         let TraceFile { path, temporary } = self;
         temporary.persist(&path).map(drop).map_err(|error| TraceError { path, source: error.error })

@@ -344,11 +344,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Ends the trace at the end of the run, after all events. Every CPU is then idle, and no
-    /// thread is in a phase.
-    ///
-    /// # Errors
-    ///
-    /// The first error since the start.
+    /// thread is in a phase. Returns the first error since the start.
     pub fn finish(mut self, at: Instant) -> io::Result<W> {
         for cpu in 0..self.bundles.len() {
             if self.bundles[cpu].runs.is_some() {

@@ -92,10 +92,6 @@ fn render(
 }
 
 /// An exploration.
-///
-/// # Errors
-///
-/// The type requires it, but these results can always be JSON.
 pub fn exploration(
     program: &ExploredProgram<'_>,
     settings: ExplorationSettings,
@@ -154,10 +150,6 @@ pub fn exploration(
 }
 
 /// A test by doubling.
-///
-/// # Errors
-///
-/// As of [`exploration`].
 pub fn doubling(program: &ExploredProgram<'_>, settings: ExplorationSettings, found: &Doubling) -> io::Result<String> {
     #[derive(Serialize)]
     struct Doubled<'a> {

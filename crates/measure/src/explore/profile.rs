@@ -78,10 +78,6 @@ pub enum ProfileError {
 
 impl Profile {
     /// Reads reports, one a line.
-    ///
-    /// # Errors
-    ///
-    /// [`ProfileError`]: there is no report, or a line is not a report.
     pub fn read(reports: &str) -> Result<Profile, ProfileError> {
         let mut pipelines: Vec<PipelineProfile> = Vec::new();
         for report in reports.lines().filter(|line| !line.trim().is_empty()) {

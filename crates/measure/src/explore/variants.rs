@@ -2,7 +2,6 @@
 //! several together is unpredictable.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use pipeline::structure::{Fork, StageTurn, Structure, Threads, did_you_mean};
 use policy::priority::{PriorityRule, StageKind};
@@ -14,94 +13,56 @@ const SMALLEST_BLOCK: usize = 4096;
 /// The largest block.
 const LARGEST_BLOCK: usize = 64 << 20;
 
-/// A kind of change, named as the key of a structure that makes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StructureChange {
-    /// Fuse neighbouring stages.
-    Fuse,
-    /// Split fused stages.
-    Split,
-    /// Run a stage in more or fewer copies.
-    Fork,
-    /// Run two blocking stages on one thread, several buffers at a time.
-    Thread,
-    /// Use more or fewer buffers.
-    Buffers,
-    /// Use larger or smaller buffers.
-    Block,
-    /// Run each compute stage on its own thread.
-    Threads,
-    /// Prefer some stages.
-    Priority,
+/// A kind of change of a structure.
+#[derive(Clone, Copy, Debug)]
+pub struct StructureChange {
+    /// The key of a structure that makes it.
+    pub name: &'static str,
+    /// Its variants for a program, on a machine with this many CPUs.
+    variants: fn(&Profile, usize) -> Vec<Structure>,
 }
 
 impl StructureChange {
     /// All changes.
     pub const ALL: [StructureChange; 8] = [
-        StructureChange::Fuse,
-        StructureChange::Split,
-        StructureChange::Fork,
-        StructureChange::Thread,
-        StructureChange::Buffers,
-        StructureChange::Block,
-        StructureChange::Threads,
-        StructureChange::Priority,
+        // Fuses neighbouring stages, or splits fused ones.
+        StructureChange { name: "fuse", variants: |of, _| of.pipelines.iter().flat_map(fused).collect() },
+        StructureChange {
+            name: "split",
+            variants: |of, _| of.stages().filter(|stage| stage.is_fused).map(split).collect(),
+        },
+        // Runs a stage in more or fewer copies.
+        StructureChange {
+            name: "fork",
+            variants: |of, cpus| of.stages().flat_map(|stage| forked(stage, cpus)).collect(),
+        },
+        // Runs two blocking stages on one thread, several buffers at a time.
+        StructureChange { name: "thread", variants: |of, _| of.pipelines.iter().flat_map(threaded).collect() },
+        // Uses more or fewer buffers, or larger or smaller ones.
+        StructureChange { name: "buffers", variants: |of, _| buffers(of) },
+        StructureChange { name: "block", variants: |of, _| blocks(of) },
+        // Runs each compute stage on its own thread.
+        StructureChange { name: "threads", variants: |of, _| threads(of).into_iter().collect() },
+        // Prefers some stages.
+        StructureChange { name: "priority", variants: |of, _| priorities(of) },
     ];
 
-    /// The key of the structure.
-    pub const fn name(self) -> &'static str {
-        match self {
-            StructureChange::Fuse => "fuse",
-            StructureChange::Split => "split",
-            StructureChange::Fork => "fork",
-            StructureChange::Thread => "thread",
-            StructureChange::Buffers => "buffers",
-            StructureChange::Block => "block",
-            StructureChange::Threads => "threads",
-            StructureChange::Priority => "priority",
-        }
-    }
-
-    /// The change of this name.
-    ///
-    /// # Errors
-    ///
-    /// A message that lists the names.
+    /// The change of this name, or a message that lists the names.
     pub fn named(text: &str) -> Result<StructureChange, String> {
-        let names = || StructureChange::ALL.iter().map(|change| change.name());
-        StructureChange::ALL.into_iter().find(|change| change.name() == text).ok_or_else(|| {
+        let names = || StructureChange::ALL.into_iter().map(|change| change.name);
+        StructureChange::ALL.into_iter().find(|change| change.name == text).ok_or_else(|| {
             let near = did_you_mean(text, names()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-            format!(
-                "there are no variants of `{text}`{near} There are those of {}",
-                names().collect::<Vec<_>>().join(", ")
-            )
+            let names = names().collect::<Vec<_>>().join(", ");
+            format!("there are no variants of `{text}`{near} There are those of {names}")
         })
-    }
-}
-
-impl fmt::Display for StructureChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 
 /// The variants of a program's structure by these changes, on a machine with `cpus` CPUs. All are
 /// distinct, and none is the program's own structure.
 pub fn variants(profile: &Profile, cpus: usize, changes: &[StructureChange]) -> Vec<Structure> {
-    let made = |change| -> Vec<Structure> {
-        match change {
-            StructureChange::Fuse => profile.pipelines.iter().flat_map(fused).collect(),
-            StructureChange::Split => profile.stages().filter(|stage| stage.is_fused).map(split).collect(),
-            StructureChange::Fork => profile.stages().flat_map(|stage| forked(stage, cpus)).collect(),
-            StructureChange::Thread => profile.pipelines.iter().flat_map(threaded).collect(),
-            StructureChange::Buffers => buffers(profile),
-            StructureChange::Block => blocks(profile),
-            StructureChange::Threads => threads(profile).into_iter().collect(),
-            StructureChange::Priority => priorities(profile),
-        }
-    };
-    let requested = StructureChange::ALL.into_iter().filter(|change| changes.contains(change));
-    without_repetitions(requested.flat_map(made))
+    let requested = StructureChange::ALL.into_iter().filter(|known| changes.iter().any(|of| of.name == known.name));
+    without_repetitions(requested.flat_map(|change| (change.variants)(profile, cpus)))
 }
 
 /// Each pair of neighbours, and each row of three or more compute stages.
@@ -217,7 +178,6 @@ fn without_repetitions(structures: impl IntoIterator<Item = Structure>) -> Vec<S
 
 #[cfg(test)]
 mod tests {
-    use super::StructureChange as Change;
     use super::*;
 
     /// Read, parse and count in one, hash in two copies, write.
@@ -232,22 +192,23 @@ mod tests {
         Profile { pipelines: vec![PipelineProfile { name: "demo".into(), buffers: 3, block: 65536, stages }] }
     }
 
-    fn made(profile: &Profile, changes: &[Change]) -> Vec<String> {
-        variants(profile, 4, changes).iter().map(ToString::to_string).collect()
+    fn made(profile: &Profile, changes: &[&str]) -> Vec<String> {
+        let changes: Vec<StructureChange> = changes.iter().map(|name| StructureChange::named(name).unwrap()).collect();
+        variants(profile, 4, &changes).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn each_change_makes_its_variants() {
         for (change, expected) in [
-            (Change::Fuse, &["fuse=read+parse", "fuse=count+hash", "fuse=hash+write", "fuse=parse+count+hash"][..]),
-            (Change::Split, &["split=count"]),
-            (Change::Fork, &["fork=hash*1", "fork=hash*4", "fork=hash*8"]),
-            (Change::Thread, &["thread=read,write", "thread=read*2,write*2"]),
-            (Change::Buffers, &["buffers=1", "buffers=6", "buffers=12"]),
-            (Change::Block, &["block=16KiB", "block=256KiB"]),
-            (Change::Threads, &["threads=each"]),
+            ("fuse", &["fuse=read+parse", "fuse=count+hash", "fuse=hash+write", "fuse=parse+count+hash"][..]),
+            ("split", &["split=count"]),
+            ("fork", &["fork=hash*1", "fork=hash*4", "fork=hash*8"]),
+            ("thread", &["thread=read,write", "thread=read*2,write*2"]),
+            ("buffers", &["buffers=1", "buffers=6", "buffers=12"]),
+            ("block", &["block=16KiB", "block=256KiB"]),
+            ("threads", &["threads=each"]),
             (
-                Change::Priority,
+                "priority",
                 &[
                     "priority=nice-down-io",
                     "priority=nice-up-io",
@@ -260,7 +221,7 @@ mod tests {
         ] {
             assert_eq!(made(&profile(), &[change]), expected, "{change}");
         }
-        assert_eq!(made(&profile(), &Change::ALL).len(), 22);
+        assert_eq!(variants(&profile(), 4, &StructureChange::ALL).len(), 22);
     }
 
     #[test]
@@ -269,9 +230,9 @@ mod tests {
         let line = &mut profile.pipelines[0];
         (line.buffers, line.block) = (1, 0);
         line.stages = vec![StageProfile::plain("a", StageKind::Io), StageProfile::plain("b", StageKind::Communicate)];
-        assert_eq!(made(&profile, &[Change::Fork, Change::Thread, Change::Block, Change::Threads]), [""; 0]);
-        assert_eq!(made(&profile, &[Change::Buffers]), ["buffers=2", "buffers=4"]);
-        let priorities = made(&profile, &[Change::Priority]);
+        assert_eq!(made(&profile, &["fork", "thread", "block", "threads"]), [""; 0]);
+        assert_eq!(made(&profile, &["buffers"]), ["buffers=2", "buffers=4"]);
+        let priorities = made(&profile, &["priority"]);
         assert!(
             priorities.contains(&"priority=nice-up-communicate".into())
                 && !priorities.iter().any(|rule| rule.contains("compute"))
@@ -286,8 +247,8 @@ mod tests {
             StageProfile { is_junction: true, ..StageProfile::plain("merge", StageKind::Io) },
             StageProfile::plain("b", StageKind::Io),
         ];
-        assert_eq!(made(&profile, &[Change::Fuse]), [""; 0]);
-        assert_eq!(made(&profile, &[Change::Thread]), ["thread=a,b", "thread=a*2,b*2"]);
+        assert_eq!(made(&profile, &["fuse"]), [""; 0]);
+        assert_eq!(made(&profile, &["thread"]), ["thread=a,b", "thread=a*2,b*2"]);
     }
 
     #[test]
@@ -296,13 +257,13 @@ mod tests {
         let mut other = profile.pipelines[0].clone();
         other.buffers = 8;
         profile.pipelines.push(other);
-        assert_eq!(made(&profile, &[Change::Buffers]), ["buffers=4", "buffers=16", "buffers=32"]);
-        assert_eq!(made(&profile, &[Change::Split]), ["split=count"]);
+        assert_eq!(made(&profile, &["buffers"]), ["buffers=4", "buffers=16", "buffers=32"]);
+        assert_eq!(made(&profile, &["split"]), ["split=count"]);
     }
 
     #[test]
     fn all_variants_make_sense() {
-        for variant in variants(&profile(), 2, &Change::ALL) {
+        for variant in variants(&profile(), 2, &StructureChange::ALL) {
             assert_eq!(variant.check(), Ok(()), "{variant}");
             assert_eq!(variant.to_string().parse(), Ok(variant));
         }
@@ -327,11 +288,11 @@ mod tests {
 
     #[test]
     fn changes_have_the_names_of_keys() {
-        for change in Change::ALL {
-            assert!(pipeline::structure::KEYS.iter().any(|key| key.name == change.name()));
-            assert_eq!(Change::named(change.name()), Ok(change));
+        for change in StructureChange::ALL {
+            assert!(pipeline::structure::KEYS.iter().any(|key| key.name == change.name));
+            assert_eq!(StructureChange::named(change.name).unwrap().name, change.name);
         }
-        let why = Change::named("forks").unwrap_err();
+        let why = StructureChange::named("forks").unwrap_err();
         assert_eq!(
             why,
             "there are no variants of `forks`; did you mean `fork`? There are those of fuse, split, fork, thread, buffers, block, threads, priority"

@@ -68,10 +68,6 @@ fn field(value: Option<impl ToString>) -> String {
 }
 
 /// All runs of a report.
-///
-/// # Errors
-///
-/// The type requires it, but writing to memory does not fail.
 pub fn render(report: &ExperimentReport) -> io::Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(header(&report.factors))?;

@@ -22,13 +22,8 @@ use report::html::{folded, list, page};
 use report::plot::svg::escape;
 use report::words;
 
-/// The whole page. The same report, manifest and histories give the same bytes.
-pub fn render(report: &ExperimentReport, manifest: &Manifest, histories: &[History]) -> String {
-    render_with(None, report, manifest, histories)
-}
-
-/// The same, with a section of a study at the beginning.
-pub fn render_with(
+/// The whole page, after a section of a study if there is one. The same arguments give the same bytes.
+pub fn render(
     first: Option<page::Section>,
     report: &ExperimentReport,
     manifest: &Manifest,

@@ -17,10 +17,6 @@ use trace::model::{Event, Job, MOST_CPUS, Participants, Phase, PreviousState, Th
 /// Writes the trace of a run from the event logs of its threads. Time begins with the first event.
 ///
 /// Returns the number of events that did not fit into the logs.
-///
-/// # Errors
-///
-/// The first error of the writer.
 pub fn write(to: impl Write, run: &[JobEventLogs]) -> io::Result<u64> {
     let logs = || run.iter().flat_map(|job| &job.event_logs);
     let mut events: Vec<(ThreadId, LoggedEvent)> = (0..)

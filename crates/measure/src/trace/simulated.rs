@@ -42,10 +42,6 @@ impl<W: Write> SimulationTracer<W> {
     }
 
     /// Ends the trace of a simulation that ended at this moment.
-    ///
-    /// # Errors
-    ///
-    /// The first error of the writer.
     pub fn finish(mut self, over: Instant) -> std::io::Result<W> {
         for cpu in 0..self.switching.len() {
             if let Some((since, previous)) = self.switching[cpu].take_if(|(since, _)| *since < over) {

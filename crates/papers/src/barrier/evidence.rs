@@ -1,6 +1,5 @@
 //! The runs of a paper's scenario, and what is measured in each.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,7 +128,7 @@ impl<'a> Evidence<'a> {
     /// The value of an arm on an axis.
     pub fn axis_value(&self, arm: usize, x: &str) -> Option<toml::Value> {
         let of = &self.scenario.arms[arm];
-        factor::axis_value(x, &self.factors[arm], threads(of), machine(&of.setting).cpus).map(Cow::into_owned)
+        factor::axis_value(x, &self.factors[arm], threads(of), machine(&of.setting).cpus)
     }
 
     /// The arms of a group.

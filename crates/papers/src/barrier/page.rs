@@ -3,7 +3,7 @@
 use crate::barrier::judgement::{BandResult, Judgement};
 use crate::barrier::text;
 use measure::manifest::Manifest;
-use measure::results::html::render_with;
+use measure::results::html;
 use measure::sample::History;
 use report::html::page::{Section, sentence};
 use report::html::table::{self, Column};
@@ -11,7 +11,7 @@ use report::html::{figure, grid};
 
 /// The page: the claims of the paper, the figures here, then the report of the experiment.
 pub fn render(judgement: &Judgement<'_>, manifest: &Manifest, histories: &[History]) -> String {
-    render_with(Some(section(judgement)), judgement.report, manifest, histories)
+    html::render(Some(section(judgement)), judgement.report, manifest, histories)
 }
 
 fn section(judgement: &Judgement<'_>) -> Section {

@@ -1,7 +1,7 @@
 //! The page: the answer's drawing stands before the report of the experiment.
 
 use measure::manifest::Manifest;
-use measure::results::html::render_with;
+use measure::results::html;
 use measure::sample::History;
 use report::html::page::{Section, sentence};
 use report::html::{figure, grid};
@@ -16,5 +16,5 @@ pub fn render(answer: &Answer<'_>, manifest: &Manifest, histories: &[History]) -
     let sentence =
         sentence("How fast each rule is over blocking at once: the geometric mean over machines and mixes of jobs.");
     let body = format!("<p>{sentence}</p>\n{}", grid(&charts));
-    render_with(Some(Section { id: "answer", title: "Whether to spin", body }), answer.report, manifest, histories)
+    html::render(Some(Section { id: "answer", title: "Whether to spin", body }), answer.report, manifest, histories)
 }

@@ -61,9 +61,9 @@ fn without_style(page: &str) -> String {
 fn the_page_matches_the_snapshot_and_is_reproducible() {
     let with_axis = || read(&CREW.replace("[experiment]", "[experiment]\nx = \"job.crowd.threads\""));
     let (_, report) = page(with_axis(), BOTH);
-    let rendered = html::render(&report, &manifest(), &[]);
+    let rendered = html::render(None, &report, &manifest(), &[]);
     let (_, again) = page(with_axis(), BOTH);
-    assert_eq!(rendered, html::render(&again, &manifest(), &[]));
+    assert_eq!(rendered, html::render(None, &again, &manifest(), &[]));
     insta::assert_snapshot!("page", without_style(&rendered));
 }
 
