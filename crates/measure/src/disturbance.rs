@@ -10,8 +10,8 @@ use sys::process::{descendants_usage, own_usage};
 /// How much other programs disturbed a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Disturbance {
-    /// The CPU time that other programs used, in percent of all CPU time of the CPUs that this process may use. It is
-    /// known to a few ticks of 10 ms, and can exceed 100 if other programs may use more CPUs.
+    /// The CPU time of other programs, in percent of that of all CPUs that this process may use.
+    /// Known to a few ticks of 10 ms. Can exceed 100 if other programs may use more CPUs.
     pub others_percent: f64,
 }
 
@@ -43,8 +43,9 @@ impl Monitor {
         Monitor { started: Instant::now(), busy: busy_time(), own: own_time() }
     }
 
-    /// The disturbance since the start; `None` if the kernel does not report the CPU time of all programs. The time of
-    /// this process and of its descendants that have ended is not counted, nor is `load`, which other descendants used.
+    /// The disturbance since the start, without the time of this process, of its descendants that
+    /// have ended, and `load`, that of the other descendants. `None` if the kernel does not report
+    /// the CPU time of all programs.
     pub fn finish(self, load: Duration) -> Option<Disturbance> {
         let busy = busy_time()?.saturating_sub(self.busy?);
         let own = own_time().saturating_sub(self.own) + load;

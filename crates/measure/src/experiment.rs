@@ -31,9 +31,10 @@ pub struct FinishedExperiment {
     pub error: Option<runner::Error>,
 }
 
-/// Runs an experiment in the chosen worlds, for as long as `extent` says. Blocks until it is complete,
-/// at its first failure, or soon after `cancel` has become true. The folder has each sample as soon as
-/// it exists, and finally the report, its page and the manifest. `progress` is told what comes next.
+/// Runs an experiment in the chosen worlds, for as long as `extent` says. Blocks until it is
+/// complete, at its first failure, or soon after `cancel` has become true. The folder has each
+/// sample as soon as it exists, and finally the report, its page and the manifest. `progress` is
+/// told what comes next.
 ///
 /// # Errors
 ///

@@ -1,17 +1,18 @@
 //! Finds the structure in which a pipelined program runs fastest, by running variants of it.
 //!
 //! The [`variants`] are made from the program's own report ([`profile`]). They are many and most of
-//! them are useless, so few runs are spent on those: *successive halving* (Karnin, Koren and Somekh,
-//! Almost Optimal Exploration in Multi-Armed Bandits, ICML 2013). In each heat every remaining
-//! variant runs equally often; then the slower half leaves. The program's own structure takes part
-//! in all heats. Runs come in blocks. A block holds every variant once, in an order drawn from the
-//! seed, and a variant is judged by its ratio to the own structure in the same block, so a machine
-//! that gets busier affects both. Unlike in the source, heats do not all cost the same, later heats
-//! use all runs so far, and after the first heat the best variants are combined.
+//! them are useless, so few runs are spent on those: *successive halving* (Karnin, Koren and
+//! Somekh, Almost Optimal Exploration in Multi-Armed Bandits, ICML 2013). In each heat every
+//! remaining variant runs equally often; then the slower half leaves. The program's own structure
+//! takes part in all heats. Runs come in blocks. A block holds every variant once, in an order
+//! drawn from the seed, and a variant is judged by its ratio to the own structure in the same
+//! block, so a machine that gets busier affects both. Unlike in the source, heats do not all cost
+//! the same, later heats use all runs so far, and after the first heat the best variants are
+//! combined.
 //!
 //! The fastest of many is partly the luckiest, so its runs in the heats overstate it. Its reported
-//! speed-up comes from a *final*: new runs, in pairs with the own structure, that had no part in the
-//! choice.
+//! speed-up comes from a *final*: new runs, in pairs with the own structure, that had no part in
+//! the choice.
 //!
 //! This module starts no program and reads no clock; a [`ProgramRunner`] does.
 

@@ -1,7 +1,8 @@
 //! The result folder, the same for all studies.
 //!
-//! Every run is in it as soon as it has ended; the report, its page and the manifest follow at the end. [`RECORDS`] has
-//! each run complete, one a line: an experiment that is continued reads it. [`RUNS`] has the same runs as a table.
+//! Every run is in it as soon as it has ended; the report, its page and the manifest follow at the
+//! end. [`RECORDS`] has each run complete, one a line: an experiment that is continued reads it.
+//! [`RUNS`] has the same runs as a table.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -17,13 +18,13 @@ use crate::manifest::Manifest;
 pub const RECORDS: &str = "runs.jsonl";
 /// The runs as a table.
 pub const RUNS: &str = "runs.csv";
-/// What the threads of the host's jobs were doing now and then.
+/// Samples of the states of the host's threads.
 pub const TIMELINE: &str = "timeline.csv";
 /// The report, as `--format json` prints it.
 pub const REPORT: &str = "report.json";
 /// The report, as a page for people.
 pub const PAGE: &str = "report.html";
-/// What was run, on what, and whether all of it was.
+/// The command, the machine, and how the experiment ended.
 pub const MANIFEST: &str = "manifest.json";
 
 /// Why results could not be read or written.
@@ -83,8 +84,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Creates the folder and its parents. In a folder that exists, replaces what an earlier experiment left; other files
-    /// in it stay as they are.
+    /// Creates the folder and its parents. In a folder that exists, replaces what an earlier
+    /// experiment left; other files in it stay as they are.
     pub fn create(path: &Path) -> Result<Folder, Error> {
         let opening = |path: &Path| {
             let path = path.to_owned();
@@ -101,10 +102,10 @@ impl Folder {
         Folder::open(path, Vec::new(), None)
     }
 
-    /// Opens the folder of an earlier experiment to continue it, or creates the folder if there is none. A last line that
-    /// was cut short when the earlier experiment was killed is removed.
+    /// Opens the folder of an earlier experiment to continue it, or creates the folder if there is
+    /// none. A last line that was cut short when the earlier experiment was killed is removed.
     ///
-    /// The table of the runs is begun anew: hand the earlier runs to [`keep_rows`](Folder::keep_rows).
+    /// The table of the runs starts empty: pass the earlier runs to [`keep_rows`](Folder::keep_rows).
     ///
     /// # Errors
     ///
@@ -198,7 +199,7 @@ impl Folder {
         write().map_err(|source| self.error(RUNS, source))
     }
 
-    /// Opens one of the folder's tables to append rows to it. Also returns whether it is new and needs a header.
+    /// Opens one of the folder's tables to append rows. Also returns whether it needs a header.
     pub fn table(&self, name: &str) -> Result<(csv::Writer<File>, bool), Error> {
         let open = || -> io::Result<(File, bool)> {
             let file = OpenOptions::new().create(true).append(true).open(self.path.join(name))?;

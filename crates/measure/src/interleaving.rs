@@ -1,8 +1,8 @@
 //! Interleaving: the order of runs, the same for all experiments.
 //!
-//! Runs come in rounds (randomized blocks). A round holds every arm once, in an order of its own. A machine that warms
-//! up, or slowly gets busier, therefore affects all arms alike and cannot pass for a difference between them. The orders
-//! are drawn from the experiment's seed, so that the same experiment always runs in the same order.
+//! Runs come in rounds (randomized blocks). A round holds every arm once, in a random order. So a
+//! machine that warms up or slowly gets busier affects all arms alike and does not look like a
+//! difference between them. The orders are drawn from the experiment's seed.
 
 use std::ops::Range;
 
@@ -22,8 +22,8 @@ pub fn rounds(arms: usize, rounds: Range<u32>, seed: u64) -> impl Iterator<Item 
     })
 }
 
-/// Whether the first of two arms runs first in this pair of runs. Two successive pairs have opposite orders; which
-/// order comes first is drawn.
+/// Whether the first of two arms runs first in this pair of runs. Two successive pairs have
+/// opposite orders; which order comes first is drawn.
 pub fn runs_first(seed: u64, pair: u32) -> bool {
     Stream::named(seed, "order of pairs", pair / 2).below(2) == u64::from(pair % 2)
 }
@@ -37,9 +37,9 @@ pub enum Side {
     Contender,
 }
 
-/// Runs both arms in pairs, one right after the other, and hands each pair to `each` as soon as it is made, the baseline
-/// first. Which of the two runs first alternates. One more pair precedes them to warm up the machine; it is not handed
-/// over. Ends early, without an error, if `run` returns `None`.
+/// Runs both arms in pairs, right after each other in alternating order, and passes each pair to
+/// `each`, the baseline first. Another pair precedes them to warm up the machine and is not passed.
+/// Ends early, without an error, if `run` returns `None`.
 ///
 /// # Errors
 ///
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_round_holds_every_arm_once_in_an_order_of_its_own() {
+    fn every_round_holds_every_arm_once_in_a_different_order() {
         let runs: Vec<(u32, usize)> = rounds(9, 0..20, 7).collect();
         let orders: Vec<Vec<usize>> = runs.chunks(9).map(|round| round.iter().map(|&(_, arm)| arm).collect()).collect();
         assert!(runs.iter().map(|&(round, _)| round).eq((0..20).flat_map(|round| [round; 9])));

@@ -1,5 +1,5 @@
-//! The manifest: the command, the machine and how the experiment ended, so that others can repeat and
-//! judge it.
+//! The manifest: the command, the machine and how the experiment ended, so that others can repeat
+//! and judge it.
 
 use scenario::Scenario;
 use scenario::result::World;
@@ -62,7 +62,7 @@ pub struct Manifest {
     pub scenario: Option<ScenarioFile>,
     /// The study's own settings; `None` if the scenario has them all.
     pub settings: Option<Value>,
-    /// The machine. The simulator's results do not depend on it unless the scenario is like the host.
+    /// The machine. Simulations depend on it only if the scenario is like the host.
     pub machine: Option<host::Machine>,
     /// Its calibrated costs; `None` if they were not needed.
     pub calibration: Option<host::HostCalibration>,
@@ -95,8 +95,8 @@ impl Manifest {
         (self.ending, self.error, self.runs) = (ending, error, runs);
     }
 
-    /// The property because of which this experiment cannot continue an earlier one, whose manifest is
-    /// `earlier`. `None` if it can. Studies compare their own settings.
+    /// Why this experiment cannot continue the one with the manifest `earlier`: a property that
+    /// differs. `None` if it can. Studies compare their own settings.
     pub fn difference(&self, earlier: &Value) -> Option<&'static str> {
         let own = serde_json::to_value(self).unwrap_or_default();
         let mut fields = vec![
@@ -120,7 +120,7 @@ pub struct ScenarioFile {
     pub file: String,
     /// SHA-256 of its content, in hexadecimal digits.
     pub sha256: String,
-    /// SHA-256 of the scenario with the changes of the command line, except the number of repetitions.
+    /// SHA-256 of the scenario as changed by the command line, without the number of repetitions.
     pub ran_sha256: String,
     /// Its content.
     pub text: String,

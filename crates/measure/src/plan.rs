@@ -76,8 +76,8 @@ impl Plan {
         !self.worlds.contains(&World::Host)
     }
 
-    /// A preceding run on the host that does not count, because the first run pays for cold caches and
-    /// a sleeping machine. The simulator needs none.
+    /// A preceding run on the host that does not count, because it pays for cold caches and a
+    /// sleeping machine.
     pub fn warm_up(&self) -> Option<Step> {
         let host = self.worlds.contains(&World::Host) && self.from == 0 && self.repeat > 0 && self.arms > 0;
         host.then_some(Step { world: World::Host, arm: 0, repeat: 0, seed: self.seed })

@@ -62,9 +62,8 @@ pub struct ExperimentReport {
 }
 
 impl ExperimentReport {
-    /// The report of an experiment in these worlds with this many planned runs, of which these samples
-    /// were made. `stages` is the stopping rule, if there is one, and the number of repetitions of the
-    /// first stage.
+    /// The report on these samples. `stages` is the stopping rule, if there is one, and the number
+    /// of repetitions of the first stage.
     pub fn new(
         scenario: &Scenario,
         worlds: &[World],

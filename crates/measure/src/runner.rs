@@ -1,5 +1,5 @@
-//! Executes a plan and records each sample as it comes. This is the only step that takes time and can
-//! fail; the results are computed from its samples.
+//! Executes a plan and records each sample as it comes. This is the only step that takes time and
+//! can fail; the results are computed from its samples.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -87,8 +87,8 @@ pub struct StandIn {
     pub work: Span,
 }
 
-/// Runs every distinct command without a known CPU time alone, once, and writes its CPU time into the
-/// scenario. Returns the affected jobs.
+/// Runs every distinct command without a known CPU time alone, once, and writes its CPU time into
+/// the scenario. Returns the affected jobs.
 pub fn measure_commands(
     scenario: &mut Scenario,
     worlds: &impl Worlds,
@@ -120,10 +120,11 @@ pub fn measure_commands(
 
 /// Executes the plan and returns the samples in its order, and the error if it ended early.
 ///
-/// If the host takes part, runs follow one another, and each sample is in the folder before the next
-/// run begins. Simulations do not disturb each other: up to [`Worlds::workers`] run at a time, and a
-/// sample is in the folder as soon as it and all earlier ones are complete. The samples are the same
-/// either way, up to the first failure. After an interruption there are all complete samples.
+/// If the host takes part, runs follow one another, and each sample is in the folder before the
+/// next run begins. Simulations do not disturb each other: up to [`Worlds::workers`] run at a time,
+/// and a sample is in the folder as soon as it and all earlier ones are complete. The samples are
+/// the same either way, up to the first failure. After an interruption there are all complete
+/// samples.
 pub fn measure(
     scenario: &Scenario,
     plan: &Plan,

@@ -128,8 +128,8 @@ impl TwoWorlds {
 
     /// Simulates on a separate thread, because the simulator cannot be cancelled.
     ///
-    /// After a cancellation the simulation can be left to end with the process: it uses only memory and
-    /// CPU time, and at most an unnamed file.
+    /// After a cancellation the simulation can be left to end with the process: it uses only memory
+    /// and CPU time, and at most an unnamed file.
     fn simulate<T: Send + 'static>(
         &self,
         setting: &Setting,

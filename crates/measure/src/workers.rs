@@ -1,8 +1,8 @@
 //! Applies a function to many items on several threads. The results come in the order of the items.
 //!
-//! This is not a [`pipeline`], whose stages share a fixed set of buffers and end together, nor rayon,
-//! whose ordered iterators collect all results before the caller sees the first: here the caller
-//! consumes a possibly endless stream on its own thread and may stop early.
+//! This is not a [`pipeline`], whose stages share a fixed set of buffers and end together, nor
+//! rayon, whose ordered iterators collect all results before the caller sees the first: here the
+//! caller consumes a possibly endless stream on its own thread and may stop early.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -14,10 +14,10 @@ use std::thread;
 /// The most workers that are started.
 const MOST: usize = 1024;
 
-/// Applies `work` to every item on up to `workers` threads. `take` consumes the results in the order
-/// of the items, each as soon as it and all earlier ones are available. A single worker is the calling
-/// thread, which starts an item when its result is requested. No thread starts after the last item.
-/// After `take` has returned, no item starts, and the current ones are awaited.
+/// Applies `work` to every item on up to `workers` threads. `take` consumes the results in the
+/// order of the items, each as soon as it and all earlier ones are available. A single worker is
+/// the calling thread, which starts an item when its result is requested. No thread starts after
+/// the last item. After `take` has returned, no item starts, and the current ones are awaited.
 pub fn in_order<I, R, T>(
     items: I,
     workers: NonZeroUsize,
@@ -57,7 +57,8 @@ where
         let taken = match started {
             0 => take(&mut iter::from_fn(next).map(|(_, item)| work(item))),
             _ => {
-                // Results that came early. They end early only if a worker panicked; the scope then panics.
+                // Results that came early. They end early only if a worker panicked; the scope then
+                // panics.
                 let mut early = BTreeMap::new();
                 take(&mut (0..).map_while(|number: usize| {
                     while !early.contains_key(&number) {

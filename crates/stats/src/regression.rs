@@ -49,8 +49,8 @@ pub struct Coefficient {
     pub p: f64,
 }
 
-/// Written as `value`, `standard_error`, the interval from `low` to `high`, `t` and `p`. JSON has null
-/// for infinite numbers.
+/// Written as `value`, `standard_error`, the interval from `low` to `high`, `t` and `p`. JSON has
+/// null for infinite numbers.
 impl Serialize for Coefficient {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (low, high) = self.estimate.interval.unzip();

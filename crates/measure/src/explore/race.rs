@@ -20,7 +20,7 @@ const COMBINED: usize = 3;
 /// The fewest pairs of a final that the limit cuts short. With fewer, an interval says nothing.
 const FEWEST_PAIRS: u32 = 3;
 
-/// The number of blocks of a heat, counted from one. Later heats have fewer variants and more blocks.
+/// The number of blocks of a heat, counted from one. Later heats have more blocks.
 const fn blocks(heat: usize) -> u32 {
     if heat < 3 { 2 } else { 4 }
 }
@@ -113,8 +113,7 @@ impl Race<'_> {
         }
     }
 
-    /// Runs each remaining variant and the own structure, which is `None`, once. Returns whether there
-    /// was time for all of them.
+    /// Runs each remaining variant and the own structure (`None`) once. Returns whether all had time.
     fn run_block(&mut self) -> Result<bool, ExplorationEnd> {
         let mut order: Vec<Option<usize>> = self.left().into_iter().map(Some).chain([None]).collect();
         let number: u32 = self.heats.iter().map(|heat| heat.blocks).sum();
@@ -190,8 +189,8 @@ impl Race<'_> {
         }
     }
 
-    /// Whether the program prints something else in its own structure. A program whose output varies
-    /// there is not checked.
+    /// Whether the program prints something else in its own structure. A program whose output
+    /// varies there is not checked.
     fn is_other(&self, output: &str) -> bool {
         self.outputs.len() == 1 && !self.outputs.contains(output)
     }
@@ -213,7 +212,7 @@ impl Race<'_> {
         left
     }
 
-    /// The variant for the final: the fastest if it is faster than the own structure, or the only one.
+    /// The variant for the final: the fastest, if faster than the own structure, or the only one.
     fn best(&self) -> Option<usize> {
         if self.tried.len() == 1 {
             return self.left().first().copied();

@@ -3,7 +3,7 @@
 use pipeline::structure::{KEYS, Structure, StructureError, StructureKey};
 
 /// The variants that a text describes. Values between commas are alternatives, as in
-/// `fork=compress*2,4 buffers=8,16`, which has four variants. What precedes a `*` or a `:` belongs to
+/// `fork=compress*2,4 buffers=8,16`, which has four variants. Text before a `*` or a `:` belongs to
 /// all of them.
 pub fn parse_tries(text: &str) -> Result<Vec<Structure>, StructureError> {
     let mut variants = vec![String::new()];

@@ -1,5 +1,5 @@
-//! The report as a self-contained page without network, fonts or required scripts. Its sentences are
-//! those of [`super::text`], and its drawings come from the same figures.
+//! The report as a self-contained page without network, fonts or required scripts. Its sentences
+//! are those of [`super::text`], and its drawings come from the same figures.
 //!
 //! The page is well-formed XML, so that a test can parse it.
 
@@ -22,7 +22,7 @@ use report::html::{folded, list, page};
 use report::plot::svg::escape;
 use report::words;
 
-/// The whole page, after a section of a study if there is one. The same arguments give the same bytes.
+/// The whole page; `first` is a section of a study. The same arguments give the same bytes.
 pub fn render(
     first: Option<page::Section>,
     report: &ExperimentReport,

@@ -99,8 +99,8 @@ impl Rounds {
     }
 }
 
-/// The first copy of each job that has copies: the job, its number in the run, and its threads by their
-/// numbers in the run.
+/// The first copy of each job that has copies: the job, its number in the run, and its threads by
+/// their numbers in the run.
 pub(super) fn first_copies(setting: &Setting, cpus: u32) -> impl Iterator<Item = (&Job, JobId, Range<usize>)> {
     let (mut first, mut number) = (0, 0);
     setting.jobs.iter().filter(|job| job.copies > 0).map(move |job| {

@@ -1,7 +1,7 @@
 //! The number of threads in each state over the time of a run, stacked.
 //!
-//! The drawing is as wide as the page. Only the areas are stretched, in a drawing of their own, so that
-//! the text keeps its size.
+//! The drawing is as wide as the page. Only the areas are stretched, in a drawing of their own, so
+//! that the text keeps its size.
 
 use std::fmt::Write;
 
@@ -25,8 +25,7 @@ pub(super) struct Moment {
     pub(super) what: String,
 }
 
-/// Creates a drawing as wide as the page with a stretched part of height `area` at `top`, which `fill`
-/// draws.
+/// Creates a drawing as wide as the page. `fill` draws its stretched part of height `area`.
 pub(super) fn stretched(words: &Words, top: f64, area: f64, fill: impl FnOnce(&mut Drawing)) -> Drawing {
     let height = top + area + BOTTOM;
     let mut drawing = Drawing::new(&format!("class=\"course\" width=\"100%\" height=\"{height}\""), words);
@@ -38,8 +37,7 @@ pub(super) fn stretched(words: &Words, top: f64, area: f64, fill: impl FnOnce(&m
     drawing
 }
 
-/// Draws the states of a job with this many threads. `axis` is the time in the given unit, which has
-/// its length in nanoseconds.
+/// Draws the states of a job. `axis` is the time in `unit`: its nanoseconds and its name.
 pub(super) fn render(
     words: &Words,
     course: &StateTimeline,

@@ -87,7 +87,7 @@ impl<'a> Figures<'a> {
         Some(Mark { estimate, samples })
     }
 
-    /// A figure of the summary's job and world in an arm, by repetition, averaged over the job's copies.
+    /// A figure of the summary's job and world in an arm, by repetition: the mean of the copies.
     fn values(&self, figure: Figure, summary: &Summary, arm: &Factors) -> BTreeMap<u32, f64> {
         let Summary { job, copies, world, .. } = summary;
         let is_the_job = |name: &str| match name.rsplit_once('.') {

@@ -1,8 +1,8 @@
 //! The plots.
 //!
-//! With an axis (`x`) there is a line chart for each figure, with a line for each value of `compare`. The
-//! other factors make small multiples with the same scale. Without an axis there is a dot chart with a
-//! row for each arm. Charts beyond a limit are folded.
+//! With an axis (`x`) there is a line chart for each figure, with a line for each value of
+//! `compare`. The other factors make small multiples with the same scale. Without an axis there is
+//! a dot chart with a row for each arm. Charts beyond a limit are folded.
 
 use std::collections::BTreeMap;
 
@@ -159,7 +159,7 @@ impl<'a> Job<'a> {
         let marks: Vec<Mark> = self.summaries.iter().filter_map(|summary| self.figures.mark(metric, summary)).collect();
         let values = || marks.iter().flat_map(Mark::values);
         let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
-        // Intervals of few samples may extend far beyond all values. The axis includes a part of them.
+        // The axis includes only a part of wide intervals of few samples.
         let reach = |estimate: &Mark| {
             let (from, to) = estimate.estimate.interval.unwrap_or((low, high));
             [from.max(low / 2.0), to.min(high * 1.5)]
@@ -293,7 +293,7 @@ impl Job<'_> {
         if rest.is_empty() { first } else { first + &folded("More arms", &rest) }
     }
 
-    /// A row for each arm that has the figure, and a heading for each combination of the other factors.
+    /// A row for each arm with the figure, and a heading for each combination of other factors.
     fn rows(&self, metric: Metric, unit: f64) -> Vec<dots::Row> {
         let mut rows = Vec::new();
         for group in &self.groups {

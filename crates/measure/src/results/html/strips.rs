@@ -1,5 +1,5 @@
-//! Horizontal strips: for each thread, filled in the rounds of a barrier that it passed awake; for each
-//! CPU, filled while it has some property.
+//! Horizontal strips: for each thread, filled in the rounds of a barrier that it passed awake; for
+//! each CPU, filled while it has some property.
 
 use super::course::{BOTTOM, Moment, WIDTH, stretched};
 use crate::states::{Level, Rounds};
@@ -9,8 +9,8 @@ use report::plot::svg::{Anchor, Drawing, Words, number};
 const STRIP: f64 = 9.0;
 const TOP: f64 = 4.0;
 
-/// Draws these rounds, with the strips of threads in this order. There is a gap before the strips whose
-/// places in it are in `gaps`.
+/// Draws these rounds, with the strips of threads in this order. There is a gap before the strips
+/// whose places in it are in `gaps`.
 pub(super) fn render(
     words: &Words,
     rounds: &Rounds,
@@ -32,8 +32,8 @@ pub(super) fn render(
     finish(drawing, area, [&format!("round {}", shown.start + 1), &format!("round {}", shown.end)])
 }
 
-/// Draws a strip for each of these levels, which are between zero and one, as opacity. `ends` are the
-/// labels of the beginning and the end.
+/// Draws a strip for each of these levels, which are between zero and one, as opacity. `ends` are
+/// the labels of the beginning and the end.
 pub(super) fn render_levels(words: &Words, levels: &[&Level], moments: &[Moment], ends: [&str; 2]) -> String {
     let area = levels.len() as f64 * STRIP;
     let end = levels.iter().filter_map(|level| level.edges.last()).copied().max().unwrap_or(1).max(1) as f64;
@@ -100,7 +100,8 @@ mod tests {
         let document = roxmltree::Document::parse(&text).unwrap();
         let ink = document.descendants().filter(|node| node.has_tag_name("rect"));
         let places: Vec<_> = ink.map(|node| (node.attribute("x").unwrap(), node.attribute("y").unwrap())).collect();
-        // Thread 1 in the second of the two rounds, and thread 0, which is below a gap, in the first.
+        // Thread 1 in the second of the two rounds, and thread 0, which is below a gap, in the
+        // first.
         assert_eq!(places, [("500", "1"), ("0", "14.5")]);
     }
 }
