@@ -22,10 +22,17 @@ pub enum Variant {
     ComputeBound,
 }
 
+/// The size of the output.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
+}
+
 /// The result of an algorithm: everything is in the output but has not been verified.
+#[derive(Default)]
 pub(crate) struct Sorted {
-    /// The numbers of records and bytes written.
-    pub(crate) written: (u64, u64),
+    pub(crate) written: Written,
     /// See [`Outcome::runs`](crate::Outcome::runs).
     pub(crate) runs: u64,
     /// See [`Outcome::passes`](crate::Outcome::passes).

@@ -2,19 +2,20 @@
 
 use std::ops::Range;
 
-use pipeline::{Buffer, Flow, PortError, Ports};
+use pipeline::{Buffer, Flow, Pipeline, PortError, Ports, Round, StageKind};
 
-use crate::budget::aligned_up;
+use crate::algorithm::Written;
+use crate::budget::{PIECES, aligned_up};
 use crate::chunk::{Chunk, text};
 use crate::error::SortError;
-use crate::file::output::Output;
 use crate::forecast::{Block, Run};
-use crate::order::Order;
-use crate::progress::Progress;
-use crate::temporary_file::TemporaryFile;
+use crate::job::Job;
 
 /// The pipeline of blocks for the stage `write`.
-pub(crate) const OUTPUT: &str = "output";
+const OUTPUT: &str = "output";
+
+/// The number of blocks that are written at once.
+const WRITERS: usize = 3;
 
 /// The tag of a buffer.
 #[derive(Debug, Default)]
@@ -29,35 +30,36 @@ pub(crate) struct Load {
     pub(crate) is_spilled: bool,
 }
 
-/// The destinations of sorted records.
-#[derive(Clone, Copy)]
-pub(crate) struct Destinations<'s> {
-    pub(crate) output: &'s Output,
-    pub(crate) temporary: &'s TemporaryFile<'s>,
-    pub(crate) progress: &'s Progress,
+/// The pipeline of blocks of this size from a junction to the stage `write`.
+pub(crate) fn write_blocks<'p>(job: &'p Job<'_>, junction: &str, block: usize, is_spilled: bool) -> Pipeline<'p, Load> {
+    let writers = if is_spilled || job.output.is_file() { WRITERS } else { 1 };
+    Pipeline::tagged(OUTPUT)
+        .buffers(PIECES - 1, block)
+        .join_at(junction)
+        .forkable("write", StageKind::Io, |_: &mut Round<'_, Load>, buffer: &mut Buffer<Load>| {
+            write(job, buffer)?;
+            Ok(Flow::Convey)
+        })
+        .fork(writers)
+        .unordered()
 }
 
-impl Destinations<'_> {
-    /// Writes a buffer to the destination in its tag: the work of the stage `write`.
-    pub(crate) fn write(&self, buffer: &mut Buffer<Load>) -> Result<(), SortError> {
-        let (place, length) = (buffer.tag.place, buffer.len());
-        if buffer.tag.is_spilled {
-            let spill = self.temporary.spill()?;
-            let written = spill.write_at(place, &buffer.space()[..aligned_up(length)]);
-            written.map_err(|why| SortError::Write { what: self.temporary.name(), why })
-        } else {
-            let written = self.output.write_at(place, buffer.filled());
-            written.map_err(|why| SortError::Write { what: self.output.name().to_owned(), why })?;
-            self.progress.add_written(length);
-            Ok(())
-        }
+/// Writes a buffer to the destination in its tag.
+fn write(job: &Job<'_>, buffer: &mut Buffer<Load>) -> Result<(), SortError> {
+    let (place, length) = (buffer.tag.place, buffer.len());
+    if buffer.tag.is_spilled {
+        let written = job.temporary.spill()?.write_at(place, &buffer.space()[..aligned_up(length)]);
+        written.map_err(SortError::write(&job.temporary.name()))
+    } else {
+        job.output.write_at(place, buffer.filled()).map_err(SortError::write(job.output.name()))?;
+        job.progress.add(length);
+        Ok(())
     }
 }
 
 /// Collects records, either contiguously into the output, or as blocks of whole records into a run.
 pub(crate) struct BlockWriter<'s> {
-    order: &'s Order,
-    to: Destinations<'s>,
+    job: &'s Job<'s>,
     is_spilled: bool,
     block: Buffer<Load>,
     /// The last record in the block.
@@ -72,20 +74,19 @@ pub(crate) struct BlockWriter<'s> {
 }
 
 impl<'s> BlockWriter<'s> {
-    /// Creates a writer. `block` is the buffer size of the pipeline [`OUTPUT`].
+    /// Creates a writer. `block` is the size of the buffers of [`write_blocks`].
     pub(crate) fn new(
-        order: &'s Order,
-        to: Destinations<'s>,
+        job: &'s Job<'s>,
         is_spilled: bool,
         block: usize,
         largest_record: usize,
     ) -> Result<BlockWriter<'s>, SortError> {
         if is_spilled {
-            to.temporary.create()?;
+            job.temporary.create()?;
         }
         let block = Buffer::new(block).map_err(|_| SortError::Memory { given: block as u64, needed: block as u64 })?;
         let (run, last) = (Run::default(), 0..0);
-        Ok(BlockWriter { order, to, is_spilled, block, last, sent: 0, records: 0, run, largest_record })
+        Ok(BlockWriter { job, is_spilled, block, last, sent: 0, records: 0, run, largest_record })
     }
 
     /// Appends a record with its line feed.
@@ -138,10 +139,10 @@ impl<'s> BlockWriter<'s> {
         let mut alone: Buffer<Load> = Buffer::new(aligned_up(record.len()))?;
         alone.space()[..record.len()].copy_from_slice(record);
         alone.set_len(record.len());
-        alone.tag = Load { place: self.to.temporary.allocate(record.len()), is_spilled: true, ..Load::default() };
-        let last = text(record, self.order.format());
-        self.run.blocks.push(Block::new(alone.tag.place, record.len(), last, self.order));
-        Ok(self.to.write(&mut alone)?)
+        alone.tag = Load { place: self.job.temporary.allocate(record.len()), is_spilled: true, ..Load::default() };
+        let last = text(record, self.job.order.format());
+        self.run.blocks.push(Block::new(alone.tag.place, record.len(), last, self.job.order));
+        Ok(write(self.job, &mut alone)?)
     }
 
     /// Sends the current block and continues with an empty one.
@@ -150,10 +151,10 @@ impl<'s> BlockWriter<'s> {
             return Ok(());
         }
         let length = self.block.len();
-        let place = if self.is_spilled { self.to.temporary.allocate(length) } else { self.sent };
+        let place = if self.is_spilled { self.job.temporary.allocate(length) } else { self.sent };
         if self.is_spilled && length > 0 {
-            let last = text(&self.block.filled()[self.last.clone()], self.order.format());
-            self.run.blocks.push(Block::new(place, length, last, self.order));
+            let last = text(&self.block.filled()[self.last.clone()], self.job.order.format());
+            self.run.blocks.push(Block::new(place, length, last, self.job.order));
         }
         ports.accept(OUTPUT)?.ok_or(PortError::Ending)?;
         let buffer = ports.buffer(OUTPUT)?;
@@ -172,11 +173,10 @@ impl<'s> BlockWriter<'s> {
         Ok(std::mem::take(&mut self.run))
     }
 
-    /// Sends the last block. Returns the run that was not ended, and the numbers of records and
-    /// bytes sent to the output.
-    pub(crate) fn finish(mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<(Run, (u64, u64))> {
+    /// Sends the last block. Returns the run that was not ended, and what was sent to the output.
+    pub(crate) fn finish(mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<(Run, Written)> {
         self.send_block(Flow::Last, ports)?;
-        let written = if self.is_spilled { (0, 0) } else { (self.records, self.sent) };
-        Ok((self.run, written))
+        let written = Written { records: self.records, bytes: self.sent };
+        Ok((self.run, if self.is_spilled { Written::default() } else { written }))
     }
 }

@@ -37,12 +37,17 @@
 //! entries of two more columns for sorting. With 512 MiB, a column of records of 100 bytes has 55
 //! MiB.
 //!
+//! **Several ranks.** Sorting is done by a single rank, so `communicate` leaves columns as they are.
+//! Of `P` ranks, rank `p` would have column `t P + p` in round `t`, in its own files. Reading,
+//! sorting and writing would need no communication. But the records of a sorted column go to all
+//! columns, so in each round every rank would send every other rank an equal part: one *all-to-all*
+//! exchange. In the last pass a rank would send the lower half of its column to the next rank.
+//!
 //! **Two variants.** The I/O-bound variant sorts entries, which hold the prefix of a key and the
 //! position of its record. From the second pass on it uses that columns consist of sorted pieces.
 //! It moves each record once a pass. The compute-bound variant sorts whole records by merge sort,
 //! starting from single records. Both have the same output.
 
-pub mod exchange;
 pub mod shape;
 
 mod column;
@@ -50,9 +55,9 @@ mod permute;
 mod sorting;
 mod transfer;
 
-use pipeline::{Buffer, Flow, Pipeline, Program, RunReport, Stage, StageKind};
+use pipeline::{Buffer, Flow, Pipeline, Program, Round, RunReport, Stage, StageKind};
 
-use crate::algorithm::{Sorted, Variant};
+use crate::algorithm::{Sorted, Variant, Written};
 use crate::error::SortError;
 use crate::file::ALIGNMENT;
 use crate::file::input::Input;
@@ -61,8 +66,7 @@ use crate::job::{Job, check_size, run_program};
 use crate::order::Format;
 
 use self::column::{Column, ColumnLayout};
-use self::exchange::{Exchange, SingleRank};
-use self::permute::{Permutation, Permute, Shift, Written};
+use self::permute::{Permutation, Permute, Shift};
 use self::shape::{AUXILIARY, BUFFERS, SORTERS, Shape};
 use self::sorting::Sorting;
 use self::transfer::{Read, Source, Target, TransferObserver, Write};
@@ -86,14 +90,18 @@ struct Columnsort<'s> {
 /// One pass over all columns.
 #[derive(Clone, Copy)]
 struct Pass<'s> {
+    sort: Columnsort<'s>,
     name: &'static str,
     shape: Shape,
     rounds: u64,
     source: Source<'s>,
-    /// The layouts of a column when it is read and when it has been sorted.
-    forms: [ColumnLayout<'s>; 2],
+    /// The layout of a column when it is read.
+    form: ColumnLayout<'s>,
+    /// The layout when it has been sorted. If sorting moves records, they have their indices then.
+    sorted: ColumnLayout<'s>,
     are_pieces_sorted: bool,
     target: Target<'s>,
+    /// The columns of the previous pass, whose space is freed once they have been read.
     done: Option<&'s Spill>,
 }
 
@@ -119,122 +127,73 @@ impl Columnsort<'_> {
         let shape = Shape::choose(records, size, self.job.memory, self.variant)?;
         let source = copy.as_ref().map_or(Source::Input(input), Source::Copy);
         let written = self.sort(shape, source, &mut reports)?;
-        let passes = reports.len() as u32;
-        Ok(Sorted { written: (written.records, written.bytes), runs: shape.columns(), passes, reports })
+        Ok(Sorted { written, runs: shape.columns(), passes: reports.len() as u32, reports })
     }
 
     /// Sorts records in a matrix of this shape.
     fn sort(&self, shape: Shape, source: Source<'_>, reports: &mut Vec<RunReport>) -> Result<Written, SortError> {
-        let of_input = ColumnLayout::of_input(self.job.order, &shape);
-        if shape.columns() == 1 {
-            return self.last_pass(shape, source, of_input, None, reports);
+        let (order, columns) = (self.job.order, shape.columns());
+        let of_input = ColumnLayout::of_input(order, &shape);
+        let last = Pass {
+            sort: *self,
+            name: "columnsort-3",
+            shape,
+            // One more round for the lower half of the last column.
+            rounds: columns + 1,
+            source,
+            form: of_input,
+            sorted: of_input,
+            are_pieces_sorted: columns > 1,
+            target: Target::Output(&self.job.output),
+            done: None,
+        };
+        if columns == 1 {
+            return last.shift(reports);
         }
-        let ordered = ColumnLayout::of_columns(self.job.order, &shape, true);
-        // If sorting moves records, they need their indices before it.
-        let sorted = if self.variant == Variant::ComputeBound { ordered } else { of_input };
-        let bytes = shape.columns() * shape.columns() * shape.span();
-        let dealt = self.job.to.temporary.another()?;
+        let ordered = ColumnLayout::of_columns(order, &shape, true);
+        let bytes = columns * columns * shape.span();
+        let dealt = self.job.temporary.another()?;
         dealt.expect(bytes)?;
         let first = Pass {
             name: "columnsort-1",
-            shape,
-            rounds: shape.columns(),
-            source,
-            forms: [of_input, sorted],
+            rounds: columns,
+            sorted: if self.variant == Variant::ComputeBound { ordered } else { of_input },
             are_pieces_sorted: false,
             target: Target::Pieces(&dealt),
-            done: None,
+            ..last
         };
-        reports.push(
-            self.pass(first, Permute { permutation: Permutation::Transpose, shape, form: sorted, then: ordered })?,
-        );
+        reports.push(first.run(Permute { permutation: Permutation::Transpose, pass: first, then: ordered })?);
         // Needs no additional room: the first file shrinks as this one grows.
-        let split = self.job.to.temporary.another()?;
+        let split = self.job.temporary.another()?;
         let second = Pass {
             name: "columnsort-2",
             source: Source::Columns(&dealt),
-            forms: [ordered, ordered],
+            form: ordered,
+            sorted: ordered,
             are_pieces_sorted: true,
             target: Target::Pieces(&split),
             done: Some(&dealt),
             ..first
         };
-        reports.push(
-            self.pass(second, Permute { permutation: Permutation::Untranspose, shape, form: ordered, then: ordered })?,
-        );
+        reports.push(second.run(Permute { permutation: Permutation::Untranspose, pass: second, then: ordered })?);
         drop(dealt);
-        let mixed = ColumnLayout::of_columns(self.job.order, &shape, false);
-        self.last_pass(shape, Source::Columns(&split), mixed, Some(&split), reports)
-    }
-
-    /// Runs steps 5 to 8. A single column is only sorted.
-    fn last_pass(
-        &self,
-        shape: Shape,
-        source: Source<'_>,
-        form: ColumnLayout<'_>,
-        done: Option<&Spill>,
-        reports: &mut Vec<RunReport>,
-    ) -> Result<Written, SortError> {
-        let mut written = Written::default();
-        let pass = Pass {
-            name: "columnsort-3",
-            shape,
-            // One more round for the lower half of the last column.
-            rounds: shape.columns() + 1,
-            source,
-            forms: [form, form],
-            are_pieces_sorted: shape.columns() > 1,
-            target: Target::Output(self.job.to.output),
-            done,
-        };
-        let unique = self.job.is_unique.then_some(self.job);
-        reports.push(self.pass(pass, Shift::new(shape, form, unique, &mut written))?);
-        Ok(written)
-    }
-
-    /// Runs a pass with its five stages.
-    fn pass(&self, pass: Pass<'_>, permute: impl Stage<Column>) -> Result<RunReport, SortError> {
-        let Pass { name, shape, rounds, source, forms: [form, then], are_pieces_sorted, target, done } = pass;
-        let (variant, observer) = (self.variant, self.observer);
-        let job = self.job;
-        let read = Read { job, source, shape, observer };
-        // The first pass that reads the records counts them.
-        let counts = (!matches!(source, Source::Columns(_))).then_some(job.counts);
-        let sort = Sorting { variant, form, then, rows: shape.rows(), are_pieces_sorted, counts };
-        let write = Write { job, target, done, shape, observer };
-        let pipeline = Pipeline::tagged(name)
-            .buffers(shape.buffers(), shape.buffer())
-            .rounds(rounds)
-            .forkable_stage("read", StageKind::Io, move || read)
-            .forkable_stage("sort", StageKind::Compute, move || sort)
-            .fork(SORTERS)
-            .auxiliary(if variant == Variant::ComputeBound { 1 } else { 0 })
-            .communicate("communicate", communicate(SingleRank))
-            .stage("permute", StageKind::Compute, permute)
-            .auxiliary(if matches!(target, Target::Output(_)) { AUXILIARY } else { 1 });
-        // A pipe must be written in order.
-        let pipeline = match target {
-            Target::Output(output) if !output.is_file() => pipeline.stage("write", StageKind::Io, write),
-            _ => pipeline.forkable_stage("write", StageKind::Io, move || write),
-        };
-        run_program(Program::new(name).pipeline(pipeline), self.job.canceller)
+        let mixed = ColumnLayout::of_columns(order, &shape, false);
+        let source = Source::Columns(&split);
+        Pass { source, form: mixed, sorted: mixed, done: Some(&split), ..last }.shift(reports)
     }
 
     /// Copies a stream to a temporary file, to get its length and random access. The pipeline has
     /// the same stages as any pass, so that any structure that the user requests fits it as well.
     fn copy(&self, input: &Input) -> Result<(u64, Spill, RunReport), SortError> {
-        let copy = self.job.to.temporary.another()?;
+        let copy = self.job.temporary.another()?;
         let block = (self.job.memory / (2 * BUFFERS as u64)).clamp(ALIGNMENT as u64, 4 << 20) as usize;
         let block = block - block % ALIGNMENT;
         let mut length = 0;
-        let pass_on = |_: &mut pipeline::Round<'_, Column>, _: &mut Buffer<Column>| Ok(Flow::Convey);
         let pipeline = Pipeline::tagged("columnsort-copy")
             .buffers(BUFFERS, block)
             .io("read", |_, buffer: &mut Buffer<Column>| {
                 check_size(buffer, block)?;
-                let read = input.read_at(length, buffer.space());
-                let read = read.map_err(|why| SortError::Read { what: input.name().to_owned(), why })?;
+                let read = input.read_at(length, buffer.space()).map_err(SortError::read(input.name()))?;
                 buffer.tag.place = length;
                 length += read as u64;
                 let up = read.next_multiple_of(ALIGNMENT);
@@ -246,8 +205,7 @@ impl Columnsort<'_> {
             .communicate("communicate", pass_on)
             .compute("permute", pass_on)
             .forkable("write", StageKind::Io, |_, buffer: &mut Buffer<Column>| {
-                let written = copy.write_at(buffer.tag.place, buffer.filled());
-                written.map_err(|why| SortError::Write { what: "a temporary file".to_owned(), why })?;
+                copy.write_at(buffer.tag.place, buffer.filled()).map_err(SortError::write("a temporary file"))?;
                 Ok(Flow::Convey)
             });
         let report = run_program(Program::new("columnsort-copy").pipeline(pipeline), self.job.canceller)?;
@@ -255,14 +213,39 @@ impl Columnsort<'_> {
     }
 }
 
-/// The stage `communicate`, which exchanges records between ranks.
-fn communicate(
-    mut exchange: impl Exchange,
-) -> impl FnMut(&mut pipeline::Round<'_, Column>, &mut Buffer<Column>) -> pipeline::Result<Flow> + Send {
-    move |round, buffer| {
-        exchange.exchange(round.number(), buffer.filled_mut())?;
-        Ok(Flow::Convey)
+impl Pass<'_> {
+    /// Runs the last pass, steps 5 to 8. A single column is only sorted.
+    fn shift(self, reports: &mut Vec<RunReport>) -> Result<Written, SortError> {
+        let mut written = Written::default();
+        reports.push(self.run(Shift::new(self, &mut written))?);
+        Ok(written)
     }
+
+    /// Runs a pass with its five stages.
+    fn run(self, permute: impl Stage<Column>) -> Result<RunReport, SortError> {
+        let Pass { sort: Columnsort { job, variant, .. }, name, shape, rounds, target, .. } = self;
+        let pipeline = Pipeline::tagged(name)
+            .buffers(shape.buffers(), shape.buffer())
+            .rounds(rounds)
+            .forkable_stage("read", StageKind::Io, move || Read(self))
+            .forkable_stage("sort", StageKind::Compute, move || Sorting(self))
+            .fork(SORTERS)
+            .auxiliary(if variant == Variant::ComputeBound { 1 } else { 0 })
+            .communicate("communicate", pass_on)
+            .stage("permute", StageKind::Compute, permute)
+            .auxiliary(if matches!(target, Target::Output(_)) { AUXILIARY } else { 1 });
+        // A pipe must be written in order.
+        let pipeline = match target {
+            Target::Output(output) if !output.is_file() => pipeline.stage("write", StageKind::Io, Write(self)),
+            _ => pipeline.forkable_stage("write", StageKind::Io, move || Write(self)),
+        };
+        run_program(Program::new(name).pipeline(pipeline), job.canceller)
+    }
+}
+
+/// A stage that does nothing.
+fn pass_on(_: &mut Round<'_, Column>, _: &mut Buffer<Column>) -> pipeline::Result<Flow> {
+    Ok(Flow::Convey)
 }
 
 #[cfg(test)]
@@ -272,7 +255,6 @@ mod tests {
 
     use pipeline::Canceller;
 
-    use crate::block_writer::Destinations;
     use crate::file::output::Output;
     use crate::key::Key;
     use crate::order::Order;
@@ -317,19 +299,24 @@ mod tests {
             transfers[usize::from(transfer.stage == "write")].push(transfer);
         };
         let written = Written::default();
-        let output = Output::stream("sorted", written.clone());
-        let (temporary, counts) = (TemporaryFile::new(folder.path()), RecordCounts::new(true));
-        let (progress, canceller) = (Progress::begin(false, None, 1), Canceller::new());
-        let to = Destinations { output: &output, temporary: &temporary, progress: &progress };
-        let job = Job { order: &order, to, counts: &counts, is_unique: false, memory: 1 << 20, canceller: &canceller };
+        let job = Job {
+            order: &order,
+            output: Output::stream("sorted", written.clone()),
+            temporary: TemporaryFile::new(folder.path()),
+            progress: Progress::begin(false, None, 1),
+            counts: RecordCounts::new(true),
+            is_unique: false,
+            memory: 1 << 20,
+            canceller: &Canceller::new(),
+        };
         let sort = Columnsort { job: &job, variant, observer: Some(&observer) };
         let (length, copy, report) = sort.copy(&Input::stream("records", Cursor::new(records.to_vec()))).unwrap();
         assert_eq!(length, records.len() as u64);
         let shape = Shape::new(length / SIZE as u64, SIZE, rows, columns).unwrap();
         let counted = sort.sort(shape, Source::Copy(&copy), &mut vec![report]).unwrap();
         assert_eq!((counted.bytes, counted.records), (length, length / SIZE as u64));
-        assert_eq!((counts.bytes(), counts.records()), (length, length / SIZE as u64));
-        output.finish(length).unwrap();
+        assert_eq!((job.counts.bytes(), job.counts.records()), (length, length / SIZE as u64));
+        job.output.finish(length).unwrap();
         let sorted = written.0.lock().unwrap().clone();
         (sorted, transfers.into_inner().unwrap())
     }

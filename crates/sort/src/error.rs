@@ -78,3 +78,15 @@ pub enum SortError {
     #[error("{0}")]
     Pipeline(String),
 }
+
+impl SortError {
+    /// Turns an error of a read into one that names the file or stream.
+    pub(crate) fn read(what: &str) -> impl FnOnce(io::Error) -> SortError {
+        |why| SortError::Read { what: what.to_owned(), why }
+    }
+
+    /// Turns an error of a write into one that names the file or stream.
+    pub(crate) fn write(what: &str) -> impl FnOnce(io::Error) -> SortError {
+        |why| SortError::Write { what: what.to_owned(), why }
+    }
+}

@@ -2,21 +2,48 @@
 
 use pipeline::{Buffer, Canceller, Cause, Error, Program, RunReport};
 
-use crate::block_writer::Destinations;
 use crate::error::SortError;
+use crate::file::output::Output;
 use crate::order::Order;
+use crate::progress::Progress;
 use crate::record_counts::RecordCounts;
+use crate::temporary_file::TemporaryFile;
 
 /// A running sort.
 pub(crate) struct Job<'s> {
     pub(crate) order: &'s Order,
-    pub(crate) to: Destinations<'s>,
-    pub(crate) counts: &'s RecordCounts,
+    /// Comes before the files, so that it is removed before they are.
+    pub(crate) progress: Progress,
+    pub(crate) output: Output,
+    pub(crate) temporary: TemporaryFile<'s>,
+    pub(crate) counts: RecordCounts,
     /// Whether to keep only the first of equal records.
     pub(crate) is_unique: bool,
     /// The memory budget in bytes.
     pub(crate) memory: u64,
     pub(crate) canceller: &'s Canceller,
+}
+
+/// The last of the sorted records so far that is not a duplicate, with its prefix.
+#[derive(Default)]
+pub(crate) struct LastRecord(Option<(u128, Vec<u8>)>);
+
+impl LastRecord {
+    /// Whether a record equals the last one. In that case, counts it as dropped; otherwise,
+    /// remembers it. Ignores the free bits of the prefix.
+    pub(crate) fn drop_duplicate(&mut self, job: &Job<'_>, prefix: u128, record: &[u8]) -> bool {
+        let is_duplicate =
+            matches!(&self.0, Some((last, bytes)) if job.order.are_equal((*last, bytes), (prefix, record)));
+        if is_duplicate {
+            job.counts.add_dropped(record);
+        } else {
+            let (last, bytes) = self.0.get_or_insert_default();
+            *last = prefix;
+            bytes.clear();
+            bytes.extend_from_slice(record);
+        }
+        is_duplicate
+    }
 }
 
 /// Checks that a buffer has the requested size. The user can request another size from the

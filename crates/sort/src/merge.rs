@@ -10,18 +10,17 @@
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Release};
-use std::sync::{Mutex, PoisonError};
 
-use pipeline::{Buffer, Flow, Pipeline, Ports, Program, RunReport, StageKind};
+use pipeline::{Buffer, Flow, Pipeline, Ports, Program, Round, RunReport, StageKind};
 
-use crate::block_writer::{BlockWriter, Load, OUTPUT};
+use crate::algorithm::{Sorted, Written};
+use crate::block_writer::{BlockWriter, Load, write_blocks};
 use crate::budget::{Budget, PIECES, aligned_up};
 use crate::chunk::text;
 use crate::error::SortError;
 use crate::forecast::{Run, forecast};
-use crate::job::{Job, check_size, run_program};
+use crate::job::{Job, LastRecord, check_size, run_program};
 use crate::order::{FREE_BITS, Format, Order};
-use crate::runs::WRITERS;
 use crate::tournament::{OVER, Tournament};
 
 /// The pipeline of blocks of runs.
@@ -30,34 +29,27 @@ const RUNS: &str = "runs";
 /// The number of blocks that are read at once.
 const READERS: usize = 4;
 
-/// The result of merging.
-pub(crate) struct Merged {
-    /// The number of times the data was read and written again.
-    pub(crate) passes: u32,
-    /// The numbers of records and bytes that went to the output.
-    pub(crate) written: (u64, u64),
-    pub(crate) reports: Vec<RunReport>,
-}
-
-/// Merges all runs into the output, at once unless their blocks do not fit into memory.
-pub(crate) fn merge(job: &Job<'_>, mut runs: Vec<Run>, budget: Budget) -> Result<Merged, SortError> {
-    let (mut passes, mut reports) = (1, Vec::new());
+/// Merges all runs into the output, at once unless their blocks do not fit into memory. Adds the
+/// result to `sorted`.
+pub(crate) fn merge(job: &Job<'_>, mut runs: Vec<Run>, budget: Budget, sorted: &mut Sorted) -> Result<(), SortError> {
+    sorted.passes = 1;
     // The position among the runs in the current pass.
     let mut at = 0;
     loop {
         let largest = runs.iter().map(Run::largest_block).max().unwrap_or(0);
         let fan_in = budget.fan_in(largest);
         if runs.len() <= fan_in {
-            job.to.progress.set_phase("merging");
+            job.progress.set_phase("merging");
             let (report, _, written) = merge_group(job, &runs, budget, false)?;
-            reports.push(report);
-            return Ok(Merged { passes, written, reports });
+            sorted.reports.push(report);
+            sorted.written = written;
+            return Ok(());
         }
-        passes += u32::from(at == 0);
-        job.to.progress.set_phase("merging some");
+        sorted.passes += u32::from(at == 0);
+        job.progress.set_phase("merging some");
         let end = runs.len().min(at + group(runs.len(), fan_in));
         let (report, run, _) = merge_group(job, &runs[at..end], budget, true)?;
-        reports.push(report);
+        sorted.reports.push(report);
         runs.splice(at..end, [run]);
         at = if at + 2 < runs.len() { at + 1 } else { 0 };
     }
@@ -75,18 +67,17 @@ fn merge_group(
     runs: &[Run],
     budget: Budget,
     is_spilled: bool,
-) -> Result<(RunReport, Run, (u64, u64)), SortError> {
+) -> Result<(RunReport, Run, Written), SortError> {
     let largest = runs.iter().map(Run::largest_block).max().unwrap_or(0);
     let merging = budget.merging(runs.len(), largest);
     let piece = if is_spilled { merging.block.min(merging.piece * PIECES / 2) } else { merging.piece };
     let blocks = forecast(runs);
-    let writers = if is_spilled || job.to.output.is_file() { WRITERS } else { 1 };
-    let merged = Mutex::new(None);
+    let mut merged = (Run::default(), Written::default());
     let read_directly: Vec<AtomicUsize> = runs.iter().map(|_| AtomicUsize::new(0)).collect();
     let read = Pipeline::tagged(RUNS)
         .buffers(merging.ahead.min(blocks.len()).max(1), merging.block)
         .rounds(blocks.len() as u64)
-        .forkable("read", StageKind::Io, |round: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
+        .forkable("read", StageKind::Io, |round: &mut Round<'_, Load>, buffer: &mut Buffer<Load>| {
             check_size(buffer, merging.block)?;
             let (run, block) = blocks[round.number() as usize];
             let was_read_directly = || block < read_directly[run].load(Acquire);
@@ -101,33 +92,22 @@ fn merge_group(
         })
         .fork(READERS)
         .join_at("merge");
-    let write = Pipeline::tagged(OUTPUT)
-        .buffers(PIECES - 1, piece)
-        .join_at("merge")
-        .forkable("write", StageKind::Io, |_: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
-            job.to.write(buffer)?;
-            Ok(Flow::Convey)
-        })
-        .fork(writers)
-        .unordered();
+    let write = write_blocks(job, "merge", piece, is_spilled);
     let program = Program::new("sort-merge").pipeline(read).pipeline(write).junction("merge", |ports| {
-        let writer = BlockWriter::new(job.order, job.to, is_spilled, piece, budget.largest_record())?;
+        let writer = BlockWriter::new(job, is_spilled, piece, budget.largest_record())?;
         let merge = Merge { job, runs, blocks: &blocks, read_directly: &read_directly, heads: Vec::new(), held: None };
-        let outcome = merge.run(ports, writer, merging.block)?;
-        *merged.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        merged = merge.run(ports, writer, merging.block)?;
         Ok(())
     });
     let report = run_program(program, job.canceller)?;
-    let (run, written) = merged.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_default();
-    Ok((report, run, written))
+    Ok((report, merged.0, merged.1))
 }
 
 /// Reads one block of a run.
 fn read_block(job: &Job<'_>, run: &Run, block: usize, buffer: &mut Buffer<Load>) -> Result<Flow, SortError> {
     let block = &run.blocks[block];
-    let spill = job.to.temporary.spill()?;
-    let read = spill.read_at(block.place, &mut buffer.space()[..aligned_up(block.length)]);
-    read.map_err(|why| SortError::Read { what: job.to.temporary.name(), why })?;
+    let read = job.temporary.spill()?.read_at(block.place, &mut buffer.space()[..aligned_up(block.length)]);
+    read.map_err(SortError::read(&job.temporary.name()))?;
     buffer.set_len(block.length);
     Ok(Flow::Convey)
 }
@@ -185,7 +165,7 @@ impl Merge<'_> {
         ports: &mut Ports<'_, '_, Load>,
         mut writer: BlockWriter<'_>,
         block: usize,
-    ) -> pipeline::Result<(Run, (u64, u64))> {
+    ) -> pipeline::Result<(Run, Written)> {
         let order = self.job.order;
         let format = order.format();
         let mut keys = Vec::new();
@@ -194,22 +174,13 @@ impl Merge<'_> {
             keys.push(self.next_block(run, ports)?);
         }
         let mut tournament = Tournament::new(&keys, |left, right| is_before(order, &self.heads, left, right));
-        // The last record merged, to detect duplicates.
-        let mut last: Option<(u128, Vec<u8>)> = None;
+        let mut last = LastRecord::default();
         while let (key, run) = tournament.winner()
             && key != OVER
         {
             let record = self.heads[run].record();
-            if !self.job.is_unique {
+            if !self.job.is_unique || !last.drop_duplicate(self.job, key, record) {
                 writer.push(record, ports)?;
-            } else if is_duplicate(order, &last, key, record) {
-                self.job.counts.add_dropped(record);
-            } else {
-                writer.push(record, ports)?;
-                let (kept, bytes) = last.get_or_insert_with(|| (key, Vec::new()));
-                *kept = key;
-                bytes.clear();
-                bytes.extend_from_slice(record);
             }
             let key = match self.heads[run].advance(format) {
                 true => key_of(order, &self.heads[run], run),
@@ -232,7 +203,7 @@ impl Merge<'_> {
         let wanted = (run, self.heads[run].blocks);
         if let Some(before) = wanted.1.checked_sub(1) {
             let done = &self.runs[run].blocks[before];
-            self.job.to.temporary.spill()?.free(done.place, aligned_up(done.length) as u64);
+            self.job.temporary.spill()?.free(done.place, aligned_up(done.length) as u64);
         }
         if wanted.1 == self.runs[run].blocks.len() {
             return Ok(OVER);
@@ -287,15 +258,6 @@ fn is_before(order: &Order, heads: &[Head], left: u128, right: u128) -> bool {
         false => left.cmp(&right),
     };
     order.compare(first, second).then(earlier).is_lt()
-}
-
-/// Whether a record equals the one merged last.
-fn is_duplicate(order: &Order, last: &Option<(u128, Vec<u8>)>, key: u128, record: &[u8]) -> bool {
-    last.as_ref().is_some_and(|(kept, bytes)| {
-        let format = order.format();
-        kept >> FREE_BITS == key >> FREE_BITS
-            && (order.is_decided_by_prefix() || order.compare(text(bytes, format), text(record, format)).is_eq())
-    })
 }
 
 #[cfg(test)]

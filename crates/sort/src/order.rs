@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use crate::chunk::text;
 use crate::decimal::{self, Decimal};
 use crate::key::{Endian, Key, KeyKind};
 use crate::normal_form::{KeyEncoding, PADDED, PrefixWriter};
@@ -182,6 +183,14 @@ impl Order {
             }
         }
         Ordering::Equal
+    }
+
+    /// Whether two records, which may include their line feeds, have equal keys. Each has its
+    /// prefix, whose free bits are ignored.
+    #[inline]
+    pub(crate) fn are_equal(&self, (prefix, left): (u128, &[u8]), (other, right): (u128, &[u8])) -> bool {
+        prefix >> FREE_BITS == other >> FREE_BITS
+            && (self.is_decided_by_prefix || self.compare(text(left, self.format), text(right, self.format)).is_eq())
     }
 
     /// Appends at most `most` bytes of the normal form of a record without its line feed. Normal

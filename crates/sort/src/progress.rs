@@ -39,13 +39,8 @@ impl Progress {
         self.bar.set_message(what);
     }
 
-    /// Adds bytes that were read.
-    pub(crate) fn add_read(&self, bytes: usize) {
-        self.bar.inc(bytes as u64);
-    }
-
-    /// Adds bytes that were written to the output.
-    pub(crate) fn add_written(&self, bytes: usize) {
+    /// Adds bytes that were read from the input or written to the output.
+    pub(crate) fn add(&self, bytes: usize) {
         self.bar.inc(bytes as u64);
     }
 }

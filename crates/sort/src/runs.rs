@@ -6,40 +6,26 @@
 //! collects their records into blocks in order. The blocks go to `write`. A single load goes
 //! directly to the output.
 
-use std::sync::{Mutex, PoisonError};
+use pipeline::{Buffer, Flow, Pipeline, Ports, Program, Round, StageKind};
 
-use pipeline::{Buffer, Flow, Pipeline, Ports, Program, RunReport, StageKind};
-
-use crate::block_writer::{BlockWriter, Load, OUTPUT};
+use crate::algorithm::{Sorted, Written};
+use crate::block_writer::{BlockWriter, Load, write_blocks};
 use crate::budget::{self, Budget, PIECES};
-use crate::chunk::{Chunk, text};
+use crate::chunk::Chunk;
 use crate::entries;
 use crate::error::SortError;
 use crate::file::input::Input;
 use crate::forecast::Run;
 use crate::job::{Job, check_size, run_program};
-use crate::order::{FREE_BITS, Format};
+use crate::order::Format;
 use crate::split::{INPUT, LOADS, Splitter};
 
 /// The number of pieces that are read at once.
 const READERS: usize = 4;
 
-/// The number of blocks that are written at once.
-pub(crate) const WRITERS: usize = 3;
-
-/// The result of forming runs.
-pub(crate) struct Formed {
-    /// The runs, in the order of the input; empty if all records went to the output.
-    pub(crate) runs: Vec<Run>,
-    /// The number of loads.
-    pub(crate) loads: u64,
-    /// The numbers of records and bytes that went to the output.
-    pub(crate) written: (u64, u64),
-    pub(crate) report: RunReport,
-}
-
 /// Reads the input and writes sorted runs, or the sorted output if everything fits into one load.
-pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<Formed, SortError> {
+/// Returns the runs in the order of the input.
+pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<(Vec<Run>, Sorted), SortError> {
     let format = job.order.format();
     if let Format::Fixed(size) = format
         && size > budget.largest_record()
@@ -53,18 +39,16 @@ pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<Forme
         // Pages that are not used take no memory.
         Format::Lines => forming.load,
     };
-    let (readers, writers) =
-        (if input.is_file() { READERS } else { 1 }, if job.to.output.is_file() { WRITERS } else { 1 });
-
-    let formed = Mutex::new(None);
+    let readers = if input.is_file() { READERS } else { 1 };
+    let (mut runs, mut sorted) = (Vec::new(), Sorted::default());
     let read = Pipeline::tagged(INPUT)
         .buffers(PIECES, forming.piece)
-        .forkable("read", StageKind::Io, |round: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
+        .forkable("read", StageKind::Io, |round: &mut Round<'_, Load>, buffer: &mut Buffer<Load>| {
             check_size(buffer, forming.piece)?;
             let read = input.read_at(round.number() * buffer.capacity() as u64, buffer.space());
-            let read = read.map_err(|why| SortError::Read { what: input.name().to_owned(), why })?;
+            let read = read.map_err(SortError::read(input.name()))?;
             buffer.set_len(read);
-            job.to.progress.add_read(read);
+            job.progress.add(read);
             Ok(if read < buffer.capacity() { Flow::Last } else { Flow::Convey })
         })
         .fork(readers)
@@ -81,31 +65,20 @@ pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<Forme
             Ok(Flow::Convey)
         })
         .join_at("gather");
-    let write = Pipeline::tagged(OUTPUT)
-        .buffers(PIECES - 1, forming.block)
-        .join_at("gather")
-        .forkable("write", StageKind::Io, |_: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
-            job.to.write(buffer)?;
-            Ok(Flow::Convey)
-        })
-        .fork(writers)
-        .unordered();
-
     let splitter = Splitter::new(format, forming, input.name());
     let program = Program::new("sort-runs")
         .pipeline(read)
         .pipeline(sort)
-        .pipeline(write)
+        .pipeline(write_blocks(job, "gather", forming.block, false))
         .junction("cut", |ports| splitter.run(ports))
         .junction("gather", |ports| {
-            let collected = collect(job, ports, forming.block, budget.largest_record())?;
-            *formed.lock().unwrap_or_else(PoisonError::into_inner) = Some(collected);
+            (runs, sorted.runs, sorted.written) = collect(job, ports, forming.block, budget.largest_record())?;
             Ok(())
         });
-    job.to.progress.set_phase("sorting");
+    job.progress.set_phase("sorting");
     let report = run_program(program, job.canceller)?;
-    let (runs, loads, written) = formed.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_default();
-    Ok(Formed { runs, loads, written, report })
+    sorted.reports.push(report);
+    Ok((runs, sorted))
 }
 
 /// Sorts a load.
@@ -124,12 +97,10 @@ fn sort(job: &Job<'_>, buffer: &mut Buffer<Load>) {
 
 /// Keeps the first of equal records.
 fn keep_first(job: &Job<'_>, bytes: &[u8], chunk: &mut Chunk) {
-    let (order, format) = (job.order, job.order.format());
     let mut entries = std::mem::take(&mut chunk.entries);
     entries.dedup_by(|next, kept| {
-        let [later, first] = [*next, *kept].map(|entry| chunk.record(bytes, format, entry as u32));
-        let are_equal = *next >> FREE_BITS == *kept >> FREE_BITS
-            && (order.is_decided_by_prefix() || order.compare(text(later, format), text(first, format)).is_eq());
+        let [later, first] = [*next, *kept].map(|entry| chunk.record(bytes, job.order.format(), entry as u32));
+        let are_equal = job.order.are_equal((*next, later), (*kept, first));
         if are_equal {
             job.counts.add_dropped(later);
         }
@@ -138,14 +109,14 @@ fn keep_first(job: &Job<'_>, bytes: &[u8], chunk: &mut Chunk) {
     chunk.entries = entries;
 }
 
-/// The junction `gather`: sends loads on as blocks. Returns the runs, the number of loads, and the
-/// numbers of records and bytes that went to the output.
-fn collect(
-    job: &Job<'_>,
+/// The junction `gather`: passes loads on as blocks. Returns the runs, the number of loads, and what
+/// went to the output.
+fn collect<'s>(
+    job: &'s Job<'s>,
     ports: &mut Ports<'_, '_, Load>,
     block: usize,
     largest_record: usize,
-) -> pipeline::Result<(Vec<Run>, u64, (u64, u64))> {
+) -> pipeline::Result<(Vec<Run>, u64, Written)> {
     let format = job.order.format();
     let mut load: Buffer<Load> = Buffer::new(0)?;
     let (mut writer, mut runs, mut loads) = (None, Vec::new(), 0);
@@ -154,7 +125,7 @@ fn collect(
         let is_spilled = !(accepted.number == 0 && accepted.is_last);
         let writer = match &mut writer {
             Some(writer) => writer,
-            None => writer.insert(BlockWriter::new(job.order, job.to, is_spilled, block, largest_record)?),
+            None => writer.insert(BlockWriter::new(job, is_spilled, block, largest_record)?),
         };
         exchange_load(ports, &mut load)?;
         for &entry in &load.tag.chunk.entries {
@@ -170,7 +141,7 @@ fn collect(
     }
     let written = match writer {
         Some(writer) => writer.finish(ports)?.1,
-        None => (0, 0),
+        None => Written::default(),
     };
     Ok((runs, loads, written))
 }

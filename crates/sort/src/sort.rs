@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use pipeline::{Canceller, RunReport};
 
 use crate::algorithm::{Algorithm, Sorted};
-use crate::block_writer::Destinations;
 use crate::budget::Budget;
 use crate::columnsort;
 use crate::error::SortError;
@@ -16,7 +15,7 @@ use crate::merge::merge;
 use crate::order::Order;
 use crate::progress::Progress;
 use crate::record_counts::RecordCounts;
-use crate::runs::{Formed, form};
+use crate::runs::form;
 use crate::temporary_file::TemporaryFile;
 use crate::verify::verify;
 
@@ -37,13 +36,13 @@ use crate::verify::verify;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sort {
-    pub(crate) order: Order,
-    pub(crate) memory: u64,
-    pub(crate) temporary: PathBuf,
-    pub(crate) algorithm: Algorithm,
-    pub(crate) is_unique: bool,
-    pub(crate) verifies: bool,
-    pub(crate) shows_progress: bool,
+    order: Order,
+    memory: u64,
+    temporary: PathBuf,
+    algorithm: Algorithm,
+    is_unique: bool,
+    verifies: bool,
+    shows_progress: bool,
 }
 
 /// The result of a sort.
@@ -141,43 +140,44 @@ impl Sort {
         if let (Some(length), false) = (input.length(), self.is_unique) {
             output.expect(length)?;
         }
-        let counts = RecordCounts::new(self.verifies);
-        let temporary = TemporaryFile::new(&self.temporary);
         let transfers = match self.algorithm {
             Algorithm::Merge => 2,
             Algorithm::Columnsort(_) => columnsort::TRANSFERS,
         };
-        let progress = Progress::begin(self.shows_progress, input.length(), transfers + u64::from(self.verifies));
-        let to = Destinations { output: &output, temporary: &temporary, progress: &progress };
-        let (order, is_unique, memory) = (&self.order, self.is_unique, self.memory);
-        let job = Job { order, to, counts: &counts, is_unique, memory, canceller };
+        let job = Job {
+            order: &self.order,
+            output,
+            temporary: TemporaryFile::new(&self.temporary),
+            progress: Progress::begin(self.shows_progress, input.length(), transfers + u64::from(self.verifies)),
+            counts: RecordCounts::new(self.verifies),
+            is_unique: self.is_unique,
+            memory: self.memory,
+            canceller,
+        };
         let Sorted { written, runs, passes, mut reports } = match self.algorithm {
             Algorithm::Merge => merge_sort(&job, &input)?,
             Algorithm::Columnsort(variant) => columnsort::sort(&job, variant, &input)?,
         };
         // A cheap check that no defect in the sort has lost records.
-        let (expected, _) = counts.expected();
-        if written.0 != expected {
-            return Err(SortError::Wrong(format!("{} records were written instead of {expected}", written.0)));
+        let (expected, _) = job.counts.expected();
+        if written.records != expected {
+            return Err(SortError::Wrong(format!("{} records were written instead of {expected}", written.records)));
         }
         if let Some(budget) = budget {
             reports.push(verify(&job, written, budget)?);
         }
-        drop(progress);
-        output.finish(written.1)?;
-        let (records, bytes) = (counts.records(), counts.bytes());
-        Ok(Outcome { records, bytes, written: written.0, runs, passes, reports })
+        let (records, bytes) = (job.counts.records(), job.counts.bytes());
+        drop(job.progress);
+        job.output.finish(written.bytes)?;
+        Ok(Outcome { records, bytes, written: written.records, runs, passes, reports })
     }
 }
 
 fn merge_sort(job: &Job<'_>, input: &Input) -> Result<Sorted, SortError> {
     let budget = Budget::new(job.memory)?;
-    let Formed { runs, loads, written, report } = form(job, input, budget)?;
-    let formed = Sorted { written, runs: loads, passes: 0, reports: vec![report] };
-    if runs.is_empty() {
-        return Ok(formed);
+    let (runs, mut sorted) = form(job, input, budget)?;
+    if !runs.is_empty() {
+        merge(job, runs, budget, &mut sorted)?;
     }
-    let merged = merge(job, runs, budget)?;
-    let reports = formed.reports.into_iter().chain(merged.reports).collect();
-    Ok(Sorted { written: merged.written, passes: merged.passes, reports, ..formed })
+    Ok(sorted)
 }

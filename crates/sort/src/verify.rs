@@ -1,7 +1,8 @@
 //! Verification: reads the output back and compares it with the counts of the input.
 
-use pipeline::{Buffer, Flow, Pipeline, Program, RunReport, StageKind};
+use pipeline::{Buffer, Flow, Pipeline, Program, Round, RunReport, StageKind};
 
+use crate::algorithm::Written;
 use crate::block_writer::Load;
 use crate::budget::{Budget, PIECES};
 use crate::chunk::text;
@@ -13,23 +14,22 @@ use crate::record_counts::checksum;
 /// The number of pieces that are read at once.
 const READERS: usize = 3;
 
-/// Verifies an output of this many records and bytes.
-pub(crate) fn verify(job: &Job<'_>, written: (u64, u64), budget: Budget) -> Result<RunReport, SortError> {
-    let piece = budget.piece();
-    let output = job.to.output;
-    let mut check = Check::new(job.order, job.is_unique);
+/// Verifies an output of this size.
+pub(crate) fn verify(job: &Job<'_>, written: Written, budget: Budget) -> Result<RunReport, SortError> {
+    let (piece, output) = (budget.piece(), &job.output);
+    let (order, is_unique) = (job.order, job.is_unique);
+    let mut check = Check { order, is_unique, carry: Vec::new(), last: None, records: 0, sum: 0 };
     let pipeline = Pipeline::tagged("verify")
         .buffers(PIECES, piece)
-        .rounds(written.1.div_ceil(piece as u64).max(1))
-        .forkable("read", StageKind::Io, |round: &mut pipeline::Round<'_, Load>, buffer: &mut Buffer<Load>| {
+        .rounds(written.bytes.div_ceil(piece as u64).max(1))
+        .forkable("read", StageKind::Io, |round: &mut Round<'_, Load>, buffer: &mut Buffer<Load>| {
             check_size(buffer, piece)?;
             let place = round.number() * buffer.capacity() as u64;
-            let read = output.read_at(place, buffer.space());
-            let read = read.map_err(|why| SortError::Read { what: output.name().to_owned(), why })?;
+            let read = output.read_at(place, buffer.space()).map_err(SortError::read(output.name()))?;
             // The last block may have been padded.
-            let read = read.min(usize::try_from(written.1.saturating_sub(place)).unwrap_or(read));
+            let read = read.min(usize::try_from(written.bytes.saturating_sub(place)).unwrap_or(read));
             buffer.set_len(read);
-            job.to.progress.add_read(read);
+            job.progress.add(read);
             Ok(Flow::Convey)
         })
         .fork(READERS)
@@ -40,7 +40,7 @@ pub(crate) fn verify(job: &Job<'_>, written: (u64, u64), budget: Budget) -> Resu
             }
             Ok(Flow::Convey)
         });
-    job.to.progress.set_phase("verifying");
+    job.progress.set_phase("verifying");
     run_program(Program::new("sort-verify").pipeline(pipeline), job.canceller)
 }
 
@@ -56,11 +56,7 @@ struct Check<'o> {
     sum: u64,
 }
 
-impl<'o> Check<'o> {
-    fn new(order: &'o Order, is_unique: bool) -> Check<'o> {
-        Check { order, is_unique, carry: Vec::new(), last: None, records: 0, sum: 0 }
-    }
-
+impl Check<'_> {
     /// Checks the next bytes of the output.
     fn add(&mut self, mut bytes: &[u8]) -> Result<(), SortError> {
         loop {
@@ -101,15 +97,12 @@ impl<'o> Check<'o> {
 
     /// Compares the totals with the expected number of records and checksum.
     fn finish(&self, (records, sum): (u64, u64)) -> Result<(), SortError> {
-        if !self.carry.is_empty() {
-            return Err(SortError::Wrong("it ends within a record".to_owned()));
-        }
-        if self.records != records {
-            return Err(SortError::Wrong(format!("it has {} records instead of {records}", self.records)));
-        }
-        if self.sum != sum {
-            return Err(SortError::Wrong("its records are not those of the input".to_owned()));
-        }
-        Ok(())
+        let problem = match () {
+            () if !self.carry.is_empty() => "it ends within a record".to_owned(),
+            () if self.records != records => format!("it has {} records instead of {records}", self.records),
+            () if self.sum != sum => "its records are not those of the input".to_owned(),
+            () => return Ok(()),
+        };
+        Err(SortError::Wrong(problem))
     }
 }

@@ -7,36 +7,26 @@ use pipeline::{Buffer, Flow, Round, Stage};
 use crate::algorithm::Variant;
 use crate::chunk::Chunk;
 use crate::order::Format;
-use crate::record_counts::RecordCounts;
 
+use super::Pass;
 use super::column::{Column, ColumnLayout};
+use super::transfer::Source;
 
 /// Sorts columns, several at once. The compute-bound variant needs an auxiliary buffer for each.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sorting<'s> {
-    pub(crate) variant: Variant,
-    /// The layout of the incoming column.
-    pub(crate) form: ColumnLayout<'s>,
-    /// The layout of the outgoing column. If sorting moves records, it needs their indices already.
-    pub(crate) then: ColumnLayout<'s>,
-    /// The number of rows in the matrix.
-    pub(crate) rows: u64,
-    /// Whether the pieces of a column are sorted.
-    pub(crate) are_pieces_sorted: bool,
-    /// The counts, if this pass is the first to read the records.
-    pub(crate) counts: Option<&'s RecordCounts>,
-}
+pub(super) struct Sorting<'s>(pub(super) Pass<'s>);
 
 impl Stage<Column> for Sorting<'_> {
     fn process(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<Flow> {
+        let Pass { sort, source, form, .. } = self.0;
         let mut column = std::mem::take(&mut buffer.tag);
-        if let Some(counts) = self.counts {
-            let (mut chunk, format) = (Chunk::default(), Format::Fixed(self.form.size));
-            let records = &buffer.space()[column.start..][..column.count * self.form.size];
+        // The first pass that reads the records counts them.
+        if !matches!(source, Source::Columns(_)) {
+            let (mut chunk, format) = (Chunk::default(), Format::Fixed(form.size));
+            let records = &buffer.space()[column.start..][..column.count * form.size];
             chunk.find(records, format);
-            counts.add_read(&chunk, records, format);
+            sort.job.counts.add_read(&chunk, records, format);
         }
-        match self.variant {
+        match sort.variant {
             Variant::IoBound => self.by_entries(buffer, &mut column),
             Variant::ComputeBound => {
                 let number = round.number();
@@ -53,14 +43,14 @@ impl Stage<Column> for Sorting<'_> {
 impl Sorting<'_> {
     /// Sorts entries, which hold the prefix of a key and the position of its record.
     fn by_entries(&self, buffer: &mut Buffer<Column>, column: &mut Column) {
-        self.form.fill_entries(buffer.space(), column);
-        if self.are_pieces_sorted {
+        self.0.form.fill_entries(buffer.space(), column);
+        if self.0.are_pieces_sorted {
             // A stable sort detects sorted runs and merges them.
             column.entries.sort();
         } else {
             column.entries.sort_unstable();
         }
-        self.form.resolve_ties(buffer.space(), &mut column.entries);
+        self.0.form.resolve_ties(buffer.space(), &mut column.entries);
     }
 
     /// Sorts whole records by merge sort, starting from single records.
@@ -71,19 +61,19 @@ impl Sorting<'_> {
         scratch: &mut Buffer<Column>,
         column: &mut Column,
     ) {
+        let Pass { shape, form: before, sorted: form, .. } = self.0;
         column.entries.clear();
-        if self.then.index > self.form.index {
+        if form.index > before.index {
             let (from, to) = (&buffer.space()[column.start..], scratch.space());
-            let records = from.chunks_exact(self.form.size).zip(to.chunks_exact_mut(self.then.size)).take(column.count);
-            for (index, (from, to)) in (number * self.rows..).zip(records) {
-                self.then.carry(index, from, to);
+            let records = from.chunks_exact(before.size).zip(to.chunks_exact_mut(form.size)).take(column.count);
+            for (index, (from, to)) in (number * shape.rows()..).zip(records) {
+                form.carry(index, from, to);
             }
             buffer.swap(scratch);
             column.start = 0;
         } else {
-            self.form.close_gaps(buffer.space(), column);
+            before.close_gaps(buffer.space(), column);
         }
-        let form = self.then;
         let range = column.start..column.start + column.count * form.size;
         let mut width = form.size;
         while width < range.len() {

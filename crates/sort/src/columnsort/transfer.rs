@@ -7,10 +7,10 @@ use crate::file::ALIGNMENT;
 use crate::file::input::Input;
 use crate::file::output::Output;
 use crate::file::spill::Spill;
-use crate::job::{Job, check_size};
+use crate::job::check_size;
 
+use super::Pass;
 use super::column::Column;
-use super::shape::Shape;
 
 /// A read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,14 @@ pub(crate) struct Transfer {
 /// A callback for each transfer.
 pub(crate) type TransferObserver<'s> = Option<&'s (dyn Fn(Transfer) + Sync)>;
 
+impl Pass<'_> {
+    fn observe(&self, stage: &'static str, place: u64, length: usize) {
+        if let Some(observe) = self.sort.observer {
+            observe(Transfer { stage, place, length });
+        }
+    }
+}
+
 /// The source of a pass.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'s> {
@@ -38,26 +46,21 @@ pub(crate) enum Source<'s> {
 }
 
 /// The stage that reads one column a round, and nothing after the last one.
-#[derive(Clone, Copy)]
-pub(crate) struct Read<'s> {
-    pub(crate) job: &'s Job<'s>,
-    pub(crate) source: Source<'s>,
-    pub(crate) shape: Shape,
-    pub(crate) observer: TransferObserver<'s>,
-}
+pub(super) struct Read<'s>(pub(super) Pass<'s>);
 
 impl Read<'_> {
     /// The position, length and layout of a column.
     fn column(&self, number: u64) -> (u64, usize, Column) {
-        let (rows, columns, record) = (self.shape.rows(), self.shape.columns(), self.shape.record());
+        let Pass { source, shape, .. } = self.0;
+        let (rows, columns, record) = (shape.rows(), shape.columns(), shape.record());
         if number >= columns {
             return (0, 0, Column::default());
         }
-        if let Source::Columns(_) = self.source {
-            let length = columns * self.shape.span();
+        if let Source::Columns(_) = source {
+            let length = columns * shape.span();
             return (number * length, length as usize, Column { count: rows as usize, ..Column::default() });
         }
-        let all = self.shape.count();
+        let all = shape.count();
         let (first, end) = ((number * rows).min(all), ((number + 1) * rows).min(all));
         let (begin, end) = (first * record as u64, end * record as u64);
         let start = begin % ALIGNMENT as u64;
@@ -71,19 +74,15 @@ impl Read<'_> {
         if into.is_empty() {
             return Ok(());
         }
-        if let Some(tell) = self.observer {
-            tell(Transfer { stage: "read", place, length: into.len() });
-        }
-        match self.source {
-            Source::Input(input) => {
-                let failed = |why| SortError::Read { what: input.name().to_owned(), why };
-                match input.read_at(place, into).map_err(failed)? {
-                    read if read < needed => Err(failed(std::io::Error::other("it has become shorter"))),
-                    _ => Ok(()),
-                }
+        self.0.observe("read", place, into.len());
+        match self.0.source {
+            Source::Input(input) => match input.read_at(place, into) {
+                Ok(read) if read < needed => Err(std::io::Error::other("it has become shorter")),
+                read => read.map(drop),
             }
+            .map_err(SortError::read(input.name())),
             Source::Copy(spill) | Source::Columns(spill) => {
-                spill.read_at(place, into).map_err(|why| SortError::Read { what: self.job.to.temporary.name(), why })
+                spill.read_at(place, into).map_err(SortError::read(&self.0.sort.job.temporary.name()))
             }
         }
     }
@@ -92,11 +91,12 @@ impl Read<'_> {
 impl Stage<Column> for Read<'_> {
     fn process(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<Flow> {
         let (place, length, column) = self.column(round.number());
-        check_size(buffer, self.shape.buffer())?;
+        let shape = self.0.shape;
+        check_size(buffer, shape.buffer())?;
         buffer.set_len(length);
-        let needed = column.start + column.count * self.shape.record();
+        let needed = column.start + column.count * shape.record();
         self.read(place, buffer.filled_mut(), needed)?;
-        self.job.to.progress.add_read(length * self.shape.weight());
+        self.0.sort.job.progress.add(length * shape.weight());
         // Reuses the memory of the entries.
         let entries = std::mem::take(&mut buffer.tag.entries);
         buffer.tag = Column { entries, ..column };
@@ -120,39 +120,28 @@ pub(crate) enum Target<'s> {
 }
 
 /// The stage that writes permuted columns.
-#[derive(Clone, Copy)]
-pub(crate) struct Write<'s> {
-    pub(crate) job: &'s Job<'s>,
-    pub(crate) target: Target<'s>,
-    /// The columns of the previous pass, whose space is freed once they have been read.
-    pub(crate) done: Option<&'s Spill>,
-    pub(crate) shape: Shape,
-    pub(crate) observer: TransferObserver<'s>,
-}
+pub(super) struct Write<'s>(pub(super) Pass<'s>);
 
 impl Write<'_> {
     fn write(&self, round: &Round<'_, Column>, buffer: &Buffer<Column>) -> Result<(), SortError> {
-        let tell =
-            |place, length| self.observer.into_iter().for_each(|tell| tell(Transfer { stage: "write", place, length }));
-        match self.target {
+        match self.0.target {
             Target::Pieces(spill) => {
-                let (columns, span) = (self.shape.columns(), self.shape.span());
+                let (columns, span) = (self.0.shape.columns(), self.0.shape.span());
                 for (column, piece) in (0..columns).zip(buffer.filled().chunks_exact(span as usize)) {
                     if round.is_ending() {
                         break;
                     }
                     let place = (column * columns + round.number()) * span;
-                    tell(place, piece.len());
+                    self.0.observe("write", place, piece.len());
                     let written = spill.write_at(place, piece);
-                    written.map_err(|why| SortError::Write { what: self.job.to.temporary.name(), why })?;
+                    written.map_err(SortError::write(&self.0.sort.job.temporary.name()))?;
                 }
                 Ok(())
             }
             Target::Output(_) if buffer.is_empty() => Ok(()),
             Target::Output(output) => {
-                tell(buffer.tag.place, buffer.len());
-                let failed = |why| SortError::Write { what: output.name().to_owned(), why };
-                output.write_at(buffer.tag.place, buffer.filled()).map_err(failed)
+                self.0.observe("write", buffer.tag.place, buffer.len());
+                output.write_at(buffer.tag.place, buffer.filled()).map_err(SortError::write(output.name()))
             }
         }
     }
@@ -160,10 +149,11 @@ impl Write<'_> {
 
 impl Stage<Column> for Write<'_> {
     fn process(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<Flow> {
+        let Pass { sort, shape, done, .. } = self.0;
         self.write(round, buffer)?;
-        self.job.to.progress.add_written(buffer.len() * self.shape.weight());
-        if let Some(spill) = self.done.filter(|_| round.number() < self.shape.columns()) {
-            let length = self.shape.columns() * self.shape.span();
+        sort.job.progress.add(buffer.len() * shape.weight());
+        if let Some(spill) = done.filter(|_| round.number() < shape.columns()) {
+            let length = shape.columns() * shape.span();
             spill.free(round.number() * length, length);
         }
         Ok(Flow::Convey)
@@ -171,7 +161,7 @@ impl Stage<Column> for Write<'_> {
 
     fn again(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<bool> {
         // A pipe would get the data twice.
-        if matches!(self.target, Target::Output(output) if !output.is_file()) {
+        if matches!(self.0.target, Target::Output(output) if !output.is_file()) {
             return Ok(false);
         }
         self.write(round, buffer)?;
