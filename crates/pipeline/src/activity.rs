@@ -13,14 +13,10 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 const ASLEEP: u64 = 1 << 32;
 
 /// The threads of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Activity(AtomicU64);
 
 impl Activity {
-    pub(crate) fn new() -> Activity {
-        Activity(AtomicU64::new(0))
-    }
-
     /// Adds an awake thread, before it starts.
     pub(crate) fn join(&self) {
         self.0.fetch_add(1, Relaxed);

@@ -2,7 +2,6 @@
 //! holder may run, so a serial stage needs no lock around its calls.
 
 use std::any::Any;
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use crate::buffer::Buffer;
 use crate::counters::Counters;
 use crate::ending::{Ending, Failed};
 use crate::error::Cause;
-use crate::queue::QueuedBuffer;
+use crate::queue::{QueuedBuffer, QueuedBuffers};
 use crate::stage::{Flow, Result, Round, Stage};
 use crate::trace::CallLog;
 
@@ -50,7 +49,6 @@ pub(crate) struct GroupCopy<'a, T> {
     notes: CallLog,
 }
 
-/// The result of processing buffers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Processed {
     Done,
@@ -97,8 +95,8 @@ impl<T> GroupCopy<'_, T> {
     /// the remaining buffers stay in `input`.
     pub(crate) fn process(
         &mut self,
-        input: &mut VecDeque<Box<QueuedBuffer<T>>>,
-        output: &mut VecDeque<Box<QueuedBuffer<T>>>,
+        input: &mut QueuedBuffers<T>,
+        output: &mut QueuedBuffers<T>,
         ending: &Ending,
     ) -> Processed {
         let beginning = (self.untimed == 0).then(Instant::now);
@@ -114,8 +112,8 @@ impl<T> GroupCopy<'_, T> {
     #[inline]
     fn process_all(
         &mut self,
-        input: &mut VecDeque<Box<QueuedBuffer<T>>>,
-        output: &mut VecDeque<Box<QueuedBuffer<T>>>,
+        input: &mut QueuedBuffers<T>,
+        output: &mut QueuedBuffers<T>,
         mut now: Option<Instant>,
         ending: &Ending,
     ) -> Processed {
@@ -166,7 +164,7 @@ impl<T> GroupCopy<'_, T> {
         // A moving average: recent batches count most.
         self.mean = Some(self.mean.map_or(time, |mean| (mean * 3 + time) / 4));
         let calls: u64 = self.counters().map(|counters| counters.timed_calls.get()).sum();
-        self.untimed = if calls >= 16 && self.is_short() && !self.notes.is_enabled() { UNTIMED } else { 0 };
+        self.untimed = if calls >= 16 && self.is_short() && !self.notes.is_enabled { UNTIMED } else { 0 };
     }
 
     /// Records that `taken` buffers were taken, and that `left` remained after the last one.

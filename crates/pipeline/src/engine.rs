@@ -16,7 +16,7 @@ use crate::error::Cause;
 use crate::interval::span;
 use crate::join::Join;
 use crate::plan::Place;
-use crate::queue::{Queue, QueuedBuffer, TakeResult};
+use crate::queue::{Queue, QueuedBuffer, QueuedBuffers, TakeResult};
 use crate::ready::Ready;
 use crate::trace::CallLog;
 use crate::yield_budget::YieldBudget;
@@ -81,27 +81,25 @@ pub(crate) struct Engine<'a, T> {
 
 /// The lists of buffers of one thread, which it reuses.
 pub(crate) struct ThreadBuffers<'a, T> {
-    pub(crate) input: VecDeque<Box<QueuedBuffer<T>>>,
-    pub(crate) output: VecDeque<Box<QueuedBuffer<T>>>,
+    pub(crate) input: QueuedBuffers<T>,
+    pub(crate) output: QueuedBuffers<T>,
     woken: Vec<Sleeper<'a, T>>,
     /// Whether the thread is a worker.
     is_worker: bool,
     /// The copy that the worker runs next.
     pub(crate) next_job: Option<Job<'a, T>>,
     /// Buffers that the worker has already taken for the next copy, with the place of the first.
-    passed: Option<(u64, VecDeque<Box<QueuedBuffer<T>>>)>,
+    passed: Option<(u64, QueuedBuffers<T>)>,
     /// An empty list for reuse.
-    spare: VecDeque<Box<QueuedBuffer<T>>>,
+    spare: QueuedBuffers<T>,
 }
 
 impl<T> ThreadBuffers<'_, T> {
-    /// For a thread that runs its own stages.
     pub(crate) fn for_thread() -> Self {
         let (input, output, spare) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
         ThreadBuffers { input, output, woken: Vec::new(), is_worker: false, next_job: None, passed: None, spare }
     }
 
-    /// For a worker.
     pub(crate) fn for_worker() -> Self {
         ThreadBuffers { is_worker: true, ..ThreadBuffers::for_thread() }
     }
@@ -127,7 +125,7 @@ impl<'a, T> Engine<'a, T> {
         Engine {
             groups,
             ready: Ready::new(waiting),
-            activity: Activity::new(),
+            activity: Activity::default(),
             ending,
             open: AtomicUsize::new(open),
             may_yield: waiting == Waiting::ADAPTIVE,
@@ -407,7 +405,7 @@ impl<'a, T> Engine<'a, T> {
     }
 }
 
-fn free<T>(entries: &mut VecDeque<Box<QueuedBuffer<T>>>) {
+fn free<T>(entries: &mut QueuedBuffers<T>) {
     for entry in entries {
         entry.is_last = false;
         entry.buffer.clear();

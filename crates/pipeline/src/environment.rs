@@ -1,7 +1,7 @@
 //! The environment variables that configure a run.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -21,7 +21,6 @@ pub const REPORT: &str = "ROWLOCK_PIPELINE_REPORT";
 /// holds the last run of a process.
 pub const TRACE: &str = "ROWLOCK_PIPELINE_TRACE";
 
-/// The structure in the environment.
 pub(crate) fn structure() -> Result<Structure, BuildError> {
     match env::var(STRUCTURE) {
         Ok(text) => text.parse().map_err(|why| BuildError::new(format!("{STRUCTURE}: {why}"), "or unset it")),
@@ -38,7 +37,6 @@ fn path(variable: &str) -> Option<OsString> {
     env::var_os(variable).filter(|path| !path.is_empty())
 }
 
-/// Whether the environment asks for a trace.
 pub(crate) fn is_trace_wanted() -> bool {
     path(TRACE).is_some()
 }
@@ -47,8 +45,12 @@ pub(crate) fn is_trace_wanted() -> bool {
 /// warning.
 pub(crate) fn trace(program: &str, rows: &[CallLog]) {
     let Some(path) = path(TRACE) else { return };
-    if let Err(why) = trace::write(Path::new(&path), program, rows) {
-        let _ = writeln!(io::stderr(), "{TRACE}: cannot write {}: {why}", path.display());
+    warn_if_failed(TRACE, &path, trace::write(Path::new(&path), program, rows));
+}
+
+fn warn_if_failed(variable: &str, path: &OsStr, written: io::Result<()>) {
+    if let Err(why) = written {
+        let _ = writeln!(io::stderr(), "{variable}: cannot write {}: {why}", path.display());
     }
 }
 
@@ -67,7 +69,5 @@ pub(crate) fn append_report(outcome: &Result<RunReport, Error>) {
         // A single write, so that the lines of several processes do not mix.
         File::options().append(true).create(true).open(&path)?.write_all(line.as_bytes())
     };
-    if let Err(why) = append() {
-        let _ = writeln!(io::stderr(), "{REPORT}: cannot write {}: {why}", path.display());
-    }
+    warn_if_failed(REPORT, &path, append());
 }

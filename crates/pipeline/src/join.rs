@@ -41,17 +41,14 @@ impl<E> Join<E> {
             // Discard what was held back beyond the end. Unordered elements beyond it have been
             // passed on.
             self.last = Some(place);
-            let beyond = self.ahead.split_off(&place);
-            discarded.extend(beyond.into_values().flatten());
+            discarded.extend(self.ahead.split_off(&place).into_values().flatten());
         }
         let is_ordered = self.is_ordered && !cfg!(rowlock_canary = "copies-overtake-each-other");
-        let waits = is_ordered || is_last;
-        if waits {
-            self.ahead.insert(place, Some(entry));
-        } else {
-            self.ahead.insert(place, None);
-            onward.extend([entry]);
+        let mut waiting = Some(entry);
+        if !is_ordered && !is_last {
+            onward.extend(waiting.take());
         }
+        self.ahead.insert(place, waiting);
         while let Some(entry) = self.ahead.remove(&self.next) {
             self.next += 1;
             onward.extend(entry);
@@ -70,7 +67,12 @@ mod tests {
 
     use super::*;
 
-    /// The order of the output if places finish in this order and `last` is the last.
+    /// An order in which 20 places finish, and the last place.
+    fn finished_and_last() -> impl Strategy<Value = (Vec<u64>, u64)> {
+        (Just((0..20).collect()).prop_shuffle(), prop_oneof![Just(19), 0_u64..20])
+    }
+
+    /// The order of the output, and the discarded places in ascending order.
     fn joined(is_ordered: bool, finished: &[u64], last: u64) -> (Vec<u64>, Vec<u64>) {
         let mut join = Join::new(is_ordered);
         let (mut onward, mut discarded) = (Vec::new(), Vec::new());
@@ -78,46 +80,26 @@ mod tests {
             join.finish(place, place, place == last, &mut onward, &mut discarded);
         }
         assert_eq!(join.into_rest().count(), 0);
+        discarded.sort();
         (onward, discarded)
     }
 
     proptest! {
         #[test]
-        fn places_that_finish_in_any_order_come_out_in_order(
-            finished in Just((0..20).collect::<Vec<u64>>()).prop_shuffle(),
+        fn places_come_out_in_order_and_later_ones_than_the_last_are_discarded(
+            (finished, last) in finished_and_last(),
         ) {
-            prop_assert_eq!(joined(true, &finished, 19), ((0..20).collect(), vec![]));
+            prop_assert_eq!(joined(true, &finished, last), ((0..=last).collect(), (last + 1..20).collect()));
         }
 
         #[test]
-        fn without_order_each_place_comes_out_once_and_the_last_one_last(
-            finished in Just((0..20).collect::<Vec<u64>>()).prop_shuffle(),
-        ) {
-            let (mut onward, discarded) = joined(false, &finished, 19);
-            prop_assert_eq!(onward.last(), Some(&19));
-            prop_assert!(discarded.is_empty());
+        fn without_order_each_place_comes_out_once_and_the_last_one_last((finished, last) in finished_and_last()) {
+            let (mut onward, discarded) = joined(false, &finished, last);
+            prop_assert_eq!(onward.last(), Some(&last));
+            prop_assert!(discarded.iter().all(|&place| place > last));
+            onward.extend(discarded);
             onward.sort();
             prop_assert_eq!(onward, (0..20).collect::<Vec<u64>>());
-        }
-
-        #[test]
-        fn an_early_end_discards_all_later_places(
-            finished in Just((0..20).collect::<Vec<u64>>()).prop_shuffle(), last in 0_u64..20,
-        ) {
-            let (onward, mut discarded) = joined(true, &finished, last);
-            prop_assert_eq!(onward, (0..=last).collect::<Vec<u64>>());
-            discarded.sort();
-            prop_assert_eq!(discarded, (last + 1..20).collect::<Vec<u64>>());
-        }
-
-        #[test]
-        fn an_early_end_without_order_still_comes_last(
-            finished in Just((0..20).collect::<Vec<u64>>()).prop_shuffle(), last in 0_u64..20,
-        ) {
-            let (onward, discarded) = joined(false, &finished, last);
-            prop_assert_eq!(onward.last(), Some(&last));
-            prop_assert_eq!(onward.len() + discarded.len(), 20);
-            prop_assert!((0..last).all(|place| onward.contains(&place)));
         }
     }
 }

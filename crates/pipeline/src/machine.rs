@@ -165,27 +165,23 @@ mod tests {
 
     /// The totals this many milliseconds after `start`.
     fn moment(start: Instant, clock: u64, cpu_used: u64, pressure: Option<u64>) -> Moment {
-        Moment {
-            clock: start + Duration::from_millis(clock),
-            cpu_used: Duration::from_millis(cpu_used),
-            pressure_cpu: pressure.map(Duration::from_millis),
-            pressure_io: None,
-            traffic: None,
-        }
+        let (clock, cpu_used) = (start + Duration::from_millis(clock), Duration::from_millis(cpu_used));
+        let pressure_cpu = pressure.map(Duration::from_millis);
+        Moment { clock, cpu_used, pressure_cpu, pressure_io: None, traffic: None }
+    }
+
+    fn machine(first: Moment) -> Machine {
+        Machine { cpus: 2, start: first, last: first, devices: Vec::new() }
     }
 
     #[test]
     fn each_observation_counts_cpu_time_once() {
         let start = Instant::now();
-        let first = moment(start, 0, 7, None);
-        let mut machine = Machine { cpus: 2, start: first, last: first, devices: Vec::new() };
-        let seen = |since, cpu_used| MachineObservation {
-            since: Span::from_millis(since),
-            cpus: 2,
-            cpu_used: Span::from_millis(cpu_used),
-            device_busy: None,
-            pressure_cpu: None,
-            pressure_io: None,
+        let mut machine = machine(moment(start, 0, 7, None));
+        let seen = |since, cpu_used| {
+            let [since, cpu_used] = [since, cpu_used].map(Span::from_millis);
+            let (cpus, device_busy, pressure_cpu, pressure_io) = (2, None, None, None);
+            MachineObservation { since, cpus, cpu_used, device_busy, pressure_cpu, pressure_io }
         };
         assert_eq!(machine.since(moment(start, 10, 12, None), None), seen(10, 5));
         assert_eq!(machine.since(moment(start, 40, 30, None), None), seen(30, 18));
@@ -207,7 +203,7 @@ mod tests {
     fn shares_of_the_time_are_thousandths() {
         let start = Instant::now();
         let first = moment(start, 0, 0, Some(100));
-        let machine = Machine { cpus: 1, start: first, last: first, devices: Vec::new() };
+        let machine = machine(first);
         let share = |clock, held_up| {
             let seen = machine.between(first, moment(start, clock, 0, held_up), None);
             assert_eq!(seen.pressure_io, None);

@@ -16,6 +16,8 @@ pub(crate) struct QueuedBuffer<T> {
     pub(crate) buffer: Buffer<T>,
 }
 
+pub(crate) type QueuedBuffers<T> = VecDeque<Box<QueuedBuffer<T>>>;
+
 impl<T> QueuedBuffer<T> {
     /// A free buffer, without a number yet.
     pub(crate) fn free(mut buffer: Buffer<T>) -> Box<QueuedBuffer<T>> {
@@ -30,7 +32,7 @@ pub(crate) struct Queue<T, S> {
 }
 
 struct State<T, S> {
-    entries: VecDeque<Box<QueuedBuffer<T>>>,
+    entries: QueuedBuffers<T>,
     sleepers: Vec<S>,
     /// The number of buffers taken so far.
     taken: u64,
@@ -72,7 +74,7 @@ impl<T, S> Queue<T, S> {
 
     /// Appends all entries, and moves one sleeper for each to `woken`. Returns the new depth. If
     /// the queue is closed, does nothing and returns `None`.
-    pub(crate) fn convey(&self, entries: &mut VecDeque<Box<QueuedBuffer<T>>>, woken: &mut Vec<S>) -> Option<usize> {
+    pub(crate) fn convey(&self, entries: &mut QueuedBuffers<T>, woken: &mut Vec<S>) -> Option<usize> {
         let mut state = self.state.lock();
         (!state.is_closed).then(|| state.append(entries, woken))
     }
@@ -82,7 +84,7 @@ impl<T, S> Queue<T, S> {
     /// returns how many it takes. Returns the place of the first entry, and the sleeper.
     pub(crate) fn pass(
         &self,
-        entries: &VecDeque<Box<QueuedBuffer<T>>>,
+        entries: &QueuedBuffers<T>,
         most: impl FnOnce(&S) -> usize,
         woken: &mut Vec<S>,
     ) -> Option<(u64, S)> {
@@ -104,7 +106,7 @@ impl<T, S> Queue<T, S> {
     }
 
     /// [`Queue::convey`] for free buffers, which works on a closed queue too.
-    pub(crate) fn keep(&self, entries: &mut VecDeque<Box<QueuedBuffer<T>>>, woken: &mut Vec<S>) -> usize {
+    pub(crate) fn keep(&self, entries: &mut QueuedBuffers<T>, woken: &mut Vec<S>) -> usize {
         self.state.lock().append(entries, woken)
     }
 
@@ -114,7 +116,7 @@ impl<T, S> Queue<T, S> {
     pub(crate) fn take(
         &self,
         most: usize,
-        input: &mut VecDeque<Box<QueuedBuffer<T>>>,
+        input: &mut QueuedBuffers<T>,
         woken: &mut Vec<S>,
         taker: S,
     ) -> TakeResult<S> {
@@ -148,7 +150,7 @@ impl<T, S> Queue<T, S> {
 
     /// Closes the queue: the sleepers move to `woken`, the entries to `rest`. Returns whether it
     /// was open.
-    pub(crate) fn close(&self, rest: &mut VecDeque<Box<QueuedBuffer<T>>>, woken: &mut Vec<S>) -> bool {
+    pub(crate) fn close(&self, rest: &mut QueuedBuffers<T>, woken: &mut Vec<S>) -> bool {
         let mut state = self.state.lock();
         rest.append(&mut state.entries);
         let was_open = !state.is_closed;
@@ -174,7 +176,7 @@ impl<T, S> Queue<T, S> {
 }
 
 impl<T, S> State<T, S> {
-    fn append(&mut self, entries: &mut VecDeque<Box<QueuedBuffer<T>>>, woken: &mut Vec<S>) -> usize {
+    fn append(&mut self, entries: &mut QueuedBuffers<T>, woken: &mut Vec<S>) -> usize {
         let wakes_none = self.is_closed || cfg!(rowlock_canary = "a-queue-calls-no-taker");
         let wanted = if wakes_none { 0 } else { entries.len().min(self.sleepers.len()) };
         self.entries.append(entries);

@@ -17,20 +17,16 @@ impl<'a> StagePriorities<'a> {
     pub(crate) fn begin(
         rule: PriorityRule,
         stages: &[(usize, StageKind)],
-        mut apply: Box<dyn FnMut(StagePriority) + 'a>,
+        apply: Box<dyn FnMut(StagePriority) + 'a>,
     ) -> StagePriorities<'a> {
         let begun = stages.iter().map(|&(at, kind)| {
             let mut stage = rule.stage(kind);
             let priority = stage.begin();
             (at, stage, priority)
         });
-        let stages: Vec<_> = begun.collect();
-        // A thread has the highest priority of its stages.
-        let priority = stages.iter().map(|&(_, _, priority)| priority).max().unwrap_or_default();
-        if priority != StagePriority::Neutral {
-            apply(priority);
-        }
-        StagePriorities { stages, uses_queues: rule.uses_queues(), apply }
+        let mut priorities = StagePriorities { stages: begun.collect(), uses_queues: rule.uses_queues(), apply };
+        priorities.apply_if_changed(StagePriority::Neutral);
+        priorities
     }
 
     #[inline]
@@ -52,13 +48,18 @@ impl<'a> StagePriorities<'a> {
         let Some((_, stage, priority)) = self.stages.iter_mut().find(|(group, ..)| *group == at) else { return };
         if let Some(changed) = question(stage) {
             *priority = changed;
-            let now = self.priority();
-            if now != before {
-                (self.apply)(now);
-            }
+            self.apply_if_changed(before);
         }
     }
 
+    fn apply_if_changed(&mut self, before: StagePriority) {
+        let now = self.priority();
+        if now != before {
+            (self.apply)(now);
+        }
+    }
+
+    /// A thread has the highest priority of its stages.
     fn priority(&self) -> StagePriority {
         self.stages.iter().map(|&(_, _, priority)| priority).max().unwrap_or_default()
     }

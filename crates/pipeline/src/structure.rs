@@ -29,6 +29,7 @@ use policy::priority::{self, StageKind};
 use policy::waiting;
 
 pub use keys::{KEYS, StructureKey};
+pub(crate) use read::hint;
 pub use read::{StructureError, did_you_mean, parse_size};
 
 /// A structure. Unset parts have the program's values, or else the defaults.

@@ -11,7 +11,6 @@ use serde::Serialize;
 /// A copy of a stage logs at most this many calls, about 40 MB.
 const MOST: usize = 1 << 20;
 
-/// One call.
 #[derive(Clone, Debug)]
 pub(crate) struct CallRecord {
     pub(crate) stage: Arc<str>,
@@ -24,17 +23,13 @@ pub(crate) struct CallRecord {
 #[derive(Debug)]
 pub(crate) struct CallLog {
     beginning: Instant,
-    is_enabled: bool,
+    pub(crate) is_enabled: bool,
     pub(crate) notes: Vec<CallRecord>,
 }
 
 impl CallLog {
     pub(crate) fn new(beginning: Instant, is_enabled: bool) -> CallLog {
         CallLog { beginning, is_enabled, notes: Vec::new() }
-    }
-
-    pub(crate) fn is_enabled(&self) -> bool {
-        self.is_enabled
     }
 
     pub(crate) fn since_beginning(&self, now: Instant) -> u64 {

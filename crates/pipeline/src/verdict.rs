@@ -66,7 +66,17 @@ pub struct Floor {
 #[derive(Debug)]
 struct Unit<'r> {
     report: &'r RunReport,
+    shared: Option<Shared<'r>>,
     stages: Vec<&'r StageReport>,
+}
+
+/// What the stages of a unit share, unless they are fused.
+#[derive(Debug, PartialEq, Eq)]
+enum Shared<'r> {
+    /// The index of a thread of the structure.
+    Thread(usize),
+    /// The name of a junction.
+    Junction(&'r str),
 }
 
 impl Verdict {
@@ -118,23 +128,15 @@ fn units(report: &RunReport) -> Vec<Unit<'_>> {
         structure.thread.iter().position(|turns| turns.len() > 1 && turns.iter().any(|turn| turn.stage == stage.name))
     };
     let mut units: Vec<Unit<'_>> = Vec::new();
-    let mut threads: Vec<(usize, usize)> = Vec::new();
     let mut before = None;
     for stage in &report.stages {
-        let thread = thread(stage);
-        let shared = thread.and_then(|thread| threads.iter().find(|(known, _)| *known == thread)).map(|&(_, at)| at);
-        let is_same = |other: &StageReport| other.name == stage.name && other.place == JUNCTION;
-        let met =
-            units.iter().position(|unit| stage.place == JUNCTION && unit.stages.iter().any(|other| is_same(other)));
-        let at = match (shared.or(met), before) {
-            (Some(at), _) => at,
-            (None, Some(at)) if stage.is_fused => at,
-            (None, _) => {
-                units.push(Unit { report, stages: Vec::new() });
-                units.len() - 1
-            }
-        };
-        threads.extend(thread.map(|thread| (thread, at)));
+        let shared = thread(stage).map(Shared::Thread);
+        let shared = shared.or_else(|| (stage.place == JUNCTION).then_some(Shared::Junction(&stage.name)));
+        let known = units.iter().position(|unit| shared.is_some() && unit.shared == shared);
+        let at = known.or(before.filter(|_| stage.is_fused)).unwrap_or(units.len());
+        if at == units.len() {
+            units.push(Unit { report, shared, stages: Vec::new() });
+        }
         units[at].stages.push(stage);
         before = Some(at);
     }

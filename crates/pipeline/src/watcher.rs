@@ -8,7 +8,6 @@ use crate::machine::Machine;
 use crate::registry::Registry;
 use crate::thread_table::ThreadTable;
 
-/// The state between two observations.
 pub(crate) struct Watcher {
     controller: PriorityController,
     before: Vec<StageObservation>,

@@ -92,10 +92,9 @@ impl<'a, T> Engine<'a, T> {
         }
     }
 
-    /// Ends a copy.
     pub(crate) fn retire(&self, copy: GroupCopy<'a, T>) {
         let notes = copy.end(&self.ending);
-        if notes.is_enabled() {
+        if notes.is_enabled {
             self.notes.lock().push(notes);
         }
     }

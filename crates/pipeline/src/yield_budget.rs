@@ -8,8 +8,8 @@
 //! * **Only if recent waits were short.** If the stage before takes a millisecond for a buffer,
 //!   yielding would only take CPU time from it.
 //! * **Only while no other program takes the CPU.** A yield that lasts a millisecond has run
-//!   another program. If this happens twice within a few yields, the thread sleeps immediately for a
-//!   while, and longer at each repetition. A single long yield may be noise.
+//!   another program. If this happens twice within a few yields, the thread sleeps immediately for
+//!   a while, and longer at each repetition. A single long yield may be noise.
 //!
 //! After it has yielded without success, a thread sleeps without spinning first.
 
@@ -86,39 +86,34 @@ mod tests {
     fn a_thread_yields_only_while_its_waits_are_short() {
         let mut yield_budget = YieldBudget::new();
         assert_eq!(yield_budget.budget_at(START), BUDGET);
-        for _ in 0..3 {
-            yield_budget.record_wait(Span::from_millis(1));
-        }
+        (0..3).for_each(|_| yield_budget.record_wait(Span::from_millis(1)));
         assert_eq!(yield_budget.budget_at(START), Span::ZERO);
-        for _ in 0..20 {
-            yield_budget.record_wait(Span::from_micros(40));
-        }
+        (0..20).for_each(|_| yield_budget.record_wait(Span::from_micros(40)));
         assert_eq!(yield_budget.budget_at(START), BUDGET);
     }
 
     #[test]
     fn repeated_long_yields_make_a_thread_sleep_immediately_for_longer_and_longer() {
-        let tick = Span::from_millis(4);
+        let (tick, short) = (Span::from_millis(4), Span::from_micros(30));
+        let after = |now, millis| now + Span::from_millis(millis);
         let mut yield_budget = YieldBudget::new();
-        assert!(!yield_budget.record_yield(START, Span::from_micros(30)));
-        assert!(!yield_budget.record_yield(START, tick), "a single long yield may be noise");
-        assert!(!yield_budget.record_yield(START, Span::from_micros(30)));
-        assert!(yield_budget.record_yield(START, tick));
-        assert_eq!(yield_budget.budget_at(START + Span::from_millis(49)), Span::ZERO);
-        let again = START + Span::from_millis(51);
+        let yields = [short, tick, short, tick].map(|time| yield_budget.record_yield(START, time));
+        assert_eq!(yields, [false, false, false, true], "a single long yield may be noise");
+        assert_eq!(yield_budget.budget_at(after(START, 49)), Span::ZERO);
+        let again = after(START, 51);
         assert_eq!(yield_budget.budget_at(again), BUDGET);
         assert!(yield_budget.record_yield(again, tick));
-        assert_eq!(yield_budget.budget_at(again + Span::from_millis(99)), Span::ZERO);
+        assert_eq!(yield_budget.budget_at(after(again, 99)), Span::ZERO);
         let mut now = again;
         for _ in 0..20 {
-            now = now + Span::from_millis(1601);
+            now = after(now, 1601);
             yield_budget.record_yield(now, tick);
         }
-        assert_eq!(yield_budget.budget_at(now + Span::from_millis(1599)), Span::ZERO);
+        assert_eq!(yield_budget.budget_at(after(now, 1599)), Span::ZERO);
         // After a long quiet period, the guard is short again.
-        now = now + Span::from_millis(10_000);
+        now = after(now, 10_000);
         yield_budget.record_yield(now, tick);
-        assert_eq!(yield_budget.budget_at(now + Span::from_millis(101)), BUDGET);
+        assert_eq!(yield_budget.budget_at(after(now, 101)), BUDGET);
     }
 
     #[test]
@@ -126,9 +121,7 @@ mod tests {
         let mut yield_budget = YieldBudget::new();
         for _ in 0..20 {
             assert!(!yield_budget.record_yield(START, Span::from_millis(4)));
-            for _ in 0..FEW {
-                assert!(!yield_budget.record_yield(START, Span::from_micros(3)));
-            }
+            assert!((0..FEW).all(|_| !yield_budget.record_yield(START, Span::from_micros(3))));
         }
     }
 }

@@ -37,6 +37,5 @@ pub(crate) struct Sorted {
     pub(crate) runs: u64,
     /// See [`Outcome::passes`](crate::Outcome::passes).
     pub(crate) passes: u32,
-    /// The reports of the pipelines.
     pub(crate) reports: Vec<RunReport>,
 }

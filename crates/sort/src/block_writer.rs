@@ -20,13 +20,11 @@ const WRITERS: usize = 3;
 /// The tag of a buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
-    /// The records in the buffer.
     pub(crate) chunk: Chunk,
     /// The average record length by which the memory is divided; 0 before that.
     pub(crate) mean: usize,
     /// The position of the bytes in the output or the temporary file.
     pub(crate) place: u64,
-    /// Whether the bytes go to the temporary file.
     pub(crate) is_spilled: bool,
 }
 
@@ -49,7 +47,7 @@ fn write(job: &Job<'_>, buffer: &mut Buffer<Load>) -> Result<(), SortError> {
     let (place, length) = (buffer.tag.place, buffer.len());
     if buffer.tag.is_spilled {
         let written = job.temporary.spill()?.write_at(place, &buffer.space()[..aligned_up(length)]);
-        written.map_err(SortError::write(&job.temporary.name()))
+        written.map_err(SortError::write(&job.temporary))
     } else {
         job.output.write_at(place, buffer.filled()).map_err(SortError::write(job.output.name()))?;
         job.progress.add(length);
@@ -66,7 +64,6 @@ pub(crate) struct BlockWriter<'s> {
     last: Range<usize>,
     /// The number of bytes sent to the output.
     sent: u64,
-    /// The number of records collected.
     records: u64,
     run: Run,
     /// The size limit for records in the temporary file.
@@ -167,7 +164,6 @@ impl<'s> BlockWriter<'s> {
         Ok(())
     }
 
-    /// Ends the current run.
     pub(crate) fn end_run(&mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<Run> {
         self.send_block(Flow::Convey, ports)?;
         Ok(std::mem::take(&mut self.run))

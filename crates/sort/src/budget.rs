@@ -54,7 +54,6 @@ pub(crate) struct Forming {
     pub(crate) piece: usize,
     /// The size of a block that is written.
     pub(crate) block: usize,
-    /// The number of loads in memory.
     pub(crate) loads: usize,
     /// The size of a load: its records and all data about them.
     pub(crate) load: usize,
@@ -65,7 +64,6 @@ pub(crate) struct Forming {
 pub(crate) struct Merging {
     /// The size of a block that is read.
     pub(crate) block: usize,
-    /// The number of blocks read ahead.
     pub(crate) ahead: usize,
     /// The size of a piece that is written.
     pub(crate) piece: usize,

@@ -79,7 +79,6 @@ pub(crate) fn sort(job: &Job<'_>, variant: Variant, input: &Input) -> Result<Sor
     Columnsort { job, variant, observer: None }.run(input)
 }
 
-/// A running columnsort.
 #[derive(Clone, Copy)]
 struct Columnsort<'s> {
     job: &'s Job<'s>,
@@ -87,7 +86,6 @@ struct Columnsort<'s> {
     observer: TransferObserver<'s>,
 }
 
-/// One pass over all columns.
 #[derive(Clone, Copy)]
 struct Pass<'s> {
     sort: Columnsort<'s>,
@@ -130,7 +128,6 @@ impl Columnsort<'_> {
         Ok(Sorted { written, runs: shape.columns(), passes: reports.len() as u32, reports })
     }
 
-    /// Sorts records in a matrix of this shape.
     fn sort(&self, shape: Shape, source: Source<'_>, reports: &mut Vec<RunReport>) -> Result<Written, SortError> {
         let (order, columns) = (self.job.order, shape.columns());
         let of_input = ColumnLayout::of_input(order, &shape);

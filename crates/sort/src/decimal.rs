@@ -185,43 +185,16 @@ mod tests {
     fn different_numbers_compare_by_value() {
         let huge = |digit: &str, zeros| format!("{digit}{}", "0".repeat(zeros));
         let tiny = |zeros, digit: &str| format!(".{}{digit}", "0".repeat(zeros));
-        let ascending = [
-            format!("-{}", huge("1", 100)),
-            format!("-{}", huge("1", 60)),
-            format!("-{}", huge("1", 59)),
-            "-1000".to_owned(),
-            "-12".to_owned(),
-            "-11.9".to_owned(),
-            "-2".to_owned(),
-            "-1.01".to_owned(),
-            "-1".to_owned(),
-            "-.1".to_owned(),
-            format!("-{}", tiny(60, "1")),
-            format!("-{}", tiny(61, "1")),
-            format!("-{}", tiny(100, "1")),
-            "0".to_owned(),
-            tiny(100, "1"),
-            tiny(61, "1"),
-            tiny(60, "1"),
-            "0.01".to_owned(),
-            "0.09".to_owned(),
-            "0.1".to_owned(),
-            "0.100000000000000000000000000000000000000001".to_owned(),
-            "0.11".to_owned(),
-            "1".to_owned(),
-            "1.01".to_owned(),
-            "9".to_owned(),
-            "10".to_owned(),
-            "10.5".to_owned(),
-            "18446744073709551616".to_owned(),
-            "18446744073709551617".to_owned(),
-            huge("1", 58),
-            huge("1", 59),
-            huge("9", 59),
-            huge("1", 60),
-            huge("1", 100),
-            huge("2", 100),
-        ];
+        let mut positive = vec![tiny(100, "1"), tiny(61, "1"), tiny(60, "1")];
+        let short = "0.01 0.09 .1 0.100000000000000000000000000000000000000001 0.11 1 1.01 2 9 10 10.5 11.9 12 1000 \
+                     18446744073709551616 18446744073709551617";
+        positive.extend(short.split(' ').map(str::to_owned));
+        positive.extend(
+            [("1", 58), ("1", 59), ("9", 59), ("1", 60), ("1", 100), ("2", 100)]
+                .map(|(digit, zeros)| huge(digit, zeros)),
+        );
+        let negative = positive.iter().rev().map(|number| format!("-{number}"));
+        let ascending: Vec<String> = negative.chain(["0".to_owned()]).chain(positive.iter().cloned()).collect();
         for (at, left) in ascending.iter().enumerate() {
             for (other, right) in ascending.iter().enumerate() {
                 assert_eq!(compare(left.as_bytes(), right.as_bytes()), at.cmp(&other), "{left} {right}");

@@ -1,5 +1,6 @@
 //! The errors of a sort. After an error the target is unchanged.
 
+use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
 
@@ -81,12 +82,12 @@ pub enum SortError {
 
 impl SortError {
     /// Turns an error of a read into one that names the file or stream.
-    pub(crate) fn read(what: &str) -> impl FnOnce(io::Error) -> SortError {
-        |why| SortError::Read { what: what.to_owned(), why }
+    pub(crate) fn read(what: impl Display) -> impl FnOnce(io::Error) -> SortError {
+        move |why| SortError::Read { what: what.to_string(), why }
     }
 
     /// Turns an error of a write into one that names the file or stream.
-    pub(crate) fn write(what: &str) -> impl FnOnce(io::Error) -> SortError {
-        |why| SortError::Write { what: what.to_owned(), why }
+    pub(crate) fn write(what: impl Display) -> impl FnOnce(io::Error) -> SortError {
+        move |why| SortError::Write { what: what.to_string(), why }
     }
 }

@@ -41,3 +41,7 @@ impl std::fmt::Display for IoMode {
         })
     }
 }
+
+fn folder_error() -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder")
+}

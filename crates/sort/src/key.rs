@@ -53,6 +53,18 @@ pub enum KeyKind {
     Decimal,
 }
 
+/// The names of all kinds.
+pub(crate) const KINDS: [(&str, KeyKind); 8] = [
+    ("bytes", KeyKind::Bytes),
+    ("unsigned-le", KeyKind::Unsigned(Endian::Little)),
+    ("unsigned-be", KeyKind::Unsigned(Endian::Big)),
+    ("signed-le", KeyKind::Signed(Endian::Little)),
+    ("signed-be", KeyKind::Signed(Endian::Big)),
+    ("float-le", KeyKind::Float(Endian::Little)),
+    ("float-be", KeyKind::Float(Endian::Big)),
+    ("decimal", KeyKind::Decimal),
+];
+
 /// The byte order of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Endian {

@@ -103,11 +103,10 @@ fn merge_group(
     Ok((report, merged.0, merged.1))
 }
 
-/// Reads one block of a run.
 fn read_block(job: &Job<'_>, run: &Run, block: usize, buffer: &mut Buffer<Load>) -> Result<Flow, SortError> {
     let block = &run.blocks[block];
     let read = job.temporary.spill()?.read_at(block.place, &mut buffer.space()[..aligned_up(block.length)]);
-    read.map_err(SortError::read(&job.temporary.name()))?;
+    read.map_err(SortError::read(&job.temporary))?;
     buffer.set_len(block.length);
     Ok(Flow::Convey)
 }

@@ -17,7 +17,6 @@ pub(crate) struct PrefixWriter<'o> {
 }
 
 impl<'o> PrefixWriter<'o> {
-    /// Creates a writer into this memory.
     #[inline]
     pub(crate) fn new(out: &'o mut [u8]) -> PrefixWriter<'o> {
         PrefixWriter { out, used: 0, is_whole: true }
@@ -70,7 +69,6 @@ pub(crate) enum KeyEncoding {
 pub(crate) const PADDED: usize = 11;
 
 impl KeyEncoding {
-    /// Writes the normal form of a key's bytes.
     #[inline]
     pub(crate) fn write(self, key: &Key, bytes: &[u8], room: &mut PrefixWriter<'_>) {
         let flip = if key.descending { 0xFF } else { 0 };

@@ -34,7 +34,6 @@ impl Progress {
         Progress { bar }
     }
 
-    /// Sets the name of the current phase.
     pub(crate) fn set_phase(&self, what: &'static str) {
         self.bar.set_message(what);
     }
@@ -45,7 +44,6 @@ impl Progress {
     }
 }
 
-/// Removes the bar.
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();

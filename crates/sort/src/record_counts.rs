@@ -11,7 +11,6 @@ use crate::order::Format;
 /// Counts of records and bytes, and a checksum of the records that does not depend on their order.
 #[derive(Debug, Default)]
 pub(crate) struct RecordCounts {
-    /// Whether to compute the checksum.
     has_checksum: bool,
     records: AtomicU64,
     bytes: AtomicU64,
@@ -20,7 +19,6 @@ pub(crate) struct RecordCounts {
 }
 
 impl RecordCounts {
-    /// Creates counts of 0.
     pub(crate) fn new(has_checksum: bool) -> RecordCounts {
         RecordCounts { has_checksum, ..RecordCounts::default() }
     }
@@ -43,7 +41,6 @@ impl RecordCounts {
         }
     }
 
-    /// The number of records read.
     pub(crate) fn records(&self) -> u64 {
         self.records.load(Relaxed)
     }

@@ -81,7 +81,6 @@ pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<(Vec<
     Ok((runs, sorted))
 }
 
-/// Sorts a load.
 fn sort(job: &Job<'_>, buffer: &mut Buffer<Load>) {
     let (order, format) = (job.order, job.order.format());
     let mut chunk = std::mem::take(&mut buffer.tag.chunk);
@@ -95,7 +94,6 @@ fn sort(job: &Job<'_>, buffer: &mut Buffer<Load>) {
     buffer.tag.chunk = chunk;
 }
 
-/// Keeps the first of equal records.
 fn keep_first(job: &Job<'_>, bytes: &[u8], chunk: &mut Chunk) {
     let mut entries = std::mem::take(&mut chunk.entries);
     entries.dedup_by(|next, kept| {

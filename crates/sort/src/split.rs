@@ -17,7 +17,6 @@ pub(crate) const LOADS: &str = "loads";
 pub(crate) struct Splitter<'s> {
     format: Format,
     forming: Forming,
-    /// The name of the input.
     name: &'s str,
     /// The beginning of a record that the previous load could not complete.
     carry: Vec<u8>,
@@ -34,17 +33,8 @@ pub(crate) struct Splitter<'s> {
 
 impl<'s> Splitter<'s> {
     pub(crate) fn new(format: Format, forming: Forming, name: &'s str) -> Splitter<'s> {
-        Splitter {
-            format,
-            forming,
-            name,
-            carry: Vec::new(),
-            mean: None,
-            most: (0, 0),
-            lines: 0,
-            piece: None,
-            is_over: false,
-        }
+        let (carry, mean, most, lines, piece, is_over) = Default::default();
+        Splitter { format, forming, name, carry, mean, most, lines, piece, is_over }
     }
 
     /// Fills loads until the input ends.
@@ -61,7 +51,6 @@ impl<'s> Splitter<'s> {
         Ok(())
     }
 
-    /// Fills the current load.
     fn fill(&mut self, ports: &mut Ports<'_, '_, Load>) -> pipeline::Result<()> {
         if self.mean.is_none() && self.accept_piece(ports)? {
             let first = ports.buffer(INPUT)?.filled();

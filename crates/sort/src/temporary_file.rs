@@ -1,5 +1,6 @@
 //! The temporary file of a sort: created on demand, with an allocator for its space.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
@@ -37,7 +38,6 @@ impl<'s> TemporaryFile<'s> {
         Ok(())
     }
 
-    /// The file.
     pub(crate) fn spill(&self) -> Result<&Spill, SortError> {
         self.spill.get().ok_or_else(|| SortError::Unsupported("there is no temporary file".to_owned()))
     }
@@ -46,9 +46,11 @@ impl<'s> TemporaryFile<'s> {
     pub(crate) fn another(&self) -> Result<Spill, SortError> {
         Spill::create(self.folder)
     }
+}
 
-    /// The name of the file in messages.
-    pub(crate) fn name(&self) -> String {
-        format!("the temporary file in {}", self.folder.display())
+/// Writes the name for messages.
+impl fmt::Display for TemporaryFile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the temporary file in {}", self.folder.display())
     }
 }

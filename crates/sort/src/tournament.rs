@@ -4,13 +4,9 @@
 //! losers: each inner node holds the loser of its match. When the winner's run advances to its next
 //! record, that record is compared only with the nodes on its path to the root.
 
-/// The index of a run.
-pub(crate) type RunIndex = usize;
-
-/// A tournament among the heads of runs.
 pub(crate) struct Tournament {
     /// Node 0 is the winner, the others are the losers of their matches: a key and its run.
-    nodes: Vec<(u128, RunIndex)>,
+    nodes: Vec<(u128, usize)>,
     runs: usize,
 }
 
@@ -34,13 +30,13 @@ impl Tournament {
             let left_wins = first(left.0, right.0, &mut is_before);
             (winners[node], nodes[node]) = if left_wins { (left, right) } else { (right, left) };
         }
-        nodes[0] = winners[1.min(2 * runs - 1)];
+        nodes[0] = winners[1];
         Tournament { nodes, runs }
     }
 
     /// The least key and its run.
     #[inline]
-    pub(crate) fn winner(&self) -> (u128, RunIndex) {
+    pub(crate) fn winner(&self) -> (u128, usize) {
         self.nodes[0]
     }
 

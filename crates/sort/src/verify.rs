@@ -44,7 +44,6 @@ pub(crate) fn verify(job: &Job<'_>, written: Written, budget: Budget) -> Result<
     run_program(Program::new("sort-verify").pipeline(pipeline), job.canceller)
 }
 
-/// The state of the check.
 struct Check<'o> {
     order: &'o Order,
     /// Whether equal records are an error.

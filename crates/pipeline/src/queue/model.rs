@@ -24,7 +24,7 @@ struct Run {
 impl Run {
     fn new(buffers: usize, rounds: u64) -> Arc<Run> {
         let (free, full) = (Queue::of_free(WAITING, Some(rounds)), Queue::new(WAITING));
-        let run = Run { free, full, activity: Activity::new() };
+        let run = Run { free, full, activity: Activity::default() };
         let mut entries = (0..buffers).map(|_| QueuedBuffer::free(Buffer::new(0).unwrap())).collect();
         run.free.keep(&mut entries, &mut Vec::new());
         run.activity.join();

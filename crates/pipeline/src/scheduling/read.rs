@@ -5,7 +5,7 @@ use std::str::FromStr;
 use policy::Span;
 
 use super::{Clamp, IoPriority, Policy, Scheduling};
-use crate::structure::did_you_mean;
+use crate::structure::{did_you_mean, hint};
 
 /// The kernel's call supports no more CPUs.
 const CPUS: u32 = 1024;
@@ -14,7 +14,7 @@ const CPUS: u32 = 1024;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchedulingParseError {
     /// The key is unknown.
-    #[error("`{key}` cannot be requested{}; the keys are nice, policy, slice, ioprio, affinity, clamp and yield", hint(.near))]
+    #[error("`{key}` cannot be requested{}; the keys are nice, policy, slice, ioprio, affinity, clamp and yield", hint(*.near))]
     UnknownKey {
         /// The text.
         key: String,
@@ -31,10 +31,6 @@ pub enum SchedulingParseError {
         /// The problem, and what is allowed.
         why: String,
     },
-}
-
-fn hint(near: &Option<&'static str>) -> String {
-    near.map_or(String::new(), |near| format!(" (did you mean `{near}`?)"))
 }
 
 const KEYS: [&str; 7] = ["nice", "policy", "slice", "ioprio", "affinity", "clamp", "yield"];

@@ -95,19 +95,17 @@ fn any_scheduling() -> impl Strategy<Value = Scheduling> {
     let clamp = (0..=1024_u32, 0..=1024_u32).prop_map(|(a, b)| Clamp { min: a.min(b), max: a.max(b) });
     let cpus = prop::collection::vec(0..1024_u32, 1..9).prop_map(read::ascending);
     let slice = (1..u64::MAX).prop_map(Span::from_nanos);
-    let of = prop::option::of::<std::ops::RangeInclusive<i32>>;
+    let first = (prop::option::of(-20..=19), prop::option::of(policy), prop::option::of(slice));
     let rest = (prop::option::of(ioprio), prop::option::of(cpus), prop::option::of(clamp), any::<bool>());
-    (of(-20..=19), prop::option::of(policy), prop::option::of(slice), rest).prop_map(
-        |(nice, policy, slice, (ioprio, affinity, clamp, yield_each_round))| Scheduling {
-            nice,
-            policy,
-            slice,
-            ioprio,
-            affinity,
-            clamp,
-            yield_each_round,
-        },
-    )
+    (first, rest).prop_map(|((nice, policy, slice), (ioprio, affinity, clamp, yield_each_round))| Scheduling {
+        nice,
+        policy,
+        slice,
+        ioprio,
+        affinity,
+        clamp,
+        yield_each_round,
+    })
 }
 
 proptest! {
@@ -217,10 +215,7 @@ fn a_change_of_priority_is_five_steps_from_the_base() {
 fn a_nice_value_stays_in_its_range() {
     without_rights(|| {
         let attribute = Scheduling::adjust_nice(Thread::current(), 19, StagePriority::Lowered);
-        assert_eq!(
-            attribute,
-            EffectiveAttribute { requested: "nice=19 (lowered)".to_owned(), outcome: SchedulingOutcome::Granted }
-        );
+        assert_eq!(attribute.to_string(), "nice=19 (lowered): granted");
     });
 }
 

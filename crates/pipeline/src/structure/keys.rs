@@ -50,7 +50,6 @@ pub const KEYS: &[StructureKey] = &[
 ];
 
 impl StructureKey {
-    /// The key of this name.
     pub(super) fn named(name: &str) -> Option<&'static StructureKey> {
         KEYS.iter().find(|key| key.name == name)
     }

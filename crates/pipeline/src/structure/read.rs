@@ -23,7 +23,7 @@ const MOST_BYTES: usize = 1 << 30;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StructureError {
     /// A key is unknown.
-    #[error("unknown key `{key}`{}; the keys are {}", hint(.near), list(KEYS.iter().map(|key| key.name)))]
+    #[error("unknown key `{key}`{}; the keys are {}", hint(.near.as_deref()), list(KEYS.iter().map(|key| key.name)))]
     UnknownKey {
         /// The key.
         key: String,
@@ -75,7 +75,7 @@ pub enum StructureError {
         stage: String,
     },
     /// There is no such stage.
-    #[error("there is no stage `{stage}`{}; the stages are {}", hint(.near), list(.stages.iter().map(String::as_str)))]
+    #[error("there is no stage `{stage}`{}; the stages are {}", hint(.near.as_deref()), list(.stages.iter().map(String::as_str)))]
     UnknownStage {
         /// The name.
         stage: String,
@@ -96,8 +96,8 @@ impl StructureError {
     }
 }
 
-fn hint(near: &Option<String>) -> String {
-    near.as_ref().map_or(String::new(), |near| format!(" (did you mean `{near}`?)"))
+pub(crate) fn hint(near: Option<&str>) -> String {
+    near.map_or(String::new(), |near| format!(" (did you mean `{near}`?)"))
 }
 
 fn list<'a>(items: impl Iterator<Item = &'a str>) -> String {
@@ -203,8 +203,8 @@ fn named<T: Copy + Display>(value: &str, all: &[T], what: &str) -> Result<T, Str
     let names: Vec<String> = all.iter().map(ToString::to_string).collect();
     let found = all.iter().zip(&names).find(|(_, name)| *name == value);
     found.map(|(one, _)| *one).ok_or_else(|| {
-        let near = did_you_mean(value, names.iter().map(String::as_str)).map(str::to_owned);
-        format!("`{value}` is not a {what}{}; it can be {}", hint(&near), list(names.iter().map(String::as_str)))
+        let near = did_you_mean(value, names.iter().map(String::as_str));
+        format!("`{value}` is not a {what}{}; it can be {}", hint(near), list(names.iter().map(String::as_str)))
     })
 }
 

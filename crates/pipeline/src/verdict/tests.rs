@@ -65,28 +65,25 @@ fn a_run_limited_by_a_stage_names_it_and_gives_advice() {
     assert_eq!(verdict.limit, LimitingResource::Stage("work".to_owned()));
     let text = verdict.to_string();
     assert!(text.starts_with("1.00 s, limited by stage 'work': at work 97 % of the time; 1.00 of 2 CPUs were in use\n1.03 times its floor, which stage 'work' sets\n"), "{text}");
-    assert!(
-        text.ends_with(
-            "'work' works on one buffer at a time: split it in two, make it forkable, or give it less to compute"
-        ),
-        "{text}"
-    );
-    let mut forkable = three(970, 200, 100);
-    forkable.stages[0].can_fork = true;
-    assert!(forkable.verdict().advice.contains("(`fork=read*2`)"), "{}", forkable.verdict());
-    let mut forkable = three(100, 970, 100);
-    forkable.stages[1].can_fork = true;
-    assert!(forkable.verdict().advice.contains("(`workers=2 fork=work*2`)"), "{}", forkable.verdict());
-    forkable.workers = 2;
-    assert!(forkable.verdict().advice.contains("(`fork=work*2`)"), "{}", forkable.verdict());
-    forkable.stages[1].copies = 2;
-    forkable.stages[1].busy_ns = 1940 * MS;
-    forkable.machine.pressure_cpu = Some(0);
-    assert_eq!(
-        forkable.verdict().advice,
-        "'work' has a copy for each CPU already, but ran for only 50 % of its busy time: find out what it waits for"
-    );
-    assert!(three(970, 200, 100).verdict().advice.contains("make 'read' forkable"));
+    let advice = "'work' works on one buffer at a time: split it in two, make it forkable, or give it less to compute";
+    assert!(text.ends_with(advice), "{text}");
+    let assert_advice =
+        |report: &RunReport, part| assert!(report.verdict().advice.contains(part), "{}", report.verdict());
+    let mut report = three(970, 200, 100);
+    assert_advice(&report, "make 'read' forkable");
+    report.stages[0].can_fork = true;
+    assert_advice(&report, "(`fork=read*2`)");
+    let mut report = three(100, 970, 100);
+    report.stages[1].can_fork = true;
+    assert_advice(&report, "(`workers=2 fork=work*2`)");
+    report.workers = 2;
+    assert_advice(&report, "(`fork=work*2`)");
+    report.stages[1].copies = 2;
+    report.stages[1].busy_ns = 1940 * MS;
+    report.machine.pressure_cpu = Some(0);
+    let advice =
+        "'work' has a copy for each CPU already, but ran for only 50 % of its busy time: find out what it waits for";
+    assert_eq!(report.verdict().advice, advice);
 }
 
 #[test]
@@ -103,10 +100,10 @@ fn a_run_limited_by_the_device_is_compared_with_its_bandwidth() {
     let verdict = Verdict::of(&report, Some(&bandwidth));
     assert_eq!(verdict.limit, LimitingResource::Device("sda".to_owned()));
     let text = verdict.to_string();
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "1.00 s, limited by the device sda: it was busy 98 % of the time; 0.40 of 2 CPUs were in use");
-    assert_eq!(lines[1], "1.11 times its floor, which the device sda sets");
-    assert_eq!(lines[2], "  at least  900 ms by the device sda (900 MB read at 1.00 GB/s, 300 MB written at 500 MB/s)");
+    let start = "1.00 s, limited by the device sda: it was busy 98 % of the time; 0.40 of 2 CPUs were in use\n\
+                 1.11 times its floor, which the device sda sets\n\
+                 \x20 at least  900 ms by the device sda (900 MB read at 1.00 GB/s, 300 MB written at 500 MB/s)\n";
+    assert!(text.starts_with(start), "{text}");
     report.machine.written_bytes = Some(470_000_000);
     let written = Verdict::of(&report, Some(&bandwidth)).floors;
     assert_eq!(written[0].ns, 940 * MS, "it reads and writes at the same time");
@@ -114,11 +111,8 @@ fn a_run_limited_by_the_device_is_compared_with_its_bandwidth() {
     report.machine.device_busy_ns = None;
     report.machine.device = None;
     report.machine.pressure_io = Some(950);
-    let verdict = Verdict::of(&report, None).to_string();
-    assert!(
-        verdict.starts_with("1.00 s, limited by the device: some thread waited for it 95 % of the time; "),
-        "{verdict}"
-    );
+    let (text, waited) = (report.verdict().to_string(), "some thread waited for it 95 % of the time; ");
+    assert!(text.starts_with(&format!("1.00 s, limited by the device: {waited}")), "{text}");
 }
 
 #[test]
@@ -206,14 +200,9 @@ fn an_empty_run_has_a_verdict() {
 
 #[test]
 fn numbers_have_three_significant_digits() {
-    for (ns, written) in
-        [(7, "7 ns"), (1_500, "1.50 us"), (23_456_000, "23.5 ms"), (999_900_000, "1000 ms"), (83_000_000_000, "83.0 s")]
-    {
-        assert_eq!(format_time(ns), written);
-    }
-    for (bytes, written) in [(12, "12 bytes"), (65_536, "65.5 kB"), (4_300_000_000, "4.30 GB")] {
-        assert_eq!(format_bytes(bytes), written);
-    }
+    let times = [7, 1_500, 23_456_000, 999_900_000, 83_000_000_000].map(format_time);
+    assert_eq!(times, ["7 ns", "1.50 us", "23.5 ms", "1000 ms", "83.0 s"]);
+    assert_eq!([12, 65_536, 4_300_000_000].map(format_bytes), ["12 bytes", "65.5 kB", "4.30 GB"]);
 }
 
 #[test]

@@ -44,7 +44,6 @@ pub(crate) struct ColumnLayout<'s> {
     pub(crate) index: usize,
     /// The size of a record with its index.
     pub(crate) size: usize,
-    /// The number of records in a piece.
     piece: usize,
     /// The distance between the beginnings of two pieces, in bytes.
     span: usize,

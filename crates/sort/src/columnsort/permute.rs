@@ -95,13 +95,10 @@ impl Stage<Column> for Permute<'_> {
 /// Produces the output in parts that begin and end at aligned positions, except for its end.
 pub(super) struct Shift<'s> {
     pass: Pass<'s>,
-    /// The number of records merged.
     merged: u64,
-    /// The previous record, to detect duplicates.
     last: LastRecord,
     /// The bytes after the last aligned position.
     rest: Vec<u8>,
-    /// The size of the output so far.
     written: &'s mut Written,
 }
 

@@ -15,11 +15,8 @@ use super::column::Column;
 /// A read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transfer {
-    /// The stage.
     pub(crate) stage: &'static str,
-    /// The position of the first byte.
     pub(crate) place: u64,
-    /// The number of bytes.
     pub(crate) length: usize,
 }
 
@@ -37,7 +34,6 @@ impl Pass<'_> {
 /// The source of a pass.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'s> {
-    /// The input.
     Input(&'s Input),
     /// A copy of the input.
     Copy(&'s Spill),
@@ -76,13 +72,15 @@ impl Read<'_> {
         }
         self.0.observe("read", place, into.len());
         match self.0.source {
-            Source::Input(input) => match input.read_at(place, into) {
-                Ok(read) if read < needed => Err(std::io::Error::other("it has become shorter")),
-                read => read.map(drop),
+            Source::Input(input) => {
+                let read = match input.read_at(place, into) {
+                    Ok(read) if read < needed => Err(std::io::Error::other("it has become shorter")),
+                    read => read,
+                };
+                read.map(drop).map_err(SortError::read(input.name()))
             }
-            .map_err(SortError::read(input.name())),
             Source::Copy(spill) | Source::Columns(spill) => {
-                spill.read_at(place, into).map_err(SortError::read(&self.0.sort.job.temporary.name()))
+                spill.read_at(place, into).map_err(SortError::read(&self.0.sort.job.temporary))
             }
         }
     }
@@ -113,9 +111,8 @@ impl Stage<Column> for Read<'_> {
 /// The destination of a pass.
 #[derive(Clone, Copy)]
 pub(crate) enum Target<'s> {
-    /// The destination column of each piece.
+    /// Each piece goes to its column.
     Pieces(&'s Spill),
-    /// The output.
     Output(&'s Output),
 }
 
@@ -134,7 +131,7 @@ impl Write<'_> {
                     let place = (column * columns + round.number()) * span;
                     self.0.observe("write", place, piece.len());
                     let written = spill.write_at(place, piece);
-                    written.map_err(SortError::write(&self.0.sort.job.temporary.name()))?;
+                    written.map_err(SortError::write(&self.0.sort.job.temporary))?;
                 }
                 Ok(())
             }

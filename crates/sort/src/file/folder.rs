@@ -1,8 +1,10 @@
-//! A folder for files. It stays open, so that it remains the same folder if its path changes.
+//! A folder for a file. It stays open, so that it remains the same folder if its path changes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::{CWD, Mode, OFlags, fstatfs, fstatvfs, fsync, openat};
 use rustix::io::Errno;
@@ -14,17 +16,23 @@ use super::uncached::is_full;
 /// free space.
 const COMPRESSING: [u32; 4] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0xf2f5_2010];
 
-/// An open folder.
+/// An open folder, and the number of bytes that its file needs.
 pub(super) struct Folder {
     path: PathBuf,
     folder: OwnedFd,
+    written: AtomicU64,
+    /// 0 if unknown.
+    expected: AtomicU64,
 }
 
 impl Folder {
     pub(super) fn open(path: &Path) -> io::Result<Folder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match openat(CWD, path, flags, Mode::empty()) {
-            Ok(folder) => Ok(Folder { path: path.to_owned(), folder }),
+            Ok(folder) => {
+                let (written, expected) = Default::default();
+                Ok(Folder { path: path.to_owned(), folder, written, expected })
+            }
             Err(Errno::NOENT) => Err(io::Error::new(io::ErrorKind::NotFound, "there is no such folder")),
             Err(Errno::NOTDIR) => Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder")),
             Err(why) => Err(why.into()),
@@ -45,8 +53,10 @@ impl Folder {
         is_known.then(|| blocks.saturating_mul(about.f_frsize))
     }
 
-    /// Returns an error if there is certainly not enough space for this many bytes.
-    pub(super) fn check_room(&self, needed: u64) -> io::Result<()> {
+    /// Announces the number of bytes to be written. Returns an error if there is certainly not
+    /// enough space.
+    pub(super) fn expect(&self, needed: u64) -> io::Result<()> {
+        self.expected.store(needed, Relaxed);
         match self.room() {
             Some(room) if room < needed => Err(io::Error::new(
                 io::ErrorKind::StorageFull,
@@ -56,11 +66,17 @@ impl Folder {
         }
     }
 
+    /// Counts bytes that were written.
+    pub(super) fn add_written(&self, bytes: usize) {
+        self.written.fetch_add(bytes as u64, Relaxed);
+    }
+
     /// Adds the progress so far and the expected size to an error about a full file system.
-    pub(super) fn explain(&self, why: io::Error, written: u64, expected: u64) -> io::Error {
+    pub(super) fn explain(&self, why: io::Error) -> io::Error {
         if !is_full(&why) {
             return why;
         }
+        let [written, expected] = [&self.written, &self.expected].map(|bytes| bytes.load(Relaxed));
         let of = if expected > 0 { format!(" of {}", Size(expected)) } else { String::new() };
         io::Error::new(why.kind(), format!("its file system is full: {why}; {}{of} were written", Size(written)))
     }

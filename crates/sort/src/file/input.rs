@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use super::uncached::Uncached;
-use super::{ALIGNMENT, IoMode};
+use super::{ALIGNMENT, IoMode, folder_error};
 use crate::error::SortError;
 
 /// The input of a sort. Files and block devices are read by several threads at once, everything
@@ -18,14 +18,12 @@ pub struct Input {
 }
 
 enum Source {
-    File { file: Uncached, version: Version },
-    Stream(Mutex<Stream>),
-}
-
-/// A reader and its position.
-struct Stream {
-    reader: Box<dyn Read + Send>,
-    place: u64,
+    File {
+        file: Uncached,
+        version: Version,
+    },
+    /// A reader and its position.
+    Stream(Mutex<(Box<dyn Read + Send>, u64)>),
 }
 
 /// The state of a file when it was opened.
@@ -50,10 +48,8 @@ impl Input {
     /// Returns an error if it cannot be opened or is a folder.
     pub fn open(path: &Path) -> Result<Input, SortError> {
         let name = path.display().to_string();
-        match File::open(path).and_then(Source::file) {
-            Ok(source) => Ok(Input { name, source }),
-            Err(why) => Err(SortError::Read { what: name, why }),
-        }
+        let source = File::open(path).and_then(Source::file).map_err(SortError::read(&name))?;
+        Ok(Input { name, source })
     }
 
     /// Opens the standard input. It is read as a file if it is one and its position is at the
@@ -72,7 +68,7 @@ impl Input {
                 _ => Source::stream_of(shared),
             }
         });
-        source.map(|source| Input { name: name.clone(), source }).map_err(|why| SortError::Read { what: name, why })
+        Ok(Input { source: source.map_err(SortError::read(&name))?, name })
     }
 
     /// Reads from any reader. The name is for messages.
@@ -115,7 +111,9 @@ impl Input {
     pub fn read_at(&self, place: u64, into: &mut [u8]) -> io::Result<usize> {
         match &self.source {
             Source::File { file, version } => read_file(file, *version, place, into),
-            Source::Stream(stream) => stream.lock().unwrap_or_else(PoisonError::into_inner).read_at(place, into),
+            Source::Stream(stream) => {
+                read_stream(&mut stream.lock().unwrap_or_else(PoisonError::into_inner), place, into)
+            }
         }
     }
 }
@@ -124,9 +122,6 @@ impl Source {
     fn file(file: File) -> io::Result<Source> {
         let about = file.metadata()?;
         let kind = about.file_type();
-        if kind.is_dir() {
-            return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"));
-        }
         if kind.is_block_device() {
             let length = (&file).seek(SeekFrom::End(0))?;
             return Ok(Source::File { file: Uncached::new(file), version: Version { length, changed: None } });
@@ -140,13 +135,13 @@ impl Source {
 
     fn stream_of(file: File) -> io::Result<Source> {
         if file.metadata()?.is_dir() {
-            return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"));
+            return Err(folder_error());
         }
         Ok(Source::stream(file))
     }
 
     fn stream(reader: impl Read + Send + 'static) -> Source {
-        Source::Stream(Mutex::new(Stream { reader: Box::new(reader), place: 0 }))
+        Source::Stream(Mutex::new((Box::new(reader), 0)))
     }
 }
 
@@ -161,10 +156,8 @@ fn read_file(file: &Uncached, version: Version, place: u64, into: &mut [u8]) -> 
     let asked = wanted.next_multiple_of(ALIGNMENT).min(into.len());
     let read = file.read_at(place, &mut into[..asked])?.min(wanted);
     if read < wanted {
-        return Err(io::Error::new(
-            io::ErrorKind::UnexpectedEof,
-            format!("it has become shorter while it was being read: it had {} bytes", version.length),
-        ));
+        let said = format!("it has become shorter while it was being read: it had {} bytes", version.length);
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, said));
     }
     if version.changed.is_some() && Version::of_file(&file.file().metadata()?) != version {
         return Err(io::Error::other("it was changed while it was being read"));
@@ -172,24 +165,20 @@ fn read_file(file: &Uncached, version: Version, place: u64, into: &mut [u8]) -> 
     Ok(read)
 }
 
-impl Stream {
-    fn read_at(&mut self, place: u64, into: &mut [u8]) -> io::Result<usize> {
-        if place != self.place {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("it can only be read in order: byte {place} was requested after {}", self.place),
-            ));
-        }
-        let mut done = 0;
-        while done < into.len() {
-            match self.reader.read(&mut into[done..]) {
-                Ok(0) => break,
-                Ok(read) => done += read,
-                Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
-                Err(why) => return Err(why),
-            }
-        }
-        self.place += done as u64;
-        Ok(done)
+fn read_stream((reader, at): &mut (Box<dyn Read + Send>, u64), place: u64, into: &mut [u8]) -> io::Result<usize> {
+    if place != *at {
+        let said = format!("it can only be read in order: byte {place} was requested after {at}");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, said));
     }
+    let mut done = 0;
+    while done < into.len() {
+        match reader.read(&mut into[done..]) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err(why),
+        }
+    }
+    *at += done as u64;
+    Ok(done)
 }

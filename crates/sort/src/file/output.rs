@@ -17,13 +17,8 @@ pub struct Output {
 
 enum Target {
     File(Box<Replacement>),
-    Stream(Mutex<Stream>),
-}
-
-/// A writer and its position.
-struct Stream {
-    writer: Box<dyn Write + Send>,
-    place: u64,
+    /// A writer and its position.
+    Stream(Mutex<(Box<dyn Write + Send>, u64)>),
 }
 
 impl Output {
@@ -47,10 +42,7 @@ impl Output {
             }
             _ => Replacement::create(path).map(|file| Target::File(Box::new(file))),
         };
-        match target {
-            Ok(target) => Ok(Output { name, target }),
-            Err(why) => Err(SortError::Write { what: name, why }),
-        }
+        Ok(Output { target: target.map_err(SortError::write(&name))?, name })
     }
 
     /// Opens the standard output.
@@ -59,10 +51,8 @@ impl Output {
     /// Returns an error if it is closed.
     pub fn standard() -> Result<Output, SortError> {
         let name = "the standard output".to_owned();
-        match rustix::stdio::stdout().try_clone_to_owned() {
-            Ok(shared) => Ok(Output { name, target: Target::stream(File::from(shared)) }),
-            Err(why) => Err(SortError::Write { what: name, why }),
-        }
+        let shared = rustix::stdio::stdout().try_clone_to_owned().map_err(SortError::write(&name))?;
+        Ok(Output::stream(name, File::from(shared)))
     }
 
     /// Writes to any writer. The name is for messages.
@@ -95,7 +85,7 @@ impl Output {
     /// Returns an error if there is not enough space.
     pub fn expect(&self, length: u64) -> Result<(), SortError> {
         match &self.target {
-            Target::File(file) => file.expect(length).map_err(|why| self.failed(why)),
+            Target::File(file) => file.expect(length).map_err(SortError::write(&self.name)),
             Target::Stream(_) => Ok(()),
         }
     }
@@ -109,7 +99,16 @@ impl Output {
     pub fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
         match &self.target {
             Target::File(file) => file.write_at(place, bytes),
-            Target::Stream(stream) => stream.lock().unwrap_or_else(PoisonError::into_inner).write_at(place, bytes),
+            Target::Stream(stream) => {
+                let (writer, at) = &mut *stream.lock().unwrap_or_else(PoisonError::into_inner);
+                if place != *at {
+                    let said = format!("it can only be written in order: byte {place} was written after {at}");
+                    return Err(io::Error::new(io::ErrorKind::InvalidInput, said));
+                }
+                writer.write_all(bytes)?;
+                *at += bytes.len() as u64;
+                Ok(())
+            }
         }
     }
 
@@ -134,40 +133,20 @@ impl Output {
         let Output { name, target } = self;
         let finished = match target {
             Target::File(file) => file.finish(length),
-            Target::Stream(stream) => stream.into_inner().unwrap_or_else(PoisonError::into_inner).finish(length),
+            Target::Stream(stream) => match stream.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                (mut writer, at) if at == length => writer.flush(),
+                (_, at) => {
+                    let said = format!("{at} bytes were written instead of {length}");
+                    Err(io::Error::new(io::ErrorKind::InvalidInput, said))
+                }
+            },
         };
-        finished.map_err(|why| SortError::Write { what: name, why })
-    }
-
-    fn failed(&self, why: io::Error) -> SortError {
-        SortError::Write { what: self.name.clone(), why }
+        finished.map_err(SortError::write(&name))
     }
 }
 
 impl Target {
     fn stream(writer: impl Write + Send + 'static) -> Target {
-        Target::Stream(Mutex::new(Stream { writer: Box::new(writer), place: 0 }))
-    }
-}
-
-impl Stream {
-    fn write_at(&mut self, place: u64, bytes: &[u8]) -> io::Result<()> {
-        if place != self.place {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("it can only be written in order: byte {place} was written after {}", self.place),
-            ));
-        }
-        self.writer.write_all(bytes)?;
-        self.place += bytes.len() as u64;
-        Ok(())
-    }
-
-    fn finish(mut self, length: u64) -> io::Result<()> {
-        if length != self.place {
-            let said = format!("{} bytes were written instead of {length}", self.place);
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, said));
-        }
-        self.writer.flush()
+        Target::Stream(Mutex::new((Box::new(writer), 0)))
     }
 }

@@ -10,12 +10,10 @@ use std::thread::{self, JoinHandle};
 use super::uncached::Uncached;
 
 /// The files that all sorts of this process free.
-static RECLAIM: Reclaim = Reclaim { state: Mutex::new(State { pending: 0, done: 0 }), changed: Condvar::new() };
+static STATE: Mutex<State> = Mutex::new(State { pending: 0, done: 0 });
 
-struct Reclaim {
-    state: Mutex<State>,
-    changed: Condvar,
-}
+/// Signals that a file has been freed.
+static CHANGED: Condvar = Condvar::new();
 
 struct State {
     /// The number of files being freed.
@@ -25,7 +23,7 @@ struct State {
 }
 
 fn state() -> MutexGuard<'static, State> {
-    RECLAIM.state.lock().unwrap_or_else(PoisonError::into_inner)
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The number of files that this process has freed.
@@ -38,7 +36,7 @@ pub(super) fn reclaimed_count() -> u64 {
 pub(super) fn wait_for_more_than(done: u64) -> bool {
     let mut state = state();
     while state.done == done && state.pending > 0 {
-        state = RECLAIM.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state = CHANGED.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
     state.done > done
 }
@@ -60,8 +58,9 @@ impl FileReclaimer {
 
     /// Frees this file in the background.
     pub(super) fn reclaim(&self, file: Arc<Uncached>) {
+        state().pending += 1;
         // If the thread is gone, the file is dropped here.
-        let _ = self.files.send(PendingFile::new(file));
+        let _ = self.files.send(PendingFile(Some(file)));
     }
 
     /// Waits until all files have been freed.
@@ -72,24 +71,15 @@ impl FileReclaimer {
     }
 }
 
-/// A file that is being freed.
-struct PendingFile {
-    file: Option<Arc<Uncached>>,
-}
-
-impl PendingFile {
-    fn new(file: Arc<Uncached>) -> PendingFile {
-        state().pending += 1;
-        PendingFile { file: Some(file) }
-    }
-}
+/// A file that is being freed and counts as pending.
+struct PendingFile(Option<Arc<Uncached>>);
 
 impl Drop for PendingFile {
     fn drop(&mut self) {
-        self.file = None;
+        self.0 = None;
         let mut state = state();
         state.pending -= 1;
         state.done += 1;
-        RECLAIM.changed.notify_all();
+        CHANGED.notify_all();
     }
 }

@@ -6,14 +6,13 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, StatxAttributes, StatxFlags, accessat, statx};
 
-use super::IoMode;
 use super::folder::Folder;
 use super::uncached::Uncached;
 use super::unnamed::{self, Unnamed};
+use super::{IoMode, folder_error};
 
 /// The limit for chains of symbolic links, as in the kernel.
 const MOST_LINKS: usize = 40;
@@ -31,9 +30,6 @@ pub(super) struct Replacement {
     /// The name in its folder.
     name: OsString,
     replaced: Option<Metadata>,
-    written: AtomicU64,
-    /// The expected size; 0 if unknown.
-    expected: AtomicU64,
 }
 
 impl Replacement {
@@ -48,15 +44,7 @@ impl Replacement {
         let mode = if replaced.is_some() { 0o600 } else { 0o666 };
         unnamed::remove_leftovers(&folder);
         let (file, unnamed) = unnamed::create(&folder, Mode::from_raw_mode(mode)).map_err(in_folder)?;
-        Ok(Replacement {
-            folder,
-            file: Uncached::new(file),
-            unnamed,
-            name: name.to_owned(),
-            replaced,
-            written: AtomicU64::new(0),
-            expected: AtomicU64::new(0),
-        })
+        Ok(Replacement { folder, file: Uncached::new(file), unnamed, name: name.to_owned(), replaced })
     }
 
     pub(super) fn io_mode(&self) -> IoMode {
@@ -64,14 +52,12 @@ impl Replacement {
     }
 
     pub(super) fn expect(&self, length: u64) -> io::Result<()> {
-        self.expected.store(length, Ordering::Relaxed);
-        self.folder.check_room(length)
+        self.folder.expect(length)
     }
 
     pub(super) fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
-        let written = self.file.write_at(place, bytes);
-        written.map_err(|why| self.explain(why))?;
-        self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.file.write_at(place, bytes).map_err(|why| self.folder.explain(why))?;
+        self.folder.add_written(bytes.len());
         Ok(())
     }
 
@@ -85,20 +71,13 @@ impl Replacement {
         if let Some(replaced) = &self.replaced {
             keep_owner_and_permissions(file, replaced)?;
         }
-        self.file.sync().map_err(|why| self.explain(why))?;
-        let name = &self.name;
-        self.unnamed.give_name(file, name).map_err(|why| {
+        self.file.sync().map_err(|why| self.folder.explain(why))?;
+        self.unnamed.give_name(file, &self.name).map_err(|why| {
             let folder = self.folder.path().display();
-            io::Error::new(
-                why.kind(),
-                format!("it is complete, but cannot be given its name in folder {folder}: {why}"),
-            )
+            let said = format!("it is complete, but cannot be given its name in folder {folder}: {why}");
+            io::Error::new(why.kind(), said)
         })?;
         self.folder.sync()
-    }
-
-    fn explain(&self, why: io::Error) -> io::Error {
-        self.folder.explain(why, self.written.load(Ordering::Relaxed), self.expected.load(Ordering::Relaxed))
     }
 }
 
@@ -131,10 +110,6 @@ fn check_replaced(target: &Path) -> io::Result<Option<Metadata>> {
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, "it is a mount point, so it cannot be replaced"));
     }
     Ok(Some(about))
-}
-
-fn folder_error() -> io::Error {
-    io::Error::new(io::ErrorKind::IsADirectory, "it is a folder")
 }
 
 /// Copies owner and permissions to a file as far as this process may.

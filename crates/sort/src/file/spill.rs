@@ -7,7 +7,6 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use rustix::fs::Mode;
@@ -31,9 +30,6 @@ pub struct Spill {
     folder: Arc<Folder>,
     io_mode: IoMode,
     segments: RwLock<Vec<Segment>>,
-    written: AtomicU64,
-    /// The expected size; 0 if unknown.
-    expected: AtomicU64,
     reclaimer: Mutex<Option<FileReclaimer>>,
 }
 
@@ -55,14 +51,9 @@ impl Spill {
         let opened = Arc::new(Folder::open(folder).map_err(failed)?);
         unnamed::remove_leftovers(&opened);
         let first = Arc::new(create_file(&opened).map_err(failed)?);
-        Ok(Spill {
-            folder: opened,
-            io_mode: first.io_mode(),
-            segments: RwLock::new(vec![Segment { file: Some(first), freed: 0 }]),
-            written: AtomicU64::new(0),
-            expected: AtomicU64::new(0),
-            reclaimer: Mutex::new(None),
-        })
+        let io_mode = first.io_mode();
+        let segments = RwLock::new(vec![Segment { file: Some(first), freed: 0 }]);
+        Ok(Spill { folder: opened, io_mode, segments, reclaimer: Mutex::new(None) })
     }
 
     /// The folder.
@@ -80,9 +71,8 @@ impl Spill {
     /// # Errors
     /// Returns an error if there is not enough space.
     pub fn expect(&self, length: u64) -> Result<(), SortError> {
-        self.expected.store(length, Ordering::Relaxed);
-        let folder = self.folder.path();
-        self.folder.check_room(length).map_err(|why| SortError::Temporary { folder: folder.to_owned(), why })
+        let folder = self.folder.path().to_owned();
+        self.folder.expect(length).map_err(|why| SortError::Temporary { folder, why })
     }
 
     /// Writes all bytes at this position for the first time. Position, length and memory must be
@@ -94,12 +84,12 @@ impl Spill {
         if !place.is_multiple_of(ALIGNMENT as u64) || !bytes.len().is_multiple_of(ALIGNMENT) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "writes to a temporary file must be aligned"));
         }
-        for part in Parts::new(place, bytes.len() as u64) {
+        for part in parts(place, bytes.len() as u64) {
             let file = self.file_to_write(part.segment)?;
             let written = file.write_at(part.place, &bytes[part.offset..][..part.length]);
-            written.map_err(|why| self.explain(why))?;
+            written.map_err(|why| self.folder.explain(why))?;
         }
-        self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.folder.add_written(bytes.len());
         Ok(())
     }
 
@@ -110,7 +100,7 @@ impl Spill {
     /// Returns an error from the system, or if the bytes were not written or have been freed.
     pub fn read_at(&self, place: u64, into: &mut [u8]) -> io::Result<()> {
         let missing = || io::Error::new(io::ErrorKind::UnexpectedEof, format!("nothing was written at byte {place}"));
-        for part in Parts::new(place, into.len() as u64) {
+        for part in parts(place, into.len() as u64) {
             let file = self.file(part.segment).ok_or_else(missing)?;
             if file.read_at(part.place, &mut into[part.offset..][..part.length])? < part.length {
                 return Err(missing());
@@ -123,7 +113,7 @@ impl Spill {
     /// must be [aligned](super::ALIGNMENT). Each written byte may be freed once, and not written
     /// again.
     pub fn free(&self, place: u64, length: u64) {
-        for part in Parts::new(place, length) {
+        for part in parts(place, length) {
             let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
             let Some(segment) = segments.get_mut(part.segment) else { continue };
             segment.freed += part.length as u64;
@@ -157,7 +147,10 @@ impl Spill {
             None if *freed > 0 => {
                 Err(io::Error::new(io::ErrorKind::InvalidInput, "freed space cannot be written again"))
             }
-            None => Ok(Arc::clone(file.insert(Arc::new(create_file(&self.folder).map_err(|why| self.explain(why))?)))),
+            None => {
+                let created = create_file(&self.folder).map_err(|why| self.folder.explain(why))?;
+                Ok(Arc::clone(file.insert(Arc::new(created))))
+            }
         }
     }
 
@@ -170,10 +163,6 @@ impl Spill {
         if let Some(reclaimer) = &*reclaimer {
             reclaimer.reclaim(file);
         }
-    }
-
-    fn explain(&self, why: io::Error) -> io::Error {
-        self.folder.explain(why, self.written.load(Ordering::Relaxed), self.expected.load(Ordering::Relaxed))
     }
 }
 
@@ -220,34 +209,16 @@ struct Part {
     length: usize,
 }
 
-/// An iterator over the parts of a read or write.
-struct Parts {
-    place: u64,
-    offset: u64,
-    left: u64,
-}
-
-impl Parts {
-    fn new(place: u64, length: u64) -> Parts {
-        Parts { place, offset: 0, left: length }
-    }
-}
-
-impl Iterator for Parts {
-    type Item = Part;
-
-    fn next(&mut self) -> Option<Part> {
-        if self.left == 0 {
-            return None;
-        }
-        let (segment, place) = locate(self.place);
-        let length = self.left.min(size(segment) - place);
-        let part = Part { segment, place, offset: self.offset as usize, length: length as usize };
-        self.place += length;
-        self.offset += length;
-        self.left -= length;
-        Some(part)
-    }
+/// Splits a read or write at the boundaries of segments.
+fn parts(place: u64, length: u64) -> impl Iterator<Item = Part> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let (segment, at) = locate(place + done);
+        let part = (length - done).min(size(segment) - at);
+        let offset = done as usize;
+        done += part;
+        (part > 0).then_some(Part { segment, place: at, offset, length: part as usize })
+    })
 }
 
 #[cfg(test)]
@@ -266,7 +237,7 @@ mod tests {
 
     #[test]
     fn accesses_across_segments_are_split() {
-        let parts: Vec<Part> = Parts::new(SMALLEST - 4096, SMALLEST + 8192).collect();
+        let parts: Vec<Part> = parts(SMALLEST - 4096, SMALLEST + 8192).collect();
         let part = |segment, place, offset, length| Part { segment, place, offset, length };
         let (unit, small) = (4096, SMALLEST as usize);
         assert_eq!(parts, [part(0, SMALLEST - 4096, 0, unit), part(1, 0, unit, small), part(2, 0, unit + small, unit)]);

@@ -11,6 +11,7 @@
 //! again: the remover, whether the name still belongs to the file; the creator, whether its file
 //! still has a name. If not, it creates another one.
 
+use std::ffi::{CStr, OsStr};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -80,27 +81,23 @@ impl Unnamed {
 
     /// Gives the file its final name. Atomically replaces an existing file of that name. `file`
     /// must belong to `self`.
-    pub(super) fn give_name(mut self, file: &File, name: &std::ffi::OsStr) -> io::Result<()> {
+    pub(super) fn give_name(mut self, file: &File, name: &OsStr) -> io::Result<()> {
         let folder = &*self.folder;
-        if self.name.is_none() {
-            // If nothing is replaced, no temporary name is needed.
-            match linkat(CWD, by_number(file), folder, name, AtFlags::SYMLINK_FOLLOW) {
-                Ok(()) => return Ok(()),
-                Err(Errno::EXIST) => {}
-                Err(why) => return Err(why.into()),
-            }
-            let between = loop {
-                let between = some_name();
-                match linkat(CWD, by_number(file), folder, between.as_str(), AtFlags::SYMLINK_FOLLOW) {
-                    Ok(()) => break between,
-                    Err(Errno::EXIST) => {}
-                    Err(why) => return Err(why.into()),
-                }
-            };
-            self.name = Some(between);
+        // Returns `false` if the name is in use.
+        let link = |name: &OsStr| match linkat(CWD, by_number(file), folder, name, AtFlags::SYMLINK_FOLLOW) {
+            Err(Errno::EXIST) => Ok(false),
+            linked => linked.map(|()| true),
+        };
+        // If nothing is replaced, no temporary name is needed.
+        if self.name.is_none() && link(name)? {
+            return Ok(());
+        }
+        while self.name.is_none() {
+            let between = some_name();
+            self.name = link(between.as_ref())?.then_some(between);
         }
         if let Some(between) = &self.name {
-            renameat(&*self.folder, between.as_str(), &*self.folder, name)?;
+            renameat(folder, between.as_str(), folder, name)?;
         }
         self.name = None;
         Ok(())
@@ -134,7 +131,7 @@ pub(super) fn remove_leftovers(folder: &Folder) {
     }
 }
 
-fn remove_leftover(folder: &Folder, name: &std::ffi::CStr) -> rustix::io::Result<()> {
+fn remove_leftover(folder: &Folder, name: &CStr) -> rustix::io::Result<()> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(folder, name, flags, Mode::empty())?;
     let about = fstat(&file)?;
@@ -165,40 +162,40 @@ fn by_number(file: impl AsFd) -> String {
 mod tests {
     use std::collections::BTreeSet;
     use std::io::Write;
-    use std::path::Path;
 
     use super::*;
 
-    fn folder(path: &Path) -> Arc<Folder> {
-        Arc::new(Folder::open(path).unwrap())
+    const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+    fn temporary() -> (tempfile::TempDir, Arc<Folder>) {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Arc::new(Folder::open(place.path()).unwrap());
+        (place, folder)
     }
 
-    fn names(path: &Path) -> BTreeSet<String> {
-        path.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    fn names(place: &tempfile::TempDir) -> BTreeSet<String> {
+        place.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
     #[test]
     fn a_file_dropped_without_its_name_leaves_nothing() {
-        let place = tempfile::tempdir().unwrap();
-        let folder = folder(place.path());
+        let (place, folder) = temporary();
         for make in [create, create_named] {
-            drop(make(&folder, Mode::RUSR | Mode::WUSR).unwrap());
-            assert_eq!(names(place.path()), BTreeSet::new());
+            drop(make(&folder, MODE).unwrap());
+            assert_eq!(names(&place), BTreeSet::new());
         }
     }
 
     #[test]
     fn a_file_gets_its_name_and_replaces_an_existing_file() {
         for make in [create, create_named] {
-            let place = tempfile::tempdir().unwrap();
-            let folder = folder(place.path());
-            let target = place.path().join("target");
+            let (place, folder) = temporary();
             for text in ["first", "second"] {
-                let (mut file, unnamed) = make(&folder, Mode::RUSR | Mode::WUSR).unwrap();
+                let (mut file, unnamed) = make(&folder, MODE).unwrap();
                 file.write_all(text.as_bytes()).unwrap();
                 unnamed.give_name(&file, "target".as_ref()).unwrap();
-                assert_eq!(std::fs::read_to_string(&target).unwrap(), text);
-                assert_eq!(names(place.path()).len(), 1);
+                assert_eq!(std::fs::read_to_string(place.path().join("target")).unwrap(), text);
+                assert_eq!(names(&place).len(), 1);
             }
         }
     }
@@ -206,47 +203,45 @@ mod tests {
     #[test]
     fn a_failed_rename_leaves_nothing_and_keeps_the_target() {
         for make in [create, create_named] {
-            let place = tempfile::tempdir().unwrap();
+            let (place, folder) = temporary();
             std::fs::create_dir(place.path().join("target")).unwrap();
-            let (file, unnamed) = make(&folder(place.path()), Mode::RUSR | Mode::WUSR).unwrap();
+            let (file, unnamed) = make(&folder, MODE).unwrap();
             unnamed.give_name(&file, "target".as_ref()).unwrap_err();
-            assert_eq!(names(place.path()), BTreeSet::from(["target".to_owned()]));
+            assert_eq!(names(&place), BTreeSet::from(["target".to_owned()]));
         }
     }
 
     #[test]
     fn leftovers_are_removed_but_files_in_use_and_folders_are_kept() {
-        let place = tempfile::tempdir().unwrap();
-        let folder = folder(place.path());
-        let (left, unnamed) = create_named(&folder, Mode::RUSR | Mode::WUSR).unwrap();
+        let (place, folder) = temporary();
+        let (left, unnamed) = create_named(&folder, MODE).unwrap();
         // As if the process had been killed.
         std::mem::forget(unnamed);
         drop(left);
-        let (_used, unnamed) = create_named(&folder, Mode::RUSR | Mode::WUSR).unwrap();
+        let (_used, unnamed) = create_named(&folder, MODE).unwrap();
         let used = unnamed.name.clone().unwrap();
         let kept = [format!("{PREFIX}folder"), "another".to_owned(), used];
         std::fs::create_dir(place.path().join(&kept[0])).unwrap();
         std::fs::write(place.path().join(&kept[1]), "").unwrap();
-        assert_eq!(names(place.path()).len(), 4);
+        assert_eq!(names(&place).len(), 4);
         remove_leftovers(&folder);
-        assert_eq!(names(place.path()), BTreeSet::from(kept));
+        assert_eq!(names(&place), BTreeSet::from(kept));
     }
 
     #[test]
     fn removing_leftovers_does_not_disturb_concurrent_creation() {
-        let place = tempfile::tempdir().unwrap();
-        let folder = folder(place.path());
+        let (place, folder) = temporary();
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
                     for _ in 0..200 {
-                        let (file, unnamed) = create_named(&folder, Mode::RUSR | Mode::WUSR).unwrap();
+                        let (file, unnamed) = create_named(&folder, MODE).unwrap();
                         unnamed.give_name(&file, "target".as_ref()).unwrap();
                     }
                 });
                 scope.spawn(|| (0..200).for_each(|_| remove_leftovers(&folder)));
             }
         });
-        assert_eq!(names(place.path()), BTreeSet::from(["target".to_owned()]));
+        assert_eq!(names(&place), BTreeSet::from(["target".to_owned()]));
     }
 }

@@ -5,19 +5,7 @@ use std::str::FromStr;
 
 use pipeline::structure::did_you_mean;
 
-use super::{Endian, Key, KeyKind};
-
-/// The names of all kinds.
-const KINDS: [(&str, KeyKind); 8] = [
-    ("bytes", KeyKind::Bytes),
-    ("unsigned-le", KeyKind::Unsigned(Endian::Little)),
-    ("unsigned-be", KeyKind::Unsigned(Endian::Big)),
-    ("signed-le", KeyKind::Signed(Endian::Little)),
-    ("signed-be", KeyKind::Signed(Endian::Big)),
-    ("float-le", KeyKind::Float(Endian::Little)),
-    ("float-be", KeyKind::Float(Endian::Big)),
-    ("decimal", KeyKind::Decimal),
-];
+use super::{KINDS, Key, KeyKind};
 
 /// The directions, and whether the greatest key comes first.
 const DIRECTIONS: [(&str, bool); 2] = [("ascending", false), ("descending", true)];
@@ -124,6 +112,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::key::Endian;
 
     fn key(offset: usize, length: Option<usize>, kind: KeyKind, descending: bool) -> Key {
         Key { offset, length, kind, descending }

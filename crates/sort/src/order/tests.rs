@@ -2,17 +2,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-
-const KINDS: [KeyKind; 8] = [
-    KeyKind::Bytes,
-    KeyKind::Unsigned(Endian::Little),
-    KeyKind::Unsigned(Endian::Big),
-    KeyKind::Signed(Endian::Little),
-    KeyKind::Signed(Endian::Big),
-    KeyKind::Float(Endian::Little),
-    KeyKind::Float(Endian::Big),
-    KeyKind::Decimal,
-];
+use crate::key::KINDS;
 
 fn order(format: Format, keys: &[&str]) -> Result<Order, OrderError> {
     Order::new(format, keys.iter().map(|key| key.parse().unwrap()).collect())
@@ -156,14 +146,14 @@ fn byte() -> impl Strategy<Value = u8> {
 
 fn key(format: Format) -> BoxedStrategy<Key> {
     let kinds = match format {
-        Format::Fixed(_) => &KINDS[..],
-        Format::Lines => &[KeyKind::Bytes, KeyKind::Decimal],
+        Format::Fixed(_) => KINDS.map(|(_, kind)| kind).to_vec(),
+        Format::Lines => vec![KeyKind::Bytes, KeyKind::Decimal],
     };
     let offset = match format {
         Format::Fixed(size) => 0..size,
         Format::Lines => 0..12,
     };
-    (offset, prop::sample::select(kinds.to_vec()), any::<bool>(), 1..20usize, any::<bool>())
+    (offset, prop::sample::select(kinds), any::<bool>(), 1..20usize, any::<bool>())
         .prop_filter_map("a key of that kind", move |(offset, kind, descending, length, is_bounded)| {
             let length = match kind {
                 KeyKind::Float(_) => Some(if length % 2 == 0 { 4 } else { 8 }),
