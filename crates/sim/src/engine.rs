@@ -1,8 +1,8 @@
 //! The event loop of the simulated machine.
 //!
-//! It takes the earliest event of any CPU, processes it, and lets the marked CPUs pick again. They
-//! do so at the same moment, after everything that the event caused. The engine knows no scheduler
-//! and no waiting rule.
+//! It takes the earliest event of any CPU, processes it, and lets the marked CPUs pick again, at the
+//! same moment and after everything that the event caused. It knows no scheduler and no waiting
+//! rule.
 
 mod account;
 #[cfg(debug_assertions)]
@@ -86,17 +86,12 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         let cpus = machine.cpus as usize;
         let has_agenda =
             workload.to_come > 0 || workload.jobs.iter().any(|job| job.pipeline.is_some() || job.fibers.is_some());
-        let idle = Cpu {
-            state: CpuState::Idle,
-            charged: Instant::ZERO,
-            alarm: Instant::ZERO,
-            owed: Span::ZERO,
-            moved_to: None,
-        };
-        Engine {
+        let start = Instant::ZERO;
+        let idle = Cpu { state: CpuState::Idle, charged: start, alarm: start, owed: Span::ZERO, moved_to: None };
+        let mut engine = Engine {
             machine,
             keep_running: setting.keep_running,
-            now: Instant::ZERO,
+            now: start,
             scheduler,
             cpus: vec![idle; cpus],
             marks: Marks::new(cpus),
@@ -113,13 +108,14 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             workload,
             time: MachineTime::default(),
             events: 0,
-        }
-        .started(seed)
+        };
+        engine.start(seed);
+        engine
     }
 
     /// Makes the threads of all jobs that start with the run ready, in random order, schedules the
     /// arrivals of the others, and lets all CPUs pick.
-    fn started(mut self, seed: u64) -> Self {
+    fn start(&mut self, seed: u64) {
         for job in 0..self.workload.jobs.len() {
             match self.workload.jobs[job].arrives {
                 Instant::ZERO => self.prepare_pipeline(job),
@@ -135,7 +131,6 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         }
         crate::cpu_ids(self.cpus.len()).for_each(|cpu| self.marks.mark(cpu));
         self.let_marked_cpus_pick();
-        self
     }
 
     /// A job arrives: its threads become ready, in the order of their numbers. Until then they add

@@ -13,6 +13,17 @@ pub mod rr;
 
 use policy::{Instant, Span};
 
+/// The occasion on which a CPU looks for threads to take from another (the kernel's `idle_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Occasion {
+    /// A tick while it has threads.
+    Busy,
+    /// A tick while it is idle.
+    Idle,
+    /// It is about to become idle.
+    NewlyIdle,
+}
+
 /// The next tick after `now`. All CPUs tick at multiples of the period.
 fn next_tick(now: Instant, tick: Span) -> Instant {
     let tick = tick.as_nanos();

@@ -151,10 +151,8 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
         if matches!(job.kind, JobKind::Command { work: None, .. }) {
             return Err(Error::CommandWithoutWork { job: name });
         }
-        if let Some(cpus) = &job.attributes.cpus
-            && cpus.iter().all(|cpu| cpu.0 >= machine.cpus)
-        {
-            return Err(Error::NowhereToRun { job: name, cpus: cpus.clone(), last: machine.cpus.saturating_sub(1) });
+        if let Some(cpus) = job.attributes.cpus.clone().filter(|set| set.iter().all(|cpu| cpu.0 >= machine.cpus)) {
+            return Err(Error::NowhereToRun { job: name, cpus, last: machine.cpus.saturating_sub(1) });
         }
     }
     let machine = &on_grid(machine);

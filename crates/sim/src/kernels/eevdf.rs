@@ -98,8 +98,8 @@ impl Scheduler for Eevdf {
         let was_delayed = self.entity(thread).is_delayed;
         let cpu = match why {
             _ if was_delayed => self.entity(thread).cpu,
-            ReadyReason::New => self.occupancy.emptiest(self.allowed(thread)),
-            ReadyReason::Moved(to) if self.may_run(thread, to) => to,
+            ReadyReason::New => self.occupancy.emptiest(self.affinity.of(thread)),
+            ReadyReason::Moved(to) if self.affinity.is_allowed(thread, to) => to,
             ReadyReason::Woken | ReadyReason::Moved(_) => self.cpu_to_wake_on(thread),
             // It left the queue only for the length of the switch.
             ReadyReason::Preempted | ReadyReason::Yielded => {

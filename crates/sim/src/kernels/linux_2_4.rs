@@ -122,7 +122,7 @@ impl Linux24 {
             Accounting::Tick => machine.tick,
         };
         let allocation = ticks(options.allocation).floor_to(unit);
-        let least = ticks(1).floor_to(unit);
+        let (least, penalty) = (ticks(1).floor_to(unit), ticks(options.penalty));
         let mut tasks = Vec::new();
         let mut ranges = Vec::new();
         for (space, threads) in (0..).zip(roster.address_spaces()) {
@@ -138,11 +138,7 @@ impl Linux24 {
         let idle = Cpu { state: CpuState::Idle { since: Instant::ZERO }, last_space: None, marked: false };
         Linux24 {
             scheme: options.wakeup,
-            weights: Weights {
-                penalty: ticks(options.penalty),
-                bonus: ticks(options.bonus),
-                threshold: ticks(options.threshold),
-            },
+            weights: Weights { penalty, bonus: ticks(options.bonus), threshold: ticks(options.threshold) },
             allocation,
             least,
             unit,

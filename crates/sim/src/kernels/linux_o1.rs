@@ -66,7 +66,7 @@ use scenario::Machine;
 
 use self::load::{Balance, Loads};
 use self::queue::Queue;
-use self::task::{Activated, Task, Tuning};
+use self::task::{Task, Tuning};
 use crate::cpu_bits::CpuBits;
 use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
 use crate::kernels::affinity::Affinity;
@@ -213,7 +213,7 @@ impl Scheduler for LinuxO1 {
         if why != ReadyReason::New {
             let task = &mut self.tasks[thread.index()];
             task.slept(now.since(task.since), &self.tuning);
-            task.activated = Activated::ByThread;
+            task.is_woken = true;
         }
         self.activate(thread, cpu, now, marks);
     }
@@ -232,13 +232,13 @@ impl Scheduler for LinuxO1 {
             return None;
         }
         let next = queue.first()?;
-        if self.tasks[next.index()].activated == Activated::ByThread {
+        if self.tasks[next.index()].is_woken {
             // Part of its time in the queue counts as sleep.
             let array = queue.remove(next, &mut self.tasks)?;
             let task = &mut self.tasks[next.index()];
             let waited = now.since(task.since).as_nanos();
             task.slept(Span::from_nanos((u128::from(waited) * 38 / 128) as u64), &self.tuning);
-            task.activated = Activated::No;
+            task.is_woken = false;
             queue.push(next, array, &mut self.tasks);
         }
         if Some(next) != current {

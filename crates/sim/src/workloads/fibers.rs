@@ -64,24 +64,17 @@ enum FiberStep {
     JoinAll(u32),
     /// It begins a burst.
     Burst,
-    /// It computes for the time `left`, with its lock or without.
-    Compute {
-        left: Span,
-        locked: bool,
-    },
+    /// It computes for this time, with its lock or without.
+    Compute { left: Span, locked: bool },
     /// It has computed up to the end or a checkpoint.
-    Computed {
-        left: Span,
-        locked: bool,
-    },
+    Computed { left: Span, locked: bool },
     /// It wants its lock.
     Lock,
     /// It acquires its lock, for the first time or because it was woken for it.
-    Take {
-        was_woken: bool,
-    },
+    Take { was_woken: bool },
     /// It waits for the end of the fiber before it.
     Join,
+    /// It ends.
     End,
 }
 

@@ -30,6 +30,7 @@ use policy::{CpuId, Instant, Span, ThreadId};
 
 use super::Cfs;
 use crate::engine::scheduler::Marks;
+use crate::kernels::Occasion;
 
 /// The number of threads of a queue that are looked at (`sysctl_sched_nr_migrate`).
 const MOST_LOOKED_AT: usize = 32;
@@ -37,14 +38,6 @@ const MOST_LOOKED_AT: usize = 32;
 const IMBALANCE_PERCENT: u64 = 117;
 /// Hot threads are taken after more failures than this (`cache_nice_tries`).
 const NICE_TRIES: u32 = 1;
-
-/// The occasion for balancing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Occasion {
-    NewlyIdle,
-    Idle,
-    Busy,
-}
 
 /// How much a CPU should take from another.
 #[derive(Clone, Copy, Debug)]

@@ -26,7 +26,7 @@ impl Eevdf {
     /// An idle CPU that should take a waiting thread.
     pub(super) fn helper(&self, now: Instant, marks: &Marks) -> Option<CpuId> {
         // Without affinities, all idle CPUs have the same choice.
-        let candidates = if self.has_bound_threads { usize::MAX } else { 1 };
+        let candidates = if self.affinity.is_unrestricted() { 1 } else { usize::MAX };
         marks.idle.iter().take(candidates).find(|&cpu| self.to_steal(cpu, now).is_some())
     }
 
@@ -50,16 +50,17 @@ impl Eevdf {
     /// The thread that a CPU without work may take, and its CPU.
     fn to_steal(&self, cpu: CpuId, now: Instant) -> Option<(CpuId, ThreadId)> {
         let from = self.busiest(cpu)?;
-        let thread = self.oldest_that(from, |thread| self.may_run(thread, cpu) && self.is_cold(thread, now))?;
+        let thread =
+            self.oldest_that(from, |thread| self.affinity.is_allowed(thread, cpu) && self.is_cold(thread, now))?;
         Some((from, thread))
     }
 
     /// The most loaded other CPU with a waiting thread that may run on `cpu`.
     fn busiest(&self, cpu: CpuId) -> Option<CpuId> {
-        if !self.has_bound_threads {
+        if self.affinity.is_unrestricted() {
             return self.occupancy.longest_after(cpu);
         }
-        let has_one = |from: &CpuId| self.oldest_that(*from, |thread| self.may_run(thread, cpu)).is_some();
+        let has_one = |from: &CpuId| self.oldest_that(*from, |thread| self.affinity.is_allowed(thread, cpu)).is_some();
         self.occupancy.all_longest_after(cpu).find(has_one)
     }
 
@@ -133,7 +134,7 @@ impl Eevdf {
         for thread in self.oldest(from) {
             let load = i64::from(self.entity(thread).weight);
             let is_eligible = self.queues[from.index()].is_eligible(self.entity(thread));
-            let may_go = self.may_run(thread, to)
+            let may_go = self.affinity.is_allowed(thread, to)
                 && (failures > 0 || is_eligible)
                 && (failures > NICE_TRIES || self.is_cold(thread, now));
             if may_go && load >> failures.min(63) <= left {

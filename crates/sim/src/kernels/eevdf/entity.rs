@@ -25,7 +25,7 @@ pub(super) struct Entity {
     /// While it waits: its place in the timeline.
     pub(super) links: Links,
     pub(super) cpu: CpuId,
-    /// Its job, which determines on which CPUs it may run.
+    /// Its job, which is its group.
     pub(super) job: u32,
     /// Its weight in its queue.
     pub(super) weight: u32,

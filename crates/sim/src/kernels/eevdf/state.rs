@@ -1,10 +1,11 @@
 //! The state of the scheduler: the queues of all CPUs, and their operations.
 
-use policy::{CpuId, CpuSet, Instant, Span, ThreadId};
+use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::Machine;
 
 use super::domain::Balancing;
 use super::entity::{Entity, Queue, placed_lag};
+use crate::kernels::affinity::Affinity;
 use crate::kernels::nice::{self, NORMAL};
 use crate::kernels::occupancy::Occupancy;
 use crate::kernels::roster::Roster;
@@ -18,10 +19,7 @@ pub(crate) struct Eevdf {
     pub(super) entities: Vec<Entity>,
     pub(super) queues: Vec<Queue>,
     pub(super) occupancy: Occupancy,
-    /// The CPUs of each job's threads. `None` if they may run everywhere.
-    pub(super) allowed: Vec<Option<CpuSet>>,
-    /// Whether there is a thread that may not run everywhere.
-    pub(super) has_bound_threads: bool,
+    pub(super) affinity: Affinity,
     pub(super) waiting: usize,
     pub(super) balancing: Balancing,
     /// With groups: for each job, the sum of the weights of its threads by their nice values. It
@@ -38,16 +36,12 @@ impl Eevdf {
             let entity = Entity { slice, weight, own_weight: weight, job, ..Entity::NEW };
             entities.extend(entry.threads.clone().map(|_| entity));
         }
-        let is_there = |cpus: &CpuSet| cpus.iter().any(|cpu| cpu.0 < machine.cpus);
-        let allowed: Vec<Option<CpuSet>> =
-            roster.jobs().iter().map(|entry| entry.attributes.cpus.clone().filter(is_there)).collect();
         Eevdf {
             tick: machine.tick,
             entities,
             queues: vec![Queue::EMPTY; machine.cpus as usize],
             occupancy: Occupancy::new(machine.cpus as usize),
-            has_bound_threads: allowed.iter().any(Option::is_some),
-            allowed,
+            affinity: Affinity::new(machine, roster),
             waiting: 0,
             balancing: Balancing::new(machine),
             group_weights: machine.groups.then(|| vec![0; roster.jobs().len()]),
@@ -56,15 +50,6 @@ impl Eevdf {
 
     pub(super) fn entity(&self, thread: ThreadId) -> &Entity {
         &self.entities[thread.index()]
-    }
-
-    /// The CPUs on which a thread may run. `None` if it may run everywhere.
-    pub(super) fn allowed(&self, thread: ThreadId) -> Option<&CpuSet> {
-        if self.has_bound_threads { self.allowed[self.entity(thread).job as usize].as_ref() } else { None }
-    }
-
-    pub(super) fn may_run(&self, thread: ThreadId, cpu: CpuId) -> bool {
-        self.allowed(thread).is_none_or(|set| set.contains(cpu))
     }
 
     /// Updates the current thread's virtual time and deadline (`update_curr`). Returns whether it
@@ -288,11 +273,10 @@ impl Eevdf {
     /// The CPU for a woken thread: its previous one if that is free, else the next free CPU, else
     /// its previous one. Always a CPU on which it may run.
     pub(super) fn cpu_to_wake_on(&self, thread: ThreadId) -> CpuId {
-        let (previous, allowed) = (self.entity(thread).cpu, self.allowed(thread));
-        self.occupancy
-            .free
-            .first_from(previous, allowed)
-            .unwrap_or_else(|| if self.may_run(thread, previous) { previous } else { self.occupancy.emptiest(allowed) })
+        let (previous, allowed) = (self.entity(thread).cpu, self.affinity.of(thread));
+        self.occupancy.free.first_from(previous, allowed).unwrap_or_else(|| {
+            if self.affinity.is_allowed(thread, previous) { previous } else { self.occupancy.emptiest(allowed) }
+        })
     }
 }
 

@@ -166,37 +166,33 @@ fn refresh(entities: &mut [Entity], node: u32) {
 
 /// Inserts an entity into a tree. Returns the new root.
 fn insert(entities: &mut [Entity], root: u32, who: u32) -> u32 {
-    if root == NO_THREAD || priority(who) > priority(root) {
-        let (left, right) = split(entities, root, key(entities, who));
-        let links = &mut entities[who as usize].links;
-        (links.left, links.right) = (left, right);
-        refresh(entities, who);
-        return who;
+    if root != NO_THREAD && priority(who) <= priority(root) {
+        return change_below(entities, root, who, insert);
     }
-    let Links { left, right, .. } = entities[root as usize].links;
-    if key(entities, who) < key(entities, root) {
-        let left = insert(entities, left, who);
-        entities[root as usize].links.left = left;
-    } else {
-        let right = insert(entities, right, who);
-        entities[root as usize].links.right = right;
-    }
-    refresh(entities, root);
-    root
+    let (left, right) = split(entities, root, key(entities, who));
+    let links = &mut entities[who as usize].links;
+    (links.left, links.right) = (left, right);
+    refresh(entities, who);
+    who
 }
 
 /// Removes an entity from a tree. Returns the new root.
 fn remove(entities: &mut [Entity], root: u32, who: u32) -> u32 {
-    let Links { left, right, .. } = entities[root as usize].links;
-    if root == who {
-        return join(entities, left, right);
+    if root != who {
+        return change_below(entities, root, who, remove);
     }
+    let Links { left, right, .. } = entities[root as usize].links;
+    join(entities, left, right)
+}
+
+/// Changes the subtree of `root` to which `who` belongs. Returns `root`.
+#[inline]
+fn change_below(entities: &mut [Entity], root: u32, who: u32, change: fn(&mut [Entity], u32, u32) -> u32) -> u32 {
+    let Links { left, right, .. } = entities[root as usize].links;
     if key(entities, who) < key(entities, root) {
-        let left = remove(entities, left, who);
-        entities[root as usize].links.left = left;
+        entities[root as usize].links.left = change(entities, left, who);
     } else {
-        let right = remove(entities, right, who);
-        entities[root as usize].links.right = right;
+        entities[root as usize].links.right = change(entities, right, who);
     }
     refresh(entities, root);
     root

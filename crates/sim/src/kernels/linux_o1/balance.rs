@@ -7,9 +7,10 @@
 use policy::{CpuId, Instant, ThreadId};
 
 use super::LinuxO1;
-use super::load::{BUSY_FACTOR, Occasion, SCALE, imbalance};
+use super::load::{BUSY_FACTOR, SCALE, imbalance};
 use super::task::NONE;
 use crate::engine::scheduler::Marks;
+use crate::kernels::Occasion;
 
 /// The longest interval, in ticks (`max_interval`).
 const LONGEST: u64 = 4;
@@ -79,10 +80,7 @@ impl LinuxO1 {
         if moved > 0 {
             (balance.failures, balance.interval) = (0, 1);
         } else {
-            balance.failures += 1;
-            if balance.failures > NICE_TRIES + 2 {
-                balance.failures = NICE_TRIES;
-            }
+            balance.failures = if balance.failures > NICE_TRIES + 1 { NICE_TRIES } else { balance.failures + 1 };
             // It may already be longer, because doubling can exceed the limit.
             if balance.interval < LONGEST {
                 balance.interval += 1;

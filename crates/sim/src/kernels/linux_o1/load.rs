@@ -3,6 +3,7 @@
 use policy::CpuId;
 
 use crate::engine::winner::{Key, WinnerTree};
+use crate::kernels::Occasion;
 
 /// The load of one thread (`SCHED_LOAD_SCALE`).
 pub(super) const SCALE: u64 = 128;
@@ -10,17 +11,6 @@ pub(super) const SCALE: u64 = 128;
 pub(super) const BUSY_FACTOR: u64 = 64;
 /// Another CPU must have this percentage of the own load (`imbalance_pct`).
 const IMBALANCE: u64 = 125;
-
-/// The occasion for balancing (`idle_type`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Occasion {
-    /// A tick while it runs a thread.
-    Busy,
-    /// A tick while it is idle.
-    Idle,
-    /// It is about to become idle.
-    NewlyIdle,
-}
 
 /// The loads of CPUs as others see them (`source_load`).
 #[derive(Clone, Debug)]

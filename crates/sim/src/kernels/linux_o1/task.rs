@@ -78,15 +78,6 @@ fn delta(nice: i8) -> i64 {
     i64::from(nice) * MAX_BONUS as i64 / 40 + 2
 }
 
-/// How a thread entered its queue: the kernel's `activated`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Activated {
-    /// It has had a CPU since it last slept.
-    No,
-    /// It was woken, and part of its time in the queue counts as sleep.
-    ByThread,
-}
-
 /// The kernel's `task_t`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
@@ -106,7 +97,9 @@ pub(super) struct Task {
     pub(super) nice: i8,
     /// Its dynamic priority.
     pub(super) priority: u8,
-    pub(super) activated: Activated,
+    /// Whether it was woken and has had no CPU since, so that part of its time in the queue counts
+    /// as sleep (`activated`).
+    pub(super) is_woken: bool,
     /// The array of its queue that it is in, if any.
     pub(super) array: Option<u8>,
     /// Whether a CPU is switching away from it while it is already in its queue.
@@ -127,7 +120,7 @@ impl Task {
             cpu: CpuId(0),
             nice,
             priority: 0,
-            activated: Activated::No,
+            is_woken: false,
             array: None,
             leaving: false,
         };
