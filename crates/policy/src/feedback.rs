@@ -20,8 +20,7 @@
 //! rest of its running time. A thread that a higher level preempted before its running time was
 //! used up goes in front of them and loses nothing. A boost keeps the order: threads of higher
 //! levels stay in front of those of lower ones. It does not reset the running time that threads
-//! have used; otherwise a running thread could run for ever if boosts were more frequent than turns
-//! are long.
+//! have used; otherwise a thread could run for ever if boosts were more frequent than turns.
 //!
 //! # Priority inheritance
 //! A thread of a low level may hold what a thread of a high level waits for, such as a lock, and
@@ -165,9 +164,8 @@ pub struct FeedbackQueue {
 }
 
 impl FeedbackQueue {
-    /// For debuggers, which have no other description of it: the offsets of the table of threads
-    /// and of the number of boosts, the size of an entry of the table, and the offsets of the
-    /// entry's level and boosts.
+    /// The layout for debuggers: the offsets of the table of threads and of the number of boosts,
+    /// the size of an entry of the table, and the offsets of the entry's level and boosts.
     #[doc(hidden)]
     pub const LAYOUT: [u64; 5] = [
         offset_of!(FeedbackQueue, threads) as u64,
@@ -180,14 +178,8 @@ impl FeedbackQueue {
     /// An empty queue.
     pub fn new(rules: FeedbackRules) -> FeedbackQueue {
         let levels = rules.levels.clamp(1, FeedbackRules::MOST_LEVELS) as usize;
-        FeedbackQueue {
-            rules,
-            threads: Vec::new(),
-            levels: vec![EMPTY; levels],
-            occupied: LevelSet::default(),
-            waiting: 0,
-            boosts: 0,
-        }
+        let (levels, occupied) = (vec![EMPTY; levels], LevelSet::default());
+        FeedbackQueue { rules, threads: Vec::new(), levels, occupied, waiting: 0, boosts: 0 }
     }
 
     /// The parameters.
@@ -198,16 +190,8 @@ impl FeedbackQueue {
     /// Adds a thread at the highest level with no time used, or resets one. It is not enqueued yet.
     #[inline]
     pub fn add(&mut self, thread: ThreadId) {
-        let boosts = self.boosts;
-        let fresh = ThreadState {
-            used: Span::ZERO,
-            level: 0,
-            inherited: NO_LEVEL,
-            list: NO_LEVEL,
-            boosts,
-            next: END,
-            previous: END,
-        };
+        let (inherited, list, boosts) = (NO_LEVEL, NO_LEVEL, self.boosts);
+        let fresh = ThreadState { used: Span::ZERO, level: 0, inherited, list, boosts, next: END, previous: END };
         match self.threads.get_mut(thread.index()) {
             Some(state) => *state = fresh,
             None => self.threads.resize(thread.index() + 1, fresh),
@@ -274,12 +258,13 @@ impl FeedbackQueue {
     /// Enqueues a thread that a higher level preempted: in front of the others of its level if it
     /// has used some of its running time, else behind them. It must not be in the queue.
     pub fn enqueue_preempted(&mut self, thread: ThreadId) {
-        if self.state(thread).used.is_zero() {
+        let state = self.state(thread);
+        if state.used.is_zero() {
             return self.enqueue(thread);
         }
-        let level = self.state(thread).effective();
+        let level = state.effective();
         let next = std::mem::replace(&mut self.levels[level as usize].first, thread.0);
-        let state = self.state(thread);
+        let state = &mut self.threads[thread.index()];
         (state.list, state.next) = (level, next);
         match self.threads.get_mut(next as usize) {
             Some(next) => next.previous = thread.0,
@@ -334,10 +319,10 @@ impl FeedbackQueue {
 
     /// Changes the level that a thread inherits, and moves the thread if it is now in the wrong
     /// list.
-    fn change_inherited(&mut self, thread: ThreadId, how: impl FnOnce(&mut ThreadState)) {
+    fn change_inherited(&mut self, thread: ThreadId, change: impl FnOnce(&mut ThreadState)) {
         let state = self.state(thread);
         let before = state.effective();
-        how(state);
+        change(state);
         if state.list != NO_LEVEL && state.effective() != before {
             self.remove(thread);
             self.enqueue(thread);

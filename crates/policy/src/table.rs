@@ -12,6 +12,8 @@ use crate::units::Span;
 use crate::waiting::{Bound, WaitingRule};
 use crate::wakeup::Scheme;
 
+type Text = &'static str;
+
 /// One policy, or one family of policies with a parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyEntry<P> {
@@ -29,21 +31,11 @@ pub struct PolicyEntry<P> {
     pub example: P,
 }
 
-const fn named(
-    form: &'static str,
-    rule: WaitingRule,
-    meaning: &'static str,
-    source: &'static str,
-) -> PolicyEntry<WaitingRule> {
+const fn named(form: Text, rule: WaitingRule, meaning: Text, source: Text) -> PolicyEntry<WaitingRule> {
     PolicyEntry { decision: "waiting", form, meaning, source, rule: Some(rule), example: rule }
 }
 
-const fn family(
-    form: &'static str,
-    example: WaitingRule,
-    meaning: &'static str,
-    source: &'static str,
-) -> PolicyEntry<WaitingRule> {
+const fn family(form: Text, example: WaitingRule, meaning: Text, source: Text) -> PolicyEntry<WaitingRule> {
     PolicyEntry { decision: "waiting", form, meaning, source, rule: None, example }
 }
 
@@ -51,11 +43,11 @@ const fn of_cs(thousandths: u64, plus: bool) -> Bound {
     Bound::OfCs { thousandths, plus }
 }
 
-const fn scheme(scheme: Scheme, meaning: &'static str, source: &'static str) -> PolicyEntry<Scheme> {
+const fn scheme(scheme: Scheme, meaning: Text, source: Text) -> PolicyEntry<Scheme> {
     PolicyEntry { decision: "wakeup", form: scheme.name(), meaning, source, rule: Some(scheme), example: scheme }
 }
 
-const fn priority(rule: PriorityRule, meaning: &'static str, source: &'static str) -> PolicyEntry<PriorityRule> {
+const fn priority(rule: PriorityRule, meaning: Text, source: Text) -> PolicyEntry<PriorityRule> {
     PolicyEntry { decision: "priority", form: rule.name(), meaning, source, rule: Some(rule), example: rule }
 }
 
@@ -251,13 +243,9 @@ mod tests {
                 assert_eq!(entry.form.parse(), Ok(entry.example));
             }
         }
-        for entry in WAKEUP {
-            assert_eq!(entry.form.parse(), Ok(entry.example));
-        }
+        assert!(WAKEUP.iter().all(|entry| entry.form.parse() == Ok(entry.example)));
         assert_eq!(WAKEUP.len(), Scheme::ALL.len());
-        for entry in PRIORITY {
-            assert_eq!(entry.form.parse(), Ok(entry.example));
-        }
+        assert!(PRIORITY.iter().all(|entry| entry.form.parse() == Ok(entry.example)));
         assert!(PRIORITY.iter().map(|entry| entry.example).eq(PriorityRule::ALL));
     }
 }

@@ -6,14 +6,26 @@ fn us(n: u64) -> Span {
     Span::from_micros(n)
 }
 
-/// A queue of three levels of 100 us, with this many threads enqueued.
-fn queue(threads: u32) -> FeedbackQueue {
-    let mut queue = FeedbackQueue::new(FeedbackRules { levels: 3, ..FeedbackRules::default() });
+/// A queue of levels of 100 us, with this many threads enqueued.
+fn queue_of(levels: u32, threads: u32) -> FeedbackQueue {
+    let mut queue = FeedbackQueue::new(FeedbackRules { levels, ..FeedbackRules::default() });
     for thread in (0..threads).map(ThreadId) {
         queue.add(thread);
         queue.enqueue(thread);
     }
     queue
+}
+
+fn queue(threads: u32) -> FeedbackQueue {
+    queue_of(3, threads)
+}
+
+/// The first thread runs for this long and is enqueued again.
+fn turn(queue: &mut FeedbackQueue, micros: u64) -> ThreadId {
+    let thread = queue.take().unwrap();
+    queue.charge(thread, us(micros));
+    queue.enqueue(thread);
+    thread
 }
 
 fn take_all(queue: &mut FeedbackQueue) -> Vec<u32> {
@@ -30,20 +42,20 @@ fn a_thread_that_has_used_up_its_running_time_moves_down_and_stays_at_the_bottom
     let levels: Vec<(TurnOutcome, u32)> = (0..6).map(|_| (queue.charge(A, us(50)), queue.level(A).0)).collect();
     let (on, over) = (TurnOutcome::TimeLeft, TurnOutcome::UsedUp);
     assert_eq!(levels, [(on, 0), (over, 1), (on, 1), (over, 2), (on, 2), (over, 2)]);
+    // Time beyond the running time is forgiven.
+    queue.add(A);
+    assert_eq!(queue.charge(A, us(1_000)), TurnOutcome::UsedUp);
+    assert_eq!((queue.level(A), queue.time_left(A)), (Level(1), us(100)));
 }
 
 #[test]
 fn giving_up_the_cpu_early_gains_nothing() {
     let mut queue = queue(2);
     for _ in 0..2 {
-        assert_eq!(queue.take(), Some(A));
-        assert_eq!(queue.charge(A, us(40)), TurnOutcome::TimeLeft);
-        queue.enqueue(A);
-        assert_eq!(queue.take(), Some(B));
-        queue.enqueue(B);
+        assert_eq!(turn(&mut queue, 40), A);
+        assert_eq!((queue.level(A), turn(&mut queue, 0)), (Level(0), B));
     }
-    assert_eq!(queue.time_left(A), us(20));
-    assert_eq!(queue.take(), Some(A));
+    assert_eq!((queue.time_left(A), queue.take()), (us(20), Some(A)));
     assert_eq!(queue.charge(A, us(20)), TurnOutcome::UsedUp);
     assert_eq!((queue.level(A), queue.time_left(A)), (Level(1), us(100)));
 }
@@ -51,9 +63,7 @@ fn giving_up_the_cpu_early_gains_nothing() {
 #[test]
 fn higher_levels_run_first_and_each_level_is_served_in_order_of_arrival() {
     let mut queue = queue(4);
-    queue.take();
-    queue.charge(A, us(100));
-    queue.enqueue(A);
+    turn(&mut queue, 100);
     assert_eq!(queue.highest(), Some(Level(0)));
     assert_eq!(take_all(&mut queue), [1, 2, 3, 0]);
     assert_eq!((queue.highest(), queue.waiting()), (None, 0));
@@ -67,10 +77,8 @@ fn a_thread_preempted_before_its_time_is_used_up_goes_first_and_afterwards_last(
     queue.enqueue_preempted(A);
     assert_eq!(queue.take(), Some(A), "with 70 us left");
     queue.charge(A, us(70));
-    queue.take();
-    queue.charge(B, us(100));
     // Both are at level 1 with nothing used.
-    queue.enqueue(B);
+    assert_eq!(turn(&mut queue, 100), B);
     queue.enqueue_preempted(A);
     assert_eq!(take_all(&mut queue), [2, 1, 0]);
 }
@@ -78,11 +86,7 @@ fn a_thread_preempted_before_its_time_is_used_up_goes_first_and_afterwards_last(
 #[test]
 fn a_boost_moves_all_threads_up_in_order_whether_they_are_enqueued_or_not() {
     let mut queue = queue(4);
-    for _ in 0..2 {
-        let thread = queue.take().unwrap();
-        queue.charge(thread, us(100));
-        queue.enqueue(thread);
-    }
+    assert_eq!([turn(&mut queue, 100), turn(&mut queue, 100)], [A, B]);
     let runs = queue.take().unwrap();
     queue.charge(runs, us(120));
     queue.charge(runs, us(30));
@@ -96,17 +100,12 @@ fn a_boost_moves_all_threads_up_in_order_whether_they_are_enqueued_or_not() {
 #[test]
 fn a_thread_at_the_bottom_runs_after_each_boost_however_many_arrive_at_the_top() {
     let mut queue = queue(1);
-    for _ in 0..3 {
-        queue.take();
-        queue.charge(A, us(100));
-        queue.enqueue(A);
-    }
-    let (mut turns, mut next) = (Vec::new(), 1);
+    (0..3).for_each(|_| _ = turn(&mut queue, 100));
+    let mut turns = Vec::new();
     for round in 0..50 {
-        // Before each turn a new thread arrives, which has left after its own.
-        queue.add(ThreadId(next));
-        queue.enqueue(ThreadId(next));
-        next += 1;
+        // Before each turn a new thread arrives. It leaves after its own turn.
+        queue.add(ThreadId(round + 1));
+        queue.enqueue(ThreadId(round + 1));
         if round % 10 == 9 {
             queue.boost();
         }
@@ -122,34 +121,20 @@ fn a_thread_at_the_bottom_runs_after_each_boost_however_many_arrive_at_the_top()
 }
 
 #[test]
-fn time_beyond_the_running_time_is_forgiven() {
-    let mut queue = queue(1);
-    queue.take();
-    assert_eq!(queue.charge(A, us(1_000)), TurnOutcome::UsedUp);
-    assert_eq!((queue.level(A), queue.time_left(A)), (Level(1), us(100)));
-}
-
-#[test]
 fn threads_that_may_not_run_are_skipped() {
     let mut queue = queue(4);
     let odd = |thread: ThreadId| thread.0 % 2 == 1;
     queue.take();
-    queue.take();
-    queue.charge(B, us(100));
-    queue.enqueue(B);
-    assert_eq!(queue.highest_if(odd), Some(Level(0)));
-    assert_eq!(queue.take_if(odd), Some(ThreadId(3)));
+    assert_eq!(turn(&mut queue, 100), B);
+    assert_eq!((queue.highest_if(odd), queue.take_if(odd)), (Some(Level(0)), Some(ThreadId(3))));
     assert_eq!((queue.highest_if(odd), queue.take_if(odd)), (Some(Level(1)), Some(B)));
-    assert_eq!(queue.take_if(odd), None);
-    assert_eq!(take_all(&mut queue), [2]);
+    assert_eq!((queue.take_if(odd), take_all(&mut queue)), (None, vec![2]));
 }
 
 #[test]
 fn a_thread_that_inherits_a_level_waits_there_and_returns_to_its_own() {
     let mut queue = queue(4);
-    queue.take();
-    assert_eq!(queue.charge(A, us(100)), TurnOutcome::UsedUp);
-    queue.enqueue(A);
+    assert_eq!((turn(&mut queue, 100), queue.level(A)), (A, Level(1)));
     queue.inherit(A, Level(0));
     assert_eq!((queue.level(A), queue.highest(), queue.waiting()), (Level(0), Some(Level(0)), 4));
     assert_eq!(take_all(&mut queue.clone()), [1, 2, 3, 0], "behind those that were there before");
@@ -198,9 +183,7 @@ fn a_thread_takes_twenty_four_bytes() {
 fn boosts_are_counted_correctly_when_the_counter_wraps_around() {
     let mut queue = queue(3);
     queue.boost();
-    queue.take();
-    queue.charge(A, us(100));
-    queue.enqueue(A);
+    turn(&mut queue, 100);
     queue.take();
     queue.charge(B, us(100));
     assert_eq!((queue.level(A), queue.level(B)), (Level(1), Level(1)));
@@ -212,10 +195,11 @@ fn boosts_are_counted_correctly_when_the_counter_wraps_around() {
 }
 
 #[test]
-fn an_invalid_boost_says_why() {
-    let why = |text: &str| text.parse::<Boost>().unwrap_err().to_string();
-    assert!(why("0 us").contains("`never`"), "{}", why("0 us"));
-    assert!(why("often").contains("`never`"), "{}", why("often"));
+fn boosts_parse_back_as_printed_and_an_invalid_one_is_rejected_with_a_reason() {
+    for text in ["0 us", "often"] {
+        let why = text.parse::<Boost>().unwrap_err().to_string();
+        assert!(why.contains("`never`"), "{why}");
+    }
     for boost in [Boost::Never, Boost::Every(us(7))] {
         assert_eq!(boost.to_string().parse(), Ok(boost));
     }
@@ -238,6 +222,14 @@ impl Plain {
     fn place(&self, thread: usize) -> Option<(usize, usize)> {
         let mut levels = self.levels.iter().enumerate();
         levels.find_map(|(level, list)| Some((level, list.iter().position(|&other| other as usize == thread)?)))
+    }
+
+    /// Takes the first thread that may run.
+    fn take_if(&mut self, may_run: impl Fn(u32) -> bool) -> Option<ThreadId> {
+        self.levels.iter_mut().find_map(|level| {
+            let place = level.iter().position(|&thread| may_run(thread))?;
+            Some(ThreadId(level.remove(place)))
+        })
     }
 
     /// Sets the level that a thread inherits.
@@ -286,36 +278,33 @@ proptest! {
     /// skipped.
     #[test]
     fn the_queue_behaves_like_a_plain_one(levels in 1_u32..80, calls in prop::collection::vec(any_call(), 1..120)) {
-        let rules = FeedbackRules { levels, ..FeedbackRules::default() };
-        let mut queue = FeedbackQueue::new(rules);
+        let mut queue = queue_of(levels, 0);
         let mut plain = Plain { levels: vec![Vec::new(); levels as usize], of: vec![(0, Span::ZERO); 8], inherited: vec![usize::MAX; 8] };
         (0..8).for_each(|thread| queue.add(ThreadId(thread)));
         for call in calls {
             let is_queued = |plain: &Plain, thread: usize| plain.levels.iter().flatten().any(|&other| other == thread as u32);
             match call {
-                Call::Take | Call::TakeSome(_) => {
-                    let barred = if let Call::TakeSome(barred) = call { barred } else { 8 };
-                    let found = plain.levels.iter_mut().find_map(|level| {
-                        let place = level.iter().position(|&thread| thread != barred)?;
-                        Some(level.remove(place))
-                    });
-                    let taken = if barred == 8 { queue.take() } else { queue.take_if(|thread| thread.0 != barred) };
-                    prop_assert_eq!(taken, found.map(ThreadId));
+                Call::Take => {
+                    let found = plain.take_if(|_| true);
+                    prop_assert_eq!(queue.take(), found);
+                }
+                Call::TakeSome(barred) => {
+                    let found = plain.take_if(|thread| thread != barred);
+                    prop_assert_eq!(queue.take_if(|thread| thread.0 != barred), found);
                 }
                 Call::RequeueAndTake(thread) if !is_queued(&plain, thread) => {
                     let level = plain.level(thread);
                     plain.levels[level].push(thread as u32);
-                    let next = plain.levels.iter_mut().find(|level| !level.is_empty()).map(|level| level.remove(0));
-                    prop_assert_eq!(Some(queue.requeue_and_take(ThreadId(thread as u32))), next.map(ThreadId));
+                    prop_assert_eq!(Some(queue.requeue_and_take(ThreadId(thread as u32))), plain.take_if(|_| true));
                 }
                 Call::Run(thread, micros) => {
                     let (level, used) = &mut plain.of[thread];
                     *used += us(micros);
-                    let is_over = *used >= rules.running_time;
-                    if is_over {
+                    let mut turn = TurnOutcome::TimeLeft;
+                    if *used >= us(100) {
                         (*level, *used) = ((*level + 1).min(levels as usize - 1), Span::ZERO);
+                        turn = TurnOutcome::UsedUp;
                     }
-                    let turn = if is_over { TurnOutcome::UsedUp } else { TurnOutcome::TimeLeft };
                     prop_assert_eq!(queue.charge(ThreadId(thread as u32), us(micros)), turn);
                 }
                 Call::Enqueue(thread) if !is_queued(&plain, thread) => {
@@ -360,11 +349,7 @@ proptest! {
     /// With a boost, each of the threads that all compute without end runs again and again.
     #[test]
     fn with_a_boost_no_thread_starves(threads in 2_u32..12, levels in 1_u32..6, newcomer in any::<bool>()) {
-        let mut queue = FeedbackQueue::new(FeedbackRules { levels, ..FeedbackRules::default() });
-        for thread in (0..threads).map(ThreadId) {
-            queue.add(thread);
-            queue.enqueue(thread);
-        }
+        let mut queue = queue_of(levels, threads);
         let mut turns = vec![0; threads as usize];
         for turn in 0..50 * threads {
             // The newcomer always returns at the highest level.
