@@ -11,16 +11,14 @@ use anyhow::{Context, anyhow};
 use measure::experiment::{self, FinishedExperiment};
 use measure::folder;
 use measure::manifest::{Provenance, ScenarioFile};
-use measure::plan::Plan;
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
 use papers::barrier::changes::Changes;
 use papers::barrier::evidence::Evidence;
 use papers::barrier::expected::Expected;
 use papers::barrier::judgement::Judgement;
-use papers::barrier::patterns;
-use papers::barrier::{PAPERS, Paper, text};
-use papers::fg::{self as measured, Experiment};
+use papers::barrier::{FigureFiles, patterns, text};
+use papers::{Paper, Study};
 use scenario::Scenario;
 use scenario::result::World;
 
@@ -36,60 +34,53 @@ const SIM: &[World] = &[World::Sim];
 
 /// Runs a paper and prints how close the result is, or lists all papers.
 pub(crate) fn paper(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
-    let Some(name) = &arguments.name else { return list() };
-    if let Some(experiment) = Experiment::named(name) {
-        if let [option, ..] = arguments.changes().words().as_slice() {
-            return Err(Stop::Input(anyhow!("{option} is for simulated papers; {name} is measured on this machine")));
-        }
-        if let Some(option) = arguments.threads.given() {
-            return Err(Stop::Input(anyhow!("{option} is for threads/... papers; {name} sorts")));
-        }
-        return fg::run(experiment, arguments);
-    }
-    if let Some(experiment) = papers::threads::Experiment::named(name) {
-        let changes = arguments.changes();
-        if let Some(option) = arguments.measured.given().or(changes.words().first().map(|_| "--scheduler or --waiting"))
-        {
-            return Err(Stop::Input(anyhow!("{option} is not for {name}, which measures threads on this machine")));
-        }
-        return threads::run(experiment, arguments);
-    }
-    if let Some(option) = arguments.measured.given() {
-        return Err(Stop::Input(anyhow!("{option} is for fg/... papers; {name} is simulated")));
-    }
-    if let Some(option) = arguments.threads.given() {
-        return Err(Stop::Input(anyhow!("{option} is for threads/... papers; {name} is simulated")));
-    }
-    if name == papers::today::NAME {
-        return today::run(arguments);
-    }
+    let Some(name) = &arguments.name else {
+        return print(&papers::list().map_err(|diagnostics| Stop::Failed(anyhow!("{diagnostics}")))?);
+    };
     let paper = Paper::named(name).ok_or_else(|| Stop::Input(anyhow!("there is no paper `{name}`")))?;
-    if arguments.scenario { show(paper, arguments) } else { run(paper, arguments) }
+    refuse_options_of_others(paper, arguments)?;
+    match paper.study {
+        Study::Barrier(files) if arguments.scenario => show(files, arguments),
+        Study::Barrier(files) => run(paper, files, arguments),
+        Study::Today => today::run(paper, arguments),
+        Study::Fg(experiment) => fg::run(paper, experiment, arguments),
+        Study::Threads(experiment) => threads::run(paper, experiment, arguments),
+    }
 }
 
-fn list() -> Result<(), Stop> {
-    let entry = |paper: &'static Paper| -> Result<_, Stop> {
-        let (scenario, expected) = read(paper)?;
-        Ok((paper, expected, Plan::new(&scenario, SIM).len()))
+/// Refuses options that are for other studies.
+fn refuse_options_of_others(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
+    let name = paper.name;
+    let change = arguments.changes().words().into_iter().next();
+    let (sorting, threads) = (arguments.measured.given(), arguments.threads.given());
+    let why = match paper.study {
+        Study::Fg(_) => change
+            .map(|option| format!("{option} is for simulated papers; {name} is measured on this machine"))
+            .or(threads.map(|option| format!("{option} is for threads/... papers; {name} sorts"))),
+        Study::Threads(_) => sorting
+            .or(change.map(|_| "--scheduler or --waiting"))
+            .map(|option| format!("{option} is not for {name}, which measures threads on this machine")),
+        Study::Barrier(_) | Study::Today => sorting
+            .map(|option| format!("{option} is for fg/... papers; {name} is simulated"))
+            .or(threads.map(|option| format!("{option} is for threads/... papers; {name} is simulated"))),
     };
-    let entries = PAPERS.iter().map(entry).collect::<Result<Vec<_>, Stop>>()?;
-    print(&(text::list(&entries) + &today::list()? + &measured::text::list() + &papers::threads::text::list()))
+    why.map_or(Ok(()), |why| Err(Stop::Input(anyhow!(why))))
 }
 
 /// Prints the scenario: its file if it is unchanged.
-fn show(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
+fn show(files: FigureFiles, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let changes = arguments.changes();
     if changes == Changes::default() {
-        return print(paper.scenario);
+        return print(files.scenario);
     }
-    let (mut scenario, expected) = read(paper)?;
+    let (mut scenario, expected) = read(files)?;
     changes.apply(&mut scenario, &expected);
     print(&scenario.to_toml())
 }
 
-fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
+fn run(paper: &Paper, files: FigureFiles, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let started = Timestamp::of(SystemTime::now());
-    let (mut scenario, expected) = read(paper)?;
+    let (mut scenario, expected) = read(files)?;
     let changes = arguments.changes();
     changes.apply(&mut scenario, &expected);
     scenario.experiment.repeat = arguments.repeat.unwrap_or(scenario.experiment.repeat);
@@ -98,7 +89,7 @@ fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
     let worlds = TwoWorlds::new(None, arguments.workers);
     let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
-    let scenario_file = ScenarioFile::new(&format!("{}.toml", paper.name), paper.scenario.as_bytes(), &scenario);
+    let scenario_file = ScenarioFile::new(files.name, files.scenario.as_bytes(), &scenario);
     let provenance = Provenance { scenario: Some(scenario_file), ..Provenance::new(paper.name, started) };
     let line = ProgressLine::new(&scenario);
     let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
@@ -131,8 +122,8 @@ fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     }
 }
 
-fn read(paper: &Paper) -> Result<(Scenario, Expected), Stop> {
-    let scenario = paper.scenario().map_err(|diagnostics| Stop::Failed(anyhow!("{diagnostics}")))?;
-    let expected = paper.expected().map_err(|error| Stop::Failed(error.into()))?;
+fn read(files: FigureFiles) -> Result<(Scenario, Expected), Stop> {
+    let scenario = files.scenario().map_err(|diagnostics| Stop::Failed(anyhow!("{diagnostics}")))?;
+    let expected = files.expected().map_err(|error| Stop::Failed(error.into()))?;
     Ok((scenario, expected))
 }

@@ -1,8 +1,13 @@
-//! Figures and tables of papers, run again and judged: [`barrier`], its question asked of later
-//! kernels ([`today`]), [`fg`] and [`threads`]. docs/papers.md says what each of them shows.
+//! Figures and tables of papers, run again and judged. docs/papers.md says what each of them shows.
 #![forbid(unsafe_code)]
 
 pub mod barrier;
 pub mod fg;
+mod registry;
+mod scenario_file;
+mod text;
 pub mod threads;
 pub mod today;
+
+pub use registry::{PAPERS, Paper, Study, list};
+pub use scenario_file::ScenarioFile;

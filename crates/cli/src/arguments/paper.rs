@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
-use papers::barrier::PAPERS;
+use papers::PAPERS;
 use papers::barrier::changes::Changes;
-use papers::fg::EXPERIMENTS;
 use papers::threads::MOST_THREADS;
 use policy::waiting::WaitingRule;
 
@@ -15,7 +14,7 @@ use super::{TextOrJson, all_cpus};
 use crate::results::Results;
 use crate::sort::size;
 
-/// Heading of the options of measured papers.
+/// Heading of the options of papers that sort.
 const MEASURED: &str = "Of fg/... papers, which sort on this machine";
 /// Heading of the options of the study of threads.
 const THREADS: &str = "Of threads/... papers, which make threads on this machine";
@@ -26,7 +25,7 @@ pub(crate) struct Paper {
     #[command(subcommand)]
     pub(crate) list: Option<PaperList>,
     /// The figure or table
-    #[arg(value_name = "NAME", required = true, value_parser = papers())]
+    #[arg(value_name = "NAME", required = true, value_parser = PossibleValuesParser::new(PAPERS.iter().map(|paper| paper.name)))]
     pub(crate) name: Option<String>,
     /// Print the scenario file, which can be changed and run by `rowlock run`, and run nothing
     #[arg(long)]
@@ -151,13 +150,6 @@ impl Measured {
         .into_iter()
         .find_map(|(name, is_given)| is_given.then_some(name))
     }
-}
-
-fn papers() -> PossibleValuesParser {
-    let measured = EXPERIMENTS.iter().map(|experiment| experiment.name);
-    let threads = papers::threads::EXPERIMENTS.iter().map(|experiment| experiment.name);
-    let simulated = PAPERS.iter().map(|paper| paper.name).chain([papers::today::NAME]);
-    PossibleValuesParser::new(simulated.chain(measured).chain(threads))
 }
 
 fn rate(text: &str) -> Result<Rate, String> {

@@ -12,16 +12,16 @@ use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
 use measure::world::Failure;
 use papers::fg::arms::{Arm, IO_BOUND_USE, PAPERS_CPUS, Variant};
-use papers::fg::prediction::{PipelineReports, PredictionError, predict};
-use papers::fg::report::Report;
+use papers::fg::prediction::{PredictionError, predict};
+use papers::fg::report::{FgReport, Settings};
 use papers::fg::runs::{self, Observation};
-use papers::fg::settings::Settings;
-use papers::fg::{Experiment, Subject, balance, rows, shares, simulated, text};
+use papers::fg::{Experiment, balance, rows, shares, simulated, text};
+use papers::{Paper, ScenarioFile};
 use scenario::result::World;
 
 use self::program::{Program, Run};
 use crate::arguments::TextOrJson;
-use crate::arguments::paper::{Evict, Measured, Paper, Rate};
+use crate::arguments::paper::{Evict, Measured, Paper as Arguments, Rate};
 use crate::calibrate;
 use crate::output::{print, tell};
 use crate::progress;
@@ -45,11 +45,11 @@ const TOLERANCE: f64 = 0.03;
 const MAX_TRIES: u32 = 4;
 
 /// Runs an experiment and prints the result.
-pub(super) fn run(experiment: &Experiment, arguments: &Paper) -> Result<(), Stop> {
+pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) -> Result<(), Stop> {
     if arguments.scenario {
         return Err(Stop::Input(anyhow!(
             "--scenario: {} is measured; its simulated scenarios are written into the folder of results",
-            experiment.name
+            paper.name
         )));
     }
     let started = Timestamp::of(SystemTime::now());
@@ -57,15 +57,15 @@ pub(super) fn run(experiment: &Experiment, arguments: &Paper) -> Result<(), Stop
     let calibration = calibrate::load(false)?;
     let machine = calibration.machine.clone();
     let worlds = TwoWorlds::new(Some(world_of(calibration).map_err(Stop::Failed)?), arguments.workers);
-    let mut folder = arguments.results.open(Path::new(&experiment.stem()), started)?;
+    let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
     let runs: Vec<Observation> = folder.earlier().map_err(unwritable)?;
     folder.keep_rows(runs.iter().map(Observation::row)).map_err(unwritable)?;
     let earlier: Option<Settings> = folder.earlier_settings().map_err(unwritable)?;
 
     let (repeat, seed) = (arguments.repeat.unwrap_or(REPEAT), arguments.seed.unwrap_or(1));
     let planned = experiment.arms().len() as u64 * u64::from(repeat);
-    let manifest = Manifest::begin(Provenance::new(experiment.name, started), &[World::Host], planned, repeat, seed);
-    let mut report = Report::new(experiment);
+    let manifest = Manifest::begin(Provenance::new(paper.name, started), &[World::Host], planned, repeat, seed);
+    let mut report = FgReport::new(paper);
     let mut session = Session { experiment, arguments, signals: &signals, folder, manifest, runs };
     let measured = match session.experiment.arms().as_slice() {
         [] => Ok(()),
@@ -89,7 +89,7 @@ pub(super) fn run(experiment: &Experiment, arguments: &Paper) -> Result<(), Stop
 }
 
 /// The settings of the runs. The rate of an earlier command stays in effect.
-fn settings(arguments: &Paper, machine: host::Machine, earlier: Option<&Settings>) -> Result<Settings, Stop> {
+fn settings(arguments: &Arguments, machine: host::Machine, earlier: Option<&Settings>) -> Result<Settings, Stop> {
     let Measured { size, memory, rate, .. } = &arguments.measured;
     let size = size.unwrap_or(SIZE);
     let settings = Settings {
@@ -124,8 +124,8 @@ fn settings(arguments: &Paper, machine: host::Machine, earlier: Option<&Settings
 
 /// The work of one command.
 struct Session<'a> {
-    experiment: &'a Experiment,
-    arguments: &'a Paper,
+    experiment: Experiment,
+    arguments: &'a Arguments,
     signals: &'a Signals,
     folder: Folder,
     manifest: Manifest,
@@ -135,12 +135,12 @@ struct Session<'a> {
 
 impl Session<'_> {
     /// Makes the missing runs, and fills the report's tables even if that ends early.
-    fn measure(&mut self, arms: &[&'static Arm], mut settings: Settings, report: &mut Report) -> Result<(), Stop> {
+    fn measure(&mut self, arms: &[&'static Arm], mut settings: Settings, report: &mut FgReport) -> Result<(), Stop> {
         let rounds = self.arguments.repeat.unwrap_or(REPEAT);
         let plan = runs::missing(arms, &self.runs, rounds, settings.seed);
         let made = if plan.is_empty() { Ok(()) } else { self.run(arms, &plan, &mut settings, report) };
         report.rows = rows::rows(arms, &self.runs, self.experiment.baseline());
-        if self.experiment.subject == Subject::Balance {
+        if self.experiment == Experiment::Regression {
             report.balances = balance::clock_regressions(&self.runs);
         }
         report.settings = Some(settings);
@@ -152,7 +152,7 @@ impl Session<'_> {
         arms: &[&'static Arm],
         plan: &[(u32, usize)],
         settings: &mut Settings,
-        report: &mut Report,
+        report: &mut FgReport,
     ) -> Result<(), Stop> {
         let bar = progress::bar(Some(plan.len() as u64));
         bar.set_message("generating the data");
@@ -202,9 +202,9 @@ impl Session<'_> {
         program: &mut Program<'_>,
         first: &Arm,
         settings: &mut Settings,
-        report: &mut Report,
+        report: &mut FgReport,
     ) -> Result<(), Stop> {
-        let note = |report: &mut Report, why: String| report.note(format!("{why}; the disk is not throttled"));
+        let note = |report: &mut FgReport, why: String| report.note(format!("{why}; the disk is not throttled"));
         if let Some(rate) = settings.rate {
             program.throttle(rate)?;
             drop(program.run(first)?);
@@ -251,19 +251,18 @@ impl Session<'_> {
 
     /// Whether the report has the simulator's predictions of the measured runs.
     fn has_predictions(&self) -> bool {
-        matches!(self.experiment.subject, Subject::Rules | Subject::Balance)
+        matches!(self.experiment, Experiment::FixedRules | Experiment::AdjustingRules | Experiment::Regression)
     }
 
     /// Simulates what the experiment needs: predictions, or scenarios of its own.
-    fn simulate(&self, worlds: &TwoWorlds, report: &mut Report) -> Result<(), Stop> {
+    fn simulate(&self, worlds: &TwoWorlds, report: &mut FgReport) -> Result<(), Stop> {
         let cancel = self.signals.cancel();
         let seed = self.arguments.seed.unwrap_or(1);
-        let scenarios = match self.experiment.subject {
-            Subject::Rules | Subject::Balance => {
+        let scenarios = match self.experiment {
+            Experiment::FixedRules | Experiment::AdjustingRules | Experiment::Regression => {
                 let mut all = Vec::new();
                 for variant in Variant::ALL {
-                    let reported = PipelineReports::of(variant, &self.runs);
-                    match predict(&reported, &self.runs, self.experiment.baseline(), worlds, cancel) {
+                    match predict(variant, &self.runs, self.experiment.baseline(), worlds, cancel) {
                         Ok((predictions, scenarios)) => {
                             report.predictions.extend(predictions);
                             all.extend(scenarios);
@@ -274,19 +273,16 @@ impl Session<'_> {
                 }
                 all
             }
-            Subject::Threads => {
-                let (rows, scenarios) =
-                    simulated::kernels(None, seed, worlds, cancel).map_err(|why| self.failed(why))?;
+            Experiment::Kernels | Experiment::Magnitude => {
+                let simulated = match self.experiment {
+                    Experiment::Kernels => simulated::kernels(seed, worlds, cancel),
+                    _ => simulated::magnitudes(seed, worlds, cancel),
+                };
+                let (rows, scenarios) = simulated.map_err(|why| self.failed(why))?;
                 report.simulated = rows;
                 scenarios
             }
-            Subject::Magnitude => {
-                let (rows, scenarios) =
-                    simulated::magnitudes(None, seed, worlds, cancel).map_err(|why| self.failed(why))?;
-                report.simulated = rows;
-                scenarios
-            }
-            Subject::Starvation => {
+            Experiment::Starvation => {
                 let cpus = crate::arguments::all_cpus().get();
                 let shares = shares::shares(self.arguments.repeat, seed, cpus, worlds, cancel);
                 let (rows, scenarios) = shares.map_err(|why| self.failed(why))?;
@@ -294,7 +290,7 @@ impl Session<'_> {
                 scenarios
             }
         };
-        let keep = |scenario: &simulated::ScenarioFile| self.folder.write_text(&scenario.file, &scenario.text);
+        let keep = |scenario: &ScenarioFile| self.folder.write_text(&scenario.file, &scenario.text);
         scenarios.iter().try_for_each(keep).map_err(unwritable)
     }
 

@@ -13,17 +13,18 @@ use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
 use measure::world::Failure;
 use papers::threads::arms::Arm;
-use papers::threads::order::{Order, Program};
-use papers::threads::page;
-use papers::threads::report::{Report, Settings};
+use papers::threads::measurement::MeasurementRequest;
+use papers::threads::programs::{self, Program};
+use papers::threads::report::{Settings, ThreadsReport};
 use papers::threads::runs::{self, Cell, Observation};
-use papers::threads::{Experiment, simulated, text, work};
+use papers::threads::{Experiment, page, simulated, text};
+use papers::{Paper, ScenarioFile};
 use report::json;
 use scenario::result::World;
 
 use self::child::Children;
 use crate::arguments::TextOrJson;
-use crate::arguments::paper::Paper;
+use crate::arguments::paper::Paper as Arguments;
 use crate::output::{print, tell};
 use crate::progress;
 use crate::results::unwritable;
@@ -31,32 +32,32 @@ use crate::signals::Signals;
 use crate::stop::Stop;
 
 /// Runs an experiment and prints the result.
-pub(super) fn run(experiment: &Experiment, arguments: &Paper) -> Result<(), Stop> {
+pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) -> Result<(), Stop> {
     if arguments.scenario {
-        return Err(Stop::Input(anyhow!("--scenario: {} is measured and has no scenario", experiment.name)));
+        return Err(Stop::Input(anyhow!("--scenario: {} is measured and has no scenario", paper.name)));
     }
     if !arguments.threads.fibers.is_empty() && experiment.threads().is_empty() {
         return Err(Stop::Input(anyhow!(
             "--fibers is for the study's program; those of {} have their own number",
-            experiment.name
+            paper.name
         )));
     }
     let started = Timestamp::of(SystemTime::now());
     let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
-    let mut folder = arguments.results.open(Path::new(&experiment.stem()), started)?;
+    let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
     let mut observations: Vec<Observation> = folder.earlier().map_err(unwritable)?;
     folder.keep_rows(observations.iter().map(runs::row)).map_err(unwritable)?;
     let earlier: Option<Settings> = folder.earlier_settings().map_err(unwritable)?;
     let settings = settings(experiment, arguments, earlier.as_ref())?;
     let (cells, mut notes) = cells(experiment, &settings.threads, settings.preemptible, kernel_threads());
     let planned = cells.len() as u64 * u64::from(settings.repeat);
-    let provenance = Provenance::new(experiment.name, started);
+    let provenance = Provenance::new(paper.name, started);
     let mut manifest = Manifest::begin(provenance, &[World::Host], planned, settings.repeat, settings.seed);
     folder.check(&manifest).map_err(unwritable)?;
     manifest.settings = serde_json::to_value(&settings).ok();
     folder.write(MANIFEST, &manifest).map_err(unwritable)?;
     let measured = measure(&settings, &cells, &signals, &mut folder, &mut observations, &mut notes);
-    let mut report = Report::new(experiment, settings, &observations, measured.is_ok(), notes);
+    let mut report = ThreadsReport::new(paper, experiment, settings, &observations, measured.is_ok(), notes);
     let simulated = measured.and_then(|()| simulate(experiment, &mut report, arguments, &folder, &signals));
     report.complete = simulated.is_ok();
     let (ending, error) = simulated.as_ref().map_or_else(Stop::ending, |()| (Ending::Complete, None));
@@ -74,9 +75,9 @@ pub(super) fn run(experiment: &Experiment, arguments: &Paper) -> Result<(), Stop
 
 /// Simulates the same.
 fn simulate(
-    experiment: &Experiment,
-    report: &mut Report,
-    arguments: &Paper,
+    experiment: Experiment,
+    report: &mut ThreadsReport,
+    arguments: &Arguments,
     folder: &Folder,
     signals: &Signals,
 ) -> Result<(), Stop> {
@@ -93,13 +94,13 @@ fn simulate(
         why => crate::run::refused(why),
     })?;
     report.simulated = rows;
-    let write_file = |scenario: &simulated::ScenarioFile| folder.write_text(&scenario.file, &scenario.text);
+    let write_file = |scenario: &ScenarioFile| folder.write_text(&scenario.file, &scenario.text);
     scenarios.iter().try_for_each(write_file).map_err(unwritable)
 }
 
 /// The settings of the runs. The loop that stands for work keeps the length that an earlier command
 /// measured.
-fn settings(experiment: &Experiment, arguments: &Paper, earlier: Option<&Settings>) -> Result<Settings, Stop> {
+fn settings(experiment: Experiment, arguments: &Arguments, earlier: Option<&Settings>) -> Result<Settings, Stop> {
     let mut threads = arguments.threads.fibers.clone();
     threads.sort_unstable();
     threads.dedup();
@@ -116,15 +117,15 @@ fn settings(experiment: &Experiment, arguments: &Paper, earlier: Option<&Setting
         machine: host::Machine::current().map_err(|why| Stop::Failed(why.into()))?,
         threads: if threads.is_empty() { experiment.threads() } else { threads },
         preemptible,
-        repeat: arguments.repeat.unwrap_or(experiment.repeat),
+        repeat: arguments.repeat.unwrap_or(experiment.repeat()),
         seed: arguments.seed.unwrap_or(1),
-        rounds_per_us: has_work.then(|| rounds_per_us.unwrap_or_else(work::rounds_per_us)),
+        rounds_per_us: has_work.then(|| rounds_per_us.unwrap_or_else(programs::rounds_per_us)),
     })
 }
 
 /// The cells of each round, and notes about those that are left out because the kernel allows at
 /// most `limit` threads.
-fn cells(experiment: &Experiment, threads: &[u32], preemptible: bool, limit: u32) -> (Vec<Cell>, Vec<String>) {
+fn cells(experiment: Experiment, threads: &[u32], preemptible: bool, limit: u32) -> (Vec<Cell>, Vec<String>) {
     let (mut cells, mut notes) = (Vec::new(), Vec::new());
     for &program in experiment.programs() {
         let numbers = if program == Program::Study { threads } else { &[0] };
@@ -171,16 +172,16 @@ fn measure(
         let threads_in_words = if threads > 0 { format!(", {threads} threads") } else { String::new() };
         let name = format!("{}, {}{threads_in_words}", program.name(), arm.name());
         bar.set_message(name.clone());
-        let warm = runs::warm(program, threads);
-        let order = Order { program, arm, threads, warm, rounds_per_us: settings.rounds_per_us.unwrap_or(1.0) };
-        let answer = children.measure(&order);
+        let warm = program.warm_runs(threads);
+        let rounds_per_us = settings.rounds_per_us.unwrap_or(1.0);
+        let result = children.measure(&MeasurementRequest { program, arm, threads, warm, rounds_per_us });
         if signals.cancel().load(std::sync::atomic::Ordering::Acquire) {
             bar.finish_and_clear();
             return Err(Stop::Interrupted(signals.number()));
         }
-        match answer? {
-            Ok(answer) => {
-                let run = Observation { cell, round, answer };
+        match result? {
+            Ok(result) => {
+                let run = Observation { cell, round, result };
                 folder.keep(&run, [runs::row(&run)]).map_err(unwritable)?;
                 observations.push(run);
             }
@@ -203,9 +204,8 @@ mod tests {
 
     #[test]
     fn kernel_threads_beyond_the_limit_are_left_out_with_a_note() {
-        let experiment = Experiment::named("threads/table2").unwrap();
         let found = |limit| {
-            let (cells, notes) = cells(experiment, &[7, 50], false, limit);
+            let (cells, notes) = cells(Experiment::Systems, &[7, 50], false, limit);
             (cells.iter().map(|cell| (cell.threads, cell.arm.name())).collect::<Vec<_>>(), notes)
         };
         let [kernel, one, fibers] = ["pthreads", "pthreads, one CPU", "fibers 10/100"].map(str::to_owned);

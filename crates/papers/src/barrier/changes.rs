@@ -48,7 +48,7 @@ impl Changes {
                 set(arm, is_waiting, &rule.to_string());
             }
         }
-        let mut known: Vec<Vec<(String, toml::Value)>> = Vec::new();
+        let mut known = Vec::new();
         scenario.arms.retain(|arm| {
             let is_new = !known.contains(&arm.factors);
             known.extend(is_new.then(|| arm.factors.clone()));
@@ -79,12 +79,16 @@ fn set(arm: &mut Arm, which: impl Fn(&str) -> bool, to: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::barrier::{PAPERS, Paper};
+    use crate::barrier::FigureFiles;
+    use crate::{PAPERS, Paper};
 
-    fn changed(name: &str, changes: Changes) -> Scenario {
-        let paper = Paper::named(name).unwrap();
-        let mut scenario = paper.scenario().unwrap_or_else(|bad| panic!("{bad}"));
-        changes.apply(&mut scenario, &paper.expected().unwrap());
+    fn figure(name: &str) -> FigureFiles {
+        Paper::named(name).and_then(Paper::figure).unwrap()
+    }
+
+    fn changed(figure: FigureFiles, changes: Changes) -> Scenario {
+        let mut scenario = figure.scenario().unwrap_or_else(|bad| panic!("{bad}"));
+        changes.apply(&mut scenario, &figure.expected().unwrap());
         scenario
     }
 
@@ -102,15 +106,15 @@ mod tests {
     #[test]
     fn another_rule_replaces_all_rules_except_that_of_the_reference_arms() {
         let adaptive = Changes { waiting: Some("adaptive".parse().unwrap()), ..Changes::default() };
-        let fig7 = changed("barrier/fig7", adaptive);
+        let fig7 = changed(figure("barrier/fig7"), adaptive);
         // Two granularities and sixteen loads, with the rule and with the reference.
         assert_eq!(
             (fig7.arms.len(), rules(&fig7)),
             (2 * 16 * 2, vec!["adaptive".to_owned(), "always-block".to_owned()])
         );
         // Figure 5 has no reference, and in section 4.3 the reference has another wakeup scheme.
-        assert_eq!(rules(&changed("barrier/fig5", adaptive)), ["adaptive"]);
-        assert_eq!(changed("barrier/wakeup", adaptive).arms.len(), 2 * 12 * 3);
+        assert_eq!(rules(&changed(figure("barrier/fig5"), adaptive)), ["adaptive"]);
+        assert_eq!(changed(figure("barrier/wakeup"), adaptive).arms.len(), 2 * 12 * 3);
         for arm in &fig7.arms {
             let JobKind::Barrier { waiting, .. } = arm.setting.jobs[0].kind else { panic!("another job") };
             let factor = arm.factors.iter().find(|(path, _)| path == "job.crew.waiting");
@@ -126,7 +130,7 @@ mod tests {
             experiment.sweep = { "job.crew.threads, job.crew.waiting" = [[2, "cs"], [3, "2cs"]] }
         "#;
         let mut scenario = scenario::read("crew.toml", text.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
-        let expected = Paper::named("barrier/fig4").unwrap().expected().unwrap();
+        let expected = figure("barrier/fig4").expected().unwrap();
         Changes { scheduler: None, waiting: Some("adaptive".parse().unwrap()) }.apply(&mut scenario, &expected);
         let values: Vec<String> = scenario.arms.iter().map(|arm| arm.factors[0].1.to_string()).collect();
         assert_eq!(
@@ -137,13 +141,10 @@ mod tests {
 
     #[test]
     fn another_scheduler_replaces_that_of_every_arm_of_every_paper() {
-        for paper in PAPERS {
-            let changes = Changes { scheduler: Some(Scheduler::Rr), waiting: None };
-            let scenario = changed(paper.name, changes);
-            assert!(scenario.arms.iter().all(|arm| arm.setting.machine.scheduler == Some(Scheduler::Rr)));
-            assert!(
-                !scenario.arms.is_empty() && changed(paper.name, Changes::default()).arms.len() >= scenario.arms.len()
-            );
+        for figure in PAPERS.iter().filter_map(Paper::figure) {
+            let arms = changed(figure, Changes { scheduler: Some(Scheduler::Rr), waiting: None }).arms;
+            assert!(arms.iter().all(|arm| arm.setting.machine.scheduler == Some(Scheduler::Rr)));
+            assert!(!arms.is_empty() && changed(figure, Changes::default()).arms.len() >= arms.len());
         }
     }
 }

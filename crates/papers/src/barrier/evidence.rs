@@ -16,10 +16,13 @@ use measure::workers;
 /// The runs, by arm and repetition.
 #[derive(Clone, Debug)]
 pub struct Evidence<'a> {
-    scenario: &'a Scenario,
-    factors: Vec<Factors>,
-    runs: Vec<BTreeMap<u32, &'a Run>>,
-    patterns: BTreeMap<(usize, u32), Patterns>,
+    pub(super) scenario: &'a Scenario,
+    /// The factors of each arm.
+    pub(super) factors: Vec<Factors>,
+    /// The runs of each arm, by repetition.
+    pub(super) runs: Vec<BTreeMap<u32, &'a Run>>,
+    /// The patterns by arm and repetition.
+    pub(super) patterns: BTreeMap<(usize, u32), Patterns>,
 }
 
 /// A measure of some jobs in a run.
@@ -58,8 +61,8 @@ impl<'a> Evidence<'a> {
     /// Groups the runs of a scenario.
     pub fn new(scenario: &'a Scenario, runs: &'a [Run]) -> Evidence<'a> {
         let factors: Vec<Factors> = scenario.arms.iter().map(factor::of).collect();
-        let number: BTreeMap<String, usize> =
-            factors.iter().enumerate().map(|(arm, factors)| (key(factors), arm)).collect();
+        let key = |factors: &Factors| report::words::factors(factors);
+        let number: BTreeMap<String, usize> = factors.iter().map(key).zip(0..).collect();
         let mut by_arm = vec![BTreeMap::new(); factors.len()];
         for run in runs {
             if let Some(&arm) = number.get(&key(&run.factors)) {
@@ -91,9 +94,8 @@ impl<'a> Evidence<'a> {
         let runs: Vec<(usize, u32, u64)> = self.runs.iter().enumerate().flat_map(numbered).collect();
         let find = |(arm, repeat, seed): (usize, u32, u64)| -> Option<Result<_, sim::Error>> {
             let setting = &self.scenario.arms[arm].setting;
-            let found = || patterns::find(&machine(setting), setting, seed, job);
-            let go_on = !cancel.load(Ordering::Relaxed);
-            go_on.then(|| Ok(((arm, repeat), found()?)))
+            let is_cancelled = cancel.load(Ordering::Relaxed);
+            (!is_cancelled).then(|| Ok(((arm, repeat), patterns::find(&machine(setting), setting, seed, job)?)))
         };
         let patterns: Result<_, sim::Error> =
             workers::in_order(runs.into_iter(), workers, find, |found| found.flatten().collect());
@@ -103,26 +105,6 @@ impl<'a> Evidence<'a> {
     /// All runs that were searched for patterns, with the patterns found.
     pub fn patterns(&self) -> impl Iterator<Item = (usize, u32, &Patterns)> {
         self.patterns.iter().map(|(&(arm, repeat), found)| (arm, repeat, found))
-    }
-
-    /// The patterns of one run.
-    pub fn patterns_of(&self, arm: usize, repeat: u32) -> Option<&Patterns> {
-        self.patterns.get(&(arm, repeat))
-    }
-
-    /// The scenario.
-    pub fn scenario(&self) -> &'a Scenario {
-        self.scenario
-    }
-
-    /// The factors of an arm.
-    pub fn factors(&self, arm: usize) -> &Factors {
-        &self.factors[arm]
-    }
-
-    /// The runs of an arm, by repetition.
-    pub fn runs(&self, arm: usize) -> &BTreeMap<u32, &'a Run> {
-        &self.runs[arm]
     }
 
     /// The value of an arm on an axis.
@@ -179,19 +161,15 @@ impl<'a> Evidence<'a> {
     }
 
     fn figure(&self, figure: Figure, jobs: &[String], arm: usize, repeat: u32) -> Option<f64> {
+        // A copy's name is the job's name, a dot and a number.
         let is_copy = |job: &&JobOutcome| {
-            let is_of = |name: &String| job.job.strip_prefix(name.as_str()).is_some_and(is_end_of_a_name);
-            jobs.iter().any(is_of)
+            let rest = |name: &String| job.job.strip_prefix(name.as_str());
+            jobs.iter().filter_map(rest).any(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         let jobs = self.runs[arm].get(&repeat)?.outcome.jobs.iter().filter(is_copy);
         let values: Vec<f64> = jobs.filter_map(|job| figure.of(job)).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
-}
-
-/// Whether this is the rest of a copy's name after the job's name.
-fn is_end_of_a_name(rest: &str) -> bool {
-    rest.is_empty() || rest.starts_with('.')
 }
 
 /// A measure of patterns.
@@ -206,10 +184,6 @@ fn pattern(measure: Measure, Patterns { transition, alternation }: &Patterns) ->
         Measure::CleanGroups => Some(alternation.as_ref()?.clean_percent),
         Measure::Ssr | Measure::SpeedUp => None,
     }
-}
-
-fn key(factors: &Factors) -> String {
-    report::words::factors(factors)
 }
 
 /// The total number of threads.

@@ -8,12 +8,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
-    /// A description of the content, in a sentence or two.
-    pub shows: String,
-    /// The place in the paper.
-    pub source: String,
-    /// The approximate duration on two CPUs.
-    pub takes: String,
     /// The values that are shown for every arm.
     pub figure: Figure,
     /// The bands.

@@ -70,38 +70,15 @@ impl Drawing {
         (!panels.is_empty()).then(|| Drawing { what: what(figure), measure, counted, panels })
     }
 
-    fn points(&self) -> impl Iterator<Item = &Point> {
-        self.panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points)
-    }
-
     /// Every panel as SVG, all with the same axes.
     pub(crate) fn charts(&self) -> Vec<String> {
-        let loads = ascending(self.points());
-        let x = Axis::of_numbers(&loads.iter().map(|load| (*load, self.load_in_words(*load))).collect::<Vec<_>>());
-        let values = self.points().flat_map(|point| [point.value.mean].into_iter().chain(ends(&point.value)));
-        let y = match self.measure {
-            Measure::SpeedUp => Axis::fitting(values.chain([1.0])),
-            _ => Axis::linear(0.0, 100.0),
+        let title = |panel: &Panel| match panel.name.as_str() {
+            "" => self.what.clone(),
+            name => format!("{}; {name}", self.what),
         };
-        let chart = |(place, panel): (usize, &Panel)| {
-            let title =
-                if panel.name.is_empty() { self.what.clone() } else { format!("{}; {}", self.what, panel.name) };
-            let names: Vec<&str> = panel.lines.iter().map(|line| line.name.as_str()).collect();
-            let description = format!("{title}, against {}: {}.", self.counted.name(), names.join(", "));
-            let lines = panel.lines.iter().enumerate().map(|(series, line)| Line {
-                label: line.name.clone(),
-                style: Style { series, hollow: false },
-                points: line.points.iter().map(mark).collect(),
-            });
-            let words = Words { id: format!("figure-{place}"), title, description };
-            let reference = match self.measure {
-                Measure::SpeedUp => 1.0,
-                _ => 50.0,
-            };
-            let lines = lines.collect();
-            Chart { words, x: &x, x_label: self.counted.name(), y: &y, reference: Some(reference), lines }.render()
-        };
-        self.panels.iter().enumerate().map(chart).collect()
+        let x_label = self.counted.name();
+        let axes = Axes { id: "figure", x_label, against: x_label, is_ratio: self.measure == Measure::SpeedUp };
+        axes.charts(&self.panels, title, |load| self.load_in_words(load))
     }
 
     /// A load with its meaningful decimals.
@@ -111,20 +88,56 @@ impl Drawing {
     }
 }
 
+/// The axes of several panels.
+pub(crate) struct Axes<'a> {
+    /// The identifier of the charts in a page.
+    pub(crate) id: &'a str,
+    /// The label of the x axis.
+    pub(crate) x_label: &'a str,
+    /// The label in a sentence.
+    pub(crate) against: &'a str,
+    /// Whether the values are ratios. Otherwise they are percentages.
+    pub(crate) is_ratio: bool,
+}
+
+impl Axes<'_> {
+    /// Every panel as SVG, with these titles and loads in words.
+    pub(crate) fn charts(
+        &self,
+        panels: &[Panel],
+        title: impl Fn(&Panel) -> String,
+        load_in_words: impl Fn(f64) -> String,
+    ) -> Vec<String> {
+        let points = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points);
+        let x = ascending(points()).into_iter().map(|load| (load, load_in_words(load)));
+        let x = Axis::of_numbers(&x.collect::<Vec<_>>());
+        let ends = |value: &Estimate| value.interval.into_iter().flat_map(|(low, high)| [low, high]);
+        let values = points().flat_map(|point| [point.value.mean].into_iter().chain(ends(&point.value)));
+        let y = if self.is_ratio { Axis::fitting(values.chain([1.0])) } else { Axis::linear(0.0, 100.0) };
+        let mark = |point: &Point| (point.load, Mark { estimate: point.value, samples: Vec::new() });
+        let chart = |(place, panel): (usize, &Panel)| {
+            let title = title(panel);
+            let names: Vec<&str> = panel.lines.iter().map(|line| line.name.as_str()).collect();
+            let description = format!("{title}, against {}: {}.", self.against, names.join(", "));
+            let lines = panel.lines.iter().enumerate().map(|(series, line)| Line {
+                label: line.name.clone(),
+                style: Style { series, hollow: false },
+                points: line.points.iter().map(mark).collect(),
+            });
+            let words = Words { id: format!("{}-{place}", self.id), title, description };
+            let reference = Some(if self.is_ratio { 1.0 } else { 50.0 });
+            Chart { words, x: &x, x_label: self.x_label, y: &y, reference, lines: lines.collect() }.render()
+        };
+        panels.iter().enumerate().map(chart).collect()
+    }
+}
+
 /// The distinct loads of these points, ascending.
 pub(super) fn ascending<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<f64> {
     let mut loads: Vec<f64> = points.map(|point| point.load).collect();
     loads.sort_by(f64::total_cmp);
     loads.dedup();
     loads
-}
-
-fn ends(value: &Estimate) -> impl Iterator<Item = f64> {
-    value.interval.into_iter().flat_map(|(low, high)| [low, high])
-}
-
-fn mark(point: &Point) -> (f64, Mark) {
-    (point.load, Mark { estimate: point.value, samples: Vec::new() })
 }
 
 fn what(figure: &Figure) -> String {

@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 
-use super::Paper;
 use super::arms::{self, Arms, BySeed};
 use super::changes::Changes;
 use super::evidence::{Evidence, Quantity};
 use super::expected::{ArmGroup, Band, Combine, Expected, LoadUnit, Measure};
 use super::figure::Drawing;
+use crate::Paper;
+use measure::claim::ClaimOutcome;
 use measure::results::ExperimentReport;
 use measure::states::{Alternation, Transition};
 use measure::summary::Factors;
@@ -21,7 +22,7 @@ pub const FEWEST_SEEDS: u32 = 3;
 pub struct Judgement<'a> {
     /// The paper's name.
     pub paper: &'a str,
-    /// The content of the figure or section.
+    /// The statement of the figure or section.
     pub shows: &'a str,
     /// The place in the paper.
     pub source: &'a str,
@@ -85,8 +86,10 @@ pub struct BandResult {
     pub above: Option<f64>,
     /// The upper end of the band, which is part of it.
     pub at_most: Option<f64>,
-    /// Whether the simulated value is in the band. `None` if the band has no ends or is not judged.
-    pub inside: Option<bool>,
+    /// Whether the simulated value is in the band. Undecided if the band has no ends or is not
+    /// judged.
+    #[serde(serialize_with = "ClaimOutcome::serialize_holds")]
+    pub inside: ClaimOutcome,
     /// The statement of the paper and its place.
     pub source: String,
 }
@@ -95,7 +98,7 @@ impl<'a> Judgement<'a> {
     /// Judges all bands of a paper by the runs in a report, unless the runs were made with changes.
     pub fn new(
         paper: &Paper,
-        expected: &'a Expected,
+        expected: &Expected,
         evidence: &Evidence<'_>,
         changes: &Changes,
         report: &'a ExperimentReport,
@@ -106,20 +109,20 @@ impl<'a> Judgement<'a> {
         let measure = expected.figure.measure;
         let patterns = |is_wanted: bool| evidence.patterns().filter(move |_| is_wanted);
         let transitions = patterns(measure.is_of_transitions()).map(|(arm, repeat, found)| RunTransition {
-            factors: evidence.factors(arm).clone(),
+            factors: evidence.factors[arm].clone(),
             repeat,
             transition: found.transition,
         });
         let alternations = patterns(measure.is_of_alternation()).map(|(arm, repeat, found)| RunAlternation {
-            factors: evidence.factors(arm).clone(),
+            factors: evidence.factors[arm].clone(),
             repeat,
             alternation: found.alternation.clone(),
         });
         Judgement {
             paper: paper.name,
-            shows: &expected.shows,
-            source: &expected.source,
-            holds: changed.is_empty().then(|| bands.iter().all(|band| band.inside != Some(false))),
+            shows: paper.shows,
+            source: paper.source,
+            holds: changed.is_empty().then(|| bands.iter().all(|band| band.inside != ClaimOutcome::Disagrees)),
             changed,
             figure: Drawing::new(evidence, &expected.figure),
             bands,
@@ -129,14 +132,19 @@ impl<'a> Judgement<'a> {
         }
     }
 
+    /// The statement and its place.
+    pub(super) fn statement(&self) -> String {
+        format!("{}: {}", self.source, self.shows)
+    }
+
     /// The number of bands that are missed.
     pub fn missed(&self) -> usize {
-        self.bands.iter().filter(|band| band.inside == Some(false)).count()
+        self.bands.iter().filter(|band| band.inside == ClaimOutcome::Disagrees).count()
     }
 
     /// The number of bands that are judged.
     pub fn judged(&self) -> usize {
-        self.bands.iter().filter(|band| band.inside.is_some()).count()
+        self.bands.iter().filter(|band| band.inside != ClaimOutcome::Undecided).count()
     }
 }
 
@@ -170,7 +178,7 @@ fn judge(evidence: &Evidence<'_>, band: &Band, jobs: &[String], is_judged: bool)
         at_least: band.at_least,
         above: band.above,
         at_most: band.at_most,
-        inside: (is_judged && band.is_judged()).then(|| ours.is_some_and(|ours| band.contains(ours.mean))),
+        inside: (is_judged && band.is_judged()).then(|| ours.is_some_and(|ours| band.contains(ours.mean))).into(),
         source: band.source.clone(),
     }
 }

@@ -21,24 +21,23 @@ fn section(judgement: &Judgement<'_>) -> Section {
         0 => format!("All {} bands hold.", judgement.judged()),
         _ => format!("{missed} of {} bands are missed.", judgement.judged()),
     };
-    let told = format!("{}: {}", judgement.source, judgement.shows);
     let bands = || judgement.bands.iter();
     let words = |name: &str, cell: &dyn Fn(&BandResult) -> String| Column::words(name, bands().map(cell));
     let columns = vec![
         words("what", &|band| band.what.clone()),
         words("the paper", &|band| band.paper.clone().unwrap_or_default()),
         words("here", &|band| band.in_words().unwrap_or_default()),
-        words("band", &|band| band.inside.map(|_| text::ends(band)).unwrap_or_default()),
-        words("verdict", &|band| match band.inside {
-            Some(true) => "inside".to_owned(),
-            Some(false) => "outside".to_owned(),
-            None => String::new(),
-        }),
+        words("band", &|band| text::ends(band).unwrap_or_default()),
+        words("verdict", &|band| band.inside.choose("inside", "outside", "").to_owned()),
         words("what the paper says", &|band| band.source.clone()),
     ];
     let table = table::render("bands", "Means over the seeds with their 95 % intervals, and the bands", columns);
-    let body =
-        format!("<p>{}</p>\n{}<p>{}</p>\n{table}", sentence(&told), figure_of_the_paper(judgement), sentence(&verdict));
+    let body = format!(
+        "<p>{}</p>\n{}<p>{}</p>\n{table}",
+        sentence(&judgement.statement()),
+        figure_of_the_paper(judgement),
+        sentence(&verdict)
+    );
     Section { id: "paper", title: "Against the paper", body }
 }
 

@@ -53,18 +53,15 @@ pub fn show(
     worlds: &impl Worlds,
     cancel: &AtomicBool,
 ) -> Result<(), Failure> {
-    let arms = evidence.scenario().arms.len();
     for history in histories.iter_mut().filter(|history| history.world == World::Sim) {
-        let Some(arm) = (0..arms).find(|arm| *evidence.factors(*arm) == history.factors) else { continue };
-        let found = |(&repeat, run): (&u32, &&Run)| {
-            let found = evidence.patterns_of(arm, repeat).is_some_and(|found| found.has_pattern_of(measure));
-            found.then_some(run.seed)
+        let Some(arm) = evidence.factors.iter().position(|factors| *factors == history.factors) else { continue };
+        let has_it = |&(&repeat, _): &(&u32, &&Run)| {
+            evidence.patterns.get(&(arm, repeat)).is_some_and(|found| found.has_pattern_of(measure))
         };
-        let mut with = evidence.runs(arm).iter().filter_map(found).peekable();
+        let mut with = evidence.runs[arm].iter().filter(has_it).map(|(_, run)| run.seed).peekable();
         let Some(&first) = with.peek() else { continue };
         if !with.any(|seed| seed == history.seed) {
-            history.seen =
-                worlds.run_watched(World::Sim, &evidence.scenario().arms[arm].setting, first, cancel)?.states;
+            history.seen = worlds.run_watched(World::Sim, &evidence.scenario.arms[arm].setting, first, cancel)?.states;
             history.seed = first;
         }
     }

@@ -2,17 +2,20 @@
 
 use std::fmt::Write;
 
+use scenario::Scenario;
 use scenario::keys::experiment::X_THREADS;
 
-use super::Paper;
 use super::arms::Arms;
-use super::evidence::{self, Evidence, Quantity};
+use super::evidence::{Evidence, Quantity};
 use super::expected::{Expected, Figure, Measure};
 use super::figure::{self, Drawing, Panel};
 use super::judgement::{BandResult, FEWEST_SEEDS, Judgement};
-use measure::factor::{self, Factors};
+use crate::text::{indented, wrapped};
+use measure::claim::ClaimOutcome;
+use measure::factor;
 use measure::results::ExperimentReport;
 use report::WIDTH;
+use report::html::distinct;
 use report::table::Table;
 use report::words;
 use stats::{self, Estimate};
@@ -20,9 +23,8 @@ use stats::{self, Estimate};
 /// The whole judgement.
 pub fn render(judgement: &Judgement<'_>, expected: &Expected, evidence: &Evidence<'_>) -> String {
     let report = judgement.report;
-    let mut text = format!("{}\n\n", words::wrap(&report.title, WIDTH));
+    let mut text = wrapped(&report.title) + "\n" + &wrapped(&judgement.statement());
     // Writing to a string does not fail.
-    let _ = writeln!(text, "{}", words::wrap(&format!("{}: {}", judgement.source, judgement.shows), WIDTH));
     let _ = writeln!(text, "{}", method(report));
     if !report.complete {
         let _ = writeln!(text, "Incomplete: all figures are from {} of these runs.", report.runs.len());
@@ -40,8 +42,7 @@ pub fn render(judgement: &Judgement<'_>, expected: &Expected, evidence: &Evidenc
         let _ = write!(text, "\nAgainst the paper\n{}", indented(&bands(&shown)));
     }
     if judgement.holds.is_none() {
-        let _ = writeln!(text, "\n{}", words::wrap(&unjudged(judgement), WIDTH));
-        return text;
+        return text + "\n" + &wrapped(&unjudged(judgement));
     }
     let of = judgement.judged();
     let verdict = match judgement.missed() {
@@ -70,32 +71,20 @@ fn method(report: &ExperimentReport) -> String {
     }
 }
 
-/// The list of all papers.
-pub fn list(papers: &[(&Paper, Expected, u64)]) -> String {
-    let mut text = String::new();
-    for (paper, expected, runs) in papers {
-        let _ = writeln!(text, "{}  {}", paper.name, expected.source);
-        let _ = writeln!(text, "  {}", words::wrap(&expected.shows, WIDTH - 2));
-        let _ = writeln!(text, "  {runs} runs; about {} on two CPUs", expected.takes);
-    }
-    text
-}
-
 /// The measure of every arm. A row for each value on the axis, a column for each compared value,
 /// and a table for each combination of the other factors.
 fn compared(evidence: &Evidence<'_>, figure: &Figure) -> String {
-    let experiment = &evidence.scenario().experiment;
+    let Scenario { experiment, arms, .. } = evidence.scenario;
     let (x, compare) = (experiment.x.as_ref(), experiment.compare.as_ref());
     let is_shown = |path: &String| compare.is_some_and(|compare| factor::is_in(path, compare));
     let is_other = |path: &String| !is_shown(path) && !x.is_some_and(|x| factor::is_determined_by(x, path));
     let heading = |arm: usize| {
-        let factors = evidence.scenario().arms[arm].factors.iter().filter(|(path, _)| is_other(path));
+        let factors = arms[arm].factors.iter().filter(|(path, _)| is_other(path));
         words::factors(factors.map(|(path, value)| (path, value)))
     };
-    let all = 0..evidence.scenario().arms.len();
     // An arm that is its own reference has nothing to show.
-    let shown =
-        all.filter(|&arm| evidence.reference_arm(arm, &figure.against) != Some(arm) || figure.against.is_empty());
+    let has_reference = |arm| figure.against.is_empty() || evidence.reference_arm(arm, &figure.against) != Some(arm);
+    let shown = (0..arms.len()).filter(|&arm| has_reference(arm));
     let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
     for arm in shown {
         let heading = heading(arm);
@@ -117,7 +106,7 @@ fn compared(evidence: &Evidence<'_>, figure: &Figure) -> String {
 /// The lines of a figure: a table for each panel, with a row for each load and a column for each
 /// line.
 fn drawn(drawing: &Drawing) -> String {
-    let mut text = format!("\n{}\n", words::wrap(&drawing.what, WIDTH));
+    let mut text = format!("\n{}", wrapped(&drawing.what));
     for Panel { name, lines } in &drawing.panels {
         if !name.is_empty() {
             let _ = writeln!(text, " {}", words::wrap(name, WIDTH - 1));
@@ -151,21 +140,16 @@ fn table(
     compare: Option<&String>,
     arms: &[usize],
 ) -> Table {
-    let value = |arm: usize, path: Option<&String>| value(evidence.factors(arm), path);
-    let (mut rows, mut columns): (Vec<(u64, String)>, Vec<String>) = (Vec::new(), Vec::new());
+    let compared = |arm: usize| {
+        compare.and_then(|path| factor::value(&evidence.factors[arm], path)).map(words::value).unwrap_or_default()
+    };
     // The number of threads has its own column.
-    let across = |arm: usize| x.filter(|x| *x != X_THREADS).and_then(|x| evidence.axis_value(arm, x));
-    let across = |arm: usize| across(arm).map_or(String::new(), |value| words::value(&value));
-    let row = |arm: usize| (evidence::threads(&evidence.scenario().arms[arm]), across(arm));
-    for &arm in arms {
-        if !rows.contains(&row(arm)) {
-            rows.push(row(arm));
-        }
-        if !columns.contains(&value(arm, compare)) {
-            columns.push(value(arm, compare));
-        }
-    }
-    let x_name = x.filter(|x| *x != X_THREADS).map_or(String::new(), |path| words::path(path));
+    let x = x.filter(|x| *x != X_THREADS);
+    let across = |arm: usize| x.and_then(|x| evidence.axis_value(arm, x)).map(|value| words::value(&value));
+    let row = |arm: usize| (evidence.load(arm).threads, across(arm).unwrap_or_default());
+    let rows = distinct(arms.iter().map(|&arm| row(arm)), Clone::clone);
+    let columns = distinct(arms.iter().map(|&arm| compared(arm)), Clone::clone);
+    let x_name = x.map_or(String::new(), |path| words::path(path));
     let header = ["threads".to_owned(), x_name].into_iter().chain(columns.iter().map(|column| match compare {
         Some(_) => column.clone(),
         None => "SSR %".to_owned(),
@@ -177,14 +161,14 @@ fn table(
     };
     for of in &rows {
         let cell = |column: &String| {
-            let here = among(&|arm| row(arm) == *of && value(arm, compare) == *column);
+            let here = among(&|arm| row(arm) == *of && compared(arm) == *column);
             here.mean().map(|estimate| number(&estimate, figure.measure.decimals()))
         };
         let named = [Some(of.0.to_string()), (!of.1.is_empty()).then(|| of.1.clone())];
         table.row(named.into_iter().chain(columns.iter().map(cell)));
     }
     let average = |column: &String| {
-        let here = among(&|arm| value(arm, compare) == *column);
+        let here = among(&|arm| compared(arm) == *column);
         let (mean, deviation) = (here.mean()?.mean, here.deviation()?);
         let decimals = figure.measure.decimals();
         Some(format!("{mean:.decimals$} ± {deviation:.decimals$}"))
@@ -195,24 +179,18 @@ fn table(
     table
 }
 
-fn value(factors: &Factors, path: Option<&String>) -> String {
-    path.and_then(|path| factor::value(factors, path)).map(words::value).unwrap_or_default()
-}
-
 fn transitions(judgement: &Judgement<'_>) -> String {
     let mut table = Table::new(["seed", "transition after", "at", "SSR % before", "SSR % from then on"], 1);
     for of in &judgement.transitions {
-        let seed = judgement.report.seed.wrapping_add(u64::from(of.repeat));
         let cells = of.transition.map(|found| {
-            [
+            vec![
                 format!("{} rounds", found.round),
                 words::time(found.at_ns.as_nanos() as f64),
                 format!("{:.1}", found.before_percent),
                 format!("{:.1}", found.after_percent),
             ]
         });
-        let cells = cells.map_or([Some("none".to_owned()), None, None, None], |cells| cells.map(Some));
-        table.row([Some(seed.to_string())].into_iter().chain(cells));
+        table.row(row_of_a_run(judgement, of.repeat, cells));
     }
     format!("\nTransition points\n{}", indented(&table))
 }
@@ -226,10 +204,9 @@ fn alternations(judgement: &Judgement<'_>) -> String {
     let header = ["seed", "from", "after", "groups", "alternating rounds %", "changing sides %", "kept their group %"];
     let mut table = Table::new(header, 1);
     for of in &judgement.alternations {
-        let seed = judgement.report.seed.wrapping_add(u64::from(of.repeat));
         let cells = of.alternation.as_ref().map(|found| {
             let [one, other] = found.groups;
-            [
+            vec![
                 words::time(found.at_ns.as_nanos() as f64),
                 format!("{} rounds", found.round),
                 format!("{one:.1} and {other:.1}"),
@@ -238,10 +215,16 @@ fn alternations(judgement: &Judgement<'_>) -> String {
                 format!("{:.0}", found.kept_percent),
             ]
         });
-        let cells = cells.map_or([Some("none".to_owned()), None, None, None, None, None], |cells| cells.map(Some));
-        table.row([Some(seed.to_string())].into_iter().chain(cells));
+        table.row(row_of_a_run(judgement, of.repeat, cells));
     }
     format!("\nAlternating synchronisation\n{}", indented(&table))
+}
+
+/// The seed of a run, and the cells of its pattern.
+fn row_of_a_run(judgement: &Judgement<'_>, repeat: u32, cells: Option<Vec<String>>) -> Vec<Option<String>> {
+    let seed = judgement.report.seed.wrapping_add(u64::from(repeat));
+    let cells = cells.unwrap_or_else(|| vec!["none".to_owned()]);
+    [seed.to_string()].into_iter().chain(cells).map(Some).collect()
 }
 
 fn bands(bands: &[&BandResult]) -> Table {
@@ -251,31 +234,29 @@ fn bands(bands: &[&BandResult]) -> Table {
             Some(band.what.clone()),
             band.paper.clone(),
             band.in_words(),
-            band.inside.map(|_| ends(band)),
-            band.inside.map(|inside| if inside { "inside" } else { "OUTSIDE" }.to_owned()),
+            ends(band),
+            band.inside.holds().map(|inside| if inside { "inside" } else { "OUTSIDE" }.to_owned()),
         ]);
     }
     table
 }
 
-/// The band in words.
-pub(crate) fn ends(band: &BandResult) -> String {
-    match (band.at_least, band.above, band.at_most) {
+/// The band in words. `None` if it is not judged.
+pub(crate) fn ends(band: &BandResult) -> Option<String> {
+    let ends = match (band.at_least, band.above, band.at_most) {
+        _ if band.inside == ClaimOutcome::Undecided => return None,
         (Some(low), _, Some(high)) => format!("{low} to {high}"),
         (_, Some(low), Some(high)) => format!("above {low}, at most {high}"),
         (Some(low), _, None) => format!("at least {low}"),
         (None, Some(low), None) => format!("above {low}"),
         (None, None, Some(high)) => format!("at most {high}"),
         (None, None, None) => "any".to_owned(),
-    }
+    };
+    Some(ends)
 }
 
 /// An estimate with half the width of its interval.
 pub(crate) fn number(estimate: &Estimate, decimals: usize) -> String {
     let half = estimate.half_width().map_or(String::new(), |half| format!(" ±{half:.decimals$}"));
     format!("{:.decimals$}{half}", stats::six_digits(estimate.mean))
-}
-
-fn indented(table: &Table) -> String {
-    table.render(WIDTH - 2).lines().map(|line| format!("  {line}\n")).collect()
 }

@@ -68,7 +68,8 @@ pub fn clock_regressions(runs: &[Observation]) -> Vec<ClockRegression> {
 
 fn balance(variant: Variant, runs: &[Observation]) -> Option<ClockRegression> {
     let of_it: Vec<&Observation> = runs.iter().filter(|run| run.variant == variant).collect();
-    if of_it.is_empty() {
+    let observations = of_it.len();
+    if observations == 0 {
         return None;
     }
     let column = |of: fn(&Observation) -> f64| of_it.iter().map(|run| of(run)).collect::<Vec<f64>>();
@@ -77,13 +78,7 @@ fn balance(variant: Variant, runs: &[Observation]) -> Option<ClockRegression> {
         Ok(fit) => fit,
         Err(why) => {
             let why_not = Some(why.to_string());
-            return Some(ClockRegression {
-                variant,
-                observations: of_it.len(),
-                terms: Vec::new(),
-                r_squared: None,
-                why_not,
-            });
+            return Some(ClockRegression { variant, observations, terms: Vec::new(), r_squared: None, why_not });
         }
     };
     let term = |of: &'static str, coefficient: &Coefficient, paper| {
@@ -93,13 +88,7 @@ fn balance(variant: Variant, runs: &[Observation]) -> Option<ClockRegression> {
     let mut terms: Vec<Term> = fit.intercept.iter().map(|constant| term("constant", constant, None)).collect();
     let others = NAMES.into_iter().zip(&fit.coefficients).zip(paper(variant));
     terms.extend(others.map(|((name, coefficient), paper)| term(name, coefficient, Some(paper))));
-    Some(ClockRegression {
-        variant,
-        observations: fit.observations,
-        terms,
-        r_squared: Some(fit.r_squared),
-        why_not: None,
-    })
+    Some(ClockRegression { variant, observations, terms, r_squared: Some(fit.r_squared), why_not: None })
 }
 
 #[cfg(test)]
@@ -120,15 +109,9 @@ mod tests {
         ];
         let runs: Vec<Observation> = parts
             .into_iter()
-            .map(|(user_s, system_s, used_percent)| Observation {
-                variant: Variant::ComputeBound,
-                arm: RULES[0].name.to_owned(),
-                round: 0,
-                user_s,
-                system_s,
-                clock_s: 3.0 + 0.5 * user_s + 0.7 * system_s - 0.02 * used_percent,
-                used_percent,
-                reports: Vec::new(),
+            .map(|(user_s, system_s, used_percent)| {
+                let clock_s = 3.0 + 0.5 * user_s + 0.7 * system_s - 0.02 * used_percent;
+                Observation { used_percent, ..Observation::new(&RULES[0], 0, user_s, system_s, clock_s) }
             })
             .collect();
         let found = clock_regressions(&runs);

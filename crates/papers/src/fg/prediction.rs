@@ -7,7 +7,6 @@
 //! simulated device serves as many requests at once as there are I/O stages. The time outside of
 //! the pipelines is added as measured.
 
-use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
 use pipeline::RunReport;
@@ -16,7 +15,8 @@ use serde::Serialize;
 
 use super::arms::Variant;
 use super::runs::Observation;
-use super::simulated::{ScenarioFile, clock, read};
+use super::simulated::clock;
+use crate::ScenarioFile;
 use measure::world::{Failure, Worlds};
 use stats;
 
@@ -58,54 +58,36 @@ pub enum PredictionError {
     Failure(#[from] Failure),
 }
 
-/// The reports of one program's runs with default priorities: for each run, a report per pipeline.
-#[derive(Clone, Debug)]
-pub struct PipelineReports {
-    /// The program.
-    pub variant: Variant,
-    /// The reports of each run.
-    pub runs: Vec<Vec<RunReport>>,
-}
-
-impl PipelineReports {
-    /// The reports that are among some runs.
-    pub fn of(variant: Variant, runs: &[Observation]) -> PipelineReports {
-        let with_reports = runs.iter().filter(|run| run.variant == variant && !run.reports.is_empty());
-        PipelineReports { variant, runs: with_reports.map(|run| run.reports.clone()).collect() }
-    }
-}
-
-/// Predicts the measured times. Also returns the scenarios.
+/// Predicts the measured times of a program from those runs that have reports of its pipelines, one
+/// report per pipeline. Also returns the scenarios.
 ///
 /// # Errors
 /// [`PredictionError`].
 pub fn predict(
-    reported: &PipelineReports,
+    variant: Variant,
     runs: &[Observation],
     baseline: &str,
     worlds: &impl Worlds,
     cancel: &AtomicBool,
 ) -> Result<(Vec<Prediction>, Vec<ScenarioFile>), PredictionError> {
-    let variant = reported.variant;
-    let measured = |rule: &str| {
-        let clocks: Vec<f64> =
-            runs.iter().filter(|run| run.variant == variant && run.arm == rule).map(|run| run.clock_s).collect();
-        stats::mean(&clocks).map(|estimate| estimate.mean)
-    };
+    let mean = |values: Vec<f64>| stats::mean(&values).map(|estimate| estimate.mean);
+    let of_it = || runs.iter().filter(|run| run.variant == variant);
+    let measured = |rule: &str| mean(of_it().filter(|run| run.arm == rule).map(|run| run.clock_s).collect());
+    let reports: Vec<&[RunReport]> =
+        of_it().map(|run| run.reports.as_slice()).filter(|reports| !reports.is_empty()).collect();
     let Some(measured_by_default) = measured(baseline) else { return Ok((Vec::new(), Vec::new())) };
     let rules: Vec<(PriorityRule, f64)> =
         PriorityRule::ALL.into_iter().filter_map(|rule| Some((rule, measured(rule.name())?))).collect();
     let names: Vec<&str> = rules.iter().map(|(rule, _)| rule.name()).collect();
-    let written = scenarios(reported, &names)?;
+    let written = scenarios(variant, &reports, &names)?;
 
     // The clock time outside of the pipelines.
-    let all: Vec<f64> =
-        reported.runs.iter().map(|run| run.iter().map(|report| report.clock().as_secs_f64()).sum()).collect();
-    let in_pipelines = stats::mean(&all).map_or(0.0, |estimate| estimate.mean);
+    let in_a_run = |run: &&[RunReport]| run.iter().map(|report| report.clock().as_secs_f64()).sum();
+    let in_pipelines = mean(reports.iter().map(in_a_run).collect()).unwrap_or(0.0);
     let outside = (measured_by_default - in_pipelines).max(0.0);
     let mut predicted = vec![outside; rules.len()];
     for of_pass in &written {
-        let scenario = read(&of_pass.file, &of_pass.text)?;
+        let scenario = of_pass.read()?;
         for (arm, sum) in scenario.arms.iter().zip(&mut predicted) {
             for seed in 0..SEEDS {
                 *sum += clock(&arm.setting, scenario.experiment.seed + seed, worlds, cancel)? / SEEDS as f64;
@@ -127,19 +109,18 @@ pub fn predict(
 }
 
 /// A scenario for each pipeline of the program.
-fn scenarios(reported: &PipelineReports, rules: &[&str]) -> Result<Vec<ScenarioFile>, PredictionError> {
-    let variant = reported.variant;
-    let unlike = |why: &str| PredictionError::Unsupported { variant, why: why.to_owned() };
-    let first = reported.runs.first().ok_or_else(|| unlike("it has reported nothing"))?;
+fn scenarios(variant: Variant, runs: &[&[RunReport]], rules: &[&str]) -> Result<Vec<ScenarioFile>, PredictionError> {
+    let unsupported = |why: &str| PredictionError::Unsupported { variant, why: why.to_owned() };
+    let first = runs.first().ok_or_else(|| unsupported("no run has reports"))?;
     if first.is_empty() {
-        return Err(unlike("it ran no pipeline"));
+        return Err(unsupported("it ran no pipeline"));
     }
-    if reported.runs.iter().any(|run| run.len() != first.len()) {
-        return Err(unlike("its runs have different numbers of pipelines"));
+    if runs.iter().any(|run| run.len() != first.len()) {
+        return Err(unsupported("its runs have different numbers of pipelines"));
     }
     let pass = |number: usize| {
-        let of_all: Vec<&RunReport> = reported.runs.iter().map(|run| &run[number]).collect();
-        let text = scenario(variant, number, &of_all, rules).map_err(|why| unlike(&why))?;
+        let of_all: Vec<&RunReport> = runs.iter().map(|run| &run[number]).collect();
+        let text = scenario(variant, number, &of_all, rules).map_err(|why| unsupported(&why))?;
         Ok(ScenarioFile { file: format!("{}-pass-{}.toml", variant.name(), number + 1), text })
     };
     (0..first.len()).map(pass).collect()
@@ -147,7 +128,7 @@ fn scenarios(reported: &PipelineReports, rules: &[&str]) -> Result<Vec<ScenarioF
 
 /// One pipeline, with the mean costs of its stages over all runs.
 fn scenario(variant: Variant, pass: usize, runs: &[&RunReport], rules: &[&str]) -> Result<String, String> {
-    let first = runs.first().ok_or("it has reported nothing")?;
+    let first = runs.first().ok_or("no run has reports")?;
     let [pipeline] = first.pipelines.as_slice() else {
         return Err(format!("program `{}` has {} pipelines at once", first.program, first.pipelines.len()));
     };
@@ -167,35 +148,27 @@ fn scenario(variant: Variant, pass: usize, runs: &[&RunReport], rules: &[&str]) 
         if stage.kind == StageKind::Io {
             depth += stage.copies;
         }
-        // Writing to a string does not fail.
-        let _ = write!(
-            stages,
-            "    {{ name = \"{}\", kind = \"{}\", compute = \"{} ns\"",
-            stage.name,
-            stage.kind,
+        let device = match stage.kind {
+            StageKind::Compute => String::new(),
+            _ => format!(", device = \"{} ns\"", device.max(1)),
+        };
+        let pipeline::StageReport { name, kind, copies, .. } = stage;
+        stages += &format!(
+            "    {{ name = \"{name}\", kind = \"{kind}\", compute = \"{} ns\"{device}, fork = {copies} }},\n",
             cpu.max(1)
         );
-        if stage.kind != StageKind::Compute {
-            let _ = write!(stages, ", device = \"{} ns\"", device.max(1));
-        }
-        let _ = writeln!(stages, ", fork = {} }},", stage.copies);
     }
     let list = rules.iter().map(|rule| format!("\"{rule}\"")).collect::<Vec<_>>().join(", ");
+    let (pass, name, runs) = (pass + 1, variant.name(), runs.len());
+    let (depth, buffers) = (depth.max(1), pipeline.buffers.max(1));
     Ok(format!(
-        "# Pass {} of the {} columnsort, as its stages were measured in {} runs.\n\
-         title = \"Columnsort, {}, pass {}\"\n\n\
-         [machine]\nlike = \"host\"\ndevice_depth = {}\n\n\
-         [[job]]\nname = \"columnsort\"\nkind = \"pipeline\"\nbuffers = {}\nrounds = {rounds}\nstructure = \"threads\"\n\
+        "# Pass {pass} of the {name} columnsort, with the costs of its stages measured in {runs} runs.\n\
+         title = \"Columnsort, {name}, pass {pass}\"\n\n\
+         [machine]\nlike = \"host\"\ndevice_depth = {depth}\n\n\
+         [[job]]\nname = \"columnsort\"\nkind = \"pipeline\"\nbuffers = {buffers}\nrounds = {rounds}\nstructure = \"threads\"\n\
          stages = [\n{stages}]\n\n\
          [experiment]\nrepeat = {SEEDS}\nseed = 1\ncompare = \"job.columnsort.priority\"\n\n\
          [experiment.sweep]\n\"job.columnsort.priority\" = [{list}]\n",
-        pass + 1,
-        variant.name(),
-        runs.len(),
-        variant.name(),
-        pass + 1,
-        depth.max(1),
-        pipeline.buffers.max(1),
     ))
 }
 
@@ -284,17 +257,17 @@ mod tests {
 
     #[test]
     fn a_prediction_adds_the_stage_costs_and_the_time_outside_of_the_pipelines() {
-        let reported = PipelineReports { variant: Variant::ComputeBound, runs: vec![vec![report(), report()]; 2] };
-        let runs: Vec<Observation> = RULES[..3].iter().map(|arm| Observation::new(arm, 0, 1.0, 0.0, 0.05)).collect();
+        let mut runs: Vec<Observation> =
+            RULES[..3].iter().map(|arm| Observation::new(arm, 0, 1.0, 0.0, 0.05)).collect();
+        runs[0].reports = vec![report(), report()];
+        runs.push(runs[0].clone());
         let worlds = Two(TwoWorlds::new(None, NonZeroUsize::MIN));
-        let (rows, written) = predict(&reported, &runs, "default", &worlds, &AtomicBool::new(false)).unwrap();
+        let (rows, written) =
+            predict(Variant::ComputeBound, &runs, "default", &worlds, &AtomicBool::new(false)).unwrap();
         assert_eq!(written.len(), 2);
         assert!(written[0].text.contains("device_depth = 2"), "{}", written[0].text);
-        assert!(
-            written[0]
-                .text
-                .contains("name = \"read\", kind = \"io\", compute = \"100000 ns\", device = \"1000000 ns\", fork = 1")
-        );
+        let read = "name = \"read\", kind = \"io\", compute = \"100000 ns\", device = \"1000000 ns\", fork = 1";
+        assert!(written[0].text.contains(read), "{}", written[0].text);
         let rules: Vec<&str> = rows.iter().map(|row| row.arm.as_str()).collect();
         assert_eq!(rules, ["default", "nice-down-io", "nice-up-io"]);
         // Two passes of ten rounds, and two CPUs complete a round in 1 ms, plus beginnings and
@@ -312,7 +285,6 @@ mod tests {
         merged.stages[1].place = "junction".to_owned();
         let why = scenario(Variant::IoBound, 0, &[&merged], &["default"]).unwrap_err();
         assert_eq!(why, "stage `sort` is fused, or a junction");
-        let none = PipelineReports { variant: Variant::IoBound, runs: vec![vec![]] };
-        assert!(scenarios(&none, &["default"]).is_err());
+        assert!(scenarios(Variant::IoBound, &[&[]], &["default"]).is_err());
     }
 }

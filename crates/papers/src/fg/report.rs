@@ -1,24 +1,45 @@
 //! The results of an experiment.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::Experiment;
 use super::balance::ClockRegression;
 use super::prediction::Prediction;
 use super::rows::Row;
-use super::settings::Settings;
 use super::shares::Share;
 use super::simulated::SimulatedRow;
+use crate::Paper;
+
+/// The settings of the runs. Runs are pooled only if these are the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The version of rowlock.
+    pub rowlock_version: String,
+    /// The machine.
+    pub machine: host::Machine,
+    /// The number of bytes that the compute-bound program sorts. The I/O-bound program sorts twice
+    /// as many.
+    pub size: u64,
+    /// The size of a record in bytes.
+    pub record: u64,
+    /// The size of its key in bytes. The record begins with the key.
+    pub key: u64,
+    /// The memory of each sort in bytes.
+    pub memory: u64,
+    /// The seed of the input.
+    pub seed: u64,
+    /// A description of what was evicted before each run.
+    pub evicted: String,
+    /// The number of bytes per second that the I/O-bound program may read, and as many write. `None`
+    /// if it was not throttled.
+    pub rate: Option<u64>,
+}
 
 /// The results. Parts that the experiment does not measure are empty.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
-    /// The experiment.
-    pub paper: &'static str,
-    /// The place in the thesis.
-    pub source: &'static str,
-    /// The thesis' statement.
-    pub shows: &'static str,
+pub struct FgReport {
+    /// The paper.
+    #[serde(flatten)]
+    pub paper: Paper,
     /// Whether all requested runs were made.
     pub complete: bool,
     /// The settings of the runs on this machine. `None` if nothing was sorted.
@@ -33,17 +54,15 @@ pub struct Report {
     pub simulated: Vec<SimulatedRow>,
     /// The CPU shares of a low-priority stage.
     pub shares: Vec<Share>,
-    /// What a reader should know about the results.
+    /// Notes on the quality of the results.
     pub notes: Vec<String>,
 }
 
-impl Report {
+impl FgReport {
     /// A report without results.
-    pub fn new(experiment: &Experiment) -> Report {
-        Report {
-            paper: experiment.name,
-            source: experiment.source,
-            shows: experiment.shows,
+    pub fn new(paper: &Paper) -> FgReport {
+        FgReport {
+            paper: *paper,
             complete: false,
             settings: None,
             rows: Vec::new(),

@@ -83,6 +83,16 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// All verdicts, from faster to slower.
+    pub(super) const ALL: [Verdict; 6] = [
+        Verdict::Faster,
+        Verdict::FasterWithinMargin,
+        Verdict::Equivalent,
+        Verdict::SlowerWithinMargin,
+        Verdict::Slower,
+        Verdict::NotDecided,
+    ];
+
     /// The verdict from the ratio and the corrected p-values of the difference and of equivalence.
     pub fn of(times_as_long: f64, p: f64, equivalence_p: f64) -> Verdict {
         match (p < SIGNIFICANCE_LEVEL, equivalence_p < SIGNIFICANCE_LEVEL, times_as_long < 1.0) {
@@ -111,17 +121,16 @@ impl Verdict {
 /// The rows of these arms, in their order. Arms without runs are omitted. Each arm is compared with
 /// the arm `baseline` of the same variant.
 pub fn rows(arms: &[&Arm], runs: &[Observation], baseline: &str) -> Vec<Row> {
-    let logarithms = |arm: &Arm| clocks(arm, runs).into_iter().map(f64::ln).collect::<Vec<f64>>();
+    let logarithms =
+        |arm: &Arm| runs.iter().filter(|run| run.is_of(arm)).map(|run| run.clock_s.ln()).collect::<Vec<f64>>();
     let test = |arm: &Arm| -> Option<TTest> {
         let other = arms.iter().find(|other| other.variant == arm.variant && other.name == baseline)?;
         if other.name == arm.name { None } else { welch(&logarithms(arm), &logarithms(other)) }
     };
     let tests: Vec<Option<TTest>> = arms.iter().map(|arm| test(arm)).collect();
-    let made: Vec<&TTest> = tests.iter().flatten().collect();
     let bound = (1.0 + MARGIN).ln();
-    let p = holm(&made.iter().map(|test| test.p).collect::<Vec<_>>());
-    let equivalence_p = holm(&made.iter().map(|test| test.equivalence(bound)).collect::<Vec<_>>());
-    let mut corrected = p.into_iter().zip(equivalence_p);
+    let corrected = |p: &dyn Fn(&TTest) -> f64| holm(&tests.iter().flatten().map(p).collect::<Vec<_>>()).into_iter();
+    let mut corrected = corrected(&|test| test.p).zip(corrected(&|test| test.equivalence(bound)));
     let mut against = |test: &TTest| {
         let (corrected_p, corrected_equivalence_p) = corrected.next()?;
         let times_as_long = test.difference.map(f64::exp);
@@ -139,16 +148,11 @@ pub fn rows(arms: &[&Arm], runs: &[Observation], baseline: &str) -> Vec<Row> {
     arms.iter().zip(against).filter_map(|(arm, against)| row(arm, runs, against)).collect()
 }
 
-fn clocks(arm: &Arm, runs: &[Observation]) -> Vec<f64> {
-    runs.iter().filter(|run| run.is_of(arm)).map(|run| run.clock_s).collect()
-}
-
 fn row(arm: &Arm, runs: &[Observation], against: Option<Comparison>) -> Option<Row> {
     let of_it: Vec<&Observation> = runs.iter().filter(|run| run.is_of(arm)).collect();
-    let mean = |of: fn(&Observation) -> f64| {
-        stats::mean(&of_it.iter().map(|run| of(run)).collect::<Vec<_>>()).map(|estimate| estimate.mean)
-    };
-    let clocks = clocks(arm, runs);
+    let values = |of: fn(&Observation) -> f64| of_it.iter().map(|run| of(run)).collect::<Vec<f64>>();
+    let mean = |of| stats::mean(&values(of)).map(|estimate| estimate.mean);
+    let clocks = values(|run| run.clock_s);
     Some(Row {
         variant: arm.variant,
         arm: arm.name.to_owned(),
@@ -171,8 +175,11 @@ mod tests {
 
     /// Runs of an arm with these clock times.
     fn runs(name: &str, clocks: &[f64]) -> Vec<Observation> {
-        let arms = Experiment::named("fg/table3").unwrap().arms();
-        let arm = arms.into_iter().find(|arm| arm.variant == Variant::ComputeBound && arm.name == name).unwrap();
+        let arm = Experiment::FixedRules
+            .arms()
+            .into_iter()
+            .find(|arm| arm.variant == Variant::ComputeBound && arm.name == name)
+            .unwrap();
         clocks
             .iter()
             .zip(0..)
@@ -181,7 +188,7 @@ mod tests {
     }
 
     fn table(runs: &[Observation]) -> Vec<Row> {
-        rows(&Experiment::named("fg/table3").unwrap().arms(), runs, "default")
+        rows(&Experiment::FixedRules.arms(), runs, "default")
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The runs: what was observed, and what is still to be run.
+//! The runs: the observations, and the plan of the missing ones.
 
 use measure::interleaving;
 use pipeline::RunReport;
@@ -13,23 +13,23 @@ pub struct Observation {
     pub variant: Variant,
     /// The name of its arm.
     pub arm: String,
-    /// The round, from zero, that it belongs to.
+    /// The number of the round, from zero.
     pub round: u32,
-    /// Processor time outside of the kernel.
+    /// Processor time in user mode.
     pub user_s: f64,
     /// Processor time in the kernel.
     pub system_s: f64,
-    /// From its start to its end.
+    /// Clock time from start to end.
     pub clock_s: f64,
     /// Processor time in percent of clock time.
     pub used_percent: f64,
-    /// What its pipelines reported; empty if a prediction does not need it.
+    /// The reports of its pipelines. Empty if no prediction needs them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<RunReport>,
 }
 
 impl Observation {
-    /// What one run of this arm took.
+    /// A run of this arm with these times.
     pub fn new(arm: &Arm, round: u32, user_s: f64, system_s: f64, clock_s: f64) -> Observation {
         let used_percent = (user_s + system_s) / clock_s * 100.0;
         let (variant, arm) = (arm.variant, arm.name.to_owned());
@@ -41,13 +41,13 @@ impl Observation {
         self.variant == arm.variant && self.arm == arm.name
     }
 
-    /// Its row of the table of runs.
+    /// The row of the run in the table of runs.
     pub fn row(&self) -> Observation {
         Observation { reports: Vec::new(), arm: self.arm.clone(), ..*self }
     }
 }
 
-/// The runs that are missing until there are `rounds` runs of each of the arms: the round and the number of the arm.
+/// The runs that are missing from `rounds` rounds of these arms: the round and the number of the arm.
 pub fn missing(arms: &[&Arm], made: &[Observation], rounds: u32, seed: u64) -> Vec<(u32, usize)> {
     let is_made = |round: u32, arm: &Arm| made.iter().any(|run| run.round == round && run.is_of(arm));
     interleaving::rounds(arms.len(), 0..rounds, seed).filter(|&(round, arm)| !is_made(round, arms[arm])).collect()
@@ -59,7 +59,7 @@ mod tests {
     use crate::fg::Experiment;
 
     fn arms() -> Vec<&'static Arm> {
-        Experiment::named("fg/table3").unwrap().arms()
+        Experiment::FixedRules.arms()
     }
 
     #[test]
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_the_table_has_no_reports_of_pipelines() {
+    fn rows_of_the_table_of_runs_have_no_reports_of_pipelines() {
         let reports = vec![RunReport::default()];
         let run = Observation { reports, ..Observation::new(arms()[1], 3, 1.5, 0.1, 0.8) };
         let mut writer = csv::Writer::from_writer(Vec::new());

@@ -6,7 +6,8 @@ use scenario::Arm;
 use scenario::result::World;
 use serde::Serialize;
 
-use super::simulated::{Kernel, ScenarioFile, WITH_PRIORITIES, completion, for_kernel, read};
+use super::simulated::{Kernel, WITH_PRIORITIES, completion, for_kernel};
+use crate::ScenarioFile;
 use measure::world::{Failure, Worlds};
 use stats::{self, Estimate};
 
@@ -48,7 +49,7 @@ pub fn shares(
     let host = WITH_PRIORITIES.last().map(|&kernel| (World::Host, kernel));
     for (world, kernel) in host.into_iter().chain(WITH_PRIORITIES.map(|kernel| (World::Sim, kernel))) {
         let written = scenario(kernel, cpus);
-        let scenario = read(&written.file, &written.text)?;
+        let scenario = written.read()?;
         let repeat = repeat.unwrap_or(scenario.experiment.repeat);
         for arm in &scenario.arms {
             let share = |round: u32| share(arm, world, seed.wrapping_add(u64::from(round)), worlds, cancel);
@@ -83,9 +84,9 @@ mod tests {
     fn on_simulated_kernels_a_high_nice_value_lowers_the_share_without_starvation() {
         let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
         for kernel in WITH_PRIORITIES {
-            let ScenarioFile { file, text } = scenario(kernel, 1);
-            let text = text.replace("like = \"host\"", "cpus = 1");
-            let arms = read(&file, &text).unwrap().arms;
+            let mut file = scenario(kernel, 1);
+            file.text = file.text.replace("like = \"host\"", "cpus = 1");
+            let arms = file.read().unwrap().arms;
             let of = |arm: &Arm| share(arm, World::Sim, 1, &worlds, &AtomicBool::new(false)).unwrap();
             let shares: Vec<f64> = arms.iter().map(of).collect();
             let (first, last) = (shares[0], *shares.last().unwrap());

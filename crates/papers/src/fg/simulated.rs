@@ -7,6 +7,7 @@ use scenario::{Scenario, Setting};
 use serde::Serialize;
 
 use super::arms::{KERNELS, PaperRow, Variant};
+use crate::ScenarioFile;
 use measure::world::{Failure, Worlds};
 use stats::{self, Estimate};
 
@@ -38,15 +39,6 @@ const SCHEDULER: &str = "scheduler = \"eevdf\"\n";
 const NICE: &str = "nice = 0";
 /// The nice values. The first is compared with each of the others.
 const MAGNITUDES: [u32; 5] = [1, 5, 10, 19, 0];
-
-/// A scenario that was run, to be kept with the results.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScenarioFile {
-    /// The name of the file.
-    pub file: String,
-    /// Its content.
-    pub text: String,
-}
 
 /// One program on one simulated kernel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -84,102 +76,79 @@ pub(super) fn for_kernel(template: &str, kernel: Kernel) -> String {
     template.replace(SCHEDULER, &format!("scheduler = \"{}\"\n{}", kernel.scheduler, kernel.keys))
 }
 
+/// Simulated rows, and the scenarios that were run.
+type Simulated = (Vec<SimulatedRow>, Vec<ScenarioFile>);
+
 /// Table 2: both variants on all kernels.
 ///
 /// # Errors
 /// [`Failure`]: a simulation failed or was cancelled.
-pub fn kernels(
-    repeat: Option<u32>,
-    seed: u64,
-    worlds: &impl Worlds,
-    cancel: &AtomicBool,
-) -> Result<(Vec<SimulatedRow>, Vec<ScenarioFile>), Failure> {
-    let (mut rows, mut written) = (Vec::new(), Vec::new());
+pub fn kernels(seed: u64, worlds: &impl Worlds, cancel: &AtomicBool) -> Result<Simulated, Failure> {
+    let mut all = Simulated::default();
     for (variant, old, new) in KERNELS {
-        let mut oldest: Option<Vec<f64>> = None;
-        for kernel in KERNELS_SIMULATED {
-            let of_it = scenario(variant, kernel, 0);
-            let clocks = clocks(&of_it, repeat, seed, worlds, cancel)?;
-            let is_oldest = oldest.is_none();
-            rows.extend(simulated_row(
-                variant,
-                kernel,
-                0,
-                &clocks,
-                oldest.as_deref(),
-                if is_oldest { old } else { None },
-            ));
-            oldest.get_or_insert(clocks);
-            written.push(of_it);
-        }
+        let before = all.0.len();
+        compare(KERNELS_SIMULATED.map(|kernel| (variant, kernel, 0)), seed, worlds, cancel, &mut all)?;
         // The thesis compares two kernels. Its newer one is shown beside our newest.
-        if let (Some(newest), Some(old), Some(new)) = (rows.last_mut(), old, new) {
-            newest.paper = Some(new);
+        if let [oldest, .., newest] = &mut all.0[before..] {
+            (oldest.paper, newest.paper) = (Some(old), Some(new));
             newest.papers_times_as_long = Some(new.clock_s / old.clock_s);
         }
     }
-    Ok((rows, written))
+    Ok(all)
 }
 
 /// Larger and smaller differences of priority.
 ///
 /// # Errors
 /// Those of [`kernels`].
-pub fn magnitudes(
-    repeat: Option<u32>,
+pub fn magnitudes(seed: u64, worlds: &impl Worlds, cancel: &AtomicBool) -> Result<Simulated, Failure> {
+    let mut all = Simulated::default();
+    for kernel in WITH_PRIORITIES {
+        let cells = MAGNITUDES.map(|nice| (Variant::ComputeBound, kernel, nice));
+        compare(cells, seed, worlds, cancel, &mut all)?;
+    }
+    Ok(all)
+}
+
+/// Simulates programs on kernels with a nice value of the I/O stages. The first is the baseline of
+/// the others.
+fn compare<const N: usize>(
+    cells: [(Variant, Kernel, u32); N],
     seed: u64,
     worlds: &impl Worlds,
     cancel: &AtomicBool,
-) -> Result<(Vec<SimulatedRow>, Vec<ScenarioFile>), Failure> {
-    let (mut rows, mut written) = (Vec::new(), Vec::new());
-    for kernel in WITH_PRIORITIES {
-        let mut smallest: Option<Vec<f64>> = None;
-        for nice in MAGNITUDES {
-            let of_it = scenario(Variant::ComputeBound, kernel, nice);
-            let clocks = clocks(&of_it, repeat, seed, worlds, cancel)?;
-            rows.extend(simulated_row(Variant::ComputeBound, kernel, nice, &clocks, smallest.as_deref(), None));
-            smallest.get_or_insert(clocks);
-            written.push(of_it);
-        }
+    (rows, files): &mut Simulated,
+) -> Result<(), Failure> {
+    let mut baseline: Option<Vec<f64>> = None;
+    for (variant, kernel, nice) in cells {
+        let file = scenario(variant, kernel, nice);
+        let clocks = clocks(&file, seed, worlds, cancel)?;
+        // Run by run: the seeds are the same, and so is the work.
+        let ratio = |others: &Vec<f64>| {
+            let logarithms: Vec<f64> = clocks.iter().zip(others).map(|(one, other)| (one / other).ln()).collect();
+            Some(stats::mean(&logarithms)?.map(f64::exp))
+        };
+        rows.extend(stats::mean(&clocks).map(|clock_s| SimulatedRow {
+            variant,
+            scheduler: kernel.scheduler.to_owned(),
+            nice,
+            clock_s,
+            times_as_long: baseline.as_ref().and_then(ratio),
+            paper: None,
+            papers_times_as_long: None,
+        }));
+        baseline.get_or_insert(clocks);
+        files.push(file);
     }
-    Ok((rows, written))
-}
-
-fn simulated_row(
-    variant: Variant,
-    kernel: Kernel,
-    nice: u32,
-    clocks: &[f64],
-    others: Option<&[f64]>,
-    paper: Option<PaperRow>,
-) -> Option<SimulatedRow> {
-    // Run by run: the seeds are the same, and so is the work.
-    let ratios =
-        others.map(|others| clocks.iter().zip(others).map(|(one, other)| (one / other).ln()).collect::<Vec<f64>>());
-    Some(SimulatedRow {
-        variant,
-        scheduler: kernel.scheduler.to_owned(),
-        nice,
-        clock_s: stats::mean(clocks)?,
-        times_as_long: ratios.and_then(|ratios| stats::mean(&ratios)).map(|ratio| ratio.map(f64::exp)),
-        paper,
-        papers_times_as_long: None,
-    })
+    Ok(())
 }
 
 /// The completion times of a scenario's first job, one for each repetition, in seconds.
-fn clocks(
-    written: &ScenarioFile,
-    repeat: Option<u32>,
-    seed: u64,
-    worlds: &impl Worlds,
-    cancel: &AtomicBool,
-) -> Result<Vec<f64>, Failure> {
-    let scenario = read(&written.file, &written.text)?;
-    let setting = scenario.arms.first().map(|arm| &arm.setting);
-    let setting = setting.ok_or_else(|| Failure::Failed("a scenario without arms".into()))?;
-    let repeat = repeat.unwrap_or(scenario.experiment.repeat);
-    (0..repeat).map(|round| clock(setting, seed.wrapping_add(u64::from(round)), worlds, cancel)).collect()
+fn clocks(file: &ScenarioFile, seed: u64, worlds: &impl Worlds, cancel: &AtomicBool) -> Result<Vec<f64>, Failure> {
+    let Scenario { arms, experiment, .. } = file.read()?;
+    let arm = arms.first().ok_or_else(|| Failure::Failed("a scenario without arms".into()))?;
+    let clock = |round: u32| clock(&arm.setting, seed.wrapping_add(u64::from(round)), worlds, cancel);
+    (0..experiment.repeat).map(clock).collect()
 }
 
 /// Simulates the first job and returns its completion time, in seconds.
@@ -193,12 +162,6 @@ pub(super) fn completion(outcome: &Outcome) -> Result<f64, Failure> {
     completion.map(policy::Span::as_secs_f64).ok_or_else(|| Failure::Failed("a job has not ended".into()))
 }
 
-/// Parses a built-in scenario.
-pub(super) fn read(name: &str, text: &str) -> Result<Scenario, Failure> {
-    // A parse error would be a defect of rowlock.
-    scenario::read(name, text.as_bytes()).map_err(|why| Failure::Failed(why.to_string().into()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,11 +173,10 @@ mod tests {
         for variant in Variant::ALL {
             for kernel in KERNELS_SIMULATED {
                 for nice in MAGNITUDES {
-                    let ScenarioFile { file, text } = scenario(variant, kernel, nice);
-                    let scenario = read(&file, &text).unwrap();
-                    let machine = &scenario.arms[0].setting.machine;
+                    let file = scenario(variant, kernel, nice);
+                    let machine = &file.read().unwrap().arms[0].setting.machine;
                     assert_eq!(machine.scheduler.map(scenario::Scheduler::name), Some(kernel.scheduler));
-                    assert_eq!(text.matches(&format!("nice = {nice},")).count(), 2, "{text}");
+                    assert_eq!(file.text.matches(&format!("nice = {nice},")).count(), 2, "{}", file.text);
                 }
             }
         }
@@ -224,8 +186,7 @@ mod tests {
     fn the_programs_use_the_processors_as_in_the_thesis() {
         let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
         for (variant, clock_s, used) in [(Variant::ComputeBound, 12.61, 194.6), (Variant::IoBound, 24.26, 143.6)] {
-            let ScenarioFile { file, text } = scenario(variant, KERNELS_SIMULATED[0], 0);
-            let setting = read(&file, &text).unwrap().arms[0].setting.clone();
+            let setting = scenario(variant, KERNELS_SIMULATED[0], 0).read().unwrap().arms[0].setting.clone();
             let outcome = worlds.run(World::Sim, &setting, 1, &AtomicBool::new(false)).unwrap().outcome;
             let clock = completion(&outcome).unwrap();
             let percent = outcome.jobs[0].cpu_ns.unwrap().as_secs_f64() / clock * 100.0;

@@ -7,73 +7,49 @@ use scenario::result::World;
 use super::arms::{IO_BOUND_USE, PAPERS_CPUS, Variant};
 use super::balance::ClockRegression;
 use super::prediction::Prediction;
-use super::report::Report;
+use super::report::{FgReport, Settings};
 use super::rows::{Row, Verdict};
-use super::settings::Settings;
 use super::shares::Share;
 use super::simulated::SimulatedRow;
-use super::{EXPERIMENTS, Experiment};
-use report::WIDTH;
+use crate::text::{head, indented, wrapped};
 use report::table::Table;
 use report::words;
+use stats::Estimate;
 
 /// The whole report.
-pub fn render(report: &Report) -> String {
-    let mut text = format!("{}\n", words::wrap(&format!("{}: {}", report.source, report.shows), WIDTH));
-    // Writing to a string does not fail.
-    if let Some(settings) = &report.settings {
-        let _ = writeln!(text, "{}", words::wrap(&method(settings), WIDTH));
-    }
-    if !report.complete {
-        let _ = writeln!(text, "Incomplete: not all was run that was asked for.");
-    }
+pub fn render(report: &FgReport) -> String {
+    let mut text = head(&report.paper, report.settings.as_ref().map(method), report.complete);
     for variant in Variant::ALL {
         let of_it: Vec<&Row> = report.rows.iter().filter(|row| row.variant == variant).collect();
         if !of_it.is_empty() {
-            let _ = write!(text, "\n{}\n{}", of(variant), rows(&of_it));
-            text.push_str(&comparisons(&of_it));
+            text += &format!("\n{}\n{}{}", heading(variant), rows(&of_it), comparisons(&of_it));
         }
     }
-    for balance in &report.balances {
-        text.push_str(&regression(balance));
-    }
+    text.extend(report.balances.iter().map(regression));
     if !report.predictions.is_empty() {
-        let _ = write!(
-            text,
-            "\nThe same in the simulator, of what the stages cost by no rule\n{}",
-            predictions(&report.predictions)
-        );
+        text += "\nPredicted by the simulator from the costs of the stages with default priorities\n";
+        text += &predictions(&report.predictions);
     }
     if !report.simulated.is_empty() {
-        let _ = write!(text, "\nOn simulated kernels, a machine like the thesis'\n{}", simulated(&report.simulated));
+        text += "\nOn simulated kernels, with a machine like that of the thesis\n";
+        text += &simulated(&report.simulated);
     }
     if !report.shares.is_empty() {
-        let _ = write!(text, "\nA stage beside threads that never rest, two for each CPU\n{}", shares(&report.shares));
+        text += "\nA stage of low priority beside threads that compute all the time, two for each CPU\n";
+        text += &shares(&report.shares);
     }
-    let answers = answers(report);
-    if !answers.is_empty() {
+    let notes: Vec<String> = report.notes.iter().map(|note| format!("note: {note}")).collect();
+    for sentences in [conclusions(report), notes].iter().filter(|sentences| !sentences.is_empty()) {
         text.push('\n');
-        answers.iter().for_each(|answer| text.push_str(&(words::wrap(answer, WIDTH) + "\n")));
-    }
-    if !report.notes.is_empty() {
-        text.push('\n');
-        report.notes.iter().for_each(|note| text.push_str(&(words::wrap(&format!("note: {note}"), WIDTH) + "\n")));
+        text.extend(sentences.iter().map(|sentence| wrapped(sentence)));
     }
     text
 }
 
-/// The list of all experiments.
-pub fn list() -> String {
-    let entry = |Experiment { name, source, shows, takes, .. }: &Experiment| {
-        format!("{name}  {source}\n  {}\n  on this machine; about {takes} on two CPUs\n", words::wrap(shows, WIDTH - 2))
-    };
-    EXPERIMENTS.iter().map(entry).collect()
-}
-
-fn of(variant: Variant) -> &'static str {
+fn heading(variant: Variant) -> &'static str {
     match variant {
         Variant::ComputeBound => "Limited by the processors",
-        Variant::IoBound => "Limited by the disk, twice as much data",
+        Variant::IoBound => "Limited by the disk, with twice as much data",
     }
 }
 
@@ -84,15 +60,15 @@ fn method(settings: &Settings) -> String {
     };
     let throttled = match rate {
         Some(rate) => format!(
-            "; the program that the disk limits may read and write {:.1} MB/s each, which brings it near {IO_BOUND_USE} % of {:.0} processors",
+            "; the I/O-bound program may read and write {:.1} MB/s each, so that it uses nearly {IO_BOUND_USE} % of {:.0} processors",
             *rate as f64 / 1e6,
             PAPERS_CPUS
         ),
         None => "; the disk is not throttled".to_owned(),
     };
     format!(
-        "{}, {} CPUs, Linux {}. Columnsort of {} MiB (and {} MiB where the disk is the limit), records of {record} bytes with keys of {key}, {} MiB of \
-         memory, direct input and output, evicted before each run: {evicted}{throttled}.",
+        "{}, {} CPUs, Linux {}. Columnsort of {} MiB (and {} MiB if the disk is the limit), records of {record} bytes with keys of {key}, {} MiB of \
+         memory, direct I/O, evicted before each run: {evicted}{throttled}.",
         machine.cpu_model,
         machine.cpus,
         machine.kernel,
@@ -133,10 +109,9 @@ fn comparisons(rows: &[&Row]) -> String {
     for row in rows {
         let Some(against) = &row.against else { continue };
         let papers = row.paper.zip(baseline).map(|(ours, theirs)| format!("{:.3}", ours.clock_s / theirs.clock_s));
-        let (low, high) = against.times_as_long.interval.unwrap_or((f64::NAN, f64::NAN));
         table.row([
             Some(row.arm.clone()),
-            Some(format!("{:.3} [{low:.3}, {high:.3}]", against.times_as_long.mean)),
+            Some(ratio(&against.times_as_long)),
             papers,
             Some(words::p_value(against.p)),
             Some(words::p_value(against.corrected_p)),
@@ -148,7 +123,7 @@ fn comparisons(rows: &[&Row]) -> String {
 
 fn regression(balance: &ClockRegression) -> String {
     let ClockRegression { variant, observations, terms, r_squared, why_not } = balance;
-    let mut text = format!("\nClock time on its parts, {} runs. {}\n", observations, of(*variant));
+    let mut text = format!("\nRegression of clock time, {observations} runs. {}\n", heading(*variant));
     if let Some(why) = why_not {
         let _ = writeln!(text, "  No fit: {why}.");
         return text;
@@ -202,10 +177,7 @@ fn simulated(rows: &[SimulatedRow]) -> String {
             Some(row.scheduler.clone()),
             Some(row.nice.to_string()),
             Some(words::significant(row.clock_s.mean, 4)),
-            row.times_as_long.map(|ratio| match ratio.interval {
-                Some((low, high)) => format!("{:.3} [{low:.3}, {high:.3}]", ratio.mean),
-                None => format!("{:.3}", ratio.mean),
-            }),
+            row.times_as_long.as_ref().map(ratio),
             row.paper.map(|paper| format!("{:.2}", paper.clock_s)),
             row.papers_times_as_long.map(|ratio| format!("{ratio:.3}")),
         ]);
@@ -226,38 +198,29 @@ fn shares(rows: &[Share]) -> String {
     indented(&table)
 }
 
+/// A ratio with its interval.
+fn ratio(ratio: &Estimate) -> String {
+    let interval = ratio.interval.map_or(String::new(), |(low, high)| format!(" [{low:.3}, {high:.3}]"));
+    format!("{:.3}{interval}", ratio.mean)
+}
+
 /// The conclusions, in sentences.
-fn answers(report: &Report) -> Vec<String> {
-    let mut answers = Vec::new();
-    for variant in Variant::ALL {
-        let named = |verdict: Verdict| -> Vec<&str> {
-            let rows = report.rows.iter().filter(|row| row.variant == variant);
-            let of_it = rows.filter(|row| row.against.as_ref().is_some_and(|against| against.verdict == verdict));
-            of_it.map(|row| row.arm.as_str()).collect()
+fn conclusions(report: &FgReport) -> Vec<String> {
+    let of_variant = |variant| {
+        let compared = || {
+            let rows = report.rows.iter().filter(move |row| row.variant == variant);
+            rows.filter_map(|row| Some((row.arm.as_str(), row.against.as_ref()?)))
         };
-        let all = [
-            Verdict::Faster,
-            Verdict::FasterWithinMargin,
-            Verdict::Equivalent,
-            Verdict::SlowerWithinMargin,
-            Verdict::Slower,
-            Verdict::NotDecided,
-        ];
-        let found: Vec<String> = all
-            .into_iter()
-            .filter_map(|verdict| {
-                let names = named(verdict);
-                (!names.is_empty()).then(|| format!("{}: {}", verdict.words(), names.join(", ")))
-            })
-            .collect();
-        if let Some(against) =
-            report.rows.iter().filter(|row| row.variant == variant).find_map(|row| row.against.as_ref())
-        {
-            answers.push(format!("{}, against {}: {}.", of(variant), against.arm, found.join("; ")));
-        }
-    }
-    let magnitudes = report.simulated.iter().filter(|row| row.nice == 19);
-    answers.extend(magnitudes.filter_map(|row| {
+        let (_, against) = compared().next()?;
+        let with = |verdict: Verdict| {
+            let arms: Vec<&str> =
+                compared().filter(|(_, against)| against.verdict == verdict).map(|(arm, _)| arm).collect();
+            (!arms.is_empty()).then(|| format!("{}: {}", verdict.words(), arms.join(", ")))
+        };
+        let found: Vec<String> = Verdict::ALL.into_iter().filter_map(with).collect();
+        Some(format!("{}, against {}: {}.", heading(variant), against.arm, found.join("; ")))
+    };
+    let magnitude = |row: &SimulatedRow| {
         let ratio = row.times_as_long?;
         let matters = !ratio.contains(1.0) && (ratio.mean - 1.0).abs() >= super::rows::MARGIN;
         let matters = if matters { "matters" } else { "does not matter, within 5 %," };
@@ -265,43 +228,38 @@ fn answers(report: &Report) -> Vec<String> {
             "The magnitude of the difference {matters} to this program on simulated {} (nice 19 against 1).",
             row.scheduler
         ))
-    }));
-    let worlds = report.shares.iter().filter(|share| share.nice == 19);
-    answers.extend(worlds.map(|share| {
+    };
+    let starvation = |share: &Share| {
         let kernel = match (share.world, &share.scheduler) {
             (World::Sim, Some(scheduler)) => format!("simulated {scheduler}"),
             _ => "this kernel".to_owned(),
         };
-        let least = report
-            .shares
-            .iter()
-            .find(|other| other.nice == 1 && other.world == share.world && other.scheduler == share.scheduler);
-        let less = least.map_or(String::new(), |least| {
-            format!(" at nice 19, and {} % at nice 1: the magnitude matters", words::significant(least.percent.mean, 2))
+        let percent = |share: &Share| words::significant(share.percent.mean, 2);
+        let is_least =
+            |other: &&Share| other.nice == 1 && (other.world, &other.scheduler) == (share.world, &share.scheduler);
+        let less = report.shares.iter().find(is_least).map_or(String::new(), |least| {
+            format!(" at nice 19, and {} % at nice 1: the magnitude matters", percent(least))
         });
-        let starved = if share.percent.mean < 0.1 { "starves" } else { "does not starve" };
-        format!(
-            "On {kernel} whoever comes last {starved}: it has {} % of a CPU{less}.",
-            words::significant(share.percent.mean, 2)
-        )
-    }));
-    answers
-}
-
-fn indented(table: &Table) -> String {
-    table.render(WIDTH - 2).lines().map(|line| format!("  {line}\n")).collect()
+        let starves = if share.percent.mean < 0.1 { "starves" } else { "does not starve" };
+        format!("On {kernel} the stage of low priority {starves}: it gets {} % of a CPU{less}.", percent(share))
+    };
+    let variants = Variant::ALL.into_iter().filter_map(of_variant);
+    let magnitudes = report.simulated.iter().filter(|row| row.nice == 19).filter_map(magnitude);
+    let starvations = report.shares.iter().filter(|share| share.nice == 19).map(starvation);
+    variants.chain(magnitudes).chain(starvations).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Paper;
+    use crate::fg::Experiment;
     use crate::fg::arms::RULES;
     use crate::fg::balance::clock_regressions;
     use crate::fg::rows::rows;
     use crate::fg::runs::Observation;
 
-    fn report() -> Report {
-        let experiment = Experiment::named("fg/table5").unwrap();
+    fn report() -> FgReport {
         let clock = |arm: usize, round: u32| {
             10.0 - 0.5 * f64::from(u8::from(arm == 2)) + f64::from((round * 7 + arm as u32) % 5) / 50.0
         };
@@ -312,8 +270,8 @@ mod tests {
             })
         };
         let runs: Vec<Observation> = RULES.iter().enumerate().filter(|(arm, _)| *arm < 4).flat_map(of_arm).collect();
-        let mut report = Report::new(experiment);
-        report.rows = rows(&experiment.arms(), &runs, experiment.baseline());
+        let mut report = FgReport::new(Paper::named("fg/table5").unwrap());
+        report.rows = rows(&Experiment::Regression.arms(), &runs, "default");
         report.balances = clock_regressions(&runs);
         report.predictions = vec![Prediction {
             variant: Variant::ComputeBound,
@@ -334,18 +292,11 @@ mod tests {
     }
 
     #[test]
-    fn a_report_with_one_run_of_each_says_what_is_missing() {
-        let experiment = Experiment::named("fg/table3").unwrap();
+    fn a_report_with_one_run_of_each_asks_for_more_runs() {
         let runs = [Observation::new(&RULES[0], 0, 1.0, 1.0, 2.0)];
-        let mut report = Report::new(experiment);
-        report.rows = rows(&experiment.arms(), &runs, experiment.baseline());
+        let mut report = FgReport::new(Paper::named("fg/table3").unwrap());
+        report.rows = rows(&Experiment::FixedRules.arms(), &runs, "default");
         let text = render(&report);
         assert!(text.contains("Two runs of each are needed") && text.contains("Incomplete"), "{text}");
-    }
-
-    #[test]
-    fn the_list_has_all_experiments() {
-        let list = list();
-        assert!(EXPERIMENTS.iter().all(|experiment| list.contains(&format!("{}  Roysden", experiment.name))), "{list}");
     }
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::MANY;
 use super::arms::{Arm, BEST, CONFIGURATIONS, Configuration, LARGE, SMALL, System};
 use super::runs::{Observation, Temperature, by_round};
+use measure::claim::ClaimOutcome::{self, Agrees, Disagrees, Undecided};
 use report::words;
 use stats::SIGNIFICANCE_LEVEL;
 use stats::many::holm_among;
@@ -24,29 +25,6 @@ const SAME: f64 = 1.05;
 /// for both.
 const ABOUT_300_PERCENT: (f64, f64) = (2.5, 5.0);
 
-/// Whether a claim holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClaimAnswer {
-    /// It holds.
-    Yes,
-    /// It does not hold.
-    No,
-    /// The runs do not decide.
-    Undecided,
-}
-
-impl ClaimAnswer {
-    /// The answer in a word.
-    pub const fn word(self) -> &'static str {
-        match self {
-            ClaimAnswer::Yes => "yes",
-            ClaimAnswer::No => "no",
-            ClaimAnswer::Undecided => "undecided",
-        }
-    }
-}
-
 /// A claim and its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClaimVerdict {
@@ -55,27 +33,32 @@ pub struct ClaimVerdict {
     /// The temperature of the runs.
     pub at: Temperature,
     /// Whether it holds.
-    pub answer: ClaimAnswer,
+    pub answer: ClaimOutcome,
     /// The reason, with figures.
     pub evidence: String,
 }
 
+/// An outcome with the reason.
+type Judged = (ClaimOutcome, String);
+
+/// The claims, and the functions that judge them.
+const CLAIMS: [(&str, fn(&Times) -> Judged); 3] = [
+    ("Configurations with smaller values of both perform better with fewer threads", small_at_few),
+    ("They are outperformed by about 300 % from 1000 threads on", small_at_many),
+    ("The configurations converge into three categories, of which the best is 50/50, 50/150 and 100/150", clusters),
+];
+
 /// The verdicts on all claims, for first runs and for later ones. Empty unless all configurations
 /// were run.
 pub fn verdicts(runs: &[Observation], threads: &[u32]) -> Vec<ClaimVerdict> {
-    let of = |at| {
-        let times = Times::new(runs, threads, at);
-        (!times.0.is_empty())
-            .then(|| [small_at_few(&times), small_at_many(&times), clusters(&times)].map(|found| (at, found)))
+    let times = Temperature::ALL.map(|at| (at, Times::new(runs, threads, at)));
+    let judge = |(at, times): &(Temperature, Times)| {
+        CLAIMS.map(|(claim, judge)| {
+            let (answer, evidence) = judge(times);
+            ClaimVerdict { claim, at: *at, answer, evidence }
+        })
     };
-    let found = Temperature::ALL.into_iter().filter_map(of).flatten();
-    found.map(|(at, ClaimResult { claim, answer, evidence })| ClaimVerdict { claim, at, answer, evidence }).collect()
-}
-
-struct ClaimResult {
-    claim: &'static str,
-    answer: ClaimAnswer,
-    evidence: String,
+    times.iter().filter(|(_, times)| !times.0.is_empty()).flat_map(judge).collect()
 }
 
 /// For each number of threads, the logarithms of the times of each round, in the order of
@@ -134,41 +117,36 @@ fn is_same(ratio: &Estimate) -> bool {
     ratio.interval.is_some_and(|(low, high)| 1.0 / SAME <= low && high <= SAME)
 }
 
-fn small_at_few(times: &Times) -> ClaimResult {
-    let claim = "Configurations with smaller values of both perform better where threads are fewer";
-    let Some((ratio, evidence)) = contrast(&times.with(false)) else {
-        return ClaimResult {
-            claim,
-            answer: ClaimAnswer::Undecided,
-            evidence: format!("nothing was run with fewer than {MANY} threads"),
-        };
-    };
-    let (answer, but) = match ratio.interval {
-        _ if is_same(&ratio) => (ClaimAnswer::No, "; they are the same within 5 %"),
-        Some((_, high)) if high < 1.0 => (ClaimAnswer::Yes, ""),
-        Some((low, _)) if low > 1.0 => (ClaimAnswer::No, "; it is the other way round"),
-        _ => (ClaimAnswer::Undecided, "; it takes more runs to tell"),
-    };
-    ClaimResult { claim, answer, evidence: evidence + but }
+/// Judges a claim by the ratio of small to large configurations, with many threads or with few. The
+/// function returns the outcome and an addition to the evidence.
+fn judge(times: &Times, many: bool, outcome: impl Fn(Estimate) -> (ClaimOutcome, &'static str)) -> Judged {
+    let Some((ratio, evidence)) = contrast(&times.with(many)) else { return not_run(many) };
+    let (outcome, but) = outcome(ratio);
+    (outcome, evidence + but)
 }
 
-fn small_at_many(times: &Times) -> ClaimResult {
-    let claim = "They are outperformed by about 300 % from 1000 threads on";
-    let Some((ratio, evidence)) = contrast(&times.with(true)) else {
-        return ClaimResult {
-            claim,
-            answer: ClaimAnswer::Undecided,
-            evidence: format!("nothing was run with {MANY} threads or more"),
-        };
-    };
+fn not_run(many: bool) -> Judged {
+    let numbers = if many { format!("{MANY} threads or more") } else { format!("fewer than {MANY} threads") };
+    (Undecided, format!("nothing was run with {numbers}"))
+}
+
+fn small_at_few(times: &Times) -> Judged {
+    judge(times, false, |ratio| match ratio.interval {
+        _ if is_same(&ratio) => (Disagrees, "; they are the same within 5 %"),
+        Some((_, high)) if high < 1.0 => (Agrees, ""),
+        Some((low, _)) if low > 1.0 => (Disagrees, "; it is the other way round"),
+        _ => (Undecided, "; more runs are needed"),
+    })
+}
+
+fn small_at_many(times: &Times) -> Judged {
     let (least, most) = ABOUT_300_PERCENT;
-    let (answer, but) = match ratio.interval {
-        Some((low, high)) if least <= low && high <= most => (ClaimAnswer::Yes, ""),
-        _ if is_same(&ratio) => (ClaimAnswer::No, "; they are the same within 5 %"),
-        Some((low, high)) if high < least || most < low => (ClaimAnswer::No, "; about 300 % would be 2.5 to 5"),
-        _ => (ClaimAnswer::Undecided, "; about 300 % would be 2.5 to 5, and it takes more runs to tell"),
-    };
-    ClaimResult { claim, answer, evidence: evidence + but }
+    judge(times, true, |ratio| match ratio.interval {
+        Some((low, high)) if least <= low && high <= most => (Agrees, ""),
+        _ if is_same(&ratio) => (Disagrees, "; they are the same within 5 %"),
+        Some((low, high)) if high < least || most < low => (Disagrees, "; about 300 % would be 2.5 to 5"),
+        _ => (Undecided, "; about 300 % would be 2.5 to 5, and more runs are needed"),
+    })
 }
 
 /// The configurations from the fastest to the slowest, in groups with gaps between them.
@@ -219,16 +197,13 @@ impl Groups {
     }
 }
 
-fn clusters(times: &Times) -> ClaimResult {
-    let claim = "The configurations converge into three categories, of which the best is 50/50, 50/150 and 100/150";
-    let undecided =
-        |evidence: &str| ClaimResult { claim, answer: ClaimAnswer::Undecided, evidence: evidence.to_owned() };
+fn clusters(times: &Times) -> Judged {
     let many = times.with(true);
     if many.is_empty() {
-        return undecided(&format!("nothing was run with {MANY} threads or more"));
+        return not_run(true);
     }
     let Some(Groups { groups, is_certain, spread }) = Groups::new(&many) else {
-        return undecided("it takes more than one round to tell groups from noise");
+        return (Undecided, "it takes more than one round to distinguish groups from noise".to_owned());
     };
     let name = |group: &Vec<Configuration>| group.iter().map(Configuration::name).collect::<Vec<_>>().join(", ");
     let names: Vec<String> = groups.iter().map(name).collect();
@@ -237,16 +212,15 @@ fn clusters(times: &Times) -> ClaimResult {
         [_] => format!("there is no gap among them that noise does not explain; {slowest}"),
         names => format!("{} groups, the fastest first: {}; {slowest}", names.len(), names.join(" | ")),
     };
-    let best =
+    let has_best =
         groups.first().is_some_and(|group| group.len() == BEST.len() && BEST.iter().all(|best| group.contains(best)));
-    let (answer, but) = match groups.len() {
-        3 if best => (ClaimAnswer::Yes, ""),
-        3 => (ClaimAnswer::No, "; there are three, and the best are others"),
-        4.. => (ClaimAnswer::No, ""),
-        _ if is_certain => (ClaimAnswer::No, ""),
-        _ => (ClaimAnswer::Undecided, "; there may be smaller gaps, which more runs would tell"),
+    let (outcome, but) = match groups.len() {
+        3 if has_best => (Agrees, ""),
+        3 => (Disagrees, "; there are three, but others are the best"),
+        1 | 2 if !is_certain => (Undecided, "; there may be smaller gaps, which more runs would show"),
+        _ => (Disagrees, ""),
     };
-    ClaimResult { claim, answer, evidence: evidence + but }
+    (outcome, evidence + but)
 }
 
 #[cfg(test)]

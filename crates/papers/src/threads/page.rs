@@ -1,11 +1,10 @@
-//! The HTML page of the study of user-level threads: the claims, the study's charts, and all
-//! figures.
+//! The HTML page of the study of user-level threads.
 
-use crate::threads::order::Program;
-use crate::threads::report::Report;
+use crate::text::INCOMPLETE;
+use crate::threads::programs::Program;
+use crate::threads::report::ThreadsReport;
 use crate::threads::runs::Temperature;
-use crate::threads::simulated::SimulatedRow;
-use crate::threads::table::ResponseRow;
+use crate::threads::table::{ResponseRow, TIMES};
 use crate::threads::text;
 use report::html::page::{Section, page, sentence};
 use report::html::table::{self, Cell, Column};
@@ -19,25 +18,24 @@ use report::words;
 use stats::median::Median;
 
 /// The whole page.
-pub fn render(report: &Report) -> String {
+pub fn render(report: &ThreadsReport) -> String {
     let sections = [
         verdict(report),
         Section { id: "plots", title: "Results", body: plots(report) },
         Section { id: "figures", title: "All figures", body: tables(report) },
     ];
-    page(report.paper, &text::method(report), &sections)
+    page(report.paper.name, &text::method(report), &sections)
 }
 
-fn verdict(report: &Report) -> Section {
-    let source = format!("{}: {}", report.source, report.shows);
-    let incomplete = if report.complete { "" } else { "<p>Incomplete: not all was run that was asked for.</p>\n" };
+fn verdict(report: &ThreadsReport) -> Section {
+    let incomplete = if report.complete { String::new() } else { format!("<p>{INCOMPLETE}</p>\n") };
     let notes = match report.notes.as_slice() {
         [] => String::new(),
         notes => format!("<h3>Caveats</h3>\n{}", list(notes)),
     };
     let sentences = text::sentences(report);
     let sentences = if sentences.is_empty() { String::new() } else { list(&sentences) };
-    let body = format!("<p>{}</p>\n{incomplete}{sentences}{notes}", sentence(&source));
+    let body = format!("<p>{}</p>\n{incomplete}{sentences}{notes}", sentence(&report.paper.statement()));
     Section { id: "verdict", title: "Against the study", body }
 }
 
@@ -55,7 +53,7 @@ fn mark(us: &Median) -> Mark {
     Mark { estimate: us.estimate(), samples: Vec::new() }
 }
 
-fn plots(report: &Report) -> String {
+fn plots(report: &ThreadsReport) -> String {
     let mut body = String::new();
     for at in Temperature::ALL {
         let lines = over_threads(report, at);
@@ -65,24 +63,18 @@ fn plots(report: &Report) -> String {
         }
     }
     for program in text::programs(report) {
-        let does = format!("{}: {}.", program.name(), program.does());
-        body.push_str(&format!(
-            "<h3>{}</h3>\n<p>{}</p>\n{}",
-            program.name(),
-            sentence(&does),
-            grid(&answers(report, program))
-        ));
+        let name = program.name();
+        let description = sentence(&format!("{name}: {}.", program.description()));
+        body += &format!("<h3>{name}</h3>\n<p>{description}</p>\n{}", grid(&response_charts(report, program)));
     }
-    match body.as_str() {
-        "" => body,
-        _ => format!(
-            "<p>Bars and marks are medians over the runs, with the interval that holds the true one at 95 %.</p>\n{body}"
-        ),
+    if !body.is_empty() {
+        body.insert_str(0, "<p>Bars and marks are medians over the runs, with their 95 % intervals.</p>\n");
     }
+    body
 }
 
 /// All arms over the number of threads.
-fn over_threads(report: &Report, at: Temperature) -> String {
+fn over_threads(report: &ThreadsReport, at: Temperature) -> String {
     let rows = || report.rows.iter().filter_map(|row| Some((row, row.us(at)?)));
     let threads = distinct(rows().map(|(row, _)| row.threads), |threads| *threads);
     if threads.len() < 2 {
@@ -108,7 +100,7 @@ fn over_threads(report: &Report, at: Temperature) -> String {
 }
 
 /// A bar chart for each number of threads, as in the study.
-fn for_each_number(report: &Report, at: Temperature) -> Vec<String> {
+fn for_each_number(report: &ThreadsReport, at: Temperature) -> Vec<String> {
     let names = arms(report.rows.iter().map(|row| &row.arm));
     let threads = distinct(report.rows.iter().map(|row| row.threads), |threads| *threads);
     let chart = |threads: u32| {
@@ -123,18 +115,15 @@ fn for_each_number(report: &Report, at: Temperature) -> Vec<String> {
 }
 
 /// A bar chart for each percentile.
-fn answers(report: &Report, program: Program) -> Vec<String> {
+fn response_charts(report: &ThreadsReport, program: Program) -> Vec<String> {
     let rows: Vec<&ResponseRow> = report.responses.iter().filter(|row| row.program == program).collect();
-    let chart = |name: &str, figure: fn(&ResponseRow) -> Median| {
-        let of: Vec<_> = rows.iter().enumerate().map(|(number, row)| (number, row.arm.as_str(), figure(row))).collect();
+    let chart = |(at, name): (usize, &str)| {
+        let of: Vec<_> =
+            rows.iter().enumerate().map(|(number, row)| (number, row.arm.as_str(), row.times()[at])).collect();
         bars(format!("{}-{name}", program.name()), format!("{}: {name} of the response time", program.name()), &of)
     };
-    vec![
-        chart("p50", |row| row.p50_us),
-        chart("p95", |row| row.p95_us),
-        chart("p99", |row| row.p99_us),
-        chart("worst", |row| row.worst_us),
-    ]
+    // The total is not a response time.
+    TIMES.into_iter().enumerate().skip(1).map(chart).collect()
 }
 
 fn bars(id: String, caption: String, of: &[(usize, &str, Median)]) -> String {
@@ -153,58 +142,45 @@ fn bars(id: String, caption: String, of: &[(usize, &str, Median)]) -> String {
     figure(&caption, &bars::Chart { words, x: &x, bars: &of.iter().map(bar).collect::<Vec<_>>() }.render())
 }
 
-fn tables(report: &Report) -> String {
-    let cell = |us: Option<Median>| us.map(|us| Cell::number(&text::time(&us), us.median)).unwrap_or_default();
+fn tables(report: &ThreadsReport) -> String {
+    let ThreadsReport { rows, factors, responses, simulated, .. } = report;
+    let time = |us: Option<Median>| us.map(|us| Cell::number(&text::time(&us), us.median)).unwrap_or_default();
+    let exact = |us: Option<f64>| time(us.map(text::exact));
     let count =
         |count: Option<u64>| count.map(|count| Cell::number(&count.to_string(), count as f64)).unwrap_or_default();
-    let rows = || report.rows.iter();
     let times = vec![
-        Column::numbers("threads", rows().map(|row| Some(f64::from(row.threads)))),
-        Column::words("", rows().map(|row| row.arm.clone())),
-        Column::cells("the study", rows().map(|row| cell(row.study_us.map(text::exact)))),
-        Column::cells("cold", rows().map(|row| cell(Some(row.cold_us)))),
-        Column::cells("warm", rows().map(|row| cell(row.warm_us))),
-        Column::cells("demotions", rows().map(|row| count(row.demotions))),
+        Column::numbers("threads", rows.iter().map(|row| Some(f64::from(row.threads)))),
+        Column::words("", rows.iter().map(|row| row.arm.clone())),
+        Column::cells("the study", rows.iter().map(|row| exact(row.study_us))),
+        Column::cells("cold", rows.iter().map(|row| time(Some(row.cold_us)))),
+        Column::cells("warm", rows.iter().map(|row| time(row.warm_us))),
+        Column::cells("demotions", rows.iter().map(|row| count(row.demotions))),
     ];
-    let factors = || report.factors.iter();
     let ratio = |ratio: Median| Cell::number(&words::ratio(&ratio.estimate()), ratio.median);
     let ratios = vec![
-        Column::numbers("threads", factors().map(|factor| Some(f64::from(factor.threads)))),
-        Column::words("against", factors().map(|factor| factor.against.clone())),
-        Column::words("runs", factors().map(|factor| factor.at.name().to_owned())),
-        Column::cells("times as fast", factors().map(|factor| ratio(factor.times_as_fast))),
+        Column::numbers("threads", factors.iter().map(|factor| Some(f64::from(factor.threads)))),
+        Column::words("against", factors.iter().map(|factor| factor.against.clone())),
+        Column::words("runs", factors.iter().map(|factor| factor.at.name().to_owned())),
+        Column::cells("times as fast", factors.iter().map(|factor| ratio(factor.times_as_fast))),
     ];
-    let answers = || report.responses.iter();
-    let figure =
-        |name: &str, of: fn(&ResponseRow) -> Median| Column::cells(name, answers().map(|row| cell(Some(of(row)))));
-    let responses = vec![
-        Column::words("program", answers().map(|row| row.program.name().to_owned())),
-        Column::words("", answers().map(|row| row.arm.clone())),
-        figure("all of it", |row| row.total_us),
-        figure("p50", |row| row.p50_us),
-        figure("p95", |row| row.p95_us),
-        figure("p99", |row| row.p99_us),
-        figure("worst", |row| row.worst_us),
-        Column::cells("demotions", answers().map(|row| count(row.demotions))),
+    let mut measured = vec![
+        Column::words("program", responses.iter().map(|row| row.program.name().to_owned())),
+        Column::words("", responses.iter().map(|row| row.arm.clone())),
     ];
-    let simulated = || report.simulated.iter();
-    let prediction = |name: &str, of: fn(&SimulatedRow) -> Option<f64>| {
-        Column::cells(name, simulated().map(|row| cell(of(row).map(text::exact))))
-    };
-    let predictions = vec![
-        Column::words("program", simulated().map(|row| row.program.name().to_owned())),
-        Column::numbers("threads", simulated().map(|row| (row.threads > 0).then(|| f64::from(row.threads)))),
-        Column::words("", simulated().map(|row| row.arm.clone())),
-        prediction("all of it", |row| Some(row.total_us)),
-        prediction("p50", |row| row.responses.map(|of| of.p50)),
-        prediction("p95", |row| row.responses.map(|of| of.p95)),
-        prediction("p99", |row| row.responses.map(|of| of.p99)),
-        prediction("worst", |row| row.responses.map(|of| of.worst)),
-        Column::cells("demotions", simulated().map(|row| count(row.demotions))),
+    let mut predicted = vec![
+        Column::words("program", simulated.iter().map(|row| row.program.name().to_owned())),
+        Column::numbers("threads", simulated.iter().map(|row| (row.threads > 0).then(|| f64::from(row.threads)))),
+        Column::words("", simulated.iter().map(|row| row.arm.clone())),
     ];
-    let times = table::render("times", "The study's program: medians [95 %]", times);
-    let ratios = table::render("factors", text::FACTORS, ratios);
-    let responses =
-        table::render("responses", "Response times: medians over the runs of each run's percentiles [95 %]", responses);
-    times + &ratios + &responses + &table::render("simulated", "The same in the simulator", predictions)
+    for (at, name) in TIMES.into_iter().enumerate() {
+        measured.push(Column::cells(name, responses.iter().map(|row| time(Some(row.times()[at])))));
+        predicted.push(Column::cells(name, simulated.iter().map(|row| exact(row.times()[at]))));
+    }
+    measured.push(Column::cells("demotions", responses.iter().map(|row| count(row.demotions))));
+    predicted.push(Column::cells("demotions", simulated.iter().map(|row| count(row.demotions))));
+    let medians = "Response times: medians over the runs of each run's percentiles [95 %]";
+    table::render("times", "The study's program: medians [95 %]", times)
+        + &table::render("factors", text::FACTORS, ratios)
+        + &table::render("responses", medians, measured)
+        + &table::render("simulated", "The same in the simulator", predicted)
 }

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Experiment;
 use super::claims::{self, ClaimVerdict};
-use super::order::Program;
+use super::programs::Program;
 use super::runs::Observation;
 use super::simulated::SimulatedRow;
 use super::table::{self, ResponseRow, SpeedupRow, TimeRow};
+use crate::Paper;
 
 /// The settings of the runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,13 +32,10 @@ pub struct Settings {
 
 /// The results. Parts that the experiment does not measure are empty.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
-    /// The experiment.
-    pub paper: &'static str,
-    /// The place in the study.
-    pub source: &'static str,
-    /// The study's statement.
-    pub shows: &'static str,
+pub struct ThreadsReport {
+    /// The paper.
+    #[serde(flatten)]
+    pub paper: Paper,
     /// Whether all requested runs were made.
     pub complete: bool,
     /// The settings of the runs.
@@ -52,34 +50,41 @@ pub struct Report {
     pub simulated: Vec<SimulatedRow>,
     /// The study's claims.
     pub verdicts: Vec<ClaimVerdict>,
-    /// What a reader should know about the results.
+    /// Notes on the quality of the results.
     pub notes: Vec<String>,
 }
 
-impl Report {
+impl ThreadsReport {
     /// The results of some runs, without simulations.
     pub fn new(
-        experiment: &Experiment,
+        paper: &Paper,
+        experiment: Experiment,
         settings: Settings,
         runs: &[Observation],
         complete: bool,
         notes: Vec<String>,
-    ) -> Report {
-        let (arms, threads) = (experiment.arms(settings.preemptible), &settings.threads);
-        let study = experiment.programs().contains(&Program::Study);
-        let systems = experiment.subject == super::Subject::Systems;
-        Report {
-            paper: experiment.name,
-            source: experiment.source,
-            shows: experiment.shows,
+    ) -> ThreadsReport {
+        let arms = experiment.arms(settings.preemptible);
+        let mut report = ThreadsReport {
+            paper: *paper,
             complete,
-            rows: if study { table::rows(runs, threads, &arms) } else { Vec::new() },
-            factors: if systems { table::factors(runs, threads, &arms) } else { Vec::new() },
-            responses: if study { Vec::new() } else { table::responses(runs, experiment.programs(), &arms) },
-            simulated: Vec::new(),
-            verdicts: if study && !systems { claims::verdicts(runs, threads) } else { Vec::new() },
             settings,
+            rows: Vec::new(),
+            factors: Vec::new(),
+            responses: Vec::new(),
+            simulated: Vec::new(),
+            verdicts: Vec::new(),
             notes,
+        };
+        let threads = &report.settings.threads;
+        match experiment {
+            Experiment::Systems => report.factors = table::factors(runs, threads, &arms),
+            Experiment::Configurations => report.verdicts = claims::verdicts(runs, threads),
+            Experiment::Workloads => report.responses = table::responses(runs, experiment.programs(), &arms),
         }
+        if experiment.programs().contains(&Program::Study) {
+            report.rows = table::rows(runs, threads, &arms);
+        }
+        report
     }
 }

@@ -1,4 +1,4 @@
-//! The runs: what was observed, one process each, and in which order.
+//! The runs, one process each: their plan and the observations.
 
 use std::collections::BTreeMap;
 
@@ -6,61 +6,63 @@ use measure::interleaving;
 use serde::{Deserialize, Serialize};
 
 use super::arms::Arm;
-use super::order::{Answer, Program, Responses};
+use super::measurement::MeasurementResult;
+use super::programs::Program;
 use stats;
 
-/// What is run once a round.
+/// A program with threads of one kind, which is run once a round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Which program.
+    /// The program.
     pub program: Program,
-    /// How many threads the study's program has; 0 for others.
+    /// The number of threads of the study's program. 0 for other programs.
     pub threads: u32,
-    /// With which threads.
+    /// The threads.
     pub arm: Arm,
 }
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
-    /// What was run.
+    /// The program and its threads.
     pub cell: Cell,
-    /// The round, from zero, that it belongs to.
+    /// The number of the round, from zero.
     pub round: u32,
-    /// What came out.
-    pub answer: Answer,
+    /// The result.
+    #[serde(rename = "answer")]
+    pub result: MeasurementResult,
 }
 
 impl Observation {
-    /// How long a further run took, in microseconds: the median of them.
+    /// The median duration of the runs after the first one, in microseconds.
     pub fn warm_us(&self) -> Option<f64> {
-        stats::median(&self.answer.warm_us)
+        stats::median(&self.result.warm_us)
     }
 
-    /// How long a run took at a temperature, in microseconds.
+    /// The duration of a run at a temperature, in microseconds.
     pub fn us(&self, at: Temperature) -> Option<f64> {
         match at {
-            Temperature::Cold => Some(self.answer.cold_us),
+            Temperature::Cold => Some(self.result.cold_us),
             Temperature::Warm => self.warm_us(),
         }
     }
 }
 
-/// Which runs of a process count.
+/// The runs of a process that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Temperature {
-    /// The first, as the study timed it.
+    /// The first one, as in the study.
     Cold,
     /// The others.
     Warm,
 }
 
 impl Temperature {
-    /// Both.
+    /// Both temperatures.
     pub const ALL: [Temperature; 2] = [Temperature::Cold, Temperature::Warm];
 
-    /// As it is called in tables.
+    /// The name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Temperature::Cold => "cold",
@@ -69,21 +71,14 @@ impl Temperature {
     }
 }
 
-/// The runs that are missing until there are `rounds` runs of each of the cells: the round and the number of the cell.
+/// The runs that are missing from `rounds` rounds of these cells: the round and the number of the
+/// cell.
 pub fn missing(cells: &[Cell], made: &[Observation], rounds: u32, seed: u64) -> Vec<(u32, usize)> {
     let is_made = |round: u32, cell: Cell| made.iter().any(|run| run.round == round && run.cell == cell);
     interleaving::rounds(cells.len(), 0..rounds, seed).filter(|&(round, cell)| !is_made(round, cells[cell])).collect()
 }
 
-/// How often a program of so many threads is run in a process after the first time: so often that it is soon over.
-pub fn warm(program: Program, threads: u32) -> u32 {
-    match program {
-        Program::Study => (20_000 / threads.max(1)).clamp(2, 10),
-        Program::Yields | Program::Locks | Program::Mixed => 1,
-    }
-}
-
-/// Times of the study's program in all arms, those of a round together: only rounds in which there are all.
+/// The times of the study's program in these arms, by round. Rounds without one of them are omitted.
 pub fn by_round(runs: &[Observation], arms: &[Arm], threads: u32, at: Temperature) -> Vec<Vec<f64>> {
     let mut rounds: BTreeMap<u32, Vec<Option<f64>>> = BTreeMap::new();
     for run in runs.iter().filter(|run| run.cell.program == Program::Study && run.cell.threads == threads) {
@@ -112,34 +107,34 @@ struct Row {
 
 /// The row of a run in the table of runs.
 pub fn row(run: &Observation) -> impl Serialize + use<> {
-    let of = |figure: fn(&Responses) -> f64| run.answer.responses.as_ref().map(figure);
+    let [p50_us, p95_us, p99_us, worst_us] = run.result.responses.map_or([None; 4], |times| times.all().map(Some));
     Row {
         round: run.round,
         program: run.cell.program.name(),
         threads: run.cell.threads,
         arm: run.cell.arm.name(),
-        cold_us: run.answer.cold_us,
+        cold_us: run.result.cold_us,
         warm_us: run.warm_us(),
-        demotions: run.answer.demotions,
-        p50_us: of(|responses| responses.p50),
-        p95_us: of(|responses| responses.p95),
-        p99_us: of(|responses| responses.p99),
-        worst_us: of(|responses| responses.worst),
+        demotions: run.result.demotions,
+        p50_us,
+        p95_us,
+        p99_us,
+        worst_us,
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::threads::arms::CONFIGURATIONS;
-    use crate::threads::arms::System;
+    use crate::threads::arms::{CONFIGURATIONS, System};
 
     pub(in crate::threads) fn run(arm: Arm, threads: u32, round: u32, us: f64) -> Observation {
         let cell = Cell { program: Program::Study, threads, arm };
+        let warm_us = vec![us / 10.0];
         Observation {
             cell,
             round,
-            answer: Answer { cold_us: us, warm_us: vec![us / 10.0], demotions: Some(0), responses: None },
+            result: MeasurementResult { cold_us: us, warm_us, demotions: Some(0), responses: None },
         }
     }
 

@@ -3,22 +3,15 @@
 
 use std::sync::atomic::AtomicBool;
 
-use scenario::result::{GroupOutcome, Outcome, World};
+use scenario::result::{Outcome, World};
 use serde::Serialize;
 
 use super::Experiment;
 use super::arms::{Arm, Configuration};
-use super::order::{Program, Responses};
+use super::measurement::Responses;
+use super::programs::Program;
+use crate::ScenarioFile;
 use measure::world::{Failure, Worlds};
-
-/// A scenario that was run, to be kept with the results.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScenarioFile {
-    /// The name of the file.
-    pub file: String,
-    /// Its content.
-    pub text: String,
-}
 
 /// A simulated program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,12 +31,20 @@ pub struct SimulatedRow {
     pub responses: Option<Responses>,
 }
 
+impl SimulatedRow {
+    /// The total time and the response times, as in [`ResponseRow::times`](super::table::ResponseRow::times).
+    pub(crate) fn times(&self) -> [Option<f64>; 5] {
+        let [p50, p95, p99, worst] = self.responses.map_or([None; 4], |times| times.all().map(Some));
+        [Some(self.total_us), p50, p95, p99, worst]
+    }
+}
+
 /// Simulates every program of an experiment with each of its configurations.
 ///
 /// # Errors
 /// [`Failure`]: a simulation failed or was cancelled.
 pub fn simulate(
-    experiment: &Experiment,
+    experiment: Experiment,
     threads: &[u32],
     preemptible: bool,
     worlds: &impl Worlds,
@@ -56,9 +57,7 @@ pub fn simulate(
     for &program in experiment.programs() {
         let numbers = if program == Program::Study { threads } else { &[0] };
         let of_it = scenario(program, numbers, &configurations, preemptible);
-        // A parse error would be a defect of rowlock.
-        let read = scenario::read(&of_it.file, of_it.text.as_bytes());
-        let settings = read.map_err(|why| Failure::Failed(why.to_string().into()))?.arms;
+        let settings = of_it.read()?.arms;
         let cells = numbers.iter().flat_map(|threads| arms.iter().map(move |arm| (*threads, *arm)));
         for (of, (threads, arm)) in settings.iter().zip(cells) {
             let outcome = worlds.run(World::Sim, &of.setting, 1, cancel)?.outcome;
@@ -95,32 +94,30 @@ fn scenario(program: Program, threads: &[u32], configurations: &[Configuration],
 fn row(program: Program, threads: u32, arm: Arm, outcome: &Outcome) -> Option<SimulatedRow> {
     let job = outcome.jobs.first()?;
     let fibers = job.fibers.as_ref();
-    // The first group is the one that responds.
-    let responses = fibers.and_then(|fibers| responses(fibers.groups.first()?));
+    let us = |span: policy::Span| span.as_secs_f64() * 1e6;
+    let responses = || {
+        // The first group is the one that responds.
+        let of = fibers?.groups.first()?;
+        Some(Responses {
+            p50: us(of.response_p50_ns?),
+            p95: us(of.response_p95_ns?),
+            p99: us(of.response_p99_ns?),
+            worst: us(of.response_worst_ns?),
+        })
+    };
     Some(SimulatedRow {
         program,
         threads,
         arm: arm.name(),
-        total_us: job.completion_ns?.as_secs_f64() * 1e6,
+        total_us: us(job.completion_ns?),
         demotions: fibers.and_then(|fibers| fibers.demotions),
-        responses: responses.filter(|_| program != Program::Study),
-    })
-}
-
-fn responses(of: &GroupOutcome) -> Option<Responses> {
-    let us = |span: Option<policy::Span>| span.map(|span| span.as_secs_f64() * 1e6);
-    Some(Responses {
-        p50: us(of.response_p50_ns)?,
-        p95: us(of.response_p95_ns)?,
-        p99: us(of.response_p99_ns)?,
-        worst: us(of.response_worst_ns)?,
+        responses: if program == Program::Study { None } else { responses() },
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::threads::EXPERIMENTS;
     use crate::threads::arms::CONFIGURATIONS;
     use measure::two_worlds::TwoWorlds;
     use std::num::NonZeroUsize;
@@ -128,9 +125,9 @@ mod tests {
     #[test]
     fn every_experiment_is_simulated_completely() {
         let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
-        for experiment in EXPERIMENTS {
+        for experiment in [Experiment::Systems, Experiment::Configurations, Experiment::Workloads] {
             let threads = if experiment.threads().is_empty() { vec![] } else { vec![50, 100] };
-            let (rows, written) = simulate(&experiment, &threads, false, &worlds, &AtomicBool::new(false)).unwrap();
+            let (rows, written) = simulate(experiment, &threads, false, &worlds, &AtomicBool::new(false)).unwrap();
             let configurations = experiment.arms(false).iter().filter(|arm| arm.configuration.is_some()).count();
             let cells = if threads.is_empty() { experiment.programs().len() } else { threads.len() };
             assert_eq!((rows.len(), written.len()), (configurations * cells, experiment.programs().len()));
@@ -144,10 +141,10 @@ mod tests {
     #[test]
     fn levels_matter_to_other_programs_but_not_to_the_studys() {
         let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
-        let rows = |name: &str, threads: &[u32]| {
-            simulate(Experiment::named(name).unwrap(), threads, false, &worlds, &AtomicBool::new(false)).unwrap().0
+        let rows = |experiment, threads: &[u32]| {
+            simulate(experiment, threads, false, &worlds, &AtomicBool::new(false)).unwrap().0
         };
-        let study = rows("threads/configs", &[1000, 2000]);
+        let study = rows(Experiment::Configurations, &[1000, 2000]);
         let (few, many) = study.split_at(CONFIGURATIONS.len());
         assert!(few.iter().all(|row| row.demotions == Some(0) && row.total_us == few[0].total_us), "{few:?}");
         // The first fiber takes more than 50 us to spawn so many others and is demoted, with any
@@ -157,7 +154,7 @@ mod tests {
             assert_eq!(row.demotions > Some(0), CONFIGURATIONS[number].running_time_us == 50, "{row:?}");
         }
         let mixed: Vec<SimulatedRow> =
-            rows("threads/workloads", &[]).into_iter().filter(|row| row.program == Program::Mixed).collect();
+            rows(Experiment::Workloads, &[]).into_iter().filter(|row| row.program == Program::Mixed).collect();
         assert!(mixed.iter().all(|row| row.demotions > Some(0)), "{mixed:?}");
         assert!(mixed.iter().any(|row| row.responses != mixed[0].responses), "{mixed:?}");
     }
@@ -166,8 +163,8 @@ mod tests {
     fn preemptible_fibers_respond_sooner_beside_others_that_compute() {
         let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
         let p50 = |preemptible| {
-            let experiment = Experiment::named("threads/workloads").unwrap();
-            let (rows, written) = simulate(experiment, &[], preemptible, &worlds, &AtomicBool::new(false)).unwrap();
+            let cancel = AtomicBool::new(false);
+            let (rows, written) = simulate(Experiment::Workloads, &[], preemptible, &worlds, &cancel).unwrap();
             assert!(written.iter().all(|of| of.text.contains("preemptible = true") == preemptible));
             assert!(rows.iter().all(|row| row.arm.starts_with(if preemptible { "preemptible " } else { "fibers " })));
             let mixed = rows.into_iter().filter(|row| row.program == Program::Mixed);

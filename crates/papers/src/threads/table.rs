@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::arms::Arm;
-use super::order::{Program, Responses};
+use super::programs::Program;
 use super::runs::{Cell, Observation, Temperature, by_round};
 use stats::median::Median;
 
@@ -71,6 +71,16 @@ pub struct ResponseRow {
     pub demotions: Option<u64>,
 }
 
+/// The names of the times of a [`ResponseRow`].
+pub(crate) const TIMES: [&str; 5] = ["total", "p50", "p95", "p99", "worst"];
+
+impl ResponseRow {
+    /// The times, in the order of their names.
+    pub(crate) fn times(&self) -> [Median; 5] {
+        [self.total_us, self.p50_us, self.p95_us, self.p99_us, self.worst_us]
+    }
+}
+
 /// The rows of the study's program, by numbers of threads and then in the order of the arms.
 pub fn rows(runs: &[Observation], threads: &[u32], arms: &[Arm]) -> Vec<TimeRow> {
     let cells = threads.iter().flat_map(|threads| arms.iter().map(move |arm| (*threads, *arm)));
@@ -109,18 +119,18 @@ pub fn responses(runs: &[Observation], programs: &[Program], arms: &[Arm]) -> Ve
     let cells = programs.iter().flat_map(|program| arms.iter().map(move |arm| (*program, *arm)));
     let row = |(program, arm)| {
         let of = of(runs, Cell { program, threads: 0, arm });
-        let figure = |figure: fn(&Responses) -> f64| {
-            Median::of(&of.iter().filter_map(|run| run.answer.responses.as_ref().map(figure)).collect::<Vec<f64>>())
+        let percentile = |at: usize| {
+            Median::of(&of.iter().filter_map(|run| Some(run.result.responses?.all()[at])).collect::<Vec<f64>>())
         };
         let total = |run: &&Observation| run.warm_us().or(run.us(Temperature::Cold));
         Some(ResponseRow {
             program,
             arm: arm.name(),
             total_us: Median::of(&of.iter().filter_map(total).collect::<Vec<f64>>())?,
-            p50_us: figure(|responses| responses.p50)?,
-            p95_us: figure(|responses| responses.p95)?,
-            p99_us: figure(|responses| responses.p99)?,
-            worst_us: figure(|responses| responses.worst)?,
+            p50_us: percentile(0)?,
+            p95_us: percentile(1)?,
+            p99_us: percentile(2)?,
+            worst_us: percentile(3)?,
             demotions: demotions(&of),
         })
     };
@@ -133,7 +143,7 @@ fn of(runs: &[Observation], cell: Cell) -> Vec<&Observation> {
 
 /// The sum. `None` if a run has no count.
 fn demotions(runs: &[&Observation]) -> Option<u64> {
-    runs.iter().map(|run| run.answer.demotions).sum()
+    runs.iter().map(|run| run.result.demotions).sum()
 }
 
 #[cfg(test)]
@@ -144,7 +154,7 @@ mod tests {
 
     #[test]
     fn speedups_are_medians_of_ratios_within_rounds() {
-        let arms = Experiment::named("threads/table2").unwrap().arms(false);
+        let arms = Experiment::Systems.arms(false);
         let [posix, _, fibers] = arms[..] else { panic!("{arms:?}") };
         let times = [(0, 400.0, 4.0), (1, 900.0, 3.0)];
         let mut runs: Vec<Observation> = Vec::new();

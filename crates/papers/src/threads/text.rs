@@ -3,24 +3,20 @@
 use std::fmt::Write;
 
 use super::claims::ClaimVerdict;
-use super::order::{Program, Responses};
-use super::report::{Report, Settings};
-use super::runs::{Temperature, warm};
-use super::table::{ResponseRow, SpeedupRow, TimeRow};
-use super::{EXPERIMENTS, Experiment};
-use report::WIDTH;
+use super::programs::Program;
+use super::report::{Settings, ThreadsReport};
+use super::runs::Temperature;
+use super::table::{SpeedupRow, TIMES, TimeRow};
+use crate::text::{head, indented, wrapped};
+use report::html::distinct;
 use report::table::Table;
 use report::words;
 use stats::median::Median;
 
 /// The whole report.
-pub fn render(report: &Report) -> String {
-    let mut text = format!("{}\n", words::wrap(&format!("{}: {}", report.source, report.shows), WIDTH));
+pub fn render(report: &ThreadsReport) -> String {
+    let mut text = head(&report.paper, Some(method(report)), report.complete);
     // Writing to a string does not fail.
-    let _ = writeln!(text, "{}", words::wrap(&method(report), WIDTH));
-    if !report.complete {
-        text.push_str("Incomplete: not all was run that was asked for.\n");
-    }
     for at in Temperature::ALL {
         if let Some(table) = times(report, at) {
             let _ = write!(text, "\nThe study's program, {}\n{}", heading(at), indented(&table));
@@ -30,80 +26,68 @@ pub fn render(report: &Report) -> String {
         }
     }
     if !report.responses.is_empty() {
-        text.push_str("\nMedians over the runs, with half of their intervals [95 %].\n");
+        text.push_str("\nMedians over the runs, with half the width of their 95 % intervals.\n");
     }
     for program in programs(report) {
-        let does = format!("{}: {}", capital(program.name()), program.does());
-        let _ = write!(text, "\n{}\n{}", words::wrap(&does, WIDTH), indented(&responses(report, program)));
+        let description = format!("{}: {}", capital(program.name()), program.description());
+        text += &format!("\n{}{}", wrapped(&description), indented(&responses(report, program)));
         if report.simulated.iter().any(|row| row.program == program) {
             text.push_str(&indented(&predictions(report, program)));
         }
     }
-    for sentence in sentences(report) {
-        let _ = write!(text, "\n{}\n", words::wrap(&sentence, WIDTH));
-    }
-    for note in &report.notes {
-        let _ = write!(text, "\n{}\n", words::wrap(&format!("note: {note}"), WIDTH));
-    }
+    let notes = report.notes.iter().map(|note| format!("note: {note}"));
+    text.extend(sentences(report).into_iter().chain(notes).map(|sentence| format!("\n{}", wrapped(&sentence))));
     text
 }
 
-/// The list of all experiments.
-pub fn list() -> String {
-    let entry = |Experiment { name, source, shows, takes, .. }: &Experiment| {
-        format!("{name}  {source}\n  {}\n  on this machine; about {takes} on two CPUs\n", words::wrap(shows, WIDTH - 2))
-    };
-    EXPERIMENTS.iter().map(entry).collect()
-}
-
 /// The settings and the machine, in words.
-pub(crate) fn method(report: &Report) -> String {
+pub(crate) fn method(report: &ThreadsReport) -> String {
     let Settings { machine, repeat, preemptible, .. } = &report.settings;
     format!(
-        "{}, {} CPU{}, Linux {}. Each run is a process of its own, {repeat} of each in interleaved rounds. Kernel threads have stacks of 8 MiB and the standard \
-         library's locks; fibers have one kernel thread{}, and what is on one CPU stays on it.",
+        "{}, {} CPU{}, Linux {}. Each run is a separate process; {repeat} of each, in interleaved rounds. Kernel threads have stacks of 8 MiB and the \
+         standard library's locks. Fibers have one kernel thread{}. Threads on one CPU stay on it.",
         machine.cpu_model,
         machine.cpus,
         if machine.cpus == 1 { "" } else { "s" },
         machine.kernel,
-        if *preemptible { " and may be interrupted anywhere when their running time is over" } else { "" },
+        if *preemptible { ", and may be preempted anywhere at the end of their running time" } else { "" },
     )
 }
 
 /// The heading of a table of times.
-pub(crate) fn heading(at: Temperature) -> &'static str {
+fn heading(at: Temperature) -> &'static str {
     match at {
-        Temperature::Cold => "cold: the first run of a process, its runtime's start included; medians [95 %]",
+        Temperature::Cold => "cold: the first run of a process, with the start of its runtime; medians [95 %]",
         Temperature::Warm => "warm: the later runs of a process; medians [95 %]",
     }
 }
 
 /// The verdicts and further remarks, in sentences.
-pub(crate) fn sentences(report: &Report) -> Vec<String> {
+pub(crate) fn sentences(report: &ThreadsReport) -> Vec<String> {
     let verdict = |ClaimVerdict { claim, at, answer, evidence }: &ClaimVerdict| {
         format!("{claim} ({}): {}. {}.", at.name(), answer.word().to_uppercase(), capital(evidence))
     };
     let demoted =
         report.rows.iter().map(|row| row.demotions).sum::<Option<u64>>().filter(|_| !report.verdicts.is_empty());
-    report.verdicts.iter().map(verdict).chain(demoted.map(|demotions| why(report, demotions))).collect()
+    report.verdicts.iter().map(verdict).chain(demoted.map(|demotions| demotions_in_words(report, demotions))).collect()
 }
 
-/// The number of demotions, and what follows if it is small.
-fn why(report: &Report, demotions: u64) -> String {
+/// The number of demotions, and the consequence if it is small.
+fn demotions_in_words(report: &ThreadsReport, demotions: u64) -> String {
     let of = |row: &TimeRow| {
-        let runs = row.cold_us.samples as u64 * u64::from(1 + warm(Program::Study, row.threads));
+        let runs = row.cold_us.samples as u64 * u64::from(1 + Program::Study.warm_runs(row.threads));
         // The first fiber, which spawns the others, counts too.
         runs * (u64::from(row.threads) + 1)
     };
     let fibers: u64 = report.rows.iter().map(of).sum();
-    let so = match demotions {
-        0 => ": none has left the highest level, and levels and running time have nothing to decide",
+    let consequence = match demotions {
+        0 => ": none left the highest level, so levels and running time made no difference",
         _ if demotions < fibers / 1000 => {
-            ": hardly any has left the highest level, and levels and running time have next to nothing to decide"
+            ": hardly any left the highest level, so levels and running time made next to no difference"
         }
         _ => "",
     };
-    format!("Running times were used up {demotions} times, by {fibers} fibers in all runs{so}.")
+    format!("The {fibers} fibers of all runs used up their running times {demotions} times{consequence}.")
 }
 
 /// A time with its interval: `73.1 ms [70.2, 75.9]`, in the unit of the median.
@@ -122,21 +106,19 @@ pub(crate) fn time(us: &Median) -> String {
 pub(crate) const FACTORS: &str = "How many times as fast fibers are: medians of the rounds' ratios [95 %]";
 
 /// The times of the study's program.
-pub(crate) fn times(report: &Report, at: Temperature) -> Option<Table> {
+fn times(report: &ThreadsReport, at: Temperature) -> Option<Table> {
     report.rows.iter().find_map(|row| row.us(at))?;
     let measured = report.rows.iter().map(|row| row.arm.clone());
     let predicted = report.simulated.iter().filter(|_| at == Temperature::Warm).map(|row| simulated(&row.arm));
-    let arms = distinct(measured.chain(predicted));
-    let threads = distinct(report.rows.iter().map(|row| row.threads));
+    let arms = distinct(measured.chain(predicted), Clone::clone);
+    let threads = distinct(report.rows.iter().map(|row| row.threads), |threads| *threads);
     let median = |threads: u32, arm: &str| {
         let row = report.rows.iter().find(|row| row.threads == threads && row.arm == arm);
         let predicted = report.simulated.iter().find(|row| row.threads == threads && simulated(&row.arm) == arm);
         row.and_then(|row| row.us(at)).or(predicted.map(|row| exact(row.total_us)))
     };
-    Some(match report.verdicts.is_empty() {
-        true => few_arms(&threads, &arms, at, median),
-        false => many_arms(&threads, &arms, median),
-    })
+    let has_few_arms = report.verdicts.is_empty();
+    Some(if has_few_arms { few_arms(&threads, &arms, at, median) } else { many_arms(&threads, &arms, median) })
 }
 
 /// The name of an arm in the simulator.
@@ -144,7 +126,7 @@ fn simulated(arm: &str) -> String {
     format!("simulated {}", arm.trim_start_matches("fibers "))
 }
 
-/// A value without scatter.
+/// A value without an interval.
 pub(crate) fn exact(us: f64) -> Median {
     Median { median: us, interval: None, samples: 1 }
 }
@@ -182,13 +164,13 @@ fn brief(us: &Median) -> String {
 }
 
 /// A row for each number of threads and a column for each of the other arms.
-pub(crate) fn factors(report: &Report, at: Temperature) -> Option<Table> {
+fn factors(report: &ThreadsReport, at: Temperature) -> Option<Table> {
     let factors: Vec<&SpeedupRow> = report.factors.iter().filter(|factor| factor.at == at).collect();
     factors.first()?;
-    let rivals = distinct(factors.iter().map(|factor| factor.against.as_str()));
+    let rivals = distinct(factors.iter().map(|factor| factor.against.as_str()), |rival| *rival);
     let header = ["threads".to_owned()].into_iter().chain(rivals.iter().map(|rival| format!("as {rival}")));
     let mut table = Table::with_header(header.collect(), 0);
-    for threads in distinct(factors.iter().map(|factor| factor.threads)) {
+    for threads in distinct(factors.iter().map(|factor| factor.threads), |threads| *threads) {
         let cell = |rival: &&str| {
             let factor = factors.iter().find(|factor| factor.threads == threads && factor.against == *rival);
             factor.map(|factor| words::ratio(&factor.times_as_fast.estimate()))
@@ -199,48 +181,41 @@ pub(crate) fn factors(report: &Report, at: Temperature) -> Option<Table> {
 }
 
 /// The programs other than the study's.
-pub(crate) fn programs(report: &Report) -> Vec<Program> {
-    distinct(report.responses.iter().map(|row| row.program))
+pub(crate) fn programs(report: &ThreadsReport) -> Vec<Program> {
+    distinct(report.responses.iter().map(|row| row.program), |program| *program)
 }
 
 /// The response times of a program, a row for each arm.
-pub(crate) fn responses(report: &Report, program: Program) -> Table {
-    let mut table = Table::new(["", "all of it", "response: p50", "p95", "p99", "worst", "demotions"], 1);
+fn responses(report: &ThreadsReport, program: Program) -> Table {
+    let mut table = response_table("");
     for row in report.responses.iter().filter(|row| row.program == program) {
-        let ResponseRow { arm, total_us, p50_us, p95_us, p99_us, worst_us, demotions, .. } = row;
-        let times = [total_us, p50_us, p95_us, p99_us, worst_us].map(|us| Some(brief(us)));
-        table.row([Some(arm.clone())].into_iter().chain(times).chain([demotions.map(|count| count.to_string())]));
-    }
-    table
-}
-
-/// The simulated response times of a program.
-fn predictions(report: &Report, program: Program) -> Table {
-    let mut table = Table::new(["simulated", "all of it", "response: p50", "p95", "p99", "worst", "demotions"], 1);
-    for row in report.simulated.iter().filter(|row| row.program == program) {
-        let Some(Responses { p50, p95, p99, worst }) = row.responses else { continue };
-        let times = [row.total_us, p50, p95, p99, worst].map(|us| Some(time(&exact(us))));
+        let times = row.times().map(|us| Some(brief(&us)));
         let demotions = row.demotions.map(|count| count.to_string());
         table.row([Some(row.arm.clone())].into_iter().chain(times).chain([demotions]));
     }
     table
 }
 
-fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
-    let mut found = Vec::new();
-    for item in items {
-        if !found.contains(&item) {
-            found.push(item);
-        }
+/// The simulated response times of a program.
+fn predictions(report: &ThreadsReport, program: Program) -> Table {
+    let mut table = response_table("simulated");
+    for row in report.simulated.iter().filter(|row| row.program == program && row.responses.is_some()) {
+        let times = row.times().map(|us| us.map(|us| time(&exact(us))));
+        let demotions = row.demotions.map(|count| count.to_string());
+        table.row([Some(row.arm.clone())].into_iter().chain(times).chain([demotions]));
     }
-    found
+    table
+}
+
+/// A table with the columns of response times.
+fn response_table(arms: &str) -> Table {
+    let [total, median, others @ ..] = TIMES;
+    let median = format!("response: {median}");
+    let header = [arms, total, &median].into_iter().chain(others).chain(["demotions"]);
+    Table::with_header(header.map(str::to_owned).collect(), 1)
 }
 
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
-}
-
-fn indented(table: &Table) -> String {
-    table.render(WIDTH - 2).lines().map(|line| format!("  {line}\n")).collect()
 }

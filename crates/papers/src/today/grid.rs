@@ -1,14 +1,18 @@
-//! What is run: schedulers, mixes of jobs, grains, machines and loads, each with every rule.
+//! The grid of the runs: schedulers, mixes of jobs, granularities, machines and loads, each with
+//! every rule.
 //!
-//! The machine of `linux-2.4` is the paper's, with a context switch of 6 us and an allocation of 200 us; those of the others have
-//! one of 2 us and the kernels' own ticks and slices. Grains go by CS, as in the paper. How many rounds there are was
-//! chosen so that a thread computes for some slices; on machines of more than 32 CPUs there are fewer, and one mix only.
+//! The machine of `linux-2.4` is the paper's, with a context switch of 6 us and an allocation of
+//! 200 us. The others have one of 2 us, and the kernels' own ticks and slices. Granularities are
+//! relative to CS, as in the paper. The number of rounds is such that a thread computes for some
+//! slices. Machines of more than 32 CPUs have fewer rounds and only one mix.
 
 use scenario::{Arm, Diagnostics, Experiment, Granularity, Scenario, Scheduler};
 
-/// The schedulers that are asked about, in the order in which they came.
+/// The number of runs of each arm.
+pub const REPEAT: u32 = 3;
+/// The schedulers, the oldest one first.
 pub const SCHEDULERS: [&str; 4] = ["linux-2.4", "linux-o1", "cfs", "eevdf"];
-/// The rule that the speed of the others is over.
+/// The rule that the others are compared with.
 pub const BASELINE: &str = "always-block";
 /// The rule of the paper's advice.
 pub const ADVISED: &str = "2cs+";
@@ -16,27 +20,27 @@ pub const ADVISED: &str = "2cs+";
 pub const RULES: [&str; 4] = [BASELINE, ADVISED, "adaptive", "always-spin"];
 /// The numbers of CPUs.
 pub const CPUS: [u32; 5] = [2, 8, 32, 128, 256];
-/// Threads for each CPU, in thousandths, but for the mixture of grains.
+/// Threads per CPU, in thousandths, for all mixes but the heterogeneous one.
 const LOADS: [u32; 6] = [500, 1000, 1250, 1500, 2000, 3000];
-/// Larger machines have no more than one mix.
+/// Larger machines have only one mix.
 const ALL_MIXES: u32 = 32;
 
-/// Which jobs there are.
+/// The jobs of an arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mix {
-    /// One job of half as many threads as there are CPUs beside threads that only compute.
+    /// One job with half as many threads as CPUs, beside threads that only compute.
     Single,
-    /// Equal jobs of a quarter of that.
+    /// Equal jobs with a quarter as many threads as CPUs.
     Homogeneous,
-    /// As many jobs of each grain, of that size too.
+    /// Equally many jobs of each granularity, of the same size.
     Heterogeneous,
 }
 
 impl Mix {
-    /// All of them.
+    /// All mixes.
     pub const ALL: [Mix; 3] = [Mix::Single, Mix::Homogeneous, Mix::Heterogeneous];
 
-    /// In a word.
+    /// The name.
     pub const fn name(self) -> &'static str {
         match self {
             Mix::Single => "single",
@@ -46,27 +50,27 @@ impl Mix {
     }
 }
 
-/// What is run together: one machine and what there is on it, but for the rule.
+/// A machine with its jobs, without the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cell {
     scheduler: Scheduler,
     mix: Mix,
-    /// Nothing where all are run together.
+    /// The granularity of the jobs. `None` if all of them are mixed.
     grain: Option<Granularity>,
     cpus: u32,
-    /// Threads in all.
+    /// The total number of threads.
     threads: u32,
 }
 
-/// All arms, with so many repetitions.
+/// All arms, with this number of repetitions.
 ///
 /// # Errors
 ///
-/// What is written here is no scenario: a defect of rowlock.
+/// A generated scenario is invalid: a defect of rowlock.
 pub fn scenario(repeat: u32, seed: u64) -> Result<Scenario, Diagnostics> {
     let mut arms = Vec::new();
     for cell in cells() {
-        // Nobody who knows that there are too many threads for it would only spin.
+        // With more threads than CPUs, spinning without end is no option.
         let is_sensible = |rule: &&str| *rule != "always-spin" || cell.threads <= cell.cpus;
         for rule in RULES.into_iter().filter(is_sensible) {
             let read = scenario::read("today.toml", cell.text(rule).as_bytes())?;
@@ -77,24 +81,19 @@ pub fn scenario(repeat: u32, seed: u64) -> Result<Scenario, Diagnostics> {
     Ok(Scenario { title: "Whether to spin at barriers on Linux, from 2.4 to today".to_owned(), arms, experiment })
 }
 
-/// The paths of the factors, in their order.
-pub const SCHEDULER: &str = "machine.scheduler";
-/// See [`SCHEDULER`].
-pub const MIX: &str = "mix";
-/// See [`SCHEDULER`].
-pub const GRAIN: &str = "grain";
-/// See [`SCHEDULER`].
-pub const MACHINE: &str = "machine.cpus";
-/// See [`SCHEDULER`].
-pub const THREADS: &str = "threads";
-/// See [`SCHEDULER`].
-pub const WAITING: &str = "waiting";
+// The paths of the factors, in their order.
+pub(super) const SCHEDULER: &str = "machine.scheduler";
+pub(super) const MIX: &str = "mix";
+pub(super) const GRAIN: &str = "grain";
+pub(super) const CPUS_PATH: &str = "machine.cpus";
+pub(super) const THREADS: &str = "threads";
+pub(super) const WAITING: &str = "waiting";
 
-/// The grain where all are run together.
-pub const ALL_GRAINS: &str = "all";
+/// The granularity of arms with jobs of all granularities.
+pub(super) const ALL_GRAINS: &str = "all";
 
-/// The job that a figure of this grain is of.
-pub fn job(mix: &str, grain: Granularity) -> &'static str {
+/// The name of the jobs of this granularity.
+pub(super) fn job(mix: &str, grain: Granularity) -> &'static str {
     if mix == Mix::Heterogeneous.name() { grain.name() } else { "crew" }
 }
 
@@ -122,7 +121,7 @@ fn cells() -> Vec<Cell> {
 }
 
 impl Cell {
-    /// How many threads a job has that meets.
+    /// The number of threads of each barrier job.
     fn size(&self) -> u32 {
         match self.mix {
             Mix::Single => (self.cpus / 2).max(2),
@@ -185,7 +184,7 @@ impl Cell {
             (SCHEDULER, self.scheduler.name().into()),
             (MIX, self.mix.name().into()),
             (GRAIN, grain.into()),
-            (MACHINE, i64::from(self.cpus).into()),
+            (CPUS_PATH, i64::from(self.cpus).into()),
             (THREADS, i64::from(self.threads).into()),
             (WAITING, rule.into()),
         ]

@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 use exec::throttle::{Rates, Throttle};
 use exec::{Interruption, Invocation, RunLimits};
 use papers::fg::arms::{Arm, Variant};
-use papers::fg::settings::Settings;
+use papers::fg::report::Settings;
 use pipeline::RunReport;
 use pipeline::environment::{REPORT, STRUCTURE, TRACE};
 use policy::priority::StageKind;

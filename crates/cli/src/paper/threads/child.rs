@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, anyhow};
-use papers::threads::order::{Answer, Order};
-use papers::threads::serve::serve;
+use papers::threads::measurement::{self, MeasurementRequest, MeasurementResult};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
@@ -15,16 +14,16 @@ use crate::stop::Stop;
 /// The argument that makes this program a measuring process.
 const MEASURE: &str = "__threads";
 
-/// If this process was started to measure, executes the order and returns the exit code. Call it at
+/// If this process was started to measure, makes the measurement and returns the exit code. Call it at
 /// the beginning of `main`.
 pub(crate) fn serve_if_asked() -> Option<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     if arguments.next()? != MEASURE {
         return None;
     }
-    let answer = arguments.next().ok_or_else(|| "there is no order".to_owned()).and_then(|order| execute(&order));
-    Some(match answer {
-        Ok(answer) => print(&format!("{answer}\n")).map_or_else(Stop::report, |()| ExitCode::SUCCESS),
+    let result = arguments.next().ok_or_else(|| "there is no request".to_owned()).and_then(|request| measure(&request));
+    Some(match result {
+        Ok(result) => print(&format!("{result}\n")).map_or_else(Stop::report, |()| ExitCode::SUCCESS),
         Err(why) => {
             tell(why);
             ExitCode::FAILURE
@@ -32,20 +31,21 @@ pub(crate) fn serve_if_asked() -> Option<ExitCode> {
     })
 }
 
-/// Executes an order in JSON and returns the answer in JSON.
-fn execute(order: &str) -> Result<String, String> {
+/// Makes a measurement. The request and the result are JSON.
+fn measure(request: &str) -> Result<String, String> {
     // This process must not outlive its parent. If this call fails, it ends by itself some seconds
     // later.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    let order: Order = serde_json::from_str(order).map_err(|why| format!("the order cannot be read: {why}"))?;
-    if order.arm.is_on_one_cpu() {
+    let request: MeasurementRequest =
+        serde_json::from_str(request).map_err(|why| format!("the request cannot be read: {why}"))?;
+    if request.arm.is_on_one_cpu() {
         // The CPU that the kernel has chosen.
         let mut here = CpuSet::new();
         here.set(sched_getcpu());
         sched_setaffinity(None, &here).map_err(|why| format!("cannot stay on one CPU: {why}"))?;
     }
-    let answer = serve(&order)?;
-    serde_json::to_string(&answer).map_err(|why| format!("the answer cannot be written: {why}"))
+    let result = measurement::measure(&request)?;
+    serde_json::to_string(&result).map_err(|why| format!("the result cannot be written: {why}"))
 }
 
 /// Starts measuring processes.
@@ -60,20 +60,20 @@ impl Children {
         Ok(Children { executable })
     }
 
-    /// Starts a process that executes the order, and waits for its end. The inner error is the
+    /// Starts a process that makes the measurement, and waits for its end. The inner error is the
     /// failure of the process, in words.
-    pub(super) fn measure(&self, order: &Order) -> Result<Result<Answer, String>, Stop> {
+    pub(super) fn measure(&self, request: &MeasurementRequest) -> Result<Result<MeasurementResult, String>, Stop> {
         let started = || -> anyhow::Result<_> {
-            let order = serde_json::to_string(order)?;
+            let request = serde_json::to_string(request)?;
             let mut command = Command::new(&self.executable);
-            Ok(command.arg(MEASURE).arg(order).stdin(Stdio::null()).output()?)
+            Ok(command.arg(MEASURE).arg(request).stdin(Stdio::null()).output()?)
         };
         let output = started().context("cannot start this program again to measure").map_err(Stop::Failed)?;
         if output.status.success() {
-            let answer = serde_json::from_slice(&output.stdout);
-            return answer
+            let result = serde_json::from_slice(&output.stdout);
+            return result
                 .map(Ok)
-                .map_err(|why| Stop::Failed(anyhow!(why).context("a process that measured gave no answer")));
+                .map_err(|why| Stop::Failed(anyhow!(why).context("a measuring process returned no result")));
         }
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.trim().lines().next_back().unwrap_or_default();

@@ -20,7 +20,7 @@ fn made(rounds: u32, noise: f64, us: impl Fn(Configuration, u32) -> f64) -> Vec<
 
 const THREADS: [u32; 4] = [50, 100, 1000, 2000];
 
-fn answers(runs: &[Observation]) -> [ClaimAnswer; 3] {
+fn answers(runs: &[Observation]) -> [ClaimOutcome; 3] {
     let verdicts = verdicts(runs, &THREADS);
     assert_eq!(verdicts.len(), 6);
     let answers =
@@ -33,8 +33,6 @@ fn answers(runs: &[Observation]) -> [ClaimAnswer; 3] {
 fn evidence(runs: &[Observation]) -> Vec<String> {
     verdicts(runs, &THREADS).into_iter().map(|verdict| verdict.evidence).collect()
 }
-
-use ClaimAnswer::{No, Undecided, Yes};
 
 #[test]
 fn the_claims_hold_on_a_machine_that_behaves_as_the_study_says() {
@@ -49,17 +47,17 @@ fn the_claims_hold_on_a_machine_that_behaves_as_the_study_says() {
     };
     // 50/50 is one of the small configurations and one of the best. The cube root of 6 * 6 * 1 over
     // that of 1 * 3 * 1 is 2.3.
-    assert_eq!(answers(&made(12, 0.01, as_it_says)), [Yes, No, Yes]);
+    assert_eq!(answers(&made(12, 0.01, as_it_says)), [Agrees, Disagrees, Agrees]);
     let slower = |configuration: Configuration, threads: u32| {
         as_it_says(configuration, threads) * if threads >= MANY && configuration.levels == 10 { 2.0 } else { 1.0 }
     };
-    assert_eq!(answers(&made(12, 0.01, slower)), [Yes, Yes, Yes]);
+    assert_eq!(answers(&made(12, 0.01, slower)), [Agrees, Agrees, Agrees]);
 }
 
 #[test]
 fn claims_fail_if_configurations_make_no_difference() {
     let runs = made(20, 0.03, |_, threads| f64::from(threads));
-    assert_eq!(answers(&runs), [No, No, No]);
+    assert_eq!(answers(&runs), [Disagrees, Disagrees, Disagrees]);
     let evidence = evidence(&runs);
     assert!(evidence[0].contains("the same within 5 %") && evidence[1].contains("the same within 5 %"), "{evidence:?}");
     assert!(evidence[2].contains("no gap"), "{evidence:?}");
@@ -79,34 +77,34 @@ fn the_contrary_of_a_claim_makes_it_false() {
         if threads < MANY { 1.0 / large } else { large }
     };
     let runs = made(12, 0.01, contrary);
-    assert_eq!(answers(&runs), [No, No, No]);
+    assert_eq!(answers(&runs), [Disagrees, Disagrees, Disagrees]);
     assert!(evidence(&runs)[0].contains("the other way round"));
     // Ten times as long is not about 300 %.
     let far = |configuration: Configuration, _| if SMALL.contains(&configuration) { 10.0 } else { 1.0 };
-    assert_eq!(answers(&made(12, 0.01, far))[1], No);
+    assert_eq!(answers(&made(12, 0.01, far))[1], Disagrees);
 }
 
 #[test]
 fn three_groups_with_another_best_one_are_not_those_of_the_study() {
     let by_levels = |configuration: Configuration, _| f64::from(configuration.levels);
     let runs = made(12, 0.01, by_levels);
-    assert_eq!(answers(&runs)[2], No);
+    assert_eq!(answers(&runs)[2], Disagrees);
     assert!(evidence(&runs)[2].contains("3 groups, the fastest first: 10/"), "{:?}", evidence(&runs));
     let by_both = |of: Configuration, _| f64::from(of.levels) + f64::from(of.running_time_us) / 10.0;
-    assert_eq!(answers(&made(12, 0.01, by_both))[2], No);
+    assert_eq!(answers(&made(12, 0.01, by_both))[2], Disagrees);
 }
 
 #[test]
 fn a_significant_but_invisible_difference_makes_no_claim_true() {
     let a_little = |configuration: Configuration, _| if SMALL.contains(&configuration) { 0.98 } else { 1.0 };
-    assert_eq!(answers(&made(20, 0.001, a_little)), [No, No, No]);
+    assert_eq!(answers(&made(20, 0.001, a_little)), [Disagrees, Disagrees, Disagrees]);
 }
 
 #[test]
 fn claims_about_runs_that_were_not_made_are_undecided() {
     let few: Vec<Observation> = made(12, 0.01, |_, _| 1.0).into_iter().filter(|run| run.cell.threads < MANY).collect();
     let verdicts = verdicts(&few, &THREADS);
-    let answers: Vec<ClaimAnswer> = verdicts.iter().map(|verdict| verdict.answer).collect();
-    assert_eq!(answers, [No, Undecided, Undecided, No, Undecided, Undecided]);
+    let answers: Vec<ClaimOutcome> = verdicts.iter().map(|verdict| verdict.answer).collect();
+    assert_eq!(answers, [Disagrees, Undecided, Undecided, Disagrees, Undecided, Undecided]);
     assert!(super::verdicts(&[], &THREADS).is_empty());
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::experiment::contract::{documented, fields, written};
+use rowlock_papers::Paper;
 use rowlock_papers::fg::arms::{PaperRow, Variant};
 use rowlock_papers::fg::prediction::Prediction;
-use rowlock_papers::fg::report::Report;
+use rowlock_papers::fg::report::{FgReport, Settings};
 use rowlock_papers::fg::runs::Observation;
-use rowlock_papers::fg::settings::Settings;
 use rowlock_papers::fg::shares::Share;
 use rowlock_papers::fg::simulated::SimulatedRow;
 use rowlock_papers::fg::{Experiment, balance, rows};
@@ -16,7 +16,7 @@ use stats::mean;
 
 #[test]
 fn exactly_the_fields_of_a_measured_paper_are_documented() {
-    let experiment = Experiment::named("fg/table5").unwrap();
+    let experiment = Experiment::Regression;
     let arms = experiment.arms();
     let runs: Vec<Observation> = (0..12_u32)
         .map(|run| {
@@ -26,7 +26,7 @@ fn exactly_the_fields_of_a_measured_paper_are_documented() {
         .collect();
     let estimate = mean(&[1.0, 2.0]).unwrap();
     let paper = Some(PaperRow::default());
-    let mut report = Report::new(experiment);
+    let mut report = FgReport::new(Paper::named("fg/table5").unwrap());
     report.settings = Some(Settings {
         rowlock_version: String::new(),
         machine: host::Machine::current().unwrap(),

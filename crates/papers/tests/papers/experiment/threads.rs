@@ -4,16 +4,19 @@ use std::collections::BTreeSet;
 
 use crate::experiment::contract::{documented, fields, written};
 use rowlock_papers::threads::Experiment;
-use rowlock_papers::threads::order::{Answer, Program, Responses};
+use rowlock_papers::threads::measurement::{MeasurementResult, Responses};
 use rowlock_papers::threads::page;
-use rowlock_papers::threads::report::{Report, Settings};
+use rowlock_papers::threads::programs::Program;
+use rowlock_papers::threads::report::{Settings, ThreadsReport};
 use rowlock_papers::threads::runs::{Cell, Observation};
 use rowlock_papers::threads::simulated::SimulatedRow;
 use rowlock_papers::threads::text;
+use rowlock_papers::{Paper, Study};
 
 /// A possible report on an experiment with these numbers of threads.
-fn report(name: &str, threads: &[u32], rounds: u32) -> Report {
-    let experiment = Experiment::named(name).unwrap();
+fn report(name: &str, threads: &[u32], rounds: u32) -> ThreadsReport {
+    let paper = Paper::named(name).unwrap();
+    let Study::Threads(experiment) = paper.study else { panic!("{name}") };
     let mut runs = Vec::new();
     for round in 0..rounds {
         for &program in experiment.programs() {
@@ -22,13 +25,13 @@ fn report(name: &str, threads: &[u32], rounds: u32) -> Report {
                 for &threads in numbers {
                     let cold_us = f64::from((threads + 1) * (number + 3) + round * (number + 2) % 5);
                     let responses = Responses { p50: 1.5, p95: cold_us, p99: cold_us * 2.0, worst: cold_us * 40.0 };
-                    let answer = Answer {
+                    let result = MeasurementResult {
                         cold_us,
                         warm_us: vec![cold_us / 7.0, cold_us / 6.0],
                         demotions: (!arm.is_of_the_kernel()).then_some(0),
                         responses: (program != Program::Study).then_some(responses),
                     };
-                    runs.push(Observation { cell: Cell { program, threads, arm }, round, answer });
+                    runs.push(Observation { cell: Cell { program, threads, arm }, round, result });
                 }
             }
         }
@@ -50,12 +53,12 @@ fn report(name: &str, threads: &[u32], rounds: u32) -> Report {
         rounds_per_us: Some(900.0),
     };
     let notes = vec!["pthreads with <many> threads are left out".to_owned()];
-    let mut report = Report::new(experiment, settings, &runs, true, notes);
+    let mut report = ThreadsReport::new(paper, experiment, settings, &runs, true, notes);
     report.simulated = simulated(experiment, threads);
     report
 }
 
-fn simulated(experiment: &Experiment, threads: &[u32]) -> Vec<SimulatedRow> {
+fn simulated(experiment: Experiment, threads: &[u32]) -> Vec<SimulatedRow> {
     let mut rows = Vec::new();
     for &program in experiment.programs() {
         let numbers = if program == Program::Study { threads } else { &[0] };
