@@ -36,9 +36,7 @@ impl MeasuredCost {
     pub fn median(&self) -> Span {
         Span::from_nanos(self.median_ns.round() as u64)
     }
-}
 
-impl MeasuredCost {
     /// Whether this is a plausible cost: not negative, and at most a second.
     fn is_plausible(&self) -> bool {
         [self.median_ns, self.low_ns, self.high_ns].iter().all(|nanos| (0.0..=1e9).contains(nanos))
@@ -135,11 +133,11 @@ fn measure(machine: Machine) -> Result<HostCalibration, Error> {
     let measured = wait::calibrate::calibrate().map_err(|why| Error::Calibration(why.to_string()))?;
     let mut notes = measured.notes;
     if machine.scheduler() != "eevdf" {
-        notes.push(format!("This kernel schedules by {}; the simulated twin does by eevdf.", machine.scheduler()));
+        notes.push(format!("This kernel schedules by {}; the simulated twin schedules by eevdf.", machine.scheduler()));
     }
     if (machine.cpus as usize) < machine.cpus_allowed.len() {
         notes.push(format!(
-            "A quota leaves {} of {} CPUs; the twin has so many whole ones.",
+            "A quota leaves {} of {} CPUs; the twin has that many whole CPUs.",
             machine.cpus,
             machine.cpus_allowed.len()
         ));

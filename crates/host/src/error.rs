@@ -19,9 +19,9 @@ pub enum Error {
     NotExecutable {
         /// The job.
         job: String,
-        /// Where the program was found.
+        /// The path of the program.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         why: &'static str,
     },
     /// The jobs need more threads than this machine allows this user.
@@ -40,7 +40,7 @@ pub enum Error {
     ThreadRefused {
         /// The job.
         job: String,
-        /// Which thread, counted from one.
+        /// The number of the thread, counted from one.
         number: u32,
         /// The number of the job's threads.
         threads: u32,
@@ -107,7 +107,7 @@ pub enum Error {
     /// A system call failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was attempted.
+        /// The attempted action.
         what: String,
         /// The kernel's error.
         source: io::Error,
@@ -136,7 +136,7 @@ impl Error {
         }
     }
 
-    /// Makes an error of a failed system call; `what` says what was attempted.
+    /// Makes an error of a failed system call that attempted `what`.
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Io { what: what.into(), source }
     }

@@ -1,7 +1,7 @@
 //! Event logs: what each thread of a job does over time, as far as the thread itself can tell.
 //!
 //! Only the kernel knows when a thread loses its CPU. But a thread can ask which CPU it is on, and
-//! it can tell that it was away if some work took much longer than it should. If a run asks for
+//! infer that it was away if some work took much longer than expected. If a run asks for
 //! event logs, each thread checks this every 20 us while it computes, and whenever its activity
 //! changes at its barrier. A check takes some 50 ns. The memory of a log is allocated and touched
 //! beforehand. A full log counts further events but does not store them.
@@ -34,11 +34,11 @@ pub struct Event {
     pub at: Instant,
     /// The number of the thread's CPU.
     pub cpu: u32,
-    /// What the thread does from then on.
+    /// The activity that begins then.
     pub activity: Activity,
 }
 
-/// What a thread does from some moment on.
+/// An activity of a thread. It lasts until the next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Activity {
     /// Computes.
@@ -74,37 +74,31 @@ pub struct EventLog {
     pub lost: u64,
 }
 
-/// Performs a thread's activities, and may log them.
+/// Performs a thread's activities, and may log them. By default it logs nothing, at no cost.
 pub(crate) trait ActivityLogger: Observer {
     /// Runs so many iterations of the workload, with regular checks for lost CPU time.
-    fn run(&mut self, workload: &mut Workload, iterations: u64);
-
-    /// Acquires a lock.
-    fn lock<'m>(&mut self, mutex: &'m Mutex<()>) -> MutexGuard<'m, ()>;
-
-    /// Logs that the thread begins an activity now.
-    fn log(&mut self, activity: Activity);
-
-    /// Returns the log, if there is one.
-    fn finish(self) -> Option<EventLog>;
-}
-
-/// Logs nothing, at no cost.
-impl ActivityLogger for () {
     fn run(&mut self, workload: &mut Workload, iterations: u64) {
         workload.run(iterations);
     }
 
+    /// Acquires a lock.
     fn lock<'m>(&mut self, mutex: &'m Mutex<()>) -> MutexGuard<'m, ()> {
         mutex.lock()
     }
 
+    /// Logs that the thread begins an activity now.
     fn log(&mut self, _: Activity) {}
 
-    fn finish(self) -> Option<EventLog> {
+    /// Returns the log, if there is one.
+    fn finish(self) -> Option<EventLog>
+    where
+        Self: Sized,
+    {
         None
     }
 }
+
+impl ActivityLogger for () {}
 
 /// Writes the event log of one thread.
 #[derive(Debug)]

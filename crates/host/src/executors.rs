@@ -1,6 +1,89 @@
-//! The processes of jobs: one executor for each kind of job.
+//! The processes of jobs: one executor for each kind of job, and what they have in common.
 
 pub(crate) mod command;
 pub(crate) mod fibers;
 pub(crate) mod pipeline;
 pub(crate) mod threads;
+
+use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Instant;
+
+use policy::Span;
+use scenario::result::JobOutcome;
+use sys::process::Usage;
+
+use crate::protocol::{Failure, Order, Reply, Request, RequestReader, reply};
+use crate::units::span;
+
+/// Why a run of a job's program failed.
+type ProgramError = Box<dyn std::error::Error>;
+
+/// Replies that the job is prepared, with the ids of its computing threads.
+fn reply_ready(threads: Vec<i32>) -> Result<(), Failure> {
+    reply(&Reply::Ready { threads }).map_err(Failure::io("cannot reply"))
+}
+
+/// Waits for the next request. Returns `None` if the run is gone.
+fn next_request(requests: &mut RequestReader) -> Result<Option<Request>, Failure> {
+    requests.wait().map_err(Failure::io("cannot read from the run"))
+}
+
+/// Runs a job's program on a thread with this name. The program sends a value when it is ready,
+/// from which `threads` gets the ids of the computing threads. Then it waits for `started`.
+fn serve_program<T: Send + 'static>(
+    order: &Order,
+    name: &str,
+    program: impl FnOnce(&Sender<T>) + Send + 'static,
+    threads: impl FnOnce(T) -> Vec<i32>,
+    started: &OnceLock<Instant>,
+    mut requests: RequestReader,
+) -> Result<(), Failure> {
+    let (sender, receiver) = channel();
+    let start = || thread::Builder::new().name(name.to_owned()).spawn(move || program(&sender)).map(drop);
+    order.scheduling.start(start)?.map_err(Failure::io(format!("its {name} cannot be started")))?;
+    // If the channel is closed, the thread has reported a failure.
+    if let Ok(ready) = receiver.recv() {
+        reply_ready(threads(ready))?;
+    }
+    // Threads that still run are not joined: they end with the process.
+    while let Some(request) = next_request(&mut requests)? {
+        if request == Request::Go {
+            let _ = started.set(Instant::now());
+        }
+    }
+    Ok(())
+}
+
+/// Runs a job's program once and replies with its outcome. Then repeats it forever if the job keeps
+/// running.
+fn run_program(
+    keep_running: bool,
+    first: impl FnOnce() -> Result<JobOutcome, ProgramError>,
+    mut again: impl FnMut() -> Result<(), ProgramError>,
+) {
+    // If the run is gone, the main thread sees the end of its input and ends the process.
+    let run = || {
+        let _ = reply(&Reply::Finished(first()?));
+        while keep_running {
+            again()?;
+        }
+        Ok::<_, ProgramError>(())
+    };
+    if let Err(why) = run() {
+        let _ = reply(&Reply::Failed(Failure::Other { message: why.to_string() }));
+    }
+}
+
+/// The outcome of a job with this resource usage.
+fn outcome(job: &str, completion: Option<Span>, usage: Usage) -> JobOutcome {
+    JobOutcome {
+        job: job.to_owned(),
+        completion_ns: completion,
+        cpu_ns: Some(span(usage.cpu)),
+        voluntary_switches: Some(usage.voluntary_switches),
+        involuntary_switches: Some(usage.involuntary_switches),
+        ..JobOutcome::default()
+    }
+}

@@ -1,5 +1,5 @@
-//! The processes of a run's jobs, seen from the run: it starts them, talks to them, and always ends
-//! them.
+//! The processes of a run's jobs, as the run sees them: it starts them, communicates with them, and
+//! always ends them.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -15,8 +15,7 @@ use sys::process::{RequestsToEnd, end_with_this_thread};
 
 use crate::error::Error;
 use crate::event_log::EventLog;
-use crate::protocol::JOB;
-use crate::protocol::{Failure, MessageReader, Order, Reply, Request, Task, send};
+use crate::protocol::{Failure, JOB, MessageReader, Order, Reply, Request, Task, send};
 use crate::timeline::Sampler;
 
 /// How often the run checks whether it was cancelled.
@@ -54,11 +53,10 @@ pub(crate) struct Job {
 impl Job {
     /// Starts the process that executes `order`.
     fn start(program: &Path, order: &Order) -> Result<Job, Error> {
-        let name = order.job.clone();
-        let failed = |source| Error::Start { job: name.clone(), program: program.to_owned(), source };
+        let failed = |source| Error::Start { job: order.job.clone(), program: program.to_owned(), source };
         let mut command = Command::new(program);
         // The name identifies the job in lists of processes.
-        command.args([JOB, &name]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args([JOB, &order.job]).stdin(Stdio::piped()).stdout(Stdio::piped());
         // The scenario decides the structure of its pipelines, not the user's environment.
         command.env_remove(pipeline::environment::STRUCTURE);
         end_with_this_thread(&mut command, RequestsToEnd::Ignore);
@@ -75,17 +73,15 @@ impl Job {
             Task::Command { argv } => (false, Some(shortened(argv.join(" ")))),
             _ => (false, None),
         };
-        let (threads, record, event_logs, outcome) = (None, Vec::new(), Vec::new(), None);
-        let (arrival, started) = (Duration::ZERO, false);
         let mut job = Job {
-            name,
-            threads,
-            record,
-            event_logs,
-            outcome,
+            name: order.job.clone(),
+            threads: None,
+            record: Vec::new(),
+            event_logs: Vec::new(),
+            outcome: None,
             endless,
-            arrival,
-            started,
+            arrival: Duration::ZERO,
+            started: false,
             command,
             process,
             requests,
@@ -93,6 +89,11 @@ impl Job {
         };
         job.send(order)?;
         Ok(job)
+    }
+
+    /// Whether it starts ahead of the jobs that end.
+    pub(crate) fn starts_early(&self) -> bool {
+        self.endless && self.arrival.is_zero()
     }
 
     /// The id of its process.
@@ -106,14 +107,10 @@ impl Job {
     }
 
     fn send(&mut self, value: &impl serde::Serialize) -> Result<(), Error> {
-        // A broken pipe means that the process has died. It may have written the reason.
-        match self.requests.as_ref().map(|to| send(to, value)) {
-            Some(Ok(())) => Ok(()),
-            _ => self.fail_with_replies(),
+        if self.requests.as_ref().is_some_and(|to| send(to, value).is_ok()) {
+            return Ok(());
         }
-    }
-
-    fn fail_with_replies(&mut self) -> Result<(), Error> {
+        // A broken pipe means that the process has died. It may have written the reason.
         while self.receive()? {}
         Err(self.unexpected_end())
     }
@@ -176,9 +173,9 @@ impl Drop for Job {
         let last = Instant::now() + SUPERVISOR_TIMEOUT;
         // The output of a supervisor is closed when it has ended.
         while self.command.is_some() {
-            let left = timespec(last.saturating_duration_since(Instant::now()));
-            let speaks = poll(&mut [PollFd::new(self.replies.descriptor(), PollFlags::IN)], Some(&left));
-            if !speaks.is_ok_and(|number| number > 0) || !self.replies.fill().unwrap_or(false) {
+            let left = Timespec::try_from(last.saturating_duration_since(Instant::now())).ok();
+            let written = poll(&mut [PollFd::new(self.replies.descriptor(), PollFlags::IN)], left.as_ref());
+            if !written.is_ok_and(|number| number > 0) || !self.replies.fill().unwrap_or(false) {
                 break;
             }
         }
@@ -220,8 +217,8 @@ impl Jobs {
 
     /// Starts the endless jobs that arrive at the beginning, ahead of the others.
     pub(crate) fn start_endless_early(&mut self) -> Result<(), Error> {
-        let ahead = self.0.iter_mut().filter(|job| job.endless && job.arrival.is_zero());
-        ahead.into_iter().try_for_each(|job| job.request(Request::Go))
+        let mut early = self.0.iter_mut().filter(|job| job.starts_early());
+        early.try_for_each(|job| job.request(Request::Go))
     }
 
     /// Starts the jobs that have arrived by now, in a run that began at `start`. Endless jobs begin
@@ -230,7 +227,7 @@ impl Jobs {
         let since = start.elapsed();
         for job in self.0.iter_mut().filter(|job| !job.started && job.arrival <= since) {
             job.started = true;
-            if !(job.endless && job.arrival.is_zero()) {
+            if !job.starts_early() {
                 job.request(Request::Go)?;
             }
             if job.endless {
@@ -267,7 +264,7 @@ impl Jobs {
             }
             let next = start.map_or(Ok(None), |start| self.start_arrived(start))?;
             let due = sampler.as_deref_mut().and_then(|sampler| {
-                sampler.sample_if_due();
+                sampler.sample_if_due(Instant::now());
                 sampler.due()
             });
             self.receive(cancel, due.into_iter().chain(next).min())?;
@@ -288,10 +285,8 @@ impl Jobs {
         let timeout = due.map_or(CANCEL_CHECK, |due| due.saturating_duration_since(Instant::now()).min(CANCEL_CHECK));
         for index in self.wait_for_replies(timeout)? {
             let job = &mut self.0[index];
-            match job.receive() {
-                Ok(true) => {}
-                Ok(false) => return Err(cancelled_or(job.unexpected_end(), cancel)),
-                Err(why) => return Err(cancelled_or(why, cancel)),
+            if !job.receive().map_err(|why| cancelled_or(why, cancel))? {
+                return Err(cancelled_or(job.unexpected_end(), cancel));
             }
         }
         if cancel.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
@@ -301,7 +296,7 @@ impl Jobs {
     fn wait_for_replies(&self, timeout: Duration) -> Result<Vec<usize>, Error> {
         let replies = self.0.iter().map(|job| job.replies.descriptor());
         let mut watched: Vec<_> = replies.map(|replies| PollFd::new(replies, PollFlags::IN)).collect();
-        match poll(&mut watched, Some(&timespec(timeout))) {
+        match poll(&mut watched, Timespec::try_from(timeout).ok().as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(why) => return Err(Error::io("cannot wait for the jobs")(why.into())),
         }
@@ -319,8 +314,4 @@ impl Drop for Jobs {
 /// A failure after cancellation is reported as cancellation.
 fn cancelled_or(why: Error, cancel: &AtomicBool) -> Error {
     if cancel.load(Ordering::Relaxed) { Error::Cancelled } else { why }
-}
-
-fn timespec(duration: Duration) -> Timespec {
-    Timespec { tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX), tv_nsec: duration.subsec_nanos().into() }
 }

@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit, getuid};
+use sys::cgroups::Hierarchy;
 
 use crate::error::Error;
 
 /// Refuses a number of new threads and processes that exceeds a limit.
 ///
 /// The limits are those of the kernel (`threads-max`, `pid_max`), of the user (RLIMIT_NPROC) and of
-/// the cgroups around this process (`pids.max`). A file that cannot be read does not limit.
+/// the cgroups around this process (`pids.max`). A file that cannot be read is no limit.
 pub(crate) fn check_threads(wanted: u64) -> Result<(), Error> {
     match available().into_iter().min_by_key(|limit| limit.available) {
         Some(Limit { available, name }) if available < wanted => {
@@ -61,7 +62,8 @@ fn available() -> Vec<Limit> {
         let most = getrlimit(Resource::Nproc).current;
         add("the user's limit of processes (ulimit -u)".to_owned(), most, threads_of_user(getuid().as_raw()));
     }
-    for folder in own_cgroups() {
+    let counts_threads = |group: &&Hierarchy| group.version == 2 || group.controllers.iter().any(|name| name == "pids");
+    for folder in Hierarchy::all().iter().filter(counts_threads).flat_map(Hierarchy::folders) {
         let (most, used) = (folder.join("pids.max"), folder.join("pids.current"));
         add(most.display().to_string(), read_number(&most), read_number(&used).unwrap_or(0));
     }
@@ -87,31 +89,7 @@ fn threads_of_user(user: u32) -> u64 {
     own.map(|entry| fs::metadata(entry.path().join("task")).map_or(0, |task| task.nlink().saturating_sub(2))).sum()
 }
 
-/// The folders of the cgroups that count this process's threads, with their ancestors.
-fn own_cgroups() -> Vec<PathBuf> {
-    let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let folders = text.lines().filter_map(parse_cgroup_line);
-    folders.flat_map(|(mount, path)| ancestors(mount, &path)).filter(|folder| folder.is_dir()).collect()
-}
-
-/// The cgroup in a line of `/proc/self/cgroup`, if its hierarchy counts threads: the usual mount,
-/// and the path below it.
-fn parse_cgroup_line(line: &str) -> Option<(&'static str, String)> {
-    let mut fields = line.splitn(3, ':').skip(1);
-    let mount = match fields.next()? {
-        "" => "/sys/fs/cgroup",
-        controllers if controllers.split(',').any(|name| name == "pids") => "/sys/fs/cgroup/pids",
-        _ => return None,
-    };
-    Some((mount, fields.next()?.trim_start_matches('/').to_owned()))
-}
-
-fn ancestors(mount: &str, path: &str) -> Vec<PathBuf> {
-    let mount = Path::new(mount);
-    mount.join(path).ancestors().take_while(|folder| folder.starts_with(mount)).map(Path::to_owned).collect()
-}
-
-/// Finds `program` as execvp does. Refuses it if it does not exist or is not executable.
+/// Finds `program` as execvp does. Refuses a program that does not exist or is not executable.
 pub(crate) fn check_command(job: &str, program: &str) -> Result<(), Error> {
     let executable = |path: &Path| access(path, Access::EXEC_OK).is_ok() && path.is_file();
     let candidates: Vec<PathBuf> = if program.contains('/') {
@@ -155,16 +133,6 @@ mod tests {
         assert_eq!(threads_in_loadavg("nonsense"), None);
         let before = threads_of_user(getuid().as_raw());
         assert!(before >= 1);
-    }
-
-    #[test]
-    fn cgroups_of_both_versions_are_found_with_their_ancestors() {
-        let of = |line| parse_cgroup_line(line).map(|(mount, path)| ancestors(mount, &path));
-        let expected = ["/sys/fs/cgroup/a.slice/b.scope", "/sys/fs/cgroup/a.slice", "/sys/fs/cgroup"];
-        assert_eq!(of("0::/a.slice/b.scope"), Some(expected.iter().map(PathBuf::from).collect()));
-        assert_eq!(of("8:pids:/"), Some(vec![PathBuf::from("/sys/fs/cgroup/pids")]));
-        assert_eq!(of("1:cpu,cpuacct:/x"), None);
-        assert_eq!(of("nonsense"), None);
     }
 
     #[test]

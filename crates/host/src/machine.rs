@@ -53,11 +53,8 @@ impl Machine {
 /// The first processor's name: `model name`, or the field that other architectures use.
 fn cpu_model(cpuinfo: &str) -> Option<&str> {
     let field = |wanted: &str| {
-        let fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-        fields
-            .map(|(name, value)| (name.trim(), value.trim()))
-            .find(|(name, _)| *name == wanted)
-            .map(|(_, value)| value)
+        let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        fields.find(|(name, _)| name.trim() == wanted).map(|(_, value)| value.trim())
     };
     ["model name", "Model", "cpu", "CPU part"].into_iter().find_map(field)
 }

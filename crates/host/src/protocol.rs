@@ -56,7 +56,7 @@ pub(crate) struct Order {
     pub(crate) task: Task,
 }
 
-/// What the threads of a job do.
+/// The work of a job's threads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Task {
     Barrier { threads: u32, rounds: u64, compute: Compute, waiting: Waiting },
@@ -85,7 +85,7 @@ pub(crate) struct FibersTask {
     pub(crate) seed: u64,
     /// Draws are rounded down to a multiple of this.
     pub(crate) step: Span,
-    /// What the fibers of each group do.
+    /// The programs of the fibers of each group.
     pub(crate) programs: Vec<FiberProgram>,
     pub(crate) workers: u32,
     pub(crate) levels: u32,
@@ -158,7 +158,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Makes a failure of a failed system call; `what` says what was attempted.
+    /// Makes a failure of a failed system call that attempted `what`.
     pub(crate) fn io<E: std::fmt::Display>(what: impl Into<String>) -> impl FnOnce(E) -> Failure {
         let what = what.into();
         move |why| Failure::Other { message: format!("{what}: {why}") }

@@ -15,7 +15,7 @@ use scenario::result::{JobOutcome, MachineOutcome, Outcome};
 use crate::calibration::{HostCalibration, twin};
 use crate::error::Error;
 use crate::event_log::EventLog;
-use crate::jobs::Jobs;
+use crate::jobs::{Job, Jobs};
 use crate::limits::{check_command, check_threads, check_threads_per_process};
 use crate::machine::IdleTime;
 use crate::protocol::{Compute, FibersTask, Order, PipelineTask, StageTask, Task, Waiting};
@@ -48,6 +48,11 @@ pub struct HostRun {
     /// Samples of thread states, as far as these are cheap: they take at most half a percent of one
     /// CPU. Command jobs and runs of more than 256 threads have none.
     pub timeline: Vec<StateSample>,
+    /// The questions to each job's waiting rule and the decisions, if they were recorded. Each copy
+    /// of a job has its own record.
+    pub records: Vec<Vec<RecordedStep>>,
+    /// The event logs of each copy of a job. They are empty if none were written.
+    pub event_logs: Vec<JobEventLogs>,
 }
 
 /// The event logs of the threads of one job.
@@ -60,13 +65,6 @@ pub struct JobEventLogs {
     /// The logs of its threads, by number. Empty for a command, which runs threads of another
     /// program.
     pub event_logs: Vec<EventLog>,
-}
-
-/// The results of a run, with all records.
-struct CompletedRun {
-    run: HostRun,
-    records: Vec<Vec<RecordedStep>>,
-    event_logs: Vec<JobEventLogs>,
 }
 
 impl Host {
@@ -83,13 +81,8 @@ impl Host {
         for job in &setting.jobs {
             let refused = |Refusal { request, reason }| Error::Scheduling { job: job.name.clone(), request, reason };
             Scheduling::of(&job.attributes).check().map_err(refused)?;
-            match &job.kind {
-                JobKind::Command { argv, .. } => check_command(&job.name, argv.first().map_or("", String::as_str))?,
-                JobKind::Barrier { .. }
-                | JobKind::Lock { .. }
-                | JobKind::Cpu { .. }
-                | JobKind::Pipeline(_)
-                | JobKind::Fibers(_) => {}
+            if let JobKind::Command { argv, .. } = &job.kind {
+                check_command(&job.name, argv.first().map_or("", String::as_str))?;
             }
         }
         // Each job has a process with two threads besides those that compute. A command has at
@@ -119,59 +112,47 @@ impl Host {
     /// As [`Host::check`]; [`Error::Cancelled`] soon after `cancel` is set (50 ms, and the time
     /// that the kernel needs to end the processes); otherwise the reason why a job failed.
     pub fn run(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<HostRun, Error> {
-        self.execute(setting, seed, &self.orders(setting, seed), cancel).map(|finished| finished.run)
+        self.execute(setting, seed, cancel, |order| order)
     }
 
-    /// As [`Host::run`], and records the questions to each job's waiting rule and the decisions
-    /// (each copy of a job has its own record). Recording takes time, which the outcome includes.
+    /// As [`Host::run`], and records the questions to each job's waiting rule and the decisions.
+    /// Recording takes time, which the outcome includes.
     ///
     /// # Errors
     /// As [`Host::run`].
-    pub fn run_recorded(
-        &self,
-        setting: &Setting,
-        seed: u64,
-        cancel: &AtomicBool,
-    ) -> Result<(HostRun, Vec<Vec<RecordedStep>>), Error> {
-        let orders: Vec<_> =
-            self.orders(setting, seed).into_iter().map(|order| Order { record: true, ..order }).collect();
-        self.execute(setting, seed, &orders, cancel).map(|finished| (finished.run, finished.records))
+    pub fn run_recorded(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<HostRun, Error> {
+        self.execute(setting, seed, cancel, |order| Order { record: true, ..order })
     }
 
-    /// As [`Host::run`], and logs the events of every thread (each copy of a job has its own logs).
-    /// Logging takes time, so the outcome is not representative.
+    /// As [`Host::run`], and logs the events of every thread. Logging takes time, so the outcome is
+    /// not representative.
     ///
     /// # Errors
     /// As [`Host::run`].
-    pub fn run_with_event_logs(
-        &self,
-        setting: &Setting,
-        seed: u64,
-        cancel: &AtomicBool,
-    ) -> Result<(HostRun, Vec<JobEventLogs>), Error> {
-        let orders: Vec<_> =
-            self.orders(setting, seed).into_iter().map(|order| Order { event_logs: true, ..order }).collect();
-        self.execute(setting, seed, &orders, cancel).map(|finished| (finished.run, finished.event_logs))
+    pub fn run_with_event_logs(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<HostRun, Error> {
+        self.execute(setting, seed, cancel, |order| Order { event_logs: true, ..order })
     }
 
+    /// Runs a setting with changed orders.
     fn execute(
         &self,
         setting: &Setting,
         seed: u64,
-        orders: &[Order],
         cancel: &AtomicBool,
-    ) -> Result<CompletedRun, Error> {
+        change: impl Fn(Order) -> Order,
+    ) -> Result<HostRun, Error> {
         self.check(setting)?;
         let step = setting.machine.complete(&twin(&self.calibration)).step;
         let arrivals = setting.arrivals(seed, step);
         let cpus = &self.calibration.machine.cpus_allowed;
-        let mut jobs = Jobs::start(&self.program, orders, cancel)?;
+        let orders: Vec<_> = self.orders(setting, seed).into_iter().map(change).collect();
+        let mut jobs = Jobs::start(&self.program, &orders, cancel)?;
         for (job, arrival) in jobs.0.iter_mut().zip(arrivals) {
             job.arrival = Duration::from_nanos(arrival.as_nanos());
         }
 
         jobs.start_endless_early()?;
-        if jobs.0.iter().any(|job| job.endless && job.arrival.is_zero()) {
+        if jobs.0.iter().any(Job::starts_early) {
             jobs.run_for(cancel, EARLY_START)?;
         }
         let watched = jobs.0.iter().zip(0..).filter_map(|(job, number)| {
@@ -197,8 +178,8 @@ impl Host {
             JobEventLogs { job: job.name.clone(), process: job.process(), event_logs }
         });
         let event_logs = event_logs.collect();
-        let run = HostRun { outcome: Outcome { jobs: outcomes, machine }, timeline: sampler.into_samples() };
-        Ok(CompletedRun { run, records, event_logs })
+        let outcome = Outcome { jobs: outcomes, machine };
+        Ok(HostRun { outcome, timeline: sampler.into_samples(), records, event_logs })
     }
 
     /// Runs a command alone, once, and returns the CPU time of all of its processes.
@@ -294,7 +275,7 @@ impl Host {
     ) -> MachineOutcome {
         let cpus = self.calibration.machine.cpus;
         let percent = |part: Span, cpus: u32| 100.0 * part.as_secs_f64() / (length.as_secs_f64() * f64::from(cpus));
-        // What jobs do after the counted end is unknown, so there are no shares of the whole.
+        // The activity of jobs after their counted end is unknown, so there are no shares of the whole.
         let share = |part: fn(&JobOutcome) -> Option<Span>| {
             let sum = jobs.iter().filter_map(part).sum();
             (!setting.keep_running).then(|| percent(sum, cpus))
@@ -303,7 +284,7 @@ impl Host {
         MachineOutcome {
             cpus,
             scheduler: self.calibration.machine.scheduler(),
-            // What a command does with its CPU time is unknown.
+            // It is unknown how a command uses its CPU time.
             work_percent: share(|job| job.delivered_work_ns.or(job.cpu_ns)),
             spin_percent: share(|job| job.spin_ns),
             switch_percent: None,

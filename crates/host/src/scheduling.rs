@@ -60,7 +60,7 @@ impl Scheduling {
             match set_slice(own, requested).map_err(|why| refused(why.to_string()))? {
                 Some(got) if got == requested => {}
                 Some(got) => {
-                    let got = Span::from_nanos(got.as_nanos().try_into().unwrap_or(u64::MAX));
+                    let got = crate::units::span(got);
                     return Err(refused(format!("the kernel gives {got}; it has slices from 100 us to 100 ms")));
                 }
                 None => return Err(refused("this kernel ignores it; it takes Linux 6.12".to_owned())),

@@ -9,6 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::procfs::Stat;
+use crate::units::span;
 
 /// The states of one job's threads at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,18 +61,13 @@ impl Sampler {
         (!self.jobs.is_empty()).then_some(self.due)
     }
 
-    /// Takes a sample if one is due.
-    pub(crate) fn sample_if_due(&mut self) {
-        self.sample_if_due_at(Instant::now());
-    }
-
     /// Takes a sample if one is due at time `now`.
-    fn sample_if_due_at(&mut self, now: Instant) {
+    pub(crate) fn sample_if_due(&mut self, now: Instant) {
         if self.due().is_none_or(|due| due > now) {
             return;
         }
         let before = cpu_time();
-        let at_ns = crate::units::span(now.saturating_duration_since(self.started));
+        let at_ns = span(now.saturating_duration_since(self.started));
         for (job, files) in &mut self.jobs {
             let (mut runnable, mut sleeping) = (0, 0);
             // The file of a thread that has ended cannot be read.
@@ -107,8 +103,7 @@ fn state(file: &File) -> Option<u8> {
 
 /// The CPU time of this thread.
 fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -135,9 +130,9 @@ mod tests {
         const SAMPLES: usize = 100;
         let mut times = vec![sampler.due().unwrap()];
         for _ in 0..SAMPLES {
-            sampler.sample_if_due_at(times[times.len() - 1]);
+            sampler.sample_if_due(times[times.len() - 1]);
             let due = sampler.due().unwrap();
-            sampler.sample_if_due_at(due - Duration::from_nanos(1));
+            sampler.sample_if_due(due - Duration::from_nanos(1));
             assert_eq!(sampler.due(), Some(due));
             times.push(due);
         }
@@ -148,8 +143,7 @@ mod tests {
         let is_right =
             |sample: &StateSample| matches!(sample, StateSample { job: JobId(3), runnable: 1, sleeping: 1, .. });
         assert!(samples.len() == SAMPLES && samples.iter().all(is_right), "{samples:?}");
-        let times_match =
-            samples.iter().zip(&times).all(|(sample, time)| sample.at_ns == crate::units::span(*time - times[0]));
+        let times_match = samples.iter().zip(&times).all(|(sample, time)| sample.at_ns == span(*time - times[0]));
         assert!(times_match, "{samples:?}, {times:?}");
     }
 

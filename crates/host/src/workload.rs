@@ -1,9 +1,9 @@
-//! The workload: a loop of calibrated length that stands for computation.
+//! The workload: a loop of calibrated length that represents computation.
 //!
-//! A job asks for an amount of computing time. A loop that runs until a certain time would count
-//! the time during which its thread was preempted. So the time is converted to a number of
-//! iterations beforehand, by a rate that was measured on the undisturbed machine. The iterations
-//! are executed however long that takes.
+//! A job requests an amount of computing time. A loop that runs until a certain time would count the
+//! time during which its thread was preempted. So the time is first converted to a number of
+//! iterations, by a rate that was measured on the undisturbed machine. Then all iterations are
+//! executed, however long that takes.
 
 use std::time::Instant;
 
@@ -152,7 +152,7 @@ mod tests {
             one_by_one.run(1);
         }
         assert_eq!(in_one_go.temperatures, one_by_one.temperatures);
-        // Heat has come in from the warm end, where it is warmest.
+        // Heat has flowed in from the warm end.
         let warm = &in_one_go.temperatures[CELLS - 8..];
         assert!(warm.iter().all(|&cell| cell > 1.0 && cell <= 2.0) && warm.is_sorted(), "{warm:?}");
     }

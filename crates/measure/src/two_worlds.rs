@@ -107,8 +107,8 @@ impl TwoWorlds {
                 self.simulate(setting, simulation, cancel)?
             }
             World::Host => {
-                let (_, event_logs) = self.host()?.run_with_event_logs(setting, seed, cancel).map_err(of_host)?;
-                observed::write(writer, &event_logs)
+                let run = self.host()?.run_with_event_logs(setting, seed, cancel).map_err(of_host)?;
+                observed::write(writer, &run.event_logs)
             }
         };
         let lost = written.map_err(|error| failed(file.error(error)))?;
@@ -182,7 +182,8 @@ impl Worlds for TwoWorlds {
             }
             World::Host => {
                 let monitor = Monitor::start();
-                let host::HostRun { outcome, timeline } = self.host()?.run(setting, seed, cancel).map_err(of_host)?;
+                let host::HostRun { outcome, timeline, .. } =
+                    self.host()?.run(setting, seed, cancel).map_err(of_host)?;
                 Ok(Executed { outcome, timeline, disturbance: monitor.finish(Duration::ZERO), ..Executed::default() })
             }
         }

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use policy::Span;
 use sys::cgroups::Hierarchy;
+pub use sys::cgroups::Quota;
 
 /// The controllers that rowlock or its users may need.
 const CONTROLLERS: [&str; 6] = ["cpu", "cpuset", "freezer", "memory", "io", "pids"];
@@ -16,31 +16,6 @@ pub struct Controller {
     /// Whether the file system allows this process to create groups below its own and move
     /// processes into them.
     pub writable: bool,
-}
-
-/// A limit of a group's running time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Quota {
-    /// The running time on all CPUs together in each period.
-    pub time: Span,
-    /// The period.
-    pub period: Span,
-    /// The file with the limit.
-    pub file: PathBuf,
-}
-
-impl Quota {
-    /// The limit in CPUs.
-    pub(super) fn cpus(&self) -> f64 {
-        self.time.as_nanos() as f64 / self.period.as_nanos() as f64
-    }
-}
-
-impl From<sys::cgroups::Quota> for Quota {
-    fn from(quota: sys::cgroups::Quota) -> Quota {
-        let span = |time: std::time::Duration| Span::from_nanos(time.as_nanos().try_into().unwrap_or(u64::MAX));
-        Quota { time: span(quota.time), period: span(quota.period), file: quota.file }
-    }
 }
 
 /// The control groups of this process.
@@ -69,7 +44,7 @@ impl Cgroups {
             version: Some(of_cpus.version),
             folder: Some(of_cpus.folder.clone()),
             controllers: controllers(&hierarchies),
-            quota: of_cpus.quota().map(Quota::from),
+            quota: of_cpus.quota(),
             has_a_share: match of_cpus.version {
                 // In version 1 the root group has this file, too.
                 1 => of_cpus.folder != of_cpus.mount,

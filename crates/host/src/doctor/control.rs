@@ -7,6 +7,7 @@ use super::findings::Capability::{Control, Runs};
 use super::findings::{Finding, State};
 use super::probes::Probes;
 use super::text::span;
+use crate::units;
 
 pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
     vec![nice(probes), real_time(probes), timeslice(probes), cgroups(probes), sched_ext(probes)]
@@ -79,8 +80,7 @@ fn timeslice(probes: &Probes) -> Finding {
     let lost = "no thread can have shorter slices than others and so run sooner";
     match probes.timeslice {
         Ok(Some(slice)) => {
-            let slice = policy::Span::from_nanos(slice.as_nanos().try_into().unwrap_or(u64::MAX));
-            finding(State::Yes, format!("a thread that asked for a slice of its own got {}", span(slice)))
+            finding(State::Yes, format!("a thread that asked for a slice of its own got {}", span(units::span(slice))))
         }
         Ok(None) => finding(State::No, "the kernel accepts a request for a slice and ignores it".to_owned())
             .costs(Control, lost)

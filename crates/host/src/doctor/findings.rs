@@ -58,7 +58,7 @@ impl State {
     }
 }
 
-/// What a missing feature makes harder or impossible.
+/// An effect of a missing feature.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CostFinding {
     /// The affected capability.
@@ -76,7 +76,7 @@ pub struct Finding {
     pub capability: Capability,
     /// Whether it exists.
     pub state: State,
-    /// What the probes found.
+    /// The results of the probes, in words.
     pub seen: String,
     /// The costs of its absence. Empty if it exists.
     pub costs: Vec<CostFinding>,

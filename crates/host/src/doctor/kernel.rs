@@ -2,10 +2,13 @@
 
 use std::fs;
 use std::io::Read;
+use std::time::Duration;
 
 use flate2::read::GzDecoder;
 use policy::Span;
 use rustix::time::{ClockId, clock_getres};
+
+use crate::units::span;
 
 /// When kernel code can be preempted by a thread with higher priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,18 +37,14 @@ impl Preemption {
         }
     }
 
+    /// The mode with this word, if it can be chosen.
     fn from_word(word: &str) -> Option<Preemption> {
-        match word {
-            "none" => Some(Preemption::None),
-            "voluntary" => Some(Preemption::Voluntary),
-            "lazy" => Some(Preemption::Lazy),
-            "full" => Some(Preemption::Full),
-            _ => None,
-        }
+        let modes = [Preemption::None, Preemption::Voluntary, Preemption::Lazy, Preemption::Full];
+        modes.into_iter().find(|preemption| preemption.word() == word)
     }
 }
 
-/// The kernel's build and boot options. `None` stands for what could not be found.
+/// The kernel's build and boot options. `None` if they could not be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// The period of its tick.
@@ -82,9 +81,7 @@ impl Kernel {
             debugfs: &read("/sys/kernel/debug/sched/preempt"),
         };
         // The coarse clock advances with the tick, and its resolution is the tick's period.
-        let tick = clock_getres(ClockId::MonotonicCoarse);
-        let nanos = u64::try_from(tick.tv_sec).ok().zip(u64::try_from(tick.tv_nsec).ok());
-        let tick = nanos.map(|(seconds, nanos)| Span::from_nanos(seconds.saturating_mul(1_000_000_000) + nanos));
+        let tick = Duration::try_from(clock_getres(ClockId::MonotonicCoarse)).ok().map(span);
         // Ticks have 10 Hz to 10,000 Hz. Any other resolution belongs to another kind of clock.
         let is_tick = |tick: &Span| (100_000..=100_000_000).contains(&tick.as_nanos());
         Kernel { tick: tick.filter(is_tick), ..Kernel::parse(&sources) }
@@ -96,7 +93,7 @@ impl Kernel {
         };
         let requested =
             sources.command_line.split_ascii_whitespace().rev().find_map(|word| word.strip_prefix("preempt="));
-        // The mentions of all modes, with the present one in parentheses.
+        // The file lists all modes, with the current one in parentheses.
         let chosen =
             sources.debugfs.split_ascii_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
         let built = [
@@ -118,13 +115,8 @@ impl Kernel {
         } else {
             built()
         };
-        let tickless = if is_set("CONFIG_NO_HZ_FULL") {
-            Some("NO_HZ_FULL")
-        } else if is_set("CONFIG_NO_HZ_IDLE") {
-            Some("NO_HZ_IDLE")
-        } else {
-            None
-        };
+        let tickless = [("CONFIG_NO_HZ_FULL", "NO_HZ_FULL"), ("CONFIG_NO_HZ_IDLE", "NO_HZ_IDLE")];
+        let tickless = tickless.into_iter().find(|&(option, _)| is_set(option)).map(|(_, name)| name);
         Kernel { tick: None, tickless, preemption, preemption_is_dynamic: dynamic }
     }
 }

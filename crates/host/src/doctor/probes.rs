@@ -49,7 +49,7 @@ pub struct Virtualization {
     pub container: Option<String>,
 }
 
-/// What perf events can count.
+/// The events that perf can count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Perf {
     /// `kernel.perf_event_paranoid`.
@@ -79,7 +79,7 @@ pub struct Probes {
     pub cgroups: Cgroups,
     /// Whether threads can block on a futex, both within a process and across processes.
     pub futexes: bool,
-    /// Where a thread can read the number of its CPU.
+    /// How a thread can read the number of its CPU.
     pub rseq: Rseq,
     /// The present nice value.
     pub nice: Trial<i32>,
@@ -96,9 +96,9 @@ pub struct Probes {
     pub autogroup: Option<bool>,
     /// Whether the kernel can load a scheduler.
     pub sched_ext: bool,
-    /// What perf can count.
+    /// The events that perf can count.
     pub perf: Perf,
-    /// Where the kernel's tracing files are mounted.
+    /// The folder of the kernel's tracing files, if they are mounted.
     pub tracefs: Option<PathBuf>,
     /// Whether this program may enable the scheduler's events there.
     pub tracing: Trial<()>,

@@ -91,8 +91,8 @@ fn container() -> Probes {
     probes.cgroups.folder = Some(PathBuf::from("/sys/fs/cgroup"));
     probes.cgroups.has_a_share = true;
     probes.cgroups.quota = Some(Quota {
-        time: Span::from_millis(150),
-        period: Span::from_millis(100),
+        time: Duration::from_millis(150),
+        period: Duration::from_millis(100),
         file: PathBuf::from("/sys/fs/cgroup/cpu.max"),
     });
     probes.kernel = Kernel { preemption: None, preemption_is_dynamic: false, ..probes.kernel };
@@ -195,8 +195,8 @@ fn every_finding_is_explained_in_the_documents() {
 fn a_quota_beyond_the_machine_is_no_limit() {
     let mut probes = workstation();
     let quota = |cpus: u64| Quota {
-        time: Span::from_millis(100 * cpus),
-        period: Span::from_millis(100),
+        time: Duration::from_millis(100 * cpus),
+        period: Duration::from_millis(100),
         file: PathBuf::from("f"),
     };
     for (cpus, state) in [(7, State::Partly), (8, State::Yes), (9, State::Yes)] {
@@ -236,7 +236,7 @@ fn only_a_fully_preemptible_kernel_meets_the_need() {
 fn the_remedy_for_a_quota_depends_on_the_cgroup_version() {
     let mut probes = workstation();
     let file = PathBuf::from("/g/quota");
-    probes.cgroups.quota = Some(Quota { time: Span::from_millis(50), period: Span::from_millis(100), file });
+    probes.cgroups.quota = Some(Quota { time: Duration::from_millis(50), period: Duration::from_millis(100), file });
     for (version, start) in [(1, "echo -1 > /g/quota"), (2, "echo max > /g/quota")] {
         probes.cgroups.version = Some(version);
         assert!(finding(&probes, "whole-cpus").remedy.unwrap().starts_with(start));

@@ -8,6 +8,7 @@ use super::findings::{Finding, State};
 use super::kernel::Preemption;
 use super::probes::Probes;
 use super::text::{list_of_cpus, span};
+use crate::units;
 
 pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
     vec![
@@ -79,9 +80,9 @@ fn whole_cpus(probes: &Probes) -> Finding {
     let Some(quota) = &probes.cgroups.quota else {
         return finding(State::Yes, "no quota limits the running time".to_owned());
     };
-    let (period, file) = (span(quota.period), quota.file.display());
-    let seen =
-        format!("{} of running time in each {period}, worth {:.2} CPUs, says {file}", span(quota.time), quota.cpus());
+    let (time, period) = (span(units::span(quota.time)), span(units::span(quota.period)));
+    let file = quota.file.display();
+    let seen = format!("{time} of running time in each {period}, worth {:.2} CPUs, says {file}", quota.cpus());
     // A group's quota may exceed the machine.
     if quota.cpus() >= probes.machine.cpus_allowed.len() as f64 {
         return finding(State::Yes, seen);

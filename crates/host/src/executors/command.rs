@@ -2,10 +2,10 @@
 //! at the end.
 //!
 //! A command may start processes that detach from their parent, as daemons do. The supervisor
-//! adopts such orphans, so everything that the command started descends from the supervisor, which
-//! can find it in `/proc` and kill it. For that, the supervisor must outlive the run for a moment.
-//! So once there is a command, the supervisor notices the end of the run by the end of its input.
-//! The kernel's parent death signal could only kill the supervisor.
+//! adopts such orphans. So all processes that the command started descend from the supervisor, which
+//! can find them in `/proc` and kill them. For that, the supervisor must outlive the run for a
+//! moment. So once there is a command, the supervisor detects the end of the run by the end of its
+//! input. The kernel's parent death signal could only kill the supervisor.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -18,12 +18,11 @@ use policy::Span;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal};
-use scenario::result::JobOutcome;
 use sys::process::{RequestsToEnd, Usage, adopt_orphans, descendants_usage, end_with_this_thread, survive_the_parent};
 
+use super::{next_request, outcome, reply_ready};
 use crate::procfs::descendants;
-use crate::protocol::{Failure, Reply, Request};
-use crate::protocol::{RequestReader, reply};
+use crate::protocol::{Failure, Reply, Request, RequestReader, reply};
 use crate::units::span;
 
 /// How many bytes of the end of a command's standard error are kept for the message if it fails.
@@ -44,7 +43,7 @@ pub(crate) fn serve(
     mut requests: RequestReader,
 ) -> Result<(), Failure> {
     adopt_orphans().map_err(Failure::io("cannot adopt orphans"))?;
-    reply(&Reply::Ready { threads: Vec::new() }).map_err(Failure::io("cannot reply"))?;
+    reply_ready(Vec::new())?;
     let Some(Request::Go) = next_request(&mut requests)? else { return Ok(()) };
     survive_the_parent().map_err(Failure::io("cannot survive the run"))?;
 
@@ -58,28 +57,13 @@ pub(crate) fn serve(
         }
         let usage = descendants_usage().since(before);
         if !replied {
-            reply(&Reply::Finished(outcome(job, completion, usage))).map_err(Failure::io("cannot reply"))?;
+            reply(&Reply::Finished(outcome(job, Some(completion), usage))).map_err(Failure::io("cannot reply"))?;
             replied = true;
         }
     }
     // The run decides when its jobs end.
     while next_request(&mut requests)?.is_some_and(|request| request != Request::Stop) {}
     Ok(())
-}
-
-fn next_request(requests: &mut RequestReader) -> Result<Option<Request>, Failure> {
-    requests.wait().map_err(Failure::io("cannot read from the run"))
-}
-
-fn outcome(job: &str, completion: Span, usage: Usage) -> JobOutcome {
-    JobOutcome {
-        job: job.to_owned(),
-        completion_ns: Some(completion),
-        cpu_ns: Some(span(usage.cpu)),
-        voluntary_switches: Some(usage.voluntary_switches),
-        involuntary_switches: Some(usage.involuntary_switches),
-        ..JobOutcome::default()
-    }
 }
 
 /// A command that has ended. Its descendants may still run.
@@ -125,7 +109,7 @@ fn execute(argv: &[String], requests: &mut RequestReader) -> Result<Option<Ended
 }
 
 /// Sleeps until the command ends, or the run or the command writes something. Returns whether the
-/// run did.
+/// run has written.
 fn wait_for_any(end: &OwnedFd, requests: &RequestReader, stderr: Option<&Tail>) -> io::Result<bool> {
     let mut watched = vec![PollFd::new(end, PollFlags::IN), PollFd::new(requests.descriptor(), PollFlags::IN)];
     watched.extend(stderr.filter(|tail| tail.open).map(|tail| PollFd::new(&tail.pipe, PollFlags::IN)));
@@ -172,13 +156,10 @@ fn kill_descendants() -> Result<(), Failure> {
             Ok(None) => {}
             Err(why) => return Err(Failure::io("cannot wait for the command's processes")(why)),
         }
-        // A pidfd refers to the process that has the id now. The second look at `/proc` tells
+        // A pidfd refers to the process that has the id now. The second reading of `/proc` tells
         // whether that is still a descendant. If there is no such process, it has ended already.
-        let held = descendants(own).into_iter().filter_map(|id| {
-            let process = pidfd_open(Pid::from_raw(id)?, PidfdFlags::empty()).ok()?;
-            Some((id, process))
-        });
-        let held: Vec<_> = held.collect();
+        let open = |id| Some((id, pidfd_open(Pid::from_raw(id)?, PidfdFlags::empty()).ok()?));
+        let held: Vec<_> = descendants(own).into_iter().filter_map(open).collect();
         let remaining = descendants(own);
         for (_, process) in held.iter().filter(|(id, _)| remaining.contains(id)) {
             // A process that cannot be killed is found again in the next round.

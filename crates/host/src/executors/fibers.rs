@@ -1,15 +1,14 @@
 //! The executor of a `fibers` job, on `rowlock-fiber`.
 //!
 //! Computation is a calibrated number of iterations. All lengths are drawn before the run begins,
-//! because a draw takes longer than a whole fiber that only takes a lock. The program's memory is
-//! allocated by then as well: the same number of fibers were spawned and joined before, and each
-//! fiber of a group with several bursts has yielded once. So the figures show the work of the
-//! library and not of the kernel, which the simulator does not model.
+//! because a draw takes longer than a whole fiber that only acquires a lock. The program's memory is
+//! allocated before as well: the same number of fibers are spawned and joined, and each fiber of a
+//! group with several bursts yields once. So the figures show the work of the library and not that
+//! of the kernel, which the simulator does not model.
 
 use std::cell::RefCell;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::Sender;
 use std::sync::{Mutex as StdMutex, OnceLock, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use fiber::{Builder, Config, JoinHandle, Mutex, Runtime, SpawnError};
@@ -19,8 +18,8 @@ use scenario::fibers::FiberProgram;
 use scenario::result::{FibersOutcome, GroupOutcome, JobOutcome};
 use sys::process::{Usage, own_usage};
 
-use crate::protocol::{Failure, FibersTask, Order, Reply, Request};
-use crate::protocol::{RequestReader, reply};
+use super::{ProgramError, outcome, run_program, serve_program};
+use crate::protocol::{Failure, FibersTask, Order, RequestReader};
 use crate::units::span;
 use crate::workload::{Rate, Workload};
 
@@ -34,7 +33,7 @@ thread_local! {
 /// this.
 const STEP: Duration = Duration::from_micros(10);
 
-/// What the fibers share, for the lifetime of the process.
+/// The state that the fibers share, for the lifetime of the process.
 struct Shared {
     job: String,
     config: Config,
@@ -96,30 +95,12 @@ struct Ended {
     demotions: u64,
 }
 
-/// Why a run of the program failed.
-type ProgramError = Box<dyn std::error::Error>;
-
-pub(crate) fn serve(order: &Order, task: &FibersTask, mut requests: RequestReader) -> Result<(), Failure> {
+pub(crate) fn serve(order: &Order, task: &FibersTask, requests: RequestReader) -> Result<(), Failure> {
     let shared: &'static Shared = Box::leak(Box::new(Shared::new(order, task)?));
-    let (sender, receiver) = channel();
     let keep_running = order.keep_running;
-    let body = move || shared.run(keep_running, &sender);
-    let failed = Failure::io("its fibers cannot be started");
-    let start = || thread::Builder::new().name("fibers".into()).spawn(body).map(drop);
-    order.scheduling.start(start)?.map_err(failed)?;
-    // If the channel is closed, the thread has reported a failure.
-    if let Ok(thread) = receiver.recv() {
-        // The ids of the library's other workers are unknown.
-        let threads = if task.workers == 1 { vec![thread] } else { Vec::new() };
-        reply(&Reply::Ready { threads }).map_err(Failure::io("cannot reply"))?;
-    }
-    // Fibers that still run are not joined: they end with the process.
-    while let Some(request) = requests.wait().map_err(Failure::io("cannot read from the run"))? {
-        if request == Request::Go {
-            let _ = shared.started.set(Instant::now());
-        }
-    }
-    Ok(())
+    // The ids of the library's other workers are unknown.
+    let threads = |thread| if task.workers == 1 { vec![thread] } else { Vec::new() };
+    serve_program(order, "fibers", move |ready| shared.run(keep_running, ready), threads, &shared.started, requests)
 }
 
 impl Shared {
@@ -147,28 +128,17 @@ impl Shared {
 
     /// Runs the program and reports the outcome. Then repeats it forever if the job keeps running.
     fn run(&'static self, keep_running: bool, ready: &Sender<i32>) {
-        // If the run is gone, the main thread sees the end of its input and ends the process.
-        let failed = |why: ProgramError| drop(reply(&Reply::Failed(Failure::Other { message: why.to_string() })));
         let begin = || {
             let _ = ready.send(rustix::thread::gettid().as_raw_nonzero().get());
             let started = *self.started.wait();
             (started, own_usage(), fiber::demotions())
         };
-        match self.run_once(begin) {
-            Ok(((started, predecessor, demotions), ended)) => {
-                let (completion, usage) = (span(ended.at - started), own_usage().since(predecessor));
-                let outcome = self.outcome(completion, usage, ended.demotions - demotions);
-                let _ = reply(&Reply::Finished(outcome));
-            }
-            Err(why) => return failed(why),
-        }
-        if keep_running {
-            loop {
-                if let Err(why) = self.run_once(|| ()) {
-                    return failed(why);
-                }
-            }
-        }
+        let first = || {
+            let ((started, before, demotions), ended) = self.run_once(begin)?;
+            let (completion, usage) = (span(ended.at - started), own_usage().since(before));
+            Ok(self.outcome(completion, usage, ended.demotions - demotions))
+        };
+        run_program(keep_running, first, || self.run_once(|| ()).map(drop));
     }
 
     /// Runs the program once, after `begin`. Returns the value of `begin` and how the program
@@ -302,15 +272,10 @@ impl Shared {
             group.compute.sum(bursts(group)).saturating_add(critical)
         });
         JobOutcome {
-            job: self.job.clone(),
-            completion_ns: Some(completion),
             rounds: Some(self.groups.iter().map(bursts).sum()),
-            cpu_ns: Some(span(usage.cpu)),
             delivered_work_ns: Some(self.rate.time(iterations.fold(0, u64::saturating_add), 0)),
-            voluntary_switches: Some(usage.voluntary_switches),
-            involuntary_switches: Some(usage.involuntary_switches),
             fibers: Some(FibersOutcome { switches: None, demotions: Some(demotions), groups }),
-            ..JobOutcome::default()
+            ..outcome(&self.job, Some(completion), usage)
         }
     }
 }

@@ -3,16 +3,16 @@
 //! Computation is a calibrated number of iterations. The device is a timer: nothing is read or
 //! written. A thread that makes a request sleeps until a device of the scenario's depth, which
 //! serves requests in order, would have completed it. So the CPU time that a real device needs is
-//! missing, and so is anything that caches or merges requests. A message is a sleep of its length.
-//! Each process has a device of its own.
+//! missing, and so are caches and merged requests. A message is a sleep of its length. Each process
+//! has its own device.
 //!
 //! The pipeline creates the threads. They wait for the start of the run in the first stage, before
-//! its first buffer. The other stages wait for their buffers by then.
+//! its first buffer. The other stages wait for their buffers meanwhile.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,12 +23,12 @@ use scenario::draw::Stream;
 use scenario::result::{JobOutcome, StageOutcome};
 use sys::process::{Usage, own_usage};
 
-use crate::protocol::{Compute, Failure, Order, PipelineTask, Reply, Request, StageTask};
-use crate::protocol::{RequestReader, reply};
+use super::{ProgramError, outcome, run_program, serve_program};
+use crate::protocol::{Compute, Failure, Order, PipelineTask, RequestReader, StageTask};
 use crate::units::span;
 use crate::workload::{Rate, Workload};
 
-/// What the threads of the job share.
+/// The state that the threads of the job share.
 struct Shared {
     job: String,
     rate: Rate,
@@ -47,7 +47,7 @@ struct Totals {
     device_ns: AtomicU64,
 }
 
-pub(crate) fn serve(order: &Order, task: &PipelineTask, mut requests: RequestReader) -> Result<(), Failure> {
+pub(crate) fn serve(order: &Order, task: &PipelineTask, requests: RequestReader) -> Result<(), Failure> {
     let shared = Arc::new(Shared {
         job: order.job.clone(),
         rate: order.rate,
@@ -56,45 +56,20 @@ pub(crate) fn serve(order: &Order, task: &PipelineTask, mut requests: RequestRea
         started: OnceLock::new(),
         totals: task.stages.iter().map(|_| Totals::default()).collect(),
     });
-    let (sender, receiver) = channel();
     let (keep_running, runner) = (order.keep_running, Arc::clone(&shared));
-    let body = move || runner.run(keep_running, &sender);
-    let failed = Failure::io("its pipeline cannot be started");
-    let start = || thread::Builder::new().name("pipeline".into()).spawn(body).map(drop);
-    order.scheduling.start(start)?.map_err(failed)?;
-    // If the channel is closed, the thread has reported a failure.
-    if receiver.recv().is_ok() {
-        reply(&Reply::Ready { threads: Vec::new() }).map_err(Failure::io("cannot reply"))?;
-    }
-    // Threads that still run are not joined: they end with the process.
-    while let Some(request) = requests.wait().map_err(Failure::io("cannot read from the run"))? {
-        if request == Request::Go {
-            let _ = shared.started.set(Instant::now());
-        }
-    }
-    Ok(())
+    let program = move |ready: &Sender<()>| runner.run(keep_running, ready);
+    serve_program(order, "pipeline", program, |()| Vec::new(), &shared.started, requests)
 }
 
 impl Shared {
     /// Runs the pipeline and reports the outcome. Then repeats it forever if the job keeps running.
     fn run(self: Arc<Shared>, keep_running: bool, ready: &Sender<()>) {
         let before = own_usage();
-        // If the run is gone, the main thread sees the end of its input and ends the process.
-        let failed = |message: String| drop(reply(&Reply::Failed(Failure::Other { message })));
-        match self.run_once(ready) {
-            Ok(report) => drop(reply(&Reply::Finished(self.outcome(&report, own_usage().since(before))))),
-            Err(why) => return failed(why.to_string()),
-        }
-        if keep_running {
-            loop {
-                if let Err(why) = self.run_once(ready) {
-                    return failed(why.to_string());
-                }
-            }
-        }
+        let first = || Ok(self.outcome(&self.run_once(ready)?, own_usage().since(before)));
+        run_program(keep_running, first, || self.run_once(ready).map(drop));
     }
 
-    fn run_once(self: &Arc<Shared>, ready: &Sender<()>) -> Result<RunReport, Box<dyn std::error::Error>> {
+    fn run_once(self: &Arc<Shared>, ready: &Sender<()>) -> Result<RunReport, ProgramError> {
         let task = &self.task;
         let mut pipeline = Pipeline::new(&self.job).buffers(task.buffers as usize, 0).rounds(task.rounds);
         for (number, stage) in task.stages.iter().enumerate() {
@@ -124,15 +99,10 @@ impl Shared {
         });
         let stages = stages.collect();
         JobOutcome {
-            job: self.job.clone(),
-            completion_ns: self.started.get().map(|started| span(started.elapsed())),
             rounds: report.pipelines.first().map(|pipeline| pipeline.rounds),
-            cpu_ns: Some(span(usage.cpu)),
             delivered_work_ns: Some(work),
-            voluntary_switches: Some(usage.voluntary_switches),
-            involuntary_switches: Some(usage.involuntary_switches),
             stages,
-            ..JobOutcome::default()
+            ..outcome(&self.job, self.started.get().map(|started| span(started.elapsed())), usage)
         }
     }
 }
@@ -225,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_device_serves_requests_in_order_and_as_many_at_once_as_it_is_deep() {
+    fn the_device_serves_requests_in_order_and_up_to_its_depth_at_once() {
         let ms = Duration::from_millis;
         let device = Device::new(2);
         let start = Instant::now();

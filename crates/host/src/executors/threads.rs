@@ -1,8 +1,8 @@
 //! The executor of `barrier`, `lock` and `cpu` jobs: their threads.
 //!
 //! All threads are created and wait at a gate before the run starts any of them. The main thread
-//! only reads from the run, and the collector thread only collects the figures. Both sleep while
-//! the other threads compute.
+//! reads from the run, and the collector thread collects the figures. Both sleep while the other
+//! threads compute.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -18,9 +18,9 @@ use scenario::result::JobOutcome;
 use sys::process::{Usage, thread_usage};
 use wait::{Barrier, Mutex};
 
+use super::{next_request, outcome, reply_ready};
 use crate::event_log::{Activity, ActivityLogger, Event, EventLog, EventLogger};
-use crate::protocol::{Compute, Failure, Order, Reply, Request, Task, Waiting};
-use crate::protocol::{RequestReader, reply};
+use crate::protocol::{Compute, Failure, Order, Reply, Request, RequestReader, Task, Waiting, reply};
 use crate::units::span;
 use crate::workload::{Rate, Workload};
 
@@ -37,7 +37,7 @@ const WARMING_UP: u8 = 0;
 const COUNTING: u8 = 1;
 const STOPPED: u8 = 2;
 
-/// What the threads share.
+/// The state that the threads share.
 struct ThreadJob<R: Recorder> {
     job: String,
     keep_running: bool,
@@ -50,7 +50,7 @@ struct ThreadJob<R: Recorder> {
     started: OnceLock<Instant>,
 }
 
-/// What the threads do, with the objects that they share for it.
+/// The work of the threads, with the objects that they share for it.
 enum SharedTask<R: Recorder> {
     Barrier {
         rounds: u64,
@@ -120,11 +120,8 @@ where
         thread::Builder::new().name(format!("thread {number}")).stack_size(STACK).spawn(body).map_err(refused)
     };
     order.scheduling.start(|| (0..threads).try_for_each(|number| start(number).map(drop)))??;
-    let ids = receiver.iter().take(threads as usize).filter_map(|message| match message {
-        Message::Ready(id) => Some(id),
-        Message::Done(_) => None,
-    });
-    let ids = ids.collect();
+    let id = |message| if let Message::Ready(id) = message { Some(id) } else { None };
+    let ids = receiver.iter().take(threads as usize).filter_map(id).collect();
     let collector = Arc::clone(&job);
     let body = move || collector.collect(threads, &receiver);
     thread::Builder::new()
@@ -132,10 +129,10 @@ where
         .stack_size(STACK)
         .spawn(body)
         .map_err(Failure::io("its figures cannot be collected"))?;
-    reply(&Reply::Ready { threads: ids }).map_err(Failure::io("cannot reply"))?;
+    reply_ready(ids)?;
 
     // Threads that still run are not joined: they end with the process.
-    while let Some(request) = requests.wait().map_err(Failure::io("cannot read from the run"))? {
+    while let Some(request) = next_request(&mut requests)? {
         match request {
             Request::Go => {
                 let _ = job.started.set(Instant::now());
@@ -188,74 +185,51 @@ impl<R: Recorder> ThreadJob<R> {
     }
 
     fn run_thread<K: ActivityLogger>(&self, number: u32, sender: &Sender<Message>, mut logger: K) {
-        // Sending only fails if the process is about to end.
-        let done = |outcome: ThreadOutcome, mut logger: K| {
-            logger.log(Activity::End);
-            drop(sender.send(Message::Done(ThreadOutcome { event_log: logger.finish(), ..outcome })));
-        };
         let mut workload = Workload::new();
         // The first pass brings code and data into the cache.
         workload.run(1000);
         match &self.task {
             &SharedTask::Barrier { rounds, seed, ref law, step, ref barrier, ref afterwards } => {
                 let mut stream = Stream::named(seed, &self.job, number);
+                let mut draw = || self.rate.iterations(law.draw(&mut stream, step));
                 let (mut party, mut later_party) = (barrier.party(number), afterwards.party(number));
-                self.enter(sender);
-                let meter = UsageMeter::start();
-                logger.log(Activity::Compute);
-                let mut iterations = 0;
-                for _ in 0..rounds {
-                    let length = self.rate.iterations(law.draw(&mut stream, step));
+                self.measure(sender, logger, rounds, 1, |logger| {
+                    let length = draw();
                     logger.run(&mut workload, length);
-                    iterations += length;
-                    party.wait_observed(&mut logger);
-                }
-                done(meter.stop(self.rate.time(iterations, rounds)), logger);
-                if self.keep_running {
-                    loop {
-                        workload.run(self.rate.iterations(law.draw(&mut stream, step)));
-                        later_party.wait();
-                    }
-                }
+                    party.wait_observed(logger);
+                    length
+                });
+                self.repeat(|| {
+                    workload.run(draw());
+                    later_party.wait();
+                });
             }
             &SharedTask::Lock { rounds, seed, ref compute, ref critical, step, ref mutex } => {
                 let mut stream = Stream::named(seed, &self.job, number);
-                let mut lengths = || [compute, critical].map(|law| self.rate.iterations(law.draw(&mut stream, step)));
-                self.enter(sender);
-                let meter = UsageMeter::start();
-                logger.log(Activity::Compute);
-                let mut iterations = 0;
-                for _ in 0..rounds {
-                    let [without, with] = lengths();
+                let mut draw = || [compute, critical].map(|law| self.rate.iterations(law.draw(&mut stream, step)));
+                self.measure(sender, logger, rounds, 2, |logger| {
+                    let [without, with] = draw();
                     logger.run(&mut workload, without);
                     let guard = logger.lock(mutex);
                     logger.run(&mut workload, with);
                     drop(guard);
-                    iterations += without + with;
-                }
-                done(meter.stop(self.rate.time(iterations, 2 * rounds)), logger);
-                if self.keep_running {
-                    loop {
-                        let [without, with] = lengths();
-                        workload.run(without);
-                        let _guard = mutex.lock();
-                        workload.run(with);
-                    }
-                }
+                    without + with
+                });
+                self.repeat(|| {
+                    let [without, with] = draw();
+                    workload.run(without);
+                    let _guard = mutex.lock();
+                    workload.run(with);
+                });
             }
             SharedTask::Cpu { work: Compute { seed, law, step } } => {
                 let work = law.draw(&mut Stream::named(*seed, &self.job, number), *step);
                 let iterations = self.rate.iterations(work);
-                self.enter(sender);
-                let meter = UsageMeter::start();
-                logger.log(Activity::Compute);
-                logger.run(&mut workload, iterations);
-                done(meter.stop(self.rate.time(iterations, 1)), logger);
-                if self.keep_running {
-                    loop {
-                        workload.run(iterations);
-                    }
-                }
+                self.measure(sender, logger, 1, 1, |logger| {
+                    logger.run(&mut workload, iterations);
+                    iterations
+                });
+                self.repeat(|| workload.run(iterations));
             }
             SharedTask::Endless => {
                 let chunk = self.rate.iterations(CHUNK);
@@ -263,8 +237,32 @@ impl<R: Recorder> ThreadJob<R> {
                 logger.log(Activity::Compute);
                 let phase = || self.phase.load(Ordering::Relaxed);
                 let (meter, iterations) = compute_until_stopped(|| logger.run(&mut workload, chunk), chunk, phase);
-                done(meter.stop(self.rate.time(iterations, 0)), logger);
+                report(sender, meter.stop(self.rate.time(iterations, 0)), logger);
             }
+        }
+    }
+
+    /// Runs the rounds that count, from the beginning of the run, and reports them. A round is so
+    /// many computations, and returns the number of their iterations.
+    fn measure<K: ActivityLogger>(
+        &self,
+        sender: &Sender<Message>,
+        mut logger: K,
+        rounds: u64,
+        computations: u64,
+        mut round: impl FnMut(&mut K) -> u64,
+    ) {
+        self.enter(sender);
+        let meter = UsageMeter::start();
+        logger.log(Activity::Compute);
+        let iterations = (0..rounds).map(|_| round(&mut logger)).sum();
+        report(sender, meter.stop(self.rate.time(iterations, rounds * computations)), logger);
+    }
+
+    /// Runs rounds that do not count, forever, if the job keeps running.
+    fn repeat(&self, mut round: impl FnMut()) {
+        while self.keep_running {
+            round();
         }
     }
 
@@ -277,49 +275,44 @@ impl<R: Recorder> ThreadJob<R> {
     /// Waits for the figures of all threads and reports the outcome.
     fn collect(&self, threads: u32, receiver: &Receiver<Message>) {
         let (mut usage, mut work, mut ended, mut event_logs) = (Usage::default(), Span::ZERO, None, Vec::new());
-        let outcomes = receiver.iter().filter_map(|message| match message {
-            Message::Done(outcome) => Some(outcome),
-            Message::Ready(_) => None,
-        });
-        for outcome in outcomes.take(threads as usize) {
+        let outcome_in = |message| if let Message::Done(outcome) = message { Some(outcome) } else { None };
+        for outcome in receiver.iter().filter_map(outcome_in).take(threads as usize) {
             usage += outcome.usage;
             work += outcome.work;
             ended = ended.max(Some(outcome.ended));
             event_logs.extend(outcome.event_log);
         }
         let completion = self.started.get().zip(ended).map(|(started, ended)| span(ended - *started));
+        let is_endless = matches!(self.task, SharedTask::Endless);
         let mut outcome = JobOutcome {
-            job: self.job.clone(),
-            completion_ns: completion,
-            cpu_ns: Some(span(usage.cpu)),
             delivered_work_ns: Some(work),
-            voluntary_switches: Some(usage.voluntary_switches),
-            involuntary_switches: Some(usage.involuntary_switches),
-            ..JobOutcome::default()
+            ..outcome(&self.job, completion.filter(|_| !is_endless), usage)
         };
-        match &self.task {
-            SharedTask::Barrier { rounds, barrier, .. } => {
-                let statistics = barrier.statistics();
-                outcome.rounds = Some(*rounds);
-                outcome.ssr_percent = statistics.ssr_percent();
-                outcome.spin_ns = Some(statistics.spin_time);
-                if R::ON {
-                    let _ = reply(&Reply::Recorded(barrier.recorder().entries()));
-                }
-            }
-            SharedTask::Lock { rounds, mutex, .. } => {
-                let statistics = mutex.statistics();
-                outcome.rounds = Some(rounds * u64::from(threads));
-                outcome.ssr_percent = statistics.ssr_percent();
-                outcome.spin_ns = Some(statistics.spin_time);
-            }
-            SharedTask::Cpu { .. } => {}
-            SharedTask::Endless => outcome.completion_ns = None,
+        let counted = match &self.task {
+            SharedTask::Barrier { rounds, barrier, .. } => Some((*rounds, barrier.statistics())),
+            SharedTask::Lock { rounds, mutex, .. } => Some((rounds * u64::from(threads), mutex.statistics())),
+            SharedTask::Cpu { .. } | SharedTask::Endless => None,
+        };
+        if let Some((rounds, statistics)) = counted {
+            outcome.rounds = Some(rounds);
+            outcome.ssr_percent = statistics.ssr_percent();
+            outcome.spin_ns = Some(statistics.spin_time);
+        }
+        if let SharedTask::Barrier { barrier, .. } = &self.task
+            && R::ON
+        {
+            let _ = reply(&Reply::Recorded(barrier.recorder().entries()));
         }
         event_logs.into_iter().for_each(send_event_log);
         // If the run is gone, the main thread sees the end of its input and ends the process.
         let _ = reply(&Reply::Finished(outcome));
     }
+}
+
+/// Reports a thread that has done all that counts. Sending only fails if the process is about to end.
+fn report<K: ActivityLogger>(sender: &Sender<Message>, outcome: ThreadOutcome, mut logger: K) {
+    logger.log(Activity::End);
+    let _ = sender.send(Message::Done(ThreadOutcome { event_log: logger.finish(), ..outcome }));
 }
 
 /// Sends an event log to the run in pieces, because a long line takes long to serialize.

@@ -45,7 +45,7 @@ impl Family {
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let (started, limit) = (Instant::now(), testing::child::limit());
     while !is_so() {
-        assert!(started.elapsed() < limit, "{what}: still not so after {limit:?}");
+        assert!(started.elapsed() < limit, "{what}: not yet after {limit:?}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

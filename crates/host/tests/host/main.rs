@@ -1,6 +1,6 @@
-//! Runs on the real machine. All checks hold on one CPU and under any load: none compares with a
-//! clock.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+//! Runs on the real machine. All checks hold on one CPU and under any load, since none depends on
+//! time.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod family;
 mod fibers;

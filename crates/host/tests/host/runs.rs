@@ -183,9 +183,9 @@ fn the_record_of_every_waiting_rule_can_be_replayed() {
     let costs = rowlock_host::twin(&host.calibration).costs();
     for entry in WAITING {
         let setting = setting(vec![job("crew", barrier(3, 20, entry.example)), job("short", command(&["true"]))]);
-        let (run, records) = host.run_recorded(&setting, 1, &AtomicBool::new(false)).unwrap();
+        let run = host.run_recorded(&setting, 1, &AtomicBool::new(false)).unwrap();
         assert_eq!(run.outcome.jobs[0].rounds, Some(20));
-        let [crew, short] = &records[..] else { panic!("{records:?}") };
+        let [crew, short] = &run.records[..] else { panic!("{run:?}") };
         // All threads except the last to arrive ask the rule at least once per round.
         assert!(crew.len() >= 2 * 20 && short.is_empty(), "{}: {}", entry.form, crew.len());
         assert_eq!(policy::record::replay(entry.example, costs, crew), [], "{}", entry.form);
@@ -202,12 +202,12 @@ fn threads_log_their_events() {
             job("true", command(&["true"])),
             job("bank", lock(2, 50, entry.example)),
         ];
-        let (run, event_logs) = host().run_with_event_logs(&setting(jobs), 1, &AtomicBool::new(false)).unwrap();
+        let run = host().run_with_event_logs(&setting(jobs), 1, &AtomicBool::new(false)).unwrap();
         assert_eq!(run.outcome.jobs[0].rounds, Some(20));
-        let shape: Vec<_> = event_logs.iter().map(|job| (job.job.as_str(), job.event_logs.len())).collect();
+        let shape: Vec<_> = run.event_logs.iter().map(|job| (job.job.as_str(), job.event_logs.len())).collect();
         assert_eq!(shape, [("crew", 3), ("crowd.0", 1), ("crowd.1", 1), ("solo", 1), ("true", 0), ("bank", 2)]);
-        assert!(event_logs[0].event_logs.iter().map(|log| log.number).eq(0..3));
-        for log in event_logs.iter().flat_map(|job| &job.event_logs) {
+        assert!(run.event_logs[0].event_logs.iter().map(|log| log.number).eq(0..3));
+        for log in run.event_logs.iter().flat_map(|job| &job.event_logs) {
             let events = &log.events;
             assert!(events.is_sorted_by_key(|event| event.at), "{log:?}");
             let (first, last) = (events.first().unwrap(), events.last().unwrap());
@@ -226,7 +226,7 @@ fn threads_log_their_events() {
                 );
             }
         }
-        let crew = || event_logs[0].event_logs.iter().flat_map(|log| &log.events);
+        let crew = || run.event_logs[0].event_logs.iter().flat_map(|log| &log.events);
         assert_eq!(crew().filter(|event| event.activity == Activity::Complete).count(), 20);
         // Each thread computes at the beginning and after every round.
         assert_eq!(crew().filter(|event| event.activity == Activity::Compute).count(), 3 * 21);
