@@ -1,7 +1,7 @@
 //! `rowlock doctor`: what this machine allows, what it lacks, what that costs, and how to get it.
 
 use anyhow::Context;
-use host::doctor::{Probes, examine};
+use host::doctor::examine;
 
 use crate::arguments::{self, TextOrJson};
 use crate::output::print;
@@ -9,8 +9,7 @@ use crate::stop::Stop;
 
 /// Probes the machine and prints the findings.
 pub(crate) fn doctor(arguments: &arguments::Doctor) -> Result<(), Stop> {
-    let probes = Probes::take().context("cannot examine this machine").map_err(Stop::Failed)?;
-    let report = examine(&probes);
+    let report = examine().context("cannot examine this machine").map_err(Stop::Failed)?;
     match arguments.format {
         TextOrJson::Text => print(&report.to_string()),
         TextOrJson::Json => {

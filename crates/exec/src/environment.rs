@@ -9,22 +9,14 @@ use std::time::Instant;
 use policy::Span;
 use policy::waiting::{Bound, Costs, WaitingRule};
 
-/// For how long a thread spins before it blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SpinBudget {
-    Limited(Span),
-    Unlimited,
-}
-
-/// The variables that make run-time systems wait as a rule does. Variables that the user has set,
-/// as `is_set` tells, are left out.
+/// The variables that make run-time systems wait as a rule does, without those that the user has
+/// set.
 pub(crate) fn variables(rule: WaitingRule, costs: Costs, is_set: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
-    let spin_budget = spin_budget(rule, costs);
-    let mut variables = Vec::new();
+    let (budget, mut variables) = (spin_budget(rule, costs), Vec::new());
     // `OMP_WAIT_POLICY` has precedence.
     if !is_set("OMP_WAIT_POLICY") {
-        variables.push(("GOMP_SPINCOUNT", spin_count(spin_budget)));
-        variables.push(("KMP_BLOCKTIME", blocktime(spin_budget)));
+        variables.push(("GOMP_SPINCOUNT", spin_count(budget)));
+        variables.push(("KMP_BLOCKTIME", blocktime(budget)));
     }
     if rule != WaitingRule::AlwaysSpin {
         // Open MPI polls without yielding otherwise. If it yields, it calls a function that the
@@ -35,33 +27,29 @@ pub(crate) fn variables(rule: WaitingRule, costs: Costs, is_set: impl Fn(&str) -
     variables
 }
 
-fn spin_budget(rule: WaitingRule, costs: Costs) -> SpinBudget {
+/// How long a thread spins before it blocks. `None` if there is no limit.
+fn spin_budget(rule: WaitingRule, costs: Costs) -> Option<Span> {
     match rule {
-        WaitingRule::AlwaysBlock => SpinBudget::Limited(Span::ZERO),
-        WaitingRule::AlwaysSpin => SpinBudget::Unlimited,
-        WaitingRule::TwoPhase(bound) => SpinBudget::Limited(bound.on(costs)),
+        WaitingRule::AlwaysBlock => Some(Span::ZERO),
+        WaitingRule::AlwaysSpin => None,
+        WaitingRule::TwoPhase(bound) => Some(bound.on(costs)),
         // A run-time system cannot ask the other rules during a wait. With less than 1.5 CS, teams
         // with serial parts lost time when they ran alone; with more than 2 CS, when they ran
         // beside other programs.
-        _ => SpinBudget::Limited(Bound::OfCs { thousandths: 1700, plus: false }.on(costs)),
+        _ => Some(Bound::OfCs { thousandths: 1700, plus: false }.on(costs)),
     }
 }
 
 /// The budget for gcc's run-time system, which counts spins.
-fn spin_count(spin_budget: SpinBudget) -> String {
-    match spin_budget {
-        SpinBudget::Unlimited => "infinite".to_owned(),
-        SpinBudget::Limited(span) => (span.as_nanos().saturating_mul(1_000) / pause_picos().max(1)).to_string(),
-    }
+fn spin_count(budget: Option<Span>) -> String {
+    let count = |span: Span| span.as_nanos().saturating_mul(1_000) / pause_picos().max(1);
+    budget.map_or("infinite".to_owned(), |span| count(span).to_string())
 }
 
 /// The budget for clang's run-time system, which counts milliseconds. It blocks by a function that
 /// the library can replace.
-fn blocktime(spin_budget: SpinBudget) -> String {
-    match spin_budget {
-        SpinBudget::Unlimited => "infinite".to_owned(),
-        SpinBudget::Limited(span) => (span.as_nanos() / 1_000_000).to_string(),
-    }
+fn blocktime(budget: Option<Span>) -> String {
+    budget.map_or("infinite".to_owned(), |span| (span.as_nanos() / 1_000_000).to_string())
 }
 
 /// How long a spin takes, in picoseconds. The pause instruction takes ten times as long on some
@@ -104,17 +92,16 @@ mod tests {
     fn run_time_systems_get_the_spin_budget_of_the_rule() {
         let costs = Costs { cs: Span::from_micros(20), margin: Span::from_micros(10), ..Costs::default() };
         let budget_of = |rule: &str| spin_budget(rule.parse().unwrap(), costs);
-        assert_eq!(budget_of("always-block"), SpinBudget::Limited(Span::ZERO));
-        assert_eq!(budget_of("always-spin"), SpinBudget::Unlimited);
-        assert_eq!(budget_of("cs"), SpinBudget::Limited(Span::from_micros(20)));
-        assert_eq!(budget_of("adaptive"), SpinBudget::Limited(Span::from_micros(34)));
-        assert_eq!(
-            (spin_count(SpinBudget::Unlimited), blocktime(SpinBudget::Unlimited)),
-            ("infinite".into(), "infinite".into())
-        );
-        assert_eq!(spin_count(SpinBudget::Limited(Span::ZERO)), "0");
-        assert_ne!(spin_count(SpinBudget::Limited(Span::MAX)), "0");
-        assert_eq!(blocktime(SpinBudget::Limited(Span::from_millis(7))), "7");
+        let micros = |micros| Some(Span::from_micros(micros));
+        for (rule, budget) in
+            [("always-block", micros(0)), ("always-spin", None), ("cs", micros(20)), ("adaptive", micros(34))]
+        {
+            assert_eq!(budget_of(rule), budget, "{rule}");
+        }
+        assert_eq!([spin_count(None), blocktime(None)], ["infinite", "infinite"]);
+        assert_eq!(spin_count(Some(Span::ZERO)), "0");
+        assert_ne!(spin_count(Some(Span::MAX)), "0");
+        assert_eq!(blocktime(Some(Span::from_millis(7))), "7");
         assert!(pause_picos() > 0);
     }
 }

@@ -102,17 +102,10 @@ impl Invocation {
         };
         let elapsed = started.elapsed();
         let used = descendants_usage().since(before);
-        let (stdout_sha256, stdout_bytes) = hash(&mut stdout)?;
         let (user, system) = (used.cpu.saturating_sub(used.system), used.system);
-        Ok(Ok(Execution {
-            status,
-            elapsed,
-            user,
-            system,
-            stdout_sha256,
-            stdout_bytes,
-            stderr: end_of_stderr(&mut stderr)?,
-        }))
+        let (stdout_sha256, stdout_bytes) = hash(&mut stdout)?;
+        let stderr = end_of_stderr(&mut stderr)?;
+        Ok(Ok(Execution { status, elapsed, user, system, stdout_sha256, stdout_bytes, stderr }))
     }
 }
 
@@ -133,12 +126,8 @@ fn wait_for_end(child: &mut Child, limits: RunLimits<'_>) -> Result<Result<ExitS
             Err(why) => return Err(io::Error::from(why).into()),
         }
         if let Some(status) = child.try_wait()? {
-            let Some(reason) = asked
-                .map(|(_, reason)| reason)
-                .or_else(|| interruption().filter(|&reason| reason == Interruption::Cancelled))
-            else {
-                return Ok(Ok(status));
-            };
+            let is_cancelled = limits.cancel.load(Relaxed).then_some(Interruption::Cancelled);
+            let Some(reason) = asked.map(|(_, reason)| reason).or(is_cancelled) else { return Ok(Ok(status)) };
             // The rest of its group had the same grace period.
             let _ = kill_process_group(group, Signal::KILL);
             return Ok(Err(reason));
@@ -167,21 +156,14 @@ fn is_stopped_by_terminal(child: Pid) -> io::Result<bool> {
     Ok([Signal::TTIN, Signal::TTOU].iter().any(|signal| stopped_by == Some(signal.as_raw())))
 }
 
+/// The SHA-256 hash and the length of a file.
 fn hash(file: &mut File) -> io::Result<(String, u64)> {
     file.rewind()?;
-    let mut hasher = Sha256::new();
-    let mut bytes = vec![0; 1 << 16];
-    let mut length = 0;
-    loop {
-        match file.read(&mut bytes)? {
-            0 => break,
-            read => {
-                hasher.update(&bytes[..read]);
-                length += read as u64;
-            }
-        }
+    let (mut hasher, mut bytes) = (Sha256::new(), vec![0; 1 << 16]);
+    while let length @ 1.. = file.read(&mut bytes)? {
+        hasher.update(&bytes[..length]);
     }
-    Ok((hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect(), length))
+    Ok((crate::hex(&hasher.finalize()), file.stream_position()?))
 }
 
 fn end_of_stderr(file: &mut File) -> io::Result<String> {

@@ -24,7 +24,7 @@ pub struct Invocation {
 pub struct StartError {
     /// The command.
     pub command: OsString,
-    /// What the command needs and is missing: the interpreter of a script, or the loader of a
+    /// A missing file that the command needs: the interpreter of a script, or the loader of a
     /// program.
     pub missing: Option<PathBuf>,
     /// The system's error.
@@ -47,7 +47,7 @@ impl StartError {
 /// The reason in plain words.
 fn reason(why: &io::Error, missing: Option<&Path>) -> String {
     match missing {
-        // Debug format shows a carriage return at its end.
+        // The debug format shows a carriage return at the end.
         Some(missing) => format!("it asks for {missing:?}, which is not there"),
         None if is_exec_format_error(why) => format!("it is not a program for this machine, or it is damaged: {why}"),
         None => why.to_string(),

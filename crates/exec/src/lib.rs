@@ -21,3 +21,8 @@ pub use library::LibraryError;
 pub use load::{Load, Running, serve_if_asked};
 pub use obstacle::{Obstacle, Privilege};
 pub use run::{Ended, RunError, end_as};
+
+/// Bytes as hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

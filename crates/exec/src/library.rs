@@ -33,7 +33,7 @@ pub enum LibraryError {
     Named {
         /// The named path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         why: String,
     },
     /// There is no folder to unpack it.
@@ -87,10 +87,10 @@ fn is_fit(path: &Path) -> bool {
     path.is_absolute() && !path.as_os_str().as_bytes().iter().any(|byte| b" \t\n:$".contains(byte))
 }
 
-/// A folder for the library, which belongs only to this user.
+/// A folder for the library. It belongs to this user alone.
 #[derive(Clone, Debug)]
 struct Place {
-    /// A folder that must exist. For instance, a missing home is not created.
+    /// A folder that must exist: a missing home, for example, is not created.
     within: PathBuf,
     folder: PathBuf,
     /// Whether other users may read the folder. They can never write to it.
@@ -136,10 +136,9 @@ fn is_safe_from_others(folder: &Path) -> bool {
     folder.ancestors().skip(1).filter_map(|folder| fs::metadata(folder).ok()).all(is_safe)
 }
 
-/// Puts the library into the first folder that accepts it, unless it is there already.
+/// Writes the library to the first suitable folder, unless it is there already.
 fn unpack(library: &[u8], places: &[Place]) -> Result<PathBuf, LibraryError> {
-    let hash: String = Sha256::digest(library).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let name = format!("{UNPACKED}{hash}.so");
+    let name = format!("{UNPACKED}{}.so", crate::hex(&Sha256::digest(library)[..8]));
     let mut refusals = Vec::new();
     for place in places {
         match unpack_in(place, name.as_ref(), library) {
@@ -161,7 +160,7 @@ fn unpack_in(place: &Place, name: &OsStr, library: &[u8]) -> io::Result<PathBuf>
         return Err(io::Error::other("paths in LD_PRELOAD cannot contain blanks, colons or dollars"));
     }
     create_folder(place)?;
-    // A link of another user, in `/tmp`, is not acceptable.
+    // Another user may have made a link in `/tmp`.
     let about = fs::symlink_metadata(folder)?;
     if !about.is_dir() || !is_ours_alone(&about) {
         return Err(io::Error::other("it is not a folder that only this user can write to"));
@@ -176,7 +175,7 @@ fn unpack_in(place: &Place, name: &OsStr, library: &[u8]) -> io::Result<PathBuf>
         draft.persist(&path).map_err(|failed| failed.error)?;
     }
     if !sys::executable::can_be_mapped(File::open(&path)?) {
-        // It is of no use there.
+        // It is useless there.
         let _ = fs::remove_file(&path);
         return Err(io::Error::other("its file system does not allow execution"));
     }

@@ -1,13 +1,12 @@
 //! The load beside a program: processes that only compute, or a command that is restarted whenever
 //! it ends.
 //!
-//! Both belong to the session of the caller, as if they had been started from the same shell. If
-//! the kernel shares CPUs among sessions first, the program and its load are in the same session,
-//! and all threads count alike.
+//! Both belong to the session of the caller, as if the same shell had started them. So all threads
+//! count alike even if the kernel first shares CPUs among sessions.
 //!
 //! No process of the load survives this process. The kernel kills the hogs with it. The command may
 //! have started other processes, so it has a supervisor that leads a process group of all of them.
-//! The supervisor notices the end of this process by the end of its standard input, and then ends
+//! When the standard input of the supervisor ends, this process has ended. Then the supervisor ends
 //! the whole group, including itself.
 
 use std::env;
@@ -90,8 +89,8 @@ impl Drop for Running {
     }
 }
 
-/// If [`Load::start`] started this process, serves it forever.
-/// Otherwise returns immediately. Call it at the very beginning of `main`.
+/// If [`Load::start`] started this process, runs the load and never returns. Otherwise returns
+/// immediately. Call it at the beginning of `main`.
 pub fn serve_if_asked() {
     let mut arguments = env::args_os().skip(1);
     match arguments.next() {

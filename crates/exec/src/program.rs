@@ -78,7 +78,7 @@ fn resolve(command: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
     let folders = path.unwrap_or(OsStr::new("/bin:/usr/bin"));
     // An empty entry is the current folder.
     let candidates = env::split_paths(folders).map(|folder| Path::new(".").join(folder).join(command));
-    if command.is_empty() { None } else { candidates.into_iter().find(is_executable) }
+    candidates.into_iter().find(|file| !command.is_empty() && is_executable(file))
 }
 
 /// The first bytes of a file, as many as the kernel reads for a script's first line. Empty if the
@@ -231,17 +231,13 @@ mod tests {
         let path = |name: &str| place.path().join(name);
         for (name, content, missing_file) in [
             ("fine", "#!/bin/sh\n", None),
-            ("script", "#! /nowhere/sh -e\n", Some("/nowhere/sh".into())),
-            ("outer", &format!("#!{}\n", path("script").display()), Some("/nowhere/sh".into())),
-            ("of-dos", "#!/bin/sh\r\n", Some("/bin/sh\r".into())),
+            ("script", "#! /nowhere/sh -e\n", Some("/nowhere/sh")),
+            ("outer", &format!("#!{}\n", path("script").display()), Some("/nowhere/sh")),
+            ("of-dos", "#!/bin/sh\r\n", Some("/bin/sh\r")),
             ("no-script", "echo\n", None),
         ] {
             write(&path(name), content);
-            assert_eq!(
-                missing(path(name).as_os_str()),
-                missing_file.map(|missing_file: String| PathBuf::from(missing_file)),
-                "{name}"
-            );
+            assert_eq!(missing(path(name).as_os_str()), missing_file.map(PathBuf::from), "{name}");
         }
         assert_eq!(missing("rowlock-has-no-such-program".as_ref()), None);
         let program = env::current_exe().unwrap();

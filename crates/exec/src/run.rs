@@ -1,8 +1,8 @@
 //! Runs a program as a child, forwards signals to it, and waits for its end.
 //!
 //! The child stays in the process group of this process, so a signal of the terminal, such as for
-//! Ctrl-C or Ctrl-Z, reaches the child as well and is not forwarded. A signal of another process is
-//! mostly sent to this process alone, so it is forwarded. (If it is sent to the whole group, as by
+//! Ctrl-C or Ctrl-Z, reaches the child as well and is not forwarded. Another process usually sends
+//! a signal to this process alone, so it is forwarded. (If it is sent to the whole group, as by
 //! `timeout`, the child gets it twice.) When the child is stopped, this process stops too, so that
 //! a shell sees a stopped job. When this process continues, so does the child.
 

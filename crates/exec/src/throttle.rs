@@ -252,7 +252,7 @@ mod tests {
         let throttle = match Throttle::new(folder.path()) {
             Ok(throttle) => throttle,
             // Without permission there is nothing to test. The user gets the same error.
-            Err(why) => return eprintln!("left out: {why}"),
+            Err(why) => return eprintln!("not tested: {why}"),
         };
         throttle.limit(Rates { read: 1 << 30, write: 1 << 30 }).unwrap();
         let group = throttle.group().to_owned();

@@ -275,7 +275,8 @@ impl Host {
     ) -> MachineOutcome {
         let cpus = self.calibration.machine.cpus;
         let percent = |part: Span, cpus: u32| 100.0 * part.as_secs_f64() / (length.as_secs_f64() * f64::from(cpus));
-        // The activity of jobs after their counted end is unknown, so there are no shares of the whole.
+        // The activity of jobs after their counted end is unknown, so there are no shares of the
+        // whole.
         let share = |part: fn(&JobOutcome) -> Option<Span>| {
             let sum = jobs.iter().filter_map(part).sum();
             (!setting.keep_running).then(|| percent(sum, cpus))

@@ -1,7 +1,7 @@
 //! The workload: a loop of calibrated length that represents computation.
 //!
-//! A job requests an amount of computing time. A loop that runs until a certain time would count the
-//! time during which its thread was preempted. So the time is first converted to a number of
+//! A job requests an amount of computing time. A loop that runs until a certain time would count
+//! the time during which its thread was preempted. So the time is first converted to a number of
 //! iterations, by a rate that was measured on the undisturbed machine. Then all iterations are
 //! executed, however long that takes.
 

@@ -115,9 +115,8 @@ unsafe fn create_handle(
     // SAFETY: the caller provides the memory, and no other thread uses it yet.
     let earlier = unsafe { BarrierHandle::at(barrier) };
     if let Some(earlier) = earlier.filter(|handle| BARRIERS.contains(handle.number, barrier.addr())) {
-        // The program has abandoned this barrier, for example on a stack, and no thread can reach it
-        // any more.
-        // SAFETY: the table shows that the handle is valid.
+        // The program has abandoned this barrier, for example on a stack.
+        // SAFETY: the table shows that the handle is valid, and no thread can reach it any more.
         unsafe { earlier.end() };
     }
     let mut shared = libc::PTHREAD_PROCESS_PRIVATE;

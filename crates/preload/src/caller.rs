@@ -1,7 +1,7 @@
 //! Identifies callers: the return address of a function shows which library called it.
 
-/// Exports functions that jump to others, with the same arguments and the return address. A function
-/// is followed by its number of arguments, which must be integers or pointers.
+/// Exports functions that jump to others, with the same arguments and the return address. A
+/// function is followed by its number of arguments, which must be integers or pointers.
 macro_rules! with_caller {
     ($($name:ident: $count:tt => $target:ident,)*) => {
         $(

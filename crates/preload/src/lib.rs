@@ -8,17 +8,17 @@
 //! * **Objects remain those of the C library** if possible: mutexes, condition variables and
 //!   semaphores keep their layout, so that other users and other functions continue to work. Only
 //!   barriers are replaced, from their initialization on.
-//! * **No allocation and no locks** while the program may hold a lock: the mutex of an allocator is a
-//!   pthread mutex too. Barriers allocate when they are initialized, and when a
-//!   thread first arrives.
+//! * **No allocation and no locks** while the program may hold a lock: the mutex of an allocator is
+//!   a pthread mutex too. Barriers allocate when they are initialized, and when a thread first
+//!   arrives.
 //! * **No measurements.** Costs are set by the process that starts the program
 //!   ([`counters::Environment`]), or are defaults.
 //! * **Before initialization**, which happens before the program begins, every call is passed
 //!   through: other libraries may be initialized first. A barrier that is created earlier triggers
 //!   the initialization.
 //!
-//! A thread may unwind out of a real symbol, for example when it is cancelled. So no value that needs
-//! to be dropped is on the stack while a real symbol runs.
+//! A thread may unwind out of a real symbol, for example when it is cancelled. So no value that
+//! needs to be dropped is on the stack while a real symbol runs.
 #![allow(unsafe_code)] // Exports symbols and takes pointers from C.
 #![allow(clippy::missing_safety_doc)] // All C functions are unsafe to call.
 

@@ -66,8 +66,8 @@ const OTHER_TOOL: u8 = 2;
 static PARALLEL_INFO: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 /// The address of `__kmpc_barrier` in the copy of which it is a tool; zero if there is none.
 static COPY: AtomicUsize = AtomicUsize::new(0);
-/// The address range of that copy. If it replaces the library of gcc, it also calls itself for calls
-/// that are handled already.
+/// The address range of that copy. If it replaces the library of gcc, it also calls itself for
+/// calls that are handled already.
 static WITHIN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 /// Called by the library of LLVM to find a tool, before there are any teams.

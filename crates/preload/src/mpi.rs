@@ -9,14 +9,15 @@
 //!   nothing. The real call follows, and need not wait.
 //! * `Recv`, `Send`, `Ssend` and `Rsend` make the nonblocking call, and continue as `Wait`.
 //! * `Probe` and `Mprobe` call `Iprobe` or `Improbe` until there is a message.
-//! * `Barrier`, `Bcast` and other collectives that only transfer data make the nonblocking call, and
-//!   continue as `Wait`, if all ranks do so (the module `agreement`).
+//! * `Barrier`, `Bcast` and other collectives that only transfer data make the nonblocking call,
+//!   and continue as `Wait`, if all ranks do so (the module `agreement`).
 //! * `Reduce` and other collectives that compute are passed through: another algorithm may add in
 //!   another order.
 //!
 //! So errors, handles and statuses come from the library itself. A request that the program
-//! completes by itself, whose status comes from a function of the program, is passed through. So are
-//! calls on communicators with ranks that did not start with this job: their behaviour is unknown.
+//! completes by itself, whose status comes from a function of the program, is passed through. So
+//! are calls on communicators with ranks that did not start with this job: their behaviour is
+//! unknown.
 //!
 //! Both names of each call are interposed, `MPI_` and `PMPI_`: the bindings of some languages call
 //! the latter, and so do tools in between, which continue to see the calls of the program.

@@ -93,7 +93,8 @@ pub(crate) struct Library(*mut c_void);
 impl Library {
     /// A library that is loaded already, by its path.
     pub(crate) fn open(path: &CStr) -> Option<Library> {
-        // SAFETY: the path is a C string, and no code of the library runs, since it is loaded already.
+        // SAFETY: the path is a C string, and no code of the library runs, since it is loaded
+        // already.
         let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
         (!library.is_null()).then_some(Library(library))
     }
@@ -101,8 +102,8 @@ impl Library {
     /// The library that contains this address.
     pub(crate) fn at(address: usize) -> Option<Library> {
         let mut info = MaybeUninit::<libc::Dl_info>::uninit();
-        // SAFETY: there is room for the answer, whose path is a C string. The library remains loaded
-        // during the query.
+        // SAFETY: there is room for the answer, whose path is a C string. The library remains
+        // loaded during the query.
         unsafe {
             let found = libc::dladdr(address as *const c_void, info.as_mut_ptr()) != 0;
             found.then(|| Library::open(CStr::from_ptr(info.assume_init().dli_fname)))?

@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering::Relaxed;
 ///
 /// Resolving it takes the lock of the loader. While a library is loaded, its constructor runs under
 /// that lock and may wait for another thread. So functions that every program calls must not be
-/// resolved on demand: those of the C library are [resolved](RealSymbol::resolve) at initialization.
+/// resolved on demand: those of the C library are [resolved](RealSymbol::resolve) at
+/// initialization.
 pub(crate) struct RealSymbol {
     name: &'static CStr,
     /// Null until it has been resolved.

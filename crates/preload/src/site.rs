@@ -63,7 +63,8 @@ impl Site {
     pub(crate) fn spin(&self, wait: &Wait, poll: impl FnMut() -> bool) -> bool {
         let object =
             ExternalObject { state: &self.state, counters: &wait.counts.counters, waiting: wait.waiting, threads: 0 };
-        // A thread that never blocks could neither be cancelled nor interrupted by a signal handler.
+        // A thread that never blocks could neither be cancelled nor interrupted by a signal
+        // handler.
         let is_endless = matches!(wait.settings.rule, WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield);
         let came = object.wait_without_blocking(is_endless.then(|| now() + LONGEST), poll);
         let mut predictor = SpinPredictor::from_word(self.predictor.load(Relaxed));

@@ -1,9 +1,9 @@
 //! `sched_yield` in polling loops that yield between polls: Open MPI.
 //!
 //! All waits of Open MPI are a loop around `opal_progress`, which polls for events, and yields if
-//! there are none and it is configured to. Here it is always configured to
-//! yield, and the rule decides whether the thread polls again at once, yields, or sleeps for a while
-//! (the module `steps`).
+//! there are none and it is configured to. Here it is always configured to yield, and the rule
+//! decides whether the thread polls again at once, yields, or sleeps for a while (the module
+//! `steps`).
 //!
 //! * An unsuccessful poll is an `opal_progress` that yields. One that does not yield has found an
 //!   event, so the wait is over at the latest when the next one begins.

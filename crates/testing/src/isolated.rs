@@ -32,7 +32,8 @@ pub fn isolated<Body: FnOnce()>(body: Body) {
 ///
 /// It is for tests that need another environment, user or file system, or that kill the process:
 /// `start` changes the command, runs it and checks how it ends, in most cases with [`expect_pass`].
-/// The process is always a new one. Call it directly in a test function, with a closure as the body.
+/// The process is always a new one. Call it directly in a test function, with a closure as the
+/// body.
 #[track_caller]
 pub fn isolated_by<Body: FnOnce()>(start: impl FnOnce(Command), body: Body) {
     let (_, name) = crate::test_name_of(&body);

@@ -2,35 +2,33 @@
 
 use std::path::PathBuf;
 
-use sys::cgroups::Hierarchy;
-pub use sys::cgroups::Quota;
+use sys::cgroups::{Hierarchy, Quota};
 
 /// The controllers that rowlock or its users may need.
 const CONTROLLERS: [&str; 6] = ["cpu", "cpuset", "freezer", "memory", "io", "pids"];
 
 /// A kind of resource of which groups can have shares or limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Controller {
+pub(super) struct Controller {
     /// Its name: `cpu`, `cpuset`, `freezer`, `memory`, `io` or `pids`.
-    pub name: String,
+    pub(super) name: String,
     /// Whether the file system allows this process to create groups below its own and move
     /// processes into them.
-    pub writable: bool,
+    pub(super) writable: bool,
 }
 
 /// The control groups of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cgroups {
+pub(super) struct Cgroups {
     /// The version, 1 or 2, of the hierarchy with the CPU controller. `None` if neither is mounted.
-    pub version: Option<u32>,
+    pub(super) version: Option<u32>,
     /// The folder of the process's group in that hierarchy.
-    pub folder: Option<PathBuf>,
-    /// The controllers that exist here.
-    pub controllers: Vec<Controller>,
+    pub(super) folder: Option<PathBuf>,
+    pub(super) controllers: Vec<Controller>,
     /// The tightest limit of running time of its group and of the groups around that.
-    pub quota: Option<Quota>,
+    pub(super) quota: Option<Quota>,
     /// Whether its group, or one around it, has a CPU share separate from other groups.
-    pub has_a_share: bool,
+    pub(super) has_a_share: bool,
 }
 
 impl Cgroups {

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 /// A part of rowlock that a machine may impede.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Capability {
+pub(super) enum Capability {
     /// Barriers and locks that spin, yield or block.
     Waiting,
     /// Running scenarios on this machine, and measuring what it costs.
@@ -23,12 +23,15 @@ impl Capability {
     pub(super) const ALL: [Capability; 4] =
         [Capability::Waiting, Capability::Runs, Capability::Inspection, Capability::Control];
 
-    pub(super) const fn word(self) -> &'static str {
+    /// Its name, and a description.
+    pub(super) const fn words(self) -> (&'static str, &'static str) {
         match self {
-            Capability::Waiting => "waiting",
-            Capability::Runs => "runs",
-            Capability::Inspection => "inspection",
-            Capability::Control => "control",
+            Capability::Waiting => ("waiting", "barriers and locks"),
+            Capability::Runs => ("runs", "scenarios on this machine, and their figures"),
+            Capability::Inspection => ("inspection", "what the kernel reports of a run (--trace needs none of it)"),
+            Capability::Control => {
+                ("control", "favouring some threads over others (no command of rowlock does it yet)")
+            }
         }
     }
 }
@@ -36,7 +39,7 @@ impl Capability {
 /// How well the machine meets a need; the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub(super) enum State {
     /// The feature is missing.
     No,
     /// Parts of it exist.
@@ -58,30 +61,27 @@ impl State {
     }
 }
 
-/// An effect of a missing feature.
+/// An effect of a missing feature, in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CostFinding {
-    /// The affected capability.
-    pub capability: Capability,
-    /// The effect, in a sentence.
-    pub what: String,
+pub(super) struct CostFinding {
+    pub(super) capability: Capability,
+    pub(super) what: String,
 }
 
 /// One feature that a machine may have or lack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub(super) struct Finding {
     /// Its name, which is stable across versions. docs/doctor.md explains each.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// The capability that needs it most.
-    pub capability: Capability,
-    /// Whether it exists.
-    pub state: State,
+    pub(super) capability: Capability,
+    pub(super) state: State,
     /// The results of the probes, in words.
-    pub seen: String,
+    pub(super) seen: String,
     /// The costs of its absence. Empty if it exists.
-    pub costs: Vec<CostFinding>,
+    pub(super) costs: Vec<CostFinding>,
     /// How to get it: a command or a setting. `None` if it exists or if there is no way.
-    pub remedy: Option<String>,
+    pub(super) remedy: Option<String>,
 }
 
 impl Finding {
@@ -105,10 +105,8 @@ impl Finding {
 /// All findings about a machine. `Display` writes a text for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorReport {
-    /// The machine.
-    pub machine: Machine,
-    /// The user's privileges.
-    pub privileges: Privileges,
-    /// The findings, by capability, the worst first.
-    pub findings: Vec<Finding>,
+    pub(super) machine: Machine,
+    pub(super) privileges: Privileges,
+    /// By capability, the worst first.
+    pub(super) findings: Vec<Finding>,
 }

@@ -12,7 +12,7 @@ use crate::units::span;
 
 /// When kernel code can be preempted by a thread with higher priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preemption {
+pub(super) enum Preemption {
     /// When it blocks or returns to the program.
     None,
     /// Also at certain explicit places.
@@ -46,16 +46,16 @@ impl Preemption {
 
 /// The kernel's build and boot options. `None` if they could not be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kernel {
+pub(super) struct Kernel {
     /// The period of its tick.
-    pub tick: Option<Span>,
+    pub(super) tick: Option<Span>,
     /// Whether CPUs that are idle, or run only one thread, have no tick: `NO_HZ_IDLE`,
     /// `NO_HZ_FULL`.
-    pub tickless: Option<&'static str>,
+    pub(super) tickless: Option<&'static str>,
     /// When kernel code can be preempted.
-    pub preemption: Option<Preemption>,
+    pub(super) preemption: Option<Preemption>,
     /// Whether the preemption mode can change without a new build.
-    pub preemption_is_dynamic: bool,
+    pub(super) preemption_is_dynamic: bool,
 }
 
 /// The contents of the files with this information.

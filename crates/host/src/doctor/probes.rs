@@ -21,93 +21,83 @@ use crate::error::Error;
 use crate::machine::Machine;
 
 /// The result of a trial: what was granted, or the kind of error.
-pub type Trial<T> = Result<T, ErrorKind>;
+pub(super) type Trial<T> = Result<T, ErrorKind>;
 
 /// The timeslice to try. Kernels grant 0.1 to 100 ms.
 const TIMESLICE: Duration = Duration::from_micros(500);
 
 /// The privileges of the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Privileges {
+pub(super) struct Privileges {
     /// The user's id; 0 is root.
-    pub user: u32,
+    pub(super) user: u32,
     /// The effective ones among the capabilities `SYS_NICE`, `SYS_ADMIN`, `PERFMON` and `BPF`.
-    pub capabilities: Vec<&'static str>,
+    pub(super) capabilities: Vec<&'static str>,
     /// Whether this is a user namespace, in which root and capabilities are valid only inside.
-    pub in_a_user_namespace: bool,
+    pub(super) in_a_user_namespace: bool,
 }
 
 /// The layers between this program and the machine's CPUs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Virtualization {
-    /// The hypervisor, if the CPUs are virtual: its name, or `unknown`.
-    pub hypervisor: Option<String>,
+pub(super) struct Virtualization {
+    /// The name of the hypervisor, or `unknown`. `None` if the CPUs are not virtual.
+    pub(super) hypervisor: Option<String>,
     /// The share of time since the boot during which the hypervisor kept the CPUs from running, in
     /// percent.
-    pub stolen_percent: Option<f64>,
+    pub(super) stolen_percent: Option<f64>,
     /// The kind of container in which this program runs, if any.
-    pub container: Option<String>,
+    pub(super) container: Option<String>,
 }
 
 /// The events that perf can count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Perf {
+pub(super) struct Perf {
     /// `kernel.perf_event_paranoid`.
-    pub paranoid: Option<i32>,
-    /// Context switches of own threads.
-    pub own_switches: Trial<()>,
-    /// Cycles, from the processor's counters.
-    pub cycles: Trial<()>,
+    pub(super) paranoid: Option<i32>,
+    pub(super) own_switches: Trial<()>,
+    pub(super) cycles: Trial<()>,
     /// Events of other processes on a CPU.
-    pub others: Trial<()>,
+    pub(super) others: Trial<()>,
 }
 
 /// The results of all probes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Probes {
-    /// The machine and its CPUs.
-    pub machine: Machine,
+pub(super) struct Probes {
+    pub(super) machine: Machine,
     /// The kernel's scheduler for ordinary threads.
-    pub scheduler: String,
-    /// The user's privileges.
-    pub privileges: Privileges,
-    /// The kernel's build and boot options.
-    pub kernel: Kernel,
-    /// The hypervisor and the container.
-    pub virtualization: Virtualization,
-    /// The control groups.
-    pub cgroups: Cgroups,
+    pub(super) scheduler: String,
+    pub(super) privileges: Privileges,
+    pub(super) kernel: Kernel,
+    pub(super) virtualization: Virtualization,
+    pub(super) cgroups: Cgroups,
     /// Whether threads can block on a futex, both within a process and across processes.
-    pub futexes: bool,
-    /// How a thread can read the number of its CPU.
-    pub rseq: Rseq,
-    /// The present nice value.
-    pub nice: Trial<i32>,
+    pub(super) futexes: bool,
+    pub(super) rseq: Rseq,
+    pub(super) nice: Trial<i32>,
     /// The lowest nice value that is allowed.
-    pub best_nice: Trial<i32>,
+    pub(super) best_nice: Trial<i32>,
     /// Whether real-time priorities are allowed.
-    pub real_time: Trial<()>,
+    pub(super) real_time: Trial<()>,
     /// How much of each second real-time threads may run, in microseconds. Negative if there is no
     /// limit.
-    pub real_time_runtime: Option<i64>,
+    pub(super) real_time_runtime: Option<i64>,
     /// The timeslice that a request resulted in. `None` if the kernel ignores the request.
-    pub timeslice: Trial<Option<Duration>>,
+    pub(super) timeslice: Trial<Option<Duration>>,
     /// Whether the kernel groups threads by session.
-    pub autogroup: Option<bool>,
+    pub(super) autogroup: Option<bool>,
     /// Whether the kernel can load a scheduler.
-    pub sched_ext: bool,
-    /// The events that perf can count.
-    pub perf: Perf,
+    pub(super) sched_ext: bool,
+    pub(super) perf: Perf,
     /// The folder of the kernel's tracing files, if they are mounted.
-    pub tracefs: Option<PathBuf>,
+    pub(super) tracefs: Option<PathBuf>,
     /// Whether this program may enable the scheduler's events there.
-    pub tracing: Trial<()>,
+    pub(super) tracing: Trial<()>,
     /// Whether the kernel counts how long this thread has waited for a CPU.
-    pub run_delay: bool,
+    pub(super) run_delay: bool,
     /// `kernel.sched_schedstats`. `None` if the kernel lacks it.
-    pub schedstats: Option<bool>,
+    pub(super) schedstats: Option<bool>,
     /// Whether the kernel reports how much of the time threads wait for CPUs, machine-wide.
-    pub pressure: Trial<()>,
+    pub(super) pressure: Trial<()>,
 }
 
 impl Probes {
@@ -115,7 +105,7 @@ impl Probes {
     ///
     /// # Errors
     /// If the kernel does not report the allowed CPUs. Any other refusal is a result of a probe.
-    pub fn take() -> Result<Probes, Error> {
+    pub(super) fn take() -> Result<Probes, Error> {
         let machine = Machine::current()?;
         let scheduler = machine.scheduler();
         let kernel = Kernel::current(&machine.kernel);

@@ -6,8 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use policy::Span;
+use sys::cgroups::Quota;
 use sys::rseq::Rseq;
 
+use super::cgroups::{Cgroups, Controller};
+use super::findings::{Finding, State};
+use super::kernel::{Kernel, Preemption};
+use super::probes::{Perf, Privileges, Probes, Virtualization};
 use super::*;
 use crate::machine::Machine;
 
@@ -90,11 +95,7 @@ fn container() -> Probes {
     };
     probes.cgroups.folder = Some(PathBuf::from("/sys/fs/cgroup"));
     probes.cgroups.has_a_share = true;
-    probes.cgroups.quota = Some(Quota {
-        time: Duration::from_millis(150),
-        period: Duration::from_millis(100),
-        file: PathBuf::from("/sys/fs/cgroup/cpu.max"),
-    });
+    probes.cgroups.quota = quota(150, "/sys/fs/cgroup/cpu.max");
     probes.kernel = Kernel { preemption: None, preemption_is_dynamic: false, ..probes.kernel };
     probes.rseq = Rseq::Unregistered;
     probes.timeslice = Ok(None);
@@ -141,19 +142,19 @@ fn machines() -> [(&'static str, Probes); 4] {
 
 #[track_caller]
 fn finding(probes: &Probes, name: &str) -> Finding {
-    examine(probes).findings.into_iter().find(|finding| finding.name == name).unwrap()
+    report(probes).findings.into_iter().find(|finding| finding.name == name).unwrap()
 }
 
 #[test]
 fn reports_match_their_snapshots() {
     for (name, probes) in machines() {
-        insta::assert_snapshot!(name, examine(&probes));
+        insta::assert_snapshot!(name, report(&probes));
     }
 }
 
 #[test]
 fn a_machine_that_allows_everything_lacks_nothing() {
-    for finding in examine(&workstation()).findings {
+    for finding in report(&workstation()).findings {
         assert_eq!(finding.state, State::Yes, "{finding:?}");
     }
 }
@@ -161,7 +162,7 @@ fn a_machine_that_allows_everything_lacks_nothing() {
 #[test]
 fn only_missing_features_have_costs() {
     for (machine, probes) in machines() {
-        for finding in examine(&probes).findings {
+        for finding in report(&probes).findings {
             let exists = finding.state == State::Yes;
             assert_eq!(finding.costs.is_empty(), exists, "{machine}: {finding:?}");
             assert!(!exists || finding.remedy.is_none(), "{machine}: {finding:?}");
@@ -172,11 +173,11 @@ fn only_missing_features_have_costs() {
 
 #[test]
 fn every_machine_has_the_same_findings_with_the_worst_of_each_capability_first() {
-    let names = |probes: &Probes| examine(probes).findings.iter().map(|finding| finding.name).collect::<BTreeSet<_>>();
+    let names = |probes: &Probes| report(probes).findings.iter().map(|finding| finding.name).collect::<BTreeSet<_>>();
     let expected = names(&workstation());
     for (machine, probes) in machines() {
         assert_eq!(names(&probes), expected, "{machine}");
-        let findings = examine(&probes).findings;
+        let findings = report(&probes).findings;
         assert_eq!(findings.len(), expected.len(), "{machine}");
         assert!(findings.is_sorted_by_key(|finding| (finding.capability, finding.state)), "{machine}");
     }
@@ -186,22 +187,52 @@ fn every_machine_has_the_same_findings_with_the_worst_of_each_capability_first()
 fn every_finding_is_explained_in_the_documents() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/doctor.md");
     let text = std::fs::read_to_string(path).unwrap();
-    for finding in examine(&workstation()).findings {
+    for finding in report(&workstation()).findings {
         assert!(text.contains(&format!("| `{}` |", finding.name)), "{}", finding.name);
     }
 }
 
+fn quota(millis: u64, file: &str) -> Option<Quota> {
+    let period = Duration::from_millis(100);
+    Some(Quota { time: Duration::from_millis(millis), period, file: PathBuf::from(file) })
+}
+
 #[test]
-fn a_quota_beyond_the_machine_is_no_limit() {
-    let mut probes = workstation();
-    let quota = |cpus: u64| Quota {
-        time: Duration::from_millis(100 * cpus),
-        period: Duration::from_millis(100),
-        file: PathBuf::from("f"),
-    };
+fn states_follow_from_the_probes() {
+    // A quota beyond the machine is no limit.
     for (cpus, state) in [(7, State::Partly), (8, State::Yes), (9, State::Yes)] {
-        probes.cgroups.quota = Some(quota(cpus));
+        let mut probes = workstation();
+        probes.cgroups.quota = quota(100 * cpus, "f");
         assert_eq!(finding(&probes, "whole-cpus").state, state, "{cpus}");
+    }
+    // Autogroup matters only if no group has its own share.
+    for (autogroup, has_a_share, state) in [
+        (None, false, State::Yes),
+        (Some(false), false, State::Yes),
+        (Some(true), true, State::Yes),
+        (Some(true), false, State::Partly),
+    ] {
+        let mut probes = workstation();
+        (probes.autogroup, probes.cgroups.has_a_share) = (autogroup, has_a_share);
+        assert_eq!(finding(&probes, "one-session").state, state);
+    }
+    // Only a fully preemptible kernel meets the need.
+    for (preemption, state) in [
+        (None, State::Unknown),
+        (Some(Preemption::None), State::Partly),
+        (Some(Preemption::Voluntary), State::Partly),
+        (Some(Preemption::Lazy), State::Partly),
+        (Some(Preemption::Full), State::Yes),
+        (Some(Preemption::RealTime), State::Yes),
+    ] {
+        let mut probes = workstation();
+        probes.kernel.preemption = preemption;
+        assert_eq!(finding(&probes, "kernel-preemption").state, state);
+    }
+    // A nice value that can be improved is partly enough.
+    for (now, best, state) in [(0, -20, State::Yes), (0, -5, State::Partly), (0, 0, State::No), (10, 0, State::No)] {
+        let probes = Probes { nice: Ok(now), best_nice: Ok(best), ..workstation() };
+        assert_eq!(finding(&probes, "nice").state, state, "{now}, {best}");
     }
 }
 
@@ -217,43 +248,12 @@ fn one_allowed_cpu_is_worse_than_a_quota_of_one_cpu() {
 }
 
 #[test]
-fn only_a_fully_preemptible_kernel_meets_the_need() {
-    let mut probes = workstation();
-    for (preemption, state) in [
-        (None, State::Unknown),
-        (Some(Preemption::None), State::Partly),
-        (Some(Preemption::Voluntary), State::Partly),
-        (Some(Preemption::Lazy), State::Partly),
-        (Some(Preemption::Full), State::Yes),
-        (Some(Preemption::RealTime), State::Yes),
-    ] {
-        probes.kernel.preemption = preemption;
-        assert_eq!(finding(&probes, "kernel-preemption").state, state);
-    }
-}
-
-#[test]
 fn the_remedy_for_a_quota_depends_on_the_cgroup_version() {
     let mut probes = workstation();
-    let file = PathBuf::from("/g/quota");
-    probes.cgroups.quota = Some(Quota { time: Duration::from_millis(50), period: Duration::from_millis(100), file });
+    probes.cgroups.quota = quota(50, "/g/quota");
     for (version, start) in [(1, "echo -1 > /g/quota"), (2, "echo max > /g/quota")] {
         probes.cgroups.version = Some(version);
         assert!(finding(&probes, "whole-cpus").remedy.unwrap().starts_with(start));
-    }
-}
-
-#[test]
-fn autogroup_matters_only_if_no_group_has_its_own_share() {
-    let mut probes = workstation();
-    for (autogroup, has_a_share, state) in [
-        (None, false, State::Yes),
-        (Some(false), false, State::Yes),
-        (Some(true), true, State::Yes),
-        (Some(true), false, State::Partly),
-    ] {
-        (probes.autogroup, probes.cgroups.has_a_share) = (autogroup, has_a_share);
-        assert_eq!(finding(&probes, "one-session").state, state);
     }
 }
 
@@ -264,15 +264,6 @@ fn the_remedy_for_real_time_is_the_group_for_root_and_a_limit_for_others() {
     assert!(finding(&probes, "real-time").remedy.unwrap().contains("cpu.rt_runtime_us"));
     probes.privileges.in_a_user_namespace = true;
     assert!(finding(&probes, "real-time").remedy.unwrap().contains("prlimit"));
-}
-
-#[test]
-fn an_improvable_nice_value_is_partly_enough() {
-    let mut probes = workstation();
-    for (now, best, state) in [(0, -20, State::Yes), (0, -5, State::Partly), (0, 0, State::No), (10, 0, State::No)] {
-        (probes.nice, probes.best_nice) = (Ok(now), Ok(best));
-        assert_eq!(finding(&probes, "nice").state, state, "{now}, {best}");
-    }
 }
 
 #[test]

@@ -18,7 +18,8 @@ impl fmt::Display for DoctorReport {
         let cpus = format!("{} of {} CPUs", machine.cpus, machine.cpus_online);
         writeln!(f, "{}, {cpus}, Linux {}; asked by {privileges}", machine.cpu_model, machine.kernel)?;
         for capability in Capability::ALL {
-            writeln!(f, "\n{}", heading(capability))?;
+            let (name, description) = capability.words();
+            writeln!(f, "\n{name}: {description}")?;
             for finding in findings.iter().filter(|finding| finding.capability == capability) {
                 write_finding(f, finding)?;
             }
@@ -30,20 +31,11 @@ impl fmt::Display for DoctorReport {
     }
 }
 
-fn heading(capability: Capability) -> &'static str {
-    match capability {
-        Capability::Waiting => "waiting: barriers and locks",
-        Capability::Runs => "runs: scenarios on this machine, and their figures",
-        Capability::Inspection => "inspection: what the kernel reports of a run (--trace needs none of it)",
-        Capability::Control => "control: favouring some threads over others (no command of rowlock does it yet)",
-    }
-}
-
 fn write_finding(f: &mut fmt::Formatter, finding: &Finding) -> fmt::Result {
     let Finding { name, state, seen, costs, remedy, .. } = finding;
     write_line(f, &format!("  {:<8}{name}", state.word()), seen)?;
     for cost in costs {
-        write_line(f, &format!("{:INDENT$}", format!("            costs {}", cost.capability.word())), &cost.what)?;
+        write_line(f, &format!("{:INDENT$}", format!("            costs {}", cost.capability.words().0)), &cost.what)?;
     }
     remedy.iter().try_for_each(|remedy| write_line(f, "            to get it", remedy))
 }

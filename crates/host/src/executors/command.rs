@@ -2,10 +2,10 @@
 //! at the end.
 //!
 //! A command may start processes that detach from their parent, as daemons do. The supervisor
-//! adopts such orphans. So all processes that the command started descend from the supervisor, which
-//! can find them in `/proc` and kill them. For that, the supervisor must outlive the run for a
-//! moment. So once there is a command, the supervisor detects the end of the run by the end of its
-//! input. The kernel's parent death signal could only kill the supervisor.
+//! adopts such orphans. So all processes that the command started descend from the supervisor,
+//! which can find them in `/proc` and kill them. For that, the supervisor must outlive the run for
+//! a moment. So once there is a command, the supervisor detects the end of the run by the end of
+//! its input. The kernel's parent death signal could only kill the supervisor.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};

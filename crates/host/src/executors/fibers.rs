@@ -1,10 +1,10 @@
 //! The executor of a `fibers` job, on `rowlock-fiber`.
 //!
 //! Computation is a calibrated number of iterations. All lengths are drawn before the run begins,
-//! because a draw takes longer than a whole fiber that only acquires a lock. The program's memory is
-//! allocated before as well: the same number of fibers are spawned and joined, and each fiber of a
-//! group with several bursts yields once. So the figures show the work of the library and not that
-//! of the kernel, which the simulator does not model.
+//! because a draw takes longer than a whole fiber that only acquires a lock. The program's memory
+//! is allocated before as well: the same number of fibers are spawned and joined, and each fiber of
+//! a group with several bursts yields once. So the figures show the work of the library and not
+//! that of the kernel, which the simulator does not model.
 
 use std::cell::RefCell;
 use std::sync::mpsc::Sender;

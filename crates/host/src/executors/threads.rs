@@ -309,7 +309,8 @@ impl<R: Recorder> ThreadJob<R> {
     }
 }
 
-/// Reports a thread that has done all that counts. Sending only fails if the process is about to end.
+/// Reports a thread that has done all that counts. Sending only fails if the process is about to
+/// end.
 fn report<K: ActivityLogger>(sender: &Sender<Message>, outcome: ThreadOutcome, mut logger: K) {
     logger.log(Activity::End);
     let _ = sender.send(Message::Done(ThreadOutcome { event_log: logger.finish(), ..outcome }));

@@ -16,10 +16,10 @@
 //!    an answer, it adopts that.
 //!
 //! A compare-and-exchange ensures that the first answer holds. The answer is yes only if all ranks
-//! have signed the same file. Then all of them have it mapped, even if its name is removed, and will
-//! read yes there. A rank that reads no, or has no file, uses the real calls. If a rank has not
-//! signed, the answer cannot be yes. On several machines no file has all signatures, so the answer
-//! is no.
+//! have signed the same file. Then all of them have it mapped, even if its name is removed, and
+//! will read yes there. A rank that reads no, or has no file, uses the real calls. If a rank has
+//! not signed, the answer cannot be yes. On several machines no file has all signatures, so the
+//! answer is no.
 //!
 //! The rank that answers removes the name, so no file remains when the job ends. A later rank
 //! creates a new file, which not all ranks will have signed.

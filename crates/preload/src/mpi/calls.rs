@@ -224,8 +224,8 @@ hooks! {
     }
 }
 
-/// Calls that are performed by a nonblocking call and a wait. Their last argument is a communicator.
-/// A function decides whether to do so: given the communicator, it returns the job.
+/// Calls that are performed by a nonblocking call and a wait. Their last argument is a
+/// communicator. A function decides whether to do so: given the communicator, it returns the job.
 mod carried {
     use super::*;
 
