@@ -71,6 +71,18 @@ impl Error {
     }
 }
 
+fn unreadable(path: &Path, why: impl ToString) -> Error {
+    Error::Read { path: path.to_owned(), why: why.to_string() }
+}
+
+fn read_if_exists(path: &Path) -> Result<Option<String>, Error> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(why) => Err(unreadable(path, why)),
+    }
+}
+
 /// A result folder that is being written.
 #[derive(Debug)]
 pub struct Folder {
@@ -112,17 +124,12 @@ impl Folder {
     /// [`Error::Open`], and [`Error::Read`] if the folder has a table of runs but no records.
     pub fn append(path: &Path) -> Result<Folder, Error> {
         let file = path.join(RECORDS);
-        let read = |path: &Path, why: String| Error::Read { path: path.to_owned(), why };
-        let text = match fs::read_to_string(&file) {
-            Ok(text) => text,
-            Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                let table = path.join(RUNS);
-                return match table.exists() {
-                    true => Err(read(&table, format!("{RECORDS}, which has the runs complete, is missing"))),
-                    false => Folder::create(path),
-                };
-            }
-            Err(why) => return Err(read(&file, why.to_string())),
+        let Some(text) = read_if_exists(&file)? else {
+            let table = path.join(RUNS);
+            return match table.exists() {
+                true => Err(unreadable(&table, format!("{RECORDS}, which has the runs complete, is missing"))),
+                false => Folder::create(path),
+            };
         };
         let complete = text.rfind('\n').map_or(0, |end| end + 1);
         let cut = |file: File| file.set_len(complete as u64);
@@ -131,11 +138,9 @@ impl Folder {
             .open(&file)
             .and_then(cut)
             .map_err(|source| Error::Open { path: file.clone(), source })?;
-        let manifest = match fs::read(path.join(MANIFEST)) {
-            Ok(text) => Some(serde_json::from_slice(&text).map_err(|why| read(&path.join(MANIFEST), why.to_string()))?),
-            Err(why) if why.kind() == io::ErrorKind::NotFound => None,
-            Err(why) => return Err(read(&path.join(MANIFEST), why.to_string())),
-        };
+        let manifest = path.join(MANIFEST);
+        let parse = |text: String| serde_json::from_str(&text).map_err(|why| unreadable(&manifest, why));
+        let manifest = read_if_exists(&manifest)?.map(parse).transpose()?;
         Folder::open(path, text[..complete].lines().map(str::to_owned).collect(), manifest)
     }
 
@@ -158,8 +163,8 @@ impl Folder {
     /// The runs of the earlier experiment, in the order in which they were made.
     pub fn earlier<R: DeserializeOwned>(&self) -> Result<Vec<R>, Error> {
         let parse = |(number, line): (usize, &String)| {
-            let why = |why| Error::Read { path: self.path.join(RECORDS), why: format!("line {}: {why}", number + 1) };
-            serde_json::from_str(line).map_err(why)
+            let error = |why| unreadable(&self.path.join(RECORDS), format!("line {}: {why}", number + 1));
+            serde_json::from_str(line).map_err(error)
         };
         self.earlier.iter().enumerate().map(parse).collect()
     }
@@ -176,8 +181,8 @@ impl Folder {
     pub fn earlier_settings<S: DeserializeOwned>(&self) -> Result<Option<S>, Error> {
         let settings = self.manifest.as_ref().and_then(|manifest| manifest.get("settings"));
         let settings = settings.filter(|settings| !settings.is_null());
-        let why = |why: serde_json::Error| Error::Read { path: self.path.join(MANIFEST), why: why.to_string() };
-        settings.map(|settings| S::deserialize(settings).map_err(why)).transpose()
+        let parse = |settings| S::deserialize(settings).map_err(|why| unreadable(&self.path.join(MANIFEST), why));
+        settings.map(parse).transpose()
     }
 
     /// Writes a run: its record, and its rows of the table. When this returns, both files have it.

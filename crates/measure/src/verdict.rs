@@ -87,12 +87,12 @@ fn fastest(
         let ratios = series(arm).zip(series(best)).map(|(one, best)| one.log_ratios(best, Figure::Completion));
         ratios.and_then(|ratios| ratios.mean()).is_some_and(|mean| mean.contains(0.0))
     };
-    let is_told = |arm| comparisons.get(job, world, best, arm).is_some_and(|found| found.is_significant());
+    let differs = |arm| comparisons.get(job, world, best, arm).is_some_and(|found| found.is_significant());
     Some(Fastest {
         world,
         value: value(all.scenario, best, compare)?,
         level_with: others(&holds_one),
-        not_told_from: others(&|arm| !is_told(arm)),
+        not_told_from: others(&|arm| !differs(arm)),
     })
 }
 

@@ -1,5 +1,7 @@
 //! Text tables with aligned columns.
 
+use crate::words::shortened;
+
 /// The content of unknown cells.
 const UNKNOWN: &str = "-";
 
@@ -58,13 +60,6 @@ impl Table {
         }
         text
     }
-}
-
-fn shortened(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 #[cfg(test)]

@@ -120,6 +120,14 @@ pub fn list(items: &[toml::Value]) -> String {
     }
 }
 
+/// Shortens a text to `width` characters with an ellipsis.
+pub(crate) fn shortened(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
 /// Breaks a sentence between words into lines of at most `width` characters. Indents all lines but
 /// the first.
 pub fn wrap(sentence: &str, width: usize) -> String {

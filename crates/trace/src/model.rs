@@ -83,23 +83,11 @@ pub enum Event {
         woken: ThreadId,
     },
     /// A thread ends its present phase, if any, and begins another.
-    PhaseBegin {
-        /// The thread.
-        thread: ThreadId,
-        /// The new phase.
-        phase: Phase,
-    },
+    PhaseBegin(ThreadId, Phase),
     /// A thread ends.
-    ThreadEnd {
-        /// The thread.
-        thread: ThreadId,
-    },
-    /// All threads of a job have met. The time since they last met, or since the start, was a
-    /// round.
-    RoundEnd {
-        /// The job.
-        job: JobId,
-    },
+    ThreadEnd(ThreadId),
+    /// All threads of a job have met. The time since they last met, or since the start, was a round.
+    RoundEnd(JobId),
 }
 
 /// The state in which a thread leaves its CPU.

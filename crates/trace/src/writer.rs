@@ -249,7 +249,7 @@ impl<W: Write> Writer<W> {
         match event {
             Event::Switch { cpu, previous, to } => self.switch(at, cpu, previous, to),
             Event::Wakeup { cpu, waker, woken } => self.wakeup(at, cpu, waker, woken),
-            Event::PhaseBegin { thread, phase } => {
+            Event::PhaseBegin(thread, phase) => {
                 self.end_phase(at, thread);
                 let now = &mut self.threads[thread.index()];
                 now.busy = true;
@@ -259,7 +259,7 @@ impl<W: Write> Writer<W> {
                     flow.iter().for_each(|&flow| fixed(event, 48, flow));
                 });
             }
-            Event::ThreadEnd { thread } => {
+            Event::ThreadEnd(thread) => {
                 self.end_phase(at, thread);
                 let flow = self.threads[thread.index()].flow.take();
                 self.track_event(at, INSTANT, thread_track(thread), |event| {
@@ -267,7 +267,7 @@ impl<W: Write> Writer<W> {
                     flow.iter().for_each(|&flow| fixed(event, 48, flow));
                 });
             }
-            Event::RoundEnd { job } => self.round(at, job),
+            Event::RoundEnd(job) => self.round(at, job),
         }
     }
 

@@ -1,9 +1,9 @@
 //! The report as text of at most [`WIDTH`] columns.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
-use scenario::result::World;
+use scenario::result::{MachineOutcome, World};
 
 use super::ExperimentReport;
 use crate::claim::ClaimOutcome;
@@ -11,6 +11,7 @@ use crate::factor::{self, Factors};
 use crate::summary::{Accuracy, Gap, Responses, Summary};
 use crate::verdict::{Fastest, Verdict};
 use report::WIDTH;
+use report::html::distinct;
 use report::table::Table;
 use report::words;
 
@@ -60,15 +61,11 @@ pub(super) fn worlds(report: &ExperimentReport) -> Vec<World> {
 
 /// The machines of a world's runs: one, unless the machine is swept.
 pub(super) fn machines(report: &ExperimentReport, world: World) -> String {
-    let mut machines: Vec<String> = Vec::new();
-    for run in report.runs.iter().filter(|run| run.world == world) {
-        let (cpus, scheduler) = (run.outcome.machine.cpus, &run.outcome.machine.scheduler);
-        let machine = format!("{}, {scheduler}", words::counted(cpus.into(), "CPU"));
-        if !machines.contains(&machine) {
-            machines.push(machine);
-        }
-    }
-    machines.sort_unstable();
+    let runs = report.runs.iter().filter(|run| run.world == world);
+    let machine =
+        |machine: &MachineOutcome| format!("{}, {}", words::counted(machine.cpus.into(), "CPU"), machine.scheduler);
+    let machines: BTreeSet<String> = runs.map(|run| machine(&run.outcome.machine)).collect();
+    let machines = Vec::from_iter(machines);
     if machines.len() > 4 { format!("{} machines", machines.len()) } else { machines.join("; ") }
 }
 
@@ -104,13 +101,7 @@ pub(super) fn differs_from_baseline(summary: &Summary) -> bool {
 }
 
 pub(super) fn jobs(report: &ExperimentReport) -> Vec<&str> {
-    let mut jobs: Vec<&str> = Vec::new();
-    for summary in &report.summaries {
-        if !jobs.contains(&summary.job.as_str()) {
-            jobs.push(&summary.job);
-        }
-    }
-    jobs
+    distinct(report.summaries.iter().map(|summary| summary.job.as_str()), |job| *job)
 }
 
 /// The factor whose values label the rows of a table: the one with the compared path, else the one

@@ -76,7 +76,7 @@ impl<W: Write> HostTracer<W> {
         if activity != Activity::Away {
             self.place(at, thread, cpu);
         }
-        let begins = |phase| Event::PhaseBegin { thread, phase };
+        let begins = |phase| Event::PhaseBegin(thread, phase);
         match activity {
             Activity::Compute => self.writer.record(at, begins(Phase::Compute)),
             Activity::Spin => self.writer.record(at, begins(Phase::Spin)),
@@ -90,7 +90,7 @@ impl<W: Write> HostTracer<W> {
             Activity::Away => self.take_off(at, thread, PreviousState::Preempted),
             Activity::Seen => {}
             Activity::End => {
-                self.writer.record(at, Event::ThreadEnd { thread });
+                self.writer.record(at, Event::ThreadEnd(thread));
                 self.take_off(at, thread, PreviousState::Ended);
             }
         }
@@ -123,7 +123,7 @@ impl<W: Write> HostTracer<W> {
     /// Completes a round: the last thread has arrived and wakes the blocked ones.
     fn complete_round(&mut self, at: Instant, last: ThreadId, cpu: CpuId) {
         let job = self.jobs[last.index()];
-        self.writer.record(at, Event::RoundEnd { job: JobId(job as u32) });
+        self.writer.record(at, Event::RoundEnd(JobId(job as u32)));
         for woken in (0..self.jobs.len()).filter(|&thread| self.jobs[thread] == job) {
             if self.doing[woken].take_if(|doing| *doing == Activity::Block).is_some() {
                 let woken = ThreadId(woken as u32);

@@ -95,20 +95,20 @@ impl<W: Write> Observer for SimulationTracer<W> {
             ThreadPhase::Spin => Phase::Spin,
             ThreadPhase::Yield => Phase::Yield,
             ThreadPhase::Block => Phase::Block,
-            ThreadPhase::End => return self.writer.record(at, Event::ThreadEnd { thread }),
+            ThreadPhase::End => return self.writer.record(at, Event::ThreadEnd(thread)),
         };
-        self.writer.record(at, Event::PhaseBegin { thread, phase });
+        self.writer.record(at, Event::PhaseBegin(thread, phase));
     }
 
     fn thread_ready(&mut self, at: Instant, thread: ThreadId, why: ReadyReason) {
         if why == ReadyReason::New {
-            self.writer.record(at, Event::PhaseBegin { thread, phase: Phase::Compute });
+            self.writer.record(at, Event::PhaseBegin(thread, Phase::Compute));
             self.writer.record(at, Event::Wakeup { cpu: CpuId(0), waker: None, woken: thread });
         }
     }
 
     fn barrier_completed(&mut self, at: Instant, job: JobId, _last: ThreadId) {
-        self.writer.record(at, Event::RoundEnd { job });
+        self.writer.record(at, Event::RoundEnd(job));
     }
 
     fn thread_woken(&mut self, at: Instant, waker: ThreadId, woken: ThreadId) {

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use crate::words::shortened;
+
 /// Escapes text for use between HTML or XML tags and in attributes. Replaces characters that XML
 /// does not allow with a replacement character.
 pub fn escape(text: &str) -> Cow<'_, str> {
@@ -43,11 +45,7 @@ const LETTER: f64 = 6.2;
 
 /// Shortens a text to a width of `room` units.
 pub fn fit(text: &str, room: f64) -> String {
-    let most = (room / LETTER).max(2.0) as usize;
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most - 1).chain(['…']).collect()
+    shortened(text, (room / LETTER).max(2.0) as usize)
 }
 
 /// The horizontal alignment of a text at its point.

@@ -71,6 +71,17 @@ struct Job<'a> {
     x: Option<HorizontalAxis<'a>>,
 }
 
+/// The scale of a figure.
+struct Scale {
+    metric: Metric,
+    /// The length of the unit.
+    unit: f64,
+    axis: Axis,
+    /// A reference value.
+    reference: Option<f64>,
+    caption: String,
+}
+
 /// The horizontal axis.
 struct HorizontalAxis<'a> {
     path: &'a str,
@@ -121,6 +132,14 @@ impl<'a> Job<'a> {
         self.sorted.get(group).and_then(|group| group.get(series)).into_iter().flatten().copied()
     }
 
+    fn id(&self, metric: Metric, place: usize) -> String {
+        format!("plot-{}-{}-{place}", self.number, metric as usize)
+    }
+
+    fn mark(&self, scale: &Scale, summary: &Summary) -> Option<Mark> {
+        Some(self.figures.mark(scale.metric, summary)?.scaled(scale.unit))
+    }
+
     fn style(&self, series: usize, world: World) -> Style {
         Style { series, hollow: world == World::Host && self.worlds.len() > 1 }
     }
@@ -130,20 +149,20 @@ impl<'a> Job<'a> {
         if metrics.is_empty() {
             return String::new();
         }
-        if self.x.is_none() {
-            return self.dots(&metrics);
-        }
-        let lines = self.lines();
-        let charts: Vec<(Metric, Vec<String>)> =
-            metrics.iter().map(|metric| (*metric, self.line_charts(*metric, &lines))).collect();
-        let caption = |metric| {
-            let (axis, _, unit) = self.scale(metric);
-            self.caption(metric, &unit, &axis)
-        };
+        let scales = metrics.into_iter().map(|metric| self.scale(metric));
+        let Some(x) = &self.x else { return self.dots(&scales.collect::<Vec<_>>()) };
+        // All series, or a selection if they are too many to distinguish.
+        let lines: Vec<usize> = evenly(self.series.len(), SERIES).collect();
+        let charts: Vec<(Scale, Vec<String>)> = scales
+            .map(|scale| {
+                let charts = self.line_charts(x, &scale, &lines);
+                (scale, charts)
+            })
+            .collect();
         let body = if self.groups.len() == 1 {
             grid(&charts.iter().flat_map(|(_, charts)| charts.clone()).collect::<Vec<_>>())
         } else {
-            charts.iter().map(|(metric, charts)| multiples(*metric, &caption(*metric), charts)).collect()
+            charts.iter().map(|(scale, charts)| multiples(scale, charts)).collect()
         };
         self.legend(&lines) + &body
     }
@@ -154,28 +173,30 @@ impl<'a> Job<'a> {
         exists && (metric != Metric::SpeedUp || values_of(self.report, self.report.compare.as_deref()).len() > 1)
     }
 
-    /// The axis of a figure over all arms of the job, the length of its unit, and its name.
-    fn scale(&self, metric: Metric) -> (Axis, f64, String) {
+    /// The scale of a figure for all arms of the job.
+    fn scale(&self, metric: Metric) -> Scale {
         let marks: Vec<Mark> = self.summaries.iter().filter_map(|summary| self.figures.mark(metric, summary)).collect();
         let values = || marks.iter().flat_map(Mark::values);
         let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
         // The axis includes only a part of wide intervals of few samples.
-        let reach = |estimate: &Mark| {
-            let (from, to) = estimate.estimate.interval.unwrap_or((low, high));
+        let reach = |mark: &Mark| {
+            let (from, to) = mark.estimate.interval.unwrap_or((low, high));
             [from.max(low / 2.0), to.min(high * 1.5)]
         };
-        let values: Vec<f64> = values().chain(marks.iter().flat_map(reach)).collect();
         let (unit, name) = match metric {
             Metric::Completion => unit_of_time(high),
             Metric::Ssr => (1.0, "%"),
             Metric::SpeedUp | Metric::RoundsPerSecond => (1.0, ""),
         };
+        let reference = (metric == Metric::SpeedUp).then_some(1.0);
         let axis = match metric {
             Metric::Ssr => Axis::linear(0.0, 100.0),
-            Metric::SpeedUp => Axis::fitting(values.into_iter().chain([1.0])),
-            Metric::Completion | Metric::RoundsPerSecond => Axis::fitting(values.into_iter().map(|value| value / unit)),
+            _ => {
+                let values = values().chain(marks.iter().flat_map(reach)).map(|value| value / unit);
+                Axis::fitting(values.chain(reference))
+            }
         };
-        (axis, unit, name.to_owned())
+        Scale { metric, unit, reference, caption: self.caption(metric, name, &axis), axis }
     }
 
     /// The name of a chart, its unit, and which direction is better.
@@ -192,56 +213,42 @@ impl<'a> Job<'a> {
 
 /// Charts of lines.
 impl Job<'_> {
-    /// The series that have a line: all, or a selection if they are too many to distinguish.
-    fn lines(&self) -> Vec<usize> {
-        evenly(self.series.len(), SERIES).collect()
-    }
-
-    fn line_charts(&self, metric: Metric, lines: &[usize]) -> Vec<String> {
-        let Some(x) = &self.x else { return Vec::new() };
-        let (y, unit, unit_name) = self.scale(metric);
-        let caption = self.caption(metric, &unit_name, &y);
+    fn line_charts(&self, x: &HorizontalAxis<'_>, scale: &Scale, lines: &[usize]) -> Vec<String> {
+        let Scale { metric, axis, reference, caption, .. } = scale;
         let chart = |(place, group): (usize, &String)| {
-            let lines = self.lines_of(metric, group, lines, unit);
+            let lines = self.lines_of(x, scale, group, lines);
             if lines.is_empty() {
                 return String::new();
             }
-            let shown = if self.groups.len() == 1 { &caption } else { group };
+            let shown = if self.groups.len() == 1 { caption } else { group };
             let title = if self.groups.len() == 1 { caption.clone() } else { format!("{caption}; {group}") };
             let description =
                 format!("{title}, against {}: {}.", x.label, lines.iter().map(ends).collect::<Vec<_>>().join("; "));
-            let id = format!("plot-{}-{}-{place}", self.number, metric as usize);
-            let words = Words { id, title, description };
-            let reference = (metric == Metric::SpeedUp).then_some(1.0);
-            let chart = lines::Chart { words, x: &x.axis, x_label: &x.label, y: &y, reference, lines };
+            let words = Words { id: self.id(*metric, place), title, description };
+            let reference = *reference;
+            let chart = lines::Chart { words, x: &x.axis, x_label: &x.label, y: axis, reference, lines };
             figure(shown, &chart.render())
         };
         self.groups.iter().enumerate().map(chart).filter(|chart| !chart.is_empty()).collect()
     }
 
-    fn lines_of(&self, metric: Metric, group: &str, shown: &[usize], unit: f64) -> Vec<lines::Line> {
+    fn lines_of(&self, x: &HorizontalAxis<'_>, scale: &Scale, group: &str, shown: &[usize]) -> Vec<lines::Line> {
+        let point = |of: &Summary| Some((*x.values.get(&words::value(of.x.as_ref()?))?, self.mark(scale, of)?));
         let mut lines: Vec<lines::Line> = Vec::new();
         for (place, &series) in shown.iter().enumerate() {
-            let name = &self.series[series];
-            let mut is_named = false;
+            let mut name = self.series[series].as_str();
             for &world in &self.worlds {
-                let of_line = self.of(group, name).filter(|of| of.world == world);
-                let mut points: Vec<(f64, Mark)> = of_line.filter_map(|of| self.point(metric, of, unit)).collect();
+                let of_line = self.of(group, &self.series[series]).filter(|of| of.world == world);
+                let mut points: Vec<(f64, Mark)> = of_line.filter_map(point).collect();
                 points.sort_by(|(one, _), (other, _)| one.total_cmp(other));
                 if !points.is_empty() {
-                    let label = if is_named { String::new() } else { name.clone() };
-                    is_named = true;
+                    // Only the first line of a series has its name.
+                    let label = std::mem::take(&mut name).to_owned();
                     lines.push(lines::Line { label, style: self.style(place, world), points });
                 }
             }
         }
         lines
-    }
-
-    fn point(&self, metric: Metric, summary: &Summary, unit: f64) -> Option<(f64, Mark)> {
-        let x = self.x.as_ref()?;
-        let at = x.values.get(&words::value(summary.x.as_ref()?))?;
-        Some((*at, self.figures.mark(metric, summary)?.scaled(unit)))
     }
 
     fn legend(&self, lines: &[usize]) -> String {
@@ -270,21 +277,19 @@ impl Job<'_> {
 
 /// Charts of dots.
 impl Job<'_> {
-    fn dots(&self, metrics: &[Metric]) -> String {
+    fn dots(&self, scales: &[Scale]) -> String {
         let mut charts: Vec<Vec<String>> = Vec::new();
-        for &metric in metrics {
-            let (x, unit, unit_name) = self.scale(metric);
-            let caption = self.caption(metric, &unit_name, &x);
-            for (place, rows) in self.rows(metric, unit).chunks(ROWS).enumerate() {
+        for scale in scales {
+            let Scale { metric, axis, reference, caption, .. } = scale;
+            for (place, rows) in self.rows(scale).chunks(ROWS).enumerate() {
                 let description =
                     rows.iter().filter(|row| !row.marks.is_empty()).map(mean_of).collect::<Vec<_>>().join("; ");
-                let id = format!("plot-{}-{}-{place}", self.number, metric as usize);
-                let words = Words { id, title: caption.clone(), description };
-                let reference = (metric == Metric::SpeedUp).then_some(1.0);
+                let words = Words { id: self.id(*metric, place), title: caption.clone(), description };
                 if charts.len() <= place {
                     charts.push(Vec::new());
                 }
-                charts[place].push(figure(&caption, &dots::Chart { words, x: &x, reference, rows }.render()));
+                let chart = dots::Chart { words, x: axis, reference: *reference, rows };
+                charts[place].push(figure(caption, &chart.render()));
             }
         }
         let mut charts = charts.iter().map(|charts| grid(charts));
@@ -294,11 +299,11 @@ impl Job<'_> {
     }
 
     /// A row for each arm with the figure, and a heading for each combination of other factors.
-    fn rows(&self, metric: Metric, unit: f64) -> Vec<dots::Row> {
+    fn rows(&self, scale: &Scale) -> Vec<dots::Row> {
         let mut rows = Vec::new();
         for group in &self.groups {
             let arms: Vec<dots::Row> =
-                (0..self.series.len()).filter_map(|series| self.row(metric, unit, group, series)).collect();
+                (0..self.series.len()).filter_map(|series| self.row(scale, group, series)).collect();
             if !arms.is_empty() && !group.is_empty() {
                 rows.push(dots::Row { name: group.clone(), marks: Vec::new() });
             }
@@ -307,11 +312,11 @@ impl Job<'_> {
         rows
     }
 
-    fn row(&self, metric: Metric, unit: f64, group: &str, series: usize) -> Option<dots::Row> {
+    fn row(&self, scale: &Scale, group: &str, series: usize) -> Option<dots::Row> {
         let name = &self.series[series];
         // The first is the baseline.
         let colour = usize::from(series > 0);
-        let mark = |of: &Summary| Some((self.style(colour, of.world), self.figures.mark(metric, of)?.scaled(unit)));
+        let mark = |of: &Summary| Some((self.style(colour, of.world), self.mark(scale, of)?));
         let marks: Vec<(Style, Mark)> = self.of(group, name).filter_map(mark).collect();
         (!marks.is_empty()).then(|| dots::Row { name: name.clone(), marks })
     }
@@ -349,13 +354,13 @@ impl<'a> HorizontalAxis<'a> {
 }
 
 /// The small multiples of a figure.
-fn multiples(metric: Metric, caption: &str, charts: &[String]) -> String {
+fn multiples(scale: &Scale, charts: &[String]) -> String {
     let (shown, rest) = charts.split_at(charts.len().min(MULTIPLES));
     let rest = if rest.is_empty() { String::new() } else { folded(&format!("{} more", rest.len()), &grid(rest)) };
     let body = grid(shown) + &rest;
-    match metric {
-        Metric::Completion | Metric::SpeedUp => format!("<h4>{}</h4>\n{body}", escape(caption)),
-        Metric::Ssr | Metric::RoundsPerSecond => folded(caption, &body),
+    match scale.metric {
+        Metric::Completion | Metric::SpeedUp => format!("<h4>{}</h4>\n{body}", escape(&scale.caption)),
+        Metric::Ssr | Metric::RoundsPerSecond => folded(&scale.caption, &body),
     }
 }
 

@@ -37,9 +37,9 @@ fn any_events() -> impl Strategy<Value = (Participants, Vec<(Instant, Event)>)> 
                 .prop_map(|(cpu, previous, to)| Event::Switch { cpu, previous, to }),
             2 => (cpu, prop::option::of(thread.clone()), thread.clone())
                 .prop_map(|(cpu, waker, woken)| Event::Wakeup { cpu, waker, woken }),
-            4 => (thread.clone(), phase).prop_map(|(thread, phase)| Event::PhaseBegin { thread, phase }),
-            1 => thread.prop_map(|thread| Event::ThreadEnd { thread }),
-            1 => job.prop_map(|job| Event::RoundEnd { job }),
+            4 => (thread.clone(), phase).prop_map(|(thread, phase)| Event::PhaseBegin(thread, phase)),
+            1 => thread.prop_map(|thread| Event::ThreadEnd(thread)),
+            1 => job.prop_map(|job| Event::RoundEnd(job)),
         ];
         // Many events have the same time and some are far apart. Most are of the kinds that are
         // bundled.
@@ -116,8 +116,8 @@ proptest! {
         for (place, member) in participants.threads.iter().enumerate() {
             let place = ThreadId(place as u32);
             let told = events.iter().filter_map(|&(at, event)| match event {
-                Event::PhaseBegin { thread, phase } if thread == place => Some((at.as_nanos(), phase.name())),
-                Event::ThreadEnd { thread } if thread == place => Some((at.as_nanos(), "ends")),
+                Event::PhaseBegin(thread, phase) if thread == place => Some((at.as_nanos(), phase.name())),
+                Event::ThreadEnd(thread) if thread == place => Some((at.as_nanos(), "ends")),
                 Event::Wakeup { waker, .. } if waker == Some(place) => Some((at.as_nanos(), "wakes")),
                 _ => None,
             });
@@ -128,7 +128,7 @@ proptest! {
         }
         for (job, member) in participants.jobs.iter().enumerate() {
             let told = events.iter().filter_map(|&(at, event)| match event {
-                Event::RoundEnd { job: JobId(of) } if of as usize == job => Some(at.as_nanos()),
+                Event::RoundEnd(JobId(of)) if of as usize == job => Some(at.as_nanos()),
                 _ => None,
             });
             let process = trace.tracks.iter().find(|(_, track)| track.process == Some(member.id.into()));
@@ -149,12 +149,12 @@ fn an_arrow_leads_from_a_wake_to_the_next_event_of_the_woken_thread() {
     let (at, cpu) = (Instant::from_nanos, CpuId(0));
     let [waker, first, second] = [0, 1, 2].map(ThreadId);
     let events = [
-        (at(1), Event::PhaseBegin { thread: first, phase: Phase::Block }),
+        (at(1), Event::PhaseBegin(first, Phase::Block)),
         (at(2), Event::Wakeup { cpu, waker: Some(waker), woken: first }),
-        (at(2), Event::PhaseBegin { thread: first, phase: Phase::Compute }),
-        (at(3), Event::PhaseBegin { thread: first, phase: Phase::Spin }),
+        (at(2), Event::PhaseBegin(first, Phase::Compute)),
+        (at(3), Event::PhaseBegin(first, Phase::Spin)),
         (at(4), Event::Wakeup { cpu, waker: Some(waker), woken: second }),
-        (at(5), Event::ThreadEnd { thread: second }),
+        (at(5), Event::ThreadEnd(second)),
         (at(6), Event::Wakeup { cpu, waker: None, woken: second }),
     ];
     let trace = written(&participants(1, &[3]), &events);
@@ -214,7 +214,7 @@ fn finish_returns_the_first_write_error() {
     let events = |disk| {
         let mut writer = Writer::new(disk, participants(1, &[1]), Instant::ZERO);
         for at in 0..100 {
-            writer.record(Instant::from_nanos(at), Event::PhaseBegin { thread: ThreadId(0), phase: Phase::Spin });
+            writer.record(Instant::from_nanos(at), Event::PhaseBegin(ThreadId(0), Phase::Spin));
         }
         writer.finish(Instant::from_nanos(100))
     };
