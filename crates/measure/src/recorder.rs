@@ -1,7 +1,6 @@
 //! The recorder writes the runs of a scenario into the result folder.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 
 use host::StateSample;
@@ -30,7 +29,6 @@ struct Record<'a> {
 pub struct Recorder<'a> {
     folder: &'a mut Folder,
     factors: Vec<String>,
-    timeline: Option<csv::Writer<File>>,
     earlier: BTreeMap<StepKey, Run>,
 }
 
@@ -54,7 +52,7 @@ impl<'a> Recorder<'a> {
             })?;
             earlier.insert((arm, run.world, run.repeat), run);
         }
-        Ok(Recorder { folder, factors, timeline: None, earlier })
+        Ok(Recorder { folder, factors, earlier })
     }
 
     /// Takes out the runs that an earlier experiment made in these steps.
@@ -73,19 +71,10 @@ impl<'a> Recorder<'a> {
         if timeline.is_empty() { Ok(()) } else { self.keep_timeline(run, timeline) }
     }
 
-    fn keep_timeline(&mut self, run: &Run, timeline: &[StateSample]) -> Result<(), Error> {
-        let mut writer = match self.timeline.take() {
-            Some(writer) => writer,
-            None => {
-                let (mut writer, is_new) = self.folder.table(TIMELINE)?;
-                if is_new {
-                    let names = ["world", "repeat"].into_iter().chain(self.factors.iter().map(String::as_str));
-                    let header = writer.write_record(names.chain(["at_ns", "job", "runnable", "sleeping"]));
-                    header.map_err(|why| self.folder.error(TIMELINE, why.into()))?;
-                }
-                writer
-            }
-        };
+    fn keep_timeline(&self, run: &Run, timeline: &[StateSample]) -> Result<(), Error> {
+        let (mut writer, is_new) = self.folder.table(TIMELINE)?;
+        let names = ["world", "repeat"].into_iter().chain(self.factors.iter().map(String::as_str));
+        let header = names.chain(["at_ns", "job", "runnable", "sleeping"]);
         let mut run_fields = vec![run.world.name().to_owned(), run.repeat.to_string()];
         run_fields.extend(self.factors.iter().map(|path| run.factors.get(path).map(words::value).unwrap_or_default()));
         let row = |sample: &StateSample| {
@@ -94,12 +83,13 @@ impl<'a> Recorder<'a> {
             let fields = [at_ns.as_nanos().to_string(), job, runnable.to_string(), sleeping.to_string()];
             run_fields.iter().cloned().chain(fields).collect::<Vec<String>>()
         };
-        let mut write = || -> io::Result<()> {
+        let write = || -> io::Result<()> {
+            if is_new {
+                writer.write_record(header)?;
+            }
             timeline.iter().map(row).try_for_each(|row| writer.write_record(row))?;
             writer.flush()
         };
-        write().map_err(|source| self.folder.error(TIMELINE, source))?;
-        self.timeline = Some(writer);
-        Ok(())
+        write().map_err(|source| self.folder.error(TIMELINE, source))
     }
 }

@@ -4,7 +4,6 @@
 //! periodically, see [`states_from_host_samples`].
 
 pub mod alternation;
-mod load;
 mod natives;
 mod observer;
 pub mod rounds;

@@ -224,44 +224,27 @@ fn comparison(report: &ExperimentReport, verdict: &Verdict) -> String {
         _ if report.repeat == 1 => " (with only one repetition)".to_owned(),
         others => format!(" (not significantly different from {})", words::list(others)),
     };
-    let answer = match verdict.fastest.as_slice() {
-        [one, other] => match verdict.agreement {
-            Some(ClaimOutcome::Agrees) if report.repeat == 1 => {
-                format!("{} is fastest in both worlds{}", value(one), level(one))
-            }
-            Some(ClaimOutcome::Agrees) => {
-                let uncertain = [one, other].into_iter().filter(|of| !of.not_told_from.is_empty());
-                let uncertain = uncertain.map(|of| {
-                    format!(
-                        "; in {} it does not differ significantly from {}",
-                        of.world.name(),
-                        words::list(&of.not_told_from)
-                    )
-                });
-                format!("{} is fastest in both worlds{}", value(one), uncertain.collect::<String>())
-            }
-            Some(ClaimOutcome::Undecided) => format!(
-                "{} is fastest in {}, {} in {}; the two do not differ significantly",
-                value(one),
-                one.world.name(),
-                value(other),
-                other.world.name()
-            ),
-            Some(ClaimOutcome::Disagrees) | None => format!(
-                "{} is fastest in {}{}, {} in {}{}{}",
-                value(one),
-                one.world.name(),
-                level(one),
-                value(other),
-                other.world.name(),
-                level(other),
-                if verdict.agreement.is_some() { "; the worlds disagree" } else { "" }
-            ),
-        },
-        all => {
-            let each = all.iter().map(|one| format!("{} is fastest in {}{}", value(one), one.world.name(), level(one)));
-            each.collect::<Vec<_>>().join(", ")
+    let each = |note: &dyn Fn(&Fastest) -> String| {
+        let one = |(place, of): (usize, &Fastest)| {
+            let is_fastest = if place == 0 { " is fastest" } else { "" };
+            format!("{}{is_fastest} in {}{}", value(of), of.world.name(), note(of))
+        };
+        verdict.fastest.iter().enumerate().map(one).collect::<Vec<_>>().join(", ")
+    };
+    let answer = match verdict.agreement {
+        Some(ClaimOutcome::Agrees) => {
+            let note = |of: &Fastest| {
+                let (world, others) = (of.world.name(), words::list(&of.not_told_from));
+                format!("; in {world} it does not differ significantly from {others}")
+            };
+            let uncertain = verdict.fastest.iter().filter(|of| !of.not_told_from.is_empty());
+            let first = &verdict.fastest[0];
+            let notes = if report.repeat == 1 { level(first) } else { uncertain.map(note).collect() };
+            format!("{} is fastest in both worlds{notes}", value(first))
         }
+        Some(ClaimOutcome::Undecided) => each(&|_| String::new()) + "; the two do not differ significantly",
+        Some(ClaimOutcome::Disagrees) => each(&level) + "; the worlds disagree",
+        None => each(&level),
     };
     let shared = in_order(report, &verdict.factors, |_| true);
     let comma = if shared.is_empty() { "" } else { ", " };

@@ -26,23 +26,14 @@ pub(super) struct NativeCpuTracker {
     last: Vec<Option<CpuId>>,
     /// The number of threads that last ran on each CPU.
     threads: Vec<u32>,
-    count: u32,
-    since: Instant,
-    buckets: Buckets<1>,
-    /// For each CPU that was ever native: since when it is native, and the times that it was.
-    set: Vec<Option<Box<(Instant, Buckets<1>)>>>,
+    count: Buckets<1>,
+    /// For each CPU that was ever native, whether it is.
+    set: Vec<Option<Box<Buckets<1>>>>,
 }
 
 impl NativeCpuTracker {
     pub(super) fn new(threads: usize) -> NativeCpuTracker {
-        NativeCpuTracker {
-            last: vec![None; threads],
-            threads: Vec::new(),
-            count: 0,
-            since: Instant::ZERO,
-            buckets: Buckets::new(),
-            set: Vec::new(),
-        }
+        NativeCpuTracker { last: vec![None; threads], threads: Vec::new(), count: Buckets::new(), set: Vec::new() }
     }
 
     /// Records that a thread runs on a CPU from now on.
@@ -51,60 +42,37 @@ impl NativeCpuTracker {
         if before == Some(cpu) {
             return;
         }
-        self.buckets.add(self.since, at, &[self.count]);
-        self.since = at;
         if let Some(before) = before {
             self.threads[before.index()] -= 1;
             if self.threads[before.index()] == 0 {
-                self.count -= 1;
-                self.remove(at, before);
+                self.set_native(at, before, false);
             }
         }
         if self.threads.len() <= cpu.index() {
             self.threads.resize(cpu.index() + 1, 0);
-        }
-        if self.threads[cpu.index()] == 0 {
-            self.count += 1;
-            self.add(at, cpu);
-        }
-        self.threads[cpu.index()] += 1;
-    }
-
-    fn add(&mut self, at: Instant, cpu: CpuId) {
-        if self.set.len() <= cpu.index() {
             self.set.resize(cpu.index() + 1, None);
         }
-        match &mut self.set[cpu.index()] {
-            Some(known) => known.0 = at,
-            new if cpu.index() < MOST_CPUS => *new = Some(Box::new((at, Buckets::new()))),
-            _ => (),
+        self.threads[cpu.index()] += 1;
+        if self.threads[cpu.index()] == 1 {
+            self.set_native(at, cpu, true);
         }
     }
 
-    fn remove(&mut self, at: Instant, cpu: CpuId) {
-        if let Some(known) = &mut self.set[cpu.index()] {
-            let (since, buckets) = &mut **known;
-            buckets.add(*since, at, &[1]);
+    fn set_native(&mut self, at: Instant, cpu: CpuId, is_native: bool) {
+        self.count.change(at, |count| count[0] = if is_native { count[0] + 1 } else { count[0] - 1 });
+        if cpu.index() < MOST_CPUS {
+            let known = self.set[cpu.index()].get_or_insert_with(|| Box::new(Buckets::new()));
+            known.change(at, |count| count[0] = is_native.into());
         }
     }
 
     /// The native CPUs up to the end of the run.
     pub(super) fn finish(mut self, end: Instant) -> NativeCpus {
-        self.buckets.add(self.since, end, &[self.count]);
-        for cpu in 0..self.threads.len() {
-            if self.threads[cpu] > 0 {
-                self.remove(end, CpuId(cpu as u32));
-            }
-        }
-        let levels = self.set.iter_mut().enumerate().filter_map(|(cpu, known)| {
-            let (_, buckets) = &mut **known.as_mut()?;
-            // Extend the pieces to the end, even if the CPU is no longer native.
-            buckets.add(Instant::ZERO, end, &[0]);
-            Some((CpuId(cpu as u32), buckets.level(end, 0)))
-        });
-        let set: Vec<_> = levels.collect();
-        let set = if self.threads.len() > MOST_CPUS { Vec::new() } else { set };
-        NativeCpus { count: self.buckets.level(end, 0), set }
+        let known = self.set.iter_mut().enumerate().filter(|_| self.threads.len() <= MOST_CPUS);
+        let level = |(cpu, known): (usize, &mut Option<Box<Buckets<1>>>)| {
+            Some((CpuId(cpu as u32), known.as_mut()?.level(end, 0)))
+        };
+        NativeCpus { count: self.count.level(end, 0), set: known.filter_map(level).collect() }
     }
 }
 

@@ -7,11 +7,10 @@ use scenario::{JobKind, Setting};
 use sim::observer::{CpuState, LeaveReason, ThreadPhase};
 use sim::scheduler::ReadyReason;
 
-use super::load::Load;
 use super::natives::NativeCpuTracker;
 use super::rounds::first_copies;
 use super::timeline::{Beginning, Buckets, Counts};
-use super::{JobStates, Rounds, RunStates, State, alternation, transition};
+use super::{EffectiveLoad, JobStates, Rounds, RunStates, State, alternation, transition};
 
 /// The most jobs that are observed. More would not be readable in a figure.
 const MOST_JOBS: usize = 4;
@@ -21,7 +20,9 @@ const MOST_JOBS: usize = 4;
 pub struct Observer {
     jobs: Vec<Job>,
     cpus: Vec<CpuState>,
-    load: Load,
+    machine_cpus: u32,
+    /// The numbers of runnable threads and of all threads.
+    load: Buckets<2>,
     now: Instant,
 }
 
@@ -33,8 +34,6 @@ struct Job {
     /// Its threads, by their numbers in the run.
     numbers: Range<usize>,
     threads: Vec<Thread>,
-    counts: Counts,
-    since: Instant,
     buckets: Buckets<{ State::SIMULATED.len() }>,
     beginning: Beginning,
     natives: NativeCpuTracker,
@@ -63,26 +62,33 @@ impl Observer {
             Job { id, rounds, ..Job::new(name, numbers) }
         });
         let jobs = jobs.collect();
-        Observer { jobs, cpus: Vec::new(), load: Load::new(cpus), now: Instant::ZERO }
+        Observer { jobs, cpus: Vec::new(), machine_cpus: cpus, load: Buckets::new(), now: Instant::ZERO }
     }
 
     /// The observed states, up to the last event.
-    pub fn into_run_states(self) -> RunStates {
+    pub fn into_run_states(mut self) -> RunStates {
         let end = self.now;
-        let states = |mut job: Job| {
-            job.buckets.add(job.since, end, &job.counts);
-            JobStates {
-                job: job.name,
-                threads: job.threads.len() as u32,
-                whole: job.buckets.course(end),
-                beginning: job.beginning.course(),
-                natives: Some(job.natives.finish(end)),
-                alternation: job.rounds.as_ref().and_then(alternation::find),
-                transition: job.rounds.as_ref().and_then(transition::find),
-                rounds: job.rounds,
-            }
+        let states = |mut job: Job| JobStates {
+            job: job.name,
+            threads: job.threads.len() as u32,
+            whole: job.buckets.course(end),
+            beginning: job.beginning.course(),
+            natives: Some(job.natives.finish(end)),
+            alternation: job.rounds.as_ref().and_then(alternation::find),
+            transition: job.rounds.as_ref().and_then(transition::find),
+            rounds: job.rounds,
         };
-        RunStates { jobs: self.jobs.into_iter().map(states).collect(), load: Some(self.load.finish(end)) }
+        let (runnable, all) = (self.load.level(end, 0), self.load.level(end, 1));
+        let load = Some(EffectiveLoad { cpus: self.machine_cpus, runnable, all });
+        RunStates { jobs: self.jobs.into_iter().map(states).collect(), load }
+    }
+
+    /// Changes the numbers of runnable threads and of all threads.
+    fn change_load(&mut self, at: Instant, runnable: i32, all: i32) {
+        self.load.change(at, |[of_runnable, of_all]| {
+            *of_runnable = of_runnable.saturating_add_signed(runnable);
+            *of_all = of_all.saturating_add_signed(all);
+        });
     }
 
     fn thread(&mut self, at: Instant, thread: ThreadId, change: impl FnOnce(&mut Thread)) {
@@ -99,8 +105,6 @@ impl Observer {
 
 impl Job {
     fn new(name: String, numbers: Range<usize>) -> Job {
-        // No thread exists before the job arrives, even if it arrives at the start.
-        let counts = Default::default();
         Job {
             name,
             id: JobId(0),
@@ -108,10 +112,9 @@ impl Job {
             rounds: None,
             threads: vec![Thread { phase: ThreadPhase::Computation, has_cpu: false, state: None }; numbers.len()],
             numbers,
-            counts,
-            since: Instant::ZERO,
             buckets: Buckets::new(),
-            beginning: Beginning::new(counts),
+            // No thread exists before the job arrives, even if it arrives at the start.
+            beginning: Beginning::new(Counts::default()),
         }
     }
 
@@ -123,15 +126,11 @@ impl Job {
         if before == after {
             return;
         }
-        self.buckets.add(self.since, at, &self.counts);
-        self.since = at;
-        if let Some(before) = before {
-            self.counts[before as usize] -= 1;
-        }
-        if let Some(after) = after {
-            self.counts[after as usize] += 1;
-        }
-        self.beginning.change(at, self.counts);
+        let counts = self.buckets.change(at, |counts| {
+            before.into_iter().for_each(|before| counts[before as usize] -= 1);
+            after.into_iter().for_each(|after| counts[after as usize] += 1);
+        });
+        self.beginning.change(at, counts);
     }
 }
 
@@ -168,8 +167,8 @@ impl sim::observer::Observer for Observer {
         let before = std::mem::replace(&mut self.cpus[cpu.index()], state);
         if let CpuState::Switching { from: Some((thread, how)), .. } = before {
             match how {
-                LeaveReason::Blocking => self.load.change(at, [-1, 0]),
-                LeaveReason::Ending => self.load.change(at, [-1, -1]),
+                LeaveReason::Blocking => self.change_load(at, -1, 0),
+                LeaveReason::Ending => self.change_load(at, -1, -1),
                 LeaveReason::Preempted | LeaveReason::Yielding => {}
             }
             self.thread(at, thread, |thread| thread.leave_cpu(how));
@@ -202,8 +201,8 @@ impl sim::observer::Observer for Observer {
 
     fn thread_ready(&mut self, at: Instant, thread: ThreadId, why: ReadyReason) {
         match why {
-            ReadyReason::New => self.load.change(at, [1, 1]),
-            ReadyReason::Woken => self.load.change(at, [1, 0]),
+            ReadyReason::New => self.change_load(at, 1, 1),
+            ReadyReason::Woken => self.change_load(at, 1, 0),
             ReadyReason::Preempted | ReadyReason::Yielded | ReadyReason::Moved(_) => {}
         }
         self.thread(at, thread, |thread| thread.state = Some(State::Ready));

@@ -54,9 +54,13 @@ impl Level {
     }
 }
 
-/// A whole run of any length in at most [`BUCKETS`] pieces of equal length.
+/// Numbers of threads that change over a run of any length, in at most [`BUCKETS`] pieces of equal
+/// length.
 #[derive(Clone, Debug)]
 pub(super) struct Buckets<const N: usize> {
+    /// The present numbers, and since when they are added.
+    counts: [u32; N],
+    since: Instant,
     /// A piece has 2^`shift` nanoseconds, so that the piece of a moment is found without a
     /// division.
     shift: u32,
@@ -66,12 +70,12 @@ pub(super) struct Buckets<const N: usize> {
 
 impl<const N: usize> Buckets<N> {
     pub(super) fn new() -> Buckets<N> {
-        Buckets { shift: 0, sums: vec![[0; N]; BUCKETS] }
+        Buckets { counts: [0; N], since: Instant::ZERO, shift: 0, sums: vec![[0; N]; BUCKETS] }
     }
 
-    /// Adds the numbers of threads in each state during an interval.
-    pub(super) fn add(&mut self, from: Instant, to: Instant, counts: &[u32; N]) {
-        let (mut from, to) = (from.as_nanos(), to.as_nanos());
+    /// Changes the numbers at this moment, and returns them.
+    pub(super) fn change(&mut self, at: Instant, change: impl FnOnce(&mut [u32; N])) -> [u32; N] {
+        let (mut from, to) = (self.since.as_nanos(), at.as_nanos());
         while from < to {
             let bucket = (from >> self.shift) as usize;
             if bucket >= BUCKETS {
@@ -79,11 +83,14 @@ impl<const N: usize> Buckets<N> {
                 continue;
             }
             let end = to.min((bucket as u64 + 1) << self.shift);
-            for (sum, &count) in self.sums[bucket].iter_mut().zip(counts) {
+            for (sum, &count) in self.sums[bucket].iter_mut().zip(&self.counts) {
                 *sum += u128::from(count) * u128::from(end - from);
             }
             from = end;
         }
+        self.since = at;
+        change(&mut self.counts);
+        self.counts
     }
 
     fn double(&mut self) {
@@ -94,7 +101,9 @@ impl<const N: usize> Buckets<N> {
         self.shift += 1;
     }
 
-    fn edges(&self, end: Instant) -> Vec<u64> {
+    /// The edges of the pieces up to the end of the run.
+    fn edges(&mut self, end: Instant) -> Vec<u64> {
+        self.change(end, |_| {});
         let end = end.as_nanos();
         let pieces = end.div_ceil(1 << self.shift);
         (0..pieces).map(|piece| piece << self.shift).chain([end]).collect()
@@ -106,7 +115,7 @@ impl<const N: usize> Buckets<N> {
     }
 
     /// The mean of one number over time, up to the end of the run.
-    pub(super) fn level(&self, end: Instant, number: usize) -> Level {
+    pub(super) fn level(&mut self, end: Instant, number: usize) -> Level {
         let edges = self.edges(end);
         let means = (0..edges.len() - 1).map(|piece| self.mean(&edges, piece, number)).collect();
         Level { edges, means }
@@ -115,7 +124,7 @@ impl<const N: usize> Buckets<N> {
 
 impl Buckets<{ State::SIMULATED.len() }> {
     /// The timeline up to the end of the run.
-    pub(super) fn course(&self, end: Instant) -> StateTimeline {
+    pub(super) fn course(&mut self, end: Instant) -> StateTimeline {
         let edges = self.edges(end);
         StateTimeline::new(edges.clone(), |piece, state| self.mean(&edges, piece, state))
     }
@@ -167,7 +176,7 @@ mod tests {
         ) {
             let (mut buckets, mut now, mut expected) = (Buckets::new(), 0, [0.0; 2]);
             for (span, computing, blocked) in steps {
-                buckets.add(Instant::from_nanos(now), Instant::from_nanos(now + span), &[computing, 0, 0, 0, blocked]);
+                buckets.change(Instant::from_nanos(now), |counts| *counts = [computing, 0, 0, 0, blocked]);
                 expected[0] += f64::from(computing) * span as f64;
                 expected[1] += f64::from(blocked) * span as f64;
                 now += span;

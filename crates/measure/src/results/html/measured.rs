@@ -1,11 +1,12 @@
 //! How the results were measured, so that others can repeat and judge the experiment.
 
 use super::text;
-use crate::manifest::{Ending, Manifest};
+use crate::manifest::{Ending, Manifest, ScenarioFile};
 use crate::results::ExperimentReport;
 use report::html::folded;
 use report::html::page::Section;
 use report::plot::svg::escape;
+use scenario::result::World;
 
 const ORDER: &str = "Every repetition is a block of all arms and worlds in random order; all runs of a repetition have \
                      the same seed.";
@@ -19,26 +20,25 @@ pub(super) fn section(report: &ExperimentReport, manifest: &Manifest) -> Section
         Ending::Failed => "a run failed",
     };
     let error = manifest.error.as_ref().map_or(String::new(), |error| format!(": {error}"));
-    let mut items: Vec<(String, String)> = Vec::new();
-    for world in text::worlds(report) {
-        items.push((format!("{} world", world.name()), text::machines(report, world)));
-    }
-    items.extend([
-        ("Runs".to_owned(), text::method(report)),
-        ("Order".to_owned(), ORDER.to_owned()),
-        ("Ended".to_owned(), format!("{ending}{error}")),
-        ("Started".to_owned(), started.clone()),
-        ("Version".to_owned(), format!("rowlock {rowlock_version}")),
-        ("Command".to_owned(), arguments.join(" ")),
-    ]);
-    if let Some(scenario) = scenario {
-        items.push(("Scenario".to_owned(), format!("{}, SHA-256 {}", scenario.file, scenario.sha256)));
-    }
-    if let Some(host::Machine { cpu_model, kernel, cpus_online, cpus, .. }) = machine {
-        items.push(("Made on".to_owned(), format!("{cpu_model}, {cpus} of {cpus_online} CPUs, Linux {kernel}")));
-    }
-    let items: String =
-        items.iter().map(|(name, what)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(what))).collect();
+    let item = |name: &str, what: &str| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(what));
+    let world = |world| item(&format!("{} world", World::name(world)), &text::machines(report, world));
+    let of_scenario = |of: &ScenarioFile| item("Scenario", &format!("{}, SHA-256 {}", of.file, of.sha256));
+    let of_machine = |of: &host::Machine| {
+        let host::Machine { cpu_model, kernel, cpus_online, cpus, .. } = of;
+        item("Made on", &format!("{cpu_model}, {cpus} of {cpus_online} CPUs, Linux {kernel}"))
+    };
+    let items = [
+        text::worlds(report).into_iter().map(world).collect(),
+        item("Runs", &text::method(report)),
+        item("Order", ORDER),
+        item("Ended", &format!("{ending}{error}")),
+        item("Started", started),
+        item("Version", &format!("rowlock {rowlock_version}")),
+        item("Command", &arguments.join(" ")),
+        scenario.as_ref().map(of_scenario).unwrap_or_default(),
+        machine.as_ref().map(of_machine).unwrap_or_default(),
+    ]
+    .concat();
     let scenario = scenario.as_ref().map_or(String::new(), |scenario| {
         let text = escape(&scenario.text);
         let open = "<pre class=\"scroll\" role=\"region\" aria-label=\"The scenario\" tabindex=\"0\">";
