@@ -4,12 +4,13 @@ use std::fmt::Write;
 use std::io::Read;
 
 use scenario::diagnostics::quoted;
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 use crate::observations;
 use report::table::Table;
 use report::words::{self, counted};
-use stats::regression::{self, Coefficient};
+use stats::regression::{self, Coefficient, Fit, FitError};
 
 /// What to compute.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,41 +24,43 @@ pub struct Question {
 }
 
 /// The result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Regression {
     /// The explained column.
     pub on: String,
-    /// The number of rows.
-    pub observations: usize,
+    /// The columns that explain it, in the order of the coefficients.
+    pub from: Vec<String>,
     /// The number of rows that were left out because one of their cells was empty.
     pub left_out: usize,
-    /// Observations minus coefficients.
-    pub degrees_of_freedom: usize,
-    /// The constant term, if there is one.
-    pub intercept: Option<Coefficient>,
-    /// The coefficients of the other columns, in the order of the question.
-    pub coefficients: Vec<ColumnCoefficient>,
-    /// The share of the variation that is explained: about the mean, or about zero without an
-    /// intercept.
-    pub r_squared: f64,
-    /// The same, corrected for what this number of columns would explain by chance.
-    pub adjusted_r_squared: f64,
-    /// The variation explained per column over the residual variation per degree of freedom.
-    pub f: f64,
-    /// The probability of an F at least this large if no column mattered.
-    pub f_p: f64,
-    /// The standard deviation of the residuals.
-    pub residual_deviation: f64,
+    /// The fitted model.
+    pub fit: Fit,
 }
 
-/// A coefficient and its column.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ColumnCoefficient {
-    /// The column.
-    pub column: String,
-    /// Its coefficient.
-    #[serde(flatten)]
-    pub coefficient: Coefficient,
+impl Serialize for Regression {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct OfColumn<'a> {
+            column: &'a str,
+            #[serde(flatten)]
+            coefficient: &'a Coefficient,
+        }
+        let of_column = |(column, coefficient)| OfColumn { column, coefficient };
+        let columns = self.from.iter().map(String::as_str);
+        let coefficients: Vec<OfColumn<'_>> = columns.zip(&self.fit.coefficients).map(of_column).collect();
+        let mut written = serializer.serialize_struct("Regression", 11)?;
+        written.serialize_field("on", &self.on)?;
+        written.serialize_field("observations", &self.fit.observations)?;
+        written.serialize_field("left_out", &self.left_out)?;
+        written.serialize_field("degrees_of_freedom", &self.fit.freedom)?;
+        written.serialize_field("intercept", &self.fit.intercept)?;
+        written.serialize_field("coefficients", &coefficients)?;
+        written.serialize_field("r_squared", &self.fit.r_squared)?;
+        written.serialize_field("adjusted_r_squared", &self.fit.adjusted_r_squared)?;
+        written.serialize_field("f", &self.fit.f)?;
+        written.serialize_field("f_p", &self.fit.f_p)?;
+        written.serialize_field("residual_deviation", &self.fit.residual_deviation)?;
+        written.end()
+    }
 }
 
 /// Why there is no result.
@@ -109,46 +112,31 @@ pub fn regress(file: impl Read, question: &Question) -> Result<Regression, Error
     let mut observed = observations::read(file, &names)?;
     let regressors = observed.columns.split_off(1);
     let fit = regression::fit(&observed.columns[0], &regressors, *with_intercept).map_err(|error| match error {
-        regression::FitError::TooFew { observations: rows, coefficients } => {
+        FitError::TooFew { observations: rows, coefficients } => {
             Error::TooFew { rows, left_out: observed.left_out, coefficients }
         }
-        regression::FitError::ConstantResponse => Error::ConstantResponse(on.clone()),
-        regression::FitError::Constant(number) => Error::Constant(from[number].clone()),
-        regression::FitError::Collinear(number) => Error::Collinear(from[number].clone(), from[..number].to_vec()),
+        FitError::ConstantResponse => Error::ConstantResponse(on.clone()),
+        FitError::Constant(number) => Error::Constant(from[number].clone()),
+        FitError::Collinear(number) => Error::Collinear(from[number].clone(), from[..number].to_vec()),
     })?;
-    let named =
-        |(column, &coefficient): (&String, &Coefficient)| ColumnCoefficient { column: column.clone(), coefficient };
-    Ok(Regression {
-        on: on.clone(),
-        observations: fit.observations,
-        left_out: observed.left_out,
-        degrees_of_freedom: fit.freedom,
-        intercept: fit.intercept,
-        coefficients: from.iter().zip(&fit.coefficients).map(named).collect(),
-        r_squared: fit.r_squared,
-        adjusted_r_squared: fit.adjusted_r_squared,
-        f: fit.f,
-        f_p: fit.f_p,
-        residual_deviation: fit.residual_deviation,
-    })
+    Ok(Regression { on: on.clone(), from: from.clone(), left_out: observed.left_out, fit })
 }
 
 /// The result as text.
 pub fn text(found: &Regression) -> String {
-    let Regression { on, observations, left_out, degrees_of_freedom, .. } = found;
-    let columns: Vec<&str> = found.coefficients.iter().map(|of| of.column.as_str()).collect();
+    let Regression { on, from, left_out, fit } = found;
     let left_out = match left_out {
         0 => String::new(),
         1 => ", 1 row left out for an empty cell".to_owned(),
         rows => format!(", {rows} rows left out for empty cells"),
     };
-    let through_zero = if found.intercept.is_some() { "" } else { ", without an intercept" };
-    let title = format!("{on} on {}: least squares{through_zero}, {observations} rows{left_out}", columns.join(", "));
+    let through_zero = if fit.intercept.is_some() { "" } else { ", without an intercept" };
+    let title = format!("{on} on {}: least squares{through_zero}, {} rows{left_out}", from.join(", "), fit.observations);
     let mut text = words::wrap(&title, report::WIDTH) + "\n\n";
 
     let mut table = Table::new(["", "coefficient", "std. error", "95 % interval", "t", "p"], 1);
-    let intercept = found.intercept.iter().map(|of| ("(intercept)", of));
-    for (name, of) in intercept.chain(found.coefficients.iter().map(|of| (of.column.as_str(), &of.coefficient))) {
+    let intercept = fit.intercept.iter().map(|of| ("(intercept)", of));
+    for (name, of) in intercept.chain(from.iter().map(String::as_str).zip(&fit.coefficients)) {
         let &Coefficient { estimate, standard_error, t, p } = of;
         let (low, high) = estimate.interval.unwrap_or((f64::NAN, f64::NAN));
         let interval = format!("[{}, {}]", words::figure(low), words::figure(high));
@@ -165,14 +153,15 @@ pub fn text(found: &Regression) -> String {
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
-        "\nR^2 {}, adjusted {}; F {} on {} and {degrees_of_freedom} degrees of freedom, p {}",
-        words::figure(found.r_squared),
-        words::figure(found.adjusted_r_squared),
-        words::figure(found.f),
-        found.coefficients.len(),
-        words::p_value(found.f_p),
+        "\nR^2 {}, adjusted {}; F {} on {} and {} degrees of freedom, p {}",
+        words::figure(fit.r_squared),
+        words::figure(fit.adjusted_r_squared),
+        words::figure(fit.f),
+        from.len(),
+        fit.freedom,
+        words::p_value(fit.f_p),
     );
-    let _ = writeln!(text, "residual standard deviation: {}", words::figure(found.residual_deviation));
+    let _ = writeln!(text, "residual standard deviation: {}", words::figure(fit.residual_deviation));
     text
 }
 
@@ -198,7 +187,7 @@ mod tests {
     #[test]
     fn a_regression_without_an_intercept_has_none() {
         let found = ask("clock", &["user", "system"], false).unwrap();
-        assert_eq!((found.intercept, found.degrees_of_freedom, found.left_out), (None, 5, 1));
+        assert_eq!((found.fit.intercept, found.fit.freedom, found.left_out), (None, 5, 1));
         assert!(
             text(&found).starts_with("clock on user, system: least squares, without an intercept, 7 rows, 1 row left")
         );

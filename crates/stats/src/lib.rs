@@ -8,12 +8,13 @@
 //! ```
 //! use rowlock_stats::student::paired;
 //!
-//! // Three repetitions of two arms, in milliseconds. The second one was disturbed, in both arms.
-//! So // the test compares the logarithms pair by pair; their difference is the logarithm of the
-//! ratio. let times: [(f64, f64); 3] = [(20.0, 10.0), (31.0, 15.0), (21.0, 10.4)]; let test =
-//! paired(&times.map(|(one, other)| (one.ln(), other.ln()))); let speedup = test.map(|test|
-//! test.difference.map(f64::exp)); let (low, high) = speedup.and_then(|estimate|
-//! estimate.interval).unwrap_or_default(); assert!(1.9 < low && high < 2.2);
+//! // Three repetitions of two arms, in milliseconds. A disturbance affected both arms of the second.
+//! // The differences of logarithms, pair by pair, are the logarithms of the ratios.
+//! let times: [(f64, f64); 3] = [(20.0, 10.0), (31.0, 15.0), (21.0, 10.4)];
+//! let test = paired(&times.map(|(one, other)| (one.ln(), other.ln())));
+//! let speedup = test.map(|test| test.difference.map(f64::exp));
+//! let (low, high) = speedup.and_then(|estimate| estimate.interval).unwrap_or_default();
+//! assert!(1.9 < low && high < 2.2);
 //! ```
 #![forbid(unsafe_code)]
 

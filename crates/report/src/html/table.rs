@@ -18,18 +18,13 @@ pub struct Cell {
 
 impl Cell {
     /// A cell with plain text.
-    pub fn text(text: &str) -> Cell {
+    fn text(text: &str) -> Cell {
         Cell { markup: escape(text).into_owned(), number: None }
-    }
-
-    /// A cell with markup.
-    pub fn markup(markup: String) -> Cell {
-        Cell { markup, number: None }
     }
 
     /// A formatted number and its value, which is the sort key.
     pub fn number(text: &str, number: f64) -> Cell {
-        Cell { markup: escape(text).into_owned(), number: Some(number) }
+        Cell { number: Some(number), ..Cell::text(text) }
     }
 }
 
@@ -43,10 +38,13 @@ pub struct Column {
 }
 
 impl Column {
+    fn new(name: &str, is_number: bool, cells: Vec<Cell>) -> Column {
+        Column { name: name.to_owned(), is_number, is_sortable: true, cells }
+    }
+
     /// A column of words, sorted as text.
     pub fn words(name: &str, cells: impl Iterator<Item = String>) -> Column {
-        let cells = cells.map(|text| Cell::text(&text)).collect();
-        Column { name: name.to_owned(), is_number: false, is_sortable: true, cells }
+        Column::new(name, false, cells.map(|text| Cell::text(&text)).collect())
     }
 
     /// A column with the values of a factor, sorted as numbers if all of them are numbers.
@@ -54,7 +52,7 @@ impl Column {
         let cell = |text: String| Cell { number: text.parse().ok(), ..Cell::text(&text) };
         let cells: Vec<Cell> = cells.map(cell).collect();
         let is_number = cells.iter().all(|cell| cell.number.is_some());
-        Column { name: name.to_owned(), is_number, is_sortable: true, cells }
+        Column::new(name, is_number, cells)
     }
 
     /// A column of numbers with the same number of decimals: enough for three digits of the
@@ -72,13 +70,13 @@ impl Column {
 
     /// A column of formatted numbers.
     pub fn cells(name: &str, cells: impl Iterator<Item = Cell>) -> Column {
-        Column { name: name.to_owned(), is_number: true, is_sortable: true, cells: cells.collect() }
+        Column::new(name, true, cells.collect())
     }
 
     /// A column of markup that cannot be sorted.
     pub fn unsortable(name: &str, cells: impl Iterator<Item = String>) -> Column {
-        let cells = cells.map(Cell::markup).collect();
-        Column { name: name.to_owned(), is_number: false, is_sortable: false, cells }
+        let cells = cells.map(|markup| Cell { markup, number: None }).collect();
+        Column { is_sortable: false, ..Column::new(name, false, cells) }
     }
 
     fn is_empty(&self) -> bool {
