@@ -131,7 +131,8 @@ pub fn text(found: &Regression) -> String {
         rows => format!(", {rows} rows left out for empty cells"),
     };
     let through_zero = if fit.intercept.is_some() { "" } else { ", without an intercept" };
-    let title = format!("{on} on {}: least squares{through_zero}, {} rows{left_out}", from.join(", "), fit.observations);
+    let title =
+        format!("{on} on {}: least squares{through_zero}, {} rows{left_out}", from.join(", "), fit.observations);
     let mut text = words::wrap(&title, report::WIDTH) + "\n\n";
 
     let mut table = Table::new(["", "coefficient", "std. error", "95 % interval", "t", "p"], 1);
