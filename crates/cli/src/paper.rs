@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
 use measure::experiment::{self, FinishedExperiment};
-use measure::folder;
+use measure::folder::{self, Folder};
 use measure::manifest::{Provenance, ScenarioFile};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
@@ -79,23 +79,14 @@ fn show(files: FigureFiles, arguments: &arguments::paper::Paper) -> Result<(), S
 }
 
 fn run(paper: &Paper, files: FigureFiles, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
-    let started = Timestamp::of(SystemTime::now());
     let (mut scenario, expected) = read(files)?;
     let changes = arguments.changes();
     changes.apply(&mut scenario, &expected);
     scenario.experiment.repeat = arguments.repeat.unwrap_or(scenario.experiment.repeat);
     scenario.experiment.seed = arguments.seed.unwrap_or(scenario.experiment.seed);
-
-    let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
-    let worlds = TwoWorlds::new(None, arguments.workers);
-    let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
-    let scenario_file = ScenarioFile::new(files.name, files.scenario.as_bytes(), &scenario);
-    let provenance = Provenance { scenario: Some(scenario_file), ..Provenance::new(paper.name, started) };
-    let line = ProgressLine::new(&scenario);
-    let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
-    let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
-    drop(line);
-    let FinishedExperiment { report, manifest, mut histories, error, .. } = finished.map_err(unwritable)?;
+    let file = ScenarioFile::new(files.name, files.scenario.as_bytes(), &scenario);
+    let Simulation { finished, folder, worlds, signals } = simulate(paper, arguments, &scenario, file)?;
+    let FinishedExperiment { report, manifest, mut histories, error, .. } = finished;
 
     let mut evidence = Evidence::new(&scenario, &report.runs);
     if expected.figure.measure.is_of_patterns() {
@@ -107,19 +98,57 @@ fn run(paper: &Paper, files: FigureFiles, arguments: &arguments::paper::Paper) -
     }
     let judgement = Judgement::new(paper, &expected, &evidence, &changes, &report);
     let page = papers::barrier::page::render(&judgement, &manifest, &histories);
-    folder.write_text(folder::PAGE, &page).map_err(unwritable)?;
-    print(&match arguments.format {
-        TextOrJson::Text => text::render(&judgement, &expected, &evidence),
-        TextOrJson::Json => {
-            report::json::render(&judgement).context("cannot write the judgement").map_err(Stop::Failed)?
-        }
-    })?;
-    tell_where(folder.path());
+    let text = || text::render(&judgement, &expected, &evidence);
+    publish(&folder, &page, arguments.format, text, &judgement)?;
     result_of(error, &report, &signals)?;
     match judgement.missed() {
         0 => Ok(()),
         missed => Err(Stop::Failed(anyhow!("missed: {missed} of {} bands", judgement.judged()))),
     }
+}
+
+/// A finished simulation, with its surroundings.
+struct Simulation {
+    finished: FinishedExperiment,
+    folder: Folder,
+    worlds: TwoWorlds,
+    signals: Signals,
+}
+
+/// Simulates a scenario and writes the runs into the folder of results.
+fn simulate(
+    paper: &Paper,
+    arguments: &arguments::paper::Paper,
+    scenario: &Scenario,
+    file: ScenarioFile,
+) -> Result<Simulation, Stop> {
+    let started = Timestamp::of(SystemTime::now());
+    let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
+    let worlds = TwoWorlds::new(None, arguments.workers);
+    let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
+    let provenance = Provenance { scenario: Some(file), ..Provenance::new(paper.name, started) };
+    let line = ProgressLine::new(scenario);
+    let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
+    let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
+    drop(line);
+    Ok(Simulation { finished: finished.map_err(unwritable)?, folder, worlds, signals })
+}
+
+/// Writes the page and prints the result.
+fn publish(
+    folder: &Folder,
+    page: &str,
+    format: TextOrJson,
+    text: impl FnOnce() -> String,
+    result: &impl serde::Serialize,
+) -> Result<(), Stop> {
+    folder.write_text(folder::PAGE, page).map_err(unwritable)?;
+    print(&match format {
+        TextOrJson::Text => text(),
+        TextOrJson::Json => report::json::render(result).context("cannot write the result").map_err(Stop::Failed)?,
+    })?;
+    tell_where(folder.path());
+    Ok(())
 }
 
 fn read(files: FigureFiles) -> Result<(Scenario, Expected), Stop> {

@@ -7,6 +7,7 @@ use scenario::Diagnostics;
 use scenario::result::World;
 use serde::Serialize;
 
+use self::Study::{Barrier, Fg, Threads, Today};
 use crate::barrier::FigureFiles;
 use crate::{fg, threads, today};
 
@@ -41,180 +42,78 @@ pub enum Study {
     Threads(threads::Experiment),
 }
 
-const fn paper(
-    name: &'static str,
-    source: &'static str,
-    takes: &'static str,
-    shows: &'static str,
-    study: Study,
-) -> Paper {
-    Paper { name, source, shows, takes, study }
+macro_rules! paper {
+    ($name:expr, $source:expr, $takes:expr, $study:expr, $shows:expr) => {
+        Paper { name: $name, source: $source, shows: $shows, takes: $takes, study: $study }
+    };
 }
 
 macro_rules! barrier {
     ($name:literal, $source:literal, $takes:literal, $shows:literal) => {
-        paper(
+        paper!(
             concat!("barrier/", $name),
             concat!("Tsafrir and Feitelson, ", $source),
             $takes,
-            $shows,
-            Study::Barrier(FigureFiles {
+            Barrier(FigureFiles {
                 name: concat!("barrier/", $name, ".toml"),
                 scenario: include_str!(concat!("../papers/barrier/", $name, ".toml")),
                 bands: include_str!(concat!("../papers/barrier/", $name, ".bands.toml")),
             }),
+            $shows
         )
     };
 }
 
 /// All papers, in the order of the list.
 pub static PAPERS: [Paper; 22] = [
-    barrier!(
-        "fig1",
-        "section 3 and figure 1",
-        "10 s",
-        "If threads outnumber the processors by far, less than half of the spins of equal jobs succeed, whatever the load."
-    ),
-    barrier!(
-        "fig2",
-        "section 3 and figure 2",
-        "5 s",
-        "A job's threads soon fall into two groups that take turns: one completes a round while it spins, the other has to be woken."
-    ),
-    barrier!(
-        "fig3",
-        "section 4.1 and figure 3",
-        "10 s",
-        "Spinning for CS succeeds about half of the time, but nearly always if the number of threads is a multiple of 16."
-    ),
-    barrier!(
-        "fig4",
-        "section 4.1 and figure 4",
-        "2 s",
-        "From some moment on, the threads of the job are scheduled together, and their spins succeed."
-    ),
-    barrier!(
-        "fig5",
-        "section 4.2 and figure 5",
-        "20 s",
-        "Spinning a little longer than two context switches makes nearly all spins of fine-grain jobs succeed, whatever the load."
-    ),
-    barrier!(
-        "fig6",
-        "section 5.1 and figure 6",
-        "4 s",
-        "Among jobs of other granularities, fine-grain jobs get priority for the time that they lose by blocking, and tolerate more threads than among \
-         equal jobs."
-    ),
-    barrier!(
-        "fig7",
-        "section 5.2 and figure 7",
-        "30 s",
-        "Spinning up to a little longer than two context switches beats blocking at once by far, and shorter spins may not."
-    ),
-    barrier!(
-        "fig8",
-        "section 5.2 and figure 8",
-        "5 s",
-        "In a mix of jobs, fine-grain jobs gain from spinning up to about twice as many threads as processors, and the spinning time matters little."
-    ),
-    barrier!(
-        "fig9",
-        "section 5.3 and figure 9",
-        "25 s",
-        "On larger machines, too, spinning beats blocking at once if there are fewer than 1.8 threads per processor."
-    ),
-    barrier!(
-        "six",
-        "sections 2.3, 3 and 5",
-        "5 s",
-        "Under Linux 2.4, a job that spins does well beside CPU-bound threads, no better than under round robin among equal jobs, and in between in a mix."
-    ),
-    barrier!(
-        "wakeup",
-        "section 4.3",
-        "40 s",
-        "Linux 2.4 may wake all threads of a job for the same processor. Remembering which ones are taken solves that; more is not needed."
-    ),
-    barrier!(
-        "wakeup-pair",
-        "section 4.3",
-        "30 s",
-        "Two jobs with threads for more than half of the processors each gain as much from a better wakeup scheme as a job beside CPU-bound threads."
-    ),
-    paper(
-        "barrier/today",
-        "Tsafrir and Feitelson, section 6",
-        "3 minutes",
-        "Whether spinning for 2cs+ pays on later kernels if there are fewer threads than twice the CPUs, and which rule is best.",
-        Study::Today,
-    ),
-    paper(
-        "fg/table2",
-        "Roysden, section 4, \"Kernel improvements\", and table 2",
-        "5 min",
-        "Linux 2.6 with NPTL is 6 % faster than Linux 2.4 with LinuxThreads if the processors are the limit, and 3 % if the disk is.",
-        Study::Fg(fg::Experiment::Kernels),
-    ),
-    paper(
-        "fg/table3",
-        "Roysden, section 4, \"Fixed scheduling\", and table 3",
-        "5 min",
-        "Lowering the stages that do I/O makes the compute-bound program 5 % faster; no other rule makes a difference.",
-        Study::Fg(fg::Experiment::FixedRules),
-    ),
-    paper(
-        "fg/table4",
-        "Roysden, section 4, \"Adjusting scheduling\", and table 4",
-        "8 min",
-        "Rules that adjust priorities to the state of the queues change the clock time by about 1 %. Two rules beyond the thesis are measured beside them.",
-        Study::Fg(fg::Experiment::AdjustingRules),
-    ),
-    paper(
-        "fg/table5",
-        "Roysden, section 4, \"Adjusting scheduling\", and table 5",
-        "12 min",
-        "A second more of processor time costs half a second if the processors are the limit and two share the load, and more if the disk is.",
-        Study::Fg(fg::Experiment::Regression),
-    ),
-    paper(
-        "fg/magnitude",
-        "Roysden, section 3, \"System calls for scheduling\"",
-        "4 min",
-        "\"the magnitude of priority differences does not matter (i.e., priority 2 versus priority 1 has the same behavior as priority 20 versus \
-         priority 1)\"",
-        Study::Fg(fg::Experiment::Magnitude),
-    ),
-    paper(
-        "fg/starvation",
-        "Roysden, section 3, \"Linux scheduling\" and \"System calls for scheduling\"",
-        "1 min",
-        "\"the higher priority thread always runs\", and the high-priority threads continue to run, starving low-priority threads.",
-        Study::Fg(fg::Experiment::Starvation),
-    ),
-    paper(
-        "threads/table2",
-        "Patel, Hidalgo and Ismail, Thread Scheduling, table 2 and the chart after it",
-        "3 min",
-        "\"The POSIX library outperforms our thread scheduler with this testing program. It scales very well as the number of threads increases.\"",
-        Study::Threads(threads::Experiment::Systems),
-    ),
-    paper(
-        "threads/configs",
-        "Patel, Hidalgo and Ismail, Thread Scheduling, table 1 and the charts after it",
-        "1 min",
-        "Configurations with few priority levels and a short running time are better with few threads; they \"are outperformed by about 300%\" from \
-         1000 threads on; and the configurations \"converge into three categories\".",
-        Study::Threads(threads::Experiment::Configurations),
-    ),
-    paper(
-        "threads/workloads",
-        "Patel, Hidalgo and Ismail, Thread Scheduling, the last paragraph",
-        "1 min",
-        "\"Depending on the exact program specifics [...] and what kind of metrics are favorable (execution time, response time, etc), different \
-         configurations of the thread scheduler would be more optimal.\"",
-        Study::Threads(threads::Experiment::Workloads),
-    ),
+    barrier! { "fig1", "section 3 and figure 1", "10 s",
+    "If threads outnumber the processors by far, less than half of the spins of equal jobs succeed, whatever the load." },
+    barrier! { "fig2", "section 3 and figure 2", "5 s",
+    "A job's threads soon fall into two groups that take turns: one completes a round while it spins, the other has to be woken." },
+    barrier! { "fig3", "section 4.1 and figure 3", "10 s",
+    "Spinning for CS succeeds about half of the time, but nearly always if the number of threads is a multiple of 16." },
+    barrier! { "fig4", "section 4.1 and figure 4", "2 s",
+    "From some moment on, the threads of the job are scheduled together, and their spins succeed." },
+    barrier! { "fig5", "section 4.2 and figure 5", "20 s",
+    "Spinning a little longer than two context switches makes nearly all spins of fine-grain jobs succeed, whatever the load." },
+    barrier! { "fig6", "section 5.1 and figure 6", "4 s",
+    "Among jobs of other granularities, fine-grain jobs get priority for the time that they lose by blocking, and tolerate more threads than among \
+     equal jobs." },
+    barrier! { "fig7", "section 5.2 and figure 7", "30 s",
+    "Spinning up to a little longer than two context switches beats blocking at once by far, and shorter spins may not." },
+    barrier! { "fig8", "section 5.2 and figure 8", "5 s",
+    "In a mix of jobs, fine-grain jobs gain from spinning up to about twice as many threads as processors, and the spinning time matters little." },
+    barrier! { "fig9", "section 5.3 and figure 9", "25 s",
+    "On larger machines, too, spinning beats blocking at once if there are fewer than 1.8 threads per processor." },
+    barrier! { "six", "sections 2.3, 3 and 5", "5 s",
+    "Under Linux 2.4, a job that spins does well beside CPU-bound threads, no better than under round robin among equal jobs, and in between in a mix." },
+    barrier! { "wakeup", "section 4.3", "40 s",
+    "Linux 2.4 may wake all threads of a job for the same processor. Remembering which ones are taken solves that; more is not needed." },
+    barrier! { "wakeup-pair", "section 4.3", "30 s",
+    "Two jobs with threads for more than half of the processors each gain as much from a better wakeup scheme as a job beside CPU-bound threads." },
+    paper! { "barrier/today", "Tsafrir and Feitelson, section 6", "3 minutes", Today,
+    "Whether spinning for 2cs+ pays on later kernels if there are fewer threads than twice the CPUs, and which rule is best." },
+    paper! { "fg/table2", "Roysden, section 4, \"Kernel improvements\", and table 2", "5 min", Fg(fg::Experiment::Kernels),
+    "Linux 2.6 with NPTL is 6 % faster than Linux 2.4 with LinuxThreads if the processors are the limit, and 3 % if the disk is." },
+    paper! { "fg/table3", "Roysden, section 4, \"Fixed scheduling\", and table 3", "5 min", Fg(fg::Experiment::FixedRules),
+    "Lowering the stages that do I/O makes the compute-bound program 5 % faster; no other rule makes a difference." },
+    paper! { "fg/table4", "Roysden, section 4, \"Adjusting scheduling\", and table 4", "8 min", Fg(fg::Experiment::AdjustingRules),
+    "Rules that adjust priorities to the state of the queues change the clock time by about 1 %. Two rules beyond the thesis are measured beside them." },
+    paper! { "fg/table5", "Roysden, section 4, \"Adjusting scheduling\", and table 5", "12 min", Fg(fg::Experiment::Regression),
+    "A second more of processor time costs half a second if the processors are the limit and two share the load, and more if the disk is." },
+    paper! { "fg/magnitude", "Roysden, section 3, \"System calls for scheduling\"", "4 min", Fg(fg::Experiment::Magnitude),
+    "\"the magnitude of priority differences does not matter (i.e., priority 2 versus priority 1 has the same behavior as priority 20 versus \
+     priority 1)\"" },
+    paper! { "fg/starvation", "Roysden, section 3, \"Linux scheduling\" and \"System calls for scheduling\"", "1 min", Fg(fg::Experiment::Starvation),
+    "\"the higher priority thread always runs\", and the high-priority threads continue to run, starving low-priority threads." },
+    paper! { "threads/table2", "Patel, Hidalgo and Ismail, Thread Scheduling, table 2 and the chart after it", "3 min", Threads(threads::Experiment::Systems),
+    "\"The POSIX library outperforms our thread scheduler with this testing program. It scales very well as the number of threads increases.\"" },
+    paper! { "threads/configs", "Patel, Hidalgo and Ismail, Thread Scheduling, table 1 and the charts after it", "1 min", Threads(threads::Experiment::Configurations),
+    "Configurations with few priority levels and a short running time are better with few threads; they \"are outperformed by about 300%\" from \
+     1000 threads on; and the configurations \"converge into three categories\"." },
+    paper! { "threads/workloads", "Patel, Hidalgo and Ismail, Thread Scheduling, the last paragraph", "1 min", Threads(threads::Experiment::Workloads),
+    "\"Depending on the exact program specifics [...] and what kind of metrics are favorable (execution time, response time, etc), different \
+     configurations of the thread scheduler would be more optimal.\"" },
 ];
 
 impl Paper {
@@ -230,7 +129,7 @@ impl Paper {
 
     /// The files of a figure of the paper on barriers. `None` for the others.
     pub fn figure(&self) -> Option<FigureFiles> {
-        if let Study::Barrier(files) = self.study { Some(files) } else { None }
+        if let Barrier(files) = self.study { Some(files) } else { None }
     }
 
     /// The statement and its place.
@@ -247,9 +146,9 @@ impl Paper {
 pub fn list() -> Result<String, Diagnostics> {
     let entry = |Paper { name, source, shows, takes, study }: &Paper| {
         let scenario = match study {
-            Study::Barrier(files) => Some(files.scenario()?),
-            Study::Today => Some(today::grid::scenario(today::grid::REPEAT, 1)?),
-            Study::Fg(_) | Study::Threads(_) => None,
+            Barrier(files) => Some(files.scenario()?),
+            Today => Some(today::grid::scenario(today::grid::REPEAT, 1)?),
+            Fg(_) | Threads(_) => None,
         };
         let runs = scenario.map(|scenario| format!("{} runs", Plan::new(&scenario, &[World::Sim]).len()));
         let size = runs.unwrap_or_else(|| "on this machine".to_owned());
