@@ -14,6 +14,18 @@ pub(crate) fn indented(table: &Table) -> String {
     table.render(WIDTH - 2).lines().map(|line| format!("  {line}\n")).collect()
 }
 
+/// A heading of a column, and the cell of a row in it.
+pub(crate) type Column<'a, T> = (&'a str, &'a dyn Fn(&T) -> Option<String>);
+
+/// A table below a heading. The first `words` columns contain words.
+pub(crate) fn table<T, const N: usize>(rows: &[T], words: usize, columns: [Column<'_, T>; N]) -> String {
+    let mut table = Table::new(columns.map(|(heading, _)| heading), words);
+    for row in rows {
+        table.row(columns.map(|(_, cell)| cell(row)));
+    }
+    indented(&table)
+}
+
 /// A sentence in lines that fit the page.
 pub(crate) fn wrapped(sentence: &str) -> String {
     words::wrap(sentence, WIDTH) + "\n"

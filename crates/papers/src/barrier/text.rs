@@ -10,7 +10,7 @@ use super::evidence::{Evidence, Quantity};
 use super::expected::{Expected, Figure, Measure};
 use super::figure::{self, Drawing, Panel};
 use super::judgement::{BandResult, FEWEST_SEEDS, Judgement};
-use crate::text::{indented, wrapped};
+use crate::text::{Column, indented, table, wrapped};
 use measure::claim::ClaimOutcome;
 use measure::factor;
 use measure::results::ExperimentReport;
@@ -39,7 +39,7 @@ pub fn render(judgement: &Judgement<'_>, expected: &Expected, evidence: &Evidenc
     let is_shown = |band: &&BandResult| judgement.holds.is_some() || band.ours.is_some();
     let shown: Vec<&BandResult> = judgement.bands.iter().filter(is_shown).collect();
     if !shown.is_empty() {
-        let _ = write!(text, "\nAgainst the paper\n{}", indented(&bands(&shown)));
+        let _ = write!(text, "\nAgainst the paper\n{}", bands(&shown));
     }
     if judgement.holds.is_none() {
         return text + "\n" + &wrapped(&unjudged(judgement));
@@ -98,7 +98,7 @@ fn compared(evidence: &Evidence<'_>, figure: &Figure) -> String {
         if !heading.is_empty() {
             let _ = writeln!(text, " {}", words::wrap(&heading, WIDTH - 1));
         }
-        text.push_str(&indented(&table(evidence, figure, x, compare, &arms)));
+        text.push_str(&indented(&table_of_arms(evidence, figure, x, compare, &arms)));
     }
     text
 }
@@ -133,7 +133,7 @@ fn caption(figure: &Figure) -> String {
     }
 }
 
-fn table(
+fn table_of_arms(
     evidence: &Evidence<'_>,
     figure: &Figure,
     x: Option<&String>,
@@ -227,18 +227,16 @@ fn row_of_a_run(judgement: &Judgement<'_>, repeat: u32, cells: Option<Vec<String
     [seed.to_string()].into_iter().chain(cells).map(Some).collect()
 }
 
-fn bands(bands: &[&BandResult]) -> Table {
-    let mut table = Table::new(["", "the paper", "here", "band", "verdict"], 1);
-    for band in bands {
-        table.row([
-            Some(band.what.clone()),
-            band.paper.clone(),
-            band.in_words(),
-            ends(band),
-            band.inside.holds().map(|inside| if inside { "inside" } else { "OUTSIDE" }.to_owned()),
-        ]);
-    }
-    table
+fn bands(bands: &[&BandResult]) -> String {
+    let verdict = |inside| if inside { "inside" } else { "OUTSIDE" }.to_owned();
+    let columns: [Column<'_, &BandResult>; 5] = [
+        ("", &|band| Some(band.what.clone())),
+        ("the paper", &|band| band.paper.clone()),
+        ("here", &|band| band.in_words()),
+        ("band", &|band| ends(band)),
+        ("verdict", &|band| band.inside.holds().map(verdict)),
+    ];
+    table(bands, 1, columns)
 }
 
 /// The band in words. `None` if it is not judged.

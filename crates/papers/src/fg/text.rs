@@ -1,18 +1,15 @@
 //! The report as text.
 
-use std::fmt::Write;
-
 use scenario::result::World;
 
 use super::arms::{IO_BOUND_USE, PAPERS_CPUS, Variant};
-use super::balance::ClockRegression;
+use super::balance::{ClockRegression, Term};
 use super::prediction::Prediction;
 use super::report::{FgReport, Settings};
-use super::rows::{Row, Verdict};
+use super::rows::{Comparison, Row, Verdict};
 use super::shares::Share;
 use super::simulated::SimulatedRow;
-use crate::text::{head, indented, wrapped};
-use report::table::Table;
+use crate::text::{Column, head, table, wrapped};
 use report::words;
 use stats::Estimate;
 
@@ -79,25 +76,20 @@ fn method(settings: &Settings) -> String {
 }
 
 fn rows(rows: &[&Row]) -> String {
-    let header =
-        ["", "runs", "user s", "system s", "clock s", "std. error", "use %", "paper: runs", "clock s", "use %"];
-    let mut table = Table::new(header, 1);
-    for row in rows {
-        let number = |value: f64| Some(words::significant(value, 4));
-        table.row([
-            Some(row.arm.clone()),
-            Some(row.observations.to_string()),
-            number(row.user_s),
-            number(row.system_s),
-            number(row.clock_s.mean),
-            row.standard_error_s.map(|error| words::significant(error, 2)),
-            Some(format!("{:.1}", row.used_percent)),
-            row.paper.map(|paper| paper.observations.to_string()),
-            row.paper.map(|paper| format!("{:.2}", paper.clock_s)),
-            row.paper.and_then(|paper| paper.used_percent).map(|used| format!("{used:.1}")),
-        ]);
-    }
-    indented(&table)
+    let number = |value: f64| Some(words::significant(value, 4));
+    let columns: [Column<'_, &Row>; 10] = [
+        ("", &|row| Some(row.arm.clone())),
+        ("runs", &|row| Some(row.observations.to_string())),
+        ("user s", &|row| number(row.user_s)),
+        ("system s", &|row| number(row.system_s)),
+        ("clock s", &|row| number(row.clock_s.mean)),
+        ("std. error", &|row| Some(words::significant(row.standard_error_s?, 2))),
+        ("use %", &|row| Some(format!("{:.1}", row.used_percent))),
+        ("paper: runs", &|row| Some(row.paper?.observations.to_string())),
+        ("clock s", &|row| Some(format!("{:.2}", row.paper?.clock_s))),
+        ("use %", &|row| Some(format!("{:.1}", row.paper?.used_percent?))),
+    ];
+    table(rows, 1, columns)
 }
 
 fn comparisons(rows: &[&Row]) -> String {
@@ -105,97 +97,71 @@ fn comparisons(rows: &[&Row]) -> String {
         return "  Two runs of each are needed to compare them.\n".to_owned();
     };
     let baseline = rows.iter().find(|row| &row.arm == other).and_then(|row| row.paper);
-    let mut table = Table::new(["", "times as long [95 %]", "paper", "p", "corrected", "verdict"], 1);
-    for row in rows {
-        let Some(against) = &row.against else { continue };
-        let papers = row.paper.zip(baseline).map(|(ours, theirs)| format!("{:.3}", ours.clock_s / theirs.clock_s));
-        table.row([
-            Some(row.arm.clone()),
-            Some(ratio(&against.times_as_long)),
-            papers,
-            Some(words::p_value(against.p)),
-            Some(words::p_value(against.corrected_p)),
-            Some(against.verdict.words().to_owned()),
-        ]);
-    }
-    format!("  Against {other}:\n{}", indented(&table))
+    let compared: Vec<(&Row, &Comparison)> =
+        rows.iter().filter_map(|row| Some((*row, row.against.as_ref()?))).collect();
+    let columns: [Column<'_, (&Row, &Comparison)>; 6] = [
+        ("", &|(row, _)| Some(row.arm.clone())),
+        ("times as long [95 %]", &|(_, against)| Some(ratio(&against.times_as_long))),
+        ("paper", &|(row, _)| Some(format!("{:.3}", row.paper?.clock_s / baseline?.clock_s))),
+        ("p", &|(_, against)| Some(words::p_value(against.p))),
+        ("corrected", &|(_, against)| Some(words::p_value(against.corrected_p))),
+        ("verdict", &|(_, against)| Some(against.verdict.words().to_owned())),
+    ];
+    format!("  Against {other}:\n{}", table(&compared, 1, columns))
 }
 
 fn regression(balance: &ClockRegression) -> String {
     let ClockRegression { variant, observations, terms, r_squared, why_not } = balance;
-    let mut text = format!("\nRegression of clock time, {observations} runs. {}\n", heading(*variant));
+    let text = format!("\nRegression of clock time, {observations} runs. {}\n", heading(*variant));
     if let Some(why) = why_not {
-        let _ = writeln!(text, "  No fit: {why}.");
-        return text;
+        return text + &format!("  No fit: {why}.\n");
     }
-    let mut table = Table::new(["", "coefficient", "(t)", "p", "paper", "(t)"], 1);
-    for term in terms {
-        table.row([
-            Some(term.of.to_owned()),
-            Some(format!("{:.3}", term.value)),
-            Some(format!("({:.2})", term.t)),
-            Some(words::p_value(term.p)),
-            term.paper.map(|paper| format!("{:.3}", paper.value)),
-            term.paper.map(|paper| format!("({:.2})", paper.t)),
-        ]);
-    }
-    text.push_str(&indented(&table));
-    if let Some(r_squared) = r_squared {
-        let _ = writeln!(text, "  R^2 {r_squared:.3}");
-    }
-    text
+    let columns: [Column<'_, Term>; 6] = [
+        ("", &|term| Some(term.of.to_owned())),
+        ("coefficient", &|term| Some(format!("{:.3}", term.value))),
+        ("(t)", &|term| Some(format!("({:.2})", term.t))),
+        ("p", &|term| Some(words::p_value(term.p))),
+        ("paper", &|term| Some(format!("{:.3}", term.paper?.value))),
+        ("(t)", &|term| Some(format!("({:.2})", term.paper?.t))),
+    ];
+    let r_squared = r_squared.map_or(String::new(), |r_squared| format!("  R^2 {r_squared:.3}\n"));
+    text + &table(terms, 1, columns) + &r_squared
 }
 
 fn predictions(rows: &[Prediction]) -> String {
-    let mut table =
-        Table::new(["", "rule", "predicted s", "measured s", "gap %", "times as long: predicted", "measured"], 2);
-    for row in rows {
-        table.row(
-            [
-                row.variant.name().to_owned(),
-                row.arm.clone(),
-                words::significant(row.predicted_s, 4),
-                words::significant(row.measured_s, 4),
-                format!("{:+.1}", row.gap_percent),
-                format!("{:.3}", row.predicted_times_as_long),
-                format!("{:.3}", row.measured_times_as_long),
-            ]
-            .map(Some),
-        );
-    }
-    indented(&table)
+    let columns: [Column<'_, Prediction>; 7] = [
+        ("", &|row| Some(row.variant.name().to_owned())),
+        ("rule", &|row| Some(row.arm.clone())),
+        ("predicted s", &|row| Some(words::significant(row.predicted_s, 4))),
+        ("measured s", &|row| Some(words::significant(row.measured_s, 4))),
+        ("gap %", &|row| Some(format!("{:+.1}", row.gap_percent))),
+        ("times as long: predicted", &|row| Some(format!("{:.3}", row.predicted_times_as_long))),
+        ("measured", &|row| Some(format!("{:.3}", row.measured_times_as_long))),
+    ];
+    table(rows, 2, columns)
 }
 
 fn simulated(rows: &[SimulatedRow]) -> String {
-    let mut table = Table::new(
-        ["", "kernel", "I/O stages' nice", "clock s", "times as long", "paper: clock s", "times as long"],
-        2,
-    );
-    for row in rows {
-        table.row([
-            Some(row.variant.name().to_owned()),
-            Some(row.scheduler.clone()),
-            Some(row.nice.to_string()),
-            Some(words::significant(row.clock_s.mean, 4)),
-            row.times_as_long.as_ref().map(ratio),
-            row.paper.map(|paper| format!("{:.2}", paper.clock_s)),
-            row.papers_times_as_long.map(|ratio| format!("{ratio:.3}")),
-        ]);
-    }
-    indented(&table)
+    let columns: [Column<'_, SimulatedRow>; 7] = [
+        ("", &|row| Some(row.variant.name().to_owned())),
+        ("kernel", &|row| Some(row.scheduler.clone())),
+        ("I/O stages' nice", &|row| Some(row.nice.to_string())),
+        ("clock s", &|row| Some(words::significant(row.clock_s.mean, 4))),
+        ("times as long", &|row| Some(ratio(&row.times_as_long?))),
+        ("paper: clock s", &|row| Some(format!("{:.2}", row.paper?.clock_s))),
+        ("times as long", &|row| Some(format!("{:.3}", row.papers_times_as_long?))),
+    ];
+    table(rows, 2, columns)
 }
 
 fn shares(rows: &[Share]) -> String {
-    let mut table = Table::new(["", "kernel", "its nice value", "% of a CPU"], 2);
-    for row in rows {
-        table.row([
-            Some(row.world.name().to_owned()),
-            row.scheduler.clone(),
-            Some(row.nice.to_string()),
-            Some(words::with_half_width(&row.percent)),
-        ]);
-    }
-    indented(&table)
+    let columns: [Column<'_, Share>; 4] = [
+        ("", &|row| Some(row.world.name().to_owned())),
+        ("kernel", &|row| row.scheduler.clone()),
+        ("its nice value", &|row| Some(row.nice.to_string())),
+        ("% of a CPU", &|row| Some(words::with_half_width(&row.percent))),
+    ];
+    table(rows, 2, columns)
 }
 
 /// A ratio with its interval.

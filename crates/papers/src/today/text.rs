@@ -7,7 +7,7 @@ use scenario::Granularity;
 use super::conclusions::{AdviceBound, BestRules, Conclusions};
 use super::grid::{ADVISED, CPUS, Mix, SCHEDULERS};
 use crate::Paper;
-use crate::text::{indented, wrapped};
+use crate::text::{Column, indented, table, wrapped};
 use report::table::Table;
 
 /// All conclusions.
@@ -31,7 +31,7 @@ pub fn render(paper: &Paper, conclusions: &Conclusions<'_>) -> String {
     let _ = write!(
         text,
         "\nThe speed-up of each rule over blocking at once, on average over machines and mixes\n{}",
-        indented(&best(conclusions))
+        best(conclusions)
     );
     if let Some(width) = conclusions.width {
         let _ = writeln!(
@@ -66,11 +66,15 @@ fn bounds(conclusions: &Conclusions<'_>, mix: &str) -> Table {
     table
 }
 
-fn best(conclusions: &Conclusions<'_>) -> Table {
-    let mut table = Table::new(["scheduler", "grain", "load", "rules, the best first"], 4);
-    for BestRules { scheduler, grain, loads, rules } in &conclusions.best {
-        let rules: Vec<String> = rules.iter().map(|(rule, speed)| format!("{rule} {speed:.2}")).collect();
-        table.row([scheduler.clone(), grain.clone(), (*loads).to_owned(), rules.join(", ")].map(Some));
-    }
-    table
+fn best(conclusions: &Conclusions<'_>) -> String {
+    let rules = |rules: &[(String, f64)]| {
+        rules.iter().map(|(rule, speed)| format!("{rule} {speed:.2}")).collect::<Vec<_>>().join(", ")
+    };
+    let columns: [Column<'_, BestRules>; 4] = [
+        ("scheduler", &|of| Some(of.scheduler.clone())),
+        ("grain", &|of| Some(of.grain.clone())),
+        ("load", &|of| Some(of.loads.to_owned())),
+        ("rules, the best first", &|of| Some(rules(&of.rules))),
+    ];
+    table(&conclusions.best, 4, columns)
 }
