@@ -100,14 +100,11 @@ const END: u32 = u32::MAX;
 /// No level: of a thread that is in no list, or inherits no level. Lower than all.
 const NO_LEVEL: u16 = u16::MAX;
 
-/// The state of one thread.
 #[derive(Clone, Copy, Debug)]
 struct ThreadState {
     /// How much of the running time of its level the thread has used.
     used: Span,
-    /// Its own level.
     level: u16,
-    /// The level that it inherits.
     inherited: u16,
     /// The level in whose list the thread is. It may differ from its own, which may have changed
     /// since.
@@ -115,7 +112,6 @@ struct ThreadState {
     /// The number of boosts when `level` and `list` were written. After another boost they are out
     /// of date.
     boosts: u16,
-    /// The next thread in the list.
     next: u32,
     /// The previous thread in the list; meaningless for the first.
     previous: u32,
@@ -279,7 +275,6 @@ impl FeedbackQueue {
         self.waiting += 1;
     }
 
-    /// Removes a thread from the queue.
     #[inline]
     fn remove(&mut self, thread: ThreadId) {
         let state = self.state(thread);

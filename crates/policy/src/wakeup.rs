@@ -144,12 +144,10 @@ pub struct Awakened<'a> {
 }
 
 impl Awakened<'_> {
-    /// Whether it may run on a CPU.
     fn may_run_on(&self, number: usize) -> bool {
         self.cpus.is_none_or(|cpus| cpus.contains(CpuId(number as u32)))
     }
 
-    /// Its goodness on a CPU.
     fn goodness_on(&self, number: usize, cpu: &Cpu, weights: &Weights) -> Goodness {
         let stays = self.last_cpu.is_some_and(|last| last.index() == number);
         weights.goodness(self.counter, stays, cpu.last_space == Some(self.space))

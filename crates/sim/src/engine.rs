@@ -38,7 +38,6 @@ use self::winner::{Key, WinnerTree};
 use self::workload::Workload;
 use crate::Error;
 
-/// A CPU.
 #[derive(Clone, Copy, Debug)]
 struct Cpu {
     state: CpuState,
@@ -53,7 +52,6 @@ struct Cpu {
     moved_to: Option<CpuId>,
 }
 
-/// One run.
 pub(crate) struct Engine<'a, S, R, W: ?Sized> {
     machine: &'a Machine,
     keep_running: bool,

@@ -65,7 +65,6 @@ const LONGEST_WAIT: Span = Span::from_millis(10);
 /// The number of latest computations that determine a thread's grain.
 const SAMPLES: usize = 4;
 
-/// The adaptive rule of one waiting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Adaptive {
     costs: Costs,

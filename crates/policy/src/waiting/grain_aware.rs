@@ -34,7 +34,6 @@ use crate::units::{Instant, Span};
 /// Computations shorter than this many thousandths of CS are of fine or medium grain.
 const MEDIUM: u64 = 5_000;
 
-/// The grain-aware rule of one waiting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GrainAware {
     bound: Span,
@@ -44,7 +43,6 @@ pub(super) struct GrainAware {
     recent: [Span; 4],
     /// The index of the oldest.
     oldest: usize,
-    /// When the last wait ended.
     ended: Option<Instant>,
     spin: TwoPhase,
 }

@@ -13,7 +13,6 @@ use super::step::{Costs, Decision, Observation, Team};
 use super::two_phase::TwoPhase;
 use crate::units::Span;
 
-/// The load-aware rule of one waiting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LoadAware {
     bound: Span,

@@ -24,11 +24,9 @@ const SHORTEST_CHECK: Span = Span::from_micros(1);
 /// How long a waiter assumes, without evidence, that the awaited threads run.
 const LONGEST_SPIN: Span = Span::from_millis(10);
 
-/// The owner-running rule of one waiting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OwnerRunning {
     cs: Span,
-    /// When the present wait started.
     began: Instant,
     /// For waits for unknown threads.
     without_owner: TwoPhase,

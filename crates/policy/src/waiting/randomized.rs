@@ -20,7 +20,6 @@ const QUANTILES: [u64; 33] = [
     851_179, 873_844, 896_007, 917_688, 938_910, 959_691, 980_049, 1_000_000,
 ];
 
-/// The randomized rule of one waiting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Randomized {
     cs: Span,

@@ -18,7 +18,6 @@ use super::step::{Costs, Decision, Observation, Team, TeamState};
 use super::two_phase::TwoPhase;
 use crate::units::{Instant, Span};
 
-/// The variable-competitive rule of one waiting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct VariableCompetitive {
     cs: Span,

@@ -2,16 +2,13 @@
 
 use policy::Span;
 
-/// The uses of a CPU's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CpuUse {
     /// The computation that the scenario asks for.
     Work,
-    /// Spinning.
     Spin,
     /// Switching between threads, to and from idleness, and yielding without a successor.
     Switch,
-    /// Idleness.
     Idle,
 }
 
@@ -57,7 +54,6 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Charges time on a CPU.
     pub(crate) fn charge(&mut self, to: CpuUse, span: Span) {
         self.cpu += span;
         match to {

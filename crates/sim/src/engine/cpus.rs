@@ -13,7 +13,6 @@ use super::winner::Key;
 use crate::Error;
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
-    /// Hands a thread to the scheduler.
     pub(super) fn ready(&mut self, thread: ThreadId, why: ReadyReason) {
         self.note_ready(thread, why);
         self.scheduler.ready(thread, why, self.now, &mut self.marks);

@@ -69,7 +69,6 @@ pub(crate) enum TimedEvent {
     SleepOver(ThreadId),
     /// The controller of this job looks at its stages.
     PriorityControl(usize),
-    /// This job arrives.
     JobArrival(usize),
 }
 

@@ -88,7 +88,6 @@ impl Headway {
         }
     }
 
-    /// A job has ended.
     pub(crate) fn ended(&mut self, now: Instant) {
         (self.ran, self.worked) = (Mark { at: now, switches: 0 }, Mark { at: now, switches: 0 });
     }

@@ -63,7 +63,6 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// A thread of a pipeline has computed.
     pub(super) fn finish_computation(&mut self, cpu: CpuId, thread: ThreadId) {
         let now = self.now;
         let request = self.pipeline(thread).and_then(|(pipeline, number)| pipeline.computed(now, number));
@@ -81,7 +80,6 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.leave(cpu, thread, LeaveReason::Blocking);
     }
 
-    /// Processes the next timed event.
     pub(super) fn process_timed_event(&mut self) {
         match self.agenda.pop() {
             Some(TimedEvent::Served(thread)) => {
@@ -109,7 +107,6 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.queue.set(self.cpus.len(), key);
     }
 
-    /// The request of a thread is done.
     fn finish_request(&mut self, thread: ThreadId) {
         let now = self.now;
         if let Some((pipeline, number)) = self.pipeline(thread) {

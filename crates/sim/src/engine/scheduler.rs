@@ -100,7 +100,7 @@ pub(crate) struct Picks {
 
 /// The CPUs that are marked: they have been told to pick again and have not done so, as with the
 /// kernel's `need_resched`. They pick when the event is over, in the order of their numbers. CPUs
-/// that are switching pick when their switch is over.
+/// that are switching pick when their switch is over. A pick removes the mark.
 #[derive(Clone, Debug)]
 pub(crate) struct Marks {
     marked: Vec<bool>,
@@ -114,24 +114,20 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// All CPUs idle and none marked.
     pub(crate) fn new(cpus: usize) -> Marks {
         Marks { marked: vec![false; cpus], pending: Vec::new(), idle: CpuBits::all(cpus), here: None }
     }
 
-    /// Tells a CPU to pick again.
     pub(crate) fn mark(&mut self, cpu: CpuId) {
         self.idle.remove(cpu);
         self.pending.push(cpu);
         self.marked[cpu.index()] = true;
     }
 
-    /// Whether a CPU has been told to pick again and has not done so.
     pub(crate) fn is_marked(&self, cpu: CpuId) -> bool {
         self.marked[cpu.index()]
     }
 
-    /// A CPU picks: removes its mark.
     pub(crate) fn clear(&mut self, cpu: CpuId) {
         self.marked[cpu.index()] = false;
     }

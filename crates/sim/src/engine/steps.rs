@@ -12,7 +12,6 @@ use super::threads::{Activity, ENDLESS, Place, Waited};
 use super::workload::Task;
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
-    /// A thread gets its CPU.
     pub(super) fn dispatch(&mut self, cpu: CpuId, thread: ThreadId) {
         self.cpus[cpu.index()].alarm = self.scheduler.alarm(cpu, self.now);
         self.end_wait(thread);
@@ -33,7 +32,6 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// A thread has completed its activity.
     pub(super) fn end_activity(&mut self, cpu: CpuId, thread: ThreadId) {
         self.charge(cpu);
         match self.workload.threads[thread.index()].activity {
@@ -101,7 +99,6 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         matches!(self.workload.threads[thread.index()].place, Place::Running(_))
     }
 
-    /// Releases a thread from its barrier.
     fn release(&mut self, thread: ThreadId, last: ThreadId, ends: bool) {
         let place = self.workload.threads[thread.index()].place;
         if let Place::Running(cpu) = place {

@@ -56,7 +56,6 @@ pub(crate) enum Activity {
 }
 
 impl Activity {
-    /// The use of the CPU's time.
     pub(crate) fn use_of_cpu(self) -> CpuUse {
         match self {
             Activity::Compute { .. } => CpuUse::Work,
@@ -121,7 +120,6 @@ pub(crate) struct Member {
 }
 
 impl Thread {
-    /// The number of its job.
     #[inline]
     pub(crate) fn job(&self) -> usize {
         self.job as usize

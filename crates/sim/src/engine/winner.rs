@@ -7,7 +7,6 @@
 
 use std::ops::Range;
 
-/// The keys of a winner tree.
 pub(crate) trait Key: Copy + Ord {
     /// A key that never wins: no event, no thread.
     const NEVER: Self;
@@ -41,7 +40,6 @@ impl<K: Key> WinnerTree<K> {
         tree
     }
 
-    /// Gives `slot` a new key.
     #[inline]
     pub(crate) fn set(&mut self, slot: usize, key: K) {
         let width = self.keys.len();
@@ -73,13 +71,11 @@ impl<K: Key> WinnerTree<K> {
         if self.keys[right as usize] < self.keys[left as usize] { right } else { left }
     }
 
-    /// The key of a slot.
     #[inline]
     pub(crate) fn key(&self, slot: usize) -> K {
         self.keys[slot]
     }
 
-    /// The winning slot and its key.
     #[inline]
     pub(crate) fn winner(&self) -> (usize, K) {
         let slot = self.winners[1] as usize;

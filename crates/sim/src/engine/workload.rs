@@ -16,14 +16,24 @@ use crate::workloads::pipeline::Pipeline;
 #[derive(Clone, Debug)]
 pub(crate) enum Task {
     /// Compute by this distribution and meet, `rounds` times.
-    Barrier { compute: Law, rounds: u64 },
+    Barrier {
+        compute: Law,
+        rounds: u64,
+    },
     /// Compute by one distribution without the lock and by the other with it, `rounds` times.
-    Lock { compute: Law, critical: Law, rounds: u64 },
+    Lock {
+        compute: Law,
+        critical: Law,
+        rounds: u64,
+    },
     /// Compute for a time that is drawn for each thread; without end if `None`.
-    Cpu { work: Option<Law> },
+    Cpu {
+        work: Option<Law>,
+    },
     /// Carry out stages until `rounds` rounds have passed all of them.
-    Pipeline { rounds: u64 },
-    /// Run fibers until all have ended.
+    Pipeline {
+        rounds: u64,
+    },
     Fibers,
 }
 
@@ -32,21 +42,17 @@ pub(crate) enum Task {
 pub(crate) struct Job {
     pub(crate) name: String,
     pub(crate) task: Task,
-    /// When it arrives.
     pub(crate) arrives: Instant,
     /// Its threads, by their numbers in the run.
     pub(crate) threads: std::ops::Range<usize>,
     /// The same threads, if they meet, share a lock or carry out stages. Empty if they only
     /// compute.
     members: Vec<Member>,
-    /// Totals over its threads.
     pub(crate) account: Account,
     /// The threads that wait at the barrier, in the order of arrival.
     arrivals: Vec<ThreadId>,
     pub(crate) lock: Lock,
-    /// Set for a pipeline job.
     pub(crate) pipeline: Option<Pipeline>,
-    /// Set for a fiber job.
     pub(crate) fibers: Option<Fibers>,
     /// The times of the CPUs and of the device that its controller has seen.
     pub(crate) observed: (Span, Span),
@@ -73,7 +79,6 @@ impl Job {
     }
 }
 
-/// All jobs and threads of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Workload {
     pub(crate) threads: Vec<Thread>,
@@ -171,7 +176,6 @@ impl Workload {
         &mut self.jobs[self.threads[thread.index()].job()].account
     }
 
-    /// Whether a thread runs fibers.
     #[inline]
     pub(crate) fn has_fibers(&self, thread: ThreadId) -> bool {
         self.jobs[self.threads[thread.index()].job()].fibers.is_some()
@@ -193,7 +197,6 @@ impl Workload {
         }
     }
 
-    /// Gives a thread its next computation.
     pub(crate) fn begin(&mut self, number: usize) {
         let thread = &mut self.threads[number];
         let job = &mut self.jobs[thread.job()];
@@ -219,7 +222,6 @@ impl Workload {
         thread.activity = Activity::Compute { left };
     }
 
-    /// Moves a thread to another place.
     pub(crate) fn put(&mut self, thread: ThreadId, place: Place) {
         let moved = &mut self.threads[thread.index()];
         let before = std::mem::replace(&mut moved.place, place);

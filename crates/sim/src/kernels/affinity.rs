@@ -40,7 +40,6 @@ impl Affinity {
         if self.is_unrestricted() { None } else { self.of_jobs[self.job_of[thread.index()] as usize].as_ref() }
     }
 
-    /// Whether a thread may run on a CPU.
     #[inline]
     pub(crate) fn is_allowed(&self, thread: ThreadId, cpu: CpuId) -> bool {
         self.of(thread).is_none_or(|set| set.contains(cpu))

@@ -84,9 +84,7 @@ pub(crate) struct Cfs {
     queues: Vec<Queue>,
     /// Loads: the weights of queues, and those of queues that have more than one thread.
     occupancy: Occupancy,
-    /// The weight of all queues.
     weight: u64,
-    /// The number of waiting threads.
     waiting: usize,
     affinity: Affinity,
     /// When the next busy CPU may ask idle ones for help (`nohz.next_balance`).
@@ -171,7 +169,6 @@ impl Cfs {
         self.note(cpu);
     }
 
-    /// Updates the load of a CPU.
     fn note(&mut self, cpu: CpuId) {
         let Queue { threads, weight, .. } = self.queues[cpu.index()];
         self.occupancy.note(cpu, weight as usize, if threads > 1 { weight as usize } else { 0 });

@@ -34,7 +34,6 @@ struct CpuData {
     current: Option<ThreadId>,
     /// The moment up to which its thread is charged, once the switch to it is over.
     charged: Option<Instant>,
-    /// Whether its thread's turn is over.
     is_over: bool,
     /// While it is idle and marked: the thread that it was marked for.
     kept_for: Option<ThreadId>,

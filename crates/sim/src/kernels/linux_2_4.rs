@@ -91,7 +91,6 @@ pub(crate) struct Linux24 {
     allocation: Span,
     /// A tick: the smallest allocation.
     least: Span,
-    /// The unit of counters.
     unit: Span,
     accounting: Accounting,
     charge_switch: bool,
@@ -299,7 +298,6 @@ impl Linux24 {
         }
     }
 
-    /// A woken thread enters the run queue at its head.
     fn insert_at_head(&mut self, thread: ThreadId) {
         self.tasks[thread.index()].rank = self.next_head;
         self.next_head -= 1;

@@ -84,7 +84,6 @@ pub(crate) struct LinuxO1 {
     loads: Loads,
     /// The idle CPU that was last offered work.
     offered: CpuId,
-    /// How many threads are ready and not running.
     waiting: usize,
 }
 
@@ -104,7 +103,6 @@ impl LinuxO1 {
         }
     }
 
-    /// A CPU's queue gains a thread.
     fn gain(&mut self, cpu: CpuId, now: Instant) {
         let smoothed = self.smoothed(cpu, self.tuning.ticks(now));
         let queue = &mut self.queues[cpu.index()];
@@ -114,7 +112,6 @@ impl LinuxO1 {
         self.update_load(cpu);
     }
 
-    /// A CPU's queue loses a thread.
     fn lose(&mut self, cpu: CpuId, now: Instant) {
         let queue = &mut self.queues[cpu.index()];
         queue.running -= 1;

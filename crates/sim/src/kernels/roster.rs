@@ -10,7 +10,6 @@ use scenario::{Attributes, JobKind, Setting};
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
     jobs: Vec<JobThreads>,
-    /// The job of each thread.
     job_of: Vec<u32>,
 }
 

@@ -40,7 +40,6 @@ use self::worker::{Sleep, Worker};
 /// The number of the fiber that creates the others, which have the numbers after it.
 const FIRST: u32 = 0;
 
-/// The next action of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerAction {
     /// A fiber computes.
@@ -53,7 +52,6 @@ pub(crate) enum WorkerAction {
     End,
 }
 
-/// The next step of a fiber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FiberStep {
     /// The first fiber creates the others, from this number on.
@@ -81,7 +79,6 @@ enum FiberStep {
 #[derive(Clone, Debug)]
 struct Fiber {
     group: u32,
-    /// Its number in the group.
     number: u32,
     next: FiberStep,
     /// The worker on which it started.
@@ -110,9 +107,7 @@ pub(crate) struct Fibers {
     workers: Vec<Worker>,
     /// The workers to wake, the last one first.
     pub(crate) woken: Vec<usize>,
-    /// Whether all fibers have ended.
     pub(crate) is_over: bool,
-    /// The number of bursts so far.
     pub(crate) bursts: u64,
     switches: u64,
     demotions: u64,
@@ -397,14 +392,12 @@ impl Fibers {
         }
     }
 
-    /// A stopped fiber becomes ready.
     fn wake(&mut self, fiber: u32) {
         let home = self.fibers[fiber as usize].home.unwrap_or_default() as usize;
         self.workers[home].ready.enqueue(ThreadId(fiber));
         self.call(home);
     }
 
-    /// Wakes a worker if it sleeps.
     fn call(&mut self, worker: usize) {
         let sleep = &mut self.workers[worker].sleep;
         if *sleep == Sleep::Asleep {

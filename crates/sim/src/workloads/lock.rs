@@ -24,7 +24,6 @@ use policy::{CpuId, ThreadId};
 /// How often sleepers are passed over in a row.
 const MAX_PASSES: u32 = 64;
 
-/// A lock and its waiters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lock {
     /// The owner, and the CPU on which it acquired the lock.
@@ -37,7 +36,6 @@ pub(crate) struct Lock {
     may_have_sleepers: bool,
     /// How often sleepers have been passed over since one was woken.
     passed: u32,
-    /// The number of waits so far.
     waits: u32,
 }
 
@@ -78,7 +76,6 @@ impl Lock {
         before
     }
 
-    /// A waiter goes to sleep.
     pub(crate) fn sleep(&mut self, thread: ThreadId) {
         self.awake.retain(|awake| awake.thread != thread);
         self.asleep.push_back(thread);

@@ -22,7 +22,6 @@ use scenario::result::StageOutcome;
 /// The nice values by which a raised or lowered priority differs.
 pub(crate) const NICE_STEP: i8 = 5;
 
-/// A pipeline.
 #[derive(Clone, Debug)]
 pub(crate) struct Pipeline {
     seed: u64,
@@ -44,7 +43,6 @@ pub(crate) struct Pipeline {
     controller: Option<PriorityController>,
     /// The sums at the controller's last look.
     seen: Vec<Sums>,
-    /// The number of waits so far.
     waits: u32,
     /// The moment up to which the sums are right.
     counted: Instant,
@@ -61,9 +59,7 @@ struct Stage {
     nice: i8,
     group: usize,
     copies: Vec<Copy>,
-    /// How many rounds it has taken.
     taken: u64,
-    /// How many rounds it has conveyed.
     conveyed: u64,
     /// The rounds after those that are done, but wait for an earlier one.
     ahead: BTreeSet<u64>,
@@ -72,7 +68,6 @@ struct Stage {
     sums: Sums,
 }
 
-/// A copy of a stage.
 #[derive(Clone, Debug)]
 struct Copy {
     is_busy: bool,
@@ -80,7 +75,6 @@ struct Copy {
     priority: StagePriority,
 }
 
-/// Totals over the copies of a stage.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     /// Time with a round or with one to take.
@@ -94,7 +88,6 @@ struct Sums {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
     stages: Vec<usize>,
-    /// Whether they are workers.
     is_of_workers: bool,
     /// The waiters that do not sleep, in the order in which they arrived or were woken.
     awake: Vec<ThreadId>,
@@ -135,7 +128,6 @@ pub(crate) enum Request {
 }
 
 impl Pipeline {
-    /// The pipeline of the job called `name`.
     pub(crate) fn new(
         pipeline: &scenario::Pipeline,
         machine: &Machine,
@@ -299,7 +291,6 @@ impl Pipeline {
         Some(if is_message { Request::Message(time) } else { Request::Device(time) })
     }
 
-    /// The request of a thread is done.
     pub(crate) fn finish_request(&mut self, now: Instant, number: usize) {
         self.count(now);
         if let Some(Carried { stage, .. }) = self.threads[number].carries {
@@ -365,7 +356,6 @@ impl Pipeline {
     }
 }
 
-/// Waiting threads.
 impl Pipeline {
     /// A thread begins to wait. Returns the number of earlier waits.
     pub(crate) fn begin_wait(&mut self, number: usize, thread: ThreadId) -> u32 {
@@ -376,7 +366,6 @@ impl Pipeline {
         before
     }
 
-    /// A waiter goes to sleep.
     pub(crate) fn sleep(&mut self, number: usize, thread: ThreadId) {
         self.stop_waiting(number, thread).asleep.push(thread);
     }
@@ -392,7 +381,6 @@ impl Pipeline {
         0..self.groups.len()
     }
 
-    /// The waiters of a group that do not sleep.
     pub(crate) fn awake(&self, group: usize) -> &[ThreadId] {
         &self.groups[group].awake
     }
@@ -503,7 +491,6 @@ impl Pipeline {
         }
     }
 
-    /// The outcome of the stages by now.
     pub(crate) fn outcome(&self, now: Instant) -> Vec<StageOutcome> {
         let mut counted = self.clone();
         counted.count(now);

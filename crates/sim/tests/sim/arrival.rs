@@ -46,7 +46,7 @@ fn a_machine_is_idle_until_a_job_arrives() {
 }
 
 #[test]
-fn copies_arrive_one_after_the_other_and_each_counts_from_its_own_arrival() {
+fn copies_arrive_in_turn_and_each_counts_from_its_own_arrival() {
     let arrival = Arrival { at: Span::ZERO, every: Some(Distribution::exactly(us(1_000))) };
     let outcome = run(
         &machine(Scheduler::Rr, 1),
@@ -59,8 +59,8 @@ fn copies_arrive_one_after_the_other_and_each_counts_from_its_own_arrival() {
 
 #[test]
 fn jobs_that_have_not_arrived_add_no_load() {
-    // A rule that blocks with one thread for each CPU or more never spins beside a crowd. It spins
-    // until the crowd arrives.
+    // The rule blocks from two threads for each CPU on. So it never spins beside the other job, but
+    // does until that arrives.
     let crew = || barrier("crew", 2, us(10), 20, "load-aware 2");
     let crowd = |at| from(at, Job::new("crowd", 1, JobKind::Cpu { threads: 4, work: Some(us(50).into()) }));
     let spins = |at| {
@@ -74,7 +74,7 @@ fn jobs_that_have_not_arrived_add_no_load() {
 }
 
 #[test]
-fn an_endless_crowd_may_run_for_long_before_the_first_job_arrives() {
+fn an_endless_job_may_run_for_long_before_the_first_job_that_ends_arrives() {
     let crowd = Job::new("crowd", 1, JobKind::Cpu { threads: 9, work: None });
     let jobs = vec![crowd, from(2_000_000, cpu("late", Some(us(10))))];
     let outcome = run(&machine(Scheduler::Rr, 1), &setting(jobs), 1).unwrap();

@@ -340,7 +340,7 @@ fn jobs_that_are_groups_share_the_machine_equally() {
 #[test]
 fn a_group_on_more_cpus_has_no_larger_share_of_the_machine() {
     // Two groups on two CPUs, of one thread and of seven, all bound to both CPUs. The one thread
-    // can have no more than a CPU, and gets all of it.
+    // can have at most a CPU, and gets all of it.
     let jobs = vec![cpu("one", Some(ms(1_000))), Job::new("seven", 1, JobKind::Cpu { threads: 7, work: None })];
     let machine = Machine { groups: true, ..machine(2, Eevdf) };
     let completion = run(&machine, &setting(jobs), 1).unwrap().jobs[0].completion_ns.unwrap();

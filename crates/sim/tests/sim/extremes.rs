@@ -45,7 +45,7 @@ fn threads_with_simultaneous_events_still_meet() {
 
 #[test]
 #[cfg_attr(debug_assertions, ignore = "a debug build checks ten thousand threads after every event")]
-fn ten_thousand_threads_meet_and_a_crowd_of_as_many_computes() {
+fn ten_thousand_threads_meet_while_as_many_compute() {
     for scheduler in Scheduler::ALL {
         let crowd = JobKind::Cpu { threads: 10_000, work: Some(Span::from_millis(1).into()) };
         let jobs = vec![barrier("crew", 10_000, Span::from_micros(50), 20, "2cs+"), Job::new("crowd", 1, crowd)];

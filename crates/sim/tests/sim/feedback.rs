@@ -69,8 +69,8 @@ fn a_woken_thread_of_a_higher_level_preempts_and_the_preempted_one_keeps_the_res
 
 #[test]
 fn a_boost_raises_threads_of_lower_levels() {
-    // At 150 us the waiting a rises to the top level. So it has its turn at 212 us as if it had not
-    // run yet. At 300 us the same happens to b.
+    // At 150 us the waiting a rises to the top level. So it has its turn at 212 us, like a thread
+    // that has not run yet. At 300 us the same happens to b.
     let boost = Boost::Every(us(150));
     let jobs = vec![cpu("a", Some(us(300))), cpu("b", Some(us(120)))];
     let (text, _) = timeline(&machine(1, boost), &setting(jobs), "ab", "ab");

@@ -1,7 +1,7 @@
 //! Fingerprints: a hash of all events of a run, for each setting, scheduler and seed.
 //!
 //! A changed fingerprint means that some event has changed, even if only at the end of a long run.
-//! That may be right or wrong, but it must be intended.
+//! The change may be right or wrong, but it must be intended.
 
 use std::fmt::Write;
 
@@ -74,8 +74,8 @@ fn crowd(threads: u32, work: Option<Span>) -> Job {
     Job::new("crowd", 1, JobKind::Cpu { threads, work: work.map(Into::into) })
 }
 
-/// Settings that cover all features: alone and crowded, fine and coarse, copies, with and without
-/// end. The crowd has an end, and no job keeps running, if otherwise no other job would run.
+/// Settings that cover all features: alone and beside others, fine and coarse, copies, with and
+/// without end. The crowd has an end, and no job keeps running, if otherwise no other job would run.
 fn settings(scheduler: Scheduler) -> Vec<(&'static str, Setting)> {
     let keep_running = scheduler.shares_time();
     let work = (!scheduler.shares_time()).then_some(Span::from_millis(2));

@@ -1,8 +1,8 @@
 //! The O(1) scheduler, calculated by hand, with one case for each rule.
 //!
 //! Switches are free, the tick is 1 ms, and a timeslice at nice 0 has four ticks. A thread that has
-//! not slept has its nice value's priority plus five: 25 at nice 0. What ends at a tick does so
-//! before the tick. A tick is charged to no thread if the CPU switches at that moment.
+//! not slept has its nice value's priority plus five: 25 at nice 0. A computation that ends at a
+//! tick ends before the tick. A tick is charged to no thread if the CPU switches at that moment.
 
 use policy::{CpuId, Span};
 use scenario::{Job, Machine, Scheduler};
@@ -150,7 +150,7 @@ fn a_cpu_that_would_become_idle_takes_a_cold_thread() {
 }
 
 #[test]
-fn a_hot_thread_is_left_where_it_is_until_an_idle_cpu_ticks() {
+fn a_hot_thread_stays_until_an_idle_cpu_ticks() {
     // On CPU 1 `b` has expired at 4 ms, so it is hot when CPU 0 becomes idle at 5.3 ms, and until
     // 6.5 ms. At 6 ms CPU 0 is idle and takes it anyway.
     let jobs = vec![

@@ -1,5 +1,5 @@
 //! Tests of the simulated machine from outside: small cases by hand, laws, and golden outcomes.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod arrival;
 mod cfs;

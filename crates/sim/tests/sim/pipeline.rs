@@ -122,7 +122,7 @@ fn a_pipeline_on_one_cpu_with_switches() {
 #[test]
 fn copies_compute_in_parallel_and_their_rounds_stay_in_order() {
     let copies = Stage { fork: 2, ..compute("work", 10) };
-    // Two at the same time on two CPUs. The next stage has them one after the other.
+    // Two at the same time on two CPUs. The next stage has them in turn.
     let line = pipeline(4, 4, vec![copies, compute("check", 1)]);
     for structure in Structure::ALL {
         assert_eq!(completion(&free(3), Pipeline { structure, ..line.clone() }), us(22), "{structure:?}");
@@ -161,7 +161,7 @@ fn stages_on_one_thread_take_turns() {
     assert_eq!(completion(&deep, pipeline(2, 4, stages)), us(50));
 }
 
-/// Which thread begins to compute, and at which nanosecond.
+/// The threads that begin to compute, and at which nanosecond.
 #[derive(Default)]
 struct Begun(Vec<(ThreadId, u64)>);
 

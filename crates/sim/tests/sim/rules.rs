@@ -128,7 +128,7 @@ impl Observer for Arrivals {
 }
 
 #[test]
-fn a_thread_arrives_where_it_moved_even_if_its_barrier_completes_on_the_way() {
+fn a_thread_that_moves_arrives_even_if_its_barrier_completes_on_the_way() {
     for scheduler in [Scheduler::Eevdf, Scheduler::LinuxO1] {
         let moves = |entry: &&RecordedStep| matches!(entry.decision, Some(Decision::Move(to)) if to != entry.own_cpu);
         let decided = crowded(scheduler).iter().filter(moves).count();

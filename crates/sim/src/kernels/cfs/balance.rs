@@ -46,7 +46,6 @@ enum Imbalance {
     Load(u64),
 }
 
-/// The result of balancing.
 #[derive(Clone, Copy, Debug, Default)]
 struct BalanceResult {
     threads: usize,
@@ -57,7 +56,6 @@ struct BalanceResult {
 }
 
 impl Cfs {
-    /// A CPU has run out of threads.
     pub(super) fn balance_newly_idle(&mut self, cpu: CpuId, now: Instant) {
         if self.queues[cpu.index()].idle.average >= self.migration_cost.as_nanos() as i64 {
             self.balance(cpu, Occasion::NewlyIdle, false, now);

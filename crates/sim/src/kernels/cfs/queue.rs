@@ -23,7 +23,6 @@ impl Entity {
         Entity { vruntime: 0, last_ran: None, cpu: CpuId(0), weight: weight as u32, place: Place::AWAY }
     }
 
-    /// Converts a real time to a virtual one.
     #[inline]
     pub(super) fn virtually(&self, nanos: i64) -> i64 {
         nice::virtual_time(nanos, self.weight)
@@ -74,7 +73,6 @@ impl Buddies {
     }
 }
 
-/// The idle times of the CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Idleness {
     pub(super) since: Option<Instant>,

@@ -20,7 +20,6 @@ pub(super) struct Place {
 const AWAY: u32 = u32::MAX;
 /// No slot: the thread has its CPU, or is being switched away from.
 const ON_CPU: u32 = u32::MAX - 1;
-/// The end of the list.
 const NO_THREAD: u32 = u32::MAX;
 
 impl Place {
@@ -42,7 +41,6 @@ impl Place {
 /// removal moves half as many threads as with two. Each move updates the thread's place.
 const BRANCHES: usize = 4;
 
-/// A slot of the heap.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     vruntime: i64,
@@ -61,7 +59,6 @@ impl Slot {
     }
 }
 
-/// The waiting threads of one queue.
 #[derive(Clone, Debug)]
 pub(super) struct Timeline {
     heap: Vec<Slot>,
@@ -85,24 +82,20 @@ impl Timeline {
         self.heap.is_empty()
     }
 
-    /// The thread with the least virtual time.
     #[inline]
     pub(super) fn first(&self) -> Option<ThreadId> {
         self.heap.first().map(|slot| ThreadId(slot.thread))
     }
 
-    /// The least virtual time.
     #[inline]
     pub(super) fn least(&self) -> Option<i64> {
         self.heap.first().map(|slot| slot.vruntime)
     }
 
-    /// The thread after the first.
     pub(super) fn second(&self) -> Option<ThreadId> {
         self.first_child(0).map(|at| ThreadId(self.heap[at].thread))
     }
 
-    /// The thread that has waited longest.
     pub(super) fn oldest(&self) -> Option<ThreadId> {
         (self.oldest != NO_THREAD).then_some(ThreadId(self.oldest))
     }
@@ -116,7 +109,6 @@ impl Timeline {
         self.link(thread, entities);
     }
 
-    /// Removes a waiting thread.
     pub(super) fn remove(&mut self, thread: ThreadId, entities: &mut [Entity]) {
         self.unlink(thread, entities);
         let at = entities[thread.index()].place.slot as usize;

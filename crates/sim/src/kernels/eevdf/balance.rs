@@ -77,7 +77,7 @@ impl Eevdf {
     /// The threads that have waited longest on a CPU, as many as are looked at.
     fn oldest(&self, cpu: CpuId) -> impl Iterator<Item = ThreadId> {
         let exists = |thread: &u32| *thread != NO_THREAD;
-        let first = Some(self.queues[cpu.index()].waiting.oldest()).filter(exists);
+        let first = Some(self.queues[cpu.index()].waiting.oldest).filter(exists);
         let all =
             std::iter::successors(first, move |&thread| Some(Timeline::newer(&self.entities, thread)).filter(exists));
         all.take(MOST_LOOKS).map(ThreadId).filter(|&thread| !self.entity(thread).is_delayed)

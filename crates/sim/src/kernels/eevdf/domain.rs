@@ -31,7 +31,6 @@ impl Balancing {
         Balancing { tick: machine.tick, load: vec![0; cpus], total: 0, cpus: vec![domain; cpus] }
     }
 
-    /// Notes the load of a CPU.
     pub(super) fn note_load(&mut self, cpu: CpuId, load: u64) {
         self.total = self.total - self.load[cpu.index()] + load;
         self.load[cpu.index()] = load;

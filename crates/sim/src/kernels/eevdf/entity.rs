@@ -57,7 +57,6 @@ impl Entity {
         is_counted: false,
     };
 
-    /// Converts a real time to a virtual one.
     #[inline]
     pub(super) fn virtually(&self, nanos: i64) -> i64 {
         nice::virtual_time(nanos, self.weight)
@@ -96,13 +95,11 @@ impl Queue {
         self.waiting.len() - self.delayed as usize
     }
 
-    /// Counts a thread in.
     pub(super) fn add(&mut self, entity: &Entity) {
         self.weight += i128::from(entity.weight);
         self.sum += entity.weighted();
     }
 
-    /// Counts a thread out.
     pub(super) fn remove(&mut self, entity: &Entity) {
         self.weight -= i128::from(entity.weight);
         self.sum -= entity.weighted();

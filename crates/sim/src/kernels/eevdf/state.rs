@@ -111,7 +111,6 @@ impl Eevdf {
         self.waiting -= 1;
     }
 
-    /// Updates the load of a CPU.
     pub(super) fn note_load(&mut self, cpu: CpuId) {
         let queue = &self.queues[cpu.index()];
         let is_overloaded = queue.current.is_some() && queue.ready() > 0;

@@ -44,7 +44,8 @@ impl Links {
 #[derive(Clone, Debug)]
 pub(super) struct Timeline {
     root: u32,
-    oldest: u32,
+    /// The entity that has waited longest.
+    pub(super) oldest: u32,
     newest: u32,
     len: u32,
     next_order: u64,
@@ -62,14 +63,8 @@ impl Timeline {
         self.len == 0
     }
 
-    /// The shortest slice of the waiting threads.
     pub(super) fn shortest_slice(&self, entities: &[Entity]) -> Option<i64> {
         (self.root != NO_THREAD).then(|| entities[self.root as usize].links.shortest)
-    }
-
-    /// The entity that has waited longest.
-    pub(super) fn oldest(&self) -> u32 {
-        self.oldest
     }
 
     /// The entity that came next after another one, or [`NO_THREAD`].
@@ -77,7 +72,6 @@ impl Timeline {
         entities[than as usize].links.newer
     }
 
-    /// Inserts an entity.
     pub(super) fn push(&mut self, entities: &mut [Entity], who: u32) {
         let links = &mut entities[who as usize].links;
         *links = Links { order: self.next_order, older: self.newest, ..Links::NONE };
@@ -91,7 +85,6 @@ impl Timeline {
         self.root = insert(entities, self.root, who);
     }
 
-    /// Removes an entity.
     pub(super) fn remove(&mut self, entities: &mut [Entity], who: u32) {
         self.take_out(entities, who);
         let Links { older, newer, .. } = entities[who as usize].links;
@@ -136,7 +129,6 @@ impl Timeline {
     }
 }
 
-/// The order of the tree.
 fn key(entities: &[Entity], node: u32) -> (i64, u64) {
     let entity = &entities[node as usize];
     (entity.deadline, entity.links.order)
@@ -187,7 +179,7 @@ fn remove(entities: &mut [Entity], root: u32, who: u32) -> u32 {
 
 /// Changes the subtree of `root` to which `who` belongs. Returns `root`.
 #[inline]
-fn change_below(entities: &mut [Entity], root: u32, who: u32, change: fn(&mut [Entity], u32, u32) -> u32) -> u32 {
+fn change_below(entities: &mut [Entity], root: u32, who: u32, change: impl Fn(&mut [Entity], u32, u32) -> u32) -> u32 {
     let Links { left, right, .. } = entities[root as usize].links;
     if key(entities, who) < key(entities, root) {
         entities[root as usize].links.left = change(entities, left, who);
@@ -246,7 +238,7 @@ mod tests {
     fn in_order(timeline: &Timeline, entities: &[Entity]) -> Vec<u32> {
         let exists = |who: &u32| *who != NO_THREAD;
         let next = |who: &u32| Some(Timeline::newer(entities, *who)).filter(exists);
-        std::iter::successors(Some(timeline.oldest()).filter(exists), next).collect()
+        std::iter::successors(Some(timeline.oldest).filter(exists), next).collect()
     }
 
     proptest! {

@@ -9,7 +9,6 @@ use super::task::{IDLENESS, NONE, PRIORITIES, Task};
 /// tasks.
 #[derive(Clone, Debug)]
 pub(super) struct Array {
-    /// How many threads there are.
     pub(super) len: u32,
     /// The priorities that have threads.
     pub(super) bitmap: u64,
@@ -22,7 +21,6 @@ impl Array {
     const EMPTY: Array =
         Array { len: 0, bitmap: 0, first: [NONE; PRIORITIES as usize], last: [NONE; PRIORITIES as usize] };
 
-    /// The first thread of the highest priority.
     fn first(&self) -> Option<ThreadId> {
         let priority = self.bitmap.trailing_zeros() as usize;
         self.first.get(priority).map(|thread| ThreadId(*thread))

@@ -43,7 +43,6 @@ impl Tuning {
         now.as_nanos() / self.tick.as_nanos()
     }
 
-    /// The time of the last tick.
     pub(super) fn last_tick(&self, now: Instant) -> Instant {
         Instant::from_nanos(self.ticks(now) * self.tick.as_nanos())
     }
@@ -87,7 +86,6 @@ pub(super) struct Task {
     pub(super) since: Instant,
     /// When its cache becomes cold: `last_ran` plus the time that the cache stays hot.
     cold_from: Instant,
-    /// The remaining ticks of its timeslice.
     pub(super) slice: u32,
     /// Its neighbours in its list.
     pub(super) before: u32,
@@ -95,7 +93,6 @@ pub(super) struct Task {
     /// The CPU on which it runs, waits, or last was.
     pub(super) cpu: CpuId,
     pub(super) nice: i8,
-    /// Its dynamic priority.
     pub(super) priority: u8,
     /// Whether it was woken and has had no CPU since, so that part of its time in the queue counts
     /// as sleep (`activated`).
@@ -107,7 +104,6 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// A thread that has neither run nor slept.
     pub(super) fn new(nice: i8, tuning: &Tuning) -> Task {
         let nice = nice.clamp(-20, 19);
         let mut task = Task {

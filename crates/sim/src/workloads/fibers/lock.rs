@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 
 use policy::feedback::Level;
 
-/// A lock and its waiters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lock {
     owner: Option<u32>,

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use policy::feedback::{FeedbackQueue, FeedbackRules, TurnOutcome};
 use policy::{Instant, Span, ThreadId};
 
-/// Whether a worker sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sleep {
     Awake,
@@ -18,7 +17,6 @@ pub(super) enum Sleep {
 #[derive(Clone, Debug)]
 pub(super) struct Worker {
     pub(super) ready: FeedbackQueue,
-    /// The fiber that it runs.
     pub(super) current: Option<u32>,
     pub(super) sleep: Sleep,
     /// When it last read the clock, once it has started.
@@ -27,16 +25,13 @@ pub(super) struct Worker {
     boost: Instant,
     /// When each sleep is over. Of one moment, the fiber that went to sleep first is first.
     sleepers: BTreeSet<(Instant, u64, u32)>,
-    /// The number of sleeps so far.
     slept: u64,
 }
 
-/// The result of charging the running fiber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Charged {
     /// Its turn is over: its running time is used up, or all fibers have been boosted.
     pub(super) turn_is_over: bool,
-    /// Its running time is used up.
     pub(super) is_used_up: bool,
 }
 

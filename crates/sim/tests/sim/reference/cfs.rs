@@ -14,7 +14,7 @@ use crate::reference::world::{Cpu, Thread, World};
 
 #[derive(Clone)]
 struct Entity {
-    /// The CPU where it is queued, runs, or last was.
+    /// The CPU on which it is queued, runs, or last was.
     cpu: Cpu,
     weight: i128,
     vruntime: i128,
@@ -320,7 +320,7 @@ impl Cfs {
         came
     }
 
-    /// How much there is to take, and whether that is a number of threads and not a load.
+    /// How much to take, and whether that is a number of threads and not a load.
     fn imbalance(&self, cpu: Cpu, from: Cpu) -> Option<(i128, bool)> {
         let threads = self.queues[cpu].members().len();
         if threads == 0 {

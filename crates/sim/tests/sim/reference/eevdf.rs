@@ -11,7 +11,7 @@ use scenario::Machine;
 use crate::reference::kernel::{Kernel, Picks};
 use crate::reference::world::{Activity, Cpu, Thread, World};
 
-/// A thread that ran within this time, in nanoseconds, stays where its cache is.
+/// A thread that ran within this time, in nanoseconds, has a hot cache.
 const HOT: u64 = 500_000;
 /// The number of threads of a queue that are looked at.
 const LOOKS: usize = 32;
@@ -32,7 +32,7 @@ struct Entity {
     slice: i128,
     /// The CPUs on which it may run.
     cpus: Vec<Cpu>,
-    /// The CPU where it is queued, runs, or last was.
+    /// The CPU on which it is queued, runs, or last was.
     cpu: Cpu,
     /// Virtual times are in nanoseconds.
     vruntime: i128,
@@ -239,7 +239,7 @@ impl Eevdf {
         }
     }
 
-    /// Whether a thread that has joined a queue should have the CPU at once.
+    /// Whether a thread that has joined a queue should preempt.
     fn should_preempt(&mut self, thread: Thread, cpu: Cpu) -> bool {
         let Some(current) = self.current[cpu] else { return true };
         let is_shorter = self.entities[thread].slice < self.entities[current].slice;

@@ -24,9 +24,9 @@ pub(crate) struct Linux24 {
     tail: bool,
     scheme: Scheme,
     pub(crate) affinity: Affinity,
-    /// What is left of each thread's allocation, in steps.
+    /// The rest of each thread's allocation, in steps.
     counters: Vec<u64>,
-    /// The CPU where each thread last ran. It runs from the moment at which it is chosen.
+    /// The CPU on which each thread last ran. It runs from the moment at which it is chosen.
     last_cpus: Vec<Option<Cpu>>,
     /// The last thread that was chosen on each CPU.
     last_threads: Vec<Option<Thread>>,

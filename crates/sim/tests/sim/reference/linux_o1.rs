@@ -18,7 +18,7 @@ const ONE: i128 = 128;
 struct Task {
     nice: i128,
     cpus: Option<CpuSet>,
-    /// The CPU where it runs, waits, or last was.
+    /// The CPU on which it runs, waits, or last was.
     cpu: Cpu,
     /// Its sleep less its running time, in nanoseconds.
     sleep: i128,

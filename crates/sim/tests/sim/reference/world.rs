@@ -37,7 +37,7 @@ pub(crate) struct ThreadState {
     pub(crate) work_is_done: bool,
 }
 
-/// Where a thread is.
+/// The place of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// It could run, and no CPU has it.
@@ -52,7 +52,7 @@ pub(crate) enum Place {
     Gone,
 }
 
-/// What a thread does when it has a CPU.
+/// The activity of a thread that has a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Activity {
     /// It computes for `left` more steps.
