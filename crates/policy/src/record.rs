@@ -42,13 +42,7 @@ pub struct RecordedStep {
 
 impl RecordedStep {
     /// Records a step of `thread` with copies of its inputs.
-    pub fn new(
-        thread: ThreadId,
-        team: &Team<'_>,
-        state: TeamState,
-        seen: Observation,
-        decision: Decision,
-    ) -> RecordedStep {
+    pub fn new(thread: ThreadId, team: &Team<'_>, state: TeamState, seen: Observation, decision: Decision) -> Self {
         let Team { now, threads, cpus, own_cpu, missing, load, movable, draw } = *team;
         let (missing, decision) = (missing.to_vec(), Some(decision));
         RecordedStep { thread, now, threads, cpus, own_cpu, missing, state, load, movable, draw, seen, decision }

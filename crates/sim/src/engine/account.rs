@@ -66,10 +66,8 @@ impl Account {
 
     /// Successful spins over all spins in percent. `None` without a spin.
     pub(crate) fn ssr_percent(&self) -> Option<f64> {
-        let successful = match cfg!(rowlock_canary = "a-failed-spin-succeeds") {
-            true => self.spins,
-            false => self.successful_spins,
-        };
+        let all_succeed = cfg!(rowlock_canary = "a-failed-spin-succeeds");
+        let successful = if all_succeed { self.spins } else { self.successful_spins };
         (self.spins > 0).then(|| 100.0 * successful as f64 / self.spins as f64)
     }
 }

@@ -12,6 +12,9 @@ use super::threads::{Activity, Place};
 use super::winner::Key;
 use crate::Error;
 
+/// An outgoing thread.
+type Leaving = (ThreadId, LeaveReason);
+
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
     pub(super) fn ready(&mut self, thread: ThreadId, why: ReadyReason) {
         self.note_ready(thread, why);
@@ -76,13 +79,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     }
 
     /// Begins a switch that takes `span`.
-    pub(super) fn switch(
-        &mut self,
-        cpu: CpuId,
-        from: Option<(ThreadId, LeaveReason)>,
-        to: Option<ThreadId>,
-        span: Span,
-    ) {
+    pub(super) fn switch(&mut self, cpu: CpuId, from: Option<Leaving>, to: Option<ThreadId>, span: Span) {
         self.charge(cpu);
         if let Some((from, _)) = from {
             self.workload.put(from, Place::SwitchingOut(cpu));
@@ -96,7 +93,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.queue.set(cpu.index(), self.order.key(self.now + span, Event::SwitchEnds));
     }
 
-    pub(super) fn end_switch(&mut self, cpu: CpuId, from: Option<(ThreadId, LeaveReason)>, to: Option<ThreadId>) {
+    pub(super) fn end_switch(&mut self, cpu: CpuId, from: Option<Leaving>, to: Option<ThreadId>) {
         self.charge(cpu);
         self.set_cpu_state(cpu, to.map_or(CpuState::Idle, CpuState::Running));
         if let Some(to) = to {

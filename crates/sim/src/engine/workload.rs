@@ -16,24 +16,14 @@ use crate::workloads::pipeline::Pipeline;
 #[derive(Clone, Debug)]
 pub(crate) enum Task {
     /// Compute by this distribution and meet, `rounds` times.
-    Barrier {
-        compute: Law,
-        rounds: u64,
-    },
+    Barrier { compute: Law, rounds: u64 },
     /// Compute by one distribution without the lock and by the other with it, `rounds` times.
-    Lock {
-        compute: Law,
-        critical: Law,
-        rounds: u64,
-    },
+    Lock { compute: Law, critical: Law, rounds: u64 },
     /// Compute for a time that is drawn for each thread; without end if `None`.
-    Cpu {
-        work: Option<Law>,
-    },
+    Cpu { work: Option<Law> },
     /// Carry out stages until `rounds` rounds have passed all of them.
-    Pipeline {
-        rounds: u64,
-    },
+    Pipeline { rounds: u64 },
+    /// Run fibers until all have ended.
     Fibers,
 }
 

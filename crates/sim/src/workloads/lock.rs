@@ -56,11 +56,8 @@ impl Lock {
 
     /// The owner as its siblings know it. `first` is the number of the first of them.
     pub(crate) fn missing(&self, first: usize) -> Vec<Missing> {
-        let missing = |(owner, cpu): (ThreadId, CpuId)| Missing {
-            thread: ThreadId((owner.index() - first) as u32),
-            last_seen: Some(cpu),
-        };
-        self.owner.map(missing).into_iter().collect()
+        let number = |owner: ThreadId| ThreadId((owner.index() - first) as u32);
+        self.owner.iter().map(|&(owner, cpu)| Missing { thread: number(owner), last_seen: Some(cpu) }).collect()
     }
 
     /// The waiters that do not sleep, the one that has waited longest first.

@@ -190,12 +190,10 @@ impl Pipeline {
         });
         let copy = self.threads.iter().filter(|other| other.group == group).count();
         let choice = match role {
-            ThreadRole::Stages(turns) => StageChoice::Turns {
-                turns: turns.clone(),
-                at: 0,
-                left: turns.first().map_or(0, |turn| turn.times),
-                copy,
-            },
+            ThreadRole::Stages(turns) => {
+                let left = turns.first().map_or(0, |turn| turn.times);
+                StageChoice::Turns { turns: turns.clone(), at: 0, left, copy }
+            }
             ThreadRole::Worker(_) => StageChoice::Nearest,
         };
         self.threads.push(PipelineThread { group, choice, carries: None });

@@ -76,15 +76,8 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn new(balance: Balance) -> Queue {
-        Queue {
-            arrays: [Array::EMPTY, Array::EMPTY],
-            active: 0,
-            current: None,
-            running: 0,
-            expired_since: None,
-            best_expired: IDLENESS,
-            balance,
-        }
+        let (arrays, best_expired) = ([Array::EMPTY, Array::EMPTY], IDLENESS);
+        Queue { arrays, active: 0, current: None, running: 0, expired_since: None, best_expired, balance }
     }
 
     pub(super) fn expired(&self) -> u8 {
