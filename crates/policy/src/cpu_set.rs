@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::CpuId;
+use crate::{CpuId, ParseError};
 
 /// A set of CPUs. Written as `"0-3,8"`, as Linux and `taskset` do; the printed form parses back to
 /// the same set. A parsed set contains at least one CPU.
@@ -14,7 +14,7 @@ use crate::CpuId;
 /// let some: CpuSet = "0-2,8".parse()?;
 /// assert!(some.contains(CpuId(8)) && !some.contains(CpuId(3)));
 /// assert_eq!(some.to_string(), "0-2,8");
-/// # Ok::<(), rowlock_policy::ParseCpuSetError>(())
+/// # Ok::<(), rowlock_policy::ParseError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CpuSet {
@@ -85,47 +85,24 @@ impl fmt::Display for CpuSet {
     }
 }
 
-/// The reason why a text is not a set of CPUs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ParseCpuSetError {
-    /// It contains no CPU.
-    Empty,
-    /// This part is neither a number nor a range, or exceeds [`CpuSet::LARGEST`].
-    Part(String),
-    /// This range ends before it begins.
-    Backwards(String),
-}
-
-impl fmt::Display for ParseCpuSetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ParseCpuSetError::Empty => f.write_str("it contains no CPU"),
-            ParseCpuSetError::Part(part) => write!(f, "`{part}` is neither a CPU number nor a range of CPUs"),
-            ParseCpuSetError::Backwards(part) => write!(f, "the range `{part}` ends before it begins"),
-        }
-    }
-}
-
-impl std::error::Error for ParseCpuSetError {}
-
 impl FromStr for CpuSet {
-    type Err = ParseCpuSetError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<CpuSet, ParseCpuSetError> {
+    fn from_str(text: &str) -> Result<CpuSet, ParseError> {
         let mut set = CpuSet::default();
         if text.trim().is_empty() {
-            return Err(ParseCpuSetError::Empty);
+            return Err(ParseError("it contains no CPU".to_owned()));
         }
         for part in text.split(',').map(str::trim) {
             let number = |digits: &str| {
                 let plain = digits.trim().bytes().all(|byte| byte.is_ascii_digit());
                 let number = digits.trim().parse().ok().filter(|&number| plain && number <= CpuSet::LARGEST);
-                number.ok_or_else(|| ParseCpuSetError::Part(part.to_owned()))
+                number.ok_or_else(|| ParseError(format!("`{part}` is neither a CPU number nor a range of CPUs")))
             };
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (first, last) = (number(first)?, number(last)?);
             if last < first {
-                return Err(ParseCpuSetError::Backwards(part.to_owned()));
+                return Err(ParseError(format!("the range `{part}` ends before it begins")));
             }
             (first..=last).for_each(|cpu| set.insert(CpuId(cpu)));
         }
@@ -140,12 +117,12 @@ mod tests {
 
     #[test]
     fn an_invalid_set_is_rejected_with_the_part_that_is_wrong() {
-        let why = |text: &str| text.parse::<CpuSet>().unwrap_err();
-        assert_eq!(why(" "), ParseCpuSetError::Empty);
+        let why = |text: &str| text.parse::<CpuSet>().unwrap_err().to_string();
+        assert_eq!(why(" "), "it contains no CPU");
         for (text, part) in [("0,x", "x"), ("1-", "1-"), ("+1", "+1"), ("1048576", "1048576"), ("0,,1", "")] {
-            assert_eq!(why(text), ParseCpuSetError::Part(part.into()), "{text}");
+            assert_eq!(why(text), format!("`{part}` is neither a CPU number nor a range of CPUs"), "{text}");
         }
-        assert_eq!(why("3-1"), ParseCpuSetError::Backwards("3-1".into()));
+        assert_eq!(why("3-1"), "the range `3-1` ends before it begins");
     }
 
     proptest! {

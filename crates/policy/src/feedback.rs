@@ -45,7 +45,7 @@ mod level_set;
 
 use std::mem::offset_of;
 
-pub use self::boost::{Boost, ParseBoostError};
+pub use self::boost::Boost;
 
 use self::level_set::LevelSet;
 use crate::units::{Span, ThreadId};

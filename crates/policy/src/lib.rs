@@ -3,7 +3,7 @@
 
 mod cpu_set;
 pub mod feedback;
-mod names;
+mod parse;
 pub mod priority;
 pub mod record;
 pub mod table;
@@ -11,6 +11,6 @@ mod units;
 pub mod waiting;
 pub mod wakeup;
 
-pub use cpu_set::{CpuSet, ParseCpuSetError};
-pub use names::UnknownName;
+pub use cpu_set::CpuSet;
+pub use parse::ParseError;
 pub use units::{CpuId, Instant, JobId, ParseSpanError, Span, ThreadId};

@@ -32,7 +32,7 @@ pub use self::limit::{Limit, MachineObservation, StageObservation, limit};
 pub use self::limiting_resource::PriorityController;
 use self::queue_rule::QueueRule;
 pub use self::rule::PriorityRule;
-use crate::names::named;
+use crate::parse::named;
 
 /// The main activity of a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -48,7 +48,7 @@ impl Scheme {
     }
 }
 
-crate::names::named!(Scheme, |text| text, format!("`{text}` is not a wakeup scheme"));
+crate::parse::named!(Scheme, |text| text, format!("`{text}` is not a wakeup scheme"));
 
 /// A number that two threads share if and only if they share their memory, as the threads of one
 /// job do.

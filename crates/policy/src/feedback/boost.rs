@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::units::{ParseSpanError, Span};
+use crate::ParseError;
+use crate::units::Span;
 
 /// How often all threads move to the highest level. Written as a span of time above zero, or
 /// `never`.
@@ -34,35 +35,17 @@ impl fmt::Display for Boost {
     }
 }
 
-/// The reason why a text is not a boost period.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ParseBoostError {
-    /// It is not a span of time.
-    Span(ParseSpanError),
-    /// A period of zero.
-    Zero,
-}
-
-impl fmt::Display for ParseBoostError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ParseBoostError::Span(why) => write!(f, "{why}, nor is it `never`"),
-            ParseBoostError::Zero => f.write_str("a boost period cannot be zero: write a time above zero, or `never`"),
-        }
-    }
-}
-
-impl std::error::Error for ParseBoostError {}
-
 impl FromStr for Boost {
-    type Err = ParseBoostError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Boost, ParseBoostError> {
+    fn from_str(text: &str) -> Result<Boost, ParseError> {
         match text.parse::<Span>() {
             _ if text == "never" => Ok(Boost::Never),
-            Ok(Span::ZERO) => Err(ParseBoostError::Zero),
+            Ok(Span::ZERO) => {
+                Err(ParseError("a boost period cannot be zero: write a time above zero, or `never`".to_owned()))
+            }
             Ok(span) => Ok(Boost::Every(span)),
-            Err(why) => Err(ParseBoostError::Span(why)),
+            Err(why) => Err(ParseError(format!("{why}, nor is it `never`"))),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Priority rules as they are written.
 
 use super::{PriorityController, QueueRule, StageKind, StagePolicy, StagePriority};
-use crate::names::named;
+use crate::parse::named;
 
 /// A priority rule.
 ///

@@ -8,7 +8,7 @@ use policy::{CpuId, Instant, JobId, ThreadId};
 use super::Engine;
 use super::observer::{CpuState, LeaveReason, Observer, ThreadPhase};
 use super::scheduler::{ReadyReason, Scheduler};
-use super::threads::{Activity, ENDLESS, Place, Waited};
+use super::threads::{Activity, ENDLESS, Place};
 use super::workload::Task;
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
@@ -134,10 +134,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let job = self.workload.threads[thread.index()].job();
         let waiting = self.workload.member(thread.index());
         let seen = match waiting.waited {
-            Waited::Spinning(span) => Observation::Spun(span),
-            Waited::Yielding(since) => Observation::Yielded(self.now.since(since)),
-            Waited::Moving => Observation::Moved,
-            Waited::Sleeping => Observation::Woken,
+            Activity::Spin { left, asked } => Observation::Spun(asked - left),
+            Activity::Yield { since, .. } => Observation::Yielded(self.now.since(since)),
+            Activity::Move => Observation::Moved,
+            _ => Observation::Woken,
         };
         let state = &mut self.team_states[job];
         if R::ON {

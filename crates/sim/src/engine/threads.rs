@@ -65,19 +65,6 @@ impl Activity {
     }
 }
 
-/// How a thread waited for an event that has happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waited {
-    /// It spun for this time.
-    Spinning(Span),
-    /// It was inside `sched_yield`, called at this moment.
-    Yielding(Instant),
-    /// It was moving to another CPU.
-    Moving,
-    /// It slept, or was woken and had not yet looked.
-    Sleeping,
-}
-
 /// One simulated thread. Small, because a run may have a hundred thousand.
 #[derive(Clone, Debug)]
 pub(crate) struct Thread {
@@ -110,8 +97,8 @@ pub(crate) struct Member {
     pub(super) draws: Option<Box<Stream>>,
     /// How often it has had the lock.
     pub(super) turns: u64,
-    /// How it waited, if [`has_waited`](Thread::has_waited).
-    pub(super) waited: Waited,
+    /// Its activity at the end of its wait, if [`has_waited`](Thread::has_waited).
+    pub(super) waited: Activity,
     /// The CPU on which it last arrived.
     pub(super) last_seen: Option<CpuId>,
     /// Its number in the records of decisions: that within the job or, for a lock, one for each

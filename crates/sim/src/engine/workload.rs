@@ -7,7 +7,7 @@ use scenario::result::JobOutcome;
 use scenario::{JobKind, Machine, Setting};
 
 use super::account::Account;
-use super::threads::{Activity, ENDLESS, Member, Place, Thread, Waited};
+use super::threads::{Activity, ENDLESS, Member, Place, Thread};
 use crate::workloads::fibers::Fibers;
 use crate::workloads::lock::Lock;
 use crate::workloads::pipeline::Pipeline;
@@ -123,7 +123,7 @@ impl Workload {
                 stream: Stream::named(seed, &name, number),
                 draws: None,
                 turns: 0,
-                waited: Waited::Sleeping,
+                waited: Activity::Block,
                 last_seen: None,
                 recorded_as: ThreadId(number),
             };
@@ -238,18 +238,14 @@ impl Workload {
     /// A thread's wait is over: remembers how it waited until it has a CPU.
     pub(crate) fn note_wait_over(&mut self, thread: usize) {
         let waiting = &mut self.threads[thread];
-        let waited = match waiting.activity {
-            Activity::Spin { left, asked } => Waited::Spinning(asked - left),
-            Activity::Yield { since, .. } => Waited::Yielding(since),
-            Activity::Move => Waited::Moving,
-            Activity::Block | Activity::Look => Waited::Sleeping,
-            // The last thread to arrive has not waited.
-            Activity::Compute { .. } | Activity::Manage { .. } | Activity::Exit => return waiting.has_waited = false,
-        };
-        waiting.has_waited = true;
-        let successful = u64::from(matches!(waited, Waited::Spinning(_)));
-        self.member(thread).waited = waited;
-        self.jobs[self.threads[thread].job()].account.successful_spins += successful;
+        let waited = waiting.activity;
+        // The last thread to arrive has not waited.
+        waiting.has_waited = !matches!(waited, Activity::Compute { .. } | Activity::Manage { .. } | Activity::Exit);
+        if waiting.has_waited {
+            self.member(thread).waited = waited;
+            let successful = u64::from(matches!(waited, Activity::Spin { .. }));
+            self.jobs[self.threads[thread].job()].account.successful_spins += successful;
+        }
     }
 
     /// A thread reaches its job's barrier. Returns whether it is the last.

@@ -1,18 +1,18 @@
-//! Values that are written by name.
+//! Parsing of texts, and the printing of values that have names.
 
 use std::fmt;
 
-/// A text that is not the name of a value, as a message.
+/// The reason why a text is not a value of a type, as a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownName(pub(crate) String);
+pub struct ParseError(pub(crate) String);
 
-impl fmt::Display for UnknownName {
+impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for UnknownName {}
+impl std::error::Error for ParseError {}
 
 /// Prints and parses the values in `ALL` of a type by their `name`: `named!(Type, |text| name,
 /// message)`.
@@ -25,11 +25,11 @@ macro_rules! named {
         }
 
         impl std::str::FromStr for $type {
-            type Err = $crate::UnknownName;
+            type Err = $crate::ParseError;
 
-            fn from_str($text: &str) -> Result<$type, $crate::UnknownName> {
+            fn from_str($text: &str) -> Result<$type, $crate::ParseError> {
                 let found = <$type>::ALL.into_iter().find(|value| value.name() == $name);
-                found.ok_or_else(|| $crate::UnknownName($message))
+                found.ok_or_else(|| $crate::ParseError($message))
             }
         }
     };
