@@ -28,8 +28,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
 
     #[inline]
     pub(super) fn let_marked_cpus_pick(&mut self) {
-        let pending = self.marks.take();
-        for &cpu in &pending {
+        self.marks.pending.sort_unstable();
+        let count = self.marks.pending.len();
+        for number in 0..count {
+            let cpu = self.marks.pending[number];
             match self.cpus[cpu.index()].state {
                 _ if !self.marks.is_marked(cpu) => {}
                 // It picks when its switch is over.
@@ -38,7 +40,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
                 CpuState::Running(thread) => self.pick_instead_of(cpu, thread, LeaveReason::Preempted),
             }
         }
-        self.marks.put_back(pending);
+        self.marks.pending.drain(..count);
     }
 
     fn pick_when_idle(&mut self, cpu: CpuId) {

@@ -104,8 +104,8 @@ pub(crate) struct Picks {
 #[derive(Clone, Debug)]
 pub(crate) struct Marks {
     marked: Vec<bool>,
-    /// The CPUs that were marked since the last event.
-    pending: Vec<CpuId>,
+    /// The CPUs that were marked since the last event, possibly with duplicates.
+    pub(crate) pending: Vec<CpuId>,
     /// The CPUs that are idle and not marked: they look for no work until they are marked.
     pub(crate) idle: CpuBits,
     /// The CPU of the current event, whose thread wakes the others. `None` if the event belongs to
@@ -130,23 +130,5 @@ impl Marks {
 
     pub(crate) fn clear(&mut self, cpu: CpuId) {
         self.marked[cpu.index()] = false;
-    }
-
-    /// Takes the CPUs that were marked since the last call, in the order of their numbers, possibly
-    /// with duplicates.
-    #[inline]
-    pub(crate) fn take(&mut self) -> Vec<CpuId> {
-        let mut pending = std::mem::take(&mut self.pending);
-        pending.sort_unstable();
-        pending
-    }
-
-    /// Returns the list of [`take`](Marks::take), to reuse its memory.
-    #[inline]
-    pub(crate) fn put_back(&mut self, mut pending: Vec<CpuId>) {
-        if self.pending.is_empty() {
-            pending.clear();
-            self.pending = pending;
-        }
     }
 }

@@ -71,7 +71,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     fn complete_barrier(&mut self, last: ThreadId, rounds: u64) {
         let job = self.workload.threads[last.index()].job();
         self.observer.barrier_completed(self.now, JobId(job as u32), last);
-        let arrivals = self.workload.complete(job);
+        let mut arrivals = self.workload.complete(job);
         let done = self.workload.jobs[job].rounds_done == rounds;
         let ends = done && !self.keep_running;
         for &thread in &arrivals {
@@ -79,17 +79,17 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
                 self.release(thread, last, ends);
             }
         }
-        let mut woken = std::mem::take(&mut self.woken);
-        woken.iter().for_each(|&thread| self.note_ready(thread, ReadyReason::Woken));
-        self.scheduler.woken(&woken, self.now, &mut self.marks);
-        woken.clear();
-        self.woken = woken;
+        (0..self.woken.len()).for_each(|number| self.note_ready(self.woken[number], ReadyReason::Woken));
+        self.scheduler.woken(&self.woken, self.now, &mut self.marks);
+        self.woken.clear();
         for &thread in &arrivals {
             if self.is_running(thread) {
                 self.release(thread, last, ends);
             }
         }
-        self.workload.keep(arrivals);
+        // Reuses the memory.
+        arrivals.clear();
+        self.workload.jobs[job].arrivals = arrivals;
         if done && self.keep_running {
             self.freeze(job);
         }

@@ -40,7 +40,7 @@ pub(crate) struct Job {
     members: Vec<Member>,
     pub(crate) account: Account,
     /// The threads that wait at the barrier, in the order of arrival.
-    arrivals: Vec<ThreadId>,
+    pub(crate) arrivals: Vec<ThreadId>,
     pub(crate) lock: Lock,
     pub(crate) pipeline: Option<Pipeline>,
     pub(crate) fibers: Option<Fibers>,
@@ -80,18 +80,15 @@ pub(crate) struct Workload {
     step: Span,
     seed: u64,
     cpus: u32,
-    /// An empty list for the next barrier.
-    spare: Vec<ThreadId>,
 }
 
 impl Workload {
     pub(crate) fn new(machine: &Machine, setting: &Setting, seed: u64) -> Workload {
         let costs = machine.costs();
-        let (threads, jobs, spare) = (Vec::new(), Vec::new(), Vec::new());
         let arrivals = setting.arrivals(seed, machine.step);
         let to_come = arrivals.iter().filter(|at| !at.is_zero()).count();
-        let mut workload =
-            Workload { threads, jobs, to_come, away: 0, step: machine.step, seed, cpus: machine.cpus, spare };
+        let (threads, jobs, step, cpus) = (Vec::new(), Vec::new(), machine.step, machine.cpus);
+        let mut workload = Workload { threads, jobs, to_come, away: 0, step, seed, cpus };
         for ((name, job), arrives) in setting.jobs_with_copies().zip(arrivals) {
             let (task, waiter) = resolve(&job.kind, costs);
             let (nice, keeps_running) = (job.attributes.nice, setting.keep_running);
@@ -282,20 +279,14 @@ impl Workload {
     }
 
     /// Completes the barrier of `job`: empties it, and returns the threads that waited there, in
-    /// the order of arrival. The list is reused by [`keep`](Workload::keep).
+    /// the order of arrival.
     pub(crate) fn complete(&mut self, job: usize) -> Vec<ThreadId> {
         let job = &mut self.jobs[job];
         job.rounds_done += 1;
         for thread in &job.arrivals {
             self.threads[thread.index()].arrived = false;
         }
-        std::mem::replace(&mut job.arrivals, std::mem::take(&mut self.spare))
-    }
-
-    /// Keeps the memory of a list for the next barrier.
-    pub(crate) fn keep(&mut self, mut arrivals: Vec<ThreadId>) {
-        arrivals.clear();
-        self.spare = arrivals;
+        std::mem::take(&mut job.arrivals)
     }
 
     /// A thread goes to sleep until its wait is over.
