@@ -66,8 +66,10 @@ fn run_program(
     // If the run is gone, the main thread sees the end of its input and ends the process.
     let run = || {
         let _ = reply(&Reply::Finished(first()?));
-        while keep_running {
-            again()?;
+        if keep_running {
+            loop {
+                again()?;
+            }
         }
         Ok::<_, ProgramError>(())
     };

@@ -261,8 +261,10 @@ impl<R: Recorder> ThreadJob<R> {
 
     /// Runs rounds that do not count, forever, if the job keeps running.
     fn repeat(&self, mut round: impl FnMut()) {
-        while self.keep_running {
-            round();
+        if self.keep_running {
+            loop {
+                round();
+            }
         }
     }
 

@@ -11,8 +11,11 @@ use report::words;
 /// The columns before the factors.
 const RUN_COLUMNS: [&str; 3] = ["world", "repeat", "seed"];
 
+/// The name of a column, and its cell for an outcome.
+type Column<T> = (&'static str, fn(&T) -> String);
+
 /// The columns of the job, which follow the factors.
-const JOB_COLUMNS: [(&str, fn(&JobOutcome) -> String); 9] = [
+const JOB_COLUMNS: [Column<JobOutcome>; 9] = [
     ("job", |job| job.job.clone()),
     ("completion_ns", |job| nanos(job.completion_ns)),
     ("rounds", |job| field(job.rounds)),
@@ -25,7 +28,7 @@ const JOB_COLUMNS: [(&str, fn(&JobOutcome) -> String); 9] = [
 ];
 
 /// The last columns: those of the machine, the same for all jobs of a run.
-const MACHINE_COLUMNS: [(&str, fn(&MachineOutcome) -> String); 7] = [
+const MACHINE_COLUMNS: [Column<MachineOutcome>; 7] = [
     ("machine_cpus", |machine| machine.cpus.to_string()),
     ("machine_scheduler", |machine| machine.scheduler.clone()),
     ("machine_work_percent", |machine| field(machine.work_percent)),

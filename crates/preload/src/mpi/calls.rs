@@ -305,7 +305,7 @@ mod noted {
         fn MPI_Errhandler_set, PMPI_Errhandler_set(a, b) { HANDLES_ERRORS.store(true, Relaxed) }
         fn MPI_Comm_spawn, PMPI_Comm_spawn(a, b, c, d, e, f, g, h) { FOREIGN_RANKS.store(true, Relaxed) }
         fn MPI_Comm_spawn_multiple, PMPI_Comm_spawn_multiple(a, b, c, d, e, f, g, h, i) {
-            FOREIGN_RANKS.store(true, Relaxed)
+            FOREIGN_RANKS.store(true, Relaxed);
         }
         fn MPI_Comm_accept, PMPI_Comm_accept(a, b, c, d, e) { FOREIGN_RANKS.store(true, Relaxed) }
         fn MPI_Comm_connect, PMPI_Comm_connect(a, b, c, d, e) { FOREIGN_RANKS.store(true, Relaxed) }

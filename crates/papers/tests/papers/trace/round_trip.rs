@@ -38,8 +38,8 @@ fn any_events() -> impl Strategy<Value = (Participants, Vec<(Instant, Event)>)> 
             2 => (cpu, prop::option::of(thread.clone()), thread.clone())
                 .prop_map(|(cpu, waker, woken)| Event::Wakeup { cpu, waker, woken }),
             4 => (thread.clone(), phase).prop_map(|(thread, phase)| Event::PhaseBegin(thread, phase)),
-            1 => thread.prop_map(|thread| Event::ThreadEnd(thread)),
-            1 => job.prop_map(|job| Event::RoundEnd(job)),
+            1 => thread.prop_map(Event::ThreadEnd),
+            1 => job.prop_map(Event::RoundEnd),
         ];
         // Many events have the same time and some are far apart. Most are of the kinds that are
         // bundled.
