@@ -5,7 +5,6 @@
 //! rule.
 
 mod account;
-#[cfg(debug_assertions)]
 mod check;
 mod cpus;
 mod device;
@@ -159,8 +158,9 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
                 self.process_event(CpuId(slot as u32), key)?;
             }
             self.let_marked_cpus_pick();
-            #[cfg(debug_assertions)]
-            self.check();
+            if cfg!(debug_assertions) {
+                self.check();
+            }
         }
         Ok(self.finish())
     }

@@ -449,7 +449,6 @@ impl Fibers {
     }
 
     /// Checks the invariant after an event: no worker sleeps while it has a fiber to run.
-    #[cfg(debug_assertions)]
     pub(crate) fn check(&self) {
         for worker in &self.workers {
             let sleeps = worker.sleep == Sleep::Asleep;

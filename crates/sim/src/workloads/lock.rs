@@ -107,7 +107,6 @@ impl Lock {
 
     /// Checks the invariants after an event: every sleeper will be woken, by the owner or later by
     /// a waiter that is awake; and the lock is not free while a thread spins with a CPU.
-    #[cfg(debug_assertions)]
     pub(crate) fn check(&self, spins_with_a_cpu: impl Fn(ThreadId) -> bool) {
         let will_be_woken = self.owner.is_some() && self.may_have_sleepers || !self.awake.is_empty();
         assert!(self.asleep.is_empty() || will_be_woken, "no thread will wake the sleepers: {self:?}");

@@ -410,7 +410,6 @@ impl Pipeline {
 
     /// Checks the invariants after an event: rounds are in order, no more of them are under way
     /// than there are buffers, and no thread sleeps while there is a buffer for it.
-    #[cfg(debug_assertions)]
     pub(crate) fn check(&self) {
         for (number, stage) in self.stages.iter().enumerate() {
             let under_way = stage.copies.iter().filter(|copy| copy.is_busy).count() as u64;
