@@ -1,21 +1,49 @@
 //! Reasons why the library cannot be preloaded into a program.
 
-use std::fmt;
-
 /// A reason why the library cannot be loaded into a program, or cannot replace its waits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// Its text is the rest of a sentence that begins with the program's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
     /// It is linked statically.
+    #[error(
+        "is linked statically, so that no library can be loaded into it: link it dynamically (programs that it starts can still \
+         be helped)"
+    )]
     Static,
     /// It has privileges beyond those of the user.
+    #[error(
+        "{0}, and the loader takes no libraries from the environment for such programs: run a copy of it without that, or run \
+         it as the user whose rights it takes"
+    )]
     Privileged(Privilege),
     /// Its file is for another processor or word size, as described.
+    #[error(
+        "is for {0}, and this rowlock for {arch} of {bits} bits: use a rowlock that was built for that",
+        arch = std::env::consts::ARCH,
+        bits = usize::BITS
+    )]
     OtherMachine(String),
     /// It asks for the loader of another C library, as named.
+    #[error(
+        "asks for the loader {0}, and rowlock's library is for that of the GNU C library: use a build of it for that one"
+    )]
     OtherLibrary(String),
     /// It needs this library, which aborts if another library is loaded first.
+    #[error(
+        "needs {0}, the address sanitizer, which ends programs in which another library is loaded first: build it without \
+         -fsanitize=address, or with -static-libasan as well"
+    )]
     MustBeFirst(String),
     /// It is written in Go.
+    #[error(
+        "is a Go program, whose goroutines wait within Go's own run-time system{}",
+        if *.dynamic {
+            ": only its C parts can be helped"
+        } else {
+            ", and no library can be loaded into it: rowlock cannot help"
+        }
+    )]
     Go {
         /// Whether it is linked dynamically.
         dynamic: bool,
@@ -23,13 +51,16 @@ pub enum Obstacle {
 }
 
 /// The source of a program's privileges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Privilege {
     /// It runs as the owner of its file.
+    #[error("is set-user-ID")]
     User,
     /// It runs with the group of its file.
+    #[error("is set-group-ID")]
     Group,
     /// Its file has capabilities.
+    #[error("has file capabilities")]
     Capabilities,
 }
 
@@ -54,56 +85,6 @@ impl Obstacle {
             Obstacle::OtherMachine(_) | Obstacle::OtherLibrary(_) | Obstacle::MustBeFirst(_) => false,
         }
     }
-}
-
-/// The rest of a sentence that begins with the program's name.
-impl fmt::Display for Obstacle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Obstacle::Static => f.write_str(
-                "is linked statically, so that no library can be loaded into it: link it dynamically (programs that it starts can still \
-                 be helped)",
-            ),
-            Obstacle::Privileged(privilege) => write!(
-                f,
-                "{privilege}, and the loader takes no libraries from the environment for such programs: run a copy of it without that, or run \
-                 it as the user whose rights it takes"
-            ),
-            Obstacle::OtherMachine(what) => {
-                write!(f, "is for {what}, and this rowlock for {}: use a rowlock that was built for that", own_machine())
-            }
-            Obstacle::OtherLibrary(loader) => write!(
-                f,
-                "asks for the loader {loader}, and rowlock's library is for that of the GNU C library: use a build of it for that one"
-            ),
-            Obstacle::MustBeFirst(library) => write!(
-                f,
-                "needs {library}, the address sanitizer, which ends programs in which another library is loaded first: build it without \
-                 -fsanitize=address, or with -static-libasan as well"
-            ),
-            Obstacle::Go { dynamic: false } => f.write_str(
-                "is a Go program, whose goroutines wait within Go's own run-time system, and no library can be loaded into it: rowlock cannot \
-                 help",
-            ),
-            Obstacle::Go { dynamic: true } => f.write_str(
-                "is a Go program, whose goroutines wait within Go's own run-time system: only its C parts can be helped",
-            ),
-        }
-    }
-}
-
-impl fmt::Display for Privilege {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Privilege::User => "is set-user-ID",
-            Privilege::Group => "is set-group-ID",
-            Privilege::Capabilities => "has file capabilities",
-        })
-    }
-}
-
-fn own_machine() -> String {
-    format!("{} of {} bits", std::env::consts::ARCH, usize::BITS)
 }
 
 #[cfg(test)]

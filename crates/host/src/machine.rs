@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use policy::Span;
+use policy::{CpuId, CpuSet, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -30,10 +30,11 @@ impl Machine {
     pub fn current() -> Result<Machine, Error> {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let allowed = sys::cpus::allowed().map_err(|why| Error::Calibration(why.to_string()))?;
+        let online = read("/sys/devices/system/cpu/online").parse::<CpuSet>();
         Ok(Machine {
             cpu_model: cpu_model(&read("/proc/cpuinfo")).unwrap_or("unknown").to_owned(),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            cpus_online: count_cpus(&read("/sys/devices/system/cpu/online")).unwrap_or(allowed.len() as u32),
+            cpus_online: online.map_or(allowed.len(), |online| online.iter().count()) as u32,
             cpus_allowed: allowed,
             cpus: sys::cpus::usable(),
         })
@@ -59,14 +60,9 @@ fn cpu_model(cpuinfo: &str) -> Option<&str> {
     ["model name", "Model", "cpu", "CPU part"].into_iter().find_map(field)
 }
 
-/// The number of CPUs in a list such as `0-3,8`. `None` if it is invalid.
-fn count_cpus(list: &str) -> Option<u32> {
-    let count = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        last.checked_sub(first)?.checked_add(1)
-    };
-    list.trim().split(',').map(count).sum()
+/// CPUs as a set, which is displayed like `0-3,8`.
+pub(crate) fn cpu_set(cpus: &[u32]) -> CpuSet {
+    cpus.iter().map(|&cpu| CpuId(cpu)).collect()
 }
 
 /// Major and minor number of a kernel release.
@@ -128,15 +124,6 @@ mod tests {
         ] {
             let found = machine(kernel).scheduler();
             assert!(found == scheduler || found.starts_with("sched_ext"), "{kernel}: {found}");
-        }
-    }
-
-    #[test]
-    fn cpus_in_a_list_are_counted() {
-        assert_eq!(count_cpus("0-1\n"), Some(2));
-        assert_eq!(count_cpus("0-3,8,10-11\n"), Some(7));
-        for none in ["", "3-1", "a"] {
-            assert_eq!(count_cpus(none), None, "{none}");
         }
     }
 

@@ -11,6 +11,8 @@ use policy::Span;
 use serde::{Deserialize, Serialize};
 use sys::scheduling::{Thread, affinity, set_affinity, set_nice, set_slice};
 
+use crate::machine::cpu_set;
+
 /// A request to the kernel. Fields are `None` if nothing is requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Scheduling {
@@ -49,9 +51,8 @@ impl Scheduling {
         }
         if let Some(cpus) = &self.cpus {
             set_affinity(own, cpus).map_err(|why| {
-                let set = |cpus: &[u32]| cpus.iter().map(|&cpu| policy::CpuId(cpu)).collect::<policy::CpuSet>();
-                let here = affinity(own).map_or(String::new(), |here| format!("; here are CPUs {}", set(&here)));
-                Refusal { request: format!("cpus = \"{}\"", set(cpus)), reason: format!("{why}{here}") }
+                let here = affinity(own).map_or(String::new(), |here| format!("; here are CPUs {}", cpu_set(&here)));
+                Refusal { request: format!("cpus = \"{}\"", cpu_set(cpus)), reason: format!("{why}{here}") }
             })?;
         }
         if let Some(slice) = self.slice {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use policy::{JobId, Span};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
+use sys::identity::Stat;
 
-use crate::procfs::Stat;
 use crate::units::span;
 
 /// The states of one job's threads at one time.
@@ -95,10 +95,10 @@ impl Sampler {
 }
 
 fn state(file: &File) -> Option<u8> {
-    // The state follows a name of at most 64 bytes.
-    let mut bytes = [0; 128];
+    // More than the fields that are read take.
+    let mut bytes = [0; 512];
     let length = file.read_at(&mut bytes, 0).ok()?;
-    Some(Stat::parse(&String::from_utf8_lossy(&bytes[..length]))?.state)
+    Some(Stat::parse(&bytes[..length])?.state)
 }
 
 /// The CPU time of this thread.
@@ -122,7 +122,7 @@ mod tests {
         let threads = [id(), id_receiver.recv().unwrap()];
         // The thread sends its id before it goes to sleep.
         let stat = format!("/proc/self/task/{}/stat", threads[1]);
-        while Stat::parse(&std::fs::read_to_string(&stat).unwrap()).unwrap().state != b'S' {
+        while Stat::parse(&std::fs::read(&stat).unwrap()).unwrap().state != b'S' {
             std::thread::yield_now();
         }
         let mut sampler = Sampler::new([(JobId(3), std::process::id(), &threads[..])].into_iter());

@@ -133,7 +133,7 @@ struct Team {
     size: u32,
     /// The process: the child of a fork has the teams of its parent, with threads that have arrived
     /// and will never continue.
-    process: libc::pid_t,
+    process: u32,
     /// Whether its threads must use the real barrier.
     refused: AtomicBool,
     omp_team: OmpTeam,
@@ -212,8 +212,7 @@ impl Team {
         /// Further teams are created each time, and leak.
         const MOST: usize = 1024;
         static ALL: [AtomicPtr<Team>; MOST] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
-        // SAFETY: no preconditions.
-        let process = unsafe { libc::getpid() };
+        let process = std::process::id();
         let new = || {
             let omp_team = OmpTeam::new(Vec::new());
             Box::into_raw(Box::new(Team { slot, size, process, refused: AtomicBool::new(false), omp_team }))

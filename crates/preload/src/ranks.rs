@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use sys::scheduling::{Thread, affinity};
+
 /// Variables by which launchers pass the number of ranks on this machine: MPICH and Open MPI.
 const VARIABLES: [&str; 2] = ["MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"];
 
@@ -43,22 +45,14 @@ fn ranks_from(variable: impl Fn(&str) -> Option<OsString>) -> Option<u32> {
 fn cpus() -> u32 {
     let own = sys::cpus::usable();
     // A quota applies to all ranks together.
-    let bound = allowed(0).is_some_and(|allowed| allowed <= own);
-    // SAFETY: no preconditions.
-    let launcher = unsafe { libc::getppid() };
-    if bound { allowed(launcher).map_or(own, |allowed| allowed.max(own)) } else { own }
+    let is_bound = allowed(Thread::current()).is_some_and(|allowed| allowed <= own);
+    let launcher = Thread::from_number(std::os::unix::process::parent_id()).filter(|_| is_bound);
+    launcher.and_then(allowed).map_or(own, |allowed| allowed.max(own))
 }
 
-/// The number of CPUs that the main thread of a process may run on; 0 is the calling thread.
-fn allowed(process: libc::pid_t) -> Option<u32> {
-    let mut set = std::mem::MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: there is room for the answer, and zeros are an empty set.
-    let set = unsafe {
-        let result = libc::sched_getaffinity(process, size_of::<libc::cpu_set_t>(), set.as_mut_ptr());
-        (result == 0).then(|| set.assume_init())?
-    };
-    // SAFETY: no preconditions; it counts bits.
-    u32::try_from(unsafe { libc::CPU_COUNT(&set) }).ok().filter(|&count| count > 0)
+/// The number of CPUs that a thread may run on.
+fn allowed(thread: Thread) -> Option<u32> {
+    affinity(thread).ok().map(|cpus| cpus.len() as u32).filter(|&count| count > 0)
 }
 
 #[cfg(test)]
@@ -77,7 +71,7 @@ mod tests {
     #[test]
     fn an_unbound_process_has_its_own_cpus() {
         assert!(cpus() >= 1);
-        assert!(allowed(0).unwrap() >= 1);
+        assert!(allowed(Thread::current()).unwrap() >= 1);
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Identity {
         // It may end between the two queries: then there is nothing to read, and the next call
         // finds it gone.
         let Some(stat) = stat(self.pid) else { return true };
-        !stat.has_ended && (self.started == 0 || stat.started == 0 || stat.started == self.started)
+        !stat.has_ended() && (self.started == 0 || stat.started == 0 || stat.started == self.started)
     }
 }
 
@@ -48,29 +48,47 @@ pub fn pid_namespace() -> u64 {
     rustix::fs::stat("/proc/self/ns/pid").map_or(0, |stat| stat.st_ino)
 }
 
-/// Fields of `/proc/PID/stat`.
-#[derive(Debug, PartialEq, Eq)]
-struct Stat {
-    pid: u32,
-    started: u64,
-    has_ended: bool,
+/// Fields of `/proc/PID/stat`, or of `/proc/PID/task/TID/stat`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// The process or thread ID.
+    pub pid: u32,
+    /// The name of the command, at most 15 bytes.
+    pub name: String,
+    /// `R` running or ready, `S` and `D` asleep, `Z` ended, and others.
+    pub state: u8,
+    /// The parent's process ID.
+    pub parent: u32,
+    /// The start time in kernel ticks since boot.
+    pub started: u64,
+    threads: u32,
 }
 
 impl Stat {
-    /// Parses `/proc/PID/stat`: fields separated by blanks. The second one, the name of the command
-    /// in parentheses, may contain anything.
-    fn parse(text: &[u8]) -> Option<Stat> {
+    /// The fields of the process with this ID. Returns `None` if it is gone, or is hidden.
+    pub fn of(pid: u32) -> Option<Stat> {
+        Stat::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// Parses the content of a file: fields separated by blanks. The second one, the name of the
+    /// command in parentheses, may contain anything.
+    pub fn parse(text: &[u8]) -> Option<Stat> {
         let name = text.iter().position(|&byte| byte == b'(')?..=text.iter().rposition(|&byte| byte == b')')?;
         let pid = std::str::from_utf8(&text[..*name.start()]).ok()?.trim().parse().ok()?;
-        let rest = std::str::from_utf8(text.get(name.end() + 1..)?).ok()?;
+        let rest = String::from_utf8_lossy(text.get(name.end() + 1..)?);
+        let name = String::from_utf8_lossy(text.get(name.start() + 1..*name.end())?).into_owned();
         // The first of these is the third of all.
         let mut fields = rest.split_ascii_whitespace();
-        let state = fields.next()?;
-        let threads: u32 = fields.nth(16)?.parse().ok()?;
-        let started = fields.nth(1)?.parse().ok()?;
-        // A process whose main thread has ended before the others is a zombie as well, but its
-        // other threads are counted.
-        Some(Stat { pid, started, has_ended: matches!(state, "Z" | "X" | "x") && threads <= 1 })
+        let state = *fields.next()?.as_bytes().first()?;
+        let parent = fields.next()?.parse().ok()?;
+        let threads = fields.nth(15)?.parse().ok()?;
+        Some(Stat { pid, name, state, parent, threads, started: fields.nth(1)?.parse().ok()? })
+    }
+
+    /// Whether the process has ended. A process whose main thread has ended before the others is a
+    /// zombie as well, but its other threads are counted.
+    fn has_ended(&self) -> bool {
+        matches!(self.state, b'Z' | b'X' | b'x') && self.threads <= 1
     }
 }
 
@@ -78,9 +96,9 @@ impl Stat {
 fn stat(pid: u32) -> Option<Stat> {
     /// `/proc` may show the processes of another namespace, with other IDs.
     static IS_OURS: OnceLock<bool> = OnceLock::new();
-    let read = |process: &str| Stat::parse(&std::fs::read(format!("/proc/{process}/stat")).ok()?);
-    let is_ours = || read("self").is_some_and(|stat| Some(stat.pid) == getpid().as_raw_pid().try_into().ok());
-    if *IS_OURS.get_or_init(is_ours) { read(&pid.to_string()) } else { None }
+    let own = || Stat::parse(&std::fs::read("/proc/self/stat").ok()?);
+    let is_ours = || own().is_some_and(|stat| Some(stat.pid) == getpid().as_raw_pid().try_into().ok());
+    if *IS_OURS.get_or_init(is_ours) { Stat::of(pid) } else { None }
 }
 
 #[cfg(test)]
@@ -134,13 +152,14 @@ mod tests {
         let stat = |name: &str, state: &str, threads: u32| {
             format!("17 ({name}) {state} 1 17 17 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 {threads} 0 4711 2703360 400")
         };
-        for name in ["sh", "a b", ") Z 0 0 (", "((", "\u{e4}"] {
+        for name in ["sh", "a b", ") Z 0 0 (", "((", "\u{e4}", "(a) R (b) c"] {
             let parsed = Stat::parse(stat(name, "S", 1).as_bytes());
-            assert_eq!(parsed, Some(Stat { pid: 17, started: 4711, has_ended: false }), "{name}");
+            let expected = Stat { pid: 17, name: name.into(), state: b'S', parent: 1, threads: 1, started: 4711 };
+            assert_eq!(parsed, Some(expected));
         }
-        assert!(Stat::parse(stat("sh", "Z", 1).as_bytes()).unwrap().has_ended);
-        assert!(!Stat::parse(stat("sh", "Z", 2).as_bytes()).unwrap().has_ended, "the first thread alone");
-        for text in ["", "17", "17 (sh", "17 )sh( S", "17 (sh) S 1 2 3"] {
+        assert!(Stat::parse(stat("sh", "Z", 1).as_bytes()).unwrap().has_ended());
+        assert!(!Stat::parse(stat("sh", "Z", 2).as_bytes()).unwrap().has_ended(), "the first thread alone");
+        for text in ["", "17", "17 (sh", "17 (sh) ", "17 (sh) R", "17 (sh) R x 1", "17 )sh( S", "17 (sh) S 1 2 3"] {
             assert_eq!(Stat::parse(text.as_bytes()), None, "{text}");
         }
     }

@@ -274,10 +274,3 @@ fn missing_counters_of_a_virtual_machine_are_not_a_permission_problem() {
     probes.perf.others = Err(PermissionDenied);
     assert!(finding(&probes, "perf").remedy.unwrap().contains("perf_event_paranoid"));
 }
-
-#[test]
-fn cpus_are_listed_in_the_kernel_s_format() {
-    for (cpus, list) in [(vec![], ""), (vec![3], "3"), (vec![0, 1, 2, 3, 8, 10, 11], "0-3,8,10-11")] {
-        assert_eq!(text::list_of_cpus(&cpus), list);
-    }
-}

@@ -81,16 +81,3 @@ pub(super) fn span(span: Span) -> String {
     let nanos = span.as_nanos() as f64;
     if nanos < 1e5 { format!("{} us", nanos / 1e3) } else { format!("{} ms", nanos / 1e6) }
 }
-
-/// Ascending numbers in the kernel's format: `0-3,8`.
-pub(super) fn list_of_cpus(cpus: &[u32]) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for &cpu in cpus {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == cpu => *last = cpu,
-            _ => ranges.push((cpu, cpu)),
-        }
-    }
-    let range = |(first, last)| if first == last { format!("{first}") } else { format!("{first}-{last}") };
-    ranges.into_iter().map(range).collect::<Vec<_>>().join(",")
-}

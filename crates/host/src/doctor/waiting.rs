@@ -7,7 +7,8 @@ use super::findings::Capability::{Runs, Waiting};
 use super::findings::{Finding, State};
 use super::kernel::Preemption;
 use super::probes::Probes;
-use super::text::{list_of_cpus, span};
+use super::text::span;
+use crate::machine::cpu_set;
 use crate::units;
 
 pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
@@ -53,7 +54,7 @@ fn cpu_number(probes: &Probes) -> Finding {
 fn several_cpus(probes: &Probes) -> Finding {
     let machine = &probes.machine;
     let (allowed, online) = (machine.cpus_allowed.len(), machine.cpus_online as usize);
-    let cpus = list_of_cpus(&machine.cpus_allowed);
+    let cpus = cpu_set(&machine.cpus_allowed);
     let seen = format!("{allowed} of {online} CPUs are allowed by the affinity mask: {cpus}");
     let finding = |state| Finding::new("several-cpus", Waiting, state, seen);
     let more =

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use policy::Span;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal};
 use sys::process::{RequestsToEnd, Usage, adopt_orphans, descendants_usage, end_with_this_thread, survive_the_parent};
 
 use super::{next_request, outcome, reply_ready};
@@ -146,7 +146,7 @@ fn reap(awaited: Pid) -> io::Result<Option<ExitStatus>> {
 /// Kills and reaps all descendants. They may create more meanwhile, so it repeats until there are
 /// none.
 fn kill_descendants() -> Result<(), Failure> {
-    let own = getpid().as_raw_nonzero().get();
+    let own = std::process::id();
     let started = Instant::now();
     loop {
         // If there is no child, there is no descendant either.
@@ -158,7 +158,8 @@ fn kill_descendants() -> Result<(), Failure> {
         }
         // A pidfd refers to the process that has the id now. The second reading of `/proc` tells
         // whether that is still a descendant. If there is no such process, it has ended already.
-        let open = |id| Some((id, pidfd_open(Pid::from_raw(id)?, PidfdFlags::empty()).ok()?));
+        let pid = |id: u32| Pid::from_raw(id.try_into().ok()?);
+        let open = |id| Some((id, pidfd_open(pid(id)?, PidfdFlags::empty()).ok()?));
         let held: Vec<_> = descendants(own).into_iter().filter_map(open).collect();
         let remaining = descendants(own);
         for (_, process) in held.iter().filter(|(id, _)| remaining.contains(id)) {

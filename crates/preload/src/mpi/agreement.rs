@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
+use sys::identity::Stat;
 use sys::shared_memory::{Mapping, View};
 
 /// The answers: none yet; all ranks have signed; not all have.
@@ -103,43 +104,18 @@ impl Agreement {
 
 /// The nearest ancestor that is a launcher, or else the parent: its process ID and start time.
 fn launcher() -> Option<(u32, u64)> {
-    let parent = ancestor(std::process::id())?.parent;
-    let mut next = parent;
+    let parent = Stat::of(std::os::unix::process::parent_id())?;
+    let mut next = parent.clone();
     for _ in 0..MAX_ANCESTORS {
-        let process = ancestor(next)?;
-        if LAUNCHERS.contains(&process.name.as_str()) {
-            return Some((next, process.started));
+        if LAUNCHERS.contains(&next.name.as_str()) {
+            return Some((next.pid, next.started));
         }
-        if process.parent == 0 {
+        if next.parent == 0 {
             break;
         }
-        next = process.parent;
+        next = Stat::of(next.parent)?;
     }
-    Some((parent, ancestor(parent)?.started))
-}
-
-/// Fields of `/proc/PID/stat`.
-#[derive(Debug, PartialEq, Eq)]
-struct Process {
-    name: String,
-    parent: u32,
-    /// In ticks since boot.
-    started: u64,
-}
-
-fn ancestor(number: u32) -> Option<Process> {
-    parse(&fs::read_to_string(format!("/proc/{number}/stat")).ok()?)
-}
-
-/// Parses a line. The name is in parentheses, and may contain parentheses itself.
-fn parse(line: &str) -> Option<Process> {
-    let (begin, end) = (line.find('(')?, line.rfind(')')?);
-    let mut fields = line.get(end + 1..)?.split_ascii_whitespace();
-    Some(Process {
-        name: line.get(begin + 1..end)?.to_owned(),
-        parent: fields.nth(1)?.parse().ok()?,
-        started: fields.nth(17)?.parse().ok()?,
-    })
+    Some((parent.pid, parent.started))
 }
 
 #[cfg(test)]
@@ -187,12 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn any_process_name_is_parsed() {
-        let line = "7 (a) b (c) S 3 7 7 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1";
-        assert_eq!(parse(line), Some(Process { name: "a) b (c".to_owned(), parent: 3, started: 4242 }));
-        assert_eq!(parse("7 a"), None);
-        let own = ancestor(std::process::id()).unwrap();
-        assert_eq!(own.parent, std::os::unix::process::parent_id());
+    fn this_process_has_a_launcher() {
         assert!(launcher().is_some());
     }
 }
