@@ -60,21 +60,24 @@ pub fn run<'a>(
     // The host runs the commands themselves; only the simulator needs to know how long they take.
     let simulated = chosen.contains(&World::Sim);
     let stand_ins = if simulated { measure_commands(&mut scenario, worlds, progress, cancel) } else { Ok(Vec::new()) };
-    let (stand_ins, (mut samples, mut error)) = match stand_ins {
-        Ok(stand_ins) => (stand_ins, measure(&scenario, &plan, worlds, &mut recorder, progress, cancel)),
-        Err(error) => (Vec::new(), (Vec::new(), Some(error))),
+    let (stand_ins, mut error) = match stand_ins {
+        Ok(stand_ins) => (stand_ins, None),
+        Err(error) => (Vec::new(), Some(error)),
     };
-    while let Some(wanted) = until.filter(|_| error.is_none()).and_then(|until| {
-        let all = AllSeries::collect(&scenario, &samples).with_first_stage(first_stage);
-        until.wanted(&all, scenario.experiment.repeat)
-    }) {
+    let mut samples = Vec::new();
+    while error.is_none() {
+        let more = measure(&scenario, &plan, worlds, &mut recorder, progress, cancel);
+        samples.extend(more.0);
+        error = more.1;
+        let wanted = until.filter(|_| error.is_none()).and_then(|until| {
+            let all = AllSeries::collect(&scenario, &samples).with_first_stage(first_stage);
+            until.wanted(&all, scenario.experiment.repeat)
+        });
+        let Some(wanted) = wanted else { break };
         plan = plan.extend(wanted);
         scenario.experiment.repeat = wanted;
         (manifest.planned_runs, manifest.repeat) = (plan.len(), wanted);
         recorder.folder().write(folder::MANIFEST, &manifest)?;
-        let more = measure(&scenario, &plan, worlds, &mut recorder, progress, cancel);
-        samples.extend(more.0);
-        error = more.1;
     }
     let histories = sample::histories(&mut samples);
     let stages = until.map(|until| (until, first_stage));

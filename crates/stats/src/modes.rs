@@ -21,18 +21,6 @@ pub fn has_several_modes(values: &[f64]) -> bool {
     values.len() >= FEWEST && !contains_unimodal(&knots(values), critical(values.len()))
 }
 
-/// The dip of the values: 0 for fewer than two, or if all are equal.
-pub fn dip(values: &[f64]) -> f64 {
-    let knots = knots(values);
-    // No dip is larger than a quarter. Fifty bisections reach the precision of a float.
-    let (mut too_narrow, mut wide) = (0.0, 0.25);
-    for _ in 0..50 {
-        let middle = (too_narrow + wide) / 2.0;
-        *(if contains_unimodal(&knots, middle) { &mut wide } else { &mut too_narrow }) = middle;
-    }
-    wide
-}
-
 /// The critical dip for this number of values, interpolated in its inverse.
 fn critical(n: usize) -> f64 {
     let place = CRITICAL.partition_point(|&(of, _)| of <= n).clamp(1, CRITICAL.len() - 1);
@@ -119,6 +107,18 @@ mod tests {
     use super::*;
     use crate::assert_close;
     use scenario::draw::Stream;
+
+    /// The dip of the values: 0 for fewer than two, or if all are equal.
+    fn dip(values: &[f64]) -> f64 {
+        let knots = knots(values);
+        // No dip is larger than a quarter. Fifty bisections reach the precision of a float.
+        let (mut too_narrow, mut wide) = (0.0, 0.25);
+        for _ in 0..50 {
+            let middle = (too_narrow + wide) / 2.0;
+            *(if contains_unimodal(&knots, middle) { &mut wide } else { &mut too_narrow }) = middle;
+        }
+        wide
+    }
 
     #[test]
     fn the_dip_matches_the_package_diptest() {

@@ -1,7 +1,5 @@
 //! The results of an exploration as text.
 
-use std::fmt::Write;
-
 use pipeline::structure::{Structure, format_size};
 
 use super::double::{Bound, DoubledKind, Doubling};
@@ -21,8 +19,7 @@ const NOTICEABLE: f64 = 1.1;
 
 /// The results of an exploration. `base` is the structure in the environment.
 pub fn exploration(profile: &Profile, base: &Structure, found: &Exploration) -> String {
-    let mut text = Text(described(profile));
-    text.say(&heats(found));
+    let mut text = described(profile) + &sentences(heats(found));
     let mut ran: Vec<(&TriedVariant, f64)> =
         found.tried.iter().filter_map(|tried| Some((tried, tried.ratio()?))).collect();
     ran.sort_by(|(one, ratio), (other, other_ratio)| {
@@ -36,21 +33,18 @@ pub fn exploration(profile: &Profile, base: &Structure, found: &Exploration) -> 
         table.row([tried.structure.to_string(), reached(tried).1, runs.to_string(), ratio].map(Some));
     }
     if !ran.is_empty() {
-        text.0.push_str(&table.render(WIDTH));
+        text += &table.render(WIDTH);
         let more = ran.len().saturating_sub(SHOWN);
-        if more > 0 {
-            text.say(&format!("and {more} more, which were dropped earlier or were slower."));
-        }
-        text.0.push('\n');
+        let more = (more > 0).then(|| format!("and {more} more, which were dropped earlier or were slower."));
+        text += &sentences(more);
+        text.push('\n');
     }
-    text.left_out(found);
-    text.verdict(base, found);
-    text.0
+    text + &sentences(excluded(found)) + &sentences(end(&found.end)) + &sentences(verdict(base, found))
 }
 
 /// The results of doubling.
 pub fn doubling(profile: &Profile, found: &Doubling) -> String {
-    let mut text = Text(described(profile));
+    let mut text = described(profile);
     let mut table =
         Table::new(["doubled", "pairs", "median", "median doubled", "times as long, 95 % interval", "p"], 1);
     for (doubled, slowdown) in found.kinds.iter().filter_map(|doubled| Some((doubled, doubled.slowdown()?))) {
@@ -65,101 +59,88 @@ pub fn doubling(profile: &Profile, found: &Doubling) -> String {
         ]);
     }
     if found.kinds.iter().any(|doubled| !doubled.pairs.is_empty()) {
-        text.0.push_str(&table.render(WIDTH));
-        text.0.push('\n');
+        text += &table.render(WIDTH);
+        text.push('\n');
     }
-    for doubled in &found.kinds {
-        text.say(&bound(doubled));
-    }
-    text.end(&found.end);
-    text.0
+    text + &sentences(found.kinds.iter().map(bound)) + &sentences(end(&found.end))
 }
 
-/// A text under construction.
-struct Text(String);
+/// Sentences, each on its own lines.
+fn sentences(sentences: impl IntoIterator<Item = String>) -> String {
+    sentences.into_iter().map(|sentence| words::wrap(&sentence, WIDTH) + "\n").collect()
+}
 
-impl Text {
-    fn say(&mut self, sentence: &str) {
-        if !sentence.is_empty() {
-            // Writing to a string does not fail.
-            let _ = writeln!(self.0, "{}", words::wrap(sentence, WIDTH));
-        }
-    }
-
-    fn left_out(&mut self, found: &Exploration) {
-        for tried in &found.tried {
-            match &tried.fate {
-                VariantFate::Failed(why) => {
-                    self.say(&format!("Excluded: `{}`, because the program failed: {why}", tried.structure));
-                }
-                VariantFate::OtherOutput => {
-                    let why = "because the program printed something else than in its own structure";
-                    self.say(&format!("Excluded: `{}`, {why}.", tried.structure));
-                }
-                VariantFate::Entered | VariantFate::OutIn(_) | VariantFate::Best => {}
-            }
-        }
-        let not_run =
-            found.tried.iter().filter(|tried| tried.fate == VariantFate::Entered && tried.ratio().is_none()).count();
-        if not_run > 0 && !found.heats.is_empty() {
-            let were = if not_run == 1 { "was" } else { "were" };
-            self.say(&format!("{} {were} never run.", counted(not_run as u64, "variant")));
-        }
-    }
-
-    fn verdict(&mut self, base: &Structure, found: &Exploration) {
-        self.end(&found.end);
-        let Some((best, last)) = found.best() else {
-            let nothing = match found.end {
-                _ if found.tried.is_empty() => "There is nothing to try.",
-                ExplorationEnd::Complete => "No variant that can be run was faster than the program's own structure.",
-                _ => "The runs are too few to name the best variant.",
-            };
-            return self.say(nothing);
+fn excluded(found: &Exploration) -> Vec<String> {
+    let excluded = found.tried.iter().filter_map(|tried| {
+        let why = match &tried.fate {
+            VariantFate::Failed(why) => format!("the program failed: {why}"),
+            VariantFate::OtherOutput => "the program printed something else than in its own structure.".to_owned(),
+            VariantFate::Entered | VariantFate::OutIn(_) | VariantFate::Best => return None,
         };
-        let Some(speedup) = last.speedup() else {
-            return self
-                .say(&format!("The best variant so far is `{}`, but it was not tested in a final.", best.structure));
-        };
-        let Speedup { ratio, first_median, second_median, .. } = &speedup;
-        let time = |seconds: &f64| words::time(seconds * 1e9);
-        let medians = format!("{} rather than {}", time(second_median), time(first_median));
-        let pairs = format!("{} of runs", counted(ratio.samples as u64, "pair"));
-        let (lead, pairs) = match found.heats.is_empty() {
-            true => (format!("`{}`: ", best.structure), pairs),
-            false => {
-                let lead = format!("Best in the heats: `{}`. In the final ", best.structure);
-                (lead, format!("{pairs} that were not used to choose it"))
-            }
-        };
-        let p = speedup.p.map(words::p_value);
-        let p = p.map_or(String::new(), |p| if p.starts_with('<') { format!(", p {p}") } else { format!(", p = {p}") });
-        let ratio_in_words = format!("{} times as fast as the program's own structure", words::ratio(ratio));
-        if !speedup.is_significant() {
-            let only = if speedup.p.is_none() { "one pair is not enough" } else { "no significant difference" };
-            self.say(&format!("{lead}{only}: {ratio_in_words}{p}; medians {medians}, {pairs}."));
-        } else if ratio.mean > 1.0 {
-            self.say(&format!("Best: ROWLOCK_PIPELINE=\"{}\"", best.structure.laid_over(base)));
-            self.say(&format!("It is {ratio_in_words}{p}; medians {medians}, {pairs}."));
-        } else {
-            self.say(&format!("{lead}it is slower: {ratio_in_words}{p}; medians {medians}, {pairs}."));
-        }
-    }
+        Some(format!("Excluded: `{}`, because {why}", tried.structure))
+    });
+    let is_left = |tried: &&TriedVariant| tried.fate == VariantFate::Entered && tried.ratio().is_none();
+    let not_run = found.tried.iter().filter(is_left).count() as u64;
+    let were = if not_run == 1 { "was" } else { "were" };
+    let not_run =
+        (not_run > 0 && !found.heats.is_empty()).then(|| format!("{} {were} never run.", counted(not_run, "variant")));
+    excluded.chain(not_run).collect()
+}
 
-    fn end(&mut self, end: &ExplorationEnd) {
-        match end {
-            ExplorationEnd::Complete => {}
-            ExplorationEnd::TimeIsUp => self.say("The time limit ended it early."),
-            ExplorationEnd::Stopped => self.say("It was interrupted."),
-            ExplorationEnd::OwnFailed(why) => self.say(&format!("The program failed in its own structure: {why}")),
+fn verdict(base: &Structure, found: &Exploration) -> Vec<String> {
+    let Some((best, last)) = found.best() else {
+        let nothing = match found.end {
+            _ if found.tried.is_empty() => "There is nothing to try.",
+            ExplorationEnd::Complete => "No variant that can be run was faster than the program's own structure.",
+            _ => "The runs are too few to name the best variant.",
+        };
+        return vec![nothing.to_owned()];
+    };
+    let best = &best.structure;
+    let Some(speedup) = last.speedup() else {
+        return vec![format!("The best variant so far is `{best}`, but it was not tested in a final.")];
+    };
+    let Speedup { ratio, first_median, second_median, .. } = &speedup;
+    let pairs = format!("{} of runs", counted(ratio.samples as u64, "pair"));
+    let (lead, pairs) = match found.heats.is_empty() {
+        true => (format!("`{best}`: "), pairs),
+        false => {
+            let lead = format!("Best in the heats: `{best}`. In the final ");
+            (lead, format!("{pairs} that were not used to choose it"))
         }
+    };
+    let p = match speedup.p.map(words::p_value) {
+        None => String::new(),
+        Some(p) if p.starts_with('<') => format!(", p {p}"),
+        Some(p) => format!(", p = {p}"),
+    };
+    let [second, first] = [second_median, first_median].map(|seconds| words::time(seconds * 1e9));
+    let rest = format!(
+        "{} times as fast as the program's own structure{p}; medians {second} rather than {first}, {pairs}.",
+        words::ratio(ratio)
+    );
+    match speedup.p {
+        None => vec![format!("{lead}one pair is not enough: {rest}")],
+        Some(_) if !speedup.is_significant() => vec![format!("{lead}no significant difference: {rest}")],
+        Some(_) if ratio.mean > 1.0 => {
+            vec![format!("Best: ROWLOCK_PIPELINE=\"{}\"", best.laid_over(base)), format!("It is {rest}")]
+        }
+        Some(_) => vec![format!("{lead}it is slower: {rest}")],
+    }
+}
+
+fn end(end: &ExplorationEnd) -> Option<String> {
+    match end {
+        ExplorationEnd::Complete => None,
+        ExplorationEnd::TimeIsUp => Some("The time limit ended it early.".to_owned()),
+        ExplorationEnd::Stopped => Some("It was interrupted.".to_owned()),
+        ExplorationEnd::OwnFailed(why) => Some(format!("The program failed in its own structure: {why}")),
     }
 }
 
 /// The program's own pipelines.
 fn described(profile: &Profile) -> String {
-    let mut text = Text(String::new());
-    for PipelineProfile { name, buffers, block, stages } in &profile.pipelines {
+    let pipeline = |PipelineProfile { name, buffers, block, stages }: &PipelineProfile| {
         let stage = |stage: &StageProfile| {
             let mut about = vec![stage.kind.to_string()];
             about.extend((stage.copies > 1).then(|| format!("{} copies", stage.copies)));
@@ -170,26 +151,23 @@ fn described(profile: &Profile) -> String {
         };
         let stages: Vec<String> = stages.iter().map(stage).collect();
         let of = if *block == 0 { String::new() } else { format!(" of {}", format_size(*block)) };
-        let buffers = counted(*buffers as u64, "buffer");
-        text.say(&format!("Pipeline `{name}`, {buffers}{of}: {}.", stages.join(", ")));
-    }
-    text.0.push('\n');
-    text.0
+        format!("Pipeline `{name}`, {}{of}: {}.", counted(*buffers as u64, "buffer"), stages.join(", "))
+    };
+    sentences(profile.pipelines.iter().map(pipeline)) + "\n"
 }
 
-fn heats(found: &Exploration) -> String {
-    if found.heats.is_empty() {
-        return String::new();
-    }
+fn heats(found: &Exploration) -> Option<String> {
     let heat = |heat: &Heat| {
         let blocks = counted(heat.blocks.into(), "block");
         format!("{} in {blocks}", counted(heat.variants as u64, "variant"))
     };
-    format!(
-        "{}: {}. A block runs each of them and the program's own structure once, in random order.",
-        counted(found.heats.len() as u64, "heat"),
-        found.heats.iter().map(heat).collect::<Vec<_>>().join(", ")
-    )
+    (!found.heats.is_empty()).then(|| {
+        format!(
+            "{}: {}. A block runs each of them and the program's own structure once, in random order.",
+            counted(found.heats.len() as u64, "heat"),
+            found.heats.iter().map(heat).collect::<Vec<_>>().join(", ")
+        )
+    })
 }
 
 /// How far a variant came: for comparisons, and in words.

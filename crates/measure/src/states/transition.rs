@@ -46,38 +46,27 @@ fn windows(rounds: &Rounds) -> Vec<Window> {
 }
 
 /// The spins in some rounds of a job.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 struct Window {
     begin: Span,
     spins: u64,
     successful: u64,
 }
 
-impl Window {
-    fn ssr(&self) -> Option<f64> {
-        (self.spins > 0).then(|| 100.0 * self.successful as f64 / self.spins as f64)
-    }
-
-    fn is_good(&self) -> bool {
-        self.ssr().is_some_and(|ssr| ssr >= GOOD)
-    }
-
-    fn sum(windows: &[Window]) -> Window {
-        let add = |sum: Window, window: &Window| Window {
-            begin: sum.begin,
-            spins: sum.spins + window.spins,
-            successful: sum.successful + window.successful,
-        };
-        windows.iter().fold(Window::default(), add)
-    }
+/// SSR in these windows. `None` if there are no spins.
+fn ssr(windows: &[Window]) -> Option<f64> {
+    let sum = |of: fn(&Window) -> u64| windows.iter().map(of).sum::<u64>() as f64;
+    let spins = sum(|window| window.spins);
+    (spins > 0.0).then(|| 100.0 * sum(|window| window.successful) / spins)
 }
 
 fn in_windows(windows: &[Window]) -> Option<Transition> {
-    let first = windows.windows(LASTING).position(|lasting| lasting.iter().all(Window::is_good))?;
+    let is_good = |window: &[Window]| ssr(window).is_some_and(|ssr| ssr >= GOOD);
+    let first = windows.windows(LASTING).position(|lasting| lasting.chunks(1).all(is_good))?;
     let (before, after) = windows.split_at(first);
     // Good from the first window on: nothing has changed.
-    let before_percent = Window::sum(before).ssr()?;
-    let after_percent = Window::sum(after).ssr()?;
+    let before_percent = ssr(before)?;
+    let after_percent = ssr(after)?;
     Some(Transition { round: (first * WINDOW) as u64, at_ns: after.first()?.begin, before_percent, after_percent })
 }
 
@@ -123,7 +112,7 @@ mod tests {
         let outcome = sim::run_observed(&machine, setting, 1, &mut meetings).unwrap();
         let windows = super::windows(&meetings.into_rounds());
         assert_eq!(windows.len(), 10);
-        let counted = Window::sum(&windows).ssr();
+        let counted = ssr(&windows);
         assert_eq!(counted, outcome.jobs[2].ssr_percent);
         assert!(counted.is_some_and(|ssr| ssr > 1.0 && ssr < 99.0), "{counted:?}");
     }
