@@ -24,6 +24,7 @@ pub use alternation::Alternation;
 pub use natives::NativeCpus;
 pub use observer::Observer;
 pub use rounds::Rounds;
+pub(crate) use timeline::total;
 pub use timeline::{Level, StateTimeline};
 pub use transition::Transition;
 

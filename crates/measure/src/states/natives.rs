@@ -78,6 +78,7 @@ impl NativeCpuTracker {
 
 #[cfg(test)]
 mod tests {
+    use super::super::timeline::total;
     use super::*;
 
     #[test]
@@ -89,10 +90,7 @@ mod tests {
             natives.record_run(at(now), thread, CpuId(cpu));
         }
         let NativeCpus { count, set } = natives.finish(at(400));
-        let spent = |level: &Level| {
-            let pieces = level.means.iter().zip(level.edges.windows(2));
-            pieces.map(|(mean, edges)| mean * (edges[1] - edges[0]) as f64).sum::<f64>().round() as u64
-        };
+        let spent = |level: &Level| total(&level.edges, &level.means).round() as u64;
         assert_eq!(spent(&count), 100 + 2 * 100 + 100);
         assert_eq!(count.mean(), 1.0);
         let each: Vec<_> = set.iter().map(|(cpu, level)| (cpu.0, spent(level))).collect();

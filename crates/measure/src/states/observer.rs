@@ -59,7 +59,17 @@ impl Observer {
         let jobs = observed.map(|(job, id, numbers)| {
             let name = if job.copies > 1 { format!("{}.0", job.name) } else { job.name.clone() };
             let rounds = matches!(job.kind, JobKind::Barrier { .. }).then(|| Rounds::new(numbers.len()));
-            Job { id, rounds, ..Job::new(name, numbers) }
+            Job {
+                name,
+                id,
+                natives: NativeCpuTracker::new(numbers.len()),
+                rounds,
+                threads: vec![Thread { phase: ThreadPhase::Computation, has_cpu: false, state: None }; numbers.len()],
+                numbers,
+                buckets: Buckets::new(),
+                // No thread exists before the job arrives, even if it arrives at the start.
+                beginning: Beginning::new(Counts::default()),
+            }
         });
         let jobs = jobs.collect();
         Observer { jobs, cpus: Vec::new(), machine_cpus: cpus, load: Buckets::new(), now: Instant::ZERO }
@@ -104,20 +114,6 @@ impl Observer {
 }
 
 impl Job {
-    fn new(name: String, numbers: Range<usize>) -> Job {
-        Job {
-            name,
-            id: JobId(0),
-            natives: NativeCpuTracker::new(numbers.len()),
-            rounds: None,
-            threads: vec![Thread { phase: ThreadPhase::Computation, has_cpu: false, state: None }; numbers.len()],
-            numbers,
-            buckets: Buckets::new(),
-            // No thread exists before the job arrives, even if it arrives at the start.
-            beginning: Beginning::new(Counts::default()),
-        }
-    }
-
     fn thread(&mut self, at: Instant, thread: usize, change: impl FnOnce(&mut Thread)) {
         let thread = &mut self.threads[thread];
         let before = thread.state;
@@ -243,7 +239,7 @@ mod tests {
     /// Threads times nanoseconds in a state.
     fn total(course: &StateTimeline, state: State) -> f64 {
         let (_, means) = course.layers.iter().find(|(of, _)| *of == state).unwrap();
-        means.iter().zip(course.edges.windows(2)).map(|(mean, edges)| mean * (edges[1] - edges[0]) as f64).sum()
+        crate::states::total(&course.edges, means)
     }
 
     #[test]

@@ -47,11 +47,14 @@ pub struct Level {
 impl Level {
     /// The mean over the whole time.
     pub fn mean(&self) -> f64 {
-        let length = |edges: &[u64]| (edges[1] - edges[0]) as f64;
-        let all: f64 = self.edges.windows(2).map(length).sum();
-        self.means.iter().zip(self.edges.windows(2)).map(|(mean, edges)| mean * length(edges)).sum::<f64>()
-            / all.max(1.0)
+        let length = |edges: &[u64]| edges.last().zip(edges.first()).map_or(0, |(last, first)| last - first);
+        total(&self.edges, &self.means) / (length(&self.edges) as f64).max(1.0)
     }
+}
+
+/// The sum of the means of pieces of time, times the lengths of the pieces in nanoseconds.
+pub(crate) fn total(edges: &[u64], means: &[f64]) -> f64 {
+    means.iter().zip(edges.windows(2)).map(|(mean, edges)| mean * (edges[1] - edges[0]) as f64).sum()
 }
 
 /// Numbers of threads that change over a run of any length, in at most [`BUCKETS`] pieces of equal
@@ -182,10 +185,7 @@ mod tests {
                 now += span;
             }
             let course = buckets.course(Instant::from_nanos(now));
-            let total = |state: usize| -> f64 {
-                let lengths = course.edges.windows(2).map(|edges| (edges[1] - edges[0]) as f64);
-                course.layers[state].1.iter().zip(lengths).map(|(mean, length)| mean * length).sum()
-            };
+            let total = |state: usize| total(&course.edges, &course.layers[state].1);
             prop_assert!(course.edges.windows(2).all(|edges| edges[0] < edges[1]) && course.edges.len() <= BUCKETS + 1);
             prop_assert!(now < BUCKETS as u64 || course.edges.len() > BUCKETS / 2);
             for (state, expected) in [(0, expected[0]), (4, expected[1])] {

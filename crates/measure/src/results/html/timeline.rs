@@ -5,7 +5,7 @@ use crate::results::html::course::{self, Moment};
 use crate::results::html::strips;
 use crate::results::{ExperimentReport, text};
 use crate::sample::History;
-use crate::states::{Alternation, EffectiveLoad, JobStates, Level, NativeCpus, Rounds, State, StateTimeline};
+use crate::states::{Alternation, EffectiveLoad, JobStates, Level, NativeCpus, Rounds, State, StateTimeline, total};
 use report::html::folded;
 use report::html::page::Section;
 use report::plot::axis::Axis;
@@ -176,8 +176,7 @@ fn native_cpus(states: &JobStates, natives: &NativeCpus, id: String) -> String {
 fn description(course: &StateTimeline, threads: u32) -> String {
     let all = f64::from(threads.max(1)) * (course.length() as f64).max(1.0);
     let share = |(state, means): &(State, Vec<f64>)| {
-        let spent = means.iter().zip(course.edges.windows(2)).map(|(mean, edges)| mean * (edges[1] - edges[0]) as f64);
-        format!("{} {:.0} %", state.name(), spent.sum::<f64>() / all * 100.0)
+        format!("{} {:.0} %", state.name(), total(&course.edges, means) / all * 100.0)
     };
     let shares: Vec<String> = course.layers.iter().map(share).collect();
     format!("Of the time of {threads} threads: {}.", shares.join(", "))
