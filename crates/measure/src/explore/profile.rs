@@ -67,12 +67,14 @@ struct ReportedStage {
 pub enum ProfileError {
     /// There are no reports.
     #[error(
-        "the program has written no report of a pipeline: either it does not use the crate rowlock-pipeline, or it \
-         ran no pipeline with these arguments"
+        "the program has written no report of a pipeline: either it is not built on the crate rowlock-pipeline, or \
+         it ran no pipeline with these arguments"
     )]
     None,
     /// The reports cannot be read.
-    #[error("the program's report cannot be read ({0}): it may use another version of the crate rowlock-pipeline")]
+    #[error(
+        "the program's report cannot be read ({0}): it may be built on another version of the crate rowlock-pipeline"
+    )]
     Unreadable(#[from] serde_json::Error),
 }
 
