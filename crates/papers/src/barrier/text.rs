@@ -51,11 +51,8 @@ pub fn render(judgement: &Judgement<'_>, expected: &Expected, evidence: &Evidenc
     };
     let _ = writeln!(text, "{verdict}");
     if report.repeat < FEWEST_SEEDS {
-        let _ = writeln!(
-            text,
-            "They are meant for means over {FEWEST_SEEDS} seeds or more, and these are of {}.",
-            report.repeat
-        );
+        let seeds = report.repeat;
+        let _ = writeln!(text, "The bands are for means over {FEWEST_SEEDS} seeds or more; these are over {seeds}.");
     }
     text
 }

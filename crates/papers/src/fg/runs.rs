@@ -47,7 +47,8 @@ impl Observation {
     }
 }
 
-/// The runs that are missing from `rounds` rounds of these arms: the round and the number of the arm.
+/// The runs that are missing from `rounds` rounds of these arms: the round and the number of the
+/// arm.
 pub fn missing(arms: &[&Arm], made: &[Observation], rounds: u32, seed: u64) -> Vec<(u32, usize)> {
     let is_made = |round: u32, arm: &Arm| made.iter().any(|run| run.round == round && run.is_of(arm));
     interleaving::rounds(arms.len(), 0..rounds, seed).filter(|&(round, arm)| !is_made(round, arms[arm])).collect()

@@ -86,14 +86,13 @@ pub struct Arm {
 impl Arm {
     /// The name in tables.
     pub fn name(&self) -> String {
-        match (self.system, self.configuration) {
-            (System::Pthreads, _) => "pthreads".to_owned(),
-            (System::PthreadsOnOneCpu, _) => "pthreads, one CPU".to_owned(),
-            (System::Fibers, None) => "fibers".to_owned(),
-            (System::Fibers, Some(configuration)) => format!("fibers {}", configuration.name()),
-            (System::PreemptibleFibers, None) => "preemptible".to_owned(),
-            (System::PreemptibleFibers, Some(configuration)) => format!("preemptible {}", configuration.name()),
-        }
+        let system = match self.system {
+            System::Pthreads => "pthreads",
+            System::PthreadsOnOneCpu => "pthreads, one CPU",
+            System::Fibers => "fibers",
+            System::PreemptibleFibers => "preemptible",
+        };
+        self.configuration.map_or(system.to_owned(), |configuration| format!("{system} {}", configuration.name()))
     }
 
     /// Whether the kernel schedules each of its threads.

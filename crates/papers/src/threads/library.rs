@@ -12,16 +12,10 @@ pub trait Library: 'static {
     /// A lock around a value.
     type Lock<T: Send + 'static>: Send + Sync + 'static;
 
-    /// Spawns a thread.
-    ///
-    /// # Errors
-    /// In words, if there can be no more threads.
+    /// Spawns a thread. An error says why there can be no more threads.
     fn spawn(function: impl FnOnce() + Send + 'static) -> Result<Self::Handle, String>;
 
-    /// Joins a thread.
-    ///
-    /// # Errors
-    /// In words, if it panicked.
+    /// Joins a thread. An error says that it panicked.
     fn join(thread: Self::Handle) -> Result<(), String>;
 
     /// A lock around `value`.

@@ -78,7 +78,7 @@ pub fn missing(cells: &[Cell], made: &[Observation], rounds: u32, seed: u64) -> 
     interleaving::rounds(cells.len(), 0..rounds, seed).filter(|&(round, cell)| !is_made(round, cells[cell])).collect()
 }
 
-/// The times of the study's program in these arms, by round. Rounds without one of them are omitted.
+/// The times of the study's program in these arms, by round. Rounds that lack an arm are omitted.
 pub fn by_round(runs: &[Observation], arms: &[Arm], threads: u32, at: Temperature) -> Vec<Vec<f64>> {
     let mut rounds: BTreeMap<u32, Vec<Option<f64>>> = BTreeMap::new();
     for run in runs.iter().filter(|run| run.cell.program == Program::Study && run.cell.threads == threads) {

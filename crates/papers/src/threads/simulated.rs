@@ -27,7 +27,7 @@ pub struct SimulatedRow {
 }
 
 impl SimulatedRow {
-    /// The total time and the response times, as in [`ResponseRow::times`](super::table::ResponseRow::times).
+    /// The total time and the response times, in the order of [`TIMES`](super::table::TIMES).
     pub(crate) fn times(&self) -> [Option<f64>; 5] {
         let [p50, p95, p99, worst] = self.responses.map_or([None; 4], |times| times.all().map(Some));
         [Some(self.total_us), p50, p95, p99, worst]

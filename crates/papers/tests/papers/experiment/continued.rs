@@ -23,9 +23,9 @@ fn file(folder: &Path, name: &str) -> String {
     fs::read_to_string(folder.join(name)).unwrap()
 }
 
-/// Interrupts an experiment at several places and continues it each time; the results must be those of one that ran
-/// without an interruption.
-fn assert_continued_as_if_never_interrupted(extent: Extent<'_>, workers: usize) {
+/// Interrupts an experiment at several places and continues it each time. The results must be those
+/// of an experiment without interruptions.
+fn assert_interruptions_change_nothing(extent: Extent<'_>, workers: usize) {
     let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mock = Mock { workers, ..Mock::new() };
     let expected = mock.experiment_of(read(CREW), extent, whole.path());
@@ -46,22 +46,22 @@ fn assert_continued_as_if_never_interrupted(extent: Extent<'_>, workers: usize) 
     let warm_ups = if extent.worlds.contains(&World::Host) { 4 } else { 0 };
     assert_eq!(calls + mock.calls().len(), expected.report.runs.len() + warm_ups + 3 - usize::from(warm_ups > 0));
 
-    // All runs are there, so that nothing runs.
+    // No run is missing, so none is made.
     let idle = Mock::new();
     assert_eq!(continue_in(parts.path(), &idle, read(CREW), extent).unwrap().report, expected.report);
     assert_eq!(idle.calls().len(), 0);
 }
 
 #[test]
-fn an_interrupted_experiment_continues_as_if_it_had_never_been_interrupted() {
-    assert_continued_as_if_never_interrupted(BOTH.into(), 1);
-    assert_continued_as_if_never_interrupted([World::Sim].as_slice().into(), 1);
+fn interruptions_do_not_change_the_results_of_an_experiment() {
+    assert_interruptions_change_nothing(BOTH.into(), 1);
+    assert_interruptions_change_nothing([World::Sim].as_slice().into(), 1);
 }
 
 #[test]
 fn an_experiment_with_a_stopping_rule_continues_too() {
     let until = Some(StoppingRule { share: 0.005, at_most: 100 });
-    assert_continued_as_if_never_interrupted(Extent { worlds: BOTH, until }, 1);
+    assert_interruptions_change_nothing(Extent { worlds: BOTH, until }, 1);
 }
 
 #[test]
