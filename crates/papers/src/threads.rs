@@ -75,7 +75,7 @@ impl Experiment {
         }
     }
 
-    /// The default numbers of threads of the study's program. The other programs have fixed numbers.
+    /// The default numbers of threads of the study's program. The numbers of the others are fixed.
     pub fn threads(self) -> Vec<u32> {
         match self {
             Experiment::Systems => THREADS.into_iter().chain(MORE_THREADS).collect(),

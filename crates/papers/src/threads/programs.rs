@@ -80,8 +80,8 @@ impl Program {
 /// no more threads, or that the result is wrong.
 pub(super) type RepeatableProgram = Box<dyn FnMut(&mut Vec<u64>) -> Result<(), String>>;
 
-/// A unit of work: a number of iterations for each microsecond, so that preemption does not count as
-/// work.
+/// A unit of work: a number of iterations for each microsecond, so that preemption does not count
+/// as work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
     /// The number of iterations in a microsecond.

@@ -56,8 +56,8 @@ pub struct Speed {
     pub load: f64,
     /// The rule.
     pub waiting: String,
-    /// The completion time of the same jobs with the baseline over that with the rule: the geometric
-    /// mean over the seeds.
+    /// The completion time of the same jobs with the baseline over that with the rule: the
+    /// geometric mean over the seeds.
     pub speed_up: Estimate,
 }
 
@@ -82,8 +82,8 @@ pub struct BestRules {
     pub grain: String,
     /// The range: at most one thread per CPU, fewer than two, or two and more.
     pub loads: &'static str,
-    /// The rules with the geometric mean of their speed-ups over all mixes, machines and loads of the
-    /// range.
+    /// The rules with the geometric mean of their speed-ups over all mixes, machines and loads of
+    /// the range.
     pub rules: Vec<(String, f64)>,
 }
 
