@@ -18,21 +18,17 @@ pub enum ClaimOutcome {
 
 impl ClaimOutcome {
     /// Whether the claim holds. `None` if it is undecided.
-    pub const fn holds(self) -> Option<bool> {
-        match self {
-            ClaimOutcome::Agrees => Some(true),
-            ClaimOutcome::Disagrees => Some(false),
-            ClaimOutcome::Undecided => None,
-        }
+    pub fn holds(self) -> Option<bool> {
+        self.choose(Some(true), Some(false), None)
     }
 
     /// The outcome in a word.
-    pub const fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         self.choose("yes", "no", "undecided")
     }
 
-    /// The word for this outcome.
-    pub const fn choose(self, agrees: &'static str, disagrees: &'static str, undecided: &'static str) -> &'static str {
+    /// The value for this outcome.
+    pub fn choose<T>(self, agrees: T, disagrees: T, undecided: T) -> T {
         match self {
             ClaimOutcome::Agrees => agrees,
             ClaimOutcome::Disagrees => disagrees,

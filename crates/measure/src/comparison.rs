@@ -65,8 +65,7 @@ impl Comparisons {
         Comparisons { tests: tests.map(|((of, p), corrected_p)| (of, Comparison { p, corrected_p })).collect(), pairs }
     }
 
-    /// The comparison of two arms, in either order. `None` if it was not made, or if there is only
-    /// one repetition.
+    /// The comparison of two arms in either order. `None` if not made, or with one repetition.
     pub fn get(&self, job: usize, world: World, one: usize, other: usize) -> Option<Comparison> {
         self.tests.get(&(job, world, one.min(other), one.max(other))).copied()
     }

@@ -117,8 +117,7 @@ pub enum VariantFate {
     OutIn(usize),
     /// The program failed in it.
     Failed(String),
-    /// The program printed something else than in its own structure, in which it always prints the
-    /// same.
+    /// The program printed something else than in its own structure, where its output never varies.
     OtherOutput,
     /// It was the best.
     Best,

@@ -1,5 +1,4 @@
-//! The manifest: the command, the machine and how the experiment ended, so that others can repeat
-//! and judge it.
+//! The manifest: the command, the machine and how the experiment ended.
 
 use scenario::Scenario;
 use scenario::result::World;

@@ -10,8 +10,7 @@ use stats::stages::TwoStageSamples;
 
 /// The outcomes of one job in one arm and world, by repetition.
 ///
-/// The copies of a job run together, so they are one sample, not several. Their figures are
-/// averaged.
+/// The copies of a job run together, so they are one sample. Their figures are averaged.
 #[derive(Clone, Debug)]
 pub struct Series {
     repetitions: BTreeMap<u32, Vec<JobOutcome>>,
@@ -70,8 +69,7 @@ impl Series {
         fibers.map_or_else(Vec::new, |fibers| fibers.groups.iter().map(|group| group.group.clone()).collect())
     }
 
-    /// The logarithm of this figure over that of `other`, in each repetition in which both are
-    /// positive.
+    /// The logarithms of this figure over that of `other`, in repetitions with positive figures.
     pub fn log_ratios(&self, other: &Series, figure: Figure) -> TwoStageSamples {
         self.staged(|repeat, copies| {
             let (here, there) = (average(figure, copies)?, average(figure, other.repetitions.get(&repeat)?)?);

@@ -13,8 +13,7 @@ use crate::sample::Figure;
 use crate::series::{AllSeries, Series};
 use stats::{self, Estimate};
 
-/// One job in one arm and world. Figures are means over the repetitions, averaged over the job's
-/// copies.
+/// One job in one arm and world. Figures are means over the repetitions and the job's copies.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// The world.
@@ -138,8 +137,7 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
         let compare = all.scenario.experiment.compare.as_ref()?;
         factor::value(&factor::of(arms.get(arm)?), compare).cloned()
     };
-    // With paths that are swept together, a group may lack the first value. It then has no
-    // baseline.
+    // With paths that are swept together, a group may lack the first value: the baseline.
     for group in factor::comparison_groups(all.scenario).iter().filter(|group| compared(group[0]) == compared(0)) {
         baseline.extend(group.iter().map(|&arm| (arm, group[0])));
     }

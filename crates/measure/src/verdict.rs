@@ -33,8 +33,7 @@ pub struct Fastest {
     pub world: World,
     /// The value of the compared factor.
     pub value: toml::Value,
-    /// Other values that this comparison alone does not distinguish: the 95 % interval of the ratio
-    /// contains 1.
+    /// Other values for which the 95 % interval of the ratio contains 1, in this comparison alone.
     pub level_with: Vec<toml::Value>,
     /// Other values that are not significantly different, by the paired t-test, corrected for all
     /// comparisons of the report. One repetition distinguishes nothing.

@@ -11,8 +11,7 @@ use scenario::{Scenario, Setting, Span};
 use crate::disturbance::Disturbance;
 use crate::states::RunStates;
 
-/// Executes runs. [`crate::two_worlds::TwoWorlds`] is the real implementation; tests have others
-/// that need no clock.
+/// Executes runs: [`crate::two_worlds::TwoWorlds`], or in tests without a clock.
 pub trait Worlds: Sync {
     /// Executes one run. Blocks until it has ended, or until `cancel` is true and everything that
     /// the run started has ended.
@@ -22,8 +21,7 @@ pub trait Worlds: Sync {
     /// [`Failure`]: the run has no outcome. Nothing of it is left running.
     fn run(&self, world: World, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<Executed, Failure>;
 
-    /// Executes one run like [`run`](Worlds::run), and observes its threads if that does not
-    /// disturb the run.
+    /// Executes one run like [`run`](Worlds::run), observed if that does not disturb it.
     fn run_watched(
         &self,
         world: World,
@@ -68,8 +66,7 @@ pub enum Failure {
     Failed(Box<dyn Error + Send + Sync>),
 }
 
-/// The worlds in which a scenario runs by default: both if it is about this machine, else only the
-/// simulator.
+/// The default worlds: both if the scenario is about this machine, else only the simulator.
 pub fn default_worlds(scenario: &Scenario) -> &'static [World] {
     let about_this_machine = scenario.arms.iter().all(|arm| arm.setting.machine.like_host);
     if about_this_machine { &[World::Sim, World::Host] } else { &[World::Sim] }

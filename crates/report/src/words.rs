@@ -79,8 +79,7 @@ pub fn with_half_width(estimate: &Estimate) -> String {
     format!("{:.1}{half}", estimate.mean)
 }
 
-/// A ratio and its interval: `1.52 [1.48, 1.57]`. Small ratios are shown as their inverse: `1/198
-/// [1/313, 1/125]`.
+/// A ratio and its interval: `1.52 [1.48, 1.57]`; small ones as inverses: `1/198 [1/313, 1/125]`.
 pub fn ratio(estimate: &Estimate) -> String {
     let written = |ratio: f64| match ratio {
         9.995.. => significant(ratio, 3),
@@ -128,8 +127,7 @@ pub(crate) fn shortened(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Breaks a sentence between words into lines of at most `width` characters. Indents all lines but
-/// the first.
+/// Breaks a sentence into lines of at most `width` characters. Indents all but the first.
 pub fn wrap(sentence: &str, width: usize) -> String {
     let mut text = String::new();
     let mut line = 0;

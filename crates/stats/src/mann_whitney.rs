@@ -1,19 +1,16 @@
 //! The rank test of Mann and Whitney: whether values of one sample tend to be larger than those of
 //! another.
 //!
-//! It makes no assumptions about their distributions, so a heavy tail can neither hide a difference
-//! nor create one.
+//! It assumes no distribution, so a heavy tail can neither hide a difference nor create one.
 
 use super::distribution::two_sided_normal;
 
 /// The result of the test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MannWhitney {
-    /// The number of pairs of one value of each sample in which the first is larger; ties count one
-    /// half.
+    /// The number of pairs, a value of each sample, whose first is larger; ties count one half.
     pub u: f64,
-    /// The probability of a U at least this far from its middle if both samples had the same
-    /// distribution.
+    /// The probability of a U at least this far from its middle if the distributions were equal.
     pub p: f64,
 }
 

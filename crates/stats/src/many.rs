@@ -1,5 +1,4 @@
-//! Corrections for multiple tests: of a hundred comparisons of equals, five are "significant at 5
-//! %" by chance.
+//! Corrections for multiple tests: five of a hundred comparisons of equals have p below 5 %.
 
 /// Adjusts p values so that, if those below 5 % are called significant, the probability of even one
 /// false positive is at most 5 % (Holm 1979). Returned in the order of the arguments. Valid for any

@@ -14,8 +14,7 @@ use super::{Estimate, serialize_as};
 pub struct Median {
     /// The median.
     pub median: f64,
-    /// An interval that contains the true median with a probability of at least 95 %; `None` for
-    /// fewer than six samples.
+    /// Contains the true median with a probability of at least 95 %; `None` below six samples.
     pub interval: Option<(f64, f64)>,
     /// The number of samples.
     pub samples: usize,

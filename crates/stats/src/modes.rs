@@ -30,8 +30,7 @@ fn critical(n: usize) -> f64 {
     (low + (high - low) * share) / (n as f64).sqrt()
 }
 
-/// The corners of the sample's distribution function, a step function: before and after each
-/// distinct value.
+/// The corners of the sample's distribution function: before and after each distinct value.
 fn knots(values: &[f64]) -> Vec<(f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

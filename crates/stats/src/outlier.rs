@@ -2,8 +2,7 @@
 
 use super::median;
 
-/// The smallest sample that is examined. Among five normal values one would often be an outlier by
-/// this measure.
+/// The smallest sample that is examined: one of five normal values would often be an outlier.
 pub const FEWEST: usize = 10;
 
 /// The modified z-score above which a value is an outlier.

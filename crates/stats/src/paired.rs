@@ -18,8 +18,7 @@ pub struct Speedup {
 }
 
 impl Speedup {
-    /// The speed-up of these pairs; `None` without pairs. Pairs with a duration that is not
-    /// positive are left out.
+    /// The speed-up of the pairs of positive durations; `None` without any.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Speedup> {
         let pairs: Vec<(f64, f64)> = pairs.iter().copied().filter(|&(one, other)| one > 0.0 && other > 0.0).collect();
         let logarithms: Vec<f64> = pairs.iter().map(|(one, other)| (one / other).ln()).collect();

@@ -22,13 +22,11 @@ pub struct Fit {
     pub observations: usize,
     /// The degrees of freedom: observations minus coefficients.
     pub freedom: usize,
-    /// The share of the response's variation that the model explains: about its mean or, without an
-    /// intercept, about zero.
+    /// The explained share of the response's variation about its mean or, without intercept, zero.
     pub r_squared: f64,
     /// The same, minus the share that this many regressors would explain by chance.
     pub adjusted_r_squared: f64,
-    /// The variation explained by each regressor over the residual variation for each degree of
-    /// freedom.
+    /// The explained variation per regressor over the residual variation per degree of freedom.
     pub f: f64,
     /// The probability of an F at least this large if no regressor mattered.
     pub f_p: f64,
@@ -145,8 +143,7 @@ pub fn fit(response: &[f64], regressors: &[Vec<f64>], with_intercept: bool) -> R
     let coefficients = (0..k).map(|of| coefficient(slopes[of], variance * squares(of) / lengths[of].powi(2))).collect();
     let intercept = with_intercept.then(|| {
         let shift: f64 = slopes.iter().zip(&means).map(|(slope, mean)| slope * mean).sum();
-        // The intercept is the mean minus the slopes times the means: its variance is the sum of
-        // both.
+        // The intercept is the mean minus slopes times means; its variance is the sum of both.
         let along = |column: &Vec<f64>| (0..k).map(|of| means[of] / lengths[of] * column[of]).sum::<f64>();
         let of_slopes: f64 = inverse.iter().map(|column| along(column).powi(2)).sum();
         coefficient(mean - shift, variance * (1.0 / n as f64 + of_slopes))

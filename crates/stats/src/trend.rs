@@ -8,8 +8,7 @@ use super::distribution::two_sided_normal;
 /// The result of the test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trend {
-    /// Kendall's tau against time: 1 if every value is larger than all before it, -1 if every one
-    /// is smaller.
+    /// Kendall's tau against time: 1 if every value is larger than all before it, -1 if smaller.
     pub tau: f64,
     /// The probability of a tau at least this far from zero if the order were random.
     pub p: f64,
@@ -18,8 +17,7 @@ pub struct Trend {
 /// The exact distribution is used without ties and for at most this many values.
 const EXACT_UP_TO: usize = 50;
 
-/// Tests values in the order of time for a trend. Returns `None` for fewer than two values or if
-/// all are equal.
+/// Tests values in the order of time. `None` for fewer than two values or if all are equal.
 pub fn trend(values: &[f64]) -> Option<Trend> {
     let n = values.len();
     let compare = |(i, later): (usize, &f64)| values[..i].iter().map(|earlier| sign(later - earlier)).sum::<i64>();
@@ -57,8 +55,7 @@ fn ties(values: &[f64]) -> (f64, f64) {
 /// over falling ones, or of falling ones over rising ones.
 fn exact(excess: i64, n: usize) -> f64 {
     let pairs = n * (n - 1) / 2;
-    // The number of orders with this many falling pairs: the next value can fall below any number
-    // of those before it.
+    // The number of orders by their falling pairs: a value can fall below any number before it.
     let mut ways = vec![0.0_f64; pairs + 1];
     ways[0] = 1.0;
     for before in 1..n {

@@ -24,8 +24,7 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Creates a temporary file for a trace at `path`. An existing file stays there until the trace
-    /// is complete.
+    /// Creates a temporary file for a trace. A file at `path` stays until the trace is complete.
     pub fn create(path: &Path) -> Result<TraceFile, TraceError> {
         let failed = |source| TraceError { path: path.to_owned(), source };
         if path.exists() && !path.is_file() {

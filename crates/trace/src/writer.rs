@@ -165,8 +165,7 @@ impl Bundle {
 }
 
 impl<W: Write> Writer<W> {
-    /// Starts the trace of a run at `start`; all events must be later. Every CPU is idle and no
-    /// thread is in a phase.
+    /// Starts the trace of a run at `start`, before all events. CPUs are idle, threads in no phase.
     pub fn new(to: W, participants: Participants, start: Instant) -> Writer<W> {
         let mut writer = Writer {
             to,
@@ -186,8 +185,7 @@ impl<W: Write> Writer<W> {
         writer
     }
 
-    /// Describes all participants: as processes and threads for the CPUs, as tracks for the track
-    /// events.
+    /// Describes all participants: processes and threads for the CPUs, tracks for the track events.
     fn describe(&mut self, start: Instant) {
         let Participants { jobs, threads, .. } = &self.participants;
         let packet = &mut self.packet;
@@ -243,8 +241,7 @@ impl<W: Write> Writer<W> {
         self.flush();
     }
 
-    /// Writes an event. The events of one CPU, of one thread and of one job must come in the order
-    /// of their times.
+    /// Writes an event. Those of one CPU, thread or job must come in the order of their times.
     pub fn record(&mut self, at: Instant, event: Event) {
         match event {
             Event::Switch { cpu, previous, to } => self.switch(at, cpu, previous, to),

@@ -83,8 +83,7 @@ pub fn structure(kind: StageKind) -> Structure {
     Structure { double: Some(kind), ..Structure::default() }
 }
 
-/// Runs the program unchanged and with each of these kinds doubled, in as many blocks as there
-/// shall be pairs.
+/// Runs the program unchanged and with each of these kinds doubled, in a block for each pair.
 pub fn double(kinds: &[StageKind], settings: ExplorationSettings, runner: &mut dyn ProgramRunner) -> Doubling {
     let doubled = |&kind: &StageKind| DoubledKind { kind, pairs: Vec::new(), why_not: None };
     let mut kinds: Vec<DoubledKind> = kinds.iter().map(doubled).collect();

@@ -25,8 +25,7 @@ const fn blocks(heat: usize) -> u32 {
     if heat < 3 { 2 } else { 4 }
 }
 
-/// Explores these variants. `first` is the duration and output of an earlier run in the own
-/// structure.
+/// Explores these variants. `first` is the duration and output of an earlier unchanged run.
 pub fn explore(
     variants: Vec<Structure>,
     first: (f64, String),
@@ -228,8 +227,7 @@ impl Race<'_> {
     }
 }
 
-/// The number of runs in this heat and the later ones, without combinations, which are not known
-/// yet.
+/// The number of runs in this heat and the later ones, without combinations.
 fn runs_ahead(mut left: usize, mut heat: usize) -> u64 {
     let mut runs = 0;
     loop {

@@ -104,8 +104,7 @@ pub(super) fn jobs(report: &ExperimentReport) -> Vec<&str> {
     distinct(report.summaries.iter().map(|summary| summary.job.as_str()), |job| *job)
 }
 
-/// The factor whose values label the rows of a table: the one with the compared path, else the one
-/// that varies fastest.
+/// The factor that labels the rows of a table: that with the compared path, or the last.
 pub(super) fn line_factor(report: &ExperimentReport) -> Option<&str> {
     let is_compared = |factor: &&String| report.compare.as_ref().is_some_and(|compare| factor::is_in(factor, compare));
     report.factors.iter().find(is_compared).or(report.factors.last()).map(String::as_str)

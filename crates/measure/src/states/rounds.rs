@@ -28,8 +28,7 @@ impl Rounds {
         Rounds { threads, at: Vec::new(), awake: Vec::new() }
     }
 
-    /// Adds a round that completed at this moment. `awake` has one item per thread. Drops rounds
-    /// after [`MOST_ROUNDS`].
+    /// Adds a round. `awake` has one item per thread. Drops rounds after [`MOST_ROUNDS`].
     pub fn push(&mut self, at: Instant, awake: impl Iterator<Item = bool>) {
         if self.at.len() == MOST_ROUNDS {
             return;
@@ -81,8 +80,7 @@ impl Rounds {
         self.count(round, |now, before| now & before)
     }
 
-    /// The number of threads that were awake in one of this round and the one before, but not in
-    /// both.
+    /// The number of threads that were awake in exactly one of this round and the one before.
     pub fn changes(&self, round: usize) -> usize {
         self.count(round, |now, before| now ^ before)
     }

@@ -57,15 +57,13 @@ pub(crate) fn total(edges: &[u64], means: &[f64]) -> f64 {
     means.iter().zip(edges.windows(2)).map(|(mean, edges)| mean * (edges[1] - edges[0]) as f64).sum()
 }
 
-/// Numbers of threads that change over a run of any length, in at most [`BUCKETS`] pieces of equal
-/// length.
+/// Numbers of threads over a run of any length, in at most [`BUCKETS`] pieces of equal length.
 #[derive(Clone, Debug)]
 pub(super) struct Buckets<const N: usize> {
     /// The present numbers, and since when they are added.
     counts: [u32; N],
     since: Instant,
-    /// A piece has 2^`shift` nanoseconds, so that the piece of a moment is found without a
-    /// division.
+    /// A piece has 2^`shift` nanoseconds, so that it is found without a division.
     shift: u32,
     /// Threads times nanoseconds.
     sums: Vec<[u128; N]>,
@@ -146,8 +144,7 @@ impl Beginning {
         Beginning { changes: vec![(0, counts)], full: None }
     }
 
-    /// Records the counts from this moment on. Of several changes at one moment only the last
-    /// counts.
+    /// Records the counts from this moment on. The last of several changes at one moment counts.
     pub(super) fn change(&mut self, at: Instant, counts: Counts) {
         let at = at.as_nanos();
         let has_room = self.changes.len() < CHANGES;

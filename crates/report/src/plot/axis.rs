@@ -6,8 +6,7 @@ use stats::six_digits;
 /// values would overlap on a linear one.
 const LOGARITHMIC_FROM: f64 = 20.0;
 
-/// Values whose relative difference is smaller are treated as equal, because labels of six digits
-/// would not differ.
+/// Values with a smaller relative difference count as equal: labels of six digits would not differ.
 const CLOSE: f64 = 1e-4;
 
 /// A scale.
@@ -106,8 +105,7 @@ impl Axis {
         self.scale == Scale::Logarithmic
     }
 
-    /// The relative position of a value on the axis, from 0 to 1. Values outside of the axis are
-    /// moved to its ends.
+    /// The position of a value on the axis, from 0 to 1. Values outside are moved to the ends.
     pub fn position(&self, value: f64) -> f64 {
         let position = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),

@@ -158,8 +158,7 @@ impl Chart<'_> {
     }
 }
 
-/// Moves ascending heights apart to the height of a line of text, as little as possible and to at
-/// most `lowest`.
+/// Moves ascending heights apart to the height of a text, as little as possible, up to `lowest`.
 fn spread(wanted: &[f64], lowest: f64) -> Vec<f64> {
     let mut heights = wanted.to_vec();
     for number in 1..heights.len() {

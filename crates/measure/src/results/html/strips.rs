@@ -100,8 +100,7 @@ mod tests {
         let document = roxmltree::Document::parse(&text).unwrap();
         let ink = document.descendants().filter(|node| node.has_tag_name("rect"));
         let places: Vec<_> = ink.map(|node| (node.attribute("x").unwrap(), node.attribute("y").unwrap())).collect();
-        // Thread 1 in the second of the two rounds, and thread 0, which is below a gap, in the
-        // first.
+        // Thread 1 in the second round, and thread 0, below a gap, in the first.
         assert_eq!(places, [("500", "1"), ("0", "14.5")]);
     }
 }

@@ -23,8 +23,7 @@ const PARTS: [(&str, &str, Share); 5] = [
     ("idle", "blocked", |machine| machine.idle_percent),
 ];
 
-/// The rest, if the time of switches is unknown: switches, and all else that kept CPUs from the
-/// jobs.
+/// The rest, if the time of switches is unknown: switches, and all that kept CPUs from the jobs.
 fn other(machine: &MachineOutcome) -> Option<f64> {
     let known = [machine.work_percent?, machine.spin_percent?, machine.idle_percent?];
     machine.switch_percent.is_none().then(|| (100.0 - known.iter().sum::<f64>()).max(0.0))
