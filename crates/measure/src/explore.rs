@@ -88,7 +88,7 @@ pub struct Exploration {
 /// A variant that took part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TriedVariant {
-    /// What it changes.
+    /// The changes.
     pub structure: Structure,
     /// The logarithms of its speed-ups over the own structure, one for each block of the heats.
     pub logarithms: Vec<f64>,
@@ -117,7 +117,7 @@ pub enum VariantFate {
     OutIn(usize),
     /// The program failed in it.
     Failed(String),
-    /// The program printed something else than in its own structure, where its output never varies.
+    /// The program printed something else than in its own structure, and its output there never varies.
     OtherOutput,
     /// It was the best.
     Best,

@@ -59,7 +59,7 @@ pub enum Error {
     Differs {
         /// The folder.
         path: PathBuf,
-        /// What differs.
+        /// The differing property.
         what: &'static str,
     },
 }
@@ -117,7 +117,7 @@ impl Folder {
     /// Opens the folder of an earlier experiment to continue it, or creates the folder if there is
     /// none. A last line that was cut short when the earlier experiment was killed is removed.
     ///
-    /// The table of the runs starts empty: pass the earlier runs to [`keep_rows`](Folder::keep_rows).
+    /// The table of the runs starts empty: pass the earlier runs to [`Folder::keep_rows`].
     ///
     /// # Errors
     ///

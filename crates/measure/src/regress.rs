@@ -12,7 +12,7 @@ use report::table::Table;
 use report::words::{self, counted};
 use stats::regression::{self, Coefficient, Fit, FitError};
 
-/// What to compute.
+/// The requested regression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The column to explain.

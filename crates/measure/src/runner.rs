@@ -18,7 +18,7 @@ use crate::workers;
 use crate::world::{Executed, Failure, Worlds};
 use report::words;
 
-/// What the experiment does next.
+/// The next step of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress<'a> {
     /// A command runs alone to measure its CPU time.

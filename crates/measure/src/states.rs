@@ -79,7 +79,7 @@ pub struct JobStates {
     pub beginning: Option<StateTimeline>,
     /// The CPUs on which its threads last ran. `None` on the host.
     pub natives: Option<NativeCpus>,
-    /// Which threads passed each round awake. `None` on the host and for jobs without a barrier.
+    /// The threads that passed each round awake. `None` on the host and for jobs without a barrier.
     pub rounds: Option<Rounds>,
     /// The alternating synchronisation of its threads, if any.
     pub alternation: Option<Alternation>,
@@ -87,7 +87,7 @@ pub struct JobStates {
     pub transition: Option<Transition>,
 }
 
-/// What was observed of one run.
+/// The observations of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunStates {
     /// The observed jobs, in the order of the scenario.

@@ -18,7 +18,7 @@ pub trait Worlds: Sync {
     ///
     /// # Errors
     ///
-    /// [`Failure`]: the run has no outcome. Nothing of it is left running.
+    /// [`Failure`]: the run has no outcome, and all of it has ended.
     fn run(&self, world: World, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<Executed, Failure>;
 
     /// Executes one run like [`run`](Worlds::run), observed if that does not disturb it.

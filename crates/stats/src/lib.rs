@@ -8,7 +8,7 @@
 //! ```
 //! use rowlock_stats::student::paired;
 //!
-//! // Three repetitions of two arms, in milliseconds. A disturbance affected both arms of the second.
+//! // Three repetitions of two arms, in milliseconds; the second was disturbed in both arms.
 //! // The differences of logarithms, pair by pair, are the logarithms of the ratios.
 //! let times: [(f64, f64); 3] = [(20.0, 10.0), (31.0, 15.0), (21.0, 10.4)];
 //! let test = paired(&times.map(|(one, other)| (one.ln(), other.ln())));
@@ -59,7 +59,7 @@ impl Estimate {
         self.interval.map(|(low, high)| (high - low) / 2.0)
     }
 
-    /// Half the width of the interval as a share of the mean's absolute value; `None` if the mean is zero.
+    /// Half the width of the interval over the absolute mean; `None` if the mean is zero.
     pub fn relative_half_width(&self) -> Option<f64> {
         Some(self.half_width().filter(|_| self.mean != 0.0)? / self.mean.abs())
     }

@@ -86,7 +86,7 @@ pub enum Event {
     PhaseBegin(ThreadId, Phase),
     /// A thread ends.
     ThreadEnd(ThreadId),
-    /// All threads of a job have met. The time since they last met, or since the start, was a round.
+    /// All threads of a job have met, which ends a round. The first round begins at the start.
     RoundEnd(JobId),
 }
 

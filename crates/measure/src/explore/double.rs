@@ -67,7 +67,7 @@ impl DoubledKind {
         Speedup::of(&self.pairs)
     }
 
-    /// What the ratio means. `None` with fewer than two pairs.
+    /// Whether the kind limits the program. `None` with fewer than two pairs.
     pub fn bound(&self) -> Option<Bound> {
         let slowdown = self.slowdown().filter(|slowdown| slowdown.p.is_some())?;
         Some(match slowdown.ratio.mean {

@@ -29,7 +29,7 @@ pub struct PipelineProfile {
 pub struct StageProfile {
     /// Its name.
     pub name: String,
-    /// What it mostly does.
+    /// Its main activity.
     pub kind: StageKind,
     /// Whether it can run in copies.
     pub can_fork: bool,

@@ -112,7 +112,7 @@ impl Race<'_> {
         }
     }
 
-    /// Runs each remaining variant and the own structure (`None`) once. Returns whether all had time.
+    /// Runs the remaining variants and the own structure (`None`). Returns whether all had time.
     fn run_block(&mut self) -> Result<bool, ExplorationEnd> {
         let mut order: Vec<Option<usize>> = self.left().into_iter().map(Some).chain([None]).collect();
         let number: u32 = self.heats.iter().map(|heat| heat.blocks).sum();

@@ -1,4 +1,4 @@
-//! Which threads passed each round of a barrier awake, and which had to be woken.
+//! The threads that passed each round of a barrier awake, and those that had to be woken.
 
 use std::ops::Range;
 

@@ -25,20 +25,20 @@ impl Metric {
     pub(super) const ALL: [Metric; 4] = [Metric::Completion, Metric::SpeedUp, Metric::Ssr, Metric::RoundsPerSecond];
 
     pub(super) const fn name(self) -> &'static str {
-        match self {
-            Metric::Completion => "Completion time",
-            Metric::SpeedUp => "Speed-up",
-            Metric::Ssr => "Successful spins (SSR)",
-            Metric::RoundsPerSecond => "Rounds per second",
-        }
+        self.words().0
     }
 
-    /// Which direction is better, if any.
+    /// The better direction, if there is one.
     pub(super) const fn better(self) -> &'static str {
+        self.words().1
+    }
+
+    const fn words(self) -> (&'static str, &'static str) {
         match self {
-            Metric::Completion => "less is better",
-            Metric::SpeedUp | Metric::RoundsPerSecond => "more is better",
-            Metric::Ssr => "",
+            Metric::Completion => ("Completion time", "less is better"),
+            Metric::SpeedUp => ("Speed-up", "more is better"),
+            Metric::Ssr => ("Successful spins (SSR)", ""),
+            Metric::RoundsPerSecond => ("Rounds per second", "more is better"),
         }
     }
 
