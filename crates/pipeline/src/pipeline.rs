@@ -3,10 +3,6 @@
 use policy::priority::StageKind;
 
 use crate::buffer::Buffer;
-use crate::ending::Canceller;
-use crate::error::Error;
-use crate::program::Program;
-use crate::report::RunReport;
 use crate::scheduling::Scheduling;
 use crate::stage::{Flow, Result, Round, Stage};
 use crate::structure::{Fork, RequestedAttribute, StageTurn, Structure};
@@ -166,7 +162,7 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
         self.add(name, kind, StageSource::Many(Box::new(move || Box::new(make()))))
     }
 
-    /// Joins the pipeline at the [junction](Program::junction) of this name.
+    /// Joins the pipeline at the [junction](crate::Program::junction) of this name.
     pub fn join_at(self, junction: &str) -> Self {
         self.add(junction, StageKind::Compute, StageSource::Junction)
     }
@@ -243,25 +239,6 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     pub fn progress(mut self) -> Self {
         self.shows_progress = true;
         self
-    }
-
-    /// Runs the pipeline on its own threads, and waits until it ends.
-    ///
-    /// # Errors
-    /// [`Error::Structure`] if it cannot be built as described, and [`Error::Memory`] if there is
-    /// no memory for the buffers; no stage has been called then. [`Error::Failed`] if a stage
-    /// returned an error or panicked, if the run was cancelled, or if all threads wait for each
-    /// other. All stages have been cleaned up and all threads have ended even then.
-    pub fn run(self) -> std::result::Result<RunReport, Error> {
-        Program::of_one(self).run()
-    }
-
-    /// Like [`Pipeline::run`], but `canceller` can end the run early.
-    ///
-    /// # Errors
-    /// As [`Pipeline::run`].
-    pub fn run_until(self, canceller: &Canceller) -> std::result::Result<RunReport, Error> {
-        Program::of_one(self).run_until(canceller)
     }
 
     fn last_name(&self) -> Option<String> {

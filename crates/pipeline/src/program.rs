@@ -98,7 +98,7 @@ impl<'a, T: Default + Send + 'a> Program<'a, T> {
         Program { name: name.into(), pipelines: Vec::new(), junctions: Vec::new(), shows_progress: false }
     }
 
-    pub(crate) fn of_one(pipeline: Pipeline<'a, T>) -> Program<'a, T> {
+    fn of_one(pipeline: Pipeline<'a, T>) -> Program<'a, T> {
         Program::new(pipeline.name.clone()).pipeline(pipeline)
     }
 
@@ -137,6 +137,27 @@ impl<'a, T: Default + Send + 'a> Program<'a, T> {
         let outcome = carry_out(build(self, &canceller.begin())?);
         environment::append_report(&outcome);
         outcome
+    }
+}
+
+impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
+    /// Runs the pipeline on its own threads, and waits until it ends.
+    ///
+    /// # Errors
+    /// [`Error::Structure`] if it cannot be built as described, and [`Error::Memory`] if there is
+    /// no memory for the buffers; no stage has been called then. [`Error::Failed`] if a stage
+    /// returned an error or panicked, if the run was cancelled, or if all threads wait for each
+    /// other. All stages have been cleaned up and all threads have ended even then.
+    pub fn run(self) -> std::result::Result<RunReport, Error> {
+        Program::of_one(self).run()
+    }
+
+    /// Like [`Pipeline::run`], but `canceller` can end the run early.
+    ///
+    /// # Errors
+    /// As [`Pipeline::run`].
+    pub fn run_until(self, canceller: &Canceller) -> std::result::Result<RunReport, Error> {
+        Program::of_one(self).run_until(canceller)
     }
 }
 
