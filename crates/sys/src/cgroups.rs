@@ -207,49 +207,48 @@ mod tests {
         }
     }
 
+    /// The group `a/b` of a mounted hierarchy of version 2, and a function that writes a file of a
+    /// group.
+    fn inner_group() -> (tempfile::TempDir, Hierarchy, impl Fn(&str, &str, &str)) {
+        let top = tempfile::tempdir().unwrap();
+        let (mount, folder) = (top.path().to_owned(), top.path().join("a/b"));
+        fs::create_dir_all(&folder).unwrap();
+        let hierarchy = Hierarchy { version: 2, controllers: vec![], mount: mount.clone(), folder };
+        let write = move |group: &str, name: &str, text: &str| fs::write(mount.join(group).join(name), text).unwrap();
+        (top, hierarchy, write)
+    }
+
     #[test]
     fn quotas_are_read_from_innermost_to_outermost() {
-        let top = tempfile::tempdir().unwrap();
-        let inner = top.path().join("a/b");
-        fs::create_dir_all(&inner).unwrap();
-        fs::write(inner.join("cpu.max"), "max 100000\n").unwrap();
-        fs::write(top.path().join("a/cpu.max"), "150000 100000\n").unwrap();
-        let hierarchy =
-            Hierarchy { version: 2, controllers: vec![], mount: top.path().to_owned(), folder: inner.clone() };
+        let (top, hierarchy, write) = inner_group();
+        write("a/b", "cpu.max", "max 100000\n");
+        write("a", "cpu.max", "150000 100000\n");
         let quotas: Vec<Quota> = hierarchy.folders().filter_map(|folder| hierarchy.quota_of(folder)).collect();
         let file = top.path().join("a/cpu.max");
         assert_eq!(quotas, [Quota { time: Duration::from_millis(150), period: Duration::from_millis(100), file }]);
         assert_eq!(quotas[0].cpus(), 1.5);
 
         let hierarchy = Hierarchy { version: 1, ..hierarchy };
-        fs::write(inner.join("cpu.cfs_quota_us"), "50000\n").unwrap();
-        fs::write(inner.join("cpu.cfs_period_us"), "100000\n").unwrap();
-        assert_eq!(hierarchy.quota_of(&inner).unwrap().cpus(), 0.5);
-        fs::write(inner.join("cpu.cfs_quota_us"), "-1\n").unwrap();
-        assert_eq!(hierarchy.quota_of(&inner), None);
+        write("a/b", "cpu.cfs_quota_us", "50000\n");
+        write("a/b", "cpu.cfs_period_us", "100000\n");
+        assert_eq!(hierarchy.quota_of(&hierarchy.folder).unwrap().cpus(), 0.5);
+        write("a/b", "cpu.cfs_quota_us", "-1\n");
+        assert_eq!(hierarchy.quota_of(&hierarchy.folder), None);
     }
 
     #[test]
     fn the_tightest_quota_counts() {
-        let top = tempfile::tempdir().unwrap();
-        let folder = top.path().join("a/b");
-        fs::create_dir_all(&folder).unwrap();
-        let hierarchy = Hierarchy { version: 2, controllers: vec![], mount: top.path().to_owned(), folder };
+        let (_top, hierarchy, write) = inner_group();
         assert_eq!(hierarchy.quota(), None);
         for (group, quota) in [("a/b", "400000 100000"), ("a", "250000 100000"), (".", "300000 100000")] {
-            fs::write(top.path().join(group).join("cpu.max"), quota).unwrap();
+            write(group, "cpu.max", quota);
         }
         assert_eq!(hierarchy.quota().unwrap().cpus(), 2.5);
     }
 
     #[test]
     fn the_tightest_memory_limit_counts_and_cached_files_do_not() {
-        let top = tempfile::tempdir().unwrap();
-        let folder = top.path().join("a/b");
-        fs::create_dir_all(&folder).unwrap();
-        let write = |group: &str, name: &str, text: &str| fs::write(top.path().join(group).join(name), text).unwrap();
-        let second =
-            Hierarchy { version: 2, controllers: vec![], mount: top.path().to_owned(), folder: folder.clone() };
+        let (_top, second, write) = inner_group();
         assert_eq!(second.memory_left(), None);
         write("a/b", "memory.max", "max\n");
         write("a", "memory.max", "9000\n");

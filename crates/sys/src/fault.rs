@@ -4,11 +4,12 @@ use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::mem::{MaybeUninit, zeroed};
+use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use crate::previous_handler::PreviousHandler;
+use crate::errno;
+use crate::previous_handler::{self, PreviousHandler};
 use crate::reservation::{Guard, Reservation, page_size};
 use crate::tick::{self, Interrupted};
 
@@ -72,20 +73,9 @@ pub unsafe fn explain(explain: Explain) -> io::Result<()> {
     if !first {
         return Ok(());
     }
-    // SAFETY: zeros are the default action, and the relevant fields are set.
-    let action = unsafe {
-        let mut action: libc::sigaction = zeroed();
-        action.sa_sigaction = handle as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // An alternate stack has no room for a tick as well.
-        libc::sigaddset(&raw mut action.sa_mask, libc::SIGURG);
-        action
-    };
+    // An alternate stack has no room for a tick as well.
     // SAFETY: the handler is async-signal-safe by the promise of the caller.
-    if unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, null_mut()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    unsafe { previous_handler::install(libc::SIGSEGV, handle, libc::SA_ONSTACK, &[libc::SIGURG]) }
 }
 
 /// The handler. It is async-signal-safe: it allocates no memory and takes no lock.
@@ -164,10 +154,8 @@ impl AlternateStack {
         // SAFETY: the address is above the guard page and within the memory.
         let start = unsafe { memory.base().add(page_size()) };
         let stack = libc::stack_t { ss_sp: start.as_ptr().cast(), ss_flags: 0, ss_size: memory.length() - page_size() };
-        // SAFETY: the memory is used by nothing else and lives until it is uninstalled in `drop`.
-        if unsafe { libc::sigaltstack(&raw const stack, null_mut()) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        // SAFETY: no other code uses the memory, which lives until it is uninstalled in `drop`.
+        errno::check(unsafe { libc::sigaltstack(&raw const stack, null_mut()) })?;
         Ok(Some(AlternateStack { memory, thread: PhantomData }))
     }
 }

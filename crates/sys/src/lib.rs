@@ -4,6 +4,7 @@ pub mod block_device;
 pub mod cgroups;
 #[allow(unsafe_code)] // Calls the C library instead of a system call.
 pub mod cpus;
+mod errno;
 #[allow(unsafe_code)] // Creates a trial mapping.
 pub mod executable;
 #[allow(unsafe_code)] // Installs a signal handler and an alternate stack.
@@ -18,7 +19,7 @@ pub mod per_thread;
 #[allow(unsafe_code)] // Passes a description of a counter to the kernel.
 pub mod perf;
 pub mod pressure;
-#[allow(unsafe_code)] // Calls a signal handler that other code has installed.
+#[allow(unsafe_code)] // Installs signal handlers, and calls those that other code has installed.
 mod previous_handler;
 pub mod priorities;
 #[allow(unsafe_code)] // Runs async-signal-safe code between fork and exec.

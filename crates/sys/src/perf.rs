@@ -18,6 +18,7 @@ pub enum Counter {
 
 /// The first version of `perf_event_attr`, which every kernel accepts.
 #[repr(C)]
+#[derive(Default)]
 struct Attributes {
     kind: u32,
     size: u32,
@@ -57,13 +58,8 @@ pub fn probe(counter: Counter) -> io::Result<()> {
         kind,
         size: size_of::<Attributes>() as u32,
         config,
-        sample_period: 0,
-        sample_type: 0,
-        read_format: 0,
         flags: DISABLED | exclude,
-        wakeup_events: 0,
-        breakpoint_type: 0,
-        config_1: 0,
+        ..Attributes::default()
     };
     // SAFETY: the kernel reads as many bytes as `size` says, which exist, and may write that field.
     let opened =

@@ -1,8 +1,38 @@
 //! The signal handler that was installed before ours, for signals that this library does not handle
 //! itself.
 
-use std::mem::{MaybeUninit, transmute};
-use std::ptr::null;
+use std::io;
+use std::mem::{MaybeUninit, transmute, zeroed};
+use std::ptr::{null, null_mut};
+
+use crate::errno;
+
+/// A signal handler as the kernel calls it.
+pub(crate) type SignalHandler = unsafe extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// Installs a handler, during which the signals in `blocked` are blocked as well.
+///
+/// # Safety
+/// The handler is async-signal-safe at any point of the program.
+pub(crate) unsafe fn install(
+    signal: libc::c_int,
+    handler: SignalHandler,
+    flags: libc::c_int,
+    blocked: &[libc::c_int],
+) -> io::Result<()> {
+    // SAFETY: zeros are the default action with an empty set, and the relevant fields are set. The
+    // caller guarantees the rest.
+    errno::check(unsafe {
+        let mut action: libc::sigaction = zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | flags;
+        for &signal in blocked {
+            libc::sigaddset(&raw mut action.sa_mask, signal);
+        }
+        libc::sigaction(signal, &raw const action, null_mut())
+    })?;
+    Ok(())
+}
 
 /// The previous action of a signal.
 pub(crate) struct PreviousHandler(libc::sigaction);
@@ -36,21 +66,12 @@ impl PreviousHandler {
     ) -> bool {
         match self.0.sa_sigaction {
             libc::SIG_DFL | libc::SIG_IGN => return false,
-            handler if self.0.sa_flags & libc::SA_SIGINFO != 0 => {
-                // SAFETY: it was installed as a handler of this type.
-                unsafe {
-                    let handler: unsafe extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
-                        transmute(handler);
-                    handler(signal, info, context);
-                }
-            }
-            handler => {
-                // SAFETY: as above.
-                unsafe {
-                    let handler: unsafe extern "C" fn(libc::c_int) = transmute(handler);
-                    handler(signal);
-                }
-            }
+            // SAFETY: it was installed as a handler of this type.
+            handler if self.0.sa_flags & libc::SA_SIGINFO != 0 => unsafe {
+                transmute::<usize, SignalHandler>(handler)(signal, info, context);
+            },
+            // SAFETY: as above.
+            handler => unsafe { transmute::<usize, unsafe extern "C" fn(libc::c_int)>(handler)(signal) },
         }
         true
     }

@@ -61,9 +61,7 @@ pub fn end_with_this_thread(command: &mut Command, requests: RequestsToEnd) {
     // SAFETY: between fork and exec only async-signal-safe functions may run, in a copy of one
     // thread of many. `prepare` makes system calls and accesses only values that it owns: no lock,
     // no allocation.
-    unsafe {
-        command.pre_exec(prepare);
-    }
+    unsafe { command.pre_exec(prepare) };
 }
 
 /// Makes `command` execute exactly this file, with its current name, arguments and environment, or
@@ -99,9 +97,7 @@ pub fn execute_only(command: &mut Command, file: &Path) -> io::Result<()> {
     };
     // SAFETY: between fork and exec only async-signal-safe functions may run. `execve` is one, and
     // all memory was allocated before.
-    unsafe {
-        command.pre_exec(execute);
-    }
+    unsafe { command.pre_exec(execute) };
     Ok(())
 }
 

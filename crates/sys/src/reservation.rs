@@ -9,6 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::mm::{Advice, MprotectFlags, madvise, mprotect};
 
+use crate::errno;
+
 /// The implementation of a guard page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
@@ -114,12 +116,8 @@ impl Reservation {
     pub fn guard(&self, part: Range<usize>, how: Guard) -> io::Result<()> {
         let (start, length) = self.part(&part)?;
         match how {
-            Guard::Mark => {
-                // SAFETY: the memory is owned, and its users know that it may become a guard.
-                if unsafe { libc::madvise(start, length, INSTALL) } != 0 {
-                    return Err(io::Error::last_os_error());
-                }
-            }
+            // SAFETY: the memory is owned, and its users know that it may become a guard.
+            Guard::Mark => errno::check(unsafe { libc::madvise(start, length, INSTALL) }).map(drop)?,
             // SAFETY: as above.
             Guard::Protection => unsafe { mprotect(start, length, MprotectFlags::empty())? },
         }
@@ -147,9 +145,7 @@ impl Reservation {
     pub fn populate(&self, part: Range<usize>) -> io::Result<()> {
         let (start, length) = self.part(&part)?;
         // SAFETY: the content is kept.
-        if unsafe { libc::madvise(start, length, libc::MADV_POPULATE_WRITE) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        unsafe { madvise(start, length, Advice::LinuxPopulateWrite)? };
         Ok(())
     }
 
@@ -163,9 +159,7 @@ impl Reservation {
         let (start, length) = self.part(&part)?;
         let mut pages = vec![0_u8; length / page_size()];
         // SAFETY: there is a byte for each page.
-        if unsafe { libc::mincore(start, length, pages.as_mut_ptr()) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        errno::check(unsafe { libc::mincore(start, length, pages.as_mut_ptr()) })?;
         let untouched = pages.iter().take_while(|&&page| page & 1 == 0).count();
         Ok(length - untouched * page_size())
     }

@@ -2,7 +2,9 @@
 //! thread. [`current`](crate::cpus::current) reads it from there when the C library has registered
 //! it.
 
+use std::ffi::CStr;
 use std::io;
+use std::ptr::NonNull;
 
 /// The source of the CPU number of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,13 +17,20 @@ pub enum Rseq {
     Absent,
 }
 
+/// The offset from the thread pointer of the memory that the C library has registered for each
+/// thread. `None` if it has registered none.
+pub(crate) fn offset() -> Option<isize> {
+    // SAFETY: the call has no preconditions; the name is a C string.
+    let symbol = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    let size = NonNull::new(symbol(c"__rseq_size"))?.cast::<libc::c_uint>();
+    let offset = NonNull::new(symbol(c"__rseq_offset"))?.cast::<isize>();
+    // SAFETY: a C library that has the variables defines them as constants of these types.
+    unsafe { (size.read() > 0).then(|| offset.read()) }
+}
+
 /// The state of restartable sequences for the threads of this process.
 pub fn rseq() -> Rseq {
-    // SAFETY: the call has no preconditions; the name is a C string. The variable holds the size
-    // that the C library has registered for each thread.
-    let size = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()) }.cast::<libc::c_uint>();
-    // SAFETY: a C library that has the variable defines it as a constant `unsigned int`.
-    if !size.is_null() && unsafe { size.read() } > 0 {
+    if offset().is_some() {
         return Rseq::Registered;
     }
     // SAFETY: zero bytes at address zero are not a valid area, so the kernel refuses and accesses

@@ -19,6 +19,7 @@ use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity, sched
 
 use self::error::Request;
 pub use self::error::{Right, SchedulingError};
+use crate::errno;
 
 /// A thread, by its kernel thread ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -273,7 +274,10 @@ pub fn set_clamp(thread: Thread, clamp: Clamp) -> Result<Clamp, SchedulingError>
 /// # Errors
 /// Returns an error if it is a real-time one that this process may not have.
 pub fn set_io_priority(thread: Thread, priority: IoPriority) -> Result<IoPriority, SchedulingError> {
-    set_raw_io_priority(thread, priority).map_err(|why| SchedulingError::new(Request::IoPriority, why))?;
+    let number = thread.0.as_raw_pid();
+    // SAFETY: the call takes three numbers and accesses no memory.
+    errno::check(unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_THREAD, number, priority.to_raw()) })
+        .map_err(|why| SchedulingError::new(Request::IoPriority, why))?;
     io_priority(thread).map_err(SchedulingError::Failed)
 }
 
@@ -331,18 +335,12 @@ pub fn yield_now() {
 pub fn io_priority(thread: Thread) -> io::Result<IoPriority> {
     let number = thread.0.as_raw_pid();
     // SAFETY: the call takes two numbers and accesses no memory.
-    let raw = unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_THREAD, number) };
-    if raw < 0 { Err(io::Error::last_os_error()) } else { Ok(IoPriority::from_raw(raw)) }
+    let raw = errno::check(unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_THREAD, number) })?;
+    Ok(IoPriority::from_raw(raw))
 }
 
 /// `IOPRIO_WHO_PROCESS`, which means a thread.
 const WHO_THREAD: libc::c_int = 1;
-
-fn set_raw_io_priority(thread: Thread, priority: IoPriority) -> Result<(), Errno> {
-    let number = thread.0.as_raw_pid();
-    // SAFETY: the call takes three numbers and accesses no memory.
-    done(unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_THREAD, number, priority.to_raw()) })
-}
 
 /// Sets policy and priority only: the kernel keeps the nice value and the timeslice.
 pub(crate) fn set_scheduler(thread: Thread, policy: Policy) -> Result<(), Errno> {
@@ -350,7 +348,10 @@ pub(crate) fn set_scheduler(thread: Thread, policy: Policy) -> Result<(), Errno>
     let priority = libc::sched_param { sched_priority };
     // SAFETY: the kernel reads a `sched_param`, which exists, and nothing else. The system call is
     // made directly, since not every C library passes it on.
-    done(unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread.0.as_raw_pid(), number, &raw const priority) })
+    errno::check(unsafe {
+        libc::syscall(libc::SYS_sched_setscheduler, thread.0.as_raw_pid(), number, &raw const priority)
+    })
+    .map(drop)
 }
 
 /// The `struct sched_attr` of the kernel in its second version, which has clamps. Kernels that know
@@ -385,7 +386,7 @@ impl RawAttributes {
         let mut now = RawAttributes::default();
         let number = thread.0.as_raw_pid();
         // SAFETY: the kernel writes at most as many bytes as given, for which there is room.
-        done(unsafe { libc::syscall(libc::SYS_sched_getattr, number, &raw mut now, RawAttributes::SIZE, 0) })?;
+        errno::check(unsafe { libc::syscall(libc::SYS_sched_getattr, number, &raw mut now, RawAttributes::SIZE, 0) })?;
         Ok(now)
     }
 
@@ -397,7 +398,7 @@ impl RawAttributes {
         let number = thread.0.as_raw_pid();
         // SAFETY: the kernel reads as many bytes as the first field says, which exist, and may
         // write that field.
-        done(unsafe { libc::syscall(libc::SYS_sched_setattr, number, &raw mut request, 0) })
+        errno::check(unsafe { libc::syscall(libc::SYS_sched_setattr, number, &raw mut request, 0) }).map(drop)
     }
 
     fn policy(&self) -> Policy {
@@ -418,10 +419,6 @@ impl RawAttributes {
         let flags = self.flags & libc::SCHED_FLAG_RESET_ON_FORK as u64;
         RawAttributes { flags, runtime: slice.as_nanos().try_into().unwrap_or(u64::MAX), ..self }
     }
-}
-
-fn done(answer: libc::c_long) -> Result<(), Errno> {
-    if answer < 0 { Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::ptr::null_mut;
 
 use rustix::process::{DumpableBehavior, Pid, set_dumpable_behavior};
 
+use crate::errno;
+
 /// A signal that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
@@ -77,9 +79,7 @@ impl BlockedSignals {
         let prepare = move || restore(&before, ignored_children);
         // SAFETY: between fork and exec only async-signal-safe functions may run; `restore` calls
         // no others.
-        unsafe {
-            command.pre_exec(prepare);
-        }
+        unsafe { command.pre_exec(prepare) };
     }
 }
 
@@ -149,9 +149,7 @@ pub fn restore_defaults_in(command: &mut Command) {
     };
     // SAFETY: between fork and exec only async-signal-safe functions may run; `prepare` calls no
     // others and allocates nothing.
-    unsafe {
-        command.pre_exec(prepare);
-    }
+    unsafe { command.pre_exec(prepare) };
 }
 
 /// Sends a signal to a process. It may be a real-time signal.
@@ -161,8 +159,8 @@ pub fn restore_defaults_in(command: &mut Command) {
 /// another user.
 pub fn send(process: Pid, number: i32) -> io::Result<()> {
     // SAFETY: the call takes numbers, which the kernel checks.
-    let failed = unsafe { libc::kill(process.as_raw_nonzero().get(), number) } != 0;
-    if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+    errno::check(unsafe { libc::kill(process.as_raw_nonzero().get(), number) })?;
+    Ok(())
 }
 
 /// The numbers of the real-time signals available to programs.
@@ -184,9 +182,7 @@ fn set(numbers: &[i32]) -> io::Result<libc::sigset_t> {
     };
     for &number in numbers {
         // SAFETY: the set is initialized; invalid numbers are refused.
-        if unsafe { libc::sigaddset(&raw mut set, number) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        errno::check(unsafe { libc::sigaddset(&raw mut set, number) })?;
     }
     Ok(set)
 }

@@ -23,7 +23,6 @@
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sanitizer;
 
-use std::ffi::CStr;
 use std::io;
 use std::mem::{MaybeUninit, forget};
 use std::ops::Range;
@@ -33,6 +32,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicU32};
 
 use crate::reservation::{Reservation, page_size};
+use crate::rseq;
 
 /// A thread control block without a kernel thread of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -371,28 +371,17 @@ fn exists(thread: libc::pid_t) -> bool {
     result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
-/// The address of a dynamic symbol; null if there is none.
-fn symbol(name: &CStr) -> *mut libc::c_void {
-    // SAFETY: the call has no preconditions; the name is a C string.
-    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
-}
-
 /// Makes the C library ask the kernel for the CPU while this block is in use, since the kernel no
 /// longer updates the CPU number in the block.
 ///
 /// # Safety
 /// The block is not in use.
 unsafe fn forget_cpu(block: ThreadBlock) {
-    let size = symbol(c"__rseq_size").cast::<libc::c_uint>();
-    let offset = symbol(c"__rseq_offset").cast::<isize>();
-    // SAFETY: a C library that has the variables defines them as constants of these types.
-    if size.is_null() || offset.is_null() || unsafe { size.read() } == 0 {
-        return;
-    }
+    let Some(offset) = rseq::offset() else { return };
     // RSEQ_CPU_ID_REGISTRATION_FAILED. `cpu_id` is the second word of the registered area.
     const FAILED: i32 = -2;
-    // SAFETY: as above, and the offset leads into the block.
-    unsafe { word(block.thread_pointer.wrapping_add_signed(offset.read()) + 4).write_volatile(FAILED.cast_unsigned()) };
+    // SAFETY: the offset leads into the block.
+    unsafe { word(block.thread_pointer.wrapping_add_signed(offset) + 4).write_volatile(FAILED.cast_unsigned()) };
 }
 
 #[cfg(test)]

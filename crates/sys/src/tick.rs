@@ -13,7 +13,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::previous_handler::PreviousHandler;
+use crate::errno;
+use crate::previous_handler::{self, PreviousHandler};
 
 mod scripted;
 
@@ -306,13 +307,6 @@ pub unsafe fn handle(handler: Handler) -> io::Result<()> {
     if INSTALLED.get().is_some() {
         return Ok(());
     }
-    // SAFETY: zeros are the default action with an empty set, and the relevant fields are set.
-    let action = unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = run as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-        action
-    };
     // SAFETY: the function only increments a counter. An error means that there is no memory.
     if unsafe { libc::pthread_atfork(None, None, Some(count_fork)) } != 0 {
         return Err(io::ErrorKind::OutOfMemory.into());
@@ -320,10 +314,7 @@ pub unsafe fn handle(handler: Handler) -> io::Result<()> {
     // Before the handler, which needs it.
     INSTALLED.get_or_init(|| (handler, PreviousHandler::of(libc::SIGURG)));
     // SAFETY: the handler is async-signal-safe by the promise of the caller.
-    if unsafe { libc::sigaction(libc::SIGURG, &raw const action, std::ptr::null_mut()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    unsafe { previous_handler::install(libc::SIGURG, run, libc::SA_RESTART, &[]) }
 }
 
 /// The handler of the signal. It is async-signal-safe: it allocates no memory, takes no lock, and
@@ -339,19 +330,13 @@ unsafe extern "C" fn run(signal: libc::c_int, info: *mut libc::siginfo_t, contex
             _ => None,
         }
     };
+    // The kernel keeps one pending signal of a kind: another one may have been merged with a tick.
     // SAFETY: by the promise to `handle` the handler may be called at any point, and the previous
     // one is called as by the kernel.
     unsafe {
-        match word {
-            Some(word) => {
-                // The kernel keeps one pending signal of a kind: another one may have been merged
-                // with the tick.
-                previous.call(signal, info, context);
-                handler(word, &Interrupted::at(context));
-            }
-            None => {
-                previous.call(signal, info, context);
-            }
+        previous.call(signal, info, context);
+        if let Some(word) = word {
+            handler(word, &Interrupted::at(context));
         }
     }
 }
@@ -433,11 +418,7 @@ impl Ticker {
             event.sigev_notify_thread_id = libc::gettid();
             libc::syscall(libc::SYS_timer_create, libc::CLOCK_MONOTONIC, &raw const event, &raw mut timer)
         };
-        if result != 0 {
-            let why = io::Error::last_os_error();
-            slot.mark.store(FREE, Release);
-            return Err(why);
-        }
+        errno::check(result).inspect_err(|_| slot.mark.store(FREE, Release))?;
         Ok(Ticker { timer, mark, forks: FORKS.load(Relaxed) })
     }
 

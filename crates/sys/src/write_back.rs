@@ -7,6 +7,10 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
+use rustix::io::{Errno, retry_on_intr};
+
+use crate::errno;
+
 /// Starts to write this range to the disk, and does not wait for completion, except if the queue of
 /// the device is full.
 ///
@@ -30,17 +34,11 @@ fn sync_file_range(file: impl AsFd, place: u64, length: u64, how: libc::c_uint) 
     let (Ok(place), Ok(length)) = (place.try_into(), length.try_into()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    loop {
-        // SAFETY: the file is open as long as it is borrowed; the call takes no pointers.
-        if unsafe { libc::sync_file_range(file.as_fd().as_raw_fd(), place, length, how) } == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        match error.raw_os_error() {
-            Some(libc::EINTR) => {}
-            Some(libc::ESPIPE | libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP) => return Ok(()),
-            _ => return Err(error),
-        }
+    // SAFETY: the file is open as long as it is borrowed; the call takes no pointers.
+    let sync = || errno::check(unsafe { libc::sync_file_range(file.as_fd().as_raw_fd(), place, length, how) });
+    match retry_on_intr(sync) {
+        Ok(_) | Err(Errno::SPIPE | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -12,7 +12,6 @@ mod guide_to_shared {}
 pub mod calibrate;
 mod deadline;
 mod draw;
-mod load;
 mod machine;
 mod objects;
 pub mod observer;

@@ -50,9 +50,3 @@ pub enum WaitFailure {
         pid: u32,
     },
 }
-
-impl WaitFailure {
-    fn by(lost: Option<u32>) -> WaitFailure {
-        lost.map_or(WaitFailure::TimedOut, |pid| WaitFailure::Abandoned { pid })
-    }
-}

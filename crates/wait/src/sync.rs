@@ -9,14 +9,14 @@ pub(crate) use self::world::*;
 #[allow(clippy::expect_used, reason = "a test that cannot continue has failed")]
 pub(crate) mod script;
 
-/// A constructor that is `const` except under loom, whose atomics have no `const` constructor.
+/// Constructors that are `const` except under loom, whose atomics have no `const` constructor.
 macro_rules! const_fn {
-    ($(#[$meta:meta])* $visibility:vis fn $($rest:tt)*) => {
+    ($($(#[$meta:meta])* $visibility:vis fn $name:ident $arguments:tt -> $result:ty $body:block)*) => {$(
         #[cfg(not(loom))]
-        $(#[$meta])* $visibility const fn $($rest)*
+        $(#[$meta])* $visibility const fn $name $arguments -> $result $body
         #[cfg(loom)]
-        $(#[$meta])* $visibility fn $($rest)*
-    };
+        $(#[$meta])* $visibility fn $name $arguments -> $result $body
+    )*};
 }
 pub(crate) use const_fn;
 

@@ -24,8 +24,8 @@ use crate::machine;
 pub struct Waiting {
     rule: WaitingRule,
     costs: Option<Costs>,
-    cpus: Option<u32>,
-    no_moves: bool,
+    pub(crate) cpus: Option<u32>,
+    pub(crate) no_moves: bool,
 }
 
 impl Waiting {
@@ -57,14 +57,6 @@ impl Waiting {
     /// The rule.
     pub const fn rule(&self) -> WaitingRule {
         self.rule
-    }
-
-    pub(crate) const fn cpus(&self) -> Option<u32> {
-        self.cpus
-    }
-
-    pub(crate) const fn movable(&self) -> bool {
-        !self.no_moves
     }
 
     /// The inputs that the rule needs.

@@ -167,18 +167,9 @@ fn the_kernel_is_asked_for_the_cpu_while_a_block_is_in_use() {
         unsafe { libc::sched_getcpu() as usize }
     }
     let Some(block) = block() else { return };
-    // SAFETY: the set is this thread's own, and is put back.
-    unsafe {
-        let (mut before, mut one) = (std::mem::zeroed::<libc::cpu_set_t>(), std::mem::zeroed::<libc::cpu_set_t>());
-        let size = size_of::<libc::cpu_set_t>();
-        assert_eq!(libc::sched_getaffinity(0, size, &raw mut before), 0);
-        for number in (0..libc::CPU_SETSIZE as usize).filter(|&number| libc::CPU_ISSET(number, &before)) {
-            libc::CPU_ZERO(&mut one);
-            libc::CPU_SET(number, &mut one);
-            assert_eq!(libc::sched_setaffinity(0, size, &raw const one), 0);
-            assert_eq!(within(block, cpu, 0), number);
-        }
-        libc::sched_setaffinity(0, size, &raw const before);
+    for number in crate::cpus::allowed().unwrap() {
+        let _pinned = crate::cpus::pin(number).unwrap();
+        assert_eq!(within(block, cpu, 0), number as usize);
     }
 }
 

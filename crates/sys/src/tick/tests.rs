@@ -26,12 +26,12 @@ struct Seen {
     /// The next tick lasts until further ones are due by this clock, and until one of these has
     /// come while its stack is left.
     lasts: AtomicPtr<ScriptedClock>,
-    /// How many came before it was left, and until it was gone back to.
+    /// The number of ticks before its stack was left, and before it was resumed.
     further: [AtomicUsize; 2],
 }
 
 unsafe fn see(word: usize, interrupted: &Interrupted) {
-    // SAFETY: the words of these tests are such addresses, of what stays for ever.
+    // SAFETY: the words of these tests are addresses of leaked observations.
     let seen = unsafe { &*std::ptr::with_exposed_provenance::<Seen>(word) };
     seen.waits.fetch_add(usize::from(interrupted.is_in_futex_wait()), SeqCst);
     seen.yields.fetch_add(usize::from(interrupted.has_yielded()), SeqCst);
@@ -40,7 +40,7 @@ unsafe fn see(word: usize, interrupted: &Interrupted) {
     seen.on_alternate_stack.fetch_add(usize::from(interrupted.is_on_alternate_stack()), SeqCst);
     seen.stack_pointer.store(interrupted.stack_pointer(), SeqCst);
     let ticks = seen.ticks.fetch_add(1, SeqCst) + 1;
-    // SAFETY: the clock of the test that has put it here, which waits for this.
+    // SAFETY: the test that has stored the clock waits for this.
     if let Some(clock) = unsafe { seen.lasts.swap(std::ptr::null_mut(), SeqCst).as_ref() } {
         (0..5).for_each(|_| clock.advance(MILLISECOND));
         seen.further[0].store(seen.ticks.load(SeqCst) - ticks, SeqCst);
@@ -63,7 +63,7 @@ extern "C" fn foreign(signal: libc::c_int) {
 fn ticker() -> (Ticker, &'static Seen) {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| {
-        // SAFETY: both handlers do nothing but count.
+        // SAFETY: both handlers only count.
         unsafe {
             libc::signal(libc::SIGURG, foreign as *const () as usize);
             handle(see).unwrap();
@@ -78,6 +78,11 @@ fn scripted() -> (ScriptedClock, Ticker, &'static Seen) {
     let (clock, (ticker, seen)) = (ScriptedClock::new(), ticker());
     ticker.start_by(&clock, MILLISECOND, MILLISECOND);
     (clock, ticker, seen)
+}
+
+/// Runs a test on a thread of its own.
+fn alone(test: impl FnOnce() + Send + 'static) {
+    thread::spawn(test).join().unwrap();
 }
 
 /// Advances a clock by this many milliseconds, one by one.
@@ -179,7 +184,7 @@ fn a_ticker_uses_the_clock_that_set_it_last() {
 
 #[test]
 fn timer_slack_is_limited_and_never_raised() {
-    thread::spawn(|| {
+    alone(|| {
         let before = Slack::of_this_thread();
         let Slack(time) = before;
         assert_eq!(before.limit_for(16 * time), before);
@@ -190,9 +195,7 @@ fn timer_slack_is_limited_and_never_raised() {
         assert_eq!(Slack::of_this_thread(), before);
         before.limit_for(Duration::ZERO).apply_to_this_thread();
         assert_eq!(Slack::of_this_thread(), Slack(Duration::from_nanos(1)));
-    })
-    .join()
-    .unwrap();
+    });
 }
 
 #[test]
@@ -202,13 +205,13 @@ fn the_child_of_a_fork_leaves_its_own_timers_alone() {
     let child = unsafe { libc::fork() };
     if child == 0 {
         ticker.start(Duration::from_secs(3_600), Duration::ZERO);
-        // SAFETY: there is room for the answers; zeros are an event's fields that do not matter.
+        // SAFETY: there is room for the answers; zeros are valid for the other fields of an event.
         let left = unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_NONE;
             let mut timers = [0_i32; 64];
             let mut left = 0;
-            // One of them has the number that the parent's has.
+            // One of them has the same ID as the timer of the parent.
             for timer in &mut timers {
                 libc::syscall(libc::SYS_timer_create, libc::CLOCK_MONOTONIC, &raw const event, &raw mut *timer);
             }
@@ -229,60 +232,54 @@ fn the_child_of_a_fork_leaves_its_own_timers_alone() {
     assert_eq!(status, 0);
 }
 
-/// A thread that is interrupted while it waits in a system call.
-struct Waiting {
-    thread: libc::pid_t,
-    clock: ScriptedClock,
-    seen: &'static Seen,
-}
-
-/// Interrupts a thread three times while it waits in this system call.
-fn interrupt(Waiting { thread, clock, seen }: &Waiting, call: libc::c_long) {
-    let path = format!("/proc/self/task/{thread}/syscall");
-    for ticks in 0..3 {
-        assert_eq!(seen.ticks.load(SeqCst), ticks);
-        while !std::fs::read_to_string(&path).unwrap().starts_with(&format!("{call} ")) {
-            thread::yield_now();
+/// Interrupts a thread three times while it waits in this system call, and then ends the wait.
+/// Returns the result of `wait`, and the observations of the handler.
+fn interrupt<T: Send>(call: libc::c_long, wait: impl FnOnce() -> T + Send, end: impl FnOnce()) -> (T, &'static Seen) {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let (clock, _ticker, seen) = scripted();
+            // SAFETY: it has no preconditions.
+            sender.send((unsafe { libc::gettid() }, clock, seen)).unwrap();
+            wait()
+        });
+        let (thread, clock, seen) = receiver.recv().unwrap();
+        let path = format!("/proc/self/task/{thread}/syscall");
+        for ticks in 0..3 {
+            assert_eq!(seen.ticks.load(SeqCst), ticks);
+            while !std::fs::read_to_string(&path).unwrap().starts_with(&format!("{call} ")) {
+                thread::yield_now();
+            }
+            clock.advance(MILLISECOND);
+            while seen.ticks.load(SeqCst) == ticks {
+                thread::yield_now();
+            }
         }
-        clock.advance(MILLISECOND);
-        while seen.ticks.load(SeqCst) == ticks {
-            thread::yield_now();
-        }
-    }
-}
-
-/// A ticker for this thread, and the data to interrupt it.
-fn waiting() -> (Ticker, Waiting) {
-    let (clock, ticker, seen) = scripted();
-    // SAFETY: it has no preconditions.
-    (ticker, Waiting { thread: unsafe { libc::gettid() }, clock, seen })
+        end();
+        (waiter.join().unwrap(), seen)
+    })
 }
 
 #[test]
 fn a_futex_wait_is_detected_and_continues() {
     let is_over = AtomicI32::new(0);
-    let (sender, receiver) = std::sync::mpsc::channel();
-    thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            let (_ticker, waiting) = waiting();
-            sender.send(waiting).unwrap();
-            let (wait, none) = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, std::ptr::null::<libc::timespec>());
-            let mut returns = 0;
-            while is_over.load(SeqCst) == 0 {
-                // SAFETY: the word is there.
-                unsafe { libc::syscall(libc::SYS_futex, &raw const is_over, wait, 0, none) };
-                returns += 1;
-            }
-            returns
-        });
-        let waiting = receiver.recv().unwrap();
-        interrupt(&waiting, libc::SYS_futex);
+    let wait = || {
+        let (wait, none) = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, std::ptr::null::<libc::timespec>());
+        let mut returns = 0;
+        while is_over.load(SeqCst) == 0 {
+            // SAFETY: the word exists.
+            unsafe { libc::syscall(libc::SYS_futex, &raw const is_over, wait, 0, none) };
+            returns += 1;
+        }
+        returns
+    };
+    let end = || {
         is_over.store(1, SeqCst);
-        // SAFETY: the word is there.
+        // SAFETY: the word exists.
         unsafe { libc::syscall(libc::SYS_futex, &raw const is_over, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
-        assert_eq!(thread.join().unwrap(), 1, "it continues by itself");
-        assert_eq!(waiting.seen.waits.load(SeqCst), 3);
-    });
+    };
+    let (returns, seen) = interrupt(libc::SYS_futex, wait, end);
+    assert_eq!((returns, seen.waits.load(SeqCst)), (1, 3), "it continues by itself");
 }
 
 #[test]
@@ -290,28 +287,19 @@ fn another_wait_is_not_a_futex_wait() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let listener = UnixListener::bind(&path).unwrap();
-    let (sender, receiver) = std::sync::mpsc::channel();
-    thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            let (_ticker, waiting) = waiting();
-            sender.send(waiting).unwrap();
-            // The second argument looks like `FUTEX_WAIT`.
-            // SAFETY: the kernel is not to tell whose connection it is.
-            unsafe { libc::accept(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut()) }
-        });
-        let waiting = receiver.recv().unwrap();
-        interrupt(&waiting, libc::SYS_accept);
-        drop(UnixStream::connect(&path).unwrap());
-        let accepted = thread.join().unwrap();
-        // SAFETY: no other code uses it.
-        assert_eq!((accepted >= 0, unsafe { libc::close(accepted) }), (true, 0), "it continues by itself");
-        assert_eq!((waiting.seen.ticks.load(SeqCst), waiting.seen.waits.load(SeqCst)), (3, 0));
-    });
+    // The second argument looks like `FUTEX_WAIT`.
+    // SAFETY: the kernel accepts null if the address of the peer is not needed.
+    let wait = || unsafe { libc::accept(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut()) };
+    let end = || drop(UnixStream::connect(&path).unwrap());
+    let (accepted, seen) = interrupt(libc::SYS_accept, wait, end);
+    // SAFETY: no other code uses it.
+    assert_eq!((accepted >= 0, unsafe { libc::close(accepted) }), (true, 0), "it continues by itself");
+    assert_eq!((seen.ticks.load(SeqCst), seen.waits.load(SeqCst)), (3, 0));
 }
 
 #[test]
 fn a_yield_is_detected() {
-    thread::spawn(|| {
+    alone(|| {
         let (ticker, seen) = ticker();
         ticker.start(MILLISECOND, MILLISECOND);
         compute_until(seen, 3);
@@ -320,15 +308,12 @@ fn a_yield_is_detected() {
             thread::yield_now();
         }
         assert_eq!(seen.waits.load(SeqCst), 0);
-    })
-    .join()
-    .unwrap();
+    });
 }
 
-/// The signals blocked by another thread have no effect on the others.
 #[test]
 fn blocked_signals_are_reported() {
-    thread::spawn(|| {
+    alone(|| {
         let (clock, _ticker, seen) = scripted();
         seen.mask.set(SignalMask::of_this_thread()).unwrap();
         advance(&clock, 3);
@@ -342,9 +327,7 @@ fn blocked_signals_are_reported() {
         }
         advance(&clock, 3);
         assert_eq!((seen.ticks.load(SeqCst), seen.masks.load(SeqCst)), (6, 3));
-    })
-    .join()
-    .unwrap();
+    });
 }
 
 #[test]
@@ -355,11 +338,11 @@ fn a_tick_on_the_alternate_stack_is_detected() {
         advance(unsafe { &*CLOCK.load(SeqCst) }, 3);
     }
 
-    thread::spawn(|| {
+    alone(|| {
         let (clock, _ticker, seen) = scripted();
         CLOCK.store((&raw const clock).cast_mut(), SeqCst);
         let room = vec![0_u8; 256 << 10].leak();
-        // SAFETY: the stack is there for ever, and the handler only counts.
+        // SAFETY: the stack is leaked, and the handler only advances a clock.
         unsafe {
             let stack = libc::stack_t { ss_sp: room.as_mut_ptr().cast(), ss_flags: 0, ss_size: room.len() };
             assert_eq!(libc::sigaltstack(&raw const stack, std::ptr::null_mut()), 0);
@@ -372,15 +355,13 @@ fn a_tick_on_the_alternate_stack_is_detected() {
             libc::raise(libc::SIGUSR2);
         }
         assert_eq!((seen.ticks.load(SeqCst), seen.on_alternate_stack.load(SeqCst)), (6, 3));
-    })
-    .join()
-    .unwrap();
+    });
 }
 
 #[test]
 fn a_mask_is_restored() {
     let before = SignalMask::of_this_thread();
-    // SAFETY: zeros are a set, to which a signal is added; no room is asked for.
+    // SAFETY: zeros are a valid set, to which a signal is added; no old mask is requested.
     unsafe {
         let mut user: libc::sigset_t = std::mem::zeroed();
         libc::sigaddset(&raw mut user, libc::SIGUSR2);
@@ -394,7 +375,7 @@ fn a_mask_is_restored() {
 #[test]
 fn other_signals_go_to_the_previous_handler() {
     let (_ticker, seen) = ticker();
-    // SAFETY: it is handled by now.
+    // SAFETY: a handler is installed.
     unsafe { libc::raise(libc::SIGURG) };
     assert_eq!((FOREIGN.get(), seen.ticks.load(SeqCst)), (1, 0));
 }
@@ -429,7 +410,7 @@ fn a_ticker_is_distinguished_from_others_and_deleted_ones() {
 #[test]
 fn errno_is_preserved() {
     let (ticker, seen) = ticker();
-    // SAFETY: this thread's own.
+    // SAFETY: the variable belongs to this thread.
     unsafe { *libc::__errno_location() = 77 };
     ticker.start(Duration::MAX, Duration::MAX);
     ticker.start(MILLISECOND, MILLISECOND);

@@ -57,9 +57,7 @@ impl Condvar {
         pub fn new() -> Condvar {
             Condvar::with(Waiting::ADAPTIVE)
         }
-    }
 
-    sync::const_fn! {
         /// A condition variable for threads that wait like this.
         pub fn with(waiting: Waiting) -> Condvar {
             Condvar { raw: RawCondvar::new(), waiting }
@@ -146,7 +144,7 @@ impl Condvar {
 
     /// The counts of all waits for notifications so far.
     pub fn statistics(&self) -> Statistics {
-        self.raw.statistics()
+        self.raw.wait_state.statistics()
     }
 }
 

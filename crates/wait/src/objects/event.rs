@@ -55,9 +55,7 @@ impl Event {
         pub fn new(reset: Reset) -> Event {
             Event::with(reset, Waiting::ADAPTIVE)
         }
-    }
 
-    sync::const_fn! {
         /// An event that is not set, for threads that wait like this.
         pub fn with(reset: Reset, waiting: Waiting) -> Event {
             Event { raw: RawEvent::new(), reset, waiting }
@@ -99,16 +97,13 @@ impl Event {
     }
 
     /// Like [`Event::wait_until`], with a timeout that begins now.
-    ///
-    /// # Errors
-    /// See [`Event::wait_until`].
     pub fn wait_timeout(&self, timeout: time::Duration) -> Result<(), TimedOut> {
         self.raw.wait(self.reset, self.waiting, Scope::Process, Some(deadline::after(timeout)))
     }
 
     /// The counts of all waits so far.
     pub fn statistics(&self) -> Statistics {
-        self.raw.statistics()
+        self.raw.wait_state.statistics()
     }
 }
 

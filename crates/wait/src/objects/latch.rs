@@ -46,9 +46,7 @@ impl Latch {
         pub fn new(count: u32) -> Latch {
             Latch::with(count, Waiting::ADAPTIVE)
         }
-    }
 
-    sync::const_fn! {
         /// A latch that opens after `count` counts, for threads that wait like this.
         pub fn with(count: u32, waiting: Waiting) -> Latch {
             Latch { missing: CountedFutex::new(count), wait_state: WaitState::new(), waiting }
@@ -104,9 +102,6 @@ impl Latch {
     }
 
     /// Like [`Latch::wait_until`], with a timeout that begins now.
-    ///
-    /// # Errors
-    /// See [`Latch::wait_until`].
     pub fn wait_timeout(&self, timeout: time::Duration) -> Result<(), TimedOut> {
         self.wait_by(Some(deadline::after(timeout)))
     }

@@ -52,9 +52,7 @@ impl<T> Mutex<T> {
         pub fn new(value: T) -> Mutex<T> {
             Mutex::with(value, Waiting::ADAPTIVE)
         }
-    }
 
-    sync::const_fn! {
         /// A free mutex, for threads that wait like this.
         pub fn with(value: T, waiting: Waiting) -> Mutex<T> {
             Mutex(Guarded::new(MutexLock::new(waiting), value))
@@ -89,9 +87,6 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     /// Like [`Mutex::lock_until`], with a timeout that begins now.
-    ///
-    /// # Errors
-    /// See [`Mutex::lock_until`].
     pub fn lock_timeout(&self, timeout: time::Duration) -> Result<MutexGuard<'_, T>, TimedOut> {
         self.try_lock().map_or_else(|| self.0.acquire(Some(deadline::after(timeout))), Ok)
     }
@@ -108,7 +103,7 @@ impl<T: ?Sized> Mutex<T> {
 
     /// The counts of all waits so far. A lock that succeeds immediately is not a wait.
     pub fn statistics(&self) -> Statistics {
-        self.0.lock.raw.statistics()
+        self.0.lock.raw.wait_state.statistics()
     }
 }
 

@@ -67,9 +67,6 @@ impl Parker {
     }
 
     /// Like [`Parker::park_until`], with a timeout that begins now.
-    ///
-    /// # Errors
-    /// See [`Parker::park_until`].
     pub fn park_timeout(&self, timeout: time::Duration) -> Result<(), TimedOut> {
         self.event.wait_timeout(timeout)
     }

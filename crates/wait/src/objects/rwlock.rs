@@ -44,9 +44,7 @@ impl<T> RwLock<T> {
         pub fn new(value: T) -> RwLock<T> {
             RwLock::with(value, Waiting::ADAPTIVE)
         }
-    }
 
-    sync::const_fn! {
         /// A free lock, for threads that wait like this.
         pub fn with(value: T, waiting: Waiting) -> RwLock<T> {
             RwLock(Guarded::new(ReaderWriterLock { waiting, raw: RawRwLock::new() }, value))
@@ -82,9 +80,6 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// Like [`RwLock::read_until`], with a timeout that begins now.
-    ///
-    /// # Errors
-    /// See [`RwLock::read_until`].
     pub fn read_timeout(&self, timeout: time::Duration) -> Result<RwLockReadGuard<'_, T>, TimedOut> {
         self.0.acquire(Some(deadline::after(timeout)))
     }
@@ -110,9 +105,6 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// Like [`RwLock::write_until`], with a timeout that begins now.
-    ///
-    /// # Errors
-    /// See [`RwLock::write_until`].
     pub fn write_timeout(&self, timeout: time::Duration) -> Result<RwLockWriteGuard<'_, T>, TimedOut> {
         self.0.acquire(Some(deadline::after(timeout)))
     }

@@ -46,9 +46,7 @@ impl Semaphore {
         pub fn new(permits: u32) -> Semaphore {
             Semaphore::with(permits, Waiting::ADAPTIVE)
         }
-    }
 
-    sync::const_fn! {
         /// A semaphore with `permits` permits, for threads that wait like this.
         pub fn with(permits: u32, waiting: Waiting) -> Semaphore {
             Semaphore { raw: RawSemaphore::new(permits), waiting }
@@ -86,9 +84,6 @@ impl Semaphore {
     }
 
     /// Like [`Semaphore::down_until`], with a timeout that begins now.
-    ///
-    /// # Errors
-    /// See [`Semaphore::down_until`].
     pub fn down_timeout(&self, timeout: time::Duration) -> Result<u32, TimedOut> {
         self.raw.down(self.waiting, Scope::Process, Some(deadline::after(timeout)))
     }
@@ -111,7 +106,7 @@ impl Semaphore {
 
     /// The counts of all waits so far.
     pub fn statistics(&self) -> Statistics {
-        self.raw.statistics()
+        self.raw.wait_state.statistics()
     }
 }
 

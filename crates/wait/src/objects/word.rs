@@ -71,9 +71,6 @@ pub fn wait_until(
 }
 
 /// Like [`wait_until`], with a timeout that begins now.
-///
-/// # Errors
-/// See [`wait_until`].
 pub fn wait_timeout(
     word: &AtomicU32,
     expected: u32,

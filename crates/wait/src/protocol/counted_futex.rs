@@ -60,13 +60,14 @@ impl CountedFutex {
     /// Publishes what happened before, even if the value stays the same.
     #[inline]
     pub(crate) fn change(&self, change: impl Fn(u32) -> Option<u32>) -> Result<Change, u32> {
-        let mut seen = Word(self.0.word().load(Relaxed));
-        loop {
-            let Some(after) = change(seen.value()) else { return Err(seen.value()) };
-            match self.0.word().compare_exchange_weak(seen.0, seen.with_value(after).0, AcqRel, Relaxed) {
-                Ok(_) => return Ok(Change { before: seen.value(), after, sleepers: seen.sleepers() }),
-                Err(actual) => seen = Word(actual),
-            }
+        let mut after = 0;
+        let update = |word| {
+            after = change(Word(word).value())?;
+            Some(Word(word).with_value(after).0)
+        };
+        match self.0.word().fetch_update(AcqRel, Relaxed, update).map(Word) {
+            Ok(before) => Ok(Change { before: before.value(), after, sleepers: before.sleepers() }),
+            Err(seen) => Err(Word(seen).value()),
         }
     }
 
@@ -74,16 +75,10 @@ impl CountedFutex {
     /// early.
     pub(crate) fn sleep(&self, must_sleep: impl Fn(u32) -> bool, deadline: Option<Instant>, scope: Scope) {
         // In shared memory the number of sleepers may be anything, so it wraps around.
-        let mut seen = Word(self.0.word().load(Relaxed));
-        while must_sleep(seen.value()) {
-            match self.0.word().compare_exchange_weak(seen.0, seen.0.wrapping_add(Word::SLEEPER), Relaxed, Relaxed) {
-                Ok(_) => {
-                    self.0.sleep(seen.value(), deadline, scope);
-                    self.0.word().fetch_sub(Word::SLEEPER, Relaxed);
-                    return;
-                }
-                Err(actual) => seen = Word(actual),
-            }
+        let count = |word| must_sleep(Word(word).value()).then(|| word.wrapping_add(Word::SLEEPER));
+        if let Ok(before) = self.0.word().fetch_update(Relaxed, Relaxed, count) {
+            self.0.sleep(Word(before).value(), deadline, scope);
+            self.0.word().fetch_sub(Word::SLEEPER, Relaxed);
         }
     }
 

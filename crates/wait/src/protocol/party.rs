@@ -101,9 +101,6 @@ impl<'b, R: Recorder> Party<'b, R> {
     }
 
     /// Like [`Party::wait_until`], with a timeout that begins now.
-    ///
-    /// # Errors
-    /// See [`Party::wait_until`].
     pub fn wait_timeout(&mut self, timeout: time::Duration) -> Result<BarrierWaitResult, Arrival> {
         let arrival = self.arrive();
         self.complete_timeout(arrival, timeout)
@@ -158,9 +155,6 @@ impl<'b, R: Recorder> Party<'b, R> {
     }
 
     /// Like [`Party::complete_until`], with a timeout that begins now.
-    ///
-    /// # Errors
-    /// See [`Party::complete_until`].
     pub fn complete_timeout(
         &mut self,
         arrival: Arrival,

@@ -7,7 +7,6 @@ use policy::Instant;
 use crate::deadline::TimedOut;
 use crate::protocol::wait_loop::Awaited;
 use crate::protocol::wait_state::WaitState;
-use crate::statistics::Statistics;
 use crate::sync::{self, AtomicU32, AtomicU64, Futex, Scope};
 use crate::waiting::Waiting;
 
@@ -21,7 +20,7 @@ const EVENT_COUNTS: usize = 1;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RawCondvar {
-    wait_state: WaitState,
+    pub(crate) wait_state: WaitState,
     /// Upper half: the number of arrivals modulo 2^32. Lower half: the number of notified ones.
     tickets: AtomicU64,
     event_counts: [EventCount; EVENT_COUNTS],
@@ -74,23 +73,17 @@ impl RawCondvar {
 
     /// Notifies the next `count(arrived, notified)` tickets. Returns that number.
     fn notify(&self, count: impl Fn(u32, u32) -> u32) -> u32 {
-        let mut seen = self.tickets.load(Acquire);
-        let (first, count) = loop {
-            let (arrived, notified) = ((seen >> 32) as u32, seen as u32);
-            let count = count(arrived, notified);
-            if count == 0 {
-                return 0;
-            }
-            let next = u64::from(arrived) << 32 | u64::from(notified.wrapping_add(count));
-            match self.tickets.compare_exchange_weak(seen, next, AcqRel, Acquire) {
-                Ok(_) => break (notified, count),
-                Err(actual) => seen = actual,
-            }
+        let mut ahead = 0;
+        let notify = |tickets: u64| {
+            let (arrived, notified) = ((tickets >> 32) as u32, tickets as u32);
+            ahead = count(arrived, notified);
+            (ahead > 0).then(|| u64::from(arrived) << 32 | u64::from(notified.wrapping_add(ahead)))
         };
-        for ticket in 0..count.min(EVENT_COUNTS as u32) {
-            self.event_count(Ticket(first.wrapping_add(ticket))).advance();
+        let Ok(before) = self.tickets.fetch_update(AcqRel, Acquire, notify) else { return 0 };
+        for ticket in 0..ahead.min(EVENT_COUNTS as u32) {
+            self.event_count(Ticket((before as u32).wrapping_add(ticket))).advance();
         }
-        count
+        ahead
     }
 
     fn event_count(&self, ticket: Ticket) -> &EventCount {
@@ -99,10 +92,6 @@ impl RawCondvar {
 
     fn is_notified(&self, ticket: Ticket) -> bool {
         behind(ticket.0.wrapping_add(1), self.tickets.load(Acquire) as u32) == 0
-    }
-
-    pub(crate) fn statistics(&self) -> Statistics {
-        self.wait_state.statistics()
     }
 }
 
@@ -129,14 +118,9 @@ impl EventCount {
 
     /// Wakes all its sleepers.
     fn advance(&self) {
-        let word = self.0.word();
-        let mut seen = word.load(Relaxed);
-        loop {
-            match word.compare_exchange_weak(seen, (seen & !SLEEPERS).wrapping_add(ADVANCE), Release, Relaxed) {
-                Ok(_) if seen & SLEEPERS != 0 => return self.0.wake(u32::MAX, Scope::Process),
-                Ok(_) => return,
-                Err(actual) => seen = actual,
-            }
+        let advance = |seen: u32| Some((seen & !SLEEPERS).wrapping_add(ADVANCE));
+        if self.0.word().fetch_update(Release, Relaxed, advance).is_ok_and(|seen| seen & SLEEPERS != 0) {
+            self.0.wake(u32::MAX, Scope::Process);
         }
     }
 

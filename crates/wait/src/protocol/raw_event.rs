@@ -6,17 +6,16 @@ use crate::deadline::TimedOut;
 use crate::protocol::counted_futex::CountedFutex;
 use crate::protocol::wait_loop::Awaited;
 use crate::protocol::wait_state::WaitState;
-use crate::statistics::Statistics;
 use crate::sync::{self, Scope};
 use crate::waiting::Waiting;
 
-/// How a set event becomes unset.
+/// How a set event becomes unset. Shared memory contains the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
     /// The first thread that passes resets it: each set lets one thread pass.
-    Auto,
+    Auto = 0,
     /// [`Event::reset`](crate::Event::reset) resets it: until then all threads pass.
-    Manual,
+    Manual = 1,
 }
 
 /// The bit of a set event.
@@ -96,10 +95,6 @@ impl RawEvent {
     #[inline]
     pub(crate) fn setting(&self, reset: Reset, scope: Scope) -> Setting<'_> {
         Setting { event: self, reset, scope, times_before: times(self.value.value()) }
-    }
-
-    pub(crate) fn statistics(&self) -> Statistics {
-        self.wait_state.statistics()
     }
 }
 

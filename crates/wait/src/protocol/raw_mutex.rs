@@ -9,7 +9,6 @@ use policy::{CpuId, Instant, Span, ThreadId};
 use crate::deadline::TimedOut;
 use crate::protocol::wait_loop::Awaited;
 use crate::protocol::wait_state::WaitState;
-use crate::statistics::Statistics;
 use crate::sync::{self, AtomicU32, Futex, Scope};
 use crate::waiting::Waiting;
 
@@ -44,7 +43,7 @@ const LONGEST_PAUSE: u32 = 1;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RawMutex {
-    wait_state: WaitState,
+    pub(crate) wait_state: WaitState,
     /// The CPU on which its owner acquired it, plus one. Zero if the owner does not publish it.
     owner: AtomicU32,
     /// The last field, so that it lies beside the guarded value.
@@ -132,27 +131,19 @@ impl RawMutex {
 
     #[cold]
     fn unlock_contended(&self) {
-        let mut seen = self.word.word().load(Relaxed);
-        loop {
-            let (next, wakes) = match seen & SLEEPERS {
-                0 => (seen & !HELD, false),
-                _ if seen & SPINNER != 0 && seen < MAX_PASSED => ((seen & !HELD) + PASSED, false),
-                _ => (seen & SPINNER, true),
-            };
-            match self.word.word().compare_exchange_weak(seen, next, Release, Relaxed) {
-                Ok(_) if wakes => return self.word.wake(1, Scope::Process),
-                Ok(_) => return,
-                Err(actual) => seen = actual,
-            }
+        let release = |seen: u32| match seen & SLEEPERS {
+            0 => (seen & !HELD, false),
+            _ if seen & SPINNER != 0 && seen < MAX_PASSED => ((seen & !HELD) + PASSED, false),
+            _ => (seen & SPINNER, true),
+        };
+        let seen = self.word.word().fetch_update(Release, Relaxed, |seen| Some(release(seen).0));
+        if seen.is_ok_and(|seen| release(seen).1) {
+            self.word.wake(1, Scope::Process);
         }
     }
 
     pub(crate) fn is_locked(&self) -> bool {
         self.word.word().load(Relaxed) & HELD != 0
-    }
-
-    pub(crate) fn statistics(&self) -> Statistics {
-        self.wait_state.statistics()
     }
 }
 
@@ -178,18 +169,13 @@ impl LockAttempt<'_> {
 
     /// Abandons the attempt, although the thread may have been woken for it.
     pub(crate) fn give_up(&self) {
-        let word = self.mutex.word.word();
-        let mut seen = word.load(Relaxed);
-        loop {
-            // If the mutex is held, its owner wakes a sleeper when it releases it. Otherwise this
-            // thread does.
-            let free = seen & HELD == 0;
-            let next = if free { self.after(seen) & SPINNER } else { self.after(seen) };
-            match word.compare_exchange_weak(seen, next, Relaxed, Relaxed) {
-                Ok(_) if free && self.after(seen) & SLEEPERS != 0 => return self.mutex.word.wake(1, Scope::Process),
-                Ok(_) => return,
-                Err(actual) => seen = actual,
-            }
+        // If the mutex is held, its owner wakes a sleeper when it releases it. Otherwise this thread
+        // does.
+        let is_free = |seen| seen & HELD == 0;
+        let give_up = |seen| if is_free(seen) { self.after(seen) & SPINNER } else { self.after(seen) };
+        let seen = self.mutex.word.word().fetch_update(Relaxed, Relaxed, |seen| Some(give_up(seen)));
+        if seen.is_ok_and(|seen| is_free(seen) && self.after(seen) & SLEEPERS != 0) {
+            self.mutex.word.wake(1, Scope::Process);
         }
     }
 }
@@ -197,15 +183,8 @@ impl LockAttempt<'_> {
 impl Awaited for LockAttempt<'_> {
     #[inline]
     fn poll(&mut self) -> bool {
-        let word = self.mutex.word.word();
-        let mut seen = word.load(Relaxed);
-        while seen & HELD == 0 {
-            match word.compare_exchange_weak(seen, self.after(seen) | HELD, Acquire, Relaxed) {
-                Ok(_) => return true,
-                Err(actual) => seen = actual,
-            }
-        }
-        false
+        let acquire = |seen| (seen & HELD == 0).then(|| self.after(seen) | HELD);
+        self.mutex.word.word().fetch_update(Acquire, Relaxed, acquire).is_ok()
     }
 
     fn pause(&mut self) -> u32 {

@@ -146,7 +146,7 @@ impl RawRwLock {
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
-        self.writers.statistics().plus(self.drain_state.statistics())
+        self.writers.wait_state.statistics().plus(self.drain_state.statistics())
     }
 }
 

@@ -6,7 +6,6 @@ use crate::deadline::TimedOut;
 use crate::protocol::counted_futex::CountedFutex;
 use crate::protocol::wait_loop::Awaited;
 use crate::protocol::wait_state::WaitState;
-use crate::statistics::Statistics;
 use crate::sync::{self, Scope};
 use crate::waiting::Waiting;
 
@@ -66,10 +65,6 @@ impl RawSemaphore {
     /// The next permit for the caller.
     pub(crate) fn permit(&self, scope: Scope) -> Permit<'_> {
         Permit { semaphore: self, scope, left: 0 }
-    }
-
-    pub(crate) fn statistics(&self) -> Statistics {
-        self.wait_state.statistics()
     }
 }
 

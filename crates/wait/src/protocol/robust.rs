@@ -1,6 +1,6 @@
 #![doc = include_str!("../../robust.md")]
 
-use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::Ordering::{self, AcqRel, Relaxed, Release};
 
 use policy::Instant;
 
@@ -89,14 +89,9 @@ impl RobustLock {
 
     #[inline]
     fn acquire_with(&self, owner: OwnerId, mark: u64) -> Option<Integrity> {
-        let mut seen = self.state();
-        while seen.owner().is_none() {
-            match self.exchange(seen, seen.acquired_by(owner).with(mark)) {
-                Ok(()) => return Some(if seen.is_damaged() { Integrity::Damaged } else { Integrity::Intact }),
-                Err(actual) => seen = actual,
-            }
-        }
-        None
+        let acquire = |seen: State| seen.owner().is_none().then(|| seen.acquired_by(owner).with(mark));
+        let seen = self.update(AcqRel, acquire)?;
+        Some(if seen.is_damaged() { Integrity::Damaged } else { Integrity::Intact })
     }
 
     /// Acquires the lock of a dead owner that has not released it since the word was `seen`. The
@@ -117,14 +112,17 @@ impl RobustLock {
 
     /// Releases the lock, as damaged or intact, if the caller holds it. Wakes one sleeper.
     pub fn release(&self, owner: OwnerId, damaged: bool, scope: Scope) {
-        let mut seen = self.state();
-        while seen.owner() == Some(owner) {
-            match self.0.word().compare_exchange(seen.0, seen.released(damaged).0, Release, Relaxed) {
-                Ok(_) if seen.has_sleepers() => return self.0.wake(1, scope),
-                Ok(_) => return,
-                Err(actual) => seen = State(actual),
-            }
+        let release = |seen: State| (seen.owner() == Some(owner)).then(|| seen.released(damaged));
+        if self.update(Release, release).is_some_and(State::has_sleepers) {
+            self.0.wake(1, scope);
         }
+    }
+
+    /// Replaces the value by the result of `update`, and returns it. `None` if that is `None`.
+    #[inline]
+    fn update(&self, order: Ordering, update: impl Fn(State) -> Option<State>) -> Option<State> {
+        let update = |word| update(State(word)).map(|state| state.0);
+        self.0.word().fetch_update(order, Relaxed, update).map(State).ok()
     }
 
     #[inline]
@@ -182,15 +180,11 @@ impl<'a> LockAttempt<'a> {
         if !self.slept {
             return;
         }
-        let mut seen = self.lock.state();
-        loop {
-            if seen.owner().is_none() {
-                return self.lock.0.wake(1, self.scope);
-            }
-            match self.lock.exchange(seen, seen.with(State::SLEEPERS)) {
-                Ok(()) => return,
-                Err(actual) => seen = actual,
-            }
+        // If the lock is held, its owner wakes a sleeper when it releases it. Otherwise this thread
+        // does.
+        let keep_sleepers = |seen: State| seen.owner().map(|_| seen.with(State::SLEEPERS));
+        if self.lock.update(AcqRel, keep_sleepers).is_none() {
+            self.lock.0.wake(1, self.scope);
         }
     }
 }

@@ -8,7 +8,6 @@ use policy::{Instant, Span, ThreadId};
 
 use crate::deadline::TimedOut;
 use crate::draw;
-use crate::load;
 use crate::machine;
 use crate::observer::{Observer, WaitEvent};
 use crate::statistics::{Counters, Statistics};
@@ -116,7 +115,7 @@ impl<R: Recorder> Wait<'_, R> {
                     (Observation::Moved, awaited.poll())
                 }
                 Decision::Block => {
-                    let _asleep = waiter.inputs().load.then(load::Asleep::begin);
+                    let _asleep = waiter.inputs().load.then(machine::Asleep::begin);
                     awaited.sleep(until);
                     now = sync::now();
                     counts.blocks += 1;
@@ -144,11 +143,11 @@ impl<R: Recorder> Wait<'_, R> {
         let team = Team {
             now,
             threads: self.threads,
-            cpus: self.waiting.cpus().unwrap_or_else(|| machine::cpus(now)),
+            cpus: self.waiting.cpus.unwrap_or_else(|| machine::cpus(now)),
             own_cpu: sync::current_cpu(),
             missing: if inputs.missing || R::ON { awaited.missing() } else { &[] },
-            load: if inputs.load { load::count(now).unwrap_or(self.threads) } else { 0 },
-            movable: self.waiting.movable(),
+            load: if inputs.load { machine::load(now).unwrap_or(self.threads) } else { 0 },
+            movable: !self.waiting.no_moves,
             draw: if inputs.draw { draw::draw(now, self.thread) } else { 0 },
         };
         let mut decision = Decision::Block;

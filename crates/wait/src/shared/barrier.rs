@@ -48,7 +48,7 @@ impl Barrier {
     /// # Errors
     /// [`MemoryError`] if it cannot be created.
     pub fn create(path: impl AsRef<Path>, parties: u32, waiting: Waiting) -> Result<Barrier, MemoryError> {
-        Barrier::on(Memory::create(path.as_ref(), purpose(parties), &|_| Ok(()))?, waiting)
+        Barrier::on(Memory::create(Some(path.as_ref()), purpose(parties), &|_| Ok(()))?, waiting)
     }
 
     /// Creates a barrier without a name. Other processes inherit or receive its file and open it by
@@ -58,7 +58,7 @@ impl Barrier {
     /// # Errors
     /// [`MemoryError`] if it cannot be created.
     pub fn nameless(parties: u32, waiting: Waiting) -> Result<Barrier, MemoryError> {
-        Barrier::on(Memory::create_nameless(purpose(parties), &|_| Ok(()))?, waiting)
+        Barrier::on(Memory::create(None, purpose(parties), &|_| Ok(()))?, waiting)
     }
 
     /// Opens the barrier at a path. Each process chooses how its own parties wait.
@@ -79,12 +79,12 @@ impl Barrier {
 
     fn on(memory: Memory, waiting: Waiting) -> Result<Barrier, MemoryError> {
         let words = memory.get(0)?;
-        let slots = memory.slice(size_of::<BarrierWords>(), memory.members() as usize + 1)?;
+        let slots = memory.slice(size_of::<BarrierWords>(), memory.members as usize + 1)?;
         Ok(Barrier { memory, words, slots, waiting, waiter: waiting.waiter() })
     }
 
     fn shared_state(&self) -> SharedState<'_> {
-        SharedState { words: &self.words, slots: &self.slots, namespace: Some(self.memory.namespace()) }
+        SharedState { words: &self.words, slots: &self.slots, namespace: Some(self.memory.namespace) }
     }
 
     /// The number of parties, including those that have not joined yet and those that have left.
@@ -101,7 +101,7 @@ impl Barrier {
     /// # Errors
     /// [`Full`] if all numbers are in use.
     pub fn join(&self) -> Result<Party<'_>, Full> {
-        let claimant = Claimant::own(self.memory.namespace());
+        let claimant = Claimant::own(self.memory.namespace);
         let shared = self.shared_state();
         let is_taken = |number: &u32| shared.slot(Some(*number)).process.claim(claimant);
         let number = (0..shared.parties()).find(is_taken).ok_or(Full { parties: shared.parties() })?;
@@ -118,7 +118,7 @@ impl Barrier {
 /// The file of the barrier.
 impl AsFd for Barrier {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.memory.as_fd()
+        self.memory.file.as_fd()
     }
 }
 
@@ -203,9 +203,6 @@ impl Party<'_> {
     }
 
     /// Like [`Party::wait_until`], with a timeout that begins now.
-    ///
-    /// # Errors
-    /// [`WaitError`].
     pub fn wait_timeout(&mut self, timeout: time::Duration) -> Result<BarrierWaitResult, WaitError> {
         let arrival = self.arrive();
         self.complete_timeout(arrival, timeout)
@@ -265,9 +262,6 @@ impl Party<'_> {
     }
 
     /// Like [`Party::complete_until`], with a timeout that begins now.
-    ///
-    /// # Errors
-    /// [`WaitError`].
     pub fn complete_timeout(
         &mut self,
         arrival: Arrival,

@@ -8,7 +8,7 @@ use policy::Instant;
 
 use super::WaitFailure;
 use super::memory::{MemoryError, ObjectKind};
-use super::object::{Body, Object, WithLivenessCheck};
+use super::object::{Body, Object};
 use crate::deadline;
 use crate::protocol::raw_event::{RawEvent, Reset};
 use crate::statistics::Statistics;
@@ -33,23 +33,17 @@ impl Body for RawEvent {
 }
 
 impl Event {
-    /// Creates an event for up to `processes` processes at a time under a new path, preferably
-    /// below `/dev/shm`. It is not set. Only the owner can open it, unless the file's permissions
-    /// are changed.
+    /// Creates an event that is not set: see [`Mutex::create`](super::Mutex::create).
     ///
     /// # Errors
     /// [`MemoryError`] if it cannot be created.
     pub fn create(path: impl AsRef<Path>, processes: u32, reset: Reset, waiting: Waiting) -> Result<Self, MemoryError> {
-        Object::create(path.as_ref(), processes, detail(reset), |_| (), waiting).and_then(Event::on)
+        Object::create(Some(path.as_ref()), processes, reset as u32, |_| (), waiting).and_then(Event::on)
     }
 
-    /// Creates an event without a name. Other processes inherit or receive its file and open it by
-    /// `from_fd`. The file's length is sealed. It is closed on exec, unless that is changed.
-    ///
-    /// # Errors
-    /// [`MemoryError`] if it cannot be created.
+    /// Like [`Event::create`], without a name: see [`Mutex::nameless`](super::Mutex::nameless).
     pub fn nameless(processes: u32, reset: Reset, waiting: Waiting) -> Result<Self, MemoryError> {
-        Object::nameless(processes, detail(reset), |_| (), waiting).and_then(Event::on)
+        Object::create(None, processes, reset as u32, |_| (), waiting).and_then(Event::on)
     }
 
     /// Opens the event at a path, and claims one of its process slots until dropped. Each process
@@ -61,16 +55,13 @@ impl Event {
         Object::open(path.as_ref(), waiting).and_then(Event::on)
     }
 
-    /// Opens the event in an open file. See [`Event::open`].
-    ///
-    /// # Errors
-    /// See [`Event::open`].
+    /// Like [`Event::open`], in an open file.
     pub fn from_fd(file: OwnedFd, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::from_fd(file, waiting).and_then(Event::on)
     }
 
     fn on(object: Object<RawEvent>) -> Result<Event, MemoryError> {
-        let reset = [Reset::Auto, Reset::Manual].into_iter().find(|&reset| detail(reset) == object.memory.detail());
+        let reset = [Reset::Auto, Reset::Manual].into_iter().find(|&reset| reset as u32 == object.memory.detail);
         let reset = reset.ok_or(MemoryError::Foreign("its kind of reset is unknown"))?;
         Ok(Event { object, reset })
     }
@@ -114,26 +105,17 @@ impl Event {
     }
 
     /// Like [`Event::wait_until`], with a timeout that begins now.
-    ///
-    /// # Errors
-    /// [`WaitFailure`].
     pub fn wait_timeout(&self, timeout: time::Duration) -> Result<(), WaitFailure> {
         self.wait_by(Some(deadline::after(timeout)))
     }
 
     fn wait_by(&self, deadline: Option<Instant>) -> Result<(), WaitFailure> {
-        let Object { body, participants, waiting, .. } = &self.object;
+        let body = &self.object.body;
         let setting = body.setting(self.reset, Scope::Shared);
         if body.try_wait(self.reset) {
             return Ok(());
         }
-        let mut lost = None;
-        let mut setting = WithLivenessCheck::new(setting, || {
-            lost = participants.lost();
-            lost.is_none()
-        });
-        let result = body.wait_state.wait(&mut setting, *waiting, deadline);
-        result.map_err(|_| WaitFailure::by(lost.or_else(|| participants.lost())))
+        self.object.wait(&body.wait_state, setting, deadline).map(drop)
     }
 
     /// See [`Semaphore::forget_dead_processes`](super::Semaphore::forget_dead_processes).
@@ -143,21 +125,14 @@ impl Event {
 
     /// The counts of all waits of all processes so far.
     pub fn statistics(&self) -> Statistics {
-        self.object.body.statistics()
-    }
-}
-
-fn detail(reset: Reset) -> u32 {
-    match reset {
-        Reset::Auto => 0,
-        Reset::Manual => 1,
+        self.object.body.wait_state.statistics()
     }
 }
 
 /// The file of the event.
 impl AsFd for Event {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.object.memory.as_fd()
+        self.object.memory.file.as_fd()
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -149,10 +149,13 @@ pub(super) type BodySize = fn(members: u32) -> usize;
 #[derive(Debug)]
 pub(super) struct Memory {
     mapping: Arc<Mapping>,
-    file: OwnedFd,
-    members: u32,
-    detail: u32,
-    namespace: u64,
+    pub(super) file: OwnedFd,
+    /// The maximum number of parties or processes.
+    pub(super) members: u32,
+    /// A property that depends on the kind of object. May be anything.
+    pub(super) detail: u32,
+    /// The PID namespace in which the processes identify each other.
+    pub(super) namespace: u64,
 }
 
 /// The description of a new memory.
@@ -170,32 +173,32 @@ pub(super) struct Purpose {
 pub(super) type Begin<'a> = &'a dyn Fn(&Memory) -> Result<(), MemoryError>;
 
 impl Memory {
-    /// Creates memory under a new path. It is complete as soon as it can be found there.
-    pub(super) fn create(path: &Path, purpose: Purpose, begin: Begin<'_>) -> Result<Memory, MemoryError> {
-        let doing = |what: &str| format!("{what} shared memory {}", path.display());
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
+    /// Creates memory under a new path, where it is complete as soon as it can be found. Without a
+    /// path it is for children that inherit its file, and its length is sealed.
+    pub(super) fn create(path: Option<&Path>, purpose: Purpose, begin: Begin<'_>) -> Result<Memory, MemoryError> {
+        let doing = || match path {
+            Some(path) => format!("create shared memory {}", path.display()),
+            None => "create nameless shared memory".to_owned(),
         };
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR).map_err(system(|| doing("create")))?;
-        let memory = Memory::begin(file, purpose)?;
+        let file = match path {
+            Some(path) => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+                rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)
+            }
+            None => rustix::fs::memfd_create("rowlock", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING),
+        };
+        let memory = Memory::begin(file.map_err(system(doing))?, purpose)?;
         begin(&memory)?;
-        // The file has no path yet, except for this one in this process.
-        let nameless = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&memory.file));
-        rustix::fs::linkat(CWD, nameless, CWD, path, AtFlags::SYMLINK_FOLLOW).map_err(system(|| doing("create")))?;
-        Ok(memory)
-    }
-
-    /// Creates memory without a name and with a sealed length, for children that inherit its file.
-    pub(super) fn create_nameless(purpose: Purpose, begin: Begin<'_>) -> Result<Memory, MemoryError> {
-        let doing = || "create nameless shared memory".to_owned();
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = rustix::fs::memfd_create("rowlock", flags).map_err(system(doing))?;
-        let memory = Memory::begin(file, purpose)?;
-        begin(&memory)?;
-        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-        rustix::fs::fcntl_add_seals(&memory.file, seals).map_err(system(doing))?;
+        let published = match path {
+            Some(path) => {
+                // The file has no path yet, except for this one in this process.
+                let nameless = format!("/proc/self/fd/{}", memory.file.as_raw_fd());
+                rustix::fs::linkat(CWD, nameless, CWD, path, AtFlags::SYMLINK_FOLLOW)
+            }
+            None => rustix::fs::fcntl_add_seals(&memory.file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL),
+        };
+        published.map_err(system(doing))?;
         Ok(memory)
     }
 
@@ -252,21 +255,6 @@ impl Memory {
         Ok(Memory { mapping: map(&file, expected)?, file, members, detail, namespace })
     }
 
-    /// The maximum number of parties or processes.
-    pub(super) fn members(&self) -> u32 {
-        self.members
-    }
-
-    /// A property that depends on the kind of object. May be anything.
-    pub(super) fn detail(&self) -> u32 {
-        self.detail
-    }
-
-    /// The PID namespace in which the processes identify each other.
-    pub(super) fn namespace(&self) -> u64 {
-        self.namespace
-    }
-
     /// The value at this offset behind the header.
     pub(super) fn get<T: Plain>(&self, offset: usize) -> Result<View<T>, MemoryError> {
         self.mapping.get(size_of::<Header>() + offset).ok_or(TOO_SHORT)
@@ -275,12 +263,6 @@ impl Memory {
     /// The values at this offset behind the header.
     pub(super) fn slice<T: Plain>(&self, offset: usize, count: usize) -> Result<View<[T]>, MemoryError> {
         self.mapping.slice(size_of::<Header>() + offset, count).ok_or(TOO_SHORT)
-    }
-}
-
-impl AsFd for Memory {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
     }
 }
 

@@ -56,7 +56,7 @@ impl Mutex {
     /// # Errors
     /// [`MemoryError`] if it cannot be created.
     pub fn create(path: impl AsRef<Path>, processes: u32, waiting: Waiting) -> Result<Self, MemoryError> {
-        Object::create(path.as_ref(), processes, 0, |_| (), waiting).map(Self)
+        Object::create(Some(path.as_ref()), processes, 0, |_| (), waiting).map(Self)
     }
 
     /// Creates a mutex without a name. Other processes inherit or receive its file and open it by
@@ -65,7 +65,7 @@ impl Mutex {
     /// # Errors
     /// [`MemoryError`] if it cannot be created.
     pub fn nameless(processes: u32, waiting: Waiting) -> Result<Self, MemoryError> {
-        Object::nameless(processes, 0, |_| (), waiting).map(Self)
+        Object::create(None, processes, 0, |_| (), waiting).map(Self)
     }
 
     /// Opens the mutex at a path, and claims one of its process slots until dropped. Each process
@@ -77,10 +77,7 @@ impl Mutex {
         Object::open(path.as_ref(), waiting).map(Self)
     }
 
-    /// Opens the mutex in an open file. See [`Mutex::open`].
-    ///
-    /// # Errors
-    /// See [`Mutex::open`].
+    /// Like [`Mutex::open`], in an open file.
     pub fn from_fd(file: OwnedFd, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::from_fd(file, waiting).map(Self)
     }
@@ -109,9 +106,6 @@ impl Mutex {
     }
 
     /// Like [`Mutex::lock_until`], with a timeout that begins now.
-    ///
-    /// # Errors
-    /// See [`Mutex::lock_until`].
     pub fn lock_timeout(&self, timeout: time::Duration) -> Result<Guard<'_>, LockError<'_>> {
         self.lock_by(Some(deadline::after(timeout)))
     }
@@ -168,7 +162,7 @@ impl Mutex {
     }
 
     fn own(&self) -> OwnerId {
-        OwnerId(self.0.participants.own())
+        OwnerId(self.0.participants.own)
     }
 
     /// The counts of all waits of all processes so far. A lock that succeeds immediately is not a
@@ -181,7 +175,7 @@ impl Mutex {
 /// The file of the mutex.
 impl AsFd for Mutex {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.memory.as_fd()
+        self.0.memory.file.as_fd()
     }
 }
 

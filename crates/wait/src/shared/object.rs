@@ -8,10 +8,12 @@ use policy::Instant;
 use policy::waiting::Missing;
 use sys::shared_memory::{Plain, View};
 
+use super::WaitFailure;
 use super::memory::{Memory, MemoryError, ObjectKind, Purpose};
 use super::participants::Participants;
-use crate::protocol::process_slot::LIVENESS_INTERVAL;
+use crate::protocol::process_slot::{LIVENESS_INTERVAL, ProcessSlot};
 use crate::protocol::wait_loop::Awaited;
+use crate::protocol::wait_state::WaitState;
 use crate::sync;
 use crate::waiting::Waiting;
 
@@ -36,33 +38,21 @@ impl<B: Body> Object<B> {
     /// The offset of the process slots.
     const SLOTS: usize = size_of::<B>().next_multiple_of(128);
 
-    fn purpose(processes: u32, detail: u32) -> Purpose {
-        Purpose { kind: B::KIND, members: processes, detail, body: Self::size }
-    }
-
     fn size(processes: u32) -> usize {
-        Self::SLOTS + Participants::slots(processes) * size_of::<crate::protocol::process_slot::ProcessSlot>()
+        Self::SLOTS + Participants::slots(processes) * size_of::<ProcessSlot>()
     }
 
+    /// Creates an object under a new path, or without a name.
     pub(super) fn create(
-        path: &Path,
+        path: Option<&Path>,
         processes: u32,
         detail: u32,
         begin: impl Fn(&B),
         waiting: Waiting,
     ) -> Result<Self, MemoryError> {
+        let purpose = Purpose { kind: B::KIND, members: processes, detail, body: Self::size };
         let begin = |memory: &Memory| memory.get(0).map(|body: View<B>| begin(&body));
-        Self::on(Memory::create(path, Self::purpose(processes, detail), &begin)?, waiting)
-    }
-
-    pub(super) fn nameless(
-        processes: u32,
-        detail: u32,
-        begin: impl Fn(&B),
-        waiting: Waiting,
-    ) -> Result<Self, MemoryError> {
-        let begin = |memory: &Memory| memory.get(0).map(|body: View<B>| begin(&body));
-        Self::on(Memory::create_nameless(Self::purpose(processes, detail), &begin)?, waiting)
+        Self::on(Memory::create(path, purpose, &begin)?, waiting)
     }
 
     pub(super) fn open(path: &Path, waiting: Waiting) -> Result<Self, MemoryError> {
@@ -73,10 +63,30 @@ impl<B: Body> Object<B> {
         Self::on(Memory::from_fd(file, B::KIND, Self::size)?, waiting)
     }
 
+    /// Waits. Fails after some time if a process has died with the object open.
+    pub(super) fn wait<A: Awaited>(
+        &self,
+        wait_state: &WaitState,
+        awaited: A,
+        deadline: Option<Instant>,
+    ) -> Result<A, WaitFailure> {
+        let mut lost = None;
+        let mut awaited = WithLivenessCheck::new(awaited, || {
+            lost = self.participants.lost();
+            lost.is_none()
+        });
+        let result = wait_state.wait(&mut awaited, self.waiting, deadline);
+        let awaited = awaited.awaited;
+        result.map(|()| awaited).map_err(|_| {
+            let lost = lost.or_else(|| self.participants.lost());
+            lost.map_or(WaitFailure::TimedOut, |pid| WaitFailure::Abandoned { pid })
+        })
+    }
+
     fn on(memory: Memory, waiting: Waiting) -> Result<Self, MemoryError> {
         let body: View<B> = memory.get(0)?;
-        let slots = memory.slice(Self::SLOTS, Participants::slots(memory.members()))?;
-        let participants = Participants::join(slots, memory.namespace(), |slot| body.is_reusable(slot))?;
+        let slots = memory.slice(Self::SLOTS, Participants::slots(memory.members))?;
+        let participants = Participants::join(slots, memory.namespace, |slot| body.is_reusable(slot))?;
         Ok(Object { memory, body, participants, waiting })
     }
 }
@@ -84,7 +94,7 @@ impl<B: Body> Object<B> {
 impl<B: Body> Drop for Object<B> {
     fn drop(&mut self) {
         // Otherwise the next process in this slot would own what this process still holds.
-        if self.body.is_reusable(self.participants.own()) {
+        if self.body.is_reusable(self.participants.own) {
             self.participants.leave();
         }
     }

@@ -17,7 +17,7 @@ pub(super) struct Participants {
     namespace: u64,
     claimant: Claimant,
     /// The number of this process's slot.
-    own: u32,
+    pub(super) own: u32,
 }
 
 impl Participants {
@@ -51,11 +51,6 @@ impl Participants {
         let own = find(&|_, slot| slot.claim(claimant)).or_else(|| find(&inherit)).map(|(own, _)| own);
         let own = own.ok_or(MemoryError::Full(others.len()))?;
         Ok(Participants { slots, namespace, claimant, own })
-    }
-
-    /// The number of this process's slot.
-    pub(super) fn own(&self) -> u32 {
-        self.own
     }
 
     /// A process that has ended with the object open, if there is one.
@@ -94,7 +89,7 @@ mod tests {
     fn slots(processes: u32) -> (Memory, View<[ProcessSlot]>) {
         let body = |processes| Participants::slots(processes) * size_of::<ProcessSlot>();
         let purpose = Purpose { kind: ObjectKind::Semaphore, members: processes, detail: 0, body };
-        let memory = Memory::create_nameless(purpose, &|_| Ok(())).unwrap();
+        let memory = Memory::create(None, purpose, &|_| Ok(())).unwrap();
         let slots = memory.slice(0, Participants::slots(processes)).unwrap();
         (memory, slots)
     }
@@ -102,29 +97,28 @@ mod tests {
     #[test]
     fn only_the_slot_of_a_dead_process_is_tested_for_reuse() {
         let (memory, seen) = slots(1);
-        assert!(seen[0].claim(Claimant::own(memory.namespace())));
+        assert!(seen[0].claim(Claimant::own(memory.namespace)));
         let join = |is_reusable: &dyn Fn(u32) -> bool| {
-            Participants::join(memory.slice(0, 2).unwrap(), memory.namespace(), is_reusable).map(|joined| joined.own())
+            Participants::join(memory.slice(0, 2).unwrap(), memory.namespace, is_reusable).map(|joined| joined.own)
         };
         assert!(matches!(join(&|_| panic!("its process lives")), Err(MemoryError::Full(1))));
-        seen[0].release(Claimant::own(memory.namespace()));
+        seen[0].release(Claimant::own(memory.namespace));
         assert!(seen[0].claim(Claimant::ended()));
         assert!(matches!(join(&|_| false), Err(MemoryError::Full(1))));
-        assert_eq!(seen[1].lost_pid(memory.namespace()), None);
+        assert_eq!(seen[1].lost_pid(memory.namespace), None);
         // Another process is faster.
-        let faster =
-            |_| seen[0].reclaim(memory.namespace()).is_some() && seen[0].claim(Claimant::own(memory.namespace()));
+        let faster = |_| seen[0].reclaim(memory.namespace).is_some() && seen[0].claim(Claimant::own(memory.namespace));
         assert!(matches!(join(&faster), Err(MemoryError::Full(1))));
     }
 
     #[test]
     fn a_death_is_recorded_when_its_slot_is_taken_over() {
         let (memory, slots) = slots(1);
-        let (namespace, dead) = (memory.namespace(), Claimant::ended());
+        let (namespace, dead) = (memory.namespace, Claimant::ended());
         assert!(slots[0].claim(dead));
         let pid = slots[0].lost_pid(namespace);
         let joined = Participants::join(slots, namespace, |_| true).unwrap();
-        assert_eq!((joined.own(), joined.lost()), (0, pid));
+        assert_eq!((joined.own, joined.lost()), (0, pid));
         assert_eq!(joined.forget(), Vec::from_iter(pid));
         assert_eq!((joined.lost(), joined.forget()), (None, vec![]));
     }

@@ -8,7 +8,7 @@ use policy::Instant;
 
 use super::WaitFailure;
 use super::memory::{MemoryError, ObjectKind};
-use super::object::{Body, Object, WithLivenessCheck};
+use super::object::{Body, Object};
 use crate::deadline;
 use crate::protocol::raw_semaphore::{Overflow, RawSemaphore};
 use crate::statistics::Statistics;
@@ -38,23 +38,17 @@ fn begin(permits: u32) -> impl Fn(&RawSemaphore) {
 }
 
 impl Semaphore {
-    /// Creates a semaphore with `permits` permits for up to `processes` processes at a time under a
-    /// new path, preferably below `/dev/shm`. Only the owner can open it, unless the file's
-    /// permissions are changed.
+    /// Creates a semaphore with `permits` permits: see [`Mutex::create`](super::Mutex::create).
     ///
     /// # Errors
     /// [`MemoryError`] if it cannot be created.
     pub fn create(path: impl AsRef<Path>, processes: u32, permits: u32, waiting: Waiting) -> Result<Self, MemoryError> {
-        Object::create(path.as_ref(), processes, 0, begin(permits), waiting).map(Self)
+        Object::create(Some(path.as_ref()), processes, 0, begin(permits), waiting).map(Self)
     }
 
-    /// Creates a semaphore without a name. Other processes inherit or receive its file and open it
-    /// by `from_fd`. The file's length is sealed. It is closed on exec, unless that is changed.
-    ///
-    /// # Errors
-    /// [`MemoryError`] if it cannot be created.
+    /// Like [`Semaphore::create`], without a name: see [`Mutex::nameless`](super::Mutex::nameless).
     pub fn nameless(processes: u32, permits: u32, waiting: Waiting) -> Result<Self, MemoryError> {
-        Object::nameless(processes, 0, begin(permits), waiting).map(Self)
+        Object::create(None, processes, 0, begin(permits), waiting).map(Self)
     }
 
     /// Opens the semaphore at a path, and claims one of its process slots until dropped. Each
@@ -66,10 +60,7 @@ impl Semaphore {
         Object::open(path.as_ref(), waiting).map(Self)
     }
 
-    /// Opens the semaphore in an open file. See [`Semaphore::open`].
-    ///
-    /// # Errors
-    /// See [`Semaphore::open`].
+    /// Like [`Semaphore::open`], in an open file.
     pub fn from_fd(file: OwnedFd, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::from_fd(file, waiting).map(Self)
     }
@@ -102,27 +93,16 @@ impl Semaphore {
     }
 
     /// Like [`Semaphore::down_until`], with a timeout that begins now.
-    ///
-    /// # Errors
-    /// [`WaitFailure`].
     pub fn down_timeout(&self, timeout: time::Duration) -> Result<u32, WaitFailure> {
         self.down_by(Some(deadline::after(timeout)))
     }
 
     fn down_by(&self, deadline: Option<Instant>) -> Result<u32, WaitFailure> {
-        let Object { body, participants, waiting, .. } = &self.0;
+        let body = &self.0.body;
         if let Some(left) = body.try_down() {
             return Ok(left);
         }
-        let mut lost = None;
-        let mut permit = WithLivenessCheck::new(body.permit(Scope::Shared), || {
-            lost = participants.lost();
-            lost.is_none()
-        });
-        match body.wait_state.wait(&mut permit, *waiting, deadline) {
-            Ok(()) => Ok(permit.awaited.left),
-            Err(_) => Err(WaitFailure::by(lost.or_else(|| participants.lost()))),
-        }
+        Ok(self.0.wait(&body.wait_state, body.permit(Scope::Shared), deadline)?.left)
     }
 
     /// Adds a permit. Returns the number of permits. Never blocks.
@@ -150,14 +130,14 @@ impl Semaphore {
 
     /// The counts of all waits of all processes so far.
     pub fn statistics(&self) -> Statistics {
-        self.0.body.statistics()
+        self.0.body.wait_state.statistics()
     }
 }
 
 /// The file of the semaphore.
 impl AsFd for Semaphore {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.memory.as_fd()
+        self.0.memory.file.as_fd()
     }
 }
 
