@@ -10,8 +10,7 @@ use rustix::fs::{major, minor};
 /// The kernel has a folder here for every block device, named by its numbers.
 const DEVICES: &str = "/sys/dev/block";
 
-/// A device that stores files. For a partition this is the whole disk: its partitions share its
-/// time.
+/// A device that stores files. For a partition it is the disk, whose partitions share its time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BlockDevice {
     folder: PathBuf,
@@ -70,8 +69,7 @@ impl BlockDevice {
         Some(numbers.trim().to_owned())
     }
 
-    /// The time during which it had requests since boot, in steps of a millisecond. Reads a file
-    /// below `/sys`.
+    /// The time since boot during which it had requests. Reads a file below `/sys`.
     ///
     /// A device that serves several requests at a time is busy while it has at least one, so a
     /// device that is always busy may have capacity left.
@@ -93,8 +91,7 @@ mod tests {
 
     const STAT: &str = " 2291 104 78542 1034 1183 2106 94408 3020 0 2475 4307 12 0 51168 251 120 1\n";
 
-    /// A machine with a disk `sda` (8:0), its partition `sda1` (8:1), and a device without
-    /// statistics (7:0).
+    /// A disk `sda` (8:0), its partition `sda1` (8:1), and a device without statistics (7:0).
     fn machine() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let at = |path: &str| root.path().join(path);

@@ -63,8 +63,7 @@ impl Hierarchy {
         names
     }
 
-    /// Whether the file system lets this process create groups below its own and move processes
-    /// into them.
+    /// Whether this process may create groups below its own and move processes into them.
     pub fn is_writable(&self) -> bool {
         let write = |path: &Path| access(path, Access::WRITE_OK).is_ok();
         write(&self.folder) && write(&self.folder.join("cgroup.procs"))
@@ -121,8 +120,7 @@ impl Hierarchy {
     }
 }
 
-/// Parses time and period in microseconds. Returns `None` if there is no limit, which is `max` or a
-/// negative number.
+/// Parses time and period in microseconds. Returns `None` without a limit: `max` or negative.
 fn parse_quota(text: &str) -> Option<(Duration, Duration)> {
     let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
     let (time, period) = (numbers.next()?.ok()?, numbers.next()?.ok().filter(|&period| period > 0)?);
@@ -207,8 +205,7 @@ mod tests {
         }
     }
 
-    /// The group `a/b` of a mounted hierarchy of version 2, and a function that writes a file of a
-    /// group.
+    /// The group `a/b` of a hierarchy of version 2, and a function that writes a file of a group.
     fn inner_group() -> (tempfile::TempDir, Hierarchy, impl Fn(&str, &str, &str)) {
         let top = tempfile::tempdir().unwrap();
         let (mount, folder) = (top.path().to_owned(), top.path().join("a/b"));

@@ -26,8 +26,7 @@ pub enum AffinityError {
 }
 
 /// The number of CPUs that this process may use: those in the affinity of any of its threads, or
-/// fewer if a CPU quota of its cgroup or an ancestor limits it. At least one; quotas are rounded
-/// down.
+/// fewer if a CPU quota of its cgroup or an ancestor limits it. Rounds down, to at least one.
 ///
 /// The affinities of all threads are joined, since the threads of a team may each be bound to a CPU
 /// of their own. Only some threads of a process with very many are asked. Reads files below `/proc`
@@ -73,8 +72,7 @@ fn affinity() -> Result<CpuSet, AffinityError> {
     sched_getaffinity(None).map_err(|why| AffinityError::Read(why.into()))
 }
 
-/// The CPU that the calling thread runs on. The thread may have moved when this returns. Takes a
-/// few nanoseconds.
+/// The CPU that the calling thread runs on, which may be out of date. Takes a few nanoseconds.
 pub fn current() -> u32 {
     // The C library reads the number from memory that the kernel updates (rseq or the vDSO), while
     // rustix makes a system call of a hundred nanoseconds.
@@ -101,8 +99,7 @@ pub fn move_to(cpu: u32) -> Result<(), AffinityError> {
 ///
 /// # Errors
 ///
-/// Returns [`AffinityError::Bind`] if the CPU does not exist or is not allowed; the affinity is
-/// then unchanged.
+/// Returns [`AffinityError::Bind`], and changes nothing, if the CPU is missing or not allowed.
 pub fn pin(cpu: u32) -> Result<Pinned, AffinityError> {
     let before = affinity()?;
     let bind = |why: Errno| AffinityError::Bind { cpu, why: why.into() };
@@ -125,8 +122,7 @@ pub struct Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // It fails only if a cpuset has meanwhile removed all of these CPUs; the kernel has then
-        // chosen others.
+        // It fails only if a cpuset has removed all of these CPUs: the kernel has chosen others.
         let _ = sched_setaffinity(None, &self.before);
     }
 }

@@ -10,8 +10,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 /// if a security module forbids it, or if it is empty.
 pub fn can_be_mapped(file: impl AsFd) -> bool {
     let one = NonZeroUsize::MIN.get();
-    // SAFETY: without a fixed address the kernel chooses an unused range, and the mapping is never
-    // accessed.
+    // SAFETY: the kernel chooses an unused range, and the mapping is never accessed.
     let mapped = unsafe { mmap(null_mut(), one, ProtFlags::READ | ProtFlags::EXEC, MapFlags::PRIVATE, file, 0) };
     let Ok(start) = mapped else { return false };
     // SAFETY: this range was mapped just now, and no other code knows it.

@@ -47,8 +47,7 @@ impl fmt::Write for Text {
     }
 }
 
-/// Writes an explanation of an access by the calling thread to this address. Returns `false` if it
-/// knows none.
+/// Explains an access by the calling thread to this address. Returns `false` if it cannot.
 pub type Explain = fn(address: usize, text: &mut Text) -> bool;
 
 /// The installed function, and the previous handler of the signal.
@@ -56,8 +55,7 @@ static INSTALLED: OnceLock<(Explain, PreviousHandler)> = OnceLock::new();
 
 /// Installs a function that explains faults (SIGSEGV). If it explains a fault, the text is written
 /// to standard error and the process aborts (SIGABRT). All other faults go to the previous handler.
-/// Only the first call has an effect. A thread that may run out of stack needs an
-/// [`AlternateStack`].
+/// Only the first call has an effect. Threads short of stack need an [`AlternateStack`].
 ///
 /// # Errors
 /// None on Linux.
@@ -202,8 +200,7 @@ mod tests {
             assert!(kept.is_some() || current().ss_sp == before.ss_sp);
             drop(kept);
             let none = libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-            // SAFETY: no handler runs; the previous stack is restored below, as the standard
-            // library frees it itself.
+            // SAFETY: no handler runs; the previous stack is restored below.
             unsafe { libc::sigaltstack(&raw const none, null_mut()) };
             let got = AlternateStack::for_this_thread().unwrap();
             assert!(got.is_some() && current().ss_size >= ROOM);

@@ -31,8 +31,7 @@ pub enum WaitResult {
 pub enum Scope {
     /// Threads of one process: the kernel identifies the word by its address.
     Process,
-    /// Threads of any process that maps the word: the kernel identifies it by its page, which takes
-    /// longer.
+    /// Threads of any process that maps the word, identified by its page, which takes longer.
     Shared,
 }
 
@@ -102,8 +101,7 @@ pub fn wait(word: &impl FutexWord, expected: u32, deadline: Option<Duration>, sc
     }
 }
 
-/// Wakes at most `count` of the threads that wait on `word`, and returns the number of woken
-/// threads.
+/// Wakes at most `count` of the threads that wait on `word`. Returns the number of woken ones.
 pub fn wake(word: &impl FutexWord, count: u32, scope: Scope) -> u32 {
     // The kernel reads the count as signed, and treats a negative one as one.
     let count = count.min(i32::MAX as u32);

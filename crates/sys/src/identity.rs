@@ -1,5 +1,4 @@
-//! The identity of a process, by which others can tell whether it is still alive, although process
-//! IDs are reused.
+//! The identity of a process, which tells whether it is alive, although process IDs are reused.
 
 use std::sync::OnceLock;
 
@@ -13,8 +12,7 @@ use rustix::process::{Pid, getpid, test_kill_process};
 pub struct Identity {
     /// The process ID.
     pub pid: u32,
-    /// The start time in kernel ticks (mostly of 10 ms) since boot; zero if unknown, as without
-    /// `/proc`.
+    /// The start time in kernel ticks (mostly of 10 ms) since boot; zero if unknown.
     pub started: u64,
 }
 
@@ -34,8 +32,7 @@ impl Identity {
         if test_kill_process(pid) == Err(Errno::SRCH) {
             return false;
         }
-        // It may end between the two queries: then there is nothing to read, and the next call
-        // finds it gone.
+        // It may end between the two queries: then the next call finds it gone.
         let Some(stat) = stat(self.pid) else { return true };
         !stat.has_ended() && (self.started == 0 || stat.started == 0 || stat.started == self.started)
     }

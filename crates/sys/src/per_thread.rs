@@ -21,12 +21,11 @@ impl<T: Default> PerThread<T> {
         PerThread { key: OnceLock::new(), values: PhantomData }
     }
 
-    /// Calls a closure with the value of the calling thread. Returns `None` if the C library has no
-    /// room for the value.
+    /// Calls a closure with the value of the calling thread. Returns `None` without room for it.
     ///
     /// Allocates on the first access. Values are dropped when their threads end, but not when the
-    /// process ends. A thread that accesses its value again while it ends gets a new one, which the
-    /// C library drops as well.
+    /// process ends. A thread that accesses its value again while it ends gets a new one, also
+    /// dropped.
     pub fn with<R>(&'static self, act: impl FnOnce(&T) -> R) -> Option<R> {
         let key = (*self.key.get_or_init(new_key::<T>))?;
         // SAFETY: the key is valid and never deleted.
@@ -40,8 +39,7 @@ impl<T: Default> PerThread<T> {
                 return None;
             }
         }
-        // SAFETY: the value belongs to this thread, was created by a box, and lives until the
-        // thread ends.
+        // SAFETY: the value is this thread's own, was created by a box, and lives until it ends.
         Some(act(unsafe { &*value }))
     }
 }

@@ -1,5 +1,4 @@
-//! Perf events: counters that the kernel keeps per thread and CPU. This module only asks which of
-//! them are available.
+//! Perf events: counters that the kernel keeps per thread and CPU. This module tells which exist.
 
 use std::io;
 use std::mem::size_of;

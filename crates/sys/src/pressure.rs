@@ -17,8 +17,7 @@ pub enum Resource {
 /// The time since boot during which at least one thread of the machine waited for the resource.
 /// Reads a file below `/proc`.
 ///
-/// Returns `None` if the kernel was built or booted without it (`psi=1`), is older than Linux 4.20,
-/// or hides it.
+/// Returns `None` if the kernel lacks it (before Linux 4.20, or without `psi=1`) or hides it.
 pub fn some(resource: Resource) -> Option<Duration> {
     let name = match resource {
         Resource::Cpu => "cpu",

@@ -1,5 +1,4 @@
-//! The signal handler that was installed before ours, for signals that this library does not handle
-//! itself.
+//! Signal handlers: installs ours, and calls the previous one for signals that are not for us.
 
 use std::io;
 use std::mem::{MaybeUninit, transmute, zeroed};
@@ -41,8 +40,7 @@ impl PreviousHandler {
     /// The current action of a signal.
     pub(crate) fn of(signal: libc::c_int) -> PreviousHandler {
         let mut action = MaybeUninit::zeroed();
-        // SAFETY: no action is set, and there is room for the current one; zeros are the default
-        // action.
+        // SAFETY: this only reads the action, into room for one; zeros are the default action.
         PreviousHandler(unsafe {
             libc::sigaction(signal, null(), action.as_mut_ptr());
             action.assume_init()

@@ -1,9 +1,7 @@
-//! The scheduling that this process may request: better nice values, real-time policies, custom
-//! timeslices.
+//! The scheduling that this process may request: nice values, real-time policies, timeslices.
 //!
 //! The rules of the kernel are many (limits, capabilities, user namespaces, groups, system call
-//! filters), so the only way is to try. Each trial runs in a thread of its own, so that it affects
-//! no other thread.
+//! filters), so the only way is to try. Each trial runs in a thread of its own.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -39,8 +37,7 @@ pub fn best_nice() -> io::Result<i32> {
     })
 }
 
-/// Checks whether a thread of this process may have a real-time priority: `SCHED_FIFO` with the
-/// lowest one.
+/// Checks whether a thread of this process may have the lowest real-time priority.
 ///
 /// # Errors
 /// Returns the reason of the kernel if it may not.

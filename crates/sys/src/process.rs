@@ -1,5 +1,4 @@
-//! Processes: children that cannot outlive their parent, and the resource usage of threads and
-//! children.
+//! Processes: children that end with their parent, and the resource usage of threads.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -20,8 +19,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// The signals by which a terminal or a service manager asks every process of a group to end.
 const REQUESTS_TO_END: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM];
 
-/// How a child reacts to the signals that ask a whole process group to end: SIGINT, SIGQUIT, SIGHUP
-/// and SIGTERM.
+/// How a child reacts to requests to end a process group: SIGINT, SIGQUIT, SIGHUP and SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestsToEnd {
     /// It ignores them: its parent receives them as well, and ends its children in an orderly way.
@@ -43,24 +41,21 @@ pub fn end_with_this_thread(command: &mut Command, requests: RequestsToEnd) {
     };
     let prepare = move || {
         for signal in REQUESTS_TO_END {
-            // SAFETY: `signal` is async-signal-safe, and neither disposition runs code of this
-            // process.
+            // SAFETY: `signal` is async-signal-safe, and neither disposition runs code.
             if unsafe { libc::signal(signal, disposition) } == libc::SIG_ERR {
                 return Err(io::Error::last_os_error());
             }
         }
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // A parent that died before the line above sends no signal, and no process is left to
-        // report a failure to.
+        // A parent that died before sends no signal, and is not there to receive an error.
         if getppid() != Some(parent) {
             // SAFETY: `_exit` is async-signal-safe and runs no other code of this process.
             unsafe { libc::_exit(1) }
         }
         Ok(())
     };
-    // SAFETY: between fork and exec only async-signal-safe functions may run, in a copy of one
-    // thread of many. `prepare` makes system calls and accesses only values that it owns: no lock,
-    // no allocation.
+    // SAFETY: between fork and exec only async-signal-safe functions may run. `prepare` makes
+    // system calls and accesses only its own values: no lock, no allocation.
     unsafe { command.pre_exec(prepare) };
 }
 
@@ -68,8 +63,7 @@ pub fn end_with_this_thread(command: &mut Command, requests: RequestsToEnd) {
 /// fail. By default a command searches for its program, and a shell interprets any file that the
 /// kernel cannot execute, even a program for another machine.
 ///
-/// It must be the last change to the command before it is started, and the environment must not be
-/// cleared.
+/// It must be the last change to the command, whose environment must not be cleared.
 ///
 /// # Errors
 /// Returns an error if a path, an argument or a variable contains a zero byte.
@@ -90,8 +84,7 @@ pub fn execute_only(command: &mut Command, file: &Path) -> io::Result<()> {
     let arguments = Strings::new(once(command.get_program()).chain(command.get_args()))?;
     let variables = Strings::new(variables)?;
     let execute = move || {
-        // SAFETY: the path is a C string; both lists consist of C strings, end with null, and live
-        // as long as this closure.
+        // SAFETY: the path and the items of the lists are C strings, and both lists end with null.
         unsafe { libc::execve(file.as_ptr(), arguments.as_ptr(), variables.as_ptr()) };
         Err(io::Error::last_os_error())
     };
@@ -108,8 +101,7 @@ struct Strings {
     _strings: Vec<CString>,
 }
 
-// SAFETY: the pointers refer to memory of the strings beside them, which never changes and does not
-// move with the struct.
+// SAFETY: the pointers refer to the strings beside them, which never change or move.
 unsafe impl Send for Strings {}
 // SAFETY: as above; there is no way to modify it.
 unsafe impl Sync for Strings {}
@@ -151,8 +143,7 @@ pub fn adopt_orphans() -> io::Result<()> {
 pub struct Usage {
     /// CPU time, in user and kernel mode.
     pub cpu: Duration,
-    /// The part in kernel mode, as estimated by the kernel: by ticks, unless it reads a clock at
-    /// each system call.
+    /// The part in kernel mode: an estimate by ticks, unless the kernel reads a clock at each call.
     pub system: Duration,
     /// The number of times a thread blocked.
     pub voluntary_switches: u64,

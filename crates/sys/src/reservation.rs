@@ -18,8 +18,7 @@ pub enum Guard {
     /// unlimited, but they do not work in locked memory.
     Mark,
     /// Page protection. The kernel keeps each run of pages with the same protection as a mapping,
-    /// and a process has at most some 65 000 of these (`vm.max_map_count`), so half as many guards
-    /// are possible.
+    /// and a process has at most some 65 000 of these (`vm.max_map_count`), for half the guards.
     Protection,
 }
 
@@ -128,8 +127,7 @@ impl Reservation {
     /// access. Guards remain guards.
     ///
     /// # Errors
-    /// Returns the error of the kernel, for example if the memory is locked; the content is then
-    /// kept.
+    /// Returns the error of the kernel, as for locked memory, whose content is kept.
     pub fn discard(&self, part: Range<usize>) -> io::Result<()> {
         let (start, length) = self.part(&part)?;
         // SAFETY: the memory is owned, and its users know that its content may be lost.
@@ -137,8 +135,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// Allocates the memory of this range of whole pages before it is accessed, which costs less
-    /// than page by page.
+    /// Allocates this range of whole pages before it is accessed: cheaper than page by page.
     ///
     /// # Errors
     /// Returns the error of the kernel: `EINVAL` before Linux 5.14, or if there is no memory.
@@ -167,8 +164,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: it was mapped by `new`, and is unmapped only here. The call fails only for
-        // invalid ranges.
+        // SAFETY: it was mapped by `new`, and is unmapped only here. The call cannot fail.
         let _ = unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
     }
 }
@@ -181,8 +177,7 @@ mod tests {
     /// returns an error and raises no signal.
     fn is_readable(at: *const u8) -> bool {
         let mut ends = [0; 2];
-        // SAFETY: there is room for two descriptors, which are closed again; the kernel checks the
-        // address itself.
+        // SAFETY: there is room for two descriptors, and the kernel checks the address.
         unsafe {
             assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
             let written = libc::write(ends[1], at.cast(), 1);

@@ -1,6 +1,5 @@
 //! Restartable sequences: memory in which the kernel stores, among others, the current CPU of a
-//! thread. [`current`](crate::cpus::current) reads it from there when the C library has registered
-//! it.
+//! thread. [`current`](crate::cpus::current) reads it there if it is registered.
 
 use std::ffi::CStr;
 use std::io;
@@ -33,8 +32,7 @@ pub fn rseq() -> Rseq {
     if offset().is_some() {
         return Rseq::Registered;
     }
-    // SAFETY: zero bytes at address zero are not a valid area, so the kernel refuses and accesses
-    // no memory.
+    // SAFETY: the kernel refuses zero bytes at address zero, and accesses no memory.
     let refused = unsafe { libc::syscall(libc::SYS_rseq, std::ptr::null_mut::<u8>(), 0, 0, 0) };
     if refused == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
         Rseq::Unregistered

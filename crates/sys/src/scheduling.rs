@@ -1,6 +1,5 @@
 //! The scheduling of a thread: nice value, policy, timeslice, utilization clamp, I/O priority and
-//! CPUs. Each setter returns the effective value, since the kernel does not always grant the
-//! requested one.
+//! CPUs. Each setter returns the effective value, which may differ from the requested one.
 //!
 //! Every request concerns one thread and leaves its other attributes unchanged. The kernel refuses
 //! with an error number; the errors here name the missing right. For the values that a process may
@@ -31,8 +30,7 @@ impl Thread {
         Thread(gettid())
     }
 
-    /// The thread with this ID, which is listed in `/proc/PID/task`. Returns `None` if no thread
-    /// can have it.
+    /// The thread with this ID in `/proc/PID/task`. Returns `None` if no thread can have it.
     pub fn from_number(number: u32) -> Option<Thread> {
         Pid::from_raw(number.try_into().ok()?).map(Thread)
     }
@@ -48,13 +46,11 @@ impl Thread {
 pub enum Policy {
     /// `SCHED_OTHER`: a share of the CPU by nice value. The default.
     Other,
-    /// `SCHED_BATCH`: the same for a thread that computes: it does not preempt others when it wakes
-    /// up.
+    /// `SCHED_BATCH`: the same, but the thread does not preempt others when it wakes up.
     Batch,
     /// `SCHED_IDLE`: hardly any share while others want the CPU, and preempted by them at once.
     Idle,
-    /// `SCHED_FIFO`: runs before all of these as long as it likes, and before lower priorities; 1
-    /// is the lowest.
+    /// `SCHED_FIFO`: runs before all of these and lower priorities without limit; 1 is the lowest.
     Fifo(u8),
     /// `SCHED_RR`: the same, in turns with threads of the same priority.
     RoundRobin(u8),
@@ -168,8 +164,7 @@ impl fmt::Display for IoPriority {
     }
 }
 
-/// Bounds of the estimated CPU utilization of a thread, by which the kernel chooses CPUs and their
-/// frequencies.
+/// Bounds of the estimated CPU utilization of a thread, for choosing CPUs and frequencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Clamp {
     /// The lower bound, out of [`Clamp::ALL`].
@@ -211,12 +206,10 @@ pub fn nice(thread: Thread) -> io::Result<i32> {
     Ok(getpriority_process(Some(thread.0))?)
 }
 
-/// Sets the nice value of a thread, from -20 (best) to 19; values beyond are clamped. Returns the
-/// effective value.
+/// Sets the nice value of a thread, clamped to -20 (best) to 19. Returns the effective value.
 ///
 /// # Errors
-/// Returns an error if the value is better than this process may have, which for most is the
-/// current one.
+/// Returns an error if the value is better than this process may have.
 pub fn set_nice(thread: Thread, nice: i32) -> Result<i32, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Nice(nice), why);
     setpriority_process(Some(thread.0), nice).map_err(refused)?;
@@ -226,8 +219,7 @@ pub fn set_nice(thread: Thread, nice: i32) -> Result<i32, SchedulingError> {
 /// Sets the policy of a thread, and keeps its nice value. Returns the effective policy.
 ///
 /// # Errors
-/// Returns an error if the policy is a real-time one that this process may not have, or one that it
-/// may not return to.
+/// Returns an error if this process may not have the policy, or not return to it.
 pub fn set_policy(thread: Thread, policy: Policy) -> Result<Policy, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Policy(policy), why);
     set_scheduler(thread, policy).map_err(refused)?;
@@ -255,8 +247,7 @@ pub fn set_slice(thread: Thread, slice: Duration) -> Result<Option<Duration>, Sc
 /// Clamps the utilization of a thread. Returns the effective clamp.
 ///
 /// # Errors
-/// Returns an error if the kernel was built without clamps, or if the bounds are invalid: see
-/// [`Clamp`].
+/// Returns an error if the kernel was built without clamps, or if the bounds are invalid.
 pub fn set_clamp(thread: Thread, clamp: Clamp) -> Result<Clamp, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Clamp, why);
     if clamp.min > clamp.max || clamp.max > Clamp::ALL {
@@ -299,8 +290,7 @@ pub fn set_affinity(thread: Thread, cpus: &[u32]) -> Result<Vec<u32>, Scheduling
 /// The CPUs that a thread may run on, in ascending order.
 ///
 /// # Errors
-/// Returns an error if the thread does not exist, or if the machine has more CPUs than fit the mask
-/// of 1024.
+/// Returns an error if the thread does not exist, or if the machine has more than 1024 CPUs.
 pub fn affinity(thread: Thread) -> io::Result<Vec<u32>> {
     let set = sched_getaffinity(Some(thread.0))?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
@@ -396,8 +386,7 @@ impl RawAttributes {
         let size = if clamps { RawAttributes::SIZE } else { RawAttributes::WITHOUT_CLAMPS };
         let mut request = RawAttributes { size, util_min, util_max, ..self };
         let number = thread.0.as_raw_pid();
-        // SAFETY: the kernel reads as many bytes as the first field says, which exist, and may
-        // write that field.
+        // SAFETY: the kernel reads as many bytes as the first field says, and may write that field.
         errno::check(unsafe { libc::syscall(libc::SYS_sched_setattr, number, &raw mut request, 0) }).map(drop)
     }
 

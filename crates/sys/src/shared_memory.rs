@@ -18,8 +18,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 /// A type as which memory of unknown content can be viewed while other processes write to it.
 ///
 /// # Safety
-/// The type consists only of atomic integers and padding, and its layout is fixed (`repr(C)` or
-/// `repr(transparent)`).
+/// The type has atomic integers and padding only, laid out by `repr(C)` or `repr(transparent)`.
 pub unsafe trait Plain: Sync {}
 
 // SAFETY: an atomic integer.
@@ -46,8 +45,7 @@ impl Mapping {
     /// is possible, seal the file.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be mapped: it is not a regular file, or not open for
-    /// reading and writing.
+    /// Returns an error if the file is not regular, or not open for reading and writing.
     pub fn new(file: impl AsFd, length: NonZeroUsize) -> io::Result<Arc<Mapping>> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: without a fixed address the kernel chooses an unused range.
@@ -68,8 +66,7 @@ impl Mapping {
         Some(View { values, _memory: self.clone() })
     }
 
-    /// The value that is `offset` bytes from the beginning. Returns `None` in the same cases as
-    /// [`Mapping::slice`].
+    /// The value that is `offset` bytes from the beginning. `None` as for [`Mapping::slice`].
     pub fn get<T: Plain>(self: &Arc<Self>, offset: usize) -> Option<View<T>> {
         let View { values, _memory } = self.slice::<T>(offset, 1)?;
         Some(View { values: values.cast(), _memory })

@@ -77,8 +77,7 @@ impl BlockedSignals {
     pub fn unblock_in(&self, command: &mut Command) {
         let (before, ignored_children) = (self.before, self.ignored_children);
         let prepare = move || restore(&before, ignored_children);
-        // SAFETY: between fork and exec only async-signal-safe functions may run; `restore` calls
-        // no others.
+        // SAFETY: `restore` is async-signal-safe, as required between fork and exec.
         unsafe { command.pre_exec(prepare) };
     }
 }
@@ -130,8 +129,7 @@ pub fn ignore(number: i32) -> io::Result<()> {
 
 /// Starts the child of `command` with the default disposition of every signal and none blocked.
 ///
-/// Otherwise a child inherits ignored signals, for example under `nohup` or in the background of a
-/// shell.
+/// Otherwise a child inherits ignored signals, as under `nohup` or in the background.
 pub fn restore_defaults_in(command: &mut Command) {
     let prepare = || {
         for number in 1..=libc::SIGRTMAX() {
@@ -140,8 +138,7 @@ pub fn restore_defaults_in(command: &mut Command) {
             unsafe { libc::signal(number, libc::SIG_DFL) };
         }
         let mut none = MaybeUninit::uninit();
-        // SAFETY: there is room for a set, which is initialized by emptying it; both functions are
-        // async-signal-safe.
+        // SAFETY: emptying initializes the set; both functions are async-signal-safe.
         check(unsafe {
             libc::sigemptyset(none.as_mut_ptr());
             libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), null_mut())
@@ -155,8 +152,7 @@ pub fn restore_defaults_in(command: &mut Command) {
 /// Sends a signal to a process. It may be a real-time signal.
 ///
 /// # Errors
-/// Returns an error if the process or the signal does not exist, or if the process belongs to
-/// another user.
+/// Returns an error if the process or signal does not exist, or the process is another user's.
 pub fn send(process: Pid, number: i32) -> io::Result<()> {
     // SAFETY: the call takes numbers, which the kernel checks.
     errno::check(unsafe { libc::kill(process.as_raw_nonzero().get(), number) })?;

@@ -59,8 +59,7 @@ pub enum ThreadBlockError {
         "the program is built with the {0} sanitizer, which does not know of thread control blocks without a thread; build it without"
     )]
     Sanitizer(&'static str),
-    /// The processor lacks the instruction that changes the thread pointer, or the kernel does not
-    /// allow it.
+    /// The processor or the kernel does not let a program change its thread pointer.
     #[error(
         "a program cannot change its thread pointer here: that takes Linux 5.9 and a processor with FSGSBASE, not turned off by `nofsgsbase`"
     )]
@@ -211,8 +210,7 @@ struct Donor {
     /// The offset of its thread ID from its thread pointer, if known.
     number: Option<usize>,
     block: ThreadBlock,
-    /// The addresses at which its thread ID was found. `many` counts them, and may exceed their
-    /// number.
+    /// The first addresses at which its thread ID was found, and the number of all.
     found: [usize; 16],
     many: usize,
     /// Its thread ID, stored last.
@@ -240,8 +238,7 @@ unsafe fn donate(
         thread: AtomicI32::new(0),
     };
     let donor = &raw mut donor;
-    // SAFETY: the memory is owned by the donor, by the promise of the caller, and its input lives
-    // until it has ended.
+    // SAFETY: the donor owns the memory, by the promise of the caller. Its input outlives it.
     unsafe { start(memory, donor)? };
     // SAFETY: the donor writes its thread ID last.
     let thread = unsafe { &(*donor).thread };
@@ -279,8 +276,7 @@ unsafe fn start(memory: Range<*mut u8>, donor: *mut Donor) -> Result<(), ThreadB
     // The donor inherits the blocked signals of its creator, and no handler of the program must run
     // there. But ticks must come on the creating thread: a lock that the C library waits for may be
     // held by code that a tick has interrupted. So the donor blocks ticks itself.
-    // SAFETY: values are initialized by the first call that gets them, and there is room for a
-    // thread handle.
+    // SAFETY: the first call with a value initializes it, and there is room for a thread handle.
     let result = unsafe {
         let result = libc::pthread_attr_init(attributes.as_mut_ptr());
         if result != 0 {
@@ -338,8 +334,7 @@ extern "C" fn run(donor: *mut libc::c_void) -> *mut libc::c_void {
 #[cfg(target_arch = "x86_64")]
 fn thread_pointer() -> usize {
     let pointer;
-    // SAFETY: the register is only read. By the processor ABI the first word of a block is its own
-    // address.
+    // SAFETY: the register is only read. By the ABI the first word of a block is its address.
     unsafe { std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly)) };
     pointer
 }

@@ -37,8 +37,7 @@ impl SignalMask {
 
     /// Makes this the mask of the calling thread.
     pub fn apply_to_this_thread(&self) {
-        // SAFETY: zeros are a valid set, whose beginning is that of the kernel; no old mask is
-        // requested.
+        // SAFETY: zeros are a valid set, which begins as the kernel's; no old mask is requested.
         unsafe {
             let mut mask: libc::sigset_t = std::mem::zeroed();
             (&raw mut mask).cast::<u64>().write_unaligned(self.0);
@@ -52,14 +51,12 @@ impl SignalMask {
         SignalMask(self.0 | 1 << (libc::SIGURG - 1))
     }
 
-    /// The mask of a set, of which the kernel uses 64 bits, although the C library has room for
-    /// more.
+    /// The mask of a set, of which the kernel uses 64 bits.
     ///
     /// # Safety
     /// The pointer refers to a valid set.
     unsafe fn of(set: *const libc::sigset_t) -> SignalMask {
-        // SAFETY: by the promise of the caller; the sets of the C library begin with those of the
-        // kernel.
+        // SAFETY: by the promise of the caller. A set begins with that of the kernel.
         SignalMask(unsafe { set.cast::<u64>().read_unaligned() })
     }
 }
@@ -87,8 +84,7 @@ impl Slack {
         let _ = rustix::thread::set_current_timer_slack(Some(nanoseconds));
     }
 
-    /// Limits the slack so that interruptions after each `interval` lengthen a sleep by at most an
-    /// eighth.
+    /// Limits the slack so that interruptions at each `interval` lengthen sleeps by at most 1/8.
     #[must_use]
     pub fn limit_for(self, interval: Duration) -> Slack {
         Slack(self.0.min(interval / 8))
@@ -154,8 +150,7 @@ impl Interrupted {
     /// Disables the alternate signal stack of the thread when the handler returns. Otherwise the
     /// thread gets the one of the time of the tick, even if that was on another kernel thread.
     pub fn disable_alternate_stack(&self) {
-        // SAFETY: the kernel has written it and reads it when the handler returns; no other code
-        // accesses it meanwhile.
+        // SAFETY: the kernel has written it, and other code does not access it meanwhile.
         unsafe { (*self.context).uc_stack.ss_flags = libc::SS_DISABLE };
     }
 
@@ -203,13 +198,11 @@ impl Registers {
     /// Whether the next instruction is `syscall`.
     fn is_at_system_call(&self) -> bool {
         let at = std::ptr::with_exposed_provenance::<u8>(self.instruction);
-        // SAFETY: it is code, which executes next. An instruction that begins with this byte has a
-        // second one.
+        // SAFETY: this code executes next. Instructions with this first byte have a second.
         unsafe { at.read() == 0x0f && at.add(1).read() == 0x05 }
     }
 
-    /// Whether the previous instructions were a `syscall` of `sched_yield`. Its number is no longer
-    /// in a register.
+    /// Whether the previous instructions called `sched_yield`, whose number is in no register now.
     fn is_after_yield(&self) -> bool {
         // mov eax, number; syscall
         const CODE: [u8; 7] = [0xb8, libc::SYS_sched_yield as u8, 0, 0, 0, 0x0f, 0x05];
@@ -318,8 +311,7 @@ pub unsafe fn handle(handler: Handler) -> io::Result<()> {
 }
 
 /// The handler of the signal. It is async-signal-safe: it allocates no memory, takes no lock, and
-/// preserves `errno`. After the handler of a ticker returns it does nothing more, as it may then be
-/// on another thread.
+/// preserves `errno`. It ends with the handler of a ticker, which may return on another thread.
 unsafe extern "C" fn run(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let Some((handler, previous)) = INSTALLED.get() else { return };
     // SAFETY: the kernel has filled in the structure, with a value if it says so: for a timer, or
@@ -351,16 +343,14 @@ struct Slot {
 /// A mark value: the slot is free.
 const FREE: usize = 0;
 
-/// The kernel passes the mark with the signal. It distinguishes our timers from others, and from
-/// deleted ones.
+/// The kernel passes the mark, which tells our timers from others and deleted ones.
 static SLOTS: [Slot; MOST] =
     [const { Slot { mark: AtomicUsize::new(FREE), word: AtomicUsize::new(0), alarm: scripted::Alarm::new() } }; MOST];
 
 /// The maximum number of tickers. Slots use no memory before they are used.
 const MOST: usize = 1 << 14;
 
-/// A new unique mark for this slot. Other programs pass addresses and small numbers; a mark is
-/// neither.
+/// A new unique mark for this slot: neither an address nor a small number, as others pass.
 fn mark_of(slot: usize) -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     NEXT.fetch_add(SLOTS.len(), Relaxed) | slot | 1 << (usize::BITS - 1)
@@ -429,8 +419,7 @@ impl Ticker {
         self.set(first.max(Duration::from_nanos(1)), interval);
     }
 
-    /// The same by a clock that a test advances. It makes a system call only if the ticker used the
-    /// real clock before.
+    /// The same by a scripted clock. Makes no system call if the ticker used one before.
     pub fn start_by(&self, clock: &ScriptedClock, first: Duration, interval: Duration) {
         if !self.slot().alarm.is_set() {
             self.stop();

@@ -1,5 +1,4 @@
-//! The bytes that this process has read from and written to devices, without the page cache and
-//! memory.
+//! The bytes that this process has read from and written to devices, without cached ones.
 
 use std::fs;
 

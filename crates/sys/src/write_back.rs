@@ -1,8 +1,6 @@
-//! Write-back: sends dirty pages of a file in the page cache to the disk, a range at a time
-//! (`sync_file_range`).
+//! Write-back: sends dirty pages of a range of a file to the disk (`sync_file_range`).
 //!
-//! This does not write the length of the file and its place on the disk: durability needs `fsync`
-//! in addition.
+//! Durability also needs the length of the file and its place on the disk, which `fsync` writes.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,8 +9,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::errno;
 
-/// Starts to write this range to the disk, and does not wait for completion, except if the queue of
-/// the device is full.
+/// Starts to write this range to the disk. Waits only if the queue of the device is full.
 ///
 /// # Errors
 /// Returns the error of the kernel, which may be that of an earlier write that failed and is

@@ -5,8 +5,7 @@
 //! CPUs the CPU of the sleeper is idle and has to be woken as well. This can cost ten times as much
 //! or more, and is the cost of a blocked sibling.
 //!
-//! Other programs may run meanwhile. So each cost is a median of many short samples, with its
-//! quartiles.
+//! Other programs may run meanwhile. So each cost is a median of many short samples.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -36,14 +35,12 @@ pub struct Calibration {
     pub tick: Measured,
     /// Remarks on the costs, in sentences.
     pub notes: Vec<String>,
-    /// Whether the machine seems to have been quiet. If not, the costs are the best available ones,
-    /// and not worth storing.
+    /// Whether the machine seems to have been quiet. If not, the costs are not worth storing.
     pub quiet: bool,
 }
 
 impl Calibration {
-    /// The costs for waiting rules. CS is the cost of waking a sleeping sibling, and the margin is
-    /// half of it.
+    /// The costs for waiting rules. CS is that of waking a sleeping sibling, the margin half of it.
     pub fn costs(&self) -> Costs {
         let span = |cost: &Measured| Span::from_nanos(cost.median.round() as u64);
         let cs = span(&self.wake);
@@ -90,11 +87,9 @@ pub enum CalibrationError {
     Thread(#[source] std::io::Error),
 }
 
-/// Measures the costs of this machine. Takes about half a second, and up to 2.5 s if the machine is
-/// busy.
+/// Measures the costs of this machine. Takes half a second, or up to 2.5 s if it is busy.
 ///
-/// The calling thread is bound to single CPUs meanwhile, and always gets its affinity back. No
-/// privileges are needed.
+/// The calling thread is bound to single CPUs only meanwhile. No privileges are needed.
 ///
 /// # Errors
 ///
@@ -214,8 +209,7 @@ impl Samples {
     }
 }
 
-/// Quartiles that differ by more than this factor are worth a note. On a quiet machine the factor
-/// is below 1.3.
+/// Quartiles that differ by more than this factor are worth a note. Quiet machines have below 1.3.
 const UNSTEADY: f64 = 1.5;
 
 /// Repetitions in one sample. Enough to hide the cost of reading the clock, and few enough for a
@@ -289,8 +283,7 @@ fn time_hand_overs(effort: Effort, here: u32, there: u32) -> Result<Vec<f64>, Ca
     std::thread::scope(|scope| {
         let partner = std::thread::Builder::new().spawn_scoped(scope, || {
             let pinned = cpus::pin(there);
-            // If it cannot be pinned, it takes part nevertheless, since the other thread waits for
-            // it.
+            // The other thread waits for it even if it cannot be pinned.
             while turn.wait_while(OURS) != OVER {
                 turn.hand_to(OURS);
             }

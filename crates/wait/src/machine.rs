@@ -90,9 +90,8 @@ mod world {
     /// ready, read little more than a millisecond before `now`, plus the sleeping ones of this
     /// process. `None` if the kernel does not tell.
     ///
-    /// Reading `/proc/loadavg` takes a microsecond. It excludes threads that sleep in a wait of this
-    /// crate, which compete again as soon as they are woken. So these are counted here, for all
-    /// objects of the process.
+    /// Reading `/proc/loadavg` takes a microsecond. It excludes threads that sleep in a wait of
+    /// this crate, which compete again as soon as they are woken. So these are counted here.
     pub(crate) fn load(now: Instant) -> Option<u32> {
         #[cfg(test)]
         if let Some(load) = crate::sync::script::load() {

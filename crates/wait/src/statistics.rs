@@ -12,8 +12,7 @@ pub struct Statistics {
     /// At a barrier the number of arrivals, including the last ones. Elsewhere the number of waits
     /// that did not succeed immediately, so that a thread that need not wait need not count.
     pub waits: u64,
-    /// Waits in which the thread spun. The last arrival of a round does not wait, so it does not
-    /// spin.
+    /// Waits in which the thread spun. The last arrival of a round does not.
     pub spins: u64,
     /// Waits that ended while the thread was spinning.
     pub successful_spins: u64,
@@ -27,8 +26,7 @@ pub struct Statistics {
     pub block_time: Span,
     /// How often a thread migrated to another CPU.
     pub moves: u64,
-    /// How often a thread found that yielding cost the team too much, and switched the team to
-    /// another way of waiting.
+    /// How often a thread found that yielding cost the team too much, and changed how it waits.
     pub overload_marks: u64,
 }
 

@@ -36,8 +36,7 @@ mod world {
 
     /// The number of processor pauses of a spinning thread between two clock readings. It polls
     /// after each pause or after a few. A pause with its poll takes 10 to 50 ns and a reading about
-    /// 20 ns. So reading the clock takes a tenth of the spin at most, and the spin budget is exact
-    /// to within a microsecond.
+    /// 20 ns. So reading takes at most a tenth of the spin, and the budget is exact to within 1 us.
     pub(crate) const POLLS: u32 = 16;
 
     /// `CLOCK_MONOTONIC`.
@@ -84,8 +83,7 @@ mod world {
             &self.0
         }
 
-        /// Sleeps until woken or until the deadline, if the low half still is `expected`. May
-        /// return early.
+        /// Sleeps until woken or the deadline if the low half is `expected`. May return early.
         pub(crate) fn sleep(&self, expected: u32, deadline: Option<Instant>, scope: Scope) {
             sleep_on(&self.0, expected, deadline, scope);
         }
@@ -168,8 +166,7 @@ mod world {
             Bucket { mutex: Mutex::new(()), sleepers: Condvar::new() }
         }
 
-        /// Ignores the deadline, so a sleeper that is never woken is a deadlock, which loom
-        /// reports.
+        /// Ignores the deadline, so loom reports a sleeper that is never woken as a deadlock.
         fn sleep_if(&self, is_as_expected: impl FnOnce() -> bool) {
             let bucket = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
             if is_as_expected() {

@@ -128,8 +128,7 @@ fn a_rule_spins_for_its_bound_and_sleeps_for_the_rest_exactly() {
         // A reading for the deadline comes before the first of the wait.
         let set_after = |micros| (Some(Span::from_micros(micros)), Span::from_micros(micros) - READING);
         for (delay, all) in [set_after(5), set_after(40), (None, timeout)] {
-            // A spin without a bound sees the deadline itself, one reading before a sleep would
-            // end.
+            // A spin without a bound sees the deadline one reading before a sleep would end.
             let all = if delay.is_none() && bound == Span::MAX { all - READING } else { all };
             let spun = bound.min(all);
             assert_eq!(wait_for(&clock, rule, delay), (spun, 0, all - spun), "{form} {delay:?}");

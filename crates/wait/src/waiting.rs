@@ -9,8 +9,7 @@ use crate::machine;
 ///
 /// The default is the adaptive rule on this machine. A process measures the costs of the machine
 /// once, in a few milliseconds: when it creates a barrier, or when a thread first waits elsewhere
-/// by another rule that needs them. It counts the CPUs by the affinity mask and the CPU quota, from
-/// time to time.
+/// by another rule that needs them. It counts the CPUs by affinity and quota from time to time.
 ///
 /// ```
 /// # use policy::waiting::WaitingRule;
@@ -48,8 +47,7 @@ impl Waiting {
     }
 
     /// Disables migrations, which the adaptive rule may do for a while if other programs keep the
-    /// CPUs busy. For programs that read the affinity of their threads, which is briefly a single
-    /// CPU during a migration.
+    /// CPUs busy. For programs that read the affinity of their threads, which is one CPU meanwhile.
     pub const fn without_moves(self) -> Waiting {
         Waiting { no_moves: true, ..self }
     }
@@ -76,8 +74,7 @@ impl Waiting {
         }
     }
 
-    /// The initial waiter of the threads at an object. Measures the costs of the machine, unless
-    /// they are given or known.
+    /// The initial waiter of a thread. Measures the costs of the machine, unless given or known.
     pub(crate) fn waiter(&self) -> Waiter {
         let costs = match self.costs {
             Some(costs) => costs,

@@ -2,8 +2,7 @@
 //! and thread-local variables.
 //!
 //! The initial function of each sanitizer is looked up by a weak reference at link time. The
-//! dynamic linker cannot be asked, since the linkers of Rust programs do not export the symbols of
-//! the program itself.
+//! dynamic linker cannot be asked, since Rust programs do not export their own symbols.
 
 /// Reads an address from the global offset table, which holds zero for undefined symbols.
 #[cfg(target_arch = "x86_64")]

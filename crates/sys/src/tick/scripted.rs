@@ -153,8 +153,7 @@ impl ScriptedClock {
         alarm.due.fetch_update(SeqCst, SeqCst, next).is_ok()
     }
 
-    /// Sets the ticker of a slot: it ticks after `first`, at once if that is zero, and then after
-    /// each interval, if any.
+    /// Sets the ticker of a slot: see [`start`](super::Ticker::start).
     pub(super) fn set(&self, index: usize, first: Duration, interval: Duration) {
         let slot = &SLOTS[index];
         let alarm = &slot.alarm;

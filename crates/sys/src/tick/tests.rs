@@ -58,8 +58,7 @@ extern "C" fn foreign(signal: libc::c_int) {
     FOREIGN.set(FOREIGN.get() + 1);
 }
 
-/// A ticker for this thread, and the observations of the handler, which is installed after a
-/// foreign one.
+/// A ticker for this thread, and the observations of the handler.
 fn ticker() -> (Ticker, &'static Seen) {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| {

@@ -16,8 +16,7 @@ use crate::waiting::Waiting;
 /// counted. A wait allocates no memory, except for one wait in 100 ms, which counts the CPUs again.
 /// Each party takes at least 128 bytes. A recorder other than [`Off`] records every decision.
 ///
-/// All that happened before a party's arrival is visible to all parties after the wait of that
-/// round.
+/// All that happened before the arrivals of a round is visible to all parties after the wait.
 pub struct Barrier<R: Recorder = Off> {
     words: BarrierWords,
     slots: Box<[Padded<PartySlot>]>,
@@ -87,8 +86,7 @@ impl<R: Recorder> Barrier<R> {
         self.shared_state().ticket(number).map(Arrival)
     }
 
-    /// The counts of all waits so far. An unfinished wait counts as a wait, but its other counts
-    /// are added at its end.
+    /// The counts of all waits so far. The other counts of an unfinished wait are added at its end.
     pub fn statistics(&self) -> Statistics {
         self.shared_state().statistics()
     }

@@ -11,8 +11,7 @@ use crate::statistics::Statistics;
 use crate::sync;
 use crate::waiting::Waiting;
 
-/// A condition variable: threads that hold a [`Mutex`](crate::Mutex) wait until another thread has
-/// changed its value.
+/// A condition variable: threads with a [`Mutex`](crate::Mutex) wait until its value has changed.
 ///
 /// Like [`std::sync::Condvar`], but a waiting rule decides how threads wait, and their waits are
 /// counted. The rule of this object applies until a thread is notified, and that of the mutex while

@@ -202,8 +202,7 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 #[must_use = "the lock is released as soon as its guard is dropped"]
 pub struct Guard<'a, L: Lock<A>, T: ?Sized, A> {
     guarded: &'a Guarded<L, T>,
-    /// The thread that acquires must release. So the guard stays on its thread, and the value need
-    /// not be `Send` for it.
+    /// The thread that acquires must release. So neither guard nor value need be `Send`.
     on_this_thread: PhantomData<(*mut (), A)>,
 }
 
@@ -234,8 +233,7 @@ impl<L: Lock<A>, T: ?Sized, A> Deref for Guard<'_, L, T, A> {
 impl<L: Lock<Exclusive>, T: ?Sized> DerefMut for Guard<'_, L, T, Exclusive> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the access is exclusive, and the guard is borrowed mutably, so there is no other
-        // borrow.
+        // SAFETY: the access is exclusive, and the guard is borrowed mutably.
         unsafe { &mut *self.guarded.value.get() }
     }
 }

@@ -1,8 +1,7 @@
 //! The latch: a countdown that opens it once and permanently.
 //!
 //! Its word is a counted futex (`sleepers.md` in this crate's folder). The value is the number of
-//! missing counts. Only the change to zero wakes sleepers, and it wakes all of them. An open latch
-//! stays open.
+//! missing counts. The change to zero wakes all sleepers. An open latch stays open.
 
 use std::{fmt, time};
 
@@ -16,11 +15,9 @@ use crate::statistics::Statistics;
 use crate::sync::{self, Scope};
 use crate::waiting::Waiting;
 
-/// A latch, at which threads wait until it has been counted down to zero. Then it is open, and all
-/// threads pass.
+/// A latch, at which threads wait until it has been counted down to zero: then it is open.
 ///
-/// Like C++20's `std::latch`. All that was done before each count is visible to the threads that
-/// pass.
+/// Like C++20's `std::latch`. What was done before the counts is visible to those that pass.
 ///
 /// ```
 /// # use rowlock_wait::Latch;
@@ -41,8 +38,7 @@ pub struct Latch {
 
 impl Latch {
     sync::const_fn! {
-        /// A latch that opens after `count` counts (with zero it is open), for threads that wait by
-        /// the adaptive rule.
+        /// A latch that opens after `count` counts, for threads that wait by the adaptive rule.
         pub fn new(count: u32) -> Latch {
             Latch::with(count, Waiting::ADAPTIVE)
         }
@@ -53,8 +49,7 @@ impl Latch {
         }
     }
 
-    /// Counts down by one. Returns the number of missing counts. An open latch stays open. Never
-    /// blocks.
+    /// Counts down by one, unless it is open. Returns the number of missing counts. Never blocks.
     pub fn count_down(&self) -> u32 {
         self.count_down_by(1)
     }

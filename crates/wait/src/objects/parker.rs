@@ -1,7 +1,6 @@
 //! The parker: one thread waits until another one unparks it.
 //!
-//! It is an auto-reset [event](crate::event) at which one thread waits. The event is set if the
-//! token exists.
+//! It is an auto-reset [event](crate::event), which is set if the token exists.
 
 use std::cell::Cell;
 use std::fmt;

@@ -58,8 +58,7 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until no writer holds the lock or waits for it, and acquires it as a reader. Dropping
-    /// the guard releases it.
+    /// Waits until no writer holds the lock or waits for it, and acquires it as a reader.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.acquire_untimed()

@@ -6,8 +6,7 @@
 //! downs return the same value only if there was an up between them.
 //!
 //! The order is not first come, first served: a thread that finds a permit acquires it, even if
-//! others have slept longer. Otherwise a permit would be idle until the sleeper it was reserved for
-//! has a CPU.
+//! others have slept longer. Otherwise a permit would be idle until its sleeper has a CPU.
 
 use std::{fmt, time};
 
@@ -19,11 +18,9 @@ use crate::sync::{self, Scope};
 use crate::waiting::Waiting;
 
 /// A number of permits. [`down`](Semaphore::down) acquires one and waits while there is none.
-/// [`up`](Semaphore::up) releases or adds one. Both return the resulting number, counted in the
-/// same atomic step.
+/// [`up`](Semaphore::up) releases or adds one. Both return the resulting number atomically.
 ///
-/// So a stage of a pipeline learns from the semaphore of its queue how many buffers the queue
-/// holds, without a lock.
+/// So a stage of a pipeline learns without a lock how many buffers its queue holds.
 ///
 /// All that a thread did before an up or a down is visible to every thread after each later down.
 ///
@@ -68,8 +65,7 @@ impl Semaphore {
         }
     }
 
-    /// Acquires a permit and returns the number of permits left, or `None` if there is no permit.
-    /// Never blocks.
+    /// Acquires a permit and returns the number left, or `None` if there is none. Never blocks.
     pub fn try_down(&self) -> Option<u32> {
         self.raw.try_down()
     }
@@ -77,8 +73,7 @@ impl Semaphore {
     /// Like [`Semaphore::down`], but waits at most until the deadline.
     ///
     /// # Errors
-    /// If the deadline passes; no permit was acquired. An available permit is acquired even after
-    /// the deadline.
+    /// If the deadline passes. An available permit is acquired even after the deadline.
     pub fn down_until(&self, deadline: time::Instant) -> Result<u32, TimedOut> {
         self.raw.down(self.waiting, Scope::Process, Some(deadline::at(deadline)))
     }

@@ -1,5 +1,4 @@
-//! Thread slots: which party of a barrier a thread is, for callers that pass a barrier without a
-//! party.
+//! Thread slots: the parties of threads that use a barrier without a party.
 //!
 //! The C interface uses barriers like that. But a rule needs to know which parties are missing, and
 //! to remember what it has learnt. So each thread that uses a barrier gets a number of the team, as
@@ -26,8 +25,7 @@ pub struct ThreadSlots {
 
 /// The slot of one thread at one barrier.
 ///
-/// It shares the ownership of the barrier, so the creator may drop it while other threads are still
-/// leaving.
+/// It shares the ownership of the barrier, so its creator may drop it while other threads leave.
 pub struct ThreadSlot {
     /// Borrows from the barrier in `slots`. It precedes `slots`, so it is dropped first.
     party: Option<Party<'static>>,
@@ -58,8 +56,7 @@ impl ThreadSlots {
 }
 
 impl ThreadSlot {
-    /// The slot of the calling thread, which keeps it until it ends. An anonymous one if none is
-    /// free.
+    /// The slot of the calling thread until it ends. An anonymous one if none is free.
     ///
     /// The first slot of a thread allocates memory.
     pub fn of_current_thread(slots: &Arc<ThreadSlots>) -> ThreadSlot {
@@ -76,15 +73,13 @@ impl ThreadSlot {
     fn assign(slots: Arc<ThreadSlots>) -> ThreadSlot {
         let number = slots.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         // SAFETY: the barrier is in an `Arc`, so it does not move, and this slot keeps the `Arc`.
-        // The borrow is dropped before that because of the order of the fields, and never leaves
-        // the slot.
+        // The order of the fields drops the borrow first, and it never leaves the slot.
         let barrier = unsafe { &*std::ptr::from_ref(&slots.barrier) };
         let party = number.map_or_else(|| barrier.anonymous(), |number| barrier.party(number));
         ThreadSlot { party: Some(party), number, slots }
     }
 
-    /// Calls `act` with this party, and keeps the slot for later calls. Returns `None` if the party
-    /// has left the team.
+    /// Calls `act` with this party, and keeps the slot. Returns `None` if the party has left.
     pub fn with<R>(mut self, act: impl FnOnce(&mut Party<'_>, &Barrier) -> R) -> Option<R> {
         let result = self.party.as_mut().map(|party| act(party, &self.slots.barrier));
         if self.number.is_some() {
@@ -93,8 +88,7 @@ impl ThreadSlot {
         result
     }
 
-    /// Keeps the slot, and drops those of closed barriers. If the slot cannot be kept, it is
-    /// released.
+    /// Keeps the slot, and drops those of closed barriers. Otherwise it is released.
     fn keep(self) {
         OWN.with(|own| {
             let Ok(mut own) = own.try_borrow_mut() else { return };
@@ -161,8 +155,7 @@ mod tests {
         for _ in 0..3 {
             let next = std::thread::scope(|scope| scope.spawn(|| number(&slots)).join().unwrap());
             assert_eq!(next, Some(1));
-            // A scope ends with the closures of its threads. Their thread-local values may be
-            // dropped later.
+            // The thread-local values may be dropped after the end of the scope.
             while slots.free.lock().unwrap().is_empty() {
                 std::thread::yield_now();
             }

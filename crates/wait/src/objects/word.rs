@@ -16,8 +16,7 @@
 //! it is the waker's, (3) sees the changed word.
 //!
 //! A thread that is woken while the word still has the expected value asks the rule again, and
-//! usually goes back to sleep. As in C++, a word that changes back before the waiter reads it has
-//! not changed.
+//! usually goes back to sleep. As in C++, a word that has changed back has not changed.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::time;
@@ -80,11 +79,9 @@ pub fn wait_timeout(
     wait_by(word, expected, waiting, Some(deadline::after(timeout)))
 }
 
-/// Wakes one of the threads that sleep until `word` changes. The caller has changed it. Never
-/// blocks.
+/// Wakes one thread that sleeps until `word` changes. The caller has changed it. Never blocks.
 ///
-/// If threads wait for different values, the woken one may have to continue to wait. Then use
-/// [`wake_all`].
+/// If threads wait for different values, the woken one may have to wait on: use [`wake_all`].
 pub fn wake_one(word: &AtomicU32) {
     wake(word, 1);
 }

@@ -6,8 +6,7 @@ use policy::Instant;
 
 use crate::sync::{self, AtomicU64, Futex, Scope};
 
-/// A value on which threads can sleep, and the number of sleepers. The word zero is the value zero
-/// without sleepers.
+/// A value on which threads can sleep, and the number of sleepers. Both are zero in zeroed memory.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct CountedFutex(Futex<AtomicU64>);
@@ -54,8 +53,7 @@ impl CountedFutex {
         Word(self.0.word().load(Acquire)).value()
     }
 
-    /// Replaces the value by the result of `change`. If that is `None`, returns the current value
-    /// as an error.
+    /// Replaces the value by the result of `change`. If that is `None`, returns the value as error.
     ///
     /// Publishes what happened before, even if the value stays the same.
     #[inline]
@@ -71,8 +69,7 @@ impl CountedFutex {
         }
     }
 
-    /// Sleeps until woken or until the deadline, if `must_sleep` holds for the value. May return
-    /// early.
+    /// Sleeps until woken or the deadline, if `must_sleep` holds for the value. May return early.
     pub(crate) fn sleep(&self, must_sleep: impl Fn(u32) -> bool, deadline: Option<Instant>, scope: Scope) {
         // In shared memory the number of sleepers may be anything, so it wraps around.
         let count = |word| must_sleep(Word(word).value()).then(|| word.wrapping_add(Word::SLEEPER));

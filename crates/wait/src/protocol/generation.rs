@@ -1,13 +1,11 @@
-//! The generation word: the number of complete rounds, and whether a thread sleeps until the next
-//! one completes.
+//! The generation word: the number of complete rounds, and whether a thread sleeps.
 //!
 //! | bits | state | meaning | transitions out |
 //! |---|---|---|---|
 //! | `g`, 0 | awake | `g` rounds are complete, no thread sleeps | a waiter that goes to sleep sets the bit |
 //! | `g`, 1 | asleep | `g` rounds are complete, a thread sleeps or is about to | the last arrival: to `g + 1`, 0, and wakes all |
 //!
-//! The last arrival leaves "awake" in the same way, to `g + 1`, 0, without waking. There is no
-//! other transition.
+//! The last arrival also leaves "awake" to `g + 1`, 0, and wakes none. No other transition exists.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -19,8 +17,7 @@ use crate::sync::{AtomicU32, Futex, Scope};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Round(pub(crate) u64);
 
-/// A value of the generation word: the completed rounds modulo 2^31, and the sleepers bit below
-/// them.
+/// A value of the word: the completed rounds modulo 2^31, and the sleepers bit below them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Generation(u32);
 
@@ -68,8 +65,7 @@ impl GenerationWord {
         Generation(self.0.word().load(Acquire)).has_completed(round)
     }
 
-    /// The transition of the last arrival: completes `round` and wakes all sleepers. Publishes what
-    /// happened before it.
+    /// The last arrival: completes `round` and wakes all sleepers. Publishes what happened before.
     #[inline]
     pub(crate) fn complete(&self, round: Round, scope: Scope) {
         // Usually no thread sleeps. This guess avoids fetching the cache line twice.

@@ -8,8 +8,7 @@ use crate::protocol::generation::Round;
 use crate::sync::AtomicU64;
 
 /// The last arrival of one party, in one word. The upper half is its round modulo 2^32. The lower
-/// half tells whether it was the last of that round, and its CPU plus one. Zero before the first
-/// arrival.
+/// half tells whether it was the last of that round, and its CPU plus one. Zero at first.
 #[derive(Debug)]
 pub(crate) struct LastArrival(AtomicU64);
 
@@ -48,8 +47,7 @@ impl LastArrival {
     /// Returns `None` if the party has arrived in `round` or has left, else the CPU of its last
     /// arrival, if there was one.
     ///
-    /// The word orders no other memory accesses, and may be slightly out of date. It only advises
-    /// how to wait.
+    /// The word orders no other memory accesses, and may be out of date. It only advises.
     pub(crate) fn missing_from(&self, round: Round) -> Option<Option<CpuId>> {
         let word = self.0.load(Relaxed);
         if word == GONE {

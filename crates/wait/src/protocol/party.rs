@@ -33,8 +33,7 @@ pub struct Party<'b, R: Recorder = Off> {
     counters: Option<&'b Counters>,
 }
 
-/// The arrival of a thread that has yet to wait for the others. It can do something else in
-/// between.
+/// The arrival of a thread that has yet to wait for the others, and can do other work before.
 ///
 /// The arrival counts even if this value is dropped.
 #[must_use = "a thread that does not wait for its arrival's round has not met the others"]
@@ -131,14 +130,12 @@ impl<'b, R: Recorder> Party<'b, R> {
         Arrival(self.shared.arrive_and_leave(self.number, completion))
     }
 
-    /// Whether all parties have arrived in the round of `arrival`. If so, what they did before is
-    /// visible.
+    /// Whether all have arrived in the round of `arrival`. If so, what they did before is visible.
     pub fn has_completed(&self, arrival: &Arrival) -> bool {
         self.shared.has_completed(arrival.0.round)
     }
 
-    /// Waits until all parties have arrived in the round of `arrival`, which must be an arrival at
-    /// this barrier.
+    /// Waits until all have arrived in the round of `arrival`, an arrival at this barrier.
     pub fn complete(&mut self, arrival: Arrival) -> BarrierWaitResult {
         let is_leader = arrival.0.is_leader;
         // Without a deadline, this always succeeds.
@@ -182,8 +179,7 @@ impl<'b, R: Recorder> Party<'b, R> {
         self.number.filter(|_| self.fresh.inputs().missing || R::ON || self.shared.namespace.is_some())
     }
 
-    /// Follows the rule until the round is over or the deadline passes. Returns whether the round
-    /// is over.
+    /// Follows the rule until the deadline or the end of the round. Returns whether it is over.
     #[inline]
     fn wait_for_round<W: Observer>(
         &mut self,

@@ -1,5 +1,4 @@
-//! Slots for processes in shared memory: one word identifies the process, and tells whether it is
-//! lost.
+//! Slots for processes in shared memory: one word tells the process and whether it is lost.
 //!
 //! | word | state | transitions out |
 //! |---|---|---|
@@ -85,8 +84,7 @@ impl ProcessSlot {
         self.0.compare_exchange(0, claimant.0, Acquire, Relaxed).is_ok()
     }
 
-    /// Frees the slot if this process holds it. The child of a fork has its parent's memory, but
-    /// does not hold its slot.
+    /// Frees the slot if this process holds it, which the child of a fork does not.
     pub(crate) fn release(&self, claimant: Claimant) {
         self.leave(claimant, 0);
     }
@@ -107,8 +105,7 @@ impl ProcessSlot {
         }
     }
 
-    /// The PID of the process if it is lost: it is awaited, and has marked itself as gone or has
-    /// ended.
+    /// The PID of the process if it is lost: awaited, but marked as gone, or ended.
     ///
     /// Reads files below `/proc`. Returns `None` in a PID namespace other than that of the process,
     /// or if a namespace is unknown.
@@ -128,8 +125,7 @@ impl ProcessSlot {
         self.0.compare_exchange(gone.0, claimant.0, AcqRel, Relaxed).is_ok()
     }
 
-    /// Records a lost process, replacing the content of the slot. For a slot that is reserved for
-    /// this.
+    /// Records a lost process in a slot that is reserved for this.
     pub(crate) fn record_lost(&self, gone: Claimant) {
         self.0.store(gone.with(GONE).0, Release);
     }

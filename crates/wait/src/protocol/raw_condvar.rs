@@ -124,8 +124,7 @@ impl EventCount {
         }
     }
 
-    /// Sleeps until it advances, unless `awake` returns true after the count has been read. May
-    /// return early.
+    /// Sleeps until it advances, unless `awake` is true after the count was read. May return early.
     fn sleep_unless(&self, awake: impl Fn() -> bool, deadline: Option<Instant>) {
         let word = self.0.word();
         let seen = word.load(Acquire);

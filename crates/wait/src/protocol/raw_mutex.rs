@@ -1,5 +1,4 @@
-//! A mutex without its value: the word, its owner and its wait state. [`crate::mutex`] describes
-//! the protocol.
+//! The words of a mutex. [`crate::mutex`] describes the protocol.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -16,11 +15,9 @@ use crate::waiting::Waiting;
 const HELD: u32 = 1;
 /// A thread sleeps, or is about to.
 const SLEEPERS: u32 = 2;
-/// A thread polls the mutex, and will acquire it when it is free, or clear this bit before it
-/// sleeps.
+/// A thread polls the mutex, and will acquire it, or clear this bit before it sleeps.
 const SPINNER: u32 = 4;
-/// One in the number of times that the mutex was released past sleepers, for the spinner to acquire
-/// it.
+/// One in the number of times that the mutex was released past sleepers, for the spinner.
 const PASSED: u32 = 8;
 
 /// How often in a row sleepers may be passed over.
@@ -169,8 +166,7 @@ impl LockAttempt<'_> {
 
     /// Abandons the attempt, although the thread may have been woken for it.
     pub(crate) fn give_up(&self) {
-        // If the mutex is held, its owner wakes a sleeper when it releases it. Otherwise this thread
-        // does.
+        // If the mutex is held, its owner will wake a sleeper. Otherwise this thread does.
         let is_free = |seen| seen & HELD == 0;
         let give_up = |seen| if is_free(seen) { self.after(seen) & SPINNER } else { self.after(seen) };
         let seen = self.mutex.word.word().fetch_update(Relaxed, Relaxed, |seen| Some(give_up(seen)));

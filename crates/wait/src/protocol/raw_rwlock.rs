@@ -68,8 +68,7 @@ impl RawRwLock {
             return Err(late);
         }
         if read.holds_writers {
-            // A writer closes the gate after it has acquired `writers`, and opens it before it
-            // releases that.
+            // A writer closes and opens the gate while it holds `writers`.
             while !self.try_share() {}
             self.writers.unlock();
         }

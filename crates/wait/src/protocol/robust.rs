@@ -94,8 +94,7 @@ impl RobustLock {
         Some(if seen.is_damaged() { Integrity::Damaged } else { Integrity::Intact })
     }
 
-    /// Acquires the lock of a dead owner that has not released it since the word was `seen`. The
-    /// lock is damaged then.
+    /// Acquires, as damaged, the lock of a dead owner that has not released it since it was `seen`.
     ///
     /// The owner must have been found dead *after* the word was seen.
     pub fn take_over(&self, seen: State, owner: OwnerId) -> bool {
@@ -180,8 +179,7 @@ impl<'a> LockAttempt<'a> {
         if !self.slept {
             return;
         }
-        // If the lock is held, its owner wakes a sleeper when it releases it. Otherwise this thread
-        // does.
+        // If the lock is held, its owner will wake a sleeper. Otherwise this thread does.
         let keep_sleepers = |seen: State| seen.owner().map(|_| seen.with(State::SLEEPERS));
         if self.lock.update(AcqRel, keep_sleepers).is_none() {
             self.lock.0.wake(1, self.scope);

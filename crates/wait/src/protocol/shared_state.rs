@@ -72,8 +72,7 @@ pub(crate) struct SharedState<'a> {
     pub(crate) words: &'a BarrierWords,
     /// One slot for each party by its number. The last one is for anonymous parties.
     pub(crate) slots: &'a [Padded<PartySlot>],
-    /// The PID namespace in which the parties of several processes identify each other. `None`
-    /// within one process.
+    /// The PID namespace of the processes. `None` within one process.
     pub(crate) namespace: Option<u64>,
 }
 
@@ -149,8 +148,7 @@ impl<'a> SharedState<'a> {
         if self.namespace.is_some() { Scope::Shared } else { Scope::Process }
     }
 
-    /// Returns a dead party without which `round` cannot complete. Always `None` within one
-    /// process.
+    /// A dead party without which `round` cannot complete. Always `None` within one process.
     ///
     /// If a party has published that it was the last to arrive, all have arrived, and the round
     /// waits only for that party to release the others. A party that drew the last ticket and was

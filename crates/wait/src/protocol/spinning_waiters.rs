@@ -20,8 +20,7 @@
 //!   deadline, after which the waiter polls again, as in (5), before it blocks again. The waiter
 //!   sees such a signal late, but it sees it.
 //!
-//! A signal that has woken another thread ends a wait too. That is a spurious wakeup, which every
-//! program has to expect.
+//! A signal that has woken another thread ends a wait too. Programs must expect such wakeups.
 //!
 //! `tests/loom/spinning_waiters.rs` checks the first two cases in all interleavings.
 
@@ -37,8 +36,7 @@ pub struct SpinningWaiters {
     count: AtomicU32,
 }
 
-/// A spinning waiter. It must call [`SpinningWaiter::leave`]. Otherwise signals are counted
-/// needlessly.
+/// A spinning waiter. It must call [`SpinningWaiter::leave`], or signals are counted needlessly.
 #[must_use = "a spinning waiter has to leave"]
 #[derive(Clone, Copy, Debug)]
 pub struct SpinningWaiter<'a> {
@@ -60,8 +58,7 @@ impl SpinningWaiters {
         SpinningWaiter { waiters: self, before: self.signals.load(SeqCst) }
     }
 
-    /// Signals the spinning waiters. To be called before the condition variable is signalled, with
-    /// or without the mutex.
+    /// Signals the spinning waiters, before the condition variable, with or without the mutex.
     pub fn signal(&self) {
         if self.count.load(SeqCst) > 0 {
             self.signals.fetch_add(1, SeqCst);

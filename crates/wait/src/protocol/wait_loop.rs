@@ -14,13 +14,11 @@ use crate::statistics::{Counters, Statistics};
 use crate::sync::{self, AtomicU64};
 use crate::waiting::Waiting;
 
-/// The maximum running time charged for one spin step, which lasts from one clock reading to the
-/// next.
+/// The maximum running time charged for one spin step, from one clock reading to the next.
 ///
 /// A step takes 0.2 to 1 us. A preemption costs the spinning thread two context switches (2 to 4
 /// us) and usually a timeslice (milliseconds), and time off the CPU is not spinning. But every step
-/// must be charged something. Otherwise a spin would never end on a machine on which all steps are
-/// that long.
+/// must be charged something. Otherwise a spin would never end if all steps are that long.
 const LONGEST_STEP: Span = Span::from_micros(5);
 
 /// An event that a thread waits for.
@@ -70,8 +68,7 @@ pub(crate) struct Wait<'a, R: Recorder> {
 }
 
 impl<R: Recorder> Wait<'_, R> {
-    /// Follows the rule until the event has occurred, has become impossible, or the deadline
-    /// passes.
+    /// Follows the rule until the event occurs, becomes impossible, or the deadline passes.
     ///
     /// The caller has polled once: a wait begins with a decision of the rule.
     ///

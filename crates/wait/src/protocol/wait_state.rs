@@ -12,8 +12,7 @@ use crate::statistics::{Counters, Statistics};
 use crate::sync::{self, AtomicU64};
 use crate::waiting::Waiting;
 
-/// The wait state of an object: zeros at first, and without pointers. Only threads that have to
-/// wait access it.
+/// The wait state of an object: zeros at first, without pointers. Only waiting threads access it.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct WaitState {

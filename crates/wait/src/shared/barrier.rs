@@ -52,8 +52,7 @@ impl Barrier {
     }
 
     /// Creates a barrier without a name. Other processes inherit or receive its file and open it by
-    /// [`Barrier::from_fd`]. The file's length is sealed. It is closed on exec, unless that is
-    /// changed.
+    /// [`Barrier::from_fd`]. The file's length is sealed. It is closed on exec.
     ///
     /// # Errors
     /// [`MemoryError`] if it cannot be created.
@@ -144,8 +143,7 @@ pub struct Full {
 /// The reason why a round is not over.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WaitError {
-    /// The deadline has passed. The arrival still counts, and the thread can continue to wait by
-    /// [`Party::complete`].
+    /// The deadline has passed. The arrival still counts: see [`Party::complete`].
     #[error("the others have not arrived at the barrier before the deadline")]
     TimedOut(Arrival),
     /// A party that has not arrived is lost, so the round cannot complete. The party that gets this
@@ -183,7 +181,7 @@ impl Party<'_> {
         self.membership.number
     }
 
-    /// Waits until all parties have arrived, including the caller. The last one to arrive is the
+    /// Waits until all parties have arrived, including the caller. The last to arrive is the
     /// leader.
     ///
     /// # Errors
@@ -240,8 +238,7 @@ impl Party<'_> {
         self.party.has_completed(arrival)
     }
 
-    /// Waits until all parties have arrived in the round of `arrival`, which must be an arrival at
-    /// this barrier.
+    /// Waits until all have arrived in the round of `arrival`, an arrival at this barrier.
     ///
     /// # Errors
     /// [`WaitError::Abandoned`] if a party that has not arrived is lost.

@@ -66,8 +66,7 @@ impl Event {
         Ok(Event { object, reset })
     }
 
-    /// Sets the event, which lets one thread pass if it is an auto-reset event, else all. Never
-    /// blocks.
+    /// Sets the event. Never blocks.
     pub fn set(&self) {
         self.object.body.set(self.reset, Scope::Shared);
     }
@@ -85,8 +84,7 @@ impl Event {
     /// Waits until the event lets the caller pass.
     ///
     /// # Errors
-    /// [`WaitFailure::Abandoned`] if it did not for some time and a process has died with the event
-    /// open.
+    /// [`WaitFailure::Abandoned`] if a process has died with the event open.
     pub fn wait(&self) -> Result<(), WaitFailure> {
         self.wait_by(None)
     }

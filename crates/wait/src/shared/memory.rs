@@ -1,8 +1,7 @@
 //! The memory of a shared object: a file with a header that describes it.
 //!
 //! Its content is never trusted. This process uses its own copies of the sizes, which it has
-//! checked once against those of the file. Everything else consists of atomic integers with
-//! arbitrary values.
+//! checked once against those of the file. The rest is atomic integers with any values.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -58,8 +57,7 @@ impl std::fmt::Display for ObjectKind {
 /// The reason why a shared object cannot be created, opened or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// A system call failed, for example because the file to be created exists, or the file to be
-    /// opened does not.
+    /// A system call failed, for example because the file exists already, or does not exist.
     #[error("cannot {doing}: {why}")]
     System {
         /// The attempted action and the file.
@@ -78,8 +76,7 @@ pub enum MemoryError {
          a mutex whose owner has died, or remove it and create one with more slots"
     )]
     Full(usize),
-    /// The file was not created by this library: its beginning differs, or it is too short or not a
-    /// regular file.
+    /// The file was not created by this library: it is short, not regular, or begins otherwise.
     #[error("this is not a shared object of rowlock: {0}")]
     Foreign(&'static str),
     /// The file was created by another version of this library.
@@ -133,11 +130,9 @@ unsafe impl Plain for BarrierWords {}
 unsafe impl Plain for Padded<PartySlot> {}
 // SAFETY: an atomic integer by `repr(transparent)`.
 unsafe impl Plain for ProcessSlot {}
-// SAFETY: `RobustLock`, an atomic integer by `repr(transparent)`, and `WaitState`, atomic integers.
-// All are `repr(C)`.
+// SAFETY: `RobustLock`, an atomic integer by `repr(transparent)`, and `WaitState`; `repr(C)`.
 unsafe impl Plain for MutexBody {}
-// SAFETY: `CountedFutex`, an atomic integer by `repr(transparent)`, and `WaitState`, atomic
-// integers. All are `repr(C)`.
+// SAFETY: `CountedFutex`, an atomic integer by `repr(transparent)`, and `WaitState`; `repr(C)`.
 unsafe impl Plain for RawSemaphore {}
 // SAFETY: as `RawSemaphore`.
 unsafe impl Plain for RawEvent {}
@@ -272,8 +267,7 @@ const TOO_SHORT: MemoryError = MemoryError::Foreign("it is too short");
 /// other process can open it.
 ///
 /// # Errors
-/// [`MemoryError`] if there is no such file, or it does not begin like a shared object of rowlock.
-/// Then it is not removed.
+/// [`MemoryError`] if there is no shared object. A file of another kind is not removed.
 pub fn unlink(path: impl AsRef<Path>) -> Result<(), MemoryError> {
     let path = path.as_ref();
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;

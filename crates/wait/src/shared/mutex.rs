@@ -60,7 +60,7 @@ impl Mutex {
     }
 
     /// Creates a mutex without a name. Other processes inherit or receive its file and open it by
-    /// `from_fd`. The file's length is sealed. It is closed on exec, unless that is changed.
+    /// `from_fd`. The file's length is sealed. It is closed on exec.
     ///
     /// # Errors
     /// [`MemoryError`] if it cannot be created.
@@ -165,8 +165,7 @@ impl Mutex {
         OwnerId(self.0.participants.own)
     }
 
-    /// The counts of all waits of all processes so far. A lock that succeeds immediately is not a
-    /// wait.
+    /// The counts of all waits of all processes. A lock that succeeds immediately is not a wait.
     pub fn statistics(&self) -> Statistics {
         self.0.body.wait_state.statistics()
     }
@@ -200,12 +199,10 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// A process has died while it held the mutex, so the guarded data may be inconsistent. The caller
-/// holds the mutex now.
+/// A process has died while it held the mutex, so the data may be inconsistent. The caller has it.
 ///
 /// A caller that can repair the data does so and then calls [`OwnerDied::recover`]. If this is
-/// dropped instead, the mutex is released as it is, and the next thread to lock it gets the same
-/// error.
+/// dropped instead, the next thread to lock the mutex gets the same error.
 #[derive(Debug, thiserror::Error)]
 #[error("process {pid} has died while it held the mutex: the guarded data may be inconsistent and must be repaired")]
 pub struct OwnerDied<'m> {

@@ -26,8 +26,7 @@ impl Participants {
         processes as usize + 1
     }
 
-    /// Claims the first free slot. If there is none, takes over the first one that its dead process
-    /// no longer needs.
+    /// Claims the first free slot, or else takes over the first that a dead process does not need.
     ///
     /// `is_reusable` is called only for slots of dead processes: a living one may do anything.
     pub(super) fn join(
@@ -42,8 +41,7 @@ impl Participants {
             if !is_reusable(at) {
                 return false;
             }
-            // If this process is killed in between, the death is recorded twice, which is better
-            // than never.
+            // A death that is recorded twice, if this process is killed here, is better than none.
             reserved.record_lost(gone);
             slot.take_over(gone, claimant)
         };

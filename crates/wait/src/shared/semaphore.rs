@@ -73,8 +73,7 @@ impl Semaphore {
     /// Waits for a permit and acquires it. Returns the number of permits left.
     ///
     /// # Errors
-    /// [`WaitFailure::Abandoned`] if there was no permit for some time and a process has died with
-    /// the semaphore open.
+    /// [`WaitFailure::Abandoned`] if a process has died with the semaphore open.
     pub fn down(&self) -> Result<u32, WaitFailure> {
         self.down_by(None)
     }
