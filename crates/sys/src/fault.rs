@@ -57,9 +57,6 @@ static INSTALLED: OnceLock<(Explain, PreviousHandler)> = OnceLock::new();
 /// to standard error and the process aborts (SIGABRT). All other faults go to the previous handler.
 /// Only the first call has an effect. Threads short of stack need an [`AlternateStack`].
 ///
-/// # Errors
-/// None on Linux.
-///
 /// # Safety
 /// `explain` must be async-signal-safe at any point of the program.
 pub unsafe fn explain(explain: Explain) -> io::Result<()> {
@@ -138,9 +135,6 @@ const ROOM: usize = 32 << 10;
 impl AlternateStack {
     /// Installs one for the calling thread. Returns `None` if the thread already has one, as
     /// threads of the Rust standard library do.
-    ///
-    /// # Errors
-    /// Returns an error if there is no memory.
     pub fn for_this_thread() -> io::Result<Option<AlternateStack>> {
         if current().ss_flags & libc::SS_DISABLE == 0 {
             return Ok(None);

@@ -21,9 +21,6 @@ unsafe impl Sync for Pages {}
 
 impl Pages {
     /// Allocates this many bytes, possibly zero.
-    ///
-    /// # Errors
-    /// Returns an error if there is no memory.
     pub fn new(length: usize) -> io::Result<Pages> {
         if length == 0 {
             return Ok(Pages { start: NonNull::dangling(), length });

@@ -40,10 +40,8 @@ const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
 
-/// Checks whether the kernel would count this for the calling thread. Nothing is counted.
-///
-/// # Errors
-/// Returns the reason of the kernel if it would not.
+/// Checks whether the kernel would count this for the calling thread. Nothing is counted. Returns
+/// the reason of the kernel if it would not.
 pub fn probe(counter: Counter) -> io::Result<()> {
     const THIS_THREAD: libc::pid_t = 0;
     const ANY: libc::c_int = -1;

@@ -15,20 +15,15 @@ use crate::scheduling::{Policy, RawAttributes, Thread, set_scheduler};
 /// All nice values, best first.
 const NICE: RangeInclusive<i32> = -20..=19;
 
-/// The nice value of the calling thread.
-///
-/// # Errors
-/// Returns an error if a system call filter forbids the query.
+/// The nice value of the calling thread. Fails if a system call filter forbids the query.
 pub fn nice() -> io::Result<i32> {
     // To the kernel, "this process" is the calling thread, here and where the value is set.
     Ok(getpriority_process(None)?)
 }
 
 /// The best (smallest) nice value that a thread of this process may have. It is that of the calling
-/// thread if no better one is allowed.
-///
-/// # Errors
-/// Returns an error if no thread can be started or the value cannot be read.
+/// thread if no better one is allowed. Fails if no thread can be started or the value cannot be
+/// read.
 pub fn best_nice() -> io::Result<i32> {
     in_a_thread(|| {
         let now = nice()?;
@@ -37,19 +32,15 @@ pub fn best_nice() -> io::Result<i32> {
     })
 }
 
-/// Checks whether a thread of this process may have the lowest real-time priority.
-///
-/// # Errors
-/// Returns the reason of the kernel if it may not.
+/// Checks whether a thread of this process may have the lowest real-time priority. Returns the
+/// reason of the kernel if it may not.
 pub fn check_real_time() -> io::Result<()> {
     in_a_thread(|| Ok(set_scheduler(Thread::current(), Policy::Fifo(1))?))
 }
 
 /// The effective timeslice of an ordinary thread of this process that requests `requested`. Returns
-/// `None` if the kernel accepts the request but ignores it, as before Linux 6.12.
-///
-/// # Errors
-/// Returns the reason of the kernel if it refuses the request.
+/// `None` if the kernel accepts the request but ignores it, as before Linux 6.12. Returns the
+/// reason of the kernel if it refuses the request.
 pub fn try_timeslice(requested: Duration) -> io::Result<Option<Duration>> {
     in_a_thread(|| {
         let thread = Thread::current();

@@ -63,10 +63,8 @@ pub fn end_with_this_thread(command: &mut Command, requests: RequestsToEnd) {
 /// fail. By default a command searches for its program, and a shell interprets any file that the
 /// kernel cannot execute, even a program for another machine.
 ///
-/// It must be the last change to the command, whose environment must not be cleared.
-///
-/// # Errors
-/// Returns an error if a path, an argument or a variable contains a zero byte.
+/// It must be the last change to the command, whose environment must not be cleared. Fails if a
+/// path, an argument or a variable contains a zero byte.
 pub fn execute_only(command: &mut Command, file: &Path) -> io::Result<()> {
     let mut variables: BTreeMap<OsString, OsString> = env::vars_os().collect();
     for (name, value) in command.get_envs() {
@@ -121,18 +119,12 @@ impl Strings {
 }
 
 /// Reverts [`end_with_this_thread`] for the calling process: it survives its parent from now on.
-///
-/// # Errors
-/// None on Linux.
 pub fn survive_the_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(None)?)
 }
 
 /// Makes the calling process the parent of every orphan among its descendants, so that none can
 /// escape by losing its own parent.
-///
-/// # Errors
-/// None on Linux since 3.4.
 pub fn adopt_orphans() -> io::Result<()> {
     // The kernel asks only whether the argument is zero.
     Ok(set_child_subreaper(Some(Pid::INIT))?)

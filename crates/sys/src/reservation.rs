@@ -57,10 +57,8 @@ unsafe impl Send for Reservation {}
 unsafe impl Sync for Reservation {}
 
 impl Reservation {
-    /// Reserves this many bytes, rounded up to whole pages, and at least one page.
-    ///
-    /// # Errors
-    /// Returns an error if there is no address space, or if the limit of mappings is reached.
+    /// Reserves this many bytes, rounded up to whole pages, and at least one page. Fails if there
+    /// is no address space, or if the limit of mappings is reached.
     pub fn new(length: usize) -> io::Result<Reservation> {
         let most = isize::MAX as usize - page_size();
         let length = length.max(1);
@@ -107,8 +105,6 @@ impl Reservation {
     }
 
     /// Turns this range of whole pages into a guard: an access raises SIGSEGV. Its content is lost.
-    ///
-    /// # Errors
     /// Returns the error of the kernel. With [`Guard::Mark`] that is `EINVAL` if it does not
     /// support markers or the memory is locked; with [`Guard::Protection`] it is `ENOMEM` if the
     /// limit of mappings is reached.
@@ -124,10 +120,8 @@ impl Reservation {
     }
 
     /// Returns the memory of this range of whole pages to the kernel. It is zero on the next
-    /// access. Guards remain guards.
-    ///
-    /// # Errors
-    /// Returns the error of the kernel, as for locked memory, whose content is kept.
+    /// access. Guards remain guards. Returns the error of the kernel, as for locked memory, whose
+    /// content is kept.
     pub fn discard(&self, part: Range<usize>) -> io::Result<()> {
         let (start, length) = self.part(&part)?;
         // SAFETY: the memory is owned, and its users know that its content may be lost.
@@ -136,8 +130,6 @@ impl Reservation {
     }
 
     /// Allocates this range of whole pages before it is accessed: cheaper than page by page.
-    ///
-    /// # Errors
     /// Returns the error of the kernel: `EINVAL` before Linux 5.14, or if there is no memory.
     pub fn populate(&self, part: Range<usize>) -> io::Result<()> {
         let (start, length) = self.part(&part)?;
@@ -149,9 +141,6 @@ impl Reservation {
     /// The number of bytes from the first page of this range that is in memory to the end of the
     /// range, in whole pages. A page that was swapped out counts as one that was never accessed.
     /// Takes one system call, and a byte of memory per page.
-    ///
-    /// # Errors
-    /// Returns the error of the kernel.
     pub fn used_at_end(&self, part: Range<usize>) -> io::Result<usize> {
         let (start, length) = self.part(&part)?;
         let mut pages = vec![0_u8; length / page_size()];

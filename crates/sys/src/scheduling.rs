@@ -198,28 +198,22 @@ pub struct Attributes {
     pub clamp: Option<Clamp>,
 }
 
-/// The nice value of a thread.
-///
-/// # Errors
-/// Returns an error if the thread does not exist, or if a system call filter forbids the query.
+/// The nice value of a thread. Fails if the thread does not exist, or if a system call filter
+/// forbids the query.
 pub fn nice(thread: Thread) -> io::Result<i32> {
     Ok(getpriority_process(Some(thread.0))?)
 }
 
-/// Sets the nice value of a thread, clamped to -20 (best) to 19. Returns the effective value.
-///
-/// # Errors
-/// Returns an error if the value is better than this process may have.
+/// Sets the nice value of a thread, clamped to -20 (best) to 19. Returns the effective value. Fails
+/// if the value is better than this process may have.
 pub fn set_nice(thread: Thread, nice: i32) -> Result<i32, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Nice(nice), why);
     setpriority_process(Some(thread.0), nice).map_err(refused)?;
     getpriority_process(Some(thread.0)).map_err(refused)
 }
 
-/// Sets the policy of a thread, and keeps its nice value. Returns the effective policy.
-///
-/// # Errors
-/// Returns an error if this process may not have the policy, or not return to it.
+/// Sets the policy of a thread, and keeps its nice value. Returns the effective policy. Fails if
+/// this process may not have the policy, or not return to it.
 pub fn set_policy(thread: Thread, policy: Policy) -> Result<Policy, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Policy(policy), why);
     set_scheduler(thread, policy).map_err(refused)?;
@@ -228,10 +222,8 @@ pub fn set_policy(thread: Thread, policy: Policy) -> Result<Policy, SchedulingEr
 
 /// Sets the timeslice of a thread, and keeps its policy and nice value. Returns the effective
 /// timeslice, which the kernel clamps to 0.1 ms to 100 ms, or `None` if the kernel accepts the
-/// request but ignores it, as before Linux 6.12.
-///
-/// # Errors
-/// Returns an error if the policy of the thread has no timeslices, or if the kernel refuses.
+/// request but ignores it, as before Linux 6.12. Fails if the policy of the thread has no
+/// timeslices, or if the kernel refuses.
 pub fn set_slice(thread: Thread, slice: Duration) -> Result<Option<Duration>, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Slice, why);
     let now = RawAttributes::of(thread).map_err(refused)?;
@@ -244,10 +236,8 @@ pub fn set_slice(thread: Thread, slice: Duration) -> Result<Option<Duration>, Sc
     Ok(RawAttributes::of(thread).map_err(refused)?.slice())
 }
 
-/// Clamps the utilization of a thread. Returns the effective clamp.
-///
-/// # Errors
-/// Returns an error if the kernel was built without clamps, or if the bounds are invalid.
+/// Clamps the utilization of a thread. Returns the effective clamp. Fails if the kernel was built
+/// without clamps, or if the bounds are invalid.
 pub fn set_clamp(thread: Thread, clamp: Clamp) -> Result<Clamp, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Clamp, why);
     if clamp.min > clamp.max || clamp.max > Clamp::ALL {
@@ -260,10 +250,8 @@ pub fn set_clamp(thread: Thread, clamp: Clamp) -> Result<Clamp, SchedulingError>
     Ok(RawAttributes::of(thread).map_err(refused)?.clamp().unwrap_or(clamp))
 }
 
-/// Sets the I/O priority of a thread. Returns the effective one.
-///
-/// # Errors
-/// Returns an error if it is a real-time one that this process may not have.
+/// Sets the I/O priority of a thread. Returns the effective one. Fails if it is a real-time one
+/// that this process may not have.
 pub fn set_io_priority(thread: Thread, priority: IoPriority) -> Result<IoPriority, SchedulingError> {
     let number = thread.0.as_raw_pid();
     // SAFETY: the call takes three numbers and accesses no memory.
@@ -273,10 +261,7 @@ pub fn set_io_priority(thread: Thread, priority: IoPriority) -> Result<IoPriorit
 }
 
 /// Restricts a thread to these CPUs. Returns the effective ones in ascending order: those that are
-/// online and in the cpuset of this process.
-///
-/// # Errors
-/// Returns an error if there are none.
+/// online and in the cpuset of this process. Fails if there are none.
 pub fn set_affinity(thread: Thread, cpus: &[u32]) -> Result<Vec<u32>, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Affinity, why);
     let mut set = CpuSet::new();
@@ -287,19 +272,15 @@ pub fn set_affinity(thread: Thread, cpus: &[u32]) -> Result<Vec<u32>, Scheduling
     affinity(thread).map_err(SchedulingError::Failed)
 }
 
-/// The CPUs that a thread may run on, in ascending order.
-///
-/// # Errors
-/// Returns an error if the thread does not exist, or if the machine has more than 1024 CPUs.
+/// The CPUs that a thread may run on, in ascending order. Fails if the thread does not exist, or if
+/// the machine has more than 1024 CPUs.
 pub fn affinity(thread: Thread) -> io::Result<Vec<u32>> {
     let set = sched_getaffinity(Some(thread.0))?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
 }
 
-/// The effective scheduling attributes of a thread.
-///
-/// # Errors
-/// Returns an error if the thread does not exist, or if a sandbox does not support the query.
+/// The effective scheduling attributes of a thread. Fails if the thread does not exist, or if a
+/// sandbox does not support the query.
 pub fn attributes(thread: Thread) -> io::Result<Attributes> {
     let raw = RawAttributes::of(thread)?;
     Ok(Attributes { policy: raw.policy(), nice: raw.nice, slice: raw.slice(), clamp: raw.clamp() })
@@ -318,10 +299,8 @@ pub fn yield_now() {
     sched_yield();
 }
 
-/// The I/O priority of a thread.
-///
-/// # Errors
-/// Returns an error if the thread does not exist, or if the kernel was built without block devices.
+/// The I/O priority of a thread. Fails if the thread does not exist, or if the kernel was built
+/// without block devices.
 pub fn io_priority(thread: Thread) -> io::Result<IoPriority> {
     let number = thread.0.as_raw_pid();
     // SAFETY: the call takes two numbers and accesses no memory.

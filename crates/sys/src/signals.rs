@@ -34,10 +34,7 @@ pub struct BlockedSignals {
 }
 
 impl BlockedSignals {
-    /// Blocks these signals.
-    ///
-    /// # Errors
-    /// Returns an error if one of the numbers is not a signal.
+    /// Blocks these signals. Fails if one of the numbers is not a signal.
     pub fn new(numbers: &[i32]) -> io::Result<BlockedSignals> {
         let blocked = set(numbers)?;
         let mut before = MaybeUninit::uninit();
@@ -53,9 +50,6 @@ impl BlockedSignals {
     }
 
     /// Fetches the next signal; blocks until one arrives.
-    ///
-    /// # Errors
-    /// None on Linux.
     pub fn next(&self) -> io::Result<Signal> {
         let mut about = MaybeUninit::<libc::siginfo_t>::zeroed();
         loop {
@@ -117,10 +111,8 @@ pub fn die_of(number: i32) -> ! {
     std::process::exit(128_i32.saturating_add(number))
 }
 
-/// Ignores a signal in this process and those that it starts.
-///
-/// # Errors
-/// Returns an error if the signal does not exist or cannot be ignored.
+/// Ignores a signal in this process and those that it starts. Fails if the signal does not exist or
+/// cannot be ignored.
 pub fn ignore(number: i32) -> io::Result<()> {
     // SAFETY: ignoring runs no code.
     let failed = unsafe { libc::signal(number, libc::SIG_IGN) } == libc::SIG_ERR;
@@ -149,10 +141,8 @@ pub fn restore_defaults_in(command: &mut Command) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Sends a signal to a process. It may be a real-time signal.
-///
-/// # Errors
-/// Returns an error if the process or signal does not exist, or the process is another user's.
+/// Sends a signal to a process. It may be a real-time signal. Fails if the process or signal does
+/// not exist, or the process is another user's.
 pub fn send(process: Pid, number: i32) -> io::Result<()> {
     // SAFETY: the call takes numbers, which the kernel checks.
     errno::check(unsafe { libc::kill(process.as_raw_nonzero().get(), number) })?;

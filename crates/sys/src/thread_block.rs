@@ -100,29 +100,22 @@ struct Layout {
     needed: usize,
 }
 
-/// Checks whether blocks can be created here.
-///
-/// # Errors
-/// Returns the reason if they cannot. It does not change while the process lives.
+/// Checks whether blocks can be created here. Returns the reason if they cannot. It does not change
+/// while the process lives.
 pub fn check_support() -> Result<(), ThreadBlockError> {
     layout().map(|_| ())
 }
 
 /// The minimum number of bytes that [`make`] needs: the block, and a stack to prepare it on. It
 /// depends on the thread-local variables of the program.
-///
-/// # Errors
-/// As for [`check_support`].
 pub fn minimum_stack() -> Result<usize, ThreadBlockError> {
     layout().map(|layout| layout.needed)
 }
 
 /// Creates a block at the upper end of this memory. `prepare(argument)` runs with its thread-local
 /// variables, on its memory, with all signals blocked; it must not panic. Its kernel thread has
-/// ended when this returns. At least one page of the memory is used.
-///
-/// # Errors
-/// As for [`check_support`]; also if no thread can be started, or if the memory is too small.
+/// ended when this returns. At least one page of the memory is used. As for [`check_support`]; also
+/// if no thread can be started, or if the memory is too small.
 ///
 /// # Safety
 /// The memory consists of whole pages that the caller owns and can write. It stays so as long as

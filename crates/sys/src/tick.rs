@@ -289,9 +289,6 @@ extern "C" fn count_fork() {
 /// Installs a handler, called at each tick with SIGURG blocked in addition to the signals blocked
 /// before. Only the first call has an effect.
 ///
-/// # Errors
-/// Returns an error if there is no memory.
-///
 /// # Safety
 /// `handler` must be async-signal-safe at any point of the threads that have tickers.
 pub unsafe fn handle(handler: Handler) -> io::Result<()> {
@@ -380,11 +377,8 @@ pub struct Ticker {
 
 impl Ticker {
     /// Creates an unset timer for the calling thread. The [handler](handle) is passed the word. The
-    /// thread no longer blocks SIGURG.
-    ///
-    /// # Errors
-    /// Returns the error of the kernel if the limit of timers or pending signals is reached, and
-    /// `EAGAIN` if there are 16384 tickers.
+    /// thread no longer blocks SIGURG. Returns the error of the kernel if the limit of timers or
+    /// pending signals is reached, and `EAGAIN` if there are 16384 tickers.
     pub fn for_this_thread(word: usize) -> io::Result<Ticker> {
         let take = |slot: usize| {
             let mark = mark_of(slot);

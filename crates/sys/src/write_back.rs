@@ -9,19 +9,14 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::errno;
 
-/// Starts to write this range to the disk. Waits only if the queue of the device is full.
-///
-/// # Errors
-/// Returns the error of the kernel, which may be that of an earlier write that failed and is
-/// reported only once. Does nothing on file systems that do not support it.
+/// Starts to write this range to the disk. Waits only if the queue of the device is full. Returns
+/// the error of the kernel, which may be that of an earlier write that failed and is reported only
+/// once. Does nothing on file systems that do not support it.
 pub fn begin(file: impl AsFd, place: u64, length: u64) -> io::Result<()> {
     sync_file_range(file, place, length, libc::SYNC_FILE_RANGE_WRITE)
 }
 
 /// Writes this range to the disk, and waits for completion.
-///
-/// # Errors
-/// As for [`begin`].
 pub fn complete(file: impl AsFd, place: u64, length: u64) -> io::Result<()> {
     let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     sync_file_range(file, place, length, all)

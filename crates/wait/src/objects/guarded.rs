@@ -32,9 +32,6 @@ pub enum Shared {}
 /// all releases of shared access.
 pub unsafe trait Lock<A> {
     /// Waits until it has access.
-    ///
-    /// # Errors
-    /// If the deadline passes.
     fn acquire(&self, deadline: Option<Instant>) -> Result<(), TimedOut>;
 
     /// Acquires access if that is possible immediately. Returns whether it was. Never blocks.
@@ -161,34 +158,6 @@ impl<L, T: ?Sized> Guarded<L, T> {
     pub(crate) fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
-
-    #[inline]
-    pub(crate) fn acquire<A>(&self, deadline: Option<Instant>) -> Result<Guard<'_, L, T, A>, TimedOut>
-    where
-        L: Lock<A>,
-    {
-        self.lock.acquire(deadline)?;
-        Ok(Guard { guarded: self, on_this_thread: PhantomData })
-    }
-
-    /// Without a deadline.
-    #[inline]
-    pub(crate) fn acquire_untimed<A>(&self) -> Guard<'_, L, T, A>
-    where
-        L: Lock<A>,
-    {
-        // Without a deadline, this always succeeds.
-        while self.lock.acquire(None).is_err() {}
-        Guard { guarded: self, on_this_thread: PhantomData }
-    }
-
-    #[inline]
-    pub(crate) fn try_acquire<A>(&self) -> Option<Guard<'_, L, T, A>>
-    where
-        L: Lock<A>,
-    {
-        self.lock.try_acquire().then(|| Guard { guarded: self, on_this_thread: PhantomData })
-    }
 }
 
 // SAFETY: only one of the threads that share it has access to the value at a time, to read, write
@@ -209,13 +178,35 @@ pub struct Guard<'a, L: Lock<A>, T: ?Sized, A> {
 // SAFETY: a shared guard only gives shared access to the value.
 unsafe impl<L: Lock<A> + Sync, T: ?Sized + Sync, A> Sync for Guard<'_, L, T, A> {}
 
-impl<L: Lock<A>, T: ?Sized, A> Guard<'_, L, T, A> {
+impl<'a, L: Lock<A>, T: ?Sized, A> Guard<'a, L, T, A> {
+    /// A guard for access that has been acquired.
+    const fn new(guarded: &'a Guarded<L, T>) -> Self {
+        Guard { guarded, on_this_thread: PhantomData }
+    }
+
+    #[inline]
+    pub(crate) fn acquire(guarded: &'a Guarded<L, T>) -> Self {
+        // Without a deadline, this always succeeds.
+        while guarded.lock.acquire(None).is_err() {}
+        Guard::new(guarded)
+    }
+
+    #[inline]
+    pub(crate) fn acquire_until(guarded: &'a Guarded<L, T>, deadline: Instant) -> Result<Self, TimedOut> {
+        guarded.lock.acquire(Some(deadline)).map(|()| Guard::new(guarded))
+    }
+
+    #[inline]
+    pub(crate) fn try_acquire(guarded: &'a Guarded<L, T>) -> Option<Self> {
+        guarded.lock.try_acquire().then(|| Guard::new(guarded))
+    }
+
     /// Releases the lock while `meanwhile` runs, and then waits for it again.
     pub(crate) fn unlocked<R>(self, meanwhile: impl FnOnce() -> R) -> (Self, R) {
         let guarded = self.guarded;
         drop(self);
         let result = meanwhile();
-        (guarded.acquire_untimed(), result)
+        (Guard::acquire(guarded), result)
     }
 }
 
@@ -265,7 +256,7 @@ impl<T: ?Sized> Mutex<T> {
     /// # Safety
     /// The calling thread holds the mutex, and has no other guard of it.
     pub unsafe fn make_guard_unchecked(&self) -> MutexGuard<'_, T> {
-        Guard { guarded: &self.0, on_this_thread: PhantomData }
+        Guard::new(&self.0)
     }
 }
 
@@ -275,7 +266,7 @@ impl<T: ?Sized> RwLock<T> {
     /// # Safety
     /// The calling thread holds the lock as a reader once more than it has other guards of it.
     pub unsafe fn make_read_guard_unchecked(&self) -> RwLockReadGuard<'_, T> {
-        Guard { guarded: &self.0, on_this_thread: PhantomData }
+        Guard::new(&self.0)
     }
 
     /// A guard for a lock that the calling thread already holds as a writer by a forgotten guard.
@@ -283,6 +274,6 @@ impl<T: ?Sized> RwLock<T> {
     /// # Safety
     /// The calling thread holds the lock as a writer, and has no other guard of it.
     pub unsafe fn make_write_guard_unchecked(&self) -> RwLockWriteGuard<'_, T> {
-        Guard { guarded: &self.0, on_this_thread: PhantomData }
+        Guard::new(&self.0)
     }
 }

@@ -69,13 +69,13 @@ impl<T: ?Sized> Mutex<T> {
     /// Waits until the mutex is free and acquires it. Dropping the guard releases it.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.acquire_untimed()
+        Guard::acquire(&self.0)
     }
 
     /// Acquires the mutex if it is free. Never blocks.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.0.try_acquire()
+        Guard::try_acquire(&self.0)
     }
 
     /// Like [`Mutex::lock`], but waits at most until the deadline.
@@ -83,12 +83,12 @@ impl<T: ?Sized> Mutex<T> {
     /// # Errors
     /// If the deadline passes. A free mutex is acquired even after the deadline.
     pub fn lock_until(&self, deadline: time::Instant) -> Result<MutexGuard<'_, T>, TimedOut> {
-        self.try_lock().map_or_else(|| self.0.acquire(Some(deadline::at(deadline))), Ok)
+        self.try_lock().map_or_else(|| Guard::acquire_until(&self.0, deadline::at(deadline)), Ok)
     }
 
     /// Like [`Mutex::lock_until`], with a timeout that begins now.
     pub fn lock_timeout(&self, timeout: time::Duration) -> Result<MutexGuard<'_, T>, TimedOut> {
-        self.try_lock().map_or_else(|| self.0.acquire(Some(deadline::after(timeout))), Ok)
+        self.try_lock().map_or_else(|| Guard::acquire_until(&self.0, deadline::after(timeout)), Ok)
     }
 
     /// The value, without locking: the mutable borrow excludes all other threads.

@@ -61,13 +61,13 @@ impl<T: ?Sized> RwLock<T> {
     /// Waits until no writer holds the lock or waits for it, and acquires it as a reader.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        self.0.acquire_untimed()
+        Guard::acquire(&self.0)
     }
 
     /// Acquires the lock as a reader unless a writer holds it or waits for it. Never blocks.
     #[inline]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        self.0.try_acquire()
+        Guard::try_acquire(&self.0)
     }
 
     /// Like [`RwLock::read`], but waits at most until the deadline.
@@ -75,24 +75,24 @@ impl<T: ?Sized> RwLock<T> {
     /// # Errors
     /// If the deadline passes. A lock that admits readers is acquired even after the deadline.
     pub fn read_until(&self, deadline: time::Instant) -> Result<RwLockReadGuard<'_, T>, TimedOut> {
-        self.0.acquire(Some(deadline::at(deadline)))
+        Guard::acquire_until(&self.0, deadline::at(deadline))
     }
 
     /// Like [`RwLock::read_until`], with a timeout that begins now.
     pub fn read_timeout(&self, timeout: time::Duration) -> Result<RwLockReadGuard<'_, T>, TimedOut> {
-        self.0.acquire(Some(deadline::after(timeout)))
+        Guard::acquire_until(&self.0, deadline::after(timeout))
     }
 
     /// Waits until the lock is free and acquires it as a writer. Dropping the guard releases it.
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        self.0.acquire_untimed()
+        Guard::acquire(&self.0)
     }
 
     /// Acquires the lock as a writer if it is free. Never blocks.
     #[inline]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        self.0.try_acquire()
+        Guard::try_acquire(&self.0)
     }
 
     /// Like [`RwLock::write`], but waits at most until the deadline.
@@ -100,12 +100,12 @@ impl<T: ?Sized> RwLock<T> {
     /// # Errors
     /// If the deadline passes. A free lock is acquired even after the deadline.
     pub fn write_until(&self, deadline: time::Instant) -> Result<RwLockWriteGuard<'_, T>, TimedOut> {
-        self.0.acquire(Some(deadline::at(deadline)))
+        Guard::acquire_until(&self.0, deadline::at(deadline))
     }
 
     /// Like [`RwLock::write_until`], with a timeout that begins now.
     pub fn write_timeout(&self, timeout: time::Duration) -> Result<RwLockWriteGuard<'_, T>, TimedOut> {
-        self.0.acquire(Some(deadline::after(timeout)))
+        Guard::acquire_until(&self.0, deadline::after(timeout))
     }
 
     /// The value, without locking: the mutable borrow excludes all other threads.

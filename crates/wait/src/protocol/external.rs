@@ -105,15 +105,7 @@ mod tests {
     use super::*;
     use crate::Statistics;
 
-    fn statistics(rule: WaitingRule, poll: impl FnMut() -> bool) -> (bool, Statistics) {
-        statistics_until(None, rule, poll)
-    }
-
-    fn statistics_until(
-        deadline: Option<Instant>,
-        rule: WaitingRule,
-        poll: impl FnMut() -> bool,
-    ) -> (bool, Statistics) {
+    fn statistics(deadline: Option<Instant>, rule: WaitingRule, poll: impl FnMut() -> bool) -> (bool, Statistics) {
         let (state, counters, mut sum) = (AtomicU64::new(0), Counters::new(), Statistics::default());
         let object = ExternalObject { state: &state, counters: &counters, waiting: Waiting::by(rule), threads: 0 };
         let occurred = object.wait_without_blocking(deadline, poll);
@@ -129,7 +121,7 @@ mod tests {
             polls += 1;
             polls == 3
         };
-        let (occurred, sum) = statistics(WaitingRule::AlwaysSpin, third);
+        let (occurred, sum) = statistics(None, WaitingRule::AlwaysSpin, third);
         assert!(occurred);
         assert_eq!((sum.spins, sum.successful_spins, sum.blocks), (1, 1, 0));
     }
@@ -137,7 +129,7 @@ mod tests {
     #[test]
     fn the_first_phase_ends_at_its_deadline_if_the_rule_never_blocks() {
         for rule in [WaitingRule::AlwaysSpin, WaitingRule::AlwaysYield] {
-            let (occurred, sum) = statistics_until(Some(Instant::ZERO), rule, || false);
+            let (occurred, sum) = statistics(Some(Instant::ZERO), rule, || false);
             assert!(!occurred);
             assert_eq!((sum.successful_spins, sum.blocks), (0, 1), "{rule}");
         }
@@ -145,11 +137,11 @@ mod tests {
 
     #[test]
     fn the_first_phase_ends_when_the_rule_would_block() {
-        let (occurred, sum) = statistics(WaitingRule::AlwaysBlock, || panic!("this rule never polls"));
+        let (occurred, sum) = statistics(None, WaitingRule::AlwaysBlock, || panic!("this rule never polls"));
         assert!(!occurred);
         assert_eq!((sum.spins, sum.blocks), (0, 1));
         assert!(sum.block_time >= Span::from_micros(3));
-        let (occurred, sum) = statistics(WaitingRule::Adaptive, || false);
+        let (occurred, sum) = statistics(None, WaitingRule::Adaptive, || false);
         assert!(!occurred);
         assert_eq!((sum.spins, sum.successful_spins, sum.blocks), (1, 0, 1));
     }

@@ -11,10 +11,7 @@ use crate::sync::{self, AtomicU32, AtomicU64, Futex, Scope};
 use crate::waiting::Waiting;
 
 /// The number of eventcounts. If more threads wait, some wake each other needlessly.
-#[cfg(not(loom))]
-const EVENT_COUNTS: usize = 16;
-#[cfg(loom)]
-const EVENT_COUNTS: usize = 1;
+const EVENT_COUNTS: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// The memory of a condition variable: without pointers, and valid as zeros.
 #[derive(Debug)]
@@ -47,9 +44,6 @@ impl RawCondvar {
     }
 
     /// Waits until the ticket is notified.
-    ///
-    /// # Errors
-    /// If the deadline passes.
     pub(crate) fn wait(&self, ticket: Ticket, waiting: Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
         loop {
             let mut notification = Notification { condvar: self, ticket };

@@ -21,20 +21,14 @@ const SPINNER: u32 = 4;
 const PASSED: u32 = 8;
 
 /// How often in a row sleepers may be passed over.
-#[cfg(not(loom))]
-const MAX_PASSED: u32 = 64 * PASSED;
-#[cfg(loom)]
-const MAX_PASSED: u32 = PASSED;
+const MAX_PASSED: u32 = if cfg!(loom) { PASSED } else { 64 * PASSED };
 
 /// How long a sleeper relies on the spinner, each time. The spinner may be preempted for long. The
 /// child of a fork has the word of its parent, but not the thread that spins.
 const SPINNER_TIMEOUT: Span = Span::from_millis(5);
 
 /// The longest pause between two polls, in processor pauses.
-#[cfg(not(loom))]
-const LONGEST_PAUSE: u32 = 32;
-#[cfg(loom)]
-const LONGEST_PAUSE: u32 = 1;
+const LONGEST_PAUSE: u32 = if cfg!(loom) { 1 } else { 32 };
 
 /// The memory of a mutex: without pointers, and valid as zeros, when it is free.
 #[derive(Debug)]
@@ -72,9 +66,6 @@ impl RawMutex {
     }
 
     /// Waits until it has the mutex, at most until the deadline.
-    ///
-    /// # Errors
-    /// If the deadline passes.
     #[inline]
     pub(crate) fn lock(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
         if self.word.word().compare_exchange(0, HELD, Acquire, Relaxed).is_ok() {

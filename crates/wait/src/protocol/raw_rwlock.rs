@@ -49,9 +49,6 @@ impl RawRwLock {
     }
 
     /// Waits until it may enter as a reader.
-    ///
-    /// # Errors
-    /// If the deadline passes.
     #[inline]
     pub(crate) fn share(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
         if self.try_share() {
@@ -109,9 +106,6 @@ impl RawRwLock {
     }
 
     /// Waits until it has exclusive access.
-    ///
-    /// # Errors
-    /// If the deadline passes.
     #[inline]
     pub(crate) fn lock(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
         self.writers.lock(waiting, deadline)?;

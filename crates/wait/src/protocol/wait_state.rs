@@ -30,9 +30,6 @@ impl WaitState {
     }
 
     /// Waits anonymously: the rule knows neither the waiter nor the missing threads.
-    ///
-    /// # Errors
-    /// If the deadline passes.
     #[cold]
     pub(crate) fn wait(
         &self,

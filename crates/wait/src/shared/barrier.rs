@@ -44,34 +44,22 @@ fn purpose(members: u32) -> Purpose {
 impl Barrier {
     /// Creates a barrier for `parties` parties under a new path, preferably below `/dev/shm`. Only
     /// the owner can open it, unless the file's permissions are changed.
-    ///
-    /// # Errors
-    /// [`MemoryError`] if it cannot be created.
     pub fn create(path: impl AsRef<Path>, parties: u32, waiting: Waiting) -> Result<Barrier, MemoryError> {
         Barrier::on(Memory::create(Some(path.as_ref()), purpose(parties), &|_| Ok(()))?, waiting)
     }
 
     /// Creates a barrier without a name. Other processes inherit or receive its file and open it by
     /// [`Barrier::from_fd`]. The file's length is sealed. It is closed on exec.
-    ///
-    /// # Errors
-    /// [`MemoryError`] if it cannot be created.
     pub fn nameless(parties: u32, waiting: Waiting) -> Result<Barrier, MemoryError> {
         Barrier::on(Memory::create(None, purpose(parties), &|_| Ok(()))?, waiting)
     }
 
     /// Opens the barrier at a path. Each process chooses how its own parties wait.
-    ///
-    /// # Errors
-    /// [`MemoryError`] if there is no barrier.
     pub fn open(path: impl AsRef<Path>, waiting: Waiting) -> Result<Barrier, MemoryError> {
         Barrier::on(Memory::open(path.as_ref(), ObjectKind::Barrier, body)?, waiting)
     }
 
     /// Opens the barrier in an open file.
-    ///
-    /// # Errors
-    /// [`MemoryError`] if the file contains no barrier.
     pub fn from_fd(file: OwnedFd, waiting: Waiting) -> Result<Barrier, MemoryError> {
         Barrier::on(Memory::from_fd(file, ObjectKind::Barrier, body)?, waiting)
     }
@@ -96,9 +84,6 @@ impl Barrier {
     /// Numbers are not reused, so a killed party cannot be replaced. A dropped party is lost, and
     /// the others cannot complete a round, unless it has [left](Party::arrive_and_leave) or has
     /// never arrived. In the latter case its number is free again.
-    ///
-    /// # Errors
-    /// [`Full`] if all numbers are in use.
     pub fn join(&self) -> Result<Party<'_>, Full> {
         let claimant = Claimant::own(self.memory.namespace);
         let shared = self.shared_state();
@@ -192,9 +177,6 @@ impl Party<'_> {
     }
 
     /// Like [`Party::wait`], but waits at most until the deadline.
-    ///
-    /// # Errors
-    /// [`WaitError`].
     pub fn wait_until(&mut self, deadline: time::Instant) -> Result<BarrierWaitResult, WaitError> {
         let arrival = self.arrive();
         self.complete_until(arrival, deadline)
@@ -247,9 +229,6 @@ impl Party<'_> {
     }
 
     /// Like [`Party::complete`], but waits at most until the deadline.
-    ///
-    /// # Errors
-    /// [`WaitError`].
     pub fn complete_until(
         &mut self,
         arrival: Arrival,

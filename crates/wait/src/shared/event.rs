@@ -34,9 +34,6 @@ impl Body for RawEvent {
 
 impl Event {
     /// Creates an event that is not set: see [`Mutex::create`](super::Mutex::create).
-    ///
-    /// # Errors
-    /// [`MemoryError`] if it cannot be created.
     pub fn create(path: impl AsRef<Path>, processes: u32, reset: Reset, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::create(Some(path.as_ref()), processes, reset as u32, |_| (), waiting).and_then(Event::on)
     }
@@ -95,9 +92,6 @@ impl Event {
     }
 
     /// Like [`Event::wait`], but waits at most until the deadline.
-    ///
-    /// # Errors
-    /// [`WaitFailure`].
     pub fn wait_until(&self, deadline: time::Instant) -> Result<(), WaitFailure> {
         self.wait_by(Some(deadline::at(deadline)))
     }

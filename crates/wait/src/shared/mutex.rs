@@ -52,18 +52,12 @@ impl object::Body for MutexBody {
 impl Mutex {
     /// Creates a mutex for up to `processes` processes at a time under a new path, preferably below
     /// `/dev/shm`. Only the owner can open it, unless the file's permissions are changed.
-    ///
-    /// # Errors
-    /// [`MemoryError`] if it cannot be created.
     pub fn create(path: impl AsRef<Path>, processes: u32, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::create(Some(path.as_ref()), processes, 0, |_| (), waiting).map(Self)
     }
 
     /// Creates a mutex without a name. Other processes inherit or receive its file and open it by
     /// `from_fd`. The file's length is sealed. It is closed on exec.
-    ///
-    /// # Errors
-    /// [`MemoryError`] if it cannot be created.
     pub fn nameless(processes: u32, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::create(None, processes, 0, |_| (), waiting).map(Self)
     }

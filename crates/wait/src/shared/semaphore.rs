@@ -39,9 +39,6 @@ fn begin(permits: u32) -> impl Fn(&RawSemaphore) {
 
 impl Semaphore {
     /// Creates a semaphore with `permits` permits: see [`Mutex::create`](super::Mutex::create).
-    ///
-    /// # Errors
-    /// [`MemoryError`] if it cannot be created.
     pub fn create(path: impl AsRef<Path>, processes: u32, permits: u32, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::create(Some(path.as_ref()), processes, 0, begin(permits), waiting).map(Self)
     }
@@ -84,9 +81,6 @@ impl Semaphore {
     }
 
     /// Like [`Semaphore::down`], but waits at most until the deadline.
-    ///
-    /// # Errors
-    /// [`WaitFailure`].
     pub fn down_until(&self, deadline: time::Instant) -> Result<u32, WaitFailure> {
         self.down_by(Some(deadline::at(deadline)))
     }
@@ -105,17 +99,11 @@ impl Semaphore {
     }
 
     /// Adds a permit. Returns the number of permits. Never blocks.
-    ///
-    /// # Errors
-    /// [`Overflow`].
     pub fn up(&self) -> Result<u32, Overflow> {
         self.up_by(1)
     }
 
     /// Adds permits in one step. Returns the number of permits. Never blocks.
-    ///
-    /// # Errors
-    /// [`Overflow`].
     pub fn up_by(&self, permits: u32) -> Result<u32, Overflow> {
         self.0.body.up_by(permits, Scope::Shared)
     }
