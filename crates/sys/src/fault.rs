@@ -1,7 +1,6 @@
 //! A last message before a process ends because of a forbidden memory access.
 
 use std::cell::Cell;
-use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -13,39 +12,9 @@ use crate::previous_handler::{self, PreviousHandler};
 use crate::reservation::{Guard, Reservation, page_size};
 use crate::tick::{self, Interrupted};
 
-/// A text of bounded length that needs no allocation. Longer texts are truncated.
-pub struct Text {
-    bytes: [u8; 480],
-    length: usize,
-}
-
-impl Text {
-    /// An empty text.
-    pub const fn new() -> Text {
-        Text { bytes: [0; 480], length: 0 }
-    }
-
-    /// The bytes written so far. A truncated text may end in the middle of a character.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.length]
-    }
-}
-
-impl Default for Text {
-    fn default() -> Text {
-        Text::new()
-    }
-}
-
-impl fmt::Write for Text {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = &mut self.bytes[self.length..];
-        let many = room.len().min(text.len());
-        room[..many].copy_from_slice(&text.as_bytes()[..many]);
-        self.length += many;
-        Ok(())
-    }
-}
+/// A text of bounded length that needs no allocation. Longer texts are truncated, perhaps in the
+/// middle of a character.
+pub type Text = io::Cursor<[u8; 480]>;
 
 /// Explains an access by the calling thread to this address. Returns `false` if it cannot.
 pub type Explain = fn(address: usize, text: &mut Text) -> bool;
@@ -76,7 +45,7 @@ pub unsafe fn explain(explain: Explain) -> io::Result<()> {
 /// The handler. It is async-signal-safe: it allocates no memory and takes no lock.
 unsafe extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let Some((explain, earlier)) = INSTALLED.get() else { return };
-    let mut text = Text::new();
+    let mut text = Text::new([0; 480]);
     // SAFETY: the kernel has filled in the structure.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
     let by_kernel = code > 0;
@@ -85,7 +54,7 @@ unsafe extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, con
     // SAFETY: the context belongs to this handler.
     let interrupted = unsafe { Interrupted::at(context) };
     if by_kernel && (explains(address) || tells_no_address && below(&interrupted).any(explains)) {
-        let text = text.as_bytes();
+        let text = &text.get_ref()[..text.position() as usize];
         // SAFETY: the text is initialized, and both functions may be called in handlers. A failed
         // write cannot be reported.
         unsafe {
@@ -174,15 +143,15 @@ fn current() -> libc::stack_t {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write;
+    use std::io::Write;
 
     use super::*;
 
     #[test]
     fn a_long_text_is_truncated() {
-        let mut text = Text::new();
-        write!(text, "{} {}", 17, "a".repeat(1_000)).unwrap();
-        assert_eq!((text.as_bytes().len(), &text.as_bytes()[..4]), (480, "17 a".as_bytes()));
+        let mut text = Text::new([0; 480]);
+        write!(text, "{} {}", 17, "a".repeat(1_000)).unwrap_err();
+        assert_eq!((text.position(), &text.get_ref()[..4]), (480, "17 a".as_bytes()));
     }
 
     #[test]

@@ -24,8 +24,7 @@ impl<T: Default> PerThread<T> {
     /// Calls a closure with the value of the calling thread. Returns `None` without room for it.
     ///
     /// Allocates on the first access. Values are dropped when their threads end, but not when the
-    /// process ends. A thread that accesses its value again while it ends gets a new one, also
-    /// dropped.
+    /// process ends. A thread that accesses its value again while it ends gets a new one.
     pub fn with<R>(&'static self, act: impl FnOnce(&T) -> R) -> Option<R> {
         let key = (*self.key.get_or_init(new_key::<T>))?;
         // SAFETY: the key is valid and never deleted.

@@ -22,8 +22,7 @@ pub fn nice() -> io::Result<i32> {
 }
 
 /// The best (smallest) nice value that a thread of this process may have. It is that of the calling
-/// thread if no better one is allowed. Fails if no thread can be started or the value cannot be
-/// read.
+/// thread if no better one is allowed.
 pub fn best_nice() -> io::Result<i32> {
     in_a_thread(|| {
         let now = nice()?;

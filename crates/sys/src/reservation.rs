@@ -120,8 +120,7 @@ impl Reservation {
     }
 
     /// Returns the memory of this range of whole pages to the kernel. It is zero on the next
-    /// access. Guards remain guards. Returns the error of the kernel, as for locked memory, whose
-    /// content is kept.
+    /// access. Guards remain guards. Fails for locked memory, which keeps its content.
     pub fn discard(&self, part: Range<usize>) -> io::Result<()> {
         let (start, length) = self.part(&part)?;
         // SAFETY: the memory is owned, and its users know that its content may be lost.

@@ -198,8 +198,7 @@ pub struct Attributes {
     pub clamp: Option<Clamp>,
 }
 
-/// The nice value of a thread. Fails if the thread does not exist, or if a system call filter
-/// forbids the query.
+/// The nice value of a thread. Fails if it does not exist, or if a filter forbids the query.
 pub fn nice(thread: Thread) -> io::Result<i32> {
     Ok(getpriority_process(Some(thread.0))?)
 }
@@ -299,8 +298,7 @@ pub fn yield_now() {
     sched_yield();
 }
 
-/// The I/O priority of a thread. Fails if the thread does not exist, or if the kernel was built
-/// without block devices.
+/// The I/O priority of a thread. Fails if it does not exist, or if the kernel has no block devices.
 pub fn io_priority(thread: Thread) -> io::Result<IoPriority> {
     let number = thread.0.as_raw_pid();
     // SAFETY: the call takes two numbers and accesses no memory.

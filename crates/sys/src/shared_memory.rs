@@ -42,8 +42,7 @@ impl Mapping {
     /// Maps the first `length` bytes of a file for reading and writing.
     ///
     /// The file must not become shorter afterwards: an access beyond its end raises SIGBUS. If that
-    /// is possible, seal the file. Fails if the file is not regular, or not open for reading and
-    /// writing.
+    /// is possible, seal the file. The file is regular, and open for reading and writing.
     pub fn new(file: impl AsFd, length: NonZeroUsize) -> io::Result<Arc<Mapping>> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: without a fixed address the kernel chooses an unused range.

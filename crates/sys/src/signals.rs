@@ -111,8 +111,7 @@ pub fn die_of(number: i32) -> ! {
     std::process::exit(128_i32.saturating_add(number))
 }
 
-/// Ignores a signal in this process and those that it starts. Fails if the signal does not exist or
-/// cannot be ignored.
+/// Ignores a signal in this process and those that it starts. Fails if that is impossible.
 pub fn ignore(number: i32) -> io::Result<()> {
     // SAFETY: ignoring runs no code.
     let failed = unsafe { libc::signal(number, libc::SIG_IGN) } == libc::SIG_ERR;

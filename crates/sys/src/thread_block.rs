@@ -100,8 +100,7 @@ struct Layout {
     needed: usize,
 }
 
-/// Checks whether blocks can be created here. Returns the reason if they cannot. It does not change
-/// while the process lives.
+/// Checks whether blocks can be created here. Returns the reason if they cannot.
 pub fn check_support() -> Result<(), ThreadBlockError> {
     layout().map(|_| ())
 }

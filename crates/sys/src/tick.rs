@@ -25,30 +25,35 @@ pub use scripted::ScriptedClock;
 pub struct SignalMask(u64);
 
 impl SignalMask {
+    const TICKS: SignalMask = SignalMask(1 << (libc::SIGURG - 1));
+
+    /// Changes the mask of the calling thread by this one. Returns the one before. Preserves
+    /// `errno`.
+    fn change(self, how: libc::c_int) -> SignalMask {
+        // SAFETY: zeros are valid sets, which begin as those of the kernel.
+        unsafe {
+            let mut sets: [libc::sigset_t; 2] = std::mem::zeroed();
+            let [mask, before] = &mut sets;
+            std::ptr::from_mut(mask).cast::<u64>().write_unaligned(self.0);
+            libc::pthread_sigmask(how, mask, before);
+            SignalMask::of(before)
+        }
+    }
+
     /// The mask of the calling thread.
     pub fn of_this_thread() -> SignalMask {
-        let mut mask = std::mem::MaybeUninit::zeroed();
-        // SAFETY: nothing is set, and there is room for the answer; zeros are a valid set as well.
-        unsafe {
-            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
-            SignalMask::of(mask.as_ptr())
-        }
+        SignalMask(0).change(libc::SIG_BLOCK)
     }
 
     /// Makes this the mask of the calling thread.
     pub fn apply_to_this_thread(&self) {
-        // SAFETY: zeros are a valid set, which begins as the kernel's; no old mask is requested.
-        unsafe {
-            let mut mask: libc::sigset_t = std::mem::zeroed();
-            (&raw mut mask).cast::<u64>().write_unaligned(self.0);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
-        }
+        self.change(libc::SIG_SETMASK);
     }
 
     /// This mask with ticks blocked as well.
     #[must_use]
     pub fn with_ticks(self) -> SignalMask {
-        SignalMask(self.0 | 1 << (libc::SIGURG - 1))
+        SignalMask(self.0 | SignalMask::TICKS.0)
     }
 
     /// The mask of a set, of which the kernel uses 64 bits.
@@ -93,12 +98,7 @@ impl Slack {
 
 /// Blocks or unblocks ticks on the calling thread. Preserves `errno`.
 pub(crate) fn allow(how: libc::c_int) {
-    // SAFETY: zeros are a valid set, to which the signal is added; no old mask is requested.
-    unsafe {
-        let mut urgent: libc::sigset_t = std::mem::zeroed();
-        libc::sigaddset(&raw mut urgent, libc::SIGURG);
-        libc::pthread_sigmask(how, &raw const urgent, std::ptr::null_mut());
-    }
+    SignalMask::TICKS.change(how);
 }
 
 /// The code that a tick has interrupted.

@@ -1,7 +1,7 @@
 //! The message when a fiber overflows its stack: which fiber, how large the stack was, and what to
 //! do.
 
-use std::fmt::Write;
+use std::io::Write;
 
 use sys::fault::{AlternateStack, Text};
 
@@ -20,7 +20,7 @@ fn explain(address: usize, text: &mut Text) -> bool {
     let Some(fiber) = CurrentWorker::look().and_then(|here| here.running()) else { return false };
     let Some(stack) = fiber.stack.get().filter(|stack| stack.is_in_guard(address)) else { return false };
     let (number, size) = (fiber.number.get(), stack.size() / 1024);
-    // Writing to a `Text` never fails.
+    // A text that is too long is truncated.
     let _ = write!(text, "fiber {number}");
     if fiber.has_extras() {
         fiber.with_extras(|extras| {

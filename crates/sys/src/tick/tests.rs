@@ -317,13 +317,7 @@ fn blocked_signals_are_reported() {
         seen.mask.set(SignalMask::of_this_thread()).unwrap();
         advance(&clock, 3);
         assert_eq!((seen.ticks.load(SeqCst), seen.masks.load(SeqCst)), (3, 0));
-        // SAFETY: the set is written before it is read.
-        unsafe {
-            let mut set = std::mem::zeroed();
-            libc::sigemptyset(&raw mut set);
-            libc::sigaddset(&raw mut set, libc::SIGUSR1);
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-        }
+        SignalMask(1 << (libc::SIGUSR1 - 1)).change(libc::SIG_BLOCK);
         advance(&clock, 3);
         assert_eq!((seen.ticks.load(SeqCst), seen.masks.load(SeqCst)), (6, 3));
     });
@@ -360,12 +354,7 @@ fn a_tick_on_the_alternate_stack_is_detected() {
 #[test]
 fn a_mask_is_restored() {
     let before = SignalMask::of_this_thread();
-    // SAFETY: zeros are a valid set, to which a signal is added; no old mask is requested.
-    unsafe {
-        let mut user: libc::sigset_t = std::mem::zeroed();
-        libc::sigaddset(&raw mut user, libc::SIGUSR2);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const user, std::ptr::null_mut());
-    }
+    SignalMask(1 << (libc::SIGUSR2 - 1)).change(libc::SIG_BLOCK);
     assert_ne!(SignalMask::of_this_thread(), before);
     before.apply_to_this_thread();
     assert_eq!(SignalMask::of_this_thread(), before);

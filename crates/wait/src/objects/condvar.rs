@@ -50,6 +50,8 @@ impl WaitTimeoutResult {
     }
 }
 
+type GuardAndResult<'a, T> = (MutexGuard<'a, T>, WaitTimeoutResult);
+
 impl Condvar {
     sync::const_fn! {
         /// A condition variable for threads that wait by the adaptive rule.
@@ -87,7 +89,7 @@ impl Condvar {
         &self,
         guard: MutexGuard<'a, T>,
         deadline: time::Instant,
-    ) -> (MutexGuard<'a, T>, WaitTimeoutResult) {
+    ) -> GuardAndResult<'a, T> {
         self.wait_by(guard, Some(deadline::at(deadline)))
     }
 
@@ -96,7 +98,7 @@ impl Condvar {
         &self,
         guard: MutexGuard<'a, T>,
         timeout: time::Duration,
-    ) -> (MutexGuard<'a, T>, WaitTimeoutResult) {
+    ) -> GuardAndResult<'a, T> {
         self.wait_by(guard, Some(deadline::after(timeout)))
     }
 
@@ -107,7 +109,7 @@ impl Condvar {
         mut guard: MutexGuard<'a, T>,
         timeout: time::Duration,
         mut condition: impl FnMut(&mut T) -> bool,
-    ) -> (MutexGuard<'a, T>, WaitTimeoutResult) {
+    ) -> GuardAndResult<'a, T> {
         let deadline = deadline::after(timeout);
         let mut result = WaitTimeoutResult { timed_out: false };
         while condition(&mut guard) {
@@ -119,11 +121,7 @@ impl Condvar {
         (guard, WaitTimeoutResult { timed_out: false })
     }
 
-    fn wait_by<'a, T: ?Sized>(
-        &self,
-        guard: MutexGuard<'a, T>,
-        deadline: Option<Instant>,
-    ) -> (MutexGuard<'a, T>, WaitTimeoutResult) {
+    fn wait_by<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>, deadline: Option<Instant>) -> GuardAndResult<'a, T> {
         let ticket = self.raw.arrive();
         guard.unlocked(|| {
             let result = self.raw.wait(ticket, self.waiting, deadline);

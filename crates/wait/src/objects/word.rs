@@ -19,9 +19,7 @@
 //! usually goes back to sleep. As in C++, a word that has changed back has not changed.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
-use std::time;
-
-use policy::Instant;
+use std::time::{Duration, Instant};
 
 use crate::deadline::{self, TimedOut};
 use crate::protocol::wait_loop::Awaited;
@@ -60,22 +58,12 @@ pub fn wait(word: &AtomicU32, expected: u32, waiting: &Waiting) -> u32 {
 ///
 /// # Errors
 /// If the deadline passes and the word has the expected value.
-pub fn wait_until(
-    word: &AtomicU32,
-    expected: u32,
-    deadline: time::Instant,
-    waiting: &Waiting,
-) -> Result<u32, TimedOut> {
+pub fn wait_until(word: &AtomicU32, expected: u32, deadline: Instant, waiting: &Waiting) -> Result<u32, TimedOut> {
     wait_by(word, expected, waiting, Some(deadline::at(deadline)))
 }
 
 /// Like [`wait_until`], with a timeout that begins now.
-pub fn wait_timeout(
-    word: &AtomicU32,
-    expected: u32,
-    timeout: time::Duration,
-    waiting: &Waiting,
-) -> Result<u32, TimedOut> {
+pub fn wait_timeout(word: &AtomicU32, expected: u32, timeout: Duration, waiting: &Waiting) -> Result<u32, TimedOut> {
     wait_by(word, expected, waiting, Some(deadline::after(timeout)))
 }
 
@@ -96,7 +84,12 @@ pub fn statistics() -> Statistics {
     sites().iter().map(|site| site.wait_state.statistics()).fold(Statistics::default(), Statistics::plus)
 }
 
-fn wait_by(word: &AtomicU32, expected: u32, waiting: &Waiting, deadline: Option<Instant>) -> Result<u32, TimedOut> {
+fn wait_by(
+    word: &AtomicU32,
+    expected: u32,
+    waiting: &Waiting,
+    deadline: Option<policy::Instant>,
+) -> Result<u32, TimedOut> {
     let value = word.load(Acquire);
     if value != expected {
         return Ok(value);
@@ -128,7 +121,7 @@ impl Awaited for Change<'_> {
         self.value != self.expected
     }
 
-    fn sleep(&mut self, deadline: Option<Instant>) {
+    fn sleep(&mut self, deadline: Option<policy::Instant>) {
         let sleepers = &site(self.word).sleepers;
         sleepers.fetch_add(1, Relaxed);
         sync::fence(SeqCst);
@@ -187,8 +180,8 @@ mod tests {
     fn a_wait_is_given_up_at_the_deadline() {
         let word = AtomicU32::new(7);
         let before = statistics().waits;
-        assert_eq!(wait_until(&word, 7, time::Instant::now(), &Waiting::ADAPTIVE), Err(TimedOut));
-        assert_eq!(wait_timeout(&word, 7, time::Duration::from_micros(50), &Waiting::ADAPTIVE), Err(TimedOut));
+        assert_eq!(wait_until(&word, 7, Instant::now(), &Waiting::ADAPTIVE), Err(TimedOut));
+        assert_eq!(wait_timeout(&word, 7, Duration::from_micros(50), &Waiting::ADAPTIVE), Err(TimedOut));
         assert!(statistics().waits >= before + 2);
     }
 

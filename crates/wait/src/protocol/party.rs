@@ -2,9 +2,9 @@
 
 use std::{fmt, time};
 
-use policy::ThreadId;
 use policy::record::{Off, Recorder};
 use policy::waiting::{Missing, Waiter};
+use policy::{Instant, ThreadId};
 
 use crate::deadline;
 use crate::observer::{Observer, WaitEvent};
@@ -48,14 +48,11 @@ impl Arrival {
     }
 }
 
+/// The result of a wait that may return the arrival instead.
+type CompletionResult = Result<BarrierWaitResult, Arrival>;
+
 impl<'b, R: Recorder> Party<'b, R> {
-    pub(crate) fn of(
-        shared: SharedState<'b>,
-        waiting: Waiting,
-        waiter: Waiter,
-        recorder: &'b R,
-        number: u32,
-    ) -> Party<'b, R> {
+    pub(crate) fn of(shared: SharedState<'b>, waiting: Waiting, waiter: Waiter, recorder: &'b R, number: u32) -> Self {
         let number = (number < shared.parties()).then_some(number);
         let needs_missing = number.is_some() && (waiter.inputs().missing || R::ON);
         let missing = Vec::with_capacity(if needs_missing { shared.parties() as usize } else { 0 });
@@ -94,13 +91,13 @@ impl<'b, R: Recorder> Party<'b, R> {
     /// # Errors
     /// If the deadline passes, returns the arrival, which still counts. The thread can continue to
     /// wait for its round by [`Party::complete`].
-    pub fn wait_until(&mut self, deadline: time::Instant) -> Result<BarrierWaitResult, Arrival> {
+    pub fn wait_until(&mut self, deadline: time::Instant) -> CompletionResult {
         let arrival = self.arrive();
         self.complete_until(arrival, deadline)
     }
 
     /// Like [`Party::wait_until`], with a timeout that begins now.
-    pub fn wait_timeout(&mut self, timeout: time::Duration) -> Result<BarrierWaitResult, Arrival> {
+    pub fn wait_timeout(&mut self, timeout: time::Duration) -> CompletionResult {
         let arrival = self.arrive();
         self.complete_timeout(arrival, timeout)
     }
@@ -147,24 +144,16 @@ impl<'b, R: Recorder> Party<'b, R> {
     ///
     /// # Errors
     /// If the deadline passes, returns the arrival.
-    pub fn complete_until(&mut self, arrival: Arrival, deadline: time::Instant) -> Result<BarrierWaitResult, Arrival> {
+    pub fn complete_until(&mut self, arrival: Arrival, deadline: time::Instant) -> CompletionResult {
         self.complete_by(arrival, Some(deadline::at(deadline)))
     }
 
     /// Like [`Party::complete_until`], with a timeout that begins now.
-    pub fn complete_timeout(
-        &mut self,
-        arrival: Arrival,
-        timeout: time::Duration,
-    ) -> Result<BarrierWaitResult, Arrival> {
+    pub fn complete_timeout(&mut self, arrival: Arrival, timeout: time::Duration) -> CompletionResult {
         self.complete_by(arrival, Some(deadline::after(timeout)))
     }
 
-    pub(crate) fn complete_by(
-        &mut self,
-        arrival: Arrival,
-        deadline: Option<policy::Instant>,
-    ) -> Result<BarrierWaitResult, Arrival> {
+    pub(crate) fn complete_by(&mut self, arrival: Arrival, deadline: Option<Instant>) -> CompletionResult {
         let Arrival(ticket) = arrival;
         if self.shared.has_completed(ticket.round) || self.wait_for_round(ticket, deadline, &mut ()) {
             Ok(BarrierWaitResult { is_leader: ticket.is_leader })
@@ -181,12 +170,7 @@ impl<'b, R: Recorder> Party<'b, R> {
 
     /// Follows the rule until the deadline or the end of the round. Returns whether it is over.
     #[inline]
-    fn wait_for_round<W: Observer>(
-        &mut self,
-        ticket: Ticket,
-        deadline: Option<policy::Instant>,
-        observer: &mut W,
-    ) -> bool {
+    fn wait_for_round<W: Observer>(&mut self, ticket: Ticket, deadline: Option<Instant>, observer: &mut W) -> bool {
         let shared = self.shared;
         if self.number.is_none() {
             self.waiter = self.fresh;

@@ -216,11 +216,7 @@ pub(crate) struct RoundEnd<'a, 'm> {
 }
 
 impl<'a, 'm> RoundEnd<'a, 'm> {
-    pub(crate) fn new(
-        shared: SharedState<'a>,
-        round: Round,
-        missing: Option<&'m mut Vec<Missing>>,
-    ) -> RoundEnd<'a, 'm> {
+    pub(crate) fn new(shared: SharedState<'a>, round: Round, missing: Option<&'m mut Vec<Missing>>) -> Self {
         let check = shared.namespace.map(|_| sync::now() + LIVENESS_INTERVAL);
         RoundEnd { shared, round, missing, check }
     }

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time;
 
+use policy::Instant;
 use policy::record::Off;
 use policy::waiting::Waiter;
 use sys::shared_memory::View;
@@ -160,30 +161,31 @@ pub struct Party<'b> {
     lost: Option<(Ticket, LostParty)>,
 }
 
+type WaitResult = Result<BarrierWaitResult, WaitError>;
+
 impl Party<'_> {
     /// The number in the team, counted from zero.
     pub fn number(&self) -> u32 {
         self.membership.number
     }
 
-    /// Waits until all parties have arrived, including the caller. The last to arrive is the
-    /// leader.
+    /// Waits until all parties have arrived, including the caller. The last one is the leader.
     ///
     /// # Errors
     /// [`WaitError::Abandoned`] if a party that has not arrived is lost.
-    pub fn wait(&mut self) -> Result<BarrierWaitResult, WaitError> {
+    pub fn wait(&mut self) -> WaitResult {
         let arrival = self.arrive();
         self.complete(arrival)
     }
 
     /// Like [`Party::wait`], but waits at most until the deadline.
-    pub fn wait_until(&mut self, deadline: time::Instant) -> Result<BarrierWaitResult, WaitError> {
+    pub fn wait_until(&mut self, deadline: time::Instant) -> WaitResult {
         let arrival = self.arrive();
         self.complete_until(arrival, deadline)
     }
 
     /// Like [`Party::wait_until`], with a timeout that begins now.
-    pub fn wait_timeout(&mut self, timeout: time::Duration) -> Result<BarrierWaitResult, WaitError> {
+    pub fn wait_timeout(&mut self, timeout: time::Duration) -> WaitResult {
         let arrival = self.arrive();
         self.complete_timeout(arrival, timeout)
     }
@@ -224,33 +226,21 @@ impl Party<'_> {
     ///
     /// # Errors
     /// [`WaitError::Abandoned`] if a party that has not arrived is lost.
-    pub fn complete(&mut self, arrival: Arrival) -> Result<BarrierWaitResult, WaitError> {
+    pub fn complete(&mut self, arrival: Arrival) -> WaitResult {
         self.complete_by(arrival, None)
     }
 
     /// Like [`Party::complete`], but waits at most until the deadline.
-    pub fn complete_until(
-        &mut self,
-        arrival: Arrival,
-        deadline: time::Instant,
-    ) -> Result<BarrierWaitResult, WaitError> {
+    pub fn complete_until(&mut self, arrival: Arrival, deadline: time::Instant) -> WaitResult {
         self.complete_by(arrival, Some(deadline::at(deadline)))
     }
 
     /// Like [`Party::complete_until`], with a timeout that begins now.
-    pub fn complete_timeout(
-        &mut self,
-        arrival: Arrival,
-        timeout: time::Duration,
-    ) -> Result<BarrierWaitResult, WaitError> {
+    pub fn complete_timeout(&mut self, arrival: Arrival, timeout: time::Duration) -> WaitResult {
         self.complete_by(arrival, Some(deadline::after(timeout)))
     }
 
-    fn complete_by(
-        &mut self,
-        mut arrival: Arrival,
-        deadline: Option<policy::Instant>,
-    ) -> Result<BarrierWaitResult, WaitError> {
+    fn complete_by(&mut self, mut arrival: Arrival, deadline: Option<Instant>) -> WaitResult {
         if let Some((_, lost)) = self.lost {
             return Err(WaitError::Abandoned(lost));
         }
