@@ -132,8 +132,7 @@ fn hierarchies(mountinfo: &str, own: &str) -> Vec<Hierarchy> {
     mountinfo.lines().filter_map(|line| hierarchy(line, own)).collect()
 }
 
-/// The hierarchy that a line of `/proc/self/mountinfo` mounts, if any, with the group that
-/// `/proc/self/cgroup` names.
+/// The hierarchy in a line of `/proc/self/mountinfo`, with the group in `/proc/self/cgroup`.
 fn hierarchy(line: &str, own: &str) -> Option<Hierarchy> {
     // number parent device root mount options [fields] - type source options
     let (mount_fields, type_fields) = line.split_once(" - ")?;

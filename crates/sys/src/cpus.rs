@@ -58,8 +58,7 @@ fn allowed_to_any_thread() -> u32 {
     }
 }
 
-/// The CPUs that the calling thread may run on, ascending. [`AffinityError::Read`] on machines with
-/// more CPUs than fit the mask of 1024.
+/// The CPUs that the calling thread may run on, ascending. Fails if the machine has more than 1024.
 pub fn allowed() -> Result<Vec<u32>, AffinityError> {
     let set = affinity()?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
@@ -80,7 +79,7 @@ pub fn current() -> u32 {
 }
 
 /// Moves the calling thread to another CPU. The scheduler may move it again afterwards. Returns
-/// [`AffinityError::Bind`] if the thread may not run on that CPU; it stays where it is.
+/// Fails if the thread may not run on that CPU.
 pub fn move_to(cpu: u32) -> Result<(), AffinityError> {
     let allowed = affinity()?;
     if cpu as usize >= CpuSet::MAX_CPU || !allowed.is_set(cpu as usize) {
@@ -89,8 +88,8 @@ pub fn move_to(cpu: u32) -> Result<(), AffinityError> {
     pin(cpu).map(drop)
 }
 
-/// Binds the calling thread to one CPU until the returned guard is dropped. Returns
-/// [`AffinityError::Bind`], and changes nothing, if the CPU is missing or not allowed.
+/// Binds the calling thread to one CPU until the returned guard is dropped. Fails if the CPU is
+/// missing or not allowed.
 pub fn pin(cpu: u32) -> Result<Pinned, AffinityError> {
     let before = affinity()?;
     let bind = |why: Errno| AffinityError::Bind { cpu, why: why.into() };

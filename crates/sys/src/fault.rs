@@ -55,8 +55,7 @@ unsafe extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, con
     let interrupted = unsafe { Interrupted::at(context) };
     if by_kernel && (explains(address) || tells_no_address && below(&interrupted).any(explains)) {
         let text = &text.get_ref()[..text.position() as usize];
-        // SAFETY: the text is initialized, and both functions may be called in handlers. A failed
-        // write cannot be reported.
+        // SAFETY: the text is initialized, and both functions are async-signal-safe.
         unsafe {
             libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len());
             libc::abort();
@@ -102,8 +101,7 @@ pub struct AlternateStack {
 const ROOM: usize = 32 << 10;
 
 impl AlternateStack {
-    /// Installs one for the calling thread. Returns `None` if the thread already has one, as
-    /// threads of the Rust standard library do.
+    /// Installs one for the calling thread. Returns `None` if it has one, as `std`'s threads do.
     pub fn for_this_thread() -> io::Result<Option<AlternateStack>> {
         if current().ss_flags & libc::SS_DISABLE == 0 {
             return Ok(None);

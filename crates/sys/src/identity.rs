@@ -25,8 +25,7 @@ impl Identity {
 
     /// Whether the process has not ended yet. A zombie has ended.
     ///
-    /// If the kernel does not tell, as for processes that `/proc` hides, a process with the same ID
-    /// is taken for the same process.
+    /// If `/proc` hides it, a process with the same ID is taken for the same process.
     pub fn is_alive(self) -> bool {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return false };
         if test_kill_process(pid) == Err(Errno::SRCH) {
@@ -67,8 +66,7 @@ impl Stat {
         Stat::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Parses the content of a file: fields separated by blanks. The second one, the name of the
-    /// command in parentheses, may contain anything.
+    /// Parses a file: fields, of which the second, a name in parentheses, may contain anything.
     pub fn parse(text: &[u8]) -> Option<Stat> {
         let name = text.iter().position(|&byte| byte == b'(')?..=text.iter().rposition(|&byte| byte == b')')?;
         let pid = std::str::from_utf8(&text[..*name.start()]).ok()?.trim().parse().ok()?;

@@ -50,8 +50,7 @@ impl Deref for Pages {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: the bytes are mapped as long as `self` lives, initialized with zeros by the
-        // kernel, and only `deref_mut` gives write access. If there are none, the address is
-        // aligned and not null, as required.
+        // kernel, and only `deref_mut` gives write access. An empty range also has a valid address.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 }

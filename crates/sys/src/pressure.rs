@@ -14,8 +14,7 @@ pub enum Resource {
     Memory,
 }
 
-/// The time since boot during which at least one thread of the machine waited for the resource.
-/// Reads a file below `/proc`.
+/// The time since boot during which a thread waited for the resource. Reads a file below `/proc`.
 ///
 /// Returns `None` if the kernel lacks it (before Linux 4.20, or without `psi=1`) or hides it.
 pub fn some(resource: Resource) -> Option<Duration> {

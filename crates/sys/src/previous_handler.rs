@@ -19,8 +19,7 @@ pub(crate) unsafe fn install(
     flags: libc::c_int,
     blocked: &[libc::c_int],
 ) -> io::Result<()> {
-    // SAFETY: zeros are the default action with an empty set, and the relevant fields are set. The
-    // caller guarantees the rest.
+    // SAFETY: zeros are a valid action, with an empty set. The caller guarantees the rest.
     errno::check(unsafe {
         let mut action: libc::sigaction = zeroed();
         action.sa_sigaction = handler as *const () as usize;

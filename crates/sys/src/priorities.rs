@@ -21,8 +21,7 @@ pub fn nice() -> io::Result<i32> {
     Ok(getpriority_process(None)?)
 }
 
-/// The best (smallest) nice value that a thread of this process may have. It is that of the calling
-/// thread if no better one is allowed.
+/// The best (smallest) nice value that a thread of this process may have, at least the current one.
 pub fn best_nice() -> io::Result<i32> {
     in_a_thread(|| {
         let now = nice()?;
@@ -31,15 +30,13 @@ pub fn best_nice() -> io::Result<i32> {
     })
 }
 
-/// Checks whether a thread of this process may have the lowest real-time priority. Returns the
-/// reason of the kernel if it may not.
+/// Checks whether a thread may have the lowest real-time priority. Returns the kernel's reason.
 pub fn check_real_time() -> io::Result<()> {
     in_a_thread(|| Ok(set_scheduler(Thread::current(), Policy::Fifo(1))?))
 }
 
 /// The effective timeslice of an ordinary thread of this process that requests `requested`. Returns
-/// `None` if the kernel accepts the request but ignores it, as before Linux 6.12. Returns the
-/// reason of the kernel if it refuses the request.
+/// `None` if the kernel ignores the request, as before Linux 6.12.
 pub fn try_timeslice(requested: Duration) -> io::Result<Option<Duration>> {
     in_a_thread(|| {
         let thread = Thread::current();

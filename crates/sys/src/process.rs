@@ -86,8 +86,7 @@ pub fn execute_only(command: &mut Command, file: &Path) -> io::Result<()> {
         unsafe { libc::execve(file.as_ptr(), arguments.as_ptr(), variables.as_ptr()) };
         Err(io::Error::last_os_error())
     };
-    // SAFETY: between fork and exec only async-signal-safe functions may run. `execve` is one, and
-    // all memory was allocated before.
+    // SAFETY: `execve` is async-signal-safe, as required here, and all memory was allocated before.
     unsafe { command.pre_exec(execute) };
     Ok(())
 }
@@ -123,8 +122,7 @@ pub fn survive_the_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(None)?)
 }
 
-/// Makes the calling process the parent of every orphan among its descendants, so that none can
-/// escape by losing its own parent.
+/// Makes the calling process the parent of every orphan among its descendants.
 pub fn adopt_orphans() -> io::Result<()> {
     // The kernel asks only whether the argument is zero.
     Ok(set_child_subreaper(Some(Pid::INIT))?)
@@ -185,9 +183,8 @@ pub fn descendants_usage() -> Usage {
 
 fn usage(who: libc::c_int) -> Usage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the kernel writes one `rusage` to the given address, which has room for it. The call
-    // can only fail for an unknown `who` or a bad address; the zeros, a valid value of these
-    // integers, would then remain.
+    // SAFETY: the kernel writes one `rusage` to the given address, which has room for it. If it
+    // failed, the zeros would remain, which are valid as well.
     let usage = unsafe {
         libc::getrusage(who, usage.as_mut_ptr());
         usage.assume_init()

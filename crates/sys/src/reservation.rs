@@ -1,5 +1,4 @@
-//! Reserved address space whose pages are allocated on first access, and which may contain guard
-//! pages that must not be accessed.
+//! Reserved address space, with pages that are allocated on first access, and guard pages.
 
 use std::io;
 use std::ops::Range;
@@ -105,9 +104,8 @@ impl Reservation {
     }
 
     /// Turns this range of whole pages into a guard: an access raises SIGSEGV. Its content is lost.
-    /// Returns the error of the kernel. With [`Guard::Mark`] that is `EINVAL` if it does not
-    /// support markers or the memory is locked; with [`Guard::Protection`] it is `ENOMEM` if the
-    /// limit of mappings is reached.
+    /// Fails with `EINVAL` for [`Guard::Mark`] if the kernel lacks markers or the memory is locked,
+    /// and with `ENOMEM` for [`Guard::Protection`] if the limit of mappings is reached.
     pub fn guard(&self, part: Range<usize>, how: Guard) -> io::Result<()> {
         let (start, length) = self.part(&part)?;
         match how {
@@ -161,8 +159,7 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
 
-    /// Whether a byte can be read, according to the kernel: a write from an unreadable address
-    /// returns an error and raises no signal.
+    /// Whether a byte can be read: a write from an unreadable address is an error and no signal.
     fn is_readable(at: *const u8) -> bool {
         let mut ends = [0; 2];
         // SAFETY: there is room for two descriptors, and the kernel checks the address.

@@ -221,8 +221,7 @@ pub fn set_policy(thread: Thread, policy: Policy) -> Result<Policy, SchedulingEr
 
 /// Sets the timeslice of a thread, and keeps its policy and nice value. Returns the effective
 /// timeslice, which the kernel clamps to 0.1 ms to 100 ms, or `None` if the kernel accepts the
-/// request but ignores it, as before Linux 6.12. Fails if the policy of the thread has no
-/// timeslices, or if the kernel refuses.
+/// request but ignores it, as before Linux 6.12. Fails if the policy has no timeslices.
 pub fn set_slice(thread: Thread, slice: Duration) -> Result<Option<Duration>, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Slice, why);
     let now = RawAttributes::of(thread).map_err(refused)?;
@@ -249,8 +248,7 @@ pub fn set_clamp(thread: Thread, clamp: Clamp) -> Result<Clamp, SchedulingError>
     Ok(RawAttributes::of(thread).map_err(refused)?.clamp().unwrap_or(clamp))
 }
 
-/// Sets the I/O priority of a thread. Returns the effective one. Fails if it is a real-time one
-/// that this process may not have.
+/// Sets the I/O priority of a thread. Returns the effective one. Fails if it is not permitted.
 pub fn set_io_priority(thread: Thread, priority: IoPriority) -> Result<IoPriority, SchedulingError> {
     let number = thread.0.as_raw_pid();
     // SAFETY: the call takes three numbers and accesses no memory.
@@ -271,15 +269,13 @@ pub fn set_affinity(thread: Thread, cpus: &[u32]) -> Result<Vec<u32>, Scheduling
     affinity(thread).map_err(SchedulingError::Failed)
 }
 
-/// The CPUs that a thread may run on, in ascending order. Fails if the thread does not exist, or if
-/// the machine has more than 1024 CPUs.
+/// The CPUs that a thread may run on, ascending. Fails if the machine has more than 1024.
 pub fn affinity(thread: Thread) -> io::Result<Vec<u32>> {
     let set = sched_getaffinity(Some(thread.0))?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
 }
 
-/// The effective scheduling attributes of a thread. Fails if the thread does not exist, or if a
-/// sandbox does not support the query.
+/// The effective scheduling attributes of a thread. Fails if a sandbox does not support this.
 pub fn attributes(thread: Thread) -> io::Result<Attributes> {
     let raw = RawAttributes::of(thread)?;
     Ok(Attributes { policy: raw.policy(), nice: raw.nice, slice: raw.slice(), clamp: raw.clamp() })

@@ -104,8 +104,7 @@ impl<T: Plain> Deref for View<[T]> {
     }
 }
 
-// SAFETY: it owns only its part of the mapping, which is `Send` and `Sync`, and hands out
-// references to values that are `Sync`.
+// SAFETY: the mapping is `Send` and `Sync`, and the values that it lends are `Sync`.
 unsafe impl<T: ?Sized + Sync> Send for View<T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Sync> Sync for View<T> {}

@@ -1,5 +1,4 @@
-//! Signals, for a process that acts on behalf of another one: it receives the signals meant for
-//! that process, and ends in the same way.
+//! Signals, for a process that acts on behalf of another: it gets its signals, and ends like it.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -38,8 +37,7 @@ impl BlockedSignals {
     pub fn new(numbers: &[i32]) -> io::Result<BlockedSignals> {
         let blocked = set(numbers)?;
         let mut before = MaybeUninit::uninit();
-        // SAFETY: the first set is initialized, and the second has room for one, which is written
-        // unless there is an error.
+        // SAFETY: the first set is initialized, and the second is written unless there is an error.
         let before = unsafe {
             check(libc::pthread_sigmask(libc::SIG_BLOCK, &raw const blocked, before.as_mut_ptr()))?;
             before.assume_init()
@@ -94,14 +92,13 @@ fn restore(mask: &libc::sigset_t, ignored_children: bool) -> io::Result<()> {
 }
 
 /// Ends the calling process by a signal with its default action, and without a core dump, which
-/// belongs to the process that died of it first. If the default action does not end a process,
-/// exits with 128 plus its number, as shells do.
+/// belongs to the process that died of it first. If that does not end it, exits with 128 plus the
+/// number, as shells do.
 pub fn die_of(number: i32) -> ! {
     // If it fails there are two dumps.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     if let Ok(set) = set(&[number]) {
-        // SAFETY: the default disposition runs no code of this process, the set is initialized, and
-        // no old mask is requested.
+        // SAFETY: the default disposition runs no code, and the set is initialized.
         unsafe {
             libc::signal(number, libc::SIG_DFL);
             libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, null_mut());
@@ -135,8 +132,7 @@ pub fn restore_defaults_in(command: &mut Command) {
             libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), null_mut())
         })
     };
-    // SAFETY: between fork and exec only async-signal-safe functions may run; `prepare` calls no
-    // others and allocates nothing.
+    // SAFETY: `prepare` is async-signal-safe, as required between fork and exec.
     unsafe { command.pre_exec(prepare) };
 }
 

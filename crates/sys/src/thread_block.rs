@@ -113,8 +113,8 @@ pub fn minimum_stack() -> Result<usize, ThreadBlockError> {
 
 /// Creates a block at the upper end of this memory. `prepare(argument)` runs with its thread-local
 /// variables, on its memory, with all signals blocked; it must not panic. Its kernel thread has
-/// ended when this returns. At least one page of the memory is used. As for [`check_support`]; also
-/// if no thread can be started, or if the memory is too small.
+/// ended when this returns. At least one page of the memory is used. Fails like [`check_support`],
+/// or if no thread can be started or the memory is too small.
 ///
 /// # Safety
 /// The memory consists of whole pages that the caller owns and can write. It stays so as long as

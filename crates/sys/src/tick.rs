@@ -81,8 +81,7 @@ impl Slack {
         Slack(rustix::thread::current_timer_slack().map_or(Duration::ZERO, Duration::from_nanos))
     }
 
-    /// Sets the slack of the calling thread, and of threads and processes that it starts later.
-    /// Zero becomes a nanosecond.
+    /// Sets the slack of the calling thread and of those that it starts. Zero becomes a nanosecond.
     pub fn apply_to_this_thread(&self) {
         let nanoseconds = u64::try_from(self.0.as_nanos()).ok().and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN);
         // If it is forbidden, sleeps are as late as before.
@@ -311,8 +310,7 @@ pub unsafe fn handle(handler: Handler) -> io::Result<()> {
 /// preserves `errno`. It ends with the handler of a ticker, which may return on another thread.
 unsafe extern "C" fn run(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let Some((handler, previous)) = INSTALLED.get() else { return };
-    // SAFETY: the kernel has filled in the structure, with a value if it says so: for a timer, or
-    // for a program that sent one.
+    // SAFETY: the kernel has filled in the structure, with a value if it says so.
     let word = unsafe {
         match (*info).si_code {
             libc::SI_TIMER | libc::SI_QUEUE => word_of((*info).si_value().sival_ptr.addr()),
@@ -362,8 +360,7 @@ fn word_of(mark: usize) -> Option<usize> {
     (is_same() && mark != FREE).then_some(word)
 }
 
-/// A timer that interrupts the kernel thread that created it. It may be set from any thread. It
-/// does nothing in the child of a fork.
+/// A timer, set by any thread, that interrupts its creator. It does nothing in the child of a fork.
 ///
 /// After it has been dropped, a last tick may still be in progress or begin on that thread: data
 /// that the word refers to must live until then.
@@ -451,8 +448,7 @@ impl Ticker {
             tv_nsec: time.subsec_nanos().into(),
         };
         let times = libc::itimerspec { it_interval: time(interval), it_value: time(first) };
-        // SAFETY: the times are only read. The call cannot fail, as the timer exists and the times
-        // are valid, so `errno` is preserved.
+        // SAFETY: the times are only read, and valid, so the call does not fail and change `errno`.
         unsafe { libc::syscall(libc::SYS_timer_settime, self.timer, 0, &raw const times, std::ptr::null_mut::<u8>()) };
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A hand-over is timed as it happens at a barrier: one thread changes a word, wakes the other one,
 //! which sleeps on it, and goes to sleep itself. On one CPU this costs a context switch. On two
-//! CPUs the CPU of the sleeper is idle and has to be woken as well. This can cost ten times as much
-//! or more, and is the cost of a blocked sibling.
+//! CPUs the CPU of the sleeper is idle and has to be woken as well. This cost of a blocked sibling
+//! can be ten times as high.
 //!
 //! Other programs may run meanwhile. So each cost is a median of many short samples.
 
@@ -30,8 +30,7 @@ pub struct Calibration {
     pub lone_yield: Measured,
     /// A reading of the clock.
     pub clock: Measured,
-    /// The time between two timer interrupts, as stated by the kernel: the step of
-    /// `CLOCK_MONOTONIC_COARSE`.
+    /// The time between two timer interrupts: the step of `CLOCK_MONOTONIC_COARSE`.
     pub tick: Measured,
     /// Remarks on the costs, in sentences.
     pub notes: Vec<String>,
@@ -98,8 +97,7 @@ pub fn calibrate() -> Result<Calibration, CalibrationError> {
     calibrate_by(THOROUGH)
 }
 
-/// Costs for waiting rules, measured in a few milliseconds: for a program that cannot spend half a
-/// second before its first wait.
+/// Costs for waiting rules, measured in a few milliseconds before the first wait of a program.
 ///
 /// Other programs distort costs. Those that wait for a CPU increase all of them. Those that keep
 /// the CPUs awake make waking cheaper than it will be later. So each cost is the lower quartile of
@@ -224,8 +222,7 @@ const OUT_OF_STEP: Duration = Duration::from_micros(100);
 /// During a longer yield another thread ran. A lone yield takes less than a microsecond.
 const LONE: f64 = 20_000.0;
 
-/// The time of one repetition of `work` in nanoseconds, for each sample. Omits samples in which a
-/// repetition returned `false`.
+/// The nanoseconds of one repetition of `work`, for each sample without a `false`.
 fn samples(effort: Effort, repetitions: u32, mut work: impl FnMut() -> bool) -> Vec<f64> {
     let mut samples = Vec::with_capacity(effort.samples);
     let start = now();
@@ -276,8 +273,7 @@ impl HandOverWord {
     }
 }
 
-/// Times hand-overs from a thread on CPU `here` to one on CPU `there`. Omits those that did not
-/// find the other thread asleep.
+/// Times hand-overs from a thread on CPU `here` to one that is asleep on CPU `there`.
 fn time_hand_overs(effort: Effort, here: u32, there: u32) -> Result<Vec<f64>, CalibrationError> {
     let turn = HandOverWord { word: AtomicU32::new(OURS), missed: AtomicU32::new(0) };
     std::thread::scope(|scope| {

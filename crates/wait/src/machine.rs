@@ -131,8 +131,7 @@ mod world {
         #[test]
         fn sleeping_threads_are_counted() {
             let now = crate::sync::now();
-            // No time passes, so the file is not read again. No other thread of this process sleeps
-            // by a rule that needs the load.
+            // No time passes, so the file is not read again. No other thread sleeps by such a rule.
             let Some(before) = load(now) else { return };
             let asleep = [Asleep::begin(), Asleep::begin()];
             assert_eq!(load(now), Some(before + 2));

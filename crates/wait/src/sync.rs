@@ -153,8 +153,7 @@ mod world {
 
     pub(crate) fn move_to(_: CpuId) {}
 
-    /// The kernel's side of a futex: comparing and falling asleep are one step, and so are waking
-    /// and all that precedes it.
+    /// The kernel's side of a futex: comparing and falling asleep are one step, and so is waking.
     #[derive(Debug)]
     struct Bucket {
         mutex: Mutex<()>,

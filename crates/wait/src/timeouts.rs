@@ -28,8 +28,7 @@ fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.as_nanos())
 }
 
-/// Passes `each` the name of each kind of object, and a wait there that nothing ends. The wait
-/// returns whether it timed out.
+/// Passes `each` the name of each kind of object, and an endless wait, which tells if it timed out.
 fn for_each_endless_wait(waiting: Waiting, timeout: Duration, mut each: impl FnMut(&str, &mut dyn FnMut() -> bool)) {
     let word = AtomicU32::new(7);
     each("word", &mut || word::wait_timeout(&word, 7, timeout, &waiting).is_err());

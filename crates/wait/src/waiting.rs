@@ -65,8 +65,7 @@ impl Waiting {
     }
 
     /// A waiter for one wait at an object with unknown participants, where there is no time for
-    /// measurements. Until costs have been measured, the adaptive rule uses typical ones: the order
-    /// of magnitude suffices here.
+    /// measurements. Until then the adaptive rule uses typical costs: the magnitude suffices.
     pub(crate) fn waiter_without_measuring(&self) -> Waiter {
         match (self.rule, self.costs) {
             (WaitingRule::Adaptive, None) => self.rule.waiter(machine::known_costs()),

@@ -1,5 +1,4 @@
-//! Detects whether the program is built with a sanitizer that identifies each thread by its stack
-//! and thread-local variables.
+//! Detects sanitizers, which identify each thread by its stack and thread-local variables.
 //!
 //! The initial function of each sanitizer is looked up by a weak reference at link time. The
 //! dynamic linker cannot be asked, since Rust programs do not export their own symbols.

@@ -1,5 +1,4 @@
-//! A clock for tests that stands still until the program advances it, so that time-dependent events
-//! happen at an exact point.
+//! A clock for tests, which stands still until the program advances it.
 //!
 //! The due time of a ticker of such a clock is stored in its slot. Advancing the clock removes each
 //! time that has passed from its slot, and sends the signal of that slot to the kernel thread of
@@ -16,8 +15,7 @@ use super::{SLOTS, Slot};
 /// A due time: the ticker is not set. It is zero so that unused slots take no memory.
 const NEVER: u64 = 0;
 
-/// A clock that moves only when it is [advanced](ScriptedClock::advance). Its clones are the same
-/// clock, and any thread may advance it.
+/// A clock that any thread may [advance](ScriptedClock::advance). Its clones are the same clock.
 #[derive(Clone, Debug)]
 pub struct ScriptedClock(Arc<Script>);
 
@@ -116,15 +114,13 @@ impl ScriptedClock {
         self.tick();
     }
 
-    /// Advances the clock to this time, unless that has passed. Otherwise as
-    /// [`advance`](ScriptedClock::advance).
+    /// Like [`advance`](ScriptedClock::advance), to this time, unless that has passed.
     pub fn advance_to(&self, time: Instant) {
         self.0.now.fetch_max(nanoseconds(time.saturating_duration_since(self.0.beginning)), SeqCst);
         self.tick();
     }
 
-    /// Sends a signal to each due ticker, and last to that of the calling thread, which may not
-    /// continue here for a while.
+    /// Sends a signal to each due ticker, last to that of the calling thread, which it interrupts.
     fn tick(&self) {
         // SAFETY: it has no preconditions.
         let is_own = |slot: &Slot| slot.alarm.thread.load(Relaxed) == unsafe { libc::gettid() };

@@ -59,12 +59,11 @@ impl<R: Recorder> Barrier<R> {
         &self.recorder
     }
 
-    /// Waits until as many threads as there are parties have arrived, including the caller. The
-    /// last one to arrive is the leader.
+    /// Waits until all parties have arrived, including the caller. The last one is the leader.
     ///
     /// The wait is anonymous: the rule does not know which other parties are missing, and remembers
-    /// nothing across waits. In a record each such wait is a thread of its own, numbered from the
-    /// size of the team upwards.
+    /// nothing across waits. In a record each such wait is a thread, numbered from the size of the
+    /// team.
     pub fn wait(&self) -> BarrierWaitResult {
         self.anonymous().wait()
     }

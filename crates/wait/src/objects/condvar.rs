@@ -14,8 +14,7 @@ use crate::waiting::Waiting;
 /// A condition variable: threads with a [`Mutex`](crate::Mutex) wait until its value has changed.
 ///
 /// Like [`std::sync::Condvar`], but a waiting rule decides how threads wait, and their waits are
-/// counted. The rule of this object applies until a thread is notified, and that of the mutex while
-/// the thread then waits for the mutex.
+/// counted. This rule applies until a thread is notified, and then that of the mutex.
 ///
 /// A thread may wake up without a notification, so it must check its condition again, as
 /// `wait_while` does. Threads that wait at one condition variable may use different mutexes.
@@ -102,8 +101,8 @@ impl Condvar {
         self.wait_by(guard, Some(deadline::after(timeout)))
     }
 
-    /// Like [`Condvar::wait_while`], but waits at most for this time. Times out only if the
-    /// condition still holds at the end.
+    /// Like [`Condvar::wait_while`], but at most for this time. Times out only if the condition
+    /// holds.
     pub fn wait_timeout_while<'a, T: ?Sized>(
         &self,
         mut guard: MutexGuard<'a, T>,

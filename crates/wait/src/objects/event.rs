@@ -14,8 +14,8 @@
 //! thread that does not poll while the event is set and reset 2^31 times would miss it.)
 //!
 //! Setting a set event does not change the value, but writes the word nevertheless: a thread that
-//! passes later also sees what was done before *that* set. And it wakes again, since the thread
-//! that was woken first may not survive to pass.
+//! passes later also sees what was done before *that* set. And it wakes again, as that thread may
+//! die.
 
 use std::{fmt, time};
 

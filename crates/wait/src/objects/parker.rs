@@ -16,8 +16,8 @@ use crate::waiting::Waiting;
 /// Blocks its thread until another one [unparks](Unparker::unpark) it.
 ///
 /// Like [`std::thread::park`]: there is at most one token. Unparking creates it, and parking waits
-/// for it and consumes it. In contrast to `std`, the thread never resumes without the token, and
-/// several parkers of one thread are independent.
+/// for it and consumes it. In contrast to `std`, the thread never resumes without it, and parkers
+/// are independent.
 ///
 /// All that a thread did before it unparked is visible to the parked thread when it resumes.
 ///

@@ -99,8 +99,7 @@ impl ThreadSlot {
         });
     }
 
-    /// Leaves the team for good: later rounds do not wait for this party. Returns `None` if all
-    /// parties have left already.
+    /// Leaves the team: later rounds do not wait for this party. `None` if all parties have left.
     pub fn leave(mut self, completion: impl FnOnce()) -> Option<Arrival> {
         let parties = self.slots.barrier.parties();
         let one_more = |left| (left < parties).then_some(left + 1);

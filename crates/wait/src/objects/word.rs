@@ -2,8 +2,7 @@
 //!
 //! The word belongs to the caller and has no room for other data. So the number of sleepers and the
 //! rule's state are kept in one of a fixed number of sites of the process, chosen by the address of
-//! the word. Words with the same site share what the rule has learnt, and occasionally call the
-//! kernel for each other needlessly.
+//! the word. Words with the same site share what the rule has learnt, and may cause needless calls.
 //!
 //! # The race, and why no wakeup is lost
 //!
@@ -31,8 +30,7 @@ use crate::waiting::Waiting;
 /// Waits until `word` differs from `expected`, and returns its value. What was done before that
 /// value was stored with release is visible.
 ///
-/// A thread that changes the word must call [`wake_one`] or [`wake_all`] afterwards. Otherwise a
-/// sleeping waiter does not notice.
+/// A thread that changes the word must call [`wake_one`] or [`wake_all`] afterwards.
 ///
 /// ```
 /// # use std::sync::atomic::{AtomicU32, Ordering};

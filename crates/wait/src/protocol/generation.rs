@@ -78,8 +78,7 @@ impl GenerationWord {
         }
     }
 
-    /// The transition of a sleeper: sleeps until woken or until the deadline, unless `round` is
-    /// complete. May return early.
+    /// A sleeper: sleeps until woken or the deadline, unless `round` is complete. May return early.
     pub(crate) fn sleep(&self, round: Round, deadline: Option<Instant>, scope: Scope) {
         let mut seen = Generation(self.0.word().load(Relaxed));
         while !seen.has_completed(round) {

@@ -44,8 +44,8 @@ impl LastArrival {
         word != GONE && word & LEADER != 0 && (word >> 32) as u32 == round.0 as u32
     }
 
-    /// Returns `None` if the party has arrived in `round` or has left, else the CPU of its last
-    /// arrival, if there was one.
+    /// `None` if the party has arrived in `round` or left, else the CPU of its last arrival, if
+    /// any.
     ///
     /// The word orders no other memory accesses, and may be out of date. It only advises.
     pub(crate) fn missing_from(&self, round: Round) -> Option<Option<CpuId>> {

@@ -16,8 +16,7 @@ use crate::waiting::Waiting;
 
 /// A party of a barrier. It keeps what its rule has learnt, and publishes where it arrived last.
 ///
-/// Two parties with the same number are harmless except for the rule, since each overwrites the
-/// last arrival of the other.
+/// Two parties with the same number overwrite each other's last arrival, which only misleads rules.
 pub struct Party<'b, R: Recorder = Off> {
     shared: SharedState<'b>,
     waiting: Waiting,
@@ -64,8 +63,7 @@ impl<'b, R: Recorder> Party<'b, R> {
         self.counters = Some(counters);
     }
 
-    /// Waits until as many threads as there are parties have arrived, including the caller. The
-    /// last one to arrive is the leader.
+    /// Waits until all parties have arrived, including the caller. The last one is the leader.
     pub fn wait(&mut self) -> BarrierWaitResult {
         self.wait_observed(&mut ())
     }
@@ -116,8 +114,8 @@ impl<'b, R: Recorder> Party<'b, R> {
     /// Arrives for the last time: later rounds do not wait for this party. Never blocks.
     ///
     /// Only for teams with as many threads as parties: if more threads take turns, it is unclear
-    /// whose turn is left out. No thread may arrive or leave under this number afterwards.
-    /// Otherwise rounds would complete too early.
+    /// whose turn is left out. No thread may use this number afterwards, or rounds complete too
+    /// early.
     pub fn arrive_and_leave(self) -> Arrival {
         self.arrive_and_leave_and(|| ())
     }

@@ -10,8 +10,7 @@
 //! If a loss can be handled, the process that handles it frees the slot or claims it for itself.
 //!
 //! The word identifies a process by its PID and its start time. A process that is killed at any
-//! moment either has not claimed the slot or can be recognized as dead. No other word has to be
-//! written, so nothing is left half done.
+//! moment either has not claimed it or can be recognized as dead. So nothing is left half done.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -107,8 +106,7 @@ impl ProcessSlot {
 
     /// The PID of the process if it is lost: awaited, but marked as gone, or ended.
     ///
-    /// Reads files below `/proc`. Returns `None` in a PID namespace other than that of the process,
-    /// or if a namespace is unknown.
+    /// Reads files below `/proc`. `None` in another or an unknown PID namespace.
     pub(crate) fn lost_pid(&self, namespace: u64) -> Option<u32> {
         self.lost_claimant(namespace).map(|claimant| claimant.identity().pid)
     }

@@ -87,8 +87,8 @@ impl RawMutex {
         result
     }
 
-    /// An attempt to acquire the mutex. A thread that has waited and does not acquire it has to
-    /// call [`LockAttempt::give_up`].
+    /// An attempt to acquire the mutex. If a wait for it fails, [`LockAttempt::give_up`] must
+    /// follow.
     pub(crate) const fn attempt(&self) -> LockAttempt<'_> {
         LockAttempt { mutex: self, is_spinner: false, slept: false, pause: 1, missing: None }
     }

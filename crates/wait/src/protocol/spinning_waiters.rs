@@ -10,8 +10,7 @@
 //! waiters, and then (b) signals the condition variable.
 //!
 //! A signal must reach every thread that released the mutex before the signalling thread acquired
-//! it. Such a thread has entered before, and the mutex makes this visible, so (a) counts the
-//! signal. There are three cases.
+//! it. Such a thread has visibly entered before, so (a) counts the signal. There are three cases.
 //!
 //! * (a) precedes (5): the waiter sees the signal at (5) at the latest.
 //! * (b) follows the beginning of the block in (6): the condition variable wakes the waiter.

@@ -156,8 +156,7 @@ impl WaitError {
 pub struct Party<'b> {
     party: party::Party<'b>,
     membership: Membership<'b>,
-    /// The round that cannot complete, and the reason. This party has arrived there, and must not
-    /// arrive again in place of another one.
+    /// The round that cannot complete, and the reason. This party must not arrive there again.
     lost: Option<(Ticket, LostParty)>,
 }
 
@@ -195,8 +194,7 @@ impl Party<'_> {
         self.arrive_and(|| ())
     }
 
-    /// See [`crate::Party::arrive_and`]. Has no effect after a wait of this party has failed
-    /// because another one is lost.
+    /// See [`crate::Party::arrive_and`]. Has no effect after a wait has found another party lost.
     pub fn arrive_and(&mut self, completion: impl FnOnce()) -> Arrival {
         if let Some((ticket, _)) = self.lost {
             return Arrival(ticket);

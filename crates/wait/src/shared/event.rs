@@ -43,8 +43,7 @@ impl Event {
         Object::create(None, processes, reset as u32, |_| (), waiting).and_then(Event::on)
     }
 
-    /// Opens the event at a path, and claims one of its process slots until dropped. Each process
-    /// chooses how its own threads wait.
+    /// Opens the event at a path, and claims one of its process slots until dropped.
     ///
     /// # Errors
     /// [`MemoryError`] if there is no event, or no slot is free.

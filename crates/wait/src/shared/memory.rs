@@ -263,8 +263,7 @@ impl Memory {
 
 const TOO_SHORT: MemoryError = MemoryError::Foreign("it is too short");
 
-/// Removes the name of a shared object. Processes that have it open can continue to use it, but no
-/// other process can open it.
+/// Removes the name of a shared object. Processes that have it open can continue to use it.
 ///
 /// # Errors
 /// [`MemoryError`] if there is no shared object. A file of another kind is not removed.

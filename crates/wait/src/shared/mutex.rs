@@ -17,16 +17,15 @@ use crate::statistics::Statistics;
 use crate::sync::Scope;
 use crate::waiting::Waiting;
 
-/// A mutex for the threads of all processes that have it open. What it guards, in whatever memory
-/// they share, is up to them.
+/// A mutex for the threads of all processes that have it open, and choose what it guards.
 ///
 /// If a process dies while it holds the mutex, the next thread to lock it gets an error and repairs
 /// what it guards: [`OwnerDied`]. The process holds the mutex: if a thread leaves it locked by
 /// forgetting its guard, it stays locked as long as its process lives.
 ///
 /// In the child of a fork the mutex and the guards belong to the parent, and the actions of the
-/// child count as the parent's. So the child opens the mutex for itself, and ends by `_exit` or
-/// `exec` if the parent had a guard.
+/// child count as the parent's. So it opens the mutex itself, and ends by `_exit` or `exec` if
+/// there was a guard.
 pub struct Mutex(Object<MutexBody>);
 
 /// The content of the memory.
@@ -62,8 +61,8 @@ impl Mutex {
         Object::create(None, processes, 0, |_| (), waiting).map(Self)
     }
 
-    /// Opens the mutex at a path, and claims one of its process slots until dropped. Each process
-    /// chooses how its own threads wait.
+    /// Opens the mutex at a path, and claims one of its process slots. Each process chooses how to
+    /// wait.
     ///
     /// # Errors
     /// [`MemoryError`] if there is no mutex, or no slot is free.
@@ -108,8 +107,7 @@ impl Mutex {
     ///
     /// # Errors
     /// [`OwnerDied`], which holds the mutex, if a process has died while it held the mutex and the
-    /// mutex has been released since. Does not check whether an owner is alive;
-    /// [`Mutex::lock_until`] does that.
+    /// mutex has been released since. Does not check whether an owner is alive.
     pub fn try_lock(&self) -> Result<Option<Guard<'_>>, OwnerDied<'_>> {
         self.0.body.lock.try_acquire(self.own()).map(|found| self.guard(found)).transpose()
     }

@@ -1,8 +1,7 @@
 //! The processes that use a shared object: each process that has it open holds a slot.
 //!
 //! If no slot is free, a new process takes over that of a dead one. Before that it records the
-//! death in an extra slot that is reserved for this. So waiters still get an error for it, until a
-//! caller declares it as handled.
+//! death in an extra slot that is reserved for this. So waiters get an error until it is handled.
 
 use sys::shared_memory::View;
 

@@ -18,8 +18,8 @@ use crate::waiting::Waiting;
 /// A number of permits like [`crate::Semaphore`], for threads of all processes that have it open.
 ///
 /// A permit has no owner: any thread may release it. If a process dies with the semaphore open, it
-/// is unknown how many permits it had acquired. So waits fail after some time, until
-/// [`Semaphore::forget_dead_processes`] is called.
+/// is unknown how many permits it had acquired. So waits fail until
+/// [`Semaphore::forget_dead_processes`].
 pub struct Semaphore(Object<RawSemaphore>);
 
 impl Body for RawSemaphore {
@@ -48,8 +48,7 @@ impl Semaphore {
         Object::create(None, processes, 0, begin(permits), waiting).map(Self)
     }
 
-    /// Opens the semaphore at a path, and claims one of its process slots until dropped. Each
-    /// process chooses how its own threads wait.
+    /// Opens the semaphore at a path, and claims one of its process slots until dropped.
     ///
     /// # Errors
     /// [`MemoryError`] if there is no semaphore, or no slot is free.
@@ -109,8 +108,8 @@ impl Semaphore {
     }
 
     /// Declares the deaths of processes as handled, and returns their PIDs. Waits no longer fail
-    /// because of them, and their slots are free. Of those whose slots other processes have taken
-    /// over since, only the last one is included.
+    /// because of them, and their slots are free. Of those whose slots were taken over, includes
+    /// the last.
     pub fn forget_dead_processes(&self) -> Vec<u32> {
         self.0.participants.forget()
     }
