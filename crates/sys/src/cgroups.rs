@@ -85,12 +85,7 @@ impl Hierarchy {
         let (time, period) = parse_quota(&text)?;
         Some(Quota { time, period, file: folder.join(name) })
     }
-}
 
-/// Keys of the file pages in the page cache, which a group can do without.
-const FILES: [&[&str]; 2] = [&["total_active_file", "total_inactive_file"], &["active_file", "inactive_file"]];
-
-impl Hierarchy {
     /// The bytes of memory that the limits of the group of this process and its ancestors leave.
     /// File pages in the page cache do not count as used. Returns `None` if there is no limit.
     pub fn memory_left(&self) -> Option<u64> {
@@ -100,23 +95,23 @@ impl Hierarchy {
     fn memory_left_in(&self, folder: &Path) -> Option<u64> {
         let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
         let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
-        let (limit, used, files) = match self.version {
-            1 => (number("memory.limit_in_bytes"), number("memory.usage_in_bytes"), FILES[0]),
-            _ => {
-                let limits = [number("memory.max"), number("memory.high")];
-                (limits.into_iter().flatten().min(), number("memory.current"), FILES[1])
+        let (limits, used, cached) = match self.version {
+            1 => {
+                (&["memory.limit_in_bytes"][..], "memory.usage_in_bytes", ["total_active_file", "total_inactive_file"])
             }
+            _ => (&["memory.max", "memory.high"][..], "memory.current", ["active_file", "inactive_file"]),
         };
+        let limit = limits.iter().copied().filter_map(number).min();
         // Version 1 reports a number beyond all memory if there is no limit.
         let limit = limit.filter(|&limit| limit < 1 << 60)?;
         let statistics = read("memory.stat").unwrap_or_default();
         let kept: u64 = statistics
             .lines()
             .filter_map(|line| line.split_once(' '))
-            .filter(|(name, _)| files.contains(name))
+            .filter(|(name, _)| cached.contains(name))
             .filter_map(|(_, bytes)| bytes.parse::<u64>().ok())
             .sum();
-        Some(limit.saturating_sub(used.unwrap_or(0).saturating_sub(kept)))
+        Some(limit.saturating_sub(number(used).unwrap_or(0).saturating_sub(kept)))
     }
 }
 

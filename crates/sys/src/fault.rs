@@ -29,12 +29,7 @@ static INSTALLED: OnceLock<(Explain, PreviousHandler)> = OnceLock::new();
 /// # Safety
 /// `explain` must be async-signal-safe at any point of the program.
 pub unsafe fn explain(explain: Explain) -> io::Result<()> {
-    let mut first = false;
-    INSTALLED.get_or_init(|| {
-        first = true;
-        (explain, PreviousHandler::of(libc::SIGSEGV))
-    });
-    if !first {
+    if INSTALLED.set((explain, PreviousHandler::of(libc::SIGSEGV))).is_err() {
         return Ok(());
     }
     // An alternate stack has no room for a tick as well.

@@ -88,10 +88,8 @@ impl Event {
         self.raw.try_wait(self.reset)
     }
 
-    /// Like [`Event::wait`], but waits at most until the deadline.
-    ///
-    /// # Errors
-    /// If the deadline passes. A set event lets the thread pass even after the deadline.
+    /// Like [`Event::wait`], but waits at most until the deadline. A set event lets the thread
+    /// pass even after the deadline.
     pub fn wait_until(&self, deadline: time::Instant) -> Result<(), TimedOut> {
         self.raw.wait(self.reset, self.waiting, Scope::Process, Some(deadline::at(deadline)))
     }

@@ -88,10 +88,8 @@ impl Latch {
         }
     }
 
-    /// Like [`Latch::wait`], but waits at most until the deadline.
-    ///
-    /// # Errors
-    /// If the deadline passes. An open latch lets the thread pass even after the deadline.
+    /// Like [`Latch::wait`], but waits at most until the deadline. An open latch lets the thread
+    /// pass even after the deadline.
     pub fn wait_until(&self, deadline: time::Instant) -> Result<(), TimedOut> {
         self.wait_by(Some(deadline::at(deadline)))
     }

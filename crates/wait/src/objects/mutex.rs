@@ -78,10 +78,8 @@ impl<T: ?Sized> Mutex<T> {
         Guard::try_acquire(&self.0)
     }
 
-    /// Like [`Mutex::lock`], but waits at most until the deadline.
-    ///
-    /// # Errors
-    /// If the deadline passes. A free mutex is acquired even after the deadline.
+    /// Like [`Mutex::lock`], but waits at most until the deadline. A free mutex is acquired even
+    /// after the deadline.
     pub fn lock_until(&self, deadline: time::Instant) -> Result<MutexGuard<'_, T>, TimedOut> {
         self.try_lock().map_or_else(|| Guard::acquire_until(&self.0, deadline::at(deadline)), Ok)
     }

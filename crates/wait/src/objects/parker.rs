@@ -57,10 +57,8 @@ impl Parker {
         self.event.wait();
     }
 
-    /// Like [`Parker::park`], but waits at most until the deadline.
-    ///
-    /// # Errors
-    /// If the deadline passes. An existing token is consumed even after the deadline.
+    /// Like [`Parker::park`], but waits at most until the deadline. An existing token is consumed
+    /// even after the deadline.
     pub fn park_until(&self, deadline: time::Instant) -> Result<(), TimedOut> {
         self.event.wait_until(deadline)
     }

@@ -70,10 +70,8 @@ impl<T: ?Sized> RwLock<T> {
         Guard::try_acquire(&self.0)
     }
 
-    /// Like [`RwLock::read`], but waits at most until the deadline.
-    ///
-    /// # Errors
-    /// If the deadline passes. A lock that admits readers is acquired even after the deadline.
+    /// Like [`RwLock::read`], but waits at most until the deadline. A lock that admits readers is
+    /// acquired even after the deadline.
     pub fn read_until(&self, deadline: time::Instant) -> Result<RwLockReadGuard<'_, T>, TimedOut> {
         Guard::acquire_until(&self.0, deadline::at(deadline))
     }
@@ -95,10 +93,8 @@ impl<T: ?Sized> RwLock<T> {
         Guard::try_acquire(&self.0)
     }
 
-    /// Like [`RwLock::write`], but waits at most until the deadline.
-    ///
-    /// # Errors
-    /// If the deadline passes. A free lock is acquired even after the deadline.
+    /// Like [`RwLock::write`], but waits at most until the deadline. A free lock is acquired even
+    /// after the deadline.
     pub fn write_until(&self, deadline: time::Instant) -> Result<RwLockWriteGuard<'_, T>, TimedOut> {
         Guard::acquire_until(&self.0, deadline::at(deadline))
     }

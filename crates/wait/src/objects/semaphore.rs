@@ -70,10 +70,8 @@ impl Semaphore {
         self.raw.try_down()
     }
 
-    /// Like [`Semaphore::down`], but waits at most until the deadline.
-    ///
-    /// # Errors
-    /// If the deadline passes. An available permit is acquired even after the deadline.
+    /// Like [`Semaphore::down`], but waits at most until the deadline. An available permit is
+    /// acquired even after the deadline.
     pub fn down_until(&self, deadline: time::Instant) -> Result<u32, TimedOut> {
         self.raw.down(self.waiting, Scope::Process, Some(deadline::at(deadline)))
     }

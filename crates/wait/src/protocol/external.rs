@@ -49,6 +49,7 @@ impl ExternalObject<'_> {
             state: self.state,
             counters: self.counters,
             recorder: &Off,
+            is_possible: None,
             deadline,
         };
         // The caller knows from its poll whether the event has occurred.

@@ -173,6 +173,7 @@ impl<'b, R: Recorder> Party<'b, R> {
         if self.number.is_none() {
             self.waiter = self.fresh;
         }
+        let is_possible = || shared.lost(ticket.round).is_none();
         let wait = Wait {
             thread: ThreadId(self.number.unwrap_or_else(|| shared.parties().wrapping_add(ticket.number as u32))),
             threads: shared.threads(),
@@ -180,10 +181,11 @@ impl<'b, R: Recorder> Party<'b, R> {
             state: &shared.words.state.0,
             counters: self.counters.unwrap_or(&shared.slot(self.number).counters),
             recorder: self.recorder,
+            is_possible: shared.namespace.map(|_| &is_possible as _),
             deadline,
         };
         let missing = self.number.is_some().then_some(&mut self.missing);
-        let mut round_end = RoundEnd::new(shared, ticket.round, missing);
+        let mut round_end = RoundEnd { shared, round: ticket.round, missing };
         wait.run(&mut round_end, &mut self.waiter, observer).is_ok()
     }
 }

@@ -14,13 +14,9 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use policy::Span;
 use sys::identity::Identity;
 
 use crate::sync::AtomicU64;
-
-/// How often a waiting thread checks whether the awaited processes are alive.
-pub(crate) const LIVENESS_INTERVAL: Span = Span::from_millis(100);
 
 /// The kernel limits PIDs to 22 bits.
 const PID_BITS: u32 = 22;

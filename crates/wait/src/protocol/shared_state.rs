@@ -7,7 +7,7 @@ use policy::{Instant, ThreadId};
 
 use crate::protocol::generation::{GenerationWord, Round};
 use crate::protocol::last_arrival::LastArrival;
-use crate::protocol::process_slot::{LIVENESS_INTERVAL, ProcessSlot};
+use crate::protocol::process_slot::ProcessSlot;
 use crate::protocol::wait_loop::Awaited;
 use crate::statistics::{Counters, Statistics};
 use crate::sync::{self, AtomicU64, Scope};
@@ -211,15 +211,6 @@ pub(crate) struct RoundEnd<'a, 'm> {
     pub(crate) round: Round,
     /// A buffer for the missing parties. `None` if the wait is anonymous.
     pub(crate) missing: Option<&'m mut Vec<Missing>>,
-    /// When to check next whether the awaited parties are alive. `None` within one process.
-    check: Option<Instant>,
-}
-
-impl<'a, 'm> RoundEnd<'a, 'm> {
-    pub(crate) fn new(shared: SharedState<'a>, round: Round, missing: Option<&'m mut Vec<Missing>>) -> Self {
-        let check = shared.namespace.map(|_| sync::now() + LIVENESS_INTERVAL);
-        RoundEnd { shared, round, missing, check }
-    }
 }
 
 impl Awaited for RoundEnd<'_, '_> {
@@ -230,18 +221,6 @@ impl Awaited for RoundEnd<'_, '_> {
 
     fn sleep(&mut self, deadline: Option<Instant>) {
         self.shared.words.word.0.sleep(self.round, deadline, self.shared.scope());
-    }
-
-    fn next_liveness_check(&self) -> Option<Instant> {
-        self.check
-    }
-
-    fn check_liveness(&mut self, now: Instant) -> bool {
-        if self.check.is_none_or(|check| now < check) {
-            return true;
-        }
-        self.check = Some(now + LIVENESS_INTERVAL);
-        self.shared.lost(self.round).is_none()
     }
 
     fn missing(&mut self) -> &[Missing] {

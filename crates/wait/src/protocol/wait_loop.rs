@@ -21,6 +21,9 @@ use crate::waiting::Waiting;
 /// must be charged something. Otherwise a spin would never end if all steps are that long.
 const LONGEST_STEP: Span = Span::from_micros(5);
 
+/// How often a waiting thread checks whether the awaited processes are alive.
+const LIVENESS_INTERVAL: Span = Span::from_millis(100);
+
 /// An event that a thread waits for.
 pub trait Awaited {
     /// Checks once whether the event has occurred. Acquires what is awaited, if it can be acquired.
@@ -35,16 +38,6 @@ pub trait Awaited {
 
     /// Blocks until woken or until the deadline, unless the event has occurred. May return early.
     fn sleep(&mut self, deadline: Option<Instant>);
-
-    /// When to check next whether the event can still occur. `None` if it always can.
-    fn next_liveness_check(&self) -> Option<Instant> {
-        None
-    }
-
-    /// Returns `false` if the event is known to be impossible. Called after each unsuccessful step.
-    fn check_liveness(&mut self, _now: Instant) -> bool {
-        true
-    }
 
     /// The missing threads, as far as known. For rules that need them, and for records.
     fn missing(&mut self) -> &[Missing] {
@@ -63,6 +56,8 @@ pub(crate) struct Wait<'a, R: Recorder> {
     pub(crate) state: &'a AtomicU64,
     pub(crate) counters: &'a Counters,
     pub(crate) recorder: &'a R,
+    /// Returns `false` if the event has become impossible. `None` if it always is possible.
+    pub(crate) is_possible: Option<&'a dyn Fn() -> bool>,
     /// When the thread stops waiting.
     pub(crate) deadline: Option<Instant>,
 }
@@ -85,13 +80,14 @@ impl<R: Recorder> Wait<'_, R> {
         let overload_marks = waiter.overload_marks();
         let mut now = sync::now();
         let mut seen = Observation::Arrived;
+        let mut next_check = self.is_possible.map(|_| now + LIVENESS_INTERVAL);
         let occurred = loop {
             let decision = self.decide(awaited, waiter, now, seen);
             if W::ON {
                 observer.on_event(now, WaitEvent::of(decision));
             }
             let before = now;
-            let until = [self.deadline, awaited.next_liveness_check()].into_iter().flatten().min();
+            let until = [self.deadline, next_check].into_iter().flatten().min();
             let occurred;
             (seen, occurred) = match decision {
                 Decision::Spin(limit) => {
@@ -120,8 +116,16 @@ impl<R: Recorder> Wait<'_, R> {
                     (Observation::Woken, awaited.poll())
                 }
             };
-            if occurred || self.deadline.is_some_and(|deadline| now >= deadline) || !awaited.check_liveness(now) {
+            if occurred || self.deadline.is_some_and(|deadline| now >= deadline) {
                 break occurred;
+            }
+            if let (Some(is_possible), Some(check)) = (self.is_possible, &mut next_check)
+                && now >= *check
+            {
+                *check = now + LIVENESS_INTERVAL;
+                if !is_possible() {
+                    break false;
+                }
             }
         };
         if W::ON {

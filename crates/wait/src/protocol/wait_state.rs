@@ -37,6 +37,18 @@ impl WaitState {
         waiting: Waiting,
         deadline: Option<Instant>,
     ) -> Result<(), TimedOut> {
+        self.wait_while_possible(awaited, waiting, deadline, None)
+    }
+
+    /// Like [`WaitState::wait`], until the event has become impossible.
+    #[cold]
+    pub(crate) fn wait_while_possible(
+        &self,
+        awaited: &mut impl Awaited,
+        waiting: Waiting,
+        deadline: Option<Instant>,
+        is_possible: Option<&dyn Fn() -> bool>,
+    ) -> Result<(), TimedOut> {
         self.waits.fetch_add(1, Relaxed);
         let wait = Wait {
             thread: ThreadId(0),
@@ -45,6 +57,7 @@ impl WaitState {
             state: &self.state,
             counters: &self.counters,
             recorder: &Off,
+            is_possible,
             deadline,
         };
         wait.run(awaited, &mut waiting.waiter_without_measuring(), &mut ())

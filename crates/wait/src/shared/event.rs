@@ -26,10 +26,6 @@ pub struct Event {
 
 impl Body for RawEvent {
     const KIND: ObjectKind = ObjectKind::Event;
-
-    fn is_reusable(&self, _: u32) -> bool {
-        true
-    }
 }
 
 impl Event {

@@ -1,5 +1,6 @@
 //! The mutex for several processes. `robust.md` in this crate's folder describes its protocol.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::AtomicU32;
@@ -9,7 +10,7 @@ use std::{fmt, time};
 use policy::Instant;
 
 use super::memory::{MemoryError, ObjectKind};
-use super::object::{self, Object, WithLivenessCheck};
+use super::object::{self, Object};
 use crate::deadline;
 use crate::protocol::robust::{Integrity, LockAttempt, OwnerId, RobustLock};
 use crate::protocol::wait_state::WaitState;
@@ -117,18 +118,17 @@ impl Mutex {
         if let Some(found) = body.lock.try_acquire(self.own()) {
             return Ok(self.guard(found)?);
         }
-        let mut taken_over = false;
-        let attempt = LockAttempt::new(&body.lock, self.own(), Scope::Shared);
-        let mut attempt = WithLivenessCheck::new(attempt, || {
-            taken_over = self.take_over();
-            !taken_over
-        });
-        let result = body.wait_state.wait(&mut attempt, *waiting, deadline);
-        let attempt = attempt.awaited;
+        let taken_over = Cell::new(false);
+        let is_possible = || {
+            taken_over.set(self.take_over());
+            !taken_over.get()
+        };
+        let mut attempt = LockAttempt::new(&body.lock, self.own(), Scope::Shared);
+        let result = body.wait_state.wait_while_possible(&mut attempt, *waiting, deadline, Some(&is_possible));
         if result.is_ok() {
             return Ok(self.guard(attempt.integrity())?);
         }
-        if taken_over || self.take_over() {
+        if taken_over.get() || self.take_over() {
             return Ok(self.guard(Integrity::Damaged)?);
         }
         attempt.give_up();

@@ -1,20 +1,19 @@
 //! What the mutex, semaphore and event for several processes have in common: memory, a slot for
 //! each process, and waits that check whether they can still succeed.
 
+use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use policy::Instant;
-use policy::waiting::Missing;
 use sys::shared_memory::{Plain, View};
 
 use super::WaitFailure;
 use super::memory::{Memory, MemoryError, ObjectKind, Purpose};
 use super::participants::Participants;
-use crate::protocol::process_slot::{LIVENESS_INTERVAL, ProcessSlot};
+use crate::protocol::process_slot::ProcessSlot;
 use crate::protocol::wait_loop::Awaited;
 use crate::protocol::wait_state::WaitState;
-use crate::sync;
 use crate::waiting::Waiting;
 
 /// The memory without the process slots.
@@ -22,7 +21,9 @@ pub(super) trait Body: Plain {
     const KIND: ObjectKind;
 
     /// Whether another process can use this slot, whose process has died or leaves it.
-    fn is_reusable(&self, slot: u32) -> bool;
+    fn is_reusable(&self, _slot: u32) -> bool {
+        true
+    }
 }
 
 /// A shared object, open in this process.
@@ -67,18 +68,17 @@ impl<B: Body> Object<B> {
     pub(super) fn wait<A: Awaited>(
         &self,
         wait_state: &WaitState,
-        awaited: A,
+        mut awaited: A,
         deadline: Option<Instant>,
     ) -> Result<A, WaitFailure> {
-        let mut lost = None;
-        let mut awaited = WithLivenessCheck::new(awaited, || {
-            lost = self.participants.lost();
-            lost.is_none()
-        });
-        let result = wait_state.wait(&mut awaited, self.waiting, deadline);
-        let awaited = awaited.awaited;
+        let lost = Cell::new(None);
+        let is_possible = || {
+            lost.set(self.participants.lost());
+            lost.get().is_none()
+        };
+        let result = wait_state.wait_while_possible(&mut awaited, self.waiting, deadline, Some(&is_possible));
         result.map(|()| awaited).map_err(|_| {
-            let lost = lost.or_else(|| self.participants.lost());
+            let lost = lost.get().or_else(|| self.participants.lost());
             lost.map_or(WaitFailure::TimedOut, |pid| WaitFailure::Abandoned { pid })
         })
     }
@@ -97,51 +97,5 @@ impl<B: Body> Drop for Object<B> {
         if self.body.is_reusable(self.participants.own) {
             self.participants.leave();
         }
-    }
-}
-
-/// An awaited event that becomes impossible if a process dies.
-pub(super) struct WithLivenessCheck<A, F> {
-    pub(super) awaited: A,
-    /// Returns whether the event is still possible.
-    is_possible: F,
-    check: Instant,
-}
-
-impl<A: Awaited, F: FnMut() -> bool> WithLivenessCheck<A, F> {
-    pub(super) fn new(awaited: A, is_possible: F) -> WithLivenessCheck<A, F> {
-        WithLivenessCheck { awaited, is_possible, check: sync::now() + LIVENESS_INTERVAL }
-    }
-}
-
-impl<A: Awaited, F: FnMut() -> bool> Awaited for WithLivenessCheck<A, F> {
-    #[inline]
-    fn poll(&mut self) -> bool {
-        self.awaited.poll()
-    }
-
-    #[inline]
-    fn pause(&mut self) -> u32 {
-        self.awaited.pause()
-    }
-
-    fn sleep(&mut self, deadline: Option<Instant>) {
-        self.awaited.sleep(deadline);
-    }
-
-    fn next_liveness_check(&self) -> Option<Instant> {
-        Some(self.check)
-    }
-
-    fn check_liveness(&mut self, now: Instant) -> bool {
-        if now < self.check {
-            return true;
-        }
-        self.check = now + LIVENESS_INTERVAL;
-        (self.is_possible)()
-    }
-
-    fn missing(&mut self) -> &[Missing] {
-        self.awaited.missing()
     }
 }

@@ -24,10 +24,6 @@ pub struct Semaphore(Object<RawSemaphore>);
 
 impl Body for RawSemaphore {
     const KIND: ObjectKind = ObjectKind::Semaphore;
-
-    fn is_reusable(&self, _: u32) -> bool {
-        true
-    }
 }
 
 fn begin(permits: u32) -> impl Fn(&RawSemaphore) {
