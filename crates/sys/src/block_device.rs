@@ -19,7 +19,7 @@ pub struct BlockDevice {
 impl BlockDevice {
     /// The device that stores a file or folder, or that the path itself names. Returns `None` if
     /// the path does not exist, or if there is no device: on file systems in memory, over a network
-    /// or laid over others, and where the kernel does not show it, as in many containers.
+    /// or laid over others, or if the kernel does not show it, as in many containers.
     pub fn under(path: &Path) -> Option<BlockDevice> {
         let file = fs::metadata(path).ok()?;
         let number = if file.file_type().is_block_device() { file.rdev() } else { file.dev() };

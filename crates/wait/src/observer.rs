@@ -3,7 +3,7 @@
 use policy::Instant;
 use policy::waiting::Decision;
 
-/// What a party does from some moment on.
+/// An activity of a party, from some moment on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitEvent {
     /// It spins, because other parties are missing.

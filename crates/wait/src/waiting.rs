@@ -64,7 +64,7 @@ impl Waiting {
             .inputs()
     }
 
-    /// A waiter for one wait at an object with unknown participants, where there is no time for
+    /// A waiter for one wait at an object with unknown participants, if there is no time for
     /// measurements. Until then the adaptive rule uses typical costs: the magnitude suffices.
     pub(crate) fn waiter_without_measuring(&self) -> Waiter {
         match (self.rule, self.costs) {

@@ -264,7 +264,7 @@ impl<T: ?Sized> RwLock<T> {
     /// A guard for a lock that the calling thread already holds as a reader by a forgotten guard.
     ///
     /// # Safety
-    /// The calling thread holds the lock as a reader once more than it has other guards of it.
+    /// The calling thread holds the lock as a reader one time more than it has other guards of it.
     pub unsafe fn make_read_guard_unchecked(&self) -> RwLockReadGuard<'_, T> {
         Guard::new(&self.0)
     }

@@ -17,7 +17,7 @@ use crate::waiting::Waiting;
 
 /// A latch, at which threads wait until it has been counted down to zero: then it is open.
 ///
-/// Like C++20's `std::latch`. What was done before the counts is visible to those that pass.
+/// Like C++20's `std::latch`. All that precedes the counts is visible to the threads that pass.
 ///
 /// ```
 /// # use rowlock_wait::Latch;

@@ -27,8 +27,8 @@ use crate::statistics::Statistics;
 use crate::sync::{self, AtomicU32, Scope};
 use crate::waiting::Waiting;
 
-/// Waits until `word` differs from `expected`, and returns its value. What was done before that
-/// value was stored with release is visible.
+/// Waits until `word` differs from `expected`, and returns its value. All that precedes the store
+/// of that value with release is visible.
 ///
 /// A thread that changes the word must call [`wake_one`] or [`wake_all`] afterwards.
 ///

@@ -47,7 +47,7 @@ impl CountedFutex {
         }
     }
 
-    /// The value. What was done before the changes that led to it is visible.
+    /// The value. All that precedes the changes that led to it is visible.
     #[inline]
     pub(crate) fn value(&self) -> u32 {
         Word(self.0.word().load(Acquire)).value()

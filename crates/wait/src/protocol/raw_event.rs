@@ -108,7 +108,7 @@ pub(crate) struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    fn lets_pass(&self, value: u32) -> bool {
+    fn can_pass(&self, value: u32) -> bool {
         is_set(value) || (self.reset == Reset::Manual && times(value) != self.times_before)
     }
 }
@@ -118,12 +118,12 @@ impl Awaited for Setting<'_> {
     fn poll(&mut self) -> bool {
         match self.reset {
             Reset::Auto => self.event.reset(),
-            Reset::Manual => self.lets_pass(self.event.value.value()),
+            Reset::Manual => self.can_pass(self.event.value.value()),
         }
     }
 
     fn sleep(&mut self, deadline: Option<Instant>) {
-        self.event.value.sleep(|value| !self.lets_pass(value), deadline, self.scope);
+        self.event.value.sleep(|value| !self.can_pass(value), deadline, self.scope);
     }
 }
 

@@ -90,7 +90,7 @@ pub enum MemoryError {
     /// It contains another kind of object.
     #[error("this shared object is of kind {found}, not of kind {} ({expected})", *expected as u32)]
     Kind {
-        /// The kind that was to be opened.
+        /// The expected kind.
         expected: ObjectKind,
         /// The number of the actual kind.
         found: u32,

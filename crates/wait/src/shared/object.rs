@@ -1,5 +1,5 @@
-//! What the mutex, semaphore and event for several processes have in common: memory, a slot for
-//! each process, and waits that check whether they can still succeed.
+//! The common part of the mutex, semaphore and event for several processes: memory, a slot for each
+//! process, and waits that check whether they can still succeed.
 
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
