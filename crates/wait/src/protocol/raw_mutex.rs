@@ -80,27 +80,12 @@ impl RawMutex {
         if attempt.poll() {
             return Ok(());
         }
-        let result = self.wait(&mut attempt, waiting, deadline);
-        if result.is_err() {
-            attempt.give_up();
-        }
-        result
+        self.wait_state.wait(&mut attempt, *waiting, deadline).inspect_err(|_| attempt.give_up())
     }
 
-    /// An attempt to acquire the mutex. If a wait for it fails, [`LockAttempt::give_up`] must
-    /// follow.
+    /// An attempt to acquire the mutex. After a failed wait, [`LockAttempt::give_up`] must follow.
     pub(crate) const fn attempt(&self) -> LockAttempt<'_> {
         LockAttempt { mutex: self, is_spinner: false, slept: false, pause: 1, missing: None }
-    }
-
-    /// Waits for an attempt, or for an event that includes one.
-    pub(crate) fn wait(
-        &self,
-        attempt: &mut impl Awaited,
-        waiting: &Waiting,
-        deadline: Option<Instant>,
-    ) -> Result<(), TimedOut> {
-        self.wait_state.wait(attempt, *waiting, deadline)
     }
 
     /// Publishes where the mutex was acquired, for rules that need it. The caller holds the mutex.

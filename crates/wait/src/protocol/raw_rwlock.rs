@@ -60,10 +60,7 @@ impl RawRwLock {
     #[cold]
     fn share_contended(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
         let mut read = ReadAttempt { lock: self, attempt: self.writers.attempt(), holds_writers: false };
-        if let Err(late) = self.writers.wait(&mut read, waiting, deadline) {
-            read.attempt.give_up();
-            return Err(late);
-        }
+        self.writers.wait_state.wait(&mut read, *waiting, deadline).inspect_err(|_| read.attempt.give_up())?;
         if read.holds_writers {
             // A writer closes and opens the gate while it holds `writers`.
             while !self.try_share() {}
@@ -119,14 +116,10 @@ impl RawRwLock {
     #[cold]
     fn drain(&self, waiting: &Waiting, deadline: Option<Instant>) -> Result<(), TimedOut> {
         loop {
-            let drained = self.drain_state.wait(&mut Drained { gate: &self.gate }, *waiting, deadline);
-            if drained.is_err() && deadline.is_none() {
-                continue;
+            match self.drain_state.wait(&mut Drained { gate: &self.gate }, *waiting, deadline) {
+                Err(TimedOut) if deadline.is_none() => {}
+                drained => return drained.inspect_err(|_| self.unlock()),
             }
-            if drained.is_err() {
-                self.unlock();
-            }
-            return drained;
         }
     }
 
