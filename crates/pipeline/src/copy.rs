@@ -100,62 +100,51 @@ impl<T> GroupCopy<'_, T> {
         ending: &Ending,
     ) -> Processed {
         let beginning = (self.untimed == 0).then(Instant::now);
-        let before = output.len();
-        let processed = self.process_all(input, output, beginning, ending);
+        let (before, mut now) = (output.len(), beginning);
+        let processed = 'processed: {
+            while let Some(mut entry) = input.pop_front() {
+                let was_last = entry.is_last;
+                for part in &mut self.parts {
+                    if ending.is_ending() {
+                        input.push_front(entry);
+                        break 'processed Processed::Broken;
+                    }
+                    if let Some(now) = now {
+                        part.counters.since.set(self.notes.since_beginning(now) + 1);
+                    }
+                    let flow = part.call(&mut entry, (self.left + input.len(), self.output_depth), ending);
+                    if let Some(before) = now {
+                        let after = Instant::now();
+                        part.counters.timed.add(after.duration_since(before).as_nanos() as u64);
+                        part.counters.timed_calls.add(1);
+                        part.counters.since.set(0);
+                        self.notes.record(&part.name, entry.number, before, after);
+                        now = Some(after);
+                    }
+                    let Some(flow) = flow else {
+                        input.push_front(entry);
+                        break 'processed Processed::Broken;
+                    };
+                    part.counters.calls.add(1);
+                    entry.is_last |= flow != Flow::Convey;
+                    if flow == Flow::End {
+                        entry.buffer.clear();
+                    }
+                    part.counters.bytes.add(entry.buffer.len() as u64);
+                }
+                let ends_here = entry.is_last && !was_last;
+                output.push_back(entry);
+                if ends_here {
+                    break 'processed Processed::EndsHere;
+                }
+            }
+            Processed::Done
+        };
         match beginning {
             None => self.untimed -= 1,
             Some(beginning) => self.learn(beginning.elapsed(), output.len() - before),
         }
         processed
-    }
-
-    #[inline]
-    fn process_all(
-        &mut self,
-        input: &mut QueuedBuffers<T>,
-        output: &mut QueuedBuffers<T>,
-        mut now: Option<Instant>,
-        ending: &Ending,
-    ) -> Processed {
-        while let Some(mut entry) = input.pop_front() {
-            let was_last = entry.is_last;
-            for part in &mut self.parts {
-                if ending.is_ending() {
-                    input.push_front(entry);
-                    return Processed::Broken;
-                }
-                if let Some(now) = now {
-                    part.counters.since.set(self.notes.since_beginning(now) + 1);
-                }
-                let flow = part.call(&mut entry, (self.left + input.len(), self.output_depth), ending);
-                if let Some(before) = now {
-                    let after = Instant::now();
-                    part.counters.timed.add(after.duration_since(before).as_nanos() as u64);
-                    part.counters.timed_calls.add(1);
-                    part.counters.since.set(0);
-                    self.notes.record(&part.name, entry.number, before, after);
-                    now = Some(after);
-                }
-                let Some(flow) = flow else {
-                    input.push_front(entry);
-                    return Processed::Broken;
-                };
-                part.counters.calls.add(1);
-                if flow != Flow::Convey {
-                    entry.is_last = true;
-                    if flow == Flow::End {
-                        entry.buffer.clear();
-                    }
-                }
-                part.counters.bytes.add(entry.buffer.len() as u64);
-            }
-            let ends_here = entry.is_last && !was_last;
-            output.push_back(entry);
-            if ends_here {
-                return Processed::EndsHere;
-            }
-        }
-        Processed::Done
     }
 
     /// Updates the average after a timed batch.

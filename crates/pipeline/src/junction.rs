@@ -87,9 +87,6 @@ impl<'e, 'a, T> Ports<'e, 'a, T> {
 
     /// Waits for the next buffer of a pipeline and holds it. If the pipeline begins here, it is a
     /// free buffer. Returns `None` after the last one.
-    ///
-    /// # Errors
-    /// [`PortError`].
     pub fn accept(&mut self, pipeline: &str) -> Result<Option<Accepted>, PortError> {
         let index = self.index(pipeline)?;
         if self.ports[index].held.is_some() {
@@ -99,18 +96,13 @@ impl<'e, 'a, T> Ports<'e, 'a, T> {
     }
 
     /// The held buffer of a pipeline.
-    ///
-    /// # Errors
-    /// [`PortError`].
     pub fn buffer(&mut self, pipeline: &str) -> Result<&mut Buffer<T>, PortError> {
         let [buffer] = self.buffers([pipeline])?;
         Ok(buffer)
     }
 
-    /// The held buffers of several pipelines.
-    ///
-    /// # Errors
-    /// [`PortError`]. Naming a pipeline twice is [`PortError::NotHeld`], since it has only one.
+    /// The held buffers of several pipelines. Naming a pipeline twice is [`PortError::NotHeld`],
+    /// since it has only one.
     pub fn buffers<const N: usize>(&mut self, pipelines: [&str; N]) -> Result<[&mut Buffer<T>; N], PortError> {
         for pipeline in pipelines {
             self.index(pipeline)?;
@@ -128,9 +120,6 @@ impl<'e, 'a, T> Ports<'e, 'a, T> {
 
     /// Passes on the held buffer of a pipeline. Returns the depth of the next queue after that. The
     /// last buffer remains the last for any `flow`.
-    ///
-    /// # Errors
-    /// [`PortError`].
     pub fn convey(&mut self, pipeline: &str, flow: Flow) -> Result<usize, PortError> {
         let index = self.index(pipeline)?;
         self.convey_at(index, flow).ok_or_else(|| PortError::NotHeld(pipeline.to_owned()))

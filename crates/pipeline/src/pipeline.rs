@@ -23,26 +23,6 @@ const BLOCK: usize = 64 * 1024;
 /// are run by workers, one for each CPU: a worker takes a buffer through as many stages as it can.
 /// All of that can change without changing a stage: with [`structured`](Pipeline::structured), and
 /// from outside with the variable `ROWLOCK_PIPELINE`.
-///
-/// ```
-/// use rowlock_pipeline::{Flow, Pipeline};
-///
-/// let text = b"the quick brown fox\njumps over\nthe lazy dog\n";
-/// let (mut rest, mut lines) = (&text[..], 0);
-/// Pipeline::new("lines")
-///     .buffers(4, 16)
-///     .io("read", |_round, buffer| {
-///         let read = buffer.fill_from(&mut rest)?;
-///         Ok(if read == 0 { Flow::End } else { Flow::Convey })
-///     })
-///     .compute("count", |_round, buffer| {
-///         lines += buffer.filled().iter().filter(|&&byte| byte == b'\n').count();
-///         Ok(Flow::Convey)
-///     })
-///     .run()?;
-/// assert_eq!(lines, 3);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[must_use = "a pipeline does nothing until it is run"]
 pub struct Pipeline<'a, T = ()> {
     pub(crate) name: String,
@@ -175,17 +155,14 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     /// Sets the number of copies of the stage added last. By default a forkable compute stage has
     /// as many as there are workers, and others have one.
     pub fn fork(mut self, copies: usize) -> Self {
-        let ordered = self.fork_of_last().is_none_or(|fork| fork.ordered);
-        self.set_fork(copies, ordered);
+        self.change_last_fork(|fork| fork.copies = copies);
         self
     }
 
     /// Lets the copies of the stage added last pass buffers on in the order in which they finish.
     /// The last buffer remains the last.
     pub fn unordered(mut self) -> Self {
-        // Zero means the default number.
-        let copies = self.fork_of_last().map_or(0, |fork| fork.copies);
-        self.set_fork(copies, false);
+        self.change_last_fork(|fork| fork.ordered = false);
         self
     }
 
@@ -245,15 +222,12 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
         self.stages.last().map(|stage| stage.name.clone())
     }
 
-    fn fork_of_last(&self) -> Option<&Fork> {
-        let last = &self.stages.last()?.name;
-        self.own.fork.iter().find(|fork| fork.stage == *last)
-    }
-
-    fn set_fork(&mut self, copies: usize, ordered: bool) {
-        if let Some(stage) = self.last_name() {
-            self.own.fork.retain(|fork| fork.stage != stage);
-            self.own.fork.push(Fork { stage, copies, ordered });
-        }
+    fn change_last_fork(&mut self, change: impl FnOnce(&mut Fork)) {
+        let Some(stage) = self.last_name() else { return };
+        let earlier = self.own.fork.pop_if(|fork| fork.stage == stage);
+        // Zero means the default number of copies.
+        let mut fork = earlier.unwrap_or(Fork { stage, copies: 0, ordered: true });
+        change(&mut fork);
+        self.own.fork.push(fork);
     }
 }

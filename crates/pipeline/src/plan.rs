@@ -7,7 +7,7 @@ use policy::priority::StageKind;
 
 use crate::error::BuildError;
 use crate::pipeline::{Pipeline, StageSpec};
-use crate::structure::{Structure, Threads};
+use crate::structure::{StageTurn, Structure, Threads};
 
 /// The assignment of stages to threads and workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ fn group<T>(
         _ if computes && !is_wished && !has_turn && structure.threads != Some(Threads::Each) => Place::Workers,
         _ => Place::Threads,
     };
-    let can_fork = members.iter().all(StageSpec::can_fork) && place != Place::Junction;
+    let can_fork = members.iter().all(StageSpec::can_fork);
     let fork = structure.fork.iter().find(|fork| is_named(&fork.stage));
     let is_ordered = fork.is_none_or(|fork| fork.ordered);
     let copies = match fork {
@@ -175,32 +175,25 @@ fn threads<T>(
     let mut threads: Vec<Vec<(usize, usize)>> = Vec::new();
     for turns in &structure.thread {
         let mut places: Vec<(usize, usize)> = Vec::new();
-        for turn in turns {
-            let Some(index) = groups.iter().position(|group| group.has_stage(&turn.stage, pipelines)) else { continue };
+        for StageTurn { stage, repeat } in turns {
+            let Some(index) = groups.iter().position(|group| group.has_stage(stage, pipelines)) else { continue };
             let group = &groups[index];
             let buffers = pipelines[group.pipeline].buffers;
-            if turn.repeat > buffers {
-                let what = format!("stage '{}' cannot have {} buffers at a time", turn.stage, turn.repeat);
-                return Err(BuildError::new(what, format!("there are {buffers}")));
-            }
-            if group.place == Place::Junction {
-                let what = format!("'{}' cannot share a thread", turn.stage);
-                return Err(BuildError::new(what, "a junction always has a thread of its own"));
-            }
-            if let Some(&(before, _)) = places.last() {
-                if before == index {
-                    let what = format!("stage '{}' has two turns on a thread", turn.stage);
-                    return Err(BuildError::new(what, "fused stages have one turn together"));
-                }
-                if groups[before].pipeline == group.pipeline && before > index {
-                    let what = format!("stage '{}' comes too late on its thread", turn.stage);
-                    return Err(BuildError::new(
-                        what,
-                        "turns are in the order of the pipeline, or nothing would ever begin",
-                    ));
-                }
-            }
-            places.push((index, turn.repeat));
+            let before = places.last().map(|&(before, _)| before);
+            let (what, hint) = if *repeat > buffers {
+                (format!("stage '{stage}' cannot have {repeat} buffers at a time"), &*format!("there are {buffers}"))
+            } else if group.place == Place::Junction {
+                (format!("'{stage}' cannot share a thread"), "a junction always has a thread of its own")
+            } else if before == Some(index) {
+                (format!("stage '{stage}' has two turns on a thread"), "fused stages have one turn together")
+            } else if before.is_some_and(|before| groups[before].pipeline == group.pipeline && before > index) {
+                let hint = "turns are in the order of the pipeline, or nothing would ever begin";
+                (format!("stage '{stage}' comes too late on its thread"), hint)
+            } else {
+                places.push((index, *repeat));
+                continue;
+            };
+            return Err(BuildError::new(what, hint));
         }
         // A forked stage alone has a thread for each copy.
         match places[..] {

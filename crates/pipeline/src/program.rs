@@ -98,10 +98,6 @@ impl<'a, T: Default + Send + 'a> Program<'a, T> {
         Program { name: name.into(), pipelines: Vec::new(), junctions: Vec::new(), shows_progress: false }
     }
 
-    fn of_one(pipeline: Pipeline<'a, T>) -> Program<'a, T> {
-        Program::new(pipeline.name.clone()).pipeline(pipeline)
-    }
-
     /// Adds a pipeline.
     pub fn pipeline(mut self, pipeline: Pipeline<'a, T>) -> Self {
         self.pipelines.push(pipeline);
@@ -121,18 +117,12 @@ impl<'a, T: Default + Send + 'a> Program<'a, T> {
         self
     }
 
-    /// Runs all pipelines on their own threads, and waits until they end.
-    ///
-    /// # Errors
-    /// See [`Pipeline::run`].
+    /// Runs all pipelines on their own threads, and waits until they end. See [`Pipeline::run`].
     pub fn run(self) -> std::result::Result<RunReport, Error> {
         self.run_until(&Canceller::new())
     }
 
     /// Like [`Program::run`], but `canceller` can end the run early.
-    ///
-    /// # Errors
-    /// See [`Pipeline::run`].
     pub fn run_until(self, canceller: &Canceller) -> std::result::Result<RunReport, Error> {
         let outcome = carry_out(build(self, &canceller.begin())?);
         environment::append_report(&outcome);
@@ -149,15 +139,12 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     /// returned an error or panicked, if the run was cancelled, or if all threads wait for each
     /// other. All stages have been cleaned up and all threads have ended even then.
     pub fn run(self) -> std::result::Result<RunReport, Error> {
-        Program::of_one(self).run()
+        self.run_until(&Canceller::new())
     }
 
     /// Like [`Pipeline::run`], but `canceller` can end the run early.
-    ///
-    /// # Errors
-    /// As [`Pipeline::run`].
     pub fn run_until(self, canceller: &Canceller) -> std::result::Result<RunReport, Error> {
-        Program::of_one(self).run_until(canceller)
+        Program::new(self.name.clone()).pipeline(self).run_until(canceller)
     }
 }
 

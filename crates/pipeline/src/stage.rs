@@ -88,9 +88,6 @@ pub trait Stage<T>: Send {
 
     /// Repeats the input or output of the last call without any effect, for the test that doubles
     /// it and measures the time. Returns whether it did; stages that cannot do this return `false`.
-    ///
-    /// # Errors
-    /// See [`Stage::process`].
     fn again(&mut self, _round: &mut Round<'_, T>, _buffer: &mut Buffer<T>) -> Result<bool> {
         Ok(false)
     }

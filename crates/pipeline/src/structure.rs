@@ -161,10 +161,12 @@ impl Structure {
     /// # Errors
     /// The first unknown name, with the most similar stage.
     pub fn check_stages(&self, stages: &[&str]) -> Result<(), StructureError> {
-        match self.stages().find(|name| !stages.contains(name)) {
-            None => Ok(()),
-            Some(name) => Err(StructureError::unknown_stage(name, stages)),
-        }
+        let Some(stage) = self.stages().find(|name| !stages.contains(name)) else { return Ok(()) };
+        let near = did_you_mean(stage, stages.iter().copied()).map(str::to_owned);
+        // A junction is a stage in each of its pipelines. List it once.
+        let is_first = |at: &usize| !stages[..*at].contains(&stages[*at]);
+        let stages = (0..stages.len()).filter(is_first).map(|at| stages[at].to_owned()).collect();
+        Err(StructureError::UnknownStage { stage: stage.to_owned(), near, stages })
     }
 
     /// Checks for contradictions: a stage in two places, forked twice, fused with the stage that it

@@ -37,11 +37,10 @@
 //! entries of two more columns for sorting. With 512 MiB, a column of records of 100 bytes has 55
 //! MiB.
 //!
-//! **Several ranks.** Sorting is done by a single rank, so `communicate` leaves columns as they are.
-//! Of `P` ranks, rank `p` would have column `t P + p` in round `t`, in its own files. Reading,
-//! sorting and writing would need no communication. But the records of a sorted column go to all
-//! columns, so in each round every rank would send every other rank an equal part: one *all-to-all*
-//! exchange. In the last pass a rank would send the lower half of its column to the next rank.
+//! **One rank.** The stage `communicate` leaves columns as they are. With several ranks, each with
+//! every `P`-th column in its own files, every rank would send every other rank an equal part in
+//! each round: one *all-to-all* exchange. In the last pass, it would send half of its column to the
+//! next rank.
 //!
 //! **Two variants.** The I/O-bound variant sorts entries, which hold the prefix of a key and the
 //! position of its record. From the second pass on it uses that columns consist of sorted pieces.
@@ -125,11 +124,11 @@ impl Columnsort<'_> {
         let shape = Shape::choose(records, size, self.job.memory, self.variant)?;
         let source = copy.as_ref().map_or(Source::Input(input), Source::Copy);
         let written = self.sort(shape, source, &mut reports)?;
-        Ok(Sorted { written, runs: shape.columns(), passes: reports.len() as u32, reports })
+        Ok(Sorted { written, runs: shape.columns, passes: reports.len() as u32, reports })
     }
 
     fn sort(&self, shape: Shape, source: Source<'_>, reports: &mut Vec<RunReport>) -> Result<Written, SortError> {
-        let (order, columns) = (self.job.order, shape.columns());
+        let (order, columns) = (self.job.order, shape.columns);
         let of_input = ColumnLayout::of_input(order, &shape);
         let last = Pass {
             sort: *self,
@@ -149,7 +148,7 @@ impl Columnsort<'_> {
         }
         let ordered = ColumnLayout::of_columns(order, &shape, true);
         let bytes = columns * columns * shape.span();
-        let dealt = self.job.temporary.another()?;
+        let dealt = Spill::create(self.job.temporary.folder)?;
         dealt.expect(bytes)?;
         let first = Pass {
             name: "columnsort-1",
@@ -161,7 +160,7 @@ impl Columnsort<'_> {
         };
         reports.push(first.run(Permute { permutation: Permutation::Transpose, pass: first, then: ordered })?);
         // Needs no additional room: the first file shrinks as this one grows.
-        let split = self.job.temporary.another()?;
+        let split = Spill::create(self.job.temporary.folder)?;
         let second = Pass {
             name: "columnsort-2",
             source: Source::Columns(&dealt),
@@ -182,7 +181,7 @@ impl Columnsort<'_> {
     /// Copies a stream to a temporary file, to get its length and random access. The pipeline has
     /// the same stages as any pass, so that any structure that the user requests fits it as well.
     fn copy(&self, input: &Input) -> Result<(u64, Spill, RunReport), SortError> {
-        let copy = self.job.temporary.another()?;
+        let copy = Spill::create(self.job.temporary.folder)?;
         let block = (self.job.memory / (2 * BUFFERS as u64)).clamp(ALIGNMENT as u64, 4 << 20) as usize;
         let block = block - block % ALIGNMENT;
         let mut length = 0;
@@ -248,7 +247,7 @@ fn pass_on(_: &mut Round<'_, Column>, _: &mut Buffer<Column>) -> pipeline::Resul
 #[cfg(test)]
 mod tests {
     use std::io::Cursor;
-    use std::sync::{Arc, Mutex, PoisonError};
+    use std::sync::{Mutex, PoisonError};
 
     use pipeline::Canceller;
 
@@ -261,21 +260,6 @@ mod tests {
 
     use super::transfer::Transfer;
     use super::*;
-
-    /// A writer whose bytes can be read back.
-    #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl std::io::Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
 
     const SIZE: usize = 6;
 
@@ -295,10 +279,10 @@ mod tests {
             let mut transfers = transfers.lock().unwrap_or_else(PoisonError::into_inner);
             transfers[usize::from(transfer.stage == "write")].push(transfer);
         };
-        let written = Written::default();
+        let target = folder.path().join("sorted");
         let job = Job {
             order: &order,
-            output: Output::stream("sorted", written.clone()),
+            output: Output::create(&target).unwrap(),
             temporary: TemporaryFile::new(folder.path()),
             progress: Progress::begin(false, None, 1),
             counts: RecordCounts::new(true),
@@ -314,8 +298,7 @@ mod tests {
         assert_eq!((counted.bytes, counted.records), (length, length / SIZE as u64));
         assert_eq!((job.counts.bytes(), job.counts.records()), (length, length / SIZE as u64));
         job.output.finish(length).unwrap();
-        let sorted = written.0.lock().unwrap().clone();
-        (sorted, transfers.into_inner().unwrap())
+        (std::fs::read(&target).unwrap(), transfers.into_inner().unwrap())
     }
 
     /// The tightest shapes that the rules allow, and looser ones.

@@ -81,7 +81,7 @@ impl<'t> Decimal<'t> {
         }
         let mut digits = self.digits();
         while let Some(first) = digits.next() {
-            if room.is_truncated() {
+            if !room.is_whole {
                 return;
             }
             let second = digits.next().unwrap_or(b'0');
@@ -159,7 +159,7 @@ mod tests {
         let mut out = vec![0; 2 * text.len() + 10];
         let mut room = PrefixWriter::new(&mut out);
         Decimal::parse(text).normalise(&mut room, 0);
-        let (used, is_whole) = room.finish();
+        let PrefixWriter { used, is_whole, .. } = room;
         assert!(is_whole);
         out.truncate(used);
         out

@@ -12,8 +12,10 @@ use crate::number::ordinal;
 /// Writes a prefix of a normal form into memory of a fixed size.
 pub(crate) struct PrefixWriter<'o> {
     out: &'o mut [u8],
-    used: usize,
-    is_whole: bool,
+    /// The number of bytes written.
+    pub(crate) used: usize,
+    /// Whether no bytes have been cut off.
+    pub(crate) is_whole: bool,
 }
 
 impl<'o> PrefixWriter<'o> {
@@ -33,18 +35,6 @@ impl<'o> PrefixWriter<'o> {
         }
         self.used += taken;
         self.is_whole &= taken == bytes.len();
-    }
-
-    /// Whether bytes have been cut off.
-    #[inline]
-    pub(crate) fn is_truncated(&self) -> bool {
-        !self.is_whole
-    }
-
-    /// Returns the number of bytes written, and whether none were cut off.
-    #[inline]
-    pub(crate) fn finish(self) -> (usize, bool) {
-        (self.used, self.is_whole)
     }
 }
 
@@ -84,7 +74,7 @@ impl KeyEncoding {
             KeyEncoding::Ended => {
                 let mut rest = bytes;
                 while let Some(at) = rest.iter().position(|&byte| byte <= 1) {
-                    if room.is_truncated() {
+                    if !room.is_whole {
                         return;
                     }
                     room.put(&rest[..at], flip);

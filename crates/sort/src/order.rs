@@ -205,7 +205,7 @@ impl Order {
         out.resize(start + longest.min(most), 0);
         let mut writer = PrefixWriter::new(&mut out[start..]);
         self.write_normal_form(record, &mut writer);
-        let (used, is_whole) = writer.finish();
+        let PrefixWriter { used, is_whole, .. } = writer;
         out.truncate(start + used);
         is_whole
     }
@@ -213,7 +213,7 @@ impl Order {
     fn write_normal_form(&self, record: &[u8], out: &mut PrefixWriter<'_>) {
         for (key, encoding) in self.keys.iter().zip(&self.encodings) {
             encoding.write(key, key.of(record), out);
-            if out.is_truncated() {
+            if !out.is_whole {
                 break;
             }
         }

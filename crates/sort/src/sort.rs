@@ -123,10 +123,7 @@ impl Sort {
         self.run_until(input, output, &Canceller::new())
     }
 
-    /// Like [`Sort::run`], but can be cancelled.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Sort::run`] and [`SortError::Cancelled`].
+    /// Like [`Sort::run`], but can be cancelled; then it fails with [`SortError::Cancelled`].
     pub fn run_until(&self, input: Input, output: Output, canceller: &Canceller) -> Result<Outcome, SortError> {
         if self.verifies && !output.is_file() {
             return Err(SortError::Unsupported(format!(

@@ -12,7 +12,7 @@ use crate::file::spill::Spill;
 
 /// A temporary file that may not exist yet.
 pub(crate) struct TemporaryFile<'s> {
-    folder: &'s Path,
+    pub(crate) folder: &'s Path,
     spill: OnceLock<Spill>,
     next: AtomicU64,
 }
@@ -40,11 +40,6 @@ impl<'s> TemporaryFile<'s> {
 
     pub(crate) fn spill(&self) -> Result<&Spill, SortError> {
         self.spill.get().ok_or_else(|| SortError::Unsupported("there is no temporary file".to_owned()))
-    }
-
-    /// Creates another file in the same folder.
-    pub(crate) fn another(&self) -> Result<Spill, SortError> {
-        Spill::create(self.folder)
     }
 }
 

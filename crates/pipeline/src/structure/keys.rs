@@ -48,9 +48,3 @@ pub const KEYS: &[StructureKey] = &[
     once("waiting", "waiting=adaptive", "how threads wait: a rule of `rowlock policies`, `:` for blanks"),
     once("double", "double=io", "the stages of this kind do their work twice, as a test"),
 ];
-
-impl StructureKey {
-    pub(super) fn named(name: &str) -> Option<&'static StructureKey> {
-        KEYS.iter().find(|key| key.name == name)
-    }
-}

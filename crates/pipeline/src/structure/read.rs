@@ -86,16 +86,6 @@ pub enum StructureError {
     },
 }
 
-impl StructureError {
-    pub(super) fn unknown_stage(stage: &str, stages: &[&str]) -> StructureError {
-        let near = did_you_mean(stage, stages.iter().copied()).map(str::to_owned);
-        // A junction is a stage in each of its pipelines. List it once.
-        let is_first = |at: &usize| !stages[..*at].contains(&stages[*at]);
-        let stages = (0..stages.len()).filter(is_first).map(|at| stages[at].to_owned()).collect();
-        StructureError::UnknownStage { stage: stage.to_owned(), near, stages }
-    }
-}
-
 pub(crate) fn hint(near: Option<&str>) -> String {
     near.map_or(String::new(), |near| format!(" (did you mean `{near}`?)"))
 }
@@ -156,7 +146,7 @@ impl FromStr for Structure {
 /// Splits a word into key and value.
 fn split(word: &str) -> Result<(&'static StructureKey, &str), StructureError> {
     let (name, value) = word.split_once('=').unwrap_or((word, ""));
-    let Some(key) = StructureKey::named(name) else {
+    let Some(key) = KEYS.iter().find(|key| key.name == name) else {
         let near = did_you_mean(name, KEYS.iter().map(|key| key.name)).map(str::to_owned);
         return Err(StructureError::UnknownKey { key: name.to_owned(), near });
     };

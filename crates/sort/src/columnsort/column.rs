@@ -55,7 +55,7 @@ pub(crate) struct ColumnLayout<'s> {
 impl<'s> ColumnLayout<'s> {
     /// The layout in the input: one piece without indices.
     pub(crate) fn of_input(order: &'s Order, shape: &Shape) -> ColumnLayout<'s> {
-        let (size, piece) = (shape.record(), shape.rows() as usize);
+        let (size, piece) = (shape.record, shape.rows as usize);
         ColumnLayout { order, index: 0, size, piece, span: 0, is_in_order_of_input: true }
     }
 

@@ -39,7 +39,7 @@ impl Permute<'_> {
     /// Calls `put` for each record with its rank in the order and its destination.
     fn place(&self, mut put: impl FnMut(usize, usize)) {
         let shape = self.pass.shape;
-        let (columns, piece) = (shape.columns() as usize, shape.piece() as usize);
+        let (columns, piece) = (shape.columns as usize, shape.piece() as usize);
         let (span, size) = (shape.span() as usize, self.then.size);
         match self.permutation {
             Permutation::Transpose => {
@@ -65,7 +65,7 @@ impl Permute<'_> {
 impl Stage<Column> for Permute<'_> {
     fn process(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<Flow> {
         let Pass { shape, sorted: form, .. } = self.pass;
-        let first = round.number() * shape.rows();
+        let first = round.number() * shape.rows;
         let [out, ..] = round.auxiliary() else { return Ok(Flow::Convey) };
         let column = std::mem::take(&mut buffer.tag);
         let (bytes, space) = (&*buffer.space(), out.space());
@@ -85,7 +85,7 @@ impl Stage<Column> for Permute<'_> {
             }
         });
         buffer.swap(out);
-        buffer.set_len((shape.columns() * shape.span()) as usize);
+        buffer.set_len((shape.columns * shape.span()) as usize);
         buffer.tag = column;
         Ok(Flow::Convey)
     }
@@ -113,7 +113,7 @@ impl Stage<Column> for Shift<'_> {
     fn process(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<Flow> {
         let is_last = round.is_last();
         let [kept, out] = round.auxiliary() else { return Ok(Flow::Convey) };
-        let half = (self.pass.shape.rows() / 2) as usize;
+        let half = (self.pass.shape.rows / 2) as usize;
         let (kept_column, column) = (std::mem::take(&mut kept.tag), std::mem::take(&mut buffer.tag));
         let length = self.merge((kept.space(), &kept_column, half), (buffer.space(), &column, half), out.space());
         let passed = if is_last { length } else { length - length % ALIGNMENT };
@@ -142,11 +142,11 @@ impl Shift<'_> {
         out: &mut [u8],
     ) -> usize {
         let Pass { sort, shape, sorted: form, .. } = self.pass;
-        let (size, record) = (form.size, shape.record());
+        let (size, record) = (form.size, shape.record);
         let (mut lefts, mut rights) = (half..left.count, 0..end.min(right.count));
         let mut to = self.rest.len();
         out[..to].copy_from_slice(&self.rest);
-        while self.merged < shape.count() {
+        while self.merged < shape.count {
             let is_left = match (lefts.is_empty(), rights.is_empty()) {
                 (true, true) => break,
                 (true, false) => false,

@@ -26,10 +26,13 @@ pub(crate) const AUXILIARY: usize = 2;
 /// written independently. The space between its last record and the next multiple is unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    count: u64,
-    record: usize,
-    rows: u64,
-    columns: u64,
+    /// The number of records, without padding.
+    pub(crate) count: u64,
+    /// The size of a record.
+    pub(crate) record: usize,
+    /// The number of records in a column.
+    pub(crate) rows: u64,
+    pub(crate) columns: u64,
 }
 
 impl Shape {
@@ -72,32 +75,8 @@ impl Shape {
         let has_room = rows.checked_mul(columns)? >= count;
         // An index has at most 8 bytes, and a piece is followed by less than a page.
         let bytes = rows.checked_mul(record as u64 + 8)?.checked_add((columns + 3).checked_mul(ALIGNMENT as u64)?)?;
-        (is_sorted && has_room && record > 0 && bytes <= u64::from(u32::MAX)).then_some(Shape {
-            count,
-            record,
-            rows,
-            columns,
-        })
-    }
-
-    /// The number of records, without padding.
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// The size of a record.
-    pub fn record(&self) -> usize {
-        self.record
-    }
-
-    /// The number of records in a column.
-    pub fn rows(&self) -> u64 {
-        self.rows
-    }
-
-    /// The number of columns.
-    pub fn columns(&self) -> u64 {
-        self.columns
+        let is_possible = is_sorted && has_room && record > 0 && bytes <= u64::from(u32::MAX);
+        is_possible.then_some(Shape { count, record, rows, columns })
     }
 
     /// The size of a record's index in temporary files: as few bytes as hold all indices and that
@@ -179,14 +158,14 @@ mod tests {
         ) {
             match Shape::choose(count, record, memory, variant) {
                 Ok(shape) => {
-                    let (rows, columns) = (shape.rows(), shape.columns());
+                    let (rows, columns) = (shape.rows, shape.columns);
                     prop_assert!(shape.memory(variant) <= memory);
                     prop_assert!(rows * columns >= count);
                     prop_assert!(rows >= 2 * (columns - 1).pow(2));
                     prop_assert!(rows % columns == 0 && rows % 2 == 0);
                     prop_assert!(shape.buffer() as u64 <= u64::from(u32::MAX));
                     prop_assert!(shape.span() % ALIGNMENT as u64 == 0);
-                    prop_assert!(shape.columns() == 1 || count < 1 << (8 * shape.index()));
+                    prop_assert!(shape.columns == 1 || count < 1 << (8 * shape.index()));
                 }
                 Err(SortError::Memory { given, needed }) => {
                     prop_assert!(given == memory && needed > memory);
@@ -204,7 +183,7 @@ mod tests {
     #[test]
     fn records_that_fit_into_memory_are_one_column() {
         let shape = Shape::choose(1000, 100, 1 << 20, Variant::IoBound).unwrap();
-        assert_eq!((shape.columns(), shape.rows(), shape.index()), (1, 1000, 0));
+        assert_eq!((shape.columns, shape.rows, shape.index()), (1, 1000, 0));
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Sorting<'_> {
         if form.index > before.index {
             let (from, to) = (&buffer.space()[column.start..], scratch.space());
             let records = from.chunks_exact(before.size).zip(to.chunks_exact_mut(form.size)).take(column.count);
-            for (index, (from, to)) in (number * shape.rows()..).zip(records) {
+            for (index, (from, to)) in (number * shape.rows..).zip(records) {
                 form.carry(index, from, to);
             }
             buffer.swap(scratch);

@@ -48,7 +48,7 @@ impl Read<'_> {
     /// The position, length and layout of a column.
     fn column(&self, number: u64) -> (u64, usize, Column) {
         let Pass { source, shape, .. } = self.0;
-        let (rows, columns, record) = (shape.rows(), shape.columns(), shape.record());
+        let (rows, columns, record) = (shape.rows, shape.columns, shape.record);
         if number >= columns {
             return (0, 0, Column::default());
         }
@@ -56,7 +56,7 @@ impl Read<'_> {
             let length = columns * shape.span();
             return (number * length, length as usize, Column { count: rows as usize, ..Column::default() });
         }
-        let all = shape.count();
+        let all = shape.count;
         let (first, end) = ((number * rows).min(all), ((number + 1) * rows).min(all));
         let (begin, end) = (first * record as u64, end * record as u64);
         let start = begin % ALIGNMENT as u64;
@@ -92,7 +92,7 @@ impl Stage<Column> for Read<'_> {
         let shape = self.0.shape;
         check_size(buffer, shape.buffer())?;
         buffer.set_len(length);
-        let needed = column.start + column.count * shape.record();
+        let needed = column.start + column.count * shape.record;
         self.read(place, buffer.filled_mut(), needed)?;
         self.0.sort.job.progress.add(length * shape.weight());
         // Reuses the memory of the entries.
@@ -123,7 +123,7 @@ impl Write<'_> {
     fn write(&self, round: &Round<'_, Column>, buffer: &Buffer<Column>) -> Result<(), SortError> {
         match self.0.target {
             Target::Pieces(spill) => {
-                let (columns, span) = (self.0.shape.columns(), self.0.shape.span());
+                let (columns, span) = (self.0.shape.columns, self.0.shape.span());
                 for (column, piece) in (0..columns).zip(buffer.filled().chunks_exact(span as usize)) {
                     if round.is_ending() {
                         break;
@@ -149,8 +149,8 @@ impl Stage<Column> for Write<'_> {
         let Pass { sort, shape, done, .. } = self.0;
         self.write(round, buffer)?;
         sort.job.progress.add(buffer.len() * shape.weight());
-        if let Some(spill) = done.filter(|_| round.number() < shape.columns()) {
-            let length = shape.columns() * shape.span();
+        if let Some(spill) = done.filter(|_| round.number() < shape.columns) {
+            let length = shape.columns * shape.span();
             spill.free(round.number() * length, length);
         }
         Ok(Flow::Convey)

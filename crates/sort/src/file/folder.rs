@@ -18,7 +18,7 @@ const COMPRESSING: [u32; 4] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0xf2f5_201
 
 /// An open folder, and the number of bytes that its file needs.
 pub(super) struct Folder {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     folder: OwnedFd,
     written: AtomicU64,
     /// 0 if unknown.
@@ -37,10 +37,6 @@ impl Folder {
             Err(Errno::NOTDIR) => Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder")),
             Err(why) => Err(why.into()),
         }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The free space in bytes; `None` if unknown.

@@ -159,7 +159,7 @@ fn read_file(file: &Uncached, version: Version, place: u64, into: &mut [u8]) -> 
         let said = format!("it has become shorter while it was being read: it had {} bytes", version.length);
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, said));
     }
-    if version.changed.is_some() && Version::of_file(&file.file().metadata()?) != version {
+    if version.changed.is_some() && Version::of_file(&file.file.metadata()?) != version {
         return Err(io::Error::other("it was changed while it was being read"));
     }
     Ok(read)

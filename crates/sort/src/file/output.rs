@@ -73,7 +73,7 @@ impl Output {
     /// How it is written.
     pub fn io_mode(&self) -> IoMode {
         match &self.target {
-            Target::File(file) => file.io_mode(),
+            Target::File(file) => file.file.io_mode(),
             Target::Stream(_) => IoMode::Stream,
         }
     }
@@ -93,9 +93,6 @@ impl Output {
     /// Writes all bytes at this position. Position, length and memory must be
     /// [aligned](super::ALIGNMENT), except for the length of the last part. A stream must be
     /// written in order.
-    ///
-    /// # Errors
-    /// Returns an error from the system.
     pub fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
         match &self.target {
             Target::File(file) => file.write_at(place, bytes),
@@ -119,7 +116,7 @@ impl Output {
     /// Returns an error from the system, or if the output is not a file.
     pub fn read_at(&self, place: u64, into: &mut [u8]) -> io::Result<usize> {
         match &self.target {
-            Target::File(file) => file.read_at(place, into),
+            Target::File(file) => file.file.read_at(place, into),
             Target::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }

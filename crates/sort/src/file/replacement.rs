@@ -10,9 +10,9 @@ use std::sync::Arc;
 use rustix::fs::{Access, AtFlags, CWD, Mode, StatxAttributes, StatxFlags, accessat, statx};
 
 use super::folder::Folder;
+use super::folder_error;
 use super::uncached::Uncached;
 use super::unnamed::{self, Unnamed};
-use super::{IoMode, folder_error};
 
 /// The limit for chains of symbolic links, as in the kernel.
 const MOST_LINKS: usize = 40;
@@ -25,7 +25,7 @@ const SET_ID_BITS: u32 = 0o6000;
 /// An unfinished file and the target that it will replace.
 pub(super) struct Replacement {
     folder: Arc<Folder>,
-    file: Uncached,
+    pub(super) file: Uncached,
     unnamed: Unnamed,
     /// The name in its folder.
     name: OsString,
@@ -47,10 +47,6 @@ impl Replacement {
         Ok(Replacement { folder, file: Uncached::new(file), unnamed, name: name.to_owned(), replaced })
     }
 
-    pub(super) fn io_mode(&self) -> IoMode {
-        self.file.io_mode()
-    }
-
     pub(super) fn expect(&self, length: u64) -> io::Result<()> {
         self.folder.expect(length)
     }
@@ -61,19 +57,15 @@ impl Replacement {
         Ok(())
     }
 
-    pub(super) fn read_at(&self, place: u64, into: &mut [u8]) -> io::Result<usize> {
-        self.file.read_at(place, into)
-    }
-
     pub(super) fn finish(self, length: u64) -> io::Result<()> {
-        let file = self.file.file();
+        let file = &self.file.file;
         file.set_len(length)?;
         if let Some(replaced) = &self.replaced {
             keep_owner_and_permissions(file, replaced)?;
         }
         self.file.sync().map_err(|why| self.folder.explain(why))?;
         self.unnamed.give_name(file, &self.name).map_err(|why| {
-            let folder = self.folder.path().display();
+            let folder = self.folder.path.display();
             let said = format!("it is complete, but cannot be given its name in folder {folder}: {why}");
             io::Error::new(why.kind(), said)
         })?;

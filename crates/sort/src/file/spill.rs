@@ -56,11 +56,6 @@ impl Spill {
         Ok(Spill { folder: opened, io_mode, segments, reclaimer: Mutex::new(None) })
     }
 
-    /// The folder.
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
     /// How it is read and written.
     pub fn io_mode(&self) -> IoMode {
         self.io_mode
@@ -71,7 +66,7 @@ impl Spill {
     /// # Errors
     /// Returns an error if there is not enough space.
     pub fn expect(&self, length: u64) -> Result<(), SortError> {
-        let folder = self.folder.path().to_owned();
+        let folder = self.folder.path.clone();
         self.folder.expect(length).map_err(|why| SortError::Temporary { folder, why })
     }
 
@@ -180,7 +175,8 @@ impl Drop for Spill {
 /// Creates a file that will never have a name.
 fn create_file(folder: &Arc<Folder>) -> io::Result<Uncached> {
     let (file, unnamed) = unnamed::create(folder, Mode::RUSR | Mode::WUSR)?;
-    unnamed.without_name();
+    // Removes its temporary name.
+    drop(unnamed);
     Ok(Uncached::new(file))
 }
 

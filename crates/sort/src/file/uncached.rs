@@ -27,7 +27,7 @@ const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// A file and its I/O mode.
 pub(super) struct Uncached {
-    file: File,
+    pub(super) file: File,
     is_in_memory: bool,
     is_direct: AtomicBool,
     /// Writes in the page cache that may not be on the disk yet, oldest first: positions and
@@ -43,13 +43,9 @@ impl Uncached {
         let uncached =
             Uncached { file, is_in_memory, is_direct: AtomicBool::new(is_direct), in_flight: Mutex::default() };
         if !is_direct {
-            uncached.advise_random_access();
+            uncached.prevent_read_ahead();
         }
         uncached
-    }
-
-    pub(super) fn file(&self) -> &File {
-        &self.file
     }
 
     pub(super) fn io_mode(&self) -> IoMode {
@@ -151,13 +147,12 @@ impl Uncached {
         }
         set_direct(&self.file, false)?;
         self.is_direct.store(false, Ordering::Release);
-        self.advise_random_access();
+        self.prevent_read_ahead();
         Ok(())
     }
 
-    /// Advises the kernel not to read ahead, since those pages would count against the sort's
-    /// memory.
-    fn advise_random_access(&self) {
+    /// Pages that are read ahead would count against the sort's memory.
+    fn prevent_read_ahead(&self) {
         let _ = fadvise(&self.file, 0, None, Advice::Random);
     }
 
@@ -231,7 +226,7 @@ mod tests {
             Uncached::new(file)
         };
         let cached = make();
-        set_direct(cached.file(), false).unwrap();
+        set_direct(&cached.file, false).unwrap();
         cached.is_direct.store(false, Ordering::Release);
         [make(), cached]
     }
@@ -277,7 +272,7 @@ mod tests {
     fn writes_at_unaligned_positions_are_rejected() {
         for file in both_ways(&[7; 10]) {
             assert_eq!(file.write_at(512, &[1]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
-            assert_eq!(file.file().metadata().unwrap().len(), 10);
+            assert_eq!(file.file.metadata().unwrap().len(), 10);
         }
     }
 
@@ -287,7 +282,7 @@ mod tests {
         let invalid = || io::Error::from(Errno::INVAL);
         assert!(direct.fall_back_to_cache(true, io::Error::from(Errno::IO)).is_err());
         direct.fall_back_to_cache(true, invalid()).unwrap();
-        assert!(!direct.is_direct() && !fcntl_getfl(direct.file()).unwrap().contains(OFlags::DIRECT));
+        assert!(!direct.is_direct() && !fcntl_getfl(&direct.file).unwrap().contains(OFlags::DIRECT));
         assert_eq!(direct.read_at(0, &mut [0; 20]).unwrap(), 10);
         assert!(direct.fall_back_to_cache(false, invalid()).is_err());
     }
@@ -301,6 +296,6 @@ mod tests {
             let in_flight: u64 = cached.in_flight.lock().unwrap().iter().map(|(_, length)| length).sum();
             assert!(in_flight <= MOST_IN_FLIGHT);
         }
-        assert_eq!(cached.file().metadata().unwrap().len(), 8 << 20);
+        assert_eq!(cached.file.metadata().unwrap().len(), 8 << 20);
     }
 }

@@ -74,11 +74,6 @@ fn create_named(folder: &Arc<Folder>, mode: Mode) -> io::Result<(File, Unnamed)>
 }
 
 impl Unnamed {
-    /// Removes the temporary name. The file can never be given a name.
-    pub(super) fn without_name(mut self) {
-        self.remove();
-    }
-
     /// Gives the file its final name. Atomically replaces an existing file of that name. `file`
     /// must belong to `self`.
     pub(super) fn give_name(mut self, file: &File, name: &OsStr) -> io::Result<()> {
@@ -102,18 +97,14 @@ impl Unnamed {
         self.name = None;
         Ok(())
     }
-
-    fn remove(&mut self) {
-        if let Some(name) = self.name.take() {
-            // Ignores errors: the name may be gone already, or the next sort cleans up.
-            let _ = unlinkat(&*self.folder, name.as_str(), AtFlags::empty());
-        }
-    }
 }
 
 impl Drop for Unnamed {
     fn drop(&mut self) {
-        self.remove();
+        if let Some(name) = self.name.take() {
+            // Ignores errors: the name may be gone already, or the next sort cleans up.
+            let _ = unlinkat(&*self.folder, name.as_str(), AtFlags::empty());
+        }
     }
 }
 
