@@ -24,6 +24,8 @@ const MAX_BATCH: usize = 16;
 /// A copy with short calls leaves this many batches untimed after each timed one.
 const UNTIMED: u32 = 31;
 
+type CauseResult<V> = std::result::Result<V, Cause>;
+
 /// One copy of one stage.
 pub(crate) struct StageCopy<'a, T> {
     pub(crate) name: Arc<str>,
@@ -87,7 +89,7 @@ impl<T> GroupCopy<'_, T> {
         self.parts.iter_mut().filter(|part| !part.is_begun).all(|part| {
             let begun = caught(|| part.stage.init());
             part.is_begun = begun.is_ok();
-            report(begun, part, None, ending).is_some()
+            part.report(begun, None, ending).is_some()
         })
     }
 
@@ -183,7 +185,7 @@ impl<T> GroupCopy<'_, T> {
         for mut part in self.parts {
             if part.is_begun {
                 let cleaned = caught(|| part.stage.cleanup());
-                report(cleaned, &part, None, ending);
+                part.report(cleaned, None, ending);
             }
             let StageCopy { name, stage, auxiliary, .. } = part;
             let dropped = caught(|| {
@@ -219,25 +221,20 @@ impl<T> StageCopy<'_, T> {
         });
         match outcome {
             Ok(flow) => Some(flow),
-            failed => report(failed, self, Some(number), ending),
+            failed => self.report(failed, Some(number), ending),
         }
     }
-}
 
-/// Returns the value, or ends the run with the error.
-#[cold]
-fn report<T, V>(
-    outcome: std::result::Result<V, Cause>,
-    part: &StageCopy<'_, T>,
-    round: Option<u64>,
-    ending: &Ending,
-) -> Option<V> {
-    outcome.map_err(|cause| ending.end(Failed { stage: Some(part.name.to_string()), round, cause })).ok()
+    /// Returns the value, or ends the run with the error.
+    #[cold]
+    fn report<V>(&self, outcome: CauseResult<V>, round: Option<u64>, ending: &Ending) -> Option<V> {
+        outcome.map_err(|cause| ending.end(Failed { stage: Some(self.name.to_string()), round, cause })).ok()
+    }
 }
 
 /// Calls code of the program and catches its panics.
 #[inline]
-pub(crate) fn caught<V>(call: impl FnOnce() -> Result<V>) -> std::result::Result<V, Cause> {
+pub(crate) fn caught<V>(call: impl FnOnce() -> Result<V>) -> CauseResult<V> {
     // After a panic, the stage is only cleaned up, and `cleanup` must cope with that.
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => Ok(value),

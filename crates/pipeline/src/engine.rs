@@ -120,7 +120,7 @@ impl<'a, T> Engine<'a, T> {
         ending: Arc<Ending>,
         waiting: Waiting,
         beginning: Instant,
-    ) -> Engine<'a, T> {
+    ) -> Self {
         let open = groups.iter().filter(|group| group.place == Place::Workers).count();
         Engine {
             groups,

@@ -1,6 +1,5 @@
 //! A program of one or several pipelines, and how it runs.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
@@ -12,12 +11,11 @@ use wait::{Event, Reset, Waiting, WaitingRule};
 
 use crate::build::{Built, build};
 use crate::copy::caught;
-use crate::ending::{Canceller, Failed};
+use crate::ending::{Canceller, Ending, Failed};
 use crate::engine::Engine;
 use crate::environment;
 use crate::error::{Cause, Error, Failure};
 use crate::junction::{Port, PortError, Ports};
-use crate::machine::MachineReport;
 use crate::pipeline::Pipeline;
 use crate::progress::Progress;
 use crate::registry::Registry;
@@ -177,10 +175,10 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
             let (name, requested) = (format!("worker {index}"), Scheduling::default());
             threads.start(scope, &name, &[], requested, move |event, _| engine.work(&event));
         }
-        for (Junction { name, run }, ports, requested) in junctions {
+        for (junction, ports, requested) in junctions {
             let groups: Vec<usize> = ports.iter().map(|port| port.at).collect();
-            threads.start(scope, &name.clone(), &groups, requested, move |event, _| {
-                run_junction(engine, name, run, ports, event);
+            threads.start(scope, &junction.name.clone(), &groups, requested, move |event, _| {
+                run_junction(engine, junction, ports, event);
             });
         }
         engine.leave();
@@ -203,7 +201,9 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
     // Same zero as all other times, or a stage could have waited for longer than the run took.
     let clock = Duration::from_nanos(engine.since_beginning());
     drop(progress);
-    finish(engine, &registry, clock, &table, machine.report())
+    let (ending, buffers, notes) = engine.tear_down();
+    environment::trace(&registry.run.program, &notes);
+    outcome(RunReport { machine: machine.report(), ..registry.report(clock, &table, &buffers) }, &ending)
 }
 
 /// The threads of a run.
@@ -261,37 +261,23 @@ impl<T: Send> RunThreads<'_, '_, T> {
     }
 }
 
-fn run_junction<'a, T>(
-    engine: &Engine<'a, T>,
-    name: String,
-    run: JunctionFunction<'a, T>,
-    ports: Vec<Port<T>>,
-    event: Arc<Event>,
-) {
+fn run_junction<'a, T>(engine: &Engine<'a, T>, junction: Junction<'a, T>, ports: Vec<Port<T>>, event: Arc<Event>) {
     let mut ports = Ports::new(engine, ports, event);
-    if let Err(cause) = caught(|| run(&mut ports)) {
+    if let Err(cause) = caught(|| (junction.run)(&mut ports)) {
         // `PortError::Ending` repeats an earlier cause.
         let was_told = matches!(&cause, Cause::Failed(why) if why.downcast_ref() == Some(&PortError::Ending));
         if !(was_told && engine.ending.is_ending()) {
-            engine.ending.end(Failed { stage: Some(name), round: None, cause });
+            engine.ending.end(Failed { stage: Some(junction.name), round: None, cause });
         }
     }
     ports.close();
 }
 
-fn finish<T>(
-    engine: Engine<'_, T>,
-    registry: &Registry,
-    clock: Duration,
-    table: &ThreadTable,
-    machine: MachineReport,
-) -> std::result::Result<RunReport, Error> {
-    let (ending, buffers, notes) = engine.tear_down();
-    environment::trace(&registry.run.program, &notes);
-    let mut failures: VecDeque<Failed> = ending.take().into();
-    let mut report = registry.report(clock, table, machine, &buffers);
-    let Some(Failed { stage, round, cause }) = failures.pop_front() else { return Ok(report) };
-    let others = failures.into_iter().map(|failed| (failed.stage.unwrap_or_default(), failed.cause)).collect();
+/// The report, as part of a failure if the run ended early.
+fn outcome(mut report: RunReport, ending: &Ending) -> std::result::Result<RunReport, Error> {
+    let mut failures = ending.take().into_iter();
+    let Some(Failed { stage, round, cause }) = failures.next() else { return Ok(report) };
+    let others = failures.map(|failed| (failed.stage.unwrap_or_default(), failed.cause)).collect();
     let mut failure = Failure { stage, round, cause, others, report: Box::default() };
     report.failure = Some(failure.to_string());
     *failure.report = report;

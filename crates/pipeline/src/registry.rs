@@ -7,7 +7,6 @@ use policy::Span;
 use policy::priority::{StageKind, StageObservation};
 
 use crate::counters::{Counters, DEPTHS};
-use crate::machine::MachineReport;
 use crate::plan::Place;
 use crate::report::{RunReport, StageReport};
 use crate::thread_table::ThreadTable;
@@ -100,14 +99,8 @@ impl Registry {
 
     /// The report of the run. `back` has the number of buffers at the end, for each pipeline in
     /// order.
-    pub(crate) fn report(
-        &self,
-        clock: Duration,
-        table: &ThreadTable,
-        machine: MachineReport,
-        back: &[usize],
-    ) -> RunReport {
-        let mut run = RunReport { clock_ns: clock.as_nanos() as u64, machine, ..self.run.clone() };
+    pub(crate) fn report(&self, clock: Duration, table: &ThreadTable, back: &[usize]) -> RunReport {
+        let mut run = RunReport { clock_ns: clock.as_nanos() as u64, ..self.run.clone() };
         (run.user_ns, run.system_ns) = table.total_usage();
         for ((pipeline, &back), last) in run.pipelines.iter_mut().zip(back).zip(self.last_stages()) {
             (pipeline.buffers_back, pipeline.rounds) = (back, last.sum(|counters| counters.calls.get()));

@@ -186,25 +186,24 @@ impl Structure {
         if let Some(group) = self.fuse.iter().find(|group| group.len() < 2) {
             return Err(StructureError::Alone { stage: group.first().cloned().unwrap_or_default() });
         }
-        let requested =
-            first_repeated(self.requested.iter().map(|attribute| (attribute.stage.as_str(), attribute.key)));
-        let requested = requested.map(|(stage, key)| (stage, format!("given `{key}` twice")));
+        let attributes = self.requested.iter().map(|attribute| (attribute.stage.as_str(), attribute.key));
+        let (requested, key) = first_repeated(attributes).unzip();
+        let given_twice = format!("given `{}` twice", key.unwrap_or_default());
         let is_split = |stage: &&str| self.split.iter().any(|name| name == stage);
         // A thread may run a group of fused stages, named by the first one.
         let is_threaded = |stage: &&str| self.threaded().any(|name| name == *stage);
-        let as_text = |(stage, what): (Option<_>, &str)| Some((stage?, what.to_owned()));
         let problems = [
-            as_text((first_repeated(self.threaded()), "put on a thread twice")),
-            as_text((first_repeated(self.fused()), "fused twice")),
-            as_text((first_repeated(self.fork.iter().map(|fork| fork.stage.as_str())), "forked twice")),
-            as_text((first_repeated(self.split.iter().map(String::as_str)), "split off twice")),
-            requested,
-            as_text((self.joined().find(is_split), "both split from and joined to the stage before it")),
-            as_text((self.fused_on().find(is_threaded), "both fused with the stage before it and put on a thread")),
+            (first_repeated(self.threaded()), "put on a thread twice"),
+            (first_repeated(self.fused()), "fused twice"),
+            (first_repeated(self.fork.iter().map(|fork| fork.stage.as_str())), "forked twice"),
+            (first_repeated(self.split.iter().map(String::as_str)), "split off twice"),
+            (requested, &given_twice),
+            (self.joined().find(is_split), "both split from and joined to the stage before it"),
+            (self.fused_on().find(is_threaded), "both fused with the stage before it and put on a thread"),
         ];
-        match problems.into_iter().flatten().next() {
+        match problems.into_iter().find_map(|(stage, what)| Some((stage?, what))) {
             None => Ok(()),
-            Some((stage, what)) => Err(StructureError::Twice { stage: stage.to_owned(), what }),
+            Some((stage, what)) => Err(StructureError::Twice { stage: stage.to_owned(), what: what.to_owned() }),
         }
     }
 

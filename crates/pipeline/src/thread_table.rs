@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use policy::Span;
-use policy::priority::{
-    MachineObservation, PriorityController, PriorityRule, StageKind, StageObservation, StagePriority,
-};
+use policy::priority::{PriorityRule, StageKind, StageObservation, StagePriority};
 use sys::process::{Usage, thread_usage};
 use sys::scheduling::{Thread, nice, run_delay};
 use wait::Mutex;
@@ -89,15 +87,8 @@ impl ThreadTable {
         }
     }
 
-    /// Asks the controller for the priorities of all stages, and applies them.
-    pub(crate) fn adjust_priorities(
-        &self,
-        controller: &mut PriorityController,
-        registry: &Registry,
-        observed: &[StageObservation],
-        machine: &MachineObservation,
-    ) {
-        let priorities = controller.decide(observed, machine);
+    /// Applies the priorities of all stages.
+    pub(crate) fn adjust_priorities(&self, priorities: &[StagePriority], registry: &Registry) {
         for record in self.0.lock().iter_mut() {
             let Some(thread) = record.thread else { continue };
             let mine = priorities.iter().enumerate().filter(|&(stage, _)| registry.is_run_at(stage, &record.groups));

@@ -34,7 +34,7 @@ impl Watcher {
         let mut since: Vec<StageObservation> = since.collect();
         self.before = now;
         table.add_waits(registry, &mut since);
-        table.adjust_priorities(&mut self.controller, registry, &since, &machine.since_last());
+        table.adjust_priorities(self.controller.decide(&since, &machine.since_last()), registry);
     }
 }
 

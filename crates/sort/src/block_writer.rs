@@ -77,7 +77,7 @@ impl<'s> BlockWriter<'s> {
         is_spilled: bool,
         block: usize,
         largest_record: usize,
-    ) -> Result<BlockWriter<'s>, SortError> {
+    ) -> Result<Self, SortError> {
         if is_spilled {
             job.temporary.create()?;
         }

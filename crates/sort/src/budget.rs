@@ -120,19 +120,18 @@ impl Budget {
     /// The number of runs that can be merged at once if their largest block has this size; at least
     /// two.
     pub(crate) fn fan_in(self, largest_block: usize) -> usize {
-        let block = aligned_up(largest_block);
-        ((self.bytes - self.output_of_merge()) / block / 2).max(2)
+        (self.blocks(largest_block) / 2).max(2)
     }
 
     /// Plans a merge of this many runs.
     pub(crate) fn merging(self, runs: usize, largest_block: usize) -> Merging {
-        let block = aligned_up(largest_block);
-        let room = (self.bytes - self.output_of_merge()) / block;
-        Merging { block, ahead: room.saturating_sub(runs).clamp(2, 1024), piece: self.piece() }
+        let ahead = self.blocks(largest_block).saturating_sub(runs).clamp(2, 1024);
+        Merging { block: aligned_up(largest_block), ahead, piece: self.piece() }
     }
 
-    fn output_of_merge(self) -> usize {
-        PIECES * self.piece()
+    /// The number of blocks of this size beside the output of a merge.
+    fn blocks(self, largest_block: usize) -> usize {
+        (self.bytes - PIECES * self.piece()) / aligned_up(largest_block)
     }
 }
 

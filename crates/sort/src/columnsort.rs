@@ -61,7 +61,7 @@ use crate::error::SortError;
 use crate::file::ALIGNMENT;
 use crate::file::input::Input;
 use crate::file::spill::Spill;
-use crate::job::{Job, check_size, run_program};
+use crate::job::{Job, check_size};
 use crate::order::Format;
 
 use self::column::{Column, ColumnLayout};
@@ -204,7 +204,7 @@ impl Columnsort<'_> {
                 copy.write_at(buffer.tag.place, buffer.filled()).map_err(SortError::write("a temporary file"))?;
                 Ok(Flow::Convey)
             });
-        let report = run_program(Program::new("columnsort-copy").pipeline(pipeline), self.job.canceller)?;
+        let report = self.job.run(Program::new("columnsort-copy").pipeline(pipeline))?;
         Ok((length, copy, report))
     }
 }
@@ -235,7 +235,7 @@ impl Pass<'_> {
             Target::Output(output) if !output.is_file() => pipeline.stage("write", StageKind::Io, Write(self)),
             _ => pipeline.forkable_stage("write", StageKind::Io, move || Write(self)),
         };
-        run_program(Program::new(name).pipeline(pipeline), job.canceller)
+        job.run(Program::new(name).pipeline(pipeline))
     }
 }
 

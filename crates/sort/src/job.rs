@@ -24,6 +24,26 @@ pub(crate) struct Job<'s> {
     pub(crate) canceller: &'s Canceller,
 }
 
+impl Job<'_> {
+    /// Runs pipelines until they finish.
+    pub(crate) fn run<'p, T: Default + Send + 'p>(&self, program: Program<'p, T>) -> Result<RunReport, SortError> {
+        program.run_until(self.canceller).map_err(|error| match error {
+            Error::Failed(failure) => match failure.cause {
+                Cause::Failed(why) => match why.downcast::<SortError>() {
+                    Ok(why) => *why,
+                    Err(why) => SortError::Pipeline(why.to_string()),
+                },
+                Cause::Cancelled => SortError::Cancelled,
+                _ => SortError::Pipeline(failure.to_string()),
+            },
+            Error::Memory { why, .. } => {
+                SortError::Unsupported(format!("cannot allocate that much memory: {why}; give less"))
+            }
+            error => SortError::Pipeline(error.to_string()),
+        })
+    }
+}
+
 /// The last of the sorted records so far that is not a duplicate, with its prefix.
 #[derive(Default)]
 pub(crate) struct LastRecord(Option<(u128, Vec<u8>)>);
@@ -56,25 +76,4 @@ pub(crate) fn check_size<T>(buffer: &Buffer<T>, asked: usize) -> Result<(), Sort
     Err(SortError::Unsupported(format!(
         "a sort cannot use buffers of {given} bytes instead of {asked}: it derives their size from its memory; leave `block` out of ROWLOCK_PIPELINE"
     )))
-}
-
-/// Runs pipelines until they finish.
-pub(crate) fn run_program<'p, T: Default + Send + 'p>(
-    program: Program<'p, T>,
-    canceller: &Canceller,
-) -> Result<RunReport, SortError> {
-    program.run_until(canceller).map_err(|error| match error {
-        Error::Failed(failure) => match failure.cause {
-            Cause::Failed(why) => match why.downcast::<SortError>() {
-                Ok(why) => *why,
-                Err(why) => SortError::Pipeline(why.to_string()),
-            },
-            Cause::Cancelled => SortError::Cancelled,
-            _ => SortError::Pipeline(failure.to_string()),
-        },
-        Error::Memory { why, .. } => {
-            SortError::Unsupported(format!("cannot allocate that much memory: {why}; give less"))
-        }
-        error => SortError::Pipeline(error.to_string()),
-    })
 }

@@ -11,7 +11,7 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use pipeline::{Buffer, Flow, Pipeline, Ports, Program, Round, RunReport, StageKind};
+use pipeline::{Buffer, Flow, Pipeline, Ports, Program, Round, StageKind};
 
 use crate::algorithm::{Sorted, Written};
 use crate::block_writer::{BlockWriter, Load, write_blocks};
@@ -19,7 +19,7 @@ use crate::budget::{Budget, PIECES, aligned_up};
 use crate::chunk::text;
 use crate::error::SortError;
 use crate::forecast::{Run, forecast};
-use crate::job::{Job, LastRecord, check_size, run_program};
+use crate::job::{Job, LastRecord, check_size};
 use crate::order::{FREE_BITS, Format, Order};
 use crate::tournament::{OVER, Tournament};
 
@@ -40,16 +40,13 @@ pub(crate) fn merge(job: &Job<'_>, mut runs: Vec<Run>, budget: Budget, sorted: &
         let fan_in = budget.fan_in(largest);
         if runs.len() <= fan_in {
             job.progress.set_phase("merging");
-            let (report, _, written) = merge_group(job, &runs, budget, false)?;
-            sorted.reports.push(report);
-            sorted.written = written;
+            merge_group(job, &runs, budget, false, sorted)?;
             return Ok(());
         }
         sorted.passes += u32::from(at == 0);
         job.progress.set_phase("merging some");
         let end = runs.len().min(at + group(runs.len(), fan_in));
-        let (report, run, _) = merge_group(job, &runs[at..end], budget, true)?;
-        sorted.reports.push(report);
+        let run = merge_group(job, &runs[at..end], budget, true, sorted)?;
         runs.splice(at..end, [run]);
         at = if at + 2 < runs.len() { at + 1 } else { 0 };
     }
@@ -67,12 +64,13 @@ fn merge_group(
     runs: &[Run],
     budget: Budget,
     is_spilled: bool,
-) -> Result<(RunReport, Run, Written), SortError> {
+    sorted: &mut Sorted,
+) -> Result<Run, SortError> {
     let largest = runs.iter().map(Run::largest_block).max().unwrap_or(0);
     let merging = budget.merging(runs.len(), largest);
     let piece = if is_spilled { merging.block.min(merging.piece * PIECES / 2) } else { merging.piece };
     let blocks = forecast(runs);
-    let mut merged = (Run::default(), Written::default());
+    let mut run = Run::default();
     let read_directly: Vec<AtomicUsize> = runs.iter().map(|_| AtomicUsize::new(0)).collect();
     let read = Pipeline::tagged(RUNS)
         .buffers(merging.ahead.min(blocks.len()).max(1), merging.block)
@@ -96,11 +94,12 @@ fn merge_group(
     let program = Program::new("sort-merge").pipeline(read).pipeline(write).junction("merge", |ports| {
         let writer = BlockWriter::new(job, is_spilled, piece, budget.largest_record())?;
         let merge = Merge { job, runs, blocks: &blocks, read_directly: &read_directly, heads: Vec::new(), held: None };
-        merged = merge.run(ports, writer, merging.block)?;
+        (run, sorted.written) = merge.run(ports, writer, merging.block)?;
         Ok(())
     });
-    let report = run_program(program, job.canceller)?;
-    Ok((report, merged.0, merged.1))
+    let report = job.run(program)?;
+    sorted.reports.push(report);
+    Ok(run)
 }
 
 fn read_block(job: &Job<'_>, run: &Run, block: usize, buffer: &mut Buffer<Load>) -> Result<Flow, SortError> {

@@ -16,7 +16,7 @@ use crate::entries;
 use crate::error::SortError;
 use crate::file::input::Input;
 use crate::forecast::Run;
-use crate::job::{Job, check_size, run_program};
+use crate::job::{Job, check_size};
 use crate::order::Format;
 use crate::split::{INPUT, LOADS, Splitter};
 
@@ -76,7 +76,7 @@ pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<(Vec<
             Ok(())
         });
     job.progress.set_phase("sorting");
-    let report = run_program(program, job.canceller)?;
+    let report = job.run(program)?;
     sorted.reports.push(report);
     Ok((runs, sorted))
 }

@@ -7,7 +7,7 @@ use crate::block_writer::Load;
 use crate::budget::{Budget, PIECES};
 use crate::chunk::text;
 use crate::error::SortError;
-use crate::job::{Job, check_size, run_program};
+use crate::job::{Job, check_size};
 use crate::order::{Format, Order};
 use crate::record_counts::checksum;
 
@@ -41,7 +41,7 @@ pub(crate) fn verify(job: &Job<'_>, written: Written, budget: Budget) -> Result<
             Ok(Flow::Convey)
         });
     job.progress.set_phase("verifying");
-    run_program(Program::new("sort-verify").pipeline(pipeline), job.canceller)
+    job.run(Program::new("sort-verify").pipeline(pipeline))
 }
 
 struct Check<'o> {

@@ -1,6 +1,6 @@
 //! The effective scheduling: results of requests.
 
-use std::fmt;
+use std::fmt::{self, Display};
 
 use serde::{Deserialize, Serialize};
 use sys::scheduling::SchedulingError;
@@ -34,11 +34,7 @@ pub enum SchedulingOutcome {
 
 impl EffectiveAttribute {
     /// The result of `key=requested`, given the value that was read back.
-    pub(super) fn new(
-        key: &str,
-        requested: impl fmt::Display,
-        got: Result<impl fmt::Display, SchedulingError>,
-    ) -> EffectiveAttribute {
+    pub(super) fn new(key: &str, requested: impl Display, got: Result<impl Display, SchedulingError>) -> Self {
         let requested = requested.to_string();
         let outcome = match got.map(|got| got.to_string()) {
             Ok(got) if got == requested => SchedulingOutcome::Granted,
@@ -62,7 +58,7 @@ pub fn add_if_new(effective: &mut Vec<EffectiveAttribute>, attribute: EffectiveA
     }
 }
 
-impl fmt::Display for EffectiveAttribute {
+impl Display for EffectiveAttribute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.requested)?;
         match &self.outcome {

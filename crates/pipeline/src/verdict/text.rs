@@ -58,61 +58,55 @@ pub(super) fn evidence(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> 
 
 /// Advice that would make the run faster.
 pub(super) fn advice(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> String {
-    match found {
-        Limit::Cpu if !has_all_cpus(report) => {
-            "the CPUs for itself, or a better nice value than theirs (`priority=nice-down-compute`, if permitted)"
-                .to_owned()
-        }
-        Limit::Cpu => {
-            "less to compute, or more CPUs; priorities can only save switches (`priority=nice-up-io`)".to_owned()
-        }
-        Limit::Device => {
-            "fewer bytes, or a faster device; priorities can only keep it busy (`priority=nice-down-io`)".to_owned()
-        }
-        Limit::Stage(at) => match units[at].stages.as_slice() {
-            [stage] if stage.kind == StageKind::Compute && stage.copies > 1 && stage.copies >= report.cpus => {
-                let ran = (stage.user_ns + stage.system_ns) as f64 / stage.busy_ns.max(1) as f64;
-                format!(
-                    "'{}' has a copy for each CPU already, but ran for only {:.0} % of its busy time: find out what it waits for",
-                    stage.name,
-                    ran * 100.0
-                )
-            }
-            [stage] if stage.kind == StageKind::Compute && stage.can_fork => {
-                let copies = stage.copies + 1;
-                let lacks_workers = stage.place == "workers" && report.workers < copies;
-                let workers = if lacks_workers { format!("workers={copies} ") } else { String::new() };
-                format!("more copies of it (`{workers}fork={}*{copies}`), or less to compute in it", stage.name)
-            }
-            [stage] if stage.kind == StageKind::Compute => {
-                format!(
-                    "'{}' works on one buffer at a time: split it in two, make it forkable, or give it less to compute",
-                    stage.name
-                )
-            }
-            [stage] if stage.can_fork => {
-                format!(
-                    "several requests at a time (`fork={}*{}`), or larger blocks (`block=`)",
-                    stage.name,
-                    stage.copies * 2
-                )
-            }
-            [stage] => {
-                format!("larger blocks (`block=`), or several requests at a time: make '{}' forkable", stage.name)
-            }
-            [stage, ..] if stage.place == JUNCTION => {
-                format!("less to do in junction '{}', for example by stages before or after it", stage.name)
-            }
-            several => {
-                let last = several.last().map_or("", |stage| stage.name.as_str());
-                format!("a thread for each of them (`split={last}`)")
-            }
-        },
+    let advice = match found {
+        Limit::Stage(at) => return stage_advice(&units[at], report),
         Limit::Buffers => {
             let most = report.pipelines.iter().map(|pipeline| pipeline.buffers).max().unwrap_or(1);
-            format!("more buffers (`buffers={}`)", most.saturating_mul(2))
+            return format!("more buffers (`buffers={}`)", most.saturating_mul(2));
         }
-        Limit::Unknown => "finding what it waited for, which was not observed; a longer run may show more".to_owned(),
+        Limit::Cpu if !has_all_cpus(report) => {
+            "the CPUs for itself, or a better nice value than theirs (`priority=nice-down-compute`, if permitted)"
+        }
+        Limit::Cpu => "less to compute, or more CPUs; priorities can only save switches (`priority=nice-up-io`)",
+        Limit::Device => "fewer bytes, or a faster device; priorities can only keep it busy (`priority=nice-down-io`)",
+        Limit::Unknown => "finding what it waited for, which was not observed; a longer run may show more",
+    };
+    advice.to_owned()
+}
+
+fn stage_advice(unit: &Unit<'_>, report: &RunReport) -> String {
+    let (stage, name) = match unit.stages.as_slice() {
+        [stage] => (stage, &stage.name),
+        [stage, ..] if stage.place == JUNCTION => {
+            return format!("less to do in junction '{}', for example by stages before or after it", stage.name);
+        }
+        several => {
+            let last = several.last().map_or("", |stage| &stage.name);
+            return format!("a thread for each of them (`split={last}`)");
+        }
+    };
+    match stage.kind {
+        StageKind::Compute if stage.copies > 1 && stage.copies >= report.cpus => {
+            let ran = 100.0 * (stage.user_ns + stage.system_ns) as f64 / stage.busy_ns.max(1) as f64;
+            format!(
+                "'{name}' has a copy for each CPU already, but ran for only {ran:.0} % of its busy time: find out what it waits for"
+            )
+        }
+        StageKind::Compute if stage.can_fork => {
+            let copies = stage.copies + 1;
+            let lacks_workers = stage.place == "workers" && report.workers < copies;
+            let workers = if lacks_workers { format!("workers={copies} ") } else { String::new() };
+            format!("more copies of it (`{workers}fork={name}*{copies}`), or less to compute in it")
+        }
+        StageKind::Compute => {
+            format!(
+                "'{name}' works on one buffer at a time: split it in two, make it forkable, or give it less to compute"
+            )
+        }
+        _ if stage.can_fork => {
+            format!("several requests at a time (`fork={name}*{}`), or larger blocks (`block=`)", stage.copies * 2)
+        }
+        _ => format!("larger blocks (`block=`), or several requests at a time: make '{name}' forkable"),
     }
 }
 
@@ -133,13 +127,9 @@ impl fmt::Display for LimitingResource {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}, limited by {}: {}", format_time(self.clock_ns), self.limit, self.evidence)?;
-        if let (Some(times), Some(highest)) = (self.times_floor(), self.floors.first()) {
-            writeln!(
-                f,
-                "{times:.2} times its floor, which {} set{}",
-                highest.resource,
-                if is_many(&highest.resource) { "" } else { "s" }
-            )?;
+        if let (Some(times), Some(Floor { resource, .. })) = (self.times_floor(), self.floors.first()) {
+            let sets = if is_many(resource) { "set" } else { "sets" };
+            writeln!(f, "{times:.2} times its floor, which {resource} {sets}")?;
         }
         for Floor { resource, ns, calculation } in &self.floors {
             writeln!(f, "  at least {:>7} by {resource} ({calculation})", format_time(*ns))?;
@@ -149,7 +139,7 @@ impl fmt::Display for Verdict {
 }
 
 fn is_many(resource: &LimitingResource) -> bool {
-    matches!(resource, LimitingResource::Cpu) || matches!(resource, LimitingResource::Stage(name) if name.contains('+'))
+    *resource == LimitingResource::Cpu || matches!(resource, LimitingResource::Stage(name) if name.contains('+'))
 }
 
 /// Formats a time with three significant digits, as `1.39 s`.

@@ -54,10 +54,10 @@ impl Folder {
     pub(super) fn expect(&self, needed: u64) -> io::Result<()> {
         self.expected.store(needed, Relaxed);
         match self.room() {
-            Some(room) if room < needed => Err(io::Error::new(
-                io::ErrorKind::StorageFull,
-                format!("its file system has room for {}, and {} are needed", Size(room), Size(needed)),
-            )),
+            Some(room) if room < needed => {
+                let said = format!("its file system has room for {}, and {} are needed", Size(room), Size(needed));
+                Err(io::Error::new(io::ErrorKind::StorageFull, said))
+            }
             _ => Ok(()),
         }
     }
