@@ -12,15 +12,13 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, fdatasync, fstatvfs, openat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use sys::pages::Pages;
 
 /// At most this much is written and read, in bytes.
 const MOST: u64 = 256 << 20;
 
 /// The size of a request, in bytes: large enough that the device dominates, and not the call.
 const BLOCK: usize = 1 << 20;
-
-/// Direct I/O requires addresses and offsets of this alignment on all known devices.
-const ALIGNMENT: usize = 4096;
 
 /// The number of concurrent requests, to measure devices that serve several at a time.
 const REQUESTS: usize = 4;
@@ -98,15 +96,7 @@ fn create_unlinked(folder: &Path, direct: OFlags) -> io::Result<File> {
 }
 
 fn can_write(file: &File) -> bool {
-    let mut memory = vec![0; 2 * ALIGNMENT];
-    file.write_all_at(aligned(&mut memory, ALIGNMENT), 0).is_ok()
-}
-
-/// The aligned part of some memory.
-fn aligned(memory: &mut [u8], length: usize) -> &mut [u8] {
-    let start = memory.as_ptr().align_offset(ALIGNMENT).min(memory.len());
-    let end = (start + length).min(memory.len());
-    &mut memory[start..end]
+    Pages::new(BLOCK).is_ok_and(|block| file.write_all_at(&block, 0).is_ok())
 }
 
 /// Processes the blocks of a file with several threads until all are done or the time is over, and
@@ -119,14 +109,14 @@ fn timed(
     let next = AtomicU64::new(0);
     let start = Instant::now();
     let work = || {
-        let mut memory = vec![0; BLOCK + ALIGNMENT];
-        let block = aligned(&mut memory, BLOCK);
-        fill(block);
+        // Direct I/O requires memory that is aligned to a page.
+        let mut block = Pages::new(BLOCK)?;
+        fill(&mut block);
         // Each number drawn is processed, so the file has no holes.
         while let number = next.fetch_add(1, Relaxed)
             && number < blocks
         {
-            act(number * BLOCK as u64, block)?;
+            act(number * BLOCK as u64, &mut block)?;
             if start.elapsed() >= LONGEST {
                 break;
             }
@@ -186,7 +176,7 @@ mod tests {
         let seen = std::sync::Mutex::new(Vec::new());
         let mut ended = false;
         let act = |at: u64, block: &mut [u8]| {
-            assert_eq!((block.len(), block.as_ptr().align_offset(ALIGNMENT)), (BLOCK, 0));
+            assert_eq!((block.len(), block.as_ptr().align_offset(4096)), (BLOCK, 0));
             seen.lock().unwrap().push(at / BLOCK as u64);
             Ok(())
         };

@@ -63,14 +63,9 @@ pub struct MachineReport {
 
 impl Moment {
     fn now() -> Moment {
-        let used = clock_gettime(ClockId::ProcessCPUTime);
-        Moment {
-            clock: Instant::now(),
-            cpu_used: Duration::try_from(used).unwrap_or_default(),
-            pressure_cpu: some(Resource::Cpu),
-            pressure_io: some(Resource::Io),
-            traffic: Traffic::own(),
-        }
+        let cpu_used = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
+        let [pressure_cpu, pressure_io] = [Resource::Cpu, Resource::Io].map(some);
+        Moment { clock: Instant::now(), cpu_used, pressure_cpu, pressure_io, traffic: Traffic::own() }
     }
 }
 

@@ -177,12 +177,8 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
     /// Requests scheduling for the stage added last, which then gets its own thread.
     pub fn scheduled(mut self, scheduling: &Scheduling) -> Self {
         if let Some(stage) = self.last_name() {
-            let requested = scheduling.requested().into_iter();
-            self.own.requested.extend(requested.map(|(key, value)| RequestedAttribute {
-                key,
-                stage: stage.clone(),
-                value,
-            }));
+            let attribute = |(key, value)| RequestedAttribute { key, stage: stage.clone(), value };
+            self.own.requested.extend(scheduling.requested().into_iter().map(attribute));
         }
         self
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 /// A copy of a stage logs at most this many calls, about 40 MB.
 const MOST: usize = 1 << 20;
@@ -53,20 +54,10 @@ static WRITING: std::sync::Mutex<()> = std::sync::Mutex::new(());
 enum Event<'a> {
     /// Names a process, or one of its rows.
     #[serde(rename = "M")]
-    Name { name: &'a str, pid: u32, tid: usize, args: Named<'a> },
+    Name { name: &'a str, pid: u32, tid: usize, args: Value },
     /// A call, with times in microseconds.
     #[serde(rename = "X")]
-    Call { name: &'a str, cat: &'a str, pid: u32, tid: usize, ts: f64, dur: f64, args: Numbered },
-}
-
-#[derive(Serialize)]
-struct Named<'a> {
-    name: &'a str,
-}
-
-#[derive(Serialize)]
-struct Numbered {
-    buffer: u64,
+    Call { name: &'a str, cat: &'a str, pid: u32, tid: usize, ts: f64, dur: f64, args: Value },
 }
 
 /// Writes a trace file for Perfetto, with a row for each copy of a stage or of a group.
@@ -75,7 +66,7 @@ pub(crate) fn write(path: &Path, program: &str, rows: &[CallLog]) -> io::Result<
     let mut file = BufWriter::new(File::create(path)?);
     let pid = std::process::id();
     write!(file, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
-    let process = Event::Name { name: "process_name", pid, tid: 0, args: Named { name: program } };
+    let process = Event::Name { name: "process_name", pid, tid: 0, args: json!({ "name": program }) };
     serde_json::to_writer(&mut file, &process)?;
     for (row, notes) in rows.iter().enumerate() {
         let tid = row + 1;
@@ -83,12 +74,12 @@ pub(crate) fn write(path: &Path, program: &str, rows: &[CallLog]) -> io::Result<
         let first = notes.notes.first().map(|note| note.round);
         let stages = notes.notes.iter().take_while(|note| Some(note.round) == first).map(|note| &*note.stage);
         let name = stages.collect::<Vec<&str>>().join("+");
-        let thread = Event::Name { name: "thread_name", pid, tid, args: Named { name: &name } };
+        let thread = Event::Name { name: "thread_name", pid, tid, args: json!({ "name": name }) };
         file.write_all(b",\n")?;
         serde_json::to_writer(&mut file, &thread)?;
         for CallRecord { stage, round, from, to } in &notes.notes {
             let [ts, end] = [from, to].map(|&nanos| nanos as f64 / 1000.0);
-            let args = Numbered { buffer: *round };
+            let args = json!({ "buffer": round });
             file.write_all(b",\n")?;
             let call = Event::Call { name: stage, cat: "stage", pid, tid, ts, dur: end - ts, args };
             serde_json::to_writer(&mut file, &call)?;

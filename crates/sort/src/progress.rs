@@ -18,15 +18,14 @@ impl Progress {
         if !is_wanted || !std::io::stderr().is_terminal() {
             return Progress { bar: ProgressBar::hidden() };
         }
-        let bar = match length {
-            Some(length) => ProgressBar::new(length.saturating_mul(times)),
-            None => ProgressBar::no_length(),
+        let (bar, template) = match length {
+            Some(length) => (
+                ProgressBar::new(length.saturating_mul(times)),
+                "{msg:>7} {wide_bar} {percent:>3} %, {binary_bytes_per_sec}, {eta} left",
+            ),
+            None => (ProgressBar::no_length(), "{msg:>7} {binary_bytes}, {binary_bytes_per_sec}"),
         };
         bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(4));
-        let template = match length {
-            Some(_) => "{msg:>7} {wide_bar} {percent:>3} %, {binary_bytes_per_sec}, {eta} left",
-            None => "{msg:>7} {binary_bytes}, {binary_bytes_per_sec}",
-        };
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }

@@ -97,14 +97,9 @@ fn any_scheduling() -> impl Strategy<Value = Scheduling> {
     let slice = (1..u64::MAX).prop_map(Span::from_nanos);
     let first = (prop::option::of(-20..=19), prop::option::of(policy), prop::option::of(slice));
     let rest = (prop::option::of(ioprio), prop::option::of(cpus), prop::option::of(clamp), any::<bool>());
-    (first, rest).prop_map(|((nice, policy, slice), (ioprio, affinity, clamp, yield_each_round))| Scheduling {
-        nice,
-        policy,
-        slice,
-        ioprio,
-        affinity,
-        clamp,
-        yield_each_round,
+    (first, rest).prop_map(|((nice, policy, slice), rest)| {
+        let (ioprio, affinity, clamp, yield_each_round) = rest;
+        Scheduling { nice, policy, slice, ioprio, affinity, clamp, yield_each_round }
     })
 }
 

@@ -62,14 +62,8 @@ impl<'s> ColumnLayout<'s> {
     /// The layout in temporary files.
     pub(crate) fn of_columns(order: &'s Order, shape: &Shape, is_in_order_of_input: bool) -> ColumnLayout<'s> {
         let (index, size) = (shape.index(), shape.carried());
-        ColumnLayout {
-            order,
-            index,
-            size,
-            piece: shape.piece() as usize,
-            span: shape.span() as usize,
-            is_in_order_of_input,
-        }
+        let (piece, span) = (shape.piece() as usize, shape.span() as usize);
+        ColumnLayout { order, index, size, piece, span, is_in_order_of_input }
     }
 
     /// The record at this position, with its index.

@@ -107,31 +107,7 @@ impl<'s> Shift<'s> {
     pub(super) fn new(pass: Pass<'s>, written: &'s mut Written) -> Shift<'s> {
         Shift { pass, merged: 0, last: LastRecord::default(), rest: Vec::new(), written }
     }
-}
 
-impl Stage<Column> for Shift<'_> {
-    fn process(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<Flow> {
-        let is_last = round.is_last();
-        let [kept, out] = round.auxiliary() else { return Ok(Flow::Convey) };
-        let half = (self.pass.shape.rows / 2) as usize;
-        let (kept_column, column) = (std::mem::take(&mut kept.tag), std::mem::take(&mut buffer.tag));
-        let length = self.merge((kept.space(), &kept_column, half), (buffer.space(), &column, half), out.space());
-        let passed = if is_last { length } else { length - length % ALIGNMENT };
-        self.rest.clear();
-        self.rest.extend_from_slice(&out.space()[passed..length]);
-        // The incoming buffer is kept, the kept one is filled next time, and the filled one is sent
-        // on.
-        buffer.swap(out);
-        kept.swap(out);
-        kept.tag = column;
-        buffer.set_len(passed);
-        buffer.tag = Column { place: self.written.bytes, ..kept_column };
-        self.written.bytes += passed as u64;
-        Ok(Flow::Convey)
-    }
-}
-
-impl Shift<'_> {
     /// Merges the records of one column from `half` on with those of another up to `end`, until
     /// only padding is left. Returns the length of the output, including what was left over from
     /// the previous round.
@@ -170,5 +146,27 @@ impl Shift<'_> {
             self.written.records += 1;
         }
         to
+    }
+}
+
+impl Stage<Column> for Shift<'_> {
+    fn process(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<Flow> {
+        let is_last = round.is_last();
+        let [kept, out] = round.auxiliary() else { return Ok(Flow::Convey) };
+        let half = (self.pass.shape.rows / 2) as usize;
+        let (kept_column, column) = (std::mem::take(&mut kept.tag), std::mem::take(&mut buffer.tag));
+        let length = self.merge((kept.space(), &kept_column, half), (buffer.space(), &column, half), out.space());
+        let passed = if is_last { length } else { length - length % ALIGNMENT };
+        self.rest.clear();
+        self.rest.extend_from_slice(&out.space()[passed..length]);
+        // The incoming buffer is kept, the kept one is filled next time, and the filled one is sent
+        // on.
+        buffer.swap(out);
+        kept.swap(out);
+        kept.tag = column;
+        buffer.set_len(passed);
+        buffer.tag = Column { place: self.written.bytes, ..kept_column };
+        self.written.bytes += passed as u64;
+        Ok(Flow::Convey)
     }
 }
