@@ -14,14 +14,14 @@ use crate::thread_table::ThreadTable;
 /// The stages of a run.
 #[derive(Default)]
 pub(crate) struct Registry {
-    /// What is known of the run before it starts, without its stages.
+    /// The part of its report that is known before it starts, without stages.
     pub(crate) run: RunReport,
     pub(crate) stages: Vec<StageRecord>,
 }
 
 /// One stage.
 pub(crate) struct StageRecord {
-    /// What is known of it before the run starts.
+    /// The part of its report that is known before the run starts.
     pub(crate) report: StageReport,
     pub(crate) pipeline: usize,
     /// Its group.

@@ -70,7 +70,7 @@ struct Unit<'r> {
     stages: Vec<&'r StageReport>,
 }
 
-/// What the stages of a unit share, unless they are fused.
+/// The reason why stages form a unit, unless they are fused.
 #[derive(Debug, PartialEq, Eq)]
 enum Shared<'r> {
     /// The index of a thread of the structure.

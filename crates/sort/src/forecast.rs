@@ -2,8 +2,8 @@
 //!
 //! A block is needed when the last record of the previous block of its run has been merged. Merging
 //! takes records in order, so blocks are needed in the order of those last records; equal ones in
-//! the order of their runs. So one queue serves all runs, and a run needs one block in memory instead
-//! of two.
+//! the order of their runs. So one queue serves all runs, and a run needs one block in memory
+//! instead of two.
 //!
 //! Source: Knuth (1973), The Art of Computer Programming, volume 3, section 5.4.6, "forecasting".
 //! Deviation: only the first [`KEPT`] bytes of the last records are kept. If last records agree

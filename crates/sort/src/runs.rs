@@ -107,8 +107,8 @@ fn keep_first(job: &Job<'_>, bytes: &[u8], chunk: &mut Chunk) {
     chunk.entries = entries;
 }
 
-/// The junction `gather`: passes loads on as blocks. Returns the runs, the number of loads, and what
-/// went to the output.
+/// The junction `gather`: passes loads on as blocks. Returns the runs, the number of loads, and the
+/// size of the output.
 fn collect<'s>(
     job: &'s Job<'s>,
     ports: &mut Ports<'_, '_, Load>,
