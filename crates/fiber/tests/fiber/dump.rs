@@ -71,7 +71,7 @@ fn a_dump_shows_what_each_fiber_does_and_where_it_is() {
         let Activity::Waiting(wait) = &waiting.activity else { panic!("{waiting}") };
         assert_eq!((wait.kind, wait.blocker.as_ref(), wait.unwinding), ("a mutex", Some(&me.label), false));
         assert!(trace(waiting).contains("waits_deep_inside"), "{waiting}");
-        assert!(!trace(waiting).contains("catch_unwind") && !trace(waiting).contains("worker.rs"), "{waiting}");
+        assert!(!trace(waiting).contains("catch_unwind") && !trace(waiting).contains("/worker.rs"), "{waiting}");
         let stack = waiting.stack.unwrap();
         assert!(stack.size >= 64 << 10 && stack.high_water > 0 && stack.high_water <= stack.size, "{stack:?}");
 
