@@ -1,5 +1,5 @@
 //! Findings about control: preferring some threads over others. No command of rowlock needs it yet.
-//! The costs are about what users cannot do from outside, such as `nice -n -10 rowlock run`.
+//! The costs are what users cannot do from outside, such as `nice -n -10 rowlock run`.
 
 use std::io::ErrorKind;
 
@@ -32,14 +32,14 @@ fn nice(probes: &Probes) -> Finding {
         }
     };
     let state = match best {
-        -20 => return finding(State::Yes, format!("from {now} to -20, the best there is")),
+        -20 => return finding(State::Yes, format!("from {now} to -20, the best value")),
         _ if best < 0 => State::Partly,
         _ => State::No,
     };
     let seen = if best < now {
-        format!("from {now} to {best} and not below")
+        format!("from {now} to {best}, but not lower")
     } else {
-        format!("it is {now}, and nothing below is allowed")
+        format!("it is {now}, and no lower value is allowed")
     };
     finding(state, seen)
         .costs(Control, "threads can be given less weight than others, permanently, but not more")
@@ -51,12 +51,10 @@ fn real_time(probes: &Probes) -> Finding {
     let finding = |state, seen: String| Finding::new("real-time", Control, state, seen);
     match probes.real_time {
         Ok(()) => {
-            let most = match probes.real_time_runtime {
-                Some(0..) => probes.real_time_runtime.map_or(String::new(), |us| {
-                    format!(", with a share of at most {us} us in each period (kernel.sched_rt_runtime_us)")
-                }),
-                _ => String::new(),
-            };
+            let limit = probes.real_time_runtime.filter(|us| *us >= 0);
+            let most = limit.map_or(String::new(), |us| {
+                format!(", with a share of at most {us} us in each period (kernel.sched_rt_runtime_us)")
+            });
             finding(State::Yes, format!("SCHED_FIFO is allowed{most}"))
         }
         Err(why) => {
@@ -80,7 +78,7 @@ fn timeslice(probes: &Probes) -> Finding {
     let lost = "no thread can have shorter slices than others and so run sooner";
     match probes.timeslice {
         Ok(Some(slice)) => {
-            finding(State::Yes, format!("a thread that asked for a slice of its own got {}", span(units::span(slice))))
+            finding(State::Yes, format!("a thread that requested its own slice got {}", span(units::span(slice))))
         }
         Ok(None) => finding(State::No, "the kernel accepts a request for a slice and ignores it".to_owned())
             .costs(Control, lost)
@@ -117,9 +115,9 @@ fn cgroups(probes: &Probes) -> Finding {
         (false, false) => State::No,
         _ => State::Partly,
     };
-    let delegation = "systemd-run --user --scope -p Delegate=yes rowlock ... gives a group of one's own; for cpuset also, as root: systemctl edit user@.service with [Service] Delegate=cpu cpuset io memory pids";
+    let delegation = "systemd-run --user --scope -p Delegate=yes rowlock ... gives you your own group; for cpuset also, as root: systemctl edit user@.service with [Service] Delegate=cpu cpuset io memory pids";
     finding(state, seen).costs(Control, lost).remedy(match (&probes.virtualization.container, version) {
-        (Some(_), _) => "a container whose groups are its own to write: docker run --privileged --cgroupns=private",
+        (Some(_), _) => "a container that may write its own groups: docker run --privileged --cgroupns=private",
         (None, 1) => "be root: version 1 cannot delegate groups safely",
         (None, _) => delegation,
     })
@@ -130,11 +128,13 @@ fn sched_ext(probes: &Probes) -> Finding {
     let lost = "custom schedulers cannot be loaded";
     let may = ["SYS_ADMIN", "BPF"].iter().any(|capability| probes.privileges.capabilities.contains(capability));
     match (probes.sched_ext, may && !probes.privileges.in_a_user_namespace) {
-        (true, true) => finding(State::Yes, "the kernel takes schedulers as BPF programs"),
-        (true, false) => finding(State::Partly, "the kernel takes schedulers as BPF programs, but not from this user")
-            .costs(Control, lost)
-            .remedy("load the scheduler as root"),
-        (false, _) => finding(State::No, "the kernel takes no schedulers as BPF programs")
+        (true, true) => finding(State::Yes, "the kernel accepts schedulers as BPF programs"),
+        (true, false) => {
+            finding(State::Partly, "the kernel accepts schedulers as BPF programs, but not from this user")
+                .costs(Control, lost)
+                .remedy("load the scheduler as root")
+        }
+        (false, _) => finding(State::No, "the kernel accepts no schedulers as BPF programs")
             .costs(Control, lost)
             .remedy("Linux 6.12 or later, built with CONFIG_SCHED_CLASS_EXT"),
     }

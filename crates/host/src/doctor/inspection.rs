@@ -13,21 +13,21 @@ pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
 
 fn tracefs(probes: &Probes) -> Finding {
     let finding = |state, seen: String| Finding::new("tracefs", Inspection, state, seen);
-    let unseen = "traces show only what a scenario's threads observe; other programs on the CPUs, and each context switch, need the kernel's events";
-    match (&probes.tracefs, probes.tracing) {
+    let (finding, remedy) = match (&probes.tracefs, probes.tracing) {
         (Some(folder), Ok(())) => {
-            finding(State::Yes, format!("the scheduler's events can be switched on in {}", folder.display()))
+            return finding(State::Yes, format!("the scheduler's events can be switched on in {}", folder.display()));
         }
-        (Some(folder), Err(why)) => finding(
-            State::Partly,
-            format!("mounted at {}, but its events are not for this user: {why}", folder.display()),
-        )
-        .costs(Inspection, unseen)
-        .remedy("as root, beside the run: trace-cmd record -e sched"),
-        (None, _) => finding(State::No, "not mounted".to_owned())
-            .costs(Inspection, unseen)
-            .remedy("mount -t tracefs tracefs /sys/kernel/tracing (root, outside of containers)"),
-    }
+        (Some(folder), Err(why)) => {
+            let seen = format!("mounted at {}, but its events are not for this user: {why}", folder.display());
+            (finding(State::Partly, seen), "as root, beside the run: trace-cmd record -e sched")
+        }
+        (None, _) => (
+            finding(State::No, "not mounted".to_owned()),
+            "mount -t tracefs tracefs /sys/kernel/tracing (root, outside of containers)",
+        ),
+    };
+    let unseen = "traces show only what a scenario's threads observe; other programs on the CPUs, and each context switch, need the kernel's events";
+    finding.costs(Inspection, unseen).remedy(remedy)
 }
 
 fn perf(probes: &Probes) -> Finding {
@@ -57,8 +57,7 @@ fn perf(probes: &Probes) -> Finding {
         return finding;
     }
     if perf.cycles.is_err() {
-        finding =
-            finding.costs(Inspection, "perf stat cannot tell what a program computes from what it waits for memory");
+        finding = finding.costs(Inspection, "perf stat cannot distinguish computing from waiting for memory");
     }
     if perf.others.is_err() {
         finding = finding.costs(Inspection, "perf sched cannot show which other programs had a CPU");
@@ -95,22 +94,25 @@ fn run_delay(probes: &Probes) -> Finding {
     finding(State::No, format!("the kernel does not say how long a thread has waited for a CPU{details}"))
         .costs(
             Inspection,
-            "whether a run was slow because others had the CPUs shows only in its switches and its scatter",
+            "only its switches and the variation of its figures show whether a run was slow because others had the CPUs",
         )
         .remedy("a kernel built with CONFIG_SCHED_INFO, as with CONFIG_SCHEDSTATS or CONFIG_TASK_DELAY_ACCT")
 }
 
 fn pressure(probes: &Probes) -> Finding {
     let finding = |state, seen: String| Finding::new("pressure", Inspection, state, seen);
+    let (seen, remedy) = match probes.pressure {
+        Ok(()) => {
+            let seen = "/proc/pressure/cpu says how much of the time threads wait for CPUs";
+            return finding(State::Yes, seen.to_owned());
+        }
+        Err(ErrorKind::NotFound) => (
+            "the kernel has no pressure stall information".to_owned(),
+            "a kernel built with CONFIG_PSI, or psi=1 on its command line",
+        ),
+        Err(why) => (format!("/proc/pressure/cpu cannot be read: {why}"), "psi=1 on the kernel's command line"),
+    };
     let lost =
         "whether threads wait for CPUs, on the whole machine or in a group, is unknown; rowlock itself uses idle time";
-    match probes.pressure {
-        Ok(()) => finding(State::Yes, "/proc/pressure/cpu says how much of the time threads wait for CPUs".to_owned()),
-        Err(ErrorKind::NotFound) => finding(State::No, "the kernel has no pressure stall information".to_owned())
-            .costs(Inspection, lost)
-            .remedy("a kernel built with CONFIG_PSI, or psi=1 on its command line"),
-        Err(why) => finding(State::No, format!("/proc/pressure/cpu cannot be read: {why}"))
-            .costs(Inspection, lost)
-            .remedy("psi=1 on the kernel's command line"),
-    }
+    finding(State::No, seen).costs(Inspection, lost).remedy(remedy)
 }

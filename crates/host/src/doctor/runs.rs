@@ -11,14 +11,14 @@ pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
 fn bare_metal(probes: &Probes) -> Finding {
     let finding = |state, seen: String| Finding::new("bare-metal", Runs, state, seen);
     let Some(hypervisor) = &probes.virtualization.hypervisor else {
-        return finding(State::Yes, "no hypervisor shows itself".to_owned());
+        return finding(State::Yes, "no hypervisor was detected".to_owned());
     };
     let name = if hypervisor == "unknown" { "a hypervisor".to_owned() } else { format!("a hypervisor ({hypervisor})") };
     let stolen = probes.virtualization.stolen_percent;
     let stolen =
         stolen.map_or(String::new(), |share| format!(", which has kept them from running {share:.1} % of the time"));
     finding(State::No, format!("the CPUs are those of {name}{stolen}"))
-        .costs(Runs, "waking an idle CPU takes the hypervisor's time, so cs is larger than the processor's own; and the hypervisor can take a CPU away unseen, which scatters figures")
+        .costs(Runs, "waking an idle CPU takes the hypervisor's time, so cs is larger than the processor's own; and the hypervisor can take a CPU away unnoticed, so figures vary")
         .costs(Waiting, "spinning for a thread whose CPU was taken away is wasted")
         .remedy("no setting inside helps; measure on the kind of machine that you will use")
 }
@@ -26,9 +26,9 @@ fn bare_metal(probes: &Probes) -> Finding {
 fn outside_containers(probes: &Probes) -> Finding {
     let finding = |state, seen: String| Finding::new("outside-containers", Runs, state, seen);
     match &probes.virtualization.container {
-        None => finding(State::Yes, "no container shows itself".to_owned()),
+        None => finding(State::Yes, "no container was detected".to_owned()),
         Some(kind) => finding(State::Partly, format!("this is a container of kind {kind}"))
-            .costs(Runs, "other containers compete for the CPUs unseen, and limits can change from outside while a scenario runs")
+            .costs(Runs, "other containers compete for the CPUs unnoticed, and limits can change from outside while a scenario runs")
             .remedy("run outside, or give the container CPUs of its own: --cpuset-cpus=0-3 and no other container on them"),
     }
 }
@@ -42,8 +42,8 @@ fn one_session(probes: &Probes) -> Finding {
             finding(State::Yes, "autogroup is on but does not matter: this program's cgroup has a share of its own")
         }
         Some(true) => finding(State::Partly, "autogroup is on: each session, such as a terminal, has an equal share of the CPUs")
-            .costs(Runs, "programs of other sessions weigh against a whole scenario and not against each of its threads")
-            .costs(Control, "nice values count inside a session only: nice -n -10 rowlock run does not go before other sessions")
+            .costs(Runs, "programs of other sessions compete with a whole scenario and not with each of its threads")
+            .costs(Control, "nice values only count inside a session: nice -n -10 rowlock run has no priority over other sessions")
             .remedy("sysctl kernel.sched_autogroup_enabled=0 (root); or, for this session only, echo -10 > /proc/self/autogroup in its shell (root)"),
     }
 }

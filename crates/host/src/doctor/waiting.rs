@@ -35,7 +35,7 @@ fn futexes(probes: &Probes) -> Finding {
 
 fn cpu_number(probes: &Probes) -> Finding {
     let finding = |state, seen| Finding::new("cpu-number", Waiting, state, seen);
-    let slow = "asking which CPU a thread runs on, as rules that look at occupancy do at each wait, takes longer, up to a system call";
+    let slow = "rules that look at occupancy ask for the CPU of a thread at each wait, which takes longer, up to a system call";
     match probes.rseq {
         Rseq::Registered => {
             finding(State::Yes, "a thread reads the number of its CPU from memory (rseq, registered by the C library)")
@@ -63,8 +63,8 @@ fn several_cpus(probes: &Probes) -> Finding {
         let finding = finding(State::No)
             .costs(
                 Waiting,
-                "no two threads run at the same time: spinning only keeps others from running, so rules that block \
-                 immediately are right",
+                "no two threads run at the same time: spinning only keeps others from running, so use rules that block \
+                 immediately",
             )
             .costs(Runs, "there is no sleeping CPU to wake, so cs is the cost of a switch");
         return if allowed < online { finding.remedy(more) } else { finding };
@@ -83,7 +83,8 @@ fn whole_cpus(probes: &Probes) -> Finding {
     };
     let (time, period) = (span(units::span(quota.time)), span(units::span(quota.period)));
     let file = quota.file.display();
-    let seen = format!("{time} of running time in each {period}, worth {:.2} CPUs, says {file}", quota.cpus());
+    let seen =
+        format!("{time} of running time in each {period}, which is {:.2} CPUs, according to {file}", quota.cpus());
     // A group's quota may exceed the machine.
     if quota.cpus() >= probes.machine.cpus_allowed.len() as f64 {
         return finding(State::Yes, seen);
@@ -94,14 +95,14 @@ fn whole_cpus(probes: &Probes) -> Finding {
         .costs(
             Waiting,
             format!(
-                "when the time is used up all threads stop until the next {period} begin, including those that hold a lock; \
+                "when the time is used up, all threads stop until the next {period} begin, including those that hold a lock; \
                  spinning uses it up; rules that count CPUs count {count}"
             ),
         )
-        .costs(Runs, format!("completion times scatter by the period, and the simulated twin has {count} of the CPUs"))
+        .costs(Runs, format!("completion times vary by the period, and the simulated twin has {count} of the CPUs"))
         .remedy(match &probes.virtualization.container {
             Some(_) => format!(
-                "start the container without a limit of CPUs, or with --cpuset-cpus instead of --cpus; where its root \
+                "start the container without a limit of CPUs, or with --cpuset-cpus instead of --cpus; if its root \
                  may: echo {none} > {file}"
             ),
             None => format!("echo {none} > {file} (root), or CPUQuota= in the unit that set it"),
@@ -134,8 +135,8 @@ fn kernel_preemption(probes: &Probes) -> Finding {
     let seen = format!("the kernel's own code can be preempted: {}", preemption.word());
     let until = match preemption {
         Preemption::Full | Preemption::RealTime => return finding(State::Yes, seen),
-        Preemption::Lazy => "until that is through or the next tick comes",
-        Preemption::None | Preemption::Voluntary => "until that is through",
+        Preemption::Lazy => "until that program leaves the kernel or the next tick comes",
+        Preemption::None | Preemption::Voluntary => "until that program leaves the kernel",
     };
     let remedy = if probes.kernel.preemption_is_dynamic {
         "echo full > /sys/kernel/debug/sched/preempt (root, with debugfs mounted), or preempt=full on the kernel's command \
