@@ -28,7 +28,6 @@
 //! ```
 
 mod adaptive;
-mod bound;
 mod grain_aware;
 mod load_aware;
 mod owner_running;
@@ -40,12 +39,11 @@ mod two_phase;
 mod variable_competitive;
 
 use self::adaptive::Adaptive;
-pub use self::bound::{Bound, ParseRuleError};
 use self::grain_aware::GrainAware;
 use self::load_aware::LoadAware;
 use self::owner_running::OwnerRunning;
 use self::randomized::Randomized;
-pub use self::rule::WaitingRule;
+pub use self::rule::{Bound, ParseRuleError, WaitingRule};
 pub use self::spin_predictor::SpinPredictor;
 pub use self::step::{Costs, Decision, Inputs, Missing, Observation, Team, TeamState};
 use self::two_phase::TwoPhase;

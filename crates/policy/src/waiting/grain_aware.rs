@@ -26,7 +26,7 @@
 //!
 //! A waiter without a history counts as fine until it has measured four long computations.
 
-use super::bound::Bound;
+use super::rule::Bound;
 use super::step::{Costs, Decision, Observation, Team};
 use super::two_phase::TwoPhase;
 use crate::units::{Instant, Span};

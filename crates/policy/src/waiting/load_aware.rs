@@ -8,7 +8,7 @@
 //! ([`Team::load`]). It excludes blocked threads of other programs, which do not compete for a CPU
 //! until they are woken. The rule checks the load when a wait starts, and not again in that wait.
 
-use super::bound::Bound;
+use super::rule::Bound;
 use super::step::{Costs, Decision, Observation, Team};
 use super::two_phase::TwoPhase;
 use crate::units::Span;

@@ -10,9 +10,10 @@ use super::account::CpuUse;
 pub(crate) const ENDLESS: Span = Span::MAX;
 
 /// The place of a thread: it is in exactly one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In a queue of the scheduler.
+    #[default]
     Ready,
     /// A CPU is switching to it.
     SwitchingIn(CpuId),
@@ -35,7 +36,7 @@ impl Place {
 }
 
 /// The activity of a thread that has a CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Activity {
     /// It computes for the time `left`.
     Compute { left: Span },
@@ -52,6 +53,7 @@ pub(crate) enum Activity {
     /// It was woken, and checks whether its lock is free, or what its pipeline has for it.
     Look,
     /// Its work is complete.
+    #[default]
     Exit,
 }
 
@@ -66,7 +68,7 @@ impl Activity {
 }
 
 /// One simulated thread. Small, because a run may have a hundred thousand.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Thread {
     pub(super) job: u32,
     pub(crate) place: Place,

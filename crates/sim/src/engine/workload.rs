@@ -100,21 +100,11 @@ impl Workload {
             let first = workload.threads.len();
             let count = job.kind.threads(machine.cpus);
             let threads = first..first + count as usize;
-            let index = workload.jobs.len();
-            let thread = Thread {
-                job: index as u32,
-                place: if arrives.is_zero() { Place::Ready } else { Place::Gone },
-                activity: Activity::Exit,
-                nice,
-                arrived: false,
-                is_waiting: false,
-                has_waited: false,
-                has_spun: false,
-                is_awaited: !matches!(task, Task::Cpu { work: None }),
-                has_ended: false,
-            };
+            let is_awaited = !matches!(task, Task::Cpu { work: None });
+            let place = if arrives.is_zero() { Place::Ready } else { Place::Gone };
+            let thread = Thread { job: workload.jobs.len() as u32, place, nice, is_awaited, ..Thread::default() };
             workload.away += if arrives.is_zero() { 0 } else { count as usize };
-            workload.threads.extend((0..count).map(|_| thread.clone()));
+            workload.threads.extend(std::iter::repeat_n(thread, count as usize));
             let member = |number| Member {
                 waiter,
                 stream: Stream::named(seed, &name, number),
@@ -144,9 +134,7 @@ impl Workload {
                 outcome: None,
             });
         }
-        for thread in 0..workload.threads.len() {
-            workload.begin(thread);
-        }
+        (0..workload.threads.len()).for_each(|thread| workload.begin(thread));
         workload
     }
 

@@ -79,7 +79,6 @@
 //! have to be looked at one by one.
 
 mod balance;
-mod domain;
 mod entity;
 mod state;
 mod timeline;

@@ -57,14 +57,13 @@
 //! threads.
 
 mod balance;
-mod load;
 mod queue;
 mod task;
 
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::Machine;
 
-use self::load::{Balance, Loads};
+use self::balance::{Balance, Loads};
 use self::queue::Queue;
 use self::task::{Task, Tuning};
 use crate::cpu_bits::CpuBits;

@@ -4,8 +4,8 @@
 //! weight of its queue.
 
 use policy::{CpuId, Instant, Span, ThreadId};
+use scenario::Machine;
 
-use super::domain::shortest_interval;
 use super::entity::NEVER;
 use super::state::Eevdf;
 use super::timeline::{NO_THREAD, Timeline};
@@ -21,6 +21,8 @@ const IMBALANCE: u64 = 117;
 /// Hot threads are taken after more failures than this (`cache_nice_tries` of CPUs that share a
 /// cache).
 const NICE_TRIES: u32 = 1;
+/// A busy CPU balances less often than an idle one by this factor (`busy_factor`).
+const BUSY: u64 = 16;
 
 impl Eevdf {
     /// An idle CPU that should take a waiting thread.
@@ -147,4 +149,53 @@ impl Eevdf {
         }
         taken
     }
+}
+
+/// The state of all CPUs, which are one domain in which each is a group.
+#[derive(Clone, Debug)]
+pub(super) struct Balancing {
+    tick: Span,
+    load: Vec<u64>,
+    /// The load of all CPUs together.
+    total: u64,
+    cpus: Vec<Domain>,
+}
+
+/// The state of one CPU: the kernel's `sched_domain`.
+#[derive(Clone, Copy, Debug)]
+struct Domain {
+    last: Instant,
+    interval: Span,
+    failures: u32,
+}
+
+impl Balancing {
+    pub(super) fn new(machine: &Machine) -> Balancing {
+        let cpus = machine.cpus as usize;
+        let domain = Domain { last: Instant::ZERO, interval: shortest_interval(cpus), failures: 0 };
+        Balancing { tick: machine.tick, load: vec![0; cpus], total: 0, cpus: vec![domain; cpus] }
+    }
+
+    pub(super) fn note_load(&mut self, cpu: CpuId, load: u64) {
+        self.total = self.total - self.load[cpu.index()] + load;
+        self.load[cpu.index()] = load;
+    }
+
+    fn average(&self) -> u64 {
+        self.total / self.cpus.len() as u64
+    }
+
+    /// Whether a busy CPU should balance at this tick (`get_sd_balance_interval`). The interval is
+    /// whole ticks, less one, so that busy CPUs do not balance at the same time.
+    fn is_time(&self, cpu: CpuId, now: Instant) -> bool {
+        let Domain { last, interval, .. } = self.cpus[cpu.index()];
+        let tick = self.tick.as_nanos();
+        let ticks = interval.scaled(1000 * BUSY).as_nanos().div_ceil(tick).saturating_sub(1).max(1);
+        now.since(last).as_nanos() >= ticks.saturating_mul(tick)
+    }
+}
+
+/// A millisecond for each CPU (`sd_weight`).
+fn shortest_interval(cpus: usize) -> Span {
+    Span::from_millis(cpus as u64)
 }

@@ -3,7 +3,7 @@
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::Machine;
 
-use super::domain::Balancing;
+use super::balance::Balancing;
 use super::entity::{Entity, Queue, placed_lag};
 use crate::kernels::affinity::Affinity;
 use crate::kernels::nice::{self, NORMAL};

@@ -2,14 +2,13 @@
 
 use policy::ThreadId;
 
-use super::load::Balance;
+use super::balance::Balance;
 use super::task::{IDLENESS, NONE, PRIORITIES, Task};
 
 /// One array (`prio_array`): a list of threads for each priority. The links of the lists are in the
 /// tasks.
 #[derive(Clone, Debug)]
 pub(super) struct Array {
-    pub(super) len: u32,
     /// The priorities that have threads.
     pub(super) bitmap: u64,
     first: [u32; PRIORITIES as usize],
@@ -18,8 +17,7 @@ pub(super) struct Array {
 }
 
 impl Array {
-    const EMPTY: Array =
-        Array { len: 0, bitmap: 0, first: [NONE; PRIORITIES as usize], last: [NONE; PRIORITIES as usize] };
+    const EMPTY: Array = Array { bitmap: 0, first: [NONE; PRIORITIES as usize], last: [NONE; PRIORITIES as usize] };
 
     fn first(&self) -> Option<ThreadId> {
         let priority = self.bitmap.trailing_zeros() as usize;
@@ -35,7 +33,6 @@ impl Array {
             None => self.first[priority] = thread.0,
         }
         self.bitmap |= 1 << priority;
-        self.len += 1;
     }
 
     fn remove(&mut self, thread: ThreadId, tasks: &mut [Task]) {
@@ -52,7 +49,6 @@ impl Array {
         if self.first[priority] == NONE {
             self.bitmap &= !(1 << priority);
         }
-        self.len -= 1;
     }
 }
 
@@ -103,7 +99,7 @@ impl Queue {
 
     /// The thread to run. Swaps the arrays if the active one is empty. The queue must not be empty.
     pub(super) fn first(&mut self) -> Option<ThreadId> {
-        if self.array(self.active).len == 0 {
+        if self.array(self.active).bitmap == 0 {
             self.active = self.expired();
             self.expired_since = None;
             self.best_expired = IDLENESS;
