@@ -367,7 +367,7 @@ mod tests {
                 (&[thread(200, Some(1))], &mixed, &[1]),
                 (&[thread(200, Some(0))], &mixed, &[2]),
                 (&[thread(0, None)], &mixed, &[2]),
-                // 200 exceeds 29 + 160 by 11, which is enough; it does not exceed 30 + 160 by enough.
+                // 200 exceeds 29 + 160 by 11, which is enough; over 30 + 160 it is not.
                 (&anywhere, &[busy(30), busy(29)], &[1]),
                 (&anywhere, &[busy(30)], &[]),
                 // On the CPU on which it last ran, both threads get the same bonus.

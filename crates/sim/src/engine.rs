@@ -1,7 +1,7 @@
 //! The event loop of the simulated machine.
 //!
-//! It takes the earliest event of any CPU, processes it, and lets the marked CPUs pick again, at the
-//! same moment and after everything that the event caused. It knows no scheduler and no waiting
+//! It takes the earliest event of any CPU, processes it, and lets the marked CPUs pick again, at
+//! the same moment and after everything that the event caused. It knows no scheduler and no waiting
 //! rule.
 
 mod account;

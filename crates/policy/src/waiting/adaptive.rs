@@ -28,16 +28,16 @@
 //!   leaves most of them out. With more than two threads for each CPU every thread blocks
 //!   immediately.
 //! * **Colocated**: a fine-grained team of at least two threads for each CPU moves to one CPU, away
-//!   from that on which it was marked, and continues to yield: a round of one thread is cheaper there
-//!   than waking a thread elsewhere. The team loses its share of the other CPUs to other programs,
+//!   from the marked one, and continues to yield there: a round of one thread is cheaper there than
+//!   waking a thread elsewhere. The team loses its share of the other CPUs to other programs,
 //!   but no member waits behind a foreign timeslice.
 //! * **Colocated and blocking**, if the colocated team was marked as well: waking a sibling on the
 //!   own CPU costs one switch, and no yield helps another program.
 //!
 //! Threads are moved, not bound: a thread that the scheduler takes elsewhere comes back at most
 //! once a tick. So a team that turns to long computations without waiting is spread over the
-//! machine as usual. The host moves a thread by an affinity of one CPU for an instant, the simulated
-//! eevdf by its queues. Kernels with one queue cannot, and the rule does without.
+//! machine as usual. The host moves a thread by an affinity of one CPU for an instant, the
+//! simulated eevdf by its queues. Kernels with one queue cannot, and the rule does without.
 //!
 //! If it is unknown which threads will come, as at a lock, only the bound is of use (see the module
 //! `lock`).

@@ -80,7 +80,7 @@ pub(crate) trait Scheduler {
     /// Whether there is a waiting thread that `cpu`, idle and not marked, should run.
     fn has_work_for(&self, cpu: CpuId, now: Instant) -> bool;
 
-    /// Changes the nice value of `thread`, -20 to 19, wherever it is. Every thread begins with that
+    /// Changes the nice value of `thread`, -20 to 19, in any place. Every thread begins with that
     /// of its [attributes](crate::kernels::roster::Roster::attributes). Marks the CPU that should
     /// pick again, if any. A scheduler without priorities ignores the call.
     fn set_nice(&mut self, _thread: ThreadId, _nice: i8, _now: Instant, _marks: &mut Marks) {}

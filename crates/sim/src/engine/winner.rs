@@ -82,8 +82,8 @@ impl<K: Key> WinnerTree<K> {
         (slot, self.keys[slot])
     }
 
-    /// The winner among all other slots, and its key. Of equal keys, the next slot after `slot` wins,
-    /// cyclically.
+    /// The winner among all other slots, and its key. Of equal keys, that of the next slot after
+    /// `slot` wins, cyclically.
     pub(crate) fn winner_after(&self, slot: usize) -> (usize, K) {
         let (after, before) = (self.winner_of(slot + 1..self.keys.len()), self.winner_of(0..slot));
         if before.1 < after.1 { before } else { after }

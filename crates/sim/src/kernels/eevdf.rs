@@ -35,7 +35,7 @@
 //!   hot.
 //! * **Moving** (`sched_setaffinity` to one CPU and back): the thread goes to the queue of that CPU
 //!   with its lag.
-//! * **Affinity**: a bound thread starts, wakes and is taken only where it may run. If all threads
+//! * **Affinity**: a bound thread starts, wakes and is taken only on its CPUs. If all threads
 //!   that wait in the longest queue are bound to other CPUs, the next queue is tried
 //!   (`LBF_ALL_PINNED`).
 //! * **Custom slices** (`sched_setattr` with a runtime): a thread's requests have the length of its

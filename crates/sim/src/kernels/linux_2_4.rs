@@ -1,7 +1,7 @@
 //! Linux 2.4: one run queue for all CPUs, epochs, and goodness.
 //!
-//! Source: Tsafrir and Feitelson, section 2.3 and appendix A; where they do not say,
-//! `kernel/sched.c` of Linux 2.4.5 (functions named below). Quantities that are counted in ticks
+//! Source: Tsafrir and Feitelson, section 2.3 and appendix A; for all else `kernel/sched.c` of
+//! Linux 2.4.5 (functions named below). Quantities that are counted in ticks
 //! are options of the scenario.
 //!
 //! * **Epochs.** In an epoch a thread may run for its *counter*, which falls while it runs. When

@@ -33,7 +33,7 @@
 //!   (`load_balance_newidle`).
 //! * **Nice** (`set_user_nice`): the priority is that of the new nice value until it is next
 //!   computed. The CPU picks again if the priority rises, or if it falls and the thread runs.
-//! * **Affinity** (`cpus_allowed`): a thread starts, wakes and is taken only where it may run.
+//! * **Affinity** (`cpus_allowed`): a thread starts, wakes and is taken only on its CPUs.
 //!   **Moving** (`sched_setaffinity` to one CPU and back, `__migrate_task`) is a wakeup on that
 //!   CPU.
 //!

@@ -171,8 +171,8 @@ fn three_threads_on_two_cpus_change_places() {
 
 #[test]
 fn a_waker_with_less_load_attracts_the_woken_thread() {
-    // `x` and `y` are bound to CPU 0, on which `a` is too. `b` is alone on CPU 1 and wakes `a` there.
-    // Then that CPU has two threads.
+    // `x` and `y` are bound to CPU 0, on which `a` is too. `b` is alone on CPU 1 and wakes `a`
+    // there. Then that CPU has two threads.
     let compute = Span::from_micros(500);
     let crew = barrier("crew", 2, compute, 2, "always-block");
     let jobs = vec![crew, bound(cpu("x", None), "0"), bound(cpu("y", None), "0")];

@@ -179,8 +179,8 @@ fn fibers_are_charged_while_their_worker_has_no_cpu() {
     let alone = outcome(&machine, of.clone()).1;
     let beside = run(&machine, &setting(vec![job(of), cpu("crowd", None)]), 1).unwrap();
     let of = beside.jobs[0].fibers.as_ref().unwrap();
-    // long falls at 10 and is overtaken, also when it is alone. Beside the other job everything else
-    // takes twice as long.
+    // long falls at 10 and is overtaken, also when it is alone. Beside the other job everything
+    // else takes twice as long.
     assert_eq!(worst(&alone), [44, 14]);
     assert!(worst(of)[0] >= 64, "{of:?}");
 }

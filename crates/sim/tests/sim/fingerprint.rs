@@ -75,7 +75,8 @@ fn crowd(threads: u32, work: Option<Span>) -> Job {
 }
 
 /// Settings that cover all features: alone and beside others, fine and coarse, copies, with and
-/// without end. The crowd has an end, and no job keeps running, if otherwise no other job would run.
+/// without end. The crowd has an end, and no job keeps running, if otherwise no other job would
+/// run.
 fn settings(scheduler: Scheduler) -> Vec<(&'static str, Setting)> {
     let keep_running = scheduler.shares_time();
     let work = (!scheduler.shares_time()).then_some(Span::from_millis(2));

@@ -1,5 +1,5 @@
-//! The adaptive rule at a lock, at which unknown threads will arrive: spin for a quarter of CS, then
-//! block.
+//! The adaptive rule at a lock, at which unknown threads will arrive: spin for a quarter of CS,
+//! then block.
 //!
 //! A lock is mostly released within a fraction of the cost of a wakeup, or else its owner has lost
 //! its CPU and releases it after milliseconds. So a short spin succeeds nearly as often as a long

@@ -70,8 +70,8 @@ impl OverloadResponse {
 
     /// The response to a new mark on the CPU `here`, when some of the team were `elsewhere`.
     ///
-    /// A team that `colocates` moves away from the marked CPU, first to one CPU, then to another. If
-    /// that did not help, it blocks, and tries yielding again at every second mark.
+    /// A team that `colocates` moves away from the marked CPU, first to one CPU, then to another.
+    /// If that did not help, it blocks, and tries yielding again at every second mark.
     pub(super) fn after_overload(
         self,
         now: Instant,

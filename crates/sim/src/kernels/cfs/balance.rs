@@ -171,7 +171,7 @@ impl Cfs {
             taken.preempts |= self.fetch(thread, cpu, is_marked || taken.preempts, now);
             taken.threads += 1;
             let (Imbalance::Threads(rest) | Imbalance::Load(rest)) = &mut left;
-            *rest = rest.saturating_sub(if matches!(imbalance, Imbalance::Threads(_)) { 1 } else { weight });
+            *rest = rest.saturating_sub(if let Imbalance::Threads(_) = imbalance { 1 } else { weight });
             if *rest == 0 {
                 break;
             }

@@ -57,8 +57,8 @@ fn what_the_policy_says(kernel: &Linux24, world: &World, threads: &[Thread]) -> 
 }
 
 /// The CPU on which the thread last ran if that is idle, else the one that has been idle longest,
-/// else the one whose thread it beats by most, if by more than the threshold. Of equal ones, the one
-/// with the lowest number.
+/// else the one whose thread it beats by most, if by more than the threshold. Of equal CPUs, the
+/// one with the lowest number.
 fn reschedule_idle(kernel: &Linux24, world: &World, thread: Thread, candidates: &[Cpu]) -> Option<Cpu> {
     if let Some(last) = kernel.last_cpu(thread)
         && candidates.contains(&last)
