@@ -24,7 +24,7 @@ impl<'a> StagePriorities<'a> {
             let priority = stage.begin();
             (at, stage, priority)
         });
-        let mut priorities = StagePriorities { stages: begun.collect(), uses_queues: rule.uses_queues(), apply };
+        let mut priorities = StagePriorities { stages: begun.collect(), uses_queues: rule.has_queue_rule(), apply };
         priorities.apply_if_changed(StagePriority::Neutral);
         priorities
     }

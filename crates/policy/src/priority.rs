@@ -220,7 +220,7 @@ mod tests {
             let rule = PriorityRule::ALL[rule];
             let mut stage = rule.stage(StageKind::Io);
             stage.begin();
-            prop_assert!(rule.uses_queues() || changes(&mut stage, &steps).is_empty());
+            prop_assert!(rule.has_queue_rule() || changes(&mut stage, &steps).is_empty());
         }
 
         #[test]

@@ -21,10 +21,10 @@
 //! others arrived in the meantime, and the next computation is timed from there.
 //!
 //! ```text
-//!            Arrived                Spun(t)                   Yielded(t)            Woken (spuriously)
-//!   world ------------> step ------------------> step --------------------> step ------------------->  ...
-//!                  \            \                        \                      \
-//!                   Spin(n)      Spin(n) | Yield | Block  ...                    Block
+//!           Arrived         Spun(t)                     Yielded(t)         Woken (spuriously)
+//!   world ----------> step ----------> step -------------------> step -------------------> ...
+//!                 \              \                           \                   \
+//!                  Spin(n)        Spin(n) | Yield | Block     ...                 Block
 //! ```
 
 mod adaptive;

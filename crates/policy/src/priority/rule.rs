@@ -93,7 +93,7 @@ impl PriorityRule {
 
     /// Whether [`StagePolicy::accepted`] and [`StagePolicy::conveyed`] have any effect; if not, a
     /// world may skip the calls.
-    pub const fn uses_queues(self) -> bool {
+    pub const fn has_queue_rule(self) -> bool {
         !matches!(self.queue_rule(), QueueRule::Never)
     }
 

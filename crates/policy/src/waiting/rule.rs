@@ -127,7 +127,8 @@ impl Bound {
     ///
     /// ```
     /// # use rowlock_policy::{Span, waiting::{Bound, Costs}};
-    /// let costs = Costs { cs: Span::from_micros(6), margin: Span::from_micros(3), ..Costs::default() };
+    /// let (cs, margin) = (Span::from_micros(6), Span::from_micros(3));
+    /// let costs = Costs { cs, margin, ..Costs::default() };
     /// let bound: Bound = "5 cs".parse()?;
     /// assert_eq!(bound.on(costs), Span::from_micros(30));
     /// # Ok::<(), rowlock_policy::waiting::ParseRuleError>(())

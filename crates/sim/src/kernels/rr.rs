@@ -20,8 +20,8 @@
 //! Deviations from `SCHED_FIFO`: POSIX does not specify what several CPUs do with the list. Linux
 //! has a list for each CPU and priority, and moves threads between them so that the highest
 //! priorities run (`push_rt_task`, `pull_rt_task` in `kernel/sched/rt.c`). With one priority for
-//! all, it does not move threads, and a CPU may be idle while another one has a queue. Here there is
-//! one list for all CPUs. Linux also reserves 5 % of the time for other threads
+//! all, it does not move threads, and a CPU may be idle while another one has a queue. Here there
+//! is one list for all CPUs. Linux also reserves 5 % of the time for other threads
 //! (`sched_rt_runtime_us`); here there are none. So a thread that computes or spins without end
 //! keeps its CPU for ever. If there are as many such threads as CPUs, no other thread runs, and the
 //! simulation ends with an error.

@@ -167,7 +167,7 @@ impl Pipeline {
             stages: pipeline.stages.iter().map(stage).collect(),
             groups: Vec::new(),
             threads: Vec::new(),
-            watches_queues: pipeline.priority.uses_queues(),
+            watches_queues: pipeline.priority.has_queue_rule(),
             controller: pipeline.priority.controller(),
             seen: vec![Sums::default(); pipeline.stages.len()],
             waits: 0,
