@@ -3,7 +3,11 @@
 //! A map would drop repeated keys and might change their order. Here an object is a list of
 //! members, and every key and value has its position in the text. Some extensions of json-c, the
 //! library that rt-app uses, are rejected because they are never intended: strings in single
-//! quotes, `NaN`, `True`.
+//! quotes, `NaN`, `True`. Numbers may have leading zeros, which json-c refuses only in strict mode.
+//!
+//! No crate replaces this module. `serde_json` accepts no comments and gives no positions, and
+//! `jsonc-parser` 0.34 accepts line breaks in strings and 512 levels of nesting, and reports missing
+//! commas and brackets at other places.
 
 use std::ops::Range;
 
@@ -169,8 +173,8 @@ impl Parser<'_> {
         }
         let begin = self.at;
         let value = match self.peek() {
-            Some('{') => Value::Object(self.object(depth)?),
-            Some('[') => Value::List(self.list(depth)?),
+            Some('{') => Value::Object(self.items("}", "an object", |parser| parser.member(depth + 1))?),
+            Some('[') => Value::List(self.items("]", "an array", |parser| parser.value(depth + 1))?),
             Some('"') => Value::Text(self.text()?),
             Some('-' | '0'..='9') => self.number()?,
             _ if self.consume("true") => Value::Flag(true),
@@ -184,61 +188,38 @@ impl Parser<'_> {
         Ok(Node { value, span: begin..self.at })
     }
 
-    /// Reads the separator after an item. Returns whether another item follows. A comma may precede
-    /// the closing bracket.
-    fn next_item(&mut self, closing: &str, what: &str) -> Parsed<bool> {
-        self.skip()?;
-        let comma = self.consume(",");
-        self.skip()?;
-        if self.consume(closing) {
-            return Ok(false);
-        }
-        match (comma, self.peek()) {
-            (true, Some(_)) => Ok(true),
-            (_, None) => Err(self.wrong(&format!("the text ends within {what}"), "is the file complete?")),
-            (false, Some(_)) => Err(self.wrong("a comma is missing here", "write `,` after the value before this")),
-        }
-    }
-
-    fn object(&mut self, depth: usize) -> Parsed<Vec<Member>> {
-        let mut members = Vec::new();
-        self.next();
-        self.skip()?;
-        if self.consume("}") {
-            return Ok(members);
-        }
-        loop {
-            self.skip()?;
-            let begin = self.at;
-            if self.peek() != Some('"') {
-                return Err(self.wrong("a key is missing here", "keys are written between quotes, as in \"run\" : 10"));
-            }
-            let key = self.text()?;
-            let place = begin..self.at;
-            self.skip()?;
-            if !self.consume(":") {
-                return Err(self.wrong("a key is followed by `:` and a value", "write `:` here"));
-            }
-            members.push(Member { key, place, node: self.value(depth + 1)? });
-            if !self.next_item("}", "an object")? {
-                return Ok(members);
-            }
-        }
-    }
-
-    fn list(&mut self, depth: usize) -> Parsed<Vec<Node>> {
+    /// Reads items from the opening bracket to the closing one, which a comma may precede.
+    fn items<T>(&mut self, closing: &str, what: &str, item: impl Fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut items = Vec::new();
         self.next();
         self.skip()?;
-        if self.consume("]") {
-            return Ok(items);
-        }
-        loop {
-            items.push(self.value(depth + 1)?);
-            if !self.next_item("]", "an array")? {
-                return Ok(items);
+        while !self.consume(closing) {
+            items.push(item(self)?);
+            self.skip()?;
+            let has_comma = self.consume(",");
+            self.skip()?;
+            if self.rest().is_empty() {
+                return Err(self.wrong(&format!("the text ends within {what}"), "is the file complete?"));
+            }
+            if !has_comma && !self.rest().starts_with(closing) {
+                return Err(self.wrong("a comma is missing here", "write `,` after the value before this"));
             }
         }
+        Ok(items)
+    }
+
+    fn member(&mut self, depth: usize) -> Parsed<Member> {
+        let begin = self.at;
+        if self.peek() != Some('"') {
+            return Err(self.wrong("a key is missing here", "keys are written between quotes, as in \"run\" : 10"));
+        }
+        let key = self.text()?;
+        let place = begin..self.at;
+        self.skip()?;
+        if !self.consume(":") {
+            return Err(self.wrong("a key is followed by `:` and a value", "write `:` here"));
+        }
+        Ok(Member { key, place, node: self.value(depth)? })
     }
 
     fn number(&mut self) -> Parsed<Value> {

@@ -90,6 +90,14 @@ pub fn import(format: Format, name: &str, bytes: &[u8]) -> Result<Imported, Impo
     }
 }
 
+/// Writes the header of a job's table, its name, its kind, and the keys that have a value.
+fn write_job(out: &mut String, name: &str, kind: &str, keys: &[(&str, Option<String>)]) {
+    *out += &format!("\n[[job]]\nname = \"{name}\"\nkind = \"{kind}\"\n");
+    for (key, value) in keys {
+        *out += &value.as_ref().map(|value| format!("{key} = {value}\n")).unwrap_or_default();
+    }
+}
+
 /// Formats a text as a TOML string on one line.
 fn quoted_toml(text: &str) -> String {
     let mut quoted = String::from("\"");

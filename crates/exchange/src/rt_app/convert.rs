@@ -12,7 +12,7 @@
 //! both use the waiting rule `always-block`.
 
 use std::collections::HashMap;
-use std::fmt::Write;
+use std::fmt::Display;
 use std::ops::Range;
 
 use policy::Span;
@@ -64,20 +64,19 @@ fn job(task: &Task, out: &mut String) -> Refused<()> {
     }
 }
 
-fn head(task: &Task, kind: &str, copies: u32, out: &mut String) {
-    // Writing into a String cannot fail.
-    let _ = writeln!(out, "\n[[job]]\nname = \"{}\"\nkind = \"{kind}\"", task.name);
-    for (key, value) in [
+fn write_task(task: &Task, kind: &str, copies: u32, keys: &[(&str, Option<String>)], out: &mut String) {
+    let attributes = [
         ("copies", (copies > 1).then(|| copies.to_string())),
-        ("arrival", (!task.delay.is_zero()).then(|| format!("\"{}\"", task.delay))),
+        ("arrival", (!task.delay.is_zero()).then(|| text(task.delay))),
         ("nice", (task.nice != 0).then(|| task.nice.to_string())),
-        ("cpus", task.cpus.as_ref().map(|cpus| format!("\"{cpus}\""))),
-        ("slice", task.slice.map(|slice| format!("\"{slice}\""))),
-    ] {
-        if let Some(value) = value {
-            let _ = writeln!(out, "{key} = {value}");
-        }
-    }
+        ("cpus", task.cpus.as_ref().map(text)),
+        ("slice", task.slice.map(text)),
+    ];
+    crate::write_job(out, &task.name, kind, &[&attributes[..], keys].concat());
+}
+
+fn text(value: impl Display) -> String {
+    format!("\"{value}\"")
 }
 
 /// The number of rounds of both loops together. An error if one of them is endless.
@@ -123,11 +122,8 @@ fn cpu_job(task: &Task, out: &mut String) -> Refused<()> {
         }
         work = match phase.loops.times.zip(task.loops.times) {
             None if phase.loops.times.is_none() && number < last => {
-                return refuse(
-                    &phase.loops.place,
-                    "the phases after this one are never reached",
-                    "write a number of rounds",
-                );
+                let message = "the phases after this one are never reached";
+                return refuse(&phase.loops.place, message, "write a number of rounds");
             }
             None => None,
             Some((inner, outer)) => {
@@ -135,11 +131,8 @@ fn cpu_job(task: &Task, out: &mut String) -> Refused<()> {
             }
         };
     }
-    head(task, "cpu", 1, out);
-    let _ = writeln!(out, "threads = {}", task.instances);
-    if let Some(work) = work {
-        let _ = writeln!(out, "work = \"{work}\"");
-    }
+    let keys = [("threads", Some(task.instances.to_string())), ("work", work.map(text))];
+    write_task(task, "cpu", 1, &keys, out);
     Ok(())
 }
 
@@ -153,18 +146,10 @@ fn barrier_job(task: &Task, out: &mut String) -> Refused<()> {
         return refuse(place, message, "write `run`, then one `barrier`");
     };
     if compute.is_zero() {
-        return refuse(
-            &rest[0].place,
-            "there is nothing to compute before this",
-            "write a `run` of at least 1 before it",
-        );
+        let help = "write a `run` of at least 1 before it";
+        return refuse(&rest[0].place, "there is nothing to compute before this", help);
     }
-    head(task, "barrier", 1, out);
-    let _ = writeln!(
-        out,
-        "threads = {}\ncompute = \"{compute}\"\nrounds = {rounds}\nwaiting = \"always-block\"",
-        task.instances
-    );
+    write_rounds(task, "barrier", compute, None, rounds, out);
     Ok(())
 }
 
@@ -190,13 +175,19 @@ fn lock_job(task: &Task, out: &mut String) -> Refused<()> {
         let message = "a scenario's threads must compute both without the lock and with it";
         return refuse(place, message, "write a `run` of at least 1 before the `lock` and after it");
     }
-    head(task, "lock", 1, out);
-    let _ = writeln!(
-        out,
-        "threads = {}\ncompute = \"{compute}\"\ncritical = \"{critical}\"\nrounds = {rounds}\nwaiting = \"always-block\"",
-        task.instances
-    );
+    write_rounds(task, "lock", compute, Some(critical), rounds, out);
     Ok(())
+}
+
+fn write_rounds(task: &Task, kind: &str, compute: Span, critical: Option<Span>, rounds: u64, out: &mut String) {
+    let keys = [
+        ("threads", Some(task.instances.to_string())),
+        ("compute", Some(text(compute))),
+        ("critical", critical.map(text)),
+        ("rounds", Some(rounds.to_string())),
+        ("waiting", Some(text("always-block"))),
+    ];
+    write_task(task, kind, 1, &keys, out);
 }
 
 /// A time of computing and a time of sleeping after it.
@@ -244,23 +235,20 @@ fn pipeline_job(task: &Task, out: &mut String) -> Refused<()> {
     if stages.iter().any(|stage| stage.compute.is_zero() && stage.pause.is_zero()) {
         return refuse(&task.place, "there is a `run` or `sleep` of 0", "leave it out");
     }
-    head(task, "pipeline", task.instances, out);
-    let _ = writeln!(out, "buffers = 1\nrounds = {rounds}\nstages = [");
-    for Stage { name, compute, pause } in &stages {
+    let line = |Stage { name, compute, pause }: &Stage| {
         let kind = if pause.is_zero() { "compute" } else { "communicate" };
-        let _ = write!(out, "    {{ name = \"{name}\", kind = \"{kind}\"");
-        for (key, span) in [("compute", compute), ("device", pause)] {
-            if !span.is_zero() {
-                let _ = write!(out, ", {key} = \"{span}\"");
-            }
-        }
-        let _ = writeln!(out, " }},");
-    }
-    let _ = writeln!(out, "]");
-    if stages.len() > 1 {
-        let names: Vec<String> = stages.iter().map(|stage| format!("\"{}\"", stage.name)).collect();
-        let _ = writeln!(out, "thread = [[{}]]", names.join(", "));
-    }
+        let times = [("compute", compute), ("device", pause)].into_iter().filter(|(_, span)| !span.is_zero());
+        let times: String = times.map(|(key, span)| format!(", {key} = \"{span}\"")).collect();
+        format!("    {{ name = \"{name}\", kind = \"{kind}\"{times} }},\n")
+    };
+    let names: Vec<String> = stages.iter().map(|stage| text(&stage.name)).collect();
+    let keys = [
+        ("buffers", Some("1".to_owned())),
+        ("rounds", Some(rounds.to_string())),
+        ("stages", Some(format!("[\n{}]", stages.iter().map(line).collect::<String>()))),
+        ("thread", (names.len() > 1).then(|| format!("[[{}]]", names.join(", ")))),
+    ];
+    write_task(task, "pipeline", task.instances, &keys, out);
     Ok(())
 }
 

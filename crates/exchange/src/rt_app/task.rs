@@ -186,9 +186,11 @@ impl Reader<'_> {
         self.wrong(member.place.clone(), &message, &help);
     }
 
-    fn mismatch(&mut self, node: &Node, expected: &str) {
+    /// Reports a value of the wrong type, and returns `None` in place of one.
+    fn mismatch<T>(&mut self, node: &Node, expected: &str) -> Option<T> {
         let message = format!("this is {}, but {expected} is needed", node.value.kind());
         self.wrong(node.span.clone(), &message, &format!("write {expected}"));
+        None
     }
 
     fn members<'n>(&mut self, node: &'n Node, what: &str) -> &'n [Member] {
@@ -203,18 +205,13 @@ impl Reader<'_> {
     }
 
     fn whole(&mut self, node: &Node, least: i64, most: i64) -> Option<i64> {
-        match node.value {
-            Value::Whole(number) if (least..=most).contains(&number) => Some(number),
-            Value::Whole(_) => {
-                let message = format!("this number is not between {least} and {most}");
-                self.wrong(node.span.clone(), &message, "rt-app accepts no other here");
-                None
-            }
-            _ => {
-                self.mismatch(node, "an integer");
-                None
-            }
+        let Value::Whole(number) = node.value else { return self.mismatch(node, "an integer") };
+        let fits = (least..=most).contains(&number);
+        if !fits {
+            let message = format!("this number is not between {least} and {most}");
+            self.wrong(node.span.clone(), &message, "rt-app accepts no other here");
         }
+        fits.then_some(number)
     }
 
     /// Reads a time in microseconds.
@@ -226,10 +223,7 @@ impl Reader<'_> {
     fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
         match &node.value {
             Value::Text(text) => Some(text),
-            _ => {
-                self.mismatch(node, "a string");
-                None
-            }
+            _ => self.mismatch(node, "a string"),
         }
     }
 
@@ -246,11 +240,10 @@ impl Reader<'_> {
                 ),
                 "default_policy" => self.policy(&member.node),
                 "pi_enabled" if member.node.value == Value::Flag(false) => {}
-                "pi_enabled" => self.wrong(
-                    member.node.span.clone(),
-                    "a scenario's locks have no priority inheritance",
-                    "write false",
-                ),
+                "pi_enabled" => {
+                    let message = "a scenario's locks have no priority inheritance";
+                    self.wrong(member.node.span.clone(), message, "write false");
+                }
                 key if MEASUREMENT_SETTINGS.contains(&key) => {
                     self.note(format!("`{key}` is ignored: it controls how rt-app measures and logs"));
                 }
@@ -347,14 +340,12 @@ impl Reader<'_> {
     }
 
     fn read_loops(&mut self, node: &Node) -> Option<Loops> {
-        let times = match self.whole(node, -1, LARGEST)? {
-            0 => {
-                self.wrong(node.span.clone(), "a loop of 0 rounds does nothing", "leave it out, or write 1");
-                return None;
-            }
-            times => u64::try_from(times).ok(),
-        };
-        Some(Loops { times, place: node.span.clone() })
+        let times = self.whole(node, -1, LARGEST)?;
+        if times == 0 {
+            self.wrong(node.span.clone(), "a loop of 0 rounds does nothing", "leave it out, or write 1");
+            return None;
+        }
+        Some(Loops { times: u64::try_from(times).ok(), place: node.span.clone() })
     }
 
     fn property_or_event(&mut self, member: &Member, task: &mut Task, phase: &mut Phase) {
@@ -378,10 +369,7 @@ impl Reader<'_> {
     }
 
     fn cpus(&mut self, node: &Node) -> Option<CpuSet> {
-        let Value::List(items) = &node.value else {
-            self.mismatch(node, "an array of CPUs, as in [0, 2],");
-            return None;
-        };
+        let Value::List(items) = &node.value else { return self.mismatch(node, "an array of CPUs, as in [0, 2],") };
         let mut cpus = CpuSet::default();
         for item in items {
             let cpu = self.whole(item, 0, i64::from(CpuSet::LARGEST))?;

@@ -32,16 +32,14 @@ pub fn write(scenario: &Scenario) -> Result<(String, Vec<String>), Refusals> {
     let mut notes = Vec::new();
     let mut tasks = Vec::new();
     let [arm] = &scenario.arms[..] else {
-        return Err(Refusals(vec![
-            "the sweep: rt-app has none; write a scenario with the values of one arm".to_owned(),
-        ]));
+        let why = "the sweep: rt-app has none; write a scenario with the values of one arm";
+        return Err(Refusals(vec![why.to_owned()]));
     };
     let setting = &arm.setting;
     let machine = scenario::MachineKeys { like_host: true, ..scenario::MachineKeys::default() };
     if setting.machine != machine {
-        refused.push(
-            "the machine: rt-app runs on the machine on which it is started; write only `like = \"host\"`".to_owned(),
-        );
+        let why = "the machine: rt-app runs on the machine on which it is started; write only `like = \"host\"`";
+        refused.push(why.to_owned());
     }
     if setting.keep_running {
         refused.push("`keep_running`: rt-app's tasks end when they have finished".to_owned());
@@ -71,14 +69,17 @@ pub fn write(scenario: &Scenario) -> Result<(String, Vec<String>), Refusals> {
 }
 
 /// All tasks run until they have finished.
-const GLOBAL: &str = "\t\"global\" : {\n\t\t\"duration\" : -1,\n\t\t\"default_policy\" : \"SCHED_OTHER\",\n\t\t\"pi_enabled\" : \
-                      false\n\t}";
+const GLOBAL: &str = "\t\"global\" : {\n\t\t\"duration\" : -1,\n\t\t\"default_policy\" : \"SCHED_OTHER\",\n\t\t\"pi_enabled\" : false\n\t}";
 
 type Member = (String, String);
 
+fn refuse<T>(why: &str) -> Result<T, String> {
+    Err(why.to_owned())
+}
+
 fn task(job: &Job) -> Result<String, String> {
     if job.copies == 0 {
-        return Err("it has no copies; leave it out".to_owned());
+        return refuse("it has no copies; leave it out");
     }
     let (instances, events) = match &job.kind {
         JobKind::Cpu { threads, work } => {
@@ -91,7 +92,7 @@ fn task(job: &Job) -> Result<String, String> {
         JobKind::Barrier { threads, compute, rounds, waiting } => {
             check_waiting(*waiting)?;
             let Compute::Drawn(compute) = compute else {
-                return Err("its `granularity` is a distribution; write a span as `compute`".to_owned());
+                return refuse("its `granularity` is a distribution; write a span as `compute`");
             };
             let compute = constant(compute, "compute")?;
             let events = vec![loop_count(*rounds)?, number("run", compute), text("barrier", &job.name)];
@@ -109,13 +110,11 @@ fn task(job: &Job) -> Result<String, String> {
             (single_copy(job, *threads)?, events)
         }
         JobKind::Pipeline(pipeline) => (job.copies, stages(pipeline)?),
-        JobKind::Command { .. } => return Err("rt-app starts no programs".to_owned()),
-        JobKind::Fibers(_) => return Err("rt-app has no fibers".to_owned()),
+        JobKind::Command { .. } => return refuse("rt-app starts no programs"),
+        JobKind::Fibers(_) => return refuse("rt-app has no fibers"),
     };
     if job.arrival.every.is_some() {
-        return Err(
-            "`every` starts its copies one after the other; write separate jobs, each with its `arrival`".to_owned()
-        );
+        return refuse("`every` starts its copies one after the other; write separate jobs, each with its `arrival`");
     }
     let instances = if cfg!(rowlock_canary = "an-instance-is-lost") { 1 } else { instances };
     let mut members = vec![number("instance", i64::from(instances))];
@@ -148,7 +147,7 @@ fn attributes(job: &Job) -> Result<Vec<Member>, String> {
 fn single_copy(job: &Job, threads: u32) -> Result<u32, String> {
     match job.copies {
         1 => Ok(threads),
-        _ => Err("its `copies` would become one job in rt-app, with all threads; write separate jobs".to_owned()),
+        _ => refuse("its `copies` would become one job in rt-app, with all threads; write separate jobs"),
     }
 }
 
@@ -168,19 +167,17 @@ fn stages(pipeline: &Pipeline) -> Result<Vec<Member>, String> {
         _ => false,
     };
     if !in_turn || *buffers != 1 || stages.iter().any(|stage| stage.fork != 1) {
-        return Err(
+        return refuse(
             "rt-app has no queues; it can only express pipelines with one buffer and one thread that runs all \
-                    stages in turn"
-                .to_owned(),
+             stages in turn",
         );
     }
     let is_plain = *structure == Structure::default()
         && *priority == priority::PriorityRule::Default
         && *waiting == WaitingRule::Adaptive;
     if !is_plain || stages.iter().any(|stage| stage.nice != 0) {
-        return Err(
-            "its `structure`, `priority`, `waiting` and its stages' `nice` have no meaning for rt-app; leave them out"
-                .to_owned(),
+        return refuse(
+            "its `structure`, `priority`, `waiting` and its stages' `nice` have no meaning for rt-app; leave them out",
         );
     }
     let mut members = vec![loop_count(*rounds)?];

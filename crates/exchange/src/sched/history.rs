@@ -146,7 +146,7 @@ impl Thread {
         self.state = ThreadState::Unknown;
     }
 
-    /// Handles the end of the trace.
+    /// Counts the time until the end of the trace.
     fn finish(&mut self, at: Instant) {
         if let ThreadState::Running(since) = self.state {
             self.ran += at.since(since);
@@ -199,14 +199,11 @@ impl History {
                     self.threads[place].switch_in(at);
                 }
             }
-            Event::Wakeup(task) => {
-                if let Some(place) = self.place(task) {
-                    self.threads[place].wake(at);
+            Event::Wakeup(task) | Event::New(task) => {
+                if matches!(line.event, Event::New(_)) {
+                    self.ids.remove(&task.id);
+                    self.processes.remove(&task.id);
                 }
-            }
-            Event::New(task) => {
-                self.ids.remove(&task.id);
-                self.processes.remove(&task.id);
                 if let Some(place) = self.place(task) {
                     self.threads[place].wake(at);
                 }

@@ -1,13 +1,13 @@
 //! Converts the history of threads to the jobs of a scenario.
 
 use std::collections::HashSet;
-use std::fmt::Write;
 
+use ::scenario::diagnostics::quoted;
 use policy::{Instant, Span};
 
 use super::history::{History, Thread};
 use crate::name::Names;
-use crate::quoted_toml;
+use crate::{quoted_toml, write_job};
 
 /// The maximum number of different lengths in a distribution.
 pub const MOST_VALUES: usize = 256;
@@ -81,27 +81,26 @@ pub(super) fn write(name: &str, history: &History, cpus: Option<u32>, notes: &mu
     for job in &jobs {
         let Job { key: JobKey { name, arrival, nice, shape }, thread, copies, bursts, pauses, .. } = job;
         let own = if taken.insert(name.clone()) { name.clone() } else { format!("{name}-{thread}") };
-        let kind = if matches!(shape, JobShape::Compute(_)) { "cpu" } else { "pipeline" };
-        // Writing into a String cannot fail.
-        let _ = writeln!(out, "\n[[job]]\nname = \"{}\"\nkind = \"{kind}\"", names.take(&own));
-        for (key, value) in [
+        let mut keys = vec![
             ("copies", (*copies > 1).then(|| copies.to_string())),
             ("arrival", (!arrival.is_zero()).then(|| format!("\"{arrival}\""))),
             ("nice", (*nice != 0).then(|| nice.to_string())),
-        ] {
-            if let Some(value) = value {
-                let _ = writeln!(out, "{key} = {value}");
-            }
-        }
+        ];
         let mut lengths = |lengths: &[Span]| distribution(lengths, &mut thinned);
-        let _ = match shape {
-            JobShape::Compute(threads) => writeln!(out, "threads = {threads}\nwork = {}", lengths(bursts)),
+        let kind = match shape {
+            JobShape::Compute(threads) => {
+                keys.extend([("threads", Some(threads.to_string())), ("work", Some(lengths(bursts)))]);
+                "cpu"
+            }
             JobShape::Pause(rounds) => {
                 let (compute, device) = (lengths(bursts), lengths(pauses));
                 let stage = format!("name = \"run\", kind = \"communicate\", compute = {compute}, device = {device}");
-                writeln!(out, "buffers = 1\nrounds = {rounds}\nstages = [{{ {stage} }}]")
+                keys.extend([("buffers", Some("1".to_owned())), ("rounds", Some(rounds.to_string()))]);
+                keys.push(("stages", Some(format!("[{{ {stage} }}]"))));
+                "pipeline"
             }
         };
+        write_job(&mut out, &names.take(&own), kind, &keys);
     }
     if thinned {
         notes.push(format!("distributions of more than {MOST_VALUES} lengths are reduced to {MOST_VALUES} quantiles"));
@@ -111,18 +110,11 @@ pub(super) fn write(name: &str, history: &History, cpus: Option<u32>, notes: &mu
 
 /// Chooses the threads for the scenario, and notes why others are omitted.
 fn choose<'t>(threads: &'t [Thread], notes: &mut Vec<String>) -> Vec<&'t Thread> {
-    let (mut kernel, mut real_time, mut unseen, mut chosen) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for thread in threads {
-        if thread.is_kernel_thread || KERNEL.iter().any(|name| thread.name.starts_with(name)) {
-            kernel.push(thread);
-        } else if thread.priority < 100 {
-            real_time.push(thread);
-        } else if shape(thread).is_none() {
-            unseen.push(thread);
-        } else {
-            chosen.push(thread);
-        }
-    }
+    let is_kernel_thread =
+        |thread: &&Thread| thread.is_kernel_thread || KERNEL.iter().any(|name| thread.name.starts_with(name));
+    let (kernel, others): (Vec<_>, Vec<_>) = threads.iter().partition(is_kernel_thread);
+    let (real_time, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|thread| thread.priority < 100);
+    let (unseen, chosen): (Vec<_>, Vec<_>) = others.into_iter().partition(|thread| shape(thread).is_none());
     for (left_out, what, why) in [
         (kernel, "thread", "of the kernel"),
         (real_time, "real-time thread", "not supported by any simulated kernel"),
@@ -157,8 +149,7 @@ fn names(threads: &[&Thread]) -> String {
     let mut seen = HashSet::new();
     let names: Vec<&str> =
         threads.iter().map(|thread| thread.name.as_str()).filter(|name| seen.insert(*name)).collect();
-    let shown: Vec<String> =
-        names.iter().take(MOST).map(|name| ::scenario::diagnostics::quoted(name).to_string()).collect();
+    let shown: Vec<String> = names.iter().take(MOST).map(|name| quoted(name).to_string()).collect();
     let more = if names.len() > MOST { ", ..." } else { "" };
     format!("{}{more}", shown.join(", "))
 }
@@ -166,9 +157,8 @@ fn names(threads: &[&Thread]) -> String {
 /// The shape of a thread's job: all its work if it never slept, otherwise its bursts. `None` if too
 /// little was recorded.
 fn shape(thread: &Thread) -> Option<JobShape> {
-    let never_slept = !thread.has_slept && !thread.ran.is_zero();
     match (thread.bursts.len(), thread.pauses.len()) {
-        (0 | 1, 0) if never_slept => Some(JobShape::Compute(1)),
+        (0, 0) if !thread.has_slept && !thread.ran.is_zero() => Some(JobShape::Compute(1)),
         (1, 0) => Some(JobShape::Compute(1)),
         (0, _) | (_, 0) => None,
         (bursts, _) => Some(JobShape::Pause(bursts)),
@@ -192,17 +182,16 @@ fn base(name: &str) -> &str {
 
 /// Merges related jobs: first the computing threads of each process, then jobs with equal keys.
 fn merge_jobs(jobs: Vec<Job>) -> Vec<Job> {
-    let teams = merge_by_key(jobs, |job| match job.key.shape {
+    let mut teams = merge_by_key(jobs, |job| match job.key.shape {
         JobShape::Compute(_) => Some((job.process, job.key.arrival, job.key.nice)),
         JobShape::Pause(_) => None,
     });
-    let teams = teams.into_iter().map(|mut team| {
-        if matches!(team.key.shape, JobShape::Compute(_)) {
-            team.key.shape = JobShape::Compute(std::mem::replace(&mut team.copies, 1));
+    for team in &mut teams {
+        if let JobShape::Compute(threads) = &mut team.key.shape {
+            *threads = std::mem::replace(&mut team.copies, 1);
         }
-        team
-    });
-    merge_by_key(teams.collect(), |job| Some(job.key.clone()))
+    }
+    merge_by_key(teams, |job| Some(job.key.clone()))
 }
 
 /// Merges jobs with the same key, in the order of the first job with each key.
@@ -242,7 +231,7 @@ fn distribution(lengths: &[Span], thinned: &mut bool) -> String {
     let mut text = format!("{{ distribution = \"empirical\", values = [{}]", spans.join(", "));
     if values.iter().any(|(_, count)| *count > 1) {
         let counts: Vec<String> = values.iter().map(|(_, count)| count.to_string()).collect();
-        let _ = write!(text, ", weights = [{}]", counts.join(", "));
+        text += &format!(", weights = [{}]", counts.join(", "));
     }
     text + " }"
 }

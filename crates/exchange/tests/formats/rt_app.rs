@@ -273,6 +273,7 @@ fn invalid_json_is_an_error_with_a_place() {
     ] {
         assert_eq!(refused(text), [(1, column, message.to_owned())], "{text}");
     }
+    assert_eq!(json::read("01").unwrap().root.value, Value::Whole(1));
     let nested = |depth| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
     assert!(json::read(&nested(json::DEEPEST)).is_ok());
     assert!(json::read(&nested(json::DEEPEST + 1)).unwrap_err().message.contains("nested too deeply"));
