@@ -2,33 +2,31 @@
 
 use std::fmt::Write;
 
-use anyhow::Context;
 use host::HostCalibration;
 use host::calibration::MeasuredCost;
 use report::table::Table;
 use report::words;
 
-use crate::arguments::{self, TextOrJson};
-use crate::output::{print, tell};
-use crate::stop::Stop;
+use crate::arguments;
+use crate::output::{print_as, print_message};
+use crate::stop::{OrStop, Stop};
 
 /// Measures, unless the figures are cached, and prints them.
 pub(crate) fn calibrate(arguments: &arguments::Calibrate) -> Result<(), Stop> {
     let calibration = load(arguments.fresh)?;
-    match arguments.format {
-        TextOrJson::Text => print(&text(&calibration)),
-        TextOrJson::Json => print(&json(&calibration)?),
-    }
+    print_as(arguments.format, || text(&calibration), &calibration, "the figures")
 }
 
 /// Returns this machine's costs. Measures them if they are not cached, and reports that on standard
 /// error.
 pub(crate) fn load(fresh: bool) -> Result<HostCalibration, Stop> {
-    let calibration = host::load_or_measure(fresh).map_err(|error| Stop::Failed(error.into()))?;
+    let calibration = host::load_or_measure(fresh).or_failed()?;
     if !calibration.from_cache {
         match &calibration.path {
-            Some(path) => tell(format_args!("calibrated this machine; the figures are kept in {}", path.display())),
-            None => tell("calibrated this machine"),
+            Some(path) => {
+                print_message(format_args!("calibrated this machine; the figures are kept in {}", path.display()));
+            }
+            None => print_message("calibrated this machine"),
         }
     }
     Ok(calibration)
@@ -38,7 +36,7 @@ fn costs(calibration: &HostCalibration) -> [(&'static str, &MeasuredCost); 5] {
     [
         ("context switch on one CPU", &calibration.switch),
         ("waking a waiter that sleeps (cs)", &calibration.wake),
-        ("yield that finds nobody else", &calibration.lone_yield),
+        ("yield without another ready thread", &calibration.lone_yield),
         ("reading the clock", &calibration.clock),
         ("tick", &calibration.tick),
     ]
@@ -60,8 +58,4 @@ fn text(calibration: &HostCalibration) -> String {
         let _ = writeln!(text, "{}", words::wrap(note, report::WIDTH));
     }
     text
-}
-
-fn json(calibration: &HostCalibration) -> Result<String, Stop> {
-    report::json::render(calibration).context("cannot write the figures").map_err(Stop::Failed)
 }

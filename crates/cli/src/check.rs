@@ -9,7 +9,7 @@ use scenario::{Diagnostics, Scenario};
 
 use crate::arguments;
 use crate::output::print;
-use crate::stop::Stop;
+use crate::stop::{OrStop, Stop};
 
 /// Reads a scenario and summarises it.
 pub(crate) fn check(arguments: &arguments::Check) -> Result<(), Stop> {
@@ -29,7 +29,7 @@ pub(crate) fn check(arguments: &arguments::Check) -> Result<(), Stop> {
 /// Reads a scenario. Also returns the file's content.
 pub(crate) fn read(file: &Path) -> Result<(Scenario, Vec<u8>), Stop> {
     let name = file.display().to_string();
-    let content = content(file).with_context(|| format!("cannot read {name}")).map_err(Stop::Input)?;
+    let content = content(file).with_context(|| format!("cannot read {name}")).or_input()?;
     match scenario::read(&name, &content) {
         Ok(scenario) => Ok((scenario, content)),
         Err(diagnostics) => Err(Stop::Diagnosed(render(&diagnostics))),

@@ -3,17 +3,12 @@
 use anyhow::Context;
 use host::doctor::examine;
 
-use crate::arguments::{self, TextOrJson};
-use crate::output::print;
+use crate::arguments;
+use crate::output::print_as;
 use crate::stop::Stop;
 
 /// Probes the machine and prints the findings.
 pub(crate) fn doctor(arguments: &arguments::Doctor) -> Result<(), Stop> {
-    let report = examine().context("cannot examine this machine").map_err(Stop::Failed)?;
-    match arguments.format {
-        TextOrJson::Text => print(&report.to_string()),
-        TextOrJson::Json => {
-            print(&report::json::render(&report).context("cannot write the findings").map_err(Stop::Failed)?)
-        }
-    }
+    let report = examine().context("cannot examine this machine")?;
+    print_as(arguments.format, || report.to_string(), &report, "the findings")
 }

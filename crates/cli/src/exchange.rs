@@ -9,19 +9,18 @@ use std::path::Path;
 use ::exchange::{Format, ImportError, rt_app};
 use anyhow::{Context, anyhow, ensure};
 use measure::two_worlds::{TwoWorlds, needs_host};
-use measure::world::Failure;
 use scenario::Scenario;
 use scenario::result::World;
 
 use crate::arguments::exchange::{Export, Import, To};
-use crate::output::{print, tell};
-use crate::run::{host, refused};
+use crate::output::{print, print_notes, write_file};
+use crate::run::host;
 use crate::signals::Signals;
-use crate::stop::Stop;
+use crate::stop::{OrStop, Stop};
 
 /// Makes a scenario from a file.
 pub(crate) fn import(arguments: &Import) -> Result<(), Stop> {
-    let (name, bytes) = content(&arguments.file).map_err(Stop::Input)?;
+    let (name, bytes) = content(&arguments.file).or_input()?;
     let Some(format) = arguments.from.or_else(|| Format::guess(&bytes)) else {
         let formats = Format::ALL.map(Format::name).join(" or ");
         let error =
@@ -33,7 +32,7 @@ pub(crate) fn import(arguments: &Import) -> Result<(), Stop> {
         error => Stop::Input(error.into()),
     })?;
     deliver(&imported.toml, &arguments.file, arguments.out.as_deref())?;
-    notes(&imported.notes);
+    print_notes(&imported.notes);
     Ok(())
 }
 
@@ -42,9 +41,9 @@ pub(crate) fn export(arguments: &Export) -> Result<(), Stop> {
     let (scenario, _) = crate::check::read(&arguments.file)?;
     match arguments.to {
         To::RtApp => {
-            let (text, remarks) = rt_app::write(&scenario).map_err(|refusals| Stop::Input(refusals.into()))?;
+            let (text, remarks) = rt_app::write(&scenario).or_input()?;
             deliver(&text, &arguments.file, arguments.out.as_deref())?;
-            notes(&remarks);
+            print_notes(&remarks);
         }
         To::Ftrace => deliver(&ftrace(&scenario, arguments.seed)?, &arguments.file, arguments.out.as_deref())?,
     }
@@ -53,22 +52,19 @@ pub(crate) fn export(arguments: &Export) -> Result<(), Stop> {
 
 /// Simulates the first arm and returns its events.
 fn ftrace(scenario: &Scenario, seed: Option<u64>) -> Result<String, Stop> {
-    let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
+    let signals = Signals::catch()?;
     let host = match needs_host(scenario, &[World::Sim]) {
-        true => Some(host(crate::calibrate::load(false)?).map_err(Stop::Failed)?),
+        true => Some(host(crate::calibrate::load(false)?)?),
         false => None,
     };
     let worlds = TwoWorlds::new(host, NonZeroUsize::MIN);
-    worlds.check(scenario, &[World::Sim]).map_err(refused)?;
+    worlds.check(scenario, &[World::Sim])?;
     let Some(arm) = scenario.arms.first() else { return Ok(String::new()) };
     if scenario.arms.len() > 1 {
-        notes(&[format!("of the {} arms of the sweep only the first is simulated", scenario.arms.len())]);
+        print_notes(&[format!("of the {} arms of the sweep only the first is simulated", scenario.arms.len())]);
     }
-    match worlds.ftrace(&arm.setting, seed.unwrap_or(scenario.experiment.seed), signals.cancel()) {
-        Err(Failure::Cancelled) => Err(Stop::Interrupted(signals.number())),
-        Err(failure) => Err(refused(failure)),
-        Ok(text) => Ok(text),
-    }
+    let seed = seed.unwrap_or(scenario.experiment.seed);
+    worlds.ftrace(&arm.setting, seed, signals.cancel()).map_err(|failure| signals.stop_for(failure))
 }
 
 /// The maximum size of an imported file, which is read into memory as a whole.
@@ -94,19 +90,11 @@ fn deliver(text: &str, from: &Path, to: Option<&Path>) -> Result<(), Stop> {
         Some(path) if are_same_file(from, path) => {
             Err(Stop::Input(anyhow!("{} is the input: name another file to write", path.display())))
         }
-        Some(path) => {
-            fs::write(path, text).with_context(|| format!("cannot write {}", path.display())).map_err(Stop::Input)
-        }
+        Some(path) => write_file(path, text).or_input(),
     }
 }
 
 fn are_same_file(these: &Path, those: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).map(|of| (of.dev(), of.ino()));
     matches!((identity(these), identity(those)), (Ok(these), Ok(those)) if these == those)
-}
-
-fn notes(notes: &[String]) {
-    for note in notes {
-        tell(format_args!("note: {note}"));
-    }
 }

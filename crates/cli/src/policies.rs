@@ -2,20 +2,16 @@
 
 use std::fmt::Write;
 
-use anyhow::Context;
 use policy::table::{PRIORITY, PolicyEntry, SCHEDULER, WAITING, WAKEUP};
 use serde::Serialize;
 
-use crate::arguments::{self, TextOrJson};
-use crate::output::print;
+use crate::arguments;
+use crate::output::print_as;
 use crate::stop::Stop;
 
 /// Prints the table.
 pub(crate) fn policies(arguments: &arguments::Policies) -> Result<(), Stop> {
-    match arguments.format {
-        TextOrJson::Text => print(&text()),
-        TextOrJson::Json => print(&json()?),
-    }
+    print_as(arguments.format, text, &Written { policies: all() }, "the policies")
 }
 
 fn text() -> String {
@@ -58,9 +54,4 @@ fn all() -> Vec<Policy> {
 fn policy<P: std::fmt::Display>(entry: &PolicyEntry<P>) -> Policy {
     let &PolicyEntry { decision, form, meaning, source, ref example, .. } = entry;
     Policy { decision, form, meaning, source, example: example.to_string() }
-}
-
-fn json() -> Result<String, Stop> {
-    let written = Written { policies: all() };
-    report::json::render(&written).context("cannot write the policies").map_err(Stop::Failed)
 }

@@ -2,13 +2,12 @@
 
 use std::fs::File;
 
-use anyhow::{Context, Error};
+use anyhow::Context;
 use measure::regress::{self, Question};
-use report::json;
 
-use crate::arguments::{self, TextOrJson};
-use crate::output::print;
-use crate::stop::Stop;
+use crate::arguments;
+use crate::output::print_as;
+use crate::stop::{OrStop, Stop};
 
 /// Runs the regression and prints the result.
 pub(crate) fn regress(arguments: &arguments::Regress) -> Result<(), Stop> {
@@ -18,10 +17,7 @@ pub(crate) fn regress(arguments: &arguments::Regress) -> Result<(), Stop> {
         with_intercept: !arguments.no_intercept,
     };
     let name = arguments.file.display().to_string();
-    let file = File::open(&arguments.file).with_context(|| format!("cannot read {name}")).map_err(Stop::Input)?;
-    let found = regress::regress(file, &question).map_err(|error| Stop::Input(Error::new(error).context(name)))?;
-    match arguments.format {
-        TextOrJson::Text => print(&regress::text(&found)),
-        TextOrJson::Json => print(&json::render(&found).context("cannot write the answer").map_err(Stop::Failed)?),
-    }
+    let file = File::open(&arguments.file).with_context(|| format!("cannot read {name}")).or_input()?;
+    let found = regress::regress(file, &question).context(name).or_input()?;
+    print_as(arguments.format, || regress::text(&found), &found, "the answer")
 }

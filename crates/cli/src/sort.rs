@@ -18,9 +18,9 @@ use sort::{Algorithm, Format, Input, Order, Output, Sort, SortError, Variant};
 use self::done::SortReport;
 use self::interruptible::{Interrupt, Interruptible};
 use crate::arguments::{self, TextOrJson};
-use crate::output::{print, tell};
+use crate::output::{json, print, print_message};
 use crate::signals::Signals;
-use crate::stop::Stop;
+use crate::stop::{OrStop, Stop};
 
 /// The signal for programs that write to a pipe without readers.
 const SIGPIPE: u8 = signal_hook::consts::SIGPIPE as u8;
@@ -43,18 +43,17 @@ pub(crate) fn sort(arguments: &arguments::sort::Sort) -> Result<(), Stop> {
     let outcome = match sort.run_until(input, output, &canceller) {
         Ok(outcome) => outcome,
         Err(_) if signals.number() != 0 => {
-            tell("interrupted: the target is unchanged");
-            return Err(Stop::Interrupted(signals.number()));
+            print_message("interrupted: the target is unchanged");
+            return Err(signals.interruption());
         }
         Err(why) => return Err(stop_for(why, is_stream)),
     };
     let done = SortReport::new(arguments, memory, &outcome, started.elapsed());
     if arguments.format == TextOrJson::Json {
-        let json = report::json::render(&done).context("cannot write the report").map_err(Stop::Failed)?;
-        return print(&json);
+        return print(&json(&done, "the report")?);
     }
     if !arguments.quiet {
-        tell(done.text());
+        print_message(done.text());
     }
     Ok(())
 }
@@ -69,11 +68,11 @@ fn prepare(arguments: &arguments::sort::Sort, memory: u64) -> Result<Sort, Stop>
         key.descending ^= arguments.reverse;
     }
     let format = arguments.record.map_or(Format::Lines, Format::Fixed);
-    let order = Order::new(format, keys).context("--key").map_err(Stop::Input)?;
+    let order = Order::new(format, keys).context("--key").or_input()?;
     let mut sort = Sort::new(order)
         .memory(memory)
         .temporary(arguments.temporary())
-        .algorithm(algorithm(arguments).map_err(Stop::Input)?);
+        .algorithm(algorithm(arguments).or_input()?);
     if arguments.unique {
         sort = sort.unique();
     }
@@ -126,21 +125,16 @@ fn is_dash(path: &Path) -> bool {
 
 /// The input, and an interrupt if reading it may block.
 fn input(path: &Path) -> Result<(Input, Option<Interrupt>), Stop> {
-    let read_error = |why: io::Error| Stop::Input(anyhow!("cannot read {}: {why}", path.display()));
-    let (name, file) = if is_dash(path) {
-        let file = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(read_error)?);
-        if !may_wait(&file).map_err(read_error)? {
-            return Ok((Input::standard().map_err(|why| Stop::Input(why.into()))?, None));
-        }
-        ("the standard input".to_owned(), file)
-    } else {
-        let file = File::open(path).map_err(read_error)?;
-        if !may_wait(&file).map_err(read_error)? {
-            return Ok((Input::open(path).map_err(|why| Stop::Input(why.into()))?, None));
-        }
-        (path.display().to_string(), file)
+    let open = || -> io::Result<_> {
+        let file = if is_dash(path) { io::stdin().as_fd().try_clone_to_owned()?.into() } else { File::open(path)? };
+        if may_wait(&file)? { Interruptible::new(file).map(Some) } else { Ok(None) }
     };
-    let (file, interrupt) = Interruptible::new(file).map_err(read_error)?;
+    let interruptible = open().map_err(|why| Stop::Input(anyhow!("cannot read {}: {why}", path.display())))?;
+    let Some((file, interrupt)) = interruptible else {
+        let input = if is_dash(path) { Input::standard() } else { Input::open(path) };
+        return Ok((input.or_input()?, None));
+    };
+    let name = if is_dash(path) { "the standard input".to_owned() } else { path.display().to_string() };
     Ok((Input::stream(name, file), Some(interrupt)))
 }
 
@@ -152,7 +146,7 @@ fn may_wait(file: &File) -> io::Result<bool> {
 
 fn output(path: &Path) -> Result<Output, Stop> {
     let output = if is_dash(path) { Output::standard() } else { Output::create(path) };
-    output.map_err(|why| Stop::Input(why.into()))
+    output.or_input()
 }
 
 /// Makes signals end the sort.
@@ -166,7 +160,7 @@ fn catch(canceller: Canceller, interrupt: Option<Interrupt>, is_stream: bool) ->
         canceller.cancel();
         drop(interrupt);
     };
-    Signals::catch_and(end).context("cannot catch signals").map_err(Stop::Failed)
+    Ok(Signals::catch_and(end)?)
 }
 
 /// The exit for an error.

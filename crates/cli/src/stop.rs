@@ -1,8 +1,11 @@
 //! Reasons why a command ends early, with their exit codes.
 
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 
+use exec::{ExecuteError, RunError, StartError};
+use measure::folder;
 use measure::manifest::Ending;
+use measure::world::Failure;
 
 use crate::output::tell;
 
@@ -26,36 +29,108 @@ impl Stop {
     pub(crate) fn ending(&self) -> (Ending, Option<String>) {
         match self {
             Stop::Interrupted(_) => (Ending::Interrupted, None),
-            Stop::Diagnosed(text) => (Ending::Failed, Some(text.clone())),
-            Stop::Failed(error) | Stop::Input(error) | Stop::NotStarted(error, _) => {
-                (Ending::Failed, Some(message(error)))
-            }
+            stop => (Ending::Failed, stop.message()),
         }
     }
 
     /// Prints the message on standard error and returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
-        match self {
-            Stop::Failed(error) => {
-                tell(format_args!("error: {}", message(&error)));
-                ExitCode::from(1)
-            }
-            Stop::Input(error) => {
-                tell(format_args!("error: {}", message(&error)));
-                ExitCode::from(2)
-            }
-            Stop::Diagnosed(text) => {
-                tell(text.trim_end());
-                ExitCode::from(2)
-            }
-            Stop::NotStarted(error, code) => {
-                tell(format_args!("error: {}", message(&error)));
-                ExitCode::from(code)
-            }
+        match (&self, self.message()) {
+            (Stop::Diagnosed(_), Some(text)) => tell(text.trim_end()),
+            (_, Some(message)) => tell(format_args!("error: {message}")),
+            (_, None) => {}
+        }
+        ExitCode::from(match self {
+            Stop::Failed(_) => 1,
+            Stop::Input(_) | Stop::Diagnosed(_) => 2,
+            Stop::NotStarted(_, code) => code,
             // The exit code of shells for a program that was ended by a signal.
-            Stop::Interrupted(signal) => ExitCode::from(128_u8.saturating_add(signal)),
+            Stop::Interrupted(signal) => 128_u8.saturating_add(signal),
+        })
+    }
+
+    fn message(&self) -> Option<String> {
+        match self {
+            Stop::Failed(error) | Stop::Input(error) | Stop::NotStarted(error, _) => Some(message(error)),
+            Stop::Diagnosed(text) => Some(text.clone()),
+            Stop::Interrupted(_) => None,
         }
     }
+}
+
+impl From<anyhow::Error> for Stop {
+    fn from(error: anyhow::Error) -> Stop {
+        Stop::Failed(error)
+    }
+}
+
+impl From<folder::Error> for Stop {
+    fn from(error: folder::Error) -> Stop {
+        if error.is_input() { Stop::Input(error.into()) } else { Stop::Failed(error.into()) }
+    }
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Stop {
+        match failure {
+            Failure::Input(_) => Stop::Input(failure.into()),
+            Failure::Failed(_) | Failure::Cancelled => Stop::Failed(failure.into()),
+        }
+    }
+}
+
+impl From<StartError> for Stop {
+    fn from(error: StartError) -> Stop {
+        let code = error.exit_code();
+        Stop::NotStarted(error.into(), code)
+    }
+}
+
+impl From<RunError> for Stop {
+    fn from(error: RunError) -> Stop {
+        match error {
+            RunError::Start(error) => error.into(),
+            error => Stop::Failed(error.into()),
+        }
+    }
+}
+
+impl From<ExecuteError> for Stop {
+    fn from(error: ExecuteError) -> Stop {
+        match error {
+            ExecuteError::Start(error) => error.into(),
+            error => Stop::Failed(error.into()),
+        }
+    }
+}
+
+/// Turns an error into a reason to end.
+pub(crate) trait OrStop<T> {
+    /// The operation failed.
+    fn or_failed(self) -> Result<T, Stop>;
+    /// The request is invalid.
+    fn or_input(self) -> Result<T, Stop>;
+}
+
+impl<T, E: Into<anyhow::Error>> OrStop<T> for Result<T, E> {
+    fn or_failed(self) -> Result<T, Stop> {
+        self.map_err(|error| Stop::Failed(error.into()))
+    }
+
+    fn or_input(self) -> Result<T, Stop> {
+        self.map_err(|error| Stop::Input(error.into()))
+    }
+}
+
+/// Ends this process as its program did, after a report on it. A missing report is a failure even if
+/// the program succeeded.
+pub(crate) fn end_as(status: ExitStatus, reported: Result<(), Stop>) -> Result<(), Stop> {
+    match reported {
+        Err(stop) if status.success() => return Err(stop),
+        Err(stop) => drop(stop.report()),
+        Ok(()) => {}
+    }
+    exec::end_as(status)
 }
 
 /// The error with its causes. Some errors of the libraries contain their causes, which are not

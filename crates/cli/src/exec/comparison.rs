@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::process::ExitStatus;
 
-use anyhow::Context;
-use exec::{ExecuteError, Execution, Interruption, Launch, Load, RunLimits};
+use exec::{Execution, Interruption, Launch, Load, RunLimits};
 use measure::interleaving::{Side, alternate};
 use report::WIDTH;
 use report::table::Table;
@@ -16,14 +15,14 @@ use stats::{Estimate, six_digits};
 
 use super::json::Status;
 use crate::arguments::{self, TextOrJson};
-use crate::output::{print, tell};
+use crate::output::{json, print, print_message};
 use crate::progress;
 use crate::signals::Signals;
 use crate::stop::Stop;
 
 /// Runs the program in pairs and prints the result.
 pub(crate) fn compare(launch: &Launch, arguments: &arguments::Exec) -> Result<(), Stop> {
-    let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
+    let signals = Signals::catch()?;
     let load = Load { hogs: arguments.hogs, beside: arguments.beside.clone() };
     let planned = u64::from(arguments.runs) * if arguments.has_load() { 2 } else { 1 };
     let loads = [Some(Load::default()), Some(load).filter(|load| !load.is_empty())];
@@ -44,7 +43,7 @@ pub(crate) fn compare(launch: &Launch, arguments: &arguments::Exec) -> Result<()
                 bar.inc(1);
             })
             .err()
-            .map(failed),
+            .map(Stop::from),
         };
         comparison.conditions.push(Condition { load, pairs });
         if error.is_some() || signals.number() != 0 {
@@ -55,28 +54,20 @@ pub(crate) fn compare(launch: &Launch, arguments: &arguments::Exec) -> Result<()
     if comparison.runs().next().is_some() {
         match arguments.format {
             TextOrJson::Text => print(&text(&comparison, arguments))?,
-            TextOrJson::Json => print(&json(&comparison, launch, arguments)?)?,
+            TextOrJson::Json => print(&json_text(&comparison, launch, arguments)?)?,
         }
     }
     if let Some(stop) = error {
         return Err(stop);
     }
     if signals.number() != 0 {
-        tell(format_args!("interrupted: {} of {planned} pairs were made", comparison.runs().count() / 2));
-        return Err(Stop::Interrupted(signals.number()));
+        print_message(format_args!("interrupted: {} of {planned} pairs were made", comparison.runs().count() / 2));
+        return Err(signals.interruption());
     }
     if comparison.all_end_alike() { Ok(()) } else { Err(Stop::Failed(anyhow::anyhow!("{}", comparison.endings()))) }
 }
 
-/// The error for a failed run.
-fn failed(error: ExecuteError) -> Stop {
-    match error {
-        ExecuteError::Start(why) => super::not_started(why),
-        why => Stop::Failed(why.into()),
-    }
-}
-
-/// A run without rowlock and one with it, made one after the other.
+/// A run without rowlock and the run with it beside that.
 struct Pair {
     plain: Execution,
     helped: Execution,
@@ -173,9 +164,8 @@ fn text(comparison: &Comparison, arguments: &arguments::Exec) -> String {
     let mut text = format!("with rowlock (`{}`) and without, in pairs, one right after the other\n\n", arguments.wait);
     let header = ["beside", "pairs", "median without", "median with", "times as fast, 95 % interval", "p"];
     let mut table = Table::new(header, 1);
-    for (condition, speedup) in
-        comparison.conditions.iter().filter_map(|condition| Some((condition, condition.speedup()?)))
-    {
+    let speedups = || comparison.conditions.iter().filter_map(|condition| Some((condition, condition.speedup()?)));
+    for (condition, speedup) in speedups() {
         let time = |seconds: f64| Some(words::time(seconds * 1e9));
         table.row([
             Some(name(&condition.load)),
@@ -192,9 +182,7 @@ fn text(comparison: &Comparison, arguments: &arguments::Exec) -> String {
         let _ = writeln!(text, "{}", words::wrap(&sentence, WIDTH));
     };
     say(String::new());
-    for (condition, speedup) in
-        comparison.conditions.iter().filter_map(|condition| Some((condition, condition.speedup()?)))
-    {
+    for (condition, speedup) in speedups() {
         let load =
             if condition.load.is_empty() { "Alone".to_owned() } else { format!("Beside {}", name(&condition.load)) };
         say(verdict(&load, &speedup));
@@ -237,7 +225,7 @@ fn verdict(load: &str, speedup: &Speedup) -> String {
     format!("{load}: {what} with rowlock, {} times.", words::significant(times, 3))
 }
 
-fn json(comparison: &Comparison, launch: &Launch, arguments: &arguments::Exec) -> Result<String, Stop> {
+fn json_text(comparison: &Comparison, launch: &Launch, arguments: &arguments::Exec) -> anyhow::Result<String> {
     #[derive(Serialize)]
     struct ComparisonReport<'a> {
         command: Vec<String>,
@@ -297,5 +285,5 @@ fn json(comparison: &Comparison, launch: &Launch, arguments: &arguments::Exec) -
         ends_alike: comparison.all_end_alike(),
         conditions: comparison.conditions.iter().map(condition).collect(),
     };
-    report::json::render(&report).context("cannot write the comparison").map_err(Stop::Failed)
+    json(&report, "the comparison")
 }

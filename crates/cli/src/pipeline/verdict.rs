@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use exec::{Invocation, RunError};
+use exec::Invocation;
 use pipeline::bandwidth::Bandwidth;
 use pipeline::environment::REPORT;
 use pipeline::verdict::{Verdict, format_bytes, format_time};
@@ -13,41 +13,26 @@ use report::table::Table;
 use serde::Serialize;
 
 use crate::arguments;
-use crate::output::tell;
-use crate::stop::Stop;
+use crate::output::{json, print_message, write_file};
+use crate::stop::{Stop, end_as};
 
 /// The width of lines.
 const WIDTH: usize = 120;
 
 /// Runs the program, prints the verdict, and ends as the program did.
 pub(super) fn verdict(arguments: &arguments::Verdict) -> Result<(), Stop> {
-    let file = tempfile::NamedTempFile::new();
-    let file = file.context("cannot create a file for the program's report").map_err(Stop::Failed)?;
+    let file = tempfile::NamedTempFile::new().context("cannot create a file for the program's report")?;
     let invocation = Invocation::new(&arguments.command, &arguments.arguments);
-    let (status, _) = invocation.run(invocation.command().env(REPORT, file.path())).map_err(|why| match why {
-        RunError::Start(why) => {
-            let code = why.exit_code();
-            Stop::NotStarted(why.into(), code)
-        }
-        why => Stop::Failed(why.into()),
-    })?;
+    let (status, _) = invocation.run(invocation.command().env(REPORT, file.path()))?;
     let judged = judge(arguments, file.path());
     // `end_as` does not run destructors.
     drop(file);
-    match judged {
-        Err(failed) if status.success() => Err(failed),
-        Err(failed) => {
-            failed.report();
-            exec::end_as(status)
-        }
-        Ok(()) => exec::end_as(status),
-    }
+    end_as(status, judged)
 }
 
 fn judge(arguments: &arguments::Verdict, reports: &Path) -> Result<(), Stop> {
-    let lines = std::fs::read_to_string(reports).context("cannot read the program's report").map_err(Stop::Failed)?;
-    let reports = RunReport::read(&lines).context("this rowlock cannot read the program's report");
-    let reports = reports.map_err(Stop::Failed)?;
+    let lines = std::fs::read_to_string(reports).context("cannot read the program's report")?;
+    let reports = RunReport::read(&lines).context("this rowlock cannot read the program's report")?;
     if reports.is_empty() {
         return Err(Stop::Failed(anyhow!(
             "the program wrote no report: is it built on the crate rowlock-pipeline, and has it run a pipeline?"
@@ -55,16 +40,14 @@ fn judge(arguments: &arguments::Verdict, reports: &Path) -> Result<(), Stop> {
     }
     let bandwidth = arguments.device.as_deref().map(|folder| {
         let measured = Bandwidth::measure(folder);
-        measured.with_context(|| format!("cannot measure the device below {}", folder.display())).map_err(Stop::Failed)
+        measured.with_context(|| format!("cannot measure the device below {}", folder.display()))
     });
     let bandwidth = bandwidth.transpose()?;
     let judged: Vec<Judged> = reports.into_iter().map(|report| Judged::new(report, bandwidth.as_ref())).collect();
     let texts: Vec<String> = judged.iter().map(text).collect();
-    tell(texts.join("\n\n"));
+    print_message(texts.join("\n\n"));
     let Some(file) = &arguments.json else { return Ok(()) };
-    let json = report::json::render(&Written { bandwidth, runs: judged });
-    let json = json.context("cannot write the verdict").map_err(Stop::Failed)?;
-    std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display())).map_err(Stop::Failed)
+    Ok(write_file(file, &json(&Written { bandwidth, runs: judged }, "the verdict")?)?)
 }
 
 #[derive(Serialize)]
