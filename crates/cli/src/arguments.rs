@@ -9,8 +9,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::PossibleValuesParser;
-use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use measure::explore::variants::StructureChange;
 use pipeline::structure::{KEYS, Structure};
@@ -106,6 +105,25 @@ pub(crate) struct Run {
     pub(crate) workers: NonZeroUsize,
 }
 
+/// The program that a command runs.
+#[derive(Debug, Args)]
+pub(crate) struct Program {
+    /// The program, preferably behind `--`
+    #[arg(value_name = "CMD")]
+    pub(crate) command: OsString,
+    /// Its arguments
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+impl Program {
+    /// The program and its arguments as text.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let words = std::iter::once(&self.command).chain(&self.arguments);
+        words.map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     /// The scenario
@@ -143,12 +161,8 @@ pub(crate) struct Exec {
     /// With --compare, how to print the result
     #[arg(long, requires = "compare", value_enum, default_value_t)]
     pub(crate) format: TextOrJson,
-    /// The program, preferably behind `--`
-    #[arg(value_name = "CMD")]
-    pub(crate) command: OsString,
-    /// Its arguments
-    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) arguments: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) program: Program,
 }
 
 const EXEC_EXIT_CODES: &str = "The program replaces this one, or with --report or --json runs as its child; either way this \
@@ -183,12 +197,8 @@ pub(crate) struct Verdict {
     /// Write the report and the verdict to FILE, as described in docs/output.md
     #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(no_dash))]
     pub(crate) json: Option<PathBuf>,
-    /// The program, preferably behind `--`
-    #[arg(value_name = "CMD")]
-    pub(crate) command: OsString,
-    /// Its arguments
-    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) arguments: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) program: Program,
 }
 
 const VERDICT_EXIT_CODES: &str = "This ends as the program does: with its exit code, or by the signal that ended it. 127: there is no such program; \
@@ -225,12 +235,8 @@ pub(crate) struct Explore {
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: TextOrJson,
-    /// The program, preferably behind `--`
-    #[arg(value_name = "CMD")]
-    pub(crate) command: OsString,
-    /// Its arguments
-    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) arguments: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) program: Program,
 }
 
 /// The structures of one `--try`.
@@ -382,25 +388,7 @@ fn no_dash(file: PathBuf) -> Result<PathBuf, &'static str> {
     Ok(file)
 }
 
-/// A command and its arguments as text.
-fn words(command: &OsString, arguments: &[OsString]) -> Vec<String> {
-    let words = std::iter::once(command).chain(arguments);
-    words.map(|word| word.to_string_lossy().into_owned()).collect()
-}
-
-impl Explore {
-    /// The program and its arguments as text.
-    pub(crate) fn words(&self) -> Vec<String> {
-        words(&self.command, &self.arguments)
-    }
-}
-
 impl Exec {
-    /// The program and its arguments as text.
-    pub(crate) fn words(&self) -> Vec<String> {
-        words(&self.command, &self.arguments)
-    }
-
     /// Whether the comparison is also made beside a load.
     pub(crate) fn has_load(&self) -> bool {
         self.hogs > 0 || self.beside.is_some()

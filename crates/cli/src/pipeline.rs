@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use exec::{ExecuteError, Execution, Interruption, Invocation, RunLimits};
+use exec::{Execution, Interruption, Invocation, RunLimits};
 use indicatif::ProgressBar;
 use measure::explore::double::{self, DoubledKind, Doubling};
 use measure::explore::json::ExploredProgram;
@@ -19,10 +19,10 @@ use pipeline::structure::Structure;
 use policy::priority::StageKind;
 
 use crate::arguments::{self, PipelineCommand, TextOrJson};
-use crate::output::{print, tell};
+use crate::output::{print, print_message};
 use crate::progress;
 use crate::signals::Signals;
-use crate::stop::Stop;
+use crate::stop::{OrStop, Stop};
 
 /// A variant times out after this multiple of the first run's time,
 const TIMEOUT_FACTOR: u32 = 10;
@@ -39,13 +39,13 @@ pub(crate) fn pipeline(arguments: &arguments::Pipeline) -> Result<(), Stop> {
 
 fn run(arguments: &arguments::Explore) -> Result<(), Stop> {
     let base = base()?;
-    let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
+    let signals = Signals::catch()?;
     let mut program = Program::new(arguments, base, &signals);
     let (first, profile) = program.profile(&Structure::default())?;
     program.limit = Some((first.elapsed * TIMEOUT_FACTOR).max(first.elapsed + MIN_TIMEOUT_MARGIN));
     let settings = ExplorationSettings { pairs: arguments.runs, limit: arguments.time_limit, seed: arguments.seed };
     let prepare = arguments.prepare.as_deref().map(|prepare| prepare.to_string_lossy().into_owned());
-    let subject = ExploredProgram::new(arguments.words(), program.base.clone(), prepare, &profile);
+    let subject = ExploredProgram::new(arguments.program.words(), program.base.clone(), prepare, &profile);
     let (rendered, end) = if arguments.double {
         let found = doubled(&profile, settings, &mut program)?;
         let rendered = match arguments.format {
@@ -63,13 +63,13 @@ fn run(arguments: &arguments::Explore) -> Result<(), Stop> {
         (rendered, found.end)
     };
     program.bar.finish_and_clear();
-    print(&rendered.context("cannot write what was found").map_err(Stop::Failed)?)?;
+    print(&rendered.context("cannot write what was found")?)?;
     match (program.error.take(), end) {
         (Some(stop), _) => Err(stop),
         (None, ExplorationEnd::OwnFailed(why)) => Err(Stop::Failed(anyhow!("the program failed by itself: {why}"))),
         (None, ExplorationEnd::Stopped) => {
-            tell(format_args!("interrupted: {} runs were made", program.runs));
-            Err(Stop::Interrupted(signals.number()))
+            print_message(format_args!("interrupted: {} runs were made", program.runs));
+            Err(signals.interruption())
         }
         (None, ExplorationEnd::Complete | ExplorationEnd::TimeIsUp) => Ok(()),
     }
@@ -79,7 +79,7 @@ fn run(arguments: &arguments::Explore) -> Result<(), Stop> {
 fn base() -> Result<Structure, Stop> {
     let text = env::var_os(STRUCTURE).unwrap_or_default();
     let text = text.to_str().ok_or_else(|| Stop::Input(anyhow!("{STRUCTURE} is not valid UTF-8")))?;
-    text.parse().with_context(|| format!("{STRUCTURE} in the environment")).map_err(Stop::Input)
+    text.parse().with_context(|| format!("{STRUCTURE} in the environment")).or_input()
 }
 
 /// The variants: those requested by name and those of the requested keys, or all.
@@ -87,7 +87,7 @@ fn requested_variants(arguments: &arguments::Explore, profile: &Profile) -> Resu
     let mut requested: Vec<Structure> = arguments.tries.iter().flat_map(|tries| tries.0.clone()).collect();
     let names: Vec<&str> = profile.stages().map(|stage| stage.name.as_str()).collect();
     for structure in &requested {
-        structure.check_stages(&names).with_context(|| format!("--try \"{structure}\"")).map_err(Stop::Input)?;
+        structure.check_stages(&names).with_context(|| format!("--try \"{structure}\"")).or_input()?;
     }
     let changes = match (arguments.only.is_empty(), requested.is_empty()) {
         (false, _) => &arguments.only[..],
@@ -158,7 +158,7 @@ impl<'a> Program<'a> {
     fn new(arguments: &arguments::Explore, base: Structure, signals: &'a Signals) -> Program<'a> {
         let shell = |prepare: &OsString| Invocation::new(OsStr::new("/bin/sh"), &["-c".into(), prepare.clone()]);
         Program {
-            invocation: Invocation::new(&arguments.command, &arguments.arguments),
+            invocation: Invocation::new(&arguments.program.command, &arguments.program.arguments),
             prepare: arguments.prepare.as_ref().map(shell),
             base,
             signals,
@@ -172,27 +172,23 @@ impl<'a> Program<'a> {
 
     /// Runs the program to get its profile. The run does not count.
     fn profile(&mut self, structure: &Structure) -> Result<(Execution, Profile), Stop> {
-        let file = tempfile::NamedTempFile::new()
-            .context("cannot create a file for the program's report")
-            .map_err(Stop::Failed)?;
+        let file = tempfile::NamedTempFile::new().context("cannot create a file for the program's report")?;
         let execution = self.execute(structure, Some(file.path().as_os_str()))?;
-        let execution = execution.map_err(|why| Stop::Failed(anyhow!("the program fails: {why}")))?;
-        let reports =
-            std::fs::read_to_string(file.path()).context("cannot read the program's report").map_err(Stop::Failed)?;
-        let profile = Profile::read(&reports).map_err(|why| Stop::Failed(why.into()))?;
+        let execution = execution.map_err(|why| anyhow!("the program fails: {why}"))?;
+        let reports = std::fs::read_to_string(file.path()).context("cannot read the program's report")?;
+        let profile = Profile::read(&reports).or_failed()?;
         Ok((execution, profile))
     }
 
     /// Runs the program. The inner error is the program's failure.
     fn execute(&mut self, structure: &Structure, report: Option<&OsStr>) -> Result<Result<Execution, String>, Stop> {
         let limits = RunLimits { cancel: self.signals.cancel(), limit: None };
-        let interrupted = || Stop::Interrupted(self.signals.number());
         if let Some(prepare) = &self.prepare {
             self.bar.set_message("preparing");
-            let prepared =
-                prepare.execute(&mut prepare.command(), limits).map_err(not_run)?.map_err(|_| interrupted())?;
+            let prepared = prepare.execute(&mut prepare.command(), limits)?;
+            let prepared = prepared.map_err(|_| self.signals.interruption())?;
             if !prepared.status.success() {
-                return Err(Stop::Failed(anyhow!("the command before each run failed: {}", failure(&prepared))));
+                return Err(anyhow!("the command before each run failed: {}", failure(&prepared)).into());
             }
         }
         let structure = structure.laid_over(&self.base);
@@ -207,8 +203,7 @@ impl<'a> Program<'a> {
         } else {
             structure.to_string()
         });
-        let execution =
-            self.invocation.execute(&mut command, RunLimits { limit: self.limit, ..limits }).map_err(not_run)?;
+        let execution = self.invocation.execute(&mut command, RunLimits { limit: self.limit, ..limits })?;
         if execution != Err(Interruption::Cancelled) {
             self.runs += 1;
             self.bar.set_position(self.runs);
@@ -216,7 +211,7 @@ impl<'a> Program<'a> {
         match execution {
             Ok(execution) if execution.status.success() => Ok(Ok(execution)),
             Ok(execution) => Ok(Err(failure(&execution))),
-            Err(Interruption::Cancelled) => Err(interrupted()),
+            Err(Interruption::Cancelled) => Err(self.signals.interruption()),
             Err(Interruption::TimedOut) => {
                 let limit = self.limit.unwrap_or_default().as_secs_f64();
                 Ok(Err(format!("it had not ended after {}", report::words::time(limit * 1e9))))
@@ -254,14 +249,4 @@ fn failure(execution: &Execution) -> String {
     let last = execution.stderr.lines().rev().find(|line| !line.trim().is_empty());
     let said = last.map_or(String::new(), |last| format!(", and last said: {}", last.trim()));
     format!("{}{said}", execution.status)
-}
-
-fn not_run(why: ExecuteError) -> Stop {
-    match why {
-        ExecuteError::Start(why) => {
-            let code = why.exit_code();
-            Stop::NotStarted(why.into(), code)
-        }
-        why => Stop::Failed(why.into()),
-    }
 }

@@ -8,7 +8,7 @@ use measure::manifest::Ending;
 use measure::results::ExperimentReport;
 use measure::timestamp::Timestamp;
 
-use crate::output::tell;
+use crate::output::print_message;
 use crate::signals::Signals;
 use crate::stop::Stop;
 
@@ -30,7 +30,7 @@ impl Results {
     pub(crate) fn open(&self, stem: &Path, started: Timestamp) -> Result<Folder, Stop> {
         let path = self.out.clone().unwrap_or_else(|| default_folder(stem, started));
         let folder = if self.append { Folder::append(&path) } else { Folder::create(&path) };
-        folder.map_err(unwritable)
+        Ok(folder?)
     }
 }
 
@@ -45,8 +45,8 @@ fn default_folder(file: &Path, started: Timestamp) -> PathBuf {
 }
 
 /// Reports where the results are.
-pub(crate) fn tell_where(path: &Path) {
-    tell(format_args!("results are in {}; open {} in a browser", path.display(), path.join(folder::PAGE).display()));
+pub(crate) fn print_location(path: &Path) {
+    print_message(format_args!("results are in {}; open {} in a browser", path.display(), path.join(folder::PAGE).display()));
 }
 
 /// The result of the command after an experiment.
@@ -57,16 +57,11 @@ pub(crate) fn result_of(
 ) -> Result<(), Stop> {
     match (Ending::of(error.as_ref()), error) {
         (Ending::Interrupted, _) => {
-            tell(format_args!("interrupted: {} of {} runs were made", report.runs.len(), report.planned_runs));
-            Err(Stop::Interrupted(signals.number()))
+            print_message(format_args!("interrupted: {} of {} runs were made", report.runs.len(), report.planned_runs));
+            Err(signals.interruption())
         }
         (_, Some(error)) if error.is_input() => Err(Stop::Input(error.into())),
         (_, Some(error)) => Err(Stop::Failed(error.into())),
         (_, None) => Ok(()),
     }
-}
-
-/// The error for results that cannot be written.
-pub(crate) fn unwritable(error: folder::Error) -> Stop {
-    if error.is_input() { Stop::Input(error.into()) } else { Stop::Failed(error.into()) }
 }

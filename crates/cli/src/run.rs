@@ -10,15 +10,15 @@ use measure::precision::Extent;
 use measure::results::{ExperimentReport, csv, text};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::{TwoWorlds, needs_host};
-use measure::world::{Failure, default_worlds};
+use measure::world::default_worlds;
 use scenario::Scenario;
 
 use crate::arguments::{self, Format};
-use crate::output::{print, tell};
+use crate::output::{json, print, print_notes};
 use crate::progress::ProgressLine;
-use crate::results::{result_of, tell_where, unwritable};
+use crate::results::{print_location, result_of};
 use crate::signals::Signals;
-use crate::stop::Stop;
+use crate::stop::{OrStop, Stop};
 use crate::trace::Traces;
 use crate::{calibrate, check, precision};
 
@@ -26,17 +26,15 @@ use crate::{calibrate, check, precision};
 pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     let started = Timestamp::of(SystemTime::now());
     let (mut scenario, content) = check::read(&arguments.file)?;
-    apply_arguments(&mut scenario, arguments).map_err(Stop::Input)?;
-    let until = precision::until(&mut scenario, arguments).map_err(Stop::Input)?;
+    apply_arguments(&mut scenario, arguments).or_input()?;
+    let until = precision::until(&mut scenario, arguments).or_input()?;
     let chosen = arguments.world.map_or_else(|| default_worlds(&scenario), arguments::Worlds::list);
 
-    let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
+    let signals = Signals::catch()?;
     let calibration = if needs_host(&scenario, chosen) { Some(calibrate::load(false)?) } else { None };
-    for note in calibration.iter().flat_map(|calibration| &calibration.notes) {
-        tell(format_args!("note: {note}"));
-    }
-    let worlds = TwoWorlds::new(calibration.clone().map(host).transpose().map_err(Stop::Failed)?, arguments.workers);
-    worlds.check(&scenario, chosen).map_err(refused)?;
+    print_notes(calibration.as_ref().map_or(&[], |calibration| &calibration.notes));
+    let worlds = TwoWorlds::new(calibration.clone().map(host).transpose()?, arguments.workers);
+    worlds.check(&scenario, chosen)?;
     let traces = Traces::create(arguments.trace.as_deref(), &scenario, chosen, &worlds)?;
     let mut folder = arguments.results.open(&arguments.file, started)?;
 
@@ -47,12 +45,12 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     let extent = Extent { worlds: chosen, until };
     let finished = experiment::run(scenario, extent, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
-    let FinishedExperiment { scenario, report, error, .. } = finished.map_err(unwritable)?;
+    let FinishedExperiment { scenario, report, error, .. } = finished?;
 
     if !error.as_ref().is_some_and(measure::runner::Error::is_input) {
         print(&rendered(&report, arguments.format)?)?;
     }
-    tell_where(folder.path());
+    print_location(folder.path());
     result_of(error, &report, &signals)?;
     traces.record(&scenario, &worlds, &signals)
 }
@@ -86,18 +84,10 @@ pub(crate) fn host(calibration: HostCalibration) -> anyhow::Result<Host> {
     Ok(Host { program, calibration })
 }
 
-fn rendered(report: &ExperimentReport, format: Format) -> Result<String, Stop> {
-    let rendered = match format {
+fn rendered(report: &ExperimentReport, format: Format) -> anyhow::Result<String> {
+    match format {
         Format::Text => Ok(text::render(report)),
-        Format::Json => report::json::render(report),
-        Format::Csv => csv::render(report),
-    };
-    rendered.context("cannot write the report").map_err(Stop::Failed)
-}
-
-pub(crate) fn refused(failure: Failure) -> Stop {
-    match failure {
-        Failure::Input(_) => Stop::Input(failure.into()),
-        Failure::Failed(_) | Failure::Cancelled => Stop::Failed(failure.into()),
+        Format::Json => json(report, "the report"),
+        Format::Csv => csv::render(report).context("cannot write the report"),
     }
 }

@@ -8,10 +8,9 @@ use scenario::Scenario;
 use scenario::result::World;
 use trace::file::{TraceFile, path_for};
 
-use crate::output::tell;
-use crate::run::refused;
+use crate::output::{print_message, print_notes};
 use crate::signals::Signals;
-use crate::stop::Stop;
+use crate::stop::{OrStop, Stop};
 
 /// The requested traces. Dropping them leaves no files behind.
 pub(crate) struct Traces(Vec<(World, TraceFile)>);
@@ -26,8 +25,8 @@ impl Traces {
     ) -> Result<Traces, Stop> {
         let Some((path, arm)) = path.zip(scenario.arms.first()) else { return Ok(Traces(Vec::new())) };
         let create = |&world| {
-            worlds.check_trace(world, &arm.setting).map_err(refused)?;
-            let file = TraceFile::create(&path_for(path, world, chosen)).map_err(|error| Stop::Input(error.into()))?;
+            worlds.check_trace(world, &arm.setting)?;
+            let file = TraceFile::create(&path_for(path, world, chosen)).or_input()?;
             Ok((world, file))
         };
         chosen.iter().map(create).collect::<Result<_, Stop>>().map(Traces)
@@ -40,20 +39,14 @@ impl Traces {
         for (world, file) in self.0 {
             let path = file.path().display().to_string();
             let made = worlds.trace(world, &arm.setting, scenario.experiment.seed, file, signals.cancel());
-            match made {
-                Ok(lost) => {
-                    tell(format_args!("the trace of {} is in {path}", description(scenario, world)));
-                    if lost > 0 {
-                        tell(format_args!(
-                            "note: {path} ends early for some threads: {lost} of their events had no room"
-                        ));
-                    }
-                }
-                Err(Failure::Cancelled) => {
-                    tell(format_args!("interrupted: there is no trace {path}"));
-                    return Err(Stop::Interrupted(signals.number()));
-                }
-                Err(failure) => return Err(refused(failure)),
+            if matches!(made, Err(Failure::Cancelled)) {
+                print_message(format_args!("interrupted: there is no trace {path}"));
+            }
+            let lost = made.map_err(|failure| signals.stop_for(failure))?;
+            print_message(format_args!("the trace of {} is in {path}", description(scenario, world)));
+            if lost > 0 {
+                let note = format!("{path} ends early for some threads: {lost} of their events had no room");
+                print_notes(&[note]);
             }
         }
         Ok(())

@@ -277,7 +277,7 @@ fn json_text(comparison: &Comparison, launch: &Launch, arguments: &arguments::Ex
         }
     };
     let report = ComparisonReport {
-        command: arguments.words(),
+        command: arguments.program.words(),
         rule: arguments.wait.to_string(),
         why_not: launch.obstacle().map(|(_, obstacle)| obstacle.name()),
         planned_pairs: arguments.runs,

@@ -69,7 +69,7 @@ impl<'a> ExecReport<'a> {
     pub(super) fn new(arguments: &arguments::Exec, obstacle: Option<&'a str>, ended: &'a Ended) -> ExecReport<'a> {
         let helped = !ended.processes.is_empty();
         ExecReport {
-            command: arguments.words(),
+            command: arguments.program.words(),
             rule: arguments.wait.to_string(),
             status: ended.status.into(),
             elapsed_ns: ended.elapsed.as_nanos().try_into().unwrap_or(u64::MAX),

@@ -22,7 +22,7 @@ const WIDTH: usize = 120;
 /// Runs the program, prints the verdict, and ends as the program did.
 pub(super) fn verdict(arguments: &arguments::Verdict) -> Result<(), Stop> {
     let file = tempfile::NamedTempFile::new().context("cannot create a file for the program's report")?;
-    let invocation = Invocation::new(&arguments.command, &arguments.arguments);
+    let invocation = Invocation::new(&arguments.program.command, &arguments.program.arguments);
     let (status, _) = invocation.run(invocation.command().env(REPORT, file.path()))?;
     let judged = judge(arguments, file.path());
     // `end_as` does not run destructors.
