@@ -80,104 +80,69 @@ pub struct Key {
     pub meaning: &'static str,
 }
 
-/// The allowed values of a key.
+/// The allowed values of a key; [`Value::fmt`] describes them.
+#[expect(missing_docs, reason = "the description is there for messages and docs/scenario.md too")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A text on one line.
     Text,
-    /// The name of a job: letters, digits, `-` and `_`.
     Name,
-    /// A list of texts, at least one.
     Words,
-    /// `true` or `false`.
     Flag,
-    /// A whole number in a range.
-    Count {
-        /// The smallest allowed number.
-        least: u64,
-        /// The largest allowed number.
-        most: u64,
-    },
-    /// A span of time, including zero.
+    Count { least: u64, most: u64 },
     Span,
-    /// A span of time above zero.
     Time,
-    /// A span of time above zero, or never.
     Period,
-    /// A span of time or a multiple of CS.
     Margin,
-    /// One of these texts.
     OneOf(&'static [&'static str]),
-    /// A whole number from -20 to 19.
     Nice,
-    /// CPU numbers and ranges of them.
     Cpus,
-    /// A waiting rule.
     Waiting,
-    /// A priority rule.
     Priority,
-    /// A list of stages.
     Stages,
-    /// A list of groups of fibers.
     Groups,
-    /// A list of threads, each a list of the stages that share it.
     Threads,
-    /// A span of time, or a table of a distribution.
     Compute,
-    /// The same, above zero.
     Work,
-    /// A list of spans of time.
     Spans,
-    /// A list of numbers, none below zero.
     Weights,
-    /// One of the swept paths.
     Path,
-    /// The axis of plots.
     Axis,
-    /// A table of swept paths, each with a list of values.
     Sweep,
-    /// A table of further keys.
     Table,
-    /// A list of tables of further keys.
     Tables,
 }
 
 impl fmt::Display for Value {
     /// The value in a sentence, as in "`threads` is ...".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Value::Text => f.write_str("a text on one line"),
-            Value::Name => write!(f, "a text of letters, digits, `-` and `_`, at most {LONGEST_NAME}"),
-            Value::Words => f.write_str("a list of texts, at least one"),
-            Value::Flag => f.write_str("`true` or `false`"),
-            Value::Count { least, most } => write!(f, "a whole number, {least} to {most}"),
-            Value::Span => f.write_str("a span of time"),
-            Value::Time => f.write_str("a span of time above zero"),
-            Value::Period => f.write_str("a span of time above zero or `\"never\"`"),
-            Value::Margin => f.write_str("a span of time or a multiple of CS"),
-            Value::OneOf(names) => {
-                for (index, name) in names.iter().enumerate() {
-                    write!(f, "{}`\"{name}\"`", if index == 0 { "" } else { " or " })?;
-                }
-                Ok(())
-            }
-            Value::Nice => f.write_str("a whole number, -20 to 19"),
-            Value::Cpus => f.write_str("a text of CPUs and ranges of them"),
-            Value::Waiting => f.write_str("a waiting rule"),
-            Value::Priority => f.write_str("a priority rule"),
-            Value::Stages => f.write_str("a list of tables, one a stage"),
-            Value::Groups => f.write_str("a list of tables, one a group"),
-            Value::Threads => f.write_str("a list of lists of stages, each `\"STAGE\"` or `\"STAGE*N\"`"),
-            Value::Compute => f.write_str("a span of time, or a table of a distribution"),
-            Value::Work => f.write_str("a span of time above zero, or a table of a distribution"),
-            Value::Spans => f.write_str("a list of spans of time, at least one"),
-            Value::Weights => f.write_str("a list of numbers, none below zero"),
-            Value::Path => f.write_str("one of the swept paths"),
-            Value::Axis => f.write_str("one of the swept paths, `\"threads\"` or `\"load\"`"),
-            Value::Sweep => f.write_str("a table of paths, each with a list of values"),
-            Value::Table => f.write_str("a table"),
-            Value::Tables => f.write_str("a list of tables"),
-        }
+        f.write_str(match *self {
+            Value::Text => "a text on one line",
+            Value::Name => return write!(f, "a text of letters, digits, `-` and `_`, at most {LONGEST_NAME}"),
+            Value::Words => "a list of texts, at least one",
+            Value::Flag => "`true` or `false`",
+            Value::Count { least, most } => return write!(f, "a whole number, {least} to {most}"),
+            Value::Span => "a span of time",
+            Value::Time => "a span of time above zero",
+            Value::Period => "a span of time above zero or `\"never\"`",
+            Value::Margin => "a span of time or a multiple of CS",
+            Value::OneOf(names) => return write!(f, "`\"{}\"`", names.join("\"` or `\"")),
+            Value::Nice => "a whole number, -20 to 19",
+            Value::Cpus => "a text of CPUs and ranges of them",
+            Value::Waiting => "a waiting rule",
+            Value::Priority => "a priority rule",
+            Value::Stages => "a list of tables, one a stage",
+            Value::Groups => "a list of tables, one a group",
+            Value::Threads => "a list of lists of stages, each `\"STAGE\"` or `\"STAGE*N\"`",
+            Value::Compute => "a span of time, or a table of a distribution",
+            Value::Work => "a span of time above zero, or a table of a distribution",
+            Value::Spans => "a list of spans of time, at least one",
+            Value::Weights => "a list of numbers, none below zero",
+            Value::Path => "one of the swept paths",
+            Value::Axis => "one of the swept paths, `\"threads\"` or `\"load\"`",
+            Value::Sweep => "a table of paths, each with a list of values",
+            Value::Table => "a table",
+            Value::Tables => "a list of tables",
+        })
     }
 }
 

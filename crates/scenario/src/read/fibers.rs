@@ -3,7 +3,7 @@
 use policy::Span;
 use policy::feedback::FeedbackRules;
 
-use super::table::Table;
+use super::table::{NamedTables, Table};
 use super::value;
 use crate::fibers::{FiberCosts, FiberGroup, Fibers};
 use crate::keys::{self, group, job};
@@ -11,7 +11,7 @@ use crate::keys::{self, group, job};
 pub(super) fn fibers(table: &Table<'_, '_>) -> Option<Fibers> {
     let report = table.report;
     let mark = report.mark();
-    let groups = table.parts(&job::GROUPS, "group", &group::NAME, TWICE, group);
+    let groups = table.parts(&GROUPS, group);
     let workers = table.read(&job::WORKERS, value::count).unwrap_or(1);
     let defaults = FeedbackRules::default();
     let rules = FeedbackRules {
@@ -45,7 +45,12 @@ pub(super) fn fibers(table: &Table<'_, '_>) -> Option<Fibers> {
     (report.mark() == mark).then_some(fibers)
 }
 
-const TWICE: &str = "give each group its own name, or one of them more `fibers`";
+pub(super) const GROUPS: NamedTables = NamedTables {
+    key: &job::GROUPS,
+    what: "group",
+    name: &group::NAME,
+    twice: "give each group its own name, or one of them more `fibers`",
+};
 
 fn group(table: &Table<'_, '_>, name: Option<String>) -> Option<FiberGroup> {
     table.check_keys(&[group::ALL], |_| None);

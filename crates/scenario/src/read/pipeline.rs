@@ -7,14 +7,14 @@ use policy::priority::{PriorityRule, StageKind};
 use policy::waiting::WaitingRule;
 use toml::de::DeValue;
 
-use super::table::{ReadReport, Table};
+use super::table::{NamedTables, ReadReport, Table};
 use super::value::{self, Node};
 use crate::diagnostics::{Diagnostic, quoted};
 use crate::keys::{self, job, stage};
 use crate::pipeline::{Pipeline, Stage, StageTurn, Structure};
 
 pub(super) fn pipeline(table: &Table<'_, '_>) -> Option<Pipeline> {
-    let stages = table.parts(&job::STAGES, "stage", &stage::NAME, TWICE, stage);
+    let stages = table.parts(&STAGES, stage);
     let buffers = table.read(&job::BUFFERS, value::count);
     let rounds = table.read(&job::PASSES, value::count);
     let structure = table.read(&job::STRUCTURE, value::named(&Structure::ALL, Structure::name)).unwrap_or_default();
@@ -32,7 +32,12 @@ pub(super) fn pipeline(table: &Table<'_, '_>) -> Option<Pipeline> {
     Some(pipeline)
 }
 
-const TWICE: &str = "give each stage its own name, or `fork` one of them";
+pub(super) const STAGES: NamedTables = NamedTables {
+    key: &job::STAGES,
+    what: "stage",
+    name: &stage::NAME,
+    twice: "give each stage its own name, or `fork` one of them",
+};
 
 fn stage(table: &Table<'_, '_>, name: Option<String>) -> Option<Stage> {
     table.check_keys(&[stage::ALL], |_| None);

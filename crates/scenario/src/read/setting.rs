@@ -5,14 +5,14 @@ use std::ops::Range;
 use policy::Span;
 use toml::de::DeTable;
 
-use super::fibers::fibers;
-use super::pipeline::pipeline;
-use super::table::{ReadReport, Table};
+use super::fibers::{GROUPS, fibers};
+use super::pipeline::{STAGES, pipeline};
+use super::table::{NamedTables, ReadReport, Table};
 use super::value::{self, Node};
 use crate::arrival::Arrival;
 use crate::diagnostics::Diagnostic;
 use crate::distribution::Distribution;
-use crate::keys::{self, Key, experiment, file, group, job, machine, stage};
+use crate::keys::{self, Key, experiment, file, job, machine};
 use crate::model::{Attributes, Compute, Granularity, Job, JobKind, Machine, MachineKeys, Setting};
 
 /// Reads the setting of one arm from the file with the arm's values in it. Returns `None` if a
@@ -45,6 +45,13 @@ fn machine_keys(table: &Table<'_, '_>) -> MachineKeys {
     keys
 }
 
+const JOBS: NamedTables = NamedTables {
+    key: &file::JOB,
+    what: "job",
+    name: &job::NAME,
+    twice: "give each job its own name, or one job `copies`",
+};
+
 /// A job and the place of its header.
 type PlacedJob = (Job, Range<usize>);
 
@@ -55,8 +62,7 @@ fn jobs(root: &Table<'_, '_>, cpus: Option<u32>) -> Vec<PlacedJob> {
         let diagnostic = Diagnostic::new(node.span(), "there are no jobs");
         root.report.missing(diagnostic.help(value::example(&file::JOB)));
     }
-    let twice = "give each job its own name, or one job `copies`";
-    let jobs = root.named_tables(&file::JOB, "job", &job::NAME, twice, |table, name| {
+    let jobs = root.named_tables(&JOBS, |table, name| {
         let copies = table.read(&job::COPIES, value::count).unwrap_or(1);
         let attributes = attributes(table, cpus);
         let at = table.read(&job::ARRIVAL, value::span).unwrap_or(Span::ZERO);
@@ -241,17 +247,14 @@ pub(super) struct NamedJob<'t> {
 pub(super) fn named_jobs<'t>(root: &'t DeTable<'_>) -> Vec<NamedJob<'t>> {
     let jobs = names(root.get(file::JOB.name), &job::NAME);
     jobs.map(|(node, name, index)| {
-        let parts = PARTS.iter().flat_map(|(list, own)| {
-            let parts = names(node.get_ref().get(list.name), own);
-            parts.map(|(_, name, index)| (*list, name, index))
+        let parts = [STAGES, GROUPS].into_iter().flat_map(|list| {
+            let parts = names(node.get_ref().get(list.key.name), list.name);
+            parts.map(move |(_, name, index)| (list.key, name, index))
         });
         NamedJob { name, index, parts: parts.collect() }
     })
     .collect()
 }
-
-/// The lists of named tables in jobs, and the keys of their names.
-const PARTS: [(&Key, &Key); 2] = [(&job::STAGES, &stage::NAME), (&job::GROUPS, &group::NAME)];
 
 /// The named tables of a list, each with its name and index.
 fn names<'t, 'i: 't>(

@@ -22,21 +22,10 @@ pub(super) struct Factor<'i> {
     pub(super) path: String,
     /// Its place in the file.
     span: Range<usize>,
-    /// Every path, with its target.
-    places: Vec<(String, Place)>,
+    /// Every path, and the steps from the root to its target.
+    places: Vec<(String, Vec<Step>)>,
     /// The values, each with its parts: one for each path.
     values: Vec<(Vec<Node<'i>>, toml::Value)>,
-}
-
-/// The target of a path in the file.
-#[derive(Clone, Debug)]
-struct Place {
-    /// The key of the top-level table.
-    section: &'static Key,
-    /// The index of the table, if the section is a list.
-    index: usize,
-    /// The steps from there.
-    steps: Vec<Step>,
 }
 
 /// A step towards a value.
@@ -115,9 +104,9 @@ fn factor<'i>(
         let help = "write the whole path in quotes, as in `\"job.crew.threads\" = [2, 4]`".to_owned();
         return wrong(path.span(), format!("{} is an incomplete path", quoted(written)), help);
     }
-    let mut places: Vec<(String, Place)> = Vec::new();
+    let mut places: Vec<(String, Vec<Step>)> = Vec::new();
     for single in written.split(keys::PATH_SEPARATOR.trim()).map(str::trim) {
-        let Some(place) = place(single, jobs) else {
+        let Some(steps) = steps(single, jobs) else {
             let paths = all_paths(jobs);
             let help = did_you_mean(single, paths.iter().map(String::as_str)).unwrap_or_else(|| {
                 "a path is machine.KEY, job.NAME.KEY, job.NAME.stages.STAGE.KEY, job.NAME.groups.GROUP.KEY or experiment.keep_running; names cannot be swept".to_owned()
@@ -127,7 +116,7 @@ fn factor<'i>(
         if let Some((other, _)) = places.iter().find(|(other, _)| overlap(other, single)) {
             return wrong(path.span(), format!("`{other}` and `{single}` are both swept"), OVERLAP.to_owned());
         }
-        places.push((single.to_owned(), place));
+        places.push((single.to_owned(), steps));
     }
     let Some(array) = node.get_ref().as_array() else {
         let help = format!("write all of its values, as in `\"{written}\" = [...]`");
@@ -158,41 +147,39 @@ fn parts<'i>(node: &Node<'i>, paths: usize) -> Result<Vec<Node<'i>>, Box<Diagnos
     if paths == 1 {
         return Ok(vec![node.clone()]);
     }
-    let parts = node.get_ref().as_array().filter(|parts| parts.len() == paths);
-    let found = match node.get_ref().as_array().map(|parts| parts.len()) {
+    let parts = node.get_ref().as_array();
+    let found = match parts.map(|parts| parts.len()) {
         None => "this is not a list".to_owned(),
         Some(1) => "this is one value".to_owned(),
         Some(more) => format!("these are {more} values"),
     };
-    parts.map(|parts| parts.iter().cloned().collect()).ok_or_else(|| {
+    parts.filter(|parts| parts.len() == paths).map(|parts| parts.iter().cloned().collect()).ok_or_else(|| {
         let diagnostic = Diagnostic::new(node.span(), format!("{paths} paths vary together here")).label(found);
         Box::new(diagnostic.help("write a list with a value for each path, in their order, as in `[[2, 16], [4, 8]]`"))
     })
 }
 
-/// The target of a path, if it can be swept.
-fn place(path: &str, jobs: &[NamedJob<'_>]) -> Option<Place> {
+/// The steps from the root to the target of a path, if it can be swept.
+fn steps(path: &str, jobs: &[NamedJob<'_>]) -> Option<Vec<Step>> {
     let segments: Vec<&str> = path.split('.').collect();
-    let (section, index, rest) = match segments.as_slice() {
-        ["machine", rest @ ..] => (&file::MACHINE, 0, rest),
-        ["experiment", rest @ ..] => (&file::EXPERIMENT, 0, rest),
+    let (section, start, rest) = match segments.as_slice() {
+        ["machine", rest @ ..] => (&file::MACHINE, vec![Step::Key("machine")], rest),
+        ["experiment", rest @ ..] => (&file::EXPERIMENT, vec![Step::Key("experiment")], rest),
         ["job", name, rest @ ..] => {
             let job = jobs.iter().find(|job| job.name == *name)?;
-            if let [list, name, rest @ ..] = rest
-                && [job::STAGES.name, job::GROUPS.name].contains(list)
-            {
-                let (list, _, number) = *job.parts.iter().find(|(of, part, _)| of.name == *list && part == name)?;
-                let to_part = [Step::Key(list.name), Step::Number(number)];
-                let keys = sweepable(list).into_iter().find(|keys| keys.iter().eq(rest))?;
-                let steps = to_part.into_iter().chain(keys.into_iter().map(Step::Key)).collect();
-                return Some(Place { section: &file::JOB, index: job.index, steps });
+            let to_job = [Step::Key("job"), Step::Number(job.index)];
+            match rest {
+                [list, part, rest @ ..] if [job::STAGES.name, job::GROUPS.name].contains(list) => {
+                    let (list, _, number) = *job.parts.iter().find(|(of, name, _)| of.name == *list && name == part)?;
+                    (list, [&to_job[..], &[Step::Key(list.name), Step::Number(number)]].concat(), rest)
+                }
+                rest => (&file::JOB, to_job.to_vec(), rest),
             }
-            (&file::JOB, job.index, rest)
         }
         _ => return None,
     };
     let keys = sweepable(section).into_iter().find(|keys| keys.iter().eq(rest))?;
-    Some(Place { section, index, steps: keys.into_iter().map(Step::Key).collect() })
+    Some(start.into_iter().chain(keys.into_iter().map(Step::Key)).collect())
 }
 
 /// The sweepable keys below a section or in a part of a job, each as a list of keys.
@@ -241,11 +228,9 @@ impl<'i> Factor<'i> {
     /// The place of this factor, and two overlapping paths, one of each factor; `None` if there are
     /// none.
     fn overlap<'t>(&'t self, other: &'t Factor<'i>) -> Option<(Range<usize>, &'t str, &'t str)> {
-        let pairs = self.places.iter().flat_map(|one| other.places.iter().map(move |other| (&one.0, &other.0)));
-        pairs
-            .into_iter()
-            .find(|(one, other)| overlap(one, other))
-            .map(|(one, other)| (self.span.clone(), one.as_str(), other.as_str()))
+        let mut pairs = self.places.iter().flat_map(|one| other.places.iter().map(move |other| (&one.0, &other.0)));
+        let (one, other) = pairs.find(|(one, other)| overlap(one, other))?;
+        Some((self.span.clone(), one, other))
     }
 
     /// Writes its value of this number over the file's. Key and value keep their places in the
@@ -255,51 +240,32 @@ impl<'i> Factor<'i> {
     /// reported if the sweep is to blame.
     pub(super) fn substitute(&self, number: usize, root: &mut DeTable<'i>, report: &ReadReport) {
         let Some((parts, _)) = self.values.get(number) else { return };
-        for ((path, place), part) in self.places.iter().zip(parts) {
-            self.write(path, place, part, root, report);
+        for ((path, steps), part) in self.places.iter().zip(parts) {
+            self.write(path, steps, part, root, report);
         }
     }
 
-    fn write(&self, path: &str, place: &Place, value: &Node<'i>, root: &mut DeTable<'i>, report: &ReadReport) {
-        let Some((&Step::Key(last), between)) = place.steps.split_last() else { return };
-        let section = root
-            .entry(Spanned::new(self.span.clone(), Cow::Borrowed(place.section.name)))
-            .or_insert_with(|| self.empty_table());
-        let mut node = match section.get_mut() {
-            DeValue::Array(tables) => match tables.get_mut(place.index) {
-                Some(table) => table,
-                None => return,
-            },
-            _ => section,
-        };
+    fn write(&self, path: &str, steps: &[Step], value: &Node<'i>, root: &mut DeTable<'i>, report: &ReadReport) {
+        let [Step::Key(section), between @ .., Step::Key(last)] = steps else { return };
+        let place = |key: &'static str| Spanned::new(self.span.clone(), Cow::Borrowed(key));
+        let empty_table = || Spanned::new(self.span.clone(), DeValue::Table(DeTable::new()));
+        let mut node = root.entry(place(section)).or_insert_with(empty_table);
         for &step in between {
-            node = match (step, node.get_mut()) {
-                (Step::Key(key), DeValue::Table(table)) => {
-                    let place = Spanned::new(self.span.clone(), Cow::Borrowed(key));
-                    table.entry(place).or_insert_with(|| self.empty_table())
-                }
-                (Step::Number(number), DeValue::Array(tables)) => match tables.get_mut(number) {
-                    Some(table) => table,
-                    None => return,
-                },
-                _ => return,
+            let next = match (step, node.get_mut()) {
+                (Step::Key(key), DeValue::Table(table)) => Some(table.entry(place(key)).or_insert_with(empty_table)),
+                (Step::Number(number), DeValue::Array(tables)) => tables.get_mut(number),
+                _ => None,
             };
+            let Some(next) = next else { return };
+            node = next;
         }
         let span = node.span();
-        match node.get_mut() {
-            DeValue::Table(table) => {
-                table.insert(Spanned::new(self.span.clone(), Cow::Borrowed(last)), value.clone());
-            }
-            _ => {
-                let Some(&Step::Key(inner)) = between.last() else { return };
-                let diagnostic = Diagnostic::new(self.span.clone(), format!("`{path}` cannot be swept here"));
-                let diagnostic = diagnostic.context(span, format!("`{inner}` is not a table"));
-                report.add(diagnostic.help(format!("write it as in `{inner} = {}`", job::COMPUTE.example)));
-            }
+        if let DeValue::Table(table) = node.get_mut() {
+            table.insert(place(last), value.clone());
+        } else if let Some(Step::Key(inner)) = between.last() {
+            let diagnostic = Diagnostic::new(self.span.clone(), format!("`{path}` cannot be swept here"));
+            let diagnostic = diagnostic.context(span, format!("`{inner}` is not a table"));
+            report.add(diagnostic.help(format!("write it as in `{inner} = {}`", job::COMPUTE.example)));
         }
-    }
-
-    fn empty_table(&self) -> Node<'i> {
-        Spanned::new(self.span.clone(), DeValue::Table(DeTable::new()))
     }
 }

@@ -71,6 +71,18 @@ impl ReadReport {
     }
 }
 
+/// A list of tables with unique names.
+pub(super) struct NamedTables {
+    /// The key of the list.
+    pub(super) key: &'static Key,
+    /// The word for one of the tables.
+    pub(super) what: &'static str,
+    /// The key of their names.
+    pub(super) name: &'static Key,
+    /// The help for a duplicate name.
+    pub(super) twice: &'static str,
+}
+
 /// A table being read.
 #[derive(Debug)]
 pub(crate) struct Table<'t, 'i> {
@@ -157,12 +169,10 @@ impl<'t, 'i> Table<'t, 'i> {
     /// if any of them is invalid.
     pub(super) fn parts<T>(
         &self,
-        key: &Key,
-        what: &str,
-        name: &Key,
-        twice: &str,
+        list: &NamedTables,
         one: impl Fn(&Table<'t, 'i>, Option<String>) -> Option<T>,
     ) -> Option<Vec<T>> {
+        let NamedTables { key, what, .. } = list;
         let array = self.get(key).and_then(|node| node.get_ref().as_array());
         if array.is_some_and(|array| array.is_empty()) {
             return self.report.reject(
@@ -171,19 +181,15 @@ impl<'t, 'i> Table<'t, 'i> {
                 value::example(key),
             );
         }
-        let parts = self.named_tables(key, what, name, twice, one)?;
+        let parts = self.named_tables(list, one)?;
         (Some(parts.len()) == array.map(|array| array.len())).then_some(parts)
     }
 
-    /// Reads the tables in the list `key`, each by `one`, which receives the table's name if that is
-    /// valid. `what` is the word for such a table, `name` is the key of its name, and `twice` is the
-    /// help for a duplicate name. Invalid tables are left out. Returns `None` without a list.
+    /// Reads the tables of a list, each by `one`, which receives the table's name if that is valid.
+    /// Invalid tables are left out. Returns `None` without a list.
     pub(super) fn named_tables<T>(
         &self,
-        key: &Key,
-        what: &str,
-        name: &Key,
-        twice: &str,
+        NamedTables { key, what, name, twice }: &NamedTables,
         one: impl Fn(&Table<'t, 'i>, Option<String>) -> Option<T>,
     ) -> Option<Vec<T>> {
         let node = self.get(key)?;
@@ -207,7 +213,7 @@ impl<'t, 'i> Table<'t, 'i> {
                 let place = table.place(name);
                 if let Some(first) = names.get(own) {
                     let diagnostic = Diagnostic::new(place, format!("two {what}s are called `{own}`"));
-                    self.report.add(diagnostic.context(first.clone(), "the first of them").help(twice));
+                    self.report.add(diagnostic.context(first.clone(), "the first of them").help(*twice));
                 } else {
                     names.insert(own.clone(), place);
                 }
