@@ -25,9 +25,9 @@ use scenario::result::World;
 use crate::arguments::{self, TextOrJson};
 use crate::output::print;
 use crate::progress::ProgressLine;
-use crate::results::{result_of, tell_where, unwritable};
+use crate::results::{print_location, result_of};
 use crate::signals::Signals;
-use crate::stop::Stop;
+use crate::stop::{OrStop, Stop};
 
 /// Simulated papers need only the simulator.
 const SIM: &[World] = &[World::Sim];
@@ -91,7 +91,7 @@ fn run(paper: &Paper, files: FigureFiles, arguments: &arguments::paper::Paper) -
     let mut evidence = Evidence::new(&scenario, &report.runs);
     if expected.figure.measure.is_of_patterns() {
         let searched = evidence.with_patterns(&expected.figure.job, arguments.workers, signals.cancel());
-        evidence = searched.map_err(|error| Stop::Failed(error.into()))?;
+        evidence = searched.or_failed()?;
         // After an interruption, the patterns found so far are shown.
         let measure = expected.figure.measure;
         let _ = patterns::show(&mut histories, &evidence, measure, &worlds, signals.cancel());
@@ -123,7 +123,7 @@ fn simulate(
     file: ScenarioFile,
 ) -> Result<Simulation, Stop> {
     let started = Timestamp::of(SystemTime::now());
-    let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
+    let signals = Signals::catch()?;
     let worlds = TwoWorlds::new(None, arguments.workers);
     let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
     let provenance = Provenance { scenario: Some(file), ..Provenance::new(paper.name, started) };
@@ -131,7 +131,7 @@ fn simulate(
     let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
     let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
     drop(line);
-    Ok(Simulation { finished: finished.map_err(unwritable)?, folder, worlds, signals })
+    Ok(Simulation { finished: finished?, folder, worlds, signals })
 }
 
 /// Writes the page and prints the result.
@@ -142,17 +142,17 @@ fn publish(
     text: impl FnOnce() -> String,
     result: &impl serde::Serialize,
 ) -> Result<(), Stop> {
-    folder.write_text(folder::PAGE, page).map_err(unwritable)?;
+    folder.write_text(folder::PAGE, page)?;
     print(&match format {
         TextOrJson::Text => text(),
-        TextOrJson::Json => report::json::render(result).context("cannot write the result").map_err(Stop::Failed)?,
+        TextOrJson::Json => report::json::render(result).context("cannot write the result")?,
     })?;
-    tell_where(folder.path());
+    print_location(folder.path());
     Ok(())
 }
 
 fn read(files: FigureFiles) -> Result<(Scenario, Expected), Stop> {
     let scenario = files.scenario().map_err(|diagnostics| Stop::Failed(anyhow!("{diagnostics}")))?;
-    let expected = files.expected().map_err(|error| Stop::Failed(error.into()))?;
+    let expected = files.expected().or_failed()?;
     Ok((scenario, expected))
 }

@@ -5,12 +5,11 @@ mod program;
 use std::path::Path;
 use std::time::SystemTime;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use measure::folder::{Folder, MANIFEST, REPORT};
 use measure::manifest::{Ending, Manifest, Provenance};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
-use measure::world::Failure;
 use papers::fg::arms::{Arm, IO_BOUND_USE, PAPERS_CPUS, Variant};
 use papers::fg::prediction::{PredictionError, predict};
 use papers::fg::report::{FgReport, Settings};
@@ -20,12 +19,10 @@ use papers::{Paper, ScenarioFile};
 use scenario::result::World;
 
 use self::program::{Program, Run};
-use crate::arguments::TextOrJson;
 use crate::arguments::paper::{Evict, Measured, Paper as Arguments, Rate};
 use crate::calibrate;
-use crate::output::{print, tell};
+use crate::output::{print_as, print_message};
 use crate::progress;
-use crate::results::unwritable;
 use crate::run::host as world_of;
 use crate::signals::Signals;
 use crate::stop::Stop;
@@ -53,14 +50,14 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
         )));
     }
     let started = Timestamp::of(SystemTime::now());
-    let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
+    let signals = Signals::catch()?;
     let calibration = calibrate::load(false)?;
     let machine = calibration.machine.clone();
-    let worlds = TwoWorlds::new(Some(world_of(calibration).map_err(Stop::Failed)?), arguments.workers);
+    let worlds = TwoWorlds::new(Some(world_of(calibration)?), arguments.workers);
     let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
-    let runs: Vec<Observation> = folder.earlier().map_err(unwritable)?;
-    folder.keep_rows(runs.iter().map(Observation::row)).map_err(unwritable)?;
-    let earlier: Option<Settings> = folder.earlier_settings().map_err(unwritable)?;
+    let runs: Vec<Observation> = folder.earlier()?;
+    folder.keep_rows(runs.iter().map(Observation::row))?;
+    let earlier: Option<Settings> = folder.earlier_settings()?;
 
     let (repeat, seed) = (arguments.repeat.unwrap_or(REPEAT), arguments.seed.unwrap_or(1));
     let planned = experiment.arms().len() as u64 * u64::from(repeat);
@@ -78,13 +75,10 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
         report.settings.as_ref().or(earlier.as_ref()).and_then(|known| serde_json::to_value(known).ok());
     let (ending, error) = simulated.as_ref().map_or_else(Stop::ending, |()| (Ending::Complete, None));
     manifest.end(ending, error, runs.len() as u64);
-    folder.write(REPORT, &report).map_err(unwritable)?;
-    folder.write(MANIFEST, &manifest).map_err(unwritable)?;
-    print(&match arguments.format {
-        TextOrJson::Text => text::render(&report),
-        TextOrJson::Json => report::json::render(&report).context("cannot write the report").map_err(Stop::Failed)?,
-    })?;
-    tell(format_args!("results are in {}", folder.path().display()));
+    folder.write(REPORT, &report)?;
+    folder.write(MANIFEST, &manifest)?;
+    print_as(arguments.format, || text::render(&report), &report, "the report")?;
+    print_message(format_args!("results are in {}", folder.path().display()));
     simulated
 }
 
@@ -173,7 +167,7 @@ impl Session<'_> {
         }
         settings.evicted = program.evicted().to_owned();
         self.manifest.settings = serde_json::to_value(&*settings).ok();
-        self.folder.write(MANIFEST, &self.manifest).map_err(unwritable)?;
+        self.folder.write(MANIFEST, &self.manifest)?;
         for &(round, arm) in plan {
             let arm = arms[arm];
             bar.set_message(format!("{}, {}", arm.variant.name(), arm.name));
@@ -187,7 +181,7 @@ impl Session<'_> {
             if arm.name == self.experiment.baseline() && self.has_predictions() {
                 run.reports = reports;
             }
-            self.folder.keep(&run, [run.row()]).map_err(unwritable)?;
+            self.folder.keep(&run, [run.row()])?;
             self.runs.push(run);
             bar.inc(1);
         }
@@ -268,7 +262,7 @@ impl Session<'_> {
                             all.extend(scenarios);
                         }
                         Err(why @ PredictionError::Unsupported { .. }) => report.note(why.to_string()),
-                        Err(PredictionError::Failure(why)) => return Err(self.failed(why)),
+                        Err(PredictionError::Failure(why)) => return Err(self.signals.stop_for(why)),
                     }
                 }
                 all
@@ -278,26 +272,19 @@ impl Session<'_> {
                     Experiment::Kernels => simulated::kernels(seed, worlds, cancel),
                     _ => simulated::magnitudes(seed, worlds, cancel),
                 };
-                let (rows, scenarios) = simulated.map_err(|why| self.failed(why))?;
+                let (rows, scenarios) = simulated.map_err(|why| self.signals.stop_for(why))?;
                 report.simulated = rows;
                 scenarios
             }
             Experiment::Starvation => {
                 let cpus = crate::arguments::all_cpus().get();
                 let shares = shares::shares(self.arguments.repeat, seed, cpus, worlds, cancel);
-                let (rows, scenarios) = shares.map_err(|why| self.failed(why))?;
+                let (rows, scenarios) = shares.map_err(|why| self.signals.stop_for(why))?;
                 report.shares = rows;
                 scenarios
             }
         };
         let keep = |scenario: &ScenarioFile| self.folder.write_text(&scenario.file, &scenario.text);
-        scenarios.iter().try_for_each(keep).map_err(unwritable)
-    }
-
-    fn failed(&self, why: Failure) -> Stop {
-        match why {
-            Failure::Cancelled => Stop::Interrupted(self.signals.number()),
-            why => crate::run::refused(why),
-        }
+        Ok(scenarios.iter().try_for_each(keep)?)
     }
 }

@@ -6,12 +6,11 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use measure::folder::{Folder, MANIFEST, PAGE, REPORT};
 use measure::manifest::{Ending, Manifest, Provenance};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
-use measure::world::Failure;
 use papers::threads::arms::Arm;
 use papers::threads::measurement::MeasurementRequest;
 use papers::threads::programs::{self, Program};
@@ -19,17 +18,14 @@ use papers::threads::report::{Settings, ThreadsReport};
 use papers::threads::runs::{self, Cell, Observation};
 use papers::threads::{Experiment, page, simulated, text};
 use papers::{Paper, ScenarioFile};
-use report::json;
 use scenario::result::World;
 
 use self::child::Children;
-use crate::arguments::TextOrJson;
 use crate::arguments::paper::Paper as Arguments;
-use crate::output::{print, tell};
+use crate::output::{print_as, print_message};
 use crate::progress;
-use crate::results::unwritable;
 use crate::signals::Signals;
-use crate::stop::Stop;
+use crate::stop::{OrStop, Stop};
 
 /// Runs an experiment and prints the result.
 pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) -> Result<(), Stop> {
@@ -43,33 +39,30 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
         )));
     }
     let started = Timestamp::of(SystemTime::now());
-    let signals = Signals::catch().context("cannot catch signals").map_err(Stop::Failed)?;
+    let signals = Signals::catch()?;
     let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
-    let mut observations: Vec<Observation> = folder.earlier().map_err(unwritable)?;
-    folder.keep_rows(observations.iter().map(runs::row)).map_err(unwritable)?;
-    let earlier: Option<Settings> = folder.earlier_settings().map_err(unwritable)?;
+    let mut observations: Vec<Observation> = folder.earlier()?;
+    folder.keep_rows(observations.iter().map(runs::row))?;
+    let earlier: Option<Settings> = folder.earlier_settings()?;
     let settings = settings(experiment, arguments, earlier.as_ref())?;
     let (cells, mut notes) = cells(experiment, &settings.threads, settings.preemptible, kernel_threads());
     let planned = cells.len() as u64 * u64::from(settings.repeat);
     let provenance = Provenance::new(paper.name, started);
     let mut manifest = Manifest::begin(provenance, &[World::Host], planned, settings.repeat, settings.seed);
-    folder.check(&manifest).map_err(unwritable)?;
+    folder.check(&manifest)?;
     manifest.settings = serde_json::to_value(&settings).ok();
-    folder.write(MANIFEST, &manifest).map_err(unwritable)?;
+    folder.write(MANIFEST, &manifest)?;
     let measured = measure(&settings, &cells, &signals, &mut folder, &mut observations, &mut notes);
     let mut report = ThreadsReport::new(paper, experiment, settings, &observations, measured.is_ok(), notes);
     let simulated = measured.and_then(|()| simulate(experiment, &mut report, arguments, &folder, &signals));
     report.complete = simulated.is_ok();
     let (ending, error) = simulated.as_ref().map_or_else(Stop::ending, |()| (Ending::Complete, None));
     manifest.end(ending, error, observations.len() as u64);
-    folder.write(REPORT, &report).map_err(unwritable)?;
-    folder.write_text(PAGE, &page::render(&report)).map_err(unwritable)?;
-    folder.write(MANIFEST, &manifest).map_err(unwritable)?;
-    print(&match arguments.format {
-        TextOrJson::Text => text::render(&report),
-        TextOrJson::Json => json::render(&report).context("cannot write the report").map_err(Stop::Failed)?,
-    })?;
-    tell(format_args!("results are in {}", folder.path().display()));
+    folder.write(REPORT, &report)?;
+    folder.write_text(PAGE, &page::render(&report))?;
+    folder.write(MANIFEST, &manifest)?;
+    print_as(arguments.format, || text::render(&report), &report, "the report")?;
+    print_message(format_args!("results are in {}", folder.path().display()));
     simulated
 }
 
@@ -89,13 +82,10 @@ fn simulate(
         &worlds,
         signals.cancel(),
     );
-    let (rows, scenarios) = simulated.map_err(|why| match why {
-        Failure::Cancelled => Stop::Interrupted(signals.number()),
-        why => crate::run::refused(why),
-    })?;
+    let (rows, scenarios) = simulated.map_err(|why| signals.stop_for(why))?;
     report.simulated = rows;
     let write_file = |scenario: &ScenarioFile| folder.write_text(&scenario.file, &scenario.text);
-    scenarios.iter().try_for_each(write_file).map_err(unwritable)
+    Ok(scenarios.iter().try_for_each(write_file)?)
 }
 
 /// The settings of the runs. The loop that stands for work keeps the length that an earlier command
@@ -114,7 +104,7 @@ fn settings(experiment: Experiment, arguments: &Arguments, earlier: Option<&Sett
     let rounds_per_us = earlier.and_then(|earlier| earlier.rounds_per_us);
     Ok(Settings {
         rowlock_version: env!("CARGO_PKG_VERSION").to_owned(),
-        machine: host::Machine::current().map_err(|why| Stop::Failed(why.into()))?,
+        machine: host::Machine::current().or_failed()?,
         threads: if threads.is_empty() { experiment.threads() } else { threads },
         preemptible,
         repeat: arguments.repeat.unwrap_or(experiment.repeat()),
@@ -177,12 +167,12 @@ fn measure(
         let result = children.measure(&MeasurementRequest { program, arm, threads, warm, rounds_per_us });
         if signals.cancel().load(std::sync::atomic::Ordering::Acquire) {
             bar.finish_and_clear();
-            return Err(Stop::Interrupted(signals.number()));
+            return Err(signals.interruption());
         }
         match result? {
             Ok(result) => {
                 let run = Observation { cell, round, result };
-                folder.keep(&run, [runs::row(&run)]).map_err(unwritable)?;
+                folder.keep(&run, [runs::row(&run)])?;
                 observations.push(run);
             }
             Err(why) => {

@@ -29,7 +29,7 @@ pub(super) fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<
     let Simulation { finished, folder, signals, .. } = simulate(paper, arguments, &scenario, file)?;
     let FinishedExperiment { report, manifest, histories, error, .. } = finished;
     let conclusions = Conclusions::new(name, &report);
-    folder.write_text(plot::FILE, &plot::render(&conclusions.speeds)).map_err(unwritable)?;
+    folder.write_text(plot::FILE, &plot::render(&conclusions.speeds))?;
     let page = plot::page(&conclusions, &manifest, &histories);
     publish(&folder, &page, arguments.format, || text::render(paper, &conclusions), &conclusions)?;
     result_of(error, &report, &signals)

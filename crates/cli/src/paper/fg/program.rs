@@ -84,7 +84,7 @@ impl<'a> Program<'a> {
         signals: &'a Signals,
     ) -> Result<Program<'a>, Stop> {
         let executable =
-            std::env::current_exe().context("cannot find this program's own file").map_err(Stop::Failed)?;
+            std::env::current_exe().context("cannot find this program's own file")?;
         let parent = arguments.tmp.clone().unwrap_or_else(std::env::temp_dir);
         remove_abandoned(&parent);
         let folder = tempfile::Builder::new().prefix(FOLDER).tempdir_in(&parent);
@@ -99,7 +99,7 @@ impl<'a> Program<'a> {
         for &variant in variants {
             let path = program.input(variant);
             let generated = generate(&path, variant, settings);
-            generated.with_context(|| format!("cannot write {}", path.display())).map_err(Stop::Failed)?;
+            generated.with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(program)
     }
@@ -139,7 +139,7 @@ impl<'a> Program<'a> {
             }
         }
         let evicted = self.evict(&self.input(arm.variant));
-        evicted.context("cannot empty the page cache; --evict files needs no privileges").map_err(Stop::Failed)?;
+        evicted.context("cannot empty the page cache; --evict files needs no privileges")?;
 
         let throttle = self.throttle.as_ref().filter(|_| arm.variant == Variant::IoBound);
         let arguments = self.arguments(arm.variant, &target);
@@ -153,7 +153,7 @@ impl<'a> Program<'a> {
         let execution = match invocation.execute(&mut command, limits) {
             Ok(Ok(execution)) => execution,
             Ok(Err(Interruption::Cancelled | Interruption::TimedOut)) => {
-                return Err(Stop::Interrupted(self.signals.number()));
+                return Err(self.signals.interruption());
             }
             Err(why) => return Err(Stop::Failed(why.into())),
         };
@@ -172,7 +172,7 @@ impl<'a> Program<'a> {
             user_s: execution.user.as_secs_f64(),
             system_s: execution.system.as_secs_f64(),
             clock_s: execution.elapsed.as_secs_f64(),
-            reports: reports.map_err(Stop::Failed)?,
+            reports: reports?,
         })
     }
 

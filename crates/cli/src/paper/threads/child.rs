@@ -8,7 +8,7 @@ use papers::threads::measurement::{self, MeasurementRequest, MeasurementResult};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
-use crate::output::{print, tell};
+use crate::output::{print, print_message};
 use crate::stop::Stop;
 
 /// The argument that makes this program a measuring process.
@@ -25,7 +25,7 @@ pub(crate) fn serve_if_asked() -> Option<ExitCode> {
     Some(match result {
         Ok(result) => print(&format!("{result}\n")).map_or_else(Stop::report, |()| ExitCode::SUCCESS),
         Err(why) => {
-            tell(why);
+            print_message(why);
             ExitCode::FAILURE
         }
     })
@@ -56,7 +56,7 @@ pub(super) struct Children {
 impl Children {
     pub(super) fn new() -> Result<Children, Stop> {
         let executable =
-            std::env::current_exe().context("cannot find this program's own file").map_err(Stop::Failed)?;
+            std::env::current_exe().context("cannot find this program's own file")?;
         Ok(Children { executable })
     }
 
@@ -68,7 +68,7 @@ impl Children {
             let mut command = Command::new(&self.executable);
             Ok(command.arg(MEASURE).arg(request).stdin(Stdio::null()).output()?)
         };
-        let output = started().context("cannot start this program again to measure").map_err(Stop::Failed)?;
+        let output = started().context("cannot start this program again to measure")?;
         if output.status.success() {
             let result = serde_json::from_slice(&output.stdout);
             return result
