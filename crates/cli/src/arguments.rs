@@ -97,8 +97,8 @@ pub(crate) struct Run {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
     /// The simulated kernel's scheduler, instead of the scenario's
-    #[arg(long, value_name = "S", value_parser = schedulers())]
-    pub(crate) scheduler: Option<String>,
+    #[arg(long, value_name = "S", value_parser = one_of(&Scheduler::ALL, Scheduler::name))]
+    pub(crate) scheduler: Option<Scheduler>,
     /// How many simulations run at the same time; the results do not depend on it [default: the
     /// number of CPUs]
     #[arg(long, value_name = "N", default_value_t = all_cpus(), hide_default_value = true, value_parser = workers)]
@@ -368,12 +368,14 @@ fn workers(text: &str) -> Result<NonZeroUsize, &'static str> {
     text.parse().map_err(|_| "write a whole number, 1 or more")
 }
 
-fn schedulers() -> PossibleValuesParser {
-    PossibleValuesParser::new(Scheduler::ALL.map(Scheduler::name))
-}
-
-fn scheduler_named(name: Option<&str>) -> Option<Scheduler> {
-    Scheduler::ALL.into_iter().find(|scheduler| Some(scheduler.name()) == name)
+/// Parses one of `all` by its name.
+fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let named = move |written: String| all.iter().copied().find(|value| name(*value) == written);
+    let names = PossibleValuesParser::new(all.iter().map(|value| name(*value)));
+    names.try_map(move |written| named(written).ok_or("there is no such name"))
 }
 
 fn rule(text: &str) -> Result<WaitingRule, String> {
@@ -392,13 +394,6 @@ impl Exec {
     /// Whether the comparison is also made beside a load.
     pub(crate) fn has_load(&self) -> bool {
         self.hogs > 0 || self.beside.is_some()
-    }
-}
-
-impl Run {
-    /// The requested scheduler.
-    pub(crate) fn scheduler(&self) -> Option<Scheduler> {
-        scheduler_named(self.scheduler.as_deref())
     }
 }
 

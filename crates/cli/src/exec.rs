@@ -45,7 +45,8 @@ fn check_writable(file: &Path) -> Result<bool, Stop> {
 
 /// Prepares the launch, and reports any obstacle.
 fn prepare(arguments: &arguments::Exec) -> Result<Launch, Stop> {
-    let launch = Launch::new(&arguments.program.command, &arguments.program.arguments, arguments.wait, costs()).or_failed()?;
+    let launch =
+        Launch::new(&arguments.program.command, &arguments.program.arguments, arguments.wait, costs()).or_failed()?;
     if let Some((program, obstacle)) = launch.obstacle() {
         print_message(format_args!("rowlock: {} {obstacle}", program.display()));
     }

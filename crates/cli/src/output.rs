@@ -56,3 +56,35 @@ pub(crate) fn print_notes(notes: &[String]) {
         print_message(format_args!("note: {note}"));
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    /// Checks that a section of docs/output.md lists exactly the fields of a result.
+    pub(crate) fn assert_documented(result: &Value, heading: &str) {
+        let document = include_str!("../../../docs/output.md");
+        let section = document.split(heading).nth(1).unwrap();
+        let rows = section.lines().take_while(|line| !line.starts_with('#'));
+        let documented = rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next()).map(str::to_owned);
+        let mut fields = BTreeSet::new();
+        collect_paths(result, "", &mut fields);
+        assert_eq!(fields, documented.collect());
+    }
+
+    /// Collects the paths of all values.
+    fn collect_paths(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(object) => {
+                for (key, value) in object {
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    collect_paths(value, &path, found);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| collect_paths(item, &format!("{path}[]"), found)),
+            _ => drop(found.insert(path.to_owned())),
+        }
+    }
+}

@@ -7,8 +7,8 @@ mod today;
 use std::path::Path;
 use std::time::SystemTime;
 
-use anyhow::{Context, anyhow};
-use measure::experiment::{self, FinishedExperiment};
+use anyhow::anyhow;
+use measure::experiment::FinishedExperiment;
 use measure::folder::{self, Folder};
 use measure::manifest::{Provenance, ScenarioFile};
 use measure::timestamp::Timestamp;
@@ -23,9 +23,8 @@ use scenario::Scenario;
 use scenario::result::World;
 
 use crate::arguments::{self, TextOrJson};
-use crate::output::print;
-use crate::progress::ProgressLine;
-use crate::results::{print_location, result_of};
+use crate::output::{print, print_as};
+use crate::results::{print_location, result_of, run_experiment};
 use crate::signals::Signals;
 use crate::stop::{OrStop, Stop};
 
@@ -103,7 +102,7 @@ fn run(paper: &Paper, files: FigureFiles, arguments: &arguments::paper::Paper) -
     result_of(error, &report, &signals)?;
     match judgement.missed() {
         0 => Ok(()),
-        missed => Err(Stop::Failed(anyhow!("missed: {missed} of {} bands", judgement.judged()))),
+        missed => Err(anyhow!("missed: {missed} of {} bands", judgement.judged()).into()),
     }
 }
 
@@ -127,11 +126,8 @@ fn simulate(
     let worlds = TwoWorlds::new(None, arguments.workers);
     let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
     let provenance = Provenance { scenario: Some(file), ..Provenance::new(paper.name, started) };
-    let line = ProgressLine::new(scenario);
-    let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
-    let finished = experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, progress, signals.cancel());
-    drop(line);
-    Ok(Simulation { finished: finished?, folder, worlds, signals })
+    let finished = run_experiment(scenario.clone(), SIM, &worlds, &mut folder, provenance, &signals)?;
+    Ok(Simulation { finished, folder, worlds, signals })
 }
 
 /// Writes the page and prints the result.
@@ -143,16 +139,11 @@ fn publish(
     result: &impl serde::Serialize,
 ) -> Result<(), Stop> {
     folder.write_text(folder::PAGE, page)?;
-    print(&match format {
-        TextOrJson::Text => text(),
-        TextOrJson::Json => report::json::render(result).context("cannot write the result")?,
-    })?;
+    print_as(format, text, result, "the result")?;
     print_location(folder.path());
     Ok(())
 }
 
 fn read(files: FigureFiles) -> Result<(Scenario, Expected), Stop> {
-    let scenario = files.scenario().map_err(|diagnostics| Stop::Failed(anyhow!("{diagnostics}")))?;
-    let expected = files.expected().or_failed()?;
-    Ok((scenario, expected))
+    Ok((files.scenario().or_failed()?, files.expected().or_failed()?))
 }

@@ -3,12 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use measure::experiment::{self, FinishedExperiment};
 use measure::folder::{self, Folder};
-use measure::manifest::Ending;
+use measure::manifest::{Ending, Provenance};
+use measure::precision::Extent;
 use measure::results::ExperimentReport;
+use measure::runner::Progress;
 use measure::timestamp::Timestamp;
+use measure::two_worlds::TwoWorlds;
+use scenario::Scenario;
 
 use crate::output::print_message;
+use crate::progress::ProgressLine;
 use crate::signals::Signals;
 use crate::stop::Stop;
 
@@ -44,9 +50,27 @@ fn default_folder(file: &Path, started: Timestamp) -> PathBuf {
     paths.find(|path| !path.exists()).unwrap_or_else(|| Path::new("rowlock-out").join(name))
 }
 
+/// Runs an experiment, with a progress line.
+pub(crate) fn run_experiment<'w>(
+    scenario: Scenario,
+    extent: impl Into<Extent<'w>>,
+    worlds: &TwoWorlds,
+    folder: &mut Folder,
+    provenance: Provenance,
+    signals: &Signals,
+) -> Result<FinishedExperiment, Stop> {
+    let line = ProgressLine::new(&scenario);
+    let progress = &mut |progress: Progress<'_>| line.show(progress);
+    Ok(experiment::run(scenario, extent, worlds, folder, provenance, progress, signals.cancel())?)
+}
+
 /// Reports where the results are.
 pub(crate) fn print_location(path: &Path) {
-    print_message(format_args!("results are in {}; open {} in a browser", path.display(), path.join(folder::PAGE).display()));
+    print_message(format_args!(
+        "results are in {}; open {} in a browser",
+        path.display(),
+        path.join(folder::PAGE).display()
+    ));
 }
 
 /// The result of the command after an experiment.

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
 use host::{Host, HostCalibration};
-use measure::experiment::{self, FinishedExperiment};
+use measure::experiment::FinishedExperiment;
 use measure::manifest::{Provenance, ScenarioFile};
 use measure::precision::Extent;
 use measure::results::{ExperimentReport, csv, text};
@@ -15,8 +15,7 @@ use scenario::Scenario;
 
 use crate::arguments::{self, Format};
 use crate::output::{json, print, print_notes};
-use crate::progress::ProgressLine;
-use crate::results::{print_location, result_of};
+use crate::results::{print_location, result_of, run_experiment};
 use crate::signals::Signals;
 use crate::stop::{OrStop, Stop};
 use crate::trace::Traces;
@@ -40,12 +39,9 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
 
     let scenario_file = ScenarioFile::new(&arguments.file.display().to_string(), &content, &scenario);
     let provenance = Provenance { scenario: Some(scenario_file), calibration, ..Provenance::new("run", started) };
-    let line = ProgressLine::new(&scenario);
-    let progress = &mut |progress: measure::runner::Progress<'_>| line.show(progress);
     let extent = Extent { worlds: chosen, until };
-    let finished = experiment::run(scenario, extent, &worlds, &mut folder, provenance, progress, signals.cancel());
-    drop(line);
-    let FinishedExperiment { scenario, report, error, .. } = finished?;
+    let finished = run_experiment(scenario, extent, &worlds, &mut folder, provenance, &signals)?;
+    let FinishedExperiment { scenario, report, error, .. } = finished;
 
     if !error.as_ref().is_some_and(measure::runner::Error::is_input) {
         print(&rendered(&report, arguments.format)?)?;
@@ -67,7 +63,7 @@ fn apply_arguments(scenario: &mut Scenario, arguments: &arguments::Run) -> anyho
             "--repeat: {repeat} repetitions of {arms} arms are more than {MOST_RUNS} runs; ask for fewer"
         ));
     }
-    let Some(scheduler) = arguments.scheduler() else { return Ok(()) };
+    let Some(scheduler) = arguments.scheduler else { return Ok(()) };
     for arm in &mut scenario.arms {
         if arm.factors.iter().any(|(path, _)| path == "machine.scheduler") {
             return Err(anyhow!("--scheduler: the scenario sweeps machine.scheduler itself; leave one of the two out"));

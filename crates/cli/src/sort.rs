@@ -69,10 +69,8 @@ fn prepare(arguments: &arguments::sort::Sort, memory: u64) -> Result<Sort, Stop>
     }
     let format = arguments.record.map_or(Format::Lines, Format::Fixed);
     let order = Order::new(format, keys).context("--key").or_input()?;
-    let mut sort = Sort::new(order)
-        .memory(memory)
-        .temporary(arguments.temporary())
-        .algorithm(algorithm(arguments).or_input()?);
+    let mut sort =
+        Sort::new(order).memory(memory).temporary(arguments.temporary()).algorithm(algorithm(arguments).or_input()?);
     if arguments.unique {
         sort = sort.unique();
     }

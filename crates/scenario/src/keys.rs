@@ -27,7 +27,7 @@ use policy::Span;
 use policy::priority::StageKind;
 use policy::wakeup::Scheme;
 
-use crate::model::{Accounting, Scheduler, Tie};
+use crate::named::{Accounting, Scheduler, Tie};
 
 /// The largest size of a file: 1 MiB.
 pub const LONGEST_FILE: usize = 1 << 20;

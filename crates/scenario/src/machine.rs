@@ -6,8 +6,9 @@ use policy::waiting::{Bound, Costs};
 use policy::wakeup::Scheme;
 
 use crate::keys::machine;
-use crate::named::named_enum;
-use crate::read::{Table, value};
+use crate::named::{Accounting, Scheduler, Tie};
+use crate::read::table::Table;
+use crate::read::value;
 use crate::write::optional;
 
 /// Defines [`MachineKeys`]. Each row has a key, its field and type, its reader, and its place in a
@@ -89,7 +90,7 @@ impl MachineKeys {
             machine.slice = default_slice(cpus);
             machine.cfs = Cfs::with_cpus(cpus);
         }
-        machine.tick = self.scheduler.unwrap_or(base.scheduler).own_tick().unwrap_or(base.tick);
+        machine.tick = own_tick(self.scheduler.unwrap_or(base.scheduler)).unwrap_or(base.tick);
         self.apply(&mut machine);
         machine
     }
@@ -176,67 +177,13 @@ impl Machine {
     }
 }
 
-named_enum! {
-    /// A kernel scheduler of the simulator.
-    pub enum Scheduler {
-        /// First in, first out: the real-time policy with one priority, without a quantum or
-        /// preemption.
-        Fifo = "fifo",
-        /// Round robin: one queue and a quantum. A woken thread preempts no other, and no thread
-        /// prefers a CPU.
-        Rr = "rr",
-        /// Linux 2.2 to 2.4: one queue, epochs, goodness.
-        Linux24 = "linux-2.4",
-        /// Linux 2.6 before 2.6.23: a queue for each CPU, priorities, active and expired threads.
-        LinuxO1 = "linux-o1",
-        /// Linux 2.6.23 to 6.5: the completely fair scheduler.
-        Cfs = "cfs",
-        /// Linux since 6.6: earliest eligible virtual deadline first.
-        Eevdf = "eevdf",
-        /// A multi-level feedback queue for all CPUs: threads that compute for long move down.
-        Feedback = "feedback",
-    }
-}
-
-impl Scheduler {
-    /// Whether every ready thread runs eventually, independent of the others. Not without
-    /// preemption: there, threads that compute or spin without end keep the others from running.
-    pub const fn shares_time(self) -> bool {
-        !matches!(self, Scheduler::Fifo)
-    }
-
-    /// The default tick of a kernel whose other times are counted in ticks.
-    const fn own_tick(self) -> Option<Span> {
-        match self {
-            Scheduler::Linux24 => Some(Linux24::TICK),
-            // HZ = 1000.
-            Scheduler::LinuxO1 => Some(Span::from_millis(1)),
-            _ => None,
-        }
-    }
-}
-
-named_enum! {
-    /// The order of events if a spin ends in the very step of the arrival that it waits for.
-    #[derive(Default)]
-    pub enum Tie {
-        /// The arrival: the spin has succeeded.
-        #[default]
-        Arrive = "arrive",
-        /// The end of the spin: it has failed.
-        Timeout = "timeout",
-    }
-}
-
-named_enum! {
-    /// How running time is charged.
-    #[derive(Default)]
-    pub enum Accounting {
-        /// Exactly, to the step.
-        #[default]
-        Exact = "exact",
-        /// A whole tick to the thread that runs when the timer interrupts.
-        Tick = "tick",
+/// The default tick of a kernel whose other times are counted in ticks.
+const fn own_tick(scheduler: Scheduler) -> Option<Span> {
+    match scheduler {
+        Scheduler::Linux24 => Some(Linux24::TICK),
+        // HZ = 1000.
+        Scheduler::LinuxO1 => Some(Span::from_millis(1)),
+        _ => None,
     }
 }
 

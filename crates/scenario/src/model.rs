@@ -7,8 +7,9 @@ use crate::arrival::Arrival;
 use crate::distribution::Distribution;
 use crate::draw::{Law, Normal};
 use crate::fibers::Fibers;
-pub use crate::machine::{Accounting, Cfs, Linux24, Machine, MachineKeys, Scheduler, Tie, default_slice};
-use crate::named::named_enum;
+use crate::keys::job::KINDS;
+pub use crate::machine::{Cfs, Linux24, Machine, MachineKeys, default_slice};
+pub use crate::named::{Accounting, Granularity, Scheduler, Tie};
 use crate::pipeline::Pipeline;
 
 /// A valid scenario file.
@@ -149,9 +150,6 @@ pub enum JobKind {
 }
 
 impl JobKind {
-    /// The names of all kinds, in the order of the documentation.
-    pub const NAMES: [&str; 6] = ["barrier", "lock", "cpu", "command", "pipeline", "fibers"];
-
     /// How many threads it has on a machine with this many CPUs.
     pub fn threads(&self, cpus: u32) -> u32 {
         match self {
@@ -172,12 +170,12 @@ impl JobKind {
     /// The name in scenario files.
     pub const fn name(&self) -> &'static str {
         match self {
-            JobKind::Barrier { .. } => JobKind::NAMES[0],
-            JobKind::Lock { .. } => JobKind::NAMES[1],
-            JobKind::Cpu { .. } => JobKind::NAMES[2],
-            JobKind::Command { .. } => JobKind::NAMES[3],
-            JobKind::Pipeline(_) => JobKind::NAMES[4],
-            JobKind::Fibers(_) => JobKind::NAMES[5],
+            JobKind::Barrier { .. } => KINDS[0],
+            JobKind::Lock { .. } => KINDS[1],
+            JobKind::Cpu { .. } => KINDS[2],
+            JobKind::Command { .. } => KINDS[3],
+            JobKind::Pipeline(_) => KINDS[4],
+            JobKind::Fibers(_) => KINDS[5],
         }
     }
 }
@@ -206,20 +204,6 @@ impl Compute {
             Compute::Drawn(distribution) => distribution.mean(),
             Compute::Granularity(granularity) => granularity.on(cs).mean,
         }
-    }
-}
-
-named_enum! {
-    /// The paper's classes of computation: nine intervals in ten are shorter than one CS (fine), five
-    /// (medium) or twenty (coarse), and the standard deviation is a tenth of the mean. Source: Tsafrir
-    /// and Feitelson, section 2.1.
-    pub enum Granularity {
-        /// Nine in ten shorter than CS.
-        Fine = "fine",
-        /// Nine in ten shorter than 5 CS.
-        Medium = "medium",
-        /// Nine in ten shorter than 20 CS.
-        Coarse = "coarse",
     }
 }
 

@@ -29,4 +29,82 @@ macro_rules! named_enum {
     };
 }
 
-pub(crate) use named_enum;
+named_enum! {
+    /// A kernel scheduler of the simulator.
+    pub enum Scheduler {
+        /// First in, first out: the real-time policy with one priority, without a quantum or
+        /// preemption.
+        Fifo = "fifo",
+        /// Round robin: one queue and a quantum. A woken thread preempts no other, and no thread
+        /// prefers a CPU.
+        Rr = "rr",
+        /// Linux 2.2 to 2.4: one queue, epochs, goodness.
+        Linux24 = "linux-2.4",
+        /// Linux 2.6 before 2.6.23: a queue for each CPU, priorities, active and expired threads.
+        LinuxO1 = "linux-o1",
+        /// Linux 2.6.23 to 6.5: the completely fair scheduler.
+        Cfs = "cfs",
+        /// Linux since 6.6: earliest eligible virtual deadline first.
+        Eevdf = "eevdf",
+        /// A multi-level feedback queue for all CPUs: threads that compute for long move down.
+        Feedback = "feedback",
+    }
+}
+
+impl Scheduler {
+    /// Whether every ready thread runs eventually, independent of the others. Not without
+    /// preemption: there, threads that compute or spin without end keep the others from running.
+    pub const fn shares_time(self) -> bool {
+        !matches!(self, Scheduler::Fifo)
+    }
+}
+
+named_enum! {
+    /// The order of events if a spin ends in the very step of the arrival that it waits for.
+    #[derive(Default)]
+    pub enum Tie {
+        /// The arrival: the spin has succeeded.
+        #[default]
+        Arrive = "arrive",
+        /// The end of the spin: it has failed.
+        Timeout = "timeout",
+    }
+}
+
+named_enum! {
+    /// How running time is charged.
+    #[derive(Default)]
+    pub enum Accounting {
+        /// Exactly, to the step.
+        #[default]
+        Exact = "exact",
+        /// A whole tick to the thread that runs when the timer interrupts.
+        Tick = "tick",
+    }
+}
+
+named_enum! {
+    /// The paper's classes of computation: nine intervals in ten are shorter than one CS (fine), five
+    /// (medium) or twenty (coarse), and the standard deviation is a tenth of the mean. Source: Tsafrir
+    /// and Feitelson, section 2.1.
+    pub enum Granularity {
+        /// Nine in ten shorter than CS.
+        Fine = "fine",
+        /// Nine in ten shorter than 5 CS.
+        Medium = "medium",
+        /// Nine in ten shorter than 20 CS.
+        Coarse = "coarse",
+    }
+}
+
+named_enum! {
+    /// The stages that have threads of their own, unless stated otherwise.
+    #[derive(Default)]
+    pub enum Structure {
+        /// Those that block. Computations run on workers, as many as there are CPUs.
+        #[default]
+        Workers = "workers",
+        /// All.
+        Threads = "threads",
+    }
+}

@@ -4,7 +4,7 @@ use policy::priority::{PriorityRule, StageKind};
 use policy::waiting::WaitingRule;
 
 use crate::distribution::Distribution;
-use crate::named::named_enum;
+pub use crate::named::Structure;
 
 /// A pipeline: buffers pass through its stages in order, round after round, and return to the
 /// first.
@@ -61,18 +61,6 @@ pub struct StageTurn {
     pub stage: usize,
     /// How many rounds it takes before the next stage, at least one.
     pub times: u32,
-}
-
-named_enum! {
-    /// The stages that have threads of their own, unless stated otherwise.
-    #[derive(Default)]
-    pub enum Structure {
-        /// Those that block. Computations run on workers, as many as there are CPUs.
-        #[default]
-        Workers = "workers",
-        /// All.
-        Threads = "threads",
-    }
 }
 
 /// The work of a thread of a pipeline.

@@ -11,7 +11,7 @@ mod fibers;
 mod pipeline;
 mod setting;
 mod sweep;
-mod table;
+pub(crate) mod table;
 pub(crate) mod value;
 
 use std::collections::HashSet;
@@ -20,8 +20,7 @@ use std::ops::Range;
 use toml::de::DeTable;
 
 use self::sweep::Factor;
-use self::table::ReadReport;
-pub(crate) use self::table::Table;
+use self::table::{ReadReport, Table};
 use crate::diagnostics::{Diagnostic, Diagnostics, did_you_mean, quoted};
 use crate::keys::{self, experiment, file};
 use crate::model::{Arm, Experiment, Scenario};

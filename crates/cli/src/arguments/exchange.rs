@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use ::exchange::Format;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
@@ -12,7 +11,7 @@ pub(crate) struct Import {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Its format [default: recognised by the content]
-    #[arg(long, value_name = "FORMAT", value_parser = format())]
+    #[arg(long, value_name = "FORMAT", value_parser = super::one_of(&Format::ALL, Format::name))]
     pub(crate) from: Option<Format>,
     /// The file for the scenario, which is replaced if it exists [default: standard output]
     #[arg(long, value_name = "FILE.toml")]
@@ -42,10 +41,4 @@ pub(crate) enum To {
     RtApp,
     /// The scheduling events of one simulated run of its first arm, as the kernel prints them
     Ftrace,
-}
-
-fn format() -> impl TypedValueParser<Value = Format> {
-    let named = |name: String| Format::ALL.into_iter().find(|format| format.name() == name);
-    PossibleValuesParser::new(Format::ALL.map(Format::name))
-        .try_map(move |name| named(name).ok_or("there is no such format"))
 }

@@ -9,6 +9,7 @@ use papers::PAPERS;
 use papers::barrier::changes::Changes;
 use papers::threads::MOST_THREADS;
 use policy::waiting::WaitingRule;
+use scenario::Scheduler;
 
 use super::{TextOrJson, all_cpus};
 use crate::results::Results;
@@ -38,8 +39,8 @@ pub(crate) struct Paper {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub(crate) seed: Option<u64>,
     /// The simulated kernel's scheduler, instead of the paper's; bands are not judged then
-    #[arg(long, value_name = "S", value_parser = super::schedulers())]
-    pub(crate) scheduler: Option<String>,
+    #[arg(long, value_name = "S", value_parser = super::one_of(&Scheduler::ALL, Scheduler::name))]
+    pub(crate) scheduler: Option<Scheduler>,
     /// The waiting rule of all jobs, instead of the paper's, except the one that they are compared
     /// with; bands are not judged then
     #[arg(long, value_name = "RULE", value_parser = super::rule)]
@@ -124,32 +125,28 @@ pub(crate) enum PaperList {
 impl Paper {
     /// The changes to the paper's scenario.
     pub(crate) fn changes(&self) -> Changes {
-        Changes { scheduler: super::scheduler_named(self.scheduler.as_deref()), waiting: self.waiting }
+        Changes { scheduler: self.scheduler, waiting: self.waiting }
     }
 }
 
 impl Threads {
     /// The first of these options that was given. Other papers do not accept them.
     pub(crate) fn given(&self) -> Option<&'static str> {
-        [("--fibers", !self.fibers.is_empty()), ("--preemptive", self.preemptive)]
-            .into_iter()
-            .find_map(|(name, is_given)| is_given.then_some(name))
+        first_given(&[("--fibers", !self.fibers.is_empty()), ("--preemptive", self.preemptive)])
     }
 }
 
 impl Measured {
     /// The first of these options that was given. Other papers do not accept them.
     pub(crate) fn given(&self) -> Option<&'static str> {
-        [
-            ("--size", self.size.is_some()),
-            ("--memory", self.memory.is_some()),
-            ("--tmp", self.tmp.is_some()),
-            ("--rate", self.rate.is_some()),
-            ("--evict", self.evict.is_some()),
-        ]
-        .into_iter()
-        .find_map(|(name, is_given)| is_given.then_some(name))
+        let Measured { size, memory, tmp, rate, evict } = self;
+        let options = [("--size", size.is_some()), ("--memory", memory.is_some()), ("--tmp", tmp.is_some())];
+        first_given(&options).or(first_given(&[("--rate", rate.is_some()), ("--evict", evict.is_some())]))
     }
+}
+
+fn first_given(options: &[(&'static str, bool)]) -> Option<&'static str> {
+    options.iter().find_map(|&(name, is_given)| is_given.then_some(name))
 }
 
 fn rate(text: &str) -> Result<Rate, String> {

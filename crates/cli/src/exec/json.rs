@@ -116,7 +116,6 @@ impl WaitSummary {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::time::Duration;
 
     use clap::Parser;
@@ -126,6 +125,7 @@ mod tests {
 
     use super::*;
     use crate::arguments::{Arguments, Command};
+    use crate::output::tests::assert_documented;
 
     fn report(entries: Vec<ProcessReport>, obstacle: Option<&str>) -> Value {
         let arguments = Arguments::parse_from(["rowlock", "exec", "--wait", "2cs+", "program", "-x"]);
@@ -176,28 +176,8 @@ mod tests {
         assert_eq!(report(vec![entry()], Some("static"))["why_not"], Value::Null);
     }
 
-    /// Collects the paths of all values.
-    fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
-        match value {
-            Value::Object(object) => {
-                for (key, value) in object {
-                    fields(value, &if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, found);
-                }
-            }
-            Value::Array(items) => items.iter().for_each(|item| fields(item, &format!("{path}[]"), found)),
-            _ => drop(found.insert(path.to_owned())),
-        }
-    }
-
     #[test]
     fn exactly_the_fields_are_documented() {
-        let document = include_str!("../../../../docs/output.md");
-        let section = document.split("\n### `--json FILE`\n").nth(1).unwrap();
-        let rows = section.lines().take_while(|line| !line.starts_with('#'));
-        let documented: BTreeSet<String> =
-            rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next()).map(str::to_owned).collect();
-        let mut found = BTreeSet::new();
-        fields(&report(vec![entry()], None), "", &mut found);
-        assert_eq!(found, documented);
+        assert_documented(&report(vec![entry()], None), "\n### `--json FILE`\n");
     }
 }

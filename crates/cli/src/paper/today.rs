@@ -10,7 +10,7 @@ use papers::today::{grid, plot, text};
 use super::{Simulation, publish, simulate};
 use crate::arguments;
 use crate::results::{result_of, unwritable};
-use crate::stop::Stop;
+use crate::stop::{OrStop, Stop};
 
 /// Runs all scenarios and prints the conclusions.
 pub(super) fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
@@ -24,7 +24,7 @@ pub(super) fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<
         return Err(Stop::Input(anyhow!(message)));
     }
     let scenario = grid::scenario(arguments.repeat.unwrap_or(grid::REPEAT), arguments.seed.unwrap_or(1));
-    let scenario = scenario.map_err(|diagnostics| Stop::Failed(anyhow!("{diagnostics}")))?;
+    let scenario = scenario.or_failed()?;
     let file = ScenarioFile::new(name, &[], &scenario);
     let Simulation { finished, folder, signals, .. } = simulate(paper, arguments, &scenario, file)?;
     let FinishedExperiment { report, manifest, histories, error, .. } = finished;

@@ -2,7 +2,7 @@
 
 use super::KeyDefault::Is;
 use super::{Key, Value};
-use crate::Distribution;
+use crate::distribution::Distribution;
 
 keys! {
     DISTRIBUTION = "distribution", Value::OneOf(&Distribution::NAMES), Is("normal"), r#""exponential""#,

@@ -3,12 +3,14 @@
 use super::KeyDefault::{Is, Required};
 pub use super::machine::{BOOST, LEVELS, RUNNING_TIME};
 use super::{Key, MOST_BUFFERS, MOST_CPUS, MOST_ROUNDS, MOST_THREADS, Value, count};
-use crate::model::{Granularity, JobKind};
-use crate::pipeline::Structure;
+use crate::named::{Granularity, Structure};
+
+/// The names of all kinds of jobs, in the order of the documentation.
+pub const KINDS: [&str; 6] = ["barrier", "lock", "cpu", "command", "pipeline", "fibers"];
 
 keys! {
     NAME = "name", Value::Name, Required, r#""crew""#, "the name, unique among jobs";
-    KIND = "kind", Value::OneOf(&JobKind::NAMES), Required, r#""barrier""#, "the kind of work that its threads do";
+    KIND = "kind", Value::OneOf(&KINDS), Required, r#""barrier""#, "the kind of work that its threads do";
     COPIES = "copies", count(0, MOST_THREADS), Is("1"), "4",
         "the number of jobs like this, named `crew.0`, `crew.1`, ... if there are several; with 0 it is left out";
     NICE = "nice", Value::Nice, Is("0"), "5", "the nice value of its threads";
@@ -95,10 +97,10 @@ pub const FIBERS: &[Key] =
     &[GROUPS, WORKERS, LEVELS, RUNNING_TIME, BOOST, LOCKS, PREEMPTIBLE, CREATE_COST, SWITCH_COST, LOCK_COST];
 /// The keys of each kind, besides the common ones.
 pub const OF_KINDS: [(&str, &[Key]); 6] = [
-    (JobKind::NAMES[0], BARRIER),
-    (JobKind::NAMES[1], LOCK),
-    (JobKind::NAMES[2], CPU),
-    (JobKind::NAMES[3], COMMAND),
-    (JobKind::NAMES[4], PIPELINE),
-    (JobKind::NAMES[5], FIBERS),
+    (KINDS[0], BARRIER),
+    (KINDS[1], LOCK),
+    (KINDS[2], CPU),
+    (KINDS[3], COMMAND),
+    (KINDS[4], PIPELINE),
+    (KINDS[5], FIBERS),
 ];

@@ -83,8 +83,7 @@ impl<'a> Program<'a> {
         arguments: &Measured,
         signals: &'a Signals,
     ) -> Result<Program<'a>, Stop> {
-        let executable =
-            std::env::current_exe().context("cannot find this program's own file")?;
+        let executable = std::env::current_exe().context("cannot find this program's own file")?;
         let parent = arguments.tmp.clone().unwrap_or_else(std::env::temp_dir);
         remove_abandoned(&parent);
         let folder = tempfile::Builder::new().prefix(FOLDER).tempdir_in(&parent);

@@ -55,8 +55,7 @@ pub(super) struct Children {
 
 impl Children {
     pub(super) fn new() -> Result<Children, Stop> {
-        let executable =
-            std::env::current_exe().context("cannot find this program's own file")?;
+        let executable = std::env::current_exe().context("cannot find this program's own file")?;
         Ok(Children { executable })
     }
 
