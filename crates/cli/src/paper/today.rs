@@ -9,7 +9,7 @@ use papers::today::{grid, plot, text};
 
 use super::{Simulation, publish, simulate};
 use crate::arguments;
-use crate::results::{result_of, unwritable};
+use crate::results::result_of;
 use crate::stop::{OrStop, Stop};
 
 /// Runs all scenarios and prints the conclusions.
