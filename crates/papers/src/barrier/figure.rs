@@ -1,5 +1,4 @@
 //! The figure as the paper draws it: lines over the load.
-#![expect(missing_docs, reason = "docs/output.md describes the fields, and a test compares them")]
 
 use serde::Serialize;
 
@@ -16,30 +15,40 @@ use stats::Estimate;
 /// A figure with its lines.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Drawing {
+    /// A description of the drawing.
     pub what: String,
+    /// The measure.
     pub measure: Measure,
+    /// The unit of load on the x axis.
     pub counted: LoadUnit,
+    /// The panels, in the order of the file.
     pub panels: Vec<Panel>,
 }
 
 /// Lines that are drawn together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Panel {
+    /// The name. Empty if there is only one panel.
     pub name: String,
+    /// The lines, in the order of the file.
     pub lines: Vec<DrawnLine>,
 }
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DrawnLine {
+    /// The label at its end.
     pub name: String,
+    /// Its points, by ascending load.
     pub points: Vec<Point>,
 }
 
 /// A point of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
+    /// The load.
     pub load: f64,
+    /// The mean over the seeds.
     pub value: Estimate,
 }
 

@@ -1,5 +1,4 @@
 //! The judgement of a paper: the result of every band, and whether all bands hold.
-#![expect(missing_docs, reason = "docs/output.md describes the fields, and a test compares them")]
 
 use serde::Serialize;
 
@@ -21,15 +20,25 @@ pub const FEWEST_SEEDS: u32 = 3;
 /// The results of a paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judgement<'a> {
+    /// The paper's name.
     pub paper: &'a str,
+    /// The statement of the figure or section.
     pub shows: &'a str,
+    /// The place in the paper.
     pub source: &'a str,
+    /// The settings that replace the paper's. The bands are then not judged.
     pub changed: Vec<String>,
+    /// Whether all bands hold. `None` if they are not judged.
     pub holds: Option<bool>,
+    /// The figure as the paper draws it, if its file defines the lines.
     pub figure: Option<Drawing>,
+    /// The bands, in the order of the file.
     pub bands: Vec<BandResult>,
+    /// The transition points, if the paper is about them.
     pub transitions: Vec<RunTransition>,
+    /// The alternations, if the paper is about them.
     pub alternations: Vec<RunAlternation>,
+    /// The runs and their summaries.
     #[serde(serialize_with = "report::json::versioned")]
     pub report: &'a ExperimentReport,
 }
@@ -37,33 +46,51 @@ pub struct Judgement<'a> {
 /// The transition point of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunTransition {
+    /// The arm of the run.
     pub factors: Factors,
+    /// The number of its repetition, from zero.
     pub repeat: u32,
+    /// Its transition point, if it has one.
     pub transition: Option<Transition>,
 }
 
 /// The alternation of the threads of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunAlternation {
+    /// The arm of the run.
     pub factors: Factors,
+    /// The number of its repetition, from zero.
     pub repeat: u32,
+    /// Its alternation, if it has one.
     pub alternation: Option<Alternation>,
 }
 
 /// The result of a band.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BandResult {
+    /// A description of the number.
     pub what: String,
+    /// The measure.
     pub measure: Measure,
+    /// The unit if the number is a load.
     pub counted: Option<LoadUnit>,
+    /// The paper's own value, in words.
     pub paper: Option<String>,
+    /// The simulated value: the mean over the seeds. `None` if no run has it.
     pub ours: Option<Estimate>,
+    /// The mean distance of the arms, or groups of arms, from their mean.
     pub average_absolute_deviation: Option<f64>,
+    /// The lower end of the band, which is part of it.
     pub at_least: Option<f64>,
+    /// The lower end of the band, which is not part of it.
     pub above: Option<f64>,
+    /// The upper end of the band, which is part of it.
     pub at_most: Option<f64>,
+    /// Whether the simulated value is in the band. Undecided if the band has no ends or is not
+    /// judged.
     #[serde(serialize_with = "ClaimOutcome::serialize_holds")]
     pub inside: ClaimOutcome,
+    /// The statement of the paper and its place.
     pub source: String,
 }
 

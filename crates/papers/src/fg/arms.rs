@@ -1,5 +1,4 @@
 //! The measured programs and structures, with the measurements of the thesis.
-#![expect(missing_docs, reason = "docs/output.md describes the fields, and a test compares them")]
 
 use serde::{Deserialize, Serialize};
 
@@ -57,11 +56,17 @@ pub struct Arm {
 /// A row of the thesis' tables. Times are in seconds. `None` if the thesis does not give the value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PaperRow {
+    /// The number of runs.
     pub observations: u32,
+    /// User time.
     pub user_s: Option<f64>,
+    /// System time.
     pub system_s: Option<f64>,
+    /// The mean clock time.
     pub clock_s: f64,
+    /// The standard error of the clock time.
     pub standard_error_s: Option<f64>,
+    /// Processor time in percent of clock time.
     pub used_percent: Option<f64>,
 }
 

@@ -1,5 +1,4 @@
 //! Table 5: regression of clock time on processor time and processor use.
-#![expect(missing_docs, reason = "docs/output.md describes the fields, and a test compares them")]
 
 use serde::Serialize;
 
@@ -10,28 +9,42 @@ use stats::regression::{self, Coefficient};
 /// The regression of one variant's runs, with all rules together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClockRegression {
+    /// The program.
     pub variant: Variant,
+    /// The number of runs.
     pub observations: usize,
+    /// The constant term, and the seconds that a second of user time, a second of system time and a
+    /// percent of use add.
     pub terms: Vec<Term>,
+    /// The share of the variation that is explained. `None` without a fit.
     pub r_squared: Option<f64>,
+    /// Why there is no fit.
     pub why_not: Option<String>,
 }
 
 /// A coefficient.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Term {
+    /// The name of its regressor.
     pub of: &'static str,
+    /// The value.
     pub value: f64,
+    /// The standard error.
     pub standard_error: f64,
+    /// The value in standard errors.
     pub t: f64,
+    /// The probability of a t at least this far from zero if the coefficient were zero.
     pub p: f64,
+    /// The thesis' value and its t. The thesis does not give its constant term.
     pub paper: Option<PaperTerm>,
 }
 
 /// A coefficient of the thesis.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PaperTerm {
+    /// The value.
     pub value: f64,
+    /// Its t, printed without its sign.
     pub t: f64,
 }
 

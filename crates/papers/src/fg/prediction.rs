@@ -6,7 +6,6 @@
 //! the time in its calls. That rest includes the time that requests waited for each other, so the
 //! simulated device serves as many requests at once as there are I/O stages. The time outside of
 //! the pipelines is added as measured.
-#![expect(missing_docs, reason = "docs/output.md describes the fields, and a test compares them")]
 
 use std::sync::atomic::AtomicBool;
 
@@ -27,12 +26,19 @@ const SEEDS: u64 = 3;
 /// A rule's prediction and measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
+    /// The program.
     pub variant: Variant,
+    /// The rule.
     pub arm: String,
+    /// The predicted time, in seconds.
     pub predicted_s: f64,
+    /// The mean of the measured time, in seconds.
     pub measured_s: f64,
+    /// How much longer the prediction is, in percent of the measurement.
     pub gap_percent: f64,
+    /// The predicted time over that with default priorities.
     pub predicted_times_as_long: f64,
+    /// The measured time over that with default priorities.
     pub measured_times_as_long: f64,
 }
 

@@ -2,7 +2,6 @@
 //!
 //! Tests are of the logarithms of clock times, so that p and the interval of the ratio agree. All
 //! tests of a table are corrected together.
-#![expect(missing_docs, reason = "docs/output.md describes the fields, and a test compares them")]
 
 use serde::Serialize;
 
@@ -19,28 +18,49 @@ pub const MARGIN: f64 = 0.05;
 /// A row of a table. Times are means, in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
+    /// The program.
     pub variant: Variant,
+    /// The arm.
     pub arm: String,
+    /// The value of `ROWLOCK_PIPELINE`.
     pub structure: String,
+    /// The measurement of the thesis.
     pub paper: Option<PaperRow>,
+    /// The number of runs.
     pub observations: usize,
+    /// User time.
     pub user_s: f64,
+    /// System time.
     pub system_s: f64,
+    /// Clock time, with its 95 % interval.
     pub clock_s: Estimate,
+    /// The standard error of the mean. `None` with one run.
     pub standard_error_s: Option<f64>,
+    /// Processor time in percent of clock time.
     pub used_percent: f64,
+    /// The comparison with the baseline. `None` for the baseline itself, and if either has fewer
+    /// than two runs.
     pub against: Option<Comparison>,
 }
 
 /// The comparison of an arm with another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
+    /// The other arm.
     pub arm: String,
+    /// The ratio of the geometric means, with its 95 % interval.
     pub times_as_long: Estimate,
+    /// The probability of a difference at least this large if there were none: Welch's test,
+    /// two-sided.
     pub p: f64,
+    /// The same, corrected for all comparisons of the table (Holm).
     pub corrected_p: f64,
+    /// The probability of a difference this small if the true one were 5 % or more: two one-sided
+    /// tests.
     pub equivalence_p: f64,
+    /// The same, corrected in the same way.
     pub corrected_equivalence_p: f64,
+    /// The conclusion.
     pub verdict: Verdict,
 }
 

@@ -1,5 +1,4 @@
 //! The CPU share of a low-priority stage beside threads that compute all the time.
-#![expect(missing_docs, reason = "docs/output.md describes the fields, and a test compares them")]
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,9 +14,13 @@ use stats::{self, Estimate};
 /// The CPU share of a stage with some nice value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Share {
+    /// The world of the run.
     pub world: World,
+    /// The scheduler. `None` on the host, which has only its own.
     pub scheduler: Option<String>,
+    /// The nice value of the stage. The others have 0.
     pub nice: i64,
+    /// Its processor time in percent of its completion time.
     pub percent: Estimate,
 }
 

@@ -1,5 +1,4 @@
 //! Simulated results: different kernels (table 2), and larger and smaller differences of priority.
-#![expect(missing_docs, reason = "docs/output.md describes the fields, and a test compares them")]
 
 use std::sync::atomic::AtomicBool;
 
@@ -44,12 +43,20 @@ const MAGNITUDES: [u32; 5] = [1, 5, 10, 19, 0];
 /// One program on one simulated kernel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SimulatedRow {
+    /// The program.
     pub variant: Variant,
+    /// The scheduler.
     pub scheduler: String,
+    /// The nice value of the I/O stages.
     pub nice: u32,
+    /// The clock time, in seconds.
     pub clock_s: Estimate,
+    /// The time over that of the oldest kernel or of the smallest difference of priority. `None`
+    /// for that one itself.
     pub times_as_long: Option<Estimate>,
+    /// The thesis' row, if it has one.
     pub paper: Option<PaperRow>,
+    /// The thesis' ratio.
     pub papers_times_as_long: Option<f64>,
 }
 

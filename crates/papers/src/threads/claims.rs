@@ -5,7 +5,6 @@
 //! smallest and from the largest ([`SMALL`], [`LARGE`]). The three between count for neither. Two
 //! times are *the same* if the 95 % interval of their ratio lies within 5 %. That is tested first,
 //! so that a significant difference that is invisible in a bar chart makes no claim true.
-#![expect(missing_docs, reason = "docs/output.md describes the fields, and a test compares them")]
 
 use serde::Serialize;
 
@@ -29,9 +28,13 @@ const ABOUT_300_PERCENT: (f64, f64) = (2.5, 5.0);
 /// A claim and its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClaimVerdict {
+    /// The claim.
     pub claim: &'static str,
+    /// The temperature of the runs.
     pub at: Temperature,
+    /// Whether it holds.
     pub answer: ClaimOutcome,
+    /// The reason, with figures.
     pub evidence: String,
 }
 

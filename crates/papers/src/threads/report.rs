@@ -1,5 +1,4 @@
 //! The results of an experiment.
-#![expect(missing_docs, reason = "docs/output.md describes the fields, and a test compares them")]
 
 use serde::{Deserialize, Serialize};
 
@@ -14,27 +13,44 @@ use crate::Paper;
 /// The settings of the runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
+    /// The version of rowlock.
     pub rowlock_version: String,
+    /// The machine.
     pub machine: host::Machine,
+    /// The numbers of threads of the study's program.
     pub threads: Vec<u32>,
+    /// Whether fibers were preemptible.
     pub preemptible: bool,
+    /// The number of repetitions.
     pub repeat: u32,
+    /// The seed of the order of the runs.
     pub seed: u64,
+    /// The number of iterations of the work loop in a microsecond. `None` if no program has such
+    /// work.
     pub rounds_per_us: Option<f64>,
 }
 
 /// The results. Parts that the experiment does not measure are empty.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ThreadsReport {
+    /// The paper.
     #[serde(flatten)]
     pub paper: Paper,
+    /// Whether all requested runs were made.
     pub complete: bool,
+    /// The settings of the runs.
     pub settings: Settings,
+    /// The study's program.
     pub rows: Vec<TimeRow>,
+    /// How many times as fast fibers are.
     pub factors: Vec<SpeedupRow>,
+    /// The other programs.
     pub responses: Vec<ResponseRow>,
+    /// The simulated programs. The simulator has no first runs.
     pub simulated: Vec<SimulatedRow>,
+    /// The study's claims.
     pub verdicts: Vec<ClaimVerdict>,
+    /// Notes on the quality of the results.
     pub notes: Vec<String>,
 }
 

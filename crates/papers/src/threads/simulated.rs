@@ -1,6 +1,5 @@
 //! The programs in the simulator: each as a scenario of one job of fibers, with the same
 //! configurations.
-#![expect(missing_docs, reason = "docs/output.md describes the fields, and a test compares them")]
 
 use std::sync::atomic::AtomicBool;
 
@@ -17,11 +16,17 @@ use measure::world::{Failure, Worlds};
 /// A simulated program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SimulatedRow {
+    /// The program.
     pub program: Program,
+    /// The number of threads of the study's program. 0 for other programs.
     pub threads: u32,
+    /// The name of the arm.
     pub arm: String,
+    /// The total time, in microseconds.
     pub total_us: f64,
+    /// How often a fiber used up its running time and lost a level.
     pub demotions: Option<u64>,
+    /// The response times in microseconds, if the program responds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub responses: Option<Responses>,
 }

@@ -1,5 +1,4 @@
 //! The tables: medians of the runs, and how many times as fast one system is as another.
-#![expect(missing_docs, reason = "docs/output.md describes the fields, and a test compares them")]
 
 use serde::Serialize;
 
@@ -11,11 +10,17 @@ use stats::median::Median;
 /// The study's program with a number of threads, in one of the arms.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TimeRow {
+    /// The number of threads.
     pub threads: u32,
+    /// The name of the arm.
     pub arm: String,
+    /// The duration of its first run in a process, in microseconds.
     pub cold_us: Median,
+    /// The duration of its other runs. Each process counts with the median of its runs.
     pub warm_us: Option<Median>,
+    /// The study's measurement, for POSIX threads.
     pub study_us: Option<f64>,
+    /// How often a fiber used up its running time, in all runs of all processes.
     pub demotions: Option<u64>,
 }
 
@@ -32,9 +37,13 @@ impl TimeRow {
 /// How many times as fast one arm is as another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SpeedupRow {
+    /// The number of threads.
     pub threads: u32,
+    /// The temperature of the runs.
     pub at: Temperature,
+    /// The arm.
     pub arm: String,
+    /// The other arm.
     pub against: String,
     /// The median over the rounds of the other's time over this arm's. A median is insensitive to
     /// rounds that were disturbed.
@@ -44,13 +53,21 @@ pub struct SpeedupRow {
 /// Response times of a program in one of the arms: medians over the runs, in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResponseRow {
+    /// The program.
     pub program: Program,
+    /// The name of the arm.
     pub arm: String,
+    /// The total time.
     pub total_us: Median,
+    /// The median response of each run.
     pub p50_us: Median,
+    /// The 95th percentile of each run.
     pub p95_us: Median,
+    /// The 99th percentile of each run.
     pub p99_us: Median,
+    /// The longest response of each run.
     pub worst_us: Median,
+    /// How often a fiber used up its running time, in all runs of all processes.
     pub demotions: Option<u64>,
 }
 
