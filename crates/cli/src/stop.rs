@@ -122,8 +122,8 @@ impl<T, E: Into<anyhow::Error>> OrStop<T> for Result<T, E> {
     }
 }
 
-/// Ends this process as its program did, after a report on it. A missing report is a failure even if
-/// the program succeeded.
+/// Ends this process as its program did, after a report on it. A missing report is a failure even
+/// if the program succeeded.
 pub(crate) fn end_as(status: ExitStatus, reported: Result<(), Stop>) -> Result<(), Stop> {
     match reported {
         Err(stop) if status.success() => return Err(stop),

@@ -164,7 +164,7 @@ fn a_program_that_is_not_built_on_the_crate_is_distinguished_from_one_that_fails
     place.write("stranger", "#!/bin/sh\n");
     let stranger = testing::run(place.command(&[]).arg(place.path("stranger")));
     assert_eq!((stranger.status.code(), stranger.stdout.as_str()), (Some(1), ""));
-    assert!(stranger.stderr.contains("it does not use the crate rowlock-pipeline"), "{stranger:?}");
+    assert!(stranger.stderr.contains("it is not built on the crate rowlock-pipeline"), "{stranger:?}");
     let failing = place.explore(&[]);
     assert_eq!((failing.status.code(), failing.stdout.as_str()), (Some(1), ""));
     assert!(failing.stderr.contains("the program fails: exit status: 5"), "{failing:?}");
