@@ -6,8 +6,8 @@
 //! quotes, `NaN`, `True`. Numbers may have leading zeros, which json-c refuses only in strict mode.
 //!
 //! No crate replaces this module. `serde_json` accepts no comments and gives no positions, and
-//! `jsonc-parser` 0.34 accepts line breaks in strings and 512 levels of nesting, and reports missing
-//! commas and brackets at other places.
+//! `jsonc-parser` 0.34 accepts line breaks in strings and 512 levels of nesting, and reports
+//! missing commas and brackets at other places.
 
 use std::ops::Range;
 

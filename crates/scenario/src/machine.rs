@@ -18,8 +18,8 @@ macro_rules! machine_keys {
         /// The `[machine]` table as written, before [`MachineKeys::complete`] fills in the rest.
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct MachineKeys {
-            /// `like = "host"`: keys that are not written are detected and calibrated on the machine
-            /// that rowlock runs on.
+            /// `like = "host"`: keys that are not written are detected and calibrated on the
+            /// machine that rowlock runs on.
             pub like_host: bool,
             $(
                 #[doc = concat!("[`", stringify!($key), "`](machine::", stringify!($key), "), if it is written.")]

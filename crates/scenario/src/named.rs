@@ -84,9 +84,9 @@ named_enum! {
 }
 
 named_enum! {
-    /// The paper's classes of computation: nine intervals in ten are shorter than one CS (fine), five
-    /// (medium) or twenty (coarse), and the standard deviation is a tenth of the mean. Source: Tsafrir
-    /// and Feitelson, section 2.1.
+    /// The paper's classes of computation: nine intervals in ten are shorter than one CS (fine),
+    /// five (medium) or twenty (coarse), and the standard deviation is a tenth of the mean. Source:
+    /// Tsafrir and Feitelson, section 2.1.
     pub enum Granularity {
         /// Nine in ten shorter than CS.
         Fine = "fine",

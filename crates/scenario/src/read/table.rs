@@ -16,8 +16,8 @@ use crate::keys::{Key, KeyDefault};
 pub(crate) struct ReadReport {
     /// The problems, each once.
     pub(super) found: RefCell<Vec<Diagnostic>>,
-    /// Whether part of the file was unreadable. Then a key that seems to be missing may be there, so
-    /// nothing more is reported as missing.
+    /// Whether part of the file was unreadable. Then a key that seems to be missing may be there,
+    /// so nothing more is reported as missing.
     pub(super) is_partial: Cell<bool>,
     /// The end of the file's text: the place of missing top-level keys.
     pub(super) end: usize,
@@ -165,8 +165,8 @@ impl<'t, 'i> Table<'t, 'i> {
         self.report.accept(reader(key, self.get(key)?))
     }
 
-    /// Reads the parts of a job, as [`Table::named_tables`] does. Returns `None` if there is none, or
-    /// if any of them is invalid.
+    /// Reads the parts of a job, as [`Table::named_tables`] does. Returns `None` if there is none,
+    /// or if any of them is invalid.
     pub(super) fn parts<T>(
         &self,
         list: &NamedTables,
