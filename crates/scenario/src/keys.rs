@@ -80,7 +80,7 @@ pub struct Key {
     pub meaning: &'static str,
 }
 
-/// The allowed values of a key; [`Value::fmt`] describes them.
+/// The allowed values of a key; its `Display` describes them.
 #[expect(missing_docs, reason = "the description is there for messages and docs/scenario.md too")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
