@@ -1,7 +1,7 @@
 //! The result folder, the same for all studies.
 //!
 //! Every run is in it as soon as it has ended; the report, its page and the manifest follow at the
-//! end. [`RECORDS`] has each run complete, one a line: an experiment that is continued reads it.
+//! end. [`RECORDS`] has each run complete, one per line: an experiment that is continued reads it.
 //! [`RUNS`] has the same runs as a table.
 
 use std::fs::{self, File, OpenOptions};

@@ -1,7 +1,11 @@
 //! The paper on barriers: each figure is a scenario with expected values, so that a run shows how
 //! close the simulator is to the paper.
 //!
-//! The scenario `papers/NAME.toml` has a file `papers/NAME.bands.toml` with the [`expected`] bands.
+//! The scenario `papers/barrier/NAME.toml` has a file `papers/barrier/NAME.bands.toml` with the
+//! [`expected`] bands. [`evidence`] has the runs and what is measured in each, [`figure`] makes the
+//! paper's lines of them, [`judgement`] compares them with the bands, and [`text`] and [`page`] draw
+//! both.
+//!
 //! A band need not contain the paper's value: if a paper leaves a choice open, every faithful
 //! simulation may differ a little from it.
 

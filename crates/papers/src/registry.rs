@@ -17,9 +17,9 @@ pub struct Paper {
     /// The name on the command line.
     #[serde(rename = "paper")]
     pub name: &'static str,
-    /// Its place in the literature.
+    /// Where it is published.
     pub source: &'static str,
-    /// Its statement.
+    /// What it claims.
     pub shows: &'static str,
     /// The approximate duration with all defaults, on two CPUs.
     #[serde(skip)]
@@ -67,7 +67,7 @@ macro_rules! barrier {
 /// All papers, in the order of the list.
 pub static PAPERS: [Paper; 22] = [
     barrier! { "fig1", "section 3 and figure 1", "10 s",
-    "If threads outnumber the processors by far, less than half of the spins of equal jobs succeed, whatever the load." },
+    "If threads far outnumber the processors, less than half of the spins of equal jobs succeed, whatever the load." },
     barrier! { "fig2", "section 3 and figure 2", "5 s",
     "A job's threads soon fall into two groups that take turns: one completes a round while it spins, the other has to be woken." },
     barrier! { "fig3", "section 4.1 and figure 3", "10 s",
@@ -80,15 +80,15 @@ pub static PAPERS: [Paper; 22] = [
     "Among jobs of other granularities, fine-grain jobs get priority for the time that they lose by blocking, and tolerate more threads than among \
      equal jobs." },
     barrier! { "fig7", "section 5.2 and figure 7", "30 s",
-    "Spinning up to a little longer than two context switches beats blocking at once by far, and shorter spins may not." },
+    "Spinning up to a little longer than two context switches is far better than blocking immediately; shorter spins may not be." },
     barrier! { "fig8", "section 5.2 and figure 8", "5 s",
     "In a mix of jobs, fine-grain jobs gain from spinning up to about twice as many threads as processors, and the spinning time matters little." },
     barrier! { "fig9", "section 5.3 and figure 9", "25 s",
-    "On larger machines, too, spinning beats blocking at once if there are fewer than 1.8 threads per processor." },
+    "On larger machines, too, spinning beats blocking immediately if there are fewer than 1.8 threads per processor." },
     barrier! { "six", "sections 2.3, 3 and 5", "5 s",
     "Under Linux 2.4, a job that spins does well beside CPU-bound threads, no better than under round robin among equal jobs, and in between in a mix." },
     barrier! { "wakeup", "section 4.3", "40 s",
-    "Linux 2.4 may wake all threads of a job for the same processor. Remembering which ones are taken solves that; more is not needed." },
+    "Linux 2.4 may wake all threads of a job for the same processor. Remembering which ones are taken solves that; nothing more is needed." },
     barrier! { "wakeup-pair", "section 4.3", "30 s",
     "Two jobs with threads for more than half of the processors each gain as much from a better wakeup scheme as a job beside CPU-bound threads." },
     paper! { "barrier/today", "Tsafrir and Feitelson, section 6", "3 minutes", Today,

@@ -20,7 +20,7 @@
 //! rest of its running time. A thread that a higher level preempted before its running time was
 //! used up goes in front of them and loses nothing. A boost keeps the order: threads of higher
 //! levels stay in front of those of lower ones. It does not reset the running time that threads
-//! have used; otherwise a thread could run for ever if boosts were more frequent than turns.
+//! have used; otherwise a thread could run forever if boosts were more frequent than turns.
 //!
 //! # Priority inheritance
 //! A thread of a low level may hold what a thread of a high level waits for, such as a lock, and

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// A length of time in whole nanoseconds; at most 584 years.
 ///
-/// Addition and multiplication saturate: [`Span::MAX`] means "for ever". Subtracting a longer span
+/// Addition and multiplication saturate: [`Span::MAX`] means "forever". Subtracting a longer span
 /// from a shorter one gives zero.
 ///
 /// Written with its unit, as in `"5.32 us"`; the units are `ns`, `us`, `ms` and `s`. The printed

@@ -130,8 +130,8 @@ impl fmt::Display for Value {
             Value::Cpus => "a text of CPUs and ranges of them",
             Value::Waiting => "a waiting rule",
             Value::Priority => "a priority rule",
-            Value::Stages => "a list of tables, one a stage",
-            Value::Groups => "a list of tables, one a group",
+            Value::Stages => "a list of tables, one per stage",
+            Value::Groups => "a list of tables, one per group",
             Value::Threads => "a list of lists of stages, each `\"STAGE\"` or `\"STAGE*N\"`",
             Value::Compute => "a span of time, or a table of a distribution",
             Value::Work => "a span of time above zero, or a table of a distribution",
@@ -210,7 +210,7 @@ pub mod machine {
         GRANULARITY = "granularity", Value::Time, Is("750 us with 1 CPU, 1.5 ms from 2, 2.25 ms from 4, 3 ms from 8"),
             r#""750 us""#, "the minimum time that a thread runs in that period, which grows if many threads share it";
         WAKEUP_GRANULARITY = "wakeup_granularity", Value::Span, Is("1 ms with 1 CPU, 2 ms from 2, 3 ms from 4, 4 ms from 8"),
-            r#""1 ms""#, "how far behind an awakened thread must be to preempt another";
+            r#""1 ms""#, "how far behind a woken thread must be to preempt another";
         MIGRATION_COST = "migration_cost", Value::Span, Is("500 us"), r#""100 us""#,
             "how long a thread's cache is hot after it ran: other CPUs do not take it, and CPUs that expect to idle for a shorter time do not look for threads";
         GROUPS = "groups", Value::Flag, Is("false"), "true",
@@ -222,11 +222,11 @@ pub mod machine {
         ALLOCATION = "allocation", count(1, MOST_TICKS), Is("20"), "5",
             "the ticks that a thread may run in an epoch; half of the unused ones are added in the next epoch";
         PENALTY = "penalty", count(0, MOST_TICKS), Is("15"), "0",
-            "the value of staying on its CPU for a thread, in ticks of its counter";
+            "what staying on its CPU is worth to a thread, in ticks of its counter";
         BONUS = "bonus", count(0, MOST_TICKS), Is("1"), "0",
-            "the value of following a thread of the same job on a CPU, in ticks";
+            "what following a thread of the same job on a CPU is worth, in ticks";
         THRESHOLD = "threshold", count(0, MOST_TICKS), Is("1"), "0",
-            "an awakened thread preempts another only if it is better by more than this many ticks";
+            "a woken thread preempts another only if it is better by more than this many ticks";
         ACCOUNTING = "accounting", Value::OneOf(&Accounting::NAMES), Is("exact"), r#""tick""#,
             "whether running time is charged exactly, or in whole ticks to the thread that runs at the timer interrupt";
         CHARGE_SWITCH = "charge_switch", Value::Flag, Is("true"), "false",
@@ -234,7 +234,7 @@ pub mod machine {
         TAIL = "tail", Value::Flag, Is("true"), "false",
             "whether a preempted thread is offered to other CPUs when its switch is over";
         WAKEUP = "wakeup", Value::OneOf(&SCHEMES), Is("original"), r#""ap""#,
-            "the wakeup scheme, which chooses the CPUs of awakened threads";
+            "the wakeup scheme, which chooses the CPUs of woken threads";
         /// of `linux-o1`
         TICK_OF_O1 = "tick", Value::Time, Is("1 ms"), r#""100 us""#,
             "the period of the timer interrupt; times that the kernel counts in ticks or milliseconds scale with it";

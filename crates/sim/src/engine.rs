@@ -175,7 +175,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             }
             CpuState::Running(thread) if self.order.is_event(key, Event::Alarm) => self.alarm(cpu, thread)?,
             CpuState::Running(thread) => {
-                // A thread that the run does not wait for could continue for ever without a switch.
+                // A thread that the run does not wait for could continue forever without a switch.
                 if !self.workload.threads[thread.index()].is_awaited {
                     self.count_step_without_headway()?;
                 }

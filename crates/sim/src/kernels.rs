@@ -1,4 +1,4 @@
-//! The simulated kernels: one scheduler in each module, and what several of them share.
+//! The simulated kernels: one scheduler per module (`rr` is also `fifo`), and what several share.
 
 mod affinity;
 pub mod cfs;

@@ -79,7 +79,7 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// Reads reports, one a line.
+    /// Reads reports, one per line.
     pub fn read(reports: &str) -> Result<Profile, ProfileError> {
         let mut pipelines: Vec<PipelineProfile> = Vec::new();
         for report in reports.lines().filter(|line| !line.trim().is_empty()) {

@@ -191,7 +191,7 @@ pub fn threads(arm: &Arm) -> u64 {
     arm.setting.threads(machine(&arm.setting).cpus)
 }
 
-/// The simulated machine of a setting that is not like the host.
+/// The machine of a setting, which a paper's scenario specifies in full.
 pub fn machine(setting: &Setting) -> Machine {
     setting.machine.complete(&Machine::with_cpus(setting.machine.cpus.unwrap_or(1)))
 }

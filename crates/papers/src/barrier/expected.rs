@@ -30,7 +30,7 @@ pub struct Figure {
     /// The unit of load on the x axis.
     #[serde(default)]
     pub counted: LoadUnit,
-    /// The lines, if they are not simply the values that the scenario compares.
+    /// The lines. If empty, the values that the scenario compares.
     #[serde(default)]
     pub line: Vec<Line>,
 }

@@ -10,7 +10,7 @@
 //! The time from the end of a wait to the next arrival: one computation. It excludes the wait and
 //! the wakeup. This deviates from the letter of the proposal, and has to: the time from arrival to
 //! arrival of a thread that blocks contains its sleep and its wakeup, which take several CS. A
-//! fine-grained job that blocked once would look coarse, therefore block, and look coarse for ever.
+//! fine-grained job that blocked once would look coarse, therefore block, and look coarse forever.
 //! The length of a computation does not depend on how the wait before it ended, so a job that would
 //! be fine if it spun is fine while it blocks.
 //!

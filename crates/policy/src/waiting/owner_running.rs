@@ -12,7 +12,7 @@
 //!
 //! Second deviation: it blocks after [`LONGEST_SPIN`] in one wait. A sibling that was never seen,
 //! or was moved since, may be ready behind the spinning thread on the same CPU; a real-time thread
-//! would keep it waiting for ever.
+//! would keep it waiting forever.
 
 use super::step::{Costs, Decision, Missing, Observation, Team};
 use super::two_phase::TwoPhase;

@@ -7,7 +7,7 @@ use crate::units::{CpuId, Instant, Span, ThreadId};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Decision {
     /// Watch the barrier without giving up the CPU, for at most this much running time
-    /// ([`Span::MAX`]: for ever).
+    /// ([`Span::MAX`]: forever).
     Spin(Span),
     /// Yield the CPU once, by `sched_yield`, and look again.
     Yield,

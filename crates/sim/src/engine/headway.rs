@@ -1,7 +1,7 @@
 //! Detection of simulations that make no headway, and their errors.
 //!
-//! A scheduler with unlucky options can switch for ever without running any thread. Rules that
-//! yield can pass a CPU back and forth for ever. Threads without end can keep all others from the
+//! A scheduler with unlucky options can switch forever without running any thread. Rules that
+//! yield can pass a CPU back and forth forever. Threads without end can keep all others from the
 //! CPUs. This depends on the jobs, so no file can be rejected for it. In these cases an error is
 //! better than a run without end.
 
@@ -131,7 +131,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// Whether the thread of a CPU continues for ever unless it is preempted.
+    /// Whether the thread of a CPU continues forever unless it is preempted.
     fn is_hogged(&self, cpu: &Cpu) -> bool {
         let CpuState::Running(thread) = cpu.state else { return false };
         let activity = self.workload.threads[thread.index()].activity;

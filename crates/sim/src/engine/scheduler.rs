@@ -33,7 +33,7 @@ pub(crate) trait Scheduler {
     /// Otherwise it only looks when it is marked.
     const LOOKS_WHEN_IDLE: bool = true;
 
-    /// Whether a thread can continue from alarm to alarm for ever while others wait for a CPU.
+    /// Whether a thread can continue from alarm to alarm forever while others wait for a CPU.
     const CAN_STARVE: bool = false;
 
     /// Whether a thread can move to a CPU that it names. False for kernels with one queue for all

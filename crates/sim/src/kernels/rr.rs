@@ -23,7 +23,7 @@
 //! all, it does not move threads, and a CPU may be idle while another one has a queue. Here there
 //! is one list for all CPUs. Linux also reserves 5 % of the time for other threads
 //! (`sched_rt_runtime_us`); here there are none. So a thread that computes or spins without end
-//! keeps its CPU for ever. If there are as many such threads as CPUs, no other thread runs, and the
+//! keeps its CPU forever. If there are as many such threads as CPUs, no other thread runs, and the
 //! simulation ends with an error.
 
 use std::collections::VecDeque;

@@ -204,8 +204,8 @@ fn with_slice(slice: Span) -> Attributes {
 #[test]
 fn a_woken_thread_goes_to_an_idle_cpu_if_its_own_is_busy() {
     // `y` is bound to CPU 0, and `z` to CPU 1 until it ends at 4.5 ms. `a` gets CPU 0 at 4 ms and
-    // blocks at 6 ms with virtual 2 against 4. `b` wakes it at that moment from CPU 1. CPU 2 is
-    // idle since 5.5 ms.
+    // blocks at 6 ms with virtual 2 against 4. `b` wakes it at that moment from CPU 1. CPU 2 has
+    // been idle since 5.5 ms.
     let jobs = vec![
         barrier("crew", 2, ms(1), 3, "always-block"),
         asking(cpu("y", None), on_cpu(0)),
@@ -220,7 +220,7 @@ fn a_woken_thread_goes_to_an_idle_cpu_if_its_own_is_busy() {
 #[test]
 fn a_thread_that_blocks_ahead_of_its_queue_stays_in_it_and_wakes_there() {
     // `a` blocks at 1 ms with virtual 1 against an average of 0.5. At 2 ms `b` wakes it. Although
-    // CPU 1 is idle since 1.6 ms, `a` waits in its queue until `b` blocks.
+    // CPU 1 has been idle since 1.6 ms, `a` waits in its queue until `b` blocks.
     let jobs = vec![barrier("crew", 2, ms(1), 2, "always-block"), cpu("x", Some(Span::from_micros(1_600)))];
     let (text, _) = timeline(&machine(2, Eevdf), &setting(jobs), "abx", "axb");
     assert_timeline(

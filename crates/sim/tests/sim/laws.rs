@@ -1,4 +1,4 @@
-//! Laws that hold for every setting.
+//! Laws that hold forevery setting.
 
 use policy::Span;
 use policy::table::WAITING;
@@ -193,12 +193,12 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
     (machine, prop::collection::vec(job, 1..5), prop::bool::ANY).prop_map(|(machine, mut jobs, keep_running)| {
         jobs.iter_mut().enumerate().for_each(|(n, job)| job.name = format!("job{n}"));
         // A thread that never runs at the tick is never charged, and may keep all others from
-        // running for ever.
+        // running forever.
         let counts_ticks = machine.scheduler == Scheduler::Linux24 && machine.linux_2_4.accounting == Accounting::Tick;
         let cheats = counts_ticks || machine.scheduler == Scheduler::LinuxO1;
         // A thread that has a CPU keeps it: see `fifo`.
         let hogs = !machine.scheduler.shares_time();
-        // Threads without end may keep nicer ones from running for ever: see `linux_2_4`.
+        // Threads without end may keep nicer ones from running forever: see `linux_2_4`.
         let is_nice = |job: &Job| matches!(&job.kind, JobKind::Pipeline(line) if has_nice_values(line));
         let must_end = hogs || (machine.scheduler == Scheduler::Linux24 && jobs.iter().any(is_nice));
         let keep_running = keep_running && !cheats && !must_end;

@@ -1,4 +1,4 @@
-//! Pipelines: small cases by hand, and laws for every structure, rule and scheduler.
+//! Pipelines: small cases by hand, and laws forevery structure, rule and scheduler.
 
 use policy::priority::{self, StageKind};
 use policy::table::{PRIORITY, WAITING};
@@ -317,7 +317,7 @@ pub(crate) fn has_nice_values(line: &Pipeline) -> bool {
     line.priority != priority::PriorityRule::Default || line.stages.iter().any(|stage| stage.nice != 0)
 }
 
-/// Under linux-2.4, threads that only spin may keep a nicer one from running for ever: see the test
+/// Under linux-2.4, threads that only spin may keep a nicer one from running forever: see the test
 /// of that. Under fifo, any may.
 pub(crate) fn can_starve(machine: &Machine, line: &Pipeline) -> bool {
     (machine.scheduler == Scheduler::Linux24 || !machine.scheduler.shares_time())

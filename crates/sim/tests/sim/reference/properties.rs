@@ -16,7 +16,7 @@ use crate::reference::settings::{
     any_machine_of_milliseconds, any_setting, with_attributes,
 };
 
-/// A setting in which no thread keeps a CPU for ever. Without preemption, the others would never
+/// A setting in which no thread keeps a CPU forever. Without preemption, the others would never
 /// run.
 fn with_ends(mut setting: Setting) -> Setting {
     setting.keep_running = false;

@@ -78,7 +78,7 @@ fn any_linux_2_4() -> impl Strategy<Value = Linux24> {
     )
 }
 
-/// Spans compared with which ticks are neither rare nor dominant.
+/// Spans for which ticks are neither rare nor dominant.
 pub(crate) fn any_cfs() -> impl Strategy<Value = Cfs> {
     (1_u64..120, 1_u64..30, 0_u64..40, 0_u64..60).prop_map(|(latency, granularity, wakeup, migration)| Cfs {
         latency: us(latency),
