@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use measure::interleaving;
-use measure::sample::Figure;
+use measure::sample::JobQuantity;
 use measure::two_worlds::TwoWorlds;
 use measure::world::Worlds;
 use scenario::Setting;
@@ -123,7 +123,7 @@ fn main() {
             let entry = &mut entries[number];
             let times = [World::Sim, World::Host, World::Host].map(|world| {
                 let executed = worlds.run(world, &entry.setting, SEED + u64::from(passes), &AtomicBool::new(false));
-                Figure::Completion.of(&executed.unwrap().outcome.jobs[0]).unwrap() / 1e6
+                JobQuantity::Completion.of(&executed.unwrap().outcome.jobs[0]).unwrap() / 1e6
             });
             entry.times.push(times);
         }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use scenario::result::World;
 
 use crate::factor;
-use crate::sample::Figure;
+use crate::sample::JobQuantity;
 use crate::series::AllSeries;
 use stats::{SIGNIFICANCE_LEVEL, many};
 
@@ -79,13 +79,13 @@ impl Comparisons {
 /// The arms of a group in which a job has completion times, with their means.
 pub fn timed(all: &AllSeries<'_>, group: &[usize], job: usize, world: World) -> Vec<(usize, f64)> {
     let mean = |&arm: &usize| {
-        let times = all.get(arm, job, world)?.values(Figure::Completion);
+        let times = all.get(arm, job, world)?.values(JobQuantity::Completion);
         Some((arm, stats::mean(&times)?.mean))
     };
     group.iter().filter_map(mean).collect()
 }
 
 fn p_value(all: &AllSeries<'_>, job: usize, world: World, one: usize, other: usize) -> Option<f64> {
-    let ratios = all.get(one, job, world)?.log_ratios(all.get(other, job, world)?, Figure::Completion);
+    let ratios = all.get(one, job, world)?.log_ratios(all.get(other, job, world)?, JobQuantity::Completion);
     ratios.test().map(|test| test.p)
 }

@@ -8,7 +8,7 @@
 use scenario::result::World;
 use serde::Serialize;
 
-use crate::sample::Figure;
+use crate::sample::JobQuantity;
 use crate::series::AllSeries;
 use report::words;
 use stats::six_digits;
@@ -66,7 +66,7 @@ impl StoppingRule {
 
     /// Compares the result with the request.
     pub fn judge(self, all: &AllSeries<'_>, first_stage: u32) -> Precision {
-        let times = all.iter().map(|(_, _, _, series)| series.stages(Figure::Completion));
+        let times = all.iter().map(|(_, _, _, series)| series.stages(JobQuantity::Completion));
         let shares = times.filter_map(|times| times.mean()?.relative_half_width());
         let widest = shares.max_by(f64::total_cmp);
         Precision {
@@ -82,7 +82,7 @@ impl StoppingRule {
 
 /// The largest number of repetitions that a completion time needs.
 fn needed(all: &AllSeries<'_>, share: f64) -> Option<u64> {
-    all.iter().filter_map(|(_, _, _, series)| series.stages(Figure::Completion).needed(share)).max()
+    all.iter().filter_map(|(_, _, _, series)| series.stages(JobQuantity::Completion).needed(share)).max()
 }
 
 impl Precision {

@@ -1,4 +1,4 @@
-//! Samples: completed runs, and the figures of their jobs.
+//! Samples: completed runs, and the measured quantities of their jobs.
 
 use scenario::result::{JobOutcome, Run, World};
 
@@ -40,9 +40,9 @@ pub fn histories(samples: &mut [Sample]) -> Vec<History> {
     histories.into_iter().map(|(_, history)| history).collect()
 }
 
-/// A reported figure of a job.
+/// A reported quantity of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Figure {
+pub enum JobQuantity {
     /// Completion time in nanoseconds.
     Completion,
     /// Rounds per second of completion time.
@@ -57,19 +57,19 @@ pub enum Figure {
     InvoluntarySwitches,
 }
 
-impl Figure {
-    /// The figure of a job in one run. `None` if the job does not have it.
+impl JobQuantity {
+    /// The value of a job in one run. `None` if the job does not have it.
     pub fn of(self, job: &JobOutcome) -> Option<f64> {
         match self {
-            Figure::Completion => job.completion_ns.map(|span| span.as_nanos() as f64),
-            Figure::RoundsPerSecond => {
+            JobQuantity::Completion => job.completion_ns.map(|span| span.as_nanos() as f64),
+            JobQuantity::RoundsPerSecond => {
                 let seconds = job.completion_ns.filter(|span| !span.is_zero())?.as_secs_f64();
                 job.rounds.map(|rounds| rounds as f64 / seconds)
             }
-            Figure::Ssr => job.ssr_percent,
-            Figure::CpuTime => job.cpu_ns.map(|span| span.as_nanos() as f64),
-            Figure::VoluntarySwitches => job.voluntary_switches.map(|switches| switches as f64),
-            Figure::InvoluntarySwitches => job.involuntary_switches.map(|switches| switches as f64),
+            JobQuantity::Ssr => job.ssr_percent,
+            JobQuantity::CpuTime => job.cpu_ns.map(|span| span.as_nanos() as f64),
+            JobQuantity::VoluntarySwitches => job.voluntary_switches.map(|switches| switches as f64),
+            JobQuantity::InvoluntarySwitches => job.involuntary_switches.map(|switches| switches as f64),
         }
     }
 }
@@ -95,9 +95,9 @@ mod tests {
 
     #[test]
     fn rounds_per_second_need_rounds_and_a_time() {
-        assert_eq!(Figure::RoundsPerSecond.of(&job(500, Some(100))), Some(200.0));
-        assert_eq!(Figure::RoundsPerSecond.of(&job(0, Some(100))), None);
-        assert_eq!(Figure::RoundsPerSecond.of(&job(500, None)), None);
-        assert_eq!(Figure::RoundsPerSecond.of(&JobOutcome { rounds: Some(1), ..JobOutcome::default() }), None);
+        assert_eq!(JobQuantity::RoundsPerSecond.of(&job(500, Some(100))), Some(200.0));
+        assert_eq!(JobQuantity::RoundsPerSecond.of(&job(0, Some(100))), None);
+        assert_eq!(JobQuantity::RoundsPerSecond.of(&job(500, None)), None);
+        assert_eq!(JobQuantity::RoundsPerSecond.of(&JobOutcome { rounds: Some(1), ..JobOutcome::default() }), None);
     }
 }

@@ -5,7 +5,7 @@
 use scenario::result::World;
 
 use crate::precision::AT_MOST;
-use crate::sample::Figure;
+use crate::sample::JobQuantity;
 use crate::series::{AllSeries, Series};
 use report::words;
 use stats::SIGNIFICANCE_LEVEL;
@@ -54,7 +54,7 @@ fn times(all: &AllSeries<'_>) -> Vec<CompletionTimes> {
         let factors = words::factors(arm.factors.iter().map(|(path, value)| (path, value)));
         let comma = if factors.is_empty() { "" } else { ", " };
         let of = format!("{}{comma}{factors} ({})", arm.setting.jobs[job].name, world.name());
-        CompletionTimes { of, world, times: series.values(Figure::Completion) }
+        CompletionTimes { of, world, times: series.values(JobQuantity::Completion) }
     };
     all.iter().map(of).filter(|of| !of.times.is_empty()).collect()
 }

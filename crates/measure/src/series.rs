@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use scenario::result::{JobOutcome, Run, World};
 use scenario::{Arm, Scenario};
 
-use crate::sample::{Figure, Sample};
+use crate::sample::{JobQuantity, Sample};
 use stats::stages::TwoStageSamples;
 
 /// The outcomes of one job in one arm and world, by repetition.
@@ -48,14 +48,14 @@ impl Series {
         self.repetitions.len()
     }
 
-    /// The figure in each repetition that has it.
-    pub fn values(&self, figure: Figure) -> Vec<f64> {
-        self.stages(figure).samples
+    /// The quantity in each repetition that has it.
+    pub fn values(&self, quantity: JobQuantity) -> Vec<f64> {
+        self.stages(quantity).samples
     }
 
-    /// The figure in each repetition that has it, with the size of the first stage.
-    pub fn stages(&self, figure: Figure) -> TwoStageSamples {
-        self.staged(|_, copies| average(figure, copies))
+    /// The quantity in each repetition that has it, with the size of the first stage.
+    pub fn stages(&self, quantity: JobQuantity) -> TwoStageSamples {
+        self.staged(|_, copies| average(quantity, copies))
     }
 
     /// The means of `of` over the copies that have it, in each repetition in which a copy does.
@@ -69,17 +69,19 @@ impl Series {
         fibers.map_or_else(Vec::new, |fibers| fibers.groups.iter().map(|group| group.group.clone()).collect())
     }
 
-    /// The logarithms of this figure over that of `other`, in repetitions with positive figures.
-    pub fn log_ratios(&self, other: &Series, figure: Figure) -> TwoStageSamples {
+    /// The logarithms of this quantity over that of `other`, in repetitions with positive values.
+    pub fn log_ratios(&self, other: &Series, quantity: JobQuantity) -> TwoStageSamples {
         self.staged(|repeat, copies| {
-            let (here, there) = (average(figure, copies)?, average(figure, other.repetitions.get(&repeat)?)?);
+            let (here, there) = (average(quantity, copies)?, average(quantity, other.repetitions.get(&repeat)?)?);
             (here > 0.0 && there > 0.0).then(|| (here / there).ln())
         })
     }
 
-    /// This figure minus that of `other`, in each repetition in which both have it.
-    pub fn differences(&self, other: &Series, figure: Figure) -> TwoStageSamples {
-        self.staged(|repeat, copies| Some(average(figure, copies)? - average(figure, other.repetitions.get(&repeat)?)?))
+    /// This quantity minus that of `other`, in each repetition in which both have it.
+    pub fn differences(&self, other: &Series, quantity: JobQuantity) -> TwoStageSamples {
+        self.staged(|repeat, copies| {
+            Some(average(quantity, copies)? - average(quantity, other.repetitions.get(&repeat)?)?)
+        })
     }
 
     fn staged(&self, of: impl Fn(u32, &[JobOutcome]) -> Option<f64>) -> TwoStageSamples {
@@ -90,8 +92,8 @@ impl Series {
     }
 }
 
-fn average(figure: Figure, copies: &[JobOutcome]) -> Option<f64> {
-    mean(copies.iter().filter_map(|copy| figure.of(copy)))
+fn average(quantity: JobQuantity, copies: &[JobOutcome]) -> Option<f64> {
+    mean(copies.iter().filter_map(|copy| quantity.of(copy)))
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
@@ -174,10 +176,13 @@ mod tests {
         let samples =
             [sample(World::Sim, 1, [9, 3, 5]), sample(World::Host, 0, [9, 7, 7]), sample(World::Host, 1, [9, 1, 3])];
         let series = |world| Series::collect(&arm, 1, world, samples.iter());
-        assert_eq!(series(World::Host).values(Figure::Completion), [7e6, 2e6]);
-        assert_eq!(series(World::Sim).differences(&series(World::Host), Figure::Completion).samples, [2e6]);
-        assert_eq!(series(World::Sim).log_ratios(&series(World::Host), Figure::Completion).samples, [2.0_f64.ln()]);
-        assert!(series(World::Host).values(Figure::Ssr).is_empty());
+        assert_eq!(series(World::Host).values(JobQuantity::Completion), [7e6, 2e6]);
+        assert_eq!(series(World::Sim).differences(&series(World::Host), JobQuantity::Completion).samples, [2e6]);
+        assert_eq!(
+            series(World::Sim).log_ratios(&series(World::Host), JobQuantity::Completion).samples,
+            [2.0_f64.ln()]
+        );
+        assert!(series(World::Host).values(JobQuantity::Ssr).is_empty());
     }
 
     #[test]
@@ -191,7 +196,8 @@ mod tests {
         "#;
         let scenario = scenario::read("crew.toml", text.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
         let all = AllSeries::collect(&scenario, &[Sample::of(World::Sim, 0, vec![job(7)])]);
-        let found: Vec<_> = all.iter().map(|(_, job, _, series)| (job, series.values(Figure::Completion))).collect();
+        let found: Vec<_> =
+            all.iter().map(|(_, job, _, series)| (job, series.values(JobQuantity::Completion))).collect();
         assert_eq!(found, [(1, vec![7e6])]);
     }
 
@@ -202,7 +208,7 @@ mod tests {
     }
 
     fn log_ratio(one: &[u64], other: &[u64]) -> Option<stats::Estimate> {
-        series(one).log_ratios(&series(other), Figure::Completion).mean()
+        series(one).log_ratios(&series(other), JobQuantity::Completion).mean()
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::comparison::Comparisons;
 use crate::factor;
 pub use crate::factor::Factors;
-use crate::sample::Figure;
+use crate::sample::JobQuantity;
 use crate::series::{AllSeries, Series};
 use stats::{self, Estimate};
 
@@ -142,10 +142,10 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
         baseline.extend(group.iter().map(|&arm| (arm, group[0])));
     }
     let summarise = |(arm, job, world, series): (usize, usize, World, &Series)| {
-        let mean = |figure| series.stages(figure).mean();
+        let mean = |quantity| series.stages(quantity).mean();
         let baseline = baseline.get(&arm).copied();
         let speedup = |baseline| {
-            let ratios = all.get(baseline, job, world)?.log_ratios(series, Figure::Completion);
+            let ratios = all.get(baseline, job, world)?.log_ratios(series, JobQuantity::Completion);
             ratios.mean().map(|mean| mean.map(f64::exp))
         };
         let tested = baseline.and_then(|baseline| comparisons.get(job, world, baseline, arm));
@@ -163,12 +163,12 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
             job: setting.jobs[job].name.clone(),
             copies: setting.jobs[job].copies,
             repetitions: series.repetitions(),
-            completion_ns: mean(Figure::Completion),
-            rounds_per_second: mean(Figure::RoundsPerSecond),
-            ssr_percent: mean(Figure::Ssr),
-            cpu_ns: mean(Figure::CpuTime),
-            voluntary_switches: mean(Figure::VoluntarySwitches),
-            involuntary_switches: mean(Figure::InvoluntarySwitches),
+            completion_ns: mean(JobQuantity::Completion),
+            rounds_per_second: mean(JobQuantity::RoundsPerSecond),
+            ssr_percent: mean(JobQuantity::Ssr),
+            cpu_ns: mean(JobQuantity::CpuTime),
+            voluntary_switches: mean(JobQuantity::VoluntarySwitches),
+            involuntary_switches: mean(JobQuantity::InvoluntarySwitches),
             speedup: baseline.and_then(speedup),
             speedup_p: tested.map(|tested| stats::six_digits(tested.p)),
             speedup_corrected_p: tested.map(|tested| stats::six_digits(tested.corrected_p)),
@@ -188,16 +188,16 @@ pub fn gaps(all: &AllSeries<'_>) -> Vec<Gap> {
         if !arm.setting.machine.is_host() {
             continue;
         }
-        let percent = |figure| {
-            sim.log_ratios(host, figure).mean().map(|mean| mean.map(|logarithm| (logarithm.exp() - 1.0) * 100.0))
+        let percent = |quantity| {
+            sim.log_ratios(host, quantity).mean().map(|mean| mean.map(|logarithm| (logarithm.exp() - 1.0) * 100.0))
         };
         gaps.push(Gap {
             factors: factor::of(arm),
             job: arm.setting.jobs[job].name.clone(),
-            completion_percent: percent(Figure::Completion),
-            rounds_per_second_percent: percent(Figure::RoundsPerSecond),
-            ssr_points: sim.differences(host, Figure::Ssr).mean(),
-            cpu_percent: percent(Figure::CpuTime),
+            completion_percent: percent(JobQuantity::Completion),
+            rounds_per_second_percent: percent(JobQuantity::RoundsPerSecond),
+            ssr_points: sim.differences(host, JobQuantity::Ssr).mean(),
+            cpu_percent: percent(JobQuantity::CpuTime),
         });
     }
     gaps

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use crate::claim::ClaimOutcome;
 use crate::comparison::{self, Comparisons};
 use crate::factor::{self, Factors};
-use crate::sample::Figure;
+use crate::sample::JobQuantity;
 use crate::series::AllSeries;
 
 /// The result of one comparison: one job in arms that differ only in the compared factor.
@@ -83,7 +83,7 @@ fn fastest(
     };
     let holds_one = |arm: usize| {
         let series = |arm| all.get(arm, job, world);
-        let ratios = series(arm).zip(series(best)).map(|(one, best)| one.log_ratios(best, Figure::Completion));
+        let ratios = series(arm).zip(series(best)).map(|(one, best)| one.log_ratios(best, JobQuantity::Completion));
         ratios.and_then(|ratios| ratios.mean()).is_some_and(|mean| mean.contains(0.0))
     };
     let differs = |arm| comparisons.get(job, world, best, arm).is_some_and(|found| found.is_significant());

@@ -10,7 +10,7 @@ use scenario::{Arm, Machine, Scenario, Setting};
 use super::expected::{ArmGroup, LoadUnit, Measure};
 use super::patterns::{self, Patterns};
 use measure::factor::{self, Factors};
-use measure::sample::Figure;
+use measure::sample::JobQuantity;
 use measure::workers;
 
 /// The runs, by arm and repetition.
@@ -131,12 +131,12 @@ impl<'a> Evidence<'a> {
     }
 
     fn value(&self, arm: usize, repeat: u32, quantity: Quantity<'_>) -> Option<f64> {
-        let figure = |figure, arm| self.figure(figure, quantity.jobs, arm, repeat);
+        let mean = |of, arm| self.mean(of, quantity.jobs, arm, repeat);
         match quantity.measure {
-            Measure::Ssr => figure(Figure::Ssr, arm),
+            Measure::Ssr => mean(JobQuantity::Ssr, arm),
             Measure::SpeedUp => {
-                let own = figure(Figure::Completion, arm).filter(|own| *own > 0.0)?;
-                Some(figure(Figure::Completion, self.reference_arm(arm, quantity.against)?)? / own)
+                let own = mean(JobQuantity::Completion, arm).filter(|own| *own > 0.0)?;
+                Some(mean(JobQuantity::Completion, self.reference_arm(arm, quantity.against)?)? / own)
             }
             measure => pattern(measure, self.patterns.get(&(arm, repeat))?),
         }
@@ -160,14 +160,15 @@ impl<'a> Evidence<'a> {
         (0..self.factors.len()).find(is_reference)
     }
 
-    fn figure(&self, figure: Figure, jobs: &[String], arm: usize, repeat: u32) -> Option<f64> {
+    /// The mean over the copies of these jobs.
+    fn mean(&self, quantity: JobQuantity, jobs: &[String], arm: usize, repeat: u32) -> Option<f64> {
         // A copy's name is the job's name, a dot and a number.
         let is_copy = |job: &&JobOutcome| {
             let rest = |name: &String| job.job.strip_prefix(name.as_str());
             jobs.iter().filter_map(rest).any(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         let jobs = self.runs[arm].get(&repeat)?.outcome.jobs.iter().filter(is_copy);
-        let values: Vec<f64> = jobs.filter_map(|job| figure.of(job)).collect();
+        let values: Vec<f64> = jobs.filter_map(|job| quantity.of(job)).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 }

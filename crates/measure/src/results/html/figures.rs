@@ -6,7 +6,7 @@ use scenario::result::{Run, World};
 
 use crate::factor;
 use crate::results::ExperimentReport;
-use crate::sample::Figure;
+use crate::sample::JobQuantity;
 use crate::summary::{Factors, Summary};
 use report::html::distinct;
 use report::plot::Mark;
@@ -79,16 +79,16 @@ impl<'a> Figures<'a> {
         let estimate = metric.estimate(summary)?;
         let values = |of| self.values(of, summary, &summary.factors).into_values().collect();
         let samples = match metric {
-            Metric::Completion => values(Figure::Completion),
-            Metric::Ssr => values(Figure::Ssr),
-            Metric::RoundsPerSecond => values(Figure::RoundsPerSecond),
+            Metric::Completion => values(JobQuantity::Completion),
+            Metric::Ssr => values(JobQuantity::Ssr),
+            Metric::RoundsPerSecond => values(JobQuantity::RoundsPerSecond),
             Metric::SpeedUp => self.speed_ups(summary),
         };
         Some(Mark { estimate, samples })
     }
 
-    /// A figure of the summary's job and world in an arm, by repetition: the mean of the copies.
-    fn values(&self, figure: Figure, summary: &Summary, arm: &Factors) -> BTreeMap<u32, f64> {
+    /// A quantity of the summary's job and world in an arm, by repetition: the mean of the copies.
+    fn values(&self, quantity: JobQuantity, summary: &Summary, arm: &Factors) -> BTreeMap<u32, f64> {
         let Summary { job, copies, world, .. } = summary;
         let is_the_job = |name: &str| match name.rsplit_once('.') {
             Some((of, _)) if *copies > 1 => of == job,
@@ -96,7 +96,7 @@ impl<'a> Figures<'a> {
         };
         let value = |run: &&Run| {
             let jobs = run.outcome.jobs.iter().filter(|outcome| is_the_job(&outcome.job));
-            let values: Vec<f64> = jobs.filter_map(|outcome| figure.of(outcome)).collect();
+            let values: Vec<f64> = jobs.filter_map(|outcome| quantity.of(outcome)).collect();
             (!values.is_empty()).then(|| (run.repeat, values.iter().sum::<f64>() / values.len() as f64))
         };
         let runs = self.runs.get(&(*world, words::factors(arm)));
@@ -105,8 +105,10 @@ impl<'a> Figures<'a> {
 
     fn speed_ups(&self, summary: &Summary) -> Vec<f64> {
         let Some(arm) = &summary.baseline else { return Vec::new() };
-        let (baseline, own) =
-            (self.values(Figure::Completion, summary, arm), self.values(Figure::Completion, summary, &summary.factors));
+        let (baseline, own) = (
+            self.values(JobQuantity::Completion, summary, arm),
+            self.values(JobQuantity::Completion, summary, &summary.factors),
+        );
         let ratio =
             |(repeat, value): (&u32, &f64)| Some(baseline.get(repeat)? / value).filter(|ratio| ratio.is_finite());
         own.iter().filter_map(ratio).collect()
