@@ -11,9 +11,9 @@
 
 mod arms;
 pub mod changes;
+pub mod drawing;
 pub mod evidence;
 pub mod expected;
-pub mod figure;
 pub mod judgement;
 pub mod page;
 pub mod patterns;

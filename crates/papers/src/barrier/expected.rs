@@ -15,6 +15,9 @@ pub struct Expected {
 }
 
 /// The values that are shown for every arm.
+///
+/// If there are lines, the x axis is always a load, and `counted` is its unit. The scenario's `x`
+/// does not matter for them.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {

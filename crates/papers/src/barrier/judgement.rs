@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::arms::{self, Arms, BySeed};
 use super::changes::Changes;
+use super::drawing::Drawing;
 use super::evidence::{Evidence, Quantity};
 use super::expected::{ArmGroup, Band, Combine, Expected, LoadUnit, Measure};
-use super::figure::Drawing;
 use crate::Paper;
 use measure::claim::ClaimOutcome;
 use measure::results::ExperimentReport;

@@ -6,9 +6,9 @@ use scenario::Scenario;
 use scenario::keys::experiment::X_THREADS;
 
 use super::arms::Arms;
+use super::drawing::{self, Drawing, Panel};
 use super::evidence::{Evidence, Quantity};
 use super::expected::{Expected, Figure, Measure};
-use super::figure::{self, Drawing, Panel};
 use super::judgement::{BandResult, FEWEST_SEEDS, Judgement};
 use crate::text::{Column, indented, table, wrapped};
 use measure::claim::ClaimOutcome;
@@ -110,7 +110,7 @@ fn drawn(drawing: &Drawing) -> String {
         }
         let header = [drawing.counted.name().to_owned()].into_iter().chain(lines.iter().map(|line| line.name.clone()));
         let mut table = Table::with_header(header.collect(), 0);
-        for load in figure::ascending(lines.iter().flat_map(|line| &line.points)) {
+        for load in drawing::ascending(lines.iter().flat_map(|line| &line.points)) {
             let values = lines.iter().map(|line| {
                 let point = line.points.iter().find(|point| point.load == load);
                 point.map(|point| number(&point.value, drawing.measure.decimals()))

@@ -120,6 +120,14 @@ fn simulated(scenario: &Scenario) -> ExperimentReport {
 }
 
 #[test]
+fn the_table_in_the_documents_names_every_paper() {
+    let document = include_str!("../../../../../docs/papers.md");
+    let rows = document.lines().skip_while(|line| !line.starts_with("| paper |")).skip(2);
+    let rows = rows.map_while(|line| line.strip_prefix("| `")?.split('`').next());
+    assert_eq!(rows.collect::<Vec<_>>(), PAPERS.iter().map(|paper| paper.name).collect::<Vec<_>>());
+}
+
+#[test]
 fn every_band_has_arms_and_every_speed_up_has_a_reference() {
     for (paper, files) in figures() {
         let scenario = files.scenario().unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
@@ -158,6 +166,11 @@ fn every_band_has_arms_and_every_speed_up_has_a_reference() {
 fn every_paper_runs_and_is_judged_at_a_reduced_size() {
     for (paper, files) in figures() {
         let (scenario, expected) = (reduced(files), files.expected().unwrap());
+        let arms = Evidence::new(&scenario, &[]);
+        for band in &expected.band {
+            let has_arms = band.of.iter().chain(&band.minus).all(|group| !arms.arms(group).is_empty());
+            assert!(has_arms, "`reduced` left no arm for this band: {}: {}", paper.name, band.what);
+        }
         let report = simulated(&scenario);
         let cancel = AtomicBool::new(false);
         let mut evidence = Evidence::new(&scenario, &report.runs);
