@@ -19,9 +19,9 @@
 //!   lag. If it is woken before, it continues to wait in that queue (`requeue_delayed_entity`),
 //!   even if other CPUs are idle. If it has fallen behind the average meanwhile, it is placed at
 //!   the average with a new request.
-//! * **Wakeup** (`select_task_rq_fair`): a thread wakes on its previous CPU if that is idle, else
-//!   on the next idle CPU, else on its previous one. It preempts if the CPU would pick it
-//!   (`check_preempt_wakeup_fair`).
+//! * **Wakeup** (`select_task_rq_fair`; here `wakeup.rs`): a thread wakes on its previous CPU if
+//!   that is idle, else on the next idle CPU, else on its previous one (`cpu_to_wake_on`). It
+//!   preempts if the CPU would pick it (`check_preempt_wakeup_fair`; here `should_preempt`).
 //! * **Idle balancing** (`sched_balance_newidle`, and the kick of an idle CPU from the tick of a
 //!   busy one): a CPU without work looks at the CPU with the largest load among those with a
 //!   waiting thread. It takes the thread that has waited longest there, unless that ran within the
@@ -82,6 +82,7 @@ mod balance;
 mod entity;
 mod state;
 mod timeline;
+mod wakeup;
 
 use policy::{CpuId, Instant, ThreadId};
 

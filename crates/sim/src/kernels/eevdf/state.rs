@@ -140,21 +140,6 @@ impl Eevdf {
         (!current_first).then_some(ThreadId(first))
     }
 
-    /// Whether a thread that has joined the queue of `cpu` should preempt
-    /// (`check_preempt_wakeup_fair`).
-    pub(super) fn should_preempt(&mut self, thread: ThreadId, cpu: CpuId) -> bool {
-        let Some(current) = self.queues[cpu.index()].current else { return true };
-        let is_shorter = self.entity(thread).slice < self.entities[current as usize].slice;
-        let preempts = self.best(cpu, !is_shorter) == Some(thread);
-        if is_shorter {
-            let shortest = self.shortest_slice(cpu);
-            let current = &mut self.entities[current as usize];
-            let end = current.vruntime + if preempts { 0 } else { current.virtually(shortest) };
-            current.protected_until = current.protected_until.min(end);
-        }
-        preempts
-    }
-
     /// The shortest slice in a queue (`cfs_rq_min_slice`). Unlimited for an empty one.
     pub(super) fn shortest_slice(&self, cpu: CpuId) -> i64 {
         let queue = &self.queues[cpu.index()];
@@ -265,15 +250,6 @@ impl Eevdf {
         if is_waiting {
             queue.waiting.put_back(&mut self.entities, thread.0);
         }
-    }
-
-    /// The CPU for a woken thread: its previous one if that is free, else the next free CPU, else
-    /// its previous one. Always a CPU on which it may run.
-    pub(super) fn cpu_to_wake_on(&self, thread: ThreadId) -> CpuId {
-        let (previous, allowed) = (self.entity(thread).cpu, self.affinity.of(thread));
-        self.occupancy.free.first_from(previous, allowed).unwrap_or_else(|| {
-            if self.affinity.is_allowed(thread, previous) { previous } else { self.occupancy.emptiest(allowed) }
-        })
     }
 }
 

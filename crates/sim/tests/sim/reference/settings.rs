@@ -106,6 +106,9 @@ pub(crate) fn with_attributes(mut setting: Setting, cpus: u32, attributes: Vec<A
 }
 
 /// A machine under `scheduler` whose durations need not be whole steps.
+///
+/// A new option must be drawn here. The exceptions are drawn elsewhere: the options of CFS by
+/// [`any_cfs`], and `groups` of eevdf by [`any_machine_of_milliseconds`].
 pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine> {
     let fraction = || prop_oneof![2 => Just(0_u64), 1 => 0_u64..1000];
     let step = prop_oneof![3 => Just(us(1)), 1 => (500_u64..3_000).prop_map(Span::from_nanos)];
@@ -129,7 +132,7 @@ pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine
 }
 
 /// A machine under `eevdf` on which milliseconds are short, so that caches cool and busy CPUs
-/// balance.
+/// balance. A new option of eevdf must be drawn here too.
 pub(crate) fn any_machine_of_milliseconds() -> impl Strategy<Value = Machine> {
     let spans = (0_u64..3, 1_u64..8, 1_u64..10);
     (prop::sample::select(&[500_u64, 250][..]), 1_u32..6, spans, prop::sample::select(&Tie::ALL[..]), any::<bool>())
