@@ -3,6 +3,16 @@
 //! The parser of scenarios, `rowlock policies`, docs/scenario.md and the tests that run every
 //! policy in both worlds all use it, so that no policy can exist for only one of them.
 //!
+//! These tests iterate over it or draw from it, so they need no change for a new policy:
+//!
+//! * `sim/tests/sim/` (`rules.rs`, `lock.rs`, `laws.rs`, `pipeline.rs`), and
+//!   `papers/tests/papers/trace/simulation.rs`, in the simulator;
+//! * `host/tests/host/` (`runs.rs`, `pipelines.rs`) on the host, and `wait/tests/` (`wait`, `race`,
+//!   `shared`) with the objects of `rowlock-wait`;
+//! * `scenario/tests/scenario/round_trip.rs` and `cli/tests/cli/command.rs`.
+//!
+//! `scenario/tests/scenario/document.rs` compares its rows with the tables in docs/scenario.md.
+//!
 //! "Tsafrir and Feitelson" is their paper "Barrier Synchronization on a Loaded SMP using Two-Phase
 //! Waiting Algorithms", "Roysden" is "Scheduling Pipelined, Multi-Threaded Programs in Linux",
 //! Dartmouth TR2004-500, 2004.

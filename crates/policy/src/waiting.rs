@@ -26,6 +26,16 @@
 //!                 \              \                           \                   \
 //!                  Spin(n)        Spin(n) | Yield | Block     ...                 Block
 //! ```
+//!
+//! # Memory
+//!
+//! A rule can keep memory in two places. Its [`Waiter`] is the memory of one thread, and the
+//! [`TeamState`] is one word that the whole team shares. A numbered party of a barrier keeps its
+//! waiter from wait to wait. At a lock, threads come and go, so every wait starts with a fresh
+//! waiter and only the word of the team survives: a rule that should learn at locks needs it.
+//!
+//! Copy `randomized.rs` for a new rule without memory of earlier waits, and
+//! `variable_competitive.rs` for one with memory.
 
 mod adaptive;
 mod grain_aware;
@@ -83,15 +93,20 @@ impl Waiter {
             RuleState::OwnerRunning(_) => Inputs { missing: true, owner: true, ..nothing },
             RuleState::LoadAware(_) => Inputs { load: true, ..nothing },
             RuleState::Randomized(_) => Inputs { draw: true, ..nothing },
-            _ => nothing,
+            RuleState::AlwaysBlock
+            | RuleState::AlwaysSpin
+            | RuleState::AlwaysYield
+            | RuleState::TwoPhase(_)
+            | RuleState::GrainAware(_)
+            | RuleState::VariableCompetitive(_) => nothing,
         }
     }
 
     /// Decides what to do next, from the team at this moment, its shared memory, and what this
     /// thread last saw.
     ///
-    /// Pure: the same waiter with the same input decides the same. [`Observation::Arrived`] starts
-    /// a new wait.
+    /// Pure: the same waiter with the same input decides the same. Randomness is an input too:
+    /// [`Team::draw`]. [`Observation::Arrived`] starts a new wait.
     #[inline]
     pub fn step(&mut self, team: &Team<'_>, state: &mut TeamState, seen: Observation) -> Decision {
         match &mut self.state {
@@ -117,7 +132,13 @@ impl Waiter {
             RuleState::Adaptive(adaptive) => adaptive.over(now, state, seen),
             RuleState::GrainAware(rule) => rule.over(now),
             RuleState::VariableCompetitive(rule) => rule.over(now, state, seen),
-            _ => {}
+            RuleState::AlwaysBlock
+            | RuleState::AlwaysSpin
+            | RuleState::AlwaysYield
+            | RuleState::TwoPhase(_)
+            | RuleState::LoadAware(_)
+            | RuleState::Randomized(_)
+            | RuleState::OwnerRunning(_) => {}
         }
     }
 

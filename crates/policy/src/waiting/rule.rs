@@ -50,7 +50,12 @@ impl WaitingRule {
         match self {
             WaitingRule::AlwaysBlock | WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield => false,
             WaitingRule::TwoPhase(bound) => matches!(bound, Bound::OfCs { .. }),
-            _ => true,
+            WaitingRule::Adaptive
+            | WaitingRule::LoadAware { .. }
+            | WaitingRule::GrainAware
+            | WaitingRule::Randomized
+            | WaitingRule::VariableCompetitive
+            | WaitingRule::OwnerRunning => true,
         }
     }
 
