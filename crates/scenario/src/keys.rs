@@ -2,6 +2,14 @@
 //!
 //! The reader takes its limits and hints from it, and a test compares docs/scenario.md with it, so
 //! that no key can exist for only one of them.
+//!
+//! Apart from its row here, in the list of its table, a new key needs:
+//!
+//! * for `[machine]`: a row and a field in `machine.rs`; for other tables: a field of the job's
+//!   struct (`model.rs`, `pipeline.rs`, `fibers.rs`), read in `read/` and written in `write.rs`;
+//! * its row in docs/scenario.md (`tests/scenario/document.rs` prints the expected table);
+//! * a value in `tests/scenario/round_trip.rs`, which draws every field;
+//! * for an option of a simulated scheduler: a value in `sim/tests/sim/reference/settings.rs`.
 
 /// Declares keys, one in each row: the constant and the fields of its [`Key`] in their order. The
 /// constant is documented by the key's name and by a comment above the row, if any.
