@@ -167,7 +167,8 @@ fn every_paper_runs_and_is_judged_at_a_reduced_size() {
     for (paper, files) in figures() {
         let (scenario, expected) = (reduced(files), files.expected().unwrap());
         let arms = Evidence::new(&scenario, &[]);
-        for band in &expected.band {
+        // A band whose value is a load may lose its arms: those of large machines are left out.
+        for band in expected.band.iter().filter(|band| band.combine.counted().is_none()) {
             let has_arms = band.of.iter().chain(&band.minus).all(|group| !arms.arms(group).is_empty());
             assert!(has_arms, "`reduced` left no arm for this band: {}: {}", paper.name, band.what);
         }
