@@ -9,7 +9,8 @@
 //!   struct (`model.rs`, `pipeline.rs`, `fibers.rs`), read in `read/` and written in `write.rs`;
 //! * its row in docs/scenario.md (`tests/scenario/document.rs` prints the expected table);
 //! * a value in `tests/scenario/round_trip.rs`, which draws every field;
-//! * for an option of a simulated scheduler: a value in `sim/tests/sim/reference/settings.rs`.
+//! * for an option of a simulated scheduler: a value in `sim/tests/sim/reference/` (`settings.rs`
+//!   or `properties.rs`).
 
 /// Declares keys, one in each row: the constant and the fields of its [`Key`] in their order. The
 /// constant is documented by the key's name and by a comment above the row, if any.

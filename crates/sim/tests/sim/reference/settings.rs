@@ -107,8 +107,9 @@ pub(crate) fn with_attributes(mut setting: Setting, cpus: u32, attributes: Vec<A
 
 /// A machine under `scheduler` whose durations need not be whole steps.
 ///
-/// A new option must be drawn here. The exceptions are drawn elsewhere: the options of CFS by
-/// [`any_cfs`], and `groups` of eevdf by [`any_machine_of_milliseconds`].
+/// A new option must be drawn here, unless it is drawn by the test of its scheduler in
+/// `properties.rs`, as those of CFS, `linux-o1` and `feedback` are, or like `groups` by
+/// [`any_machine_of_milliseconds`].
 pub(crate) fn any_machine(scheduler: Scheduler) -> impl Strategy<Value = Machine> {
     let fraction = || prop_oneof![2 => Just(0_u64), 1 => 0_u64..1000];
     let step = prop_oneof![3 => Just(us(1)), 1 => (500_u64..3_000).prop_map(Span::from_nanos)];
