@@ -192,7 +192,7 @@ pub fn threads(arm: &Arm) -> u64 {
     arm.setting.threads(machine(&arm.setting).cpus)
 }
 
-/// The machine of a setting, which a paper's scenario specifies in full.
+/// The simulated machine of a setting. No paper has `like = "host"`.
 pub fn machine(setting: &Setting) -> Machine {
     setting.machine.complete(&Machine::with_cpus(setting.machine.cpus.unwrap_or(1)))
 }
