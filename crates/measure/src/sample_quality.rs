@@ -37,8 +37,8 @@ pub fn width(all: &AllSeries<'_>) -> Option<String> {
     let (widest, share) = shares.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
     let needed = all.iter().filter_map(|of| forecast(WIDE, &of.times)).max()?;
     let remedy = match needed > u64::from(AT_MOST) {
-        true => format!("--until \"10 %\" --at-most {needed} makes them"),
-        false => "--until \"10 %\" makes them".to_owned(),
+        true => format!("--until \"10 %\" --at-most {needed} runs as many as needed"),
+        false => "--until \"10 %\" runs as many as needed".to_owned(),
     };
     Some(format!(
         "Wide intervals: ±{} % for {}. About {needed} repetitions would bring all completion times to ±10 %; \

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::new(["rule", "nobody", "time"], 1);
+        let mut table = Table::new(["rule", "unknown", "time"], 1);
         table.row([Some("always-block".into()), None, Some("7".into())]);
         table.row([Some("cs".into()), None, None]);
         table

@@ -376,7 +376,7 @@ fn handles_of_a_scope_can_be_joined_and_dropped_on_threads() {
     with_one_worker_and_with_two(|runtime| {
         let sum = runtime.run(|| {
             fiber::scope(|scope| {
-                let (joined, left) = (scope.spawn(|| 42), scope.spawn(|| panic!("nobody asks")));
+                let (joined, left) = (scope.spawn(|| 42), scope.spawn(|| panic!("an unseen panic")));
                 thread::scope(|threads| {
                     let thread = threads.spawn(move || {
                         let result = joined.join().unwrap();

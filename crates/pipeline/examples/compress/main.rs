@@ -36,8 +36,8 @@ const BLOCKS_PER_CPU: usize = 4;
 
 /// Compresses files on all CPUs, each FILE into FILE.gz beside it. gunzip unpacks them.
 ///
-/// Files get their names when they are complete. The variable ROWLOCK_PIPELINE changes how it runs, as in
-/// "block=256KiB buffers=16 threads=each".
+/// Files get their names when they are complete. The variable ROWLOCK_PIPELINE changes how it runs,
+/// as in "block=256KiB buffers=16 threads=each".
 #[derive(Debug, Parser)]
 #[command(name = "compress")]
 struct Options {

@@ -190,7 +190,7 @@ fn pipelines_without_their_junction_and_junctions_without_pipelines_are_refused(
     let alone = Pipeline::new("in").io("read", |_, _| Ok(Flow::Convey)).join_at("joint");
     let error = alone.run().unwrap_err().to_string();
     assert!(error.contains("pipeline 'in' joins at 'joint', but there is no such junction"), "{error}");
-    let unused = Program::new("nobody")
+    let unused = Program::new("unused")
         .pipeline(Pipeline::new("in").io("read", |_, _| Ok(Flow::Last)))
         .junction("joint", |_| Ok(()));
     let error = unused.run().unwrap_err().to_string();

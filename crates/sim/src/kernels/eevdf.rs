@@ -30,9 +30,9 @@
 //!   times the number of CPUs, less one tick, and half as often after it has found nothing to do.
 //!   It takes load from the CPU with the largest load if that has over 17 % more than itself, or if
 //!   no thread waits on itself. It takes as much as it can without moving either of the two past
-//!   the average of all CPUs. Threads that are too heavy for that, ahead of their queue, or hot are left. After one failure, weights
-//!   count half and threads may be ahead; after two, weights count a quarter and threads may be
-//!   hot.
+//!   the average of all CPUs. Threads that are too heavy for that, ahead of their queue, or hot are
+//!   left. After one failure, weights count half and threads may be ahead; after two, weights count a
+//!   quarter and threads may be hot.
 //! * **Moving** (`sched_setaffinity` to one CPU and back): the thread goes to the queue of that CPU
 //!   with its lag.
 //! * **Affinity**: a bound thread starts, wakes and is taken only on its CPUs. If all threads
@@ -69,9 +69,9 @@
 //! the time counts half in the kernel, and all or nothing here. Idle balancing is tried however
 //! short the CPU's idle times are. It takes one thread, and never a hot one. No running thread is
 //! migrated (active balancing), and no delayed one. A thread that is being switched away from is
-//! not counted in its queue until its switch is over. Virtual times are updated each time they are read,
-//! and rounded down to whole nanoseconds. The switch to a thread, including waking its CPU, counts as
-//! its running time. A tick that falls into a switch is skipped.
+//! not counted in its queue until its switch is over. Virtual times are updated each time they are
+//! read, and rounded down to whole nanoseconds. The switch to a thread, including waking its CPU,
+//! counts as its running time. A tick that falls into a switch is skipped.
 //!
 //! **Performance.** Waiting threads are in a tree by deadline that knows the least virtual time in
 //! each part of it. CPUs are found by bits and tournaments. An event costs the logarithm of the

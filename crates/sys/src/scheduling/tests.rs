@@ -183,13 +183,13 @@ fn an_affinity_is_limited_to_existing_cpus() {
 #[test]
 fn a_missing_thread_is_an_error() {
     // Numbers end at 4,194,304 on 64-bit kernels.
-    let nobody = Thread::from_number(0x7fff_fff0).unwrap();
-    assert!(nice(nobody).is_err() && attributes(nobody).is_err() && affinity(nobody).is_err());
-    assert!(matches!(set_nice(nobody, 19), Err(SchedulingError::Failed(_))));
-    assert!(matches!(set_policy(nobody, Policy::Batch), Err(SchedulingError::Failed(_))));
-    assert!(set_slice(nobody, Duration::from_millis(3)).is_err());
-    assert!(set_io_priority(nobody, IoPriority::Idle).is_err());
-    assert!(set_affinity(nobody, &[0]).is_err());
+    let absent = Thread::from_number(0x7fff_fff0).unwrap();
+    assert!(nice(absent).is_err() && attributes(absent).is_err() && affinity(absent).is_err());
+    assert!(matches!(set_nice(absent, 19), Err(SchedulingError::Failed(_))));
+    assert!(matches!(set_policy(absent, Policy::Batch), Err(SchedulingError::Failed(_))));
+    assert!(set_slice(absent, Duration::from_millis(3)).is_err());
+    assert!(set_io_priority(absent, IoPriority::Idle).is_err());
+    assert!(set_affinity(absent, &[0]).is_err());
 }
 
 #[test]

@@ -14,8 +14,8 @@ use crate::stop::Stop;
 /// The argument that makes this program a measuring process.
 const MEASURE: &str = "__threads";
 
-/// If this process was started to measure, makes the measurement and returns the exit code. Call it at
-/// the beginning of `main`.
+/// If this process was started to measure, makes the measurement and returns the exit code. Call it
+/// at the beginning of `main`.
 pub(crate) fn serve_if_asked() -> Option<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     if arguments.next()? != MEASURE {

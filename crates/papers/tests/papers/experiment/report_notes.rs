@@ -164,9 +164,9 @@ fn the_note_on_a_wide_interval_says_how_many_repetitions_would_narrow_it() {
     // 115 ± 20.5, which is 18 %. With a standard deviation of 12.9, eight are enough: 2.36 * 12.9 /
     // √8 is 10.8.
     assert!(note.starts_with("Wide intervals: ±18 % for crew, crew.threads = 2 (sim). About 8 repetitions"), "{note}");
-    assert!(note.ends_with("--until \"10 %\" makes them."), "{note}");
+    assert!(note.ends_with("--until \"10 %\" runs as many as needed."), "{note}");
     // This is more than the default limit of --until.
     let hopeless = report(1, 4, World::Sim, |_, repeat| if repeat < 2 { 40.0 } else { 160.0 });
     let note = only_note(&hopeless);
-    assert!(note.contains("About 187 repetitions") && note.ends_with("--at-most 187 makes them."), "{note}");
+    assert!(note.contains("About 187 repetitions") && note.ends_with("--at-most 187 runs as many as needed."), "{note}");
 }
