@@ -31,8 +31,8 @@
 //!   It takes load from the CPU with the largest load if that has over 17 % more than itself, or if
 //!   no thread waits on itself. It takes as much as it can without moving either of the two past
 //!   the average of all CPUs. Threads that are too heavy for that, ahead of their queue, or hot are
-//!   left. After one failure, weights count half and threads may be ahead; after two, weights count a
-//!   quarter and threads may be hot.
+//!   left. After one failure, weights count half and threads may be ahead; after two, weights count
+//!   a quarter and threads may be hot.
 //! * **Moving** (`sched_setaffinity` to one CPU and back): the thread goes to the queue of that CPU
 //!   with its lag.
 //! * **Affinity**: a bound thread starts, wakes and is taken only on its CPUs. If all threads

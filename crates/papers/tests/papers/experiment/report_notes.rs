@@ -168,5 +168,8 @@ fn the_note_on_a_wide_interval_says_how_many_repetitions_would_narrow_it() {
     // This is more than the default limit of --until.
     let hopeless = report(1, 4, World::Sim, |_, repeat| if repeat < 2 { 40.0 } else { 160.0 });
     let note = only_note(&hopeless);
-    assert!(note.contains("About 187 repetitions") && note.ends_with("--at-most 187 runs as many as needed."), "{note}");
+    assert!(
+        note.contains("About 187 repetitions") && note.ends_with("--at-most 187 runs as many as needed."),
+        "{note}"
+    );
 }
