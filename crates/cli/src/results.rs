@@ -75,7 +75,7 @@ pub(crate) fn print_location(path: &Path) {
 
 /// The result of the command after an experiment.
 pub(crate) fn result_of(
-    error: Option<measure::runner::Error>,
+    error: Option<measure::runner::RunnerError>,
     report: &ExperimentReport,
     signals: &Signals,
 ) -> Result<(), Stop> {

@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     let finished = run_experiment(scenario, extent, &worlds, &mut folder, provenance, &signals)?;
     let FinishedExperiment { scenario, report, error, .. } = finished;
 
-    if !error.as_ref().is_some_and(measure::runner::Error::is_input) {
+    if !error.as_ref().is_some_and(measure::runner::RunnerError::is_input) {
         print(&rendered(&report, arguments.format)?)?;
     }
     print_location(folder.path());

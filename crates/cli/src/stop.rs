@@ -64,8 +64,8 @@ impl From<anyhow::Error> for Stop {
     }
 }
 
-impl From<folder::Error> for Stop {
-    fn from(error: folder::Error) -> Stop {
+impl From<folder::FolderError> for Stop {
+    fn from(error: folder::FolderError) -> Stop {
         if error.is_input() { Stop::Input(error.into()) } else { Stop::Failed(error.into()) }
     }
 }

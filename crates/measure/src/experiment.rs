@@ -5,13 +5,13 @@ use std::sync::atomic::AtomicBool;
 use scenario::Scenario;
 use scenario::result::World;
 
-use crate::folder::{self, Folder};
+use crate::folder::{self, Folder, FolderError};
 use crate::manifest::{Ending, Manifest, Provenance};
 use crate::plan::Plan;
 use crate::precision::Extent;
 use crate::recorder::Recorder;
 use crate::results::{ExperimentReport, html};
-use crate::runner::{self, Error, Progress, measure, measure_commands};
+use crate::runner::{Progress, RunnerError, measure, measure_commands};
 use crate::sample::{self, History};
 use crate::series::AllSeries;
 use crate::world::Worlds;
@@ -28,7 +28,7 @@ pub struct FinishedExperiment {
     /// The states of the threads in some runs of this command.
     pub histories: Vec<History>,
     /// Why it ended early, if it did.
-    pub error: Option<runner::Error>,
+    pub error: Option<RunnerError>,
 }
 
 /// Runs an experiment in the chosen worlds, for as long as `extent` says. Blocks until it is
@@ -38,7 +38,7 @@ pub struct FinishedExperiment {
 ///
 /// # Errors
 ///
-/// [`folder::Error`]: the results could not be written. Failures of runs are in
+/// [`FolderError`]: the results could not be written. Failures of runs are in
 /// [`FinishedExperiment::error`].
 pub fn run<'a>(
     mut scenario: Scenario,
@@ -48,7 +48,7 @@ pub fn run<'a>(
     provenance: Provenance,
     progress: &mut dyn FnMut(Progress<'_>),
     cancel: &AtomicBool,
-) -> Result<FinishedExperiment, folder::Error> {
+) -> Result<FinishedExperiment, FolderError> {
     let Extent { worlds: chosen, until } = extent.into();
     let mut plan = Plan::new(&scenario, chosen);
     let first_stage = scenario.experiment.repeat;
@@ -83,7 +83,7 @@ pub fn run<'a>(
     let stages = until.map(|until| (until, first_stage));
     let report = ExperimentReport::new(&scenario, chosen, plan.len(), samples, &stand_ins, stages);
 
-    manifest.end(Ending::of(error.as_ref()), error.as_ref().map(Error::to_string), report.runs.len() as u64);
+    manifest.end(Ending::of(error.as_ref()), error.as_ref().map(RunnerError::to_string), report.runs.len() as u64);
     let folder = recorder.folder();
     folder.write(folder::REPORT, &report)?;
     folder.write_text(folder::PAGE, &html::render(None, &report, &manifest, &histories))?;

@@ -117,7 +117,8 @@ pub enum VariantFate {
     OutIn(usize),
     /// The program failed in it.
     Failed(String),
-    /// The program printed something else than in its own structure, and its output there never varies.
+    /// The program printed something else than in its own structure, and its output there never
+    /// varies.
     OtherOutput,
     /// It was the best.
     Best,

@@ -29,7 +29,7 @@ pub const MANIFEST: &str = "manifest.json";
 
 /// Why results could not be read or written.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum FolderError {
     /// The folder could not be opened in the first place.
     #[error("cannot write {}: {source}; name another folder by --out DIR", path.display())]
     Open {
@@ -64,18 +64,18 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl FolderError {
     /// Whether the user has to name another folder, as opposed to a disk that became full.
     pub fn is_input(&self) -> bool {
-        !matches!(self, Error::Write { .. })
+        !matches!(self, FolderError::Write { .. })
     }
 }
 
-fn unreadable(path: &Path, why: impl ToString) -> Error {
-    Error::Read { path: path.to_owned(), why: why.to_string() }
+fn unreadable(path: &Path, why: impl ToString) -> FolderError {
+    FolderError::Read { path: path.to_owned(), why: why.to_string() }
 }
 
-fn read_if_exists(path: &Path) -> Result<Option<String>, Error> {
+fn read_if_exists(path: &Path) -> Result<Option<String>, FolderError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -98,10 +98,10 @@ pub struct Folder {
 impl Folder {
     /// Creates the folder and its parents. In a folder that exists, replaces what an earlier
     /// experiment left; other files in it stay as they are.
-    pub fn create(path: &Path) -> Result<Folder, Error> {
+    pub fn create(path: &Path) -> Result<Folder, FolderError> {
         let opening = |path: &Path| {
             let path = path.to_owned();
-            move |source| Error::Open { path, source }
+            move |source| FolderError::Open { path, source }
         };
         fs::create_dir_all(path).map_err(opening(path))?;
         for old in [RECORDS, TIMELINE, REPORT, PAGE, MANIFEST] {
@@ -121,8 +121,9 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`Error::Open`], and [`Error::Read`] if the folder has a table of runs but no records.
-    pub fn append(path: &Path) -> Result<Folder, Error> {
+    /// [`FolderError::Open`], and [`FolderError::Read`] if the folder has a table of runs but no
+    /// records.
+    pub fn append(path: &Path) -> Result<Folder, FolderError> {
         let file = path.join(RECORDS);
         let Some(text) = read_if_exists(&file)? else {
             let table = path.join(RUNS);
@@ -137,17 +138,17 @@ impl Folder {
             .write(true)
             .open(&file)
             .and_then(cut)
-            .map_err(|source| Error::Open { path: file.clone(), source })?;
+            .map_err(|source| FolderError::Open { path: file.clone(), source })?;
         let manifest = path.join(MANIFEST);
         let parse = |text: String| serde_json::from_str(&text).map_err(|why| unreadable(&manifest, why));
         let manifest = read_if_exists(&manifest)?.map(parse).transpose()?;
         Folder::open(path, text[..complete].lines().map(str::to_owned).collect(), manifest)
     }
 
-    fn open(path: &Path, earlier: Vec<String>, manifest: Option<Value>) -> Result<Folder, Error> {
+    fn open(path: &Path, earlier: Vec<String>, manifest: Option<Value>) -> Result<Folder, FolderError> {
         let opening = |name: &str| {
             let path = path.join(name);
-            move |source| Error::Open { path, source }
+            move |source| FolderError::Open { path, source }
         };
         let records =
             OpenOptions::new().create(true).append(true).open(path.join(RECORDS)).map_err(opening(RECORDS))?;
@@ -161,7 +162,7 @@ impl Folder {
     }
 
     /// The runs of the earlier experiment, in the order in which they were made.
-    pub fn earlier<R: DeserializeOwned>(&self) -> Result<Vec<R>, Error> {
+    pub fn earlier<R: DeserializeOwned>(&self) -> Result<Vec<R>, FolderError> {
         let parse = |(number, line): (usize, &String)| {
             let error = |why| unreadable(&self.path.join(RECORDS), format!("line {}: {why}", number + 1));
             serde_json::from_str(line).map_err(error)
@@ -170,15 +171,15 @@ impl Folder {
     }
 
     /// Checks that an experiment may continue the earlier one, if there was one.
-    pub fn check(&self, manifest: &Manifest) -> Result<(), Error> {
+    pub fn check(&self, manifest: &Manifest) -> Result<(), FolderError> {
         match self.manifest.as_ref().and_then(|earlier| manifest.difference(earlier)) {
-            Some(what) => Err(Error::Differs { path: self.path.clone(), what }),
+            Some(what) => Err(FolderError::Differs { path: self.path.clone(), what }),
             None => Ok(()),
         }
     }
 
     /// The settings of the earlier experiment's manifest; `None` if it has none.
-    pub fn earlier_settings<S: DeserializeOwned>(&self) -> Result<Option<S>, Error> {
+    pub fn earlier_settings<S: DeserializeOwned>(&self) -> Result<Option<S>, FolderError> {
         let settings = self.manifest.as_ref().and_then(|manifest| manifest.get("settings"));
         let settings = settings.filter(|settings| !settings.is_null());
         let parse = |settings| S::deserialize(settings).map_err(|why| unreadable(&self.path.join(MANIFEST), why));
@@ -186,7 +187,11 @@ impl Folder {
     }
 
     /// Writes a run: its record, and its rows of the table. When this returns, both files have it.
-    pub fn keep<R: Serialize>(&mut self, run: &impl Serialize, rows: impl IntoIterator<Item = R>) -> Result<(), Error> {
+    pub fn keep<R: Serialize>(
+        &mut self,
+        run: &impl Serialize,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Result<(), FolderError> {
         let line = serde_json::to_string(run).map_err(io::Error::from);
         let written = line.and_then(|line| self.records.write_all((line + "\n").as_bytes()));
         written.map_err(|source| self.error(RECORDS, source))?;
@@ -194,7 +199,7 @@ impl Folder {
     }
 
     /// Writes rows of the table. If a row is a structure, the names of its fields are the header.
-    pub fn keep_rows<R: Serialize>(&mut self, rows: impl IntoIterator<Item = R>) -> Result<(), Error> {
+    pub fn keep_rows<R: Serialize>(&mut self, rows: impl IntoIterator<Item = R>) -> Result<(), FolderError> {
         let write = || -> io::Result<()> {
             for row in rows {
                 self.rows.serialize(row)?;
@@ -205,7 +210,7 @@ impl Folder {
     }
 
     /// Opens one of the folder's tables to append rows. Also returns whether it needs a header.
-    pub fn table(&self, name: &str) -> Result<(csv::Writer<File>, bool), Error> {
+    pub fn table(&self, name: &str) -> Result<(csv::Writer<File>, bool), FolderError> {
         let open = || -> io::Result<(File, bool)> {
             let file = OpenOptions::new().create(true).append(true).open(self.path.join(name))?;
             let is_new = file.metadata()?.len() == 0;
@@ -216,19 +221,19 @@ impl Folder {
     }
 
     /// Writes one of the folder's JSON files, in place of an older one.
-    pub fn write(&self, name: &str, content: &impl Serialize) -> Result<(), Error> {
+    pub fn write(&self, name: &str, content: &impl Serialize) -> Result<(), FolderError> {
         let text = report::json::render(content).map_err(|source| self.error(name, source))?;
         self.write_text(name, &text)
     }
 
     /// Writes one of the folder's files, in place of an older one.
-    pub fn write_text(&self, name: &str, text: &str) -> Result<(), Error> {
+    pub fn write_text(&self, name: &str, text: &str) -> Result<(), FolderError> {
         fs::write(self.path.join(name), text).map_err(|source| self.error(name, source))
     }
 
     /// The error of a file of this folder that cannot be written.
-    pub(crate) fn error(&self, name: &str, source: io::Error) -> Error {
-        Error::Write { path: self.path.join(name), source }
+    pub(crate) fn error(&self, name: &str, source: io::Error) -> FolderError {
+        FolderError::Write { path: self.path.join(name), source }
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::runner::Error;
+use crate::runner::RunnerError;
 use crate::timestamp::Timestamp;
 
 /// The origin of an experiment, as its caller knows it.
@@ -141,7 +141,7 @@ pub enum Ending {
 
 impl Ending {
     /// The ending that `error` means.
-    pub fn of(error: Option<&Error>) -> Ending {
+    pub fn of(error: Option<&RunnerError>) -> Ending {
         match error {
             None => Ending::Complete,
             Some(error) if error.is_cancelled() => Ending::Interrupted,

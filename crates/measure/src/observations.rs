@@ -23,7 +23,7 @@ pub struct Observations {
 
 /// Why the observations cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ObservationError {
     /// The file cannot be read.
     #[error("{0}")]
     Read(#[from] std::io::Error),
@@ -75,29 +75,30 @@ pub enum Error {
 }
 
 /// Reads the named columns of a file whose first line names all of them.
-pub fn read(file: impl Read, names: &[String]) -> Result<Observations, Error> {
+pub fn read(file: impl Read, names: &[String]) -> Result<Observations, ObservationError> {
     let mut content = Vec::new();
     file.take(LONGEST_FILE + 1).read_to_end(&mut content)?;
     if content.len() as u64 > LONGEST_FILE {
-        return Err(Error::TooLong);
+        return Err(ObservationError::TooLong);
     }
     let line_of = |at: usize| content[..at].iter().filter(|&&byte| byte == b'\n').count() + 1;
-    let text = std::str::from_utf8(&content).map_err(|error| Error::NotUtf8 { line: line_of(error.valid_up_to()) })?;
+    let text = std::str::from_utf8(&content)
+        .map_err(|error| ObservationError::NotUtf8 { line: line_of(error.valid_up_to()) })?;
     if let Some(at) = text.find('\0') {
-        return Err(Error::NotUtf8 { line: line_of(at) });
+        return Err(ObservationError::NotUtf8 { line: line_of(at) });
     }
 
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
-    let header = reader.headers().map_err(Error::from)?.clone();
+    let header = reader.headers().map_err(ObservationError::from)?.clone();
     let places = names.iter().map(|name| place(&header, name)).collect::<Result<Vec<_>, _>>()?;
     let (mut columns, mut left_out) = (vec![Vec::new(); names.len()], 0);
     for record in reader.records() {
-        let record = record.map_err(Error::from)?;
+        let record = record.map_err(ObservationError::from)?;
         let line = record.position().map_or(0, csv::Position::line);
         let number = |&place: &usize| {
             number(&record[place]).map_err(|problem| {
                 let (column, cell) = (header[place].to_owned(), record[place].to_owned());
-                Error::Cell { line, column, cell, problem }
+                ObservationError::Cell { line, column, cell, problem }
             })
         };
         if places.iter().any(|&place| record[place].is_empty()) {
@@ -113,25 +114,25 @@ pub fn read(file: impl Read, names: &[String]) -> Result<Observations, Error> {
     Ok(Observations { columns, left_out })
 }
 
-impl From<csv::Error> for Error {
-    fn from(error: csv::Error) -> Error {
+impl From<csv::Error> for ObservationError {
+    fn from(error: csv::Error) -> ObservationError {
         match error.kind() {
             csv::ErrorKind::UnequalLengths { pos: Some(at), expected_len: columns, len: cells } => {
-                Error::Ragged { line: at.line(), cells: *cells, columns: *columns }
+                ObservationError::Ragged { line: at.line(), cells: *cells, columns: *columns }
             }
-            _ => Error::Csv(error),
+            _ => ObservationError::Csv(error),
         }
     }
 }
 
-fn place(header: &csv::StringRecord, name: &str) -> Result<usize, Error> {
+fn place(header: &csv::StringRecord, name: &str) -> Result<usize, ObservationError> {
     let mut places = header.iter().enumerate().filter(|(_, of)| *of == name).map(|(place, _)| place);
     match (places.next(), places.next()) {
         (Some(place), None) => Ok(place),
-        (Some(_), Some(_)) => Err(Error::Ambiguous(name.to_owned())),
+        (Some(_), Some(_)) => Err(ObservationError::Ambiguous(name.to_owned())),
         (None, _) => {
             let hint = did_you_mean(name, header.iter()).unwrap_or_else(|| there_are(header));
-            Err(Error::NoColumn { name: name.to_owned(), hint })
+            Err(ObservationError::NoColumn { name: name.to_owned(), hint })
         }
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::disturbance::Disturbance;
 use crate::factor;
-use crate::folder::{Error, Folder, RECORDS, TIMELINE};
+use crate::folder::{Folder, FolderError, RECORDS, TIMELINE};
 use crate::plan::{Step, StepKey};
 use crate::results::csv as rows;
 use report::words;
@@ -37,8 +37,8 @@ impl<'a> Recorder<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Read`] if an earlier run is not of this scenario; [`Error::Write`].
-    pub fn new(folder: &'a mut Folder, scenario: &Scenario) -> Result<Recorder<'a>, Error> {
+    /// [`FolderError::Read`] if an earlier run is not of this scenario; [`FolderError::Write`].
+    pub fn new(folder: &'a mut Folder, scenario: &Scenario) -> Result<Recorder<'a>, FolderError> {
         let factors = rows::factors(scenario);
         let runs: Vec<Run> = folder.earlier()?;
         folder.keep_rows([rows::header(&factors)])?;
@@ -46,7 +46,7 @@ impl<'a> Recorder<'a> {
         let arms: Vec<_> = scenario.arms.iter().map(factor::of).collect();
         let mut earlier = BTreeMap::new();
         for run in runs {
-            let arm = arms.iter().position(|factors| *factors == run.factors).ok_or_else(|| Error::Read {
+            let arm = arms.iter().position(|factors| *factors == run.factors).ok_or_else(|| FolderError::Read {
                 path: folder.path().join(RECORDS),
                 why: "a run is of no arm of the scenario".to_owned(),
             })?;
@@ -66,12 +66,17 @@ impl<'a> Recorder<'a> {
     }
 
     /// Writes a run; when this returns, the files have it.
-    pub fn keep(&mut self, run: &Run, timeline: &[StateSample], disturbance: Option<Disturbance>) -> Result<(), Error> {
+    pub fn keep(
+        &mut self,
+        run: &Run,
+        timeline: &[StateSample],
+        disturbance: Option<Disturbance>,
+    ) -> Result<(), FolderError> {
         self.folder.keep(&Record { run, disturbance }, rows::rows(run, &self.factors))?;
         if timeline.is_empty() { Ok(()) } else { self.keep_timeline(run, timeline) }
     }
 
-    fn keep_timeline(&self, run: &Run, timeline: &[StateSample]) -> Result<(), Error> {
+    fn keep_timeline(&self, run: &Run, timeline: &[StateSample]) -> Result<(), FolderError> {
         let (mut writer, is_new) = self.folder.table(TIMELINE)?;
         let names = ["world", "repeat"].into_iter().chain(self.factors.iter().map(String::as_str));
         let header = names.chain(["at_ns", "job", "runnable", "sleeping"]);

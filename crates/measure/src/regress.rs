@@ -7,7 +7,7 @@ use scenario::diagnostics::quoted;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-use crate::observations;
+use crate::observations::{self, ObservationError};
 use report::table::Table;
 use report::words::{self, counted};
 use stats::regression::{self, Coefficient, Fit, FitError};
@@ -65,10 +65,10 @@ impl Serialize for Regression {
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum RegressionError {
     /// The file does not have the observations.
     #[error(transparent)]
-    Observations(#[from] observations::Error),
+    Observations(#[from] ObservationError),
     /// A column is named twice.
     #[error("column {} is named twice", quoted(.0))]
     DuplicateColumn(String),
@@ -103,21 +103,21 @@ fn list(names: &[String]) -> String {
 }
 
 /// Computes the regression from a CSV file.
-pub fn regress(file: impl Read, question: &Question) -> Result<Regression, Error> {
+pub fn regress(file: impl Read, question: &Question) -> Result<Regression, RegressionError> {
     let Question { on, from, with_intercept } = question;
     let names: Vec<String> = std::iter::once(on).chain(from).cloned().collect();
     if let Some((_, twice)) = names.iter().enumerate().find(|(place, name)| names[..*place].contains(name)) {
-        return Err(Error::DuplicateColumn(twice.clone()));
+        return Err(RegressionError::DuplicateColumn(twice.clone()));
     }
     let mut observed = observations::read(file, &names)?;
     let regressors = observed.columns.split_off(1);
     let fit = regression::fit(&observed.columns[0], &regressors, *with_intercept).map_err(|error| match error {
         FitError::TooFew { observations: rows, coefficients } => {
-            Error::TooFew { rows, left_out: observed.left_out, coefficients }
+            RegressionError::TooFew { rows, left_out: observed.left_out, coefficients }
         }
-        FitError::ConstantResponse => Error::ConstantResponse(on.clone()),
-        FitError::Constant(number) => Error::Constant(from[number].clone()),
-        FitError::Collinear(number) => Error::Collinear(from[number].clone(), from[..number].to_vec()),
+        FitError::ConstantResponse => RegressionError::ConstantResponse(on.clone()),
+        FitError::Constant(number) => RegressionError::Constant(from[number].clone()),
+        FitError::Collinear(number) => RegressionError::Collinear(from[number].clone(), from[..number].to_vec()),
     })?;
     Ok(Regression { on: on.clone(), from: from.clone(), left_out: observed.left_out, fit })
 }

@@ -9,7 +9,7 @@ use scenario::result::{Run, World};
 use scenario::{JobKind, Scenario, Span};
 
 use crate::factor;
-use crate::folder;
+use crate::folder::FolderError;
 use crate::plan::{Plan, Step, StepKey};
 use crate::recorder::Recorder;
 use crate::sample::Sample;
@@ -38,7 +38,7 @@ pub enum Progress<'a> {
 
 /// Why an experiment ended early.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum RunnerError {
     /// A command could not be measured.
     #[error("command `{command}`, run alone to measure its CPU time: {source}")]
     Command {
@@ -59,18 +59,18 @@ pub enum Error {
     },
     /// A sample could not be written.
     #[error(transparent)]
-    Folder(#[from] folder::Error),
+    Folder(#[from] FolderError),
 }
 
-impl Error {
+impl RunnerError {
     /// Whether it was interrupted.
     pub fn is_cancelled(&self) -> bool {
-        matches!(self, Error::Command { source, .. } | Error::Run { source, .. } if matches!(source, Failure::Cancelled))
+        matches!(self, RunnerError::Command { source, .. } | RunnerError::Run { source, .. } if matches!(source, Failure::Cancelled))
     }
 
     /// Whether the request is impossible, as opposed to a run that failed.
     pub fn is_input(&self) -> bool {
-        matches!(self, Error::Command { source, .. } | Error::Run { source, .. } if matches!(source, Failure::Input(_)))
+        matches!(self, RunnerError::Command { source, .. } | RunnerError::Run { source, .. } if matches!(source, Failure::Input(_)))
     }
 }
 
@@ -94,7 +94,7 @@ pub fn measure_commands(
     worlds: &impl Worlds,
     progress: &mut dyn FnMut(Progress<'_>),
     cancel: &AtomicBool,
-) -> Result<Vec<StandIn>, Error> {
+) -> Result<Vec<StandIn>, RunnerError> {
     let mut measured: Vec<(Vec<String>, Span)> = Vec::new();
     let mut stand_ins = Vec::new();
     for job in scenario.arms.iter_mut().flat_map(|arm| &mut arm.setting.jobs) {
@@ -104,7 +104,7 @@ pub fn measure_commands(
             None => {
                 progress(Progress::Command(argv));
                 let result = unless_cancelled(cancel, || worlds.measure_command(argv, cancel));
-                let taken = result.map_err(|source| Error::Command { command: argv.join(" "), source })?;
+                let taken = result.map_err(|source| RunnerError::Command { command: argv.join(" "), source })?;
                 measured.push((argv.clone(), taken));
                 taken
             }
@@ -132,17 +132,17 @@ pub fn measure(
     recorder: &mut Recorder<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
     cancel: &AtomicBool,
-) -> (Vec<Sample>, Option<Error>) {
+) -> (Vec<Sample>, Option<RunnerError>) {
     let shown = states::shown_arms(scenario);
     let is_shown = |step: Step| step.repeat == 0 && shown.contains(&step.arm);
-    let execute = |step: Step| -> Result<Executed, Error> {
+    let execute = |step: Step| -> Result<Executed, RunnerError> {
         let Step { world, seed, .. } = step;
         let arm = &scenario.arms[step.arm];
         let result = unless_cancelled(cancel, || match is_shown(step) {
             true => worlds.run_watched(world, &arm.setting, seed, cancel),
             false => worlds.run(world, &arm.setting, seed, cancel),
         });
-        result.map_err(|source| Error::Run {
+        result.map_err(|source| RunnerError::Run {
             step,
             arm: words::factors(arm.factors.iter().map(|(path, value)| (path, value))),
             source,
@@ -157,7 +157,7 @@ pub fn measure(
             return (samples, Some(error));
         }
     }
-    let keep = |step: Step, Executed { outcome, timeline, mut states, disturbance }| -> Result<Sample, Error> {
+    let keep = |step: Step, Executed { outcome, timeline, mut states, disturbance }| -> Result<Sample, RunnerError> {
         let Step { world, arm, repeat, seed } = step;
         if states.is_empty() && is_shown(step) {
             states = states::states_from_host_samples(&timeline, &outcome);
@@ -178,11 +178,11 @@ pub fn measure(
 fn collect(
     plan: &Plan,
     earlier: &mut BTreeMap<StepKey, Run>,
-    results: &mut dyn Iterator<Item = Result<Executed, Error>>,
-    mut keep: impl FnMut(Step, Executed) -> Result<Sample, Error>,
+    results: &mut dyn Iterator<Item = Result<Executed, RunnerError>>,
+    mut keep: impl FnMut(Step, Executed) -> Result<Sample, RunnerError>,
     samples: &mut Vec<Sample>,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Option<Error> {
+) -> Option<RunnerError> {
     let mut interrupted = None;
     for (done, step) in (plan.made()..).zip(plan.steps()) {
         if let Some(run) = earlier.remove(&step.key()) {
@@ -225,14 +225,15 @@ mod tests {
         let scenario = scenario::read("four.toml", FOUR.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
         let plan = Plan::new(&scenario, &[World::Sim]);
         let steps: Vec<Step> = plan.steps().collect();
-        let cancelled = |step: usize| Error::Run { step: steps[step], arm: String::new(), source: Failure::Cancelled };
+        let cancelled =
+            |step: usize| RunnerError::Run { step: steps[step], arm: String::new(), source: Failure::Cancelled };
         let done = || Ok(Executed::default());
         let mut results = [done(), Err(cancelled(1)), done(), Err(cancelled(3))].into_iter();
         let keep = |Step { world, repeat, .. }, _| Ok(Sample::of(world, repeat, Vec::new()));
         let (mut samples, mut told) = (Vec::new(), 0);
         let error = collect(&plan, &mut BTreeMap::new(), &mut results, keep, &mut samples, &mut |_| told += 1);
         assert_eq!(samples.iter().map(|sample| sample.run.repeat).collect::<Vec<_>>(), [0, 2]);
-        assert!(matches!(error, Some(Error::Run { step, .. }) if step.repeat == 1), "{error:?}");
+        assert!(matches!(error, Some(RunnerError::Run { step, .. }) if step.repeat == 1), "{error:?}");
         // Runs after the interruption are not announced.
         assert_eq!(told, 2);
     }

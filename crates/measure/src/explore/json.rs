@@ -153,10 +153,10 @@ pub fn exploration(
 pub fn doubling(program: &ExploredProgram<'_>, settings: ExplorationSettings, found: &Doubling) -> io::Result<String> {
     #[derive(Serialize)]
     struct Doubled<'a> {
-        doubled: Vec<Kind<'a>>,
+        doubled: Vec<DoubledStages<'a>>,
     }
     #[derive(Serialize)]
-    struct Kind<'a> {
+    struct DoubledStages<'a> {
         kind: &'static str,
         slowdown: Option<Estimate>,
         bound: Option<&'static str>,
@@ -168,7 +168,7 @@ pub fn doubling(program: &ExploredProgram<'_>, settings: ExplorationSettings, fo
     }
     let doubled = found.kinds.iter().map(|doubled| {
         let slowdown = doubled.slowdown();
-        Kind {
+        DoubledStages {
             kind: doubled.kind.name(),
             slowdown: slowdown.map(|slowdown| slowdown.ratio),
             bound: doubled.bound().map(Bound::name),

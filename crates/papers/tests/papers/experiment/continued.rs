@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::experiment::mock::{BOTH, CREW, Fault, Mock, read};
 use measure::experiment::FinishedExperiment;
-use measure::folder::{Error, Folder};
+use measure::folder::{Folder, FolderError};
 use measure::precision::{Extent, StoppingRule};
 use scenario::Scenario;
 use scenario::result::World;
@@ -15,7 +15,7 @@ fn continue_in(
     mock: &Mock<'_>,
     scenario: Scenario,
     extent: Extent<'_>,
-) -> Result<FinishedExperiment, Error> {
+) -> Result<FinishedExperiment, FolderError> {
     mock.experiment_in(scenario, extent, &mut Folder::append(folder)?)
 }
 

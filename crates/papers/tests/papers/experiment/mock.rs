@@ -92,7 +92,7 @@ impl Mock<'_> {
         scenario: Scenario,
         extent: Extent<'_>,
         folder: &mut Folder,
-    ) -> Result<FinishedExperiment, folder::Error> {
+    ) -> Result<FinishedExperiment, folder::FolderError> {
         let provenance = Provenance {
             arguments: vec!["rowlock".into(), "run".into(), "mock.toml".into()],
             scenario: Some(ScenarioFile::new("mock.toml", CREW.as_bytes(), &scenario)),
