@@ -1,7 +1,7 @@
 //! The cost of preemption for computations: the same work in preemptible fibers and in others.
 //!
-//! The interrupts and signals of a timer have a cost even if its handler does nothing. It is measured
-//! too.
+//! The interrupts and signals of a timer have a cost even if its handler does nothing. It is
+//! measured too.
 #![allow(unsafe_code, reason = "the C library sets the timer")]
 
 use std::hint::black_box;
