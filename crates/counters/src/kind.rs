@@ -1,148 +1,87 @@
 //! Kinds of waits, and the reasons for passing them through.
 
-/// The kind of object or call that a program waits at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(usize)]
-pub enum WaitKind {
-    /// `pthread_barrier_wait`.
-    Barrier,
-    /// `pthread_mutex_lock`.
-    Mutex,
-    /// `pthread_cond_wait`.
-    Condition,
-    /// `sem_wait`.
-    Semaphore,
-    /// OpenMP barriers in programs compiled by gcc.
-    Gomp,
-    /// OpenMP barriers in programs compiled by clang.
-    Libomp,
-    /// MPI calls that wait.
-    Mpi,
-    /// `sched_yield` in the polling loop of a run-time system.
-    Yield,
-}
-
-impl WaitKind {
-    /// All kinds, in the order of reports.
-    pub const ALL: [WaitKind; 8] = {
-        use WaitKind::*;
-        [Barrier, Mutex, Condition, Semaphore, Gomp, Libomp, Mpi, Yield]
-    };
-
-    /// Its name in machine-readable reports, and in human-readable ones.
-    const fn names(self) -> (&'static str, &'static str) {
-        match self {
-            WaitKind::Barrier => ("pthread_barrier", "pthread barriers"),
-            WaitKind::Mutex => ("pthread_mutex", "pthread mutexes"),
-            WaitKind::Condition => ("pthread_cond", "condition variables"),
-            WaitKind::Semaphore => ("semaphore", "semaphores"),
-            WaitKind::Gomp => ("openmp_gcc", "OpenMP barriers (gcc)"),
-            WaitKind::Libomp => ("openmp_clang", "OpenMP barriers (clang)"),
-            WaitKind::Mpi => ("mpi", "MPI calls"),
-            WaitKind::Yield => ("sched_yield", "yields"),
+/// Defines an enumeration whose values have a name in machine-readable reports, and a text in
+/// human-readable ones, which the method of this name returns.
+macro_rules! named {
+    (
+        $(#[$meta:meta])* $type:ident, $text:ident {
+            $($(#[$value_meta:meta])* $value:ident: $name:literal, $words:literal,)+
         }
-    }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(usize)]
+        pub enum $type {
+            $($(#[$value_meta])* $value,)+
+        }
 
-    /// Its name in machine-readable reports.
-    pub const fn name(self) -> &'static str {
-        self.names().0
-    }
+        impl $type {
+            /// All values, in the order of reports and of their numbers.
+            pub const ALL: [$type; [$($name),+].len()] = [$($type::$value),+];
 
-    /// Its name in human-readable reports.
-    pub const fn title(self) -> &'static str {
-        self.names().1
-    }
-}
-
-/// The reason for passing a wait or an object through to the real symbol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(usize)]
-pub enum Reason {
-    /// The object is shared with other processes.
-    ProcessShared,
-    /// The mutex is recursive, error-checking, robust, or inherits priority.
-    MutexKind,
-    /// There are more objects than the library tracks.
-    TooMany,
-    /// The program has OpenMP tasks, which waiting threads must execute.
-    Tasks,
-    /// The program cancels OpenMP regions.
-    Cancellation,
-    /// The team was started in a way that the library did not see.
-    UnknownTeam,
-    /// The program has its own OpenMP tool.
-    Tool,
-    /// The real library lacks a function that would be needed.
-    Library,
-    /// Functions of the program are involved: error handlers, or requests that it completes itself.
-    Program,
-    /// The call computes, and another algorithm could do so in another order.
-    Order,
-    /// Some ranks may wait in another way.
-    Ranks,
-    /// A library was loaded with `RTLD_DEEPBIND` or into its own namespace, so that it prefers
-    /// the functions of the C library.
-    DeepBinding,
-}
-
-impl Reason {
-    /// All reasons.
-    pub const ALL: [Reason; 12] = {
-        use Reason::*;
-        [
-            ProcessShared,
-            MutexKind,
-            TooMany,
-            Tasks,
-            Cancellation,
-            UnknownTeam,
-            Tool,
-            Library,
-            Program,
-            Order,
-            Ranks,
-            DeepBinding,
-        ]
-    };
-
-    /// Its name in machine-readable reports, and its explanation in human-readable ones.
-    const fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Reason::ProcessShared => ("process_shared", "shared with other processes"),
-            Reason::MutexKind => ("kind", "with special semantics (recursive, error-checking, robust, priority)"),
-            Reason::TooMany => ("too_many", "more than can be tracked"),
-            Reason::Tasks => ("tasks", "the program has OpenMP tasks, which waiting threads execute"),
-            Reason::Cancellation => ("cancellation", "the program cancels OpenMP regions"),
-            Reason::UnknownTeam => ("unknown_team", "of a team whose start was not observed"),
-            Reason::Tool => ("tool", "the program has its own OpenMP tool"),
-            Reason::Library => ("library", "the library lacks a required function"),
-            Reason::Program => ("program", "functions of the program are involved (error handlers, its own requests)"),
-            Reason::Order => {
-                ("order", "reductions (such as MPI_Allreduce): another algorithm could compute in another order")
+            /// Its name in machine-readable reports.
+            pub const fn name(self) -> &'static str {
+                [$($name),+][self as usize]
             }
-            Reason::Ranks => ("ranks", "some ranks may wait in another way"),
-            Reason::DeepBinding => ("deep_binding", "a library was loaded so that it calls the C library itself"),
+
+            /// Its text in human-readable reports.
+            pub const fn $text(self) -> &'static str {
+                [$($words),+][self as usize]
+            }
         }
-    }
+    };
+}
 
-    /// Its name in machine-readable reports.
-    pub const fn name(self) -> &'static str {
-        self.names().0
-    }
-
-    /// Its explanation in human-readable reports.
-    pub const fn text(self) -> &'static str {
-        self.names().1
+named! {
+    /// The kind of object or call that a program waits at.
+    WaitKind, title {
+        /// `pthread_barrier_wait`.
+        Barrier: "pthread_barrier", "pthread barriers",
+        /// `pthread_mutex_lock`.
+        Mutex: "pthread_mutex", "pthread mutexes",
+        /// `pthread_cond_wait`.
+        Condition: "pthread_cond", "condition variables",
+        /// `sem_wait`.
+        Semaphore: "semaphore", "semaphores",
+        /// OpenMP barriers in programs compiled by gcc.
+        Gomp: "openmp_gcc", "OpenMP barriers (gcc)",
+        /// OpenMP barriers in programs compiled by clang.
+        Libomp: "openmp_clang", "OpenMP barriers (clang)",
+        /// MPI calls that wait.
+        Mpi: "mpi", "MPI calls",
+        /// `sched_yield` in the polling loop of a run-time system.
+        Yield: "sched_yield", "yields",
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variants_are_listed_in_the_order_of_their_numbers() {
-        assert!(WaitKind::ALL.iter().enumerate().all(|(number, &kind)| kind as usize == number));
-        assert!(Reason::ALL.iter().enumerate().all(|(number, &reason)| reason as usize == number));
+named! {
+    /// The reason for passing a wait or an object through to the real symbol.
+    Reason, text {
+        /// The object is shared with other processes.
+        ProcessShared: "process_shared", "shared with other processes",
+        /// The mutex is recursive, error-checking, robust, or inherits priority.
+        MutexKind: "kind", "with special semantics (recursive, error-checking, robust, priority)",
+        /// There are more objects than the library tracks.
+        TooMany: "too_many", "more than can be tracked",
+        /// The program has OpenMP tasks, which waiting threads must execute.
+        Tasks: "tasks", "the program has OpenMP tasks, which waiting threads execute",
+        /// The program cancels OpenMP regions.
+        Cancellation: "cancellation", "the program cancels OpenMP regions",
+        /// The team was started in a way that the library did not see.
+        UnknownTeam: "unknown_team", "of a team whose start was not observed",
+        /// The program has its own OpenMP tool.
+        Tool: "tool", "the program has its own OpenMP tool",
+        /// The real library lacks a function that would be needed.
+        Library: "library", "the library lacks a required function",
+        /// Functions of the program are involved: error handlers, or requests that it completes
+        /// itself.
+        Program: "program", "functions of the program are involved (error handlers, its own requests)",
+        /// The call computes, and another algorithm could do so in another order.
+        Order: "order", "reductions (such as MPI_Allreduce): another algorithm could compute in another order",
+        /// Some ranks may wait in another way.
+        Ranks: "ranks", "some ranks may wait in another way",
+        /// A library was loaded with `RTLD_DEEPBIND` or into its own namespace, so that it prefers
+        /// the functions of the C library.
+        DeepBinding: "deep_binding", "a library was loaded so that it calls the C library itself",
     }
 }

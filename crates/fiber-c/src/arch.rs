@@ -11,8 +11,8 @@ mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::{Modes, call, leave};
 
-/// The floating-point modes of the calling thread, such as the rounding mode. Dropping this restores
-/// them after other threads may have run.
+/// The floating-point modes of the calling thread, such as the rounding mode. Dropping this
+/// restores them after other threads may have run.
 pub(crate) struct SavedModes(Modes);
 
 impl SavedModes {

@@ -102,8 +102,8 @@ pub enum RunError {
     /// A runtime runs on this thread already.
     #[error("a runtime already runs on this thread: spawn fibers in it")]
     Inside,
-    /// Several workers were requested for a [deterministic](crate::Config::deterministic) runtime, or
-    /// for one with a [scripted clock](crate::Config::clock).
+    /// Several workers were requested for a [deterministic](crate::Config::deterministic) runtime,
+    /// or for one with a [scripted clock](crate::Config::clock).
     #[error("a runtime with a seed or a scripted clock has one worker, not {workers}: set Config::workers to 1")]
     Workers {
         /// The requested number.

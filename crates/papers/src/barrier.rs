@@ -2,9 +2,9 @@
 //! close the simulator is to the paper.
 //!
 //! The scenario `papers/barrier/NAME.toml` has a file `papers/barrier/NAME.bands.toml` with the
-//! [`expected`] bands. [`evidence`] has the runs and what is measured in each, [`drawing`] makes the
-//! paper's lines of them, [`judgement`] compares them with the bands, and [`text`] and [`page`] show
-//! both.
+//! [`expected`] bands. [`evidence`] has the runs and what is measured in each, [`drawing`] makes
+//! the paper's lines of them, [`judgement`] compares them with the bands, and [`text`] and [`page`]
+//! show both.
 //!
 //! A band need not contain the paper's value: if a paper leaves a choice open, every faithful
 //! simulation may differ a little from it.

@@ -131,8 +131,8 @@ pub struct Machine {
     pub tick: Span,
     /// `eevdf`: the base slice, the virtual time that a thread requests.
     pub slice: Span,
-    /// `eevdf`: whether every job is a group. Groups have equal shares of the machine, regardless of
-    /// their numbers of threads.
+    /// `eevdf`: whether every job is a group. Groups have equal shares of the machine, regardless
+    /// of their numbers of threads.
     pub groups: bool,
     /// The other options of `cfs`.
     pub cfs: Cfs,

@@ -29,8 +29,8 @@ pub struct Settings {
     pub seed: u64,
     /// A description of what was evicted before each run.
     pub evicted: String,
-    /// The number of bytes per second that the I/O-bound program may read, and as many write. `None`
-    /// if it was not throttled.
+    /// The number of bytes per second that the I/O-bound program may read, and as many write.
+    /// `None` if it was not throttled.
     pub rate: Option<u64>,
 }
 
