@@ -89,70 +89,65 @@ pub struct Key {
     pub meaning: &'static str,
 }
 
-/// The allowed values of a key; its `Display` describes them.
-#[expect(missing_docs, reason = "the description is there for messages and docs/scenario.md too")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
-    Text,
-    Name,
-    Words,
-    Flag,
-    Count { least: u64, most: u64 },
-    Span,
-    Time,
-    Period,
-    Margin,
-    OneOf(&'static [&'static str]),
-    Nice,
-    Cpus,
-    Waiting,
-    Priority,
-    Stages,
-    Groups,
-    Threads,
-    Compute,
-    Work,
-    Spans,
-    Weights,
-    Path,
-    Axis,
-    Sweep,
-    Table,
-    Tables,
+/// Declares the allowed values of a key: those whose description is constant in one row each, and
+/// the others.
+macro_rules! values {
+    ($($id:ident = $description:literal,)*) => {
+        /// The allowed values of a key; its `Display` describes them in a sentence, as in
+        /// "`threads` is ...".
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Value {
+            $(#[doc = $description] $id,)*
+            /// the name of a job or of a part of it
+            Name,
+            /// a whole number in a range
+            Count {
+                /// its lower end
+                least: u64,
+                /// its upper end
+                most: u64,
+            },
+            /// one of these texts
+            OneOf(&'static [&'static str]),
+        }
+
+        impl fmt::Display for Value {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match *self {
+                    $(Value::$id => f.write_str($description),)*
+                    Value::Name => write!(f, "a text of letters, digits, `-` and `_`, at most {LONGEST_NAME}"),
+                    Value::Count { least, most } => write!(f, "a whole number, {least} to {most}"),
+                    Value::OneOf(names) => write!(f, "`\"{}\"`", names.join("\"` or `\"")),
+                }
+            }
+        }
+    };
 }
 
-impl fmt::Display for Value {
-    /// The value in a sentence, as in "`threads` is ...".
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match *self {
-            Value::Text => "a text on one line",
-            Value::Name => return write!(f, "a text of letters, digits, `-` and `_`, at most {LONGEST_NAME}"),
-            Value::Words => "a list of texts, at least one",
-            Value::Flag => "`true` or `false`",
-            Value::Count { least, most } => return write!(f, "a whole number, {least} to {most}"),
-            Value::Span => "a span of time",
-            Value::Time => "a span of time above zero",
-            Value::Period => "a span of time above zero or `\"never\"`",
-            Value::Margin => "a span of time or a multiple of CS",
-            Value::OneOf(names) => return write!(f, "`\"{}\"`", names.join("\"` or `\"")),
-            Value::Nice => "a whole number, -20 to 19",
-            Value::Cpus => "a text of CPUs and ranges of them",
-            Value::Waiting => "a waiting rule",
-            Value::Priority => "a priority rule",
-            Value::Stages => "a list of tables, one per stage",
-            Value::Groups => "a list of tables, one per group",
-            Value::Threads => "a list of lists of stages, each `\"STAGE\"` or `\"STAGE*N\"`",
-            Value::Compute => "a span of time, or a table of a distribution",
-            Value::Work => "a span of time above zero, or a table of a distribution",
-            Value::Spans => "a list of spans of time, at least one",
-            Value::Weights => "a list of numbers, none below zero",
-            Value::Path => "one of the swept paths",
-            Value::Axis => "one of the swept paths, `\"threads\"` or `\"load\"`",
-            Value::Sweep => "a table of paths, each with a list of values",
-            Value::Table => "a table",
-            Value::Tables => "a list of tables",
-        })
-    }
+values! {
+    Text = "a text on one line",
+    Words = "a list of texts, at least one",
+    Flag = "`true` or `false`",
+    Span = "a span of time",
+    Time = "a span of time above zero",
+    Period = r#"a span of time above zero or `"never"`"#,
+    Margin = "a span of time or a multiple of CS",
+    Nice = "a whole number, -20 to 19",
+    Cpus = "a text of CPUs and ranges of them",
+    Waiting = "a waiting rule",
+    Priority = "a priority rule",
+    Stages = "a list of tables, one per stage",
+    Groups = "a list of tables, one per group",
+    Threads = r#"a list of lists of stages, each `"STAGE"` or `"STAGE*N"`"#,
+    Compute = "a span of time, or a table of a distribution",
+    Work = "a span of time above zero, or a table of a distribution",
+    Spans = "a list of spans of time, at least one",
+    Weights = "a list of numbers, none below zero",
+    Path = "one of the swept paths",
+    Axis = r#"one of the swept paths, `"threads"` or `"load"`"#,
+    Sweep = "a table of paths, each with a list of values",
+    Table = "a table",
+    Tables = "a list of tables",
 }
 
 /// The value of a key that is not written.

@@ -125,7 +125,7 @@ fn barrier(table: &Table<'_, '_>) -> Option<JobKind> {
     let threads = table.read(&job::PARTIES, value::count);
     let waiting = table.read(&job::WAITING, value::waiting);
     let both = "both say how long the threads compute between two barriers: keep one";
-    let compute = is_first_written(table, &job::COMPUTE, &job::GRANULARITY, both).and_then(|is_drawn| {
+    let compute = require_one(table, &job::COMPUTE, &job::GRANULARITY, both).and_then(|is_drawn| {
         let granularity = value::named(&Granularity::ALL, Granularity::name);
         match is_drawn {
             true => table.distribution(&job::COMPUTE).map(Compute::Drawn),
@@ -142,9 +142,9 @@ fn barrier(table: &Table<'_, '_>) -> Option<JobKind> {
     Some(JobKind::Barrier { threads: threads?, compute: compute?, rounds: rounds?, waiting: waiting? })
 }
 
-/// Whether the first of two keys is written, and not the second instead. Reports both and none;
-/// `both` is the help for both.
-fn is_first_written(table: &Table<'_, '_>, first: &Key, second: &Key, both: &str) -> Option<bool> {
+/// Requires one of two keys. Returns whether it is the first, or `None` after a report that both or
+/// none is written; `both` is the help for both.
+fn require_one(table: &Table<'_, '_>, first: &Key, second: &Key, both: &str) -> Option<bool> {
     match (table.get(first), table.get(second)) {
         (Some(one), Some(other)) => {
             let message = format!("both `{}` and `{}` are given", first.name, second.name);
@@ -164,7 +164,7 @@ fn is_first_written(table: &Table<'_, '_>, first: &Key, second: &Key, both: &str
 /// written, or as many as make up the `work` that is written instead.
 fn rounds(table: &Table<'_, '_>, key: &Key, mean: Option<f64>) -> Option<u64> {
     let work = &job::IN_PLACE_OF_ROUNDS;
-    if is_first_written(table, key, work, "both state the amount of work: keep one")? {
+    if require_one(table, key, work, "both state the amount of work: keep one")? {
         return table.read(key, value::count);
     }
     let span = table.read(work, value::span)?;
