@@ -184,7 +184,7 @@ impl Child {
     /// If it cannot be sent.
     #[track_caller]
     pub fn send(&self, signal: i32) {
-        sys::signals::send(pid(&self.child), signal).expect("a signal to a child");
+        sys::signals::send(Pid::from_child(&self.child), signal).expect("a signal to a child");
     }
 
     /// Waits until it has ended or its time is up. Returns whether it has ended. Only
@@ -229,14 +229,15 @@ impl Child {
     /// Waits until the child ends or the deadline passes. Returns whether it has ended.
     fn ends_until(&self, deadline: Instant) -> bool {
         // If there is no descriptor, it has been reaped.
-        pidfd_open(pid(&self.child), PidfdFlags::empty()).map_or(true, |end| is_ready_until(end, deadline))
+        pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())
+            .map_or(true, |end| wait_until_ready(end, deadline))
     }
 
     /// Reads from the pipe of its standard output, if there is one. Returns false if nothing
     /// arrives before the deadline.
     fn read_available(&mut self, deadline: Instant) -> bool {
         let Some(pipe) = &mut self.child.stdout else { return true };
-        if !is_ready_until(&*pipe, deadline) {
+        if !wait_until_ready(&*pipe, deadline) {
             return false;
         }
         let mut piece = [0; 1 << 14];
@@ -260,8 +261,8 @@ impl Child {
     /// Kills it with its descendants, including those that only share its pipe, and describes what
     /// they waited for.
     fn kill(&mut self) -> String {
-        let lives = matches!(self.child.try_wait(), Ok(None));
-        let family = if lives { processes::tree(self.id()) } else { Vec::new() };
+        let is_alive = matches!(self.child.try_wait(), Ok(None));
+        let family = if is_alive { processes::tree(self.id()) } else { Vec::new() };
         let writers = self.child.stdout.as_ref().map(processes::writers).unwrap_or_default();
         let others = writers.into_iter().filter(|pid| !family.contains(pid));
         let trees: Vec<u32> = family.first().copied().into_iter().chain(others).collect();
@@ -281,12 +282,8 @@ impl Drop for Child {
     }
 }
 
-fn pid(child: &std::process::Child) -> Pid {
-    Pid::from_child(child)
-}
-
 /// Waits until there is data, an end of file, or the deadline. Returns false for the deadline.
-fn is_ready_until(descriptor: impl AsFd, deadline: Instant) -> bool {
+fn wait_until_ready(descriptor: impl AsFd, deadline: Instant) -> bool {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
