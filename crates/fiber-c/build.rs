@@ -1,5 +1,5 @@
-//! Sets the shared library's name for the loader, so that programs that were linked with one version
-//! find later compatible ones.
+//! Sets the shared library's name for the loader, so that programs that were linked with one
+//! version find later compatible ones.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,5 +1,5 @@
-//! Tests of the library in C: programs are compiled against the header, linked with the library, and
-//! run.
+//! Tests of the library in C: programs are compiled against the header, linked with the library,
+//! and run.
 //!
 //! Without a compiler nothing is tested, and a note says so; with `ROWLOCK_REQUIRE_CC` in the
 //! environment that is a failure. `CC` names a compiler other than `cc`.

@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --release -p rowlock-fiber --example echo                 # listens at 127.0.0.1:7007
 //! cargo run --release -p rowlock-fiber --example echo -- 0.0.0.0:80   # at another address
-//! cargo run --release -p rowlock-fiber --example echo -- self 1000    # talks to itself over 1000 connections
+//! cargo run --release -p rowlock-fiber --example echo -- self 1000    # 1000 connections to itself
 //! ```
 
 use std::io::{self, Read, Write};

@@ -203,7 +203,7 @@ impl Cfs {
         (part as i64).max(self.granularity)
     }
 
-    /// Whether one thread is ahead of another by no more than the wakeup granularity, in the virtual
+    /// Whether one thread is ahead of another by at most the wakeup granularity, in the virtual
     /// time of the other (`wakeup_preempt_entity`).
     fn is_fair(&self, ahead: ThreadId, behind: ThreadId) -> bool {
         let (ahead, behind) = (self.entity(ahead), self.entity(behind));

@@ -1,4 +1,4 @@
-//! A scripted clock for one thread. Its time passes only when the thread reads it, yields or sleeps.
+//! A scripted clock for one thread. Time passes only when the thread reads it, yields or sleeps.
 
 use std::cell::RefCell;
 
