@@ -3,8 +3,11 @@
 
 use std::process::exit;
 
+use scenario::JobKind;
+
 use crate::executors::{command, fibers, pipeline, threads};
-use crate::protocol::{Failure, JOB, MessageReader, Order, Reply, Task, reply};
+use crate::protocol::{Failure, JOB, MessageReader, Order, Reply, reply};
+use crate::scheduling;
 
 /// Executes a job and exits, if [`Host::run`](crate::Host::run) started this process for that.
 /// Otherwise returns immediately. Call it first in the `main` of the program that
@@ -37,15 +40,15 @@ fn serve() -> Result<(), Failure> {
     // its buffer.
     let Some(order) = orders.wait().map_err(Failure::io("its order cannot be read"))? else { return Ok(()) };
     let requests = MessageReader::new(rustix::stdio::stdin());
-    match order.task {
-        Task::Pipeline(ref of) => pipeline::serve(&order, of, requests),
-        Task::Fibers(ref of) => fibers::serve(&order, of, requests),
-        Task::Barrier { .. } | Task::Lock { .. } | Task::Cpu { .. } => threads::serve(order, requests),
-        Task::Command { argv } => {
+    match &order.job.kind {
+        JobKind::Pipeline(of) => pipeline::serve(&order, of, requests),
+        JobKind::Fibers(of) => fibers::serve(&order, of, requests),
+        JobKind::Barrier { .. } | JobKind::Lock { .. } | JobKind::Cpu { .. } => threads::serve(&order, requests),
+        JobKind::Command { argv, .. } => {
             // On this thread too, and not on another one: the kernel would kill the command with
             // the thread that started it.
-            order.scheduling.apply()?;
-            command::serve(&order.job, &argv, order.keep_running, requests)
+            scheduling::apply(&order.job.attributes)?;
+            command::serve(&order.job.name, argv, order.keep_running, requests)
         }
     }
 }

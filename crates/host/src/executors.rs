@@ -15,6 +15,7 @@ use scenario::result::JobOutcome;
 use sys::process::Usage;
 
 use crate::protocol::{Failure, Order, Reply, Request, RequestReader, reply};
+use crate::scheduling;
 use crate::units::span;
 
 /// Why a run of a job's program failed.
@@ -42,7 +43,7 @@ fn serve_program<T: Send + 'static>(
 ) -> Result<(), Failure> {
     let (sender, receiver) = channel();
     let start = || thread::Builder::new().name(name.to_owned()).spawn(move || program(&sender)).map(drop);
-    order.scheduling.start(start)?.map_err(Failure::io(format!("its {name} cannot be started")))?;
+    scheduling::start(&order.job.attributes, start)?.map_err(Failure::io(format!("its {name} cannot be started")))?;
     // If the channel is closed, the thread has reported a failure.
     if let Ok(ready) = receiver.recv() {
         reply_ready(threads(ready))?;
@@ -74,7 +75,7 @@ fn run_program(
         Ok::<_, ProgramError>(())
     };
     if let Err(why) = run() {
-        let _ = reply(&Reply::Failed(Failure::Other { message: why.to_string() }));
+        let _ = reply(&Reply::Failed(why.to_string().into()));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The processes of a run's jobs, as the run sees them: it starts them, communicates with them, and
 //! always ends them.
 
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -10,12 +11,13 @@ use std::time::{Duration, Instant};
 use policy::record::RecordedStep;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use scenario::JobKind;
 use scenario::result::JobOutcome;
 use sys::process::{RequestsToEnd, end_with_this_thread};
 
 use crate::error::Error;
 use crate::event_log::EventLog;
-use crate::protocol::{Failure, JOB, MessageReader, Order, Reply, Request, Task, send};
+use crate::protocol::{Failure, JOB, MessageReader, Order, Reply, Request, send};
 use crate::timeline::Sampler;
 
 /// How often the run checks whether it was cancelled.
@@ -42,8 +44,8 @@ pub(crate) struct Job {
     pub(crate) arrival: Duration,
     /// Whether it has started.
     pub(crate) started: bool,
-    /// The command line, if the process is the supervisor of a command.
-    pub(crate) command: Option<String>,
+    /// Whether the process is the supervisor of a command.
+    supervises: bool,
     process: Child,
     /// `None` once it is closed, which tells the job to end.
     requests: Option<ChildStdin>,
@@ -53,36 +55,37 @@ pub(crate) struct Job {
 impl Job {
     /// Starts the process that executes `order`.
     fn start(program: &Path, order: &Order) -> Result<Job, Error> {
-        let failed = |source| Error::Start { job: order.job.clone(), program: program.to_owned(), source };
+        let scenario::Job { name, kind, .. } = &order.job;
+        let failed = |why: io::Error| {
+            // EAGAIN: a process limit that could not be read beforehand.
+            let is_input = why.kind() == io::ErrorKind::WouldBlock;
+            Error::of_job(name, format!("cannot start `{}` as its process: {why}", program.display()), is_input)
+        };
+        let supervises = matches!(kind, JobKind::Command { .. });
         let mut command = Command::new(program);
         // The name identifies the job in lists of processes.
-        command.args([JOB, &order.job]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args([JOB, name]).stdin(Stdio::piped()).stdout(Stdio::piped());
         // The scenario decides the structure of its pipelines, not the user's environment.
         command.env_remove(pipeline::environment::STRUCTURE);
         end_with_this_thread(&mut command, RequestsToEnd::Ignore);
-        if matches!(order.task, Task::Command { .. }) {
+        if supervises {
             // If a signal kills the run's whole group, the supervisor must survive to end the
             // command's processes.
             command.process_group(0);
         }
         let mut process = command.spawn().map_err(failed)?;
         let (requests, replies) = (process.stdin.take(), process.stdout.take().map(MessageReader::new));
-        let Some(replies) = replies else { return Err(failed(std::io::ErrorKind::BrokenPipe.into())) };
-        let (endless, command) = match &order.task {
-            Task::Cpu { work: None, .. } => (true, None),
-            Task::Command { argv } => (false, Some(shortened(argv.join(" ")))),
-            _ => (false, None),
-        };
+        let Some(replies) = replies else { return Err(failed(io::ErrorKind::BrokenPipe.into())) };
         let mut job = Job {
-            name: order.job.clone(),
+            name: name.clone(),
             threads: None,
             record: Vec::new(),
             event_logs: Vec::new(),
             outcome: None,
-            endless,
+            endless: kind.is_endless(),
             arrival: Duration::ZERO,
             started: false,
-            command,
+            supervises,
             process,
             requests,
             replies,
@@ -126,7 +129,9 @@ impl Job {
                 Reply::Recorded(record) => self.record = record,
                 Reply::EventLog(piece) => self.add_log_piece(piece),
                 Reply::Finished(outcome) => self.outcome = Some(outcome),
-                Reply::Failed(failure) => return Err(self.error_of(failure)),
+                Reply::Failed(Failure { message, is_input }) => {
+                    return Err(Error::of_job(&self.name, message, is_input));
+                }
             }
         }
         Ok(more)
@@ -139,28 +144,17 @@ impl Job {
         }
     }
 
-    fn error_of(&self, failure: Failure) -> Error {
-        let job = self.name.clone();
-        match failure {
-            Failure::ThreadRefused { number, threads, why } => Error::ThreadRefused { job, number, threads, why },
-            Failure::CommandFailed { status, stderr } => {
-                Error::CommandFailed { job, command: self.command.clone().unwrap_or_default(), status, stderr }
-            }
-            Failure::Other { message } => Error::Job { job, message },
-        }
-    }
-
     /// The error for a process that ended without a request.
     fn unexpected_end(&mut self) -> Error {
         let status = self.process.wait().map_or_else(|why| why.to_string(), |status| status.to_string());
-        Error::Died { job: self.name.clone(), status }
+        Error::of_job(&self.name, format!("its process ended before the job did, with {status}"), false)
     }
 
     /// Tells the process to end, and does not wait for it.
     fn disconnect(&mut self) {
         self.requests = None;
         // A supervisor must end its command first.
-        if self.command.is_none() {
+        if !self.supervises {
             let _ = self.process.kill();
         }
     }
@@ -172,7 +166,7 @@ impl Drop for Job {
         self.disconnect();
         let last = Instant::now() + SUPERVISOR_TIMEOUT;
         // The output of a supervisor is closed when it has ended.
-        while self.command.is_some() {
+        while self.supervises {
             let left = Timespec::try_from(last.saturating_duration_since(Instant::now())).ok();
             let written = poll(&mut [PollFd::new(self.replies.descriptor(), PollFlags::IN)], left.as_ref());
             if !written.is_ok_and(|number| number > 0) || !self.replies.fill().unwrap_or(false) {
@@ -181,15 +175,6 @@ impl Drop for Job {
         }
         let _ = self.process.kill();
         let _ = self.process.wait();
-    }
-}
-
-/// A command line, shortened to what is needed to recognise it.
-fn shortened(command: String) -> String {
-    const LONGEST: usize = 200;
-    match command.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{} ...", &command[..end]),
-        None => command,
     }
 }
 

@@ -21,6 +21,7 @@ mod workload;
 pub use calibration::{HostCalibration, load_or_measure, twin};
 pub use error::Error;
 pub use machine::Machine;
+pub use protocol::Recording;
 pub use run::{Host, HostRun, JobEventLogs};
 pub use timeline::StateSample;
 pub use workload::Rate;

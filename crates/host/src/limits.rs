@@ -89,8 +89,9 @@ fn threads_of_user(user: u32) -> u64 {
     own.map(|entry| fs::metadata(entry.path().join("task")).map_or(0, |task| task.nlink().saturating_sub(2))).sum()
 }
 
-/// Finds `program` as execvp does. Refuses a program that does not exist or is not executable.
-pub(crate) fn check_command(job: &str, program: &str) -> Result<(), Error> {
+/// Finds `program` as execvp does. Fails with a sentence about a program that does not exist or is
+/// not executable.
+pub(crate) fn check_command(program: &str) -> Result<(), String> {
     let executable = |path: &Path| access(path, Access::EXEC_OK).is_ok() && path.is_file();
     let candidates: Vec<PathBuf> = if program.contains('/') {
         vec![PathBuf::from(program)]
@@ -101,12 +102,14 @@ pub(crate) fn check_command(job: &str, program: &str) -> Result<(), Error> {
     if !program.is_empty() && candidates.iter().any(|path| executable(path)) {
         return Ok(());
     }
-    let job = job.to_owned();
-    match candidates.into_iter().find(|path| !program.is_empty() && path.exists()) {
-        None => Err(Error::CommandNotFound { job, program: program.to_owned() }),
-        Some(path) if path.is_dir() => Err(Error::NotExecutable { job, path, why: "it is a folder" }),
-        Some(path) => Err(Error::NotExecutable { job, path, why: "no permission (chmod +x makes it a program)" }),
-    }
+    let found = candidates.into_iter().find(|path| !program.is_empty() && path.exists());
+    let unfit = |path: PathBuf, why: &str| format!("`{}` cannot be executed: {why}", path.display());
+    Err(match found {
+        None if program.contains('/') => format!("there is no command `{program}`"),
+        None => format!("there is no command `{program}` in any folder of PATH"),
+        Some(path) if path.is_dir() => unfit(path, "it is a folder"),
+        Some(path) => unfit(path, "no permission (chmod +x makes it a program)"),
+    })
 }
 
 #[cfg(test)]
@@ -137,15 +140,15 @@ mod tests {
 
     #[test]
     fn commands_are_found_like_in_a_shell() {
-        assert!(check_command("x", "sh").is_ok());
-        assert!(check_command("x", "/bin/sh").is_ok());
+        assert!(check_command("sh").is_ok());
+        assert!(check_command("/bin/sh").is_ok());
         for missing in ["no-such-program-here", "./no-such-program-here", ""] {
-            let error = check_command("x", missing).unwrap_err();
-            assert!(matches!(error, Error::CommandNotFound { .. }), "{error}");
+            let why = check_command(missing).unwrap_err();
+            assert!(why.starts_with("there is no command "), "{why}");
         }
         for none in ["/", "/etc/passwd"] {
-            let error = check_command("x", none).unwrap_err();
-            assert!(matches!(error, Error::NotExecutable { .. }), "{error}");
+            let why = check_command(none).unwrap_err();
+            assert!(why.contains(" cannot be executed: "), "{why}");
         }
     }
 }

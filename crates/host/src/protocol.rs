@@ -22,14 +22,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use policy::Span;
 use policy::record::RecordedStep;
 use policy::waiting::Costs;
-use scenario::draw::Law;
-use scenario::fibers::FiberProgram;
+use scenario::Job;
 use scenario::result::JobOutcome;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::event_log::EventLog;
-use crate::scheduling::{Refusal, Scheduling};
 use crate::workload::Rate;
 
 /// The argument that makes the program the process of a job.
@@ -38,92 +36,37 @@ pub(crate) const JOB: &str = "__job";
 /// Reads a job's requests from its standard input.
 pub(crate) type RequestReader = MessageReader<BorrowedFd<'static>, Request>;
 
-/// The task of a job's process.
+/// The task of a job's process: the job, and the figures of this machine that it needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// The job's name, with the number of the copy.
-    pub(crate) job: String,
-    /// Whether it continues after its end until it is told to stop.
-    pub(crate) keep_running: bool,
-    /// Whether it records the questions to its waiting rule and the decisions.
-    pub(crate) record: bool,
-    /// Whether its threads write event logs.
-    pub(crate) event_logs: bool,
+    /// The job. Its name has the number of the copy.
+    pub(crate) job: Job,
+    pub(crate) seed: u64,
+    /// Draws are rounded down to a multiple of this.
+    pub(crate) step: Span,
+    /// The costs for waiting rules.
+    pub(crate) costs: Costs,
+    /// The number of CPUs for waiting rules.
+    pub(crate) cpus: u32,
+    /// How many requests the device of a pipeline serves at a time.
+    pub(crate) device_depth: u32,
     /// The speed of computation.
     pub(crate) rate: Rate,
-    /// How its threads are scheduled.
-    pub(crate) scheduling: Scheduling,
-    pub(crate) task: Task,
+    /// Whether it continues after its end until it is told to stop.
+    pub(crate) keep_running: bool,
+    /// What its threads record.
+    pub(crate) recording: Recording,
 }
 
-/// The work of a job's threads.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Task {
-    Barrier { threads: u32, rounds: u64, compute: Compute, waiting: Waiting },
-    Lock { threads: u32, rounds: u64, compute: Compute, critical: Compute, waiting: Waiting },
-    Cpu { threads: u32, work: Option<Compute> },
-    Command { argv: Vec<String> },
-    Pipeline(PipelineTask),
-    Fibers(FibersTask),
-}
-
-/// The task of a `pipeline` job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct PipelineTask {
-    pub(crate) seed: u64,
-    pub(crate) rounds: u64,
-    pub(crate) buffers: u32,
-    /// The threads and their scheduling, in the notation of `rowlock-pipeline`.
-    pub(crate) structure: String,
-    pub(crate) device_depth: u32,
-    pub(crate) stages: Vec<StageTask>,
-}
-
-/// The task of a `fibers` job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct FibersTask {
-    pub(crate) seed: u64,
-    /// Draws are rounded down to a multiple of this.
-    pub(crate) step: Span,
-    /// The programs of the fibers of each group.
-    pub(crate) programs: Vec<FiberProgram>,
-    pub(crate) workers: u32,
-    pub(crate) levels: u32,
-    pub(crate) running_time: Span,
-    /// In the notation of scenarios.
-    pub(crate) boost: String,
-    pub(crate) locks: u32,
-    pub(crate) preemptible: bool,
-}
-
-/// A stage of a pipeline.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct StageTask {
-    pub(crate) name: String,
-    pub(crate) kind: policy::priority::StageKind,
-    /// The name of its random stream.
-    pub(crate) stream: String,
-    pub(crate) compute: Option<Compute>,
-    pub(crate) device: Option<Compute>,
-    pub(crate) fork: u32,
-}
-
-/// A random time: between two barriers, inside or outside of a critical section, or of a stage.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Compute {
-    pub(crate) seed: u64,
-    pub(crate) law: Law,
-    /// Draws are rounded down to a multiple of this.
-    pub(crate) step: Span,
-}
-
-/// How the threads wait for each other.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Waiting {
-    /// In the notation of scenarios.
-    pub(crate) rule: String,
-    pub(crate) costs: Costs,
-    pub(crate) cpus: u32,
+/// What a run records besides its outcome. Recording takes time, which the outcome includes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Recording {
+    /// Nothing, so the outcome is representative.
+    Nothing,
+    /// The questions to each job's waiting rule and the decisions.
+    Decisions,
+    /// The events of every thread.
+    Events,
 }
 
 /// A request to a running job.
@@ -151,23 +94,23 @@ pub(crate) enum Reply {
 
 /// Why a job failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Failure {
-    ThreadRefused { number: u32, threads: u32, why: String },
-    CommandFailed { status: String, stderr: String },
-    Other { message: String },
+pub(crate) struct Failure {
+    pub(crate) message: String,
+    /// Whether the scenario asks for something that this machine lacks.
+    pub(crate) is_input: bool,
 }
 
 impl Failure {
     /// Makes a failure of a failed system call that attempted `what`.
     pub(crate) fn io<E: std::fmt::Display>(what: impl Into<String>) -> impl FnOnce(E) -> Failure {
         let what = what.into();
-        move |why| Failure::Other { message: format!("{what}: {why}") }
+        move |why| Failure::from(format!("{what}: {why}"))
     }
 }
 
-impl From<Refusal> for Failure {
-    fn from(Refusal { request, reason }: Refusal) -> Failure {
-        Failure::Other { message: format!("`{request}` is refused: {reason}") }
+impl From<String> for Failure {
+    fn from(message: String) -> Failure {
+        Failure { message, is_input: false }
     }
 }
 
@@ -234,23 +177,30 @@ impl<F: AsFd, T: DeserializeOwned> MessageReader<F, T> {
 
 #[cfg(test)]
 mod tests {
-    use scenario::draw::Normal;
+    use policy::waiting::WaitingRule;
+    use scenario::{Compute, Distribution, Empirical, JobKind};
 
     use super::*;
 
     fn order() -> Order {
-        let law = Law::Normal(Normal { mean: 5_320.0 / 1.12816, sd: 0.1 + 0.2 });
-        let compute = Compute { seed: 7, law, step: Span::from_nanos(1) };
-        let costs = Costs { cs: Span::from_micros(18), margin: Span::from_micros(9), ..Costs::default() };
-        let waiting = Waiting { rule: "2cs+".into(), costs, cpus: 2 };
+        let weights = vec![5_320.0 / 1.12816, 0.1 + 0.2];
+        let values = Empirical::new([3, 5].map(Span::from_micros).to_vec(), Some(weights)).unwrap();
+        let compute = Compute::Drawn(Distribution::Empirical(values));
+        let waiting = "2cs+".parse::<WaitingRule>().unwrap();
         Order {
-            job: "a \"name\"\nin two lines".into(),
-            keep_running: true,
-            record: true,
-            event_logs: true,
+            job: Job::new(
+                "a \"name\"\nin two lines",
+                1,
+                JobKind::Barrier { threads: 3, compute, rounds: 8_000, waiting },
+            ),
+            seed: 7,
+            step: Span::from_nanos(1),
+            costs: Costs { cs: Span::from_micros(18), margin: Span::from_micros(9), ..Costs::default() },
+            cpus: 2,
+            device_depth: 1,
             rate: Rate { iteration_ps: 2_345, start_ps: 31_000 },
-            scheduling: Scheduling::default(),
-            task: Task::Barrier { threads: 3, rounds: 8_000, compute, waiting },
+            keep_running: true,
+            recording: Recording::Decisions,
         }
     }
 
@@ -267,7 +217,7 @@ mod tests {
         assert!(reader.pop().is_none());
         writer.write_all(tail).unwrap();
         drop(writer);
-        // Exactly: a rounded mean would lead to other random numbers.
+        // Exactly: a rounded weight would lead to other random numbers.
         assert_eq!(reader.wait().unwrap(), Some(order()));
         assert_eq!(reader.wait().unwrap(), Some(order()));
         assert_eq!(reader.wait().unwrap(), None);

@@ -4,11 +4,8 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use pipeline::structure::{RequestedAttribute, StageTurn, Structure, Threads};
 use policy::record::RecordedStep;
-use policy::waiting::WaitingRule;
 use policy::{JobId, Span};
-use scenario::Distribution;
 use scenario::model::{JobKind, MachineKeys, Setting};
 use scenario::result::{JobOutcome, MachineOutcome, Outcome};
 
@@ -18,8 +15,8 @@ use crate::event_log::EventLog;
 use crate::jobs::{Job, Jobs};
 use crate::limits::{check_command, check_threads, check_threads_per_process};
 use crate::machine::IdleTime;
-use crate::protocol::{Compute, FibersTask, Order, PipelineTask, StageTask, Task, Waiting};
-use crate::scheduling::{Refusal, Scheduling};
+use crate::protocol::{Order, Recording};
+use crate::scheduling;
 use crate::timeline::{Sampler, StateSample};
 use crate::units::span;
 
@@ -79,10 +76,10 @@ impl Host {
             return Err(Error::Endless);
         }
         for job in &setting.jobs {
-            let refused = |Refusal { request, reason }| Error::Scheduling { job: job.name.clone(), request, reason };
-            Scheduling::of(&job.attributes).check().map_err(refused)?;
+            let refused = |why| Error::Refused { job: job.name.clone(), why };
+            scheduling::check(&job.attributes).map_err(refused)?;
             if let JobKind::Command { argv, .. } = &job.kind {
-                check_command(&job.name, argv.first().map_or("", String::as_str))?;
+                check_command(argv.first().map_or("", String::as_str)).map_err(refused)?;
             }
         }
         // Each job has a process with two threads besides those that compute. A command has at
@@ -111,41 +108,18 @@ impl Host {
     /// # Errors
     /// As [`Host::check`]; [`Error::Cancelled`] soon after `cancel` is set (50 ms, and the time
     /// that the kernel needs to end the processes); otherwise the reason why a job failed.
-    pub fn run(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<HostRun, Error> {
-        self.execute(setting, seed, cancel, |order| order)
-    }
-
-    /// As [`Host::run`], and records the questions to each job's waiting rule and the decisions.
-    /// Recording takes time, which the outcome includes.
-    ///
-    /// # Errors
-    /// As [`Host::run`].
-    pub fn run_recorded(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<HostRun, Error> {
-        self.execute(setting, seed, cancel, |order| Order { record: true, ..order })
-    }
-
-    /// As [`Host::run`], and logs the events of every thread. Logging takes time, so the outcome is
-    /// not representative.
-    ///
-    /// # Errors
-    /// As [`Host::run`].
-    pub fn run_with_event_logs(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<HostRun, Error> {
-        self.execute(setting, seed, cancel, |order| Order { event_logs: true, ..order })
-    }
-
-    /// Runs a setting with changed orders.
-    fn execute(
+    pub fn run(
         &self,
         setting: &Setting,
         seed: u64,
+        recording: Recording,
         cancel: &AtomicBool,
-        change: impl Fn(Order) -> Order,
     ) -> Result<HostRun, Error> {
         self.check(setting)?;
         let step = setting.machine.complete(&twin(&self.calibration)).step;
         let arrivals = setting.arrivals(seed, step);
         let cpus = &self.calibration.machine.cpus_allowed;
-        let orders: Vec<_> = self.orders(setting, seed).into_iter().map(change).collect();
+        let orders = self.orders(setting, seed, recording);
         let mut jobs = Jobs::start(&self.program, &orders, cancel)?;
         for (job, arrival) in jobs.0.iter_mut().zip(arrivals) {
             job.arrival = Duration::from_nanos(arrival.as_nanos());
@@ -191,77 +165,28 @@ impl Host {
         let kind = JobKind::Command { argv: argv.to_vec(), threads: 1, work: None };
         let jobs = vec![scenario::Job::new(name, 1, kind)];
         let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
-        let run = self.run(&setting, 0, cancel)?;
+        let run = self.run(&setting, 0, Recording::Nothing, cancel)?;
         Ok(run.outcome.jobs.iter().filter_map(|job| job.cpu_ns).sum())
     }
 
     /// The orders to the jobs' processes. Multiples of CS and granularities have the same meaning
     /// as in the simulated twin.
-    pub(crate) fn orders(&self, setting: &Setting, seed: u64) -> Vec<Order> {
+    pub(crate) fn orders(&self, setting: &Setting, seed: u64, recording: Recording) -> Vec<Order> {
         // The costs are those measured here, regardless of the simulated machine. Only the margin
         // comes from the scenario.
         let twin = twin(&self.calibration);
         let machine = setting.machine.complete(&twin);
         let costs = scenario::Machine { spin_margin: machine.spin_margin, ..twin }.costs();
-        let cpus = self.calibration.machine.cpus;
-        let step = machine.step;
-        let drawn = |law| Compute { seed, law, step };
-        let of = |times: &Distribution| drawn(times.law());
-        let waiting_by = |rule: WaitingRule| Waiting { rule: rule.to_string(), costs, cpus };
-        let order = |(name, job): (String, &scenario::Job)| {
-            let task = match &job.kind {
-                &JobKind::Barrier { threads, ref compute, rounds, waiting } => Task::Barrier {
-                    threads,
-                    rounds,
-                    compute: drawn(compute.on(costs.cs)),
-                    waiting: waiting_by(waiting),
-                },
-                &JobKind::Lock { threads, ref compute, ref critical, rounds, waiting } => {
-                    let (compute, critical) = (of(compute), of(critical));
-                    Task::Lock { threads, rounds, compute, critical, waiting: waiting_by(waiting) }
-                }
-                JobKind::Cpu { threads, work } => Task::Cpu { threads: *threads, work: work.as_ref().map(of) },
-                JobKind::Command { argv, .. } => Task::Command { argv: argv.clone() },
-                JobKind::Pipeline(line) => Task::Pipeline(PipelineTask {
-                    seed,
-                    rounds: line.rounds,
-                    buffers: line.buffers,
-                    structure: structure(line).to_string(),
-                    device_depth: machine.device_depth,
-                    stages: line
-                        .stages
-                        .iter()
-                        .map(|stage| StageTask {
-                            name: stage.name.clone(),
-                            kind: stage.kind,
-                            stream: stage.stream_name(&name),
-                            compute: stage.compute.as_ref().map(of),
-                            device: stage.device.as_ref().map(of),
-                            fork: stage.fork,
-                        })
-                        .collect(),
-                }),
-                JobKind::Fibers(of) => Task::Fibers(FibersTask {
-                    seed,
-                    step,
-                    programs: of.groups.iter().map(|group| group.program(&name)).collect(),
-                    workers: of.workers,
-                    levels: of.rules.levels,
-                    running_time: of.rules.running_time,
-                    boost: of.rules.boost.to_string(),
-                    locks: of.locks,
-                    preemptible: of.preemptible,
-                }),
-            };
-            Order {
-                job: name,
-                keep_running: setting.keep_running,
-                record: false,
-                event_logs: false,
-                rate: self.calibration.rate,
-                scheduling: Scheduling::of(&job.attributes),
-                task,
-            }
+        let order = |(name, job): (String, &scenario::Job)| Order {
+            job: scenario::Job { name, ..job.clone() },
+            seed,
+            step: machine.step,
+            costs,
+            cpus: self.calibration.machine.cpus,
+            device_depth: machine.device_depth,
+            rate: self.calibration.rate,
+            keep_running: setting.keep_running,
+            recording,
         };
         setting.jobs_with_copies().map(order).collect()
     }
@@ -295,31 +220,6 @@ impl Host {
     }
 }
 
-/// A pipeline's threads and their scheduling, as `rowlock-pipeline` represents them.
-fn structure(line: &scenario::Pipeline) -> Structure {
-    let turn = |turn: &scenario::pipeline::StageTurn| StageTurn {
-        stage: line.stages.get(turn.stage).map(|stage| stage.name.clone()).unwrap_or_default(),
-        repeat: turn.times as usize,
-    };
-    let niced = line.stages.iter().filter(|stage| stage.nice != 0);
-    let nice = |stage: &scenario::pipeline::Stage| RequestedAttribute {
-        key: "nice",
-        stage: stage.name.clone(),
-        value: stage.nice.to_string(),
-    };
-    Structure {
-        threads: Some(match line.structure {
-            scenario::pipeline::Structure::Workers => Threads::Blocking,
-            scenario::pipeline::Structure::Threads => Threads::Each,
-        }),
-        thread: line.shared.iter().map(|turns| turns.iter().map(turn).collect()).collect(),
-        priority: Some(line.priority),
-        requested: niced.map(nice).collect(),
-        waiting: Some(line.waiting),
-        ..Structure::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,21 +235,18 @@ mod tests {
             rounds: 1,
             waiting: policy::waiting::WaitingRule::AlwaysBlock,
         };
-        let order = |machine| {
+        let costs = |machine| {
             let jobs = vec![scenario::Job::new("crew", 1, crew.clone())];
-            host.orders(&Setting { machine, jobs, keep_running: false }, 1).remove(0).task
-        };
-        let costs = |machine| match order(machine) {
-            Task::Barrier { waiting, compute, .. } => (waiting.costs, compute.law),
-            other => panic!("{other:?}"),
+            let setting = Setting { machine, jobs, keep_running: false };
+            host.orders(&setting, 1, Recording::Nothing).remove(0).costs
         };
         let like_host = MachineKeys { like_host: true, ..MachineKeys::default() };
         let measured = costs(like_host.clone());
-        assert_eq!(measured.0, twin(&host.calibration).costs());
+        assert_eq!(measured, twin(&host.calibration).costs());
         let simulated = MachineKeys { context_switch: Some(Span::from_millis(1)), ..like_host };
         assert_eq!(costs(simulated), measured);
         let margin = Some("2 us".parse().unwrap());
         let with_margin = MachineKeys { spin_margin: margin, ..MachineKeys::default() };
-        assert_eq!(costs(with_margin).0.margin, Span::from_micros(2));
+        assert_eq!(costs(with_margin).margin, Span::from_micros(2));
     }
 }

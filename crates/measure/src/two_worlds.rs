@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use host::Host;
+use host::{Host, Recording};
 use scenario::result::World;
 use scenario::{JobKind, Machine, Scenario, Setting, Span};
 
@@ -107,7 +107,7 @@ impl TwoWorlds {
                 self.simulate(setting, simulation, cancel)?
             }
             World::Host => {
-                let run = self.host()?.run_with_event_logs(setting, seed, cancel).map_err(of_host)?;
+                let run = self.host()?.run(setting, seed, Recording::Events, cancel).map_err(of_host)?;
                 observed::write(writer, &run.event_logs)
             }
         };
@@ -183,7 +183,7 @@ impl Worlds for TwoWorlds {
             World::Host => {
                 let monitor = Monitor::start();
                 let host::HostRun { outcome, timeline, .. } =
-                    self.host()?.run(setting, seed, cancel).map_err(of_host)?;
+                    self.host()?.run(setting, seed, Recording::Nothing, cancel).map_err(of_host)?;
                 Ok(Executed { outcome, timeline, disturbance: monitor.finish(Duration::ZERO), ..Executed::default() })
             }
         }

@@ -17,6 +17,7 @@ use crate::{CpuId, ParseError};
 /// # Ok::<(), rowlock_policy::ParseError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CpuSet {
     /// A bit for each CPU; the last word is not zero.
     words: Vec<u64>,

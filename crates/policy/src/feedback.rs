@@ -52,6 +52,7 @@ use crate::units::{Span, ThreadId};
 
 /// The parameters of a feedback queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FeedbackRules {
     /// The number of levels; zero counts as one.
     pub levels: u32,

@@ -1,13 +1,14 @@
 //! The arrival of jobs: with the start of the run, later, or one copy after the other.
 
 use policy::Span;
+use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
 use crate::draw::Stream;
 use crate::model::Setting;
 
 /// When the copies of a job arrive.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Arrival {
     /// The arrival of the first copy, or of all, from the start of the run.
     pub at: Span,

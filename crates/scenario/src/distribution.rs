@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::draw::{Law, Normal};
 
 /// The distribution from which spans are drawn.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Distribution {
     /// The normal distribution; constant if the deviation is zero.
     Normal {

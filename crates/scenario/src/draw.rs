@@ -11,7 +11,6 @@ pub use law::Law;
 use policy::Span;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use serde::{Deserialize, Serialize};
 
 /// The random numbers of one consumer.
 #[derive(Clone, Debug)]
@@ -52,7 +51,7 @@ fn fnv1a(parts: &[&[u8]]) -> u64 {
 }
 
 /// A normal distribution of spans, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Normal {
     /// The mean.
     pub mean: f64,

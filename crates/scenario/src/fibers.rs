@@ -10,7 +10,7 @@ use crate::draw::{Law, Stream};
 
 /// A program of fibers. Its first fiber creates the others, group by group, and joins all that no
 /// other fiber joins.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fibers {
     /// The groups of fibers that do the same, at least one; their names are unique.
     pub groups: Vec<FiberGroup>,
@@ -28,7 +28,7 @@ pub struct Fibers {
 }
 
 /// The costs of a fiber library.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FiberCosts {
     /// To create, start, end and join a fiber.
     pub create: Span,
@@ -47,7 +47,7 @@ impl Default for FiberCosts {
 
 /// A group of fibers that do the same: each runs a number of bursts. A burst is a computation,
 /// followed by one with a lock if the group uses locks.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FiberGroup {
     /// Its name.
     pub name: String,
@@ -127,7 +127,7 @@ impl FiberGroup {
 }
 
 /// The behaviour of a group's fibers, as a world executes it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FiberProgram {
     /// The group's name.
     pub group: String,

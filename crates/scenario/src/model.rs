@@ -2,6 +2,7 @@
 
 use policy::waiting::WaitingRule;
 use policy::{CpuSet, Span};
+use serde::{Deserialize, Serialize};
 
 use crate::arrival::Arrival;
 use crate::distribution::Distribution;
@@ -65,7 +66,7 @@ impl Setting {
 }
 
 /// A group of threads.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Its name.
     pub name: String,
@@ -88,7 +89,7 @@ impl Job {
 }
 
 /// The scheduling attributes of threads.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
     /// Their nice value, -20 to 19.
     pub nice: i8,
@@ -99,7 +100,7 @@ pub struct Attributes {
 }
 
 /// The work of a job's threads.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum JobKind {
     /// Every thread computes, then all meet at a barrier, repeatedly.
     Barrier {
@@ -181,7 +182,7 @@ impl JobKind {
 }
 
 /// The time that a thread computes between two barriers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Compute {
     /// Drawn from this distribution.
     Drawn(Distribution),

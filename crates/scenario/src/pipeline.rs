@@ -2,13 +2,14 @@
 
 use policy::priority::{PriorityRule, StageKind};
 use policy::waiting::WaitingRule;
+use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
 pub use crate::named::Structure;
 
 /// A pipeline: buffers pass through its stages in order, round after round, and return to the
 /// first.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pipeline {
     /// The stages, at least one; their names are unique.
     pub stages: Vec<Stage>,
@@ -30,7 +31,7 @@ pub struct Pipeline {
 }
 
 /// One stage. With each buffer it computes, and then uses the device or waits for a message.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     /// Its name.
     pub name: String,
@@ -55,7 +56,7 @@ impl Stage {
 }
 
 /// A stage's turn on a thread that it shares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageTurn {
     /// The stage's number.
     pub stage: usize,

@@ -53,7 +53,8 @@ pub(crate) fn serve(
         kill_descendants()?;
         let Some(Ended { status, completion, stderr, before }) = ended? else { return Ok(()) };
         if !status.success() {
-            return Err(Failure::CommandFailed { status: status.to_string(), stderr });
+            let (command, stderr) = (shortened(argv.join(" ")), end_of_stderr(&stderr));
+            return Err(format!("`{command}` failed with {status}{stderr}").into());
         }
         let usage = descendants_usage().since(before);
         if !replied {
@@ -79,7 +80,7 @@ struct Ended {
 fn execute(argv: &[String], requests: &mut RequestReader) -> Result<Option<Ended>, Failure> {
     let failed = |what: &str| Failure::io(format!("{what} `{}`", argv.join(" ")));
     let Some((program, arguments)) = argv.split_first() else {
-        return Err(Failure::Other { message: "the command line is empty".into() });
+        return Err("the command line is empty".to_owned().into());
     };
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
@@ -167,8 +168,7 @@ fn kill_descendants() -> Result<(), Failure> {
             let _ = pidfd_send_signal(process, Signal::KILL);
         }
         if started.elapsed() > KILL_TIMEOUT {
-            let message = format!("the command left processes that cannot be killed: {remaining:?}");
-            return Err(Failure::Other { message });
+            return Err(format!("the command left processes that cannot be killed: {remaining:?}").into());
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -216,5 +216,46 @@ impl Tail {
             Some((_, lines)) if truncated && !lines.is_empty() => lines.to_owned(),
             _ => text,
         }
+    }
+}
+
+/// A command line, shortened to what is needed to recognise it.
+fn shortened(command: String) -> String {
+    const LONGEST: usize = 200;
+    match command.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{} ...", &command[..end]),
+        None => command,
+    }
+}
+
+/// What a failed command wrote to its standard error, as the rest of a sentence about its end.
+fn end_of_stderr(stderr: &str) -> String {
+    match stderr.trim_end() {
+        "" => "; it wrote nothing to its standard error".to_owned(),
+        text => {
+            /// More lines would push the message off the screen.
+            const LINES: usize = 20;
+            let lines: Vec<&str> = text.lines().collect();
+            let last = lines[lines.len().saturating_sub(LINES)..].join("\n");
+            // Control characters must not reach the terminal.
+            let shown = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
+            format!("; the end of its standard error:\n{}", last.chars().map(shown).collect::<String>())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_standard_error_is_short_and_without_control_characters() {
+        assert!(end_of_stderr(" \n").contains("nothing"));
+        let many: String = (0..100).map(|line| format!("line {line}\x1b[2J\n")).collect();
+        let shown = end_of_stderr(&many);
+        assert!(
+            shown.ends_with("line 99\u{fffd}[2J") && !shown.contains("line 79") && shown.contains("line 80"),
+            "{shown}"
+        );
     }
 }

@@ -13,13 +13,12 @@ use std::time::{Duration, Instant};
 
 use fiber::{Builder, Config, JoinHandle, Mutex, Runtime, SpawnError};
 use policy::Span;
-use policy::feedback::FeedbackRules;
-use scenario::fibers::FiberProgram;
+use scenario::fibers::{FiberProgram, Fibers};
 use scenario::result::{FibersOutcome, GroupOutcome, JobOutcome};
 use sys::process::{Usage, own_usage};
 
 use super::{ProgramError, outcome, run_program, serve_program};
-use crate::protocol::{Failure, FibersTask, Order, RequestReader};
+use crate::protocol::{Failure, Order, RequestReader};
 use crate::units::span;
 use crate::workload::{Rate, Workload};
 
@@ -95,35 +94,33 @@ struct Ended {
     demotions: u64,
 }
 
-pub(crate) fn serve(order: &Order, task: &FibersTask, requests: RequestReader) -> Result<(), Failure> {
-    let shared: &'static Shared = Box::leak(Box::new(Shared::new(order, task)?));
+pub(crate) fn serve(order: &Order, of: &Fibers, requests: RequestReader) -> Result<(), Failure> {
+    let shared: &'static Shared = Box::leak(Box::new(Shared::new(order, of)));
     let keep_running = order.keep_running;
     // The ids of the library's other workers are unknown.
-    let threads = |thread| if task.workers == 1 { vec![thread] } else { Vec::new() };
+    let threads = |thread| if of.workers == 1 { vec![thread] } else { Vec::new() };
     serve_program(order, "fibers", move |ready| shared.run(keep_running, ready), threads, &shared.started, requests)
 }
 
 impl Shared {
-    fn new(order: &Order, task: &FibersTask) -> Result<Shared, Failure> {
-        let boost = task.boost.parse().map_err(Failure::io("its boost"))?;
-        let rules = FeedbackRules { levels: task.levels, running_time: task.running_time, boost };
+    fn new(order: &Order, of: &Fibers) -> Shared {
         // A length that was drawn beforehand takes no time to draw.
         let rate = Rate { start_ps: 0, ..order.rate };
         let mut first = 0;
-        let groups = task.programs.iter().map(|program| {
-            let group = Group::new(program, first, task.seed, task.step, rate);
-            first += program.fibers;
+        let groups = of.groups.iter().map(|group| {
+            let group = Group::new(group.program(&order.job.name), first, order.seed, order.step, rate);
+            first += group.program.fibers;
             group
         });
         let groups = groups.collect();
-        Ok(Shared {
-            job: order.job.clone(),
-            config: Config { rules, workers: task.workers, preemptible: task.preemptible, ..Config::default() },
+        Shared {
+            job: order.job.name.clone(),
+            config: Config { rules: of.rules, workers: of.workers, preemptible: of.preemptible, ..Config::default() },
             rate,
             groups,
-            locks: (0..task.locks).map(|_| Mutex::new(())).collect(),
+            locks: (0..of.locks).map(|_| Mutex::new(())).collect(),
             started: OnceLock::new(),
-        })
+        }
     }
 
     /// Runs the program and reports the outcome. Then repeats it forever if the job keeps running.
@@ -281,7 +278,7 @@ impl Shared {
 }
 
 impl Group {
-    fn new(program: &FiberProgram, first: u32, seed: u64, step: Span, rate: Rate) -> Group {
+    fn new(program: FiberProgram, first: u32, seed: u64, step: Span, rate: Rate) -> Group {
         let bursts = program.fibers as usize * program.bursts as usize;
         let with_capacity = |is_drawn: bool| Vec::with_capacity(if is_drawn { bursts } else { 0 });
         let (mut compute, mut critical, mut think) =
@@ -303,7 +300,7 @@ impl Group {
             think: program.think.as_ref().map(|_| Lengths::of(think)),
             checkpoint: program.checkpoint.map(|every| rate.iterations(every).max(1)),
             responses: StdMutex::new(Vec::with_capacity(timed)),
-            program: program.clone(),
+            program,
         }
     }
 
@@ -341,7 +338,7 @@ mod tests {
     use super::*;
     use crate::calibration::sample_calibration;
     use crate::machine::Machine;
-    use crate::protocol::Task;
+    use crate::protocol::Recording;
     use crate::run::Host;
 
     /// The responses of a fiber of 100 ms and of one of 19.5 ms, and how often both were demoted,
@@ -357,7 +354,7 @@ mod tests {
             think: None,
             join_every: None,
         };
-        let of = scenario::Fibers {
+        let of = Fibers {
             groups: vec![group("long", 100_000), group("short", 19_500)],
             workers: 1,
             rules: FeedbackRules { levels: 4, running_time: Span::from_millis(1), boost: Boost::Never },
@@ -368,11 +365,10 @@ mod tests {
         let mut calibration = sample_calibration(Machine::current().unwrap());
         calibration.rate = Rate { iteration_ps: 2_000, start_ps: 0 };
         let host = Host { program: "/nowhere".into(), calibration };
-        let jobs = vec![Job::new("fibers", 1, JobKind::Fibers(of))];
+        let jobs = vec![Job::new("fibers", 1, JobKind::Fibers(of.clone()))];
         let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
-        let order = host.orders(&setting, 1).remove(0);
-        let Task::Fibers(task) = &order.task else { panic!("{order:?}") };
-        let mut shared = Shared::new(&order, task).map_err(|_| "it is refused").unwrap();
+        let order = host.orders(&setting, 1, Recording::Nothing).remove(0);
+        let mut shared = Shared::new(&order, &of);
         shared.config.clock = Some(ScriptedClock::new());
         let shared: &'static Shared = Box::leak(Box::new(shared));
         let ((), ended) = shared.run_once(|| ()).unwrap();

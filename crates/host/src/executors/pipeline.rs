@@ -17,44 +17,70 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pipeline::structure::{RequestedAttribute, StageTurn, Structure, Threads};
 use pipeline::{Buffer, Flow, Pipeline, Round, RunReport, Stage, StageKind, StageReport};
 use policy::Span;
-use scenario::draw::Stream;
+use scenario::Distribution;
+use scenario::draw::{Law, Stream};
 use scenario::result::{JobOutcome, StageOutcome};
 use sys::process::{Usage, own_usage};
 
 use super::{ProgramError, outcome, run_program, serve_program};
-use crate::protocol::{Compute, Failure, Order, PipelineTask, RequestReader, StageTask};
+use crate::protocol::{Failure, Order, RequestReader};
 use crate::units::span;
 use crate::workload::{Rate, Workload};
 
 /// The state that the threads of the job share.
 struct Shared {
     job: String,
+    seed: u64,
+    step: Span,
     rate: Rate,
-    task: PipelineTask,
+    of: scenario::Pipeline,
     device: Device,
     /// When the run began.
     started: OnceLock<Instant>,
-    /// The totals of each stage so far.
-    totals: Vec<Totals>,
+    /// By the number of the stage.
+    stages: Vec<SharedStage>,
 }
 
-#[derive(Default)]
-struct Totals {
+/// A stage: what it draws, and its totals so far.
+struct SharedStage {
+    kind: StageKind,
+    /// The name of its random stream.
+    stream: String,
+    compute: Option<Law>,
+    device: Option<Law>,
     iterations: AtomicU64,
     computations: AtomicU64,
     device_ns: AtomicU64,
 }
 
-pub(crate) fn serve(order: &Order, task: &PipelineTask, requests: RequestReader) -> Result<(), Failure> {
+impl SharedStage {
+    fn new(stage: &scenario::pipeline::Stage, job: &str) -> SharedStage {
+        SharedStage {
+            kind: stage.kind,
+            stream: stage.stream_name(job),
+            compute: stage.compute.as_ref().map(Distribution::law),
+            device: stage.device.as_ref().map(Distribution::law),
+            iterations: AtomicU64::new(0),
+            computations: AtomicU64::new(0),
+            device_ns: AtomicU64::new(0),
+        }
+    }
+}
+
+pub(crate) fn serve(order: &Order, of: &scenario::Pipeline, requests: RequestReader) -> Result<(), Failure> {
+    let job = &order.job.name;
     let shared = Arc::new(Shared {
-        job: order.job.clone(),
+        job: job.clone(),
+        seed: order.seed,
+        step: order.step,
         rate: order.rate,
-        task: task.clone(),
-        device: Device::new(task.device_depth),
+        of: of.clone(),
+        device: Device::new(order.device_depth),
         started: OnceLock::new(),
-        totals: task.stages.iter().map(|_| Totals::default()).collect(),
+        stages: of.stages.iter().map(|stage| SharedStage::new(stage, job)).collect(),
     });
     let (keep_running, runner) = (order.keep_running, Arc::clone(&shared));
     let program = move |ready: &Sender<()>| runner.run(keep_running, ready);
@@ -70,19 +96,19 @@ impl Shared {
     }
 
     fn run_once(self: &Arc<Shared>, ready: &Sender<()>) -> Result<RunReport, ProgramError> {
-        let task = &self.task;
-        let mut pipeline = Pipeline::new(&self.job).buffers(task.buffers as usize, 0).rounds(task.rounds);
-        for (number, stage) in task.stages.iter().enumerate() {
+        let of = &self.of;
+        let mut pipeline = Pipeline::new(&self.job).buffers(of.buffers as usize, 0).rounds(of.rounds);
+        for (number, stage) in of.stages.iter().enumerate() {
             let ready = (number == 0).then(|| ready.clone());
             let make = move || StageExecutor::new(Arc::clone(self), number, ready.clone());
             pipeline = pipeline.forkable_stage(&stage.name, stage.kind, make).fork(stage.fork as usize);
         }
-        Ok(pipeline.structured(&task.structure.parse()?).run()?)
+        Ok(pipeline.structured(&structure(of)).run()?)
     }
 
     fn outcome(&self, report: &RunReport, usage: Usage) -> JobOutcome {
         let mut work = Span::ZERO;
-        let stages = self.task.stages.iter().zip(&self.totals).map(|(stage, totals)| {
+        let stages = self.of.stages.iter().zip(&self.stages).map(|(stage, totals)| {
             let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
             let computed = self.rate.time(count(&totals.iterations), count(&totals.computations));
             work += computed;
@@ -107,6 +133,31 @@ impl Shared {
     }
 }
 
+/// A pipeline's threads and their scheduling, as `rowlock-pipeline` represents them.
+fn structure(line: &scenario::Pipeline) -> Structure {
+    let turn = |turn: &scenario::pipeline::StageTurn| StageTurn {
+        stage: line.stages.get(turn.stage).map(|stage| stage.name.clone()).unwrap_or_default(),
+        repeat: turn.times as usize,
+    };
+    let niced = line.stages.iter().filter(|stage| stage.nice != 0);
+    let nice = |stage: &scenario::pipeline::Stage| RequestedAttribute {
+        key: "nice",
+        stage: stage.name.clone(),
+        value: stage.nice.to_string(),
+    };
+    Structure {
+        threads: Some(match line.structure {
+            scenario::pipeline::Structure::Workers => Threads::Blocking,
+            scenario::pipeline::Structure::Threads => Threads::Each,
+        }),
+        thread: line.shared.iter().map(|turns| turns.iter().map(turn).collect()).collect(),
+        priority: Some(line.priority),
+        requested: niced.map(nice).collect(),
+        waiting: Some(line.waiting),
+        ..Structure::default()
+    }
+}
+
 /// The requests about the scheduling of a stage's threads that the kernel refused.
 fn refused_requests(stage: &StageReport) -> Vec<String> {
     stage.effective_attributes.iter().filter(|grant| grant.is_refused()).map(ToString::to_string).collect()
@@ -116,8 +167,6 @@ fn refused_requests(stage: &StageReport) -> Vec<String> {
 struct StageExecutor {
     shared: Arc<Shared>,
     number: usize,
-    /// The name of its random stream.
-    stream: String,
     /// In the first stage: reports that the pipeline is ready to start.
     ready: Option<Sender<()>>,
     workload: Workload,
@@ -125,8 +174,7 @@ struct StageExecutor {
 
 impl StageExecutor {
     fn new(shared: Arc<Shared>, number: usize, ready: Option<Sender<()>>) -> StageExecutor {
-        let stream = shared.task.stages.get(number).map(|stage| stage.stream.clone()).unwrap_or_default();
-        StageExecutor { shared, number, stream, ready, workload: Workload::new() }
+        StageExecutor { shared, number, ready, workload: Workload::new() }
     }
 }
 
@@ -143,27 +191,23 @@ impl Stage<()> for StageExecutor {
 
     fn process(&mut self, round: &mut Round<'_>, _: &mut Buffer) -> pipeline::Result<Flow> {
         let shared = &self.shared;
-        let (Some(StageTask { kind, compute, device, .. }), Some(totals)) =
-            (shared.task.stages.get(self.number), shared.totals.get(self.number))
-        else {
-            return Ok(Flow::Convey);
-        };
-        let mut stream = Stream::named(shared.task.seed, &self.stream, round.number() as u32);
-        let mut draw = |compute: &Compute| compute.law.draw(&mut stream, compute.step);
-        let (compute, device) = (compute.as_ref().map(&mut draw), device.as_ref().map(&mut draw));
+        let stage = &shared.stages[self.number];
+        let mut stream = Stream::named(shared.seed, &stage.stream, round.number() as u32);
+        let mut draw = |law: &Law| law.draw(&mut stream, shared.step);
+        let (compute, device) = (stage.compute.as_ref().map(&mut draw), stage.device.as_ref().map(&mut draw));
         if let Some(length) = compute {
             let iterations = shared.rate.iterations(length);
             self.workload.run(iterations);
-            totals.iterations.fetch_add(iterations, Ordering::Relaxed);
-            totals.computations.fetch_add(1, Ordering::Relaxed);
+            stage.iterations.fetch_add(iterations, Ordering::Relaxed);
+            stage.computations.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(time) = device {
             let (start, time) = (Instant::now(), Duration::from_nanos(time.as_nanos()));
-            match kind {
+            match stage.kind {
                 StageKind::Communicate => thread::sleep(time),
                 StageKind::Io | StageKind::Compute => thread::sleep(shared.device.enqueue(start, time)),
             }
-            totals.device_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            stage.device_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         }
         Ok(Flow::Convey)
     }

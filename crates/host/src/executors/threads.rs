@@ -12,15 +12,16 @@ use std::time::Instant;
 
 use policy::Span;
 use policy::record::{Log, Off, Recorder};
-use policy::waiting::WaitingRule;
+use scenario::JobKind;
 use scenario::draw::{Law, Stream};
 use scenario::result::JobOutcome;
 use sys::process::{Usage, thread_usage};
-use wait::{Barrier, Mutex};
+use wait::{Barrier, Mutex, Waiting};
 
 use super::{next_request, outcome, reply_ready};
 use crate::event_log::{Activity, ActivityLogger, Event, EventLog, EventLogger};
-use crate::protocol::{Compute, Failure, Order, Reply, Request, RequestReader, Task, Waiting, reply};
+use crate::protocol::{Failure, Order, Recording, Reply, Request, RequestReader, reply};
+use crate::scheduling;
 use crate::units::span;
 use crate::workload::{Rate, Workload};
 
@@ -40,10 +41,12 @@ const STOPPED: u8 = 2;
 /// The state that the threads share.
 struct ThreadJob<R: Recorder> {
     job: String,
-    keep_running: bool,
-    /// The number of threads if they write event logs.
-    event_logs: Option<u32>,
+    threads: u32,
+    seed: u64,
+    step: Span,
     rate: Rate,
+    keep_running: bool,
+    writes_event_logs: bool,
     task: SharedTask<R>,
     gate: Gate,
     phase: AtomicU8,
@@ -54,9 +57,7 @@ struct ThreadJob<R: Recorder> {
 enum SharedTask<R: Recorder> {
     Barrier {
         rounds: u64,
-        seed: u64,
-        law: Law,
-        step: Span,
+        compute: Law,
         /// The barrier of the rounds that count.
         barrier: Box<Barrier<R>>,
         /// The barrier of later rounds. It is separate, so that the figures of the first one are
@@ -65,14 +66,12 @@ enum SharedTask<R: Recorder> {
     },
     Lock {
         rounds: u64,
-        seed: u64,
         compute: Law,
         critical: Law,
-        step: Span,
         mutex: Box<Mutex<()>>,
     },
     Cpu {
-        work: Compute,
+        work: Law,
     },
     Endless,
 }
@@ -92,21 +91,27 @@ struct ThreadOutcome {
     event_log: Option<EventLog>,
 }
 
-pub(crate) fn serve(order: Order, requests: RequestReader) -> Result<(), Failure> {
-    if order.record { serve_with::<Log>(order, requests) } else { serve_with::<Off>(order, requests) }
+pub(crate) fn serve(order: &Order, requests: RequestReader) -> Result<(), Failure> {
+    match order.recording {
+        Recording::Decisions => serve_with::<Log>(order, requests),
+        Recording::Nothing | Recording::Events => serve_with::<Off>(order, requests),
+    }
 }
 
-fn serve_with<R>(order: Order, mut requests: RequestReader) -> Result<(), Failure>
+fn serve_with<R>(order: &Order, mut requests: RequestReader) -> Result<(), Failure>
 where
     R: Recorder + Default + Send + Sync + 'static,
 {
-    let (threads, task) = shared_task::<R>(&order)?;
+    let threads = order.job.kind.threads(order.cpus);
     let job = Arc::new(ThreadJob {
-        job: order.job,
-        keep_running: order.keep_running,
-        event_logs: order.event_logs.then_some(threads),
+        job: order.job.name.clone(),
+        threads,
+        seed: order.seed,
+        step: order.step,
         rate: order.rate,
-        task,
+        keep_running: order.keep_running,
+        writes_event_logs: order.recording == Recording::Events,
+        task: shared_task::<R>(order)?,
         gate: Gate::new(threads as usize + 1),
         phase: AtomicU8::new(WARMING_UP),
         started: OnceLock::new(),
@@ -115,15 +120,17 @@ where
     let start = |number| {
         let (for_thread, sender) = (Arc::clone(&job), sender.clone());
         let body = move || for_thread.thread(number, &sender);
-        let refused =
-            |why: std::io::Error| Failure::ThreadRefused { number: number + 1, threads, why: why.to_string() };
+        let refused = |why: std::io::Error| {
+            let message = format!("thread {} of {threads} could not be started: {why}", number + 1);
+            Failure { message, is_input: true }
+        };
         thread::Builder::new().name(format!("thread {number}")).stack_size(STACK).spawn(body).map_err(refused)
     };
-    order.scheduling.start(|| (0..threads).try_for_each(|number| start(number).map(drop)))??;
+    scheduling::start(&order.job.attributes, || (0..threads).try_for_each(|number| start(number).map(drop)))??;
     let id = |message| if let Message::Ready(id) = message { Some(id) } else { None };
     let ids = receiver.iter().take(threads as usize).filter_map(id).collect();
     let collector = Arc::clone(&job);
-    let body = move || collector.collect(threads, &receiver);
+    let body = move || collector.collect(&receiver);
     thread::Builder::new()
         .name("collector".into())
         .stack_size(STACK)
@@ -145,42 +152,34 @@ where
     Ok(())
 }
 
-/// The number of threads, and what they share.
-fn shared_task<R: Recorder + Default>(order: &Order) -> Result<(u32, SharedTask<R>), Failure> {
-    match &order.task {
-        &Task::Barrier { threads, rounds, ref compute, ref waiting } => {
-            let waiting = waiting_of(waiting)?;
-            let barrier = || Box::new(Barrier::with_recorder(threads, waiting, R::default()));
-            let Compute { seed, step, law } = compute.clone();
+/// What the threads of a job share.
+fn shared_task<R: Recorder + Default>(order: &Order) -> Result<SharedTask<R>, Failure> {
+    let waiting = |rule| Waiting::by(rule).with_costs(order.costs).with_cpus(order.cpus);
+    Ok(match order.job.kind {
+        JobKind::Barrier { threads, ref compute, rounds, waiting: rule } => {
+            let barrier = || Box::new(Barrier::with_recorder(threads, waiting(rule), R::default()));
             let (barrier, afterwards) = (barrier(), barrier());
-            Ok((threads, SharedTask::Barrier { rounds, seed, law, step, barrier, afterwards }))
+            SharedTask::Barrier { rounds, compute: compute.on(order.costs.cs), barrier, afterwards }
         }
-        &Task::Lock { threads, rounds, ref compute, ref critical, ref waiting } => {
-            let mutex = Box::new(Mutex::with((), waiting_of(waiting)?));
-            let Compute { seed, step, law: compute } = compute.clone();
-            let critical = critical.law.clone();
-            Ok((threads, SharedTask::Lock { rounds, seed, compute, critical, step, mutex }))
+        JobKind::Lock { ref compute, ref critical, rounds, waiting: rule, .. } => {
+            let mutex = Box::new(Mutex::with((), waiting(rule)));
+            SharedTask::Lock { rounds, compute: compute.law(), critical: critical.law(), mutex }
         }
-        &Task::Cpu { threads, work: Some(ref work) } => Ok((threads, SharedTask::Cpu { work: work.clone() })),
-        &Task::Cpu { threads, work: None } => Ok((threads, SharedTask::Endless)),
-        Task::Command { .. } | Task::Pipeline(_) | Task::Fibers(_) => {
-            Err(Failure::Other { message: "its threads are not made here".into() })
+        JobKind::Cpu { work: Some(ref work), .. } => SharedTask::Cpu { work: work.law() },
+        JobKind::Cpu { work: None, .. } => SharedTask::Endless,
+        JobKind::Command { .. } | JobKind::Pipeline(_) | JobKind::Fibers(_) => {
+            return Err("its threads are not made here".to_owned().into());
         }
-    }
-}
-
-fn waiting_of(waiting: &Waiting) -> Result<wait::Waiting, Failure> {
-    let Waiting { rule, costs, cpus } = waiting;
-    let rule: WaitingRule = rule.parse().map_err(Failure::io("its waiting rule"))?;
-    Ok(wait::Waiting::by(rule).with_costs(*costs).with_cpus(*cpus))
+    })
 }
 
 impl<R: Recorder> ThreadJob<R> {
     /// Runs one thread.
     fn thread(&self, number: u32, sender: &Sender<Message>) {
-        match self.event_logs {
-            Some(threads) => self.run_thread(number, sender, EventLogger::new(number, threads, self.rate)),
-            None => self.run_thread(number, sender, ()),
+        if self.writes_event_logs {
+            self.run_thread(number, sender, EventLogger::new(number, self.threads, self.rate));
+        } else {
+            self.run_thread(number, sender, ());
         }
     }
 
@@ -188,25 +187,24 @@ impl<R: Recorder> ThreadJob<R> {
         let mut workload = Workload::new();
         // The first pass brings code and data into the cache.
         workload.run(1000);
+        let mut stream = Stream::named(self.seed, &self.job, number);
+        let mut draw = |law: &Law| self.rate.iterations(law.draw(&mut stream, self.step));
         match &self.task {
-            &SharedTask::Barrier { rounds, seed, ref law, step, ref barrier, ref afterwards } => {
-                let mut stream = Stream::named(seed, &self.job, number);
-                let mut draw = || self.rate.iterations(law.draw(&mut stream, step));
+            &SharedTask::Barrier { rounds, ref compute, ref barrier, ref afterwards } => {
                 let (mut party, mut later_party) = (barrier.party(number), afterwards.party(number));
                 self.measure(sender, logger, rounds, 1, |logger| {
-                    let length = draw();
+                    let length = draw(compute);
                     logger.run(&mut workload, length);
                     party.wait_observed(logger);
                     length
                 });
                 self.repeat(|| {
-                    workload.run(draw());
+                    workload.run(draw(compute));
                     later_party.wait();
                 });
             }
-            &SharedTask::Lock { rounds, seed, ref compute, ref critical, step, ref mutex } => {
-                let mut stream = Stream::named(seed, &self.job, number);
-                let mut draw = || [compute, critical].map(|law| self.rate.iterations(law.draw(&mut stream, step)));
+            &SharedTask::Lock { rounds, ref compute, ref critical, ref mutex } => {
+                let mut draw = || [compute, critical].map(&mut draw);
                 self.measure(sender, logger, rounds, 2, |logger| {
                     let [without, with] = draw();
                     logger.run(&mut workload, without);
@@ -222,9 +220,8 @@ impl<R: Recorder> ThreadJob<R> {
                     workload.run(with);
                 });
             }
-            SharedTask::Cpu { work: Compute { seed, law, step } } => {
-                let work = law.draw(&mut Stream::named(*seed, &self.job, number), *step);
-                let iterations = self.rate.iterations(work);
+            SharedTask::Cpu { work } => {
+                let iterations = draw(work);
                 self.measure(sender, logger, 1, 1, |logger| {
                     logger.run(&mut workload, iterations);
                     iterations
@@ -275,10 +272,10 @@ impl<R: Recorder> ThreadJob<R> {
     }
 
     /// Waits for the figures of all threads and reports the outcome.
-    fn collect(&self, threads: u32, receiver: &Receiver<Message>) {
+    fn collect(&self, receiver: &Receiver<Message>) {
         let (mut usage, mut work, mut ended, mut event_logs) = (Usage::default(), Span::ZERO, None, Vec::new());
         let outcome_in = |message| if let Message::Done(outcome) = message { Some(outcome) } else { None };
-        for outcome in receiver.iter().filter_map(outcome_in).take(threads as usize) {
+        for outcome in receiver.iter().filter_map(outcome_in).take(self.threads as usize) {
             usage += outcome.usage;
             work += outcome.work;
             ended = ended.max(Some(outcome.ended));
@@ -292,7 +289,7 @@ impl<R: Recorder> ThreadJob<R> {
         };
         let counted = match &self.task {
             SharedTask::Barrier { rounds, barrier, .. } => Some((*rounds, barrier.statistics())),
-            SharedTask::Lock { rounds, mutex, .. } => Some((rounds * u64::from(threads), mutex.statistics())),
+            SharedTask::Lock { rounds, mutex, .. } => Some((rounds * u64::from(self.threads), mutex.statistics())),
             SharedTask::Cpu { .. } | SharedTask::Endless => None,
         };
         if let Some((rounds, statistics)) = counted {

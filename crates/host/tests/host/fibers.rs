@@ -1,7 +1,5 @@
 //! Jobs of fibers.
 
-use std::sync::atomic::AtomicBool;
-
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 use scenario::draw::Stream;
@@ -9,7 +7,7 @@ use scenario::fibers::{FiberCosts, FiberGroup};
 use scenario::result::JobOutcome;
 use scenario::{Distribution, Fibers, Job, JobKind, Setting};
 
-use crate::runs::{host, job, setting};
+use crate::runs::{self, job, setting};
 
 pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("fibers_that_take_locks_and_join_each_other_all_end", program_of_the_study),
@@ -60,7 +58,7 @@ fn mixed() -> Fibers {
 
 fn run(of: Fibers) -> JobOutcome {
     let setting = setting(vec![job("fibers", JobKind::Fibers(of))]);
-    host().run(&setting, 1, &AtomicBool::new(false)).unwrap().outcome.jobs.remove(0)
+    runs::run(&setting).unwrap().outcome.jobs.remove(0)
 }
 
 fn program_of_the_study() {
@@ -113,14 +111,14 @@ fn keep_running() {
     let other = JobKind::Cpu { threads: 1, work: Some(Distribution::exactly(Span::from_millis(20))) };
     let jobs = vec![job("fibers", JobKind::Fibers(mixed())), job("other", other)];
     let setting = Setting { keep_running: true, ..setting(jobs) };
-    let outcome = host().run(&setting, 1, &AtomicBool::new(false)).unwrap().outcome;
+    let outcome = runs::run(&setting).unwrap().outcome;
     assert_eq!(outcome.jobs[0].rounds, Some(46));
     assert_eq!(outcome.jobs[0].fibers.as_ref().unwrap().groups[0].responses, 40);
 }
 
 fn several_workers() {
     let jobs = vec![Job::new("fibers", 2, JobKind::Fibers(Fibers { workers: 2, ..mixed() }))];
-    let outcome = host().run(&setting(jobs), 1, &AtomicBool::new(false)).unwrap().outcome;
+    let outcome = runs::run(&setting(jobs)).unwrap().outcome;
     assert!(outcome.jobs.iter().all(|job| job.rounds == Some(46)), "{outcome:?}");
 }
 

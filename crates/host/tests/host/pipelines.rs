@@ -1,7 +1,5 @@
 //! Jobs of pipelines.
 
-use std::sync::atomic::AtomicBool;
-
 use policy::Span;
 use policy::priority::{self, StageKind};
 use policy::table::{PRIORITY, WAITING};
@@ -11,7 +9,7 @@ use scenario::pipeline::{Stage, StageTurn, Structure};
 use scenario::result::JobOutcome;
 use scenario::{Distribution, Job, JobKind, Setting};
 
-use crate::runs::{hogs, host, job, setting};
+use crate::runs::{self, hogs, job, setting};
 
 pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("a_pipeline_runs_with_every_priority_rule_and_structure", every_priority_rule),
@@ -47,7 +45,7 @@ fn line(rounds: u64) -> scenario::Pipeline {
 
 fn run(of: scenario::Pipeline) -> JobOutcome {
     let setting = setting(vec![job("line", JobKind::Pipeline(of))]);
-    host().run(&setting, 1, &AtomicBool::new(false)).unwrap().outcome.jobs.remove(0)
+    runs::run(&setting).unwrap().outcome.jobs.remove(0)
 }
 
 fn every_priority_rule() {
@@ -96,14 +94,14 @@ fn drawn_work_is_delivered() {
 fn keep_running() {
     let jobs = vec![job("short", JobKind::Pipeline(line(5))), job("long", JobKind::Pipeline(line(200)))];
     let setting = Setting { keep_running: true, ..setting(jobs) };
-    let run = host().run(&setting, 1, &AtomicBool::new(false)).unwrap();
+    let run = runs::run(&setting).unwrap();
     let rounds: Vec<_> = run.outcome.jobs.iter().map(|job| job.rounds).collect();
     assert_eq!(rounds, [Some(5), Some(200)]);
 }
 
 fn beside_others() {
     let jobs = vec![Job { copies: 2, ..job("line", JobKind::Pipeline(line(20))) }, job("hog", hogs(1))];
-    let run = host().run(&setting(jobs), 1, &AtomicBool::new(false)).unwrap();
+    let run = runs::run(&setting(jobs)).unwrap();
     let completed = run.outcome.jobs.iter().map(|job| job.completion_ns.is_some());
     assert_eq!(completed.collect::<Vec<_>>(), [true, true, false]);
 }

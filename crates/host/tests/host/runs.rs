@@ -7,10 +7,10 @@ use policy::Span;
 use policy::table::WAITING;
 use policy::waiting::WaitingRule;
 use rowlock_host::event_log::Activity;
-use rowlock_host::{Error, Host, HostCalibration, HostRun, Machine, Rate};
+use rowlock_host::{Error, Host, HostCalibration, HostRun, Machine, Rate, Recording};
 use rustix::time::{ClockId, clock_gettime};
 use scenario::result::JobOutcome;
-use scenario::{Arrival, Attributes, Compute, Distribution, Job, JobKind, MachineKeys, Setting};
+use scenario::{Arrival, Attributes, Compute, Distribution, Granularity, Job, JobKind, MachineKeys, Setting};
 
 use sys::scheduling::Thread;
 
@@ -90,8 +90,8 @@ pub(crate) fn shell(script: &str) -> JobKind {
     command(&["sh", "-c", script])
 }
 
-fn run(setting: &Setting) -> Result<HostRun, Error> {
-    host().run(setting, 1, &AtomicBool::new(false))
+pub(crate) fn run(setting: &Setting) -> Result<HostRun, Error> {
+    host().run(setting, 1, Recording::Nothing, &AtomicBool::new(false))
 }
 
 fn run_alone(kind: JobKind) -> Result<JobOutcome, Error> {
@@ -129,7 +129,7 @@ impl Drop for Cancel<'_> {
 fn run_while(setting: &Setting, meanwhile: impl FnOnce(&AtomicBool)) -> Result<HostRun, Error> {
     let cancel = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let run = scope.spawn(|| host().run(setting, 1, &cancel));
+        let run = scope.spawn(|| host().run(setting, 1, Recording::Nothing, &cancel));
         // Without the guard, a panic here would wait for a run that does not end.
         let _guard = Cancel(&cancel);
         meanwhile(&cancel);
@@ -183,7 +183,7 @@ fn the_record_of_every_waiting_rule_can_be_replayed() {
     let costs = rowlock_host::twin(&host.calibration).costs();
     for entry in WAITING {
         let setting = setting(vec![job("crew", barrier(3, 20, entry.example)), job("short", command(&["true"]))]);
-        let run = host.run_recorded(&setting, 1, &AtomicBool::new(false)).unwrap();
+        let run = host.run(&setting, 1, Recording::Decisions, &AtomicBool::new(false)).unwrap();
         assert_eq!(run.outcome.jobs[0].rounds, Some(20));
         let [crew, short] = &run.records[..] else { panic!("{run:?}") };
         // All threads except the last to arrive ask the rule at least once per round.
@@ -202,7 +202,7 @@ fn threads_log_their_events() {
             job("true", command(&["true"])),
             job("bank", lock(2, 50, entry.example)),
         ];
-        let run = host().run_with_event_logs(&setting(jobs), 1, &AtomicBool::new(false)).unwrap();
+        let run = host().run(&setting(jobs), 1, Recording::Events, &AtomicBool::new(false)).unwrap();
         assert_eq!(run.outcome.jobs[0].rounds, Some(20));
         let shape: Vec<_> = run.event_logs.iter().map(|job| (job.job.as_str(), job.event_logs.len())).collect();
         assert_eq!(shape, [("crew", 3), ("crowd.0", 1), ("crowd.1", 1), ("solo", 1), ("true", 0), ("bank", 2)]);
@@ -235,15 +235,21 @@ fn threads_log_their_events() {
 
 fn a_barrier_job_delivers_the_drawn_work() {
     use scenario::draw::{Normal, Stream};
-    let crew = run_alone(barrier(2, 100, WaitingRule::AlwaysBlock)).unwrap();
-    let normal = Normal { mean: 10_000.0, sd: 1_000.0 };
-    let drawn = |thread| {
-        let mut stream = Stream::named(1, "alone", thread);
-        (0..100).map(|_| normal.draw(&mut stream, Span::from_nanos(1))).sum::<Span>()
-    };
-    let (drawn, delivered) = (drawn(0) + drawn(1), crew.delivered_work_ns.unwrap());
-    // Each of the 200 draws is rounded to iterations of two nanoseconds.
-    assert!(drawn.as_nanos().abs_diff(delivered.as_nanos()) <= 202, "{delivered} of {drawn}");
+    let absolute = barrier(2, 100, WaitingRule::AlwaysBlock);
+    let compute = Compute::Granularity(Granularity::Fine);
+    let relative = JobKind::Barrier { threads: 2, compute, rounds: 100, waiting: WaitingRule::AlwaysBlock };
+    // CS is that of the invented host.
+    for (kind, mean) in [(absolute, 10_000.0), (relative, 20_000.0 / 1.12816)] {
+        let crew = run_alone(kind).unwrap();
+        let normal = Normal { mean, sd: 0.1 * mean };
+        let drawn = |thread| {
+            let mut stream = Stream::named(1, "alone", thread);
+            (0..100).map(|_| normal.draw(&mut stream, Span::from_nanos(1))).sum::<Span>()
+        };
+        let (drawn, delivered) = (drawn(0) + drawn(1), crew.delivered_work_ns.unwrap());
+        // Each of the 200 draws is rounded to iterations of two nanoseconds.
+        assert!(drawn.as_nanos().abs_diff(delivered.as_nanos()) <= 202, "{delivered} of {drawn}");
+    }
 
     let work = Span::from_millis(2);
     let cpu = run_alone(JobKind::Cpu { threads: 3, work: Some(work.into()) }).unwrap();
@@ -290,7 +296,8 @@ fn jobs_get_the_requested_scheduling() {
             .replace("NICE", &nice.to_string());
     let jobs = vec![of(&crew, hogs(2)), of("look", shell(&look))];
     let failed = run(&setting(jobs)).unwrap_err();
-    let Error::CommandFailed { stderr, .. } = &failed else { panic!("{failed}") };
+    let told = failed.to_string();
+    let (_, stderr) = told.split_once("the end of its standard error:\n").unwrap();
     let words: Vec<&str> = stderr.split_whitespace().collect();
     let (nice, one) = (nice.to_string(), cpu.0.to_string());
     let thread_lines = [&nice, "Cpus_allowed_list:", &one];
@@ -298,7 +305,10 @@ fn jobs_get_the_requested_scheduling() {
 
     let nowhere = Attributes { cpus: Some([policy::CpuId(1000)].into_iter().collect()), ..Attributes::default() };
     let refused = run(&setting(vec![Job { attributes: nowhere, ..job("alone", command(&["true"])) }])).unwrap_err();
-    assert!(matches!(refused, Error::Scheduling { .. }) && refused.is_input(), "{refused}");
+    assert!(
+        refused.is_input() && refused.to_string().starts_with("job `alone`: `cpus = \"1000\"` is refused"),
+        "{refused}"
+    );
 }
 
 fn a_late_job_starts_at_its_arrival() {
@@ -364,7 +374,8 @@ fn jobs_that_keep_running_are_counted_once() {
     };
     let failed = run_while(&setting, |_| {}).unwrap_err();
     std::fs::remove_dir(&folder).unwrap();
-    assert!(matches!(&failed, Error::CommandFailed { job, .. } if job == "once"), "{failed}");
+    let told = failed.to_string();
+    assert!(told.starts_with("job `once`: `mkdir ") && told.contains(" failed with exit status: 1; "), "{told}");
 }
 
 fn a_command_is_measured_with_all_of_its_processes() {
@@ -384,10 +395,10 @@ fn a_command_is_measured_with_all_of_its_processes() {
 
 fn a_failed_command_is_reported() {
     let failed = run_alone(shell("echo first >&2; yes line | head -n 1000 >&2; echo last >&2; exit 3")).unwrap_err();
-    let Error::CommandFailed { job, command, status, stderr } = &failed else { panic!("{failed}") };
-    assert_eq!((job.as_str(), status.as_str(), failed.is_input()), ("alone", "exit status: 3", false));
-    assert!(command.starts_with("sh -c echo first"), "{command}");
-    assert!(stderr.starts_with("line\n") && stderr.ends_with("line\nlast\n"), "{stderr}");
+    let (told, lines) = (failed.to_string(), "line\n".repeat(19));
+    let start = "job `alone`: `sh -c echo first >&2; yes line";
+    let end = format!("` failed with exit status: 3; the end of its standard error:\n{lines}last");
+    assert!(told.starts_with(start) && told.ends_with(&end) && !failed.is_input(), "{told}");
 
     let failed = run_alone(shell("exit 4")).unwrap_err();
     assert!(failed.to_string().ends_with("exit status: 4; it wrote nothing to its standard error"), "{failed}");
@@ -395,14 +406,17 @@ fn a_failed_command_is_reported() {
 
 fn a_killed_command_is_reported_with_its_signal() {
     let failed = run_alone(shell("kill -KILL $$")).unwrap_err();
-    assert!(matches!(&failed, Error::CommandFailed { status, .. } if status == "signal: 9 (SIGKILL)"), "{failed}");
+    assert!(failed.to_string().contains("` failed with signal: 9 (SIGKILL); "), "{failed}");
 }
 
 fn missing_resources_are_refused() {
-    let refused = run_alone(command(&["no-such-program-here", "-x"])).unwrap_err();
-    assert!(matches!(refused, Error::CommandNotFound { .. }) && refused.is_input(), "{refused}");
-    let refused = run_alone(command(&["/etc/passwd"])).unwrap_err();
-    assert!(matches!(refused, Error::NotExecutable { .. }) && refused.is_input(), "{refused}");
+    for (program, why) in [
+        ("no-such-program-here", "there is no command `no-such-program-here` in any folder of PATH"),
+        ("/etc/passwd", "`/etc/passwd` cannot be executed: no permission (chmod +x makes it a program)"),
+    ] {
+        let refused = run_alone(command(&[program, "-x"])).unwrap_err();
+        assert_eq!((refused.to_string(), refused.is_input()), (format!("job `alone`: {why}"), true));
+    }
     let refused = run_alone(barrier(u32::MAX, 1, WaitingRule::AlwaysBlock)).unwrap_err();
     assert!(matches!(refused, Error::TooManyThreads { .. }) && refused.is_input(), "{refused}");
 }
@@ -436,7 +450,7 @@ fn a_cancelled_run_ends_all_of_its_processes() {
     assert_eq!(family.members(), Vec::<u32>::new());
 
     let crew = setting(vec![job("crew", barrier(2, u64::MAX, WaitingRule::AlwaysBlock))]);
-    let nothing = host().run(&crew, 1, &AtomicBool::new(true));
+    let nothing = host().run(&crew, 1, Recording::Nothing, &AtomicBool::new(true));
     assert!(matches!(nothing, Err(Error::Cancelled)), "{nothing:?}");
 }
 
@@ -457,8 +471,8 @@ fn a_job_whose_process_dies_ends_the_run() {
         let id = process().and_then(|(_, id)| rustix::process::Pid::from_raw(id)).unwrap();
         rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
     });
-    let Err(Error::Died { job, status }) = &died else { panic!("{died:?}") };
-    assert_eq!((job, status.as_str()), (&name, "signal: 9 (SIGKILL)"));
+    let why = "its process ended before the job did, with signal: 9 (SIGKILL)";
+    assert_eq!(died.unwrap_err().to_string(), format!("job `{name}`: {why}"));
 }
 
 fn states_of_threads_are_sampled() {
@@ -473,9 +487,10 @@ fn states_of_threads_are_sampled() {
 fn a_program_that_cannot_be_a_job_is_an_error() {
     let setting = setting(vec![job("crew", barrier(2, 1, WaitingRule::AlwaysBlock))]);
     let nowhere = Host { program: "/no/such/program".into(), ..host() };
-    let error = nowhere.run(&setting, 1, &AtomicBool::new(false)).unwrap_err();
-    assert!(matches!(error, Error::Start { .. }) && !error.is_input(), "{error}");
+    let error = nowhere.run(&setting, 1, Recording::Nothing, &AtomicBool::new(false)).unwrap_err();
+    let start = "job `crew`: cannot start `/no/such/program` as its process: ";
+    assert!(error.to_string().starts_with(start) && !error.is_input(), "{error}");
     let deaf = Host { program: "/bin/true".into(), ..host() };
-    let error = deaf.run(&setting, 1, &AtomicBool::new(false)).unwrap_err();
-    assert!(matches!(error, Error::Died { .. }), "{error}");
+    let error = deaf.run(&setting, 1, Recording::Nothing, &AtomicBool::new(false)).unwrap_err();
+    assert!(error.to_string().contains("its process ended before the job did"), "{error}");
 }

@@ -2,14 +2,13 @@
 //! whole family must end.
 
 use std::os::unix::process::CommandExt;
-use std::sync::atomic::AtomicBool;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use sys::process::{RequestsToEnd, end_with_this_thread};
 use testing::Child;
 
 use crate::family::{Family, wait_until};
-use crate::runs::{hogs, host, job, setting, shell};
+use crate::runs::{self, hogs, job, setting, shell};
 
 pub(crate) const TRIALS: &[(&str, fn())] = &[
     ("a_run_killed_at_any_moment_leaves_nothing", a_run_killed_at_any_moment_leaves_nothing),
@@ -29,7 +28,7 @@ pub(crate) fn run_if_asked() {
     let script = arguments.next().unwrap_or_default();
     let setting = setting(vec![job("hogs", hogs(2)), job("script", shell(&script))]);
     // The script does not end by itself.
-    let ended = host().run(&setting, 1, &AtomicBool::new(false));
+    let ended = runs::run(&setting);
     panic!("{ended:?}");
 }
 

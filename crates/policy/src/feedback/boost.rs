@@ -9,6 +9,7 @@ use crate::units::Span;
 /// How often all threads move to the highest level. Written as a span of time above zero, or
 /// `never`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Boost {
     /// After each such span of time.
     Every(Span),

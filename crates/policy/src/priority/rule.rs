@@ -7,6 +7,7 @@ use crate::parse::named;
 ///
 /// [`crate::table::PRIORITY`] lists all forms. The printed form parses back to the same rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PriorityRule {
     /// All stages are equal.
     #[default]

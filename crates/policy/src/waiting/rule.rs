@@ -13,6 +13,7 @@ use crate::units::{self, ParseSpanError, Span};
 ///
 /// [`crate::table::WAITING`] lists all forms. The printed form parses back to the same rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum WaitingRule {
     /// Block immediately (AB).
     AlwaysBlock,
@@ -112,6 +113,7 @@ impl FromStr for WaitingRule {
 
 /// A bound on spinning: a span, or a multiple of CS with or without the margin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Bound {
     /// This much running time, independent of the cost of a context switch.
     Fixed(Span),

@@ -1,7 +1,6 @@
 //! Probability laws from which spans are drawn.
 
 use policy::Span;
-use serde::{Deserialize, Serialize};
 
 use super::{Normal, Stream, normal_quantile, on_grid};
 use crate::distribution::Empirical;
@@ -12,7 +11,7 @@ use crate::keys::LONGEST_SPAN;
 /// Every law is drawn from by inversion, with exactly one number of the stream: longer spans belong
 /// to larger numbers. So arms that differ in a law draw from the same random numbers, and a change
 /// of one law does not change the draws of others.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Law {
     /// The normal distribution.
     Normal(Normal),
