@@ -70,16 +70,16 @@ fn affinity() -> Result<CpuSet, AffinityError> {
 
 /// The CPU that the calling thread runs on, which may be out of date. Takes a few nanoseconds.
 pub fn current() -> u32 {
-    // The C library reads the number from memory that the kernel updates (rseq or the vDSO), while
-    // rustix makes a system call of a hundred nanoseconds.
+    // The C library reads the number from memory that the kernel updates (rseq), if it can. That
+    // is faster than a call of the vDSO, which rustix makes.
     // SAFETY: the call has no preconditions.
     let cpu = unsafe { libc::sched_getcpu() };
     // It fails on kernels without the call, which are older than those that Rust supports.
     cpu.try_into().unwrap_or(0)
 }
 
-/// Moves the calling thread to another CPU. The scheduler may move it again afterwards. Returns
-/// Fails if the thread may not run on that CPU.
+/// Moves the calling thread to another CPU. The scheduler may move it again afterwards. Fails if the
+/// thread may not run on that CPU.
 pub fn move_to(cpu: u32) -> Result<(), AffinityError> {
     let allowed = affinity()?;
     if cpu as usize >= CpuSet::MAX_CPU || !allowed.is_set(cpu as usize) {

@@ -17,7 +17,7 @@ use rustix::process::{Pid, getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity, sched_yield};
 
 use self::error::Request;
-pub use self::error::{Right, SchedulingError};
+pub use self::error::SchedulingError;
 use crate::errno;
 
 /// A thread, by its kernel thread ID.
@@ -226,9 +226,8 @@ pub fn set_slice(thread: Thread, slice: Duration) -> Result<Option<Duration>, Sc
     let refused = |why| SchedulingError::new(Request::Slice, why);
     let now = RawAttributes::of(thread).map_err(refused)?;
     if !now.policy().is_fair() {
-        return Err(SchedulingError::NoSense(
-            "the policy `other` or `batch`, since others have no timeslices of their own",
-        ));
+        let needed = "the policy `other` or `batch`, since others have no timeslices of their own";
+        return Err(SchedulingError::no_sense(needed));
     }
     now.with_slice(slice).apply_to(thread).map_err(refused)?;
     Ok(RawAttributes::of(thread).map_err(refused)?.slice())
@@ -239,7 +238,7 @@ pub fn set_slice(thread: Thread, slice: Duration) -> Result<Option<Duration>, Sc
 pub fn set_clamp(thread: Thread, clamp: Clamp) -> Result<Clamp, SchedulingError> {
     let refused = |why| SchedulingError::new(Request::Clamp, why);
     if clamp.min > clamp.max || clamp.max > Clamp::ALL {
-        return Err(SchedulingError::NoSense("bounds between 0 and 1024, of which the first is no larger"));
+        return Err(SchedulingError::no_sense("bounds between 0 and 1024, of which the first is no larger"));
     }
     let flags = libc::SCHED_FLAG_KEEP_ALL | libc::SCHED_FLAG_UTIL_CLAMP;
     let now = RawAttributes::of(thread).map_err(refused)?;
@@ -254,7 +253,7 @@ pub fn set_io_priority(thread: Thread, priority: IoPriority) -> Result<IoPriorit
     // SAFETY: the call takes three numbers and accesses no memory.
     errno::check(unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_THREAD, number, priority.to_raw()) })
         .map_err(|why| SchedulingError::new(Request::IoPriority, why))?;
-    io_priority(thread).map_err(SchedulingError::Failed)
+    Ok(io_priority(thread)?)
 }
 
 /// Restricts a thread to these CPUs. Returns the effective ones in ascending order: those that are
@@ -266,7 +265,7 @@ pub fn set_affinity(thread: Thread, cpus: &[u32]) -> Result<Vec<u32>, Scheduling
         set.set(cpu as usize);
     }
     sched_setaffinity(Some(thread.0), &set).map_err(refused)?;
-    affinity(thread).map_err(SchedulingError::Failed)
+    Ok(affinity(thread)?)
 }
 
 /// The CPUs that a thread may run on, ascending. Fails if the machine has more than 1024.

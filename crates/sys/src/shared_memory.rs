@@ -25,6 +25,8 @@ pub unsafe trait Plain: Sync {}
 unsafe impl Plain for AtomicU32 {}
 // SAFETY: an atomic integer.
 unsafe impl Plain for AtomicU64 {}
+// SAFETY: as each of its items.
+unsafe impl<T: Plain> Plain for [T] {}
 
 /// The beginning of a file in the memory of this process, shared with all processes that map it.
 #[derive(Debug)]
@@ -85,21 +87,12 @@ pub struct View<T: ?Sized> {
     _memory: Arc<Mapping>,
 }
 
-impl<T: Plain> Deref for View<T> {
+impl<T: Plain + ?Sized> Deref for View<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the value is within the mapping and aligned, and the mapping lives as long as
+        // SAFETY: the values are within the mapping and aligned, and the mapping lives as long as
         // `self`. By `Plain`, any bits are valid, and all processes access them atomically.
-        unsafe { self.values.as_ref() }
-    }
-}
-
-impl<T: Plain> Deref for View<[T]> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        // SAFETY: as above, for each value.
         unsafe { self.values.as_ref() }
     }
 }

@@ -39,7 +39,9 @@ impl EffectiveAttribute {
         let outcome = match got.map(|got| got.to_string()) {
             Ok(got) if got == requested => SchedulingOutcome::Granted,
             Ok(got) => SchedulingOutcome::GrantedOtherwise(got),
-            Err(why) => SchedulingOutcome::Refused { why: why.cause(), needs: why.requirement().unwrap_or_default() },
+            Err(SchedulingError { cause: why, requirement }) => {
+                SchedulingOutcome::Refused { why, needs: requirement.unwrap_or_default() }
+            }
         };
         EffectiveAttribute { requested: format!("{key}={requested}"), outcome }
     }
