@@ -12,21 +12,48 @@ mod waiting;
 
 pub use findings::DoctorReport;
 
+use findings::Capability::{self, Control, Inspection, Runs, Waiting};
+use findings::{Finding, Verdict};
+use probes::Probes;
+
 use crate::error::Error;
+
+/// Each feature with the capability that needs it most.
+const FEATURES: [(&str, Capability, fn(&Probes) -> Verdict); 19] = [
+    ("futexes", Waiting, waiting::futexes),
+    ("cpu-number", Waiting, waiting::cpu_number),
+    ("several-cpus", Waiting, waiting::several_cpus),
+    ("whole-cpus", Waiting, waiting::whole_cpus),
+    ("short-tick", Waiting, waiting::short_tick),
+    ("kernel-preemption", Waiting, waiting::kernel_preemption),
+    ("bare-metal", Runs, runs::bare_metal),
+    ("outside-containers", Runs, runs::outside_containers),
+    ("one-session", Runs, runs::one_session),
+    ("simulated-scheduler", Runs, runs::simulated_scheduler),
+    ("tracefs", Inspection, inspection::tracefs),
+    ("perf", Inspection, inspection::perf),
+    ("run-delay", Inspection, inspection::run_delay),
+    ("pressure", Inspection, inspection::pressure),
+    ("nice", Control, control::nice),
+    ("real-time", Control, control::real_time),
+    ("timeslice", Control, control::timeslice),
+    ("cgroups", Control, control::cgroups),
+    ("sched-ext", Control, control::sched_ext),
+];
 
 /// Examines this machine with the privileges of this process. Changes nothing.
 ///
 /// # Errors
 /// If the kernel does not report the allowed CPUs. Any other refusal is a finding.
 pub fn examine() -> Result<DoctorReport, Error> {
-    Ok(report(&probes::Probes::take()?))
+    Ok(report(&Probes::take()?))
 }
 
 /// Derives the findings from the probes.
-fn report(probes: &probes::Probes) -> DoctorReport {
-    let parts = [waiting::findings, runs::findings, inspection::findings, control::findings];
-    let mut findings: Vec<_> = parts.iter().flat_map(|findings| findings(probes)).collect();
-    findings.sort_by_key(|finding| (finding.capability, finding.state));
+fn report(probes: &Probes) -> DoctorReport {
+    let findings = FEATURES.iter().map(|&(name, capability, of)| Finding { name, capability, verdict: of(probes) });
+    let mut findings: Vec<Finding> = findings.collect();
+    findings.sort_by_key(|finding| (finding.capability, finding.verdict.state));
     DoctorReport { machine: probes.machine.clone(), privileges: probes.privileges.clone(), findings }
 }
 

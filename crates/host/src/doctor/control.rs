@@ -4,14 +4,11 @@
 use std::io::ErrorKind;
 
 use super::findings::Capability::{Control, Runs};
-use super::findings::{Finding, State};
+use super::findings::State::{No, Partly, Unknown, Yes};
+use super::findings::Verdict;
 use super::probes::Probes;
 use super::text::span;
 use crate::units;
-
-pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
-    vec![nice(probes), real_time(probes), timeslice(probes), cgroups(probes), sched_ext(probes)]
-}
 
 /// How to raise a resource limit. File capabilities are not an option: a program that has them is
 /// not killed when its parent ends, but jobs must end with their run.
@@ -23,78 +20,76 @@ fn limit(probes: &Probes, option: &str, line: &str) -> String {
     }
 }
 
-fn nice(probes: &Probes) -> Finding {
-    let finding = |state, seen: String| Finding::new("nice", Control, state, seen);
+pub(super) fn nice(probes: &Probes) -> Verdict {
     let (now, best) = match (probes.nice, probes.best_nice) {
         (Ok(now), Ok(best)) => (now, best),
         (Err(why), _) | (_, Err(why)) => {
-            return finding(State::Unknown, format!("it could not be tried: {why}")).costs(Control, "none is known");
+            return Unknown.seen(format!("it could not be tried: {why}")).costs(Control, "none is known");
         }
     };
     let state = match best {
-        -20 => return finding(State::Yes, format!("from {now} to -20, the best value")),
-        _ if best < 0 => State::Partly,
-        _ => State::No,
+        -20 => return Yes.seen(format!("from {now} to -20, the best value")),
+        _ if best < 0 => Partly,
+        _ => No,
     };
     let seen = if best < now {
         format!("from {now} to {best}, but not lower")
     } else {
         format!("it is {now}, and no lower value is allowed")
     };
-    finding(state, seen)
+    state
+        .seen(seen)
         .costs(Control, "threads can be given less weight than others, permanently, but not more")
         .costs(Runs, "a measurement cannot have priority over other programs (nice -n -10 rowlock run)")
         .remedy(limit(probes, "--nice=40:40", "nice -20"))
 }
 
-fn real_time(probes: &Probes) -> Finding {
-    let finding = |state, seen: String| Finding::new("real-time", Control, state, seen);
+pub(super) fn real_time(probes: &Probes) -> Verdict {
     match probes.real_time {
         Ok(()) => {
             let limit = probes.real_time_runtime.filter(|us| *us >= 0);
             let most = limit.map_or(String::new(), |us| {
                 format!(", with a share of at most {us} us in each period (kernel.sched_rt_runtime_us)")
             });
-            finding(State::Yes, format!("SCHED_FIFO is allowed{most}"))
+            Yes.seen(format!("SCHED_FIFO is allowed{most}"))
         }
         Err(why) => {
-            let finding = finding(State::No, format!("SCHED_FIFO is refused: {why}"))
+            let refused = No
+                .seen(format!("SCHED_FIFO is refused: {why}"))
                 .costs(Control, "no thread can run before all ordinary threads");
             if why == ErrorKind::PermissionDenied
                 && probes.privileges.user == 0
                 && probes.privileges.capabilities.contains(&"SYS_NICE")
                 && !probes.privileges.in_a_user_namespace
             {
-                finding.remedy("the group of this process has no real-time budget: write to cpu.rt_runtime_us in its cgroup, or boot with rt_group_sched=0")
+                refused.remedy("the group of this process has no real-time budget: write to cpu.rt_runtime_us in its cgroup, or boot with rt_group_sched=0")
             } else {
-                finding.remedy(limit(probes, "--rtprio=99:99", "rtprio 99"))
+                refused.remedy(limit(probes, "--rtprio=99:99", "rtprio 99"))
             }
         }
     }
 }
 
-fn timeslice(probes: &Probes) -> Finding {
-    let finding = |state, seen: String| Finding::new("timeslice", Control, state, seen);
+pub(super) fn timeslice(probes: &Probes) -> Verdict {
     let lost = "no thread can have shorter slices than others and so run sooner";
     match probes.timeslice {
-        Ok(Some(slice)) => {
-            finding(State::Yes, format!("a thread that requested its own slice got {}", span(units::span(slice))))
-        }
-        Ok(None) => finding(State::No, "the kernel accepts a request for a slice and ignores it".to_owned())
+        Ok(Some(slice)) => Yes.seen(format!("a thread that requested its own slice got {}", span(units::span(slice)))),
+        Ok(None) => No
+            .seen("the kernel accepts a request for a slice and ignores it")
             .costs(Control, lost)
             .remedy("Linux 6.12 or later"),
-        Err(why) => finding(State::No, format!("sched_setattr is refused: {why}")).costs(Control, lost).remedy(
+        Err(why) => No.seen(format!("sched_setattr is refused: {why}")).costs(Control, lost).remedy(
             "allow the system calls sched_setattr and sched_getattr in the filter that this program runs under",
         ),
     }
 }
 
-fn cgroups(probes: &Probes) -> Finding {
-    let finding = |state, seen: String| Finding::new("cgroups", Control, state, seen);
+pub(super) fn cgroups(probes: &Probes) -> Verdict {
     let lost = "jobs cannot be given shares or CPUs, or be stopped, as a whole";
     let groups = &probes.cgroups;
     let (Some(version), Some(folder)) = (groups.version, &groups.folder) else {
-        return finding(State::No, "none are mounted".to_owned())
+        return No
+            .seen("none are mounted")
             .costs(Control, lost)
             .remedy("mount -t cgroup2 cgroup2 /sys/fs/cgroup (root, outside of containers)");
     };
@@ -111,30 +106,29 @@ fn cgroups(probes: &Probes) -> Finding {
     }
     let can = |name: &str| groups.controllers.iter().any(|controller| controller.name == name && controller.writable);
     let state = match (can("cpu"), can("cpuset")) {
-        (true, true) => return finding(State::Yes, seen),
-        (false, false) => State::No,
-        _ => State::Partly,
+        (true, true) => return Yes.seen(seen),
+        (false, false) => No,
+        _ => Partly,
     };
     let delegation = "systemd-run --user --scope -p Delegate=yes rowlock ... gives you your own group; for cpuset also, as root: systemctl edit user@.service with [Service] Delegate=cpu cpuset io memory pids";
-    finding(state, seen).costs(Control, lost).remedy(match (&probes.virtualization.container, version) {
+    state.seen(seen).costs(Control, lost).remedy(match (&probes.virtualization.container, version) {
         (Some(_), _) => "a container that may write its own groups: docker run --privileged --cgroupns=private",
         (None, 1) => "be root: version 1 cannot delegate groups safely",
         (None, _) => delegation,
     })
 }
 
-fn sched_ext(probes: &Probes) -> Finding {
-    let finding = |state, seen| Finding::new("sched-ext", Control, state, seen);
+pub(super) fn sched_ext(probes: &Probes) -> Verdict {
     let lost = "custom schedulers cannot be loaded";
     let may = ["SYS_ADMIN", "BPF"].iter().any(|capability| probes.privileges.capabilities.contains(capability));
     match (probes.sched_ext, may && !probes.privileges.in_a_user_namespace) {
-        (true, true) => finding(State::Yes, "the kernel accepts schedulers as BPF programs"),
-        (true, false) => {
-            finding(State::Partly, "the kernel accepts schedulers as BPF programs, but not from this user")
-                .costs(Control, lost)
-                .remedy("load the scheduler as root")
-        }
-        (false, _) => finding(State::No, "the kernel accepts no schedulers as BPF programs")
+        (true, true) => Yes.seen("the kernel accepts schedulers as BPF programs"),
+        (true, false) => Partly
+            .seen("the kernel accepts schedulers as BPF programs, but not from this user")
+            .costs(Control, lost)
+            .remedy("load the scheduler as root"),
+        (false, _) => No
+            .seen("the kernel accepts no schedulers as BPF programs")
             .costs(Control, lost)
             .remedy("Linux 6.12 or later, built with CONFIG_SCHED_CLASS_EXT"),
     }

@@ -59,6 +59,11 @@ impl State {
             State::Yes => "yes",
         }
     }
+
+    /// A verdict with these results of the probes.
+    pub(super) fn seen(self, seen: impl Into<String>) -> Verdict {
+        Verdict { state: self, seen: seen.into(), costs: Vec::new(), remedy: None }
+    }
 }
 
 /// An effect of a missing feature, in a sentence.
@@ -75,6 +80,13 @@ pub(super) struct Finding {
     pub(super) name: &'static str,
     /// The capability that needs it most.
     pub(super) capability: Capability,
+    #[serde(flatten)]
+    pub(super) verdict: Verdict,
+}
+
+/// How well the machine has a feature.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Verdict {
     pub(super) state: State,
     /// The results of the probes, in words.
     pub(super) seen: String,
@@ -84,19 +96,15 @@ pub(super) struct Finding {
     pub(super) remedy: Option<String>,
 }
 
-impl Finding {
-    pub(super) fn new(name: &'static str, capability: Capability, state: State, seen: impl Into<String>) -> Finding {
-        Finding { name, capability, state, seen: seen.into(), costs: Vec::new(), remedy: None }
-    }
-
+impl Verdict {
     /// Adds a cost.
-    pub(super) fn costs(mut self, capability: Capability, what: impl Into<String>) -> Finding {
+    pub(super) fn costs(mut self, capability: Capability, what: impl Into<String>) -> Verdict {
         self.costs.push(CostFinding { capability, what: what.into() });
         self
     }
 
     /// Sets the way to get what is missing.
-    pub(super) fn remedy(mut self, how: impl Into<String>) -> Finding {
+    pub(super) fn remedy(mut self, how: impl Into<String>) -> Verdict {
         self.remedy = Some(how.into());
         self
     }

@@ -4,33 +4,28 @@
 use std::io::ErrorKind;
 
 use super::findings::Capability::Inspection;
-use super::findings::{Finding, State};
+use super::findings::State::{No, Partly, Yes};
+use super::findings::Verdict;
 use super::probes::{Probes, Trial};
 
-pub(super) fn findings(probes: &Probes) -> Vec<Finding> {
-    vec![tracefs(probes), perf(probes), run_delay(probes), pressure(probes)]
-}
-
-fn tracefs(probes: &Probes) -> Finding {
-    let finding = |state, seen: String| Finding::new("tracefs", Inspection, state, seen);
-    let (finding, remedy) = match (&probes.tracefs, probes.tracing) {
+pub(super) fn tracefs(probes: &Probes) -> Verdict {
+    let (verdict, remedy) = match (&probes.tracefs, probes.tracing) {
         (Some(folder), Ok(())) => {
-            return finding(State::Yes, format!("the scheduler's events can be switched on in {}", folder.display()));
+            return Yes.seen(format!("the scheduler's events can be switched on in {}", folder.display()));
         }
         (Some(folder), Err(why)) => {
             let seen = format!("mounted at {}, but its events are not for this user: {why}", folder.display());
-            (finding(State::Partly, seen), "as root, beside the run: trace-cmd record -e sched")
+            (Partly.seen(seen), "as root, beside the run: trace-cmd record -e sched")
         }
-        (None, _) => (
-            finding(State::No, "not mounted".to_owned()),
-            "mount -t tracefs tracefs /sys/kernel/tracing (root, outside of containers)",
-        ),
+        (None, _) => {
+            (No.seen("not mounted"), "mount -t tracefs tracefs /sys/kernel/tracing (root, outside of containers)")
+        }
     };
     let unseen = "traces show only what a scenario's threads observe; other programs on the CPUs, and each context switch, need the kernel's events";
-    finding.costs(Inspection, unseen).remedy(remedy)
+    verdict.costs(Inspection, unseen).remedy(remedy)
 }
 
-fn perf(probes: &Probes) -> Finding {
+pub(super) fn perf(probes: &Probes) -> Verdict {
     let perf = &probes.perf;
     let parts = [
         ("context switches of own threads", perf.own_switches),
@@ -48,25 +43,25 @@ fn perf(probes: &Probes) -> Finding {
         seen = format!("{seen} (kernel.perf_event_paranoid={paranoid})");
     }
     let state = match (counted.is_empty(), refused.is_empty()) {
-        (_, true) => State::Yes,
-        (true, false) => State::No,
-        (false, false) => State::Partly,
+        (_, true) => Yes,
+        (true, false) => No,
+        (false, false) => Partly,
     };
-    let mut finding = Finding::new("perf", Inspection, state, seen);
-    if state == State::Yes {
-        return finding;
+    let mut verdict = state.seen(seen);
+    if state == Yes {
+        return verdict;
     }
     if perf.cycles.is_err() {
-        finding = finding.costs(Inspection, "perf stat cannot distinguish computing from waiting for memory");
+        verdict = verdict.costs(Inspection, "perf stat cannot distinguish computing from waiting for memory");
     }
     if perf.others.is_err() {
-        finding = finding.costs(Inspection, "perf sched cannot show which other programs had a CPU");
+        verdict = verdict.costs(Inspection, "perf sched cannot show which other programs had a CPU");
     }
     if perf.own_switches.is_err() {
-        finding = finding.costs(Inspection, "switches are known from getrusage alone, without their times");
+        verdict = verdict.costs(Inspection, "switches are known from getrusage alone, without their times");
     }
     let is_forbidden = |trial: Trial<()>| trial == Err(ErrorKind::PermissionDenied);
-    finding.remedy(if parts.iter().any(|&(_, trial)| is_forbidden(trial)) {
+    verdict.remedy(if parts.iter().any(|&(_, trial)| is_forbidden(trial)) {
         "sysctl kernel.perf_event_paranoid=0 (root); in a container also --cap-add PERFMON and a seccomp profile that \
          allows perf_event_open"
     } else if perf.own_switches.is_err() {
@@ -78,20 +73,16 @@ fn perf(probes: &Probes) -> Finding {
     })
 }
 
-fn run_delay(probes: &Probes) -> Finding {
-    let finding = |state, seen| Finding::new("run-delay", Inspection, state, seen);
+pub(super) fn run_delay(probes: &Probes) -> Verdict {
     let details = match probes.schedstats {
         Some(true) => "; schedstats are on",
         Some(false) => "; schedstats are off (sysctl kernel.sched_schedstats=1 switches them on, at some cost)",
         None => "; the kernel lacks schedstats",
     };
     if probes.run_delay {
-        return finding(
-            State::Yes,
-            format!("/proc/PID/schedstat says how long a thread has waited for a CPU{details}"),
-        );
+        return Yes.seen(format!("/proc/PID/schedstat says how long a thread has waited for a CPU{details}"));
     }
-    finding(State::No, format!("the kernel does not say how long a thread has waited for a CPU{details}"))
+    No.seen(format!("the kernel does not say how long a thread has waited for a CPU{details}"))
         .costs(
             Inspection,
             "only its switches and the variation of its figures show whether a run was slow because others had the CPUs",
@@ -99,12 +90,11 @@ fn run_delay(probes: &Probes) -> Finding {
         .remedy("a kernel built with CONFIG_SCHED_INFO, as with CONFIG_SCHEDSTATS or CONFIG_TASK_DELAY_ACCT")
 }
 
-fn pressure(probes: &Probes) -> Finding {
-    let finding = |state, seen: String| Finding::new("pressure", Inspection, state, seen);
+pub(super) fn pressure(probes: &Probes) -> Verdict {
     let (seen, remedy) = match probes.pressure {
         Ok(()) => {
             let seen = "/proc/pressure/cpu says how much of the time threads wait for CPUs";
-            return finding(State::Yes, seen.to_owned());
+            return Yes.seen(seen.to_owned());
         }
         Err(ErrorKind::NotFound) => (
             "the kernel has no pressure stall information".to_owned(),
@@ -114,5 +104,5 @@ fn pressure(probes: &Probes) -> Finding {
     };
     let lost =
         "whether threads wait for CPUs, on the whole machine or in a group, is unknown; rowlock itself uses idle time";
-    finding(State::No, seen).costs(Inspection, lost).remedy(remedy)
+    No.seen(seen).costs(Inspection, lost).remedy(remedy)
 }

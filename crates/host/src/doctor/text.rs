@@ -4,7 +4,7 @@ use std::fmt;
 
 use policy::Span;
 
-use super::findings::{Capability, DoctorReport, Finding, State};
+use super::findings::{Capability, DoctorReport, Finding, State, Verdict};
 use super::probes::Privileges;
 
 /// The width of lines, except those with a longer word.
@@ -24,7 +24,7 @@ impl fmt::Display for DoctorReport {
                 write_finding(f, finding)?;
             }
         }
-        let count = |state| findings.iter().filter(|finding| finding.state == state).count();
+        let count = |state| findings.iter().filter(|finding| finding.verdict.state == state).count();
         let counts = [State::No, State::Partly, State::Unknown, State::Yes].map(|state| (count(state), state.word()));
         let counts = counts.into_iter().filter(|&(count, _)| count > 0).map(|(count, word)| format!("{count} {word}"));
         writeln!(f, "\n{}", counts.collect::<Vec<_>>().join(", "))
@@ -32,7 +32,7 @@ impl fmt::Display for DoctorReport {
 }
 
 fn write_finding(f: &mut fmt::Formatter, finding: &Finding) -> fmt::Result {
-    let Finding { name, state, seen, costs, remedy, .. } = finding;
+    let Finding { name, verdict: Verdict { state, seen, costs, remedy }, .. } = finding;
     write_line(f, &format!("  {:<8}{name}", state.word()), seen)?;
     for cost in costs {
         write_line(f, &format!("{:INDENT$}", format!("            costs {}", cost.capability.words().0)), &cost.what)?;
