@@ -78,8 +78,8 @@ pub fn current() -> u32 {
     cpu.try_into().unwrap_or(0)
 }
 
-/// Moves the calling thread to another CPU. The scheduler may move it again afterwards. Fails if the
-/// thread may not run on that CPU.
+/// Moves the calling thread to another CPU. The scheduler may move it again afterwards. Fails if
+/// the thread may not run on that CPU.
 pub fn move_to(cpu: u32) -> Result<(), AffinityError> {
     let allowed = affinity()?;
     if cpu as usize >= CpuSet::MAX_CPU || !allowed.is_set(cpu as usize) {
