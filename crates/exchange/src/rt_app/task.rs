@@ -22,7 +22,7 @@ pub(super) struct File {
 }
 
 /// A task object: a number of equal threads.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Task {
     pub(super) name: String,
     pub(super) place: Range<usize>,
@@ -42,7 +42,7 @@ pub(super) struct Phase {
 }
 
 /// A number of rounds; `None` is endless.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Loops {
     pub(super) times: Option<u64>,
     /// The place in the file.
@@ -73,24 +73,11 @@ const EVENTS: [&str; 20] = [
 ];
 
 /// Keys of tasks and phases other than events.
-const PROPERTIES: [&str; 16] = [
-    "instance",
-    "delay",
-    "loop",
-    "phases",
-    "policy",
-    "priority",
-    "dl-runtime",
-    "dl-period",
-    "dl-deadline",
-    "period",
-    "deadline",
-    "cpus",
-    "util_min",
-    "util_max",
-    "nodes_membind",
-    "taskgroup",
-];
+const PROPERTIES: [&str; 8] = ["instance", "delay", "loop", "phases", "policy", "priority", "dl-runtime", "cpus"];
+
+/// The same, of those that a scenario cannot express.
+const UNSUPPORTED: [&str; 8] =
+    ["dl-period", "dl-deadline", "period", "deadline", "util_min", "util_max", "nodes_membind", "taskgroup"];
 
 /// Global settings for measuring and logging, which do not affect the workload.
 const MEASUREMENT_SETTINGS: [&str; 10] = [
@@ -281,12 +268,8 @@ impl Reader<'_> {
             name,
             place: member.place.clone(),
             instances: 1,
-            delay: Span::ZERO,
-            nice: 0,
-            cpus: None,
-            slice: None,
             loops: Loops { times: None, place: nowhere.clone() },
-            phases: Vec::new(),
+            ..Task::default()
         };
         let phases = members.iter().find(|member| member.key == "phases");
         let mut own = Phase { loops: Loops { times: Some(1), place: nowhere }, events: Vec::new() };
@@ -327,7 +310,7 @@ impl Reader<'_> {
                     "instance" | "delay" | "phases" => {
                         self.wrong(member.place.clone(), "this belongs to a task, not to a phase", "move it up");
                     }
-                    key if !is_event(key) && PROPERTIES.contains(&key) && phases.len() > 1 => self.wrong(
+                    key if [PROPERTIES, UNSUPPORTED].concat().contains(&key) && phases.len() > 1 => self.wrong(
                         member.place.clone(),
                         "a scenario cannot change how a thread is scheduled",
                         "write it once, at the task, or split it into two tasks",
@@ -358,13 +341,12 @@ impl Reader<'_> {
             }
             "dl-runtime" => task.slice = self.micros(node).filter(|slice| !slice.is_zero()),
             "cpus" => task.cpus = self.cpus(node),
-            "util_min" | "util_max" | "nodes_membind" | "taskgroup" | "dl-period" | "dl-deadline" | "period"
-            | "deadline" => {
+            key if UNSUPPORTED.contains(&key) => {
                 let message = format!("a scenario cannot express {}", quoted(&member.key));
                 self.wrong(member.place.clone(), &message, "leave it out");
             }
             key if is_event(key) => phase.events.extend(self.event(member)),
-            _ => self.unknown(member, &[&PROPERTIES[..], &EVENTS[..]].concat()),
+            _ => self.unknown(member, &[&PROPERTIES[..], &UNSUPPORTED, &EVENTS].concat()),
         }
     }
 

@@ -11,7 +11,7 @@ use policy::{Instant, Span};
 use super::line::{Event, Line, SwitchOut, Task};
 
 /// One thread. A reused id denotes another thread.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Thread {
     pub(super) name: String,
     pub(super) id: u32,
@@ -32,14 +32,15 @@ pub(super) struct Thread {
     /// The number of pauses whose wakeup was not recorded.
     pub(super) missing_wakes: u32,
     state: ThreadState,
-    /// The current burst, if its beginning was recorded.
-    burst: Option<Span>,
+    /// Whether the beginning of the current burst was recorded.
+    is_whole: bool,
     /// The running time in the current burst.
     running: Span,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ThreadState {
+    #[default]
     Unknown,
     Ready,
     Running(Instant),
@@ -48,26 +49,6 @@ enum ThreadState {
 }
 
 impl Thread {
-    fn new(task: &Task<'_>) -> Thread {
-        Thread {
-            name: task.name.to_owned(),
-            id: task.id,
-            process: None,
-            priority: task.priority,
-            begins: None,
-            bursts: Vec::new(),
-            pauses: Vec::new(),
-            ran: Span::ZERO,
-            partial: Span::ZERO,
-            has_slept: false,
-            is_kernel_thread: false,
-            missing_wakes: 0,
-            state: ThreadState::Unknown,
-            burst: None,
-            running: Span::ZERO,
-        }
-    }
-
     fn wake(&mut self, at: Instant) {
         match self.state {
             // The second of `sched_waking` and `sched_wakeup`, or a wakeup before the thread slept.
@@ -81,8 +62,7 @@ impl Thread {
 
     fn begin_burst(&mut self, at: Instant) {
         self.begins.get_or_insert(at);
-        self.burst = Some(Span::ZERO);
-        self.running = Span::ZERO;
+        (self.is_whole, self.running) = (true, Span::ZERO);
     }
 
     fn switch_in(&mut self, at: Instant) {
@@ -104,7 +84,6 @@ impl Thread {
                 let slice = at.since(since);
                 self.ran += slice;
                 self.running += slice;
-                self.burst = self.burst.map(|burst| burst + slice);
             }
             // Its switch to the CPU was not recorded.
             _ => self.lose_track(),
@@ -119,7 +98,7 @@ impl Thread {
             }
             SwitchOut::Ended => {
                 // After its last sleep a thread often has nothing left to do.
-                if self.burst != Some(Span::ZERO) || self.bursts.is_empty() {
+                if !self.is_whole || !self.running.is_zero() || self.bursts.is_empty() {
                     self.end_burst();
                 }
                 ThreadState::Ended
@@ -128,21 +107,21 @@ impl Thread {
     }
 
     fn end_burst(&mut self) {
-        match self.burst.take() {
-            Some(burst) => self.bursts.push(burst),
-            None => self.partial += self.running,
+        if self.is_whole {
+            self.bursts.push(self.running);
+        } else {
+            self.partial += self.running;
         }
-        self.running = Span::ZERO;
+        (self.is_whole, self.running) = (false, Span::ZERO);
     }
 
     /// Discards the current burst or pause because events are missing.
     fn lose_track(&mut self) {
         self.partial += self.running;
-        self.running = Span::ZERO;
+        (self.is_whole, self.running) = (false, Span::ZERO);
         if self.bursts.is_empty() {
             self.begins = None;
         }
-        self.burst = None;
         self.state = ThreadState::Unknown;
     }
 
@@ -153,7 +132,7 @@ impl Thread {
             self.running += at.since(since);
         }
         // A thread that never slept becomes a `cpu` job with all of its running time.
-        if self.has_slept && !self.running.is_zero() {
+        if self.has_slept {
             self.partial += self.running;
         }
     }
@@ -208,7 +187,7 @@ impl History {
                     self.threads[place].wake(at);
                 }
             }
-            Event::Exit(_) | Event::Other => {}
+            Event::Other => {}
         }
     }
 
@@ -238,7 +217,7 @@ impl History {
             self.ids.remove(&task.id);
         }
         let place = *self.ids.entry(task.id).or_insert_with(|| {
-            threads.push(Thread::new(task));
+            threads.push(Thread { id: task.id, priority: task.priority, ..Thread::default() });
             threads.len() - 1
         });
         // A new thread first has the name of its creator.

@@ -42,8 +42,6 @@ pub enum Event<'t> {
     Wakeup(Task<'t>),
     /// A thread was created.
     New(Task<'t>),
-    /// A thread has ended and will leave its CPU soon.
-    Exit(Task<'t>),
     /// Any other event.
     Other,
 }
@@ -137,7 +135,8 @@ fn event(text: &str, open: usize, close: usize) -> Option<ParsedLine<'_>> {
         "sched_switch" => switch(payload),
         "sched_waking" | "sched_wakeup" => task(payload).map(Event::Wakeup),
         "sched_wakeup_new" => task(payload).map(Event::New),
-        "sched_process_exit" => task(payload).map(Event::Exit),
+        // The thread will leave its CPU soon.
+        "sched_process_exit" => task(payload).map(|_| Event::Other),
         _ => Some(Event::Other),
     };
     let line = |event| {
