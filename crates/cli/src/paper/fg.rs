@@ -18,8 +18,8 @@ use papers::fg::{Experiment, balance, rows, shares, simulated, text};
 use papers::{Paper, ScenarioFile};
 use scenario::result::World;
 
-use self::program::{Program, Run};
-use crate::arguments::paper::{Evict, Measured, Paper as Arguments, Rate};
+use self::program::{Program, clock_for, eviction, traffic};
+use crate::arguments::paper::{Measured, Paper as Arguments, Rate};
 use crate::calibrate;
 use crate::output::{print_as, print_message};
 use crate::progress;
@@ -84,7 +84,7 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
 
 /// The settings of the runs. The rate of an earlier command stays in effect.
 fn settings(arguments: &Arguments, machine: host::Machine, earlier: Option<&Settings>) -> Result<Settings, Stop> {
-    let Measured { size, memory, rate, .. } = &arguments.measured;
+    let Measured { size, memory, rate, evict, .. } = &arguments.measured;
     let size = size.unwrap_or(SIZE);
     let settings = Settings {
         rowlock_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -94,10 +94,7 @@ fn settings(arguments: &Arguments, machine: host::Machine, earlier: Option<&Sett
         key: KEY,
         memory: memory.unwrap_or((size / 2).max(MIN_MEMORY)),
         seed: arguments.seed.unwrap_or(1),
-        evicted: match arguments.measured.evict {
-            Some(Evict::Files) => "what is sorted".to_owned(),
-            None | Some(Evict::All) => "the page cache".to_owned(),
-        },
+        evicted: eviction(*evict).words().to_owned(),
         rate: match (rate, earlier) {
             (Some(Rate::Of(rate)), _) => Some(*rate),
             (Some(Rate::Unlimited), _) => None,
@@ -161,25 +158,23 @@ impl Session<'_> {
             let first = arms.iter().find(|arm| arm.variant == variant);
             let Some(first) = first else { continue };
             match variant {
-                Variant::ComputeBound => drop(program.run(first)?),
+                Variant::ComputeBound => drop(program.run(first, 0)?),
                 Variant::IoBound => self.throttle(&mut program, first, settings, report)?,
             }
         }
-        settings.evicted = program.evicted().to_owned();
         self.manifest.settings = serde_json::to_value(&*settings).ok();
         self.folder.write(MANIFEST, &self.manifest)?;
         for &(round, arm) in plan {
             let arm = arms[arm];
             bar.set_message(format!("{}, {}", arm.variant.name(), arm.name));
-            let Run { user_s, system_s, clock_s, reports } = program.run(arm)?;
-            let mut run = Observation::new(arm, round, user_s, system_s, clock_s);
-            let effective =
-                reports.iter().flat_map(|report| &report.stages).flat_map(|stage| &stage.effective_attributes);
-            effective
+            let mut run = program.run(arm, round)?;
+            let stages = run.reports.iter().flat_map(|report| &report.stages);
+            stages
+                .flat_map(|stage| &stage.effective_attributes)
                 .filter(|attribute| attribute.is_refused())
                 .for_each(|attribute| report.note(format!("{}: {attribute}", arm.name)));
-            if arm.name == self.experiment.baseline() && self.has_predictions() {
-                run.reports = reports;
+            if arm.name != self.experiment.baseline() || !self.has_predictions() {
+                run.reports.clear();
             }
             self.folder.keep(&run, [run.row()])?;
             self.runs.push(run);
@@ -201,44 +196,38 @@ impl Session<'_> {
         let note = |report: &mut FgReport, why: String| report.note(format!("{why}; the disk is not throttled"));
         if let Some(rate) = settings.rate {
             program.throttle(rate)?;
-            drop(program.run(first)?);
+            drop(program.run(first, 0)?);
             return Ok(());
         }
-        let mut run = program.run(first)?;
+        let mut run = program.run(first, 0)?;
         // If the earlier runs were not throttled, these are not either.
         if self.arguments.measured.rate == Some(Rate::Unlimited) || !self.runs.is_empty() {
             return Ok(());
         }
         let goal = IO_BOUND_USE / PAPERS_CPUS * f64::from(settings.machine.cpus);
-        if run.used_percent() <= goal * (1.0 + TOLERANCE) {
-            let used = run.used_percent();
-            note(
-                report,
-                format!(
-                    "the disk limits the program by itself: it uses {used:.0} % of the processors, not {goal:.0} %"
-                ),
-            );
+        let used = run.used_percent;
+        if used <= goal * (1.0 + TOLERANCE) {
+            let why = "the disk limits the program by itself";
+            note(report, format!("{why}: it uses {used:.0} % of the processors, not {goal:.0} %"));
             return Ok(());
         }
         // The rate of one direction if the other does not wait for it. Some passes are different,
         // so the result is checked.
-        let mut rate = run.traffic() as f64 / run.clock_for(goal);
+        let mut rate = traffic(&run.reports) as f64 / clock_for(&run, goal);
         for _ in 0..MAX_TRIES {
-            if let Err(why) = program.throttle(rate as u64) {
-                return match why {
-                    Stop::Failed(why) => {
-                        note(report, why.to_string());
-                        Ok(())
-                    }
-                    why => Err(why),
-                };
+            match program.throttle(rate as u64) {
+                Ok(()) => settings.rate = Some(rate as u64),
+                Err(Stop::Failed(why)) => {
+                    note(report, why.to_string());
+                    return Ok(());
+                }
+                Err(why) => return Err(why),
             }
-            settings.rate = Some(rate as u64);
-            run = program.run(first)?;
-            if (run.used_percent() / goal - 1.0).abs() <= TOLERANCE {
+            run = program.run(first, 0)?;
+            if (run.used_percent / goal - 1.0).abs() <= TOLERANCE {
                 break;
             }
-            rate *= run.clock_s / run.clock_for(goal);
+            rate *= run.clock_s / clock_for(&run, goal);
         }
         Ok(())
     }
@@ -250,40 +239,36 @@ impl Session<'_> {
 
     /// Simulates what the experiment needs: predictions, or scenarios of its own.
     fn simulate(&self, worlds: &TwoWorlds, report: &mut FgReport) -> Result<(), Stop> {
-        let cancel = self.signals.cancel();
+        let (cancel, stop) = (self.signals.cancel(), |why| self.signals.stop_for(why));
         let seed = self.arguments.seed.unwrap_or(1);
-        let scenarios = match self.experiment {
+        let scenarios;
+        match self.experiment {
             Experiment::FixedRules | Experiment::AdjustingRules | Experiment::Regression => {
                 let mut all = Vec::new();
                 for variant in Variant::ALL {
                     match predict(variant, &self.runs, self.experiment.baseline(), worlds, cancel) {
-                        Ok((predictions, scenarios)) => {
+                        Ok((predictions, files)) => {
                             report.predictions.extend(predictions);
-                            all.extend(scenarios);
+                            all.extend(files);
                         }
                         Err(why @ PredictionError::Unsupported { .. }) => report.note(why.to_string()),
-                        Err(PredictionError::Failure(why)) => return Err(self.signals.stop_for(why)),
+                        Err(PredictionError::Failure(why)) => return Err(stop(why)),
                     }
                 }
-                all
+                scenarios = all;
             }
-            Experiment::Kernels | Experiment::Magnitude => {
-                let simulated = match self.experiment {
-                    Experiment::Kernels => simulated::kernels(seed, worlds, cancel),
-                    _ => simulated::magnitudes(seed, worlds, cancel),
-                };
-                let (rows, scenarios) = simulated.map_err(|why| self.signals.stop_for(why))?;
-                report.simulated = rows;
-                scenarios
+            Experiment::Kernels => {
+                (report.simulated, scenarios) = simulated::kernels(seed, worlds, cancel).map_err(stop)?;
+            }
+            Experiment::Magnitude => {
+                (report.simulated, scenarios) = simulated::magnitudes(seed, worlds, cancel).map_err(stop)?;
             }
             Experiment::Starvation => {
                 let cpus = crate::arguments::all_cpus().get();
                 let shares = shares::shares(self.arguments.repeat, seed, cpus, worlds, cancel);
-                let (rows, scenarios) = shares.map_err(|why| self.signals.stop_for(why))?;
-                report.shares = rows;
-                scenarios
+                (report.shares, scenarios) = shares.map_err(stop)?;
             }
-        };
+        }
         let keep = |scenario: &ScenarioFile| self.folder.write_text(&scenario.file, &scenario.text);
         Ok(scenarios.iter().try_for_each(keep)?)
     }

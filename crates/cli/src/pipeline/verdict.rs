@@ -133,24 +133,17 @@ mod tests {
         let ms = 1_000_000;
         StageReport {
             name: name.to_owned(),
-            pipeline: "copy".to_owned(),
             kind,
             place: place.to_owned(),
-            can_fork: false,
             copies,
-            is_ordered: true,
-            is_fused: false,
             calls: 100,
-            repeated: 0,
             bytes: 64 << 20,
             busy_ns: 900 * ms * copies as u64,
             starved_ns: 95 * ms * copies as u64,
-            blocked_ns: 0,
-            waiting_for_worker_ns: 0,
             user_ns: 800 * ms,
             system_ns: 20 * ms,
             depths: vec![50, 0, 50],
-            effective_attributes: Vec::new(),
+            ..StageReport::default()
         }
     }
 

@@ -1,11 +1,16 @@
 //! `rowlock paper fg/...`, with files so small that the times have no meaning.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 use testing::{Child, Output};
+
+/// A user without privileges.
+const NOBODY: u32 = 65534;
 
 fn command(folder: &Path, arguments: &[&str]) -> Command {
     fs::create_dir_all(folder.join("tmp")).unwrap();
@@ -85,6 +90,25 @@ fn a_table_has_a_row_for_each_rule_and_another_one_in_the_folder_makes_only_the_
     let refused =
         testing::run(&mut command(folder.path(), &["fg/table3", "--size", "1MiB", "--out", "out", "--append"]));
     refused.expect_exit(2).expect_stderr("pooled only");
+}
+
+#[test]
+fn a_user_who_may_not_empty_the_page_cache_can_continue_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    // Other users may not be able to reach the built one.
+    let program = folder.path().join("rowlock");
+    fs::copy(env!("CARGO_BIN_EXE_rowlock"), &program).unwrap();
+    let arguments = ["paper", "fg/table3", "--size", "200kB", "--memory", "16MiB", "--repeat", "1", "--rate", "none"];
+    for _ in 0..2 {
+        let mut command = crate::rowlock_at(&program, &arguments);
+        command.args(["--tmp", ".", "--out", "out", "--append"]).current_dir(folder.path());
+        command.env("XDG_CACHE_HOME", folder.path().join("cache"));
+        if rustix::process::geteuid().is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        testing::run(&mut command).expect_success().expect_stdout("what is sorted");
+    }
 }
 
 #[test]

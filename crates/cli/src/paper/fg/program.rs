@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use exec::throttle::{Rates, Throttle};
-use exec::{Interruption, Invocation, RunLimits};
+use exec::{Invocation, RunLimits};
 use papers::fg::arms::{Arm, Variant};
 use papers::fg::report::Settings;
+use papers::fg::runs::Observation;
 use pipeline::RunReport;
 use pipeline::environment::{REPORT, STRUCTURE, TRACE};
 use policy::priority::StageKind;
@@ -18,7 +19,7 @@ use scenario::draw::Stream;
 
 use crate::arguments::paper::{Evict, Measured};
 use crate::signals::Signals;
-use crate::stop::Stop;
+use crate::stop::{OrStop, Stop};
 
 /// The file that drops the page cache, and the value for clean pages.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
@@ -43,35 +44,31 @@ pub(super) struct Program<'a> {
     signals: &'a Signals,
 }
 
-/// The times of one run, and the reports of its pipelines.
-pub(super) struct Run {
-    /// Processor time in user mode.
-    pub(super) user_s: f64,
-    /// Processor time in the kernel.
-    pub(super) system_s: f64,
-    /// Clock time.
-    pub(super) clock_s: f64,
-    /// The reports of the pipelines.
-    pub(super) reports: Vec<RunReport>,
+/// The clock time in which the processor time of a run would be this percentage.
+pub(super) fn clock_for(run: &Observation, percent: f64) -> f64 {
+    (run.user_s + run.system_s) / percent * 100.0
 }
 
-impl Run {
-    /// Processor time in percent of clock time.
-    pub(super) fn used_percent(&self) -> f64 {
-        (self.user_s + self.system_s) / self.clock_s * 100.0
-    }
+/// The bytes that went through the I/O stages in the busier direction: reads or writes.
+pub(super) fn traffic(reports: &[RunReport]) -> u64 {
+    let stages = || reports.iter().flat_map(|report| &report.stages).filter(|stage| stage.kind == StageKind::Io);
+    let of = |name: &str| stages().filter(|stage| stage.name == name).map(|stage| stage.bytes).sum::<u64>();
+    stages().map(|stage| of(&stage.name)).max().unwrap_or(0)
+}
 
-    /// The clock time in which the same processor time would be this percentage.
-    pub(super) fn clock_for(&self, percent: f64) -> f64 {
-        (self.user_s + self.system_s) / percent * 100.0
-    }
+/// What to evict before each run: as requested, or as much as is permitted.
+pub(super) fn eviction(requested: Option<Evict>) -> Evict {
+    let may_drop = || File::options().write(true).open(DROP_CACHES).is_ok();
+    requested.unwrap_or_else(|| if may_drop() { Evict::All } else { Evict::Files })
+}
 
-    /// The bytes that went through the I/O stages in the busier direction: reads or writes.
-    pub(super) fn traffic(&self) -> u64 {
-        let stages =
-            || self.reports.iter().flat_map(|report| &report.stages).filter(|stage| stage.kind == StageKind::Io);
-        let of = |name: &str| stages().filter(|stage| stage.name == name).map(|stage| stage.bytes).sum::<u64>();
-        stages().map(|stage| of(&stage.name)).max().unwrap_or(0)
+impl Evict {
+    /// What is evicted, in words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Evict::All => "the page cache",
+            Evict::Files => "what is sorted",
+        }
     }
 }
 
@@ -87,13 +84,11 @@ impl<'a> Program<'a> {
         let parent = arguments.tmp.clone().unwrap_or_else(std::env::temp_dir);
         remove_abandoned(&parent);
         let folder = tempfile::Builder::new().prefix(FOLDER).tempdir_in(&parent);
-        let folder = folder
+        let (_lock, folder) = folder
             .and_then(|folder| Ok((lock(folder.path())?, folder)))
             .with_context(|| format!("cannot create a folder in {}; use --tmp for another one", parent.display()))
-            .map_err(Stop::Input)?;
-        let (_lock, folder) = folder;
-        let may_drop = || fs::write(DROP_CACHES, PAGES).is_ok();
-        let evict = arguments.evict.unwrap_or_else(|| if may_drop() { Evict::All } else { Evict::Files });
+            .or_input()?;
+        let evict = eviction(arguments.evict);
         let program = Program { executable, settings: settings.clone(), evict, throttle: None, folder, _lock, signals };
         for &variant in variants {
             let path = program.input(variant);
@@ -101,14 +96,6 @@ impl<'a> Program<'a> {
             generated.with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(program)
-    }
-
-    /// What is evicted, in words.
-    pub(super) fn evicted(&self) -> &'static str {
-        match self.evict {
-            Evict::All => "the page cache",
-            Evict::Files => "what is sorted",
-        }
     }
 
     /// Throttles the disk of the I/O-bound program in its next runs: this many bytes per second to
@@ -125,16 +112,15 @@ impl<'a> Program<'a> {
     }
 
     /// Runs the program once, with a cold cache.
-    pub(super) fn run(&self, arm: &Arm) -> Result<Run, Stop> {
+    pub(super) fn run(&self, arm: &Arm, round: u32) -> Result<Observation, Stop> {
         let reports = self.folder.path().join(REPORTS);
         let target = self.folder.path().join(SORTED);
         for old in [&reports, &target] {
-            let removed = fs::remove_file(old);
-            if let Err(why) = removed
-                && why.kind() != io::ErrorKind::NotFound
-            {
-                let why = anyhow!(why).context(format!("cannot remove {}", old.display()));
-                return Err(Stop::Failed(why));
+            match fs::remove_file(old) {
+                Err(why) if why.kind() != io::ErrorKind::NotFound => {
+                    return Err(anyhow!(why).context(format!("cannot remove {}", old.display())).into());
+                }
+                _ => {}
             }
         }
         let evicted = self.evict(&self.input(arm.variant));
@@ -149,13 +135,8 @@ impl<'a> Program<'a> {
         let mut command = invocation.command();
         command.env_remove(TRACE).env(STRUCTURE, arm.structure).env(REPORT, &reports);
         let limits = RunLimits { cancel: self.signals.cancel(), limit: None };
-        let execution = match invocation.execute(&mut command, limits) {
-            Ok(Ok(execution)) => execution,
-            Ok(Err(Interruption::Cancelled | Interruption::TimedOut)) => {
-                return Err(self.signals.interruption());
-            }
-            Err(why) => return Err(Stop::Failed(why.into())),
-        };
+        let execution = invocation.execute(&mut command, limits).or_failed()?;
+        let execution = execution.map_err(|_| self.signals.interruption())?;
         if !execution.status.success() {
             let said = execution.stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
             return Err(Stop::Failed(anyhow!(
@@ -166,13 +147,10 @@ impl<'a> Program<'a> {
             )));
         }
         let lines = fs::read_to_string(&reports).unwrap_or_default();
-        let reports = RunReport::read(&lines).context("this rowlock cannot read the sort's report");
-        Ok(Run {
-            user_s: execution.user.as_secs_f64(),
-            system_s: execution.system.as_secs_f64(),
-            clock_s: execution.elapsed.as_secs_f64(),
-            reports: reports?,
-        })
+        let reports = RunReport::read(&lines).context("this rowlock cannot read the sort's report")?;
+        let [user, system, clock] =
+            [execution.user, execution.system, execution.elapsed].map(|time| time.as_secs_f64());
+        Ok(Observation { reports, ..Observation::new(arm, round, user, system, clock) })
     }
 
     fn input(&self, variant: Variant) -> PathBuf {
@@ -269,20 +247,21 @@ mod tests {
 
     #[test]
     fn the_busier_direction_determines_the_traffic() {
-        let stage = |name: &str, kind: &str, bytes: u64| -> StageReport {
-            serde_json::from_str(&format!(
-                r#"{{"name":"{name}","pipeline":"p","kind":"{kind}","place":"threads","can_fork":false,"copies":1,"is_ordered":true,
-                "is_fused":false,"calls":1,"bytes":{bytes},"busy_ns":0,"starved_ns":0,"blocked_ns":0,"waiting_for_worker_ns":0,"user_ns":0,
-                "system_ns":0,"depths":[],"grants":[]}}"#
-            ))
-            .unwrap()
-        };
+        let stage = |name: &str, kind, bytes| StageReport { name: name.into(), kind, bytes, ..StageReport::default() };
         let pass = |read, written| RunReport {
-            stages: vec![stage("read", "io", read), stage("sort", "compute", 1 << 40), stage("write", "io", written)],
+            stages: vec![
+                stage("read", StageKind::Io, read),
+                stage("sort", StageKind::Compute, 1 << 40),
+                stage("write", StageKind::Io, written),
+            ],
             ..RunReport::default()
         };
-        let run = Run { user_s: 1.5, system_s: 0.5, clock_s: 1.0, reports: vec![pass(100, 110), pass(110, 90)] };
-        assert_eq!(run.traffic(), 210);
-        assert_eq!((run.used_percent(), run.clock_for(100.0)), (200.0, 2.0));
+        assert_eq!(traffic(&[pass(100, 110), pass(110, 90)]), 210);
+    }
+
+    #[test]
+    fn a_run_of_two_processors_would_take_twice_as_long_with_one() {
+        let run = Observation::new(&papers::fg::arms::RULES[0], 0, 1.5, 0.5, 1.0);
+        assert_eq!((run.used_percent, clock_for(&run, 100.0)), (200.0, 2.0));
     }
 }
