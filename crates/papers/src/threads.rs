@@ -34,9 +34,6 @@ pub enum Experiment {
     Workloads,
 }
 
-/// The numbers of threads in the study.
-pub const THREADS: [u32; 5] = [50, 100, 500, 1000, 2000];
-
 /// Further numbers of threads.
 pub const MORE_THREADS: [u32; 2] = [10_000, 100_000];
 
@@ -77,9 +74,10 @@ impl Experiment {
 
     /// The default numbers of threads of the study's program. The numbers of the others are fixed.
     pub fn threads(self) -> Vec<u32> {
+        let of_the_study = TABLE_2.into_iter().map(|(threads, _)| threads);
         match self {
-            Experiment::Systems => THREADS.into_iter().chain(MORE_THREADS).collect(),
-            Experiment::Configurations => THREADS.to_vec(),
+            Experiment::Systems => of_the_study.chain(MORE_THREADS).collect(),
+            Experiment::Configurations => of_the_study.collect(),
             Experiment::Workloads => Vec::new(),
         }
     }
@@ -103,11 +101,5 @@ mod tests {
             let of_the_kernel = arms[0].iter().filter(|arm| arm.is_of_the_kernel()).count();
             assert_eq!(names.len(), 2 * arms[0].len() - of_the_kernel);
         }
-    }
-
-    #[test]
-    fn the_study_has_a_time_for_each_of_its_numbers_of_threads_and_for_no_other() {
-        assert!(THREADS.into_iter().all(|threads| of_the_study(threads).is_some()));
-        assert!(MORE_THREADS.into_iter().all(|threads| of_the_study(threads).is_none()));
     }
 }

@@ -162,9 +162,8 @@ fn measure(
         let threads_in_words = if threads > 0 { format!(", {threads} threads") } else { String::new() };
         let name = format!("{}, {}{threads_in_words}", program.name(), arm.name());
         bar.set_message(name.clone());
-        let warm = program.warm_runs(threads);
-        let rounds_per_us = settings.rounds_per_us.unwrap_or(1.0);
-        let result = children.measure(&MeasurementRequest { program, arm, threads, warm, rounds_per_us });
+        let (warm, rounds_per_us) = (program.warm_runs(threads), settings.rounds_per_us.unwrap_or(1.0));
+        let result = children.measure(&MeasurementRequest { cell, warm, rounds_per_us });
         if signals.cancel().load(std::sync::atomic::Ordering::Acquire) {
             bar.finish_and_clear();
             return Err(signals.interruption());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::evidence::{Evidence, Load, Quantity};
-use super::expected::{ArmGroup, Combine, LastAbove, LoadUnit};
+use super::expected::{ArmGroup, Combine, LoadUnit};
 use stats::{self, Estimate};
 
 /// Values of a measure by seed.
@@ -45,7 +45,7 @@ impl Arms {
             Combine::Min => lowest(),
             Combine::Max => highest(),
             Combine::Spread => difference(&highest(), &lowest()),
-            Combine::LastAbove(last) => self.last_above(last),
+            Combine::LastAbove { level, counted } => self.last_above(level, counted),
         }
     }
 
@@ -61,12 +61,12 @@ impl Arms {
         loads.into_iter().map(averaged).collect()
     }
 
-    /// See [`LastAbove`].
+    /// See [`Combine::LastAbove`].
     ///
     /// The means over the seeds determine the load at which the level is reached, so that no single
     /// seed decides between which loads that is. The value of a seed is as far from there as that
     /// seed is from the level.
-    fn last_above(&self, LastAbove { level, counted }: LastAbove) -> BySeed {
+    fn last_above(&self, level: f64, counted: LoadUnit) -> BySeed {
         let points = self.by_load(counted);
         let Some(last) = points.iter().rposition(|(_, values)| mean(values) > level) else { return BySeed::new() };
         let (at, here) = &points[last];
@@ -140,7 +140,7 @@ mod tests {
     }
 
     fn last_above(level: f64, counted: LoadUnit) -> Combine {
-        Combine::LastAbove(LastAbove { level, counted })
+        Combine::LastAbove { level, counted }
     }
 
     #[test]

@@ -207,7 +207,7 @@ impl Band {
 
 /// How several arms are combined to one number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Combine {
     /// The arithmetic mean.
     #[default]
@@ -218,28 +218,23 @@ pub enum Combine {
     Max,
     /// The difference between the arms with the highest and the lowest mean.
     Spread,
-    /// The last load at which the measure is above a level.
-    LastAbove(LastAbove),
-}
-
-/// The last load at which the measure, averaged over the repetitions, is above a level.
-///
-/// The result is interpolated linearly between that load and the next. It is the highest load if
-/// the measure is above the level there, and absent if the measure never is.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LastAbove {
-    /// The level.
-    pub level: f64,
-    /// The unit of the load.
-    pub counted: LoadUnit,
+    /// The last load at which the measure, averaged over the repetitions, is above a level.
+    ///
+    /// The result is interpolated linearly between that load and the next. It is the highest load
+    /// if the measure is above the level there, and absent if the measure never is.
+    LastAbove {
+        /// The level.
+        level: f64,
+        /// The unit of the load.
+        counted: LoadUnit,
+    },
 }
 
 impl Combine {
     /// The unit if the number is a load. `None` if it is in the unit of the measure.
     pub fn counted(self) -> Option<LoadUnit> {
         match self {
-            Combine::LastAbove(last) => Some(last.counted),
+            Combine::LastAbove { counted, .. } => Some(counted),
             Combine::Mean | Combine::Min | Combine::Max | Combine::Spread => None,
         }
     }

@@ -187,24 +187,13 @@ mod tests {
     fn stage(name: &str, kind: StageKind, copies: usize, cpu_us: u64, busy_us: u64) -> StageReport {
         StageReport {
             name: name.to_owned(),
-            pipeline: "pass".to_owned(),
             kind,
             place: "threads".to_owned(),
-            can_fork: false,
             copies,
-            is_ordered: true,
-            is_fused: false,
             calls: 10,
-            repeated: 0,
-            bytes: 0,
             busy_ns: busy_us * 10_000,
-            starved_ns: 0,
-            blocked_ns: 0,
-            waiting_for_worker_ns: 0,
             user_ns: cpu_us * 10_000,
-            system_ns: 0,
-            depths: Vec::new(),
-            effective_attributes: Vec::new(),
+            ..StageReport::default()
         }
     }
 
@@ -213,13 +202,7 @@ mod tests {
         RunReport {
             program: "columnsort".to_owned(),
             clock_ns: 20_000_000,
-            pipelines: vec![PipelineReport {
-                name: "pass".to_owned(),
-                buffers: 4,
-                buffers_back: 4,
-                block: 1,
-                rounds: 10,
-            }],
+            pipelines: vec![PipelineReport { buffers: 4, rounds: 10, ..PipelineReport::default() }],
             stages: vec![
                 stage("read", StageKind::Io, 1, 100, 1_100),
                 stage("sort", StageKind::Compute, 2, 1_800, 1_900),

@@ -4,19 +4,16 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::arms::{Arm, System};
+use super::arms::System;
 use super::library::{Fibers, Library, Pthreads};
-use super::programs::{Program, Work};
+use super::programs::Work;
+use super::runs::Cell;
 
 /// A request for a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeasurementRequest {
-    /// The program.
-    pub program: Program,
-    /// The threads.
-    pub arm: Arm,
-    /// The number of threads in the study's program.
-    pub threads: u32,
+    /// The program and its threads.
+    pub cell: Cell,
     /// The number of runs after the first one, in the same process.
     pub warm: u32,
     /// The number of iterations of the work loop in a microsecond.
@@ -74,12 +71,13 @@ pub struct MeasurementResult {
 /// In words: there can be no more threads, or the result of a run is wrong.
 pub fn measure(request: &MeasurementRequest) -> Result<MeasurementResult, String> {
     let started = Instant::now();
-    match request.arm.system {
+    let arm = request.cell.arm;
+    match arm.system {
         System::Pthreads | System::PthreadsOnOneCpu => measure_with::<Pthreads>(request, started),
         System::Fibers | System::PreemptibleFibers => {
-            let preemptible = request.arm.system == System::PreemptibleFibers;
+            let preemptible = arm.system == System::PreemptibleFibers;
             let mut config = fiber::Config { preemptible, ..fiber::Config::default() };
-            if let Some(configuration) = request.arm.configuration {
+            if let Some(configuration) = arm.configuration {
                 config.rules = configuration.rules();
             }
             let measured = fiber::Runtime::new(config).run(|| {
@@ -92,7 +90,8 @@ pub fn measure(request: &MeasurementRequest) -> Result<MeasurementResult, String
 }
 
 fn measure_with<L: Library>(request: &MeasurementRequest, started: Instant) -> Result<MeasurementResult, String> {
-    let mut run = request.program.prepare::<L>(request.threads, Work { rounds_per_us: request.rounds_per_us });
+    let Cell { program, threads, .. } = request.cell;
+    let mut run = program.prepare::<L>(threads, Work { rounds_per_us: request.rounds_per_us });
     let mut responses = Vec::new();
     run(&mut responses)?;
     let cold_us = micros_since(started);
@@ -115,7 +114,8 @@ fn micros_since(since: Instant) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::threads::arms::Configuration;
+    use crate::threads::arms::{Arm, Configuration};
+    use crate::threads::programs::Program;
 
     #[test]
     fn a_percentile_is_the_smallest_measured_time_that_the_percentage_does_not_exceed() {
@@ -131,14 +131,10 @@ mod tests {
         let arms = [(System::Pthreads, None), (System::Fibers, default), (System::PreemptibleFibers, default)];
         for program in [Program::Study, Program::Yields, Program::Locks, Program::Mixed] {
             for (system, configuration) in arms {
-                let arm = Arm { system, configuration };
-                let request = MeasurementRequest { program, arm, threads: 40, warm: 1, rounds_per_us: 1.0 };
-                let result = measure(&request).unwrap();
-                assert_eq!(
-                    (result.warm_us.len(), result.responses.is_some()),
-                    (1, program != Program::Study),
-                    "{request:?}"
-                );
+                let cell = Cell { program, threads: 40, arm: Arm { system, configuration } };
+                let result = measure(&MeasurementRequest { cell, warm: 1, rounds_per_us: 1.0 }).unwrap();
+                let responds = program != Program::Study;
+                assert_eq!((result.warm_us.len(), result.responses.is_some()), (1, responds), "{cell:?}");
                 assert!(result.cold_us > 0.0);
             }
         }

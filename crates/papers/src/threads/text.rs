@@ -6,6 +6,7 @@ use super::claims::ClaimVerdict;
 use super::programs::Program;
 use super::report::{Settings, ThreadsReport};
 use super::runs::Temperature;
+use super::simulated::SimulatedRow;
 use super::table::{SpeedupRow, TIMES, TimeRow};
 use crate::text::{head, indented, wrapped};
 use report::html::distinct;
@@ -30,9 +31,9 @@ pub fn render(report: &ThreadsReport) -> String {
     }
     for program in programs(report) {
         let description = format!("{}: {}", capital(program.name()), program.description());
-        text += &format!("\n{}{}", wrapped(&description), indented(&responses(report, program)));
+        text += &format!("\n{}{}", wrapped(&description), responses(report, program));
         if report.simulated.iter().any(|row| row.program == program) {
-            text.push_str(&indented(&predictions(report, program)));
+            text.push_str(&predictions(report, program));
         }
     }
     let notes = report.notes.iter().map(|note| format!("note: {note}"));
@@ -186,33 +187,32 @@ pub(crate) fn programs(report: &ThreadsReport) -> Vec<Program> {
 }
 
 /// The response times of a program, a row for each arm.
-fn responses(report: &ThreadsReport, program: Program) -> Table {
-    let mut table = response_table("");
-    for row in report.responses.iter().filter(|row| row.program == program) {
-        let times = row.times().map(|us| Some(brief(&us)));
-        let demotions = row.demotions.map(|count| count.to_string());
-        table.row([Some(row.arm.clone())].into_iter().chain(times).chain([demotions]));
-    }
-    table
+fn responses(report: &ThreadsReport, program: Program) -> String {
+    let rows = report.responses.iter().filter(|row| row.program == program);
+    response_table("", rows.map(|row| (&row.arm, row.times().map(|us| Some(brief(&us))), row.demotions)))
 }
 
 /// The simulated response times of a program.
-fn predictions(report: &ThreadsReport, program: Program) -> Table {
-    let mut table = response_table("simulated");
-    for row in report.simulated.iter().filter(|row| row.program == program && row.responses.is_some()) {
-        let times = row.times().map(|us| us.map(|us| time(&exact(us))));
-        let demotions = row.demotions.map(|count| count.to_string());
-        table.row([Some(row.arm.clone())].into_iter().chain(times).chain([demotions]));
-    }
-    table
+fn predictions(report: &ThreadsReport, program: Program) -> String {
+    let rows = report.simulated.iter().filter(|row| row.program == program && row.responses.is_some());
+    let times = |row: &SimulatedRow| row.times().map(|us| us.map(|us| time(&exact(us))));
+    response_table("simulated", rows.map(|row| (&row.arm, times(row), row.demotions)))
 }
 
-/// A table with the columns of response times.
-fn response_table(arms: &str) -> Table {
+/// A table of arms with their times and demotions.
+fn response_table<'a>(
+    arms: &str,
+    rows: impl Iterator<Item = (&'a String, [Option<String>; 5], Option<u64>)>,
+) -> String {
     let [total, median, others @ ..] = TIMES;
     let median = format!("response: {median}");
     let header = [arms, total, &median].into_iter().chain(others).chain(["demotions"]);
-    Table::with_header(header.map(str::to_owned).collect(), 1)
+    let mut table = Table::with_header(header.map(str::to_owned).collect(), 1);
+    for (arm, times, demotions) in rows {
+        let demotions = demotions.map(|count| count.to_string());
+        table.row([Some(arm.clone())].into_iter().chain(times).chain([demotions]));
+    }
+    indented(&table)
 }
 
 fn capital(text: &str) -> String {

@@ -38,7 +38,7 @@ fn measure(request: &str) -> Result<String, String> {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let request: MeasurementRequest =
         serde_json::from_str(request).map_err(|why| format!("the request cannot be read: {why}"))?;
-    if request.arm.is_on_one_cpu() {
+    if request.cell.arm.is_on_one_cpu() {
         // The CPU that the kernel has chosen.
         let mut here = CpuSet::new();
         here.set(sched_getcpu());
