@@ -390,13 +390,6 @@ fn no_dash(file: PathBuf) -> Result<PathBuf, &'static str> {
     Ok(file)
 }
 
-impl Exec {
-    /// Whether the comparison is also made beside a load.
-    pub(crate) fn has_load(&self) -> bool {
-        self.hogs > 0 || self.beside.is_some()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

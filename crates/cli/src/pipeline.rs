@@ -24,9 +24,9 @@ use crate::progress;
 use crate::signals::Signals;
 use crate::stop::{OrStop, Stop};
 
-/// A variant times out after this multiple of the first run's time,
+/// A variant times out after this multiple of the first run's time.
 const TIMEOUT_FACTOR: u32 = 10;
-/// but not earlier than this much after the first run's time.
+/// The least time that a variant gets beyond that of the first run.
 const MIN_TIMEOUT_MARGIN: Duration = Duration::from_secs(10);
 
 /// Runs the subcommand.
@@ -124,11 +124,8 @@ fn doubled(profile: &Profile, settings: ExplorationSettings, program: &mut Progr
         )));
     }
     let mut found = double::double(&kinds, settings, program);
-    found.kinds.extend(others.into_iter().map(|(kind, why)| DoubledKind {
-        kind,
-        pairs: Vec::new(),
-        why_not: Some(why),
-    }));
+    let others = others.into_iter();
+    found.kinds.extend(others.map(|(kind, why)| DoubledKind { kind, pairs: Vec::new(), why_not: Some(why) }));
     Ok(found)
 }
 

@@ -81,15 +81,19 @@ fn prepare(arguments: &arguments::sort::Sort, memory: u64) -> Result<Sort, Stop>
 }
 
 fn algorithm(arguments: &arguments::sort::Sort) -> anyhow::Result<Algorithm> {
-    use arguments::sort::{Algorithm as Asked, Variant as AskedVariant};
+    use arguments::sort::{Algorithm as Requested, Variant as RequestedVariant};
     match (arguments.algorithm, arguments.variant) {
-        (Asked::Merge, None) => Ok(Algorithm::Merge),
-        (Asked::Merge, Some(_)) => Err(anyhow!("--variant: only columnsort has variants; add --algorithm columnsort")),
-        (Asked::Columnsort, _) if arguments.record.is_none() => {
+        (Requested::Merge, None) => Ok(Algorithm::Merge),
+        (Requested::Merge, Some(_)) => {
+            Err(anyhow!("--variant: only columnsort has variants; add --algorithm columnsort"))
+        }
+        (Requested::Columnsort, _) if arguments.record.is_none() => {
             Err(anyhow!("--algorithm columnsort: it sorts records of one size; give the size with --record"))
         }
-        (Asked::Columnsort, None | Some(AskedVariant::IoBound)) => Ok(Algorithm::Columnsort(Variant::IoBound)),
-        (Asked::Columnsort, Some(AskedVariant::ComputeBound)) => Ok(Algorithm::Columnsort(Variant::ComputeBound)),
+        (Requested::Columnsort, variant) => Ok(Algorithm::Columnsort(match variant.unwrap_or_default() {
+            RequestedVariant::IoBound => Variant::IoBound,
+            RequestedVariant::ComputeBound => Variant::ComputeBound,
+        })),
     }
 }
 

@@ -1,9 +1,11 @@
 //! The arguments of `rowlock sort`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use sort::{Key, KeyError};
+use serde::Serialize;
+use sort::Key;
 
 use super::TextOrJson;
 use crate::sort::size;
@@ -41,7 +43,7 @@ pub(crate) struct Sort {
     #[arg(long)]
     pub(crate) lines: bool,
     /// A key to sort by; several keys count in their order [default: the whole record, as bytes]
-    #[arg(long = "key", value_name = "KEY", value_parser = key)]
+    #[arg(long = "key", value_name = "KEY", value_parser = Key::from_str)]
     pub(crate) keys: Vec<Key>,
     /// Reverse the direction of all keys; records with equal keys still stay in the order of the
     /// input
@@ -77,7 +79,8 @@ pub(crate) struct Sort {
     pub(crate) format: TextOrJson,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Algorithm {
     /// Sort as much as fits into memory, repeatedly, and merge all of that in one pass: all data is
     /// read and written twice
@@ -88,9 +91,11 @@ pub(crate) enum Algorithm {
     Columnsort,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Variant {
     /// As fast as possible, so that the disk limits it
+    #[default]
     IoBound,
     /// By comparing and exchanging whole records, so that the CPUs limit it
     ComputeBound,
@@ -102,8 +107,4 @@ fn record(text: &str) -> Result<usize, String> {
         Ok(bytes) => Ok(bytes),
         Err(_) => Err("write a number of bytes, as in 100".to_owned()),
     }
-}
-
-fn key(text: &str) -> Result<Key, KeyError> {
-    text.parse()
 }

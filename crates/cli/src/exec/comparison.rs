@@ -24,12 +24,12 @@ use crate::stop::Stop;
 pub(crate) fn compare(launch: &Launch, arguments: &arguments::Exec) -> Result<(), Stop> {
     let signals = Signals::catch()?;
     let load = Load { hogs: arguments.hogs, beside: arguments.beside.clone() };
-    let planned = u64::from(arguments.runs) * if arguments.has_load() { 2 } else { 1 };
-    let loads = [Some(Load::default()), Some(load).filter(|load| !load.is_empty())];
+    let loads = if load.is_empty() { vec![load] } else { vec![Load::default(), load] };
+    let planned = u64::from(arguments.runs) * loads.len() as u64;
     let mut comparison = Comparison { conditions: Vec::new() };
     let mut error = None;
     let bar = progress::bar(Some(planned));
-    for load in loads.into_iter().flatten() {
+    for load in loads {
         let mut pairs = Vec::new();
         bar.set_message(format!("beside {}", name(&load)));
         let run = |side| {
@@ -234,10 +234,10 @@ fn json_text(comparison: &Comparison, launch: &Launch, arguments: &arguments::Ex
         planned_pairs: u32,
         outputs: Outputs,
         ends_alike: bool,
-        conditions: Vec<Conditions>,
+        conditions: Vec<ConditionReport>,
     }
     #[derive(Serialize)]
-    struct Conditions {
+    struct ConditionReport {
         hogs: u32,
         beside: Option<String>,
         speedup: Option<Estimate>,
@@ -265,7 +265,7 @@ fn json_text(comparison: &Comparison, launch: &Launch, arguments: &arguments::Ex
     let condition = |condition: &Condition| {
         let speedup = condition.speedup();
         let nanos = |seconds: fn(&Speedup) -> f64| speedup.as_ref().map(|speedup| six_digits(seconds(speedup) * 1e9));
-        Conditions {
+        ConditionReport {
             hogs: condition.load.hogs,
             beside: condition.load.beside.as_ref().map(|beside| beside.to_string_lossy().into_owned()),
             speedup: speedup.map(|speedup| speedup.ratio),

@@ -15,8 +15,8 @@ use crate::arguments::sort::{Algorithm, Variant};
 pub(super) struct SortReport {
     input: String,
     output: String,
-    algorithm: &'static str,
-    variant: Option<&'static str>,
+    algorithm: Algorithm,
+    variant: Option<Variant>,
     memory_bytes: u64,
     temporary: String,
     records: u64,
@@ -48,11 +48,7 @@ impl SortReport {
         outcome: &Outcome,
         elapsed: Duration,
     ) -> SortReport {
-        let (algorithm, variant) = match (arguments.algorithm, arguments.variant) {
-            (Algorithm::Merge, _) => ("merge", None),
-            (Algorithm::Columnsort, Some(Variant::ComputeBound)) => ("columnsort", Some("compute-bound")),
-            (Algorithm::Columnsort, _) => ("columnsort", Some("io-bound")),
-        };
+        let algorithm = arguments.algorithm;
         let phases = outcome.reports.iter().map(|report| {
             let verdict = report.verdict();
             Phase {
@@ -68,7 +64,7 @@ impl SortReport {
             input: arguments.input.display().to_string(),
             output: arguments.output.display().to_string(),
             algorithm,
-            variant,
+            variant: (algorithm == Algorithm::Columnsort).then(|| arguments.variant.unwrap_or_default()),
             memory_bytes,
             temporary: arguments.temporary().display().to_string(),
             records: outcome.records,
@@ -112,7 +108,7 @@ impl SortReport {
         let some =
             |number: u64, what: &str| if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") };
         match (self.algorithm, self.passes) {
-            ("columnsort", passes) => format!("{}, {passes} passes", some(self.runs, "column")),
+            (Algorithm::Columnsort, passes) => format!("{}, {passes} passes", some(self.runs, "column")),
             (_, 0) => "all of it fitted into memory".to_owned(),
             (_, 1) => format!("{}, merged at once", some(self.runs, "run")),
             (_, passes) => {
