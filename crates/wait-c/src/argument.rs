@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use wait::Waiting;
@@ -67,8 +67,8 @@ unsafe fn waiting(rule: *const c_char) -> Result<Waiting, Failure> {
     text.parse().map(Waiting::by).map_err(Failure::invalid)
 }
 
-/// Converts a time of `CLOCK_MONOTONIC` to the clock of waits.
-pub(crate) fn deadline(deadline: Option<&libc::timespec>) -> Result<Instant, Failure> {
+/// The time until `CLOCK_MONOTONIC` reaches a deadline.
+pub(crate) fn until(deadline: Option<&libc::timespec>) -> Result<Duration, Failure> {
     let deadline = given(deadline, "deadline")?;
     let nanos = u32::try_from(deadline.tv_nsec).ok().filter(|nanos| *nanos < 1_000_000_000);
     let Some(nanos) = nanos else {
@@ -77,46 +77,36 @@ pub(crate) fn deadline(deadline: Option<&libc::timespec>) -> Result<Instant, Fai
     // A time before the zero of the clock is in the past.
     let deadline = u64::try_from(deadline.tv_sec).map_or(Duration::ZERO, |secs| Duration::new(secs, nanos));
     let now = clock_gettime(ClockId::Monotonic);
-    let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
-    Ok(after(deadline.saturating_sub(now)))
-}
-
-/// The time after this timeout, or the end of the clock's range.
-pub(crate) fn after(timeout: Duration) -> Instant {
-    let now = Instant::now();
-    // A century is practically forever.
-    now.checked_add(timeout).unwrap_or_else(|| now + Duration::from_secs(100 * 366 * 86_400))
+    Ok(deadline.saturating_sub(Duration::new(now.tv_sec as u64, now.tv_nsec as u32)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
-    fn at(tv_sec: i64, tv_nsec: i64) -> Result<Instant, Failure> {
-        deadline(Some(&libc::timespec { tv_sec, tv_nsec }))
+    fn until_time(tv_sec: i64, tv_nsec: i64) -> Result<Duration, Failure> {
+        until(Some(&libc::timespec { tv_sec, tv_nsec }))
     }
 
     #[test]
     fn deadlines_are_times_of_the_monotonic_clock() {
-        let earliest = Instant::now();
-        let before = clock_gettime(ClockId::Monotonic);
-        let in_an_hour = at(before.tv_sec + 3_600, before.tv_nsec).ok().unwrap();
-        let latest = Instant::now();
-        assert!(in_an_hour <= latest + Duration::from_secs(3_600));
-        // The interval between two clock readings is at most that between the outermost ones.
-        assert!(in_an_hour + (latest - earliest) >= earliest + Duration::from_secs(3_600));
+        let (earliest, before) = (Instant::now(), clock_gettime(ClockId::Monotonic));
+        let rest = until_time(before.tv_sec + 3_600, before.tv_nsec).ok().unwrap();
+        assert!(rest <= Duration::from_secs(3_600) && rest + earliest.elapsed() >= Duration::from_secs(3_600));
     }
 
     #[test]
     fn past_deadlines_have_passed_and_distant_ones_have_not() {
         for sec in [i64::MIN, -1, 0] {
-            assert!(at(sec, 999_999_999).ok().unwrap() <= Instant::now());
+            assert_eq!(until_time(sec, 999_999_999).ok(), Some(Duration::ZERO));
         }
-        assert!(at(i64::MAX, 0).ok().unwrap() > Instant::now());
+        assert!(until_time(i64::MAX, 0).ok().unwrap() > Duration::ZERO);
     }
 
     #[test]
     fn invalid_deadlines_are_rejected() {
-        assert!(at(1, 1_000_000_000).is_err() && at(1, -1).is_err() && deadline(None).is_err());
+        assert!(until_time(1, 1_000_000_000).is_err() && until_time(1, -1).is_err() && until(None).is_err());
     }
 }

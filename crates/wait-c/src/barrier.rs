@@ -3,10 +3,10 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use wait::thread_slots::{ThreadSlot, ThreadSlots};
-use wait::{Arrival, Party};
+use wait::{Arrival, Deadline, Party};
 
 use crate::argument::{self, Out, create, given, leave};
 use crate::failure::{Failure, status};
@@ -85,15 +85,11 @@ unsafe fn with_party(
 fn complete(
     party: &mut Party<'_>,
     arrival: Arrival,
-    deadline: Option<Instant>,
+    deadline: Deadline,
     leads: Out<'_, bool>,
     arrival_out: Out<'_, u64>,
 ) -> Result<(), Failure> {
-    let result = match deadline {
-        None => Ok(party.complete(arrival)),
-        Some(deadline) => party.complete_until(arrival, deadline),
-    };
-    result.map(|result| leave(leads, result.is_leader())).map_err(|arrival| {
+    party.complete_timeout(arrival, deadline).map(|result| leave(leads, result.is_leader())).map_err(|arrival| {
         leave(arrival_out, arrival.number());
         wait::TimedOut.into()
     })
@@ -105,7 +101,7 @@ fn complete(
 /// See [`slot`].
 unsafe fn arrive_and_wait(
     barrier: *const Barrier,
-    deadline: Option<Instant>,
+    deadline: Deadline,
     leads: Out<'_, bool>,
     arrival_out: Out<'_, u64>,
 ) -> Result<(), Failure> {
@@ -124,7 +120,7 @@ unsafe fn arrive_and_wait(
 unsafe fn wait_for(
     barrier: *const Barrier,
     number: u64,
-    deadline: Option<Instant>,
+    deadline: Deadline,
     leads: Out<'_, bool>,
 ) -> Result<(), Failure> {
     // SAFETY: the caller guarantees it.
@@ -136,10 +132,6 @@ unsafe fn wait_for(
 fn arrival(barrier: &wait::Barrier, number: u64) -> Result<Arrival, Failure> {
     let unknown = || Failure::invalid(format_args!("there has been no arrival {number} at this barrier"));
     barrier.arrival(number).ok_or_else(unknown)
-}
-
-fn after(nanoseconds: u64) -> Option<Instant> {
-    Some(argument::after(Duration::from_nanos(nanoseconds)))
 }
 
 /// Creates a barrier for `parties` threads that wait by this rule (NULL: "adaptive").
@@ -187,7 +179,7 @@ pub extern "C" fn rowlock_barrier_destroy(barrier: Option<Box<Barrier>>) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_wait(barrier: *const Barrier, leads: Option<&mut MaybeUninit<bool>>) -> c_int {
     // SAFETY: C passes a barrier or NULL.
-    status(|| unsafe { arrive_and_wait(barrier, None, leads, None) })
+    status(|| unsafe { arrive_and_wait(barrier, Deadline::NEVER, leads, None) })
 }
 
 /// Like `rowlock_barrier_wait`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`. After
@@ -203,7 +195,7 @@ pub unsafe extern "C" fn rowlock_barrier_wait_until(
     arrival: Option<&mut MaybeUninit<u64>>,
 ) -> c_int {
     status(|| {
-        let deadline = Some(argument::deadline(deadline)?);
+        let deadline = argument::until(deadline)?.into();
         // SAFETY: C passes a barrier or NULL.
         unsafe { arrive_and_wait(barrier, deadline, leads, arrival) }
     })
@@ -218,7 +210,7 @@ pub unsafe extern "C" fn rowlock_barrier_wait_timeout(
     arrival: Option<&mut MaybeUninit<u64>>,
 ) -> c_int {
     // SAFETY: C passes a barrier or NULL.
-    status(|| unsafe { arrive_and_wait(barrier, after(nanoseconds), leads, arrival) })
+    status(|| unsafe { arrive_and_wait(barrier, Duration::from_nanos(nanoseconds).into(), leads, arrival) })
 }
 
 /// Arrives `count` times in one round (usually 1) without waiting. Stores the number of the arrival
@@ -277,7 +269,7 @@ pub unsafe extern "C" fn rowlock_barrier_complete(
     leads: Option<&mut MaybeUninit<bool>>,
 ) -> c_int {
     // SAFETY: C passes a barrier or NULL.
-    status(|| unsafe { wait_for(barrier, arrival, None, leads) })
+    status(|| unsafe { wait_for(barrier, arrival, Deadline::NEVER, leads) })
 }
 
 /// Like `rowlock_barrier_complete`, but does not wait.
@@ -304,7 +296,7 @@ pub unsafe extern "C" fn rowlock_barrier_complete_until(
     leads: Option<&mut MaybeUninit<bool>>,
 ) -> c_int {
     status(|| {
-        let deadline = Some(argument::deadline(deadline)?);
+        let deadline = argument::until(deadline)?.into();
         // SAFETY: C passes a barrier or NULL.
         unsafe { wait_for(barrier, arrival, deadline, leads) }
     })
@@ -319,7 +311,7 @@ pub unsafe extern "C" fn rowlock_barrier_complete_timeout(
     leads: Option<&mut MaybeUninit<bool>>,
 ) -> c_int {
     // SAFETY: C passes a barrier or NULL.
-    status(|| unsafe { wait_for(barrier, arrival, after(nanoseconds), leads) })
+    status(|| unsafe { wait_for(barrier, arrival, Duration::from_nanos(nanoseconds).into(), leads) })
 }
 
 /// Stores the counts of all waits so far in `*statistics`.

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::mem::{self, MaybeUninit};
 use std::time::Duration;
 
-use wait::{MutexGuard, TimedOut, WaitTimeoutResult};
+use wait::TimedOut;
 
 use crate::argument::{self, acquire, create, given};
 use crate::failure::{Failure, status};
@@ -60,10 +60,9 @@ pub unsafe extern "C" fn rowlock_condvar_wait_until(
     deadline: Option<&libc::timespec>,
 ) -> c_int {
     status(|| {
-        let (condvar, deadline) = (given(condvar, "condvar")?, argument::deadline(deadline)?);
+        let (condvar, deadline) = (given(condvar, "condvar")?, argument::until(deadline)?);
         // SAFETY: as above.
-        let guard = unsafe { given(mutex, "mutex")?.resume() }?;
-        in_time(condvar.0.wait_until(guard, deadline))
+        unsafe { wait_timeout(condvar, mutex, deadline) }
     })
 }
 
@@ -75,14 +74,17 @@ pub unsafe extern "C" fn rowlock_condvar_wait_timeout(
     nanoseconds: u64,
 ) -> c_int {
     status(|| {
-        let condvar = given(condvar, "condvar")?;
         // SAFETY: as above.
-        let guard = unsafe { given(mutex, "mutex")?.resume() }?;
-        in_time(condvar.0.wait_timeout(guard, Duration::from_nanos(nanoseconds)))
+        unsafe { wait_timeout(given(condvar, "condvar")?, mutex, Duration::from_nanos(nanoseconds)) }
     })
 }
 
-fn in_time((guard, result): (MutexGuard<'_, ()>, WaitTimeoutResult)) -> Result<(), Failure> {
+/// # Safety
+/// The calling thread holds the mutex, if that is given.
+unsafe fn wait_timeout(condvar: &Condvar, mutex: Option<&Mutex>, timeout: Duration) -> Result<(), Failure> {
+    // SAFETY: the caller guarantees it.
+    let guard = unsafe { given(mutex, "mutex")?.resume() }?;
+    let (guard, result) = condvar.0.wait_timeout(guard, timeout);
     mem::forget(guard);
     if result.timed_out() { Err(TimedOut.into()) } else { Ok(()) }
 }

@@ -72,7 +72,7 @@ pub extern "C" fn rowlock_event_trywait(event: Option<&Event>) -> c_int {
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_event_wait_until(event: Option<&Event>, deadline: Option<&libc::timespec>) -> c_int {
-    status(|| Ok(given(event, "event")?.0.wait_until(argument::deadline(deadline)?)?))
+    status(|| Ok(given(event, "event")?.0.wait_timeout(argument::until(deadline)?)?))
 }
 
 /// Like `rowlock_event_wait`, but waits at most this number of nanoseconds.

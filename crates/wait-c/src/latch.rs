@@ -74,7 +74,7 @@ pub extern "C" fn rowlock_latch_trywait(latch: Option<&Latch>) -> c_int {
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_latch_wait_until(latch: Option<&Latch>, deadline: Option<&libc::timespec>) -> c_int {
-    status(|| Ok(given(latch, "latch")?.0.wait_until(argument::deadline(deadline)?)?))
+    status(|| Ok(given(latch, "latch")?.0.wait_timeout(argument::until(deadline)?)?))
 }
 
 /// Like `rowlock_latch_wait`, but waits at most this number of nanoseconds.

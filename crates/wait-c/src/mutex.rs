@@ -68,7 +68,7 @@ pub extern "C" fn rowlock_mutex_trylock(mutex: Option<&Mutex>) -> c_int {
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_mutex_lock_until(mutex: Option<&Mutex>, deadline: Option<&libc::timespec>) -> c_int {
-    acquire(|| Ok(given(mutex, "mutex")?.0.lock_until(argument::deadline(deadline)?)?))
+    acquire(|| Ok(given(mutex, "mutex")?.0.lock_timeout(argument::until(deadline)?)?))
 }
 
 /// Like `rowlock_mutex_lock`, but waits at most this number of nanoseconds.

@@ -50,7 +50,7 @@ pub extern "C" fn rowlock_rwlock_tryrdlock(rwlock: Option<&RwLock>) -> c_int {
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_rwlock_rdlock_until(rwlock: Option<&RwLock>, deadline: Option<&libc::timespec>) -> c_int {
-    acquire(|| Ok(given(rwlock, "rwlock")?.0.read_until(argument::deadline(deadline)?)?))
+    acquire(|| Ok(given(rwlock, "rwlock")?.0.read_timeout(argument::until(deadline)?)?))
 }
 
 /// Like `rowlock_rwlock_rdlock`, but waits at most this number of nanoseconds.
@@ -100,7 +100,7 @@ pub extern "C" fn rowlock_rwlock_trywrlock(rwlock: Option<&RwLock>) -> c_int {
 /// Returns 0, ETIMEDOUT, or EINVAL.
 #[unsafe(no_mangle)]
 pub extern "C" fn rowlock_rwlock_wrlock_until(rwlock: Option<&RwLock>, deadline: Option<&libc::timespec>) -> c_int {
-    acquire(|| Ok(given(rwlock, "rwlock")?.0.write_until(argument::deadline(deadline)?)?))
+    acquire(|| Ok(given(rwlock, "rwlock")?.0.write_timeout(argument::until(deadline)?)?))
 }
 
 /// Like `rowlock_rwlock_wrlock`, but waits at most this number of nanoseconds.

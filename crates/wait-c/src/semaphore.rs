@@ -60,7 +60,7 @@ pub extern "C" fn rowlock_semaphore_down_until(
     deadline: Option<&libc::timespec>,
     left: Option<&mut MaybeUninit<u32>>,
 ) -> c_int {
-    store(left, || Ok(given(semaphore, "semaphore")?.0.down_until(argument::deadline(deadline)?)?))
+    store(left, || Ok(given(semaphore, "semaphore")?.0.down_timeout(argument::until(deadline)?)?))
 }
 
 /// Like `rowlock_semaphore_down`, but waits at most this number of nanoseconds.

@@ -31,28 +31,16 @@ pub struct Statistics {
 
 /// Stores the statistics of an object in an output argument.
 pub(crate) fn leave_statistics(out: Out<'_, Statistics>, statistics: wait::Statistics) -> Result<(), Failure> {
-    let wait::Statistics {
-        waits,
-        spins,
-        successful_spins,
-        spin_time,
-        yields,
-        blocks,
-        block_time,
-        overload_marks,
-        moves,
-    } = statistics;
-    let spin_nanoseconds = spin_time.as_nanos();
     given(out, "statistics")?.write(Statistics {
-        waits,
-        spins,
-        successful_spins,
-        spin_nanoseconds,
-        yields,
-        blocks,
-        strikes: overload_marks,
-        moves,
-        block_nanoseconds: block_time.as_nanos(),
+        waits: statistics.waits,
+        spins: statistics.spins,
+        successful_spins: statistics.successful_spins,
+        spin_nanoseconds: statistics.spin_time.as_nanos(),
+        yields: statistics.yields,
+        blocks: statistics.blocks,
+        strikes: statistics.overload_marks,
+        moves: statistics.moves,
+        block_nanoseconds: statistics.block_time.as_nanos(),
     });
     Ok(())
 }

@@ -49,9 +49,9 @@ pub unsafe extern "C" fn rowlock_word_wait_until(
     value: Option<&mut MaybeUninit<u32>>,
 ) -> c_int {
     store(value, || {
-        let deadline = argument::deadline(deadline)?;
+        let deadline = argument::until(deadline)?;
         // SAFETY: as above.
-        Ok(word::wait_until(unsafe { word(at) }?, expected, deadline, &Waiting::ADAPTIVE)?)
+        Ok(word::wait_timeout(unsafe { word(at) }?, expected, deadline, &Waiting::ADAPTIVE)?)
     })
 }
 

@@ -1,4 +1,4 @@
-//! Conversion of the standard library's deadlines and timeouts to the clock of waits.
+//! Deadlines, and their conversion to the clock of waits.
 
 use std::time;
 
@@ -11,12 +11,24 @@ use crate::sync::now;
 #[error("the deadline passed before the awaited event occurred")]
 pub struct TimedOut;
 
-/// The time after this timeout.
-pub(crate) fn after(timeout: time::Duration) -> Instant {
-    now() + Span::from_nanos(timeout.as_nanos().try_into().unwrap_or(u64::MAX))
+/// When a thread stops waiting: at a [`time::Instant`], or after a timeout that begins now, a
+/// [`time::Duration`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline(pub(crate) Option<Instant>);
+
+impl Deadline {
+    /// The thread waits for the event, however long that takes.
+    pub const NEVER: Deadline = Deadline(None);
 }
 
-/// The same time on the other clock, or now if it has passed.
-pub(crate) fn at(deadline: time::Instant) -> Instant {
-    after(deadline.saturating_duration_since(time::Instant::now()))
+impl From<time::Duration> for Deadline {
+    fn from(timeout: time::Duration) -> Deadline {
+        Deadline(Some(now() + Span::from_nanos(timeout.as_nanos().try_into().unwrap_or(u64::MAX))))
+    }
+}
+
+impl From<time::Instant> for Deadline {
+    fn from(deadline: time::Instant) -> Deadline {
+        deadline.saturating_duration_since(time::Instant::now()).into()
+    }
 }

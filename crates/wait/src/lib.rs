@@ -25,7 +25,7 @@ mod timeouts;
 mod waiting;
 
 pub use calibrate::{Calibration, Measured, calibrate};
-pub use deadline::TimedOut;
+pub use deadline::{Deadline, TimedOut};
 #[cfg(not(loom))]
 pub use objects::thread_slots;
 pub use objects::{barrier, condvar, event, latch, mutex, parker, rwlock, semaphore, word};

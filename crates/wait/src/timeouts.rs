@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::atomic::AtomicU32;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use policy::Span;
 use policy::table::WAITING;
@@ -80,6 +80,20 @@ fn every_wait_by_every_rule_gives_up_at_its_deadline_and_not_before() {
             });
         }
     }
+}
+
+#[test]
+fn an_event_that_has_occurred_ends_a_wait_even_after_its_deadline() {
+    let past = Instant::now();
+    for reset in [Reset::Auto, Reset::Manual] {
+        let event = Event::new(reset);
+        event.set();
+        assert_eq!((event.wait_timeout(past), event.statistics()), (Ok(()), Statistics::default()));
+    }
+    let (semaphore, latch) = (Semaphore::new(1), Latch::new(0));
+    assert_eq!((semaphore.down_timeout(past), semaphore.statistics()), (Ok(0), Statistics::default()));
+    assert_eq!((latch.wait_timeout(past), latch.statistics()), (Ok(()), Statistics::default()));
+    assert_eq!(word::wait_timeout(&AtomicU32::new(7), 6, past, &Waiting::ADAPTIVE), Ok(7));
 }
 
 /// Waits up to 3 ms for an event that is set after `delay`, or never. Returns the time spent

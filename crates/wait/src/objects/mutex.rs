@@ -1,8 +1,8 @@
 #![doc = include_str!("../../mutex.md")]
 
-use std::{fmt, time};
+use std::fmt;
 
-use crate::deadline::{self, TimedOut};
+use crate::deadline::{Deadline, TimedOut};
 use crate::objects::guarded::{Exclusive, Guard, Guarded, MutexLock};
 use crate::statistics::Statistics;
 use crate::sync;
@@ -80,13 +80,8 @@ impl<T: ?Sized> Mutex<T> {
 
     /// Like [`Mutex::lock`], but waits at most until the deadline. A free mutex is acquired even
     /// after the deadline.
-    pub fn lock_until(&self, deadline: time::Instant) -> Result<MutexGuard<'_, T>, TimedOut> {
-        self.try_lock().map_or_else(|| Guard::acquire_until(&self.0, deadline::at(deadline)), Ok)
-    }
-
-    /// Like [`Mutex::lock_until`], with a timeout that begins now.
-    pub fn lock_timeout(&self, timeout: time::Duration) -> Result<MutexGuard<'_, T>, TimedOut> {
-        self.try_lock().map_or_else(|| Guard::acquire_until(&self.0, deadline::after(timeout)), Ok)
+    pub fn lock_timeout(&self, deadline: impl Into<Deadline>) -> Result<MutexGuard<'_, T>, TimedOut> {
+        self.try_lock().map_or_else(|| Guard::acquire_until(&self.0, deadline.into()), Ok)
     }
 
     /// The value, without locking: the mutable borrow excludes all other threads.

@@ -1,8 +1,8 @@
 #![doc = include_str!("../../rwlock.md")]
 
-use std::{fmt, time};
+use std::fmt;
 
-use crate::deadline::{self, TimedOut};
+use crate::deadline::{Deadline, TimedOut};
 use crate::objects::guarded::{Exclusive, Guard, Guarded, ReaderWriterLock, Shared};
 use crate::protocol::raw_rwlock::RawRwLock;
 use crate::statistics::Statistics;
@@ -72,13 +72,8 @@ impl<T: ?Sized> RwLock<T> {
 
     /// Like [`RwLock::read`], but waits at most until the deadline. A lock that admits readers is
     /// acquired even after the deadline.
-    pub fn read_until(&self, deadline: time::Instant) -> Result<RwLockReadGuard<'_, T>, TimedOut> {
-        Guard::acquire_until(&self.0, deadline::at(deadline))
-    }
-
-    /// Like [`RwLock::read_until`], with a timeout that begins now.
-    pub fn read_timeout(&self, timeout: time::Duration) -> Result<RwLockReadGuard<'_, T>, TimedOut> {
-        Guard::acquire_until(&self.0, deadline::after(timeout))
+    pub fn read_timeout(&self, deadline: impl Into<Deadline>) -> Result<RwLockReadGuard<'_, T>, TimedOut> {
+        Guard::acquire_until(&self.0, deadline.into())
     }
 
     /// Waits until the lock is free and acquires it as a writer. Dropping the guard releases it.
@@ -95,13 +90,8 @@ impl<T: ?Sized> RwLock<T> {
 
     /// Like [`RwLock::write`], but waits at most until the deadline. A free lock is acquired even
     /// after the deadline.
-    pub fn write_until(&self, deadline: time::Instant) -> Result<RwLockWriteGuard<'_, T>, TimedOut> {
-        Guard::acquire_until(&self.0, deadline::at(deadline))
-    }
-
-    /// Like [`RwLock::write_until`], with a timeout that begins now.
-    pub fn write_timeout(&self, timeout: time::Duration) -> Result<RwLockWriteGuard<'_, T>, TimedOut> {
-        Guard::acquire_until(&self.0, deadline::after(timeout))
+    pub fn write_timeout(&self, deadline: impl Into<Deadline>) -> Result<RwLockWriteGuard<'_, T>, TimedOut> {
+        Guard::acquire_until(&self.0, deadline.into())
     }
 
     /// The value, without locking: the mutable borrow excludes all other threads.

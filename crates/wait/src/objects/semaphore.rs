@@ -8,9 +8,9 @@
 //! The order is not first come, first served: a thread that finds a permit acquires it, even if
 //! others have slept longer. Otherwise a permit would be idle until its sleeper has a CPU.
 
-use std::{fmt, time};
+use std::fmt;
 
-use crate::deadline::{self, TimedOut};
+use crate::deadline::{Deadline, TimedOut};
 pub use crate::protocol::raw_semaphore::Overflow;
 use crate::protocol::raw_semaphore::RawSemaphore;
 use crate::statistics::Statistics;
@@ -59,7 +59,7 @@ impl Semaphore {
     pub fn down(&self) -> u32 {
         loop {
             // Without a deadline, this always succeeds.
-            if let Ok(left) = self.raw.down(self.waiting, Scope::Process, None) {
+            if let Ok(left) = self.down_timeout(Deadline::NEVER) {
                 return left;
             }
         }
@@ -72,13 +72,8 @@ impl Semaphore {
 
     /// Like [`Semaphore::down`], but waits at most until the deadline. An available permit is
     /// acquired even after the deadline.
-    pub fn down_until(&self, deadline: time::Instant) -> Result<u32, TimedOut> {
-        self.raw.down(self.waiting, Scope::Process, Some(deadline::at(deadline)))
-    }
-
-    /// Like [`Semaphore::down_until`], with a timeout that begins now.
-    pub fn down_timeout(&self, timeout: time::Duration) -> Result<u32, TimedOut> {
-        self.raw.down(self.waiting, Scope::Process, Some(deadline::after(timeout)))
+    pub fn down_timeout(&self, deadline: impl Into<Deadline>) -> Result<u32, TimedOut> {
+        self.raw.down(self.waiting, Scope::Process, deadline.into().0)
     }
 
     /// Adds a permit. Returns the number of permits. Never blocks.
@@ -130,20 +125,5 @@ mod tests {
         static SEMAPHORE: Semaphore = Semaphore::new(1);
         assert_eq!(SEMAPHORE.try_down(), Some(0));
         assert_eq!(SEMAPHORE.try_down(), None);
-    }
-
-    #[test]
-    fn an_immediate_down_is_not_a_wait() {
-        let semaphore = Semaphore::new(1);
-        assert_eq!(semaphore.down_until(time::Instant::now()), Ok(0));
-        assert_eq!(semaphore.statistics(), Statistics::default());
-    }
-
-    #[test]
-    fn a_down_without_a_permit_ends_at_the_deadline() {
-        let semaphore = Semaphore::new(0);
-        assert_eq!(semaphore.down_until(time::Instant::now()), Err(TimedOut));
-        assert_eq!(semaphore.down_timeout(time::Duration::from_micros(50)), Err(TimedOut));
-        assert_eq!((semaphore.value(), semaphore.statistics().waits), (0, 2));
     }
 }

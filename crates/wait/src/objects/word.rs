@@ -18,9 +18,10 @@
 //! usually goes back to sleep. As in C++, a word that has changed back has not changed.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
-use std::time::{Duration, Instant};
 
-use crate::deadline::{self, TimedOut};
+use policy::Instant;
+
+use crate::deadline::{Deadline, TimedOut};
 use crate::protocol::wait_loop::Awaited;
 use crate::protocol::wait_state::WaitState;
 use crate::statistics::Statistics;
@@ -46,7 +47,7 @@ use crate::waiting::Waiting;
 pub fn wait(word: &AtomicU32, expected: u32, waiting: &Waiting) -> u32 {
     loop {
         // Without a deadline, this always succeeds.
-        if let Ok(value) = wait_by(word, expected, waiting, None) {
+        if let Ok(value) = wait_timeout(word, expected, Deadline::NEVER, waiting) {
             return value;
         }
     }
@@ -56,13 +57,20 @@ pub fn wait(word: &AtomicU32, expected: u32, waiting: &Waiting) -> u32 {
 ///
 /// # Errors
 /// If the deadline passes and the word has the expected value.
-pub fn wait_until(word: &AtomicU32, expected: u32, deadline: Instant, waiting: &Waiting) -> Result<u32, TimedOut> {
-    wait_by(word, expected, waiting, Some(deadline::at(deadline)))
-}
-
-/// Like [`wait_until`], with a timeout that begins now.
-pub fn wait_timeout(word: &AtomicU32, expected: u32, timeout: Duration, waiting: &Waiting) -> Result<u32, TimedOut> {
-    wait_by(word, expected, waiting, Some(deadline::after(timeout)))
+pub fn wait_timeout(
+    word: &AtomicU32,
+    expected: u32,
+    deadline: impl Into<Deadline>,
+    waiting: &Waiting,
+) -> Result<u32, TimedOut> {
+    let deadline = deadline.into().0;
+    let value = word.load(Acquire);
+    if value != expected {
+        return Ok(value);
+    }
+    let mut change = Change { word, expected, value };
+    site(word).wait_state.wait(&mut change, *waiting, deadline)?;
+    Ok(change.value)
 }
 
 /// Wakes one thread that sleeps until `word` changes. The caller has changed it. Never blocks.
@@ -80,21 +88,6 @@ pub fn wake_all(word: &AtomicU32) {
 /// The counts of all waits on words in this process so far.
 pub fn statistics() -> Statistics {
     sites().iter().map(|site| site.wait_state.statistics()).fold(Statistics::default(), Statistics::plus)
-}
-
-fn wait_by(
-    word: &AtomicU32,
-    expected: u32,
-    waiting: &Waiting,
-    deadline: Option<policy::Instant>,
-) -> Result<u32, TimedOut> {
-    let value = word.load(Acquire);
-    if value != expected {
-        return Ok(value);
-    }
-    let mut change = Change { word, expected, value };
-    site(word).wait_state.wait(&mut change, *waiting, deadline)?;
-    Ok(change.value)
 }
 
 fn wake(word: &AtomicU32, count: u32) {
@@ -119,7 +112,7 @@ impl Awaited for Change<'_> {
         self.value != self.expected
     }
 
-    fn sleep(&mut self, deadline: Option<policy::Instant>) {
+    fn sleep(&mut self, deadline: Option<Instant>) {
         let sleepers = &site(self.word).sleepers;
         sleepers.fetch_add(1, Relaxed);
         sync::fence(SeqCst);
@@ -168,20 +161,6 @@ fn sites() -> &'static [Site] {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_changed_word_needs_no_wait() {
-        assert_eq!(wait(&AtomicU32::new(7), 6, &Waiting::ADAPTIVE), 7);
-    }
-
-    #[test]
-    fn a_wait_is_given_up_at_the_deadline() {
-        let word = AtomicU32::new(7);
-        let before = statistics().waits;
-        assert_eq!(wait_until(&word, 7, Instant::now(), &Waiting::ADAPTIVE), Err(TimedOut));
-        assert_eq!(wait_timeout(&word, 7, Duration::from_micros(50), &Waiting::ADAPTIVE), Err(TimedOut));
-        assert!(statistics().waits >= before + 2);
-    }
 
     #[test]
     fn words_are_spread_over_the_sites() {

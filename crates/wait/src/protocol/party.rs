@@ -1,12 +1,12 @@
 //! A party of a barrier, in one process or in shared memory.
 
-use std::{fmt, time};
+use std::fmt;
 
 use policy::record::{Off, Recorder};
 use policy::waiting::{Missing, Waiter};
 use policy::{Instant, ThreadId};
 
-use crate::deadline;
+use crate::deadline::Deadline;
 use crate::observer::{Observer, WaitEvent};
 use crate::protocol::shared_state::{RoundEnd, SharedState, Ticket};
 use crate::protocol::wait_loop::Wait;
@@ -89,15 +89,9 @@ impl<'b, R: Recorder> Party<'b, R> {
     /// # Errors
     /// If the deadline passes, returns the arrival, which still counts. The thread can continue to
     /// wait for its round by [`Party::complete`].
-    pub fn wait_until(&mut self, deadline: time::Instant) -> CompletionResult {
+    pub fn wait_timeout(&mut self, deadline: impl Into<Deadline>) -> CompletionResult {
         let arrival = self.arrive();
-        self.complete_until(arrival, deadline)
-    }
-
-    /// Like [`Party::wait_until`], with a timeout that begins now.
-    pub fn wait_timeout(&mut self, timeout: time::Duration) -> CompletionResult {
-        let arrival = self.arrive();
-        self.complete_timeout(arrival, timeout)
+        self.complete_timeout(arrival, deadline)
     }
 
     /// Arrives without waiting. Never blocks.
@@ -134,7 +128,7 @@ impl<'b, R: Recorder> Party<'b, R> {
     pub fn complete(&mut self, arrival: Arrival) -> BarrierWaitResult {
         let is_leader = arrival.0.is_leader;
         // Without a deadline, this always succeeds.
-        let _ = self.complete_by(arrival, None);
+        let _ = self.complete_timeout(arrival, Deadline::NEVER);
         BarrierWaitResult { is_leader }
     }
 
@@ -142,17 +136,8 @@ impl<'b, R: Recorder> Party<'b, R> {
     ///
     /// # Errors
     /// If the deadline passes, returns the arrival.
-    pub fn complete_until(&mut self, arrival: Arrival, deadline: time::Instant) -> CompletionResult {
-        self.complete_by(arrival, Some(deadline::at(deadline)))
-    }
-
-    /// Like [`Party::complete_until`], with a timeout that begins now.
-    pub fn complete_timeout(&mut self, arrival: Arrival, timeout: time::Duration) -> CompletionResult {
-        self.complete_by(arrival, Some(deadline::after(timeout)))
-    }
-
-    pub(crate) fn complete_by(&mut self, arrival: Arrival, deadline: Option<Instant>) -> CompletionResult {
-        let Arrival(ticket) = arrival;
+    pub fn complete_timeout(&mut self, arrival: Arrival, deadline: impl Into<Deadline>) -> CompletionResult {
+        let (ticket, deadline) = (arrival.0, deadline.into().0);
         if self.shared.has_completed(ticket.round) || self.wait_for_round(ticket, deadline, &mut ()) {
             Ok(BarrierWaitResult { is_leader: ticket.is_leader })
         } else {

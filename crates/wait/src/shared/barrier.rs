@@ -3,15 +3,13 @@
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::time;
 
-use policy::Instant;
 use policy::record::Off;
 use policy::waiting::Waiter;
 use sys::shared_memory::View;
 
 use super::memory::{Memory, MemoryError, ObjectKind, Purpose};
-use crate::deadline;
+use crate::deadline::Deadline;
 use crate::protocol::party::{self, Arrival, BarrierWaitResult};
 use crate::protocol::process_slot::{Claimant, ProcessSlot};
 pub use crate::protocol::shared_state::LostParty;
@@ -178,15 +176,9 @@ impl Party<'_> {
     }
 
     /// Like [`Party::wait`], but waits at most until the deadline.
-    pub fn wait_until(&mut self, deadline: time::Instant) -> WaitResult {
+    pub fn wait_timeout(&mut self, deadline: impl Into<Deadline>) -> WaitResult {
         let arrival = self.arrive();
-        self.complete_until(arrival, deadline)
-    }
-
-    /// Like [`Party::wait_until`], with a timeout that begins now.
-    pub fn wait_timeout(&mut self, timeout: time::Duration) -> WaitResult {
-        let arrival = self.arrive();
-        self.complete_timeout(arrival, timeout)
+        self.complete_timeout(arrival, deadline)
     }
 
     /// Arrives without waiting. Never blocks.
@@ -225,25 +217,17 @@ impl Party<'_> {
     /// # Errors
     /// [`WaitError::Abandoned`] if a party that has not arrived is lost.
     pub fn complete(&mut self, arrival: Arrival) -> WaitResult {
-        self.complete_by(arrival, None)
+        self.complete_timeout(arrival, Deadline::NEVER)
     }
 
     /// Like [`Party::complete`], but waits at most until the deadline.
-    pub fn complete_until(&mut self, arrival: Arrival, deadline: time::Instant) -> WaitResult {
-        self.complete_by(arrival, Some(deadline::at(deadline)))
-    }
-
-    /// Like [`Party::complete_until`], with a timeout that begins now.
-    pub fn complete_timeout(&mut self, arrival: Arrival, timeout: time::Duration) -> WaitResult {
-        self.complete_by(arrival, Some(deadline::after(timeout)))
-    }
-
-    fn complete_by(&mut self, mut arrival: Arrival, deadline: Option<Instant>) -> WaitResult {
+    pub fn complete_timeout(&mut self, mut arrival: Arrival, deadline: impl Into<Deadline>) -> WaitResult {
+        let deadline = deadline.into();
         if let Some((_, lost)) = self.lost {
             return Err(WaitError::Abandoned(lost));
         }
         loop {
-            arrival = match self.party.complete_by(arrival, deadline) {
+            arrival = match self.party.complete_timeout(arrival, deadline) {
                 Ok(result) => return Ok(result),
                 Err(arrival) => arrival,
             };
@@ -257,7 +241,7 @@ impl Party<'_> {
                 self.lost = Some((arrival.0, lost));
                 return Err(WaitError::Abandoned(lost));
             }
-            if deadline.is_some_and(|deadline| sync::now() >= deadline) {
+            if deadline.0.is_some_and(|deadline| sync::now() >= deadline) {
                 return Err(WaitError::TimedOut(arrival));
             }
         }

@@ -1,15 +1,13 @@
 //! The event for several processes.
 
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::{fmt, time};
-
-use policy::Instant;
 
 use super::WaitFailure;
 use super::memory::{MemoryError, ObjectKind};
 use super::object::{Body, Object};
-use crate::deadline;
+use crate::deadline::Deadline;
 use crate::protocol::raw_event::{RawEvent, Reset};
 use crate::statistics::Statistics;
 use crate::sync::Scope;
@@ -78,7 +76,7 @@ impl Event {
     /// # Errors
     /// [`WaitFailure::Abandoned`] if a process has died with the event open.
     pub fn wait(&self) -> Result<(), WaitFailure> {
-        self.wait_by(None)
+        self.wait_timeout(Deadline::NEVER)
     }
 
     /// Passes if the event lets the caller pass now. Returns whether it did. Never blocks.
@@ -87,17 +85,8 @@ impl Event {
     }
 
     /// Like [`Event::wait`], but waits at most until the deadline.
-    pub fn wait_until(&self, deadline: time::Instant) -> Result<(), WaitFailure> {
-        self.wait_by(Some(deadline::at(deadline)))
-    }
-
-    /// Like [`Event::wait_until`], with a timeout that begins now.
-    pub fn wait_timeout(&self, timeout: time::Duration) -> Result<(), WaitFailure> {
-        self.wait_by(Some(deadline::after(timeout)))
-    }
-
-    fn wait_by(&self, deadline: Option<Instant>) -> Result<(), WaitFailure> {
-        let body = &self.object.body;
+    pub fn wait_timeout(&self, deadline: impl Into<Deadline>) -> Result<(), WaitFailure> {
+        let (body, deadline) = (&self.object.body, deadline.into().0);
         let setting = body.setting(self.reset, Scope::Shared);
         if body.try_wait(self.reset) {
             return Ok(());

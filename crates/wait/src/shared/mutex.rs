@@ -1,17 +1,15 @@
 //! The mutex for several processes. `robust.md` in this crate's folder describes its protocol.
 
 use std::cell::Cell;
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
-use std::{fmt, time};
-
-use policy::Instant;
 
 use super::memory::{MemoryError, ObjectKind};
 use super::object::{self, Object};
-use crate::deadline;
+use crate::deadline::Deadline;
 use crate::protocol::robust::{Integrity, LockAttempt, OwnerId, RobustLock};
 use crate::protocol::wait_state::WaitState;
 use crate::statistics::Statistics;
@@ -82,7 +80,7 @@ impl Mutex {
     /// [`OwnerDied`], which holds the mutex, if a process has died while it held the mutex.
     pub fn lock(&self) -> Result<Guard<'_>, OwnerDied<'_>> {
         loop {
-            match self.lock_by(None) {
+            match self.lock_timeout(Deadline::NEVER) {
                 Ok(guard) => return Ok(guard),
                 Err(LockError::OwnerDied(died)) => return Err(died),
                 // There is no deadline.
@@ -95,25 +93,8 @@ impl Mutex {
     ///
     /// # Errors
     /// [`LockError`]. A free mutex is acquired even after the deadline.
-    pub fn lock_until(&self, deadline: time::Instant) -> Result<Guard<'_>, LockError<'_>> {
-        self.lock_by(Some(deadline::at(deadline)))
-    }
-
-    /// Like [`Mutex::lock_until`], with a timeout that begins now.
-    pub fn lock_timeout(&self, timeout: time::Duration) -> Result<Guard<'_>, LockError<'_>> {
-        self.lock_by(Some(deadline::after(timeout)))
-    }
-
-    /// Acquires the mutex if it is free. Never blocks.
-    ///
-    /// # Errors
-    /// [`OwnerDied`], which holds the mutex, if a process has died while it held the mutex and the
-    /// mutex has been released since. Does not check whether an owner is alive.
-    pub fn try_lock(&self) -> Result<Option<Guard<'_>>, OwnerDied<'_>> {
-        self.0.body.lock.try_acquire(self.own()).map(|found| self.guard(found)).transpose()
-    }
-
-    fn lock_by(&self, deadline: Option<Instant>) -> Result<Guard<'_>, LockError<'_>> {
+    pub fn lock_timeout(&self, deadline: impl Into<Deadline>) -> Result<Guard<'_>, LockError<'_>> {
+        let deadline = deadline.into().0;
         let Object { body, waiting, .. } = &self.0;
         if let Some(found) = body.lock.try_acquire(self.own()) {
             return Ok(self.guard(found)?);
@@ -133,6 +114,15 @@ impl Mutex {
         }
         attempt.give_up();
         Err(LockError::TimedOut)
+    }
+
+    /// Acquires the mutex if it is free. Never blocks.
+    ///
+    /// # Errors
+    /// [`OwnerDied`], which holds the mutex, if a process has died while it held the mutex and the
+    /// mutex has been released since. Does not check whether an owner is alive.
+    pub fn try_lock(&self) -> Result<Option<Guard<'_>>, OwnerDied<'_>> {
+        self.0.body.lock.try_acquire(self.own()).map(|found| self.guard(found)).transpose()
     }
 
     /// Acquires the mutex of a dead owner. Returns whether it did.

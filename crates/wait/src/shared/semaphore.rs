@@ -1,15 +1,13 @@
 //! The semaphore for several processes.
 
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::{fmt, time};
-
-use policy::Instant;
 
 use super::WaitFailure;
 use super::memory::{MemoryError, ObjectKind};
 use super::object::{Body, Object};
-use crate::deadline;
+use crate::deadline::Deadline;
 use crate::protocol::raw_semaphore::{Overflow, RawSemaphore};
 use crate::statistics::Statistics;
 use crate::sync::Scope;
@@ -67,7 +65,7 @@ impl Semaphore {
     /// # Errors
     /// [`WaitFailure::Abandoned`] if a process has died with the semaphore open.
     pub fn down(&self) -> Result<u32, WaitFailure> {
-        self.down_by(None)
+        self.down_timeout(Deadline::NEVER)
     }
 
     /// Acquires a permit if there is one. Returns the number of permits left. Never blocks.
@@ -76,17 +74,8 @@ impl Semaphore {
     }
 
     /// Like [`Semaphore::down`], but waits at most until the deadline.
-    pub fn down_until(&self, deadline: time::Instant) -> Result<u32, WaitFailure> {
-        self.down_by(Some(deadline::at(deadline)))
-    }
-
-    /// Like [`Semaphore::down_until`], with a timeout that begins now.
-    pub fn down_timeout(&self, timeout: time::Duration) -> Result<u32, WaitFailure> {
-        self.down_by(Some(deadline::after(timeout)))
-    }
-
-    fn down_by(&self, deadline: Option<Instant>) -> Result<u32, WaitFailure> {
-        let body = &self.0.body;
+    pub fn down_timeout(&self, deadline: impl Into<Deadline>) -> Result<u32, WaitFailure> {
+        let (body, deadline) = (&self.0.body, deadline.into().0);
         if let Some(left) = body.try_down() {
             return Ok(left);
         }

@@ -159,7 +159,7 @@ fn killed(rule: WaitingRule) {
     });
     // A second arrival does not take the place of the lost party.
     assert_eq!(mine[0].wait(), Err(WaitError::Abandoned(gone)));
-    assert_eq!(mine[1].wait_until(past()), Err(WaitError::Abandoned(gone)));
+    assert_eq!(mine[1].wait_timeout(past()), Err(WaitError::Abandoned(gone)));
     assert_eq!(barrier.statistics().waits, 2);
 }
 
@@ -172,7 +172,7 @@ fn killed_after_its_arrival() {
         victim.expect("arrived");
         victim.kill();
         // The dead party is not missing.
-        let arrival = mine[0].wait_until(past()).unwrap_err().into_arrival().expect("the round can be completed");
+        let arrival = mine[0].wait_timeout(past()).unwrap_err().into_arrival().expect("the round can be completed");
         assert!(mine[1].wait().unwrap().is_leader());
         assert!(mine[0].complete(arrival).is_ok());
         let gone = LostParty { number: 2, pid: victim.pid() };
@@ -185,7 +185,7 @@ fn deadline_passes() {
     let (_folder, path, barrier) = barrier(2, WaitingRule::Adaptive);
     let mut mine = barrier.join().unwrap();
     let mut other = member(&path);
-    let mut arrival = mine.wait_until(past()).unwrap_err().into_arrival().unwrap();
+    let mut arrival = mine.wait_timeout(past()).unwrap_err().into_arrival().unwrap();
     arrival = mine.complete_timeout(arrival, Duration::from_millis(1)).unwrap_err().into_arrival().unwrap();
     other.write_line("wait");
     assert!(!mine.complete(arrival).unwrap().is_leader());
@@ -211,7 +211,7 @@ fn left() {
     other.write_line("leave");
     other.assert_success();
     for round in 0..2 {
-        let late = mine[0].wait_until(past()).unwrap_err();
+        let late = mine[0].wait_timeout(past()).unwrap_err();
         let arrival = late.into_arrival().unwrap_or_else(|| panic!("round {round}: no awaited party is lost"));
         assert!(mine[1].wait().is_ok());
         assert!(mine[0].complete(arrival).is_ok());
@@ -231,7 +231,7 @@ fn fork() {
         other.write_line("fork");
         other.expect("done");
         assert!(barrier.join().is_err(), "its parent keeps its slot");
-        let late = mine.wait_until(past()).unwrap_err();
+        let late = mine.wait_timeout(past()).unwrap_err();
         let arrival = late.into_arrival().expect("its parent is not lost");
         other.write_line("wait");
         assert!(mine.complete(arrival).is_ok());

@@ -142,7 +142,7 @@ fn owner_killed_with_a_deadline() {
     assert!(matches!(mutex.lock_timeout(SHORT), Err(LockError::TimedOut)));
     assert!(mutex.try_lock().unwrap().is_none());
     owner.kill();
-    let error = mutex.lock_until(Instant::now()).unwrap_err();
+    let error = mutex.lock_timeout(Instant::now()).unwrap_err();
     assert!(error.to_string().contains(&format!("process {} has died", owner.pid())), "{error}");
     assert!(matches!(error, LockError::OwnerDied(died) if died.pid() == owner.pid()));
 }

@@ -304,7 +304,7 @@ fn the_arrival_of_a_wait_that_timed_out_counts() {
         let barrier = Barrier::with(2, by(entry.example));
         let (mut early, mut late) = (barrier.party(0), barrier.party(1));
         let arrival = early.wait_timeout(Duration::from_micros(50)).unwrap_err();
-        let arrival = early.complete_until(arrival, std::time::Instant::now()).unwrap_err();
+        let arrival = early.complete_timeout(arrival, std::time::Instant::now()).unwrap_err();
         let arrival = early.complete_timeout(arrival, Duration::ZERO).unwrap_err();
         assert!(late.wait_timeout(Duration::ZERO).unwrap().is_leader(), "{}", entry.form);
         assert!(!early.complete_timeout(arrival, Duration::ZERO).unwrap().is_leader());

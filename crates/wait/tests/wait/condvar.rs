@@ -105,7 +105,7 @@ fn a_notification_without_waiters_is_not_kept() {
 fn every_rule_times_out_and_reacquires_the_mutex() {
     for entry in WAITING {
         let (mutex, changed) = (Mutex::with(1, by(entry.example)), Condvar::with(by(entry.example)));
-        let (guard, result) = changed.wait_until(mutex.lock(), Instant::now());
+        let (guard, result) = changed.wait_timeout(mutex.lock(), Instant::now());
         assert!(result.timed_out() && mutex.is_locked(), "{}", entry.form);
         let (guard, result) = changed.wait_timeout_while(guard, Duration::from_micros(50), |value| *value == 1);
         assert!(result.timed_out() && mutex.is_locked(), "{}", entry.form);

@@ -81,11 +81,11 @@ fn every_rule_times_out() {
     for entry in WAITING {
         let mutex = Mutex::with((), by(entry.example));
         let guard = mutex.lock();
-        assert_eq!(mutex.lock_until(Instant::now()).err(), Some(TimedOut), "{}", entry.form);
+        assert_eq!(mutex.lock_timeout(Instant::now()).err(), Some(TimedOut), "{}", entry.form);
         assert_eq!(mutex.lock_timeout(Duration::from_micros(200)).err(), Some(TimedOut), "{}", entry.form);
         assert_eq!(mutex.statistics().waits, 2);
         drop(guard);
-        assert!(mutex.lock_until(Instant::now()).is_ok());
+        assert!(mutex.lock_timeout(Instant::now()).is_ok());
         assert!(mutex.lock_timeout(Duration::ZERO).is_ok());
         assert_eq!(mutex.statistics().waits, 2);
     }

@@ -104,16 +104,16 @@ fn every_rule_times_out() {
     for entry in WAITING {
         let lock = RwLock::with((), by(entry.example));
         let writer = lock.write();
-        assert_eq!(lock.read_until(Instant::now()).err(), Some(TimedOut), "{}", entry.form);
-        assert_eq!(lock.write_until(Instant::now()).err(), Some(TimedOut), "{}", entry.form);
+        assert_eq!(lock.read_timeout(Instant::now()).err(), Some(TimedOut), "{}", entry.form);
+        assert_eq!(lock.write_timeout(Instant::now()).err(), Some(TimedOut), "{}", entry.form);
         drop(writer);
-        assert!(lock.read_until(Instant::now()).is_ok());
+        assert!(lock.read_timeout(Instant::now()).is_ok());
         let reader = lock.read();
-        assert_eq!(lock.write_until(Instant::now()).err(), Some(TimedOut), "{}", entry.form);
-        assert!(lock.read_until(Instant::now()).is_ok());
+        assert_eq!(lock.write_timeout(Instant::now()).err(), Some(TimedOut), "{}", entry.form);
+        assert!(lock.read_timeout(Instant::now()).is_ok());
         assert_eq!(lock.statistics().waits, 3);
         drop(reader);
-        assert!(lock.write_until(Instant::now()).is_ok());
+        assert!(lock.write_timeout(Instant::now()).is_ok());
     }
 }
 

@@ -275,10 +275,10 @@ fn a_timed_wait_ends_with_its_event() {
     let unparker = parker.unparker();
     scope(|scope| {
         scope.spawn(|| {
-            assert_eq!(semaphore.down_until(far()), Ok(0));
+            assert_eq!(semaphore.down_timeout(far()), Ok(0));
             assert_eq!(latch.wait_timeout(Duration::MAX), Ok(()));
-            events.iter().for_each(|event| assert_eq!(event.wait_until(far()), Ok(())));
-            assert_eq!(word::wait_until(&word, 0, far(), &Waiting::ADAPTIVE), Ok(1));
+            events.iter().for_each(|event| assert_eq!(event.wait_timeout(far()), Ok(())));
+            assert_eq!(word::wait_timeout(&word, 0, far(), &Waiting::ADAPTIVE), Ok(1));
         });
         scope.spawn(move || assert_eq!(parker.park_timeout(Duration::MAX), Ok(())));
         semaphore.up().unwrap();

@@ -74,7 +74,7 @@ fn ends_no_wait(flags: libc::c_int) {
                 number.send(own_id()).unwrap();
                 assert_eq!(semaphore.down(), 0);
                 let deadline = Instant::now() + Duration::from_millis(20);
-                let result = event.wait_until(deadline);
+                let result = event.wait_timeout(deadline);
                 assert_eq!((result, Instant::now() >= deadline), (Err(TimedOut), true));
                 number.send(0).unwrap();
             });
