@@ -1,53 +1,45 @@
 //! Condition variables.
 
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::arch::SavedModes;
-use crate::mutex::{Mutex, guarded};
-use crate::object::Object;
-use crate::runtime::{me, status};
+use fiber::Condvar;
 
-pub struct Condvar(());
+use crate::mutex::GuardedMutex;
+use crate::object::{self, Object, get};
+use crate::runtime::enter;
 
-/// # Safety
-/// See [`Object::get`].
-unsafe fn get(condvar: *const Condvar) -> Result<&'static fiber::Condvar, c_int> {
-    // SAFETY: the caller's promise.
-    unsafe { Object::<fiber::Condvar>::get(condvar.cast()) }
+#[unsafe(no_mangle)]
+pub extern "C" fn my_pthread_cond_init(
+    condvar: Option<&mut MaybeUninit<Object<Condvar>>>,
+    _attributes: *const c_void,
+) -> c_int {
+    object::init(condvar)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn my_pthread_cond_init(condvar: *mut Condvar, _attributes: *const c_void) -> c_int {
-    status(me().and_then(|_| {
-        // SAFETY: C has reserved the memory.
-        unsafe { Object::<fiber::Condvar>::make(condvar.cast()) }
-    }))
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn my_pthread_cond_destroy(condvar: *mut Condvar) -> c_int {
-    status(me().and_then(|_| {
+pub unsafe extern "C" fn my_pthread_cond_destroy(condvar: Option<&'static Object<Condvar>>) -> c_int {
+    enter(|_| {
+        get(condvar)?;
         // SAFETY: C passes a condition variable without waiters.
-        unsafe {
-            get(condvar)?;
-            Object::<fiber::Condvar>::destroy(condvar.cast());
-        }
+        unsafe { object::destroy(condvar) };
         Ok(())
-    }))
+    })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn my_pthread_cond_wait(condvar: *mut Condvar, mutex: *mut Mutex) -> c_int {
-    let _modes = SavedModes::now();
-    status(me().and_then(|me| {
-        // SAFETY: C passes both.
-        let (condvar, guarded) = unsafe { (get(condvar)?, guarded(mutex)?) };
-        let guard = guarded.release(me)?;
-        guarded.keep(me, condvar.wait(guard).unwrap_or_else(PoisonError::into_inner));
+pub extern "C" fn my_pthread_cond_wait(
+    condvar: Option<&'static Object<Condvar>>,
+    mutex: Option<&'static Object<GuardedMutex>>,
+) -> c_int {
+    enter(|me| {
+        let (condvar, mutex) = (get(condvar)?, get(mutex)?);
+        let guard = mutex.release(me)?;
+        mutex.keep(me, condvar.wait(guard).unwrap_or_else(PoisonError::into_inner));
         Ok(())
-    }))
+    })
 }
 
 /// The moment at which the real-time clock shows this time. EINVAL if the time is invalid.
@@ -62,40 +54,27 @@ fn moment(time: &libc::timespec) -> Result<Instant, c_int> {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn my_pthread_cond_timedwait(
-    condvar: *mut Condvar,
-    mutex: *mut Mutex,
-    until: *const libc::timespec,
+pub extern "C" fn my_pthread_cond_timedwait(
+    condvar: Option<&'static Object<Condvar>>,
+    mutex: Option<&'static Object<GuardedMutex>>,
+    until: Option<&libc::timespec>,
 ) -> c_int {
-    let _modes = SavedModes::now();
-    status(me().and_then(|me| {
-        // SAFETY: C passes them.
-        let (condvar, guarded, until) =
-            unsafe { (get(condvar)?, guarded(mutex)?, until.as_ref().ok_or(libc::EINVAL)?) };
-        let until = moment(until)?;
-        let guard = guarded.release(me)?;
+    enter(|me| {
+        let (condvar, mutex) = (get(condvar)?, get(mutex)?);
+        let until = moment(until.ok_or(libc::EINVAL)?)?;
+        let guard = mutex.release(me)?;
         let (guard, in_time) = condvar.wait_until(guard, until).unwrap_or_else(PoisonError::into_inner);
-        guarded.keep(me, guard);
+        mutex.keep(me, guard);
         in_time.map_err(|_| libc::ETIMEDOUT)
-    }))
+    })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn my_pthread_cond_signal(condvar: *mut Condvar) -> c_int {
-    let _modes = SavedModes::now();
-    status(me().and_then(|_| {
-        // SAFETY: C passes a condition variable.
-        unsafe { get(condvar)? }.notify_one();
-        Ok(())
-    }))
+pub extern "C" fn my_pthread_cond_signal(condvar: Option<&'static Object<Condvar>>) -> c_int {
+    enter(|_| get(condvar).map(Condvar::notify_one))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn my_pthread_cond_broadcast(condvar: *mut Condvar) -> c_int {
-    let _modes = SavedModes::now();
-    status(me().and_then(|_| {
-        // SAFETY: C passes a condition variable.
-        unsafe { get(condvar)? }.notify_all();
-        Ok(())
-    }))
+pub extern "C" fn my_pthread_cond_broadcast(condvar: Option<&'static Object<Condvar>>) -> c_int {
+    enter(|_| get(condvar).map(Condvar::notify_all))
 }

@@ -2,18 +2,18 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 use std::sync::PoisonError;
 
 use fiber::MutexGuard;
 use fiber::foreign::Id;
 
-use crate::arch::SavedModes;
-use crate::object::Object;
-use crate::runtime::{me, status};
+use crate::object::{self, Object, get};
+use crate::runtime::enter;
 
 /// A mutex, and while it is locked its guard, which C cannot keep.
 #[derive(Default)]
-pub(crate) struct GuardedMutex {
+pub struct GuardedMutex {
     mutex: fiber::Mutex<()>,
     guard: Cell<Option<MutexGuard<'static, ()>>>,
     owner: Cell<Option<Id>>,
@@ -36,67 +36,48 @@ impl GuardedMutex {
     }
 }
 
-pub struct Mutex(());
-
-/// # Safety
-/// See [`Object::get`].
-pub(crate) unsafe fn guarded(mutex: *const Mutex) -> Result<&'static GuardedMutex, c_int> {
-    // SAFETY: the caller's promise.
-    unsafe { Object::<GuardedMutex>::get(mutex.cast()) }
+#[unsafe(no_mangle)]
+pub extern "C" fn my_pthread_mutex_init(
+    mutex: Option<&mut MaybeUninit<Object<GuardedMutex>>>,
+    _attributes: *const c_void,
+) -> c_int {
+    object::init(mutex)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn my_pthread_mutex_init(mutex: *mut Mutex, _attributes: *const c_void) -> c_int {
-    status(me().and_then(|_| {
-        // SAFETY: C has reserved the memory.
-        unsafe { Object::<GuardedMutex>::make(mutex.cast()) }
-    }))
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn my_pthread_mutex_lock(mutex: *mut Mutex) -> c_int {
-    let _modes = SavedModes::now();
-    status(me().and_then(|me| {
-        // SAFETY: C passes a mutex.
-        let guarded = unsafe { guarded(mutex)? };
+pub extern "C" fn my_pthread_mutex_lock(mutex: Option<&'static Object<GuardedMutex>>) -> c_int {
+    enter(|me| {
+        let guarded = get(mutex)?;
         if guarded.owner.get() == Some(me) {
             return Err(libc::EDEADLK);
         }
         guarded.keep(me, guarded.mutex.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(())
-    }))
+    })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn my_pthread_mutex_trylock(mutex: *mut Mutex) -> c_int {
-    let _modes = SavedModes::now();
-    status(me().and_then(|me| {
-        // SAFETY: C passes a mutex.
-        let guarded = unsafe { guarded(mutex)? };
+pub extern "C" fn my_pthread_mutex_trylock(mutex: Option<&'static Object<GuardedMutex>>) -> c_int {
+    enter(|me| {
+        let guarded = get(mutex)?;
         guarded.keep(me, guarded.mutex.try_lock().map_err(|_| libc::EBUSY)?);
         Ok(())
-    }))
+    })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn my_pthread_mutex_unlock(mutex: *mut Mutex) -> c_int {
-    let _modes = SavedModes::now();
-    status(me().and_then(|me| {
-        // SAFETY: C passes a mutex.
-        drop(unsafe { guarded(mutex)? }.release(me)?);
-        Ok(())
-    }))
+pub extern "C" fn my_pthread_mutex_unlock(mutex: Option<&'static Object<GuardedMutex>>) -> c_int {
+    enter(|me| get(mutex)?.release(me).map(drop))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn my_pthread_mutex_destroy(mutex: *mut Mutex) -> c_int {
-    status(me().and_then(|_| {
-        // SAFETY: C passes a mutex.
-        if unsafe { guarded(mutex)? }.mutex.is_locked() {
+pub unsafe extern "C" fn my_pthread_mutex_destroy(mutex: Option<&'static Object<GuardedMutex>>) -> c_int {
+    enter(|_| {
+        if get(mutex)?.mutex.is_locked() {
             return Err(libc::EBUSY);
         }
         // SAFETY: it is not locked, so no thread waits for it.
-        unsafe { Object::<GuardedMutex>::destroy(mutex.cast()) };
+        unsafe { object::destroy(mutex) };
         Ok(())
-    }))
+    })
 }

@@ -8,6 +8,8 @@ use fiber::{Config, Runtime};
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 
+use crate::arch::SavedModes;
+
 thread_local! {
     /// The rules that were configured before the runtime started.
     static RULES: Cell<Option<FeedbackRules>> = const { Cell::new(None) };
@@ -40,8 +42,16 @@ fn begin() -> Result<Id, c_int> {
     foreign::current().ok_or(libc::EAGAIN)
 }
 
+/// Runs the body of a C function with the calling fiber, and returns its status. Afterwards the
+/// thread has its floating-point modes again, although others may have run.
+#[inline(always)]
+pub(crate) fn enter(body: impl FnOnce(Id) -> Result<(), c_int>) -> c_int {
+    let _modes = SavedModes::now();
+    status(me().and_then(body))
+}
+
 /// The return value of a C function.
-pub(crate) fn status(result: Result<(), c_int>) -> c_int {
+fn status(result: Result<(), c_int>) -> c_int {
     result.err().unwrap_or(0)
 }
 

@@ -8,8 +8,8 @@ use std::ptr::null_mut;
 use fiber::foreign::{self, Id};
 use fiber::{Builder, Condvar, JoinError, JoinHandle, Mutex};
 
-use crate::arch::{self, Modes, SavedModes};
-use crate::runtime::{me, status};
+use crate::arch::{self, Modes};
+use crate::runtime::{enter, me};
 
 /// A thread's number: never 0, and never reused.
 type Thread = u64;
@@ -84,7 +84,7 @@ fn with<R>(thread: Thread, then: impl FnOnce(&mut Option<ThreadEntry>) -> R) -> 
 
 /// Calls a function with the entry of a new thread. Both its creator and the thread itself may be
 /// the first to need it.
-fn with_new<R>(id: Id, then: impl FnOnce(&mut Option<ThreadEntry>) -> R) -> R {
+fn with_new<R>(id: Id, then: impl FnOnce(&mut ThreadEntry) -> R) -> R {
     THREADS.with(|threads| {
         let entries = &mut *threads.entries.borrow_mut();
         let index = id.number as usize;
@@ -92,11 +92,9 @@ fn with_new<R>(id: Id, then: impl FnOnce(&mut Option<ThreadEntry>) -> R) -> R {
             entries.resize_with(index + 1, || None);
         }
         let entry = &mut entries[index];
-        if entry.as_ref().is_none_or(|entry| entry.generation != id.generation) {
-            *entry =
-                Some(ThreadEntry { generation: id.generation, join: JoinState::Creating, frame: std::ptr::null() });
-        }
-        then(entry)
+        entry.take_if(|entry| entry.generation != id.generation);
+        let new = || ThreadEntry { generation: id.generation, join: JoinState::Creating, frame: std::ptr::null() };
+        then(entry.get_or_insert_with(new))
     })
 }
 
@@ -112,11 +110,7 @@ impl Job {
         self.modes.set();
         let mut frame = null_mut();
         let me = foreign::current().map_or(0, |id| {
-            with_new(id, |entry| {
-                if let Some(entry) = entry {
-                    entry.frame = &raw const frame;
-                }
-            });
+            with_new(id, |entry| entry.frame = &raw const frame);
             number(id)
         });
         // SAFETY: C passed the function and its argument for this.
@@ -144,8 +138,7 @@ pub unsafe extern "C" fn my_pthread_create(
     function: Option<Function>,
     argument: *mut c_void,
 ) -> c_int {
-    let _modes = SavedModes::now();
-    status(me().and_then(|_| {
+    enter(|_| {
         let (thread, function) = (thread.ok_or(libc::EINVAL)?, function.ok_or(libc::EINVAL)?);
         let mut builder = Builder::new();
         if let Some(attributes) = attributes {
@@ -166,24 +159,20 @@ pub unsafe extern "C" fn my_pthread_create(
         })?;
         let id = foreign::id(&handle);
         thread.write(number(id));
-        let unused = with_new(id, |entry| match entry {
-            Some(ThreadEntry { join: join @ JoinState::Creating, .. })
-                if attributes.is_none_or(|asked| asked.detached == 0) =>
-            {
-                *join = JoinState::Joinable(handle);
-                None
+        let is_joinable = attributes.is_none_or(|asked| asked.detached == 0);
+        let unused = with_new(id, |entry| {
+            if is_joinable && matches!(entry.join, JoinState::Creating) {
+                entry.join = JoinState::Joinable(handle);
+                return None;
             }
-            Some(entry) => {
-                entry.join = JoinState::Detached;
-                Some(handle)
-            }
-            None => Some(handle),
+            entry.join = JoinState::Detached;
+            Some(handle)
         });
         if let Some(handle) = unused {
             detach(id, handle);
         }
         Ok(())
-    }))
+    })
 }
 
 /// Drops the handle of a detached thread.
@@ -196,8 +185,10 @@ fn detach(id: Id, handle: JoinHandle<Value>) {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn my_pthread_yield() -> c_int {
-    let _modes = SavedModes::now();
-    status(me().map(|_| fiber::yield_now()))
+    enter(|_| {
+        fiber::yield_now();
+        Ok(())
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -228,8 +219,7 @@ fn take(thread: Thread, rest: JoinState) -> Result<JoinHandle<Value>, c_int> {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_join(thread: Thread, value: Option<&mut *mut c_void>) -> c_int {
-    let _modes = SavedModes::now();
-    status(me().and_then(|me| {
+    enter(|me| {
         if thread == number(me) {
             return Err(libc::EDEADLK);
         }
@@ -259,12 +249,12 @@ pub unsafe extern "C" fn my_pthread_join(thread: Thread, value: Option<&mut *mut
                 Err(libc::EAGAIN)
             }
         }
-    }))
+    })
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn my_pthread_detach(thread: Thread) -> c_int {
-    status(me().and_then(|_| match take(thread, JoinState::Detached) {
+    enter(|_| match take(thread, JoinState::Detached) {
         Ok(handle) => {
             detach(foreign::id(&handle), handle);
             Ok(())
@@ -275,7 +265,7 @@ pub extern "C" fn my_pthread_detach(thread: Thread) -> c_int {
             Ok(())
         }
         Err(error) => Err(error),
-    }))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -289,14 +279,9 @@ pub unsafe extern "C" fn my_pthread_exit(value: *mut c_void) -> ! {
     }
     // The main thread: the process lasts as long as other threads run.
     THREADS.with(|threads| {
-        if let Ok(mut alone) = LAST.0.lock() {
+        if let Ok(alone) = LAST.0.lock() {
             threads.awaited.set(true);
-            while threads.running.get() > 0 {
-                match LAST.1.wait(alone) {
-                    Ok(again) => alone = again,
-                    Err(_) => break,
-                }
-            }
+            drop(LAST.1.wait_while(alone, |()| threads.running.get() > 0));
         }
     });
     // SAFETY: as when `main` returns.
