@@ -14,5 +14,5 @@ mod region;
 
 pub use environment::{Costs, Environment};
 pub use kind::{Reason, WaitKind};
-pub use process::{ProcessStatistics, WaitCounts};
-pub use region::{ProcessReport, Region, RegionError, Waits};
+pub use process::{ProcessReport, ProcessStatistics, WaitCounts, Waits};
+pub use region::{Region, RegionError};

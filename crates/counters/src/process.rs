@@ -1,7 +1,7 @@
 //! Statistics of one process, in shared memory.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use policy::Span;
 use sys::shared_memory::Plain;
@@ -42,7 +42,7 @@ pub struct ProcessStatistics {
     pid: AtomicU32,
     ended: AtomicU32,
     /// The name of the program, as the kernel knows it: up to 15 bytes and a NUL.
-    name: [AtomicU64; 2],
+    name: [AtomicU8; 16],
     cs: AtomicU64,
     counts: [[WaitCounts; SHARDS]; WaitKind::ALL.len()],
     passed_through: [[AtomicU64; Reason::ALL.len()]; WaitKind::ALL.len()],
@@ -58,7 +58,7 @@ impl ProcessStatistics {
         ProcessStatistics {
             pid: AtomicU32::new(0),
             ended: AtomicU32::new(0),
-            name: [const { AtomicU64::new(0) }; 2],
+            name: [const { AtomicU8::new(0) }; 16],
             cs: AtomicU64::new(0),
             counts: [const { [const { WaitCounts::new() }; SHARDS] }; WaitKind::ALL.len()],
             passed_through: [const { [const { AtomicU64::new(0) }; Reason::ALL.len()] }; WaitKind::ALL.len()],
@@ -67,11 +67,8 @@ impl ProcessStatistics {
 
     /// Records the process that counts here and the context-switch cost `cs` that it assumes.
     pub fn begin(&self, pid: u32, name: &[u8], cs: Span) {
-        let mut bytes = [0; 16];
-        bytes.iter_mut().zip(name.iter().take(15)).for_each(|(to, from)| *to = *from);
-        for (word, bytes) in self.name.iter().zip(bytes.chunks_exact(8)) {
-            word.store(bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)), Relaxed);
-        }
+        let name = name.iter().take(15).chain(&[0]);
+        self.name.iter().zip(name).for_each(|(to, from)| to.store(*from, Relaxed));
         self.cs.store(cs.as_nanos(), Relaxed);
         self.pid.store(pid, Relaxed);
     }
@@ -79,7 +76,7 @@ impl ProcessStatistics {
     /// Records that the process has exited. Does nothing in a forked child, which counts here too
     /// but does not own the slot.
     pub fn end(&self, pid: u32) {
-        if self.pid() == pid {
+        if self.pid.load(Relaxed) == pid {
             self.ended.store(1, Relaxed);
         }
     }
@@ -94,40 +91,69 @@ impl ProcessStatistics {
         self.passed_through[kind as usize][reason as usize].fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn pid(&self) -> u32 {
-        self.pid.load(Relaxed)
+    /// The statistics written so far. `None` if no process has begun.
+    pub(crate) fn report(&self) -> Option<ProcessReport> {
+        let pid = self.pid.load(Relaxed);
+        let name: Vec<u8> = self.name.iter().map(|byte| byte.load(Relaxed)).take_while(|&byte| byte != 0).collect();
+        (pid != 0).then(|| ProcessReport {
+            pid,
+            name: String::from_utf8_lossy(&name).into_owned(),
+            ended: self.ended.load(Relaxed) != 0,
+            cs: Span::from_nanos(self.cs.load(Relaxed)),
+            waits: WaitKind::ALL.into_iter().filter_map(|kind| self.waits(kind)).collect(),
+        })
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended.load(Relaxed) != 0
-    }
-
-    pub(crate) fn name(&self) -> String {
-        let bytes: Vec<u8> = self.name.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
-        let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-        String::from_utf8_lossy(&bytes[..length]).into_owned()
-    }
-
-    pub(crate) fn cs(&self) -> Span {
-        Span::from_nanos(self.cs.load(Relaxed))
-    }
-
-    pub(crate) fn statistics(&self, kind: WaitKind) -> Statistics {
-        let mut sum = Statistics::default();
+    /// The waits of one kind. `None` if there were none.
+    fn waits(&self, kind: WaitKind) -> Option<Waits> {
+        let mut statistics = Statistics::default();
         for counts in &self.counts[kind as usize] {
-            sum.waits = sum.waits.wrapping_add(counts.waits.load(Relaxed));
-            counts.counters.add_to(&mut sum);
+            statistics.waits = statistics.waits.wrapping_add(counts.waits.load(Relaxed));
+            counts.counters.add_to(&mut statistics);
         }
-        sum
-    }
-
-    pub(crate) fn passed_through(&self, kind: WaitKind, reason: Reason) -> u64 {
-        self.passed_through[kind as usize][reason as usize].load(Relaxed)
+        let times = self.passed_through[kind as usize].iter().map(|times| times.load(Relaxed));
+        let passed_through: Vec<_> = Reason::ALL.into_iter().zip(times).filter(|&(_, times)| times > 0).collect();
+        let is_used = statistics != Statistics::default() || !passed_through.is_empty();
+        is_used.then_some(Waits { kind, statistics, passed_through })
     }
 }
 
 impl Default for ProcessStatistics {
     fn default() -> ProcessStatistics {
         ProcessStatistics::new()
+    }
+}
+
+/// Statistics of one process, as read from a region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessReport {
+    /// The process ID.
+    pub pid: u32,
+    /// The name of the program, as the kernel knows it: at most 15 bytes of its file name.
+    pub name: String,
+    /// Whether the process exited. If not, it is still running, was killed, or executed another
+    /// program.
+    pub ended: bool,
+    /// The cost of a context switch that the process assumed.
+    pub cs: Span,
+    /// Its waits by kind, without the kinds at which it never waited.
+    pub waits: Vec<Waits>,
+}
+
+/// Statistics of the waits of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// The kind of object or call.
+    pub kind: WaitKind,
+    /// Waits that followed a waiting rule.
+    pub statistics: Statistics,
+    /// The number of waits or objects that were passed through to the real symbol, by reason.
+    pub passed_through: Vec<(Reason, u64)>,
+}
+
+impl Waits {
+    /// Estimates the time saved: every successful spin avoids blocking the thread and waking it.
+    pub fn time_saved(&self, cs: Span) -> Span {
+        Span::from_nanos(self.statistics.successful_spins.saturating_mul(cs.as_nanos()))
     }
 }

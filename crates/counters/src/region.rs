@@ -9,14 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use policy::Span;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
 use sys::shared_memory::{Mapping, View};
-use wait::Statistics;
 
-use crate::kind::{Reason, WaitKind};
-use crate::process::ProcessStatistics;
+use crate::process::{ProcessReport, ProcessStatistics};
 
 /// The number of processes that a region has slots for. The file is sparse: unused slots take no
 /// space.
@@ -44,40 +41,6 @@ pub enum RegionError {
     /// The file is not a statistics region, or was created by another version of this library.
     #[error("this file is not a statistics region of this version")]
     Foreign,
-}
-
-/// Statistics of one process, as read from a region.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProcessReport {
-    /// The process ID.
-    pub pid: u32,
-    /// The name of the program, as the kernel knows it: at most 15 bytes of its file name.
-    pub name: String,
-    /// Whether the process exited. If not, it is still running, was killed, or executed another
-    /// program.
-    pub ended: bool,
-    /// The cost of a context switch that the process assumed.
-    pub cs: Span,
-    /// Its waits by kind, without the kinds at which it never waited.
-    pub waits: Vec<Waits>,
-}
-
-/// Statistics of the waits of one kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waits {
-    /// The kind of object or call.
-    pub kind: WaitKind,
-    /// Waits that followed a waiting rule.
-    pub statistics: Statistics,
-    /// The number of waits or objects that were passed through to the real symbol, by reason.
-    pub passed_through: Vec<(Reason, u64)>,
-}
-
-impl Waits {
-    /// Estimates the time saved: every successful spin avoids blocking the thread and waking it.
-    pub fn time_saved(&self, cs: Span) -> Span {
-        Span::from_nanos(self.statistics.successful_spins.saturating_mul(cs.as_nanos()))
-    }
 }
 
 impl Region {
@@ -156,30 +119,18 @@ impl Region {
     /// The statistics written so far, one report per process, in the order of the claims.
     pub fn processes(&self) -> Vec<ProcessReport> {
         let slots = (0..self.claims().min(SLOTS as u64)).filter_map(|number| self.slot(number));
-        slots.filter(|slot| slot.pid() != 0).map(|slot| report(&slot)).collect()
-    }
-}
-
-fn report(process: &ProcessStatistics) -> ProcessReport {
-    let waits = WaitKind::ALL.into_iter().filter_map(|kind| {
-        let statistics = process.statistics(kind);
-        let counts = Reason::ALL.into_iter().map(|reason| (reason, process.passed_through(kind, reason)));
-        let passed_through: Vec<_> = counts.filter(|&(_, times)| times > 0).collect();
-        let is_used = statistics != Statistics::default() || !passed_through.is_empty();
-        is_used.then_some(Waits { kind, statistics, passed_through })
-    });
-    ProcessReport {
-        pid: process.pid(),
-        name: process.name(),
-        ended: process.has_ended(),
-        cs: process.cs(),
-        waits: waits.collect(),
+        slots.filter_map(|slot| slot.report()).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use policy::Span;
+    use wait::Statistics;
+
     use super::*;
+    use crate::kind::{Reason, WaitKind};
+    use crate::process::Waits;
 
     fn region() -> (tempfile::TempDir, std::path::PathBuf, Region) {
         let folder = tempfile::tempdir().unwrap();
