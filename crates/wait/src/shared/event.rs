@@ -1,15 +1,12 @@
 //! The event for several processes.
 
-use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use super::WaitFailure;
 use super::memory::{MemoryError, ObjectKind};
-use super::object::{Body, Object};
+use super::object::{Body, Object, common_methods};
 use crate::deadline::Deadline;
 use crate::protocol::raw_event::{RawEvent, Reset};
-use crate::statistics::Statistics;
 use crate::sync::Scope;
 use crate::waiting::Waiting;
 
@@ -35,19 +32,6 @@ impl Event {
     /// Like [`Event::create`], without a name: see [`Mutex::nameless`](super::Mutex::nameless).
     pub fn nameless(processes: u32, reset: Reset, waiting: Waiting) -> Result<Self, MemoryError> {
         Object::create(None, processes, reset as u32, |_| (), waiting).and_then(Event::on)
-    }
-
-    /// Opens the event at a path, and claims one of its process slots until dropped.
-    ///
-    /// # Errors
-    /// [`MemoryError`] if there is no event, or no slot is free.
-    pub fn open(path: impl AsRef<Path>, waiting: Waiting) -> Result<Self, MemoryError> {
-        Object::open(path.as_ref(), waiting).and_then(Event::on)
-    }
-
-    /// Like [`Event::open`], in an open file.
-    pub fn from_fd(file: OwnedFd, waiting: Waiting) -> Result<Self, MemoryError> {
-        Object::from_fd(file, waiting).and_then(Event::on)
     }
 
     fn on(object: Object<RawEvent>) -> Result<Event, MemoryError> {
@@ -98,22 +82,6 @@ impl Event {
     pub fn forget_dead_processes(&self) -> Vec<u32> {
         self.object.participants.forget()
     }
-
-    /// The counts of all waits of all processes so far.
-    pub fn statistics(&self) -> Statistics {
-        self.object.body.wait_state.statistics()
-    }
 }
 
-/// The file of the event.
-impl AsFd for Event {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.object.memory.file.as_fd()
-    }
-}
-
-impl fmt::Debug for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("shared::Event").field("waiting", &self.object.waiting).finish_non_exhaustive()
-    }
-}
+common_methods!(Event, "event");

@@ -219,26 +219,20 @@ impl Memory {
 
     /// Opens the memory at a path.
     pub(super) fn open(path: &Path, kind: ObjectKind, body: BodySize) -> Result<Memory, MemoryError> {
-        // `NONBLOCK` avoids blocking on special files.
-        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(system(|| format!("open shared memory {}", path.display())))?;
-        Memory::from_fd(file, kind, body)
+        Memory::from_fd(open(path).map_err(system(|| format!("open shared memory {}", path.display())))?, kind, body)
     }
 
     /// Opens the memory in an open file.
     pub(super) fn from_fd(file: OwnedFd, kind: ObjectKind, body: BodySize) -> Result<Memory, MemoryError> {
         let found = length(&file)?;
         let header = header(&file)?;
-        match header.version.load(Relaxed) {
-            VERSION => {}
-            found => return Err(MemoryError::Version { found }),
+        let [version, found_kind, members] = [&header.version, &header.kind, &header.members].map(|n| n.load(Relaxed));
+        if version != VERSION {
+            return Err(MemoryError::Version { found: version });
         }
-        match header.kind.load(Relaxed) {
-            found if found == kind as u32 => {}
-            found => return Err(MemoryError::Kind { expected: kind, found }),
+        if found_kind != kind as u32 {
+            return Err(MemoryError::Kind { expected: kind, found: found_kind });
         }
-        let members = header.members.load(Relaxed);
         if !(1..=MOST_MEMBERS).contains(&members) {
             return Err(MemoryError::Members(members));
         }
@@ -269,12 +263,16 @@ const TOO_SHORT: MemoryError = MemoryError::Foreign("it is too short");
 /// [`MemoryError`] if there is no shared object. A file of another kind is not removed.
 pub fn unlink(path: impl AsRef<Path>) -> Result<(), MemoryError> {
     let path = path.as_ref();
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let doing = || format!("remove shared memory {}", path.display());
-    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(system(doing))?;
+    let file = open(path).map_err(system(doing))?;
     length(&file)?;
     header(&file)?;
     rustix::fs::unlink(path).map_err(system(doing))
+}
+
+/// Opens a file, without blocking if it is a special one.
+fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY, Mode::empty())
 }
 
 /// The length of a file that contains at least a header.

@@ -1,18 +1,15 @@
 //! The mutex for several processes. `robust.md` in this crate's folder describes its protocol.
 
 use std::cell::Cell;
-use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::memory::{MemoryError, ObjectKind};
-use super::object::{self, Object};
+use super::object::{Body, Object, common_methods};
 use crate::deadline::Deadline;
 use crate::protocol::robust::{Integrity, LockAttempt, OwnerId, RobustLock};
 use crate::protocol::wait_state::WaitState;
-use crate::statistics::Statistics;
 use crate::sync::Scope;
 use crate::waiting::Waiting;
 
@@ -25,7 +22,9 @@ use crate::waiting::Waiting;
 /// In the child of a fork the mutex and the guards belong to the parent, and the actions of the
 /// child count as the parent's. So it opens the mutex itself, and ends by `_exit` or `exec` if
 /// there was a guard.
-pub struct Mutex(Object<MutexBody>);
+pub struct Mutex {
+    object: Object<MutexBody>,
+}
 
 /// The content of the memory.
 #[derive(Debug)]
@@ -37,7 +36,7 @@ pub(super) struct MutexBody {
     wait_state: WaitState,
 }
 
-impl object::Body for MutexBody {
+impl Body for MutexBody {
     const KIND: ObjectKind = ObjectKind::Mutex;
 
     /// The slot of an owner tells whether it is alive, even after it has closed the mutex without
@@ -51,27 +50,17 @@ impl Mutex {
     /// Creates a mutex for up to `processes` processes at a time under a new path, preferably below
     /// `/dev/shm`. Only the owner can open it, unless the file's permissions are changed.
     pub fn create(path: impl AsRef<Path>, processes: u32, waiting: Waiting) -> Result<Self, MemoryError> {
-        Object::create(Some(path.as_ref()), processes, 0, |_| (), waiting).map(Self)
+        Object::create(Some(path.as_ref()), processes, 0, |_| (), waiting).and_then(Self::on)
     }
 
     /// Creates a mutex without a name. Other processes inherit or receive its file and open it by
     /// `from_fd`. The file's length is sealed. It is closed on exec.
     pub fn nameless(processes: u32, waiting: Waiting) -> Result<Self, MemoryError> {
-        Object::create(None, processes, 0, |_| (), waiting).map(Self)
+        Object::create(None, processes, 0, |_| (), waiting).and_then(Self::on)
     }
 
-    /// Opens the mutex at a path, and claims one of its process slots. Each process chooses how to
-    /// wait.
-    ///
-    /// # Errors
-    /// [`MemoryError`] if there is no mutex, or no slot is free.
-    pub fn open(path: impl AsRef<Path>, waiting: Waiting) -> Result<Self, MemoryError> {
-        Object::open(path.as_ref(), waiting).map(Self)
-    }
-
-    /// Like [`Mutex::open`], in an open file.
-    pub fn from_fd(file: OwnedFd, waiting: Waiting) -> Result<Self, MemoryError> {
-        Object::from_fd(file, waiting).map(Self)
+    fn on(object: Object<MutexBody>) -> Result<Mutex, MemoryError> {
+        Ok(Mutex { object })
     }
 
     /// Waits until the mutex is free and acquires it. Dropping the guard releases it.
@@ -95,7 +84,7 @@ impl Mutex {
     /// [`LockError`]. A free mutex is acquired even after the deadline.
     pub fn lock_timeout(&self, deadline: impl Into<Deadline>) -> Result<Guard<'_>, LockError<'_>> {
         let deadline = deadline.into().0;
-        let Object { body, waiting, .. } = &self.0;
+        let Object { body, waiting, .. } = &self.object;
         if let Some(found) = body.lock.try_acquire(self.own()) {
             return Ok(self.guard(found)?);
         }
@@ -122,12 +111,12 @@ impl Mutex {
     /// [`OwnerDied`], which holds the mutex, if a process has died while it held the mutex and the
     /// mutex has been released since. Does not check whether an owner is alive.
     pub fn try_lock(&self) -> Result<Option<Guard<'_>>, OwnerDied<'_>> {
-        self.0.body.lock.try_acquire(self.own()).map(|found| self.guard(found)).transpose()
+        self.object.body.lock.try_acquire(self.own()).map(|found| self.guard(found)).transpose()
     }
 
     /// Acquires the mutex of a dead owner. Returns whether it did.
     fn take_over(&self) -> bool {
-        let Object { body, participants, .. } = &self.0;
+        let Object { body, participants, .. } = &self.object;
         let seen = body.lock.state();
         let Some(owner) = seen.owner() else { return false };
         let Some(died) = participants.lost_at(owner.0) else { return false };
@@ -140,31 +129,15 @@ impl Mutex {
 
     fn guard(&self, found: Integrity) -> Result<Guard<'_>, OwnerDied<'_>> {
         let guard = Guard { mutex: self, damaged: found == Integrity::Damaged };
-        if guard.damaged { Err(OwnerDied { pid: self.0.body.died.load(Relaxed), guard }) } else { Ok(guard) }
+        if guard.damaged { Err(OwnerDied { pid: self.object.body.died.load(Relaxed), guard }) } else { Ok(guard) }
     }
 
     fn own(&self) -> OwnerId {
-        OwnerId(self.0.participants.own)
-    }
-
-    /// The counts of all waits of all processes. A lock that succeeds immediately is not a wait.
-    pub fn statistics(&self) -> Statistics {
-        self.0.body.wait_state.statistics()
+        OwnerId(self.object.participants.own)
     }
 }
 
-/// The file of the mutex.
-impl AsFd for Mutex {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.memory.file.as_fd()
-    }
-}
-
-impl fmt::Debug for Mutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("shared::Mutex").field("waiting", &self.0.waiting).finish_non_exhaustive()
-    }
-}
+common_methods!(Mutex, "mutex");
 
 /// Holds the mutex until dropped.
 #[must_use = "the mutex is released as soon as its guard is dropped"]
@@ -177,7 +150,7 @@ pub struct Guard<'m> {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        self.mutex.0.body.lock.release(self.mutex.own(), self.damaged, Scope::Shared);
+        self.mutex.object.body.lock.release(self.mutex.own(), self.damaged, Scope::Shared);
     }
 }
 

@@ -99,3 +99,46 @@ impl<B: Body> Drop for Object<B> {
         }
     }
 }
+
+/// The methods and traits that mutex, semaphore and event have in common. Each type has an `object`
+/// and is created `on` one.
+macro_rules! common_methods {
+    ($type:ident, $name:literal) => {
+        impl $type {
+            #[doc = concat!("Opens the ", $name, " at a path, and claims one of its process slots")]
+            /// until dropped. Each process chooses how to wait.
+            ///
+            /// # Errors
+            #[doc = concat!("[`MemoryError`] if there is no ", $name, ", or no slot is free.")]
+            pub fn open(path: impl AsRef<std::path::Path>, waiting: Waiting) -> Result<Self, MemoryError> {
+                Object::open(path.as_ref(), waiting).and_then(Self::on)
+            }
+
+            #[doc = concat!("Like [`", stringify!($type), "::open`], in an open file.")]
+            pub fn from_fd(file: std::os::fd::OwnedFd, waiting: Waiting) -> Result<Self, MemoryError> {
+                Object::from_fd(file, waiting).and_then(Self::on)
+            }
+
+            /// The counts of all waits of all processes so far.
+            pub fn statistics(&self) -> crate::statistics::Statistics {
+                self.object.body.wait_state.statistics()
+            }
+        }
+
+        #[doc = concat!("The file of the ", $name, ".")]
+        impl std::os::fd::AsFd for $type {
+            fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+                self.object.memory.file.as_fd()
+            }
+        }
+
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(concat!("shared::", stringify!($type)))
+                    .field("waiting", &self.object.waiting)
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+pub(super) use common_methods;

@@ -1,15 +1,12 @@
 //! The semaphore for several processes.
 
-use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use super::WaitFailure;
 use super::memory::{MemoryError, ObjectKind};
-use super::object::{Body, Object};
+use super::object::{Body, Object, common_methods};
 use crate::deadline::Deadline;
 use crate::protocol::raw_semaphore::{Overflow, RawSemaphore};
-use crate::statistics::Statistics;
 use crate::sync::Scope;
 use crate::waiting::Waiting;
 
@@ -18,7 +15,9 @@ use crate::waiting::Waiting;
 /// A permit has no owner: any thread may release it. If a process dies with the semaphore open, it
 /// is unknown how many permits it had acquired. So waits fail until
 /// [`Semaphore::forget_dead_processes`].
-pub struct Semaphore(Object<RawSemaphore>);
+pub struct Semaphore {
+    object: Object<RawSemaphore>,
+}
 
 impl Body for RawSemaphore {
     const KIND: ObjectKind = ObjectKind::Semaphore;
@@ -34,30 +33,21 @@ fn begin(permits: u32) -> impl Fn(&RawSemaphore) {
 impl Semaphore {
     /// Creates a semaphore with `permits` permits: see [`Mutex::create`](super::Mutex::create).
     pub fn create(path: impl AsRef<Path>, processes: u32, permits: u32, waiting: Waiting) -> Result<Self, MemoryError> {
-        Object::create(Some(path.as_ref()), processes, 0, begin(permits), waiting).map(Self)
+        Object::create(Some(path.as_ref()), processes, 0, begin(permits), waiting).and_then(Self::on)
     }
 
     /// Like [`Semaphore::create`], without a name: see [`Mutex::nameless`](super::Mutex::nameless).
     pub fn nameless(processes: u32, permits: u32, waiting: Waiting) -> Result<Self, MemoryError> {
-        Object::create(None, processes, 0, begin(permits), waiting).map(Self)
+        Object::create(None, processes, 0, begin(permits), waiting).and_then(Self::on)
     }
 
-    /// Opens the semaphore at a path, and claims one of its process slots until dropped.
-    ///
-    /// # Errors
-    /// [`MemoryError`] if there is no semaphore, or no slot is free.
-    pub fn open(path: impl AsRef<Path>, waiting: Waiting) -> Result<Self, MemoryError> {
-        Object::open(path.as_ref(), waiting).map(Self)
-    }
-
-    /// Like [`Semaphore::open`], in an open file.
-    pub fn from_fd(file: OwnedFd, waiting: Waiting) -> Result<Self, MemoryError> {
-        Object::from_fd(file, waiting).map(Self)
+    fn on(object: Object<RawSemaphore>) -> Result<Semaphore, MemoryError> {
+        Ok(Semaphore { object })
     }
 
     /// The current number of permits.
     pub fn value(&self) -> u32 {
-        self.0.body.value()
+        self.object.body.value()
     }
 
     /// Waits for a permit and acquires it. Returns the number of permits left.
@@ -70,16 +60,16 @@ impl Semaphore {
 
     /// Acquires a permit if there is one. Returns the number of permits left. Never blocks.
     pub fn try_down(&self) -> Option<u32> {
-        self.0.body.try_down()
+        self.object.body.try_down()
     }
 
     /// Like [`Semaphore::down`], but waits at most until the deadline.
     pub fn down_timeout(&self, deadline: impl Into<Deadline>) -> Result<u32, WaitFailure> {
-        let (body, deadline) = (&self.0.body, deadline.into().0);
+        let (body, deadline) = (&self.object.body, deadline.into().0);
         if let Some(left) = body.try_down() {
             return Ok(left);
         }
-        Ok(self.0.wait(&body.wait_state, body.permit(Scope::Shared), deadline)?.left)
+        Ok(self.object.wait(&body.wait_state, body.permit(Scope::Shared), deadline)?.left)
     }
 
     /// Adds a permit. Returns the number of permits. Never blocks.
@@ -89,31 +79,15 @@ impl Semaphore {
 
     /// Adds permits in one step. Returns the number of permits. Never blocks.
     pub fn up_by(&self, permits: u32) -> Result<u32, Overflow> {
-        self.0.body.up_by(permits, Scope::Shared)
+        self.object.body.up_by(permits, Scope::Shared)
     }
 
     /// Declares the deaths of processes as handled, and returns their PIDs. Waits no longer fail
     /// because of them, and their slots are free. Of those whose slots were taken over, includes
     /// the last.
     pub fn forget_dead_processes(&self) -> Vec<u32> {
-        self.0.participants.forget()
-    }
-
-    /// The counts of all waits of all processes so far.
-    pub fn statistics(&self) -> Statistics {
-        self.0.body.wait_state.statistics()
+        self.object.participants.forget()
     }
 }
 
-/// The file of the semaphore.
-impl AsFd for Semaphore {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.memory.file.as_fd()
-    }
-}
-
-impl fmt::Debug for Semaphore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("shared::Semaphore").field("waiting", &self.0.waiting).finish_non_exhaustive()
-    }
-}
+common_methods!(Semaphore, "semaphore");
