@@ -34,11 +34,6 @@ pub enum Law {
 }
 
 impl Law {
-    /// A constant.
-    pub fn exactly(span: Span) -> Law {
-        Law::Normal(Normal { mean: span.as_nanos() as f64, sd: 0.0 })
-    }
-
     /// The log-normal law with this mean and standard deviation, both of the spans. The mean is
     /// above zero.
     pub fn log_normal(mean: f64, sd: f64) -> Law {

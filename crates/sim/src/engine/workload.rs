@@ -4,7 +4,7 @@ use policy::waiting::{Costs, Missing, Team, Waiter};
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::draw::{Law, Stream};
 use scenario::result::JobOutcome;
-use scenario::{JobKind, Machine, Setting};
+use scenario::{Distribution, JobKind, Machine, Setting};
 
 use super::account::Account;
 use super::threads::{Activity, ENDLESS, Member, Place, Thread};
@@ -346,12 +346,12 @@ fn resolve(kind: &JobKind, costs: Costs) -> (Task, Waiter) {
             let (compute, critical) = (compute.law(), critical.law());
             (Task::Lock { compute, critical, rounds: *rounds }, waiting.waiter(costs))
         }
-        JobKind::Cpu { work, .. } => (Task::Cpu { work: work.as_ref().map(scenario::Distribution::law) }, none_waits),
+        JobKind::Cpu { work, .. } => (Task::Cpu { work: work.as_ref().map(Distribution::law) }, none_waits),
         JobKind::Pipeline(pipeline) => (Task::Pipeline { rounds: pipeline.rounds }, pipeline.waiting.waiter(costs)),
         JobKind::Fibers(_) => (Task::Fibers, none_waits),
         JobKind::Command { work, threads, .. } => {
             let share = work.map(|work| Span::from_nanos(work.as_nanos() / u64::from(*threads)));
-            (Task::Cpu { work: share.map(Law::exactly) }, none_waits)
+            (Task::Cpu { work: share.map(|share| Distribution::exactly(share).law()) }, none_waits)
         }
     }
 }
