@@ -16,7 +16,6 @@ use sys::process::Usage;
 
 use crate::protocol::{Failure, Order, Reply, Request, RequestReader, reply};
 use crate::scheduling;
-use crate::units::span;
 
 /// Why a run of a job's program failed.
 type ProgramError = Box<dyn std::error::Error>;
@@ -84,7 +83,7 @@ fn outcome(job: &str, completion: Option<Span>, usage: Usage) -> JobOutcome {
     JobOutcome {
         job: job.to_owned(),
         completion_ns: completion,
-        cpu_ns: Some(span(usage.cpu)),
+        cpu_ns: Some(usage.cpu.into()),
         voluntary_switches: Some(usage.voluntary_switches),
         involuntary_switches: Some(usage.involuntary_switches),
         ..JobOutcome::default()

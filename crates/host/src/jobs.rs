@@ -104,11 +104,7 @@ impl Job {
         self.process.id()
     }
 
-    /// Sends the job a request.
-    pub(crate) fn request(&mut self, request: Request) -> Result<(), Error> {
-        self.send(&request)
-    }
-
+    /// Sends the job its order or a request.
     fn send(&mut self, value: &impl serde::Serialize) -> Result<(), Error> {
         if self.requests.as_ref().is_some_and(|to| send(to, value).is_ok()) {
             return Ok(());
@@ -197,13 +193,13 @@ impl Jobs {
 
     /// Sends a request to all endless jobs.
     pub(crate) fn send_to_endless(&mut self, request: Request) -> Result<(), Error> {
-        self.0.iter_mut().filter(|job| job.endless).try_for_each(|job| job.request(request))
+        self.0.iter_mut().filter(|job| job.endless).try_for_each(|job| job.send(&request))
     }
 
     /// Starts the endless jobs that arrive at the beginning, ahead of the others.
     pub(crate) fn start_endless_early(&mut self) -> Result<(), Error> {
         let mut early = self.0.iter_mut().filter(|job| job.starts_early());
-        early.try_for_each(|job| job.request(Request::Go))
+        early.try_for_each(|job| job.send(&Request::Go))
     }
 
     /// Starts the jobs that have arrived by now, in a run that began at `start`. Endless jobs begin
@@ -213,10 +209,10 @@ impl Jobs {
         for job in self.0.iter_mut().filter(|job| !job.started && job.arrival <= since) {
             job.started = true;
             if !job.starts_early() {
-                job.request(Request::Go)?;
+                job.send(&Request::Go)?;
             }
             if job.endless {
-                job.request(Request::Count)?;
+                job.send(&Request::Count)?;
             }
         }
         let next = self.0.iter().filter(|job| !job.started).map(|job| job.arrival).min();
@@ -226,7 +222,7 @@ impl Jobs {
     /// Ends endless jobs, including those that have not started.
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
         for job in self.0.iter_mut().filter(|job| job.endless && !job.started && !job.arrival.is_zero()) {
-            job.request(Request::Go)?;
+            job.send(&Request::Go)?;
         }
         self.send_to_endless(Request::Stop)
     }

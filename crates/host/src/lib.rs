@@ -15,7 +15,6 @@ mod protocol;
 mod run;
 mod scheduling;
 mod timeline;
-mod units;
 mod workload;
 
 pub use calibration::{HostCalibration, load_or_measure, twin};

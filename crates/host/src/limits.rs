@@ -11,6 +11,7 @@ use rustix::process::{Resource, getrlimit, getuid};
 use sys::cgroups::Hierarchy;
 
 use crate::error::Error;
+use crate::procfs::{number, read};
 
 /// Refuses a number of new threads and processes that exceeds a limit.
 ///
@@ -34,7 +35,7 @@ pub(crate) fn check_threads_per_process(wanted: u64) -> Result<(), Error> {
     const OTHER_MAPS: u64 = 100;
     let limit = "/proc/sys/vm/max_map_count";
     let available = |maps: u64| maps.saturating_sub(OTHER_MAPS) / MAPS_OF_A_THREAD;
-    match read_number(Path::new(limit)).map(available) {
+    match number(limit).map(available) {
         Some(available) if available < wanted => {
             Err(Error::TooManyThreads { wanted, room: available, limit: limit.to_owned() })
         }
@@ -53,9 +54,9 @@ fn available() -> Vec<Limit> {
     let mut add = |name: String, most: Option<u64>, used: u64| {
         limits.extend(most.map(|most| Limit { name, available: most.saturating_sub(used) }));
     };
-    let all = fs::read_to_string("/proc/loadavg").ok().and_then(|text| threads_in_loadavg(&text)).unwrap_or(0);
+    let all = threads_in_loadavg(&read("/proc/loadavg")).unwrap_or(0);
     for path in ["/proc/sys/kernel/threads-max", "/proc/sys/kernel/pid_max"] {
-        add(path.to_owned(), read_number(Path::new(path)), all);
+        add(path.to_owned(), number(path), all);
     }
     // The kernel does not apply this limit to root.
     if !getuid().is_root() {
@@ -65,14 +66,9 @@ fn available() -> Vec<Limit> {
     let counts_threads = |group: &&Hierarchy| group.version == 2 || group.controllers.iter().any(|name| name == "pids");
     for folder in Hierarchy::all().iter().filter(counts_threads).flat_map(Hierarchy::folders) {
         let (most, used) = (folder.join("pids.max"), folder.join("pids.current"));
-        add(most.display().to_string(), read_number(&most), read_number(&used).unwrap_or(0));
+        add(most.display().to_string(), number(&most), number(&used).unwrap_or(0));
     }
     limits
-}
-
-/// The number in a file. `None` if it contains `max` or cannot be read.
-fn read_number(path: &Path) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// The number of all threads of the machine: after the slash in the fourth field.

@@ -1,11 +1,10 @@
 //! Properties of this machine, and its idle time.
 
-use std::fs;
-
 use policy::{CpuId, CpuSet, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::procfs::read;
 
 /// The properties on which costs depend. If one changes, the costs are measured again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -28,7 +27,6 @@ impl Machine {
     /// # Errors
     /// If the kernel does not report the allowed CPUs.
     pub fn current() -> Result<Machine, Error> {
-        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let allowed = sys::cpus::allowed().map_err(|why| Error::Calibration(why.to_string()))?;
         let online = read("/sys/devices/system/cpu/online").parse::<CpuSet>();
         Ok(Machine {
@@ -42,9 +40,8 @@ impl Machine {
 
     /// The kernel's scheduler for ordinary threads.
     pub fn scheduler(&self) -> String {
-        let read = |name: &str| fs::read_to_string(format!("/sys/kernel/sched_ext/{name}")).unwrap_or_default();
-        if read("state").trim() == "enabled" {
-            return format!("sched_ext {}", read("root/ops").trim()).trim_end().to_owned();
+        if read("/sys/kernel/sched_ext/state").trim() == "enabled" {
+            return format!("sched_ext {}", read("/sys/kernel/sched_ext/root/ops").trim()).trim_end().to_owned();
         }
         // EEVDF replaced CFS in Linux 6.6.
         if version(&self.kernel) >= Some((6, 6)) { "eevdf" } else { "cfs" }.to_owned()
@@ -71,35 +68,25 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// The time that CPUs have spent idle since the boot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct IdleTime(Span);
+/// The resolution of [`idle_time`]: the unit of `/proc/stat`, 1/100 s on all kernels, as seen by
+/// programs.
+pub(crate) const IDLE_RESOLUTION: Span = Span::from_millis(10);
 
-impl IdleTime {
-    /// The unit of `/proc/stat`: 1/100 s on all kernels, as seen by programs.
-    pub(crate) const RESOLUTION: Span = Span::from_millis(10);
+/// The time that these CPUs together have spent idle since the boot. Returns `None` if the kernel
+/// does not report it.
+pub(crate) fn idle_time(cpus: &[u32]) -> Option<Span> {
+    parse_idle_time(&read("/proc/stat"), cpus)
+}
 
-    /// The idle time of these CPUs together. `None` if the kernel does not report it.
-    pub(crate) fn of(cpus: &[u32]) -> Option<IdleTime> {
-        IdleTime::parse(&fs::read_to_string("/proc/stat").ok()?, cpus)
-    }
-
-    fn parse(stat: &str, cpus: &[u32]) -> Option<IdleTime> {
-        let ticks = |cpu: &u32| {
-            let line = stat.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")))?;
-            // The fields: user nice system idle iowait ... A CPU that waits for a disk is idle,
-            // too.
-            let fields = line.split_ascii_whitespace().skip(3).take(2);
-            fields.map(|field| field.parse::<u64>().ok()).sum::<Option<u64>>()
-        };
-        let ticks: u64 = cpus.iter().map(ticks).sum::<Option<u64>>()?;
-        Some(IdleTime(Span::from_nanos(ticks.saturating_mul(IdleTime::RESOLUTION.as_nanos()))))
-    }
-
-    /// The idle time since `earlier`.
-    pub(crate) fn since(self, earlier: IdleTime) -> Span {
-        self.0 - earlier.0
-    }
+fn parse_idle_time(stat: &str, cpus: &[u32]) -> Option<Span> {
+    let ticks = |cpu: &u32| {
+        let line = stat.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")))?;
+        // The fields: user nice system idle iowait ... A CPU that waits for a disk is idle, too.
+        let fields = line.split_ascii_whitespace().skip(3).take(2);
+        fields.map(|field| field.parse::<u64>().ok()).sum::<Option<u64>>()
+    };
+    let ticks: u64 = cpus.iter().map(ticks).sum::<Option<u64>>()?;
+    Some(Span::from_nanos(ticks.saturating_mul(IDLE_RESOLUTION.as_nanos())))
 }
 
 #[cfg(test)]
@@ -137,7 +124,7 @@ mod tests {
     #[test]
     fn idle_time_is_summed_over_the_given_cpus() {
         let stat = "cpu  9 9 9 9 9\ncpu0 5 0 5 100 20 0\ncpu1 5 0 5 300 0 0\ncpu10 1 1 1 7 0 0\nintr 4\n";
-        let idle = |cpus: &[u32]| IdleTime::parse(stat, cpus).map(|idle| idle.0);
+        let idle = |cpus: &[u32]| parse_idle_time(stat, cpus);
         assert_eq!(idle(&[0]), Some(Span::from_millis(1_200)));
         assert_eq!(idle(&[0, 1]), Some(Span::from_millis(4_200)));
         assert_eq!(idle(&[10]), Some(Span::from_millis(70)));

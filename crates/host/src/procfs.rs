@@ -1,9 +1,21 @@
-//! Processes in `/proc`.
+//! Files of the kernel, and processes in `/proc`.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
+use std::str::FromStr;
 
 use sys::identity::Stat;
+
+/// The text of a file. Empty if it cannot be read.
+pub(crate) fn read(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// The number in a file. `None` if it contains something else, such as `max`, or cannot be read.
+pub(crate) fn number<N: FromStr>(path: impl AsRef<Path>) -> Option<N> {
+    read(path).trim().parse().ok()
+}
 
 /// The descendants of `ancestor`, including ended ones that have not been reaped.
 pub(crate) fn descendants(ancestor: u32) -> BTreeSet<u32> {

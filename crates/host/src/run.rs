@@ -14,18 +14,17 @@ use crate::error::Error;
 use crate::event_log::EventLog;
 use crate::jobs::{Job, Jobs};
 use crate::limits::{check_command, check_threads, check_threads_per_process};
-use crate::machine::IdleTime;
+use crate::machine::{IDLE_RESOLUTION, idle_time};
 use crate::protocol::{Order, Recording};
 use crate::scheduling;
 use crate::timeline::{Sampler, StateSample};
-use crate::units::span;
 
 /// How long endless jobs run before the others start: the kernel spreads them over the CPUs in this
 /// time.
 const EARLY_START: Duration = Duration::from_millis(20);
 
 /// Shorter runs have no idle time, because the kernel counts it in coarse ticks.
-const SHORTEST_FOR_IDLE: Span = IdleTime::RESOLUTION.scaled(20_000);
+const SHORTEST_FOR_IDLE: Span = IDLE_RESOLUTION.scaled(20_000);
 
 /// The host: the machine on which this program runs.
 #[derive(Clone, Debug)]
@@ -122,7 +121,7 @@ impl Host {
         let orders = self.orders(setting, seed, recording);
         let mut jobs = Jobs::start(&self.program, &orders, cancel)?;
         for (job, arrival) in jobs.0.iter_mut().zip(arrivals) {
-            job.arrival = Duration::from_nanos(arrival.as_nanos());
+            job.arrival = arrival.into();
         }
 
         jobs.start_endless_early()?;
@@ -133,13 +132,13 @@ impl Host {
             Some((JobId(number), job.process(), job.threads.as_deref().filter(|threads| !threads.is_empty())?))
         });
         let mut sampler = Sampler::new(watched);
-        let (start, idle) = (Instant::now(), IdleTime::of(cpus));
+        let (start, idle) = (Instant::now(), idle_time(cpus));
         jobs.start_arrived(start)?;
         jobs.wait_until(cancel, Some(start), Some(&mut sampler), |jobs| {
             jobs.iter().all(|job| job.endless || job.outcome.is_some()).then_some(())
         })?;
-        let length = span(start.elapsed());
-        let idle = IdleTime::of(cpus).zip(idle).map(|(end, start)| end.since(start));
+        let length = Span::from(start.elapsed());
+        let idle = idle_time(cpus).zip(idle).map(|(end, start)| end - start);
         jobs.stop()?;
         let outcomes: Vec<_> =
             jobs.wait_until(cancel, None, None, |jobs| jobs.iter().map(|job| job.outcome.clone()).collect())?;
@@ -153,7 +152,7 @@ impl Host {
         });
         let event_logs = event_logs.collect();
         let outcome = Outcome { jobs: outcomes, machine };
-        Ok(HostRun { outcome, timeline: sampler.into_samples(), records, event_logs })
+        Ok(HostRun { outcome, timeline: sampler.samples, records, event_logs })
     }
 
     /// Runs a command alone, once, and returns the CPU time of all of its processes.

@@ -8,6 +8,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use policy::Span;
 use scenario::Attributes;
 use sys::scheduling::{Thread, affinity, set_affinity, set_nice, set_slice};
 
@@ -35,11 +36,11 @@ pub(crate) fn apply(attributes: &Attributes) -> Result<(), String> {
     }
     if let Some(slice) = slice {
         let refused = |why: String| refusal(&format!("slice = \"{slice}\""), &why);
-        let requested = Duration::from_nanos(slice.as_nanos());
+        let requested = Duration::from(slice);
         match set_slice(own, requested).map_err(|why| refused(why.to_string()))? {
             Some(got) if got == requested => {}
             Some(got) => {
-                let got = crate::units::span(got);
+                let got = Span::from(got);
                 return Err(refused(format!("the kernel gives {got}; it has slices from 100 us to 100 ms")));
             }
             None => return Err(refused("this kernel ignores it; it takes Linux 6.12".to_owned())),
@@ -74,7 +75,6 @@ pub(crate) fn start<T: Send>(attributes: &Attributes, start: impl FnOnce() -> T 
 
 #[cfg(test)]
 mod tests {
-    use policy::Span;
     use sys::scheduling::{attributes, nice};
 
     use super::*;

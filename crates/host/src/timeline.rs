@@ -9,8 +9,6 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use sys::identity::Stat;
 
-use crate::units::span;
-
 /// The states of one job's threads at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateSample {
@@ -40,7 +38,7 @@ pub(crate) struct Sampler {
     /// The threads' open `stat` files. Reading an open file takes a third of the time of opening
     /// and reading it.
     jobs: Vec<(JobId, Vec<File>)>,
-    samples: Vec<StateSample>,
+    pub(crate) samples: Vec<StateSample>,
 }
 
 impl Sampler {
@@ -67,7 +65,7 @@ impl Sampler {
             return;
         }
         let before = cpu_time();
-        let at_ns = span(now.saturating_duration_since(self.started));
+        let at_ns = now.saturating_duration_since(self.started).into();
         for (job, files) in &mut self.jobs {
             let (mut runnable, mut sleeping) = (0, 0);
             // The file of a thread that has ended cannot be read.
@@ -86,11 +84,6 @@ impl Sampler {
         }
         let cost = cpu_time().saturating_sub(before);
         self.due = now + (cost * SHARE).max(MIN_INTERVAL);
-    }
-
-    /// Returns the samples.
-    pub(crate) fn into_samples(self) -> Vec<StateSample> {
-        self.samples
     }
 }
 
@@ -139,11 +132,11 @@ mod tests {
         assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= MIN_INTERVAL), "{times:?}");
         drop(finish);
         sleeper.join().unwrap();
-        let samples = sampler.into_samples();
+        let samples = sampler.samples;
         let is_right =
             |sample: &StateSample| matches!(sample, StateSample { job: JobId(3), runnable: 1, sleeping: 1, .. });
         assert!(samples.len() == SAMPLES && samples.iter().all(is_right), "{samples:?}");
-        let times_match = samples.iter().zip(&times).all(|(sample, time)| sample.at_ns == span(*time - times[0]));
+        let times_match = samples.iter().zip(&times).all(|(sample, time)| sample.at_ns == Span::from(*time - times[0]));
         assert!(times_match, "{samples:?}, {times:?}");
     }
 

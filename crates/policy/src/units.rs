@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::str::FromStr;
+use std::time::Duration;
 
 /// A length of time in whole nanoseconds; at most 584 years.
 ///
@@ -60,6 +61,18 @@ impl Span {
     /// The longest whole multiple of `step` that is no longer than this span.
     pub const fn floor_to(self, step: Span) -> Span {
         if step.0 <= 1 { self } else { Span(self.0 - self.0 % step.0) }
+    }
+}
+
+impl From<Duration> for Span {
+    fn from(duration: Duration) -> Span {
+        Span(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Span> for Duration {
+    fn from(span: Span) -> Duration {
+        Duration::from_nanos(span.0)
     }
 }
 

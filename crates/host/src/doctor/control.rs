@@ -8,7 +8,6 @@ use super::findings::State::{No, Partly, Unknown, Yes};
 use super::findings::Verdict;
 use super::probes::Probes;
 use super::text::span;
-use crate::units;
 
 /// How to raise a resource limit. File capabilities are not an option: a program that has them is
 /// not killed when its parent ends, but jobs must end with their run.
@@ -73,7 +72,7 @@ pub(super) fn real_time(probes: &Probes) -> Verdict {
 pub(super) fn timeslice(probes: &Probes) -> Verdict {
     let lost = "no thread can have shorter slices than others and so run sooner";
     match probes.timeslice {
-        Ok(Some(slice)) => Yes.seen(format!("a thread that requested its own slice got {}", span(units::span(slice)))),
+        Ok(Some(slice)) => Yes.seen(format!("a thread that requested its own slice got {}", span(slice.into()))),
         Ok(None) => No
             .seen("the kernel accepts a request for a slice and ignores it")
             .costs(Control, lost)

@@ -8,7 +8,7 @@ use flate2::read::GzDecoder;
 use policy::Span;
 use rustix::time::{ClockId, clock_getres};
 
-use crate::units::span;
+use crate::procfs::read;
 
 /// When kernel code can be preempted by a thread with higher priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,6 @@ struct Sources<'a> {
 impl Kernel {
     /// The options of the running kernel.
     pub(super) fn current(release: &str) -> Kernel {
-        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let sources = Sources {
             version: &read("/proc/version"),
             command_line: &read("/proc/cmdline"),
@@ -81,7 +80,7 @@ impl Kernel {
             debugfs: &read("/sys/kernel/debug/sched/preempt"),
         };
         // The coarse clock advances with the tick, and its resolution is the tick's period.
-        let tick = Duration::try_from(clock_getres(ClockId::MonotonicCoarse)).ok().map(span);
+        let tick = Duration::try_from(clock_getres(ClockId::MonotonicCoarse)).ok().map(Span::from);
         // Ticks have 10 Hz to 10,000 Hz. Any other resolution belongs to another kind of clock.
         let is_tick = |tick: &Span| (100_000..=100_000_000).contains(&tick.as_nanos());
         Kernel { tick: tick.filter(is_tick), ..Kernel::parse(&sources) }

@@ -14,11 +14,13 @@ use sys::futex::{self, Scope, WaitResult};
 use sys::perf::{Counter, probe};
 use sys::priorities;
 use sys::rseq::{Rseq, rseq};
+use sys::scheduling::{Thread, nice};
 
 use super::cgroups::Cgroups;
 use super::kernel::Kernel;
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::procfs::{number, read};
 
 /// The result of a trial: what was granted, or the kind of error.
 pub(super) type Trial<T> = Result<T, ErrorKind>;
@@ -127,7 +129,7 @@ impl Probes {
                 .into_iter()
                 .all(|scope| futex::wait(&AtomicU32::new(1), 0, None, scope) == WaitResult::Changed),
             rseq: rseq(),
-            nice: kind_of_error(priorities::nice()),
+            nice: kind_of_error(nice(Thread::current())),
             best_nice: kind_of_error(priorities::best_nice()),
             real_time: kind_of_error(priorities::check_real_time()),
             real_time_runtime: number("/proc/sys/kernel/sched_rt_runtime_us"),
@@ -187,14 +189,6 @@ impl Virtualization {
             .or_else(|| Some(read("/run/systemd/container").trim().to_owned()).filter(|kind| !kind.is_empty())),
         }
     }
-}
-
-fn read(path: &str) -> String {
-    fs::read_to_string(path).unwrap_or_default()
-}
-
-fn number<N: std::str::FromStr>(path: &str) -> Option<N> {
-    read(path).trim().parse().ok()
 }
 
 fn kind_of_error<T>(trial: std::io::Result<T>) -> Trial<T> {

@@ -152,13 +152,6 @@ fn reports_match_their_snapshots() {
 }
 
 #[test]
-fn a_machine_that_allows_everything_lacks_nothing() {
-    for finding in report(&workstation()).findings {
-        assert_eq!(finding.verdict.state, State::Yes, "{finding:?}");
-    }
-}
-
-#[test]
 fn only_missing_features_have_costs() {
     for (machine, probes) in machines() {
         for finding in report(&probes).findings {
@@ -168,14 +161,6 @@ fn only_missing_features_have_costs() {
             assert!(!exists || remedy.is_none(), "{machine}: {finding:?}");
             assert!(*state != State::Partly || remedy.is_some(), "{machine}: {finding:?}");
         }
-    }
-}
-
-#[test]
-fn the_worst_findings_of_each_capability_come_first() {
-    for (machine, probes) in machines() {
-        let findings = report(&probes).findings;
-        assert!(findings.is_sorted_by_key(|finding| (finding.capability, finding.verdict.state)), "{machine}");
     }
 }
 

@@ -10,7 +10,6 @@ use super::kernel::Preemption;
 use super::probes::Probes;
 use super::text::span;
 use crate::machine::cpu_set;
-use crate::units;
 
 pub(super) fn futexes(probes: &Probes) -> Verdict {
     if probes.futexes {
@@ -69,7 +68,7 @@ pub(super) fn whole_cpus(probes: &Probes) -> Verdict {
     let Some(quota) = &probes.cgroups.quota else {
         return Yes.seen("no quota limits the running time");
     };
-    let (time, period) = (span(units::span(quota.time)), span(units::span(quota.period)));
+    let (time, period) = (span(quota.time.into()), span(quota.period.into()));
     let file = quota.file.display();
     let seen =
         format!("{time} of running time in each {period}, which is {:.2} CPUs, according to {file}", quota.cpus());

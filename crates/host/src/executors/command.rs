@@ -23,7 +23,6 @@ use sys::process::{RequestsToEnd, Usage, adopt_orphans, descendants_usage, end_w
 use super::{next_request, outcome, reply_ready};
 use crate::procfs::descendants;
 use crate::protocol::{Failure, Reply, Request, RequestReader, reply};
-use crate::units::span;
 
 /// How many bytes of the end of a command's standard error are kept for the message if it fails.
 const STDERR_TAIL: usize = 2048;
@@ -94,7 +93,7 @@ fn execute(argv: &[String], requests: &mut RequestReader) -> Result<Option<Ended
     loop {
         let request_arrived = wait_for_any(&end, requests, stderr.as_ref()).map_err(failed("cannot wait for"))?;
         let status = reap(pid).map_err(failed("cannot wait for"))?;
-        let completion = span(started.elapsed());
+        let completion = Span::from(started.elapsed());
         // The command has ended, so the pipe contains everything that it wrote.
         if let Some(tail) = &mut stderr {
             tail.read_available();

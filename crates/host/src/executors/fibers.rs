@@ -19,7 +19,6 @@ use sys::process::{Usage, own_usage};
 
 use super::{ProgramError, outcome, run_program, serve_program};
 use crate::protocol::{Failure, Order, RequestReader};
-use crate::units::span;
 use crate::workload::{Rate, Workload};
 
 thread_local! {
@@ -132,7 +131,7 @@ impl Shared {
         };
         let first = || {
             let ((started, before, demotions), ended) = self.run_once(begin)?;
-            let (completion, usage) = (span(ended.at - started), own_usage().since(before));
+            let (completion, usage) = ((ended.at - started).into(), own_usage().since(before));
             Ok(self.outcome(completion, usage, ended.demotions - demotions))
         };
         run_program(keep_running, first, || self.run_once(|| ()).map(drop));
@@ -247,7 +246,7 @@ impl Shared {
         match &self.config.clock {
             None => WORKLOAD.with_borrow_mut(|workload| workload.run(iterations)),
             Some(clock) => {
-                let mut left = Duration::from_nanos(self.rate.time(iterations, 0).as_nanos());
+                let mut left = Duration::from(self.rate.time(iterations, 0));
                 while !left.is_zero() {
                     let step = left.min(STEP);
                     clock.advance(step);
@@ -307,7 +306,7 @@ impl Group {
     fn record_response(&self, ready_since: Instant) {
         // Several workers share the lock, and no fiber yields while it holds it.
         let mut responses = self.responses.lock().unwrap_or_else(PoisonError::into_inner);
-        responses.push(span(fiber::now().saturating_duration_since(ready_since)));
+        responses.push(fiber::now().saturating_duration_since(ready_since).into());
     }
 
     /// Sleeps after a burst, or yields. If its bursts are timed, returns the time from which it is

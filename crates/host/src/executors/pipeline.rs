@@ -27,7 +27,6 @@ use sys::process::{Usage, own_usage};
 
 use super::{ProgramError, outcome, run_program, serve_program};
 use crate::protocol::{Failure, Order, RequestReader};
-use crate::units::span;
 use crate::workload::{Rate, Workload};
 
 /// The state that the threads of the job share.
@@ -128,7 +127,7 @@ impl Shared {
             rounds: report.pipelines.first().map(|pipeline| pipeline.rounds),
             delivered_work_ns: Some(work),
             stages,
-            ..outcome(&self.job, self.started.get().map(|started| span(started.elapsed())), usage)
+            ..outcome(&self.job, self.started.get().map(|started| started.elapsed().into()), usage)
         }
     }
 }
@@ -202,7 +201,7 @@ impl Stage<()> for StageExecutor {
             stage.computations.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(time) = device {
-            let (start, time) = (Instant::now(), Duration::from_nanos(time.as_nanos()));
+            let (start, time) = (Instant::now(), Duration::from(time));
             match stage.kind {
                 StageKind::Communicate => thread::sleep(time),
                 StageKind::Io | StageKind::Compute => thread::sleep(shared.device.enqueue(start, time)),

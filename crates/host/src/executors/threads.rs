@@ -22,7 +22,6 @@ use super::{next_request, outcome, reply_ready};
 use crate::event_log::{Activity, ActivityLogger, Event, EventLog, EventLogger};
 use crate::protocol::{Failure, Order, Recording, Reply, Request, RequestReader, reply};
 use crate::scheduling;
-use crate::units::span;
 use crate::workload::{Rate, Workload};
 
 /// How long a thread of an endless job computes before it checks whether to continue: much shorter
@@ -233,8 +232,8 @@ impl<R: Recorder> ThreadJob<R> {
                 self.enter(sender);
                 logger.log(Activity::Compute);
                 let phase = || self.phase.load(Ordering::Relaxed);
-                let (meter, iterations) = compute_until_stopped(|| logger.run(&mut workload, chunk), chunk, phase);
-                report(sender, meter.stop(self.rate.time(iterations, 0)), logger);
+                let (before, iterations) = compute_until_stopped(|| logger.run(&mut workload, chunk), chunk, phase);
+                report(sender, before, self.rate.time(iterations, 0), logger);
             }
         }
     }
@@ -250,10 +249,10 @@ impl<R: Recorder> ThreadJob<R> {
         mut round: impl FnMut(&mut K) -> u64,
     ) {
         self.enter(sender);
-        let meter = UsageMeter::start();
+        let before = thread_usage();
         logger.log(Activity::Compute);
         let iterations = (0..rounds).map(|_| round(&mut logger)).sum();
-        report(sender, meter.stop(self.rate.time(iterations, rounds * computations)), logger);
+        report(sender, before, self.rate.time(iterations, rounds * computations), logger);
     }
 
     /// Runs rounds that do not count, forever, if the job keeps running.
@@ -281,7 +280,7 @@ impl<R: Recorder> ThreadJob<R> {
             ended = ended.max(Some(outcome.ended));
             event_logs.extend(outcome.event_log);
         }
-        let completion = self.started.get().zip(ended).map(|(started, ended)| span(ended - *started));
+        let completion = self.started.get().zip(ended).map(|(started, ended)| Span::from(ended - *started));
         let is_endless = matches!(self.task, SharedTask::Endless);
         let mut outcome = JobOutcome {
             delivered_work_ns: Some(work),
@@ -308,11 +307,12 @@ impl<R: Recorder> ThreadJob<R> {
     }
 }
 
-/// Reports a thread that has done all that counts. Sending only fails if the process is about to
-/// end.
-fn report<K: ActivityLogger>(sender: &Sender<Message>, outcome: ThreadOutcome, mut logger: K) {
+/// Reports a thread that has done all that counts: this work, since it had the usage `before`.
+/// Sending only fails if the process is about to end.
+fn report<K: ActivityLogger>(sender: &Sender<Message>, before: Usage, work: Span, mut logger: K) {
+    let (ended, usage) = (Instant::now(), thread_usage().since(before));
     logger.log(Activity::End);
-    let _ = sender.send(Message::Done(ThreadOutcome { event_log: logger.finish(), ..outcome }));
+    let _ = sender.send(Message::Done(ThreadOutcome { ended, usage, work, event_log: logger.finish() }));
 }
 
 /// Sends an event log to the run in pieces, because a long line takes long to serialize.
@@ -326,34 +326,21 @@ fn send_event_log(event_log: EventLog) {
     }
 }
 
-/// Computes in chunks until the phase is `STOPPED`. Returns the iterations since counting began and
-/// the meter started then. If the thread had no CPU during the counted time, there are no
+/// Computes in chunks until the phase is `STOPPED`. Returns the resource usage when counting began,
+/// and the iterations since. If the thread had no CPU during the counted time, there are no
 /// iterations.
-fn compute_until_stopped(mut run: impl FnMut(), chunk: u64, mut phase: impl FnMut() -> u8) -> (UsageMeter, u64) {
+fn compute_until_stopped(mut run: impl FnMut(), chunk: u64, mut phase: impl FnMut() -> u8) -> (Usage, u64) {
     let mut counted = None;
     loop {
         match (phase(), &mut counted) {
-            (STOPPED, _) => return counted.unwrap_or_else(|| (UsageMeter::start(), 0)),
-            (COUNTING, None) => counted = Some((UsageMeter::start(), 0)),
+            (STOPPED, _) => return counted.unwrap_or_else(|| (thread_usage(), 0)),
+            (COUNTING, None) => counted = Some((thread_usage(), 0)),
             _ => {}
         }
         run();
         if let Some((_, iterations)) = &mut counted {
             *iterations += chunk;
         }
-    }
-}
-
-/// Measures the resource usage of a thread.
-struct UsageMeter(Usage);
-
-impl UsageMeter {
-    fn start() -> UsageMeter {
-        UsageMeter(thread_usage())
-    }
-
-    fn stop(&self, work: Span) -> ThreadOutcome {
-        ThreadOutcome { ended: Instant::now(), usage: thread_usage().since(self.0), work, event_log: None }
     }
 }
 
