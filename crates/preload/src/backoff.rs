@@ -4,6 +4,8 @@ use std::ffi::c_void;
 
 use policy::Span;
 
+use crate::site;
+
 /// The first and the longest sleep.
 const FIRST: Span = Span::from_micros(10);
 const LONGEST: Span = Span::from_micros(500);
@@ -21,11 +23,7 @@ impl Backoff {
 
     /// Sleeps for a while, or less if a signal arrives. It is not a cancellation point.
     pub(crate) fn sleep(&mut self) {
-        let nanos = self.lengthen().as_nanos();
-        let time = libc::timespec {
-            tv_sec: (nanos / 1_000_000_000) as libc::time_t,
-            tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
-        };
+        let time = site::timespec(self.lengthen().as_nanos());
         // SAFETY: the time is valid, and the remaining time is not requested.
         unsafe { libc::syscall(libc::SYS_nanosleep, &raw const time, std::ptr::null_mut::<c_void>()) };
     }

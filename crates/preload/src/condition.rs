@@ -9,16 +9,16 @@
 //! Condition variables whose addresses share a site are signalled together, which occasionally ends
 //! a wait too early: a spurious wakeup.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use counters::{Reason, WaitKind};
-use libc::{pthread_cond_t, pthread_mutex_t, timespec};
+use libc::{clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
 use policy::Span;
 use wait::spinning_waiters::SpinningWaiter;
 
 use crate::bypass;
 use crate::layout;
-use crate::real_symbols::{RealSymbol, real_symbols};
+use crate::real_symbols::real_symbols;
 use crate::settings::Settings;
 use crate::site::{self, Site, Wait};
 
@@ -26,37 +26,26 @@ real_symbols! {
     fn pthread_cond_wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int;
     fn pthread_cond_signal(condition: *mut pthread_cond_t) -> c_int;
     fn pthread_cond_broadcast(condition: *mut pthread_cond_t) -> c_int;
+    // C libraries before 2020 lack this one.
+    fn pthread_cond_clockwait(
+        condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t, until: *const timespec,
+    ) -> c_int;
 }
-
-/// `pthread_cond_clockwait`, which C libraries before 2020 lack.
-static CLOCKWAIT: RealSymbol = RealSymbol::new(c"pthread_cond_clockwait");
-type Clockwait =
-    unsafe extern "C-unwind" fn(*mut pthread_cond_t, *mut pthread_mutex_t, libc::clockid_t, *const timespec) -> c_int;
 
 /// The first deadline of a blocked wait, its growth factor, and the longest deadline.
 const FIRST_TIMEOUT: Span = Span::from_millis(2);
 const TIMEOUT_GROWTH: u64 = 4;
 const LONGEST_TIMEOUT: Span = Span::from_millis(8_192);
 
-/// Resolves the real symbols.
-pub(crate) fn resolve() {
-    real::resolve();
-    CLOCKWAIT.resolve();
-}
-
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_cond_wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
     if let Some(settings) = Settings::get() {
         // SAFETY: the caller has the mutex.
         let plain = unsafe { layout::Mutex::of(mutex) }.is_plain();
-        match CLOCKWAIT.address() {
+        match real::at::pthread_cond_clockwait.address() {
             _ if bypass::is_bypassed() => settings.pass_through(WaitKind::Condition, Reason::DeepBinding),
-            Some(clockwait) if plain => {
-                // SAFETY: it is the function of this name, which has this type.
-                let clockwait = unsafe { std::mem::transmute::<*mut c_void, Clockwait>(clockwait) };
-                // SAFETY: the caller's own call.
-                return unsafe { wait(condition, mutex, clockwait, settings) };
-            }
+            // SAFETY: the caller's own call.
+            Some(_) if plain => return unsafe { wait(condition, mutex, settings) },
             Some(_) => settings.pass_through(WaitKind::Condition, Reason::MutexKind),
             None => settings.pass_through(WaitKind::Condition, Reason::Library),
         }
@@ -79,12 +68,8 @@ unsafe extern "C-unwind" fn pthread_cond_broadcast(condition: *mut pthread_cond_
     unsafe { real::pthread_cond_broadcast(condition) }
 }
 
-unsafe fn wait(
-    condition: *mut pthread_cond_t,
-    mutex: *mut pthread_mutex_t,
-    clockwait: Clockwait,
-    settings: &'static Settings,
-) -> c_int {
+/// Waits. There is a `pthread_cond_clockwait`.
+unsafe fn wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, settings: &'static Settings) -> c_int {
     let (site, waits) = (Site::of(condition), Wait::at(WaitKind::Condition, settings));
     if !site.decide_to_spin(&waits) {
         // SAFETY: the caller's own call.
@@ -108,28 +93,19 @@ unsafe fn wait(
         locked
     } else {
         // SAFETY: the caller holds the mutex again.
-        waits.sleep(|| unsafe { sleep(condition, mutex, clockwait, waiter) })
+        waits.sleep(|| unsafe { sleep(condition, mutex, waiter) })
     };
     waiter.leave();
     result
 }
 
 /// Blocks until signalled. The thread holds the mutex.
-unsafe fn sleep(
-    condition: *mut pthread_cond_t,
-    mutex: *mut pthread_mutex_t,
-    clockwait: Clockwait,
-    waiter: SpinningWaiter<'_>,
-) -> c_int {
+unsafe fn sleep(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, waiter: SpinningWaiter<'_>) -> c_int {
     let mut timeout = FIRST_TIMEOUT;
     while !waiter.is_signalled() {
-        let until = (site::now() + timeout).as_nanos();
-        let until = timespec {
-            tv_sec: (until / 1_000_000_000) as libc::time_t,
-            tv_nsec: (until % 1_000_000_000) as libc::c_long,
-        };
+        let until = site::timespec((site::now() + timeout).as_nanos());
         // SAFETY: the caller of `pthread_cond_wait` promises that both exist, and holds the mutex.
-        let result = unsafe { clockwait(condition, mutex, libc::CLOCK_MONOTONIC, &raw const until) };
+        let result = unsafe { real::pthread_cond_clockwait(condition, mutex, libc::CLOCK_MONOTONIC, &raw const until) };
         if result != libc::ETIMEDOUT {
             return result;
         }

@@ -62,7 +62,7 @@ extern "C" fn begin() {
         Settings::get_or_init();
         barrier::real::resolve();
         bypass::resolve();
-        condition::resolve();
+        condition::real::resolve();
         mutex::real::resolve();
         semaphore::real::resolve();
     });

@@ -12,7 +12,6 @@ use wait::{Costs, Waiting};
 
 /// The settings of this process, which never change.
 pub(crate) struct Settings {
-    pub(crate) rule: WaitingRule,
     /// The rule for waits for an event from another thread: see [`signalled`].
     pub(crate) signalled: Waiting,
     /// The general rule, without counting or measuring. Teams use [`Settings::team_waiting`].
@@ -48,7 +47,7 @@ impl Settings {
             let cpus = sys::cpus::allowed().map_or(1, |cpus| cpus.len() as u32);
             let by = |rule| Waiting::by(rule).with_costs(costs).with_cpus(cpus).without_moves();
             let (waiting, signalled) = (by(environment.rule), by(signalled(environment.rule)));
-            Settings { rule: environment.rule, waiting, signalled, cpus: AtomicU32::new(0), statistics }
+            Settings { waiting, signalled, cpus: AtomicU32::new(0), statistics }
         })
     }
 

@@ -46,7 +46,7 @@ impl Site {
     pub(crate) fn decide_to_spin(&self, wait: &Wait) -> bool {
         // Concurrent updates may be lost, which only affects a few predictions.
         let mut predictor = SpinPredictor::from_word(self.predictor.load(Relaxed));
-        let is_worthwhile = match wait.settings.rule {
+        let is_worthwhile = match wait.settings.waiting.rule() {
             WaitingRule::Adaptive => predictor.decide_spin(),
             WaitingRule::AlwaysBlock => false,
             _ => true,
@@ -65,7 +65,7 @@ impl Site {
             ExternalObject { state: &self.state, counters: &wait.counts.counters, waiting: wait.waiting, threads: 0 };
         // A thread that never blocks could neither be cancelled nor interrupted by a signal
         // handler.
-        let is_endless = matches!(wait.settings.rule, WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield);
+        let is_endless = matches!(wait.settings.waiting.rule(), WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield);
         let came = object.wait_without_blocking(is_endless.then(|| now() + LONGEST), poll);
         let mut predictor = SpinPredictor::from_word(self.predictor.load(Relaxed));
         if came {
@@ -110,6 +110,12 @@ impl Wait {
     }
 }
 
+/// A number of nanoseconds, as the C library takes it.
+pub(crate) fn timespec(nanos: u64) -> libc::timespec {
+    libc::timespec { tv_sec: (nanos / 1_000_000_000) as libc::time_t, tv_nsec: (nanos % 1_000_000_000) as libc::c_long }
+}
+
+/// The time on `CLOCK_MONOTONIC`.
 pub(crate) fn now() -> Instant {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: there is room for the answer.
