@@ -2,7 +2,7 @@
 
 use std::process::{ExitCode, ExitStatus};
 
-use exec::{ExecuteError, RunError, StartError};
+use exec::{RunError, StartError};
 use measure::folder;
 use measure::manifest::Ending;
 use measure::world::Failure;
@@ -90,15 +90,6 @@ impl From<RunError> for Stop {
     fn from(error: RunError) -> Stop {
         match error {
             RunError::Start(error) => error.into(),
-            error => Stop::Failed(error.into()),
-        }
-    }
-}
-
-impl From<ExecuteError> for Stop {
-    fn from(error: ExecuteError) -> Stop {
-        match error {
-            ExecuteError::Start(error) => error.into(),
             error => Stop::Failed(error.into()),
         }
     }

@@ -14,7 +14,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_proce
 use sha2::{Digest, Sha256};
 use sys::process::{RequestsToEnd, descendants_usage, end_with_this_thread};
 
-use crate::invocation::{Invocation, StartError};
+use crate::invocation::Invocation;
+use crate::run::RunError;
 
 /// How often to check for cancellation and the time limit.
 const CANCEL_CHECK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -61,23 +62,6 @@ pub enum Interruption {
     TimedOut,
 }
 
-/// Why a program could not be run.
-#[derive(Debug, thiserror::Error)]
-pub enum ExecuteError {
-    /// It could not be started.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// It was stopped because it accessed the terminal.
-    #[error(
-        "the program uses the terminal, which is not available to it while it is compared: run a part of it that does not, or \
-         redirect its input"
-    )]
-    Terminal,
-    /// It could not be measured.
-    #[error("cannot run the program: {0}")]
-    Run(#[from] io::Error),
-}
-
 impl Invocation {
     /// Runs the program to its end with `command`, made by [`Invocation::command`]. The program has
     /// an empty standard input and its own process group. Its output is not shown. Blocks until it
@@ -89,7 +73,7 @@ impl Invocation {
         &self,
         command: &mut Command,
         limits: RunLimits<'_>,
-    ) -> Result<Result<Execution, Interruption>, ExecuteError> {
+    ) -> Result<Result<Execution, Interruption>, RunError> {
         // Files need no reader during the run, unlike pipes.
         let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?).process_group(0);
@@ -110,7 +94,7 @@ impl Invocation {
 }
 
 /// Waits until the child ends, or ends its process group.
-fn wait_for_end(child: &mut Child, limits: RunLimits<'_>) -> Result<Result<ExitStatus, Interruption>, ExecuteError> {
+fn wait_for_end(child: &mut Child, limits: RunLimits<'_>) -> Result<Result<ExitStatus, Interruption>, RunError> {
     let group = Pid::from_child(child);
     let end = pidfd_open(group, PidfdFlags::empty()).map_err(io::Error::from)?;
     let started = Instant::now();
@@ -135,7 +119,7 @@ fn wait_for_end(child: &mut Child, limits: RunLimits<'_>) -> Result<Result<ExitS
         if asked.is_none() && is_stopped_by_terminal(group)? {
             let _ = kill_process_group(group, Signal::KILL);
             child.wait()?;
-            return Err(ExecuteError::Terminal);
+            return Err(RunError::Terminal);
         }
         // This fails only if the child has just ended.
         let _ = match (asked, interruption()) {

@@ -9,11 +9,12 @@ use counters::Environment;
 use policy::waiting::{Costs, WaitingRule};
 
 use crate::environment;
-use crate::execution::{ExecuteError, Execution, Interruption, RunLimits};
+use crate::execution::{Execution, Interruption, RunLimits};
 use crate::invocation::{Invocation, StartError};
 use crate::library::{self, LibraryError};
 use crate::obstacle::Obstacle;
 use crate::program::{self, Program};
+use crate::run::RunError;
 
 /// The loader's list of libraries to preload.
 const PRELOAD: &str = "LD_PRELOAD";
@@ -68,11 +69,7 @@ impl Launch {
     ///
     /// # Errors
     /// Those of [`Invocation::execute`].
-    pub fn execute(
-        &self,
-        preload: bool,
-        limits: RunLimits<'_>,
-    ) -> Result<Result<Execution, Interruption>, ExecuteError> {
+    pub fn execute(&self, preload: bool, limits: RunLimits<'_>) -> Result<Result<Execution, Interruption>, RunError> {
         let mut command = if preload { self.preloading_command(None) } else { self.invocation.command() };
         self.invocation.execute(&mut command, limits)
     }
@@ -152,7 +149,7 @@ mod tests {
         assert!(command.get_args().eq(["-x"]));
     }
 
-    fn execute(launch: &Launch, preload: bool, cancel: bool) -> Result<Result<Execution, Interruption>, ExecuteError> {
+    fn execute(launch: &Launch, preload: bool, cancel: bool) -> Result<Result<Execution, Interruption>, RunError> {
         launch.execute(preload, RunLimits { cancel: &AtomicBool::new(cancel), limit: None })
     }
 
@@ -183,13 +180,13 @@ mod tests {
     #[test]
     fn a_program_that_uses_the_terminal_is_an_error() {
         let found = execute(&shell("kill -TTOU $$"), false, false);
-        assert!(matches!(found, Err(ExecuteError::Terminal)), "{found:?}");
+        assert!(matches!(found, Err(RunError::Terminal)), "{found:?}");
     }
 
     #[test]
     fn a_program_that_cannot_be_started_is_an_error() {
         let found = execute(&Launch::for_test("/dev/null", &[], WaitingRule::default()), true, false);
-        assert!(matches!(found, Err(ExecuteError::Start(_))));
+        assert!(matches!(found, Err(RunError::Start(_))));
     }
 
     #[test]

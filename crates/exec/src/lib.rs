@@ -14,7 +14,7 @@ mod region;
 mod run;
 pub mod throttle;
 
-pub use execution::{ExecuteError, Execution, Interruption, RunLimits};
+pub use execution::{Execution, Interruption, RunLimits};
 pub use invocation::{Invocation, StartError};
 pub use launch::Launch;
 pub use library::LibraryError;

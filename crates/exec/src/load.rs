@@ -117,7 +117,7 @@ fn supervise(command: &OsStr) -> ! {
         let failure = match shell.spawn() {
             Err(why) => Some(why.to_string()),
             Ok(mut child) => {
-                if has_input_ended(Some(Pid::from_child(&child)), None) {
+                if wait_for_end_of_input(Some(Pid::from_child(&child)), None) {
                     end_group(&mut child);
                 }
                 child.wait().ok().filter(|status| !status.success()).map(|status| status.to_string())
@@ -131,7 +131,7 @@ fn supervise(command: &OsStr) -> ! {
             );
             warned = true;
         }
-        if has_input_ended(None, Some(RESTART_INTERVAL.saturating_sub(started.elapsed()))) {
+        if wait_for_end_of_input(None, Some(RESTART_INTERVAL.saturating_sub(started.elapsed()))) {
             std::process::exit(0);
         }
     }
@@ -139,7 +139,7 @@ fn supervise(command: &OsStr) -> ! {
 
 /// Waits until a process ends, a time limit expires, or the input ends. Returns true only in the
 /// last case.
-fn has_input_ended(process: Option<Pid>, limit: Option<Duration>) -> bool {
+fn wait_for_end_of_input(process: Option<Pid>, limit: Option<Duration>) -> bool {
     let process = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     let stdin = rustix::stdio::stdin();

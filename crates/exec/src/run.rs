@@ -65,9 +65,15 @@ pub enum RunError {
         folder = std::env::temp_dir().display()
     )]
     NoRegion(#[from] RegionError),
+    /// It was stopped because it accessed the terminal while it was [executed](Launch::execute).
+    #[error(
+        "the program uses the terminal, which is not available to it while it is compared: run a part of it that does not, or \
+         redirect its input"
+    )]
+    Terminal,
     /// It could not be observed.
-    #[error("cannot watch the program: {0}")]
-    Watch(#[from] io::Error),
+    #[error("cannot run the program: {0}")]
+    Run(#[from] io::Error),
 }
 
 impl Launch {
