@@ -7,6 +7,7 @@ use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::cgroups::{Hierarchy, Quota};
+use crate::scheduling::{self, Thread};
 
 /// Error that occurs when CPUs cannot be listed or a thread cannot be bound.
 #[derive(Debug, thiserror::Error)]
@@ -60,8 +61,7 @@ fn allowed_to_any_thread() -> u32 {
 
 /// The CPUs that the calling thread may run on, ascending. Fails if the machine has more than 1024.
 pub fn allowed() -> Result<Vec<u32>, AffinityError> {
-    let set = affinity()?;
-    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
+    scheduling::affinity(Thread::current()).map_err(AffinityError::Read)
 }
 
 fn affinity() -> Result<CpuSet, AffinityError> {

@@ -8,23 +8,18 @@ use std::ops::RangeInclusive;
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{getpriority_process, setpriority_process};
+use rustix::process::setpriority_process;
 
-use crate::scheduling::{Policy, RawAttributes, Thread, set_scheduler};
+use crate::scheduling::{Policy, RawAttributes, Thread, nice, set_scheduler};
 
 /// All nice values, best first.
 const NICE: RangeInclusive<i32> = -20..=19;
 
-/// The nice value of the calling thread. Fails if a system call filter forbids the query.
-pub fn nice() -> io::Result<i32> {
-    // To the kernel, "this process" is the calling thread, here and where the value is set.
-    Ok(getpriority_process(None)?)
-}
-
 /// The best (smallest) nice value that a thread of this process may have, at least the current one.
 pub fn best_nice() -> io::Result<i32> {
     in_a_thread(|| {
-        let now = nice()?;
+        let now = nice(Thread::current())?;
+        // To the kernel, "this process" is the calling thread.
         let may = |&nice: &i32| setpriority_process(None, nice).is_ok();
         Ok(NICE.take_while(|&nice| nice < now).find(may).unwrap_or(now))
     })
@@ -40,7 +35,7 @@ pub fn check_real_time() -> io::Result<()> {
 pub fn try_timeslice(requested: Duration) -> io::Result<Option<Duration>> {
     in_a_thread(|| {
         let thread = Thread::current();
-        RawAttributes::ordinary(nice()?).with_slice(requested).apply_to(thread)?;
+        RawAttributes::ordinary(nice(thread)?).with_slice(requested).apply_to(thread)?;
         Ok(RawAttributes::of(thread)?.slice())
     })
 }
@@ -70,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_best_nice_value_is_no_worse_than_the_current_one() {
-        let (now, best) = (nice().unwrap(), best_nice().unwrap());
+        let (now, best) = (nice(Thread::current()).unwrap(), best_nice().unwrap());
         assert!((-20..=now).contains(&best), "{best}, {now}");
     }
 

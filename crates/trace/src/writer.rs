@@ -132,11 +132,6 @@ impl Bundle {
         self.runs = to;
     }
 
-    fn wakeup(&mut self, at: u64, cpu: CpuId, woken: ThreadId, id: i32) {
-        let name = self.name(Some(woken));
-        self.wakeups.push(at, &[id.unsigned_abs().into(), cpu.0.into(), PRIORITY, name, 0]);
-    }
-
     fn is_full(&self) -> bool {
         self.switches.events.max(self.wakeups.events) >= BUNDLE
     }
@@ -284,7 +279,8 @@ impl<W: Write> Writer<W> {
         if bundle.is_full() {
             bundle.take(cpu.index(), &self.participants, &mut self.packet);
         }
-        bundle.wakeup(at.as_nanos(), cpu, woken, id);
+        let name = bundle.name(Some(woken));
+        bundle.wakeups.push(at.as_nanos(), &[id.unsigned_abs().into(), cpu.0.into(), PRIORITY, name, 0]);
         if let Some(waker) = waker {
             self.flows += 1;
             let flow = self.flows;
