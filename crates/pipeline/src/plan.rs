@@ -179,14 +179,14 @@ fn threads<T>(
             let Some(index) = groups.iter().position(|group| group.has_stage(stage, pipelines)) else { continue };
             let group = &groups[index];
             let buffers = pipelines[group.pipeline].buffers;
-            let before = places.last().map(|&(before, _)| before);
+            let is_later = |&(other, _): &(usize, usize)| groups[other].pipeline == group.pipeline && other > index;
             let (what, hint) = if *repeat > buffers {
                 (format!("stage '{stage}' cannot have {repeat} buffers at a time"), &*format!("there are {buffers}"))
             } else if group.place == Place::Junction {
                 (format!("'{stage}' cannot share a thread"), "a junction always has a thread of its own")
-            } else if before == Some(index) {
+            } else if places.iter().any(|&(other, _)| other == index) {
                 (format!("stage '{stage}' has two turns on a thread"), "fused stages have one turn together")
-            } else if before.is_some_and(|before| groups[before].pipeline == group.pipeline && before > index) {
+            } else if places.iter().any(is_later) {
                 let hint = "turns are in the order of the pipeline, or nothing would ever begin";
                 (format!("stage '{stage}' comes too late on its thread"), hint)
             } else {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use rowlock_pipeline::structure::{Fork, StageTurn, Threads};
-use rowlock_pipeline::{Cause, Error, Flow, Pipeline, StageKind, Structure};
+use rowlock_pipeline::{Cause, Error, Flow, Pipeline, Program, RunReport, StageKind, Structure};
 
 /// A random pipeline: the kind of each stage, and whether it can be forked.
 #[derive(Clone, Debug)]
@@ -196,6 +196,28 @@ fn invalid_structures_are_refused_before_any_stage_starts() {
     says("fuse=read+pack", "'read' and 'pack' cannot be fused (only neighbours can");
     says("fork=kopy*2", "did you mean `copy`");
     says("thread=copy,pack fork=pack*2", "'copy', 'pack' cannot share a thread (one of them runs in copies)");
+}
+
+/// Two pipelines, whose stages `a`, `b` and `x` share a thread.
+fn two_pipelines(structure: &str) -> Result<RunReport, Error> {
+    let pipeline = |name: &str| Pipeline::new(name).buffers(1, 0).rounds(1);
+    let first = pipeline("first").io("a", |_, _| Ok(Flow::Convey)).io("b", |_, _| Ok(Flow::Convey));
+    let other = pipeline("other").io("x", |_, _| Ok(Flow::Convey)).structured(&structure.parse().unwrap());
+    Program::new("two").pipeline(first).pipeline(other).run()
+}
+
+#[test]
+fn a_turn_after_that_of_another_pipeline_may_come_too_late() {
+    two_pipelines("thread=a,x,b").unwrap();
+    let error = two_pipelines("thread=b,x,a").unwrap_err().to_string();
+    assert!(error.contains("stage 'a' comes too late on its thread"), "{error}");
+}
+
+#[test]
+fn the_first_request_for_an_attribute_of_a_thread_wins() {
+    let report = two_pipelines("thread=a,x,b nice=x:18 nice=b:17 policy=b:batch").unwrap();
+    let requested: Vec<_> = report.stages[0].effective_attributes.iter().map(|it| it.requested.as_str()).collect();
+    assert_eq!(requested, ["policy=batch", "nice=18"]);
 }
 
 #[test]
