@@ -1,15 +1,15 @@
 //! The bandwidth of a device, which limits any program that reads and writes.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, fdatasync, fstatvfs, openat};
+use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, fcntl_getfl, fcntl_setfl, fdatasync, fstatvfs, openat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sys::pages::Pages;
@@ -68,29 +68,27 @@ impl Bandwidth {
 /// Opens a file that disappears with its last descriptor. Also returns whether it bypasses the page
 /// cache.
 fn open_unnamed(folder: &Path) -> io::Result<(File, bool)> {
-    let open = |direct: OFlags| {
-        let mode = Mode::RUSR | Mode::WUSR;
-        match openat(CWD, folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC | direct, mode) {
-            Ok(file) => Ok(File::from(file)),
-            // The file system or the kernel has no unnamed files.
-            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => create_unlinked(folder, direct),
-            Err(why) => Err(why.into()),
-        }
+    let mode = Mode::RUSR | Mode::WUSR;
+    let file = match openat(CWD, folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
+        Ok(file) => File::from(file),
+        // The file system or the kernel has no unnamed files.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => create_unlinked(folder)?,
+        Err(why) => return Err(why.into()),
     };
-    match open(OFlags::DIRECT) {
-        // Some file systems reject direct I/O only at the first write.
-        Ok(file) if can_write(&file) => Ok((file, true)),
-        Ok(_) | Err(_) => Ok((open(OFlags::empty())?, false)),
+    let flags = fcntl_getfl(&file)?;
+    // Some file systems reject direct I/O only at the first write.
+    let is_direct = fcntl_setfl(&file, flags | OFlags::DIRECT).is_ok() && can_write(&file);
+    if !is_direct {
+        fcntl_setfl(&file, flags)?;
     }
+    Ok((file, is_direct))
 }
 
-fn create_unlinked(folder: &Path, direct: OFlags) -> io::Result<File> {
+fn create_unlinked(folder: &Path) -> io::Result<File> {
     /// Distinguishes the files of threads that measure at the same time.
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let name = format!(".rowlock-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-    let path = folder.join(name);
-    let flags = direct.bits().try_into().unwrap_or(0);
-    let file = OpenOptions::new().read(true).write(true).create_new(true).custom_flags(flags).open(&path)?;
+    let path = folder.join(format!(".rowlock-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed)));
+    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
     std::fs::remove_file(&path)?;
     Ok(file)
 }
@@ -159,7 +157,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         Bandwidth::measure(folder.path()).unwrap();
         // As if the file system had no unnamed files.
-        assert!(can_write(&create_unlinked(folder.path(), OFlags::empty()).unwrap()));
+        assert!(can_write(&create_unlinked(folder.path()).unwrap()));
         assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
     }
 

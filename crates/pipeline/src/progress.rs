@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use indicatif::{HumanBytes, HumanDuration, ProgressBar};
+use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressFinish};
 use policy::Span;
 
 use crate::interval::Interval;
@@ -23,7 +23,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn begin(registry: &Registry) -> Progress {
-        let bar = ProgressBar::new_spinner();
+        let bar = ProgressBar::new_spinner().with_finish(ProgressFinish::AndClear);
         bar.set_prefix(registry.run.program.clone());
         Progress { bar, busy: vec![Span::ZERO; registry.stages.len()], interval: Interval::new(PERIOD) }
     }
@@ -53,11 +53,5 @@ impl Progress {
         self.bar.set_message(line);
         self.bar.tick();
         self.busy = observed.iter().map(|observed| observed.busy).collect();
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
     }
 }
