@@ -30,8 +30,8 @@ use crate::trace::CallLog;
 /// A run that is ready to start.
 pub(crate) struct Built<'a, T> {
     pub(crate) engine: Engine<'a, T>,
-    /// The turns of each thread.
-    pub(crate) turns: Vec<Vec<ThreadTurn<'a, T>>>,
+    /// The turns of each thread, and the requested scheduling.
+    pub(crate) threads: Vec<(Vec<ThreadTurn<'a, T>>, Scheduling)>,
     pub(crate) workers: usize,
     /// Each with its ports and the requested scheduling of its thread.
     pub(crate) junctions: Vec<(Junction<'a, T>, Vec<Port<T>>, Scheduling)>,
@@ -114,12 +114,11 @@ pub(crate) fn build<'a, T: Default + Send + 'a>(
                 copy.parts.push(StageCopy { name, stage, auxiliary, counters, doubles, is_begun: false });
             }
             names.push(name.clone());
-            let place = planned.place;
             let report = StageReport {
                 name,
                 pipeline: pipeline.name.clone(),
                 kind,
-                place: place.name().to_owned(),
+                place: planned.place,
                 can_fork,
                 copies: planned.copies,
                 is_ordered: planned.is_ordered,
@@ -127,7 +126,7 @@ pub(crate) fn build<'a, T: Default + Send + 'a>(
                 ..StageReport::default()
             };
             let (pipeline, is_first) = (planned.pipeline, index == 0);
-            registry.stages.push(StageRecord { report, pipeline, at, place, is_first, counters });
+            registry.stages.push(StageRecord { report, pipeline, at, is_first, counters });
         }
         let queue = if at == first { Queue::of_free(waiting, pipeline.rounds) } else { Queue::new(waiting) };
         let join = (planned.copies > 1).then(|| Mutex::with(Join::new(planned.is_ordered), waiting));
@@ -136,18 +135,20 @@ pub(crate) fn build<'a, T: Default + Send + 'a>(
     }
 
     let engine = Engine::new(groups, ending.clone(), waiting, beginning);
-    let mut turns = Vec::new();
+    let mut threads = Vec::new();
     for thread in &plan.threads {
-        let mut own = Vec::new();
-        for &(at, repeat) in thread {
+        let (mut turns, mut requested) = (Vec::new(), Scheduling::default());
+        // If several stages of a thread request the same attribute, the first one wins.
+        for &(at, repeat) in thread.iter().rev() {
             let Some(copy) = copies[at].pop() else { continue };
             let names: Vec<&str> = copy.parts.iter().map(|part| &*part.name).collect();
-            let scheduling = scheduling(&structure, &names)?;
+            let yields = add_requests(&structure, &names, &mut requested)?;
             let computes = registry.kind(at) == StageKind::Compute;
-            let may_batch = computes && thread.len() == 1 && repeat == 1 && !scheduling.yield_each_round;
-            own.push(ThreadTurn { at, repeat, copy, may_batch, scheduling });
+            let may_batch = computes && thread.len() == 1 && repeat == 1 && !yields;
+            turns.push(ThreadTurn { at, repeat, copy, may_batch, yields });
         }
-        turns.push(own);
+        turns.reverse();
+        threads.push((turns, requested));
     }
     for (at, copies) in copies.into_iter().enumerate() {
         if engine.groups[at].place == Place::Workers {
@@ -166,23 +167,26 @@ pub(crate) fn build<'a, T: Default + Send + 'a>(
     }
     let junctions = junctions.into_iter().map(|junction| {
         let mine = ports.extract_if(.., |(name, _)| *name == junction.name).map(|(_, port)| port).collect();
-        let scheduling = scheduling(&structure, &[&junction.name])?;
-        Ok((junction, mine, scheduling))
+        let mut requested = Scheduling::default();
+        add_requests(&structure, &[&junction.name], &mut requested)?;
+        Ok((junction, mine, requested))
     });
     let junctions = junctions.collect::<Result<_, BuildError>>()?;
-    Ok(Built { engine, turns, workers: plan.workers, junctions, registry, machine, waiting, rule, shows_progress })
+    Ok(Built { engine, threads, workers: plan.workers, junctions, registry, machine, waiting, rule, shows_progress })
 }
 
-/// The scheduling that the structure requests for a group of these stages.
-fn scheduling(structure: &Structure, stages: &[&str]) -> Result<Scheduling, BuildError> {
-    let mut scheduling = Scheduling::default();
+/// Adds what the structure requests for a group of these stages. Returns whether it requests a
+/// yield after each round.
+fn add_requests(structure: &Structure, stages: &[&str], scheduling: &mut Scheduling) -> Result<bool, BuildError> {
+    let mut yields = false;
     for RequestedAttribute { key, stage, value } in
         structure.requested.iter().filter(|attribute| stages.contains(&attribute.stage.as_str()))
     {
         let wrong = |why| BuildError::new(format!("stage '{stage}': {why}"), format!("`{key}=..` in a structure"));
         scheduling.set(key, value).map_err(wrong)?;
+        yields |= *key == "yield";
     }
-    Ok(scheduling)
+    Ok(yields)
 }
 
 /// The structure that results from the environment, the program and its pipelines, in this order of

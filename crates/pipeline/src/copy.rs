@@ -48,7 +48,7 @@ pub(crate) struct GroupCopy<'a, T> {
     pub(crate) output_depth: Option<usize>,
     /// The moving average of the time for a buffer, in nanoseconds.
     mean: Option<u64>,
-    notes: CallLog,
+    log: CallLog,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -62,8 +62,8 @@ pub(crate) enum Processed {
 
 impl<T> GroupCopy<'_, T> {
     /// A copy without stages yet.
-    pub(crate) fn new(notes: CallLog) -> Self {
-        GroupCopy { parts: Vec::new(), untimed: 0, left: 0, output_depth: None, mean: None, notes }
+    pub(crate) fn new(log: CallLog) -> Self {
+        GroupCopy { parts: Vec::new(), untimed: 0, left: 0, output_depth: None, mean: None, log }
     }
 
     /// How many buffers to take at once. More than one only if taking would cost more than the
@@ -112,7 +112,7 @@ impl<T> GroupCopy<'_, T> {
                         break 'processed Processed::Broken;
                     }
                     if let Some(now) = now {
-                        part.counters.since.set(self.notes.since_beginning(now) + 1);
+                        part.counters.since.set(self.log.since_beginning(now) + 1);
                     }
                     let flow = part.call(&mut entry, (self.left + input.len(), self.output_depth), ending);
                     if let Some(before) = now {
@@ -120,7 +120,7 @@ impl<T> GroupCopy<'_, T> {
                         part.counters.timed.add(after.duration_since(before).as_nanos() as u64);
                         part.counters.timed_calls.add(1);
                         part.counters.since.set(0);
-                        self.notes.record(&part.name, entry.number, before, after);
+                        self.log.record(&part.name, entry.number, before, after);
                         now = Some(after);
                     }
                     let Some(flow) = flow else {
@@ -155,7 +155,7 @@ impl<T> GroupCopy<'_, T> {
         // A moving average: recent batches count most.
         self.mean = Some(self.mean.map_or(time, |mean| (mean * 3 + time) / 4));
         let calls: u64 = self.counters().map(|counters| counters.timed_calls.get()).sum();
-        self.untimed = if calls >= 16 && self.is_short() && !self.notes.is_enabled { UNTIMED } else { 0 };
+        self.untimed = if calls >= 16 && self.is_short() && !self.log.is_enabled { UNTIMED } else { 0 };
     }
 
     /// Records that `taken` buffers were taken, and that `left` remained after the last one.
@@ -196,7 +196,7 @@ impl<T> GroupCopy<'_, T> {
                 ending.end(Failed { stage: Some(name.to_string()), round: None, cause });
             }
         }
-        self.notes
+        self.log
     }
 }
 
@@ -205,11 +205,12 @@ impl<T> StageCopy<'_, T> {
     fn call(
         &mut self,
         entry: &mut QueuedBuffer<T>,
-        (left, output_depth): (usize, Option<usize>),
+        (left_in_input, depth_of_output): (usize, Option<usize>),
         ending: &Ending,
     ) -> Option<Flow> {
         let QueuedBuffer { number, is_last, ref mut buffer } = *entry;
-        let mut round = Round { number, is_last, ending, left, output_depth, auxiliary: &mut self.auxiliary };
+        let auxiliary = &mut self.auxiliary;
+        let mut round = Round { number, is_last, left_in_input, depth_of_output, auxiliary, ending };
         let stage = &mut self.stage;
         let (doubles, repeated) = (self.doubles, &self.counters.repeated);
         let outcome = caught(|| {

@@ -76,7 +76,7 @@ pub(crate) struct Engine<'a, T> {
     /// The zero of all clocks of the run.
     beginning: Instant,
     /// The call logs of the copies that have ended.
-    pub(crate) notes: Mutex<Vec<CallLog>>,
+    pub(crate) call_logs: Mutex<Vec<CallLog>>,
 }
 
 /// The lists of buffers of one thread, which it reuses.
@@ -130,7 +130,7 @@ impl<'a, T> Engine<'a, T> {
             open: AtomicUsize::new(open),
             may_yield: waiting == Waiting::ADAPTIVE,
             beginning,
-            notes: Mutex::new(Vec::new()),
+            call_logs: Mutex::new(Vec::new()),
         }
     }
 
@@ -373,7 +373,7 @@ impl<'a, T> Engine<'a, T> {
                 _ => buffers.push(here),
             }
         }
-        (self.ending, buffers, self.notes.into_inner())
+        (self.ending, buffers, self.call_logs.into_inner())
     }
 
     /// The copies that no worker runs.

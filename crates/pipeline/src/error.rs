@@ -62,34 +62,23 @@ pub struct Failure {
 }
 
 /// Why a run ended.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Cause {
     /// A stage returned an error.
+    #[error(transparent)]
     Failed(Box<dyn error::Error + Send + Sync>),
     /// A stage panicked, with this message.
+    #[error("panicked: {0}")]
     Panicked(String),
     /// A thread could not be started.
+    #[error("its thread could not be started: {0}")]
     Thread(io::Error),
     /// The run was cancelled.
+    #[error("cancelled")]
     Cancelled,
     /// A deadlock: all threads waited for each other. Describes what each one waited for.
+    #[error("stuck: {} (give it more buffers, or let its threads run the stages in another order)", .0.join("; "))]
     Stuck(Vec<String>),
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Cause::Failed(why) => write!(out, "{why}"),
-            Cause::Panicked(message) => write!(out, "panicked: {message}"),
-            Cause::Thread(why) => write!(out, "its thread could not be started: {why}"),
-            Cause::Cancelled => write!(out, "cancelled"),
-            Cause::Stuck(waits) => write!(
-                out,
-                "stuck: {} (give it more buffers, or let its threads run the stages in another order)",
-                waits.join("; ")
-            ),
-        }
-    }
 }
 
 impl fmt::Display for Failure {
@@ -119,12 +108,8 @@ impl fmt::Debug for Failure {
 
 impl error::Error for Failure {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        match &self.cause {
-            // The message includes the error itself, so its source comes next.
-            Cause::Failed(why) => why.source(),
-            Cause::Thread(why) => why.source(),
-            _ => None,
-        }
+        // The message includes the cause itself, so its source comes next.
+        self.cause.source()
     }
 }
 

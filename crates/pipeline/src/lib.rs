@@ -46,6 +46,7 @@ pub use ending::Canceller;
 pub use error::{BuildError, Cause, Error, Failure};
 pub use junction::{Accepted, PortError, Ports};
 pub use pipeline::Pipeline;
+pub use plan::Place;
 pub use program::Program;
 pub use report::{PipelineReport, RunReport, StageReport};
 pub use scheduling::{EffectiveAttribute, Scheduling};

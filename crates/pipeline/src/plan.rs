@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use policy::priority::StageKind;
+use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
 use crate::pipeline::{Pipeline, StageSpec};
@@ -40,23 +41,17 @@ impl StageGroupPlan {
     }
 }
 
-/// The runner of a stage group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+/// The runner of a stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// Any worker.
     Workers,
+    /// A thread for each copy, or one that it shares with other stages.
+    #[default]
     Threads,
+    /// The thread of a junction.
     Junction,
-}
-
-impl Place {
-    /// Its name in reports.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Place::Workers => "workers",
-            Place::Threads => "threads",
-            Place::Junction => "junction",
-        }
-    }
 }
 
 /// Makes the plan for these pipelines on this number of CPUs.
@@ -142,11 +137,11 @@ fn group<T>(
     let computes = members.iter().all(|stage| stage.kind == StageKind::Compute);
     // Scheduling is requested from the kernel for a thread, and workers do not yield each round. So
     // a stage with a request needs a thread.
-    let is_wished = structure.requested.iter().any(|attribute| is_named(&attribute.stage));
+    let is_requested = structure.requested.iter().any(|attribute| is_named(&attribute.stage));
     let has_turn = structure.thread.iter().flatten().any(|turn| is_named(&turn.stage));
     let place = match members {
         [stage, ..] if stage.is_junction() => Place::Junction,
-        _ if computes && !is_wished && !has_turn && structure.threads != Some(Threads::Each) => Place::Workers,
+        _ if computes && !is_requested && !has_turn && structure.threads != Some(Threads::Each) => Place::Workers,
         _ => Place::Threads,
     };
     let can_fork = members.iter().all(StageSpec::can_fork);

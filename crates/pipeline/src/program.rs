@@ -35,7 +35,7 @@ use crate::watcher::Watcher;
 /// let stream = |name: &str, step: usize| {
 ///     let pipeline = Pipeline::<usize>::tagged(name).buffers(2, 0).rounds(3);
 ///     pipeline.io(&format!("read {name}"), move |round, buffer| {
-///         buffer.tag = round.number() as usize * step;
+///         buffer.tag = round.number as usize * step;
 ///         Ok(Flow::Convey)
 ///     })
 /// };
@@ -46,7 +46,7 @@ use crate::watcher::Watcher;
 ///     .pipeline(
 ///         Pipeline::tagged("merged").buffers(2, 0).join_at("merge").io("write", |round, buffer| {
 ///             // The last buffer of the junction is empty.
-///             merged.extend((!round.is_last()).then_some(buffer.tag));
+///             merged.extend((!round.is_last).then_some(buffer.tag));
 ///             Ok(Flow::Convey)
 ///         }),
 ///     )
@@ -150,11 +150,11 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
 const PERIOD: Duration = Duration::from_millis(50);
 
 fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Error> {
-    let Built { engine, turns, workers, junctions, registry, mut machine, waiting, rule, shows_progress } = built;
+    let Built { engine, threads, workers, junctions, registry, mut machine, waiting, rule, shows_progress } = built;
     // By the adaptive rule, a thread has yielded before it sleeps and need not spin then.
     let sleeping = if waiting == Waiting::ADAPTIVE { Waiting::by(WaitingRule::AlwaysBlock) } else { waiting };
     let (table, alive) = (ThreadTable::default(), AtomicUsize::new(0));
-    let threads = RunThreads { engine: &engine, registry: &registry, table: &table, rule, sleeping, alive };
+    let running = RunThreads { engine: &engine, registry: &registry, table: &table, rule, sleeping, alive };
     let mut watcher = rule.controller().map(|controller| Watcher::new(controller, &registry));
     let mut progress = shows_progress.then(|| Progress::begin(&registry));
     thread::scope(|scope| {
@@ -162,27 +162,25 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
         // Count this thread until all others are counted, or the first ones could detect a
         // deadlock.
         engine.activity.join();
-        for turns in turns {
+        for (turns, requested) in threads {
             let groups: Vec<usize> = turns.iter().map(|turn| turn.at).collect();
             let names: Vec<&str> = groups.iter().map(|&at| engine.groups[at].name.as_str()).collect();
-            // If several stages of a thread request the same attribute, the first one wins.
-            let requested = turns.iter().rev().fold(Scheduling::default(), |all, turn| turn.scheduling.laid_over(&all));
-            threads.start(scope, &names.join(","), &groups, requested, move |event, priorities| {
+            running.start(scope, &names.join(","), &groups, requested, move |event, priorities| {
                 engine.run_turns(turns, &event, priorities);
             });
         }
         for index in 0..workers {
             let (name, requested) = (format!("worker {index}"), Scheduling::default());
-            threads.start(scope, &name, &[], requested, move |event, _| engine.work(&event));
+            running.start(scope, &name, &[], requested, move |event, _| engine.work(&event));
         }
         for (junction, ports, requested) in junctions {
             let groups: Vec<usize> = ports.iter().map(|port| port.at).collect();
-            threads.start(scope, &junction.name.clone(), &groups, requested, move |event, _| {
+            running.start(scope, &junction.name.clone(), &groups, requested, move |event, _| {
                 run_junction(engine, junction, ports, event);
             });
         }
         engine.leave();
-        while threads.alive.load(Acquire) > 0 {
+        while running.alive.load(Acquire) > 0 {
             if engine.ending.is_ending() {
                 // A thread that becomes a sleeper after this sees that the run is ending.
                 engine.wake_all_threads();
@@ -201,8 +199,8 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
     // Same zero as all other times, or a stage could have waited for longer than the run took.
     let clock = Duration::from_nanos(engine.since_beginning());
     drop(progress);
-    let (ending, buffers, notes) = engine.tear_down();
-    environment::trace(&registry.run.program, &notes);
+    let (ending, buffers, call_logs) = engine.tear_down();
+    environment::trace(&registry.run.program, &call_logs);
     outcome(RunReport { machine: machine.report(), ..registry.report(clock, &table, &buffers) }, &ending)
 }
 
@@ -231,7 +229,7 @@ impl<T: Send> RunThreads<'_, '_, T> {
         self.engine.activity.join();
         self.alive.fetch_add(1, AcqRel);
         let event = Arc::new(Event::with(Reset::Auto, self.sleeping));
-        let whose = name.to_owned();
+        let stage = Some(name.to_owned());
         let kinds: Vec<(usize, StageKind)> = groups.iter().map(|&at| (at, self.registry.kind(at))).collect();
         let body = move || {
             let outcome = caught(|| {
@@ -241,7 +239,7 @@ impl<T: Send> RunThreads<'_, '_, T> {
             // Panics of stages are caught where stages are called. If the thread panics elsewhere,
             // the run must end too.
             if let Err(cause) = outcome {
-                self.engine.ending.end(Failed { stage: Some(whose), round: None, cause });
+                self.engine.ending.end(Failed { stage, round: None, cause });
             }
             self.note_exit();
         };
@@ -265,8 +263,8 @@ fn run_junction<'a, T>(engine: &Engine<'a, T>, junction: Junction<'a, T>, ports:
     let mut ports = Ports::new(engine, ports, event);
     if let Err(cause) = caught(|| (junction.run)(&mut ports)) {
         // `PortError::Ending` repeats an earlier cause.
-        let was_told = matches!(&cause, Cause::Failed(why) if why.downcast_ref() == Some(&PortError::Ending));
-        if !(was_told && engine.ending.is_ending()) {
+        let is_repeated = matches!(&cause, Cause::Failed(why) if why.downcast_ref() == Some(&PortError::Ending));
+        if !(is_repeated && engine.ending.is_ending()) {
             engine.ending.end(Failed { stage: Some(junction.name), round: None, cause });
         }
     }

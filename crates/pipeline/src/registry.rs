@@ -26,7 +26,6 @@ pub(crate) struct StageRecord {
     pub(crate) pipeline: usize,
     /// Its group.
     pub(crate) at: usize,
-    pub(crate) place: Place,
     pub(crate) is_first: bool,
     /// One for each copy.
     pub(crate) counters: Vec<Arc<Counters>>,
@@ -42,8 +41,8 @@ impl Registry {
     /// Whether a thread of these groups runs a stage. No groups means a worker, which runs all
     /// stages of workers.
     pub(crate) fn is_run_at(&self, stage: usize, groups: &[usize]) -> bool {
-        let StageRecord { at, place, .. } = self.stages[stage];
-        if groups.is_empty() { place == Place::Workers } else { groups.contains(&at) }
+        let StageRecord { at, report, .. } = &self.stages[stage];
+        if groups.is_empty() { report.place == Place::Workers } else { groups.contains(at) }
     }
 
     /// Divides the time of a thread of these groups among its stages, in proportion to their busy
@@ -120,7 +119,7 @@ impl Registry {
     /// The report of a stage, as far as its counters tell.
     fn stage(&self, stage: &StageRecord, clock: u64) -> StageReport {
         let waiting_for_worker_ns = stage.sum(|counters| counters.waited_for_worker.get());
-        let idle = match stage.place {
+        let idle = match stage.report.place {
             // The stages of a group work and wait together, which is reported for the first one.
             Place::Workers if stage.report.is_fused => 0,
             Place::Workers => {

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::scheduling::EffectiveAttribute;
 use policy::priority::StageKind;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::MachineReport;
+use crate::plan::Place;
+use crate::scheduling::EffectiveAttribute;
 use crate::verdict::Verdict;
 
 /// The results of a run. Times are in nanoseconds.
@@ -64,8 +65,8 @@ pub struct StageReport {
     pub pipeline: String,
     /// Its kind, as described by the program.
     pub kind: StageKind,
-    /// Its runner: `workers`, `threads` or `junction`.
-    pub place: String,
+    /// Its runner.
+    pub place: Place,
     /// Whether it may run in copies.
     pub can_fork: bool,
     /// The number of copies.
@@ -104,6 +105,13 @@ pub struct StageReport {
     pub effective_attributes: Vec<EffectiveAttribute>,
 }
 
+impl StageReport {
+    /// CPU time, in nanoseconds.
+    pub fn cpu_ns(&self) -> u64 {
+        self.user_ns.saturating_add(self.system_ns)
+    }
+}
+
 impl RunReport {
     /// Parses the file that `ROWLOCK_PIPELINE_REPORT` named, with one report a line.
     ///
@@ -118,9 +126,9 @@ impl RunReport {
         Duration::from_nanos(self.clock_ns)
     }
 
-    /// CPU time of all threads.
-    pub fn cpu(&self) -> Duration {
-        Duration::from_nanos(self.user_ns + self.system_ns)
+    /// CPU time of all threads, in nanoseconds.
+    pub fn cpu_ns(&self) -> u64 {
+        self.user_ns.saturating_add(self.system_ns)
     }
 
     /// Determines the limit of the run and its distance from the floor.

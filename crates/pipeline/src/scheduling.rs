@@ -9,13 +9,11 @@
 //! ```
 //! # use rowlock_pipeline as pipeline;
 //! use pipeline::scheduling::{Policy, Scheduling};
-//! use std::time::Duration;
 //!
 //! let requested: Scheduling = "policy=batch slice=3ms affinity=0-1+3 yield".parse()?;
-//! assert_eq!(requested.policy, Some(Policy::Batch));
+//! assert_eq!((requested.policy, requested.nice), (Some(Policy::Batch), None));
+//! assert_eq!(requested.affinity, Some(vec![0, 1, 3]));
 //! assert_eq!(requested.to_string(), "policy=batch slice=3ms affinity=0-1+3 yield");
-//! let same = Scheduling::default().policy(Policy::Batch).slice(Duration::from_millis(3));
-//! assert_eq!(requested, same.affinity(&[3, 1, 0]).yield_each_round());
 //! # Ok::<(), pipeline::scheduling::SchedulingParseError>(())
 //! ```
 
@@ -64,67 +62,6 @@ pub struct Scheduling {
 pub const NICE_STEP: i32 = 5;
 
 impl Scheduling {
-    /// Requests this nice value.
-    #[must_use]
-    pub fn nice(self, nice: i32) -> Scheduling {
-        Scheduling { nice: Some(nice), ..self }
-    }
-
-    /// Requests this policy.
-    #[must_use]
-    pub fn policy(self, policy: Policy) -> Scheduling {
-        Scheduling { policy: Some(policy), ..self }
-    }
-
-    /// Requests this timeslice.
-    #[must_use]
-    pub fn slice(self, slice: Duration) -> Scheduling {
-        Scheduling { slice: Some(span(slice)), ..self }
-    }
-
-    /// Requests this I/O priority.
-    #[must_use]
-    pub fn ioprio(self, priority: IoPriority) -> Scheduling {
-        Scheduling { ioprio: Some(priority), ..self }
-    }
-
-    /// Requests these CPUs.
-    #[must_use]
-    pub fn affinity(self, cpus: &[u32]) -> Scheduling {
-        Scheduling { affinity: Some(read::ascending(cpus.to_vec())), ..self }
-    }
-
-    /// Requests these bounds of utilisation, out of 1024.
-    #[must_use]
-    pub fn clamp(self, min: u32, max: u32) -> Scheduling {
-        Scheduling { clamp: Some(Clamp { min, max }), ..self }
-    }
-
-    /// Requests a yield of the CPU after each round.
-    #[must_use]
-    pub fn yield_each_round(self) -> Scheduling {
-        Scheduling { yield_each_round: true, ..self }
-    }
-
-    /// Whether nothing is requested.
-    pub fn is_empty(&self) -> bool {
-        *self == Scheduling::default()
-    }
-
-    /// The requests of both. Those of `self` override those of `base`.
-    #[must_use]
-    pub fn laid_over(&self, base: &Scheduling) -> Scheduling {
-        Scheduling {
-            nice: self.nice.or(base.nice),
-            policy: self.policy.or(base.policy),
-            slice: self.slice.or(base.slice),
-            ioprio: self.ioprio.or(base.ioprio),
-            affinity: self.affinity.clone().or_else(|| base.affinity.clone()),
-            clamp: self.clamp.or(base.clamp),
-            yield_each_round: self.yield_each_round || base.yield_each_round,
-        }
-    }
-
     /// Each request as a key and a value in its text format. The value of `yield` is empty.
     pub fn requested(&self) -> Vec<(&'static str, String)> {
         let written = [

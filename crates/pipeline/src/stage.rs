@@ -23,47 +23,27 @@ pub enum Flow {
 
 /// The context of a call of a stage.
 pub struct Round<'a, T = ()> {
-    pub(crate) number: u64,
-    pub(crate) is_last: bool,
+    /// The number of the buffer in its pipeline, from 0, in the order in which the first stage got
+    /// them.
+    pub number: u64,
+    /// Whether this is the last buffer, which may be empty. The first stage knows this only if the
+    /// number of rounds was set.
+    pub is_last: bool,
+    /// How many buffers were left in the stage's input queue when this one was taken.
+    pub left_in_input: usize,
+    /// The depth of the stage's output queue after this copy last passed a buffer on. `None` before
+    /// that. The output queue of the last stage holds the free buffers.
+    pub depth_of_output: Option<usize>,
+    /// The [`auxiliary`](crate::Pipeline::auxiliary) buffers of this copy of the stage.
+    pub auxiliary: &'a mut [Buffer<T>],
     pub(crate) ending: &'a Ending,
-    pub(crate) left: usize,
-    pub(crate) output_depth: Option<usize>,
-    pub(crate) auxiliary: &'a mut [Buffer<T>],
 }
 
 impl<T> Round<'_, T> {
-    /// The number of the buffer in its pipeline, from 0, in the order in which the first stage got
-    /// them.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Whether this is the last buffer, which may be empty. The first stage knows this only if the
-    /// number of rounds was set.
-    pub fn is_last(&self) -> bool {
-        self.is_last
-    }
-
-    /// How many buffers were left in the stage's input queue when this one was taken.
-    pub fn left_in_input(&self) -> usize {
-        self.left
-    }
-
-    /// The depth of the stage's output queue after this copy last passed a buffer on. `None` before
-    /// that. The output queue of the last stage holds the free buffers.
-    pub fn depth_of_output(&self) -> Option<usize> {
-        self.output_depth
-    }
-
     /// Whether the run is about to end early, because it was cancelled or a stage has failed. Long
     /// calls should return soon.
     pub fn is_ending(&self) -> bool {
         self.ending.is_ending()
-    }
-
-    /// The [`auxiliary`](crate::Pipeline::auxiliary) buffers of this copy of the stage.
-    pub fn auxiliary(&mut self) -> &mut [Buffer<T>] {
-        self.auxiliary
     }
 }
 

@@ -7,7 +7,6 @@ use wait::Event;
 use crate::copy::GroupCopy;
 use crate::engine::{Engine, Sleeper, ThreadBuffers};
 use crate::queue::TakeResult;
-use crate::scheduling::Scheduling;
 use crate::stage_priorities::StagePriorities;
 use crate::yield_budget::YieldBudget;
 
@@ -20,7 +19,8 @@ pub(crate) struct ThreadTurn<'a, T> {
     /// Whether it may take several buffers at once if its calls are short. False if the calls may
     /// block, if the thread has other turns, or if it yields after each round.
     pub(crate) may_batch: bool,
-    pub(crate) scheduling: Scheduling,
+    /// Whether it yields after each round.
+    pub(crate) yields: bool,
 }
 
 impl<'a, T> Engine<'a, T> {
@@ -80,7 +80,7 @@ impl<'a, T> Engine<'a, T> {
                         priorities.conveyed(turn.at, depth.saturating_sub(sent));
                     }
                     left_to_do -= 1;
-                    if turn.scheduling.yield_each_round {
+                    if turn.yields {
                         std::thread::yield_now();
                     }
                 }

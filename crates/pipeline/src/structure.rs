@@ -162,11 +162,11 @@ impl Structure {
     /// The first unknown name, with the most similar stage.
     pub fn check_stages(&self, stages: &[&str]) -> Result<(), StructureError> {
         let Some(stage) = self.stages().find(|name| !stages.contains(name)) else { return Ok(()) };
-        let near = did_you_mean(stage, stages.iter().copied()).map(str::to_owned);
+        let near = hint(stage, stages.iter().copied());
         // A junction is a stage in each of its pipelines. List it once.
         let is_first = |at: &usize| !stages[..*at].contains(&stages[*at]);
-        let stages = (0..stages.len()).filter(is_first).map(|at| stages[at].to_owned()).collect();
-        Err(StructureError::UnknownStage { stage: stage.to_owned(), near, stages })
+        let stages: Vec<&str> = (0..stages.len()).filter(is_first).map(|at| stages[at]).collect();
+        Err(StructureError(format!("there is no stage `{stage}`{near}; the stages are {}", stages.join(", "))))
     }
 
     /// Checks for contradictions: a stage in two places, forked twice, fused with the stage that it
@@ -181,10 +181,12 @@ impl Structure {
         let repeats = self.thread.iter().flatten().map(|turn| ("thread", turn.repeat));
         let copies = self.fork.iter().map(|fork| ("fork", fork.copies));
         if let Some((key, _)) = scalars.chain(repeats).chain(copies).find(|&(_, number)| number == 0) {
-            return Err(StructureError::Zero { key });
+            return Err(StructureError(format!("`{key}` is zero, and must be at least one")));
         }
         if let Some(group) = self.fuse.iter().find(|group| group.len() < 2) {
-            return Err(StructureError::Alone { stage: group.first().cloned().unwrap_or_default() });
+            let stage = group.first().map_or("", String::as_str);
+            let what = format!("stage `{stage}` is fused with no other: fusing takes two, as in `fuse={stage}+next`");
+            return Err(StructureError(what));
         }
         let attributes = self.requested.iter().map(|attribute| (attribute.stage.as_str(), attribute.key));
         let (requested, key) = first_repeated(attributes).unzip();
@@ -203,7 +205,7 @@ impl Structure {
         ];
         match problems.into_iter().find_map(|(stage, what)| Some((stage?, what))) {
             None => Ok(()),
-            Some((stage, what)) => Err(StructureError::Twice { stage: stage.to_owned(), what: what.to_owned() }),
+            Some((stage, what)) => Err(StructureError(format!("stage `{stage}` is {what}, which is contradictory"))),
         }
     }
 
@@ -296,7 +298,8 @@ impl fmt::Display for Structure {
         for RequestedAttribute { key, stage, value } in &self.requested {
             say(key, if value.is_empty() { stage.clone() } else { format!("{stage}:{value}") });
         }
-        self.waiting.iter().for_each(|rule| say("waiting", format_rule(*rule)));
+        // One word, with colons for blanks.
+        self.waiting.iter().for_each(|rule| say("waiting", rule.to_string().replace(' ', ":")));
         self.double.iter().for_each(|kind| say("double", text(kind)));
         f.pad(&words.join(" "))
     }
@@ -309,11 +312,6 @@ pub fn format_size(bytes: usize) -> String {
         (_, true) => format!("{}KiB", bytes >> 10),
         _ => bytes.to_string(),
     }
-}
-
-/// Formats a waiting rule as one word, with colons for blanks.
-fn format_rule(rule: waiting::WaitingRule) -> String {
-    rule.to_string().replace(' ', ":")
 }
 
 #[cfg(test)]

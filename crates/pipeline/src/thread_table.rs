@@ -144,8 +144,8 @@ mod tests {
     use super::*;
 
     fn worker_stage() -> StageRecord {
-        let (report, place, counters) = (StageReport::default(), Place::Workers, Vec::new());
-        StageRecord { report, pipeline: 0, at: 0, place, is_first: false, counters }
+        let report = StageReport { place: Place::Workers, ..StageReport::default() };
+        StageRecord { report, pipeline: 0, at: 0, is_first: false, counters: Vec::new() }
     }
 
     fn observed(busy: u64) -> StageObservation {

@@ -25,12 +25,12 @@ pub(crate) struct CallRecord {
 pub(crate) struct CallLog {
     beginning: Instant,
     pub(crate) is_enabled: bool,
-    pub(crate) notes: Vec<CallRecord>,
+    pub(crate) calls: Vec<CallRecord>,
 }
 
 impl CallLog {
     pub(crate) fn new(beginning: Instant, is_enabled: bool) -> CallLog {
-        CallLog { beginning, is_enabled, notes: Vec::new() }
+        CallLog { beginning, is_enabled, calls: Vec::new() }
     }
 
     pub(crate) fn since_beginning(&self, now: Instant) -> u64 {
@@ -38,9 +38,9 @@ impl CallLog {
     }
 
     pub(crate) fn record(&mut self, stage: &Arc<str>, round: u64, from: Instant, to: Instant) {
-        if self.is_enabled && self.notes.len() < MOST {
+        if self.is_enabled && self.calls.len() < MOST {
             let (from, to) = (self.since_beginning(from), self.since_beginning(to));
-            self.notes.push(CallRecord { stage: stage.clone(), round, from, to });
+            self.calls.push(CallRecord { stage: stage.clone(), round, from, to });
         }
     }
 }
@@ -68,16 +68,16 @@ pub(crate) fn write(path: &Path, program: &str, rows: &[CallLog]) -> io::Result<
     write!(file, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     let process = Event::Name { name: "process_name", pid, tid: 0, args: json!({ "name": program }) };
     serde_json::to_writer(&mut file, &process)?;
-    for (row, notes) in rows.iter().enumerate() {
+    for (row, log) in rows.iter().enumerate() {
         let tid = row + 1;
         // The stages of a group are called in the order of the pipeline for each buffer.
-        let first = notes.notes.first().map(|note| note.round);
-        let stages = notes.notes.iter().take_while(|note| Some(note.round) == first).map(|note| &*note.stage);
+        let first = log.calls.first().map(|call| call.round);
+        let stages = log.calls.iter().take_while(|call| Some(call.round) == first).map(|call| &*call.stage);
         let name = stages.collect::<Vec<&str>>().join("+");
         let thread = Event::Name { name: "thread_name", pid, tid, args: json!({ "name": name }) };
         file.write_all(b",\n")?;
         serde_json::to_writer(&mut file, &thread)?;
-        for CallRecord { stage, round, from, to } in &notes.notes {
+        for CallRecord { stage, round, from, to } in &log.calls {
             let [ts, end] = [from, to].map(|&nanos| nanos as f64 / 1000.0);
             let args = json!({ "buffer": round });
             file.write_all(b",\n")?;

@@ -13,6 +13,7 @@ use policy::priority::{Limit, MachineObservation, StageKind, StageObservation, l
 use serde::Serialize;
 
 use crate::bandwidth::Bandwidth;
+use crate::plan::Place;
 use crate::report::{RunReport, StageReport};
 use crate::structure::Structure;
 use text::{advice, evidence};
@@ -89,7 +90,7 @@ impl Verdict {
         let observation = MachineObservation {
             since: Span::from_nanos(report.clock_ns),
             cpus: report.cpus.try_into().unwrap_or(u32::MAX),
-            cpu_used: Span::from_nanos(report.user_ns.saturating_add(report.system_ns)),
+            cpu_used: Span::from_nanos(report.cpu_ns()),
             device_busy: machine.device_busy_ns.map(Span::from_nanos),
             pressure_cpu: machine.pressure_cpu,
             pressure_io: machine.pressure_io,
@@ -116,9 +117,6 @@ impl Verdict {
     }
 }
 
-/// The `place` of a junction in a report.
-const JUNCTION: &str = "junction";
-
 /// The stages of a report, grouped if they are fused or share a thread, in the order of the first
 /// of each.
 fn units(report: &RunReport) -> Vec<Unit<'_>> {
@@ -131,7 +129,7 @@ fn units(report: &RunReport) -> Vec<Unit<'_>> {
     let mut before = None;
     for stage in &report.stages {
         let shared = thread(stage).map(Shared::Thread);
-        let shared = shared.or_else(|| (stage.place == JUNCTION).then_some(Shared::Junction(&stage.name)));
+        let shared = shared.or_else(|| (stage.place == Place::Junction).then_some(Shared::Junction(&stage.name)));
         let known = units.iter().position(|unit| shared.is_some() && unit.shared == shared);
         let at = known.or(before.filter(|_| stage.is_fused)).unwrap_or(units.len());
         if at == units.len() {
@@ -196,7 +194,7 @@ fn waited_for_cpu(stage: &StageReport, report: &RunReport) -> u64 {
     let most = u128::from(report.clock_ns) * stage.copies.max(1) as u128 * u128::from(pressure) / 1000;
     match stage.kind {
         StageKind::Compute => {
-            let idle = stage.busy_ns.saturating_sub(stage.user_ns.saturating_add(stage.system_ns));
+            let idle = stage.busy_ns.saturating_sub(stage.cpu_ns());
             idle.min(most.try_into().unwrap_or(u64::MAX))
         }
         StageKind::Io | StageKind::Communicate => 0,
@@ -205,11 +203,14 @@ fn waited_for_cpu(stage: &StageReport, report: &RunReport) -> u64 {
 
 fn floors(report: &RunReport, units: &[Unit<'_>], bandwidth: Option<&Bandwidth>) -> Vec<Floor> {
     let cpus = report.cpus.max(1) as u64;
-    let used = report.user_ns.saturating_add(report.system_ns);
     let of_cpus = Floor {
         resource: LimitingResource::Cpu,
-        ns: used / cpus,
-        calculation: format!("{} of CPU time on {cpus} CPU{}", format_time(used), if cpus == 1 { "" } else { "s" }),
+        ns: report.cpu_ns() / cpus,
+        calculation: format!(
+            "{} of CPU time on {cpus} CPU{}",
+            format_time(report.cpu_ns()),
+            if cpus == 1 { "" } else { "s" }
+        ),
     };
     let of_stage = |unit: &Unit<'_>| {
         let (work, copies) = (unit.work(), unit.copies());

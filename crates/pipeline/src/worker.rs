@@ -93,9 +93,9 @@ impl<'a, T> Engine<'a, T> {
     }
 
     pub(crate) fn retire(&self, copy: GroupCopy<'a, T>) {
-        let notes = copy.end(&self.ending);
-        if notes.is_enabled {
-            self.notes.lock().push(notes);
+        let log = copy.end(&self.ending);
+        if log.is_enabled {
+            self.call_logs.lock().push(log);
         }
     }
 }

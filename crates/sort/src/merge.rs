@@ -77,7 +77,7 @@ fn merge_group(
         .rounds(blocks.len() as u64)
         .forkable("read", StageKind::Io, |round: &mut Round<'_, Load>, buffer: &mut Buffer<Load>| {
             check_size(buffer, merging.block)?;
-            let (run, block) = blocks[round.number() as usize];
+            let (run, block) = blocks[round.number as usize];
             let was_read_directly = || block < read_directly[run].load(Acquire);
             if was_read_directly() {
                 return Ok(Flow::Convey);

@@ -45,7 +45,7 @@ pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<(Vec<
         .buffers(PIECES, forming.piece)
         .forkable("read", StageKind::Io, |round: &mut Round<'_, Load>, buffer: &mut Buffer<Load>| {
             check_size(buffer, forming.piece)?;
-            let read = input.read_at(round.number() * buffer.capacity() as u64, buffer.space());
+            let read = input.read_at(round.number * buffer.capacity() as u64, buffer.space());
             let read = read.map_err(SortError::read(input.name()))?;
             buffer.set_len(read);
             job.progress.add(read);

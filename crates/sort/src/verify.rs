@@ -24,7 +24,7 @@ pub(crate) fn verify(job: &Job<'_>, written: Written, budget: Budget) -> Result<
         .rounds(written.bytes.div_ceil(piece as u64).max(1))
         .forkable("read", StageKind::Io, |round: &mut Round<'_, Load>, buffer: &mut Buffer<Load>| {
             check_size(buffer, piece)?;
-            let place = round.number() * buffer.capacity() as u64;
+            let place = round.number * buffer.capacity() as u64;
             let read = output.read_at(place, buffer.space()).map_err(SortError::read(output.name()))?;
             // The last block may have been padded.
             let read = read.min(usize::try_from(written.bytes.saturating_sub(place)).unwrap_or(read));
@@ -35,7 +35,7 @@ pub(crate) fn verify(job: &Job<'_>, written: Written, budget: Budget) -> Result<
         .fork(READERS)
         .compute("check", |round, buffer: &mut Buffer<Load>| {
             check.add(buffer.filled())?;
-            if round.is_last() {
+            if round.is_last {
                 check.finish(job.counts.expected())?;
             }
             Ok(Flow::Convey)

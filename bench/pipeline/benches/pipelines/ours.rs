@@ -63,7 +63,7 @@ impl Stage<u64> for Last<'_> {
         }
         self.load.stage(STAGES - 1);
         self.seen += 1;
-        if round.is_last() && self.seen != self.load.items {
+        if round.is_last && self.seen != self.load.items {
             return Err(format!("{} of {} items arrived", self.seen, self.load.items).into());
         }
         Ok(Flow::Convey)

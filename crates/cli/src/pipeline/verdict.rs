@@ -8,7 +8,7 @@ use exec::Invocation;
 use pipeline::bandwidth::Bandwidth;
 use pipeline::environment::REPORT;
 use pipeline::verdict::{Verdict, format_bytes, format_time};
-use pipeline::{RunReport, StageReport};
+use pipeline::{Place, RunReport, StageReport};
 use report::table::Table;
 use serde::Serialize;
 
@@ -102,10 +102,12 @@ fn text(judged: &Judged) -> String {
 fn row(stage: &StageReport, clock: u64) -> [String; 10] {
     let copies = stage.copies.max(1) as u64;
     let share = |time: u64| format!("{} %", time.saturating_mul(100) / (clock.max(1) * copies));
-    let by = match (stage.place.as_str(), stage.copies) {
-        (place, 1) => place.trim_end_matches('s').to_owned(),
-        (place, copies) => format!("{copies} {place}"),
+    let runner = match stage.place {
+        Place::Workers => "worker",
+        Place::Threads => "thread",
+        Place::Junction => "junction",
     };
+    let by = if stage.copies == 1 { runner.to_owned() } else { format!("{} {runner}s", stage.copies) };
     let taken: u64 = stage.depths.iter().sum();
     let left: u64 = stage.depths.iter().zip(0..).map(|(&count, depth): (&u64, u64)| count * depth).sum();
     [
@@ -129,12 +131,12 @@ mod tests {
 
     use super::*;
 
-    fn stage(name: &str, kind: StageKind, place: &str, copies: usize) -> StageReport {
+    fn stage(name: &str, kind: StageKind, place: Place, copies: usize) -> StageReport {
         let ms = 1_000_000;
         StageReport {
             name: name.to_owned(),
             kind,
-            place: place.to_owned(),
+            place,
             copies,
             calls: 100,
             bytes: 64 << 20,
@@ -149,7 +151,8 @@ mod tests {
 
     #[test]
     fn a_run_is_reported_stage_by_stage() {
-        let stages = vec![stage("read", StageKind::Io, "threads", 1), stage("work", StageKind::Compute, "workers", 2)];
+        let stages =
+            vec![stage("read", StageKind::Io, Place::Threads, 1), stage("work", StageKind::Compute, Place::Workers, 2)];
         let report = RunReport {
             program: "copy".to_owned(),
             clock_ns: 1_000_000_000,

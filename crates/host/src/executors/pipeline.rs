@@ -191,7 +191,7 @@ impl Stage<()> for StageExecutor {
     fn process(&mut self, round: &mut Round<'_>, _: &mut Buffer) -> pipeline::Result<Flow> {
         let shared = &self.shared;
         let stage = &shared.stages[self.number];
-        let mut stream = Stream::named(shared.seed, &stage.stream, round.number() as u32);
+        let mut stream = Stream::named(shared.seed, &stage.stream, round.number as u32);
         let mut draw = |law: &Law| law.draw(&mut stream, shared.step);
         let (compute, device) = (stage.compute.as_ref().map(&mut draw), stage.device.as_ref().map(&mut draw));
         if let Some(length) = compute {

@@ -9,7 +9,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use pipeline::RunReport;
+use pipeline::{Place, RunReport};
 use policy::priority::{PriorityRule, StageKind};
 use serde::Serialize;
 
@@ -132,7 +132,7 @@ fn scenario(variant: Variant, pass: usize, runs: &[&RunReport], rules: &[&str]) 
     let [pipeline] = first.pipelines.as_slice() else {
         return Err(format!("program `{}` has {} pipelines at once", first.program, first.pipelines.len()));
     };
-    if let Some(stage) = first.stages.iter().find(|stage| stage.is_fused || stage.place == "junction") {
+    if let Some(stage) = first.stages.iter().find(|stage| stage.is_fused || stage.place == Place::Junction) {
         return Err(format!("stage `{}` is fused, or a junction", stage.name));
     }
     let rounds = pipeline.rounds.max(1);
@@ -188,7 +188,7 @@ mod tests {
         StageReport {
             name: name.to_owned(),
             kind,
-            place: "threads".to_owned(),
+            place: Place::Threads,
             copies,
             calls: 10,
             busy_ns: busy_us * 10_000,
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn a_program_that_no_scenario_can_express_has_no_prediction() {
         let mut merged = report();
-        merged.stages[1].place = "junction".to_owned();
+        merged.stages[1].place = Place::Junction;
         let why = scenario(Variant::IoBound, 0, &[&merged], &["default"]).unwrap_err();
         assert_eq!(why, "stage `sort` is fused, or a junction");
         assert!(scenarios(Variant::IoBound, &[&[]], &["default"]).is_err());

@@ -13,7 +13,7 @@ fn run(structure: &Structure) -> (RunReport, u64) {
         .buffers(4, 16384)
         .io("number", |round, buffer| {
             left -= 1;
-            buffer.tag = round.number();
+            buffer.tag = round.number;
             Ok(if left == 0 { Flow::Last } else { Flow::Convey })
         })
         .compute("double", |_round, buffer| {
@@ -83,7 +83,7 @@ fn merge(structure: &Structure) -> (RunReport, Vec<u64>) {
             .buffers(3, 4096)
             .rounds(10)
             .io(&read, move |round, buffer| {
-                buffer.tag = round.number() * step;
+                buffer.tag = round.number * step;
                 Ok(Flow::Convey)
             })
             .join_at("merge")
@@ -97,7 +97,7 @@ fn merge(structure: &Structure) -> (RunReport, Vec<u64>) {
         .compute("check", |_round, _buffer| Ok(Flow::Convey))
         .io("write", |round, buffer| {
             // The last buffer of the junction is empty.
-            merged.extend((!round.is_last()).then_some(buffer.tag));
+            merged.extend((!round.is_last).then_some(buffer.tag));
             Ok(Flow::Convey)
         })
         .structured(structure);

@@ -118,7 +118,7 @@ fn checksums(options: &Options) -> anyhow::Result<bool> {
                 }
                 State::Going | State::Read => {}
             }
-            if round.is_last() {
+            if round.is_last {
                 printer.output.flush()?;
             }
             Ok(Flow::Convey)

@@ -75,7 +75,7 @@ pub(crate) struct Write<'a> {
 impl Stage<Piece> for Write<'_> {
     fn process(&mut self, round: &mut Round<'_, Piece>, buffer: &mut Buffer<Piece>) -> Result<Flow> {
         let compressed = &buffer.tag.compressed;
-        if round.number() == 0 {
+        if round.number == 0 {
             self.target.write_all(&HEADER).map_err(|why| format!("cannot write: {why}"))?;
         }
         self.target.write_all(compressed).map_err(|why| format!("cannot write: {why}"))?;

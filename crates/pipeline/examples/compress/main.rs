@@ -150,7 +150,7 @@ fn run(source: &mut File, target: &mut Target, options: &Options) -> anyhow::Res
         .buffers(BLOCKS_PER_CPU * cpus.max(2), BLOCK)
         .stage("read", StageKind::Io, Read::new(source))
         .forkable("compress", StageKind::Compute, |round, buffer| {
-            deflate::block(options.level, round.is_last(), buffer)?;
+            deflate::block(options.level, round.is_last, buffer)?;
             Ok(Flow::Convey)
         })
         .stage("write", StageKind::Io, Write { target, is_ours, totals: &mut totals });

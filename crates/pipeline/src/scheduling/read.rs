@@ -5,35 +5,15 @@ use std::str::FromStr;
 use policy::Span;
 
 use super::{Clamp, IoPriority, Policy, Scheduling};
-use crate::structure::{did_you_mean, hint};
+use crate::structure::{KEYS, did_you_mean, hint};
 
 /// The kernel's call supports no more CPUs.
 const CPUS: u32 = 1024;
 
-/// Why a text is not a valid request.
+/// Why a text is not a valid request. The message says what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SchedulingParseError {
-    /// The key is unknown.
-    #[error("`{key}` cannot be requested{}; the keys are nice, policy, slice, ioprio, affinity, clamp and yield", hint(*.near))]
-    UnknownKey {
-        /// The text.
-        key: String,
-        /// A similar key.
-        near: Option<&'static str>,
-    },
-    /// The value is invalid.
-    #[error("`{key}={value}`: {why}")]
-    Value {
-        /// The key.
-        key: &'static str,
-        /// The text.
-        value: String,
-        /// The problem, and what is allowed.
-        why: String,
-    },
-}
-
-const KEYS: [&str; 7] = ["nice", "policy", "slice", "ioprio", "affinity", "clamp", "yield"];
+#[error("{0}")]
+pub struct SchedulingParseError(String);
 
 impl Scheduling {
     /// Adds a request in its text format, such as `"policy"` and `"batch"`. The value of `"yield"`
@@ -42,19 +22,26 @@ impl Scheduling {
     /// # Errors
     /// If the request is invalid. Names what is allowed, and changes nothing.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SchedulingParseError> {
-        let Some(key) = KEYS.into_iter().find(|known| *known == key) else {
-            return Err(SchedulingParseError::UnknownKey { key: key.to_owned(), near: did_you_mean(key, KEYS) });
-        };
-        let refused = |why| SchedulingParseError::Value { key, value: value.to_owned(), why };
+        let keys = || KEYS.iter().filter(|key| key.is_scheduling_attribute).map(|key| key.name);
+        if !keys().any(|known| known == key) {
+            let (near, all) = (hint(key, keys()), "nice, policy, slice, ioprio, affinity, clamp and yield");
+            return Err(SchedulingParseError(format!("`{key}` cannot be requested{near}; the keys are {all}")));
+        }
+        self.read(key, value).map_err(|why| SchedulingParseError(format!("`{key}={value}`: {why}")))
+    }
+
+    /// Like [`Scheduling::set`], for a key that exists. The error is only the problem and what is
+    /// allowed.
+    pub(crate) fn read(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
-            "nice" => self.nice = Some(nice(value).map_err(refused)?),
-            "policy" => self.policy = Some(policy(value).map_err(refused)?),
-            "slice" => self.slice = Some(slice(value).map_err(refused)?),
-            "ioprio" => self.ioprio = Some(io_priority(value).map_err(refused)?),
-            "affinity" => self.affinity = Some(cpus(value).map_err(refused)?),
-            "clamp" => self.clamp = Some(clamp(value).map_err(refused)?),
+            "nice" => self.nice = Some(nice(value)?),
+            "policy" => self.policy = Some(policy(value)?),
+            "slice" => self.slice = Some(slice(value)?),
+            "ioprio" => self.ioprio = Some(io_priority(value)?),
+            "affinity" => self.affinity = Some(cpus(value)?),
+            "clamp" => self.clamp = Some(clamp(value)?),
             _ if value.is_empty() => self.yield_each_round = true,
-            _ => return Err(refused("it takes no value".to_owned())),
+            _ => return Err("it takes no value".to_owned()),
         }
         Ok(())
     }

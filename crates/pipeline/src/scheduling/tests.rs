@@ -21,6 +21,10 @@ fn read(text: &str) -> Result<Scheduling, String> {
     text.parse().map_err(|why: SchedulingParseError| why.to_string())
 }
 
+fn apply(text: &str) -> Vec<EffectiveAttribute> {
+    read(text).unwrap().apply_to_this_thread()
+}
+
 #[test]
 fn requests_have_one_printed_form_for_all_spellings() {
     for (text, printed) in [
@@ -118,16 +122,6 @@ proptest! {
     }
 
     #[test]
-    fn requests_laid_over_others_override_them(over in any_scheduling(), base in any_scheduling()) {
-        let both = over.laid_over(&base);
-        prop_assert_eq!(both.laid_over(&base), both.clone());
-        prop_assert_eq!(over.laid_over(&both), both.clone());
-        prop_assert_eq!(both.nice, over.nice.or(base.nice));
-        prop_assert_eq!(Scheduling::default().laid_over(&base), base.clone());
-        prop_assert!(both.requested().len() >= over.requested().len().max(base.requested().len()));
-    }
-
-    #[test]
     fn every_request_has_a_result_and_none_panics(scheduling in any_scheduling()) {
         // Without capabilities, so that no thread of the test runs with real-time priority.
         let effective = without_rights(|| scheduling.apply_to_this_thread());
@@ -143,9 +137,7 @@ fn requests_without_a_required_permission_are_granted() {
     let effective = without_rights(|| {
         let now = sys::scheduling::nice(Thread::current()).unwrap();
         let cpus = sys::scheduling::affinity(Thread::current()).unwrap();
-        let requested =
-            Scheduling::default().nice((now + 1).min(19)).policy(Policy::Batch).affinity(&cpus[..1]).yield_each_round();
-        requested.apply_to_this_thread()
+        apply(&format!("nice={} policy=batch affinity={} yield", (now + 1).min(19), cpus[0]))
     });
     assert!(effective.iter().all(|attribute| attribute.outcome == SchedulingOutcome::Granted), "{effective:?}");
     assert_eq!(effective.len(), 4);
@@ -157,9 +149,9 @@ fn a_request_granted_otherwise_names_the_effective_value() {
         let cpus = sys::scheduling::affinity(Thread::current()).unwrap();
         // From the highest number down: the process may have fewer CPUs than the machine.
         let (there, missing) = (cpus[0], (0..1024).rev().find(|cpu| !cpus.contains(cpu)).unwrap());
-        let effective = Scheduling::default().affinity(&[there, missing]).apply_to_this_thread();
+        let effective = apply(&format!("affinity={there}+{missing}"));
         assert_eq!(effective[0].outcome, SchedulingOutcome::GrantedOtherwise(there.to_string()));
-        let effective = Scheduling::default().policy(Policy::Idle).nice(19).apply_to_this_thread();
+        let effective = apply("policy=idle nice=19");
         assert_eq!(effective[1].to_string(), "nice=19: granted, but it is 19, which has no effect under idle");
     });
 }
@@ -169,7 +161,7 @@ fn a_refusal_names_the_missing_permission() {
     let lacks = |resource, least: u64| getrlimit(resource).current.is_some_and(|is| is < least);
     let (nice, effective) = without_rights(|| {
         let nice = sys::scheduling::nice(Thread::current()).unwrap();
-        (nice, Scheduling::default().nice((nice - 1).max(-20)).policy(Policy::Fifo(1)).apply_to_this_thread())
+        (nice, apply(&format!("nice={} policy=fifo/1", (nice - 1).max(-20))))
     });
     let refused = |attribute: &EffectiveAttribute, needed: &str| {
         let SchedulingOutcome::Refused { why, needs } = &attribute.outcome else { panic!("{attribute}") };

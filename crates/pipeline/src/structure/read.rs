@@ -8,7 +8,7 @@ use std::str::FromStr;
 use policy::priority::{self, StageKind};
 use policy::waiting;
 
-use crate::scheduling::{Scheduling, SchedulingParseError};
+use crate::scheduling::Scheduling;
 
 use super::{Fork, KEYS, RequestedAttribute, StageTurn, Structure, StructureKey, Threads, is_name};
 
@@ -19,79 +19,15 @@ const MOST_BUFFERS: usize = 1 << 16;
 /// The limit for the size of a buffer.
 const MOST_BYTES: usize = 1 << 30;
 
-/// Why a text is not a structure, or a structure is contradictory.
+/// Why a text is not a structure, or a structure is contradictory. The message says what is
+/// allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StructureError {
-    /// A key is unknown.
-    #[error("unknown key `{key}`{}; the keys are {}", hint(.near.as_deref()), list(KEYS.iter().map(|key| key.name)))]
-    UnknownKey {
-        /// The key.
-        key: String,
-        /// A similar key.
-        near: Option<String>,
-    },
-    /// A word has no `=`, or no value.
-    #[error("`{word}` is not of the form key=value, as `{example}` is")]
-    NotAWord {
-        /// The word.
-        word: String,
-        /// A correct word.
-        example: &'static str,
-    },
-    /// A value is invalid.
-    #[error("`{key}={value}`: {why}")]
-    Value {
-        /// Its key.
-        key: &'static str,
-        /// The value.
-        value: String,
-        /// The problem, and what is allowed.
-        why: String,
-    },
-    /// A key appears twice, but may appear only once.
-    #[error("`{key}` appears twice, but is allowed only once")]
-    KeyTwice {
-        /// The key.
-        key: &'static str,
-    },
-    /// A stage has contradictory settings.
-    #[error("stage `{stage}` is {what}, which is contradictory")]
-    Twice {
-        /// The stage.
-        stage: String,
-        /// The contradiction.
-        what: String,
-    },
-    /// A number is zero.
-    #[error("`{key}` is zero, and must be at least one")]
-    Zero {
-        /// Its key.
-        key: &'static str,
-    },
-    /// A stage is fused with no other.
-    #[error("stage `{stage}` is fused with no other: fusing takes two, as in `fuse={stage}+next`")]
-    Alone {
-        /// The stage.
-        stage: String,
-    },
-    /// There is no such stage.
-    #[error("there is no stage `{stage}`{}; the stages are {}", hint(.near.as_deref()), list(.stages.iter().map(String::as_str)))]
-    UnknownStage {
-        /// The name.
-        stage: String,
-        /// A similar name.
-        near: Option<String>,
-        /// All stages.
-        stages: Vec<String>,
-    },
-}
+#[error("{0}")]
+pub struct StructureError(pub(super) String);
 
-pub(crate) fn hint(near: Option<&str>) -> String {
-    near.map_or(String::new(), |near| format!(" (did you mean `{near}`?)"))
-}
-
-fn list<'a>(items: impl Iterator<Item = &'a str>) -> String {
-    items.collect::<Vec<_>>().join(", ")
+/// Suggests the candidate most similar to `written`. Empty if none is similar.
+pub(crate) fn hint<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    did_you_mean(written, candidates).map_or(String::new(), |near| format!(" (did you mean `{near}`?)"))
 }
 
 /// The candidate most similar to `written`. `None` if none is similar.
@@ -133,9 +69,9 @@ impl FromStr for Structure {
         for word in text.split_whitespace() {
             let (key, value) = split(word)?;
             if !seen.insert(key.name) && !key.is_repeatable {
-                return Err(StructureError::KeyTwice { key: key.name });
+                return Err(StructureError(format!("`{}` appears twice, but is allowed only once", key.name)));
             }
-            let refused = |why| StructureError::Value { key: key.name, value: value.to_owned(), why };
+            let refused = |why| StructureError(format!("`{}={value}`: {why}", key.name));
             read(&mut structure, key, value).map_err(refused)?;
         }
         structure.check()?;
@@ -147,11 +83,12 @@ impl FromStr for Structure {
 fn split(word: &str) -> Result<(&'static StructureKey, &str), StructureError> {
     let (name, value) = word.split_once('=').unwrap_or((word, ""));
     let Some(key) = KEYS.iter().find(|key| key.name == name) else {
-        let near = did_you_mean(name, KEYS.iter().map(|key| key.name)).map(str::to_owned);
-        return Err(StructureError::UnknownKey { key: name.to_owned(), near });
+        let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+        let (near, all) = (hint(name, names.iter().copied()), names.join(", "));
+        return Err(StructureError(format!("unknown key `{name}`{near}; the keys are {all}")));
     };
     if value.is_empty() {
-        return Err(StructureError::NotAWord { word: word.to_owned(), example: key.example });
+        return Err(StructureError(format!("`{word}` is not of the form key=value, as `{}` is", key.example)));
     }
     Ok((key, value))
 }
@@ -193,8 +130,8 @@ fn named<T: Copy + Display>(value: &str, all: &[T], what: &str) -> Result<T, Str
     let names: Vec<String> = all.iter().map(ToString::to_string).collect();
     let found = all.iter().zip(&names).find(|(_, name)| *name == value);
     found.map(|(one, _)| *one).ok_or_else(|| {
-        let near = did_you_mean(value, names.iter().map(String::as_str));
-        format!("`{value}` is not a {what}{}; it can be {}", hint(near), list(names.iter().map(String::as_str)))
+        let near = hint(value, names.iter().map(String::as_str));
+        format!("`{value}` is not a {what}{near}; it can be {}", names.join(", "))
     })
 }
 
@@ -230,9 +167,6 @@ fn attribute(key: &'static StructureKey, value: &str) -> Result<RequestedAttribu
     let (stage, requested) = value.split_once(':').filter(|(_, requested)| !requested.is_empty()).ok_or_else(how)?;
     let stage = name(stage)?;
     // The value is kept as text, but it must be valid.
-    Scheduling::default().set(key.name, requested).map_err(|why| match why {
-        SchedulingParseError::Value { why, .. } => why,
-        SchedulingParseError::UnknownKey { .. } => why.to_string(),
-    })?;
+    Scheduling::default().read(key.name, requested)?;
     Ok(RequestedAttribute { key: key.name, stage, value: requested.to_owned() })
 }

@@ -11,7 +11,7 @@ fn stage(name: &str, kind: StageKind, busy: u64, cpu: u64) -> StageReport {
     StageReport {
         name: name.to_owned(),
         kind,
-        place: if kind == StageKind::Compute { "workers" } else { "threads" }.to_owned(),
+        place: if kind == StageKind::Compute { Place::Workers } else { Place::Threads },
         copies: 1,
         busy_ns: busy * MS,
         starved_ns: 1000_u64.saturating_sub(busy) * MS,
@@ -118,7 +118,7 @@ fn a_run_limited_by_the_device_is_compared_with_its_bandwidth() {
 #[test]
 fn a_junction_is_one_stage_in_all_its_pipelines() {
     let port = |pipeline: &str, busy: u64| StageReport {
-        place: "junction".to_owned(),
+        place: Place::Junction,
         pipeline: pipeline.to_owned(),
         starved_ns: 5 * MS,
         ..stage("merge", StageKind::Compute, busy, busy)

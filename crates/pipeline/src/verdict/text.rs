@@ -1,10 +1,12 @@
 //! The text of a verdict.
 
 use std::fmt;
+use std::time::Duration;
 
 use policy::priority::{Limit, StageKind};
 
-use super::{Floor, JUNCTION, LimitingResource, Unit, Verdict};
+use super::{Floor, LimitingResource, Unit, Verdict};
+use crate::plan::Place;
 use crate::report::RunReport;
 
 /// Whether it used almost all CPUs.
@@ -14,7 +16,7 @@ fn has_all_cpus(report: &RunReport) -> bool {
 
 /// The average number of CPUs in use.
 fn cpus_used(report: &RunReport) -> f64 {
-    report.cpu().as_secs_f64() / report.clock().as_secs_f64().max(1e-9)
+    Duration::from_nanos(report.cpu_ns()).as_secs_f64() / report.clock().as_secs_f64().max(1e-9)
 }
 
 /// The observations that support a limit.
@@ -77,7 +79,7 @@ pub(super) fn advice(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> St
 fn stage_advice(unit: &Unit<'_>, report: &RunReport) -> String {
     let (stage, name) = match unit.stages.as_slice() {
         [stage] => (stage, &stage.name),
-        [stage, ..] if stage.place == JUNCTION => {
+        [stage, ..] if stage.place == Place::Junction => {
             return format!("less to do in junction '{}', for example by stages before or after it", stage.name);
         }
         several => {
@@ -87,14 +89,14 @@ fn stage_advice(unit: &Unit<'_>, report: &RunReport) -> String {
     };
     match stage.kind {
         StageKind::Compute if stage.copies > 1 && stage.copies >= report.cpus => {
-            let ran = 100.0 * (stage.user_ns + stage.system_ns) as f64 / stage.busy_ns.max(1) as f64;
+            let ran = 100.0 * stage.cpu_ns() as f64 / stage.busy_ns.max(1) as f64;
             format!(
                 "'{name}' has a copy for each CPU already, but ran for only {ran:.0} % of its busy time: find out what it waits for"
             )
         }
         StageKind::Compute if stage.can_fork => {
             let copies = stage.copies + 1;
-            let lacks_workers = stage.place == "workers" && report.workers < copies;
+            let lacks_workers = stage.place == Place::Workers && report.workers < copies;
             let workers = if lacks_workers { format!("workers={copies} ") } else { String::new() };
             format!("more copies of it (`{workers}fork={name}*{copies}`), or less to compute in it")
         }

@@ -63,7 +63,7 @@ fn a_canceller_ends_all_its_runs_but_a_failure_ends_only_one() {
         });
         let other = Pipeline::new("other")
             .io("write", |round, _| {
-                if round.number() == 0 {
+                if round.number == 0 {
                     both.wait();
                     failed.wait();
                     assert!(!round.is_ending());
@@ -88,7 +88,7 @@ fn after_a_cancellation_no_stage_gets_another_buffer() {
             .structured(&structure.parse().unwrap())
             .compute("generate", |round, _| {
                 late.fetch_add(u64::from(round.is_ending()), SeqCst);
-                if round.number() == 5000 {
+                if round.number == 5000 {
                     canceller.cancel();
                 }
                 Ok(Flow::Convey)

@@ -77,9 +77,9 @@ impl Stage<u64> for Probe<'_> {
     }
 
     fn process(&mut self, round: &mut Round<'_, u64>, buffer: &mut Buffer<u64>) -> Result<Flow> {
-        let number = round.number();
-        self.balance.calls.lock().unwrap().push((self.position, number, round.is_last()));
-        round.auxiliary()[0].space()[0] = 1;
+        let number = round.number;
+        self.balance.calls.lock().unwrap().push((self.position, number, round.is_last));
+        round.auxiliary[0].space()[0] = 1;
         self.fault(When::Round(number))?;
         if self.position == 0 {
             if number >= self.rounds {

@@ -30,7 +30,7 @@ fn a_panic_while_an_auxiliary_buffer_is_dropped_fails_the_run() {
             .rounds(3)
             .structured(&structure.parse().unwrap())
             .compute("sort", |round, _| {
-                round.auxiliary()[0].tag.is_armed = true;
+                round.auxiliary[0].tag.is_armed = true;
                 Ok(Flow::Convey)
             })
             .auxiliary(1)

@@ -11,7 +11,7 @@ fn merge(left: u64, right: u64, structure: &str) -> (Result<RunReport, Error>, V
         let stream = |name: &'static str, rounds: u64, step: u64| {
             let read = move |round: &mut rowlock_pipeline::Round<'_, u64>,
                              buffer: &mut rowlock_pipeline::Buffer<u64>| {
-                buffer.tag = round.number() * step;
+                buffer.tag = round.number * step;
                 Ok(Flow::Convey)
             };
             let pipeline =
@@ -19,7 +19,7 @@ fn merge(left: u64, right: u64, structure: &str) -> (Result<RunReport, Error>, V
             pipeline.io(&format!("read {name}").replace(' ', "-"), read).join_at("merge")
         };
         let write = |round: &mut rowlock_pipeline::Round<'_, u64>, buffer: &mut rowlock_pipeline::Buffer<u64>| {
-            merged.lock().unwrap().extend((!round.is_last()).then_some(buffer.tag));
+            merged.lock().unwrap().extend((!round.is_last).then_some(buffer.tag));
             Ok(Flow::Convey)
         };
         Program::new("merge")

@@ -133,7 +133,7 @@ impl Stage<(u64, usize)> for Probe<'_> {
 
     fn process(&mut self, round: &mut Round<'_, (u64, usize)>, buffer: &mut Buffer<(u64, usize)>) -> Result<Flow> {
         let Probe { index, shared } = *self;
-        let number = round.number();
+        let number = round.number;
         if index == 0 {
             shared.most.fetch_max(shared.in_flight.fetch_add(1, SeqCst) + 1, SeqCst);
             buffer.tag = (number, 0);
@@ -148,7 +148,7 @@ impl Stage<(u64, usize)> for Probe<'_> {
             while begin.elapsed() < Duration::from_micros(effort) {}
         }
         if index + 1 == shared.drawn.kinds.len() {
-            shared.arrived.lock().unwrap().push((number, round.is_last()));
+            shared.arrived.lock().unwrap().push((number, round.is_last));
             shared.in_flight.fetch_sub(1, SeqCst);
         }
         if (index, number) != (shared.drawn.at, shared.drawn.round) {

@@ -81,17 +81,17 @@ fn check(drawn: &Drawn) -> Result<(), TestCaseError> {
         let stage = move |round: &mut rowlock_pipeline::Round<'_, _>, buffer: &mut rowlock_pipeline::Buffer<_>| {
             if index == 0 {
                 most.fetch_max(in_flight.fetch_add(1, SeqCst) + 1, SeqCst);
-                buffer.tag = (round.number(), 0);
+                buffer.tag = (round.number, 0);
             }
-            assert_eq!(buffer.tag, (round.number(), index), "the stages in order");
-            if (round.number() as usize + index) % 5 == 3 {
+            assert_eq!(buffer.tag, (round.number, index), "the stages in order");
+            if (round.number as usize + index) % 5 == 3 {
                 // Lets other copies overtake this one.
                 std::thread::sleep(Duration::from_micros(20));
             }
             buffer.tag.1 += 1;
             if is_last {
                 in_flight.fetch_sub(1, SeqCst);
-                arrived.lock().unwrap().push((round.number(), round.is_last()));
+                arrived.lock().unwrap().push((round.number, round.is_last));
             }
             Ok(Flow::Convey)
         };
@@ -283,11 +283,11 @@ fn a_stage_sees_the_depths_of_its_queues() {
         .rounds(4)
         .structured(&structure)
         .io("read", |round, _| {
-            seen.lock().unwrap().push(("read", round.left_in_input(), round.depth_of_output()));
+            seen.lock().unwrap().push(("read", round.left_in_input, round.depth_of_output));
             Ok(Flow::Convey)
         })
         .io("write", |round, _| {
-            seen.lock().unwrap().push(("write", round.left_in_input(), round.depth_of_output()));
+            seen.lock().unwrap().push(("write", round.left_in_input, round.depth_of_output));
             Ok(Flow::Convey)
         })
         .run()

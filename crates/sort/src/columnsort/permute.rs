@@ -65,8 +65,8 @@ impl Permute<'_> {
 impl Stage<Column> for Permute<'_> {
     fn process(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<Flow> {
         let Pass { shape, sorted: form, .. } = self.pass;
-        let first = round.number() * shape.rows;
-        let [out, ..] = round.auxiliary() else { return Ok(Flow::Convey) };
+        let first = round.number * shape.rows;
+        let [out, ..] = round.auxiliary else { return Ok(Flow::Convey) };
         let column = std::mem::take(&mut buffer.tag);
         let (bytes, space) = (&*buffer.space(), out.space());
         self.place(|nth, to| {
@@ -151,8 +151,8 @@ impl<'s> Shift<'s> {
 
 impl Stage<Column> for Shift<'_> {
     fn process(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<Flow> {
-        let is_last = round.is_last();
-        let [kept, out] = round.auxiliary() else { return Ok(Flow::Convey) };
+        let is_last = round.is_last;
+        let [kept, out] = round.auxiliary else { return Ok(Flow::Convey) };
         let half = (self.pass.shape.rows / 2) as usize;
         let (kept_column, column) = (std::mem::take(&mut kept.tag), std::mem::take(&mut buffer.tag));
         let length = self.merge((kept.space(), &kept_column, half), (buffer.space(), &column, half), out.space());

@@ -29,8 +29,8 @@ impl Stage<Column> for Sorting<'_> {
         match sort.variant {
             Variant::IoBound => self.by_entries(buffer, &mut column),
             Variant::ComputeBound => {
-                let number = round.number();
-                if let [scratch, ..] = round.auxiliary() {
+                let number = round.number;
+                if let [scratch, ..] = round.auxiliary {
                     self.by_comparison(number, buffer, scratch, &mut column);
                 }
             }

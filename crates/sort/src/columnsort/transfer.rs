@@ -88,7 +88,7 @@ impl Read<'_> {
 
 impl Stage<Column> for Read<'_> {
     fn process(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<Flow> {
-        let (place, length, column) = self.column(round.number());
+        let (place, length, column) = self.column(round.number);
         let shape = self.0.shape;
         check_size(buffer, shape.buffer())?;
         buffer.set_len(length);
@@ -102,7 +102,7 @@ impl Stage<Column> for Read<'_> {
     }
 
     fn again(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<bool> {
-        let (place, length, _) = self.column(round.number());
+        let (place, length, _) = self.column(round.number);
         self.read(place, &mut buffer.space()[..length], 0)?;
         Ok(true)
     }
@@ -128,7 +128,7 @@ impl Write<'_> {
                     if round.is_ending() {
                         break;
                     }
-                    let place = (column * columns + round.number()) * span;
+                    let place = (column * columns + round.number) * span;
                     self.0.observe("write", place, piece.len());
                     let written = spill.write_at(place, piece);
                     written.map_err(SortError::write(&self.0.sort.job.temporary))?;
@@ -149,9 +149,9 @@ impl Stage<Column> for Write<'_> {
         let Pass { sort, shape, done, .. } = self.0;
         self.write(round, buffer)?;
         sort.job.progress.add(buffer.len() * shape.weight());
-        if let Some(spill) = done.filter(|_| round.number() < shape.columns) {
+        if let Some(spill) = done.filter(|_| round.number < shape.columns) {
             let length = shape.columns * shape.span();
-            spill.free(round.number() * length, length);
+            spill.free(round.number * length, length);
         }
         Ok(Flow::Convey)
     }
