@@ -21,84 +21,50 @@ pub struct Observations {
     pub left_out: usize,
 }
 
-/// Why the observations cannot be read.
+/// Why there are no observations, or no result from them: a message that names the line and the
+/// column, if there is one.
 #[derive(Debug, thiserror::Error)]
-pub enum ObservationError {
-    /// The file cannot be read.
-    #[error("{0}")]
-    Read(#[from] std::io::Error),
-    /// The file is too long or never ends.
-    #[error("the file is longer than {} MiB", LONGEST_FILE >> 20)]
-    TooLong,
-    /// The file is not text.
-    #[error("line {line}: the file is not text in UTF-8")]
-    NotUtf8 {
-        /// Counted from one.
-        line: usize,
-    },
-    /// A row has more or fewer cells than the header.
-    #[error("line {line}: {}, but the header has {columns}", counted(*.cells, "cell"))]
-    Ragged {
-        /// Counted from one.
-        line: u64,
-        /// The number of its cells.
-        cells: u64,
-        /// The expected number.
-        columns: u64,
-    },
-    /// The CSV is invalid for another reason.
-    #[error("{0}")]
-    Csv(csv::Error),
-    /// There is no such column.
-    #[error("there is no column {}; {hint}", quoted(.name))]
-    NoColumn {
-        /// Its name.
-        name: String,
-        /// The existing columns, or one with a similar name.
-        hint: String,
-    },
-    /// There are several columns with this name.
-    #[error("there are several columns {}", quoted(.0))]
-    Ambiguous(String),
-    /// A cell does not contain a suitable number.
-    #[error("line {line}, column {}: {} {problem}", quoted(.column), quoted(.cell))]
-    Cell {
-        /// Counted from one.
-        line: u64,
-        /// The name of the column.
-        column: String,
-        /// The content.
-        cell: String,
-        /// Why it is unsuitable.
-        problem: &'static str,
-    },
+#[error("{0}")]
+pub struct ObservationError(pub(crate) String);
+
+impl ObservationError {
+    fn of_csv(error: &csv::Error) -> ObservationError {
+        ObservationError(match error.kind() {
+            csv::ErrorKind::UnequalLengths { pos: Some(at), expected_len: columns, len: cells } => {
+                format!("line {}: {}, but the header has {columns}", at.line(), counted(*cells, "cell"))
+            }
+            _ => error.to_string(),
+        })
+    }
 }
 
 /// Reads the named columns of a file whose first line names all of them.
 pub fn read(file: impl Read, names: &[String]) -> Result<Observations, ObservationError> {
     let mut content = Vec::new();
-    file.take(LONGEST_FILE + 1).read_to_end(&mut content)?;
+    file.take(LONGEST_FILE + 1).read_to_end(&mut content).map_err(|error| ObservationError(error.to_string()))?;
     if content.len() as u64 > LONGEST_FILE {
-        return Err(ObservationError::TooLong);
+        return Err(ObservationError(format!("the file is longer than {} MiB", LONGEST_FILE >> 20)));
     }
-    let line_of = |at: usize| content[..at].iter().filter(|&&byte| byte == b'\n').count() + 1;
-    let text = std::str::from_utf8(&content)
-        .map_err(|error| ObservationError::NotUtf8 { line: line_of(error.valid_up_to()) })?;
+    let no_text = |at: usize| {
+        let line = content[..at].iter().filter(|&&byte| byte == b'\n').count() + 1;
+        ObservationError(format!("line {line}: the file is not text in UTF-8"))
+    };
+    let text = std::str::from_utf8(&content).map_err(|error| no_text(error.valid_up_to()))?;
     if let Some(at) = text.find('\0') {
-        return Err(ObservationError::NotUtf8 { line: line_of(at) });
+        return Err(no_text(at));
     }
 
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
-    let header = reader.headers().map_err(ObservationError::from)?.clone();
+    let header = reader.headers().map_err(|error| ObservationError::of_csv(&error))?.clone();
     let places = names.iter().map(|name| place(&header, name)).collect::<Result<Vec<_>, _>>()?;
     let (mut columns, mut left_out) = (vec![Vec::new(); names.len()], 0);
     for record in reader.records() {
-        let record = record.map_err(ObservationError::from)?;
+        let record = record.map_err(|error| ObservationError::of_csv(&error))?;
         let line = record.position().map_or(0, csv::Position::line);
         let number = |&place: &usize| {
             number(&record[place]).map_err(|problem| {
-                let (column, cell) = (header[place].to_owned(), record[place].to_owned());
-                ObservationError::Cell { line, column, cell, problem }
+                let (column, cell) = (quoted(&header[place]), quoted(&record[place]));
+                ObservationError(format!("line {line}, column {column}: {cell} {problem}"))
             })
         };
         if places.iter().any(|&place| record[place].is_empty()) {
@@ -114,25 +80,14 @@ pub fn read(file: impl Read, names: &[String]) -> Result<Observations, Observati
     Ok(Observations { columns, left_out })
 }
 
-impl From<csv::Error> for ObservationError {
-    fn from(error: csv::Error) -> ObservationError {
-        match error.kind() {
-            csv::ErrorKind::UnequalLengths { pos: Some(at), expected_len: columns, len: cells } => {
-                ObservationError::Ragged { line: at.line(), cells: *cells, columns: *columns }
-            }
-            _ => ObservationError::Csv(error),
-        }
-    }
-}
-
 fn place(header: &csv::StringRecord, name: &str) -> Result<usize, ObservationError> {
     let mut places = header.iter().enumerate().filter(|(_, of)| *of == name).map(|(place, _)| place);
     match (places.next(), places.next()) {
         (Some(place), None) => Ok(place),
-        (Some(_), Some(_)) => Err(ObservationError::Ambiguous(name.to_owned())),
+        (Some(_), Some(_)) => Err(ObservationError(format!("there are several columns {}", quoted(name)))),
         (None, _) => {
             let hint = did_you_mean(name, header.iter()).unwrap_or_else(|| there_are(header));
-            Err(ObservationError::NoColumn { name: name.to_owned(), hint })
+            Err(ObservationError(format!("there is no column {}; {hint}", quoted(name))))
         }
     }
 }

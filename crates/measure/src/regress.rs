@@ -63,63 +63,43 @@ impl Serialize for Regression {
     }
 }
 
-/// Why there is no result.
-#[derive(Debug, thiserror::Error)]
-pub enum RegressionError {
-    /// The file does not have the observations.
-    #[error(transparent)]
-    Observations(#[from] ObservationError),
-    /// A column is named twice.
-    #[error("column {} is named twice", quoted(.0))]
-    DuplicateColumn(String),
-    /// There are too few rows.
-    #[error("{}{} too few for {}; it takes at least {}", counted(*.rows as u64, "row"), and_empty(*.left_out),
-        counted(*.coefficients as u64, "coefficient"), .coefficients + 1)]
-    TooFew {
-        /// The number of rows.
-        rows: usize,
-        /// The number of rows that were left out.
-        left_out: usize,
-        /// The number of coefficients.
-        coefficients: usize,
-    },
-    /// The column to explain is the same in all rows.
-    #[error("column {} is the same in all rows: there is nothing to explain", quoted(.0))]
-    ConstantResponse(String),
-    /// An explaining column is the same in all rows.
-    #[error("column {} is the same in all rows: it explains nothing", quoted(.0))]
-    Constant(String),
-    /// A column depends linearly on others.
-    #[error("column {} follows from {}: leave one of them out", quoted(.0), list(.1))]
-    Collinear(String, Vec<String>),
-}
-
-fn and_empty(rows: usize) -> String {
-    if rows == 0 { " are".to_owned() } else { format!(", {rows} more left out for their empty cells, are") }
-}
-
-fn list(names: &[String]) -> String {
-    names.iter().map(|name| quoted(name).to_string()).collect::<Vec<_>>().join(", ")
-}
-
 /// Computes the regression from a CSV file.
-pub fn regress(file: impl Read, question: &Question) -> Result<Regression, RegressionError> {
+pub fn regress(file: impl Read, question: &Question) -> Result<Regression, ObservationError> {
     let Question { on, from, with_intercept } = question;
     let names: Vec<String> = std::iter::once(on).chain(from).cloned().collect();
     if let Some((_, twice)) = names.iter().enumerate().find(|(place, name)| names[..*place].contains(name)) {
-        return Err(RegressionError::DuplicateColumn(twice.clone()));
+        return Err(ObservationError(format!("column {} is named twice", quoted(twice))));
     }
     let mut observed = observations::read(file, &names)?;
     let regressors = observed.columns.split_off(1);
-    let fit = regression::fit(&observed.columns[0], &regressors, *with_intercept).map_err(|error| match error {
-        FitError::TooFew { observations: rows, coefficients } => {
-            RegressionError::TooFew { rows, left_out: observed.left_out, coefficients }
-        }
-        FitError::ConstantResponse => RegressionError::ConstantResponse(on.clone()),
-        FitError::Constant(number) => RegressionError::Constant(from[number].clone()),
-        FitError::Collinear(number) => RegressionError::Collinear(from[number].clone(), from[..number].to_vec()),
-    })?;
+    let fit = regression::fit(&observed.columns[0], &regressors, *with_intercept)
+        .map_err(|error| ObservationError(no_fit(&error, question, observed.left_out)))?;
     Ok(Regression { on: on.clone(), from: from.clone(), left_out: observed.left_out, fit })
+}
+
+/// Why there is no fit, with the names of the columns.
+fn no_fit(error: &FitError, Question { on, from, .. }: &Question, left_out: usize) -> String {
+    match *error {
+        FitError::TooFew { observations, coefficients } => {
+            let rows = counted(observations as u64, "row");
+            let more = match left_out {
+                0 => String::new(),
+                empty => format!(", {empty} more left out for their empty cells,"),
+            };
+            let (terms, least) = (counted(coefficients as u64, "coefficient"), coefficients + 1);
+            format!("{rows}{more} are too few for {terms}; it takes at least {least}")
+        }
+        FitError::ConstantResponse => {
+            format!("column {} is the same in all rows: there is nothing to explain", quoted(on))
+        }
+        FitError::Constant(number) => {
+            format!("column {} is the same in all rows: it explains nothing", quoted(&from[number]))
+        }
+        FitError::Collinear(number) => {
+            let others: Vec<String> = from[..number].iter().map(|name| quoted(name).to_string()).collect();
+            format!("column {} follows from {}: leave one of them out", quoted(&from[number]), others.join(", "))
+        }
+    }
 }
 
 /// The result as text.
@@ -138,16 +118,10 @@ pub fn text(found: &Regression) -> String {
     let mut table = Table::new(["", "coefficient", "std. error", "95 % interval", "t", "p"], 1);
     let intercept = fit.intercept.iter().map(|of| ("(intercept)", of));
     for (name, of) in intercept.chain(from.iter().map(String::as_str).zip(&fit.coefficients)) {
-        let &Coefficient { estimate, standard_error, t, p } = of;
-        let (low, high) = estimate.interval.unwrap_or((f64::NAN, f64::NAN));
+        let &Coefficient { value, standard_error, low, high, t, p } = of;
         let interval = format!("[{}, {}]", words::figure(low), words::figure(high));
-        let cells = [
-            words::figure(estimate.mean),
-            words::figure(standard_error),
-            interval,
-            words::figure(t),
-            words::p_value(p),
-        ];
+        let cells =
+            [words::figure(value), words::figure(standard_error), interval, words::figure(t), words::p_value(p)];
         table.row(std::iter::once(name.to_owned()).chain(cells).map(Some));
     }
     text.push_str(&table.render(report::WIDTH));

@@ -5,11 +5,10 @@
 //! lose half of all digits. With an intercept the columns are centred first, and all are scaled to
 //! unit length, so that neither distant origins nor units cost digits.
 
-use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::distribution::{two_sided_t, two_sided_t_quantile, upper_f};
-use super::{Estimate, average, sum_of_squares};
+use super::{average, sum_of_squares};
 
 /// A fitted model.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,33 +33,21 @@ pub struct Fit {
     pub residual_deviation: f64,
 }
 
-/// One coefficient of a model.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// One coefficient of a model. JSON has null for infinite numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Coefficient {
-    /// Its value with its 95 % interval.
-    pub estimate: Estimate,
+    /// Its value.
+    pub value: f64,
     /// Its standard error.
     pub standard_error: f64,
+    /// The lower end of its 95 % interval.
+    pub low: f64,
+    /// The upper end of its 95 % interval.
+    pub high: f64,
     /// The value in standard errors; infinite if the model fits exactly.
     pub t: f64,
     /// The probability of a t at least this far from zero if the coefficient were zero.
     pub p: f64,
-}
-
-/// Written as `value`, `standard_error`, the interval from `low` to `high`, `t` and `p`. JSON has
-/// null for infinite numbers.
-impl Serialize for Coefficient {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (low, high) = self.estimate.interval.unzip();
-        let mut written = serializer.serialize_struct("Coefficient", 6)?;
-        written.serialize_field("value", &self.estimate.mean)?;
-        written.serialize_field("standard_error", &self.standard_error)?;
-        written.serialize_field("low", &low)?;
-        written.serialize_field("high", &high)?;
-        written.serialize_field("t", &self.t)?;
-        written.serialize_field("p", &self.p)?;
-        written.end()
-    }
 }
 
 /// Why a model cannot be fitted. Regressors are named by their numbers, from zero.
@@ -135,9 +122,8 @@ pub fn fit(response: &[f64], regressors: &[Vec<f64>], with_intercept: bool) -> R
     let coefficient = |value: f64, squared_error: f64| {
         let standard_error = squared_error.sqrt();
         let t = if value == 0.0 { 0.0 } else { value / standard_error };
-        let interval = Some((value - quantile * standard_error, value + quantile * standard_error));
-        let estimate = Estimate { mean: value, interval, samples: n };
-        Coefficient { estimate, standard_error, t, p: two_sided_t(t, freedom as f64) }
+        let (low, high) = (value - quantile * standard_error, value + quantile * standard_error);
+        Coefficient { value, standard_error, low, high, t, p: two_sided_t(t, freedom as f64) }
     };
     let squares = |of: usize| inverse.iter().map(|column| column[of].powi(2)).sum::<f64>();
     let coefficients = (0..k).map(|of| coefficient(slopes[of], variance * squares(of) / lengths[of].powi(2))).collect();

@@ -1,5 +1,5 @@
-//! Student's t-tests: of a mean against zero, of pairs, and of two samples against each other
-//! (Welch).
+//! Student's t-tests: of a mean against zero, which is also the test of the differences of pairs,
+//! and of two samples against each other (Welch).
 //!
 //! All are two-sided. They hold for few samples if these are approximately normally distributed:
 //! compare logarithms of durations rather than durations.
@@ -47,13 +47,6 @@ pub(super) fn one_sample_with_variance_of(some: &[f64], all: &[f64]) -> Option<T
     let freedom = some.len() as f64 - 1.0;
     let variance = sum_of_squares(some, average(some)?) / freedom;
     tested(average(all)?, variance / all.len() as f64, freedom, all.len())
-}
-
-/// Tests whether the differences of pairs, first minus second, have the mean zero. Returns `None`
-/// for fewer than two pairs.
-pub fn paired(pairs: &[(f64, f64)]) -> Option<TTest> {
-    let differences: Vec<f64> = pairs.iter().map(|(first, second)| first - second).collect();
-    one_sample(&differences)
 }
 
 /// Tests whether two independent samples have the same mean, whatever their variances (Welch). The
@@ -115,7 +108,13 @@ mod tests {
         // SciPy 1.17.1: scipy.stats.ttest_rel(first, second)
         let pairs = [(10.2, 9.1), (11.9, 11.2), (9.8, 9.9), (12.4, 10.8), (10.7, 9.6)];
         let interval = (0.0927419401854227, 1.6672580598145776);
-        assert_test(paired(&pairs), 3.103520709777835, 4.0, 0.03609770798489509, interval);
+        assert_test(
+            one_sample(&pairs.map(|(one, other)| one - other)),
+            3.103520709777835,
+            4.0,
+            0.03609770798489509,
+            interval,
+        );
     }
 
     #[test]
@@ -139,16 +138,15 @@ mod tests {
 
     #[test]
     fn constant_samples_differ_with_certainty_or_not_at_all() {
-        let test = |pairs| paired(pairs).map(|test| test.p);
-        assert_eq!(test(&[(3.0, 3.0), (3.0, 3.0)]), Some(1.0));
-        assert_eq!(test(&[(3.0, 2.0), (3.0, 2.0)]), Some(0.0));
+        assert_eq!(one_sample(&[0.0; 2]).map(|test| test.p), Some(1.0));
+        assert_eq!(one_sample(&[1.0; 2]).map(|test| test.p), Some(0.0));
         assert_eq!(welch(&[3.0; 4], &[3.0; 3]).map(|test| test.p), Some(1.0));
         assert_eq!(welch(&[3.0; 4], &[2.0; 3]).map(|test| test.p), Some(0.0));
     }
 
     #[test]
     fn too_few_samples_have_no_test() {
-        assert_eq!(paired(&[(3.0, 2.0)]), None);
+        assert_eq!(one_sample(&[1.0]), None);
         assert_eq!(welch(&[1.0], &[2.0, 3.0]), None);
         assert_eq!(one_sample(&[]), None);
     }

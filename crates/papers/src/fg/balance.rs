@@ -82,8 +82,8 @@ fn balance(variant: Variant, runs: &[Observation]) -> Option<ClockRegression> {
         }
     };
     let term = |of: &'static str, coefficient: &Coefficient, paper| {
-        let &Coefficient { estimate, standard_error, t, p } = coefficient;
-        Term { of, value: estimate.mean, standard_error, t, p, paper }
+        let &Coefficient { value, standard_error, t, p, .. } = coefficient;
+        Term { of, value, standard_error, t, p, paper }
     };
     let mut terms: Vec<Term> = fit.intercept.iter().map(|constant| term("constant", constant, None)).collect();
     let others = NAMES.into_iter().zip(&fit.coefficients).zip(paper(variant));
