@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use anyhow::anyhow;
 use measure::experiment::FinishedExperiment;
 use measure::folder::{self, Folder};
-use measure::manifest::{Provenance, ScenarioFile};
+use measure::manifest::{Manifest, ScenarioFile};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
 use papers::barrier::changes::Changes;
@@ -125,8 +125,8 @@ fn simulate(
     let signals = Signals::catch()?;
     let worlds = TwoWorlds::new(None, arguments.workers);
     let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
-    let provenance = Provenance { scenario: Some(file), ..Provenance::new(paper.name, started) };
-    let finished = run_experiment(scenario.clone(), SIM, &worlds, &mut folder, provenance, &signals)?;
+    let manifest = Manifest { scenario: Some(file), ..Manifest::begin(paper.name, started) };
+    let finished = run_experiment(scenario.clone(), SIM, &worlds, &mut folder, manifest, &signals)?;
     Ok(Simulation { finished, folder, worlds, signals })
 }
 

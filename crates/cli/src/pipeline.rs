@@ -45,7 +45,8 @@ fn run(arguments: &arguments::Explore) -> Result<(), Stop> {
     program.limit = Some((first.elapsed * TIMEOUT_FACTOR).max(first.elapsed + MIN_TIMEOUT_MARGIN));
     let settings = ExplorationSettings { pairs: arguments.runs, limit: arguments.time_limit, seed: arguments.seed };
     let prepare = arguments.prepare.as_deref().map(|prepare| prepare.to_string_lossy().into_owned());
-    let subject = ExploredProgram::new(arguments.program.words(), program.base.clone(), prepare, &profile);
+    let (command, base) = (arguments.program.words(), program.base.clone());
+    let subject = ExploredProgram { command, base, prepare, pipelines: &profile.pipelines };
     let (rendered, end) = if arguments.double {
         let found = doubled(&profile, settings, &mut program)?;
         let rendered = match arguments.format {

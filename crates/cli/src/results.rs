@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use measure::experiment::{self, FinishedExperiment};
 use measure::folder::{self, Folder};
-use measure::manifest::{Ending, Provenance};
+use measure::manifest::{Ending, Manifest};
 use measure::precision::Extent;
 use measure::results::ExperimentReport;
 use measure::runner::Progress;
@@ -56,12 +56,12 @@ pub(crate) fn run_experiment<'w>(
     extent: impl Into<Extent<'w>>,
     worlds: &TwoWorlds,
     folder: &mut Folder,
-    provenance: Provenance,
+    manifest: Manifest,
     signals: &Signals,
 ) -> Result<FinishedExperiment, Stop> {
     let line = ProgressLine::new(&scenario);
     let progress = &mut |progress: Progress<'_>| line.show(progress);
-    Ok(experiment::run(scenario, extent, worlds, folder, provenance, progress, signals.cancel())?)
+    Ok(experiment::run(scenario, extent, worlds, folder, manifest, progress, signals.cancel())?)
 }
 
 /// Reports where the results are.

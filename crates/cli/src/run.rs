@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use anyhow::{Context, anyhow};
 use host::{Host, HostCalibration};
 use measure::experiment::FinishedExperiment;
-use measure::manifest::{Provenance, ScenarioFile};
+use measure::manifest::{Manifest, ScenarioFile};
 use measure::precision::Extent;
 use measure::results::{ExperimentReport, csv, text};
 use measure::timestamp::Timestamp;
@@ -38,9 +38,9 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     let mut folder = arguments.results.open(&arguments.file, started)?;
 
     let scenario_file = ScenarioFile::new(&arguments.file.display().to_string(), &content, &scenario);
-    let provenance = Provenance { scenario: Some(scenario_file), calibration, ..Provenance::new("run", started) };
+    let manifest = Manifest { scenario: Some(scenario_file), calibration, ..Manifest::begin("run", started) };
     let extent = Extent { worlds: chosen, until };
-    let finished = run_experiment(scenario, extent, &worlds, &mut folder, provenance, &signals)?;
+    let finished = run_experiment(scenario, extent, &worlds, &mut folder, manifest, &signals)?;
     let FinishedExperiment { scenario, report, error, .. } = finished;
 
     if !error.as_ref().is_some_and(measure::runner::RunnerError::is_input) {

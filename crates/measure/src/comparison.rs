@@ -43,8 +43,7 @@ impl Comparisons {
     pub fn new(all: &AllSeries<'_>) -> Comparisons {
         let scenario = all.scenario;
         let jobs = scenario.arms.first().map_or(0, |arm| arm.setting.jobs.len());
-        let groups =
-            if scenario.experiment.compare.is_some() { factor::comparison_groups(scenario) } else { Vec::new() };
+        let groups = factor::comparison_groups(scenario);
         let worlds = all.worlds();
         let (mut tested, mut pairs) = (BTreeMap::new(), 0);
         for (job, group) in (0..jobs).flat_map(|job| groups.iter().map(move |group| (job, group))) {

@@ -6,7 +6,7 @@ use scenario::Scenario;
 use scenario::result::World;
 
 use crate::folder::{self, Folder, FolderError};
-use crate::manifest::{Ending, Manifest, Provenance};
+use crate::manifest::{Ending, Manifest};
 use crate::plan::Plan;
 use crate::precision::Extent;
 use crate::recorder::Recorder;
@@ -33,8 +33,8 @@ pub struct FinishedExperiment {
 
 /// Runs an experiment in the chosen worlds, for as long as `extent` says. Blocks until it is
 /// complete, at its first failure, or soon after `cancel` has become true. The folder has each
-/// sample as soon as it exists, and finally the report, its page and the manifest. `progress` is
-/// told what comes next.
+/// sample as soon as it exists, and finally the report, its page and the manifest, which begins as
+/// the given one. `progress` is told what comes next.
 ///
 /// # Errors
 ///
@@ -45,14 +45,15 @@ pub fn run<'a>(
     extent: impl Into<Extent<'a>>,
     worlds: &impl Worlds,
     folder: &mut Folder,
-    provenance: Provenance,
+    mut manifest: Manifest,
     progress: &mut dyn FnMut(Progress<'_>),
     cancel: &AtomicBool,
 ) -> Result<FinishedExperiment, FolderError> {
     let Extent { worlds: chosen, until } = extent.into();
     let mut plan = Plan::new(&scenario, chosen);
     let first_stage = scenario.experiment.repeat;
-    let mut manifest = Manifest::begin(provenance, chosen, plan.len(), first_stage, scenario.experiment.seed);
+    (manifest.worlds, manifest.seed) = (chosen.to_vec(), scenario.experiment.seed);
+    (manifest.planned_runs, manifest.repeat) = (plan.runs(), first_stage);
     folder.check(&manifest)?;
     let mut recorder = Recorder::new(folder, &scenario)?;
     recorder.folder().write(folder::MANIFEST, &manifest)?;
@@ -76,12 +77,12 @@ pub fn run<'a>(
         let Some(wanted) = wanted else { break };
         plan = plan.extend(wanted);
         scenario.experiment.repeat = wanted;
-        (manifest.planned_runs, manifest.repeat) = (plan.len(), wanted);
+        (manifest.planned_runs, manifest.repeat) = (plan.runs(), wanted);
         recorder.folder().write(folder::MANIFEST, &manifest)?;
     }
     let histories = sample::histories(&mut samples);
     let stages = until.map(|until| (until, first_stage));
-    let report = ExperimentReport::new(&scenario, chosen, plan.len(), samples, &stand_ins, stages);
+    let report = ExperimentReport::new(&scenario, chosen, plan.runs(), samples, &stand_ins, stages);
 
     manifest.end(Ending::of(error.as_ref()), error.as_ref().map(RunnerError::to_string), report.runs.len() as u64);
     let folder = recorder.folder();

@@ -60,6 +60,11 @@ pub fn of(arm: &Arm) -> Factors {
     arm.factors.iter().cloned().collect()
 }
 
+/// The value of the compared factor in an arm of the scenario. `None` if no factor is compared.
+pub fn compared(scenario: &Scenario, arm: usize) -> Option<toml::Value> {
+    value(&of(scenario.arms.get(arm)?), scenario.experiment.compare.as_ref()?).cloned()
+}
+
 /// The factors that an arm shares with the others of its group: all except the compared one. If
 /// that path varies together with others, the others are shared, or, on a counted axis, their
 /// number of threads.

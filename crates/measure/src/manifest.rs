@@ -9,31 +9,8 @@ use sha2::{Digest, Sha256};
 use crate::runner::RunnerError;
 use crate::timestamp::Timestamp;
 
-/// The origin of an experiment, as its caller knows it.
-#[derive(Clone, Debug)]
-pub struct Provenance {
-    /// The study: `run`, or the name of a paper's figure.
-    pub study: String,
-    /// The command line.
-    pub arguments: Vec<String>,
-    /// When it began.
-    pub started: Timestamp,
-    /// The scenario file; `None` if the study has none.
-    pub scenario: Option<ScenarioFile>,
-    /// The machine's costs as calibrated, with their spread; `None` if they were not needed.
-    pub calibration: Option<host::HostCalibration>,
-}
-
-impl Provenance {
-    /// The provenance of a study that this process runs and that has no scenario file.
-    pub fn new(study: &str, started: Timestamp) -> Provenance {
-        let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
-        Provenance { study: study.to_owned(), arguments, started, scenario: None, calibration: None }
-    }
-}
-
 /// The manifest of one experiment.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Manifest {
     /// The version of rowlock.
     pub rowlock_version: &'static str,
@@ -68,24 +45,15 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The manifest of an experiment that begins.
-    pub fn begin(provenance: Provenance, worlds: &[World], planned_runs: u64, repeat: u32, seed: u64) -> Manifest {
+    /// The manifest of a study that this process begins, without scenario, runs and calibration.
+    pub fn begin(study: &str, started: Timestamp) -> Manifest {
         Manifest {
             rowlock_version: env!("CARGO_PKG_VERSION"),
-            study: provenance.study,
-            arguments: provenance.arguments,
-            started: provenance.started.rfc3339(),
-            ending: Ending::Unfinished,
-            error: None,
-            planned_runs,
-            runs: 0,
-            worlds: worlds.to_vec(),
-            seed,
-            repeat,
-            scenario: provenance.scenario,
-            settings: None,
+            study: study.to_owned(),
+            arguments: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
+            started: started.rfc3339(),
             machine: host::Machine::current().ok(),
-            calibration: provenance.calibration,
+            ..Manifest::default()
         }
     }
 
@@ -126,10 +94,11 @@ pub struct ScenarioFile {
 }
 
 /// How an experiment ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ending {
     /// It is still running, or it was killed.
+    #[default]
     Unfinished,
     /// All runs were made.
     Complete,

@@ -108,7 +108,7 @@ impl ExperimentReport {
             seed: scenario.experiment.seed,
             factors: csv::factors(scenario),
             compare: scenario.experiment.compare.clone(),
-            baseline: baseline(scenario),
+            baseline: factor::compared(scenario, 0),
             comparisons: comparisons.pairs(),
             x: scenario.experiment.x.clone(),
             accuracy: summary::accuracy(&gaps),
@@ -119,11 +119,6 @@ impl ExperimentReport {
             notes,
         }
     }
-}
-
-fn baseline(scenario: &Scenario) -> Option<toml::Value> {
-    let compare = scenario.experiment.compare.as_ref()?;
-    factor::value(&factor::of(scenario.arms.first()?), compare).cloned()
 }
 
 fn stand_in_note(StandIn { job, work }: &StandIn) -> String {

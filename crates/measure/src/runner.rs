@@ -138,10 +138,7 @@ pub fn measure(
     let execute = |step: Step| -> Result<Executed, RunnerError> {
         let Step { world, seed, .. } = step;
         let arm = &scenario.arms[step.arm];
-        let result = unless_cancelled(cancel, || match is_shown(step) {
-            true => worlds.run_watched(world, &arm.setting, seed, cancel),
-            false => worlds.run(world, &arm.setting, seed, cancel),
-        });
+        let result = unless_cancelled(cancel, || worlds.run(world, &arm.setting, seed, is_shown(step), cancel));
         result.map_err(|source| RunnerError::Run {
             step,
             arm: words::factors(arm.factors.iter().map(|(path, value)| (path, value))),
@@ -190,7 +187,7 @@ fn collect(
             continue;
         }
         if interrupted.is_none() {
-            progress(Progress::Run { step, done, of: plan.len() });
+            progress(Progress::Run { step, done, of: plan.runs() });
         }
         match results.next()?.and_then(|executed| keep(step, executed)) {
             Ok(sample) => samples.push(sample),

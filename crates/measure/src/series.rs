@@ -13,9 +13,10 @@ use stats::stages::TwoStageSamples;
 /// The copies of a job run together, so they are one sample. Their figures are averaged.
 #[derive(Clone, Debug)]
 pub struct Series {
-    repetitions: BTreeMap<u32, Vec<JobOutcome>>,
+    /// The outcomes of the copies, by the number of the repetition.
+    pub repetitions: BTreeMap<u32, Vec<JobOutcome>>,
     /// The number of CPUs that the runs could use.
-    cpus: u32,
+    pub cpus: u32,
     /// The number of repetitions that were planned at first. The stopping rule added the others.
     first_stage: u32,
 }
@@ -31,21 +32,6 @@ impl Series {
         let copies = |run: &Run| run.outcome.jobs.iter().skip(before).take(copies).cloned().collect();
         let repetitions = runs.into_iter().map(|run| (run.repeat, copies(run))).collect();
         Series { repetitions, cpus, first_stage: u32::MAX }
-    }
-
-    /// The number of CPUs that the runs could use.
-    pub fn cpus(&self) -> u32 {
-        self.cpus
-    }
-
-    /// Whether there is no repetition.
-    pub fn is_empty(&self) -> bool {
-        self.repetitions.is_empty()
-    }
-
-    /// The number of repetitions.
-    pub fn repetitions(&self) -> usize {
-        self.repetitions.len()
     }
 
     /// The quantity in each repetition that has it.
@@ -71,16 +57,23 @@ impl Series {
 
     /// The logarithms of this quantity over that of `other`, in repetitions with positive values.
     pub fn log_ratios(&self, other: &Series, quantity: JobQuantity) -> TwoStageSamples {
-        self.staged(|repeat, copies| {
-            let (here, there) = (average(quantity, copies)?, average(quantity, other.repetitions.get(&repeat)?)?);
-            (here > 0.0 && there > 0.0).then(|| (here / there).ln())
-        })
+        self.paired(other, quantity, |here, there| (here > 0.0 && there > 0.0).then(|| (here / there).ln()))
+    }
+
+    /// This quantity over that of `other`, in repetitions in which the ratio is finite.
+    pub fn ratios(&self, other: &Series, quantity: JobQuantity) -> TwoStageSamples {
+        self.paired(other, quantity, |here, there| Some(here / there).filter(|ratio| ratio.is_finite()))
     }
 
     /// This quantity minus that of `other`, in each repetition in which both have it.
     pub fn differences(&self, other: &Series, quantity: JobQuantity) -> TwoStageSamples {
+        self.paired(other, quantity, |here, there| Some(here - there))
+    }
+
+    /// Combines the quantity with that of `other` in each repetition in which both have it.
+    fn paired(&self, other: &Series, quantity: JobQuantity, of: fn(f64, f64) -> Option<f64>) -> TwoStageSamples {
         self.staged(|repeat, copies| {
-            Some(average(quantity, copies)? - average(quantity, other.repetitions.get(&repeat)?)?)
+            of(average(quantity, copies)?, average(quantity, other.repetitions.get(&repeat)?)?)
         })
     }
 
@@ -122,7 +115,7 @@ impl<'a> AllSeries<'a> {
             for job in (0..arm.setting.jobs.len()).filter(|&job| arm.setting.jobs[job].copies > 0) {
                 for world in [World::Sim, World::Host] {
                     let collected = Series::collect(arm, job, world, samples.iter().copied());
-                    if !collected.is_empty() {
+                    if !collected.repetitions.is_empty() {
                         series.insert((number, job, world), collected);
                     }
                 }

@@ -34,6 +34,12 @@ pub struct Summary {
     /// The factors of the arm that is the baseline of the speed-up.
     #[serde(skip)]
     pub baseline: Option<Factors>,
+    /// The quantities that are plotted, by repetition.
+    #[serde(skip)]
+    pub samples: BTreeMap<JobQuantity, Vec<f64>>,
+    /// The speed-up of each repetition.
+    #[serde(skip)]
+    pub speedups: Vec<f64>,
     /// The number of repetitions.
     pub repetitions: usize,
     /// Completion time.
@@ -132,11 +138,7 @@ pub struct Accuracy {
 /// Summarises all series, in the order of arms, jobs and worlds.
 pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary> {
     let mut baseline = BTreeMap::new();
-    let arms = &all.scenario.arms;
-    let compared = |arm: usize| {
-        let compare = all.scenario.experiment.compare.as_ref()?;
-        factor::value(&factor::of(arms.get(arm)?), compare).cloned()
-    };
+    let compared = |arm| factor::compared(all.scenario, arm);
     // With paths that are swept together, a group may lack the first value: the baseline.
     for group in factor::comparison_groups(all.scenario).iter().filter(|group| compared(group[0]) == compared(0)) {
         baseline.extend(group.iter().map(|&arm| (arm, group[0])));
@@ -144,14 +146,14 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
     let summarise = |(arm, job, world, series): (usize, usize, World, &Series)| {
         let mean = |quantity| series.stages(quantity).mean();
         let baseline = baseline.get(&arm).copied();
-        let speedup = |baseline| {
-            let ratios = all.get(baseline, job, world)?.log_ratios(series, JobQuantity::Completion);
-            ratios.mean().map(|mean| mean.map(f64::exp))
-        };
+        let base = baseline.and_then(|baseline| all.get(baseline, job, world));
+        let speedup = base.and_then(|base| base.log_ratios(series, JobQuantity::Completion).mean());
+        let speedups = base.map(|base| base.ratios(series, JobQuantity::Completion).samples);
+        let plotted = [JobQuantity::Completion, JobQuantity::RoundsPerSecond, JobQuantity::Ssr];
         let tested = baseline.and_then(|baseline| comparisons.get(job, world, baseline, arm));
         let factors = |arm: usize| factor::of(&all.scenario.arms[arm]);
         let setting = &all.scenario.arms[arm].setting;
-        let (threads, cpus) = (setting.threads(series.cpus()), series.cpus());
+        let (threads, cpus) = (setting.threads(series.cpus), series.cpus);
         let x = all.scenario.experiment.x.as_deref();
         Summary {
             world,
@@ -162,14 +164,16 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
             load: factor::load(threads, cpus),
             job: setting.jobs[job].name.clone(),
             copies: setting.jobs[job].copies,
-            repetitions: series.repetitions(),
+            samples: plotted.into_iter().map(|quantity| (quantity, series.values(quantity))).collect(),
+            speedups: speedups.unwrap_or_default(),
+            repetitions: series.repetitions.len(),
             completion_ns: mean(JobQuantity::Completion),
             rounds_per_second: mean(JobQuantity::RoundsPerSecond),
             ssr_percent: mean(JobQuantity::Ssr),
             cpu_ns: mean(JobQuantity::CpuTime),
             voluntary_switches: mean(JobQuantity::VoluntarySwitches),
             involuntary_switches: mean(JobQuantity::InvoluntarySwitches),
-            speedup: baseline.and_then(speedup),
+            speedup: speedup.map(|mean| mean.map(f64::exp)),
             speedup_p: tested.map(|tested| stats::six_digits(tested.p)),
             speedup_corrected_p: tested.map(|tested| stats::six_digits(tested.corrected_p)),
             responses: Responses::of(series),

@@ -173,12 +173,25 @@ impl TwoWorlds {
 }
 
 impl Worlds for TwoWorlds {
-    fn run(&self, world: World, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<Executed, Failure> {
+    fn run(
+        &self,
+        world: World,
+        setting: &Setting,
+        seed: u64,
+        is_watched: bool,
+        cancel: &AtomicBool,
+    ) -> Result<Executed, Failure> {
         match world {
             World::Sim => {
-                let outcome =
-                    self.simulate(setting, move |machine, setting| sim::run(machine, setting, seed), cancel)?;
-                Ok(Executed { outcome, ..Executed::default() })
+                let simulation = move |machine: &Machine, setting: &Setting| {
+                    if !is_watched {
+                        return Ok(Executed { outcome: sim::run(machine, setting, seed)?, ..Executed::default() });
+                    }
+                    let mut observer = Observer::new(setting, machine.cpus);
+                    let outcome = sim::run_observed(machine, setting, seed, &mut observer)?;
+                    Ok(Executed { outcome, states: observer.into_run_states(), ..Executed::default() })
+                };
+                self.simulate(setting, simulation, cancel)
             }
             World::Host => {
                 let monitor = Monitor::start();
@@ -187,25 +200,6 @@ impl Worlds for TwoWorlds {
                 Ok(Executed { outcome, timeline, disturbance: monitor.finish(Duration::ZERO), ..Executed::default() })
             }
         }
-    }
-
-    fn run_watched(
-        &self,
-        world: World,
-        setting: &Setting,
-        seed: u64,
-        cancel: &AtomicBool,
-    ) -> Result<Executed, Failure> {
-        if world == World::Host {
-            return self.run(world, setting, seed, cancel);
-        }
-        let watched = move |machine: &Machine, setting: &Setting| {
-            let mut observer = Observer::new(setting, machine.cpus);
-            let outcome = sim::run_observed(machine, setting, seed, &mut observer)?;
-            Ok((outcome, observer.into_run_states()))
-        };
-        let (outcome, states) = self.simulate(setting, watched, cancel)?;
-        Ok(Executed { outcome, states, ..Executed::default() })
     }
 
     fn measure_command(&self, argv: &[String], cancel: &AtomicBool) -> Result<Span, Failure> {

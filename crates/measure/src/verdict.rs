@@ -1,6 +1,5 @@
 //! Verdicts: which value of the compared factor is fastest, and whether simulator and host agree.
 
-use scenario::Scenario;
 use scenario::result::World;
 use serde::{Serialize, Serializer};
 
@@ -43,13 +42,13 @@ pub struct Fastest {
 /// The verdicts of all comparisons, by jobs in the order of the scenario.
 pub fn verdicts(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Verdict> {
     let scenario = all.scenario;
-    let (Some(compare), Some(first)) = (&scenario.experiment.compare, scenario.arms.first()) else { return Vec::new() };
+    let Some(first) = scenario.arms.first() else { return Vec::new() };
     let groups = factor::comparison_groups(scenario);
     let mut verdicts = Vec::new();
     for job in 0..first.setting.jobs.len() {
         for group in groups.iter().filter(|group| group.len() > 1) {
             let worlds = [World::Sim, World::Host].into_iter();
-            let fastest = |world| fastest(all, comparisons, compare, group, job, world);
+            let fastest = |world| fastest(all, comparisons, group, job, world);
             let fastest: Vec<Fastest> = worlds.filter_map(fastest).collect();
             if fastest.is_empty() {
                 continue;
@@ -70,7 +69,6 @@ pub fn verdicts(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Verdict> 
 fn fastest(
     all: &AllSeries<'_>,
     comparisons: &Comparisons,
-    compare: &str,
     group: &[usize],
     job: usize,
     world: World,
@@ -79,7 +77,7 @@ fn fastest(
     let &(best, _) = timed.iter().min_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|_| timed.len() > 1)?;
     let others = |is_level: &dyn Fn(usize) -> bool| {
         let level = timed.iter().filter(|&&(arm, _)| arm != best && is_level(arm));
-        level.filter_map(|&(arm, _)| value(all.scenario, arm, compare)).collect()
+        level.filter_map(|&(arm, _)| factor::compared(all.scenario, arm)).collect()
     };
     let holds_one = |arm: usize| {
         let series = |arm| all.get(arm, job, world);
@@ -89,15 +87,10 @@ fn fastest(
     let differs = |arm| comparisons.get(job, world, best, arm).is_some_and(|found| found.is_significant());
     Some(Fastest {
         world,
-        value: value(all.scenario, best, compare)?,
+        value: factor::compared(all.scenario, best)?,
         level_with: others(&holds_one),
         not_told_from: others(&|arm| !differs(arm)),
     })
-}
-
-/// The value of the compared factor in an arm.
-fn value(scenario: &Scenario, arm: usize, compare: &str) -> Option<toml::Value> {
-    factor::value(&factor::of(&scenario.arms[arm]), compare).cloned()
 }
 
 fn serialize_agreement<S: Serializer>(agreement: &Option<ClaimOutcome>, to: S) -> Result<S::Ok, S::Error> {

@@ -13,24 +13,21 @@ use crate::states::RunStates;
 
 /// Executes runs: [`crate::two_worlds::TwoWorlds`], or in tests without a clock.
 pub trait Worlds: Sync {
-    /// Executes one run. Blocks until it has ended, or until `cancel` is true and everything that
-    /// the run started has ended.
+    /// Executes one run. If `is_watched`, observes its threads, unless that would disturb the run.
+    /// Blocks until it has ended, or until `cancel` is true and everything that the run started has
+    /// ended.
     ///
     /// # Errors
     ///
     /// [`Failure`]: the run has no outcome, and all of it has ended.
-    fn run(&self, world: World, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<Executed, Failure>;
-
-    /// Executes one run like [`run`](Worlds::run), observed if that does not disturb it.
-    fn run_watched(
+    fn run(
         &self,
         world: World,
         setting: &Setting,
         seed: u64,
+        is_watched: bool,
         cancel: &AtomicBool,
-    ) -> Result<Executed, Failure> {
-        self.run(world, setting, seed, cancel)
-    }
+    ) -> Result<Executed, Failure>;
 
     /// Runs a command alone, once, on this machine, and returns its CPU time.
     fn measure_command(&self, argv: &[String], cancel: &AtomicBool) -> Result<Span, Failure>;

@@ -150,7 +150,7 @@ pub fn list() -> Result<String, Diagnostics> {
             Today => Some(today::grid::scenario(today::grid::REPEAT, 1)?),
             Fg(_) | Threads(_) => None,
         };
-        let runs = scenario.map(|scenario| format!("{} runs", Plan::new(&scenario, &[World::Sim]).len()));
+        let runs = scenario.map(|scenario| format!("{} runs", Plan::new(&scenario, &[World::Sim]).runs()));
         let size = runs.unwrap_or_else(|| "on this machine".to_owned());
         let shows = words::wrap(shows, WIDTH - 2);
         Ok(format!("{name}  {source}\n  {shows}\n  {size}; about {takes} on two CPUs\n"))

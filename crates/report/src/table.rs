@@ -17,13 +17,8 @@ pub struct Table {
 
 impl Table {
     /// Creates an empty table. The first `words` columns contain words.
-    pub fn new<const N: usize>(header: [&str; N], words: usize) -> Table {
-        Table::with_header(header.map(str::to_owned).to_vec(), words)
-    }
-
-    /// Creates an empty table with a header that is known only at run time.
-    pub fn with_header(header: Vec<String>, words: usize) -> Table {
-        Table { header, rows: Vec::new(), words }
+    pub fn new(header: impl IntoIterator<Item = impl Into<String>>, words: usize) -> Table {
+        Table { header: header.into_iter().map(Into::into).collect(), rows: Vec::new(), words }
     }
 
     /// Adds a row. Missing cells are empty, and surplus cells are ignored.

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use anyhow::anyhow;
 use measure::folder::{Folder, MANIFEST, REPORT};
-use measure::manifest::{Ending, Manifest, Provenance};
+use measure::manifest::{Ending, Manifest};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
 use papers::fg::arms::{Arm, IO_BOUND_USE, PAPERS_CPUS, Variant};
@@ -61,7 +61,9 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
 
     let (repeat, seed) = (arguments.repeat.unwrap_or(REPEAT), arguments.seed.unwrap_or(1));
     let planned = experiment.arms().len() as u64 * u64::from(repeat);
-    let manifest = Manifest::begin(Provenance::new(paper.name, started), &[World::Host], planned, repeat, seed);
+    let mut manifest = Manifest::begin(paper.name, started);
+    (manifest.worlds, manifest.planned_runs) = (vec![World::Host], planned);
+    (manifest.repeat, manifest.seed) = (repeat, seed);
     let mut report = FgReport::new(paper);
     let mut session = Session { experiment, arguments, signals: &signals, folder, manifest, runs };
     let measured = match session.experiment.arms().as_slice() {

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use anyhow::anyhow;
 use measure::folder::{Folder, MANIFEST, PAGE, REPORT};
-use measure::manifest::{Ending, Manifest, Provenance};
+use measure::manifest::{Ending, Manifest};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
 use papers::threads::arms::Arm;
@@ -47,8 +47,9 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
     let settings = settings(experiment, arguments, earlier.as_ref())?;
     let (cells, mut notes) = cells(experiment, &settings.threads, settings.preemptible, kernel_threads());
     let planned = cells.len() as u64 * u64::from(settings.repeat);
-    let provenance = Provenance::new(paper.name, started);
-    let mut manifest = Manifest::begin(provenance, &[World::Host], planned, settings.repeat, settings.seed);
+    let mut manifest = Manifest::begin(paper.name, started);
+    (manifest.worlds, manifest.planned_runs) = (vec![World::Host], planned);
+    (manifest.repeat, manifest.seed) = (settings.repeat, settings.seed);
     folder.check(&manifest)?;
     manifest.settings = serde_json::to_value(&settings).ok();
     folder.write(MANIFEST, &manifest)?;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use pipeline::structure::Structure;
 use policy::priority::StageKind;
+use serde::Serialize;
 
 use crate::interleaving::shuffle;
 
@@ -40,7 +41,8 @@ pub struct DoubledKind {
 }
 
 /// Whether a kind limits the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Bound {
     /// It takes nearly twice as long: the kind limits the program.
     Wholly,
@@ -48,17 +50,6 @@ pub enum Bound {
     Partly,
     /// It does not take significantly longer.
     No,
-}
-
-impl Bound {
-    /// The name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Bound::Wholly => "wholly",
-            Bound::Partly => "partly",
-            Bound::No => "no",
-        }
-    }
 }
 
 impl DoubledKind {

@@ -6,7 +6,7 @@ use pipeline::structure::Structure;
 use serde::{Serialize, Serializer};
 
 use super::double::{Bound, Doubling};
-use super::profile::{PipelineProfile, Profile};
+use super::profile::PipelineProfile;
 use super::{Exploration, ExplorationEnd, ExplorationSettings, Heat, VariantFate};
 use stats::paired::Speedup;
 use stats::{self, Estimate, six_digits};
@@ -23,18 +23,6 @@ pub struct ExploredProgram<'a> {
     pub prepare: Option<String>,
     /// The program's own pipelines.
     pub pipelines: &'a [PipelineProfile],
-}
-
-impl<'a> ExploredProgram<'a> {
-    /// A program with this profile.
-    pub fn new(
-        command: Vec<String>,
-        base: Structure,
-        prepare: Option<String>,
-        profile: &'a Profile,
-    ) -> ExploredProgram<'a> {
-        ExploredProgram { command, base, prepare, pipelines: &profile.pipelines }
-    }
 }
 
 fn as_text<S: Serializer>(structure: &Structure, serializer: S) -> Result<S::Ok, S::Error> {
@@ -159,7 +147,7 @@ pub fn doubling(program: &ExploredProgram<'_>, settings: ExplorationSettings, fo
     struct DoubledStages<'a> {
         kind: &'static str,
         slowdown: Option<Estimate>,
-        bound: Option<&'static str>,
+        bound: Option<Bound>,
         median_doubled_ns: Option<f64>,
         median_own_ns: Option<f64>,
         why_not: Option<&'a str>,
@@ -171,7 +159,7 @@ pub fn doubling(program: &ExploredProgram<'_>, settings: ExplorationSettings, fo
         DoubledStages {
             kind: doubled.kind.name(),
             slowdown: slowdown.map(|slowdown| slowdown.ratio),
-            bound: doubled.bound().map(Bound::name),
+            bound: doubled.bound(),
             median_doubled_ns: slowdown.map(|slowdown| nanos(slowdown.first_median)),
             median_own_ns: slowdown.map(|slowdown| nanos(slowdown.second_median)),
             why_not: doubled.why_not.as_deref(),

@@ -89,13 +89,13 @@ impl Alternation {
 
 /// Whether a round alternates with the one before it. `None` if it is undecided.
 pub fn is_alternating(rounds: &Rounds, round: usize) -> Option<bool> {
-    let expected = (rounds.awake(round - 1) * rounds.awake(round)) as f64 / rounds.threads() as f64;
+    let expected = (rounds.awake(round - 1) * rounds.awake(round)) as f64 / rounds.threads as f64;
     (expected >= MIN_EXPECTED_REPEATS).then(|| rounds.awake_twice(round) as f64 <= MAX_REPEAT_SHARE * expected)
 }
 
 /// Finds the longest alternation in these rounds.
 pub fn find(rounds: &Rounds) -> Option<Alternation> {
-    let (first, last) = stretch((1..rounds.len()).map(|round| is_alternating(rounds, round)))?;
+    let (first, last) = stretch((1..rounds.at.len()).map(|round| is_alternating(rounds, round)))?;
     // Item 0 is round 1, which alternates with round 0.
     let all = first..last + 2;
     let turns = || all.clone().skip(1);
@@ -107,19 +107,19 @@ pub fn find(rounds: &Rounds) -> Option<Alternation> {
     let at_first = groups.of_threads(all.start..all.start + window);
     let at_last = groups.of_threads(all.end - window..all.end);
     let kept = at_first.iter().zip(&at_last).filter(|(first, last)| first == last).count();
-    let (one, other) = (0..rounds.threads()).partition(|&thread| at_first[thread]);
+    let (one, other) = (0..rounds.threads).partition(|&thread| at_first[thread]);
     let percent = |part: usize, of: usize| 100.0 * part as f64 / of as f64;
-    let since_start = |round| rounds.at(round).since(Instant::ZERO);
+    let since_start = |round: usize| rounds.at[round].since(Instant::ZERO);
     Some(Alternation {
         round: first as u64,
         at_ns: since_start(first),
         rounds: all.len() as u64,
-        until_ns: (all.end < rounds.len()).then(|| since_start(all.end - 1)),
+        until_ns: (all.end < rounds.at.len()).then(|| since_start(all.end - 1)),
         groups: [groups.awake(true), groups.awake(false)],
         members: [one, other],
         alternating_percent: percent(alternating, decided.len()),
-        clean_percent: percent(changes, turns().count() * rounds.threads()),
-        kept_percent: percent(kept, rounds.threads()),
+        clean_percent: percent(changes, turns().count() * rounds.threads),
+        kept_percent: percent(kept, rounds.threads),
     })
 }
 
@@ -154,7 +154,7 @@ impl<'a> Groups<'a> {
             let is_with = |round: &usize| self.rounds.is_awake(*round, thread) == self.is_first[round - self.all.start];
             2 * some.clone().filter(is_with).count() >= some.len()
         };
-        (0..self.rounds.threads()).map(agrees).collect()
+        (0..self.rounds.threads).map(agrees).collect()
     }
 }
 

@@ -16,8 +16,10 @@ pub const MOST_ROUNDS: usize = 100_000;
 /// others are asleep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rounds {
-    threads: usize,
-    at: Vec<Instant>,
+    /// The number of threads of the barrier.
+    pub threads: usize,
+    /// When each round completed.
+    pub at: Vec<Instant>,
     /// One bit per thread, in the same number of words for every round.
     awake: Vec<u64>,
 }
@@ -43,26 +45,6 @@ impl Rounds {
 
     fn words(&self) -> usize {
         self.threads.div_ceil(64)
-    }
-
-    /// The number of rounds.
-    pub fn len(&self) -> usize {
-        self.at.len()
-    }
-
-    /// Whether there is no round.
-    pub fn is_empty(&self) -> bool {
-        self.at.is_empty()
-    }
-
-    /// The number of threads of the barrier.
-    pub fn threads(&self) -> usize {
-        self.threads
-    }
-
-    /// When a round completed.
-    pub fn at(&self, round: usize) -> Instant {
-        self.at[round]
     }
 
     /// Whether a thread passed a round awake.

@@ -38,11 +38,11 @@ pub fn find(rounds: &Rounds) -> Option<Transition> {
 
 fn windows(rounds: &Rounds) -> Vec<Window> {
     let of = |first: usize| {
-        let begin = if first == 0 { Instant::ZERO } else { rounds.at(first - 1) };
+        let begin = if first == 0 { Instant::ZERO } else { rounds.at[first - 1] };
         let successful = (first..first + WINDOW).map(|round| rounds.awake(round) as u64 - 1).sum();
-        Window { begin: begin.since(Instant::ZERO), spins: (WINDOW * (rounds.threads() - 1)) as u64, successful }
+        Window { begin: begin.since(Instant::ZERO), spins: (WINDOW * (rounds.threads - 1)) as u64, successful }
     };
-    (0..rounds.len() / WINDOW).map(|window| of(window * WINDOW)).collect()
+    (0..rounds.at.len() / WINDOW).map(|window| of(window * WINDOW)).collect()
 }
 
 /// The spins in some rounds of a job.

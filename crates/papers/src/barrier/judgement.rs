@@ -8,7 +8,6 @@ use super::drawing::Drawing;
 use super::evidence::{Evidence, Quantity};
 use super::expected::{ArmGroup, Band, Combine, Expected, LoadUnit, Measure};
 use crate::Paper;
-use measure::claim::ClaimOutcome;
 use measure::results::ExperimentReport;
 use measure::states::{Alternation, Transition};
 use measure::summary::Factors;
@@ -86,10 +85,8 @@ pub struct BandResult {
     pub above: Option<f64>,
     /// The upper end of the band, which is part of it.
     pub at_most: Option<f64>,
-    /// Whether the simulated value is in the band. Undecided if the band has no ends or is not
-    /// judged.
-    #[serde(serialize_with = "ClaimOutcome::serialize_holds")]
-    pub inside: ClaimOutcome,
+    /// Whether the simulated value is in the band. `None` if the band has no ends or is not judged.
+    pub inside: Option<bool>,
     /// The statement of the paper and its place.
     pub source: String,
 }
@@ -122,7 +119,7 @@ impl<'a> Judgement<'a> {
             paper: paper.name,
             shows: paper.shows,
             source: paper.source,
-            holds: changed.is_empty().then(|| bands.iter().all(|band| band.inside != ClaimOutcome::Disagrees)),
+            holds: changed.is_empty().then(|| bands.iter().all(|band| band.inside != Some(false))),
             changed,
             figure: Drawing::new(evidence, &expected.figure),
             bands,
@@ -139,12 +136,12 @@ impl<'a> Judgement<'a> {
 
     /// The number of bands that are missed.
     pub fn missed(&self) -> usize {
-        self.bands.iter().filter(|band| band.inside == ClaimOutcome::Disagrees).count()
+        self.bands.iter().filter(|band| band.inside == Some(false)).count()
     }
 
     /// The number of bands that are judged.
     pub fn judged(&self) -> usize {
-        self.bands.iter().filter(|band| band.inside != ClaimOutcome::Undecided).count()
+        self.bands.iter().filter(|band| band.inside.is_some()).count()
     }
 }
 
@@ -178,7 +175,7 @@ fn judge(evidence: &Evidence<'_>, band: &Band, jobs: &[String], is_judged: bool)
         at_least: band.at_least,
         above: band.above,
         at_most: band.at_most,
-        inside: (is_judged && band.is_judged()).then(|| ours.is_some_and(|ours| band.contains(ours.mean))).into(),
+        inside: (is_judged && band.is_judged()).then(|| ours.is_some_and(|ours| band.contains(ours.mean))),
         source: band.source.clone(),
     }
 }

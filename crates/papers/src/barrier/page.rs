@@ -28,7 +28,7 @@ fn section(judgement: &Judgement<'_>) -> Section {
         words("the paper", &|band| band.paper.clone().unwrap_or_default()),
         words("here", &|band| band.in_words().unwrap_or_default()),
         words("band", &|band| text::ends(band).unwrap_or_default()),
-        words("verdict", &|band| band.inside.choose("inside", "outside", "").to_owned()),
+        words("verdict", &|band| band.inside.map_or("", |inside| if inside { "inside" } else { "outside" }).to_owned()),
         words("what the paper says", &|band| band.source.clone()),
     ];
     let table = table::render("bands", "Means over the seeds with their 95 % intervals, and the bands", columns);

@@ -11,7 +11,6 @@ use super::evidence::{Evidence, Quantity};
 use super::expected::{Expected, Figure, Measure};
 use super::judgement::{BandResult, FEWEST_SEEDS, Judgement};
 use crate::text::{Column, indented, table, wrapped};
-use measure::claim::ClaimOutcome;
 use measure::factor;
 use measure::results::ExperimentReport;
 use report::WIDTH;
@@ -109,7 +108,7 @@ fn drawn(drawing: &Drawing) -> String {
             let _ = writeln!(text, " {}", words::wrap(name, WIDTH - 1));
         }
         let header = [drawing.counted.name().to_owned()].into_iter().chain(lines.iter().map(|line| line.name.clone()));
-        let mut table = Table::with_header(header.collect(), 0);
+        let mut table = Table::new(header, 0);
         for load in drawing::ascending(lines.iter().flat_map(|line| &line.points)) {
             let values = lines.iter().map(|line| {
                 let point = line.points.iter().find(|point| point.load == load);
@@ -151,7 +150,7 @@ fn table_of_arms(
         Some(_) => column.clone(),
         None => "SSR %".to_owned(),
     }));
-    let mut table = Table::with_header(header.collect(), 1);
+    let mut table = Table::new(header, 1);
     let quantity = Quantity { jobs: &figure.job, measure: figure.measure, against: &figure.against };
     let among = |wanted: &dyn Fn(usize) -> bool| {
         Arms::collect(evidence, arms.iter().copied().filter(|arm| wanted(*arm)), quantity)
@@ -231,7 +230,7 @@ fn bands(bands: &[&BandResult]) -> String {
         ("the paper", &|band| band.paper.clone()),
         ("here", &|band| band.in_words()),
         ("band", &|band| ends(band)),
-        ("verdict", &|band| band.inside.holds().map(verdict)),
+        ("verdict", &|band| band.inside.map(verdict)),
     ];
     table(bands, 1, columns)
 }
@@ -239,7 +238,7 @@ fn bands(bands: &[&BandResult]) -> String {
 /// The band in words. `None` if it is not judged.
 pub(crate) fn ends(band: &BandResult) -> Option<String> {
     let ends = match (band.at_least, band.above, band.at_most) {
-        _ if band.inside == ClaimOutcome::Undecided => return None,
+        _ if band.inside.is_none() => return None,
         (Some(low), _, Some(high)) => format!("{low} to {high}"),
         (_, Some(low), Some(high)) => format!("above {low}, at most {high}"),
         (Some(low), _, None) => format!("at least {low}"),

@@ -222,11 +222,12 @@ mod tests {
             world: World,
             setting: &scenario::Setting,
             seed: u64,
+            is_watched: bool,
             cancel: &AtomicBool,
         ) -> Result<Executed, Failure> {
             let mut setting = setting.clone();
             (setting.machine.like_host, setting.machine.cpus) = (false, Some(2));
-            self.0.run(world, &setting, seed, cancel)
+            self.0.run(world, &setting, seed, is_watched, cancel)
         }
 
         fn measure_command(&self, argv: &[String], cancel: &AtomicBool) -> Result<policy::Span, Failure> {

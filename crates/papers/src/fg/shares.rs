@@ -69,7 +69,7 @@ fn nice(arm: &Arm) -> i64 {
 }
 
 fn share(arm: &Arm, world: World, seed: u64, worlds: &impl Worlds, cancel: &AtomicBool) -> Result<f64, Failure> {
-    let outcome = worlds.run(world, &arm.setting, seed, cancel)?.outcome;
+    let outcome = worlds.run(world, &arm.setting, seed, false, cancel)?.outcome;
     let cpu = outcome.jobs.first().and_then(|job| job.cpu_ns).map_or(0.0, policy::Span::as_secs_f64);
     Ok(cpu / completion(&outcome)? * 100.0)
 }

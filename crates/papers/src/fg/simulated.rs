@@ -153,7 +153,7 @@ fn clocks(file: &ScenarioFile, seed: u64, worlds: &impl Worlds, cancel: &AtomicB
 
 /// Simulates the first job and returns its completion time, in seconds.
 pub(super) fn clock(setting: &Setting, seed: u64, worlds: &impl Worlds, cancel: &AtomicBool) -> Result<f64, Failure> {
-    completion(&worlds.run(World::Sim, setting, seed, cancel)?.outcome)
+    completion(&worlds.run(World::Sim, setting, seed, false, cancel)?.outcome)
 }
 
 /// The completion time of the first job, in seconds.
@@ -187,7 +187,7 @@ mod tests {
         let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
         for (variant, clock_s, used) in [(Variant::ComputeBound, 12.61, 194.6), (Variant::IoBound, 24.26, 143.6)] {
             let setting = scenario(variant, KERNELS_SIMULATED[0], 0).read().unwrap().arms[0].setting.clone();
-            let outcome = worlds.run(World::Sim, &setting, 1, &AtomicBool::new(false)).unwrap().outcome;
+            let outcome = worlds.run(World::Sim, &setting, 1, false, &AtomicBool::new(false)).unwrap().outcome;
             let clock = completion(&outcome).unwrap();
             let percent = outcome.jobs[0].cpu_ns.unwrap().as_secs_f64() / clock * 100.0;
             assert!((clock / clock_s - 1.0).abs() < 0.05, "{}: {clock} s", variant.name());

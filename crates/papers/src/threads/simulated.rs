@@ -60,7 +60,7 @@ pub fn simulate(
         let settings = of_it.read()?.arms;
         let cells = numbers.iter().flat_map(|threads| arms.iter().map(move |arm| (*threads, *arm)));
         for (of, (threads, arm)) in settings.iter().zip(cells) {
-            let outcome = worlds.run(World::Sim, &of.setting, 1, cancel)?.outcome;
+            let outcome = worlds.run(World::Sim, &of.setting, 1, false, cancel)?.outcome;
             rows.extend(row(program, threads, arm, &outcome));
         }
         written.push(of_it);

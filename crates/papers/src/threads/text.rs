@@ -66,7 +66,7 @@ fn heading(at: Temperature) -> &'static str {
 /// The verdicts and further remarks, in sentences.
 pub(crate) fn sentences(report: &ThreadsReport) -> Vec<String> {
     let verdict = |ClaimVerdict { claim, at, answer, evidence }: &ClaimVerdict| {
-        format!("{claim} ({}): {}. {}.", at.name(), answer.word().to_uppercase(), capital(evidence))
+        format!("{claim} ({}): {}. {}.", at.name(), answer.choose("YES", "NO", "UNDECIDED"), capital(evidence))
     };
     let demoted =
         report.rows.iter().map(|row| row.demotions).sum::<Option<u64>>().filter(|_| !report.verdicts.is_empty());
@@ -136,8 +136,8 @@ pub(crate) fn exact(us: f64) -> Median {
 /// study's measurements.
 fn few_arms(threads: &[u32], arms: &[String], at: Temperature, median: impl Fn(u32, &str) -> Option<Median>) -> Table {
     let theirs = (at == Temperature::Cold).then_some("the study's pthreads");
-    let header = ["threads"].into_iter().chain(theirs).map(str::to_owned).chain(arms.iter().cloned()).collect();
-    let mut table = Table::with_header(header, 0);
+    let header = ["threads"].into_iter().chain(theirs).chain(arms.iter().map(String::as_str));
+    let mut table = Table::new(header, 0);
     for &threads in threads {
         let study = super::of_the_study(threads).map(|us| time(&exact(us)));
         let cells = arms.iter().map(|arm| median(threads, arm).map(|median| time(&median)));
@@ -149,7 +149,7 @@ fn few_arms(threads: &[u32], arms: &[String], at: Temperature, median: impl Fn(u
 /// A row for each arm and a column for each number of threads. Intervals are percentages.
 fn many_arms(threads: &[u32], arms: &[String], median: impl Fn(u32, &str) -> Option<Median>) -> Table {
     let header = ["levels/us".to_owned()].into_iter().chain(threads.iter().map(|threads| format!("{threads} threads")));
-    let mut table = Table::with_header(header.collect(), 1);
+    let mut table = Table::new(header, 1);
     for arm in arms {
         let cell = |threads: &u32| median(*threads, arm).map(|median| brief(&median));
         table.row([Some(arm.clone())].into_iter().chain(threads.iter().map(cell)));
@@ -170,7 +170,7 @@ fn factors(report: &ThreadsReport, at: Temperature) -> Option<Table> {
     factors.first()?;
     let rivals = distinct(factors.iter().map(|factor| factor.against.as_str()), |rival| *rival);
     let header = ["threads".to_owned()].into_iter().chain(rivals.iter().map(|rival| format!("as {rival}")));
-    let mut table = Table::with_header(header.collect(), 0);
+    let mut table = Table::new(header, 0);
     for threads in distinct(factors.iter().map(|factor| factor.threads), |threads| *threads) {
         let cell = |rival: &&str| {
             let factor = factors.iter().find(|factor| factor.threads == threads && factor.against == *rival);
@@ -207,7 +207,7 @@ fn response_table<'a>(
     let [total, median, others @ ..] = TIMES;
     let median = format!("response: {median}");
     let header = [arms, total, &median].into_iter().chain(others).chain(["demotions"]);
-    let mut table = Table::with_header(header.map(str::to_owned).collect(), 1);
+    let mut table = Table::new(header, 1);
     for (arm, times, demotions) in rows {
         let demotions = demotions.map(|count| count.to_string());
         table.row([Some(arm.clone())].into_iter().chain(times).chain([demotions]));

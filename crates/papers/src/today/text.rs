@@ -48,7 +48,7 @@ fn bounds(conclusions: &Conclusions<'_>, mix: &str) -> Table {
     let cpus: Vec<u32> = CPUS.into_iter().filter(|cpus| of_mix.iter().any(|bound| bound.place.cpus == *cpus)).collect();
     let header =
         ["scheduler".to_owned(), "grain".to_owned()].into_iter().chain(cpus.iter().map(|cpus| format!("{cpus} CPUs")));
-    let mut table = Table::with_header(header.collect(), 2);
+    let mut table = Table::new(header, 2);
     for scheduler in SCHEDULERS {
         for grain in Granularity::ALL.map(Granularity::name) {
             let is_here = |bound: &AdviceBound| bound.place.scheduler == scheduler && bound.place.grain == grain;

@@ -41,7 +41,8 @@ fn explored(settings: ExplorationSettings, stop_after: usize) -> Exploration {
 
 fn explored_program(profile: &Profile) -> ExploredProgram<'_> {
     let command = ["./compress", "big file"].map(str::to_owned).to_vec();
-    ExploredProgram::new(command, "workers=2".parse().unwrap(), Some("sync".into()), profile)
+    let (base, prepare) = ("workers=2".parse().unwrap(), Some("sync".into()));
+    ExploredProgram { command, base, prepare, pipelines: &profile.pipelines }
 }
 
 #[test]

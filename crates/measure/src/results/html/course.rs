@@ -5,9 +5,11 @@
 
 use std::fmt::Write;
 
+use super::figures::unit_of_time;
 use crate::states::{Level, State, StateTimeline};
 use report::plot::axis::Axis;
 use report::plot::svg::{Anchor, Drawing, Words, escape, number};
+use report::words::counted;
 
 const TOP: f64 = 16.0;
 const AREA: f64 = 110.0;
@@ -37,32 +39,18 @@ pub(super) fn stretched(words: &Words, top: f64, area: f64, fill: impl FnOnce(&m
     drawing
 }
 
-/// Draws the states of a job. `axis` is the time in `unit`: its nanoseconds and its name.
-pub(super) fn render(
-    words: &Words,
-    course: &StateTimeline,
-    threads: u32,
-    axis: &Axis,
-    unit: (f64, &str),
-    moments: &[Moment],
-) -> String {
-    let most = format!("{threads} {}", if threads == 1 { "thread" } else { "threads" });
-    let frame = Frame { edges: &course.edges, most: (f64::from(threads.max(1)), &most), axis, unit, moments };
+/// Draws the states of a job.
+pub(super) fn render(words: &Words, course: &StateTimeline, threads: u32, moments: &[Moment]) -> String {
+    let most = counted(threads.into(), "thread");
+    let frame = Frame { edges: &course.edges, most: (f64::from(threads.max(1)), &most), moments };
     // Sleeping threads are the empty space below the top line.
     let areas = course.layers.iter().filter(|(state, _)| !matches!(state, State::Blocked | State::Sleeping));
     frame.render(words, areas.map(|(state, means)| (state.name(), means.as_slice())))
 }
 
 /// Draws a number over time. `most` is the number at the top, with its label.
-pub(super) fn render_level(
-    words: &Words,
-    level: &Level,
-    most: (f64, &str),
-    axis: &Axis,
-    unit: (f64, &str),
-    moments: &[Moment],
-) -> String {
-    let frame = Frame { edges: &level.edges, most, axis, unit, moments };
+pub(super) fn render_level(words: &Words, level: &Level, most: (f64, &str), moments: &[Moment]) -> String {
+    let frame = Frame { edges: &level.edges, most, moments };
     frame.render(words, [("level", level.means.as_slice())].into_iter())
 }
 
@@ -71,16 +59,14 @@ struct Frame<'a> {
     edges: &'a [u64],
     /// The number at the top, and its label.
     most: (f64, &'a str),
-    axis: &'a Axis,
-    unit: (f64, &'a str),
     moments: &'a [Moment],
 }
 
 impl Frame<'_> {
     /// Draws stacked areas, given by their classes and heights.
     fn render<'a>(&self, words: &Words, areas: impl Iterator<Item = (&'a str, &'a [f64])>) -> String {
-        let begin = self.edges.first().copied().unwrap_or(0) as f64;
-        let length = (self.edges.last().copied().unwrap_or(0) as f64 - begin).max(1.0);
+        let [begin, end] = [self.edges.first(), self.edges.last()].map(|edge| edge.copied().unwrap_or(0) as f64);
+        let length = (end - begin).max(1.0);
         let share = |at: f64| (at - begin) / length;
         let mut drawing = stretched(words, TOP, AREA, |drawing| {
             let mut below = vec![0.0; self.edges.len().saturating_sub(1)];
@@ -97,7 +83,7 @@ impl Frame<'_> {
             drawing.raw(format_args!("<line class=\"axis\" x1=\"0\" y1=\"{y}\" x2=\"100%\" y2=\"{y}\"/>\n"));
         }
         drawing.text("tick", (0.0, TOP - 4.0), Anchor::Start, self.most.1);
-        self.ticks(&mut drawing, share);
+        ticks(&mut drawing, (begin, end), share);
         let shown = self.moments.iter().map(|moment| (share(moment.at as f64), &moment.what));
         for (at, what) in shown.filter(|(at, _)| (0.0..=1.0).contains(at)) {
             let anchor = if at > 0.5 { Anchor::End } else { Anchor::Start }.name();
@@ -113,26 +99,27 @@ impl Frame<'_> {
         }
         drawing.finish()
     }
+}
 
-    fn ticks(&self, drawing: &mut Drawing, share: impl Fn(f64) -> f64) {
-        let height = TOP + AREA + BOTTOM;
-        let (nanos, name) = self.unit;
-        let shown: Vec<_> = self.axis.ticks.iter().filter(|(at, _)| (0.0..=1.0).contains(&share(at * nanos))).collect();
-        for (place, (at, label)) in shown.iter().enumerate() {
-            let at = share(at * nanos);
-            let (anchor, unit) = match place {
-                _ if at < 0.03 => (Anchor::Start, ""),
-                _ if place + 1 == shown.len() => (if at > 0.93 { Anchor::End } else { Anchor::Middle }, name),
-                _ => (Anchor::Middle, ""),
-            };
-            let (at, y, anchor) = (number(at * 100.0), height - 5.0, anchor.name());
-            let (top, space) = (TOP + AREA, if unit.is_empty() { "" } else { " " });
-            drawing.raw(format_args!(
-                "<line class=\"axis\" x1=\"{at}%\" y1=\"{top}\" x2=\"{at}%\" y2=\"{}\"/>\
-                 <text class=\"tick\" x=\"{at}%\" y=\"{y}\" text-anchor=\"{anchor}\">{label}{space}{unit}</text>\n",
-                top + 3.0
-            ));
-        }
+/// Draws the ticks of the time from `begin` to `end`, in nanoseconds. The last one has the unit.
+fn ticks(drawing: &mut Drawing, (begin, end): (f64, f64), share: impl Fn(f64) -> f64) {
+    let (nanos, name) = unit_of_time(end - begin);
+    let axis = Axis::linear(begin / nanos, end / nanos);
+    let shown: Vec<_> = axis.ticks.iter().filter(|(at, _)| (0.0..=1.0).contains(&share(at * nanos))).collect();
+    for (place, (at, label)) in shown.iter().enumerate() {
+        let at = share(at * nanos);
+        let (anchor, unit) = match place {
+            _ if at < 0.03 => (Anchor::Start, ""),
+            _ if place + 1 == shown.len() => (if at > 0.93 { Anchor::End } else { Anchor::Middle }, name),
+            _ => (Anchor::Middle, ""),
+        };
+        let (at, y, anchor) = (number(at * 100.0), TOP + AREA + BOTTOM - 5.0, anchor.name());
+        let (top, space) = (TOP + AREA, if unit.is_empty() { "" } else { " " });
+        drawing.raw(format_args!(
+            "<line class=\"axis\" x1=\"{at}%\" y1=\"{top}\" x2=\"{at}%\" y2=\"{}\"/>\
+             <text class=\"tick\" x=\"{at}%\" y=\"{y}\" text-anchor=\"{anchor}\">{label}{space}{unit}</text>\n",
+            top + 3.0
+        ));
     }
 }
 
@@ -176,14 +163,7 @@ mod tests {
         ];
         let course = StateTimeline { edges: vec![0, 250, 500, 1000], layers };
         let words = Words { id: "t".into(), title: "crew".into(), description: "states".into() };
-        let text = render(
-            &words,
-            &course,
-            4,
-            &Axis::linear(0.0, 1.0),
-            (1000.0, "us"),
-            &[Moment { at: 500, what: "a & b".into() }],
-        );
+        let text = render(&words, &course, 4, &[Moment { at: 500, what: "a & b".into() }]);
         let document = roxmltree::Document::parse(&text).unwrap();
         let paths: Vec<_> = document.descendants().filter_map(|node| node.attribute("d")).collect();
         assert_eq!(

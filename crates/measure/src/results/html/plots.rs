@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use scenario::result::World;
 
-use super::figures::{Figures, Metric, unit_of_time, values_of};
+use super::figures::{Metric, unit_of_time, values_of};
 use super::value;
 use crate::factor;
 use crate::results::{ExperimentReport, text};
@@ -27,11 +27,10 @@ const MULTIPLES: usize = 6;
 const ROWS: usize = 30;
 
 pub(super) fn section(report: &ExperimentReport) -> Section {
-    let figures = Figures::new(report);
     let blocks: Vec<(&str, String)> = text::jobs(report)
         .into_iter()
         .enumerate()
-        .map(|(number, job)| (job, Job::new(report, &figures, number, job).render()))
+        .map(|(number, job)| (job, Job::new(report, number, job).render()))
         .filter(|(_, block)| !block.is_empty())
         .collect();
     let body: String = blocks.iter().map(|(job, block)| format!("<h3>{}</h3>\n{block}", escape(job))).collect();
@@ -58,7 +57,6 @@ fn how_to_read(report: &ExperimentReport) -> String {
 /// The plots of one job.
 struct Job<'a> {
     report: &'a ExperimentReport,
-    figures: &'a Figures<'a>,
     number: usize,
     worlds: Vec<World>,
     summaries: Vec<&'a Summary>,
@@ -82,6 +80,13 @@ struct Scale {
     caption: String,
 }
 
+impl Scale {
+    /// The figure of a summary in the unit of the scale.
+    fn mark(&self, summary: &Summary) -> Option<Mark> {
+        Some(self.metric.mark(summary)?.scaled(self.unit))
+    }
+}
+
 /// The horizontal axis.
 struct HorizontalAxis<'a> {
     path: &'a str,
@@ -92,7 +97,7 @@ struct HorizontalAxis<'a> {
 }
 
 impl<'a> Job<'a> {
-    fn new(report: &'a ExperimentReport, figures: &'a Figures<'a>, number: usize, job: &'a str) -> Job<'a> {
+    fn new(report: &'a ExperimentReport, number: usize, job: &'a str) -> Job<'a> {
         let summaries: Vec<&Summary> = report.summaries.iter().filter(|summary| summary.job == job).collect();
         let x = report.x.as_deref().filter(|path| report.compare.as_deref() != Some(*path));
         let x = x.and_then(|path| {
@@ -100,7 +105,7 @@ impl<'a> Job<'a> {
             HorizontalAxis::new(path, values.into_iter().cloned().collect())
         });
         let (worlds, series, groups) = (text::worlds(report), Vec::new(), Vec::new());
-        let mut new = Job { report, figures, number, worlds, summaries, series, groups, sorted: BTreeMap::new(), x };
+        let mut new = Job { report, number, worlds, summaries, series, groups, sorted: BTreeMap::new(), x };
         let known = values_of(report, new.line_factor()).iter().map(words::value).collect::<Vec<_>>();
         new.series = if known.is_empty() { vec![String::new()] } else { known };
         new.groups = distinct(new.summaries.iter().map(|summary| new.group_of(summary)), String::clone);
@@ -136,10 +141,6 @@ impl<'a> Job<'a> {
         format!("plot-{}-{}-{place}", self.number, metric as usize)
     }
 
-    fn mark(&self, scale: &Scale, summary: &Summary) -> Option<Mark> {
-        Some(self.figures.mark(scale.metric, summary)?.scaled(scale.unit))
-    }
-
     fn style(&self, series: usize, world: World) -> Style {
         Style { series, hollow: world == World::Host && self.worlds.len() > 1 }
     }
@@ -169,13 +170,13 @@ impl<'a> Job<'a> {
 
     /// Whether the figure exists, and is not the speed-up of the baseline alone.
     fn is_worth_drawing(&self, metric: Metric) -> bool {
-        let exists = self.summaries.iter().any(|summary| self.figures.mark(metric, summary).is_some());
+        let exists = self.summaries.iter().any(|summary| metric.mark(summary).is_some());
         exists && (metric != Metric::SpeedUp || values_of(self.report, self.report.compare.as_deref()).len() > 1)
     }
 
     /// The scale of a figure for all arms of the job.
     fn scale(&self, metric: Metric) -> Scale {
-        let marks: Vec<Mark> = self.summaries.iter().filter_map(|summary| self.figures.mark(metric, summary)).collect();
+        let marks: Vec<Mark> = self.summaries.iter().filter_map(|summary| metric.mark(summary)).collect();
         let values = || marks.iter().flat_map(Mark::values);
         let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
         // The axis includes only a part of wide intervals of few samples.
@@ -233,7 +234,7 @@ impl Job<'_> {
     }
 
     fn lines_of(&self, x: &HorizontalAxis<'_>, scale: &Scale, group: &str, shown: &[usize]) -> Vec<lines::Line> {
-        let point = |of: &Summary| Some((*x.values.get(&words::value(of.x.as_ref()?))?, self.mark(scale, of)?));
+        let point = |of: &Summary| Some((*x.values.get(&words::value(of.x.as_ref()?))?, scale.mark(of)?));
         let mut lines: Vec<lines::Line> = Vec::new();
         for (place, &series) in shown.iter().enumerate() {
             let mut name = self.series[series].as_str();
@@ -316,7 +317,7 @@ impl Job<'_> {
         let name = &self.series[series];
         // The first is the baseline.
         let colour = usize::from(series > 0);
-        let mark = |of: &Summary| Some((self.style(colour, of.world), self.mark(scale, of)?));
+        let mark = |of: &Summary| Some((self.style(colour, of.world), scale.mark(of)?));
         let marks: Vec<(Style, Mark)> = self.of(group, name).filter_map(mark).collect();
         (!marks.is_empty()).then(|| dots::Row { name: name.clone(), marks })
     }

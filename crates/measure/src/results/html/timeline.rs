@@ -1,6 +1,6 @@
 //! The states of the threads of each observed run over time.
 
-use super::{figures, wide_figure};
+use super::wide_figure;
 use crate::results::html::course::{self, Moment};
 use crate::results::html::strips;
 use crate::results::{ExperimentReport, text};
@@ -8,7 +8,6 @@ use crate::sample::History;
 use crate::states::{Alternation, EffectiveLoad, JobStates, Level, NativeCpus, Rounds, State, StateTimeline, total};
 use report::html::folded;
 use report::html::page::Section;
-use report::plot::axis::Axis;
 use report::plot::svg::{Words, escape};
 use report::words;
 
@@ -81,19 +80,8 @@ fn run(history: &History, number: usize) -> String {
 }
 
 fn figure(states: &JobStates, course: &StateTimeline, id: String, title: String) -> String {
-    let unit = figures::unit_of_time(course.length() as f64);
-    let edge = |edge: Option<&u64>| edge.copied().unwrap_or(0) as f64 / unit.0;
-    let axis = Axis::linear(edge(course.edges.first()), edge(course.edges.last()));
     let words = Words { id, title, description: description(course, states.threads) };
-    wide_figure(&words.title, &course::render(&words, course, states.threads, &axis, unit, &moments(states)))
-}
-
-/// A number over time, from zero. `most` is the number at the top, with its label.
-fn level_figure(words: &Words, level: &Level, most: (f64, &str), moments: &[Moment]) -> String {
-    let length = level.edges.last().copied().unwrap_or(0) as f64;
-    let unit = figures::unit_of_time(length);
-    let axis = Axis::linear(0.0, length / unit.0);
-    wide_figure(&words.title, &course::render_level(words, level, most, &axis, unit, moments))
+    wide_figure(&words.title, &course::render(&words, course, states.threads, &moments(states)))
 }
 
 /// The events of the whole job.
@@ -113,7 +101,7 @@ const ROUNDS: usize = 60;
 fn groups(states: &JobStates, found: &Alternation, rounds: &Rounds, id: String) -> String {
     let [one, other] = &found.members;
     let first = (found.round as usize).saturating_sub(5);
-    let shown = first..(first + ROUNDS).min(rounds.len());
+    let shown = first..(first + ROUNDS).min(rounds.at.len());
     let sentence = format!(
         "{}: {}. In each of these rounds {:.0} % of the threads change sides, and {:.0} % are in the same group at the end as \
          at the beginning.",
@@ -146,7 +134,8 @@ fn effective_load(EffectiveLoad { cpus, runnable, all }: &EffectiveLoad, id: Str
     );
     let description = "Threads of all jobs that had a CPU or waited for one; the others slept.".to_owned();
     let most = all.means.iter().copied().fold(1.0, f64::max);
-    level_figure(&Words { id, title, description }, runnable, (most, &format!("{most:.0} threads")), &[])
+    let words = Words { id, title, description };
+    wide_figure(&words.title, &course::render_level(&words, runnable, (most, &format!("{most:.0} threads")), &[]))
 }
 
 /// The CPUs on which the threads last ran, and their number.
@@ -157,7 +146,8 @@ fn native_cpus(states: &JobStates, natives: &NativeCpus, id: String) -> String {
     let most = format!("{} CPUs, one for each thread", states.threads);
     let moments = moments(states);
     let words = Words { id: id.clone(), title, description };
-    let number = level_figure(&words, count, (f64::from(states.threads.max(1)), &most), &moments);
+    let most = (f64::from(states.threads.max(1)), most.as_str());
+    let number = wide_figure(&words.title, &course::render_level(&words, count, most, &moments));
     if set.is_empty() {
         return number;
     }

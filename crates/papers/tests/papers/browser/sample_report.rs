@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use host::StateSample;
 use measure::experiment;
 use measure::folder::{self, Folder};
-use measure::manifest::{Provenance, ScenarioFile};
+use measure::manifest::{Manifest, ScenarioFile};
 use measure::states::Observer;
 use measure::timestamp::Timestamp;
 use measure::world::{Executed, Failure, Worlds};
@@ -44,7 +44,7 @@ x = "job.crowd.threads"
 struct SimulatedWorlds;
 
 impl Worlds for SimulatedWorlds {
-    fn run(&self, world: World, setting: &Setting, seed: u64, _: &AtomicBool) -> Result<Executed, Failure> {
+    fn run(&self, world: World, setting: &Setting, seed: u64, _: bool, _: &AtomicBool) -> Result<Executed, Failure> {
         let seed = if world == World::Host { seed + 1000 } else { seed };
         let mut observer = Observer::new(setting, 2);
         let outcome = sim::run_observed(&Machine::with_cpus(2), setting, seed, &mut observer)
@@ -68,15 +68,15 @@ impl Worlds for SimulatedWorlds {
 /// Writes the report into a folder, and returns the path of its page.
 pub(crate) fn page(path: &Path) -> PathBuf {
     let scenario = scenario::read("stage.toml", SCENARIO.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
-    let provenance = Provenance {
+    let manifest = Manifest {
         arguments: vec!["rowlock".into(), "run".into(), "stage.toml".into()],
         scenario: Some(ScenarioFile::new("stage.toml", SCENARIO.as_bytes(), &scenario)),
-        ..Provenance::new("run", Timestamp::of(std::time::UNIX_EPOCH))
+        ..Manifest::begin("run", Timestamp::of(std::time::UNIX_EPOCH))
     };
     let mut folder = Folder::create(path).unwrap();
     let (chosen, cancel) = ([World::Sim, World::Host], AtomicBool::new(false));
     let finished =
-        experiment::run(scenario, chosen.as_slice(), &SimulatedWorlds, &mut folder, provenance, &mut |_| (), &cancel)
+        experiment::run(scenario, chosen.as_slice(), &SimulatedWorlds, &mut folder, manifest, &mut |_| (), &cancel)
             .unwrap();
     assert!(finished.error.is_none(), "{:?}", finished.error);
     path.join(folder::PAGE)

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use measure::experiment::{self, FinishedExperiment};
 use measure::folder::{self, Folder};
-use measure::manifest::{Provenance, ScenarioFile};
+use measure::manifest::{Manifest, ScenarioFile};
 use measure::precision::Extent;
 use measure::timestamp::Timestamp;
 use measure::world::{Executed, Failure, Worlds};
@@ -93,12 +93,12 @@ impl Mock<'_> {
         extent: Extent<'_>,
         folder: &mut Folder,
     ) -> Result<FinishedExperiment, folder::FolderError> {
-        let provenance = Provenance {
+        let manifest = Manifest {
             arguments: vec!["rowlock".into(), "run".into(), "mock.toml".into()],
             scenario: Some(ScenarioFile::new("mock.toml", CREW.as_bytes(), &scenario)),
-            ..Provenance::new("run", Timestamp::of(std::time::UNIX_EPOCH))
+            ..Manifest::begin("run", Timestamp::of(std::time::UNIX_EPOCH))
         };
-        experiment::run(scenario, extent, self, folder, provenance, &mut |_| (), &self.cancel)
+        experiment::run(scenario, extent, self, folder, manifest, &mut |_| (), &self.cancel)
     }
 
     fn called(&self, call: String) -> Result<(), Failure> {
@@ -122,7 +122,7 @@ impl Mock<'_> {
 }
 
 impl Worlds for Mock<'_> {
-    fn run(&self, world: World, setting: &Setting, seed: u64, _: &AtomicBool) -> Result<Executed, Failure> {
+    fn run(&self, world: World, setting: &Setting, seed: u64, _: bool, _: &AtomicBool) -> Result<Executed, Failure> {
         let words: Vec<String> = setting.jobs.iter().map(|job| words(&job.kind)).collect();
         self.called(format!("{} {} seed {seed}", world.name(), words.join(" ")))?;
         let timeline = if world == World::Host { self.timeline } else { "[]" };

@@ -6,10 +6,9 @@ use std::sync::atomic::AtomicBool;
 
 use crate::experiment::contract::{documented, fields, written};
 use crate::experiment::mock::{CREW, Mock, read};
-use measure::claim::ClaimOutcome::{Agrees, Disagrees};
 use measure::experiment;
 use measure::folder::Folder;
-use measure::manifest::Provenance;
+use measure::manifest::Manifest;
 use measure::results::ExperimentReport;
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
@@ -110,11 +109,11 @@ fn reduced(figure: FigureFiles) -> Scenario {
 /// The report on a scenario in the simulator.
 fn simulated(scenario: &Scenario) -> ExperimentReport {
     let folder = tempfile::tempdir().unwrap();
-    let provenance = Provenance::new("paper", Timestamp::of(std::time::UNIX_EPOCH));
+    let manifest = Manifest::begin("paper", Timestamp::of(std::time::UNIX_EPOCH));
     let (worlds, cancel) = (TwoWorlds::new(None, TWO), AtomicBool::new(false));
     let mut folder = Folder::create(folder.path()).unwrap();
     let finished =
-        experiment::run(scenario.clone(), SIM, &worlds, &mut folder, provenance, &mut |_| (), &cancel).unwrap();
+        experiment::run(scenario.clone(), SIM, &worlds, &mut folder, manifest, &mut |_| (), &cancel).unwrap();
     assert!(finished.error.is_none(), "{:?}", finished.error);
     finished.report
 }
@@ -224,7 +223,10 @@ fn bands_are_judged_by_runs_with_the_same_seed_and_load() {
     // SSR is 100 for threads that always spin and 74 to 76 for the others.
     assert!((ours[2] - 25.0).abs() <= 1.0);
     // 5/3 is inside, 400/180 is not above 2.5.
-    assert_eq!(judgement.bands.iter().map(|band| band.inside).collect::<Vec<_>>(), [Agrees, Disagrees, Agrees]);
+    assert_eq!(
+        judgement.bands.iter().map(|band| band.inside).collect::<Vec<_>>(),
+        [Some(true), Some(false), Some(true)]
+    );
     assert!(judgement.holds == Some(false) && judgement.missed() == 1);
     insta::assert_snapshot!("paper", text::render(&judgement, &expected, &evidence));
 }
