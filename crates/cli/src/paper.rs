@@ -28,9 +28,6 @@ use crate::results::{print_location, result_of, run_experiment};
 use crate::signals::Signals;
 use crate::stop::{OrStop, Stop};
 
-/// Simulated papers need only the simulator.
-const SIM: &[World] = &[World::Sim];
-
 /// Runs a paper and prints how close the result is, or lists all papers.
 pub(crate) fn paper(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let Some(name) = &arguments.name else {
@@ -125,8 +122,8 @@ fn simulate(
     let signals = Signals::catch()?;
     let worlds = TwoWorlds::new(None, arguments.workers);
     let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
-    let manifest = Manifest { scenario: Some(file), ..Manifest::begin(paper.name, started) };
-    let finished = run_experiment(scenario.clone(), SIM, &worlds, &mut folder, manifest, &signals)?;
+    let manifest = Manifest { scenario: Some(file), ..Manifest::begin(paper.name, &[World::Sim], started) };
+    let finished = run_experiment(scenario.clone(), None, &worlds, &mut folder, manifest, &signals)?;
     Ok(Simulation { finished, folder, worlds, signals })
 }
 

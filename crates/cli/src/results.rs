@@ -6,7 +6,7 @@ use clap::Args;
 use measure::experiment::{self, FinishedExperiment};
 use measure::folder::{self, Folder};
 use measure::manifest::{Ending, Manifest};
-use measure::precision::Extent;
+use measure::precision::StoppingRule;
 use measure::results::ExperimentReport;
 use measure::runner::Progress;
 use measure::timestamp::Timestamp;
@@ -51,9 +51,9 @@ fn default_folder(file: &Path, started: Timestamp) -> PathBuf {
 }
 
 /// Runs an experiment, with a progress line.
-pub(crate) fn run_experiment<'w>(
+pub(crate) fn run_experiment(
     scenario: Scenario,
-    extent: impl Into<Extent<'w>>,
+    until: Option<StoppingRule>,
     worlds: &TwoWorlds,
     folder: &mut Folder,
     manifest: Manifest,
@@ -61,7 +61,7 @@ pub(crate) fn run_experiment<'w>(
 ) -> Result<FinishedExperiment, Stop> {
     let line = ProgressLine::new(&scenario);
     let progress = &mut |progress: Progress<'_>| line.show(progress);
-    Ok(experiment::run(scenario, extent, worlds, folder, manifest, progress, signals.cancel())?)
+    Ok(experiment::run(scenario, until, worlds, folder, manifest, progress, signals.cancel())?)
 }
 
 /// Reports where the results are.

@@ -6,7 +6,6 @@ use anyhow::{Context, anyhow};
 use host::{Host, HostCalibration};
 use measure::experiment::FinishedExperiment;
 use measure::manifest::{Manifest, ScenarioFile};
-use measure::precision::Extent;
 use measure::results::{ExperimentReport, csv, text};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::{TwoWorlds, needs_host};
@@ -38,9 +37,8 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     let mut folder = arguments.results.open(&arguments.file, started)?;
 
     let scenario_file = ScenarioFile::new(&arguments.file.display().to_string(), &content, &scenario);
-    let manifest = Manifest { scenario: Some(scenario_file), calibration, ..Manifest::begin("run", started) };
-    let extent = Extent { worlds: chosen, until };
-    let finished = run_experiment(scenario, extent, &worlds, &mut folder, manifest, &signals)?;
+    let manifest = Manifest { scenario: Some(scenario_file), calibration, ..Manifest::begin("run", chosen, started) };
+    let finished = run_experiment(scenario, until, &worlds, &mut folder, manifest, &signals)?;
     let FinishedExperiment { scenario, report, error, .. } = finished;
 
     if !error.as_ref().is_some_and(measure::runner::RunnerError::is_input) {

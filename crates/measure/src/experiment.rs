@@ -8,7 +8,7 @@ use scenario::result::World;
 use crate::folder::{self, Folder, FolderError};
 use crate::manifest::{Ending, Manifest};
 use crate::plan::Plan;
-use crate::precision::Extent;
+use crate::precision::StoppingRule;
 use crate::recorder::Recorder;
 use crate::results::{ExperimentReport, html};
 use crate::runner::{Progress, RunnerError, measure, measure_commands};
@@ -31,28 +31,28 @@ pub struct FinishedExperiment {
     pub error: Option<RunnerError>,
 }
 
-/// Runs an experiment in the chosen worlds, for as long as `extent` says. Blocks until it is
-/// complete, at its first failure, or soon after `cancel` has become true. The folder has each
-/// sample as soon as it exists, and finally the report, its page and the manifest, which begins as
-/// the given one. `progress` is told what comes next.
+/// Runs an experiment in the worlds of the manifest: the repetitions of the scenario, and then more
+/// if the stopping rule `until` asks for them. Blocks until it is complete, until its first
+/// failure, or until soon after `cancel` has become true. The folder has each sample as soon as it
+/// exists, and finally the report, its page and the manifest. `progress` is told what comes next.
 ///
 /// # Errors
 ///
 /// [`FolderError`]: the results could not be written. Failures of runs are in
 /// [`FinishedExperiment::error`].
-pub fn run<'a>(
+pub fn run(
     mut scenario: Scenario,
-    extent: impl Into<Extent<'a>>,
+    until: Option<StoppingRule>,
     worlds: &impl Worlds,
     folder: &mut Folder,
     mut manifest: Manifest,
     progress: &mut dyn FnMut(Progress<'_>),
     cancel: &AtomicBool,
 ) -> Result<FinishedExperiment, FolderError> {
-    let Extent { worlds: chosen, until } = extent.into();
-    let mut plan = Plan::new(&scenario, chosen);
+    let chosen = manifest.worlds.clone();
+    let mut plan = Plan::new(&scenario, &chosen);
     let first_stage = scenario.experiment.repeat;
-    (manifest.worlds, manifest.seed) = (chosen.to_vec(), scenario.experiment.seed);
+    manifest.seed = scenario.experiment.seed;
     (manifest.planned_runs, manifest.repeat) = (plan.runs(), first_stage);
     folder.check(&manifest)?;
     let mut recorder = Recorder::new(folder, &scenario)?;
@@ -71,7 +71,7 @@ pub fn run<'a>(
         samples.extend(more.0);
         error = more.1;
         let wanted = until.filter(|_| error.is_none()).and_then(|until| {
-            let all = AllSeries::collect(&scenario, &samples).with_first_stage(first_stage);
+            let all = AllSeries::collect(&scenario, &samples, first_stage);
             until.wanted(&all, scenario.experiment.repeat)
         });
         let Some(wanted) = wanted else { break };
@@ -82,7 +82,7 @@ pub fn run<'a>(
     }
     let histories = sample::histories(&mut samples);
     let stages = until.map(|until| (until, first_stage));
-    let report = ExperimentReport::new(&scenario, chosen, plan.runs(), samples, &stand_ins, stages);
+    let report = ExperimentReport::new(&scenario, &chosen, plan.runs(), samples, &stand_ins, stages);
 
     manifest.end(Ending::of(error.as_ref()), error.as_ref().map(RunnerError::to_string), report.runs.len() as u64);
     let folder = recorder.folder();

@@ -45,13 +45,15 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The manifest of a study that this process begins, without scenario, runs and calibration.
-    pub fn begin(study: &str, started: Timestamp) -> Manifest {
+    /// The manifest of a study that this process begins in these worlds, without scenario, runs and
+    /// calibration.
+    pub fn begin(study: &str, worlds: &[World], started: Timestamp) -> Manifest {
         Manifest {
             rowlock_version: env!("CARGO_PKG_VERSION"),
             study: study.to_owned(),
             arguments: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
             started: started.rfc3339(),
+            worlds: worlds.to_vec(),
             machine: host::Machine::current().ok(),
             ..Manifest::default()
         }

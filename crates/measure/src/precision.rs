@@ -5,7 +5,6 @@
 //! of its mean. The intervals are those of [`stages`](stats::stages), which stay valid although
 //! they decide when to stop. All other intervals of the report are computed the same way.
 
-use scenario::result::World;
 use serde::Serialize;
 
 use crate::sample::JobQuantity;
@@ -23,21 +22,6 @@ pub struct StoppingRule {
     pub share: f64,
     /// The limit of repetitions, even if intervals are still wide.
     pub at_most: u32,
-}
-
-/// The worlds of an experiment and its stopping rule.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Extent<'a> {
-    /// The worlds.
-    pub worlds: &'a [World],
-    /// When to stop. `None` stops after the repetitions of the scenario.
-    pub until: Option<StoppingRule>,
-}
-
-impl<'a> From<&'a [World]> for Extent<'a> {
-    fn from(worlds: &'a [World]) -> Extent<'a> {
-        Extent { worlds, until: None }
-    }
 }
 
 /// The requested precision and the result.

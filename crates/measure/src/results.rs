@@ -73,7 +73,7 @@ impl ExperimentReport {
         stages: Option<(StoppingRule, u32)>,
     ) -> ExperimentReport {
         let first_stage = stages.map_or(scenario.experiment.repeat, |(_, first_stage)| first_stage);
-        let all = AllSeries::collect(scenario, &samples).with_first_stage(first_stage);
+        let all = AllSeries::collect(scenario, &samples, first_stage);
         let precision = stages.map(|(until, first_stage)| until.judge(&all, first_stage));
         let comparisons = Comparisons::new(&all);
         let (summaries, gaps) = (summary::summaries(&all, &comparisons), summary::gaps(&all));

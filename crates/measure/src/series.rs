@@ -23,15 +23,15 @@ pub struct Series {
 
 impl Series {
     /// Collects a job of an arm, given by its number in the setting, from the samples of that arm.
-    pub fn collect<'a>(arm: &Arm, job: usize, world: World, samples: impl Iterator<Item = &'a Sample>) -> Series {
+    fn collect(arm: &Arm, job: usize, world: World, samples: &[&Sample], first_stage: u32) -> Series {
         // Outcomes are in the order of the scenario, one for each copy.
         let before: usize = arm.setting.jobs[..job].iter().map(|job| job.copies as usize).sum();
         let copies = arm.setting.jobs[job].copies as usize;
-        let runs: Vec<&Run> = samples.map(|sample| &sample.run).filter(|run| run.world == world).collect();
+        let runs: Vec<&Run> = samples.iter().map(|sample| &sample.run).filter(|run| run.world == world).collect();
         let cpus = runs.first().map_or(1, |run| run.outcome.machine.cpus);
         let copies = |run: &Run| run.outcome.jobs.iter().skip(before).take(copies).cloned().collect();
         let repetitions = runs.into_iter().map(|run| (run.repeat, copies(run))).collect();
-        Series { repetitions, cpus, first_stage: u32::MAX }
+        Series { repetitions, cpus, first_stage }
     }
 
     /// The quantity in each repetition that has it.
@@ -103,8 +103,8 @@ pub struct AllSeries<'a> {
 }
 
 impl<'a> AllSeries<'a> {
-    /// Groups the samples.
-    pub fn collect(scenario: &'a Scenario, samples: &[Sample]) -> AllSeries<'a> {
+    /// Groups the samples. At first, `first_stage` repetitions were planned.
+    pub fn collect(scenario: &'a Scenario, samples: &[Sample], first_stage: u32) -> AllSeries<'a> {
         let mut by_arm = vec![Vec::new(); scenario.arms.len()];
         for sample in samples {
             by_arm[sample.arm].push(sample);
@@ -114,7 +114,7 @@ impl<'a> AllSeries<'a> {
             // A job without copies has no outcome.
             for job in (0..arm.setting.jobs.len()).filter(|&job| arm.setting.jobs[job].copies > 0) {
                 for world in [World::Sim, World::Host] {
-                    let collected = Series::collect(arm, job, world, samples.iter().copied());
+                    let collected = Series::collect(arm, job, world, &samples, first_stage);
                     if !collected.repetitions.is_empty() {
                         series.insert((number, job, world), collected);
                     }
@@ -122,13 +122,6 @@ impl<'a> AllSeries<'a> {
             }
         }
         AllSeries { scenario, series }
-    }
-
-    /// Sets the number of repetitions that were planned at first.
-    #[must_use]
-    pub fn with_first_stage(mut self, repetitions: u32) -> AllSeries<'a> {
-        self.series.values_mut().for_each(|series| series.first_stage = repetitions);
-        self
     }
 
     /// The series of an arm, a job and a world.
@@ -168,7 +161,7 @@ mod tests {
         let sample = |world, repeat, millis: [u64; 3]| Sample::of(world, repeat, millis.map(job).to_vec());
         let samples =
             [sample(World::Sim, 1, [9, 3, 5]), sample(World::Host, 0, [9, 7, 7]), sample(World::Host, 1, [9, 1, 3])];
-        let series = |world| Series::collect(&arm, 1, world, samples.iter());
+        let series = |world| Series::collect(&arm, 1, world, &samples.each_ref(), u32::MAX);
         assert_eq!(series(World::Host).values(JobQuantity::Completion), [7e6, 2e6]);
         assert_eq!(series(World::Sim).differences(&series(World::Host), JobQuantity::Completion).samples, [2e6]);
         assert_eq!(
@@ -188,7 +181,7 @@ mod tests {
             ]
         "#;
         let scenario = scenario::read("crew.toml", text.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
-        let all = AllSeries::collect(&scenario, &[Sample::of(World::Sim, 0, vec![job(7)])]);
+        let all = AllSeries::collect(&scenario, &[Sample::of(World::Sim, 0, vec![job(7)])], u32::MAX);
         let found: Vec<_> =
             all.iter().map(|(_, job, _, series)| (job, series.values(JobQuantity::Completion))).collect();
         assert_eq!(found, [(1, vec![7e6])]);

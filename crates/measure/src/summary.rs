@@ -11,6 +11,7 @@ use crate::factor;
 pub use crate::factor::Factors;
 use crate::sample::JobQuantity;
 use crate::series::{AllSeries, Series};
+use report::html::distinct;
 use stats::{self, Estimate};
 
 /// One job in one arm and world. Figures are means over the repetitions and the job's copies.
@@ -209,24 +210,18 @@ pub fn gaps(all: &AllSeries<'_>) -> Vec<Gap> {
 
 /// The accuracy of the predicted completion times, by jobs in the order of the gaps.
 pub fn accuracy(gaps: &[Gap]) -> Vec<Accuracy> {
-    let mut by_job: Vec<(&str, Vec<(f64, &Gap)>)> = Vec::new();
-    for gap in gaps {
-        let Some(percent) = gap.completion_percent.map(|estimate| estimate.mean) else { continue };
-        match by_job.iter_mut().find(|(job, _)| *job == gap.job) {
-            Some((_, gaps)) => gaps.push((percent, gap)),
-            None => by_job.push((&gap.job, vec![(percent, gap)])),
-        }
-    }
-    let accuracy = |(job, gaps): (&str, Vec<(f64, &Gap)>)| {
-        let absolute: Vec<f64> = gaps.iter().map(|(percent, _)| percent.abs()).collect();
-        let &(largest, of) = gaps.iter().max_by(|(a, _), (b, _)| a.abs().total_cmp(&b.abs()))?;
+    let known: Vec<(f64, &Gap)> = gaps.iter().filter_map(|gap| Some((gap.completion_percent?.mean, gap))).collect();
+    let accuracy = |job: &String| {
+        let gaps = || known.iter().filter(|(_, gap)| gap.job == *job);
+        let absolute: Vec<f64> = gaps().map(|(percent, _)| percent.abs()).collect();
+        let &(largest, of) = gaps().max_by(|(a, _), (b, _)| a.abs().total_cmp(&b.abs()))?;
         Some(Accuracy {
-            job: job.to_owned(),
-            arms: gaps.len(),
+            job: job.clone(),
+            arms: absolute.len(),
             median_absolute_gap_percent: stats::six_digits(stats::median(&absolute)?),
             largest_gap_percent: stats::six_digits(largest),
             largest_gap_factors: of.factors.clone(),
         })
     };
-    by_job.into_iter().filter_map(accuracy).collect()
+    distinct(known.iter().map(|(_, gap)| &gap.job), |job| *job).into_iter().filter_map(accuracy).collect()
 }

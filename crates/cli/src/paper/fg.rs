@@ -61,9 +61,8 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
 
     let (repeat, seed) = (arguments.repeat.unwrap_or(REPEAT), arguments.seed.unwrap_or(1));
     let planned = experiment.arms().len() as u64 * u64::from(repeat);
-    let mut manifest = Manifest::begin(paper.name, started);
-    (manifest.worlds, manifest.planned_runs) = (vec![World::Host], planned);
-    (manifest.repeat, manifest.seed) = (repeat, seed);
+    let mut manifest = Manifest::begin(paper.name, &[World::Host], started);
+    (manifest.planned_runs, manifest.repeat, manifest.seed) = (planned, repeat, seed);
     let mut report = FgReport::new(paper);
     let mut session = Session { experiment, arguments, signals: &signals, folder, manifest, runs };
     let measured = match session.experiment.arms().as_slice() {

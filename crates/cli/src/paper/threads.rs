@@ -47,9 +47,8 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
     let settings = settings(experiment, arguments, earlier.as_ref())?;
     let (cells, mut notes) = cells(experiment, &settings.threads, settings.preemptible, kernel_threads());
     let planned = cells.len() as u64 * u64::from(settings.repeat);
-    let mut manifest = Manifest::begin(paper.name, started);
-    (manifest.worlds, manifest.planned_runs) = (vec![World::Host], planned);
-    (manifest.repeat, manifest.seed) = (settings.repeat, settings.seed);
+    let mut manifest = Manifest::begin(paper.name, &[World::Host], started);
+    (manifest.planned_runs, manifest.repeat, manifest.seed) = (planned, settings.repeat, settings.seed);
     folder.check(&manifest)?;
     manifest.settings = serde_json::to_value(&settings).ok();
     folder.write(MANIFEST, &manifest)?;

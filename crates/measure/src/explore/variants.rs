@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use pipeline::structure::{Fork, StageTurn, Structure, Threads, did_you_mean};
 use policy::priority::{PriorityRule, StageKind};
+use report::html::distinct;
 
 use super::profile::{PipelineProfile, Profile, StageProfile};
 
@@ -62,14 +63,15 @@ impl StructureChange {
 /// distinct, and none is the program's own structure.
 pub fn variants(profile: &Profile, cpus: usize, changes: &[StructureChange]) -> Vec<Structure> {
     let requested = StructureChange::ALL.into_iter().filter(|known| changes.iter().any(|of| of.name == known.name));
-    without_repetitions(requested.flat_map(|change| (change.variants)(profile, cpus)))
+    distinct(requested.flat_map(|change| (change.variants)(profile, cpus)), ToString::to_string)
 }
 
 /// Each pair of neighbours, and each row of three or more compute stages.
 fn fused(line: &PipelineProfile) -> Vec<Structure> {
     let fuse = |stages: &[StageProfile]| Structure { fuse: vec![names(stages)], ..Structure::default() };
-    let is_apart =
-        |stages: &&[StageProfile]| stages[1..].iter().any(|stage| !stage.is_fused) && !stages.iter().any(is_junction);
+    let is_apart = |stages: &&[StageProfile]| {
+        stages[1..].iter().any(|stage| !stage.is_fused) && !stages.iter().any(|stage| stage.is_junction)
+    };
     let pairs = line.stages.windows(2).filter(is_apart).map(fuse);
     let runs = line.stages.chunk_by(|one, next| is_compute(one) && is_compute(next));
     pairs.chain(runs.filter(|run| run.len() > 2).filter(is_apart).map(fuse)).collect()
@@ -143,10 +145,6 @@ fn is_compute(stage: &StageProfile) -> bool {
     stage.kind == StageKind::Compute && !stage.is_junction
 }
 
-fn is_junction(stage: &StageProfile) -> bool {
-    stage.is_junction
-}
-
 fn names(stages: &[StageProfile]) -> Vec<String> {
     stages.iter().map(|stage| stage.name.clone()).collect()
 }
@@ -163,17 +161,7 @@ pub(super) fn combinations(best: &[Structure]) -> Vec<Structure> {
         let is_whole = words(&both) == parts.iter().flat_map(|part| words(part)).collect() && both.check().is_ok();
         is_whole.then_some(both)
     };
-    without_repetitions(pairs.chain(all).filter_map(together))
-}
-
-fn without_repetitions(structures: impl IntoIterator<Item = Structure>) -> Vec<Structure> {
-    let mut all: Vec<Structure> = Vec::new();
-    for structure in structures {
-        if !all.contains(&structure) {
-            all.push(structure);
-        }
-    }
-    all
+    distinct(pairs.chain(all).filter_map(together), ToString::to_string)
 }
 
 #[cfg(test)]

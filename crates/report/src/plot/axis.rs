@@ -9,19 +9,11 @@ const LOGARITHMIC_FROM: f64 = 20.0;
 /// Values with a smaller relative difference count as equal: labels of six digits would not differ.
 const CLOSE: f64 = 1e-4;
 
-/// A scale.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scale {
-    /// Equal steps are equal differences.
-    Linear,
-    /// Equal steps are equal ratios.
-    Logarithmic,
-}
-
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    scale: Scale,
+    /// Whether equal steps are equal ratios rather than equal differences.
+    pub is_logarithmic: bool,
     low: f64,
     high: f64,
     /// The positions and labels of the ticks.
@@ -33,7 +25,7 @@ impl Axis {
     /// Otherwise it begins at zero if the values then still use most of it.
     pub fn fitting(values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) = range(values);
-        if is_wide(low, high) {
+        if low > 0.0 && high / low > LOGARITHMIC_FROM {
             return Axis::logarithmic(low, high);
         }
         Axis::linear(if low > 0.0 && low < 0.6 * high { 0.0 } else { low }, high)
@@ -49,7 +41,7 @@ impl Axis {
         let largest = first.abs().max(last.abs()) as f64 * step;
         let tick = |number: i64| six_digits(number as f64 * step);
         let ticks = (first..=last).map(|number| (tick(number), label(tick(number), largest))).collect();
-        Axis { scale: Scale::Linear, low: first as f64 * step, high: last as f64 * step, ticks }
+        Axis { is_logarithmic: false, low: first as f64 * step, high: last as f64 * step, ticks }
     }
 
     /// A logarithmic axis between two positive numbers, both rounded outwards to a tick.
@@ -67,7 +59,7 @@ impl Axis {
         let last = candidates.iter().position(|&tick| tick >= high * (1.0 - 1e-9)).unwrap_or(candidates.len() - 1);
         let (low, high) = (candidates[first], candidates[last]);
         let ticks = candidates[first..=last].iter().map(|&tick| (tick, label(tick, tick))).collect();
-        Axis { scale: Scale::Logarithmic, low, high, ticks }
+        Axis { is_logarithmic: true, low, high, ticks }
     }
 
     /// An axis with a tick at each of these ascending numbers, or at round numbers if there are
@@ -80,37 +72,31 @@ impl Axis {
             gaps.fold(f64::INFINITY, f64::min)
         };
         let is_logarithmic = low > 0.0 && high / low > 8.0 && closest(f64::ln) > closest(|number| number);
-        let scale = if is_logarithmic { Scale::Logarithmic } else { Scale::Linear };
-        let (low, high) = match scale {
-            Scale::Logarithmic => (low / (high / low).powf(0.05), high * (high / low).powf(0.05)),
-            Scale::Linear if low < high => (low - 0.05 * (high - low), high + 0.05 * (high - low)),
-            Scale::Linear => (low - room(low), high + room(high)),
+        let (low, high) = match low < high {
+            true if is_logarithmic => (low / (high / low).powf(0.05), high * (high / low).powf(0.05)),
+            true => (low - 0.05 * (high - low), high + 0.05 * (high - low)),
+            false => (low - room(low), high + room(high)),
         };
-        let ticks = if numbers.len() > 9 && scale == Scale::Linear {
+        let ticks = if numbers.len() > 9 && !is_logarithmic {
             Axis::linear(low, high).ticks.into_iter().filter(|(at, _)| (low..=high).contains(at)).collect()
         } else {
             numbers.to_vec()
         };
-        Axis { scale, low, high, ticks }
+        Axis { is_logarithmic, low, high, ticks }
     }
 
     /// An axis with these names at the positions 0, 1, 2 and so on.
     pub fn of_names(names: &[String]) -> Axis {
         let ticks: Vec<(f64, String)> = (0..).map(f64::from).zip(names.iter().cloned()).collect();
-        Axis { scale: Scale::Linear, low: -0.5, high: names.len().max(1) as f64 - 0.5, ticks }
-    }
-
-    /// Whether equal steps are equal ratios.
-    pub fn is_logarithmic(&self) -> bool {
-        self.scale == Scale::Logarithmic
+        Axis { is_logarithmic: false, low: -0.5, high: names.len().max(1) as f64 - 0.5, ticks }
     }
 
     /// The position of a value on the axis, from 0 to 1. Values outside are moved to the ends.
     pub fn position(&self, value: f64) -> f64 {
-        let position = match self.scale {
-            Scale::Linear => (value - self.low) / (self.high - self.low),
-            Scale::Logarithmic if value <= 0.0 => 0.0,
-            Scale::Logarithmic => (value / self.low).ln() / (self.high / self.low).ln(),
+        let position = match self.is_logarithmic {
+            false => (value - self.low) / (self.high - self.low),
+            true if value <= 0.0 => 0.0,
+            true => (value / self.low).ln() / (self.high / self.low).ln(),
         };
         position.clamp(0.0, 1.0)
     }
@@ -122,10 +108,6 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
         Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
     });
     range.unwrap_or((0.0, 1.0))
-}
-
-fn is_wide(low: f64, high: f64) -> bool {
-    low > 0.0 && high / low > LOGARITHMIC_FROM
 }
 
 /// The room beside a single value.
@@ -173,9 +155,9 @@ mod tests {
     fn doubling_numbers_have_a_logarithmic_axis_and_equidistant_ones_a_linear_one() {
         let axis =
             |numbers: Vec<f64>| Axis::of_numbers(&numbers.iter().map(|at| (*at, at.to_string())).collect::<Vec<_>>());
-        assert!(axis(vec![1.0, 2.0, 4.0, 8.0, 16.0]).is_logarithmic());
+        assert!(axis(vec![1.0, 2.0, 4.0, 8.0, 16.0]).is_logarithmic);
         let loads = axis((0..50).map(|number| f64::from(5 + 4 * number)).collect());
-        assert!(!loads.is_logarithmic());
+        assert!(!loads.is_logarithmic);
         assert_eq!(labels(&loads), ["0", "50", "100", "150", "200"]);
     }
 

@@ -206,7 +206,7 @@ impl<'a> Job<'a> {
             Some(baseline) if metric == Metric::SpeedUp => format!(" over {}", words::value(baseline)),
             _ => String::new(),
         };
-        let scale = if axis.is_logarithmic() { "logarithmic" } else { "" };
+        let scale = if axis.is_logarithmic { "logarithmic" } else { "" };
         let parts = [unit, scale, metric.better()].into_iter().filter(|part| !part.is_empty());
         [format!("{}{over}", metric.name())].into_iter().chain(parts.map(str::to_owned)).collect::<Vec<_>>().join(", ")
     }

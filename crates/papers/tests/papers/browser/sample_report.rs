@@ -71,13 +71,12 @@ pub(crate) fn page(path: &Path) -> PathBuf {
     let manifest = Manifest {
         arguments: vec!["rowlock".into(), "run".into(), "stage.toml".into()],
         scenario: Some(ScenarioFile::new("stage.toml", SCENARIO.as_bytes(), &scenario)),
-        ..Manifest::begin("run", Timestamp::of(std::time::UNIX_EPOCH))
+        ..Manifest::begin("run", &[World::Sim, World::Host], Timestamp::of(std::time::UNIX_EPOCH))
     };
     let mut folder = Folder::create(path).unwrap();
-    let (chosen, cancel) = ([World::Sim, World::Host], AtomicBool::new(false));
+    let cancel = AtomicBool::new(false);
     let finished =
-        experiment::run(scenario, chosen.as_slice(), &SimulatedWorlds, &mut folder, manifest, &mut |_| (), &cancel)
-            .unwrap();
+        experiment::run(scenario, None, &SimulatedWorlds, &mut folder, manifest, &mut |_| (), &cancel).unwrap();
     assert!(finished.error.is_none(), "{:?}", finished.error);
     path.join(folder::PAGE)
 }

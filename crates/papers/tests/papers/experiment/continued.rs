@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use crate::experiment::mock::{BOTH, CREW, Fault, Mock, read};
+use crate::experiment::mock::{BOTH, CREW, Extent, Fault, Mock, read};
 use measure::experiment::FinishedExperiment;
 use measure::folder::{Folder, FolderError};
-use measure::precision::{Extent, StoppingRule};
+use measure::precision::StoppingRule;
 use scenario::Scenario;
 use scenario::result::World;
 
@@ -43,7 +43,7 @@ fn assert_interruptions_change_nothing(extent: Extent<'_>, workers: usize) {
     assert_eq!(file(parts.path(), "runs.csv"), file(whole.path(), "runs.csv"));
     assert_eq!(file(parts.path(), "runs.jsonl"), file(whole.path(), "runs.jsonl"));
     // Each of the three interrupted calls was made twice, and so was each warm-up.
-    let warm_ups = if extent.worlds.contains(&World::Host) { 4 } else { 0 };
+    let warm_ups = if extent.0.contains(&World::Host) { 4 } else { 0 };
     assert_eq!(calls + mock.calls().len(), expected.report.runs.len() + warm_ups + 3 - usize::from(warm_ups > 0));
 
     // No run is missing, so none is made.
@@ -54,14 +54,14 @@ fn assert_interruptions_change_nothing(extent: Extent<'_>, workers: usize) {
 
 #[test]
 fn interruptions_do_not_change_the_results_of_an_experiment() {
-    assert_interruptions_change_nothing(BOTH.into(), 1);
-    assert_interruptions_change_nothing([World::Sim].as_slice().into(), 1);
+    assert_interruptions_change_nothing((BOTH, None), 1);
+    assert_interruptions_change_nothing((&[World::Sim], None), 1);
 }
 
 #[test]
 fn an_experiment_with_a_stopping_rule_continues_too() {
     let until = Some(StoppingRule { share: 0.005, at_most: 100 });
-    assert_interruptions_change_nothing(Extent { worlds: BOTH, until }, 1);
+    assert_interruptions_change_nothing((BOTH, until), 1);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn more_repetitions_are_added_to_those_of_an_earlier_experiment() {
     let mut scenario = read(CREW);
     scenario.experiment.repeat = 5;
     let mock = Mock { workers: 3, ..Mock::new() };
-    let found = continue_in(folder.path(), &mock, scenario.clone(), sim.into()).unwrap();
+    let found = continue_in(folder.path(), &mock, scenario.clone(), (sim, None)).unwrap();
     assert_eq!((mock.calls().len(), found.report.runs.len()), (2 * 6, 5 * 6));
     let whole = Mock::new().experiment(scenario, sim, tempfile::tempdir().unwrap().path());
     assert_eq!(found.report, whole.report);
@@ -84,7 +84,7 @@ fn another_experiment_is_not_continued_and_its_files_stay() {
     Mock::new().experiment(read(CREW), BOTH, folder.path());
     let before = file(folder.path(), "runs.jsonl");
     let other = |text: &str, worlds: &[World], what: &str| {
-        let error = continue_in(folder.path(), &Mock::new(), read(text), worlds.into()).unwrap_err();
+        let error = continue_in(folder.path(), &Mock::new(), read(text), (worlds, None)).unwrap_err();
         assert!(error.is_input() && error.to_string().contains(what), "{error}");
         assert_eq!(file(folder.path(), "runs.jsonl"), before);
     };

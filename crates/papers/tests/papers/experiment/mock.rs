@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use measure::experiment::{self, FinishedExperiment};
 use measure::folder::{self, Folder};
 use measure::manifest::{Manifest, ScenarioFile};
-use measure::precision::Extent;
+use measure::precision::StoppingRule;
 use measure::timestamp::Timestamp;
 use measure::world::{Executed, Failure, Worlds};
 use scenario::result::{FibersOutcome, GroupOutcome, JobOutcome, MachineOutcome, Outcome, StageOutcome, World};
@@ -45,6 +45,9 @@ pub(crate) fn read(text: &str) -> Scenario {
     scenario::read("mock.toml", text.as_bytes()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
 }
 
+/// The worlds of an experiment, and when to stop.
+pub(crate) type Extent<'a> = (&'a [World], Option<StoppingRule>);
+
 /// What happens instead of a call. Calls are counted from zero.
 #[derive(Clone, Copy)]
 pub(crate) enum Fault<'a> {
@@ -79,7 +82,7 @@ impl Mock<'_> {
 
     /// Runs an experiment in a folder.
     pub(crate) fn experiment(&self, scenario: Scenario, chosen: &[World], folder: &Path) -> FinishedExperiment {
-        self.experiment_of(scenario, chosen.into(), folder)
+        self.experiment_of(scenario, (chosen, None), folder)
     }
 
     pub(crate) fn experiment_of(&self, scenario: Scenario, extent: Extent<'_>, folder: &Path) -> FinishedExperiment {
@@ -90,15 +93,15 @@ impl Mock<'_> {
     pub(crate) fn experiment_in(
         &self,
         scenario: Scenario,
-        extent: Extent<'_>,
+        (chosen, until): Extent<'_>,
         folder: &mut Folder,
     ) -> Result<FinishedExperiment, folder::FolderError> {
         let manifest = Manifest {
             arguments: vec!["rowlock".into(), "run".into(), "mock.toml".into()],
             scenario: Some(ScenarioFile::new("mock.toml", CREW.as_bytes(), &scenario)),
-            ..Manifest::begin("run", Timestamp::of(std::time::UNIX_EPOCH))
+            ..Manifest::begin("run", chosen, Timestamp::of(std::time::UNIX_EPOCH))
         };
-        experiment::run(scenario, extent, self, folder, manifest, &mut |_| (), &self.cancel)
+        experiment::run(scenario, until, self, folder, manifest, &mut |_| (), &self.cancel)
     }
 
     fn called(&self, call: String) -> Result<(), Failure> {

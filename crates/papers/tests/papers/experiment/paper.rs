@@ -109,11 +109,11 @@ fn reduced(figure: FigureFiles) -> Scenario {
 /// The report on a scenario in the simulator.
 fn simulated(scenario: &Scenario) -> ExperimentReport {
     let folder = tempfile::tempdir().unwrap();
-    let manifest = Manifest::begin("paper", Timestamp::of(std::time::UNIX_EPOCH));
+    let manifest = Manifest::begin("paper", SIM, Timestamp::of(std::time::UNIX_EPOCH));
     let (worlds, cancel) = (TwoWorlds::new(None, TWO), AtomicBool::new(false));
     let mut folder = Folder::create(folder.path()).unwrap();
     let finished =
-        experiment::run(scenario.clone(), SIM, &worlds, &mut folder, manifest, &mut |_| (), &cancel).unwrap();
+        experiment::run(scenario.clone(), None, &worlds, &mut folder, manifest, &mut |_| (), &cancel).unwrap();
     assert!(finished.error.is_none(), "{:?}", finished.error);
     finished.report
 }

@@ -2,15 +2,15 @@
 
 use std::fs;
 
-use crate::experiment::mock::{BOTH, CREW, Fault, Mock, read};
+use crate::experiment::mock::{BOTH, CREW, Extent, Fault, Mock, read};
 use measure::experiment::FinishedExperiment;
-use measure::precision::{Extent, StoppingRule};
+use measure::precision::StoppingRule;
 use measure::results::text;
 use measure::summary::Summary;
 use scenario::result::World;
 
 fn until(share: f64, at_most: u32) -> Extent<'static> {
-    Extent { worlds: BOTH, until: Some(StoppingRule { share, at_most }) }
+    (BOTH, Some(StoppingRule { share, at_most }))
 }
 
 fn run(mock: &Mock<'_>, extent: Extent<'_>) -> (tempfile::TempDir, FinishedExperiment) {
@@ -93,7 +93,7 @@ fn an_interruption_of_the_second_stage_keeps_the_completed_runs() {
 #[test]
 fn the_number_of_workers_changes_nothing() {
     let with = |workers| {
-        let extent = Extent { worlds: &[World::Sim], ..until(0.002, 60) };
+        let extent = (&[World::Sim][..], until(0.002, 60).1);
         run(&Mock { workers, ..Mock::new() }, extent).1.report
     };
     assert!(with(1).repeat > 3 && with(1) == with(4));
