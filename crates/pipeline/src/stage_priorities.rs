@@ -4,8 +4,8 @@ use policy::priority::{PriorityRule, StageKind, StagePolicy, StagePriority};
 
 /// The stages of one thread, as a rule sees them.
 pub(crate) struct StagePriorities<'a> {
-    /// Each with its group and its current priority.
-    stages: Vec<(usize, StagePolicy, StagePriority)>,
+    /// Each with its group.
+    stages: Vec<(usize, StagePolicy)>,
     /// Whether the rule depends on queues.
     uses_queues: bool,
     /// Changes the priority of the calling thread.
@@ -19,12 +19,8 @@ impl<'a> StagePriorities<'a> {
         stages: &[(usize, StageKind)],
         apply: Box<dyn FnMut(StagePriority) + 'a>,
     ) -> StagePriorities<'a> {
-        let begun = stages.iter().map(|&(at, kind)| {
-            let mut stage = rule.stage(kind);
-            let priority = stage.begin();
-            (at, stage, priority)
-        });
-        let mut priorities = StagePriorities { stages: begun.collect(), uses_queues: rule.has_queue_rule(), apply };
+        let stages = stages.iter().map(|&(at, kind)| (at, rule.stage(kind))).collect();
+        let mut priorities = StagePriorities { stages, uses_queues: rule.has_queue_rule(), apply };
         priorities.apply_if_changed(StagePriority::Neutral);
         priorities
     }
@@ -43,13 +39,11 @@ impl<'a> StagePriorities<'a> {
         }
     }
 
-    fn update(&mut self, at: usize, question: impl FnOnce(&mut StagePolicy) -> Option<StagePriority>) {
+    fn update(&mut self, at: usize, report: impl FnOnce(&mut StagePolicy)) {
         let before = self.priority();
-        let Some((_, stage, priority)) = self.stages.iter_mut().find(|(group, ..)| *group == at) else { return };
-        if let Some(changed) = question(stage) {
-            *priority = changed;
-            self.apply_if_changed(before);
-        }
+        let Some((_, stage)) = self.stages.iter_mut().find(|(group, _)| *group == at) else { return };
+        report(stage);
+        self.apply_if_changed(before);
     }
 
     fn apply_if_changed(&mut self, before: StagePriority) {
@@ -61,6 +55,6 @@ impl<'a> StagePriorities<'a> {
 
     /// A thread has the highest priority of its stages.
     fn priority(&self) -> StagePriority {
-        self.stages.iter().map(|&(_, _, priority)| priority).max().unwrap_or_default()
+        self.stages.iter().map(|(_, stage)| stage.priority).max().unwrap_or_default()
     }
 }

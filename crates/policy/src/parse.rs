@@ -1,23 +1,26 @@
-//! Parsing of texts, and the printing of values that have names.
-
-use std::fmt;
+//! Parsing of texts, and the values that have names.
 
 /// The reason why a text is not a value of a type, as a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct ParseError(pub(crate) String);
 
-impl fmt::Display for ParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ParseError {}
-
-/// Prints and parses the values in `ALL` of a type by their `name`: `named!(Type, |text| name,
-/// message)`.
+/// Names all values of an enumeration, and prints and parses them by their names: `named!(Type {
+/// Value = name, ... } |text| name in the text, message)`.
 macro_rules! named {
-    ($type:ty, |$text:ident| $name:expr, $message:expr) => {
+    ($type:ident { $($value:ident $(($of:path))? = $name:literal,)+ } |$text:ident| $written:expr, $message:expr) => {
+        impl $type {
+            /// All values, in the order of the documentation.
+            pub const ALL: [$type; [$($name),+].len()] = [$($type::$value $(($of))?),+];
+
+            /// The name in scenario files.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($type::$value $(($of))? => $name,)+
+                }
+            }
+        }
+
         impl std::fmt::Display for $type {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(self.name())
@@ -28,7 +31,7 @@ macro_rules! named {
             type Err = $crate::ParseError;
 
             fn from_str($text: &str) -> Result<$type, $crate::ParseError> {
-                let found = <$type>::ALL.into_iter().find(|value| value.name() == $name);
+                let found = <$type>::ALL.into_iter().find(|value| value.name() == $written);
                 found.ok_or_else(|| $crate::ParseError($message))
             }
         }

@@ -15,10 +15,11 @@
 //!
 //! # Use
 //!
-//! A world keeps a [`StagePolicy`] for each stage (for each copy of a forked stage). It asks it
-//! once before the first round, and then at every buffer that the stage accepts or conveys, with
-//! the state of the queue. If the rule has a [`PriorityController`], the world also asks that every
-//! [`PriorityController::PERIOD`], with what all stages have done since.
+//! A world keeps a [`StagePolicy`] for each stage (for each copy of a forked stage). It applies the
+//! initial priority before the first round, reports every buffer that the stage accepts or conveys,
+//! with the state of the queue, and applies the new priority. If the rule has a
+//! [`PriorityController`], the world also asks that every [`PriorityController::PERIOD`], with what
+//! all stages have done since.
 //!
 //! The pool of free buffers counts as a queue: the last stage conveys to it and the first accepts
 //! from it. A pool that fills up means that the first stage lags behind all others.
@@ -30,7 +31,6 @@ mod rule;
 
 pub use self::limit::{Limit, MachineObservation, StageObservation, limit};
 pub use self::limiting_resource::PriorityController;
-use self::queue_rule::QueueRule;
 pub use self::rule::PriorityRule;
 use crate::parse::named;
 
@@ -48,18 +48,6 @@ pub enum StageKind {
 }
 
 impl StageKind {
-    /// All kinds.
-    pub const ALL: [StageKind; 3] = [StageKind::Io, StageKind::Compute, StageKind::Communicate];
-
-    /// The name in scenario files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            StageKind::Io => "io",
-            StageKind::Compute => "compute",
-            StageKind::Communicate => "communicate",
-        }
-    }
-
     /// Whether a stage of this kind waits for anything but a CPU.
     pub const fn blocks(self) -> bool {
         !matches!(self, StageKind::Compute)
@@ -67,7 +55,7 @@ impl StageKind {
 }
 
 named!(
-    StageKind,
+    StageKind { Io = "io", Compute = "compute", Communicate = "communicate", }
     |text| text.trim(),
     format!("`{text}` is not a kind of stage: the kinds are io, compute and communicate")
 );
@@ -85,41 +73,13 @@ pub enum StagePriority {
     Raised,
 }
 
-/// A priority rule as one stage applies it, with its present priority.
+/// A priority rule as one stage applies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagePolicy {
-    priority: StagePriority,
-    rule: QueueRule,
-}
-
-impl StagePolicy {
-    /// Returns the initial priority; to be called once, before the first round. Another call starts
-    /// over.
-    pub fn begin(&mut self) -> StagePriority {
-        if self.rule != QueueRule::Never {
-            self.priority = StagePriority::Neutral;
-        }
-        self.priority
-    }
-
-    /// Records that the stage has accepted a buffer and left this many in its input queue. Returns
-    /// the new priority, if it changes.
-    #[inline]
-    pub fn accepted(&mut self, left_in_input: u32) -> Option<StagePriority> {
-        self.change_to(self.rule.accepted(self.priority, left_in_input))
-    }
-
-    /// Records that the stage has conveyed a buffer while this many *others* were in its output
-    /// queue. Returns the new priority, if it changes.
-    #[inline]
-    pub fn conveyed(&mut self, others_in_output: u32) -> Option<StagePriority> {
-        self.change_to(self.rule.conveyed(self.priority, others_in_output))
-    }
-
-    #[inline]
-    fn change_to(&mut self, priority: StagePriority) -> Option<StagePriority> {
-        (std::mem::replace(&mut self.priority, priority) != priority).then_some(priority)
-    }
+    /// The present priority of the stage. A world may set it to what a [`PriorityController`]
+    /// decides.
+    pub priority: StagePriority,
+    rule: PriorityRule,
 }
 
 #[cfg(test)]
@@ -129,12 +89,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_parse_back_as_printed_and_others_are_rejected() {
+    fn names_parse_back_as_printed_and_others_are_rejected() {
         for kind in StageKind::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
         let why = "ioo".parse::<StageKind>().unwrap_err();
         assert_eq!(why.to_string(), "`ioo` is not a kind of stage: the kinds are io, compute and communicate");
+        for rule in PriorityRule::ALL {
+            assert_eq!(format!(" {rule} ").parse(), Ok(rule));
+        }
+        let why = "nice-up".parse::<PriorityRule>().unwrap_err().to_string();
+        assert!(why.starts_with("`nice-up` is not a priority rule: the rules are default, nice-down-io, "), "{why}");
+        assert!(why.ends_with(", input-queue, limiting-resource"), "{why}");
     }
 
     #[derive(Clone, Copy, Debug)]
@@ -148,94 +114,78 @@ mod tests {
         prop::collection::vec(step, 0..60)
     }
 
-    fn change(stage: &mut StagePolicy, step: Step) -> Option<StagePriority> {
-        match step {
-            Step::Accepted(left) => stage.accepted(left),
-            Step::Conveyed(others) => stage.conveyed(others),
-        }
-    }
-
-    /// All changes that the stage asks for.
-    fn changes(stage: &mut StagePolicy, steps: &[Step]) -> Vec<StagePriority> {
-        steps.iter().filter_map(|&step| change(stage, step)).collect()
+    /// The priorities of a stage before the first round and after each step.
+    fn priorities(rule: PriorityRule, kind: StageKind, steps: &[Step]) -> Vec<StagePriority> {
+        let mut stage = rule.stage(kind);
+        let change = |&step: &Step| {
+            match step {
+                Step::Accepted(left) => stage.accepted(left),
+                Step::Conveyed(others) => stage.conveyed(others),
+            }
+            stage.priority
+        };
+        [rule.stage(kind).priority].into_iter().chain(steps.iter().map(change)).collect()
     }
 
     #[test]
     fn a_stage_follows_its_queues() {
+        use StagePriority::{Lowered, Neutral, Raised};
         use Step::{Accepted, Conveyed};
-        let [lowered, neutral, raised] =
-            [StagePriority::Lowered, StagePriority::Neutral, StagePriority::Raised].map(Some);
         // A second buffer in the output lowers, and nothing raises again.
         let up = [
-            (Conveyed(0), None),
-            (Accepted(7), None),
-            (Conveyed(1), lowered),
-            (Conveyed(5), None),
-            (Conveyed(0), None),
+            (Conveyed(0), Neutral),
+            (Accepted(7), Neutral),
+            (Conveyed(1), Lowered),
+            (Conveyed(5), Lowered),
+            (Conveyed(0), Lowered),
         ];
         // An empty output undoes the effect of a backup.
         let up_down = [
-            (Conveyed(0), None),
-            (Conveyed(2), lowered),
-            (Conveyed(1), None),
-            (Conveyed(0), neutral),
-            (Conveyed(1), lowered),
+            (Conveyed(0), Neutral),
+            (Conveyed(2), Lowered),
+            (Conveyed(1), Lowered),
+            (Conveyed(0), Neutral),
+            (Conveyed(1), Lowered),
         ];
         // Two waiting buffers raise, and none returns to normal.
-        let none = [(Accepted(0), None), (Accepted(1), None), (Conveyed(9), None)];
         let input = [
-            (Accepted(2), raised),
-            (Accepted(3), None),
-            (Accepted(1), None),
-            (Accepted(0), neutral),
-            (Accepted(1), None),
+            (Accepted(0), Neutral),
+            (Accepted(1), Neutral),
+            (Conveyed(9), Neutral),
+            (Accepted(2), Raised),
+            (Accepted(3), Raised),
+            (Accepted(1), Raised),
+            (Accepted(0), Neutral),
+            (Accepted(1), Neutral),
         ];
-        for (rule, kind, steps) in [
-            (PriorityRule::DynamicUp, StageKind::Io, up.to_vec()),
-            (PriorityRule::DynamicUpDown, StageKind::Io, up_down.to_vec()),
-            (PriorityRule::InputQueue, StageKind::Compute, [&none[..], &input[..]].concat()),
+        for (rule, expected) in [
+            (PriorityRule::DynamicUp, &up[..]),
+            (PriorityRule::DynamicUpDown, &up_down),
+            (PriorityRule::InputQueue, &input),
         ] {
-            let mut stage = rule.stage(kind);
-            assert_eq!(stage.begin(), StagePriority::Neutral, "{rule}");
-            for (step, expected) in steps {
-                assert_eq!(change(&mut stage, step), expected, "{rule} {step:?}");
-            }
+            let (steps, after): (Vec<Step>, Vec<StagePriority>) = expected.iter().copied().unzip();
+            assert_eq!(priorities(rule, StageKind::Io, &steps), [&[Neutral], &after[..]].concat(), "{rule}");
         }
     }
 
     proptest! {
         #[test]
-        fn only_real_changes_are_reported(steps in steps(), rule in 0..PriorityRule::ALL.len(), kind in 0..3_usize) {
-            let mut stage = PriorityRule::ALL[rule].stage(StageKind::ALL[kind]);
-            let first = stage.begin();
-            let all: Vec<StagePriority> = [first].into_iter().chain(changes(&mut stage, &steps)).collect();
-            prop_assert!(all.windows(2).all(|pair| pair[0] != pair[1]), "{:?}", all);
-            // A stage that starts over has forgotten everything.
-            prop_assert_eq!(stage.begin(), first);
-            prop_assert_eq!(stage, PriorityRule::ALL[rule].stage(StageKind::ALL[kind]));
-        }
-
-        #[test]
-        fn only_rules_that_use_queues_change_priorities(steps in steps(), rule in 0..PriorityRule::ALL.len()) {
-            let rule = PriorityRule::ALL[rule];
-            let mut stage = rule.stage(StageKind::Io);
-            stage.begin();
-            prop_assert!(rule.has_queue_rule() || changes(&mut stage, &steps).is_empty());
-        }
-
-        #[test]
-        fn dynamic_up_lowers_once_and_permanently(steps in steps()) {
-            let mut stage = PriorityRule::DynamicUp.stage(StageKind::Compute);
-            let changes = changes(&mut stage, &steps);
-            prop_assert!(changes.is_empty() || changes == [StagePriority::Lowered], "{:?}", changes);
-        }
-
-        #[test]
-        fn output_rules_never_raise_a_stage_and_input_rules_never_lower_one(steps in steps()) {
-            let mut output = PriorityRule::DynamicUpDown.stage(StageKind::Compute);
-            prop_assert!(!changes(&mut output, &steps).contains(&StagePriority::Raised));
-            let mut input = PriorityRule::InputQueue.stage(StageKind::Compute);
-            prop_assert!(!changes(&mut input, &steps).contains(&StagePriority::Lowered));
+        fn rules_change_priorities_only_as_they_say(steps in steps(), rule in 0..PriorityRule::ALL.len(), kind in 0..3_usize) {
+            use StagePriority::{Lowered, Neutral, Raised};
+            let (rule, kind) = (PriorityRule::ALL[rule], StageKind::ALL[kind]);
+            let all = priorities(rule, kind, &steps);
+            let only = |allowed: &[StagePriority]| all.iter().all(|priority| allowed.contains(priority));
+            let as_they_say = match rule {
+                PriorityRule::NiceDown(which) => only(&[if which == kind { Raised } else { Neutral }]),
+                PriorityRule::NiceUp(which) => only(&[if which == kind { Lowered } else { Neutral }]),
+                PriorityRule::Default | PriorityRule::LimitingResource => only(&[Neutral]),
+                // Once and permanently.
+                PriorityRule::DynamicUp => only(&[Neutral, Lowered]) && all.is_sorted_by_key(|&at| at == Lowered),
+                PriorityRule::DynamicUpDown => only(&[Neutral, Lowered]),
+                PriorityRule::InputQueue => only(&[Neutral, Raised]),
+            };
+            prop_assert!(as_they_say, "{rule}: {all:?}");
+            prop_assert!(rule.has_queue_rule() || only(&all[..1]));
         }
     }
 }

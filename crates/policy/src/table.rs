@@ -183,28 +183,28 @@ pub const WAKEUP: &[PolicyEntry<Scheme>] = &[
 pub const PRIORITY: &[PolicyEntry<PriorityRule>] = &[
     priority(PriorityRule::Default, "all stages have equal priority", "Roysden, section 4"),
     priority(
-        PriorityRule::nice_down(StageKind::Io),
+        PriorityRule::NiceDown(StageKind::Io),
         "stages that do I/O are favoured, so that the device does not idle",
         "Roysden, section 4, fixed scheduling",
     ),
     priority(
-        PriorityRule::nice_up(StageKind::Io),
+        PriorityRule::NiceUp(StageKind::Io),
         "stages that do I/O are disfavoured, so that they interrupt computations less often",
         "Roysden, section 4, fixed scheduling",
     ),
     priority(
-        PriorityRule::nice_down(StageKind::Compute),
+        PriorityRule::NiceDown(StageKind::Compute),
         "stages that compute are favoured",
         "Roysden, section 1, fixed scheduling",
     ),
-    priority(PriorityRule::nice_up(StageKind::Compute), "stages that compute are disfavoured", "our own, by symmetry"),
+    priority(PriorityRule::NiceUp(StageKind::Compute), "stages that compute are disfavoured", "our own, by symmetry"),
     priority(
-        PriorityRule::nice_down(StageKind::Communicate),
+        PriorityRule::NiceDown(StageKind::Communicate),
         "stages that communicate are favoured",
         "Roysden, section 1, fixed scheduling",
     ),
     priority(
-        PriorityRule::nice_up(StageKind::Communicate),
+        PriorityRule::NiceUp(StageKind::Communicate),
         "stages that communicate are disfavoured",
         "our own, by symmetry",
     ),

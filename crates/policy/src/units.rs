@@ -19,7 +19,7 @@ pub struct Span(u64);
 impl Span {
     /// No time.
     pub const ZERO: Span = Span(0);
-    /// For ever.
+    /// Forever.
     pub const MAX: Span = Span(u64::MAX);
 
     /// `n` nanoseconds.
@@ -123,36 +123,27 @@ impl fmt::Display for Span {
 }
 
 /// The reason why a text is not a span. The message shows the correct form.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseSpanError {
     /// A number without a unit.
+    #[error("missing unit: write \"{0} us\" (or ns, ms, s)")]
     MissingUnit(String),
     /// The text after the number is not a unit of time.
+    #[error("unknown unit `{0}`: the units of time are ns, us, ms and s")]
     UnknownUnit(String),
     /// The text before the unit is not a decimal number.
+    #[error("`{0}` is not a span of time: write a number and a unit, \"20 us\"")]
     NotANumber(String),
     /// The number is negative.
+    #[error("a span of time cannot be negative")]
     Negative,
     /// It has digits below the nanosecond.
+    #[error("finer than one nanosecond")]
     TooFine,
     /// It has more nanoseconds than fit.
+    #[error("longer than 584 years")]
     TooLong,
 }
-
-impl fmt::Display for ParseSpanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MissingUnit(number) => write!(f, "missing unit: write \"{number} us\" (or ns, ms, s)"),
-            Self::UnknownUnit(unit) => write!(f, "unknown unit `{unit}`: the units of time are ns, us, ms and s"),
-            Self::NotANumber(text) => write!(f, "`{text}` is not a span of time: write a number and a unit, \"20 us\""),
-            Self::Negative => f.write_str("a span of time cannot be negative"),
-            Self::TooFine => f.write_str("finer than one nanosecond"),
-            Self::TooLong => f.write_str("longer than 584 years"),
-        }
-    }
-}
-
-impl std::error::Error for ParseSpanError {}
 
 impl FromStr for Span {
     type Err = ParseSpanError;

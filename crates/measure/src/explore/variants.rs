@@ -129,7 +129,7 @@ fn threads(profile: &Profile) -> Option<Structure> {
 /// neither: lowering the others has the same effect.
 fn priorities(profile: &Profile) -> Vec<Structure> {
     let fixed = |rule: &PriorityRule| match rule {
-        PriorityRule::Fixed { kind, .. } => {
+        PriorityRule::NiceDown(kind) | PriorityRule::NiceUp(kind) => {
             *kind != StageKind::Compute && profile.has(*kind) && profile.stages().any(|stage| stage.kind != *kind)
         }
         _ => *rule != PriorityRule::Default,

@@ -1,13 +1,10 @@
 //! The boost period of a feedback queue.
 
 use std::fmt;
-use std::str::FromStr;
 
-use crate::ParseError;
 use crate::units::Span;
 
-/// How often all threads move to the highest level. Written as a span of time above zero, or
-/// `never`.
+/// How often all threads move to the highest level. Printed as a span of time, or `never`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Boost {
@@ -32,21 +29,6 @@ impl fmt::Display for Boost {
         match self {
             Boost::Every(span) => span.fmt(f),
             Boost::Never => f.pad("never"),
-        }
-    }
-}
-
-impl FromStr for Boost {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Boost, ParseError> {
-        match text.parse::<Span>() {
-            _ if text == "never" => Ok(Boost::Never),
-            Ok(Span::ZERO) => {
-                Err(ParseError("a boost period cannot be zero: write a time above zero, or `never`".to_owned()))
-            }
-            Ok(span) => Ok(Boost::Every(span)),
-            Err(why) => Err(ParseError(format!("{why}, nor is it `never`"))),
         }
     }
 }

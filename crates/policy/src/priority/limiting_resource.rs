@@ -89,11 +89,6 @@ impl PriorityController {
         &self.priorities
     }
 
-    /// The limit that is accepted now.
-    pub const fn limit(&self) -> Limit {
-        self.accepted
-    }
-
     fn accept(&mut self, found: Limit) {
         // Neither is a reason to raise a stage.
         let found = if found == Limit::Buffers { Limit::Unknown } else { found };
@@ -142,7 +137,7 @@ mod tests {
                 assert_eq!(controller.decide(&stages, &machine), [Neutral; 3]);
             }
             assert_eq!(controller.decide(&stages, &machine), priorities, "{limit:?}");
-            assert_eq!(controller.limit(), limit);
+            assert_eq!(controller.accepted, limit);
         }
     }
 

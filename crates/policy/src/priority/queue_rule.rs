@@ -30,7 +30,7 @@
 //! wait for a CPU empties its queue and returns to normal. Raising takes a privilege; without it
 //! the rule does nothing.
 
-use super::StagePriority;
+use super::{PriorityRule, StagePolicy, StagePriority};
 
 /// This many buffers in the output queue are a backup, including the conveyed one.
 const BACKUP: u32 = 2;
@@ -38,33 +38,25 @@ const BACKUP: u32 = 2;
 /// This many waiting buffers are several.
 const SEVERAL: u32 = 2;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum QueueRule {
-    /// The priority never changes.
-    Never,
-    DynamicUp,
-    DynamicUpDown,
-    InputQueue,
-}
-
-impl QueueRule {
-    /// The priority after the stage has accepted a buffer.
+impl StagePolicy {
+    /// Records that the stage has accepted a buffer and left this many in its input queue.
     #[inline]
-    pub(super) fn accepted(self, now: StagePriority, left_in_input: u32) -> StagePriority {
-        match (self, left_in_input) {
-            (QueueRule::InputQueue, 0) => StagePriority::Neutral,
-            (QueueRule::InputQueue, SEVERAL..) => StagePriority::Raised,
-            _ => now,
-        }
+    pub fn accepted(&mut self, left_in_input: u32) {
+        self.priority = match (self.rule, left_in_input) {
+            (PriorityRule::InputQueue, 0) => StagePriority::Neutral,
+            (PriorityRule::InputQueue, SEVERAL..) => StagePriority::Raised,
+            _ => self.priority,
+        };
     }
 
-    /// The priority after the stage has conveyed a buffer.
+    /// Records that the stage has conveyed a buffer while this many *others* were in its output
+    /// queue.
     #[inline]
-    pub(super) fn conveyed(self, now: StagePriority, others_in_output: u32) -> StagePriority {
-        match (self, others_in_output.saturating_add(1)) {
-            (QueueRule::DynamicUpDown, 1) => StagePriority::Neutral,
-            (QueueRule::DynamicUp | QueueRule::DynamicUpDown, BACKUP..) => StagePriority::Lowered,
-            _ => now,
-        }
+    pub fn conveyed(&mut self, others_in_output: u32) {
+        self.priority = match (self.rule, others_in_output.saturating_add(1)) {
+            (PriorityRule::DynamicUpDown, 1) => StagePriority::Neutral,
+            (PriorityRule::DynamicUp | PriorityRule::DynamicUpDown, BACKUP..) => StagePriority::Lowered,
+            _ => self.priority,
+        };
     }
 }

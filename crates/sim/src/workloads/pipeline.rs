@@ -43,7 +43,6 @@ pub(crate) struct Pipeline {
     controller: Option<PriorityController>,
     /// The sums at the controller's last look.
     seen: Vec<Sums>,
-    waits: u32,
     /// The moment up to which the sums are right.
     counted: Instant,
 }
@@ -71,8 +70,7 @@ struct Stage {
 #[derive(Clone, Debug)]
 struct Copy {
     is_busy: bool,
-    rule: priority::StagePolicy,
-    priority: StagePriority,
+    policy: priority::StagePolicy,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -136,11 +134,7 @@ impl Pipeline {
         nice: i8,
         is_endless: bool,
     ) -> Pipeline {
-        let copy = |kind| {
-            let mut rule = pipeline.priority.stage(kind);
-            let priority = rule.begin();
-            Copy { is_busy: false, rule, priority }
-        };
+        let copy = |kind| Copy { is_busy: false, policy: pipeline.priority.stage(kind) };
         let stage = |stage: &scenario::pipeline::Stage| Stage {
             name: stage.name.clone(),
             stream: stage.stream_name(name),
@@ -170,7 +164,6 @@ impl Pipeline {
             watches_queues: pipeline.priority.has_queue_rule(),
             controller: pipeline.priority.controller(),
             seen: vec![Sums::default(); pipeline.stages.len()],
-            waits: 0,
             counted: Instant::ZERO,
         };
         pipeline.thread_roles(machine.cpus).iter().for_each(|role| this.add(role));
@@ -270,8 +263,7 @@ impl Pipeline {
         let (compute, device) = (draw(&of.compute).unwrap_or(Span::ZERO), draw(&of.device));
         if self.watches_queues && !self.has_workers(stage) {
             let left = self.depth(stage).try_into().unwrap_or(u32::MAX);
-            let copy = &mut self.stages[stage].copies[copy];
-            copy.priority = copy.rule.accepted(left).unwrap_or(copy.priority);
+            self.stages[stage].copies[copy].policy.accepted(left);
         }
         self.threads[number].carries = Some(Carried { stage, copy, round, compute, device });
         Some(compute)
@@ -312,8 +304,7 @@ impl Pipeline {
         if self.watches_queues && !self.has_workers(stage) {
             let next = (stage + 1) % self.stages.len();
             let others = (self.depth(next) - passed.min(1)).try_into().unwrap_or(u32::MAX);
-            let copy = &mut self.stages[stage].copies[copy];
-            copy.priority = copy.rule.conveyed(others).unwrap_or(copy.priority);
+            self.stages[stage].copies[copy].policy.conveyed(others);
         }
         if stage + 1 < self.stages.len() {
             return Some(0);
@@ -355,13 +346,8 @@ impl Pipeline {
 }
 
 impl Pipeline {
-    /// A thread begins to wait. Returns the number of earlier waits.
-    pub(crate) fn begin_wait(&mut self, number: usize, thread: ThreadId) -> u32 {
-        let group = self.threads[number].group;
-        self.groups[group].awake.push(thread);
-        let before = self.waits;
-        self.waits = before.wrapping_add(1);
-        before
+    pub(crate) fn begin_wait(&mut self, number: usize, thread: ThreadId) {
+        self.groups[self.threads[number].group].awake.push(thread);
     }
 
     pub(crate) fn sleep(&mut self, number: usize, thread: ThreadId) {
@@ -445,7 +431,7 @@ impl Pipeline {
             StageChoice::Nearest => 0,
         };
         let stages = || self.groups[*group].stages.iter().map(|&stage| &self.stages[stage]);
-        let change = match stages().filter_map(|stage| stage.copies.get(copy)).map(|copy| copy.priority).max() {
+        let change = match stages().filter_map(|stage| stage.copies.get(copy)).map(|copy| copy.policy.priority).max() {
             Some(StagePriority::Lowered) => NICE_STEP,
             Some(StagePriority::Neutral) | None => 0,
             Some(StagePriority::Raised) => -NICE_STEP,
@@ -484,7 +470,7 @@ impl Pipeline {
         self.seen = sums;
         let Some(controller) = &mut self.controller else { return };
         for (stage, priority) in self.stages.iter_mut().zip(controller.decide(&stages, machine)) {
-            stage.copies.iter_mut().for_each(|copy| copy.priority = *priority);
+            stage.copies.iter_mut().for_each(|copy| copy.policy.priority = *priority);
         }
     }
 

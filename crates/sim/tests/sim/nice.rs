@@ -99,8 +99,8 @@ fn beside_a_hog_raising_computing_stages_helps_and_lowering_them_harms() {
     for structure in Structure::ALL {
         let [default, raised, lowered, found] = [
             priority::PriorityRule::Default,
-            priority::PriorityRule::nice_down(StageKind::Compute),
-            priority::PriorityRule::nice_up(StageKind::Compute),
+            priority::PriorityRule::NiceDown(StageKind::Compute),
+            priority::PriorityRule::NiceUp(StageKind::Compute),
             priority::PriorityRule::LimitingResource,
         ]
         .map(|rule| beside_a_hog(rule, structure));
