@@ -10,7 +10,7 @@
 //! as much as a switch on one CPU or more, and a bound on spinning competes with the former. So a
 //! world sets [`Costs::cs`] to what a *blocked sibling* will cost it.
 //!
-//! Each rule has a module of its own, which states its source and deviations.
+//! Each rule has a module, which states its source and deviations.
 //!
 //! # The step machine
 //!
@@ -52,7 +52,6 @@ use self::adaptive::Adaptive;
 use self::grain_aware::GrainAware;
 use self::load_aware::LoadAware;
 use self::owner_running::OwnerRunning;
-use self::randomized::Randomized;
 pub use self::rule::{Bound, ParseRuleError, WaitingRule};
 pub use self::spin_predictor::SpinPredictor;
 pub use self::step::{Costs, Decision, Inputs, Missing, Observation, Team, TeamState};
@@ -72,15 +71,15 @@ pub struct Waiter {
 /// An enum rather than a trait object: the step is on the fast path of every barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RuleState {
-    AlwaysBlock,
     AlwaysSpin,
     AlwaysYield,
     TwoPhase(TwoPhase),
     Adaptive(Adaptive),
-    LoadAware(LoadAware),
-    GrainAware(GrainAware),
-    Randomized(Randomized),
-    VariableCompetitive(VariableCompetitive),
+    LoadAware(LoadAware, TwoPhase),
+    GrainAware(GrainAware, TwoPhase),
+    /// With CS.
+    Randomized(Span, TwoPhase),
+    VariableCompetitive(VariableCompetitive, TwoPhase),
     OwnerRunning(OwnerRunning),
 }
 
@@ -91,14 +90,13 @@ impl Waiter {
         match self.state {
             RuleState::Adaptive(_) => Inputs { missing: true, ..nothing },
             RuleState::OwnerRunning(_) => Inputs { missing: true, owner: true, ..nothing },
-            RuleState::LoadAware(_) => Inputs { load: true, ..nothing },
-            RuleState::Randomized(_) => Inputs { draw: true, ..nothing },
-            RuleState::AlwaysBlock
-            | RuleState::AlwaysSpin
+            RuleState::LoadAware(..) => Inputs { load: true, ..nothing },
+            RuleState::Randomized(..) => Inputs { draw: true, ..nothing },
+            RuleState::AlwaysSpin
             | RuleState::AlwaysYield
             | RuleState::TwoPhase(_)
-            | RuleState::GrainAware(_)
-            | RuleState::VariableCompetitive(_) => nothing,
+            | RuleState::GrainAware(..)
+            | RuleState::VariableCompetitive(..) => nothing,
         }
     }
 
@@ -110,14 +108,13 @@ impl Waiter {
     #[inline]
     pub fn step(&mut self, team: &Team<'_>, state: &mut TeamState, seen: Observation) -> Decision {
         match &mut self.state {
-            RuleState::AlwaysBlock => Decision::Block,
             RuleState::AlwaysSpin => Decision::Spin(Span::MAX),
             RuleState::AlwaysYield => Decision::Yield,
             RuleState::TwoPhase(rule) => rule.step(seen),
-            RuleState::LoadAware(rule) => rule.step(team, seen),
-            RuleState::GrainAware(rule) => rule.step(team, seen),
-            RuleState::Randomized(rule) => rule.step(team, seen),
-            RuleState::VariableCompetitive(rule) => rule.step(team, *state, seen),
+            RuleState::LoadAware(rule, spin) => spin.step_with(seen, || rule.bound(team)),
+            RuleState::GrainAware(rule, spin) => spin.step_with(seen, || rule.arrive(team.now)),
+            RuleState::Randomized(cs, spin) => spin.step_with(seen, || randomized::bound(*cs, team.draw)),
+            RuleState::VariableCompetitive(rule, spin) => spin.step_with(seen, || rule.arrive(team.now, *state)),
             RuleState::OwnerRunning(rule) => rule.step(team, seen),
             RuleState::Adaptive(adaptive) => adaptive.step(team, state, seen),
         }
@@ -130,14 +127,13 @@ impl Waiter {
     pub fn over(&mut self, now: Instant, state: &mut TeamState, seen: Observation) {
         match &mut self.state {
             RuleState::Adaptive(adaptive) => adaptive.over(now, state, seen),
-            RuleState::GrainAware(rule) => rule.over(now),
-            RuleState::VariableCompetitive(rule) => rule.over(now, state, seen),
-            RuleState::AlwaysBlock
-            | RuleState::AlwaysSpin
+            RuleState::GrainAware(rule, _) => rule.over(now),
+            RuleState::VariableCompetitive(rule, spin) => rule.over(now, spin.spun(), state, seen),
+            RuleState::AlwaysSpin
             | RuleState::AlwaysYield
             | RuleState::TwoPhase(_)
-            | RuleState::LoadAware(_)
-            | RuleState::Randomized(_)
+            | RuleState::LoadAware(..)
+            | RuleState::Randomized(..)
             | RuleState::OwnerRunning(_) => {}
         }
     }

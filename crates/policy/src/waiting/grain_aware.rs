@@ -27,8 +27,7 @@
 //! A waiter without a history counts as fine until it has measured four long computations.
 
 use super::rule::Bound;
-use super::step::{Costs, Decision, Observation, Team};
-use super::two_phase::TwoPhase;
+use super::step::Costs;
 use crate::units::{Instant, Span};
 
 /// Computations shorter than this many thousandths of CS are of fine or medium grain.
@@ -44,7 +43,6 @@ pub(super) struct GrainAware {
     /// The index of the oldest.
     oldest: usize,
     ended: Option<Instant>,
-    spin: TwoPhase,
 }
 
 impl GrainAware {
@@ -55,20 +53,17 @@ impl GrainAware {
             recent: [Span::ZERO; 4],
             oldest: 0,
             ended: None,
-            spin: TwoPhase::new(Span::ZERO),
         }
     }
 
-    pub(super) fn step(&mut self, team: &Team<'_>, seen: Observation) -> Decision {
-        if seen == Observation::Arrived {
-            if let Some(ended) = self.ended.take() {
-                self.recent[self.oldest] = team.now.since(ended);
-                self.oldest = (self.oldest + 1) % self.recent.len();
-            }
-            let is_coarse = self.recent.iter().all(|&computation| computation >= self.coarse);
-            self.spin = TwoPhase::new(if is_coarse { Span::ZERO } else { self.bound });
+    /// Notes an arrival. Returns the bound of this wait.
+    pub(super) fn arrive(&mut self, now: Instant) -> Span {
+        if let Some(ended) = self.ended.take() {
+            self.recent[self.oldest] = now.since(ended);
+            self.oldest = (self.oldest + 1) % self.recent.len();
         }
-        self.spin.step(seen)
+        let is_coarse = self.recent.iter().all(|&computation| computation >= self.coarse);
+        if is_coarse { Span::ZERO } else { self.bound }
     }
 
     pub(super) fn over(&mut self, now: Instant) {
@@ -80,16 +75,16 @@ impl GrainAware {
 mod tests {
     use super::*;
 
-    const SPIN: Decision = Decision::Spin(Span::from_micros(15));
+    const SPIN: Span = Span::from_micros(15);
+    const BLOCK: Span = Span::ZERO;
 
-    /// Waits once, for `waited`, after a computation of `micros`.
-    fn wait(rule: &mut GrainAware, now: &mut Instant, micros: u64, waited: u64) -> Decision {
+    /// Waits once, for `waited`, after a computation of `micros`. Returns the bound on spinning.
+    fn wait(rule: &mut GrainAware, now: &mut Instant, micros: u64, waited: u64) -> Span {
         *now = *now + Span::from_micros(micros);
-        let team = Team { now: *now, threads: 2, cpus: 2, ..Team::default() };
-        let decision = rule.step(&team, Observation::Arrived);
+        let bound = rule.arrive(*now);
         *now = *now + Span::from_micros(waited);
         rule.over(*now);
-        decision
+        bound
     }
 
     fn fresh() -> (GrainAware, Instant) {
@@ -102,8 +97,8 @@ mod tests {
         let (mut rule, mut now) = fresh();
         assert!((0..9).all(|_| wait(&mut rule, &mut now, 29, 1) == SPIN));
         let (mut rule, mut now) = fresh();
-        let decisions: Vec<Decision> = (0..6).map(|_| wait(&mut rule, &mut now, 30, 1)).collect();
-        assert_eq!(decisions, [SPIN, SPIN, SPIN, SPIN, Decision::Block, Decision::Block]);
+        let bounds = [(); 6].map(|()| wait(&mut rule, &mut now, 30, 1));
+        assert_eq!(bounds, [SPIN, SPIN, SPIN, SPIN, BLOCK, BLOCK]);
     }
 
     #[test]
@@ -124,7 +119,7 @@ mod tests {
     #[test]
     fn a_job_that_turns_fine_spins_again_immediately() {
         let (mut rule, mut now) = fresh();
-        assert_eq!((0..9).map(|_| wait(&mut rule, &mut now, 500, 1)).last(), Some(Decision::Block));
+        assert_eq!((0..9).map(|_| wait(&mut rule, &mut now, 500, 1)).last(), Some(BLOCK));
         assert_eq!(wait(&mut rule, &mut now, 5, 1), SPIN);
     }
 }

@@ -9,8 +9,7 @@
 //! until they are woken. The rule checks the load when a wait starts, and not again in that wait.
 
 use super::rule::Bound;
-use super::step::{Costs, Decision, Observation, Team};
-use super::two_phase::TwoPhase;
+use super::step::{Costs, Team};
 use crate::units::Span;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,27 +17,24 @@ pub(super) struct LoadAware {
     bound: Span,
     /// K in thousandths.
     thousandths: u64,
-    spin: TwoPhase,
 }
 
 impl LoadAware {
     pub(super) const fn new(thousandths: u64, costs: Costs) -> LoadAware {
-        LoadAware { bound: Bound::TWO_CS_PLUS.on(costs), thousandths, spin: TwoPhase::new(Span::ZERO) }
+        LoadAware { bound: Bound::TWO_CS_PLUS.on(costs), thousandths }
     }
 
-    pub(super) fn step(&mut self, team: &Team<'_>, seen: Observation) -> Decision {
-        if seen == Observation::Arrived {
-            let is_light = 1_000 * u128::from(team.load) < u128::from(self.thousandths) * u128::from(team.cpus);
-            self.spin = TwoPhase::new(if is_light { self.bound } else { Span::ZERO });
-        }
-        self.spin.step(seen)
+    /// The bound of the next wait.
+    pub(super) fn bound(&self, team: &Team<'_>) -> Span {
+        let is_light = 1_000 * u128::from(team.load) < u128::from(self.thousandths) * u128::from(team.cpus);
+        if is_light { self.bound } else { Span::ZERO }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::waiting::{TeamState, WaitingRule};
+    use crate::waiting::{Decision, Observation, TeamState, WaitingRule};
 
     #[test]
     fn it_spins_for_2cs_plus_below_k_threads_for_each_cpu_and_blocks_from_there_on() {

@@ -9,8 +9,6 @@
 //! Deviation: the inverse of the distribution function, CS ln(1 + u (e - 1)), is interpolated in a
 //! small table, because policies are exact and have no logarithm. The error is less than CS / 2000.
 
-use super::step::{Costs, Decision, Observation, Team};
-use super::two_phase::TwoPhase;
 use crate::units::Span;
 
 /// ln(1 + u (e - 1)) in millionths, at u = 0, 1/32, ..., 1.
@@ -20,27 +18,8 @@ const QUANTILES: [u64; 33] = [
     851_179, 873_844, 896_007, 917_688, 938_910, 959_691, 980_049, 1_000_000,
 ];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Randomized {
-    cs: Span,
-    spin: TwoPhase,
-}
-
-impl Randomized {
-    pub(super) const fn new(costs: Costs) -> Randomized {
-        Randomized { cs: costs.cs, spin: TwoPhase::new(Span::ZERO) }
-    }
-
-    pub(super) fn step(&mut self, team: &Team<'_>, seen: Observation) -> Decision {
-        if seen == Observation::Arrived {
-            self.spin = TwoPhase::new(bound(self.cs, team.draw));
-        }
-        self.spin.step(seen)
-    }
-}
-
-/// The bound for a uniform draw.
-fn bound(cs: Span, draw: u32) -> Span {
+/// The bound of the next wait, from a uniform draw.
+pub(super) fn bound(cs: Span, draw: u32) -> Span {
     let cell = (draw >> 27) as usize;
     let [low, high] = [QUANTILES[cell], QUANTILES[cell + 1]].map(u128::from);
     let within = u128::from(draw & ((1 << 27) - 1));

@@ -4,9 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::step::Costs;
-use super::{
-    Adaptive, GrainAware, LoadAware, OwnerRunning, Randomized, RuleState, TwoPhase, VariableCompetitive, Waiter,
-};
+use super::{Adaptive, GrainAware, LoadAware, OwnerRunning, RuleState, TwoPhase, VariableCompetitive, Waiter};
+use crate::table::WAITING;
 use crate::units::{self, ParseSpanError, Span};
 
 /// A waiting rule as written in a scenario, without the costs of a machine.
@@ -42,9 +41,6 @@ pub enum WaitingRule {
     OwnerRunning,
 }
 
-/// `load-aware` without an explicit K: two threads for each CPU.
-const LOAD_AWARE: WaitingRule = WaitingRule::LoadAware { thousandths: 2000 };
-
 impl WaitingRule {
     /// Whether the rule depends on the costs of the machine.
     pub const fn needs_costs(self) -> bool {
@@ -62,16 +58,18 @@ impl WaitingRule {
 
     /// The rule on a machine with these costs, for one waiting thread.
     pub const fn waiter(self, costs: Costs) -> Waiter {
+        // The rule chooses the bound for each wait.
+        let spin = TwoPhase::new(Span::ZERO);
         let state = match self {
-            WaitingRule::AlwaysBlock => RuleState::AlwaysBlock,
+            WaitingRule::AlwaysBlock => RuleState::TwoPhase(TwoPhase::new(Span::ZERO)),
             WaitingRule::AlwaysSpin => RuleState::AlwaysSpin,
             WaitingRule::AlwaysYield => RuleState::AlwaysYield,
             WaitingRule::TwoPhase(bound) => RuleState::TwoPhase(TwoPhase::new(bound.on(costs))),
             WaitingRule::Adaptive => RuleState::Adaptive(Adaptive::new(costs)),
-            WaitingRule::LoadAware { thousandths } => RuleState::LoadAware(LoadAware::new(thousandths, costs)),
-            WaitingRule::GrainAware => RuleState::GrainAware(GrainAware::new(costs)),
-            WaitingRule::Randomized => RuleState::Randomized(Randomized::new(costs)),
-            WaitingRule::VariableCompetitive => RuleState::VariableCompetitive(VariableCompetitive::new(costs)),
+            WaitingRule::LoadAware { thousandths } => RuleState::LoadAware(LoadAware::new(thousandths, costs), spin),
+            WaitingRule::GrainAware => RuleState::GrainAware(GrainAware::new(costs), spin),
+            WaitingRule::Randomized => RuleState::Randomized(costs.cs, spin),
+            WaitingRule::VariableCompetitive => RuleState::VariableCompetitive(VariableCompetitive::new(costs), spin),
             WaitingRule::OwnerRunning => RuleState::OwnerRunning(OwnerRunning::new(costs)),
         };
         Waiter { state }
@@ -80,18 +78,14 @@ impl WaitingRule {
 
 impl fmt::Display for WaitingRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(entry) = WAITING.iter().find(|entry| entry.rule == Some(*self)) {
+            return f.pad(entry.form);
+        }
         match *self {
-            WaitingRule::AlwaysBlock => f.pad("always-block"),
-            WaitingRule::AlwaysSpin => f.pad("always-spin"),
-            WaitingRule::AlwaysYield => f.pad("always-yield"),
             WaitingRule::TwoPhase(bound) => bound.fmt(f),
-            WaitingRule::Adaptive => f.pad("adaptive"),
-            LOAD_AWARE => f.pad("load-aware"),
             WaitingRule::LoadAware { thousandths: k } => f.pad(&format!("load-aware {}", units::of_thousandths(k))),
-            WaitingRule::GrainAware => f.pad("grain-aware"),
-            WaitingRule::Randomized => f.pad("randomized"),
-            WaitingRule::VariableCompetitive => f.pad("variable-competitive"),
-            WaitingRule::OwnerRunning => f.pad("owner-running"),
+            // All others are in the table.
+            _ => fmt::Debug::fmt(self, f),
         }
     }
 }
@@ -101,8 +95,7 @@ impl FromStr for WaitingRule {
 
     fn from_str(text: &str) -> Result<WaitingRule, ParseRuleError> {
         let trimmed = text.trim();
-        let named = crate::table::WAITING.iter().filter_map(|entry| entry.rule);
-        if let Some(rule) = named.into_iter().find(|rule| rule.to_string() == trimmed) {
+        if let Some(rule) = WAITING.iter().find(|entry| entry.form == trimmed).and_then(|entry| entry.rule) {
             return Ok(rule);
         }
         let Some(number) = trimmed.strip_prefix("load-aware ") else { return text.parse().map(WaitingRule::TwoPhase) };
@@ -192,24 +185,15 @@ impl FromStr for Bound {
 }
 
 /// The reason why a text is not a waiting rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseRuleError {
     /// No rule has this form.
+    #[error("`{0}` is not a waiting rule")]
     Unknown(String),
     /// A number without a unit.
+    #[error("missing unit: write \"{0} us\" or \"{0} cs\"")]
     MissingUnit(String),
     /// An invalid span.
+    #[error("{0}")]
     Span(ParseSpanError),
 }
-
-impl fmt::Display for ParseRuleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(text) => write!(f, "`{text}` is not a waiting rule"),
-            Self::MissingUnit(number) => write!(f, "missing unit: write \"{number} us\" or \"{number} cs\""),
-            Self::Span(why) => why.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ParseRuleError {}

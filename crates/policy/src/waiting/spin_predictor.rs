@@ -51,12 +51,6 @@ impl SpinPredictor {
     }
 }
 
-impl Default for SpinPredictor {
-    fn default() -> SpinPredictor {
-        SpinPredictor::NEW
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

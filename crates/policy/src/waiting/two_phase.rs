@@ -8,7 +8,7 @@
 use super::step::{Decision, Observation};
 use crate::units::Span;
 
-/// Spins up to a bound, then blocks. Other rules choose the bound for each wait.
+/// Spins up to a bound, then blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TwoPhase {
     limit: Span,
@@ -18,6 +18,14 @@ pub(super) struct TwoPhase {
 impl TwoPhase {
     pub(super) const fn new(limit: Span) -> TwoPhase {
         TwoPhase { limit, spun: Span::ZERO }
+    }
+
+    /// A step of a rule that chooses another bound for each wait.
+    pub(super) fn step_with(&mut self, seen: Observation, bound: impl FnOnce() -> Span) -> Decision {
+        if seen == Observation::Arrived {
+            self.limit = bound();
+        }
+        self.step(seen)
     }
 
     pub(super) fn step(&mut self, seen: Observation) -> Decision {

@@ -14,34 +14,31 @@
 //! learns of the end later, so one CS is subtracted. Short waits therefore bring spinning back even
 //! while all threads block.
 
-use super::step::{Costs, Decision, Observation, Team, TeamState};
-use super::two_phase::TwoPhase;
+use super::step::{Costs, Observation, TeamState};
 use crate::units::{Instant, Span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct VariableCompetitive {
     cs: Span,
     began: Instant,
-    spin: TwoPhase,
 }
 
 impl VariableCompetitive {
     pub(super) const fn new(costs: Costs) -> VariableCompetitive {
-        VariableCompetitive { cs: costs.cs, began: Instant::ZERO, spin: TwoPhase::new(Span::ZERO) }
+        VariableCompetitive { cs: costs.cs, began: Instant::ZERO }
     }
 
-    pub(super) fn step(&mut self, team: &Team<'_>, state: TeamState, seen: Observation) -> Decision {
-        if seen == Observation::Arrived {
-            self.began = team.now;
-            self.spin = TwoPhase::new(Memory(state.0).best_bound(self.cs));
-        }
-        self.spin.step(seen)
+    /// Notes an arrival. Returns the bound of this wait.
+    pub(super) fn arrive(&mut self, now: Instant, state: TeamState) -> Span {
+        self.began = now;
+        Memory(state.0).best_bound(self.cs)
     }
 
-    pub(super) fn over(&mut self, now: Instant, state: &mut TeamState, seen: Observation) {
+    /// `spun` is how long the thread had spun before its last observation.
+    pub(super) fn over(&mut self, now: Instant, spun: Span, state: &mut TeamState, seen: Observation) {
         let elapsed = now.since(self.began);
         let waited = match seen {
-            Observation::Spun(last) => self.spin.spun() + last,
+            Observation::Spun(last) => spun + last,
             Observation::Woken => elapsed - self.cs,
             _ => elapsed,
         };
@@ -132,11 +129,10 @@ mod tests {
         let mut now = Instant::ZERO;
         let blocks = (0..20)
             .take_while(|_| {
-                let team = Team { now, threads: 2, cpus: 2, ..Team::default() };
-                let blocked = rule.step(&team, state, Observation::Arrived) == Decision::Block;
+                let bound = rule.arrive(now, state);
                 now = now + CS + Span::from_micros(1);
-                rule.over(now, &mut state, Observation::Woken);
-                blocked
+                rule.over(now, Span::ZERO, &mut state, Observation::Woken);
+                bound.is_zero()
             })
             .count();
         assert!((1..=8).contains(&blocks), "{blocks} waits until it spun again");
