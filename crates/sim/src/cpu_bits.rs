@@ -40,23 +40,19 @@ impl CpuBits {
     /// The lowest CPU that is also in `allowed`; `None` allows all CPUs.
     #[inline]
     pub(crate) fn first_among(&self, allowed: Option<&CpuSet>) -> Option<CpuId> {
-        let mut words = self.words.iter().enumerate().map(|(index, word)| (index, word & word_of(allowed, index)));
-        words.find(|(_, word)| *word != 0).map(|(index, word)| first_in(index, word))
+        self.first_not_below(CpuId(0), allowed)
     }
 
     /// The same from `from` on, cyclically.
     pub(crate) fn first_from(&self, from: CpuId, allowed: Option<&CpuSet>) -> Option<CpuId> {
-        let (words, first) = (self.words.len(), from.index() / 64);
-        let from_here = u64::MAX << (from.index() % 64);
-        // The first word comes again at the end, with the bits below `from`.
-        (0..=words).find_map(|offset| {
-            let index = (first + offset) % words;
-            let part = match offset {
-                0 => from_here,
-                _ if offset == words => !from_here,
-                _ => u64::MAX,
-            };
-            let word = self.words[index] & word_of(allowed, index) & part;
+        self.first_not_below(from, allowed).or_else(|| self.first_among(allowed))
+    }
+
+    #[inline]
+    fn first_not_below(&self, least: CpuId, allowed: Option<&CpuSet>) -> Option<CpuId> {
+        let mut part = u64::MAX << (least.index() % 64);
+        (least.index() / 64..self.words.len()).find_map(|index| {
+            let word = self.words[index] & word_of(allowed, index) & std::mem::replace(&mut part, u64::MAX);
             (word != 0).then(|| first_in(index, word))
         })
     }

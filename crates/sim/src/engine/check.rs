@@ -16,7 +16,7 @@ impl<S: Scheduler, R, W: ?Sized> Engine<'_, S, R, W> {
     pub(super) fn check(&self) {
         self.check_places();
         for (cpu, state) in crate::cpu_ids(self.cpus.len()).zip(&self.cpus) {
-            let idles = state.state == CpuState::Idle && self.scheduler.has_work_for(cpu, self.now);
+            let idles = state.state == CpuState::Idle && self.scheduler.has_work_for(cpu);
             assert!(!idles, "CPU {cpu} is idle at {} although it has a thread to run", self.now);
         }
         let not_yet_charged: Span = self.cpus.iter().map(|cpu| self.now.since(cpu.charged)).sum();

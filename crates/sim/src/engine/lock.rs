@@ -21,8 +21,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         } else if lock.is_free() {
             self.acquire_lock(cpu, thread);
         } else {
-            let wait = lock.begin_wait(thread);
-            self.workload.begin_wait(thread.index(), wait);
+            self.workload.begin_wait(thread);
             self.decide(cpu, thread, Observation::Arrived);
         }
     }

@@ -142,8 +142,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         } else if through {
             self.end(cpu, thread);
         } else {
-            let wait = self.pipeline(thread).map_or(0, |(pipeline, number)| pipeline.begin_wait(number, thread));
-            self.workload.begin_wait(thread.index(), wait);
+            self.workload.begin_wait(thread);
             self.decide(cpu, thread, Observation::Arrived);
         }
     }

@@ -77,15 +77,17 @@ pub(crate) trait Scheduler {
     /// The alarm of `cpu` went off. Returns which CPUs should pick again.
     fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Picks;
 
-    /// Whether there is a waiting thread that `cpu`, idle and not marked, should run.
-    fn has_work_for(&self, cpu: CpuId, now: Instant) -> bool;
+    /// For checks: whether there is a waiting thread that `cpu`, idle and not marked, should run.
+    fn has_work_for(&self, _cpu: CpuId) -> bool {
+        false
+    }
 
     /// Changes the nice value of `thread`, -20 to 19, in any place. Every thread begins with that
     /// of its [attributes](crate::kernels::roster::Roster::attributes). Marks the CPU that should
     /// pick again, if any. A scheduler without priorities ignores the call.
     fn set_nice(&mut self, _thread: ThreadId, _nice: i8, _now: Instant, _marks: &mut Marks) {}
 
-    /// The number of threads that are ready and not running.
+    /// For checks: the number of threads that are ready and not running.
     fn waiting(&self) -> usize;
 }
 

@@ -48,6 +48,8 @@ pub(crate) struct Job {
     pub(crate) observed: (Span, Span),
     /// The initial state of a waiter.
     fresh: Waiter,
+    /// How often a thread has begun to wait for the lock or for a buffer.
+    waits: u32,
     /// How often they have met or had the lock.
     pub(crate) rounds_done: u64,
     pub(crate) threads_left: usize,
@@ -127,6 +129,7 @@ impl Workload {
                 fibers,
                 observed: (Span::ZERO, Span::ZERO),
                 fresh: waiter,
+                waits: 0,
                 rounds_done: 0,
                 threads_left: threads.len(),
                 blocked: 0,
@@ -244,15 +247,21 @@ impl Workload {
         job.arrivals.len() == job.threads.len()
     }
 
-    /// A thread begins to wait for its job's lock. `before` is the number of earlier waits.
-    pub(crate) fn begin_wait(&mut self, thread: usize, before: u32) {
-        let waiting = &mut self.threads[thread];
+    /// A thread begins to wait for its job's lock, or for a buffer.
+    pub(crate) fn begin_wait(&mut self, thread: ThreadId) {
+        let waiting = &mut self.threads[thread.index()];
         let job = &mut self.jobs[waiting.job()];
         waiting.is_waiting = true;
         waiting.has_spun = false;
-        let member = &mut job.members[thread - job.threads.start];
+        let number = thread.index() - job.threads.start;
+        let member = &mut job.members[number];
         member.waiter = job.fresh;
-        member.recorded_as = ThreadId(before.wrapping_add(job.threads.len() as u32));
+        member.recorded_as = ThreadId(job.waits.wrapping_add(job.threads.len() as u32));
+        job.waits = job.waits.wrapping_add(1);
+        match &mut job.pipeline {
+            Some(pipeline) => pipeline.begin_wait(number, thread),
+            None => job.lock.begin_wait(thread),
+        }
     }
 
     /// A thread has released its job's lock. Returns how often it has had it. Turns after the

@@ -84,8 +84,6 @@ pub(crate) struct Cfs {
     queues: Vec<Queue>,
     /// Loads: the weights of queues, and those of queues that have more than one thread.
     occupancy: Occupancy,
-    weight: u64,
-    waiting: usize,
     affinity: Affinity,
     /// When the next busy CPU may ask idle ones for help (`nohz.next_balance`).
     next_kick: Instant,
@@ -108,8 +106,6 @@ impl Cfs {
             entities: (0..roster.len()).map(|thread| Entity::new(weight_of(thread))).collect(),
             queues: vec![Queue { idle, ..Queue::default() }; machine.cpus as usize],
             occupancy: Occupancy::new(machine.cpus as usize),
-            weight: 0,
-            waiting: 0,
             affinity: Affinity::new(machine, roster),
             next_kick: Instant::ZERO,
         }
@@ -137,7 +133,6 @@ impl Cfs {
         let queue = &mut self.queues[cpu.index()];
         queue.threads += 1;
         queue.weight += u64::from(weight);
-        self.weight += u64::from(weight);
         self.note(cpu);
         self.wait(thread);
     }
@@ -146,7 +141,6 @@ impl Cfs {
     fn wait(&mut self, thread: ThreadId) {
         let cpu = self.entity(thread).cpu;
         self.queues[cpu.index()].timeline.insert(thread, &mut self.entities);
-        self.waiting += 1;
     }
 
     /// A thread stops waiting, but still counts in its queue.
@@ -154,7 +148,6 @@ impl Cfs {
         let cpu = self.entity(thread).cpu;
         self.queues[cpu.index()].timeline.remove(thread, &mut self.entities);
         self.entities[thread.index()].place = Place::ON_CPU;
-        self.waiting -= 1;
     }
 
     /// Removes a thread that does not wait from its queue.
@@ -165,7 +158,6 @@ impl Cfs {
         queue.threads -= 1;
         queue.weight -= u64::from(weight);
         queue.buddies.clear(thread);
-        self.weight -= u64::from(weight);
         self.note(cpu);
     }
 
@@ -210,9 +202,10 @@ impl Cfs {
         ahead.vruntime - behind.vruntime <= behind.virtually(self.wakeup_granularity)
     }
 
-    /// Whether a thread should preempt that has joined the queue of its CPU or has gained weight
-    /// there (`check_preempt_wakeup`). Not called if the CPU is already marked.
-    fn should_preempt(&mut self, thread: ThreadId) -> bool {
+    /// Compares a thread that has joined the queue of its CPU, or has gained weight there, with the
+    /// current one, and notes the buddies. Returns whether it should preempt
+    /// (`check_preempt_wakeup`). Not called if the CPU is already marked.
+    fn check_preemption(&mut self, thread: ThreadId) -> bool {
         let cpu = self.entity(thread).cpu;
         let Some(current) = self.queues[cpu.index()].current else { return true };
         if self.is_fair(current, thread) {
@@ -227,8 +220,9 @@ impl Cfs {
         true
     }
 
-    /// Whether a tick ends the slice of the current thread (`check_preempt_tick`).
-    fn is_slice_over(&mut self, cpu: CpuId, now: Instant) -> bool {
+    /// Ends the slice of the current thread at a tick if it is over, and returns whether it is
+    /// (`check_preempt_tick`).
+    fn end_slice_if_over(&mut self, cpu: CpuId, now: Instant) -> bool {
         let queue = &self.queues[cpu.index()];
         let (Some(current), Some(least)) = (queue.current, queue.timeline.least()) else { return false };
         let (slice, ran) = (self.slice(current, cpu), now.since(queue.began).as_nanos() as i64);
@@ -329,7 +323,7 @@ impl Scheduler for Cfs {
         }
         self.enqueue(thread);
         let cpu = self.entity(thread).cpu;
-        if !marks.is_marked(cpu) && self.should_preempt(thread) {
+        if !marks.is_marked(cpu) && self.check_preemption(thread) {
             marks.mark(cpu);
         }
     }
@@ -375,12 +369,12 @@ impl Scheduler for Cfs {
 
     fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Picks {
         self.update(cpu, now);
-        let mut this_cpu = self.is_slice_over(cpu, now);
+        let mut this_cpu = self.end_slice_if_over(cpu, now);
         this_cpu |= self.balance_busy(cpu, this_cpu, now);
         Picks { this_cpu, another: self.ask_for_help(cpu, now, marks) }
     }
 
-    fn has_work_for(&self, cpu: CpuId, _: Instant) -> bool {
+    fn has_work_for(&self, cpu: CpuId) -> bool {
         !self.queues[cpu.index()].timeline.is_empty()
     }
 
@@ -411,12 +405,12 @@ impl Scheduler for Cfs {
         if self.queues[cpu.index()].threads == 1 || marks.is_marked(cpu) {
             return;
         }
-        if if is_current { weight < before } else { place.is_waiting() && self.should_preempt(thread) } {
+        if if is_current { weight < before } else { place.is_waiting() && self.check_preemption(thread) } {
             marks.mark(cpu);
         }
     }
 
     fn waiting(&self) -> usize {
-        self.waiting
+        self.queues.iter().map(|queue| queue.timeline.len()).sum()
     }
 }

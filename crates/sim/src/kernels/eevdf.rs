@@ -21,7 +21,7 @@
 //!   the average with a new request.
 //! * **Wakeup** (`select_task_rq_fair`; here `wakeup.rs`): a thread wakes on its previous CPU if
 //!   that is idle, else on the next idle CPU, else on its previous one (`cpu_to_wake_on`). It
-//!   preempts if the CPU would pick it (`check_preempt_wakeup_fair`; here `should_preempt`).
+//!   preempts if the CPU would pick it (`check_preempt_wakeup_fair`; here `check_preemption`).
 //! * **Idle balancing** (`sched_balance_newidle`, and the kick of an idle CPU from the tick of a
 //!   busy one): a CPU without work looks at the CPU with the largest load among those with a
 //!   waiting thread. It takes the thread that has waited longest there, unless that ran within the
@@ -86,7 +86,7 @@ mod wakeup;
 
 use policy::{CpuId, Instant, ThreadId};
 
-use self::entity::Entity;
+use self::entity::{Entity, Queue};
 pub(crate) use self::state::Eevdf;
 use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
 use crate::kernels::{next_tick, nice};
@@ -117,7 +117,7 @@ impl Scheduler for Eevdf {
             let request = entity.virtually(entity.slice);
             self.place(thread, cpu, if why == ReadyReason::New { request / 2 } else { request });
         }
-        if is_due || marks.is_marked(cpu) || self.should_preempt(thread, cpu) {
+        if is_due || marks.is_marked(cpu) || self.check_preemption(thread, cpu) {
             marks.mark(cpu);
         }
     }
@@ -181,7 +181,7 @@ impl Scheduler for Eevdf {
         Picks { this_cpu: this_cpu || preempted, another }
     }
 
-    fn has_work_for(&self, cpu: CpuId, _: Instant) -> bool {
+    fn has_work_for(&self, cpu: CpuId) -> bool {
         self.queues[cpu.index()].ready() > 0
     }
 
@@ -201,7 +201,7 @@ impl Scheduler for Eevdf {
     }
 
     fn waiting(&self) -> usize {
-        self.waiting
+        self.queues.iter().map(Queue::ready).sum()
     }
 }
 

@@ -47,8 +47,6 @@ pub(crate) struct Feedback {
     /// The CPUs that may be preempted, those at the lowest level first. A switch to idleness is
     /// lower than any level. CPUs that are marked already are not in the tree.
     victims: WinnerTree<u64>,
-    /// How many threads have an idle CPU that has not picked them yet.
-    kept: usize,
     boost: Option<Span>,
     next_boost: Instant,
 }
@@ -67,7 +65,6 @@ impl Feedback {
             affinity: Affinity::new(machine, roster),
             cpus: vec![CpuData::default(); cpus],
             victims,
-            kept: 0,
             boost,
             next_boost: boost.map_or(Instant::from_nanos(u64::MAX), |period| Instant::ZERO + period),
         }
@@ -136,7 +133,6 @@ impl Scheduler for Feedback {
         self.boost_if_due(now);
         if let Some(cpu) = marks.idle.first_among(self.affinity.of(thread)) {
             self.cpus[cpu.index()].kept_for = Some(thread);
-            self.kept += 1;
             self.victims.set(cpu.index(), u64::NEVER);
             return marks.mark(cpu);
         }
@@ -160,7 +156,6 @@ impl Scheduler for Feedback {
             best.is_none_or(|best| if is_over { best > own } else { best >= own })
         });
         let next = if kept_for.is_some() {
-            self.kept -= 1;
             kept_for
         } else if continues.is_some() {
             continues
@@ -200,11 +195,11 @@ impl Scheduler for Feedback {
         Picks { this_cpu: self.cpus[cpu.index()].is_over, another: None }
     }
 
-    fn has_work_for(&self, cpu: CpuId, _: Instant) -> bool {
+    fn has_work_for(&self, cpu: CpuId) -> bool {
         self.highest(cpu).is_some()
     }
 
     fn waiting(&self) -> usize {
-        self.queue.waiting() + self.kept
+        self.queue.waiting() + self.cpus.iter().filter(|cpu| cpu.kept_for.is_some()).count()
     }
 }

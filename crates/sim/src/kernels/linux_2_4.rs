@@ -48,7 +48,7 @@
 
 use std::ops::Range;
 
-use policy::wakeup::{AddressSpace, Awakened, Cpu, CpuState, Goodness, LONGEST, Scheme, Weights};
+use policy::wakeup::{AddressSpace, Awakened, Cpu, CpuState, Goodness, LONGEST, Weights};
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::{Accounting, Machine};
 
@@ -86,17 +86,12 @@ struct CpuData {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Linux24 {
-    scheme: Scheme,
+    machine: Machine,
     weights: Weights,
     allocation: Span,
     /// A tick: the smallest allocation.
     least: Span,
     unit: Span,
-    accounting: Accounting,
-    charge_switch: bool,
-    tail: bool,
-    context_switch: Span,
-    wakeup_cost: Span,
     tasks: Vec<Task>,
     affinity: Affinity,
     /// The threads of each address space, which have consecutive numbers.
@@ -105,7 +100,6 @@ pub(crate) struct Linux24 {
     locals: Vec<CpuData>,
     /// The ready threads, the largest counter first; of equal ones, the one nearest to the head.
     ready: WinnerTree<u128>,
-    waiting: usize,
     /// The ready threads by the CPU on which they last ran.
     ready_by_cpu: Vec<Vec<ThreadId>>,
     next_tail: i64,
@@ -136,23 +130,17 @@ impl Linux24 {
         let cpus = machine.cpus as usize;
         let idle = Cpu { state: CpuState::Idle { since: Instant::ZERO }, last_space: None, marked: false };
         Linux24 {
-            scheme: options.wakeup,
+            machine: *machine,
             weights: Weights { penalty, bonus: ticks(options.bonus), threshold: ticks(options.threshold) },
             allocation,
             least,
             unit,
-            accounting: options.accounting,
-            charge_switch: options.charge_switch,
-            tail: options.tail,
-            context_switch: machine.context_switch,
-            wakeup_cost: machine.wakeup_cost,
             ready: WinnerTree::new(tasks.len()),
             tasks,
             affinity: Affinity::new(machine, roster),
             spaces: ranges,
             cpus: vec![idle; cpus],
             locals: vec![CpuData::default(); cpus],
-            waiting: 0,
             ready_by_cpu: vec![Vec::new(); cpus],
             next_tail: 0,
             next_head: -1,
@@ -162,7 +150,7 @@ impl Linux24 {
     /// The moment up to which charging has noticed time: with tick accounting, the last interrupt.
     #[inline]
     fn noticed(&self, now: Instant) -> Instant {
-        match self.accounting {
+        match self.machine.linux_2_4.accounting {
             Accounting::Exact => now,
             Accounting::Tick => Instant::ZERO + now.since(Instant::ZERO).floor_to(self.unit),
         }
@@ -185,7 +173,6 @@ impl Linux24 {
             task.place = list.len();
             list.push(thread);
         }
-        self.waiting += 1;
     }
 
     fn remove(&mut self, thread: ThreadId) {
@@ -200,7 +187,6 @@ impl Linux24 {
                 self.tasks[moved.index()].place = place;
             }
         }
-        self.waiting -= 1;
     }
 
     #[inline]
@@ -290,11 +276,12 @@ impl Linux24 {
             Awakened { counter, last_cpu, space, cpus: self.affinity.of(*thread) }
         };
         let now = self.noticed(now);
+        let scheme = self.machine.linux_2_4.wakeup;
         if let [one] = threads {
-            self.scheme.mark(&self.weights, now, &[awakened(one)], &mut self.cpus, |cpu| marks.mark(cpu));
+            scheme.mark(&self.weights, now, &[awakened(one)], &mut self.cpus, |cpu| marks.mark(cpu));
         } else {
             let awakened: Vec<Awakened<'_>> = threads.iter().map(awakened).collect();
-            self.scheme.mark(&self.weights, now, &awakened, &mut self.cpus, |cpu| marks.mark(cpu));
+            scheme.mark(&self.weights, now, &awakened, &mut self.cpus, |cpu| marks.mark(cpu));
         }
     }
 
@@ -335,7 +322,7 @@ impl Scheduler for Linux24 {
             ReadyReason::Woken => self.woken(&[thread], now, marks),
             ReadyReason::Preempted | ReadyReason::Yielded | ReadyReason::Moved(_) => {
                 self.insert(thread);
-                if self.tail && why == ReadyReason::Preempted {
+                if self.machine.linux_2_4.tail && why == ReadyReason::Preempted {
                     self.reschedule_idle(&[thread], now, marks);
                 }
             }
@@ -385,8 +372,9 @@ impl Scheduler for Linux24 {
                 self.cpus[number].last_space = Some(self.tasks[thread.index()].space);
                 self.locals[number] = CpuData { current: next, ..CpuData::default() };
                 // No thread pays for waking the CPU.
-                let waking = if was_idle { self.wakeup_cost } else { Span::ZERO };
-                let switch = if self.charge_switch { Span::ZERO } else { self.context_switch };
+                let Machine { wakeup_cost, context_switch, linux_2_4, .. } = self.machine;
+                let waking = if was_idle { wakeup_cost } else { Span::ZERO };
+                let switch = if linux_2_4.charge_switch { Span::ZERO } else { context_switch };
                 self.charge_from(cpu, thread, now + waking + switch);
             }
         }
@@ -417,17 +405,12 @@ impl Scheduler for Linux24 {
         Picks { this_cpu: is_spent || self.locals[cpu.index()].ran_out, another: None }
     }
 
-    /// A CPU that is not marked does not look for work.
-    fn has_work_for(&self, _: CpuId, _: Instant) -> bool {
-        false
-    }
-
     fn set_nice(&mut self, thread: ThreadId, nice: i8, _: Instant, _: &mut Marks) {
         self.tasks[thread.index()].allocation = share(self.allocation, nice).floor_to(self.unit).max(self.least);
     }
 
     fn waiting(&self) -> usize {
-        self.waiting
+        self.tasks.iter().filter(|task| task.is_ready).count()
     }
 }
 

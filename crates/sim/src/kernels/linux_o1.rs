@@ -83,7 +83,6 @@ pub(crate) struct LinuxO1 {
     loads: Loads,
     /// The idle CPU that was last offered work.
     offered: CpuId,
-    waiting: usize,
 }
 
 impl LinuxO1 {
@@ -98,7 +97,6 @@ impl LinuxO1 {
             idle: CpuBits::all(cpus),
             loads: Loads::new(cpus),
             offered: CpuId(machine.cpus - 1),
-            waiting: 0,
         }
     }
 
@@ -156,8 +154,8 @@ impl LinuxO1 {
         task.update_priority(tuning);
         task.slice = tuning.timeslice_of(task.nice);
         let since = *queue.expired_since.get_or_insert(tick);
-        let patience = tuning.starvation_limit() * u64::from(queue.running) + 1;
-        let starving = tick - since >= patience || task.static_priority() > queue.best_expired;
+        let limit = tuning.starvation_limit() * u64::from(queue.running);
+        let starving = tick - since > limit || task.static_priority() > queue.best_expired;
         if task.is_interactive() && !starving {
             queue.push(thread, queue.active, &mut self.tasks);
         } else {
@@ -194,7 +192,6 @@ impl Scheduler for LinuxO1 {
     const MOVES: bool = true;
 
     fn ready(&mut self, thread: ThreadId, why: ReadyReason, now: Instant, marks: &mut Marks) {
-        self.waiting += 1;
         let cpu = match why {
             // It is already in its queue.
             ReadyReason::Preempted | ReadyReason::Yielded => {
@@ -243,7 +240,6 @@ impl Scheduler for LinuxO1 {
             }
             self.tasks[next.index()].since = now;
             queue.current = Some(next);
-            self.waiting -= 1;
         }
         Some(next)
     }
@@ -271,7 +267,7 @@ impl Scheduler for LinuxO1 {
         Picks { this_cpu: is_spent || is_preempted, another }
     }
 
-    fn has_work_for(&self, cpu: CpuId, _: Instant) -> bool {
+    fn has_work_for(&self, cpu: CpuId) -> bool {
         self.queues[cpu.index()].running > 0
     }
 
@@ -297,7 +293,9 @@ impl Scheduler for LinuxO1 {
     }
 
     fn waiting(&self) -> usize {
-        self.waiting
+        // Running threads are in their queues, and so are those that are being switched away from.
+        let queued = self.tasks.iter().filter(|task| task.array.is_some() && !task.leaving).count();
+        queued - self.queues.iter().filter(|queue| queue.current.is_some()).count()
     }
 }
 

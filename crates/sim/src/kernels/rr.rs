@@ -80,7 +80,7 @@ impl Scheduler for RoundRobin {
         Picks { this_cpu: true, another: None }
     }
 
-    fn has_work_for(&self, cpu: CpuId, _: Instant) -> bool {
+    fn has_work_for(&self, cpu: CpuId) -> bool {
         self.first_for(cpu).is_some()
     }
 

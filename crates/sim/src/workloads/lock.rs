@@ -36,7 +36,6 @@ pub(crate) struct Lock {
     may_have_sleepers: bool,
     /// How often sleepers have been passed over since one was woken.
     passed: u32,
-    waits: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,12 +64,8 @@ impl Lock {
         self.awake.iter().map(|awake| awake.thread)
     }
 
-    /// A thread begins to wait. Returns the number of earlier waits.
-    pub(crate) fn begin_wait(&mut self, thread: ThreadId) -> u32 {
+    pub(crate) fn begin_wait(&mut self, thread: ThreadId) {
         self.awake.push(Awake { thread, has_slept: false });
-        let before = self.waits;
-        self.waits = before.wrapping_add(1);
-        before
     }
 
     pub(crate) fn sleep(&mut self, thread: ThreadId) {

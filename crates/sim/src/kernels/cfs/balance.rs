@@ -124,7 +124,7 @@ impl Cfs {
         if here.threads == 0 {
             return Some(Imbalance::Threads(there.threads as u64 / 2));
         }
-        let average = self.weight / self.queues.len() as u64;
+        let average = self.queues.iter().map(|queue| queue.weight).sum::<u64>() / self.queues.len() as u64;
         let is_little = here.threads > 1 && 100 * there.weight <= IMBALANCE_PERCENT * here.weight;
         if here.weight >= there.weight || is_little {
             return None;
@@ -197,6 +197,6 @@ impl Cfs {
         self.migrate(thread, cpu, later);
         self.queues[from.index()].advance(&self.entities);
         self.enqueue(thread);
-        !is_marked && self.should_preempt(thread)
+        !is_marked && self.check_preemption(thread)
     }
 }

@@ -6,7 +6,7 @@
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::Machine;
 
-use super::entity::NEVER;
+use super::entity::{NEVER, Queue};
 use super::state::Eevdf;
 use super::timeline::{NO_THREAD, Timeline};
 use crate::engine::scheduler::Marks;
@@ -88,26 +88,27 @@ impl Eevdf {
     /// At a tick, a busy CPU takes threads from a busier one, if it is time (`sched_balance_rq`).
     /// Returns whether one of them should preempt.
     pub(super) fn balance(&mut self, cpu: CpuId, now: Instant) -> bool {
-        if !self.balancing.is_time(cpu, now) {
+        if !self.queues[cpu.index()].balancing.is_time(self.tick, now) {
             return false;
         }
         let shortest = shortest_interval(self.queues.len());
-        self.balancing.cpus[cpu.index()].last = now;
-        let Some((from, imbalance)) = self.imbalance(cpu) else {
-            let domain = &mut self.balancing.cpus[cpu.index()];
-            domain.interval = domain.interval.scaled(2_000).min(shortest.scaled(2_000));
-            domain.failures = 0;
+        let found = self.imbalance(cpu);
+        let balancing = &mut self.queues[cpu.index()].balancing;
+        balancing.last = now;
+        let Some((from, imbalance)) = found else {
+            balancing.interval = balancing.interval.scaled(2_000).min(shortest.scaled(2_000));
+            balancing.failures = 0;
             return false;
         };
         self.update(from, now);
         let taken = self.to_take(from, cpu, imbalance, now);
-        let domain = &mut self.balancing.cpus[cpu.index()];
-        domain.interval = shortest;
-        domain.failures = if taken.is_empty() { domain.failures.saturating_add(1) } else { 0 };
+        let balancing = &mut self.queues[cpu.index()].balancing;
+        balancing.interval = shortest;
+        balancing.failures = if taken.is_empty() { balancing.failures.saturating_add(1) } else { 0 };
         let mut preempts = false;
         for thread in taken {
             self.migrate(thread, from, cpu);
-            preempts |= self.should_preempt(thread, cpu);
+            preempts |= self.check_preemption(thread, cpu);
         }
         preempts
     }
@@ -117,8 +118,9 @@ impl Eevdf {
     /// the average.
     fn imbalance(&self, cpu: CpuId) -> Option<(CpuId, u64)> {
         let from = self.busiest(cpu)?;
-        let (own, others, average) =
-            (self.balancing.load[cpu.index()], self.balancing.load[from.index()], self.balancing.average());
+        let load = |queue: &Queue| queue.weight as u64;
+        let average = self.queues.iter().map(load).sum::<u64>() / self.queues.len() as u64;
+        let (own, others) = (load(&self.queues[cpu.index()]), load(&self.queues[from.index()]));
         let is_overloaded = self.queues[cpu.index()].ready() > 0;
         if own >= others || own >= average || (is_overloaded && 100 * others <= IMBALANCE * own) {
             return None;
@@ -130,7 +132,7 @@ impl Eevdf {
     /// The threads that make up a load (`detach_tasks`, `can_migrate_task`). After failures they
     /// may be ahead of their queue, hot, and heavier than that.
     fn to_take(&self, from: CpuId, to: CpuId, imbalance: u64, now: Instant) -> Vec<ThreadId> {
-        let failures = self.balancing.cpus[to.index()].failures;
+        let failures = self.queues[to.index()].balancing.failures;
         let mut left = imbalance as i64;
         let mut taken = Vec::new();
         for thread in self.oldest(from) {
@@ -151,19 +153,9 @@ impl Eevdf {
     }
 }
 
-/// The state of all CPUs, which are one domain in which each is a group.
-#[derive(Clone, Debug)]
-pub(super) struct Balancing {
-    tick: Span,
-    load: Vec<u64>,
-    /// The load of all CPUs together.
-    total: u64,
-    cpus: Vec<Domain>,
-}
-
-/// The state of one CPU: the kernel's `sched_domain`.
+/// When a CPU balances: the kernel's `sched_domain`.
 #[derive(Clone, Copy, Debug)]
-struct Domain {
+pub(super) struct Balancing {
     last: Instant,
     interval: Span,
     failures: u32,
@@ -171,27 +163,15 @@ struct Domain {
 
 impl Balancing {
     pub(super) fn new(machine: &Machine) -> Balancing {
-        let cpus = machine.cpus as usize;
-        let domain = Domain { last: Instant::ZERO, interval: shortest_interval(cpus), failures: 0 };
-        Balancing { tick: machine.tick, load: vec![0; cpus], total: 0, cpus: vec![domain; cpus] }
-    }
-
-    pub(super) fn note_load(&mut self, cpu: CpuId, load: u64) {
-        self.total = self.total - self.load[cpu.index()] + load;
-        self.load[cpu.index()] = load;
-    }
-
-    fn average(&self) -> u64 {
-        self.total / self.cpus.len() as u64
+        Balancing { last: Instant::ZERO, interval: shortest_interval(machine.cpus as usize), failures: 0 }
     }
 
     /// Whether a busy CPU should balance at this tick (`get_sd_balance_interval`). The interval is
     /// whole ticks, less one, so that busy CPUs do not balance at the same time.
-    fn is_time(&self, cpu: CpuId, now: Instant) -> bool {
-        let Domain { last, interval, .. } = self.cpus[cpu.index()];
-        let tick = self.tick.as_nanos();
-        let ticks = interval.scaled(1000 * BUSY).as_nanos().div_ceil(tick).saturating_sub(1).max(1);
-        now.since(last).as_nanos() >= ticks.saturating_mul(tick)
+    fn is_time(&self, tick: Span, now: Instant) -> bool {
+        let tick = tick.as_nanos();
+        let ticks = self.interval.scaled(1000 * BUSY).as_nanos().div_ceil(tick).saturating_sub(1).max(1);
+        now.since(self.last).as_nanos() >= ticks.saturating_mul(tick)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use policy::{CpuId, Instant};
 
+use super::balance::Balancing;
 use super::timeline::{Links, Timeline};
 use crate::kernels::nice::{self, NORMAL};
 
@@ -67,7 +68,7 @@ impl Entity {
     }
 }
 
-/// The queue of one CPU: the kernel's `cfs_rq`.
+/// The queue of one CPU: the kernel's `cfs_rq`, and the scheduling domain of that CPU.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     pub(super) current: Option<u32>,
@@ -80,11 +81,14 @@ pub(super) struct Queue {
     /// weight.
     pub(super) weight: i128,
     sum: i128,
+    pub(super) balancing: Balancing,
 }
 
 impl Queue {
-    pub(super) const EMPTY: Queue =
-        Queue { current: None, updated: Instant::ZERO, waiting: Timeline::EMPTY, delayed: 0, weight: 0, sum: 0 };
+    pub(super) fn new(balancing: Balancing) -> Queue {
+        let (updated, waiting) = (Instant::ZERO, Timeline::EMPTY);
+        Queue { current: None, updated, waiting, delayed: 0, weight: 0, sum: 0, balancing }
+    }
 
     pub(super) fn len(&self) -> usize {
         self.waiting.len() + usize::from(self.current.is_some())

@@ -20,8 +20,6 @@ pub(crate) struct Eevdf {
     pub(super) queues: Vec<Queue>,
     pub(super) occupancy: Occupancy,
     pub(super) affinity: Affinity,
-    pub(super) waiting: usize,
-    pub(super) balancing: Balancing,
     /// With groups: for each job, the sum of the weights of its threads by their nice values. It
     /// includes the threads that are in a queue or being switched away from.
     group_weights: Option<Vec<u64>>,
@@ -39,11 +37,9 @@ impl Eevdf {
         Eevdf {
             tick: machine.tick,
             entities,
-            queues: vec![Queue::EMPTY; machine.cpus as usize],
+            queues: vec![Queue::new(Balancing::new(machine)); machine.cpus as usize],
             occupancy: Occupancy::new(machine.cpus as usize),
             affinity: Affinity::new(machine, roster),
-            waiting: 0,
-            balancing: Balancing::new(machine),
             group_weights: machine.groups.then(|| vec![0; roster.jobs().len()]),
         }
     }
@@ -97,7 +93,6 @@ impl Eevdf {
         queue.add(&self.entities[thread.index()]);
         queue.waiting.push(&mut self.entities, thread.0);
         self.entities[thread.index()].is_waiting = true;
-        self.waiting += 1;
         self.note_load(cpu);
     }
 
@@ -106,15 +101,12 @@ impl Eevdf {
     pub(super) fn unlink(&mut self, thread: ThreadId, cpu: CpuId) {
         self.queues[cpu.index()].waiting.remove(&mut self.entities, thread.0);
         self.entities[thread.index()].is_waiting = false;
-        self.waiting -= 1;
     }
 
     pub(super) fn note_load(&mut self, cpu: CpuId) {
         let queue = &self.queues[cpu.index()];
         let is_overloaded = queue.current.is_some() && queue.ready() > 0;
-        let load = queue.weight as usize;
-        self.occupancy.note(cpu, queue.len(), if is_overloaded { load } else { 0 });
-        self.balancing.note_load(cpu, load as u64);
+        self.occupancy.note(cpu, queue.len(), if is_overloaded { queue.weight as usize } else { 0 });
     }
 
     /// Counts a thread out of a queue and stores its lag (`update_entity_lag`).
@@ -187,7 +179,6 @@ impl Eevdf {
             queue.waiting.put_back(&mut self.entities, thread.0);
         }
         self.entities[thread.index()].is_delayed = false;
-        self.waiting += 1;
         self.note_load(cpu);
     }
 

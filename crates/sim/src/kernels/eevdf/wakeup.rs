@@ -14,9 +14,9 @@ impl Eevdf {
         })
     }
 
-    /// Whether a thread that has joined the queue of `cpu` should preempt
-    /// (`check_preempt_wakeup_fair`).
-    pub(super) fn should_preempt(&mut self, thread: ThreadId, cpu: CpuId) -> bool {
+    /// Compares a thread that has joined the queue of `cpu` with the current one, whose protection
+    /// may end. Returns whether it should preempt (`check_preempt_wakeup_fair`).
+    pub(super) fn check_preemption(&mut self, thread: ThreadId, cpu: CpuId) -> bool {
         let Some(current) = self.queues[cpu.index()].current else { return true };
         let is_shorter = self.entity(thread).slice < self.entities[current as usize].slice;
         let preempts = self.best(cpu, !is_shorter) == Some(thread);
