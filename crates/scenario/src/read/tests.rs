@@ -409,13 +409,6 @@ fn keys_hidden_by_a_syntax_error_are_not_reported_as_missing() {
 }
 
 #[test]
-fn keys_of_a_faulty_sweep_are_not_reported_as_missing() {
-    let text = CREW.replace("threads = 4\n", "");
-    let found = bad(&format!("{text}[experiment.sweep]\n\"job.crew.thraeds\" = [1, 2]\n"));
-    assert_eq!(found, ["12:1 no path `job.crew.thraeds` to sweep"]);
-}
-
-#[test]
 fn a_line_with_a_syntax_error_has_only_that_error() {
     assert_eq!(bad("machine = { cpus 1 2 = 3 }\n"), ["1:18 missing assignment between key-value pairs"]);
 }
@@ -445,17 +438,6 @@ fn the_default_tick_is_that_of_the_scheduler() {
     assert_eq!((tick(0), tick(1)), (Span::from_millis(1), Span::from_micros(10)));
     let written = CREW.replace("cpus = 2", "cpus = 2\nscheduler = 'linux-2.4'\ntick = '10 ms'");
     assert_eq!(good(&written).arms[0].setting.machine.complete(&host).tick, Span::from_millis(10));
-}
-
-#[test]
-fn an_unknown_scheduler_is_answered_with_all_schedulers() {
-    let text = CREW.replace("cpus = 2", "cpus = 2\nscheduler = \"linux-2.5\"");
-    let diagnostics = read("bad.toml", text.as_bytes()).unwrap_err();
-    let help = diagnostics.iter().next().and_then(|diagnostic| diagnostic.help.clone());
-    assert_eq!(
-        help.as_deref(),
-        Some("did you mean `linux-2.4`? It can be fifo, rr, linux-2.4, linux-o1, cfs, eevdf or feedback")
-    );
 }
 
 #[test]
