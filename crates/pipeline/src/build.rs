@@ -192,27 +192,27 @@ fn add_requests(structure: &Structure, stages: &[&str], scheduling: &mut Schedul
 /// The structure that results from the environment, the program and its pipelines, in this order of
 /// precedence.
 fn structure_of<T>(pipelines: &[Pipeline<'_, T>]) -> Result<Structure, BuildError> {
-    let nothing = Structure::default();
-    let own = pipelines.iter().fold(nothing.clone(), |all, pipeline| pipeline.own.laid_over(&all));
-    let structured = pipelines.iter().fold(nothing, |all, pipeline| pipeline.structured.laid_over(&all));
+    let empty = Structure::default();
+    let own = pipelines.iter().fold(empty.clone(), |all, pipeline| pipeline.own.laid_over(&all));
+    let structured = pipelines.iter().fold(empty, |all, pipeline| pipeline.structured.laid_over(&all));
     Ok(environment::structure()?.laid_over(&structured.laid_over(&own)))
 }
 
 fn check_junctions<T>(pipelines: &[Pipeline<'_, T>], junctions: &[Junction<'_, T>]) -> Result<(), BuildError> {
     let places = || pipelines.iter().flat_map(|pipeline| pipeline.stages.iter().map(move |stage| (pipeline, stage)));
-    let met = || places().filter(|(_, stage)| stage.is_junction());
-    for (pipeline, stage) in met() {
+    let joins = || places().filter(|(_, stage)| stage.is_junction());
+    for (pipeline, stage) in joins() {
         if !junctions.iter().any(|junction| junction.name == stage.name) {
             let what = format!("pipeline '{}' joins at '{}', but there is no such junction", pipeline.name, stage.name);
             return Err(BuildError::new(what, "add it to the program with `.junction(..)`"));
         }
-        if met().filter(|(other, place)| other.name == pipeline.name && place.name == stage.name).count() > 1 {
+        if joins().filter(|(other, place)| other.name == pipeline.name && place.name == stage.name).count() > 1 {
             let what = format!("pipeline '{}' joins at '{}' twice", pipeline.name, stage.name);
             return Err(BuildError::new(what, "use two junctions, or two pipelines"));
         }
     }
     for (index, junction) in junctions.iter().enumerate() {
-        if !met().any(|(_, stage)| stage.name == junction.name) {
+        if !joins().any(|(_, stage)| stage.name == junction.name) {
             let what = format!("no pipeline joins at '{}'", junction.name);
             return Err(BuildError::new(what, "add `.join_at(..)` to one"));
         }

@@ -89,7 +89,7 @@ impl<T> GroupCopy<'_, T> {
         self.parts.iter_mut().filter(|part| !part.is_begun).all(|part| {
             let begun = caught(|| part.stage.init());
             part.is_begun = begun.is_ok();
-            part.report(begun, None, ending).is_some()
+            part.value_or_end(begun, None, ending).is_some()
         })
     }
 
@@ -185,7 +185,7 @@ impl<T> GroupCopy<'_, T> {
         for mut part in self.parts {
             if part.is_begun {
                 let cleaned = caught(|| part.stage.cleanup());
-                part.report(cleaned, None, ending);
+                part.value_or_end(cleaned, None, ending);
             }
             let StageCopy { name, stage, auxiliary, .. } = part;
             let dropped = caught(|| {
@@ -222,13 +222,13 @@ impl<T> StageCopy<'_, T> {
         });
         match outcome {
             Ok(flow) => Some(flow),
-            failed => self.report(failed, Some(number), ending),
+            failed => self.value_or_end(failed, Some(number), ending),
         }
     }
 
     /// Returns the value, or ends the run with the error.
     #[cold]
-    fn report<V>(&self, outcome: CauseResult<V>, round: Option<u64>, ending: &Ending) -> Option<V> {
+    fn value_or_end<V>(&self, outcome: CauseResult<V>, round: Option<u64>, ending: &Ending) -> Option<V> {
         outcome.map_err(|cause| ending.end(Failed { stage: Some(self.name.to_string()), round, cause })).ok()
     }
 }

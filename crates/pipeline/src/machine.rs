@@ -81,12 +81,7 @@ impl Machine {
     /// The observation since the last call, or since the start. Reads some files below `/proc` and
     /// `/sys`, which takes a few dozen microseconds.
     pub fn since_last(&mut self) -> MachineObservation {
-        let mut before: Vec<Duration> = self.devices.iter().map(|watched| watched.last).collect();
-        self.update_devices();
-        // A device without an earlier observation counts as idle.
-        before.extend(self.devices[before.len()..].iter().map(|watched| watched.last));
-        let busiest =
-            self.devices.iter().zip(before).map(|(watched, before)| watched.last.saturating_sub(before)).max();
+        let busiest = self.update_devices();
         self.since(Moment::now(), busiest)
     }
 
@@ -114,19 +109,25 @@ impl Machine {
         }
     }
 
-    /// Updates the busy times, and adds the devices of files that are open now.
-    pub fn update_devices(&mut self) {
-        for watched in &mut self.devices {
-            watched.last = watched.device.busy().unwrap_or(watched.last);
+    /// Updates the busy times, and adds the devices of files that are open now. Returns how long
+    /// the busiest device was busy since the last update.
+    pub fn update_devices(&mut self) -> Option<Duration> {
+        let mut busiest = None;
+        for Watched { device, last, .. } in &mut self.devices {
+            let busy = device.busy().unwrap_or(*last);
+            busiest = busiest.max(Some(busy.saturating_sub(std::mem::replace(last, busy))));
         }
         for device in BlockDevice::under_open_files() {
             if self.devices.iter().any(|watched| watched.device == device) {
                 continue;
             }
             if let Some(first) = device.busy() {
+                // A device without an earlier observation counts as idle.
+                busiest = busiest.max(Some(Duration::ZERO));
                 self.devices.push(Watched { device, first, last: first });
             }
         }
+        busiest
     }
 
     fn between(&self, earlier: Moment, now: Moment, device_busy: Option<Duration>) -> MachineObservation {

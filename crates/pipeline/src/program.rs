@@ -189,7 +189,9 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
             let now = engine.since_beginning();
             match &mut watcher {
                 Some(watcher) => watcher.observe(now, &registry, &table, &mut machine),
-                None => machine.update_devices(),
+                None => {
+                    machine.update_devices();
+                }
             }
             if let Some(progress) = &mut progress {
                 progress.show(&registry, now);
