@@ -69,15 +69,15 @@ fn prepare(arguments: &arguments::sort::Sort, memory: u64) -> Result<Sort, Stop>
     }
     let format = arguments.record.map_or(Format::Lines, Format::Fixed);
     let order = Order::new(format, keys).context("--key").or_input()?;
-    let mut sort =
-        Sort::new(order).memory(memory).temporary(arguments.temporary()).algorithm(algorithm(arguments).or_input()?);
-    if arguments.unique {
-        sort = sort.unique();
-    }
-    if arguments.verify {
-        sort = sort.verify();
-    }
-    Ok(if arguments.quiet { sort } else { sort.progress() })
+    Ok(Sort {
+        order,
+        memory,
+        temporary: arguments.temporary(),
+        algorithm: algorithm(arguments).or_input()?,
+        is_unique: arguments.unique,
+        verifies: arguments.verify,
+        shows_progress: !arguments.quiet,
+    })
 }
 
 fn algorithm(arguments: &arguments::sort::Sort) -> anyhow::Result<Algorithm> {

@@ -50,7 +50,7 @@ fn write(job: &Job<'_>, buffer: &mut Buffer<Load>) -> Result<(), SortError> {
         written.map_err(SortError::write(&job.temporary))
     } else {
         job.output.write_at(place, buffer.filled()).map_err(SortError::write(job.output.name()))?;
-        job.progress.add(length);
+        job.progress.inc(length as u64);
         Ok(())
     }
 }
@@ -79,7 +79,7 @@ impl<'s> BlockWriter<'s> {
         largest_record: usize,
     ) -> Result<Self, SortError> {
         if is_spilled {
-            job.temporary.create()?;
+            job.temporary.spill()?;
         }
         let block = Buffer::new(block).map_err(|_| SortError::Memory { given: block as u64, needed: block as u64 })?;
         let (run, last) = (Run::default(), 0..0);

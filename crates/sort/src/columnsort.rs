@@ -249,12 +249,12 @@ mod tests {
     use std::io::Cursor;
     use std::sync::{Mutex, PoisonError};
 
+    use indicatif::ProgressBar;
     use pipeline::Canceller;
 
     use crate::file::output::Output;
     use crate::key::Key;
     use crate::order::Order;
-    use crate::progress::Progress;
     use crate::record_counts::RecordCounts;
     use crate::temporary_file::TemporaryFile;
 
@@ -284,7 +284,7 @@ mod tests {
             order: &order,
             output: Output::create(&target).unwrap(),
             temporary: TemporaryFile::new(folder.path()),
-            progress: Progress::begin(false, None, 1),
+            progress: ProgressBar::hidden(),
             counts: RecordCounts::new(true),
             is_unique: false,
             memory: 1 << 20,

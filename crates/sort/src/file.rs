@@ -16,32 +16,6 @@ mod unnamed;
 /// page-aligned memory. Only the end of a file may be shorter.
 pub const ALIGNMENT: usize = 4096;
 
-/// How a file is read or written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IoMode {
-    /// Direct I/O: the disk transfers data to and from the program's memory.
-    Direct,
-    /// Through the page cache, of which a few MiB at a time are used, because the file system has
-    /// no direct I/O.
-    Cached,
-    /// The file system keeps its files in memory, in addition to the budget of the sort.
-    Memory,
-    /// Sequentially, as pipes and terminals require.
-    Stream,
-}
-
-/// Writes the description for users.
-impl std::fmt::Display for IoMode {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(match self {
-            IoMode::Direct => "direct I/O",
-            IoMode::Cached => "page cache",
-            IoMode::Memory => "files in memory",
-            IoMode::Stream => "stream",
-        })
-    }
-}
-
 fn folder_error() -> std::io::Error {
     std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder")
 }

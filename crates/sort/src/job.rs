@@ -1,11 +1,11 @@
 //! State and functions that all phases of a sort share.
 
+use indicatif::ProgressBar;
 use pipeline::{Buffer, Canceller, Cause, Error, Program, RunReport};
 
 use crate::error::SortError;
 use crate::file::output::Output;
 use crate::order::Order;
-use crate::progress::Progress;
 use crate::record_counts::RecordCounts;
 use crate::temporary_file::TemporaryFile;
 
@@ -13,7 +13,7 @@ use crate::temporary_file::TemporaryFile;
 pub(crate) struct Job<'s> {
     pub(crate) order: &'s Order,
     /// Comes before the files, so that it is removed before they are.
-    pub(crate) progress: Progress,
+    pub(crate) progress: ProgressBar,
     pub(crate) output: Output,
     pub(crate) temporary: TemporaryFile<'s>,
     pub(crate) counts: RecordCounts,

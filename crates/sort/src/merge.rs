@@ -39,12 +39,12 @@ pub(crate) fn merge(job: &Job<'_>, mut runs: Vec<Run>, budget: Budget, sorted: &
         let largest = runs.iter().map(Run::largest_block).max().unwrap_or(0);
         let fan_in = budget.fan_in(largest);
         if runs.len() <= fan_in {
-            job.progress.set_phase("merging");
+            job.progress.set_message("merging");
             merge_group(job, &runs, budget, false, sorted)?;
             return Ok(());
         }
         sorted.passes += u32::from(at == 0);
-        job.progress.set_phase("merging some");
+        job.progress.set_message("merging some");
         let end = runs.len().min(at + group(runs.len(), fan_in));
         let run = merge_group(job, &runs[at..end], budget, true, sorted)?;
         runs.splice(at..end, [run]);

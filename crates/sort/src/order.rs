@@ -28,6 +28,8 @@ const PREFIX: usize = (u128::BITS - FREE_BITS) as usize / 8;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Order {
     format: Format,
+    /// The most significant one first. There is at least one. In records of fixed size, each key
+    /// has a length.
     keys: Vec<Key>,
     /// The encoding of each key in the normal form.
     encodings: Vec<KeyEncoding>,
@@ -49,50 +51,8 @@ enum PrefixSource {
 
 /// The reason why keys do not define an order of records.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OrderError {
-    /// Records of 0 bytes.
-    #[error("records of 0 bytes cannot be distinguished; each must have at least one")]
-    NoBytes,
-    /// A key beyond the end of the record.
-    #[error("the key {key} is not within the records, which have {size} bytes, counted from 0")]
-    Beyond {
-        /// The key.
-        key: Key,
-        /// The length of a record in bytes.
-        size: usize,
-    },
-    /// A key of 0 bytes.
-    #[error("the key {key} has no bytes to compare; its length must be at least 1, or be left out")]
-    NoLength {
-        /// The key.
-        key: Key,
-    },
-    /// A number of an unsupported length.
-    #[error("the key {key} has {length} bytes, but {} numbers have {}", key.kind, valid_lengths(key.kind))]
-    Width {
-        /// The key.
-        key: Key,
-        /// Its length in bytes.
-        length: usize,
-    },
-    /// A binary number in a line.
-    #[error(
-        "the key {key} cannot be used with lines: any byte of a {} number may be a line feed, which ends a line; use decimal, or records of one size",
-        key.kind
-    )]
-    NoText {
-        /// The key.
-        key: Key,
-    },
-}
-
-/// The valid lengths of a number, in bytes.
-fn valid_lengths(kind: KeyKind) -> &'static str {
-    match kind {
-        KeyKind::Float(_) => "4 or 8",
-        _ => "1 to 16",
-    }
-}
+#[error("{0}")]
+pub struct OrderError(String);
 
 impl Order {
     /// Creates an order from these keys, the most significant one first. Without keys, records
@@ -104,7 +64,8 @@ impl Order {
     /// number in a line. A key beyond the end of a line is not an error.
     pub fn new(format: Format, keys: Vec<Key>) -> Result<Order, OrderError> {
         if format == Format::Fixed(0) {
-            return Err(OrderError::NoBytes);
+            let why = "records of 0 bytes cannot be distinguished; each must have at least one";
+            return Err(OrderError(why.to_owned()));
         }
         let keys = if keys.is_empty() { vec![Key::WHOLE] } else { keys };
         let keys = keys.into_iter().map(|key| checked(format, key)).collect::<Result<Vec<_>, _>>()?;
@@ -124,12 +85,6 @@ impl Order {
     /// The format of the records.
     pub fn format(&self) -> Format {
         self.format
-    }
-
-    /// The keys, the most significant one first. There is at least one. In records of fixed size,
-    /// each key has a length.
-    pub fn keys(&self) -> &[Key] {
-        &self.keys
     }
 
     /// The beginning of the normal form of a record, as a number whose last [`FREE_BITS`] bits are
@@ -222,25 +177,30 @@ impl Order {
 
 /// Validates a key and sets its length if all records have the same size.
 fn checked(format: Format, mut key: Key) -> Result<Key, OrderError> {
+    let refused = |why: String| Err(OrderError(format!("the key {key} {why}")));
     if key.length == Some(0) {
-        return Err(OrderError::NoLength { key });
+        return refused("has no bytes to compare; its length must be at least 1, or be left out".to_owned());
     }
-    let is_number = matches!(key.kind, KeyKind::Unsigned(_) | KeyKind::Signed(_) | KeyKind::Float(_));
     let Format::Fixed(size) = format else {
-        return if is_number { Err(OrderError::NoText { key }) } else { Ok(key) };
+        return match key.kind {
+            KeyKind::Bytes | KeyKind::Decimal => Ok(key),
+            kind => refused(format!(
+                "cannot be used with lines: any byte of a {kind} number may be a line feed, which ends a line; use decimal, or records of one size"
+            )),
+        };
     };
     let rest = size.checked_sub(key.offset).filter(|&rest| rest > 0 && key.length.is_none_or(|length| length <= rest));
     let Some(rest) = rest else {
-        return Err(OrderError::Beyond { key, size });
+        return refused(format!("is not within the records, which have {size} bytes, counted from 0"));
     };
     let length = key.length.unwrap_or(rest);
-    let is_possible = match key.kind {
-        KeyKind::Bytes | KeyKind::Decimal => true,
-        KeyKind::Unsigned(_) | KeyKind::Signed(_) => length <= 16,
-        KeyKind::Float(_) => matches!(length, 4 | 8),
+    let (is_possible, valid) = match key.kind {
+        KeyKind::Bytes | KeyKind::Decimal => (true, ""),
+        KeyKind::Unsigned(_) | KeyKind::Signed(_) => (length <= 16, "1 to 16"),
+        KeyKind::Float(_) => (matches!(length, 4 | 8), "4 or 8"),
     };
     if !is_possible {
-        return Err(OrderError::Width { key, length });
+        return refused(format!("has {length} bytes, but {} numbers have {valid}", key.kind));
     }
     key.length = Some(length);
     Ok(key)

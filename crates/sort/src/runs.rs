@@ -48,7 +48,7 @@ pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<(Vec<
             let read = input.read_at(round.number * buffer.capacity() as u64, buffer.space());
             let read = read.map_err(SortError::read(input.name()))?;
             buffer.set_len(read);
-            job.progress.add(read);
+            job.progress.inc(read as u64);
             Ok(if read < buffer.capacity() { Flow::Last } else { Flow::Convey })
         })
         .fork(readers)
@@ -75,7 +75,7 @@ pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<(Vec<
             (runs, sorted.runs, sorted.written) = collect(job, ports, forming.block, budget.largest_record())?;
             Ok(())
         });
-    job.progress.set_phase("sorting");
+    job.progress.set_message("sorting");
     let report = job.run(program)?;
     sorted.reports.push(report);
     Ok((runs, sorted))

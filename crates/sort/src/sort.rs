@@ -13,7 +13,7 @@ use crate::file::output::Output;
 use crate::job::Job;
 use crate::merge::merge;
 use crate::order::Order;
-use crate::progress::Progress;
+use crate::progress;
 use crate::record_counts::RecordCounts;
 use crate::runs::form;
 use crate::temporary_file::TemporaryFile;
@@ -36,13 +36,21 @@ use crate::verify::verify;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sort {
-    order: Order,
-    memory: u64,
-    temporary: PathBuf,
-    algorithm: Algorithm,
-    is_unique: bool,
-    verifies: bool,
-    shows_progress: bool,
+    /// The order.
+    pub order: Order,
+    /// The memory limit in bytes, including the page cache.
+    pub memory: u64,
+    /// The folder for temporary files.
+    pub temporary: PathBuf,
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Whether to keep only the first of several records with equal keys.
+    pub is_unique: bool,
+    /// Whether to read the output back before it gets its name: check its order, and compare a
+    /// checksum of all records with that of the input.
+    pub verifies: bool,
+    /// Whether to show progress on standard error if it is a terminal.
+    pub shows_progress: bool,
 }
 
 /// The result of a sort.
@@ -78,43 +86,6 @@ impl Sort {
         }
     }
 
-    /// Limits the memory to this many bytes, including the page cache.
-    pub fn memory(mut self, bytes: u64) -> Self {
-        self.memory = bytes;
-        self
-    }
-
-    /// Sets the folder for temporary files.
-    pub fn temporary(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.temporary = folder.into();
-        self
-    }
-
-    /// Sets the algorithm.
-    pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
-        self.algorithm = algorithm;
-        self
-    }
-
-    /// Keeps only the first of several records with equal keys.
-    pub fn unique(mut self) -> Self {
-        self.is_unique = true;
-        self
-    }
-
-    /// Reads the output back before it gets its name. Checks its order, and compares a checksum of
-    /// all records with that of the input.
-    pub fn verify(mut self) -> Self {
-        self.verifies = true;
-        self
-    }
-
-    /// Shows progress on standard error if it is a terminal.
-    pub fn progress(mut self) -> Self {
-        self.shows_progress = true;
-        self
-    }
-
     /// Sorts and blocks until the output is complete.
     ///
     /// # Errors
@@ -145,7 +116,7 @@ impl Sort {
             order: &self.order,
             output,
             temporary: TemporaryFile::new(&self.temporary),
-            progress: Progress::begin(self.shows_progress, input.length(), transfers + u64::from(self.verifies)),
+            progress: progress::bar(self.shows_progress, input.length(), transfers + u64::from(self.verifies)),
             counts: RecordCounts::new(self.verifies),
             is_unique: self.is_unique,
             memory: self.memory,

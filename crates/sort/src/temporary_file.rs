@@ -28,18 +28,14 @@ impl<'s> TemporaryFile<'s> {
         self.next.fetch_add(aligned_up(bytes) as u64, Relaxed)
     }
 
-    /// Creates the file unless it exists.
-    pub(crate) fn create(&self) -> Result<(), SortError> {
-        if self.spill.get().is_none() {
-            // Junctions call this one at a time. If two did at once, the second file would be
-            // dropped.
-            let _ = self.spill.set(Spill::create(self.folder)?);
-        }
-        Ok(())
-    }
-
+    /// The file, which the first call creates.
     pub(crate) fn spill(&self) -> Result<&Spill, SortError> {
-        self.spill.get().ok_or_else(|| SortError::Unsupported("there is no temporary file".to_owned()))
+        match self.spill.get() {
+            Some(spill) => Ok(spill),
+            // Junctions make the first call, one at a time. If two did at once, the second file
+            // would be dropped.
+            None => Spill::create(self.folder).map(|spill| self.spill.get_or_init(|| spill)),
+        }
     }
 }
 

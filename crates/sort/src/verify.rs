@@ -18,7 +18,7 @@ const READERS: usize = 3;
 pub(crate) fn verify(job: &Job<'_>, written: Written, budget: Budget) -> Result<RunReport, SortError> {
     let (piece, output) = (budget.piece(), &job.output);
     let (order, is_unique) = (job.order, job.is_unique);
-    let mut check = Check { order, is_unique, carry: Vec::new(), last: None, records: 0, sum: 0 };
+    let mut check = Check { order, is_unique, carry: Vec::new(), last: Vec::new(), records: 0, sum: 0 };
     let pipeline = Pipeline::tagged("verify")
         .buffers(PIECES, piece)
         .rounds(written.bytes.div_ceil(piece as u64).max(1))
@@ -29,7 +29,7 @@ pub(crate) fn verify(job: &Job<'_>, written: Written, budget: Budget) -> Result<
             // The last block may have been padded.
             let read = read.min(usize::try_from(written.bytes.saturating_sub(place)).unwrap_or(read));
             buffer.set_len(read);
-            job.progress.add(read);
+            job.progress.inc(read as u64);
             Ok(Flow::Convey)
         })
         .fork(READERS)
@@ -40,7 +40,7 @@ pub(crate) fn verify(job: &Job<'_>, written: Written, budget: Budget) -> Result<
             }
             Ok(Flow::Convey)
         });
-    job.progress.set_phase("verifying");
+    job.progress.set_message("verifying");
     job.run(Program::new("sort-verify").pipeline(pipeline))
 }
 
@@ -50,7 +50,7 @@ struct Check<'o> {
     is_unique: bool,
     /// The beginning of a record whose end has not been read yet.
     carry: Vec<u8>,
-    last: Option<Vec<u8>>,
+    last: Vec<u8>,
     records: u64,
     sum: u64,
 }
@@ -82,15 +82,14 @@ impl Check<'_> {
         let format = self.order.format();
         self.records += 1;
         self.sum = self.sum.wrapping_add(checksum(record));
-        let last = self.last.get_or_insert_default();
         if self.records > 1 {
-            let ordering = self.order.compare(text(last, format), text(record, format));
+            let ordering = self.order.compare(text(&self.last, format), text(record, format));
             if ordering.is_gt() || self.is_unique && ordering.is_eq() {
                 return Err(SortError::Wrong(format!("record {} is out of order", self.records)));
             }
         }
-        last.clear();
-        last.extend_from_slice(record);
+        self.last.clear();
+        self.last.extend_from_slice(record);
         Ok(())
     }
 

@@ -188,7 +188,7 @@ pub(crate) fn sort(words: &[String]) -> anyhow::Result<()> {
         Arm::Columnsort => Algorithm::Columnsort(Variant::IoBound),
         _ => Algorithm::Merge,
     };
-    let sort = Sort::new(order).memory(memory.parse()?).temporary(folder).algorithm(algorithm);
+    let sort = Sort { memory: memory.parse()?, temporary: folder.into(), algorithm, ..Sort::new(order) };
     sort.run(Input::open(Path::new(input))?, Output::create(Path::new(output))?)?;
     Ok(())
 }

@@ -116,7 +116,7 @@ impl Shape {
     }
 
     /// The weight of a byte in the progress bar: a single pass counts as much as three passes.
-    pub(crate) fn weight(&self) -> usize {
+    pub(crate) fn weight(&self) -> u64 {
         if self.columns == 1 { 3 } else { 1 }
     }
 

@@ -94,7 +94,7 @@ impl Stage<Column> for Read<'_> {
         buffer.set_len(length);
         let needed = column.start + column.count * shape.record;
         self.read(place, buffer.filled_mut(), needed)?;
-        self.0.sort.job.progress.add(length * shape.weight());
+        self.0.sort.job.progress.inc(length as u64 * shape.weight());
         // Reuses the memory of the entries.
         let entries = std::mem::take(&mut buffer.tag.entries);
         buffer.tag = Column { entries, ..column };
@@ -148,7 +148,7 @@ impl Stage<Column> for Write<'_> {
     fn process(&mut self, round: &mut Round<'_, Column>, buffer: &mut Buffer<Column>) -> pipeline::Result<Flow> {
         let Pass { sort, shape, done, .. } = self.0;
         self.write(round, buffer)?;
-        sort.job.progress.add(buffer.len() * shape.weight());
+        sort.job.progress.inc(buffer.len() as u64 * shape.weight());
         if let Some(spill) = done.filter(|_| round.number < shape.columns) {
             let length = shape.columns * shape.span();
             spill.free(round.number * length, length);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use super::uncached::Uncached;
-use super::{ALIGNMENT, IoMode, folder_error};
+use super::{ALIGNMENT, folder_error};
 use crate::error::SortError;
 
 /// The input of a sort. Files and block devices are read by several threads at once, everything
@@ -92,14 +92,6 @@ impl Input {
     /// Whether several threads can read it at any position.
     pub fn is_file(&self) -> bool {
         matches!(self.source, Source::File { .. })
-    }
-
-    /// How it is read.
-    pub fn io_mode(&self) -> IoMode {
-        match &self.source {
-            Source::File { file, .. } => file.io_mode(),
-            Source::Stream(_) => IoMode::Stream,
-        }
     }
 
     /// Fills the memory with the bytes from this position on. Returns their number, which is less

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::IoMode;
 use super::replacement::Replacement;
 use crate::error::SortError;
 
@@ -70,14 +69,6 @@ impl Output {
         matches!(self.target, Target::File(_))
     }
 
-    /// How it is written.
-    pub fn io_mode(&self) -> IoMode {
-        match &self.target {
-            Target::File(file) => file.file.io_mode(),
-            Target::Stream(_) => IoMode::Stream,
-        }
-    }
-
     /// Announces the number of bytes to be written, to detect a full disk early. Has no effect on
     /// streams.
     ///
@@ -85,7 +76,7 @@ impl Output {
     /// Returns an error if there is not enough space.
     pub fn expect(&self, length: u64) -> Result<(), SortError> {
         match &self.target {
-            Target::File(file) => file.expect(length).map_err(SortError::write(&self.name)),
+            Target::File(file) => file.folder.expect(length).map_err(SortError::write(&self.name)),
             Target::Stream(_) => Ok(()),
         }
     }

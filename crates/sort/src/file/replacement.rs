@@ -24,7 +24,7 @@ const SET_ID_BITS: u32 = 0o6000;
 
 /// An unfinished file and the target that it will replace.
 pub(super) struct Replacement {
-    folder: Arc<Folder>,
+    pub(super) folder: Arc<Folder>,
     pub(super) file: Uncached,
     unnamed: Unnamed,
     /// The name in its folder.
@@ -45,10 +45,6 @@ impl Replacement {
         unnamed::remove_leftovers(&folder);
         let (file, unnamed) = unnamed::create(&folder, Mode::from_raw_mode(mode)).map_err(in_folder)?;
         Ok(Replacement { folder, file: Uncached::new(file), unnamed, name: name.to_owned(), replaced })
-    }
-
-    pub(super) fn expect(&self, length: u64) -> io::Result<()> {
-        self.folder.expect(length)
     }
 
     pub(super) fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {

@@ -14,7 +14,7 @@ use rustix::fs::Mode;
 use super::folder::Folder;
 use super::reclaim::FileReclaimer;
 use super::uncached::Uncached;
-use super::{ALIGNMENT, IoMode, unnamed};
+use super::{ALIGNMENT, unnamed};
 use crate::error::SortError;
 
 /// The size of the first segments in bytes.
@@ -28,7 +28,6 @@ const GROWTH: u64 = 4;
 /// A sequence of temporary files that looks like one file.
 pub struct Spill {
     folder: Arc<Folder>,
-    io_mode: IoMode,
     segments: RwLock<Vec<Segment>>,
     reclaimer: Mutex<Option<FileReclaimer>>,
 }
@@ -51,14 +50,8 @@ impl Spill {
         let opened = Arc::new(Folder::open(folder).map_err(failed)?);
         unnamed::remove_leftovers(&opened);
         let first = Arc::new(create_file(&opened).map_err(failed)?);
-        let io_mode = first.io_mode();
         let segments = RwLock::new(vec![Segment { file: Some(first), freed: 0 }]);
-        Ok(Spill { folder: opened, io_mode, segments, reclaimer: Mutex::new(None) })
-    }
-
-    /// How it is read and written.
-    pub fn io_mode(&self) -> IoMode {
-        self.io_mode
+        Ok(Spill { folder: opened, segments, reclaimer: Mutex::new(None) })
     }
 
     /// Announces the number of bytes to be written, to detect a full disk early.

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use sys::pages::Pages;
 use sys::write_back;
 
-use super::{ALIGNMENT, IoMode, reclaim};
+use super::{ALIGNMENT, reclaim};
 
 /// The maximum number of bytes in the page cache on their way to the disk.
 const MOST_IN_FLIGHT: u64 = 4 << 20;
@@ -25,10 +25,13 @@ const LARGEST_COPY: usize = 1 << 20;
 /// The `statfs` types of file systems in memory.
 const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// A file and its I/O mode.
+/// A file and how it is read and written.
 pub(super) struct Uncached {
     pub(super) file: File,
+    /// Whether its file system keeps it in memory, in addition to the budget of the sort.
     is_in_memory: bool,
+    /// Whether the disk transfers data to and from the program's memory. If it is false and the
+    /// file is not in memory, a few MiB of the page cache are used at a time.
     is_direct: AtomicBool,
     /// Writes in the page cache that may not be on the disk yet, oldest first: positions and
     /// lengths.
@@ -46,14 +49,6 @@ impl Uncached {
             uncached.prevent_read_ahead();
         }
         uncached
-    }
-
-    pub(super) fn io_mode(&self) -> IoMode {
-        match (self.is_in_memory, self.is_direct()) {
-            (true, _) => IoMode::Memory,
-            (false, true) => IoMode::Direct,
-            (false, false) => IoMode::Cached,
-        }
     }
 
     /// Fills the memory from this position on, up to the end of the file. Returns the number of
@@ -102,6 +97,10 @@ impl Uncached {
 
     fn is_direct(&self) -> bool {
         self.is_direct.load(Ordering::Acquire)
+    }
+
+    fn is_cached(&self) -> bool {
+        !self.is_in_memory && !self.is_direct()
     }
 
     /// Reads at least one byte unless the file ends.
@@ -159,7 +158,7 @@ impl Uncached {
     /// Advises the kernel to drop written pages from the page cache. A length of 0 means up to the
     /// end.
     fn drop_from_cache(&self, place: u64, length: u64) {
-        if self.io_mode() == IoMode::Cached {
+        if self.is_cached() {
             let _ = fadvise(&self.file, place, length.try_into().ok(), Advice::DontNeed);
         }
     }
@@ -167,7 +166,7 @@ impl Uncached {
     /// Starts to write this part to the disk. If too much is in flight, waits for the oldest parts
     /// and drops them from the page cache.
     fn start_write_back(&self, place: u64, length: u64) -> io::Result<()> {
-        if self.io_mode() != IoMode::Cached {
+        if !self.is_cached() {
             return Ok(());
         }
         write_back::begin(&self.file, place, length)?;
@@ -285,6 +284,15 @@ mod tests {
         assert!(!direct.is_direct() && !fcntl_getfl(&direct.file).unwrap().contains(OFlags::DIRECT));
         assert_eq!(direct.read_at(0, &mut [0; 20]).unwrap(), 10);
         assert!(direct.fall_back_to_cache(false, invalid()).is_err());
+    }
+
+    #[test]
+    fn files_in_memory_are_recognized() {
+        let file = tempfile::tempfile_in("/dev/shm").unwrap();
+        if fstatfs(&file).unwrap().f_type as u32 == IN_MEMORY[0] {
+            let file = Uncached::new(file);
+            assert!(file.is_in_memory && !file.is_direct() && !file.is_cached());
+        }
     }
 
     #[test]

@@ -30,10 +30,9 @@ impl Case {
     }
 
     fn sort(&self, variant: Variant) -> Sort {
-        let sort = Sort::new(self.order()).algorithm(Algorithm::Columnsort(variant));
         let least = least_memory((self.records.len() / self.size) as u64, self.size, variant);
-        let sort = sort.memory(least * self.memory / 100);
-        if self.is_unique { sort.unique() } else { sort }
+        let (memory, algorithm) = (least * self.memory / 100, Algorithm::Columnsort(variant));
+        Sort { memory, algorithm, is_unique: self.is_unique, ..Sort::new(self.order()) }
     }
 
     /// The expected output.
@@ -69,8 +68,8 @@ fn through_files(sort: &Sort, records: &[u8]) -> (Outcome, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (folder.path().join("records"), folder.path().join("sorted"));
     fs::write(&from, records).unwrap();
-    let outcome = sort.clone().temporary(folder.path()).run(Input::open(&from).unwrap(), Output::create(&to).unwrap());
-    let outcome = outcome.unwrap();
+    let sort = Sort { temporary: folder.path().to_owned(), ..sort.clone() };
+    let outcome = sort.run(Input::open(&from).unwrap(), Output::create(&to).unwrap()).unwrap();
     let sorted = fs::read(&to).unwrap();
     let left = fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(left, 2, "temporary files remain");
@@ -228,10 +227,10 @@ fn impossible_sorts_are_rejected_before_reading() {
         assert!(matches!(truncated, SortError::Truncated { left: 3, size: 10, .. }), "{truncated}");
         let little = run(&case.records[..100_000], case.sort(variant));
         let SortError::Memory { needed, .. } = little else { panic!("{little}") };
-        let (outcome, _) = through_files(&case.sort(variant).memory(needed), &case.records[..100_000]);
+        let (outcome, _) = through_files(&Sort { memory: needed, ..case.sort(variant) }, &case.records[..100_000]);
         assert_eq!(outcome.records, 10_000);
         let lines = Sort::new(Order::new(Format::Lines, Vec::new()).unwrap());
-        let lines = run(b"b\na\n", lines.algorithm(Algorithm::Columnsort(variant)));
+        let lines = run(b"b\na\n", Sort { algorithm: Algorithm::Columnsort(variant), ..lines });
         assert!(matches!(lines, SortError::Unsupported(_)), "{lines}");
     }
 }
@@ -257,8 +256,9 @@ fn an_input_that_shrinks_is_an_error() {
     let input = Input::open(&from).unwrap();
     fs::File::options().write(true).open(&from).unwrap().set_len(100_000).unwrap();
     let order = Order::new(Format::Fixed(10), vec![bytes_at(0, 2)]).unwrap();
-    let sort = Sort::new(order).algorithm(Algorithm::Columnsort(Variant::IoBound)).memory(2 << 20);
-    let why = sort.temporary(folder.path()).run(input, Output::stream("nowhere", std::io::sink())).unwrap_err();
+    let (algorithm, temporary) = (Algorithm::Columnsort(Variant::IoBound), folder.path().to_owned());
+    let sort = Sort { memory: 2 << 20, temporary, algorithm, ..Sort::new(order) };
+    let why = sort.run(input, Output::stream("nowhere", std::io::sink())).unwrap_err();
     assert!(matches!(why, SortError::Read { .. }), "{why}");
     assert!(why.to_string().contains("records"), "{why}");
     let check = fs::File::open(&from).unwrap();

@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::faulty::{FaultyReader, FaultyWriter};
 use crate::separate_process::{self, NOBODY};
+use rowlock_sort::file::ALIGNMENT;
 use rowlock_sort::file::spill::Spill;
-use rowlock_sort::file::{ALIGNMENT, IoMode};
 use rowlock_sort::{Format, Input, Order, Output, Sort, SortError};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::tempdir;
@@ -116,7 +116,7 @@ fn streams_can_only_be_read_in_order() {
         let pipe = pipe.clone();
         move || {
             let input = Input::open(&pipe).unwrap();
-            assert_eq!((input.length(), input.is_file(), input.io_mode()), (None, false, IoMode::Stream));
+            assert_eq!((input.length(), input.is_file()), (None, false));
             let mut memory = vec![0; 65_536];
             assert_eq!(input.read_at(4096, &mut memory).unwrap_err().kind(), io::ErrorKind::InvalidInput);
             assert_eq!(input.read_at(0, &mut memory).unwrap(), 65_536);
@@ -157,7 +157,8 @@ fn a_sort_whose_input_fails_returns_the_error_and_leaves_nothing() {
     fs::write(&target, "before").unwrap();
     for count in [0, 5, 5000] {
         let reader = FaultyReader::new(vec![b'\n'; count], &[100], Some(io::ErrorKind::ConnectionReset));
-        let sort = Sort::new(Order::new(Format::Lines, Vec::new()).unwrap()).temporary(folder.path());
+        let order = Order::new(Format::Lines, Vec::new()).unwrap();
+        let sort = Sort { temporary: folder.path().to_owned(), ..Sort::new(order) };
         let why = message(sort.run(Input::stream("the line", reader), Output::create(&target).unwrap()));
         assert!(why.starts_with("cannot read the line: "), "{why}");
         assert_eq!(fs::read_to_string(&target).unwrap(), "before");
@@ -320,7 +321,7 @@ fn missing_permission_is_an_error_before_the_sort() {
 fn devices_and_pipes_are_written_directly() {
     let null = Path::new("/dev/null");
     let output = Output::create(null).unwrap();
-    assert_eq!((output.is_file(), output.io_mode()), (false, IoMode::Stream));
+    assert!(!output.is_file());
     output.write_at(0, b"gone").unwrap();
     output.finish(4).unwrap();
     assert!(!null.metadata().unwrap().is_file());
@@ -437,7 +438,6 @@ fn a_full_disk_is_reported_and_does_not_change_the_target() {
         };
 
         let output = Output::create(&target).unwrap();
-        assert_eq!(output.io_mode(), IoMode::Memory);
         let why = message(output.expect(2 << 20));
         assert!(
             why.starts_with(&format!("cannot write {}: its file system has room for 10", target.display())),
@@ -462,13 +462,12 @@ fn a_full_disk_is_reported_and_does_not_change_the_target() {
         // A whole sort, first with temporary files on the full disk, then with the target there.
         let elsewhere = tempdir().unwrap();
         let lines = || Input::stream("lines", io::Cursor::new(b"a line of text\n".repeat(300_000)));
-        let sort = Sort::new(Order::new(Format::Lines, Vec::new()).unwrap()).memory(2 << 20);
-        let why = message(
-            sort.clone().temporary(&folder).run(lines(), Output::create(&elsewhere.path().join("out")).unwrap()),
-        );
+        let order = Order::new(Format::Lines, Vec::new()).unwrap();
+        let sort = Sort { memory: 2 << 20, temporary: folder.clone(), ..Sort::new(order) };
+        let why = message(sort.run(lines(), Output::create(&elsewhere.path().join("out")).unwrap()));
         assert!(why.contains("its file system is full") && why.contains(&folder.display().to_string()), "{why}");
         assert_eq!(names(elsewhere.path()).len(), 0);
-        let sort = sort.temporary(elsewhere.path());
+        let sort = Sort { temporary: elsewhere.path().to_owned(), ..sort };
         fs::write(elsewhere.path().join("in"), b"a line of text\n".repeat(300_000)).unwrap();
         let input = Input::open(&elsewhere.path().join("in")).unwrap();
         let why = message(sort.run(input, Output::create(&target).unwrap()));

@@ -13,11 +13,15 @@ fn sorted(order: Order, bytes: Vec<u8>, how: impl FnOnce(Sort) -> Sort) -> Resul
     // In memory if possible, since removing files from a disk takes longer than the rest.
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let target = folder.path().join("sorted");
-    let sort = how(Sort::new(order).memory(LEAST).temporary(folder.path()));
+    let sort = how(Sort { memory: LEAST, temporary: folder.path().to_owned(), ..Sort::new(order) });
     let outcome = sort.run(Input::stream("a test", Cursor::new(bytes)), Output::create(&target)?)?;
     let sorted = std::fs::read(&target).unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "temporary files remain");
     Ok((sorted, outcome))
+}
+
+fn verified(sort: Sort) -> Sort {
+    Sort { verifies: true, ..sort }
 }
 
 /// Records of twelve bytes: a key of four bytes with few values, and eight bytes that identify the
@@ -39,7 +43,7 @@ fn many_runs_are_merged_at_once_and_equal_records_stay_in_order() {
     let bytes = records(60_000, 1);
     let mut expected: Vec<[u8; 12]> = bytes.as_chunks().0.to_vec();
     expected.sort_by_key(|record| record[..4].to_vec());
-    let (sorted, outcome) = sorted(by_the_first_four(), bytes, Sort::verify).unwrap();
+    let (sorted, outcome) = sorted(by_the_first_four(), bytes, verified).unwrap();
     assert!(sorted == expected.concat(), "{outcome:?}");
     assert_eq!((outcome.records, outcome.written, outcome.passes), (60_000, 60_000, 1));
     assert!(outcome.runs > 5, "{}", outcome.runs);
@@ -50,7 +54,7 @@ fn too_many_runs_are_merged_in_several_passes() {
     let bytes = records(400_000, 2);
     let mut expected: Vec<[u8; 12]> = bytes.as_chunks().0.to_vec();
     expected.sort_by_key(|record| record[..4].to_vec());
-    let (sorted, outcome) = sorted(by_the_first_four(), bytes, Sort::verify).unwrap();
+    let (sorted, outcome) = sorted(by_the_first_four(), bytes, verified).unwrap();
     assert!(sorted == expected.concat());
     assert!(outcome.passes > 1, "{outcome:?}");
 }
@@ -61,7 +65,8 @@ fn of_equal_records_the_first_is_kept() {
     let mut expected: Vec<[u8; 12]> = bytes.as_chunks().0.to_vec();
     expected.sort_by_key(|record| record[..4].to_vec());
     expected.dedup_by_key(|record| record[..4].to_vec());
-    let (sorted, outcome) = sorted(by_the_first_four(), bytes, |sort| sort.unique().verify()).unwrap();
+    let (sorted, outcome) =
+        sorted(by_the_first_four(), bytes, |sort| Sort { is_unique: true, ..verified(sort) }).unwrap();
     assert!(sorted == expected.concat());
     assert_eq!(outcome.written, 1000);
 }
@@ -72,7 +77,7 @@ fn lines_with_a_long_common_prefix_are_sorted_despite_a_wrong_forecast() {
     let prefix = "x".repeat(300);
     let mut lines: Vec<String> = (0..3000).map(|_| format!("{prefix}{}\n", random.next_u32() % 500)).collect();
     let order = Order::new(Format::Lines, Vec::new()).unwrap();
-    let (sorted, outcome) = sorted(order, lines.concat().into_bytes(), Sort::verify).unwrap();
+    let (sorted, outcome) = sorted(order, lines.concat().into_bytes(), verified).unwrap();
     lines.sort_by(|left, right| left.trim_end().cmp(right.trim_end()));
     assert!(sorted == lines.concat().into_bytes());
     assert!(outcome.runs > 5, "{}", outcome.runs);
@@ -86,7 +91,8 @@ fn blocks_that_were_read_directly_may_be_freed_before_their_turn() {
     let prefix = "x".repeat(300);
     let mut lines: Vec<String> = (0..260_000).map(|_| format!("{prefix}{:08x}\n", random.next_u32())).collect();
     let order = Order::new(Format::Lines, Vec::new()).unwrap();
-    let (sorted, outcome) = sorted(order, lines.concat().into_bytes(), |sort| sort.memory(16 << 20)).unwrap();
+    let (sorted, outcome) =
+        sorted(order, lines.concat().into_bytes(), |sort| Sort { memory: 16 << 20, ..sort }).unwrap();
     lines.sort_unstable();
     assert!(sorted == lines.concat().into_bytes());
     assert_eq!(outcome.passes, 1);
@@ -98,7 +104,7 @@ fn lines_of_any_length_are_sorted_and_too_long_ones_are_refused() {
     let long = |length: usize, with: &str| format!("{}\n", with.repeat(length));
     let mut lines = vec!["b\n".to_owned(), long(14_000, "c"), "\n".to_owned(), long(12_000, "a"), "\0\n".to_owned()];
     lines.extend((0..20_000).map(|number| format!("{number}\n")));
-    let (bytes, outcome) = sorted(order(), lines.concat().into_bytes(), Sort::verify).unwrap();
+    let (bytes, outcome) = sorted(order(), lines.concat().into_bytes(), verified).unwrap();
     lines.sort_by(|left, right| left.trim_end_matches('\n').cmp(right.trim_end_matches('\n')));
     assert!(bytes == lines.concat().into_bytes() && outcome.runs > 1);
 
@@ -113,7 +119,7 @@ fn short_lines_after_a_very_long_one_form_few_runs() {
     let short: Vec<String> = (0..30_000).map(|number| format!("{number}\n")).collect();
     let runs = |first: &str| {
         let bytes = [first.to_owned(), short.concat()].concat().into_bytes();
-        sorted(order(), bytes, Sort::verify).unwrap().1.runs
+        sorted(order(), bytes, verified).unwrap().1.runs
     };
     let (plain, behind) = (runs(""), runs(&format!("{}\n", "x".repeat(12_000))));
     assert!(behind <= plain + 4, "{behind} runs, and {plain} without it");
@@ -125,7 +131,7 @@ fn a_long_line_among_empty_ones_may_have_the_maximum_length() {
     let long = format!("{}\n", "x".repeat(15_000));
     let order = Order::new(Format::Lines, Vec::new()).unwrap();
     let lines = [&*empty, &long, &empty, &long, &long].concat();
-    let (bytes, outcome) = sorted(order, lines.into_bytes(), Sort::verify).unwrap();
+    let (bytes, outcome) = sorted(order, lines.into_bytes(), verified).unwrap();
     assert!(bytes == [&*empty, &empty, &long, &long, &long].concat().into_bytes());
     assert!(outcome.runs > 3, "{}", outcome.runs);
 }
@@ -141,17 +147,17 @@ fn a_truncated_last_record_is_an_error() {
 #[test]
 fn empty_input_and_a_single_record_are_sorted() {
     for bytes in [Vec::new(), records(1, 6)] {
-        let (sorted, outcome) = sorted(by_the_first_four(), bytes.clone(), Sort::verify).unwrap();
+        let (sorted, outcome) = sorted(by_the_first_four(), bytes.clone(), verified).unwrap();
         assert_eq!((sorted.len(), outcome.records), (bytes.len(), bytes.len() as u64 / 12));
     }
     let order = Order::new(Format::Lines, Vec::new()).unwrap();
-    assert_eq!(sorted(order, b"no line feed".to_vec(), Sort::verify).unwrap().0, b"no line feed\n");
+    assert_eq!(sorted(order, b"no line feed".to_vec(), verified).unwrap().0, b"no line feed\n");
 }
 
 #[test]
 fn memory_that_cannot_be_allocated_is_an_error() {
     let order = Order::new(Format::Lines, Vec::new()).unwrap();
-    let error = sorted(order, b"b\na\n".to_vec(), |sort| sort.memory(u64::MAX)).unwrap_err();
+    let error = sorted(order, b"b\na\n".to_vec(), |sort| Sort { memory: u64::MAX, ..sort }).unwrap_err();
     assert!(error.to_string().ends_with("; give less"), "{error}");
 }
 
@@ -165,7 +171,8 @@ fn buffers_of_another_size_are_rejected() {
         for algorithm in [Algorithm::Merge, Algorithm::Columnsort(Variant::IoBound)] {
             let inputs = [Input::open(&from).unwrap(), Input::stream("a test", Cursor::new(records(10_000, 7)))];
             for input in inputs {
-                let sort = Sort::new(by_the_first_four()).memory(1 << 20).temporary(folder.path()).algorithm(algorithm);
+                let (order, temporary) = (by_the_first_four(), folder.path().to_owned());
+                let sort = Sort { memory: 1 << 20, temporary, algorithm, ..Sort::new(order) };
                 let error = sort.run(input, Output::stream("nowhere", std::io::sink())).unwrap_err();
                 assert!(matches!(error, SortError::Unsupported(_)), "{error}");
             }

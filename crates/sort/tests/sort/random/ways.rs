@@ -68,13 +68,8 @@ impl Ways {
             false => Output::stream("a pipe", collected.clone()),
         };
         let order = Order::new(case.format, case.keys.clone())?;
-        let mut sort = Sort::new(order).memory(memory).temporary(self.temporary.path()).algorithm(algorithm);
-        if case.is_unique {
-            sort = sort.unique();
-        }
-        if way.is_verified {
-            sort = sort.verify();
-        }
+        let (temporary, is_unique, verifies) = (self.temporary.path().to_owned(), case.is_unique, way.is_verified);
+        let sort = Sort { memory, temporary, algorithm, is_unique, verifies, ..Sort::new(order) };
         let outcome = sort.run(input, output)?;
         let sorted = match way.to_file {
             true => std::fs::read(&target).unwrap(),
