@@ -4,12 +4,13 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, StatVfsMountFlags, access, getxattr, statvfs};
+use rustix::fs::{StatVfsMountFlags, getxattr, statvfs};
 use rustix::process::{getegid, geteuid};
+use sys::executable::{candidates, may_be_executed};
 
 use crate::elf;
 use crate::library::EMBEDDED;
@@ -71,14 +72,7 @@ pub(crate) fn missing(command: &OsStr) -> Option<PathBuf> {
 
 /// The file that `execvp` starts.
 fn resolve(command: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
-    let is_executable = |file: &PathBuf| file.is_file() && access(file, Access::EXEC_OK).is_ok();
-    if command.as_bytes().contains(&b'/') {
-        return Some(PathBuf::from(command)).filter(is_executable);
-    }
-    let folders = path.unwrap_or(OsStr::new("/bin:/usr/bin"));
-    // An empty entry is the current folder.
-    let candidates = env::split_paths(folders).map(|folder| Path::new(".").join(folder).join(command));
-    candidates.into_iter().find(|file| !command.is_empty() && is_executable(file))
+    candidates(command, path).into_iter().find(|file| may_be_executed(file))
 }
 
 /// The first bytes of a file, as many as the kernel reads for a script's first line. Empty if the

@@ -1,14 +1,14 @@
 //! Checks of limits of threads and processes, and of a command's existence.
 
-use std::ffi::OsStr;
+use std::env;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit, getuid};
 use sys::cgroups::Hierarchy;
+use sys::executable::{candidates, may_be_executed};
 
 use crate::error::Error;
 use crate::procfs::{number, read};
@@ -88,19 +88,12 @@ fn threads_of_user(user: u32) -> u64 {
 /// Finds `program` as execvp does. Fails with a sentence about a program that does not exist or is
 /// not executable.
 pub(crate) fn check_command(program: &str) -> Result<(), String> {
-    let executable = |path: &Path| access(path, Access::EXEC_OK).is_ok() && path.is_file();
-    let candidates: Vec<PathBuf> = if program.contains('/') {
-        vec![PathBuf::from(program)]
-    } else {
-        let folders = std::env::var_os("PATH").unwrap_or_else(|| OsStr::new("/bin:/usr/bin").to_owned());
-        std::env::split_paths(&folders).map(|folder| folder.join(program)).collect()
-    };
-    if !program.is_empty() && candidates.iter().any(|path| executable(path)) {
+    let files = candidates(program.as_ref(), env::var_os("PATH").as_deref());
+    if files.iter().any(|path| may_be_executed(path)) {
         return Ok(());
     }
-    let found = candidates.into_iter().find(|path| !program.is_empty() && path.exists());
     let unfit = |path: PathBuf, why: &str| format!("`{}` cannot be executed: {why}", path.display());
-    Err(match found {
+    Err(match files.into_iter().find(|path| path.exists()) {
         None if program.contains('/') => format!("there is no command `{program}`"),
         None => format!("there is no command `{program}` in any folder of PATH"),
         Some(path) if path.is_dir() => unfit(path, "it is a folder"),
