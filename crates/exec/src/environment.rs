@@ -27,7 +27,7 @@ pub(crate) fn variables(rule: WaitingRule, costs: Costs, is_set: impl Fn(&str) -
     variables
 }
 
-/// How long a thread spins before it blocks. `None` if there is no limit.
+/// The time that a thread spins before it blocks. `None` if there is no limit.
 fn spin_budget(rule: WaitingRule, costs: Costs) -> Option<Span> {
     match rule {
         WaitingRule::AlwaysBlock => Some(Span::ZERO),
@@ -52,7 +52,7 @@ fn blocktime(budget: Option<Span>) -> String {
     budget.map_or("infinite".to_owned(), |span| (span.as_nanos() / 1_000_000).to_string())
 }
 
-/// How long a spin takes, in picoseconds. The pause instruction takes ten times as long on some
+/// The time of a spin, in picoseconds. The pause instruction takes ten times as long on some
 /// processors as on others.
 fn pause_picos() -> u64 {
     const PAUSES: u32 = 1_000;

@@ -17,11 +17,11 @@ use sys::process::{RequestsToEnd, descendants_usage, end_with_this_thread};
 use crate::invocation::Invocation;
 use crate::run::RunError;
 
-/// How often to check for cancellation and the time limit.
+/// The time between two checks for cancellation and the time limit.
 const CANCEL_CHECK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// How many bytes of the end of standard error are kept.
+/// The number of bytes at the end of standard error that are kept.
 pub(crate) const STDERR_TAIL: u64 = 2048;
 
 /// The result of one run of a program.

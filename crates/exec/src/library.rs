@@ -21,7 +21,8 @@ pub(crate) static EMBEDDED: &[u8] = include_bytes!(env!("ROWLOCK_BUILT_PRELOAD")
 /// Prefixes of the file names of unpacked libraries and of incomplete ones.
 const UNPACKED: &str = "librowlock_preload-";
 const DRAFT: &str = "draft-";
-/// How often a used library is marked, and how long without a mark until another build removes it.
+/// The time between two marks of a used library, and the time without a mark until another build
+/// removes it.
 const MARK_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 const REMOVE_AFTER: Duration = Duration::from_secs(30 * 24 * 3600);
 

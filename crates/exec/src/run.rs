@@ -48,7 +48,7 @@ pub struct Ended {
     pub elapsed: Duration,
     /// The reports of all processes that had the library: the program and all that it started.
     pub processes: Vec<ProcessReport>,
-    /// How many processes have no report because there were too many.
+    /// The number of processes without a report, because there were too many.
     pub rejected: u64,
 }
 

@@ -19,7 +19,8 @@ use crate::invocation::Invocation;
 
 /// The prefix of the names of our groups. A process id and a counter follow.
 const NAME: &str = "rowlock-disk-";
-/// How often to try to remove a group, and at what interval: its processes may still be ending.
+/// The number of attempts to remove a group, and the time between two: its processes may still be
+/// ending.
 const TRIES: u32 = 200;
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 /// A shell script that enters the group and executes the program.

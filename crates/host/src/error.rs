@@ -10,7 +10,7 @@ pub enum Error {
     Refused {
         /// The job.
         job: String,
-        /// What is refused, why, and what it needs, in a sentence.
+        /// The request, the reason, and the requirement, in a sentence.
         why: String,
     },
     /// The jobs need more threads than this machine allows this user.
@@ -19,7 +19,7 @@ pub enum Error {
         /// The number that the jobs need together, or that one of them needs if the limit is per
         /// process.
         wanted: u64,
-        /// How many more threads the limit allows.
+        /// The number of further threads that the limit allows.
         room: u64,
         /// The name of the limit.
         limit: String,

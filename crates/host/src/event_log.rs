@@ -14,13 +14,13 @@ use wait::{Mutex, MutexGuard};
 
 use crate::workload::{Rate, Workload};
 
-/// How long a thread computes between two checks.
+/// The time that a thread computes between two checks.
 const CHECK_INTERVAL: Span = Span::from_micros(20);
 
 /// Delays up to this also happen to a thread that keeps its CPU: interrupts, caches, slow clock.
 const TOLERATED_DELAY: Span = Span::from_micros(20);
 
-/// How many events the threads of one job may log together: 4 MiB.
+/// The number of events that the threads of one job may log together: 4 MiB.
 const JOB_CAPACITY: u32 = 1 << 18;
 
 /// Bounds of the number of events that one thread may log.
@@ -70,7 +70,7 @@ pub struct EventLog {
     pub thread: i32,
     /// The events, in the order of time.
     pub events: Vec<Event>,
-    /// How many more events there were after the log was full.
+    /// The number of events after the log was full.
     pub lost: u64,
 }
 

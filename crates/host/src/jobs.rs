@@ -20,10 +20,10 @@ use crate::event_log::EventLog;
 use crate::protocol::{Failure, JOB, MessageReader, Order, Reply, Request, send};
 use crate::timeline::Sampler;
 
-/// How often the run checks whether it was cancelled.
+/// The time between two checks whether the run was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
 
-/// How long a supervisor may take to end the command's processes: a little more than its own
+/// The time in which a supervisor must end the command's processes: a little more than its own
 /// timeout.
 const SUPERVISOR_TIMEOUT: Duration = Duration::from_secs(6);
 

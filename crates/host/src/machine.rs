@@ -17,7 +17,7 @@ pub struct Machine {
     pub cpus_online: u32,
     /// The numbers of the CPUs that this process may run on.
     pub cpus_allowed: Vec<u32>,
-    /// How many CPUs' worth of time it may use. A quota can make this less than the allowed CPUs.
+    /// The CPU time that it may use, in CPUs. A quota can make this less than the allowed CPUs.
     pub cpus: u32,
 }
 

@@ -48,20 +48,20 @@ pub(crate) struct Order {
     pub(crate) costs: Costs,
     /// The number of CPUs for waiting rules.
     pub(crate) cpus: u32,
-    /// How many requests the device of a pipeline serves at a time.
+    /// The number of requests that the device of a pipeline serves at a time.
     pub(crate) device_depth: u32,
     /// The speed of computation.
     pub(crate) rate: Rate,
     /// Whether it continues after its end until it is told to stop.
     pub(crate) keep_running: bool,
-    /// What its threads record.
+    /// The record to make.
     pub(crate) recording: Recording,
 }
 
-/// What a run records besides its outcome. Recording takes time, which the outcome includes.
+/// The record of a run besides its outcome. Recording takes time, which the outcome includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Recording {
-    /// Nothing, so the outcome is representative.
+    /// None, so the outcome is representative.
     Nothing,
     /// The questions to each job's waiting rule and the decisions.
     Decisions,

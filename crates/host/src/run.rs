@@ -19,8 +19,8 @@ use crate::protocol::{Order, Recording};
 use crate::scheduling;
 use crate::timeline::{Sampler, StateSample};
 
-/// How long endless jobs run before the others start: the kernel spreads them over the CPUs in this
-/// time.
+/// The time that endless jobs run before the others start, in which the kernel spreads them over
+/// the CPUs.
 const EARLY_START: Duration = Duration::from_millis(20);
 
 /// Shorter runs have no idle time, because the kernel counts it in coarse ticks.

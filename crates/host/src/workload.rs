@@ -109,7 +109,7 @@ impl Rate {
         }
     }
 
-    /// How long so many iterations in so many computations take without disturbance.
+    /// The time of so many iterations in so many computations without disturbance.
     pub fn time(self, iterations: u64, computations: u64) -> Span {
         let part = |number: u64, picoseconds: u64| u128::from(number) * u128::from(picoseconds);
         let picoseconds = part(iterations, self.iteration_ps) + part(computations, self.start_ps);

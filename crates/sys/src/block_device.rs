@@ -74,13 +74,10 @@ impl BlockDevice {
     /// A device that serves several requests at a time is busy while it has at least one, so a
     /// device that is always busy may have capacity left.
     pub fn busy(&self) -> Option<Duration> {
-        busy_time(&fs::read_to_string(self.folder.join("stat")).ok()?)
+        let stat = fs::read_to_string(self.folder.join("stat")).ok()?;
+        // The tenth field, `io_ticks`.
+        stat.split_ascii_whitespace().nth(9)?.parse().ok().map(Duration::from_millis)
     }
-}
-
-/// The tenth field of a device's `stat`, `io_ticks`.
-fn busy_time(stat: &str) -> Option<Duration> {
-    stat.split_ascii_whitespace().nth(9)?.parse().ok().map(Duration::from_millis)
 }
 
 #[cfg(test)]

@@ -24,14 +24,14 @@ use super::{next_request, outcome, reply_ready};
 use crate::procfs::descendants;
 use crate::protocol::{Failure, Reply, Request, RequestReader, reply};
 
-/// How many bytes of the end of a command's standard error are kept for the message if it fails.
+/// The number of bytes at the end of a command's standard error that are kept in case it fails.
 const STDERR_TAIL: usize = 2048;
 
-/// How often ended orphans are reaped while the command runs.
+/// The longest time until an ended orphan is reaped while the command runs.
 const REAP_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// How long descendants may take to die of SIGKILL. This is short except for a process in an
-/// uninterruptible system call or of another user.
+/// The time in which descendants must die of SIGKILL. They need little of it, except in an
+/// uninterruptible system call or as another user's process.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Supervises one job. When it returns, no descendant is left.
@@ -227,7 +227,7 @@ fn shortened(command: String) -> String {
     }
 }
 
-/// What a failed command wrote to its standard error, as the rest of a sentence about its end.
+/// The end of the standard error of a failed command, as the rest of a sentence.
 fn end_of_stderr(stderr: &str) -> String {
     match stderr.trim_end() {
         "" => "; it wrote nothing to its standard error".to_owned(),

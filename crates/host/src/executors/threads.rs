@@ -22,9 +22,9 @@ use super::{next_request, outcome, reply_ready};
 use crate::event_log::{Activity, ActivityLogger, Event, EventLog, EventLogger};
 use crate::protocol::{Failure, Order, Recording, Reply, Request, RequestReader, reply};
 use crate::scheduling;
-use crate::workload::{Rate, Workload};
+use crate::workload::Workload;
 
-/// How long a thread of an endless job computes before it checks whether to continue: much shorter
+/// The time that a thread of an endless job computes between two checks of its phase: much shorter
 /// than a timeslice, much longer than the check.
 const CHUNK: Span = Span::from_micros(50);
 
@@ -39,13 +39,9 @@ const STOPPED: u8 = 2;
 
 /// The state that the threads share.
 struct ThreadJob<R: Recorder> {
-    job: String,
+    order: Order,
+    /// The number of threads.
     threads: u32,
-    seed: u64,
-    step: Span,
-    rate: Rate,
-    keep_running: bool,
-    writes_event_logs: bool,
     task: SharedTask<R>,
     gate: Gate,
     phase: AtomicU8,
@@ -103,13 +99,8 @@ where
 {
     let threads = order.job.kind.threads(order.cpus);
     let job = Arc::new(ThreadJob {
-        job: order.job.name.clone(),
+        order: order.clone(),
         threads,
-        seed: order.seed,
-        step: order.step,
-        rate: order.rate,
-        keep_running: order.keep_running,
-        writes_event_logs: order.recording == Recording::Events,
         task: shared_task::<R>(order)?,
         gate: Gate::new(threads as usize + 1),
         phase: AtomicU8::new(WARMING_UP),
@@ -151,7 +142,7 @@ where
     Ok(())
 }
 
-/// What the threads of a job share.
+/// The work of the threads of a job, and the objects that they share.
 fn shared_task<R: Recorder + Default>(order: &Order) -> Result<SharedTask<R>, Failure> {
     let waiting = |rule| Waiting::by(rule).with_costs(order.costs).with_cpus(order.cpus);
     Ok(match order.job.kind {
@@ -175,8 +166,8 @@ fn shared_task<R: Recorder + Default>(order: &Order) -> Result<SharedTask<R>, Fa
 impl<R: Recorder> ThreadJob<R> {
     /// Runs one thread.
     fn thread(&self, number: u32, sender: &Sender<Message>) {
-        if self.writes_event_logs {
-            self.run_thread(number, sender, EventLogger::new(number, self.threads, self.rate));
+        if self.order.recording == Recording::Events {
+            self.run_thread(number, sender, EventLogger::new(number, self.threads, self.order.rate));
         } else {
             self.run_thread(number, sender, ());
         }
@@ -186,8 +177,8 @@ impl<R: Recorder> ThreadJob<R> {
         let mut workload = Workload::new();
         // The first pass brings code and data into the cache.
         workload.run(1000);
-        let mut stream = Stream::named(self.seed, &self.job, number);
-        let mut draw = |law: &Law| self.rate.iterations(law.draw(&mut stream, self.step));
+        let mut stream = Stream::named(self.order.seed, &self.order.job.name, number);
+        let mut draw = |law: &Law| self.order.rate.iterations(law.draw(&mut stream, self.order.step));
         match &self.task {
             &SharedTask::Barrier { rounds, ref compute, ref barrier, ref afterwards } => {
                 let (mut party, mut later_party) = (barrier.party(number), afterwards.party(number));
@@ -228,12 +219,12 @@ impl<R: Recorder> ThreadJob<R> {
                 self.repeat(|| workload.run(iterations));
             }
             SharedTask::Endless => {
-                let chunk = self.rate.iterations(CHUNK);
+                let chunk = self.order.rate.iterations(CHUNK);
                 self.enter(sender);
                 logger.log(Activity::Compute);
                 let phase = || self.phase.load(Ordering::Relaxed);
                 let (before, iterations) = compute_until_stopped(|| logger.run(&mut workload, chunk), chunk, phase);
-                report(sender, before, self.rate.time(iterations, 0), logger);
+                report(sender, before, self.order.rate.time(iterations, 0), logger);
             }
         }
     }
@@ -252,12 +243,12 @@ impl<R: Recorder> ThreadJob<R> {
         let before = thread_usage();
         logger.log(Activity::Compute);
         let iterations = (0..rounds).map(|_| round(&mut logger)).sum();
-        report(sender, before, self.rate.time(iterations, rounds * computations), logger);
+        report(sender, before, self.order.rate.time(iterations, rounds * computations), logger);
     }
 
     /// Runs rounds that do not count, forever, if the job keeps running.
     fn repeat(&self, mut round: impl FnMut()) {
-        if self.keep_running {
+        if self.order.keep_running {
             loop {
                 round();
             }
@@ -284,7 +275,7 @@ impl<R: Recorder> ThreadJob<R> {
         let is_endless = matches!(self.task, SharedTask::Endless);
         let mut outcome = JobOutcome {
             delivered_work_ns: Some(work),
-            ..outcome(&self.job, completion.filter(|_| !is_endless), usage)
+            ..outcome(&self.order.job.name, completion.filter(|_| !is_endless), usage)
         };
         let counted = match &self.task {
             SharedTask::Barrier { rounds, barrier, .. } => Some((*rounds, barrier.statistics())),

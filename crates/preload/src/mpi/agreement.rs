@@ -45,7 +45,7 @@ const NO: u64 = 2;
 const LAUNCHERS: [&str; 8] =
     ["hydra_pmi_proxy", "hydra_pmi_prox", "pmi_proxy", "orted", "prted", "mpirun", "mpiexec", "slurmstepd"];
 
-/// How many ancestors are searched for a launcher.
+/// The number of ancestors that are searched for a launcher.
 const MAX_ANCESTORS: usize = 8;
 
 const LENGTH: usize = 2 * size_of::<AtomicU64>();
