@@ -4,7 +4,7 @@
 //! The starting process creates a statistics [`Region`]: a file that all processes map. Each
 //! process that runs with the preloaded library claims a slot in it and counts its waits there
 //! while it runs. Nothing has to be done when a process ends, and its statistics survive if it is
-//! killed or executes another program; that program claims a slot of its own.
+//! killed or executes another program. That program claims its own slot.
 
 mod environment;
 mod kind;

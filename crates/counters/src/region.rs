@@ -44,8 +44,7 @@ pub enum RegionError {
 }
 
 impl Region {
-    /// Creates a region for the processes of this user. The file must not exist; the caller removes
-    /// it.
+    /// Creates a region for the processes of this user, in a new file that the caller removes later.
     ///
     /// # Errors
     /// If the file cannot be created or mapped.

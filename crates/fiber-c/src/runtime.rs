@@ -17,7 +17,7 @@ thread_local! {
 
 /// Whether this is the main thread of the process.
 fn is_main() -> bool {
-    // SAFETY: they only return numbers.
+    // SAFETY: both only return numbers.
     unsafe { libc::getpid() == libc::gettid() }
 }
 

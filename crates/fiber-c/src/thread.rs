@@ -169,16 +169,16 @@ pub unsafe extern "C" fn my_pthread_create(
             Some(handle)
         });
         if let Some(handle) = unused {
-            detach(id, handle);
+            detach(handle);
         }
         Ok(())
     })
 }
 
 /// Drops the handle of a detached thread.
-fn detach(id: Id, handle: JoinHandle<Value>) {
+fn detach(handle: JoinHandle<Value>) {
     if handle.is_finished() {
-        with(number(id), |entry| *entry = None);
+        with(number(foreign::id(&handle)), |entry| *entry = None);
     }
     handle.detach();
 }
@@ -201,8 +201,8 @@ pub extern "C" fn my_pthread_equal(one: Thread, other: Thread) -> c_int {
     (one == other).into()
 }
 
-/// Takes the handle of a joinable thread, and leaves it in the state `rest`. EINVAL if it cannot be
-/// joined.
+/// Takes the handle of a joinable thread, and leaves it in the state `rest`. EAGAIN if it is being
+/// created, EINVAL if it cannot be joined.
 fn take(thread: Thread, rest: JoinState) -> Result<JoinHandle<Value>, c_int> {
     with(thread, |entry| {
         let Some(entry) = entry else { return Err(libc::ESRCH) };
@@ -230,25 +230,17 @@ pub unsafe extern "C" fn my_pthread_join(thread: Thread, value: Option<&mut *mut
                 result => break result?,
             }
         };
-        let id = foreign::id(&handle);
         let result = handle.join();
-        match result {
-            Ok(Value(result)) => {
-                with(number(id), |entry| *entry = None);
-                if let Some(value) = value {
-                    *value = result;
-                }
-                Ok(())
-            }
-            Err(JoinError::Itself | JoinError::Cycle(_)) => {
-                with(number(id), |entry| entry.iter_mut().for_each(|entry| entry.join = JoinState::Detached));
-                Err(libc::EDEADLK)
-            }
-            Err(_) => {
-                with(number(id), |entry| *entry = None);
-                Err(libc::EAGAIN)
-            }
+        if let Err(JoinError::Itself | JoinError::Cycle(_)) = result {
+            with(thread, |entry| entry.iter_mut().for_each(|entry| entry.join = JoinState::Detached));
+            return Err(libc::EDEADLK);
         }
+        with(thread, |entry| *entry = None);
+        let Value(result) = result.map_err(|_| libc::EAGAIN)?;
+        if let Some(value) = value {
+            *value = result;
+        }
+        Ok(())
     })
 }
 
@@ -256,7 +248,7 @@ pub unsafe extern "C" fn my_pthread_join(thread: Thread, value: Option<&mut *mut
 pub extern "C" fn my_pthread_detach(thread: Thread) -> c_int {
     enter(|_| match take(thread, JoinState::Detached) {
         Ok(handle) => {
-            detach(foreign::id(&handle), handle);
+            detach(handle);
             Ok(())
         }
         // Its creator completes it.

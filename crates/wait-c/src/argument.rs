@@ -18,7 +18,7 @@ pub(crate) fn given<T>(argument: Option<T>, name: &str) -> Result<T, Failure> {
 }
 
 /// Writes a value to an output argument, unless that is null.
-pub(crate) fn leave<T>(out: Out<'_, T>, value: T) {
+pub(crate) fn write<T>(out: Out<'_, T>, value: T) {
     if let Some(out) = out {
         out.write(value);
     }
@@ -26,7 +26,7 @@ pub(crate) fn leave<T>(out: Out<'_, T>, value: T) {
 
 /// Writes the result of a call to an output argument, unless that is null.
 pub(crate) fn store<T>(out: Out<'_, T>, call: impl FnOnce() -> Result<T, Failure>) -> c_int {
-    status(|| call().map(|value| leave(out, value)))
+    status(|| call().map(|value| write(out, value)))
 }
 
 /// Forgets the guard that a call returns, since C cannot store it.

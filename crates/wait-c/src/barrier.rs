@@ -8,9 +8,9 @@ use std::time::Duration;
 use wait::thread_slots::{ThreadSlot, ThreadSlots};
 use wait::{Arrival, Deadline, Party};
 
-use crate::argument::{self, Out, create, given, leave};
+use crate::argument::{self, Out, create, given, write};
 use crate::failure::{Failure, status};
-use crate::statistics::{Statistics, leave_statistics};
+use crate::statistics::{Statistics, write_statistics};
 
 /// The maximum number of parties of a barrier.
 pub const ROWLOCK_BARRIER_MAX_PARTIES: u32 = 1_048_576;
@@ -89,8 +89,8 @@ fn complete(
     leads: Out<'_, bool>,
     arrival_out: Out<'_, u64>,
 ) -> Result<(), Failure> {
-    party.complete_timeout(arrival, deadline).map(|result| leave(leads, result.is_leader())).map_err(|arrival| {
-        leave(arrival_out, arrival.number());
+    party.complete_timeout(arrival, deadline).map(|result| write(leads, result.is_leader())).map_err(|arrival| {
+        write(arrival_out, arrival.number());
         wait::TimedOut.into()
     })
 }
@@ -322,5 +322,5 @@ pub extern "C" fn rowlock_barrier_statistics(
     barrier: Option<&Barrier>,
     statistics: Option<&mut MaybeUninit<Statistics>>,
 ) -> c_int {
-    status(|| leave_statistics(statistics, given(barrier, "barrier")?.slots.barrier().statistics()))
+    status(|| write_statistics(statistics, given(barrier, "barrier")?.slots.barrier().statistics()))
 }

@@ -9,7 +9,7 @@ use wait::TimedOut;
 use crate::argument::{self, acquire, create, given};
 use crate::failure::{Failure, status};
 use crate::mutex::Mutex;
-use crate::statistics::{Statistics, leave_statistics};
+use crate::statistics::{Statistics, write_statistics};
 
 /// A condition variable: threads that hold a mutex wait until they are notified of a change.
 ///
@@ -113,5 +113,5 @@ pub extern "C" fn rowlock_condvar_statistics(
     condvar: Option<&Condvar>,
     statistics: Option<&mut MaybeUninit<Statistics>>,
 ) -> c_int {
-    status(|| leave_statistics(statistics, given(condvar, "condvar")?.0.statistics()))
+    status(|| write_statistics(statistics, given(condvar, "condvar")?.0.statistics()))
 }

@@ -8,7 +8,7 @@ use wait::Reset;
 
 use crate::argument::{self, create, given, store};
 use crate::failure::{Failure, status};
-use crate::statistics::{Statistics, leave_statistics};
+use crate::statistics::{Statistics, write_statistics};
 
 /// An event, at which threads wait until it is set.
 pub struct Event(wait::Event);
@@ -91,5 +91,5 @@ pub extern "C" fn rowlock_event_statistics(
     event: Option<&Event>,
     statistics: Option<&mut MaybeUninit<Statistics>>,
 ) -> c_int {
-    status(|| leave_statistics(statistics, given(event, "event")?.0.statistics()))
+    status(|| write_statistics(statistics, given(event, "event")?.0.statistics()))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::argument::{self, create, given, store};
 use crate::failure::{Failure, status};
-use crate::statistics::{Statistics, leave_statistics};
+use crate::statistics::{Statistics, write_statistics};
 
 /// A latch, at which threads wait until it has been counted down to zero. Then it is open, and all
 /// threads pass.
@@ -93,5 +93,5 @@ pub extern "C" fn rowlock_latch_statistics(
     latch: Option<&Latch>,
     statistics: Option<&mut MaybeUninit<Statistics>>,
 ) -> c_int {
-    status(|| leave_statistics(statistics, given(latch, "latch")?.0.statistics()))
+    status(|| write_statistics(statistics, given(latch, "latch")?.0.statistics()))
 }

@@ -8,7 +8,7 @@ use wait::MutexGuard;
 
 use crate::argument::{self, acquire, create, given};
 use crate::failure::{Failure, status};
-use crate::statistics::{Statistics, leave_statistics};
+use crate::statistics::{Statistics, write_statistics};
 
 /// A mutex, held by one thread at a time. All that a thread did while it held the mutex is visible
 /// to later holders.
@@ -20,12 +20,8 @@ impl Mutex {
     /// # Safety
     /// If a thread holds the mutex, it is the calling thread.
     pub(crate) unsafe fn resume(&self) -> Result<MutexGuard<'_, ()>, Failure> {
-        if !self.0.is_locked() {
-            return Err(Failure::not_held("mutex"));
-        }
-        // SAFETY: a thread holds the mutex, and the caller guarantees that it is this one. All
-        // guards are forgotten.
-        Ok(unsafe { self.0.make_guard_unchecked() })
+        // SAFETY: the caller guarantees it. All guards are forgotten.
+        unsafe { self.0.resume() }.ok_or_else(|| Failure::not_held("mutex"))
     }
 }
 
@@ -96,5 +92,5 @@ pub extern "C" fn rowlock_mutex_statistics(
     mutex: Option<&Mutex>,
     statistics: Option<&mut MaybeUninit<Statistics>>,
 ) -> c_int {
-    status(|| leave_statistics(statistics, given(mutex, "mutex")?.0.statistics()))
+    status(|| write_statistics(statistics, given(mutex, "mutex")?.0.statistics()))
 }

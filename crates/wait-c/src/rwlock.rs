@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::argument::{self, acquire, create, given};
 use crate::failure::{Failure, status};
-use crate::statistics::{Statistics, leave_statistics};
+use crate::statistics::{Statistics, write_statistics};
 
 /// A reader-writer lock, held by many threads as readers or by one as a writer.
 pub struct RwLock(wait::RwLock<()>);
@@ -66,16 +66,10 @@ pub extern "C" fn rowlock_rwlock_rdlock_timeout(rwlock: Option<&RwLock>, nanosec
 /// Returns 0, EPERM if no thread holds it as a reader, or EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_rwlock_rdunlock(rwlock: Option<&RwLock>) -> c_int {
-    status(|| {
-        let lock = &given(rwlock, "rwlock")?.0;
-        if !lock.is_read_locked() {
-            return Err(Failure::not_held("rwlock"));
-        }
-        // SAFETY: the calling thread holds it as a reader, as the documentation for C requires, and
-        // its guard is forgotten.
-        drop(unsafe { lock.make_read_guard_unchecked() });
-        Ok(())
-    })
+    // SAFETY: the calling thread holds it as a reader, as the documentation for C requires, and its
+    // guard is forgotten.
+    let unlock = |lock: &RwLock| unsafe { lock.0.resume_read() }.map(drop);
+    status(|| unlock(given(rwlock, "rwlock")?).ok_or_else(|| Failure::not_held("rwlock")))
 }
 
 /// Waits until the calling thread holds the lock as a writer. Waits forever if it holds the lock
@@ -116,16 +110,10 @@ pub extern "C" fn rowlock_rwlock_wrlock_timeout(rwlock: Option<&RwLock>, nanosec
 /// Returns 0, EPERM if no thread holds it as a writer, or EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_rwlock_wrunlock(rwlock: Option<&RwLock>) -> c_int {
-    status(|| {
-        let lock = &given(rwlock, "rwlock")?.0;
-        if !lock.is_write_locked() {
-            return Err(Failure::not_held("rwlock"));
-        }
-        // SAFETY: the calling thread holds it as a writer, as the documentation for C requires, and
-        // its guard is forgotten.
-        drop(unsafe { lock.make_write_guard_unchecked() });
-        Ok(())
-    })
+    // SAFETY: the calling thread holds it as a writer, as the documentation for C requires, and its
+    // guard is forgotten.
+    let unlock = |lock: &RwLock| unsafe { lock.0.resume_write() }.map(drop);
+    status(|| unlock(given(rwlock, "rwlock")?).ok_or_else(|| Failure::not_held("rwlock")))
 }
 
 /// Stores the counts of all waits so far in `*statistics`.
@@ -136,5 +124,5 @@ pub extern "C" fn rowlock_rwlock_statistics(
     rwlock: Option<&RwLock>,
     statistics: Option<&mut MaybeUninit<Statistics>>,
 ) -> c_int {
-    status(|| leave_statistics(statistics, given(rwlock, "rwlock")?.0.statistics()))
+    status(|| write_statistics(statistics, given(rwlock, "rwlock")?.0.statistics()))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::argument::{self, create, given, store};
 use crate::failure::{Failure, status};
-use crate::statistics::{Statistics, leave_statistics};
+use crate::statistics::{Statistics, write_statistics};
 
 /// A number of permits, which threads acquire and release. A function that changes the number
 /// returns the result of that same atomic step.
@@ -115,5 +115,5 @@ pub extern "C" fn rowlock_semaphore_statistics(
     semaphore: Option<&Semaphore>,
     statistics: Option<&mut MaybeUninit<Statistics>>,
 ) -> c_int {
-    status(|| leave_statistics(statistics, given(semaphore, "semaphore")?.0.statistics()))
+    status(|| write_statistics(statistics, given(semaphore, "semaphore")?.0.statistics()))
 }

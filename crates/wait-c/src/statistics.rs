@@ -30,7 +30,7 @@ pub struct Statistics {
 }
 
 /// Stores the statistics of an object in an output argument.
-pub(crate) fn leave_statistics(out: Out<'_, Statistics>, statistics: wait::Statistics) -> Result<(), Failure> {
+pub(crate) fn write_statistics(out: Out<'_, Statistics>, statistics: wait::Statistics) -> Result<(), Failure> {
     given(out, "statistics")?.write(Statistics {
         waits: statistics.waits,
         spins: statistics.spins,

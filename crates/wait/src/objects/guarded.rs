@@ -250,30 +250,32 @@ impl<L: Lock<A>, T: ?Sized + fmt::Display, A> fmt::Display for Guard<'_, L, T, A
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// A guard for a mutex that the calling thread already holds by a forgotten guard. For callers
-    /// that cannot store guards, such as bindings for another language.
+    /// A guard in place of one that was forgotten, or `None` if no thread holds the mutex. For
+    /// callers that cannot store guards, such as bindings for another language.
     ///
     /// # Safety
-    /// The calling thread holds the mutex, and has no other guard of it.
-    pub unsafe fn make_guard_unchecked(&self) -> MutexGuard<'_, T> {
-        Guard::new(&self.0)
+    /// If a thread holds the mutex, it is the calling thread, and it has no other guard of it.
+    pub unsafe fn resume(&self) -> Option<MutexGuard<'_, T>> {
+        self.is_locked().then(|| Guard::new(&self.0))
     }
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// A guard for a lock that the calling thread already holds as a reader by a forgotten guard.
+    /// A guard in place of one that was forgotten, or `None` if no thread holds the lock as a
+    /// reader.
     ///
     /// # Safety
-    /// The calling thread holds the lock as a reader one time more than it has other guards of it.
-    pub unsafe fn make_read_guard_unchecked(&self) -> RwLockReadGuard<'_, T> {
-        Guard::new(&self.0)
+    /// If a reader holds the lock, the calling thread does, one time more than it has other guards.
+    pub unsafe fn resume_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        self.is_read_locked().then(|| Guard::new(&self.0))
     }
 
-    /// A guard for a lock that the calling thread already holds as a writer by a forgotten guard.
+    /// A guard in place of one that was forgotten, or `None` if no thread holds the lock as a
+    /// writer.
     ///
     /// # Safety
-    /// The calling thread holds the lock as a writer, and has no other guard of it.
-    pub unsafe fn make_write_guard_unchecked(&self) -> RwLockWriteGuard<'_, T> {
-        Guard::new(&self.0)
+    /// If a writer holds the lock, it is the calling thread, and it has no other guard of it.
+    pub unsafe fn resume_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        self.is_write_locked().then(|| Guard::new(&self.0))
     }
 }

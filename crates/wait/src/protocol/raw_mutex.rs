@@ -17,7 +17,7 @@ const HELD: u32 = 1;
 const SLEEPERS: u32 = 2;
 /// A thread polls the mutex, and will acquire it, or clear this bit before it sleeps.
 const SPINNER: u32 = 4;
-/// One in the number of times that the mutex was released past sleepers, for the spinner.
+/// One more release past sleepers, for the spinner.
 const PASSED: u32 = 8;
 
 /// How often in a row sleepers may be passed over.

@@ -13,7 +13,7 @@ use crate::waiting::Waiting;
 
 /// A writer writes, or waits for the readers to leave.
 const CLOSED: u32 = 1;
-/// One in the number of readers inside.
+/// One more reader inside.
 const READER: u32 = 2;
 
 /// The memory of a reader-writer lock: without pointers, and valid as zeros, when it is free.

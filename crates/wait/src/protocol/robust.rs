@@ -28,7 +28,7 @@ impl State {
     const DAMAGED: u64 = 1 << 30;
     /// A thread sleeps, or is about to.
     const SLEEPERS: u64 = 1 << 31;
-    /// One in the number of acquisitions.
+    /// One more acquisition.
     const ACQUISITION: u64 = 1 << 32;
 
     /// The owner of the lock.
