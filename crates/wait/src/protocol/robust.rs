@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{self, AcqRel, Relaxed, Release};
 
 use policy::Instant;
 
-use crate::protocol::wait_loop::Awaited;
+pub use crate::protocol::wait_loop::Awaited;
 use crate::sync::{AtomicU64, Futex};
 pub use sys::futex::Scope;
 
@@ -138,40 +138,14 @@ pub struct LockAttempt<'a> {
     scope: Scope,
     /// Whether it has slept: then it may have been woken in place of others that still sleep.
     slept: bool,
-    integrity: Integrity,
+    /// The condition of the guarded data when the lock was acquired.
+    pub integrity: Integrity,
 }
 
 impl<'a> LockAttempt<'a> {
     /// An attempt by this owner.
     pub fn new(lock: &'a RobustLock, owner: OwnerId, scope: Scope) -> LockAttempt<'a> {
         LockAttempt { lock, owner, scope, slept: false, integrity: Integrity::Intact }
-    }
-
-    /// The condition of the guarded data when the lock was acquired.
-    pub fn integrity(&self) -> Integrity {
-        self.integrity
-    }
-
-    /// Acquires the lock if it is free. Returns whether it was.
-    pub fn try_acquire(&mut self) -> bool {
-        let mark = if self.slept { State::SLEEPERS } else { 0 };
-        self.lock.acquire_with(self.owner, mark).inspect(|&integrity| self.integrity = integrity).is_some()
-    }
-
-    /// Sleeps until woken or until the deadline, unless the lock is free. May return early.
-    pub fn sleep_until(&mut self, deadline: Option<Instant>) {
-        let mut seen = self.lock.state();
-        while seen.owner().is_some() {
-            let asleep = seen.with(State::SLEEPERS);
-            if seen != asleep
-                && let Err(actual) = self.lock.exchange(seen, asleep)
-            {
-                seen = actual;
-                continue;
-            }
-            self.slept = true;
-            return self.lock.0.sleep(asleep.0 as u32, deadline, self.scope);
-        }
     }
 
     /// Abandons the attempt, although the thread may have been woken for it.
@@ -190,11 +164,23 @@ impl<'a> LockAttempt<'a> {
 impl Awaited for LockAttempt<'_> {
     #[inline]
     fn poll(&mut self) -> bool {
-        self.try_acquire()
+        let mark = if self.slept { State::SLEEPERS } else { 0 };
+        self.lock.acquire_with(self.owner, mark).inspect(|&integrity| self.integrity = integrity).is_some()
     }
 
     fn sleep(&mut self, deadline: Option<Instant>) {
-        self.sleep_until(deadline);
+        let mut seen = self.lock.state();
+        while seen.owner().is_some() {
+            let asleep = seen.with(State::SLEEPERS);
+            if seen != asleep
+                && let Err(actual) = self.lock.exchange(seen, asleep)
+            {
+                seen = actual;
+                continue;
+            }
+            self.slept = true;
+            return self.lock.0.sleep(asleep.0 as u32, deadline, self.scope);
+        }
     }
 }
 
@@ -256,12 +242,12 @@ mod tests {
             let lock = free();
             lock.try_acquire(ONE);
             let mut attempt = LockAttempt::new(&lock, OTHER, Scope::Process);
-            attempt.sleep_until(Some(Instant::from_nanos(1)));
+            attempt.sleep(Some(Instant::from_nanos(1)));
             assert!(lock.state().has_sleepers());
             lock.release(ONE, false, Scope::Process);
             assert!(!lock.state().has_sleepers());
             if acquires {
-                assert!(attempt.try_acquire());
+                assert!(attempt.poll());
             } else {
                 lock.try_acquire(ONE);
                 attempt.give_up();

@@ -44,13 +44,13 @@ impl Barrier {
     /// Creates a barrier for `parties` parties under a new path, preferably below `/dev/shm`. Only
     /// the owner can open it, unless the file's permissions are changed.
     pub fn create(path: impl AsRef<Path>, parties: u32, waiting: Waiting) -> Result<Barrier, MemoryError> {
-        Barrier::on(Memory::create(Some(path.as_ref()), purpose(parties), &|_| Ok(()))?, waiting)
+        Barrier::on(Memory::create(Some(path.as_ref()), purpose(parties), |_| Ok(()))?, waiting)
     }
 
     /// Creates a barrier without a name. Other processes inherit or receive its file and open it by
     /// [`Barrier::from_fd`]. The file's length is sealed. It is closed on exec.
     pub fn nameless(parties: u32, waiting: Waiting) -> Result<Barrier, MemoryError> {
-        Barrier::on(Memory::create(None, purpose(parties), &|_| Ok(()))?, waiting)
+        Barrier::on(Memory::create(None, purpose(parties), |_| Ok(()))?, waiting)
     }
 
     /// Opens the barrier at a path. Each process chooses how its own parties wait.

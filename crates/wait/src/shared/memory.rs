@@ -164,13 +164,15 @@ pub(super) struct Purpose {
     pub(super) body: BodySize,
 }
 
-/// Initializes a new memory, which is zero except for its header, before other processes find it.
-pub(super) type Begin<'a> = &'a dyn Fn(&Memory) -> Result<(), MemoryError>;
-
 impl Memory {
     /// Creates memory under a new path, where it is complete as soon as it can be found. Without a
-    /// path it is for children that inherit its file, and its length is sealed.
-    pub(super) fn create(path: Option<&Path>, purpose: Purpose, begin: Begin<'_>) -> Result<Memory, MemoryError> {
+    /// path it is for children that inherit its file, and its length is sealed. `begin` initializes
+    /// it, which is zero except for its header, before other processes find it.
+    pub(super) fn create(
+        path: Option<&Path>,
+        purpose: Purpose,
+        begin: impl FnOnce(&Memory) -> Result<(), MemoryError>,
+    ) -> Result<Memory, MemoryError> {
         let doing = || match path {
             Some(path) => format!("create shared memory {}", path.display()),
             None => "create nameless shared memory".to_owned(),

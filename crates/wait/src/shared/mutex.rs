@@ -96,7 +96,7 @@ impl Mutex {
         let mut attempt = LockAttempt::new(&body.lock, self.own(), Scope::Shared);
         let result = body.wait_state.wait_while_possible(&mut attempt, *waiting, deadline, Some(&is_possible));
         if result.is_ok() {
-            return Ok(self.guard(attempt.integrity())?);
+            return Ok(self.guard(attempt.integrity)?);
         }
         if taken_over.get() || self.take_over() {
             return Ok(self.guard(Integrity::Damaged)?);

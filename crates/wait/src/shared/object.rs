@@ -53,7 +53,7 @@ impl<B: Body> Object<B> {
     ) -> Result<Self, MemoryError> {
         let purpose = Purpose { kind: B::KIND, members: processes, detail, body: Self::size };
         let begin = |memory: &Memory| memory.get(0).map(|body: View<B>| begin(&body));
-        Self::on(Memory::create(path, purpose, &begin)?, waiting)
+        Self::on(Memory::create(path, purpose, begin)?, waiting)
     }
 
     pub(super) fn open(path: &Path, waiting: Waiting) -> Result<Self, MemoryError> {

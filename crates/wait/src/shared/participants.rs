@@ -86,7 +86,7 @@ mod tests {
     fn slots(processes: u32) -> (Memory, View<[ProcessSlot]>) {
         let body = |processes| Participants::slots(processes) * size_of::<ProcessSlot>();
         let purpose = Purpose { kind: ObjectKind::Semaphore, members: processes, detail: 0, body };
-        let memory = Memory::create(None, purpose, &|_| Ok(())).unwrap();
+        let memory = Memory::create(None, purpose, |_| Ok(())).unwrap();
         let slots = memory.slice(0, Participants::slots(processes)).unwrap();
         (memory, slots)
     }

@@ -5,7 +5,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::{Acquire, Release};
-use rowlock_wait::robust::{Integrity, LockAttempt, OwnerId, RobustLock, Scope};
+use rowlock_wait::robust::{Awaited, Integrity, LockAttempt, OwnerId, RobustLock, Scope};
 
 struct Guarded {
     lock: RobustLock,
@@ -22,10 +22,10 @@ fn lock(guarded: &Guarded, owner: OwnerId) -> Integrity {
         if seen.owner() == Some(OwnerId(0)) && guarded.is_dead.load(Acquire) && guarded.lock.take_over(seen, owner) {
             return Integrity::Damaged;
         }
-        if attempt.try_acquire() {
-            return attempt.integrity();
+        if attempt.poll() {
+            return attempt.integrity;
         }
-        attempt.sleep_until(None);
+        attempt.sleep(None);
     }
 }
 
