@@ -44,7 +44,7 @@ pub enum RegionError {
 }
 
 impl Region {
-    /// Creates a region for the processes of this user, in a new file that the caller removes later.
+    /// Creates a region for the processes of this user, in a new file. The caller removes it later.
     ///
     /// # Errors
     /// If the file cannot be created or mapped.
