@@ -13,6 +13,8 @@ use std::ops::Range;
 
 use scenario::Diagnostic;
 
+use crate::{Refused, refuse};
+
 /// The maximum nesting depth.
 pub const DEEPEST: usize = 64;
 
@@ -94,7 +96,7 @@ pub fn read(text: &str) -> Result<Document, Box<Diagnostic>> {
     parser.skip()?;
     match parser.peek() {
         None => Ok(Document { root, comment: parser.comment }),
-        Some(_) => Err(parser.wrong("there is more after the end of the JSON value", "leave it out")),
+        Some(_) => parser.wrong("there is more after the end of the JSON value", "leave it out"),
     }
 }
 
@@ -105,8 +107,6 @@ struct Parser<'t> {
     is_at_start: bool,
     comment: Option<String>,
 }
-
-type Parsed<T> = Result<T, Box<Diagnostic>>;
 
 impl Parser<'_> {
     fn rest(&self) -> &str {
@@ -130,13 +130,13 @@ impl Parser<'_> {
     }
 
     /// Reports a problem with the next character.
-    fn wrong(&self, message: &str, help: &str) -> Box<Diagnostic> {
+    fn wrong<T>(&self, message: &str, help: &str) -> Refused<T> {
         let end = self.at + self.peek().map_or(0, char::len_utf8);
-        Box::new(Diagnostic::new(self.at..end, message).help(help))
+        refuse(&(self.at..end), message, help)
     }
 
     /// Skips blanks and comments.
-    fn skip(&mut self) -> Parsed<()> {
+    fn skip(&mut self) -> Refused<()> {
         loop {
             let blank = self.rest().len() - self.rest().trim_start().len();
             self.at += blank;
@@ -146,8 +146,7 @@ impl Parser<'_> {
                 self.end_comment(length, 0);
             } else if self.consume("/*") {
                 let Some(length) = self.rest().find("*/") else {
-                    let diagnostic = Diagnostic::new(begin..begin + 2, "this comment does not end");
-                    return Err(Box::new(diagnostic.help("close it by `*/`")));
+                    return refuse(&(begin..begin + 2), "this comment does not end", "close it by `*/`");
                 };
                 self.end_comment(length, 2);
             } else {
@@ -166,10 +165,10 @@ impl Parser<'_> {
         self.at += length + closing;
     }
 
-    fn value(&mut self, depth: usize) -> Parsed<Node> {
+    fn value(&mut self, depth: usize) -> Refused<Node> {
         self.skip()?;
         if depth > DEEPEST {
-            return Err(self.wrong("this is nested too deeply", "rt-app's files are some five levels deep"));
+            return self.wrong("this is nested too deeply", "rt-app's files are some five levels deep");
         }
         let begin = self.at;
         let value = match self.peek() {
@@ -180,16 +179,16 @@ impl Parser<'_> {
             _ if self.consume("true") => Value::Flag(true),
             _ if self.consume("false") => Value::Flag(false),
             _ if self.consume("null") => Value::Null,
-            None => return Err(self.wrong("the text ends where a value is expected", "is the file complete?")),
+            None => return self.wrong("the text ends where a value is expected", "is the file complete?"),
             Some(_) => {
-                return Err(self.wrong("this is not a JSON value", "strings and keys are written between quotes: \"\""));
+                return self.wrong("this is not a JSON value", "strings and keys are written between quotes: \"\"");
             }
         };
         Ok(Node { value, span: begin..self.at })
     }
 
     /// Reads items from the opening bracket to the closing one, which a comma may precede.
-    fn items<T>(&mut self, closing: &str, what: &str, item: impl Fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+    fn items<T>(&mut self, closing: &str, what: &str, item: impl Fn(&mut Self) -> Refused<T>) -> Refused<Vec<T>> {
         let mut items = Vec::new();
         self.next();
         self.skip()?;
@@ -199,41 +198,41 @@ impl Parser<'_> {
             let has_comma = self.consume(",");
             self.skip()?;
             if self.rest().is_empty() {
-                return Err(self.wrong(&format!("the text ends within {what}"), "is the file complete?"));
+                return self.wrong(&format!("the text ends within {what}"), "is the file complete?");
             }
             if !has_comma && !self.rest().starts_with(closing) {
-                return Err(self.wrong("a comma is missing here", "write `,` after the value before this"));
+                return self.wrong("a comma is missing here", "write `,` after the value before this");
             }
         }
         Ok(items)
     }
 
-    fn member(&mut self, depth: usize) -> Parsed<Member> {
+    fn member(&mut self, depth: usize) -> Refused<Member> {
         let begin = self.at;
         if self.peek() != Some('"') {
-            return Err(self.wrong("a key is missing here", "keys are written between quotes, as in \"run\" : 10"));
+            return self.wrong("a key is missing here", "keys are written between quotes, as in \"run\" : 10");
         }
         let key = self.text()?;
         let place = begin..self.at;
         self.skip()?;
         if !self.consume(":") {
-            return Err(self.wrong("a key is followed by `:` and a value", "write `:` here"));
+            return self.wrong("a key is followed by `:` and a value", "write `:` here");
         }
         Ok(Member { key, place, node: self.value(depth)? })
     }
 
-    fn number(&mut self) -> Parsed<Value> {
+    fn number(&mut self) -> Refused<Value> {
         let is_of_number = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E');
         let length = self.rest().find(|c| !is_of_number(c)).unwrap_or(self.rest().len());
         let written = self.rest().get(..length).unwrap_or_default().to_owned();
         if !written.parse().is_ok_and(f64::is_finite) {
-            return Err(self.wrong("this is not a number", "write an integer"));
+            return self.wrong("this is not a number", "write an integer");
         }
         self.at += length;
         Ok(written.parse().map_or(Value::Number(written), Value::Whole))
     }
 
-    fn text(&mut self) -> Parsed<String> {
+    fn text(&mut self) -> Refused<String> {
         let begin = self.at;
         let mut text = String::new();
         self.is_at_start = false;
@@ -248,14 +247,14 @@ impl Parser<'_> {
                     let escape = self.at;
                     self.next();
                     let Some(c) = self.escaped() else {
-                        let diagnostic = Diagnostic::new(escape..self.at, "there is no such escape");
-                        return Err(Box::new(diagnostic.help("a backslash itself is written `\\\\`")));
+                        let help = "a backslash itself is written `\\\\`";
+                        return refuse(&(escape..self.at), "there is no such escape", help);
                     };
                     text.push(c);
                 }
                 Some('\n') | None => {
-                    let diagnostic = Diagnostic::new(begin..begin + 1, "this string does not end");
-                    return Err(Box::new(diagnostic.help("close it by `\"` on the same line")));
+                    let help = "close it by `\"` on the same line";
+                    return refuse(&(begin..begin + 1), "this string does not end", help);
                 }
                 Some(c) => {
                     self.next();

@@ -6,7 +6,9 @@ mod name;
 pub mod rt_app;
 pub mod sched;
 
-use scenario::{Diagnostics, Scenario};
+use std::ops::Range;
+
+use scenario::{Diagnostic, Diagnostics, Scenario};
 
 /// A file format for scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +90,14 @@ pub fn import(format: Format, name: &str, bytes: &[u8]) -> Result<Imported, Impo
         Format::RtApp => rt_app::read(name, bytes),
         Format::Sched => sched::read(name, bytes),
     }
+}
+
+/// A result, or the problem that prevents it.
+type Refused<T> = Result<T, Box<Diagnostic>>;
+
+/// Refuses what is at this place of a file.
+fn refuse<T>(place: &Range<usize>, message: impl Into<String>, help: &str) -> Refused<T> {
+    Err(Box::new(Diagnostic::new(place.clone(), message).help(help)))
 }
 
 /// Writes the header of a job's table, its name, its kind, and the keys that have a value.

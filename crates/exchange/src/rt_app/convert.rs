@@ -13,7 +13,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::ops::Range;
 
 use policy::Span;
 use scenario::Diagnostic;
@@ -21,6 +20,7 @@ use scenario::diagnostics::quoted;
 
 use super::task::{Event, EventKind, Loops, Task};
 use crate::name::Names;
+use crate::{Refused, refuse};
 
 /// The maximum number of stages to which the phases of a task are unrolled.
 const MOST_STAGES: u64 = 100;
@@ -41,12 +41,6 @@ pub(super) fn jobs(tasks: &[Task], out: &mut String, found: &mut Vec<Diagnostic>
             found.push(*diagnostic);
         }
     }
-}
-
-type Refused<T> = Result<T, Box<Diagnostic>>;
-
-fn refuse<T>(place: &Range<usize>, message: impl Into<String>, help: &str) -> Refused<T> {
-    Err(Box::new(Diagnostic::new(place.clone(), message).help(help)))
 }
 
 fn job(task: &Task, out: &mut String) -> Refused<()> {

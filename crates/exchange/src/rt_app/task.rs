@@ -127,7 +127,9 @@ pub(super) fn read(document: &Document, found: &mut Vec<Diagnostic>) -> File {
         match member.key.as_str() {
             "tasks" => tasks = Some(member),
             "global" => reader.global(&member.node),
-            "resources" => reader.note("`resources` is ignored: rt-app creates them where they are used"),
+            "resources" => {
+                reader.notes.push("`resources` is ignored: rt-app creates them where they are used".to_owned());
+            }
             _ => reader.unknown(member, &["tasks", "global", "resources"]),
         }
     }
@@ -160,10 +162,6 @@ impl Reader<'_> {
                 self.wrong(member.place.clone(), &message, "only events and tasks may be repeated; keep one of them");
             }
         }
-    }
-
-    fn note(&mut self, text: impl Into<String>) {
-        self.notes.push(text.into());
     }
 
     fn unknown(&mut self, member: &Member, known: &[&str]) {
@@ -232,7 +230,7 @@ impl Reader<'_> {
                     self.wrong(member.node.span.clone(), message, "write false");
                 }
                 key if MEASUREMENT_SETTINGS.contains(&key) => {
-                    self.note(format!("`{key}` is ignored: it controls how rt-app measures and logs"));
+                    self.notes.push(format!("`{key}` is ignored: it controls how rt-app measures and logs"));
                 }
                 _ => {
                     let known = ["duration", "default_policy", "pi_enabled"];
@@ -262,7 +260,11 @@ impl Reader<'_> {
     fn task(&mut self, member: &Member, names: &mut Names) -> Option<Task> {
         let count = self.found.len();
         let members = self.members(&member.node, "a task");
-        let name = self.name(&member.key, names);
+        // Tasks with the same name get a number, as in rt-app's workgen.
+        let name = names.take(&member.key);
+        if name != member.key {
+            self.notes.push(format!("task {} becomes job `{name}`", quoted(&member.key)));
+        }
         let nowhere = member.place.clone();
         let mut task = Task {
             name,
@@ -379,16 +381,6 @@ impl Reader<'_> {
             }
         };
         Some(Event { kind, key: member.key.clone(), place: member.place.clone() })
-    }
-
-    /// Creates a unique name for a job. Tasks with the same name get a number, as in rt-app's
-    /// workgen.
-    fn name(&mut self, written: &str, names: &mut Names) -> String {
-        let name = names.take(written);
-        if name != written {
-            self.note(format!("task {} becomes job `{name}`", quoted(written)));
-        }
-        name
     }
 }
 
