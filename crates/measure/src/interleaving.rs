@@ -22,6 +22,11 @@ pub fn rounds(arms: usize, rounds: Range<u32>, seed: u64) -> impl Iterator<Item 
     })
 }
 
+/// Returns the runs of the first `count` rounds that have not been made, in their order.
+pub fn missing(arms: usize, count: u32, seed: u64, is_made: impl Fn(u32, usize) -> bool) -> Vec<(u32, usize)> {
+    rounds(arms, 0..count, seed).filter(|&(round, arm)| !is_made(round, arm)).collect()
+}
+
 /// Whether the first of two arms runs first in this pair of runs. Two successive pairs have
 /// opposite orders; which order comes first is drawn.
 pub fn runs_first(seed: u64, pair: u32) -> bool {
@@ -85,6 +90,14 @@ mod tests {
     fn later_rounds_have_the_order_that_they_would_have_had_in_a_longer_experiment() {
         assert!(rounds(5, 0..3, 1).chain(rounds(5, 3..9, 1)).eq(rounds(5, 0..9, 1)));
         assert!(rounds(5, 0..9, 1).ne(rounds(5, 0..9, 2)));
+    }
+
+    #[test]
+    fn runs_that_were_made_are_not_repeated_and_the_others_keep_their_order() {
+        let all: Vec<(u32, usize)> = rounds(9, 0..3, 7).collect();
+        let (made, rest) = all.split_at(11);
+        assert_eq!(missing(9, 3, 7, |round, arm| made.contains(&(round, arm))), rest);
+        assert_eq!(missing(9, 1, 7, |round, arm| made.contains(&(round, arm))), []);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Roysden's tables, measured again: out-of-core columnsort under priority rules.
 //!
 //! Source: Roysden, Scheduling Pipelined, Multi-Threaded Programs in Linux, Dartmouth TR2004-500,
-//! 2004, section 4. The programs are in [`arms`], their plan and observations in [`runs`], and the
-//! tables in [`rows`] and [`balance`]. [`prediction`] and [`simulated`] use the simulator, and
-//! [`shares`] is about stages of low priority. This module has no clock and starts nothing.
+//! 2004, section 4. The programs are in [`arms`], their observations in [`runs`], and the tables in
+//! [`rows`] and [`balance`]. [`prediction`] and [`simulated`] use the simulator, and [`shares`] is
+//! about stages of low priority. This module has no clock and starts nothing.
 
 pub mod arms;
 pub mod balance;

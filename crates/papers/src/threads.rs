@@ -4,9 +4,9 @@
 //! Source: Patel, Hidalgo and Ismail, Thread Scheduling (Rutgers CS518, assignment 1). They tried
 //! nine pairs of priority levels and running time, and compared the best with POSIX threads, "to
 //! depress ourselves". The [`programs`] are generic over the [thread library](library). Each run is
-//! a separate process, which makes one [`measurement`]. [`runs`] are the plan and the observations,
-//! [`table`] compares them, [`claims`] judges the study's claims, and [`simulated`] has the same
-//! programs in the simulator. This module starts no processes.
+//! a separate process, which makes one [`measurement`]. [`runs`] has the observations, [`table`]
+//! compares them, [`claims`] judges the study's claims, and [`simulated`] has the same programs in
+//! the simulator. This module starts no processes.
 
 pub mod arms;
 pub mod claims;
@@ -84,7 +84,7 @@ impl Experiment {
 }
 
 /// The study's measurement with POSIX threads, in microseconds.
-pub fn of_the_study(threads: u32) -> Option<f64> {
+pub fn study_us(threads: u32) -> Option<f64> {
     TABLE_2.iter().find(|(of, _)| *of == threads).map(|(_, microseconds)| *microseconds)
 }
 

@@ -7,13 +7,14 @@ use std::time::SystemTime;
 
 use anyhow::anyhow;
 use measure::folder::{Folder, MANIFEST, REPORT};
+use measure::interleaving;
 use measure::manifest::{Ending, Manifest};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
 use papers::fg::arms::{Arm, IO_BOUND_USE, PAPERS_CPUS, Variant};
 use papers::fg::prediction::{PredictionError, predict};
 use papers::fg::report::{FgReport, Settings};
-use papers::fg::runs::{self, Observation};
+use papers::fg::runs::Observation;
 use papers::fg::{Experiment, balance, rows, shares, simulated, text};
 use papers::{Paper, ScenarioFile};
 use scenario::result::World;
@@ -63,15 +64,15 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
     let planned = experiment.arms().len() as u64 * u64::from(repeat);
     let mut manifest = Manifest::begin(paper.name, &[World::Host], started);
     (manifest.planned_runs, manifest.repeat, manifest.seed) = (planned, repeat, seed);
-    let mut report = FgReport::new(paper);
-    let mut session = Session { experiment, arguments, signals: &signals, folder, manifest, runs };
-    let measured = match session.experiment.arms().as_slice() {
+    let report = FgReport::new(paper);
+    let mut session = Session { experiment, arguments, signals: &signals, folder, manifest, runs, report };
+    let measured = match experiment.arms().as_slice() {
         [] => Ok(()),
-        arms => session.measure(arms, settings(arguments, machine, earlier.as_ref())?, &mut report),
+        arms => session.measure(arms, settings(arguments, machine, earlier.as_ref())?),
     };
-    let simulated = measured.and_then(|()| session.simulate(&worlds, &mut report));
+    let simulated = measured.and_then(|()| session.simulate(&worlds));
+    let Session { folder, mut manifest, runs, mut report, .. } = session;
     report.complete = simulated.is_ok();
-    let Session { folder, mut manifest, runs, .. } = session;
     manifest.settings =
         report.settings.as_ref().or(earlier.as_ref()).and_then(|known| serde_json::to_value(known).ok());
     let (ending, error) = simulated.as_ref().map_or_else(Stop::ending, |()| (Ending::Complete, None));
@@ -123,29 +124,25 @@ struct Session<'a> {
     manifest: Manifest,
     /// All runs so far, including those of earlier commands.
     runs: Vec<Observation>,
+    report: FgReport,
 }
 
 impl Session<'_> {
     /// Makes the missing runs, and fills the report's tables even if that ends early.
-    fn measure(&mut self, arms: &[&'static Arm], mut settings: Settings, report: &mut FgReport) -> Result<(), Stop> {
+    fn measure(&mut self, arms: &[&'static Arm], mut settings: Settings) -> Result<(), Stop> {
         let rounds = self.arguments.repeat.unwrap_or(REPEAT);
-        let plan = runs::missing(arms, &self.runs, rounds, settings.seed);
-        let made = if plan.is_empty() { Ok(()) } else { self.run(arms, &plan, &mut settings, report) };
-        report.rows = rows::rows(arms, &self.runs, self.experiment.baseline());
+        let is_made = |round, arm: usize| self.runs.iter().any(|run| run.round == round && run.is_of(arms[arm]));
+        let plan = interleaving::missing(arms.len(), rounds, settings.seed, is_made);
+        let made = if plan.is_empty() { Ok(()) } else { self.run(arms, &plan, &mut settings) };
+        self.report.rows = rows::rows(arms, &self.runs, self.experiment.baseline());
         if self.experiment == Experiment::Regression {
-            report.balances = balance::clock_regressions(&self.runs);
+            self.report.balances = balance::clock_regressions(&self.runs);
         }
-        report.settings = Some(settings);
+        self.report.settings = Some(settings);
         made
     }
 
-    fn run(
-        &mut self,
-        arms: &[&'static Arm],
-        plan: &[(u32, usize)],
-        settings: &mut Settings,
-        report: &mut FgReport,
-    ) -> Result<(), Stop> {
+    fn run(&mut self, arms: &[&'static Arm], plan: &[(u32, usize)], settings: &mut Settings) -> Result<(), Stop> {
         let bar = progress::bar(Some(plan.len() as u64));
         bar.set_message("generating the data");
         let variants: Vec<Variant> = Variant::ALL
@@ -160,7 +157,7 @@ impl Session<'_> {
             let Some(first) = first else { continue };
             match variant {
                 Variant::ComputeBound => drop(program.run(first, 0)?),
-                Variant::IoBound => self.throttle(&mut program, first, settings, report)?,
+                Variant::IoBound => self.throttle(&mut program, first, settings)?,
             }
         }
         self.manifest.settings = serde_json::to_value(&*settings).ok();
@@ -173,7 +170,7 @@ impl Session<'_> {
             stages
                 .flat_map(|stage| &stage.effective_attributes)
                 .filter(|attribute| attribute.is_refused())
-                .for_each(|attribute| report.note(format!("{}: {attribute}", arm.name)));
+                .for_each(|attribute| self.report.note(format!("{}: {attribute}", arm.name)));
             if arm.name != self.experiment.baseline() || !self.has_predictions() {
                 run.reports.clear();
             }
@@ -181,20 +178,13 @@ impl Session<'_> {
             self.runs.push(run);
             bar.inc(1);
         }
-        bar.finish_and_clear();
         Ok(())
     }
 
     /// Throttles the disk so that the program uses the processors as in the thesis, unless it
     /// already uses no more than that.
-    fn throttle(
-        &self,
-        program: &mut Program<'_>,
-        first: &Arm,
-        settings: &mut Settings,
-        report: &mut FgReport,
-    ) -> Result<(), Stop> {
-        let note = |report: &mut FgReport, why: String| report.note(format!("{why}; the disk is not throttled"));
+    fn throttle(&mut self, program: &mut Program<'_>, first: &Arm, settings: &mut Settings) -> Result<(), Stop> {
+        let mut note = |why: String| self.report.note(format!("{why}; the disk is not throttled"));
         if let Some(rate) = settings.rate {
             program.throttle(rate)?;
             drop(program.run(first, 0)?);
@@ -209,7 +199,7 @@ impl Session<'_> {
         let used = run.used_percent;
         if used <= goal * (1.0 + TOLERANCE) {
             let why = "the disk limits the program by itself";
-            note(report, format!("{why}: it uses {used:.0} % of the processors, not {goal:.0} %"));
+            note(format!("{why}: it uses {used:.0} % of the processors, not {goal:.0} %"));
             return Ok(());
         }
         // The rate of one direction if the other does not wait for it. Some passes are different,
@@ -219,7 +209,7 @@ impl Session<'_> {
             match program.throttle(rate as u64) {
                 Ok(()) => settings.rate = Some(rate as u64),
                 Err(Stop::Failed(why)) => {
-                    note(report, why.to_string());
+                    note(why.to_string());
                     return Ok(());
                 }
                 Err(why) => return Err(why),
@@ -239,8 +229,9 @@ impl Session<'_> {
     }
 
     /// Simulates what the experiment needs: predictions, or scenarios of its own.
-    fn simulate(&self, worlds: &TwoWorlds, report: &mut FgReport) -> Result<(), Stop> {
-        let (cancel, stop) = (self.signals.cancel(), |why| self.signals.stop_for(why));
+    fn simulate(&mut self, worlds: &TwoWorlds) -> Result<(), Stop> {
+        let (signals, report) = (self.signals, &mut self.report);
+        let (cancel, stop) = (signals.cancel(), |why| signals.stop_for(why));
         let seed = self.arguments.seed.unwrap_or(1);
         let scenarios;
         match self.experiment {

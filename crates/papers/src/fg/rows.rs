@@ -72,11 +72,11 @@ pub enum Verdict {
     Faster,
     /// It takes more time.
     Slower,
-    /// It takes less time, but significantly less than 5 % less.
+    /// It takes less time, but by significantly less than 5 %.
     FasterWithinMargin,
-    /// It takes more time, but significantly less than 5 % more.
+    /// It takes more time, but by significantly less than 5 %.
     SlowerWithinMargin,
-    /// No significant difference, and significantly less than 5 %.
+    /// There is no significant difference, and any difference is significantly below 5 %.
     Equivalent,
     /// Neither a difference nor equivalence is significant: more runs are needed.
     NotDecided,

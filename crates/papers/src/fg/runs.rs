@@ -1,6 +1,5 @@
-//! The runs: the observations, and the plan of the missing ones.
+//! The runs and their observations.
 
-use measure::interleaving;
 use pipeline::RunReport;
 use serde::{Deserialize, Serialize};
 
@@ -47,36 +46,15 @@ impl Observation {
     }
 }
 
-/// The runs that are missing from `rounds` rounds of these arms: the round and the number of the
-/// arm.
-pub fn missing(arms: &[&Arm], made: &[Observation], rounds: u32, seed: u64) -> Vec<(u32, usize)> {
-    let is_made = |round: u32, arm: &Arm| made.iter().any(|run| run.round == round && run.is_of(arm));
-    interleaving::rounds(arms.len(), 0..rounds, seed).filter(|&(round, arm)| !is_made(round, arms[arm])).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fg::Experiment;
-
-    fn arms() -> Vec<&'static Arm> {
-        Experiment::FixedRules.arms()
-    }
-
-    #[test]
-    fn runs_that_were_made_are_not_repeated_and_the_others_keep_their_order() {
-        let arms = arms();
-        let whole = missing(&arms, &[], 3, 7);
-        let made: Vec<Observation> =
-            whole[..8].iter().map(|&(round, arm)| Observation::new(arms[arm], round, 1.0, 1.0, 1.0)).collect();
-        assert_eq!(missing(&arms, &made, 3, 7), whole[8..]);
-        assert_eq!(missing(&arms, &made, 1, 7), []);
-    }
+    use crate::fg::arms::RULES;
 
     #[test]
     fn rows_of_the_table_of_runs_have_no_reports_of_pipelines() {
         let reports = vec![RunReport::default()];
-        let run = Observation { reports, ..Observation::new(arms()[1], 3, 1.5, 0.1, 0.8) };
+        let run = Observation { reports, ..Observation::new(&RULES[1], 3, 1.5, 0.1, 0.8) };
         let mut writer = csv::Writer::from_writer(Vec::new());
         writer.serialize(run.row()).unwrap();
         let text = String::from_utf8(writer.into_inner().unwrap()).unwrap();

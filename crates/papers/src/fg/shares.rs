@@ -6,7 +6,7 @@ use scenario::Arm;
 use scenario::result::World;
 use serde::Serialize;
 
-use super::simulated::{Kernel, WITH_PRIORITIES, completion, for_kernel};
+use super::simulated::{KERNELS_WITH_PRIORITIES, Kernel, completion, for_kernel};
 use crate::ScenarioFile;
 use measure::world::{Failure, Worlds};
 use stats::{self, Estimate};
@@ -46,8 +46,8 @@ pub fn shares(
     cancel: &AtomicBool,
 ) -> Result<(Vec<Share>, Vec<ScenarioFile>), Failure> {
     let (mut rows, mut all) = (Vec::new(), Vec::new());
-    let host = WITH_PRIORITIES.last().map(|&kernel| (World::Host, kernel));
-    for (world, kernel) in host.into_iter().chain(WITH_PRIORITIES.map(|kernel| (World::Sim, kernel))) {
+    let host = KERNELS_WITH_PRIORITIES.last().map(|&kernel| (World::Host, kernel));
+    for (world, kernel) in host.into_iter().chain(KERNELS_WITH_PRIORITIES.map(|kernel| (World::Sim, kernel))) {
         let written = scenario(kernel, cpus);
         let scenario = written.read()?;
         let repeat = repeat.unwrap_or(scenario.experiment.repeat);
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn on_simulated_kernels_a_high_nice_value_lowers_the_share_without_starvation() {
         let worlds = TwoWorlds::new(None, NonZeroUsize::MIN);
-        for kernel in WITH_PRIORITIES {
+        for kernel in KERNELS_WITH_PRIORITIES {
             let mut file = scenario(kernel, 1);
             file.text = file.text.replace("like = \"host\"", "cpus = 1");
             let arms = file.read().unwrap().arms;

@@ -28,7 +28,7 @@ pub const KERNELS_SIMULATED: [Kernel; 4] =
 
 /// The kernels for which priorities are compared. With `linux-o1` a thread whose nice value rises
 /// keeps its timeslice, which is as long as a whole small experiment.
-pub const WITH_PRIORITIES: [Kernel; 2] = [OLDEST, NEWEST];
+pub const KERNELS_WITH_PRIORITIES: [Kernel; 2] = [OLDEST, NEWEST];
 
 const OLDEST: Kernel = Kernel { scheduler: "linux-2.4", keys: "tick = \"10 ms\"\nallocation = 6\n" };
 const NEWEST: Kernel = Kernel { scheduler: "eevdf", keys: "" };
@@ -103,7 +103,7 @@ pub fn kernels(seed: u64, worlds: &impl Worlds, cancel: &AtomicBool) -> Result<S
 /// Those of [`kernels`].
 pub fn magnitudes(seed: u64, worlds: &impl Worlds, cancel: &AtomicBool) -> Result<Simulated, Failure> {
     let mut all = Simulated::default();
-    for kernel in WITH_PRIORITIES {
+    for kernel in KERNELS_WITH_PRIORITIES {
         let cells = MAGNITUDES.map(|nice| (Variant::ComputeBound, kernel, nice));
         compare(cells, seed, worlds, cancel, &mut all)?;
     }

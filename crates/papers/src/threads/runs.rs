@@ -1,8 +1,7 @@
-//! The runs, one process each: their plan and the observations.
+//! The runs, one process each, and their observations.
 
 use std::collections::BTreeMap;
 
-use measure::interleaving;
 use serde::{Deserialize, Serialize};
 
 use super::arms::Arm;
@@ -71,13 +70,6 @@ impl Temperature {
     }
 }
 
-/// The runs that are missing from `rounds` rounds of these cells: the round and the number of the
-/// cell.
-pub fn missing(cells: &[Cell], made: &[Observation], rounds: u32, seed: u64) -> Vec<(u32, usize)> {
-    let is_made = |round: u32, cell: Cell| made.iter().any(|run| run.round == round && run.cell == cell);
-    interleaving::rounds(cells.len(), 0..rounds, seed).filter(|&(round, cell)| !is_made(round, cells[cell])).collect()
-}
-
 /// The times of the study's program in these arms, by round. Rounds that lack an arm are omitted.
 pub fn by_round(runs: &[Observation], arms: &[Arm], threads: u32, at: Temperature) -> Vec<Vec<f64>> {
     let mut rounds: BTreeMap<u32, Vec<Option<f64>>> = BTreeMap::new();
@@ -136,16 +128,6 @@ pub(super) mod tests {
             round,
             result: MeasurementResult { cold_us: us, warm_us, demotions: Some(0), responses: None },
         }
-    }
-
-    #[test]
-    fn runs_that_were_made_are_not_repeated() {
-        let arm = |configuration| Arm { system: System::Fibers, configuration: Some(configuration) };
-        let cells = CONFIGURATIONS.map(|of| Cell { program: Program::Study, threads: 50, arm: arm(of) });
-        let all = missing(&cells, &[], 3, 7);
-        let made: Vec<Observation> =
-            all[..11].iter().map(|&(round, cell)| run(cells[cell].arm, 50, round, 1.0)).collect();
-        assert_eq!((all.len(), missing(&cells, &made, 3, 7)), (27, all[11..].to_vec()));
     }
 
     #[test]

@@ -85,14 +85,14 @@ impl ResponseRow {
 pub fn rows(runs: &[Observation], threads: &[u32], arms: &[Arm]) -> Vec<TimeRow> {
     let cells = threads.iter().flat_map(|threads| arms.iter().map(move |arm| (*threads, *arm)));
     let row = |(threads, arm)| {
-        let of = of(runs, Cell { program: Program::Study, threads, arm });
+        let of = runs_of(runs, Cell { program: Program::Study, threads, arm });
         let times = |at| of.iter().filter_map(|run| run.us(at)).collect::<Vec<f64>>();
         Some(TimeRow {
             threads,
             arm: arm.name(),
             cold_us: Median::of(&times(Temperature::Cold))?,
             warm_us: Median::of(&times(Temperature::Warm)),
-            study_us: if arm.is_of_the_kernel() && !arm.is_on_one_cpu() { super::of_the_study(threads) } else { None },
+            study_us: if arm.is_of_the_kernel() && !arm.is_on_one_cpu() { super::study_us(threads) } else { None },
             demotions: demotions(&of),
         })
     };
@@ -118,7 +118,7 @@ pub fn factors(runs: &[Observation], threads: &[u32], arms: &[Arm]) -> Vec<Speed
 pub fn responses(runs: &[Observation], programs: &[Program], arms: &[Arm]) -> Vec<ResponseRow> {
     let cells = programs.iter().flat_map(|program| arms.iter().map(move |arm| (*program, *arm)));
     let row = |(program, arm)| {
-        let of = of(runs, Cell { program, threads: 0, arm });
+        let of = runs_of(runs, Cell { program, threads: 0, arm });
         let percentile = |at: usize| {
             Median::of(&of.iter().filter_map(|run| Some(run.result.responses?.all()[at])).collect::<Vec<f64>>())
         };
@@ -137,7 +137,7 @@ pub fn responses(runs: &[Observation], programs: &[Program], arms: &[Arm]) -> Ve
     cells.filter_map(row).collect()
 }
 
-fn of(runs: &[Observation], cell: Cell) -> Vec<&Observation> {
+fn runs_of(runs: &[Observation], cell: Cell) -> Vec<&Observation> {
     runs.iter().filter(|run| run.cell == cell).collect()
 }
 

@@ -45,11 +45,10 @@ pub fn render(report: &ThreadsReport) -> String {
 pub(crate) fn method(report: &ThreadsReport) -> String {
     let Settings { machine, repeat, preemptible, .. } = &report.settings;
     format!(
-        "{}, {} CPU{}, Linux {}. Each run is a separate process; {repeat} of each, in interleaved rounds. Kernel threads have stacks of 8 MiB and the \
+        "{}, {}, Linux {}. Each run is a separate process; {repeat} of each, in interleaved rounds. Kernel threads have stacks of 8 MiB and the \
          standard library's locks. Fibers have one kernel thread{}. Threads on one CPU stay on it.",
         machine.cpu_model,
-        machine.cpus,
-        if machine.cpus == 1 { "" } else { "s" },
+        words::counted(machine.cpus.into(), "CPU"),
         machine.kernel,
         if *preemptible { ", and may be preempted anywhere at the end of their running time" } else { "" },
     )
@@ -139,7 +138,7 @@ fn few_arms(threads: &[u32], arms: &[String], at: Temperature, median: impl Fn(u
     let header = ["threads"].into_iter().chain(theirs).chain(arms.iter().map(String::as_str));
     let mut table = Table::new(header, 0);
     for &threads in threads {
-        let study = super::of_the_study(threads).map(|us| time(&exact(us)));
+        let study = super::study_us(threads).map(|us| time(&exact(us)));
         let cells = arms.iter().map(|arm| median(threads, arm).map(|median| time(&median)));
         table.row([Some(threads.to_string())].into_iter().chain(theirs.map(|_| study)).chain(cells));
     }

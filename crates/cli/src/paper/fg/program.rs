@@ -56,14 +56,14 @@ pub(super) fn traffic(reports: &[RunReport]) -> u64 {
     stages().map(|stage| of(&stage.name)).max().unwrap_or(0)
 }
 
-/// What to evict before each run: as requested, or as much as is permitted.
+/// The eviction before each run: as requested, or as much as is permitted.
 pub(super) fn eviction(requested: Option<Evict>) -> Evict {
     let may_drop = || File::options().write(true).open(DROP_CACHES).is_ok();
     requested.unwrap_or_else(|| if may_drop() { Evict::All } else { Evict::Files })
 }
 
 impl Evict {
-    /// What is evicted, in words.
+    /// A description of the evicted pages.
     pub(super) fn words(self) -> &'static str {
         match self {
             Evict::All => "the page cache",
