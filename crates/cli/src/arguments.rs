@@ -37,25 +37,48 @@ pub(crate) enum Command {
     /// Run a scenario: in the simulator, on this machine, or in both
     Run(Run),
     /// Read a scenario and say what is wrong with it, without running anything
-    Check(Check),
+    Check {
+        /// The scenario
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
     /// Start an unmodified program so that its threads wait by a rule
     Exec(Exec),
     /// Run a figure or a table of a paper, in the simulator or on this machine, and compare it with
     /// the paper
     Paper(paper::Paper),
     /// Find the structure in which a program built on the crate rowlock-pipeline runs fastest
-    Pipeline(Pipeline),
+    #[command(after_help = structure_help())]
+    Pipeline {
+        #[command(subcommand)]
+        command: PipelineCommand,
+    },
     /// Sort records or lines, if necessary more than fit into memory, from a file or a pipe to a
     /// file or a pipe
     Sort(sort::Sort),
     /// List all policies with their meaning and source
-    Policies(Policies),
+    Policies {
+        /// How to print the list
+        #[arg(long, value_enum, default_value_t)]
+        format: TextOrJson,
+    },
     /// Measure the costs of switches, wakeups and yields on this machine, and keep the figures for
     /// later runs
-    Calibrate(Calibrate),
+    Calibrate {
+        /// Measure again even if there are figures for this machine and kernel
+        #[arg(long)]
+        fresh: bool,
+        /// How to print the figures
+        #[arg(long, value_enum, default_value_t)]
+        format: TextOrJson,
+    },
     /// Report what this machine allows, what it lacks, what that costs and how to get it; changes
     /// nothing
-    Doctor(Doctor),
+    Doctor {
+        /// How to print the findings
+        #[arg(long, value_enum, default_value_t)]
+        format: TextOrJson,
+    },
     /// Make a scenario from another tool's file: a workload for rt-app, or the kernel's scheduling
     /// events as text
     Import(exchange::Import),
@@ -125,13 +148,6 @@ impl Program {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Check {
-    /// The scenario
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-}
-
-#[derive(Debug, Args)]
 #[command(after_help = EXEC_EXIT_CODES)]
 pub(crate) struct Exec {
     /// How threads wait: a waiting rule, as `rowlock policies` lists them
@@ -169,13 +185,6 @@ const EXEC_EXIT_CODES: &str = "The program replaces this one, or with --report o
                                ends as the program does: with its exit code, or by the signal that ended it. 127: there \
                                is no such program; 126: it cannot be executed; 1: rowlock itself failed. With --compare: 0 done, 1 the runs did \
                                not all end alike, 130 and 143 interrupted, with what was measured so far.";
-
-#[derive(Debug, Args)]
-#[command(after_help = structure_help())]
-pub(crate) struct Pipeline {
-    #[command(subcommand)]
-    pub(crate) command: PipelineCommand,
-}
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PipelineCommand {
@@ -273,30 +282,6 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
     let span: Span = text.parse().map_err(|why| format!("{why}; write it as \"90 s\", \"10 min\" or \"1 h\""))?;
     Ok(Duration::from_nanos(span.as_nanos()))
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Policies {
-    /// How to print the list
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: TextOrJson,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Calibrate {
-    /// Measure again even if there are figures for this machine and kernel
-    #[arg(long)]
-    pub(crate) fresh: bool,
-    /// How to print the figures
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: TextOrJson,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Doctor {
-    /// How to print the findings
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: TextOrJson,
 }
 
 #[derive(Debug, Args)]

@@ -7,14 +7,14 @@ use host::calibration::MeasuredCost;
 use report::table::Table;
 use report::words;
 
-use crate::arguments;
+use crate::arguments::TextOrJson;
 use crate::output::{print_as, print_message};
 use crate::stop::{OrStop, Stop};
 
 /// Measures, unless the figures are cached, and prints them.
-pub(crate) fn calibrate(arguments: &arguments::Calibrate) -> Result<(), Stop> {
-    let calibration = load(arguments.fresh)?;
-    print_as(arguments.format, || text(&calibration), &calibration, "the figures")
+pub(crate) fn calibrate(fresh: bool, format: TextOrJson) -> Result<(), Stop> {
+    let calibration = load(fresh)?;
+    print_as(format, || text(&calibration), &calibration, "the figures")
 }
 
 /// Returns this machine's costs. Measures them if they are not cached, and reports that on standard
@@ -44,8 +44,8 @@ fn costs(calibration: &HostCalibration) -> [(&'static str, &MeasuredCost); 5] {
 
 fn text(calibration: &HostCalibration) -> String {
     let HostCalibration { machine, notes, .. } = calibration;
-    let (cpus, kernel) = (machine.cpus, &machine.kernel);
-    let mut text = format!("{}, {cpus} CPU{}, Linux {kernel}\n\n", machine.cpu_model, if cpus == 1 { "" } else { "s" });
+    let cpus = words::counted(machine.cpus.into(), "CPU");
+    let mut text = format!("{}, {cpus}, Linux {}\n\n", machine.cpu_model, machine.kernel);
     let mut table = Table::new(["cost", "median", "quartiles", "", "samples"], 1);
     for (name, cost) in costs(calibration) {
         let time = |nanos| Some(words::time(nanos));

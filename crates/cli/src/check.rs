@@ -5,25 +5,20 @@ use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 
 use anyhow::Context;
+use report::words::counted;
 use scenario::{Diagnostics, Scenario};
 
-use crate::arguments;
 use crate::output::print;
 use crate::stop::{OrStop, Stop};
 
 /// Reads a scenario and summarises it.
-pub(crate) fn check(arguments: &arguments::Check) -> Result<(), Stop> {
-    let (scenario, _) = read(&arguments.file)?;
-    let count = |number: usize, of: &str| format!("{number} {of}{}", if number == 1 { "" } else { "s" });
-    let arms = count(scenario.arms.len(), "arm");
-    let jobs = count(scenario.arms.first().map_or(0, |arm| arm.setting.jobs.len()), "job");
-    let repeat = count(scenario.experiment.repeat as usize, "repetition");
+pub(crate) fn check(file: &Path) -> Result<(), Stop> {
+    let (scenario, _) = read(file)?;
+    let arms = counted(scenario.arms.len() as u64, "arm");
+    let jobs = counted(scenario.arms.first().map_or(0, |arm| arm.setting.jobs.len() as u64), "job");
+    let repeat = counted(scenario.experiment.repeat.into(), "repetition");
     let worlds: Vec<&str> = measure::world::default_worlds(&scenario).iter().map(|world| world.name()).collect();
-    print(&format!(
-        "{}: valid; {arms} of {jobs}, {repeat}, runs in {}\n",
-        arguments.file.display(),
-        worlds.join(" and ")
-    ))
+    print(&format!("{}: valid; {arms} of {jobs}, {repeat}, runs in {}\n", file.display(), worlds.join(" and ")))
 }
 
 /// Reads a scenario. Also returns the file's content.

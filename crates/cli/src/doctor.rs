@@ -3,12 +3,12 @@
 use anyhow::Context;
 use host::doctor::examine;
 
-use crate::arguments;
+use crate::arguments::TextOrJson;
 use crate::output::print_as;
 use crate::stop::Stop;
 
 /// Probes the machine and prints the findings.
-pub(crate) fn doctor(arguments: &arguments::Doctor) -> Result<(), Stop> {
+pub(crate) fn doctor(format: TextOrJson) -> Result<(), Stop> {
     let report = examine().context("cannot examine this machine")?;
-    print_as(arguments.format, || report.to_string(), &report, "the findings")
+    print_as(format, || report.to_string(), &report, "the findings")
 }

@@ -30,8 +30,8 @@ const TIMEOUT_FACTOR: u32 = 10;
 const MIN_TIMEOUT_MARGIN: Duration = Duration::from_secs(10);
 
 /// Runs the subcommand.
-pub(crate) fn pipeline(arguments: &arguments::Pipeline) -> Result<(), Stop> {
-    match &arguments.command {
+pub(crate) fn pipeline(command: &PipelineCommand) -> Result<(), Stop> {
+    match command {
         PipelineCommand::Explore(arguments) => run(arguments),
         PipelineCommand::Verdict(arguments) => verdict::verdict(arguments),
     }

@@ -1,17 +1,18 @@
 //! `rowlock policies`: prints the table of all policies.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use policy::table::{PRIORITY, PolicyEntry, SCHEDULER, WAITING, WAKEUP};
 use serde::Serialize;
 
-use crate::arguments;
+use crate::arguments::TextOrJson;
 use crate::output::print_as;
 use crate::stop::Stop;
 
 /// Prints the table.
-pub(crate) fn policies(arguments: &arguments::Policies) -> Result<(), Stop> {
-    print_as(arguments.format, text, &Written { policies: all() }, "the policies")
+pub(crate) fn policies(format: TextOrJson) -> Result<(), Stop> {
+    print_as(format, text, &BTreeMap::from([("policies", all())]), "the policies")
 }
 
 fn text() -> String {
@@ -29,11 +30,6 @@ fn text() -> String {
         let _ = writeln!(text, "  {:width$}  [{}]", "", policy.source);
     }
     text
-}
-
-#[derive(Serialize)]
-struct Written {
-    policies: Vec<Policy>,
 }
 
 #[derive(Serialize)]

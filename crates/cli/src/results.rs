@@ -8,13 +8,12 @@ use measure::folder::{self, Folder};
 use measure::manifest::{Ending, Manifest};
 use measure::precision::StoppingRule;
 use measure::results::ExperimentReport;
-use measure::runner::Progress;
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
 use scenario::Scenario;
 
 use crate::output::print_message;
-use crate::progress::ProgressLine;
+use crate::progress;
 use crate::signals::Signals;
 use crate::stop::Stop;
 
@@ -50,7 +49,7 @@ fn default_folder(file: &Path, started: Timestamp) -> PathBuf {
     paths.find(|path| !path.exists()).unwrap_or_else(|| Path::new("rowlock-out").join(name))
 }
 
-/// Runs an experiment, with a progress line.
+/// Runs an experiment, with a progress bar.
 pub(crate) fn run_experiment(
     scenario: Scenario,
     until: Option<StoppingRule>,
@@ -59,9 +58,8 @@ pub(crate) fn run_experiment(
     manifest: Manifest,
     signals: &Signals,
 ) -> Result<FinishedExperiment, Stop> {
-    let line = ProgressLine::new(&scenario);
-    let progress = &mut |progress: Progress<'_>| line.show(progress);
-    Ok(experiment::run(scenario, until, worlds, folder, manifest, progress, signals.cancel())?)
+    let mut progress = progress::of_experiment(&scenario);
+    Ok(experiment::run(scenario, until, worlds, folder, manifest, &mut progress, signals.cancel())?)
 }
 
 /// Reports where the results are.

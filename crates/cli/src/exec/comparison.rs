@@ -150,7 +150,7 @@ impl Condition {
 
 /// The load beside the program in words.
 fn name(Load { hogs, beside }: &Load) -> String {
-    let hogs = (*hogs > 0).then(|| format!("{hogs} hog{}", if *hogs == 1 { "" } else { "s" }));
+    let hogs = (*hogs > 0).then(|| words::counted((*hogs).into(), "hog"));
     let beside = beside.as_ref().map(|beside| format!("`{}`", beside.display()));
     let all: Vec<String> = [hogs, beside].into_iter().flatten().collect();
     if all.is_empty() { "nothing".to_owned() } else { all.join(" and ") }

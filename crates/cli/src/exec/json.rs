@@ -116,13 +116,12 @@ impl WaitSummary {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use clap::Parser;
     use counters::{Reason, WaitKind};
     use serde_json::Value;
     use wait::Statistics;
 
+    use super::super::report;
     use super::*;
     use crate::arguments::{Arguments, Command};
     use crate::output::tests::assert_documented;
@@ -130,12 +129,7 @@ mod tests {
     fn report(entries: Vec<ProcessReport>, obstacle: Option<&str>) -> Value {
         let arguments = Arguments::parse_from(["rowlock", "exec", "--wait", "2cs+", "program", "-x"]);
         let Command::Exec(arguments) = arguments.command else { panic!("another command") };
-        let ended = Ended {
-            status: ExitStatus::from_raw(9),
-            elapsed: Duration::from_micros(3),
-            processes: entries,
-            rejected: 0,
-        };
+        let ended = report::tests::ended(9, entries, 0);
         serde_json::from_str(&::report::json::render(&ExecReport::new(&arguments, obstacle, &ended)).unwrap()).unwrap()
     }
 
@@ -152,13 +146,13 @@ mod tests {
             overload_marks: 3,
         };
         let waits = vec![Waits { kind: WaitKind::Gomp, statistics, passed_through: vec![(Reason::Tasks, 4)] }];
-        ProcessReport { pid: 5, name: "program".into(), ended: true, cs: Span::from_micros(20), waits }
+        report::tests::entry(5, "program", waits)
     }
 
     #[test]
     fn all_statistics_are_written() {
         let report = report(vec![entry()], None);
-        assert_eq!((&report["rule"], &report["elapsed_ns"]), (&"2cs+".into(), &3_000.into()));
+        assert_eq!((&report["rule"], &report["elapsed_ns"]), (&"2cs+".into(), &1_500_000_000.into()));
         assert_eq!(report["command"], serde_json::json!(["program", "-x"]));
         let expected = serde_json::json!({
             "subject": "openmp_gcc", "waits": 9, "spins": 8, "successful_spins": 6, "ssr_percent": 75.0, "spin_ns": 50,

@@ -126,7 +126,7 @@ fn table<'a>(totals: impl Iterator<Item = (&'a Key, &'a Total)>) -> Table {
     table
 }
 
-/// What a program passed through to the real symbols, a line for each reason.
+/// The waits that a program passed through to the real symbols, a line for each reason.
 fn left<'a>((name, subject): &'a Key, sum: &'a Total) -> impl Iterator<Item = String> + use<'a> {
     let line = move |(reason, times): (&Reason, &u64)| {
         format!("{name}, {}: {} times, {}", subject.title(), words::count(*times as f64), reason.text())
@@ -152,18 +152,18 @@ fn ending(status: ExitStatus) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use counters::Waits;
 
     use super::*;
 
-    fn entry(pid: u32, name: &str, waits: Vec<Waits>) -> ProcessReport {
+    pub(in crate::exec) fn entry(pid: u32, name: &str, waits: Vec<Waits>) -> ProcessReport {
         ProcessReport { pid, name: name.into(), ended: true, cs: Span::from_micros(20), waits }
     }
 
-    fn ended(status: i32, entries: Vec<ProcessReport>, rejected: u64) -> Ended {
+    pub(in crate::exec) fn ended(status: i32, entries: Vec<ProcessReport>, rejected: u64) -> Ended {
         Ended {
             status: ExitStatus::from_raw(status),
             elapsed: Duration::from_millis(1_500),

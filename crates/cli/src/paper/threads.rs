@@ -6,8 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use measure::folder::{Folder, MANIFEST, PAGE, REPORT};
+use measure::interleaving;
 use measure::manifest::{Ending, Manifest};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
@@ -20,7 +21,6 @@ use papers::threads::{Experiment, page, simulated, text};
 use papers::{Paper, ScenarioFile};
 use scenario::result::World;
 
-use self::child::Children;
 use crate::arguments::paper::Paper as Arguments;
 use crate::output::{print_as, print_message};
 use crate::progress;
@@ -153,8 +153,9 @@ fn measure(
     observations: &mut Vec<Observation>,
     notes: &mut Vec<String>,
 ) -> Result<(), Stop> {
-    let children = Children::new()?;
-    let plan = runs::missing(cells, observations, settings.repeat, settings.seed);
+    let executable = std::env::current_exe().context("cannot find this program's own file")?;
+    let is_made = |round, cell: usize| observations.iter().any(|run| run.round == round && run.cell == cells[cell]);
+    let plan = interleaving::missing(cells.len(), settings.repeat, settings.seed, is_made);
     let bar = progress::bar(Some(plan.len() as u64));
     for (round, number) in plan {
         let cell = cells[number];
@@ -163,9 +164,8 @@ fn measure(
         let name = format!("{}, {}{threads_in_words}", program.name(), arm.name());
         bar.set_message(name.clone());
         let (warm, rounds_per_us) = (program.warm_runs(threads), settings.rounds_per_us.unwrap_or(1.0));
-        let result = children.measure(&MeasurementRequest { cell, warm, rounds_per_us });
+        let result = child::measure(&executable, &MeasurementRequest { cell, warm, rounds_per_us });
         if signals.cancel().load(std::sync::atomic::Ordering::Acquire) {
-            bar.finish_and_clear();
             return Err(signals.interruption());
         }
         match result? {
@@ -183,7 +183,6 @@ fn measure(
         }
         bar.inc(1);
     }
-    bar.finish_and_clear();
     Ok(())
 }
 

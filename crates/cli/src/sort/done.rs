@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use pipeline::verdict::{LimitingResource, format_bytes, format_time};
+use report::words::counted;
 use serde::Serialize;
 use sort::Outcome;
 
@@ -105,14 +106,12 @@ impl SortReport {
 
     /// How the data went through memory.
     fn data_path(&self) -> String {
-        let some =
-            |number: u64, what: &str| if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") };
         match (self.algorithm, self.passes) {
-            (Algorithm::Columnsort, passes) => format!("{}, {passes} passes", some(self.runs, "column")),
+            (Algorithm::Columnsort, passes) => format!("{}, {passes} passes", counted(self.runs, "column")),
             (_, 0) => "all of it fitted into memory".to_owned(),
-            (_, 1) => format!("{}, merged at once", some(self.runs, "run")),
+            (_, 1) => format!("{}, merged at once", counted(self.runs, "run")),
             (_, passes) => {
-                format!("{}, merged in {passes} passes: more memory would do it in one", some(self.runs, "run"))
+                format!("{}, merged in {passes} passes: more memory would do it in one", counted(self.runs, "run"))
             }
         }
     }

@@ -1,9 +1,9 @@
 //! The measuring processes: this program runs itself again for each run.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use papers::threads::measurement::{self, MeasurementRequest, MeasurementResult};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
@@ -21,7 +21,7 @@ pub(crate) fn serve_if_asked() -> Option<ExitCode> {
     if arguments.next()? != MEASURE {
         return None;
     }
-    let result = arguments.next().ok_or_else(|| "there is no request".to_owned()).and_then(|request| measure(&request));
+    let result = arguments.next().ok_or_else(|| "there is no request".to_owned()).and_then(|request| serve(&request));
     Some(match result {
         Ok(result) => print(&format!("{result}\n")).map_or_else(Stop::report, |()| ExitCode::SUCCESS),
         Err(why) => {
@@ -31,8 +31,8 @@ pub(crate) fn serve_if_asked() -> Option<ExitCode> {
     })
 }
 
-/// Makes a measurement. The request and the result are JSON.
-fn measure(request: &str) -> Result<String, String> {
+/// Makes the requested measurement. The request and the result are JSON.
+fn serve(request: &str) -> Result<String, String> {
     // This process must not outlive its parent. If this call fails, it ends by itself some seconds
     // later.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
@@ -48,34 +48,21 @@ fn measure(request: &str) -> Result<String, String> {
     serde_json::to_string(&result).map_err(|why| format!("the result cannot be written: {why}"))
 }
 
-/// Starts measuring processes.
-pub(super) struct Children {
-    executable: PathBuf,
-}
-
-impl Children {
-    pub(super) fn new() -> Result<Children, Stop> {
-        let executable = std::env::current_exe().context("cannot find this program's own file")?;
-        Ok(Children { executable })
+/// Starts this program again to make the measurement, and waits for its end. The inner error is the
+/// failure of the process, in words.
+pub(super) fn measure(
+    program: &Path,
+    request: &MeasurementRequest,
+) -> anyhow::Result<Result<MeasurementResult, String>> {
+    let started = || -> anyhow::Result<_> {
+        let request = serde_json::to_string(request)?;
+        Ok(Command::new(program).arg(MEASURE).arg(request).stdin(Stdio::null()).output()?)
+    };
+    let output = started().context("cannot start this program again to measure")?;
+    if output.status.success() {
+        return serde_json::from_slice(&output.stdout).map(Ok).context("a measuring process returned no result");
     }
-
-    /// Starts a process that makes the measurement, and waits for its end. The inner error is the
-    /// failure of the process, in words.
-    pub(super) fn measure(&self, request: &MeasurementRequest) -> Result<Result<MeasurementResult, String>, Stop> {
-        let started = || -> anyhow::Result<_> {
-            let request = serde_json::to_string(request)?;
-            let mut command = Command::new(&self.executable);
-            Ok(command.arg(MEASURE).arg(request).stdin(Stdio::null()).output()?)
-        };
-        let output = started().context("cannot start this program again to measure")?;
-        if output.status.success() {
-            let result = serde_json::from_slice(&output.stdout);
-            return result
-                .map(Ok)
-                .map_err(|why| Stop::Failed(anyhow!(why).context("a measuring process returned no result")));
-        }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.trim().lines().next_back().unwrap_or_default();
-        Ok(Err(if said.is_empty() { output.status.to_string() } else { said.to_owned() }))
-    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.trim().lines().next_back().unwrap_or_default();
+    Ok(Err(if said.is_empty() { output.status.to_string() } else { said.to_owned() }))
 }
