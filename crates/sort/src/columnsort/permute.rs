@@ -41,21 +41,15 @@ impl Permute<'_> {
         let shape = self.pass.shape;
         let (columns, piece) = (shape.columns as usize, shape.piece() as usize);
         let (span, size) = (shape.span() as usize, self.then.size);
-        match self.permutation {
-            Permutation::Transpose => {
-                for first in (0..piece).step_by(TOGETHER) {
-                    for column in 0..columns {
-                        for row in first..piece.min(first + TOGETHER) {
-                            put(row * columns + column, column * span + row * size);
-                        }
-                    }
-                }
-            }
-            Permutation::Untranspose => {
-                for column in 0..columns {
-                    for row in 0..piece {
-                        put(column * piece + row, column * span + row * size);
-                    }
+        // The distances in the order from one row to the next and from one column to the next.
+        let (from_row, from_column, together) = match self.permutation {
+            Permutation::Transpose => (columns, 1, TOGETHER),
+            Permutation::Untranspose => (1, piece, piece),
+        };
+        for first in (0..piece).step_by(together) {
+            for column in 0..columns {
+                for row in first..piece.min(first + together) {
+                    put(row * from_row + column * from_column, column * span + row * size);
                 }
             }
         }

@@ -10,7 +10,7 @@ use rustix::fs::{CWD, Mode, OFlags, fstatfs, fstatvfs, fsync, openat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::uncached::is_full;
+use super::uncached::{Uncached, is_full};
 
 /// The `statfs` types of btrfs, ZFS, bcachefs and F2FS, which compress and may hold more than their
 /// free space.
@@ -62,9 +62,11 @@ impl Folder {
         }
     }
 
-    /// Counts bytes that were written.
-    pub(super) fn add_written(&self, bytes: usize) {
-        self.written.fetch_add(bytes as u64, Relaxed);
+    /// Writes all bytes to a file in this folder. See [`Uncached::write_at`].
+    pub(super) fn write_at(&self, file: &Uncached, place: u64, bytes: &[u8]) -> io::Result<()> {
+        file.write_at(place, bytes).map_err(|why| self.explain(why))?;
+        self.written.fetch_add(bytes.len() as u64, Relaxed);
+        Ok(())
     }
 
     /// Adds the progress so far and the expected size to an error about a full file system.

@@ -86,7 +86,7 @@ impl Output {
     /// written in order.
     pub fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
         match &self.target {
-            Target::File(file) => file.write_at(place, bytes),
+            Target::File(file) => file.folder.write_at(&file.file, place, bytes),
             Target::Stream(stream) => {
                 let (writer, at) = &mut *stream.lock().unwrap_or_else(PoisonError::into_inner);
                 if place != *at {

@@ -47,12 +47,6 @@ impl Replacement {
         Ok(Replacement { folder, file: Uncached::new(file), unnamed, name: name.to_owned(), replaced })
     }
 
-    pub(super) fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_at(place, bytes).map_err(|why| self.folder.explain(why))?;
-        self.folder.add_written(bytes.len());
-        Ok(())
-    }
-
     pub(super) fn finish(self, length: u64) -> io::Result<()> {
         let file = &self.file.file;
         file.set_len(length)?;

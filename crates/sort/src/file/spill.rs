@@ -74,10 +74,8 @@ impl Spill {
         }
         for part in parts(place, bytes.len() as u64) {
             let file = self.file_to_write(part.segment)?;
-            let written = file.write_at(part.place, &bytes[part.offset..][..part.length]);
-            written.map_err(|why| self.folder.explain(why))?;
+            self.folder.write_at(&file, part.place, &bytes[part.offset..][..part.length])?;
         }
-        self.folder.add_written(bytes.len());
         Ok(())
     }
 

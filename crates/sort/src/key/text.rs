@@ -12,17 +12,14 @@ const DIRECTIONS: [(&str, bool); 2] = [("ascending", false), ("descending", true
 
 /// The error for text that is not a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{written}` is not a key: {problem}")]
-pub struct KeyError {
-    written: String,
-    problem: String,
-}
+#[error("{0}")]
+pub struct KeyError(String);
 
 impl FromStr for Key {
     type Err = KeyError;
 
     fn from_str(written: &str) -> Result<Key, KeyError> {
-        read(written).map_err(|problem| KeyError { written: written.to_owned(), problem })
+        read(written).map_err(|problem| KeyError(format!("`{written}` is not a key: {problem}")))
     }
 }
 
