@@ -32,7 +32,6 @@ pub(crate) struct Built<'a, T> {
     pub(crate) engine: Engine<'a, T>,
     /// The turns of each thread, and the requested scheduling.
     pub(crate) threads: Vec<(Vec<ThreadTurn<'a, T>>, Scheduling)>,
-    pub(crate) workers: usize,
     /// Each with its ports and the requested scheduling of its thread.
     pub(crate) junctions: Vec<(Junction<'a, T>, Vec<Port<T>>, Scheduling)>,
     pub(crate) registry: Registry,
@@ -48,8 +47,8 @@ pub(crate) fn build<'a, T: Default + Send + 'a>(
     program: Program<'a, T>,
     ending: &Arc<Ending>,
 ) -> Result<Built<'a, T>, Error> {
-    let Program { name, mut pipelines, junctions, shows_progress } = program;
-    let shows_progress = shows_progress || pipelines.iter().any(|pipeline| pipeline.shows_progress);
+    let Program { name, mut pipelines, junctions } = program;
+    let shows_progress = pipelines.iter().any(|pipeline| pipeline.shows_progress);
     let structure = structure_of(&pipelines)?;
     let rule = structure.priority.unwrap_or_default();
     let cpus = sys::cpus::usable() as usize;
@@ -125,8 +124,7 @@ pub(crate) fn build<'a, T: Default + Send + 'a>(
                 is_fused: index > planned.stages.start,
                 ..StageReport::default()
             };
-            let (pipeline, is_first) = (planned.pipeline, index == 0);
-            registry.stages.push(StageRecord { report, pipeline, at, is_first, counters });
+            registry.stages.push(StageRecord { report, at, is_first: index == 0, counters });
         }
         let queue = if at == first { Queue::of_free(waiting, pipeline.rounds) } else { Queue::new(waiting) };
         let join = (planned.copies > 1).then(|| Mutex::with(Join::new(planned.is_ordered), waiting));
@@ -172,7 +170,7 @@ pub(crate) fn build<'a, T: Default + Send + 'a>(
         Ok((junction, mine, requested))
     });
     let junctions = junctions.collect::<Result<_, BuildError>>()?;
-    Ok(Built { engine, threads, workers: plan.workers, junctions, registry, machine, waiting, rule, shows_progress })
+    Ok(Built { engine, threads, junctions, registry, machine, waiting, rule, shows_progress })
 }
 
 /// Adds what the structure requests for a group of these stages. Returns whether it requests a

@@ -11,13 +11,13 @@ use crate::report::RunReport;
 use crate::structure::Structure;
 use crate::trace::{self, CallLog};
 
-/// Names the variable with a structure that overrides the program's.
+/// The variable with a structure that overrides the program's.
 pub const STRUCTURE: &str = "ROWLOCK_PIPELINE";
 
-/// Names the variable with a file to which each run appends its [`RunReport`] as one line of JSON.
+/// The variable with the file to which each run appends its [`RunReport`] as one line of JSON.
 pub const REPORT: &str = "ROWLOCK_PIPELINE_REPORT";
 
-/// Names the variable with a file for a trace of all calls of stages, which Perfetto opens. It
+/// The variable with the file for a trace of all calls of stages, which Perfetto opens. The file
 /// holds the last run of a process.
 pub const TRACE: &str = "ROWLOCK_PIPELINE_TRACE";
 

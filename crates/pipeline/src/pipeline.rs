@@ -208,7 +208,8 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
         self
     }
 
-    /// Shows the progress of the run, and how busy each stage is, if standard error is a terminal.
+    /// Shows the progress of the run, and how busy each stage of its program is, if standard error
+    /// is a terminal.
     pub fn progress(mut self) -> Self {
         self.shows_progress = true;
         self

@@ -79,7 +79,6 @@ pub struct Program<'a, T = ()> {
     pub(crate) name: String,
     pub(crate) pipelines: Vec<Pipeline<'a, T>>,
     pub(crate) junctions: Vec<Junction<'a, T>>,
-    pub(crate) shows_progress: bool,
 }
 
 pub(crate) struct Junction<'a, T> {
@@ -93,7 +92,7 @@ type JunctionFunction<'a, T> = Box<dyn FnOnce(&mut Ports<'_, 'a, T>) -> Result<(
 impl<'a, T: Default + Send + 'a> Program<'a, T> {
     /// A program of this name, without pipelines.
     pub fn new(name: impl Into<String>) -> Program<'a, T> {
-        Program { name: name.into(), pipelines: Vec::new(), junctions: Vec::new(), shows_progress: false }
+        Program { name: name.into(), pipelines: Vec::new(), junctions: Vec::new() }
     }
 
     /// Adds a pipeline.
@@ -106,12 +105,6 @@ impl<'a, T: Default + Send + 'a> Program<'a, T> {
     /// once, on its own thread, and accepts and conveys buffers itself until it returns.
     pub fn junction(mut self, name: &str, run: impl FnOnce(&mut Ports<'_, 'a, T>) -> Result<()> + Send + 'a) -> Self {
         self.junctions.push(Junction { name: name.to_owned(), run: Box::new(run) });
-        self
-    }
-
-    /// Shows the progress of the run, and how busy each stage is, if standard error is a terminal.
-    pub fn progress(mut self) -> Self {
-        self.shows_progress = true;
         self
     }
 
@@ -150,7 +143,7 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
 const PERIOD: Duration = Duration::from_millis(50);
 
 fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Error> {
-    let Built { engine, threads, workers, junctions, registry, mut machine, waiting, rule, shows_progress } = built;
+    let Built { engine, threads, junctions, registry, mut machine, waiting, rule, shows_progress } = built;
     // By the adaptive rule, a thread has yielded before it sleeps and need not spin then.
     let sleeping = if waiting == Waiting::ADAPTIVE { Waiting::by(WaitingRule::AlwaysBlock) } else { waiting };
     let (table, alive) = (ThreadTable::default(), AtomicUsize::new(0));
@@ -169,7 +162,7 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
                 engine.run_turns(turns, &event, priorities);
             });
         }
-        for index in 0..workers {
+        for index in 0..registry.run.workers {
             let (name, requested) = (format!("worker {index}"), Scheduling::default());
             running.start(scope, &name, &[], requested, move |event, _| engine.work(&event));
         }

@@ -23,9 +23,9 @@ pub(crate) struct Registry {
 pub(crate) struct StageRecord {
     /// The part of its report that is known before the run starts.
     pub(crate) report: StageReport,
-    pub(crate) pipeline: usize,
     /// Its group.
     pub(crate) at: usize,
+    /// Whether it is the first of its pipeline.
     pub(crate) is_first: bool,
     /// One for each copy.
     pub(crate) counters: Vec<Arc<Counters>>,
@@ -76,7 +76,7 @@ impl Registry {
 
     /// The last stage of each pipeline.
     fn last_stages(&self) -> impl Iterator<Item = &StageRecord> {
-        self.stages.chunk_by(|stage, next| stage.pipeline == next.pipeline).filter_map(<[_]>::last)
+        self.stages.chunk_by(|_, next| !next.is_first).filter_map(<[_]>::last)
     }
 
     /// How many buffers, and bytes in them, the last stages have passed on.

@@ -29,8 +29,8 @@ use policy::priority::{self, StageKind};
 use policy::waiting;
 
 pub use keys::{KEYS, StructureKey};
-pub(crate) use read::hint;
 pub use read::{StructureError, did_you_mean, parse_size};
+pub(crate) use read::{hint, whole};
 
 /// A structure. Unset parts have the program's values, or else the defaults.
 ///

@@ -145,7 +145,7 @@ mod tests {
 
     fn worker_stage() -> StageRecord {
         let report = StageReport { place: Place::Workers, ..StageReport::default() };
-        StageRecord { report, pipeline: 0, at: 0, is_first: false, counters: Vec::new() }
+        StageRecord { report, at: 0, is_first: false, counters: Vec::new() }
     }
 
     fn observed(busy: u64) -> StageObservation {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use policy::Span;
 
 use super::{Clamp, IoPriority, Policy, Scheduling};
-use crate::structure::{KEYS, did_you_mean, hint};
+use crate::structure::{KEYS, did_you_mean, hint, whole};
 
 /// The kernel's call supports no more CPUs.
 const CPUS: u32 = 1024;
@@ -109,7 +109,7 @@ fn io_priority(text: &str) -> Result<IoPriority, String> {
 fn clamp(text: &str) -> Result<Clamp, String> {
     let refused = || "a clamp is two bounds from 0 to 1024 of which the first is no larger, as in 0-512".to_owned();
     let (min, max) = text.split_once('-').ok_or_else(refused)?;
-    let clamp = Clamp { min: number(min).ok_or_else(refused)?, max: number(max).ok_or_else(refused)? };
+    let clamp = Clamp { min: whole(min).ok_or_else(refused)?, max: whole(max).ok_or_else(refused)? };
     if clamp.min <= clamp.max && clamp.max <= Clamp::ALL { Ok(clamp) } else { Err(refused()) }
 }
 
@@ -120,7 +120,7 @@ fn cpus(text: &str) -> Result<Vec<u32>, String> {
     let mut cpus = Vec::new();
     for part in text.split(['+', ',']) {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let (from, to) = (number(from).ok_or_else(refused)?, number(to).ok_or_else(refused)?);
+        let (from, to): (u32, u32) = (whole(from).ok_or_else(refused)?, whole(to).ok_or_else(refused)?);
         if from > to || to >= CPUS {
             return Err(refused());
         }
@@ -154,11 +154,6 @@ pub(super) fn without_blank(span: Span) -> String {
 /// The parts before and after the slash.
 fn parts(text: &str) -> (&str, Option<&str>) {
     text.split_once('/').map_or((text, None), |(name, rest)| (name, Some(rest)))
-}
-
-/// Parses digits without a sign.
-fn number(text: &str) -> Option<u32> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 fn none_of(written: &str, names: &[&'static str], allowed: &str) -> String {

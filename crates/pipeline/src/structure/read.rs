@@ -52,10 +52,7 @@ pub fn parse_size(text: &str) -> Result<usize, String> {
     let (digits, shift) =
         units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift))).unwrap_or((text, 0));
     let refused = || format!("`{text}` is not a size; write a number of bytes, KiB or MiB, as in 64KiB");
-    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(refused());
-    }
-    let bytes = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift)).ok_or_else(refused)?;
+    let bytes = whole::<usize>(digits).and_then(|number| number.checked_mul(1 << shift)).ok_or_else(refused)?;
     if (1..=MOST_BYTES).contains(&bytes) { Ok(bytes) } else { Err("it must be from 1 byte to 1024MiB".to_owned()) }
 }
 
@@ -116,9 +113,12 @@ fn read(structure: &mut Structure, key: &'static StructureKey, value: &str) -> R
 
 fn number(text: &str, range: RangeInclusive<usize>) -> Result<usize, String> {
     let allowed = || format!("`{text}` is not a number from {} to {}", range.start(), range.end());
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    let number = text.parse().ok().filter(|number| is_number && range.contains(number));
-    number.ok_or_else(allowed)
+    whole(text).filter(|number| range.contains(number)).ok_or_else(allowed)
+}
+
+/// Parses digits without a sign.
+pub(crate) fn whole<N: FromStr>(text: &str) -> Option<N> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 fn name(text: &str) -> Result<String, String> {
