@@ -41,8 +41,8 @@ pub struct Bandwidth {
 
 impl Bandwidth {
     /// Writes and then reads an unnamed file, which cannot remain behind. This needs about a
-    /// second, four megabytes of memory, and disk space of at most 256 MiB and a quarter of the free
-    /// space. It keeps the device busy.
+    /// second, four megabytes of memory, and at most 256 MiB and a quarter of the free disk space.
+    /// It keeps the device busy.
     ///
     /// # Errors
     /// If no file can be created in the folder, if it cannot be written or read, or if less than a

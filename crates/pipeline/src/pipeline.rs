@@ -174,11 +174,13 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
         self
     }
 
-    /// Requests scheduling for the stage added last, which then gets its own thread.
+    /// Requests scheduling for the stage added last, which then gets its own thread. Replaces its
+    /// earlier requests for the same attributes.
     pub fn scheduled(mut self, scheduling: &Scheduling) -> Self {
         if let Some(stage) = self.last_name() {
             let attribute = |(key, value)| RequestedAttribute { key, stage: stage.clone(), value };
-            self.own.requested.extend(scheduling.requested().into_iter().map(attribute));
+            let requested = scheduling.requested().into_iter().map(attribute).collect();
+            self.own = Structure { requested, ..Structure::default() }.laid_over(&self.own);
         }
         self
     }

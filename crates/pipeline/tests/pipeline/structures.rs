@@ -221,6 +221,15 @@ fn the_first_request_for_an_attribute_of_a_thread_wins() {
 }
 
 #[test]
+fn a_later_request_replaces_an_earlier_one_in_the_structure() {
+    let [first, second] = ["nice=18 policy=batch", "nice=17"].map(|text| text.parse().unwrap());
+    let pipeline = Pipeline::<()>::new("one").rounds(1).io("a", |_, _| Ok(Flow::Convey));
+    let report = pipeline.scheduled(&first).scheduled(&second).run().unwrap();
+    assert_eq!(report.structure, "policy=a:batch nice=a:17");
+    report.structure.parse::<Structure>().unwrap();
+}
+
+#[test]
 fn a_thousand_pipelines_run_in_one_process_some_of_them_at_once() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
