@@ -36,6 +36,16 @@ impl CpuSet {
         self.words[word] |= 1 << (cpu.index() % 64);
     }
 
+    /// Removes a CPU.
+    pub fn remove(&mut self, cpu: CpuId) {
+        if let Some(word) = self.words.get_mut(cpu.index() / 64) {
+            *word &= !(1 << (cpu.index() % 64));
+        }
+        while self.words.last() == Some(&0) {
+            self.words.pop();
+        }
+    }
+
     /// Whether the set contains a CPU.
     #[inline]
     pub fn contains(&self, cpu: CpuId) -> bool {
@@ -49,14 +59,39 @@ impl CpuSet {
 
     /// All CPUs, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> {
-        let bits = |word: u64| (0..64).filter(move |bit| word >> bit & 1 == 1);
-        (0_u32..).zip(&self.words).flat_map(move |(index, &word)| bits(word).map(move |bit| CpuId(64 * index + bit)))
+        let bits = |word: u64| std::iter::successors(Some(word), |left| Some(left & left.wrapping_sub(1)));
+        let cpus = move |(index, &word): (usize, &u64)| {
+            bits(word).take_while(|&left| left != 0).map(move |left| lowest(index, left))
+        };
+        self.words.iter().enumerate().flat_map(cpus)
     }
 
-    /// The set as a bit mask, the lowest CPUs first.
-    pub fn words(&self) -> &[u64] {
-        &self.words
+    /// The lowest CPU that is also in `allowed`; `None` allows all CPUs.
+    #[inline]
+    pub fn first_among(&self, allowed: Option<&CpuSet>) -> Option<CpuId> {
+        self.first_not_below(CpuId(0), allowed)
     }
+
+    /// The same from `from` on, cyclically.
+    pub fn first_from(&self, from: CpuId, allowed: Option<&CpuSet>) -> Option<CpuId> {
+        self.first_not_below(from, allowed).or_else(|| self.first_among(allowed))
+    }
+
+    #[inline]
+    fn first_not_below(&self, least: CpuId, allowed: Option<&CpuSet>) -> Option<CpuId> {
+        let word_of = |set: &CpuSet, index: usize| set.words.get(index).copied().unwrap_or(0);
+        let mut part = u64::MAX << (least.index() % 64);
+        (least.index() / 64..self.words.len()).find_map(|index| {
+            let part = std::mem::replace(&mut part, u64::MAX);
+            let word = self.words[index] & part & allowed.map_or(u64::MAX, |set| word_of(set, index));
+            (word != 0).then(|| lowest(index, word))
+        })
+    }
+}
+
+/// The lowest CPU of a word that is not zero.
+fn lowest(index: usize, word: u64) -> CpuId {
+    CpuId(index as u32 * 64 + word.trailing_zeros())
 }
 
 impl FromIterator<CpuId> for CpuSet {
@@ -133,6 +168,24 @@ mod tests {
             prop_assert_eq!(set.iter().map(|cpu| cpu.0).collect::<Vec<_>>(), cpus.iter().copied().collect::<Vec<_>>());
             prop_assert!((0..200).all(|cpu| set.contains(CpuId(cpu)) == cpus.contains(&cpu)));
             prop_assert_eq!(set.to_string().parse::<CpuSet>(), Ok(set));
+        }
+
+        #[test]
+        fn cpus_are_removed_and_found_in_order_and_cyclically(
+            cpus in prop::collection::btree_set(0_u32..200, 1..20),
+            gone in prop::collection::vec(0_u32..200, 0..99),
+            allowed in prop::option::of(prop::collection::vec(0_u32..200, 0..99)),
+            from in 0_u32..200,
+        ) {
+            let mut set: CpuSet = cpus.iter().chain(&gone).map(|&cpu| CpuId(cpu)).collect();
+            gone.iter().for_each(|&cpu| set.remove(CpuId(cpu)));
+            let left = || cpus.iter().copied().filter(|cpu| !gone.contains(cpu));
+            prop_assert_eq!(&set, &left().map(CpuId).collect());
+            let found = || left().filter(|cpu| allowed.as_ref().is_none_or(|allowed| allowed.contains(cpu))).map(CpuId);
+            let allowed: Option<CpuSet> = allowed.as_ref().map(|cpus| cpus.iter().map(|&cpu| CpuId(cpu)).collect());
+            prop_assert_eq!(set.first_among(allowed.as_ref()), found().next());
+            let next = found().find(|cpu| cpu.0 >= from).or_else(|| found().next());
+            prop_assert_eq!(set.first_from(CpuId(from), allowed.as_ref()), next);
         }
     }
 }

@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod cpu_bits;
 mod engine;
 mod kernels;
 mod workloads;

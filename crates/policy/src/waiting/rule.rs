@@ -44,16 +44,8 @@ pub enum WaitingRule {
 impl WaitingRule {
     /// Whether the rule depends on the costs of the machine.
     pub const fn needs_costs(self) -> bool {
-        match self {
-            WaitingRule::AlwaysBlock | WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield => false,
-            WaitingRule::TwoPhase(bound) => matches!(bound, Bound::OfCs { .. }),
-            WaitingRule::Adaptive
-            | WaitingRule::LoadAware { .. }
-            | WaitingRule::GrainAware
-            | WaitingRule::Randomized
-            | WaitingRule::VariableCompetitive
-            | WaitingRule::OwnerRunning => true,
-        }
+        use WaitingRule::{AlwaysBlock, AlwaysSpin, AlwaysYield, TwoPhase};
+        !matches!(self, AlwaysBlock | AlwaysSpin | AlwaysYield | TwoPhase(Bound::Fixed(_)))
     }
 
     /// The rule on a machine with these costs, for one waiting thread.

@@ -4,9 +4,7 @@
 //! reports every change, asks which thread to run, and carries out the answer at the machine's
 //! cost. The scheduler has no clock but the `now` that it is given.
 
-use policy::{CpuId, Instant, ThreadId};
-
-use crate::cpu_bits::CpuBits;
+use policy::{CpuId, CpuSet, Instant, ThreadId};
 
 /// The reason why a thread became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +107,7 @@ pub(crate) struct Marks {
     /// The CPUs that were marked since the last event, possibly with duplicates.
     pub(crate) pending: Vec<CpuId>,
     /// The CPUs that are idle and not marked: they look for no work until they are marked.
-    pub(crate) idle: CpuBits,
+    pub(crate) idle: CpuSet,
     /// The CPU of the current event, whose thread wakes the others. `None` if the event belongs to
     /// no CPU.
     pub(crate) here: Option<CpuId>,
@@ -117,7 +115,8 @@ pub(crate) struct Marks {
 
 impl Marks {
     pub(crate) fn new(cpus: usize) -> Marks {
-        Marks { marked: vec![false; cpus], pending: Vec::new(), idle: CpuBits::all(cpus), here: None }
+        let idle = crate::cpu_ids(cpus).collect();
+        Marks { marked: vec![false; cpus], pending: Vec::new(), idle, here: None }
     }
 
     pub(crate) fn mark(&mut self, cpu: CpuId) {

@@ -29,7 +29,7 @@
 //!   to 256 ticks, or 1 to 4 if it is idle, a CPU takes threads from the one with the highest load,
 //!   if that is a quarter above its own. It takes as many as bring neither beyond the average. It
 //!   takes expired threads first, and none that ran within 2.5 ticks (`cache_hot_time`) unless it
-//!   is idle or has failed twice. A CPU that is about to become idle tries at once
+//!   is idle or has failed twice. A CPU that is about to become idle tries immediately
 //!   (`load_balance_newidle`).
 //! * **Nice** (`set_user_nice`): the priority is that of the new nice value until it is next
 //!   computed. The CPU picks again if the priority rises, or if it falls and the thread runs.
@@ -60,13 +60,12 @@ mod balance;
 mod queue;
 mod task;
 
-use policy::{CpuId, Instant, Span, ThreadId};
+use policy::{CpuId, CpuSet, Instant, Span, ThreadId};
 use scenario::Machine;
 
 use self::balance::{Balance, Loads};
 use self::queue::Queue;
 use self::task::{Task, Tuning};
-use crate::cpu_bits::CpuBits;
 use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
 use crate::kernels::affinity::Affinity;
 use crate::kernels::next_tick;
@@ -79,7 +78,7 @@ pub(crate) struct LinuxO1 {
     queues: Vec<Queue>,
     affinity: Affinity,
     /// The CPUs without a running or waiting thread.
-    idle: CpuBits,
+    idle: CpuSet,
     loads: Loads,
     /// The idle CPU that was last offered work.
     offered: CpuId,
@@ -94,7 +93,7 @@ impl LinuxO1 {
             tuning,
             queues: crate::cpu_ids(cpus).map(|cpu| Queue::new(Balance::staggered(cpu, cpus))).collect(),
             affinity: Affinity::new(machine, roster),
-            idle: CpuBits::all(cpus),
+            idle: crate::cpu_ids(cpus).collect(),
             loads: Loads::new(cpus),
             offered: CpuId(machine.cpus - 1),
         }
@@ -300,4 +299,25 @@ impl Scheduler for LinuxO1 {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use scenario::Attributes;
+
+    #[test]
+    fn a_thread_that_moves_goes_where_it_wants_if_it_may_run_there() {
+        let machine = Machine { scheduler: scenario::Scheduler::LinuxO1, ..Machine::with_cpus(3) };
+        let mut roster = Roster::default();
+        let cpus = Some([CpuId(0), CpuId(1)].into_iter().collect());
+        roster.enter(1, Attributes { cpus, ..Attributes::default() }, false);
+        let (mut linux, mut marks, start) = (LinuxO1::new(&machine, &roster), Marks::new(3), Instant::ZERO);
+        linux.ready(ThreadId(0), ReadyReason::New, start, &mut marks);
+        for (to, expected) in [(CpuId(1), CpuId(1)), (CpuId(2), CpuId(1)), (CpuId(0), CpuId(0))] {
+            let cpu = linux.tasks[0].cpu;
+            linux.pick(cpu, None, start);
+            linux.leave(cpu, ThreadId(0), start);
+            linux.pick(cpu, None, start);
+            linux.ready(ThreadId(0), ReadyReason::Moved(to), start, &mut marks);
+            assert_eq!(linux.tasks[0].cpu, expected);
+        }
+    }
+}

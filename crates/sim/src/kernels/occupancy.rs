@@ -6,7 +6,6 @@
 
 use policy::{CpuId, CpuSet};
 
-use crate::cpu_bits::CpuBits;
 use crate::engine::winner::{Key, WinnerTree};
 
 /// The occupancy of all CPUs. Initially no CPU has a thread.
@@ -14,7 +13,7 @@ use crate::engine::winner::{Key, WinnerTree};
 pub(crate) struct Occupancy {
     cpus: u32,
     /// The CPUs without a thread.
-    pub(crate) free: CpuBits,
+    pub(crate) free: CpuSet,
     /// The CPUs by the number of threads.
     fewest: WinnerTree<u64>,
     /// The CPUs by the number of waiting threads, the largest first. CPUs without any have no key.
@@ -25,7 +24,8 @@ impl Occupancy {
     pub(crate) fn new(cpus: usize) -> Occupancy {
         let mut fewest = WinnerTree::new(cpus);
         (0..cpus).for_each(|cpu| fewest.set(cpu, 0));
-        Occupancy { cpus: cpus as u32, free: CpuBits::all(cpus), fewest, longest: WinnerTree::new(cpus) }
+        let free = crate::cpu_ids(cpus).collect();
+        Occupancy { cpus: cpus as u32, free, fewest, longest: WinnerTree::new(cpus) }
     }
 
     /// Notes the number of threads of a CPU, and how many of them wait behind the running one.
