@@ -1,6 +1,6 @@
 //! The device of the machine, and events that belong to no CPU.
 //!
-//! There is one device for all jobs. It serves as many requests at once as its depth, and queues
+//! There is one device for all jobs. It serves as many requests at a time as its depth, and queues
 //! the others in the order of their arrival. Each request takes the time that it asks for. The
 //! device knows no priorities, and sequential requests are no faster.
 
@@ -20,13 +20,13 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// An idle device that serves up to `depth` requests at once.
+    /// An idle device that serves up to `depth` requests at a time.
     pub(crate) fn new(depth: u32) -> Device {
         let (depth, waiting) = (depth.max(1), VecDeque::new());
         Device { depth, serves: 0, waiting, used: Span::ZERO, counted: Instant::ZERO }
     }
 
-    /// Submits a request for `time`. Returns its end if the device serves it at once.
+    /// Submits a request for `time`. Returns its end if the device serves it immediately.
     pub(crate) fn ask(&mut self, now: Instant, thread: ThreadId, time: Span) -> Option<Instant> {
         self.count(now);
         if self.serves < self.depth {
@@ -45,7 +45,7 @@ impl Device {
         next.map(|(thread, time)| (thread, now + time))
     }
 
-    /// How long the device was busy up to now. With several requests at once, the average over its
+    /// How long the device was busy up to now. With several requests at a time, the average of all
     /// places.
     pub(crate) fn busy(&mut self, now: Instant) -> Span {
         self.count(now);

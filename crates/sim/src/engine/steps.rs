@@ -161,7 +161,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let missing = if inputs.missing || R::ON { self.workload.missing(job) } else { Vec::new() };
         let load = if inputs.load { self.workload.load(job) } else { 0 };
         let draw = if inputs.draw { self.workload.draw(index) } else { 0 };
-        let team = Team { load, movable: S::MOVES, draw, ..self.workload.team(job, cpu, self.now, &missing) };
+        let of = &self.workload.jobs[job];
+        let threads = if of.has_barrier() { of.threads.len() as u32 } else { 0 };
+        let (now, cpus, movable) = (self.now, self.machine.cpus, S::MOVES);
+        let team = Team { now, threads, cpus, own_cpu: cpu, missing: &missing, load, movable, draw };
         let before = self.team_states[job];
         let member = self.workload.member(index);
         let decision = member.waiter.step(&team, &mut self.team_states[job], seen);

@@ -1,6 +1,6 @@
 //! The workload of a run: its jobs and all of their threads.
 
-use policy::waiting::{Costs, Missing, Team, Waiter};
+use policy::waiting::{Costs, Missing, Waiter};
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::draw::{Law, Stream};
 use scenario::result::JobOutcome;
@@ -61,7 +61,7 @@ pub(crate) struct Job {
 
 impl Job {
     /// Whether all of its threads meet, so that a waiter knows which ones are missing.
-    fn has_barrier(&self) -> bool {
+    pub(crate) fn has_barrier(&self) -> bool {
         matches!(self.task, Task::Barrier { .. })
     }
 
@@ -81,7 +81,6 @@ pub(crate) struct Workload {
     away: usize,
     step: Span,
     seed: u64,
-    cpus: u32,
 }
 
 impl Workload {
@@ -89,8 +88,8 @@ impl Workload {
         let costs = machine.costs();
         let arrivals = setting.arrivals(seed, machine.step);
         let to_come = arrivals.iter().filter(|at| !at.is_zero()).count();
-        let (threads, jobs, step, cpus) = (Vec::new(), Vec::new(), machine.step, machine.cpus);
-        let mut workload = Workload { threads, jobs, to_come, away: 0, step, seed, cpus };
+        let (threads, jobs) = (Vec::new(), Vec::new());
+        let mut workload = Workload { threads, jobs, to_come, away: 0, step: machine.step, seed };
         for ((name, job), arrives) in setting.jobs_with_copies().zip(arrivals) {
             let (task, waiter) = resolve(&job.kind, costs);
             let (nice, keeps_running) = (job.attributes.nice, setting.keep_running);
@@ -316,12 +315,6 @@ impl Workload {
         let threads = &self.threads[self.jobs[job].threads.clone()];
         let missing = (0..).zip(threads.iter().zip(&self.jobs[job].members)).filter(|(_, (thread, _))| !thread.arrived);
         missing.map(|(n, (_, member))| Missing { thread: ThreadId(n), last_seen: member.last_seen }).collect()
-    }
-
-    /// The team of `job` as a member on `own_cpu` sees it.
-    pub(crate) fn team<'a>(&self, job: usize, own_cpu: CpuId, now: Instant, missing: &'a [Missing]) -> Team<'a> {
-        let threads = if self.jobs[job].has_barrier() { self.jobs[job].threads.len() as u32 } else { 0 };
-        Team { now, threads, cpus: self.cpus, own_cpu, missing, load: 0, movable: false, draw: 0 }
     }
 
     /// The outcome of `job` if it ends, or is cut off, now.

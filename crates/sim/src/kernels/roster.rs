@@ -80,12 +80,4 @@ impl Roster {
             if job.shares_memory { std::iter::repeat_n(threads as u32, 1) } else { std::iter::repeat_n(1, threads) }
         })
     }
-
-    /// Threads without attributes, each in its own job.
-    #[cfg(test)]
-    pub(crate) fn of_independent(threads: u32) -> Roster {
-        let mut roster = Roster::default();
-        (0..threads).for_each(|_| roster.enter(1, Attributes::default(), false));
-        roster
-    }
 }

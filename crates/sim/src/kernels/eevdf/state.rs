@@ -155,10 +155,10 @@ impl Eevdf {
     /// A delayed thread would be picked: it leaves the queue without a positive lag (`DELAY_ZERO`).
     pub(super) fn finish_delay(&mut self, thread: ThreadId, cpu: CpuId) {
         self.remember_lag(thread, cpu);
-        self.queues[cpu.index()].waiting.remove(&mut self.entities, thread.0);
+        self.unlink(thread, cpu);
         self.queues[cpu.index()].delayed -= 1;
         let entity = &mut self.entities[thread.index()];
-        (entity.is_waiting, entity.is_delayed) = (false, false);
+        entity.is_delayed = false;
         entity.lag = entity.lag.min(0);
         self.leave_group(thread);
         self.note_load(cpu);
