@@ -28,6 +28,7 @@ impl CpuSet {
     pub const LARGEST: u32 = (1 << 20) - 1;
 
     /// Adds a CPU.
+    #[inline]
     pub fn insert(&mut self, cpu: CpuId) {
         let word = cpu.index() / 64;
         if word >= self.words.len() {
@@ -37,6 +38,7 @@ impl CpuSet {
     }
 
     /// Removes a CPU.
+    #[inline]
     pub fn remove(&mut self, cpu: CpuId) {
         if let Some(word) = self.words.get_mut(cpu.index() / 64) {
             *word &= !(1 << (cpu.index() % 64));
@@ -73,6 +75,7 @@ impl CpuSet {
     }
 
     /// The same from `from` on, cyclically.
+    #[inline]
     pub fn first_from(&self, from: CpuId, allowed: Option<&CpuSet>) -> Option<CpuId> {
         self.first_not_below(from, allowed).or_else(|| self.first_among(allowed))
     }
@@ -90,6 +93,7 @@ impl CpuSet {
 }
 
 /// The lowest CPU of a word that is not zero.
+#[inline]
 fn lowest(index: usize, word: u64) -> CpuId {
     CpuId(index as u32 * 64 + word.trailing_zeros())
 }

@@ -35,7 +35,8 @@
 //! waiter and only the word of the team survives: a rule that should learn at locks needs it.
 //!
 //! Copy `randomized.rs` for a new rule without memory of earlier waits, and
-//! `variable_competitive.rs` for one with memory.
+//! `variable_competitive.rs` for one with memory. Both only choose the bound of each wait and leave
+//! the rest to `two_phase.rs`.
 
 mod adaptive;
 mod grain_aware;

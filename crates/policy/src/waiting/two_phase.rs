@@ -21,6 +21,7 @@ impl TwoPhase {
     }
 
     /// A step of a rule that chooses another bound for each wait.
+    #[inline]
     pub(super) fn step_with(&mut self, seen: Observation, bound: impl FnOnce() -> Span) -> Decision {
         if seen == Observation::Arrived {
             self.limit = bound();
@@ -28,6 +29,7 @@ impl TwoPhase {
         self.step(seen)
     }
 
+    #[inline]
     pub(super) fn step(&mut self, seen: Observation) -> Decision {
         match seen {
             Observation::Arrived => self.spun = Span::ZERO,

@@ -76,8 +76,8 @@ pub trait Observer {
     /// `thread` releases its job's lock. The consequences are reported next.
     fn lock_released(&mut self, _at: Instant, _thread: ThreadId) {}
 
-    /// `waker` wakes `woken`, which is blocked or about to block. It becomes ready immediately, or when
-    /// its CPU has switched away.
+    /// `waker` wakes `woken`, which is blocked or about to block. It becomes ready immediately, or
+    /// when its CPU has switched away.
     fn thread_woken(&mut self, _at: Instant, _waker: ThreadId, _woken: ThreadId) {}
 }
 
