@@ -52,7 +52,7 @@ impl StructureChange {
     pub fn named(text: &str) -> Result<StructureChange, String> {
         let names = || StructureChange::ALL.into_iter().map(|change| change.name);
         StructureChange::ALL.into_iter().find(|change| change.name == text).ok_or_else(|| {
-            let near = did_you_mean(text, names()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            let near = did_you_mean(text, names()).map_or(".".to_owned(), |near| format!("; did you mean `{near}`?"));
             let names = names().collect::<Vec<_>>().join(", ");
             format!("there are no variants of `{text}`{near} There are those of {names}")
         })
@@ -280,10 +280,10 @@ mod tests {
             assert!(pipeline::structure::KEYS.iter().any(|key| key.name == change.name));
             assert_eq!(StructureChange::named(change.name).unwrap().name, change.name);
         }
-        let why = StructureChange::named("forks").unwrap_err();
-        assert_eq!(
-            why,
-            "there are no variants of `forks`; did you mean `fork`? There are those of fuse, split, fork, thread, buffers, block, threads, priority"
-        );
+        for (name, near) in [("forks", "; did you mean `fork`?"), ("oars", ".")] {
+            let all = "There are those of fuse, split, fork, thread, buffers, block, threads, priority";
+            let why = StructureChange::named(name).unwrap_err();
+            assert_eq!(why, format!("there are no variants of `{name}`{near} {all}"));
+        }
     }
 }
