@@ -35,7 +35,8 @@ impl Comparison {
 #[derive(Clone, Debug, Default)]
 pub struct Comparisons {
     tests: BTreeMap<(usize, World, usize, usize), Comparison>,
-    pairs: usize,
+    /// The number of pairs for which p is corrected.
+    pub pairs: usize,
 }
 
 impl Comparisons {
@@ -67,11 +68,6 @@ impl Comparisons {
     /// The comparison of two arms in either order. `None` if not made, or with one repetition.
     pub fn get(&self, job: usize, world: World, one: usize, other: usize) -> Option<Comparison> {
         self.tests.get(&(job, world, one.min(other), one.max(other))).copied()
-    }
-
-    /// The number of pairs for which p is corrected.
-    pub fn pairs(&self) -> usize {
-        self.pairs
     }
 }
 

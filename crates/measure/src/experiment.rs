@@ -56,7 +56,7 @@ pub fn run(
     (manifest.planned_runs, manifest.repeat) = (plan.runs(), first_stage);
     folder.check(&manifest)?;
     let mut recorder = Recorder::new(folder, &scenario)?;
-    recorder.folder().write(folder::MANIFEST, &manifest)?;
+    recorder.folder.write(folder::MANIFEST, &manifest)?;
 
     // The host runs the commands themselves; only the simulator needs to know how long they take.
     let simulated = chosen.contains(&World::Sim);
@@ -78,14 +78,15 @@ pub fn run(
         plan = plan.extend(wanted);
         scenario.experiment.repeat = wanted;
         (manifest.planned_runs, manifest.repeat) = (plan.runs(), wanted);
-        recorder.folder().write(folder::MANIFEST, &manifest)?;
+        recorder.folder.write(folder::MANIFEST, &manifest)?;
     }
     let histories = sample::histories(&mut samples);
     let stages = until.map(|until| (until, first_stage));
     let report = ExperimentReport::new(&scenario, &chosen, plan.runs(), samples, &stand_ins, stages);
 
-    manifest.end(Ending::of(error.as_ref()), error.as_ref().map(RunnerError::to_string), report.runs.len() as u64);
-    let folder = recorder.folder();
+    (manifest.ending, manifest.runs) = (Ending::of(error.as_ref()), report.runs.len() as u64);
+    manifest.error = error.as_ref().map(RunnerError::to_string);
+    let folder = recorder.folder;
     folder.write(folder::REPORT, &report)?;
     folder.write_text(folder::PAGE, &html::render(None, &report, &manifest, &histories))?;
     folder.write(folder::MANIFEST, &manifest)?;

@@ -117,7 +117,7 @@ pub enum VariantFate {
     OutIn(usize),
     /// The program failed in it.
     Failed(String),
-    /// The program printed something else than in its own structure, and its output there never
+    /// The program printed something other than in its own structure, and its output there never
     /// varies.
     OtherOutput,
     /// It was the best.
@@ -174,7 +174,7 @@ impl Exploration {
 mod fake {
     use super::*;
 
-    /// A program whose runs end as a function of their number, from 1, and their structure says.
+    /// A program whose runs end as `outcome` says for their number, from 1, and their structure.
     pub(super) struct FakeProgram<F> {
         pub(super) outcome: F,
         pub(super) ran: Vec<String>,

@@ -1,4 +1,4 @@
-//! Factors: what an experiment sweeps.
+//! Factors: the paths that an experiment sweeps, and their values.
 //!
 //! Paths that vary together are one factor with a list of values. The value of each path can be
 //! looked up, and the total number of threads is available as an axis.

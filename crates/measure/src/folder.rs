@@ -71,6 +71,10 @@ impl FolderError {
     }
 }
 
+fn unopened(path: PathBuf) -> impl FnOnce(io::Error) -> FolderError {
+    |source| FolderError::Open { path, source }
+}
+
 fn unreadable(path: &Path, why: impl ToString) -> FolderError {
     FolderError::Read { path: path.to_owned(), why: why.to_string() }
 }
@@ -99,15 +103,10 @@ impl Folder {
     /// Creates the folder and its parents. In a folder that exists, replaces what an earlier
     /// experiment left; other files in it stay as they are.
     pub fn create(path: &Path) -> Result<Folder, FolderError> {
-        let opening = |path: &Path| {
-            let path = path.to_owned();
-            move |source| FolderError::Open { path, source }
-        };
-        fs::create_dir_all(path).map_err(opening(path))?;
-        for old in [RECORDS, TIMELINE, REPORT, PAGE, MANIFEST] {
-            let old = path.join(old);
-            match fs::remove_file(&old) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(opening(&old)(error)),
+        fs::create_dir_all(path).map_err(unopened(path.to_owned()))?;
+        for name in [RECORDS, TIMELINE, REPORT, PAGE, MANIFEST] {
+            match fs::remove_file(path.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unopened(path.join(name))(error)),
                 _ => {}
             }
         }
@@ -134,11 +133,7 @@ impl Folder {
         };
         let complete = text.rfind('\n').map_or(0, |end| end + 1);
         let cut = |file: File| file.set_len(complete as u64);
-        OpenOptions::new()
-            .write(true)
-            .open(&file)
-            .and_then(cut)
-            .map_err(|source| FolderError::Open { path: file.clone(), source })?;
+        OpenOptions::new().write(true).open(&file).and_then(cut).map_err(unopened(file))?;
         let manifest = path.join(MANIFEST);
         let parse = |text: String| serde_json::from_str(&text).map_err(|why| unreadable(&manifest, why));
         let manifest = read_if_exists(&manifest)?.map(parse).transpose()?;
@@ -146,13 +141,9 @@ impl Folder {
     }
 
     fn open(path: &Path, earlier: Vec<String>, manifest: Option<Value>) -> Result<Folder, FolderError> {
-        let opening = |name: &str| {
-            let path = path.join(name);
-            move |source| FolderError::Open { path, source }
-        };
-        let records =
-            OpenOptions::new().create(true).append(true).open(path.join(RECORDS)).map_err(opening(RECORDS))?;
-        let rows = csv::Writer::from_writer(File::create(path.join(RUNS)).map_err(opening(RUNS))?);
+        let (records, rows) = (path.join(RECORDS), path.join(RUNS));
+        let records = OpenOptions::new().create(true).append(true).open(&records).map_err(unopened(records))?;
+        let rows = csv::Writer::from_writer(File::create(&rows).map_err(unopened(rows))?);
         Ok(Folder { path: path.to_owned(), records, rows, earlier, manifest })
     }
 

@@ -59,11 +59,6 @@ impl Manifest {
         }
     }
 
-    /// Records how the experiment ended, its error and the number of runs.
-    pub fn end(&mut self, ending: Ending, error: Option<String>, runs: u64) {
-        (self.ending, self.error, self.runs) = (ending, error, runs);
-    }
-
     /// Why this experiment cannot continue the one with the manifest `earlier`: a property that
     /// differs. `None` if it can. Studies compare their own settings.
     pub fn difference(&self, earlier: &Value) -> Option<&'static str> {

@@ -27,7 +27,8 @@ struct Record<'a> {
 /// Writes runs, and knows those that an earlier experiment made.
 #[derive(Debug)]
 pub struct Recorder<'a> {
-    folder: &'a mut Folder,
+    /// The folder.
+    pub folder: &'a mut Folder,
     factors: Vec<String>,
     earlier: BTreeMap<StepKey, Run>,
 }
@@ -48,7 +49,7 @@ impl<'a> Recorder<'a> {
         for run in runs {
             let arm = arms.iter().position(|factors| *factors == run.factors).ok_or_else(|| FolderError::Read {
                 path: folder.path().join(RECORDS),
-                why: "a run is of no arm of the scenario".to_owned(),
+                why: "a run belongs to no arm of the scenario".to_owned(),
             })?;
             earlier.insert((arm, run.world, run.repeat), run);
         }
@@ -58,11 +59,6 @@ impl<'a> Recorder<'a> {
     /// Takes out the runs that an earlier experiment made in these steps.
     pub fn take_earlier(&mut self, steps: impl Iterator<Item = Step>) -> BTreeMap<StepKey, Run> {
         steps.filter_map(|step| self.earlier.remove_entry(&step.key())).collect()
-    }
-
-    /// The folder.
-    pub fn folder(&self) -> &Folder {
-        self.folder
     }
 
     /// Writes a run; when this returns, the files have it.

@@ -1,6 +1,5 @@
 //! Linear regression for `rowlock regress`: one column of observations as a sum of others.
 
-use std::fmt::Write;
 use std::io::Read;
 
 use scenario::diagnostics::quoted;
@@ -125,10 +124,8 @@ pub fn text(found: &Regression) -> String {
         table.row(std::iter::once(name.to_owned()).chain(cells).map(Some));
     }
     text.push_str(&table.render(report::WIDTH));
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        text,
-        "\nR^2 {}, adjusted {}; F {} on {} and {} degrees of freedom, p {}",
+    text += &format!(
+        "\nR^2 {}, adjusted {}; F {} on {} and {} degrees of freedom, p {}\n",
         words::figure(fit.r_squared),
         words::figure(fit.adjusted_r_squared),
         words::figure(fit.f),
@@ -136,8 +133,7 @@ pub fn text(found: &Regression) -> String {
         fit.freedom,
         words::p_value(fit.f_p),
     );
-    let _ = writeln!(text, "residual standard deviation: {}", words::figure(fit.residual_deviation));
-    text
+    text + &format!("residual standard deviation: {}\n", words::figure(fit.residual_deviation))
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ impl ExperimentReport {
             factors: csv::factors(scenario),
             compare: scenario.experiment.compare.clone(),
             baseline: factor::compared(scenario, 0),
-            comparisons: comparisons.pairs(),
+            comparisons: comparisons.pairs,
             x: scenario.experiment.x.clone(),
             accuracy: summary::accuracy(&gaps),
             runs: samples.into_iter().map(|sample| sample.run).collect(),

@@ -26,15 +26,15 @@ pub struct History {
     /// Its seed.
     pub seed: u64,
     /// The states.
-    pub seen: RunStates,
+    pub states: RunStates,
 }
 
 /// Moves the states out of the samples, in the order of arms and worlds.
 pub fn histories(samples: &mut [Sample]) -> Vec<History> {
     let mut histories: Vec<(usize, History)> = Vec::new();
     for Sample { arm, run, states } in samples.iter_mut().filter(|sample| !sample.states.is_empty()) {
-        let (world, factors, seed) = (run.world, run.factors.clone(), run.seed);
-        histories.push((*arm, History { world, factors, seed, seen: std::mem::take(states) }));
+        let (world, factors, seed, states) = (run.world, run.factors.clone(), run.seed, std::mem::take(states));
+        histories.push((*arm, History { world, factors, seed, states }));
     }
     histories.sort_by_key(|(arm, history)| (*arm, history.world));
     histories.into_iter().map(|(_, history)| history).collect()

@@ -90,8 +90,7 @@ fn average(quantity: JobQuantity, copies: &[JobOutcome]) -> Option<f64> {
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let values: Vec<f64> = values.collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    stats::average(&values.collect::<Vec<f64>>())
 }
 
 /// All series of an experiment: one for each arm, job and world with at least one sample.

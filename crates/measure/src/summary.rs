@@ -7,8 +7,7 @@ use scenario::result::{GroupOutcome, JobOutcome, World};
 use serde::Serialize;
 
 use crate::comparison::Comparisons;
-use crate::factor;
-pub use crate::factor::Factors;
+use crate::factor::{self, Factors};
 use crate::sample::JobQuantity;
 use crate::series::{AllSeries, Series};
 use report::html::distinct;
@@ -32,9 +31,6 @@ pub struct Summary {
     /// The value on the x axis of plots.
     #[serde(skip)]
     pub x: Option<toml::Value>,
-    /// The factors of the arm that is the baseline of the speed-up.
-    #[serde(skip)]
-    pub baseline: Option<Factors>,
     /// The quantities that are plotted, by repetition.
     #[serde(skip)]
     pub samples: BTreeMap<JobQuantity, Vec<f64>>,
@@ -152,15 +148,14 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
         let speedups = base.map(|base| base.ratios(series, JobQuantity::Completion).samples);
         let plotted = [JobQuantity::Completion, JobQuantity::RoundsPerSecond, JobQuantity::Ssr];
         let tested = baseline.and_then(|baseline| comparisons.get(job, world, baseline, arm));
-        let factors = |arm: usize| factor::of(&all.scenario.arms[arm]);
+        let factors = factor::of(&all.scenario.arms[arm]);
         let setting = &all.scenario.arms[arm].setting;
         let (threads, cpus) = (setting.threads(series.cpus), series.cpus);
         let x = all.scenario.experiment.x.as_deref();
         Summary {
             world,
-            x: x.and_then(|x| factor::axis_value(x, &factors(arm), threads, cpus)),
-            baseline: baseline.map(factors),
-            factors: factors(arm),
+            x: x.and_then(|x| factor::axis_value(x, &factors, threads, cpus)),
+            factors,
             threads,
             load: factor::load(threads, cpus),
             job: setting.jobs[job].name.clone(),

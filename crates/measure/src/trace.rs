@@ -13,8 +13,8 @@ use policy::{Instant, Span};
 use scenario::Setting;
 use scenario::result::Outcome;
 
-/// When the last job that ends by itself ended in the simulation with this outcome, on a machine
-/// with this step. Completion times count from the arrivals of jobs.
+/// The end of the last job that ended, in a simulation with this outcome on a machine with this
+/// step. Completion times count from the arrivals of jobs.
 pub fn end_of_simulation(setting: &Setting, step: Span, seed: u64, outcome: &Outcome) -> Instant {
     let arrivals = setting.arrivals(seed, step);
     let ends = arrivals.into_iter().zip(&outcome.jobs).filter_map(|(arrives, job)| Some(arrives + job.completion_ns?));

@@ -142,7 +142,6 @@ impl TwoWorlds {
             // The receiver is gone only if the outcome is no longer wanted.
             let _ = send.send(simulation(&machine, &setting));
         };
-        let failed = |message: &str| Failure::Failed(message.into());
         thread::Builder::new()
             .name("simulation".to_owned())
             .spawn(work)
@@ -153,7 +152,7 @@ impl TwoWorlds {
                 Err(RecvTimeoutError::Timeout) if cancel.load(Ordering::Relaxed) => return Err(Failure::Cancelled),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(failed("the simulator stopped (a defect of rowlock)"));
+                    return Err(Failure::Failed("the simulator stopped (a defect of rowlock)".into()));
                 }
             }
         }

@@ -70,11 +70,6 @@ impl Mark {
         sorted.sort_unstable_by(f64::total_cmp);
         evenly(sorted.len(), DOTS).map(|place| sorted[place]).collect()
     }
-
-    /// The positions of the interval on the axis.
-    fn interval(&self, axis: &axis::Axis) -> Option<(f64, f64)> {
-        self.estimate.interval.map(|(low, high)| (axis.position(low), axis.position(high)))
-    }
 }
 
 /// The offset of a sample from the middle, from -1 to 1. Offsets are evenly spaced, so that equal
@@ -86,7 +81,6 @@ fn offset(number: usize, of: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stats;
 
     #[test]
     fn of_many_samples_a_selection_with_the_extremes_is_drawn() {

@@ -97,7 +97,8 @@ pub fn mean(samples: &[f64]) -> Option<Estimate> {
     of_many.or_else(|| Some(Estimate { mean: average(samples)?, interval: None, samples: samples.len() }))
 }
 
-fn average(samples: &[f64]) -> Option<f64> {
+/// The arithmetic mean of the samples; `None` without samples.
+pub fn average(samples: &[f64]) -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
 }
 

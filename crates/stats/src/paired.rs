@@ -1,7 +1,6 @@
 //! Speed-ups from pairs of durations, measured one right after the other.
 
-use crate::SIGNIFICANCE_LEVEL;
-use crate::{Estimate, student};
+use crate::{Estimate, SIGNIFICANCE_LEVEL, student};
 
 /// The speed-up of the second over the first.
 #[derive(Clone, Copy, Debug, PartialEq)]

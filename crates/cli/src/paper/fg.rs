@@ -75,8 +75,8 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
     report.complete = simulated.is_ok();
     manifest.settings =
         report.settings.as_ref().or(earlier.as_ref()).and_then(|known| serde_json::to_value(known).ok());
-    let (ending, error) = simulated.as_ref().map_or_else(Stop::ending, |()| (Ending::Complete, None));
-    manifest.end(ending, error, runs.len() as u64);
+    (manifest.ending, manifest.error) = simulated.as_ref().map_or_else(Stop::ending, |()| (Ending::Complete, None));
+    manifest.runs = runs.len() as u64;
     folder.write(REPORT, &report)?;
     folder.write(MANIFEST, &manifest)?;
     print_as(arguments.format, || text::render(&report), &report, "the report")?;

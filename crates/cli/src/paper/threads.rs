@@ -56,8 +56,8 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
     let mut report = ThreadsReport::new(paper, experiment, settings, &observations, measured.is_ok(), notes);
     let simulated = measured.and_then(|()| simulate(experiment, &mut report, arguments, &folder, &signals));
     report.complete = simulated.is_ok();
-    let (ending, error) = simulated.as_ref().map_or_else(Stop::ending, |()| (Ending::Complete, None));
-    manifest.end(ending, error, observations.len() as u64);
+    (manifest.ending, manifest.error) = simulated.as_ref().map_or_else(Stop::ending, |()| (Ending::Complete, None));
+    manifest.runs = observations.len() as u64;
     folder.write(REPORT, &report)?;
     folder.write_text(PAGE, &page::render(&report))?;
     folder.write(MANIFEST, &manifest)?;

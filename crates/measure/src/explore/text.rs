@@ -74,7 +74,7 @@ fn excluded(found: &Exploration) -> Vec<String> {
     let excluded = found.tried.iter().filter_map(|tried| {
         let why = match &tried.fate {
             VariantFate::Failed(why) => format!("the program failed: {why}"),
-            VariantFate::OtherOutput => "the program printed something else than in its own structure.".to_owned(),
+            VariantFate::OtherOutput => "the program printed something other than in its own structure.".to_owned(),
             VariantFate::Entered | VariantFate::OutIn(_) | VariantFate::Best => return None,
         };
         Some(format!("Excluded: `{}`, because {why}", tried.structure))

@@ -1,7 +1,6 @@
 //! The report as text of at most [`WIDTH`] columns.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt::Write;
 
 use scenario::result::{MachineOutcome, World};
 
@@ -22,12 +21,10 @@ pub fn render(report: &ExperimentReport) -> String {
         text = format!("{}\n\n", words::wrap(&report.title, WIDTH));
     }
     for world in worlds(report) {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{:<4}  {}", world.name(), machines(report, world));
+        text += &format!("{:<4}  {}\n", world.name(), machines(report, world));
     }
-    let _ = writeln!(text, "{}", words::wrap(&method(report), WIDTH));
-    for note in &report.notes {
-        let _ = writeln!(text, "{}", words::wrap(note, WIDTH));
+    for sentence in [method(report)].iter().chain(&report.notes) {
+        text += &format!("{}\n", words::wrap(sentence, WIDTH));
     }
     for job in jobs(report) {
         text.push_str(&job_block(report, job));
@@ -42,7 +39,7 @@ pub fn render(report: &ExperimentReport) -> String {
     if !sentences.is_empty() {
         text.push_str("\nVerdict\n");
         for sentence in sentences {
-            let _ = writeln!(text, "{}", words::wrap(&format!("- {sentence}"), WIDTH));
+            text += &format!("{}\n", words::wrap(&format!("- {sentence}"), WIDTH));
         }
     }
     text
@@ -145,10 +142,10 @@ fn tables<'a, const N: usize>(
     let mut text = String::new();
     for (heading, table) in tables {
         if !heading.is_empty() {
-            let _ = writeln!(text, " {}", words::wrap(&heading, WIDTH - 1));
+            text += &format!(" {}\n", words::wrap(&heading, WIDTH - 1));
         }
         for line in table.render(WIDTH - 2).lines() {
-            let _ = writeln!(text, "  {line}");
+            text += &format!("  {line}\n");
         }
     }
     text

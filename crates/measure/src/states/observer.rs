@@ -285,7 +285,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-               fn observed_times_add_up_to_those_that_the_simulator_charges(
+        fn observed_times_add_up_to_those_that_the_simulator_charges(
             copies in 1..3_u32, threads in 1..6_u32, micros in 1..40_u64, cpus in 1..5_u32, crowd in 1..4_u32,
             scheduler in proptest::sample::select(Scheduler::ALL.into_iter().filter(|scheduler| scheduler.shares_time()).collect::<Vec<_>>()),
             waiting in proptest::sample::select(vec!["always-block", "always-spin", "always-yield", "cs", "2cs+"]),

@@ -23,12 +23,6 @@ pub struct StateTimeline {
 }
 
 impl StateTimeline {
-    fn new(edges: Vec<u64>, mean: impl Fn(usize, usize) -> f64) -> StateTimeline {
-        let pieces = edges.len().saturating_sub(1);
-        let layer = |(number, state)| (state, (0..pieces).map(|piece| mean(piece, number)).collect());
-        StateTimeline { layers: State::SIMULATED.into_iter().enumerate().map(layer).collect(), edges }
-    }
-
     /// The length in nanoseconds.
     pub fn length(&self) -> u64 {
         self.edges.last().copied().unwrap_or(0) - self.edges.first().copied().unwrap_or(0)
@@ -102,23 +96,14 @@ impl<const N: usize> Buckets<N> {
         self.shift += 1;
     }
 
-    /// The edges of the pieces up to the end of the run.
-    fn edges(&mut self, end: Instant) -> Vec<u64> {
+    /// The mean of one number over time, up to the end of the run.
+    pub(super) fn level(&mut self, end: Instant, number: usize) -> Level {
         self.change(end, |_| {});
         let end = end.as_nanos();
         let pieces = end.div_ceil(1 << self.shift);
-        (0..pieces).map(|piece| piece << self.shift).chain([end]).collect()
-    }
-
-    /// The mean of one number during a piece.
-    fn mean(&self, edges: &[u64], piece: usize, number: usize) -> f64 {
-        self.sums[piece][number] as f64 / (edges[piece + 1] - edges[piece]) as f64
-    }
-
-    /// The mean of one number over time, up to the end of the run.
-    pub(super) fn level(&mut self, end: Instant, number: usize) -> Level {
-        let edges = self.edges(end);
-        let means = (0..edges.len() - 1).map(|piece| self.mean(&edges, piece, number)).collect();
+        let edges: Vec<u64> = (0..pieces).map(|piece| piece << self.shift).chain([end]).collect();
+        let pieces = self.sums.iter().zip(edges.windows(2));
+        let means = pieces.map(|(sums, edges)| sums[number] as f64 / (edges[1] - edges[0]) as f64).collect();
         Level { edges, means }
     }
 }
@@ -126,8 +111,9 @@ impl<const N: usize> Buckets<N> {
 impl Buckets<{ State::SIMULATED.len() }> {
     /// The timeline up to the end of the run.
     pub(super) fn course(&mut self, end: Instant) -> StateTimeline {
-        let edges = self.edges(end);
-        StateTimeline::new(edges.clone(), |piece, state| self.mean(&edges, piece, state))
+        let levels = State::SIMULATED.map(|state| (state, self.level(end, state as usize)));
+        let edges = levels[0].1.edges.clone();
+        StateTimeline { edges, layers: levels.map(|(state, level)| (state, level.means)).into() }
     }
 }
 
@@ -160,7 +146,8 @@ impl Beginning {
     /// The recorded part. `None` if it covers the whole run.
     pub(super) fn course(&self) -> Option<StateTimeline> {
         let edges = self.changes.iter().map(|(at, _)| *at).chain([self.full?]).collect();
-        Some(StateTimeline::new(edges, |piece, state| f64::from(self.changes[piece].1[state])))
+        let mean = |state| self.changes.iter().map(|(_, counts)| f64::from(counts[state as usize])).collect();
+        Some(StateTimeline { edges, layers: State::SIMULATED.map(|state| (state, mean(state))).into() })
     }
 }
 
@@ -171,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-               fn runs_of_any_length_fit_into_the_buckets_and_keep_their_sums(
+        fn runs_of_any_length_fit_into_the_buckets_and_keep_their_sums(
             steps in proptest::collection::vec((0..1_000_000_u64, 0..50_u32, 0..50_u32), 1..300),
         ) {
             let (mut buckets, mut now, mut expected) = (Buckets::new(), 0, [0.0; 2]);

@@ -7,8 +7,6 @@
 //! the switch begins, and the next thread switches from idle when it ends. The running times in the
 //! text are therefore exactly the work. Times have nine decimals; the kernel prints six.
 
-use std::fmt::Write;
-
 use policy::{CpuId, Instant, ThreadId};
 use scenario::Setting;
 use sim::observer::{CpuState, LeaveReason, Observer, ThreadPhase};
@@ -71,8 +69,7 @@ impl FtraceWriter {
         };
         let nanos = at.as_nanos();
         let (seconds, fraction) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
-        // Writing to a string does not fail.
-        let _ = writeln!(self.text, "{task:>23} ({process}) [{cpu:03}] ..... {seconds:5}.{fraction:09}: {what}");
+        self.text += &format!("{task:>23} ({process}) [{cpu:03}] ..... {seconds:5}.{fraction:09}: {what}\n");
         self.entries += 1;
     }
 

@@ -8,9 +8,9 @@ use super::drawing::Drawing;
 use super::evidence::{Evidence, Quantity};
 use super::expected::{ArmGroup, Band, Combine, Expected, LoadUnit, Measure};
 use crate::Paper;
+use measure::factor::Factors;
 use measure::results::ExperimentReport;
 use measure::states::{Alternation, Transition};
-use measure::summary::Factors;
 use stats::Estimate;
 
 /// The fewest seeds for which the bands are meant.

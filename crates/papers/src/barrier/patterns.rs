@@ -61,7 +61,7 @@ pub fn show(
         let mut with = evidence.runs[arm].iter().filter(has_it).map(|(_, run)| run.seed).peekable();
         let Some(&first) = with.peek() else { continue };
         if !with.any(|seed| seed == history.seed) {
-            history.seen = worlds.run(World::Sim, &evidence.scenario.arms[arm].setting, first, true, cancel)?.states;
+            history.states = worlds.run(World::Sim, &evidence.scenario.arms[arm].setting, first, true, cancel)?.states;
             history.seed = first;
         }
     }

@@ -1,7 +1,5 @@
 //! HTML tables: scrollable, and sortable if scripts are enabled.
 
-use std::fmt::Write;
-
 use crate::plot::svg::escape;
 
 /// Longer tables are folded.
@@ -97,11 +95,10 @@ pub fn render(id: &str, caption: &str, columns: Vec<Column>) -> String {
          <caption id=\"{id}\">{}</caption>\n<thead>\n<tr>",
         escape(caption)
     );
-    // Writing to a string does not fail.
     for Column { name, is_number, is_sortable, .. } in &columns {
         let class = if *is_number { " class=\"number\"" } else { "" };
         let sort = if *is_sortable { " data-sortable=\"\"" } else { "" };
-        let _ = write!(text, "<th scope=\"col\"{class}{sort}>{}</th>", escape(name));
+        text += &format!("<th scope=\"col\"{class}{sort}>{}</th>", escape(name));
     }
     text.push_str("</tr>\n</thead>\n<tbody>\n");
     for row in 0..rows {
@@ -112,7 +109,7 @@ pub fn render(id: &str, caption: &str, columns: Vec<Column>) -> String {
             let class = if column.is_number { " class=\"number\"" } else { "" };
             let sort =
                 number.filter(|_| column.is_number).map_or(String::new(), |number| format!(" data-sort=\"{number}\""));
-            let _ = write!(text, "<{open}{class}{sort}>{markup}</{close}>");
+            text += &format!("<{open}{class}{sort}>{markup}</{close}>");
         }
         text.push_str("</tr>\n");
     }

@@ -52,7 +52,6 @@ impl Chart<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stats;
 
     #[test]
     fn a_bar_has_the_length_of_its_mean_and_a_whisker_for_its_interval() {

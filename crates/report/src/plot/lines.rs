@@ -57,11 +57,11 @@ struct Frame<'a> {
 
 impl Frame<'_> {
     fn at(&self, x: f64, y: f64) -> (f64, f64) {
-        (self.left + self.x.position(x) * (self.right - self.left), self.height(self.y.position(y)))
+        (self.left + self.x.position(x) * (self.right - self.left), self.height(y))
     }
 
-    fn height(&self, position: f64) -> f64 {
-        HEIGHT - BOTTOM - position * (HEIGHT - BOTTOM - TOP)
+    fn height(&self, y: f64) -> f64 {
+        HEIGHT - BOTTOM - self.y.position(y) * (HEIGHT - BOTTOM - TOP)
     }
 }
 
@@ -87,7 +87,7 @@ impl Chart<'_> {
 
     fn axes(&self, drawing: &mut Drawing, frame: &Frame<'_>) {
         for (value, label) in &self.y.ticks {
-            let height = frame.height(self.y.position(*value));
+            let height = frame.height(*value);
             drawing.line("grid", (frame.left, height), (frame.right, height));
             drawing.text("tick", (frame.left - 4.0, height + 3.5), Anchor::End, label);
         }
@@ -108,7 +108,7 @@ impl Chart<'_> {
         let middle = (frame.left + frame.right) / 2.0;
         drawing.text("name", (middle, HEIGHT - 6.0), Anchor::Middle, &fit(self.x_label, WIDTH - 20.0));
         if let Some(value) = self.reference {
-            let height = frame.height(self.y.position(value));
+            let height = frame.height(value);
             drawing.line("reference", (frame.left, height), (frame.right, height));
         }
     }
@@ -131,7 +131,7 @@ impl Chart<'_> {
                 drawing.dot("sample", (across + shift + 3.0 * side.signum(), up));
             }
             let (across, up) = at(point);
-            if let Some((low, high)) = mark.interval(self.y) {
+            if let Some((low, high)) = mark.estimate.interval {
                 drawing.line("interval", (across, frame.height(low)), (across, frame.height(high)));
             }
             if points.len() <= MOST_MARKERS {
@@ -143,8 +143,7 @@ impl Chart<'_> {
 
     /// Draws the labels at the ends of the lines, moved apart if they would overlap.
     fn labels(&self, drawing: &mut Drawing, frame: &Frame<'_>) {
-        let end =
-            |line: &Line| line.points.last().map_or(0.0, |(_, mark)| frame.height(self.y.position(mark.estimate.mean)));
+        let end = |line: &Line| line.points.last().map_or(0.0, |(_, mark)| frame.height(mark.estimate.mean));
         let mut labels: Vec<(f64, &Line)> =
             self.lines.iter().filter(|line| !line.label.is_empty()).map(|line| (end(line), line)).collect();
         labels.sort_by(|(one, _), (other, _)| one.total_cmp(other));
@@ -175,7 +174,6 @@ fn spread(wanted: &[f64], lowest: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stats;
 
     proptest::proptest! {
         #[test]

@@ -1,7 +1,6 @@
 //! SVG elements.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 
 use crate::words::shortened;
 
@@ -158,8 +157,7 @@ impl Drawing {
 
     /// Appends markup.
     pub fn raw(&mut self, markup: std::fmt::Arguments<'_>) {
-        // Writing to a string does not fail.
-        let _ = self.body.write_fmt(markup);
+        self.body += &markup.to_string();
     }
 
     /// Returns the drawing as SVG.

@@ -3,7 +3,7 @@ use scenario::draw::Stream;
 use super::super::fake::FakeProgram;
 use super::*;
 
-/// A program whose runs end as a function of their structure says, with a little noise.
+/// A program whose runs end as `outcome` says for their structure, with a little noise.
 fn program(outcome: impl Fn(&str) -> RunOutcome) -> FakeProgram<impl FnMut(usize, &str) -> RunOutcome> {
     let mut noise = Stream::named(7, "noise", 0);
     FakeProgram::new(move |_, structure: &str| {

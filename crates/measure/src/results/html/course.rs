@@ -3,8 +3,6 @@
 //! The drawing is as wide as the page. Only the areas are stretched, in a drawing of their own, so
 //! that the text keeps its size.
 
-use std::fmt::Write;
-
 use super::figures::unit_of_time;
 use crate::states::{Level, State, StateTimeline};
 use report::plot::axis::Axis;
@@ -24,7 +22,7 @@ pub(super) struct Moment {
     /// The time in nanoseconds since the start of the run.
     pub(super) at: u64,
     /// The label.
-    pub(super) what: String,
+    pub(super) what: &'static str,
 }
 
 /// Creates a drawing as wide as the page. `fill` draws its stretched part of height `area`.
@@ -84,7 +82,7 @@ impl Frame<'_> {
         }
         drawing.text("tick", (0.0, TOP - 4.0), Anchor::Start, self.most.1);
         ticks(&mut drawing, (begin, end), share);
-        let shown = self.moments.iter().map(|moment| (share(moment.at as f64), &moment.what));
+        let shown = self.moments.iter().map(|moment| (share(moment.at as f64), moment.what));
         for (at, what) in shown.filter(|(at, _)| (0.0..=1.0).contains(at)) {
             let anchor = if at > 0.5 { Anchor::End } else { Anchor::Start }.name();
             let (at, y, what) = (number(at * 100.0), TOP - 4.0, escape(what));
@@ -133,15 +131,14 @@ fn outline(edges: &[u64], below: &[f64], above: &[f64], threads: f64, share: imp
         let mut last = String::new();
         for (from, to, level) in levels {
             let height = height(level);
-            // Writing to a string does not fail.
             if path.is_empty() {
-                let _ = write!(path, "M{},{height}", across(from));
+                path += &format!("M{},{height}", across(from));
             } else if height != last {
-                let _ = write!(path, "H{}V{height}", across(from));
+                path += &format!("H{}V{height}", across(from));
             }
             last = height;
             if to == edges.len() - 1 || to == 0 {
-                let _ = write!(path, "H{}", across(to));
+                path += &format!("H{}", across(to));
             }
         }
     };
@@ -163,7 +160,7 @@ mod tests {
         ];
         let course = StateTimeline { edges: vec![0, 250, 500, 1000], layers };
         let words = Words { id: "t".into(), title: "crew".into(), description: "states".into() };
-        let text = render(&words, &course, 4, &[Moment { at: 500, what: "a & b".into() }]);
+        let text = render(&words, &course, 4, &[Moment { at: 500, what: "a & b" }]);
         let document = roxmltree::Document::parse(&text).unwrap();
         let paths: Vec<_> = document.descendants().filter_map(|node| node.attribute("d")).collect();
         assert_eq!(

@@ -154,16 +154,11 @@ impl<'a> Job<'a> {
         let Some(x) = &self.x else { return self.dots(&scales.collect::<Vec<_>>()) };
         // All series, or a selection if they are too many to distinguish.
         let lines: Vec<usize> = evenly(self.series.len(), SERIES).collect();
-        let charts: Vec<(Scale, Vec<String>)> = scales
-            .map(|scale| {
-                let charts = self.line_charts(x, &scale, &lines);
-                (scale, charts)
-            })
-            .collect();
+        let charts = |scale: &Scale| self.line_charts(x, scale, &lines);
         let body = if self.groups.len() == 1 {
-            grid(&charts.iter().flat_map(|(_, charts)| charts.clone()).collect::<Vec<_>>())
+            grid(&scales.flat_map(|scale| charts(&scale)).collect::<Vec<_>>())
         } else {
-            charts.iter().map(|(scale, charts)| multiples(scale, charts)).collect()
+            scales.map(|scale| multiples(&scale, &charts(&scale))).collect()
         };
         self.legend(&lines) + &body
     }

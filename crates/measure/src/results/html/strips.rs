@@ -79,8 +79,7 @@ mod tests {
         let level = |means: &[f64]| Level { edges: vec![0, 50, 100], means: means.to_vec() };
         let words = Words { id: "s".into(), title: "CPUs".into(), description: "native".into() };
         let levels = [level(&[1.0, 0.0]), level(&[0.0, 0.5])];
-        let text =
-            render_levels(&words, &levels.each_ref(), &[Moment { at: 50, what: "here".into() }], ["0", "100 ns"]);
+        let text = render_levels(&words, &levels.each_ref(), &[Moment { at: 50, what: "here" }], ["0", "100 ns"]);
         let document = roxmltree::Document::parse(&text).unwrap();
         let ink = document.descendants().filter(|node| node.has_tag_name("rect"));
         let places = ink.map(|node| ["x", "y", "fill-opacity"].map(|name| node.attribute(name).unwrap()));

@@ -1,8 +1,9 @@
 //! The tables: every job in every arm and world, and prediction against reality.
 
 use super::figures::unit_of_time;
+use crate::factor::Factors;
 use crate::results::{ExperimentReport, text};
-use crate::summary::{Factors, Gap, Summary};
+use crate::summary::{Gap, Summary};
 use report::html::page::Section;
 use report::html::table::{self, Cell, Column};
 use report::words;

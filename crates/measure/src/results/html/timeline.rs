@@ -12,7 +12,7 @@ use report::plot::svg::{Words, escape};
 use report::words;
 
 pub(super) fn section(report: &ExperimentReport, histories: &[History]) -> Section {
-    let mut shown = histories.iter().enumerate().filter(|(_, history)| !history.seen.jobs.is_empty());
+    let mut shown = histories.iter().enumerate().filter(|(_, history)| !history.states.jobs.is_empty());
     let Some((_, first)) = shown.next() else {
         return Section { id: "threads", title: "The threads", body: String::new() };
     };
@@ -49,7 +49,7 @@ fn meaning(state: State) -> &'static str {
 }
 
 fn states(history: &History) -> impl Iterator<Item = State> + '_ {
-    history.seen.jobs.iter().flat_map(|job| job.whole.layers.iter().map(|(state, _)| *state))
+    history.states.jobs.iter().flat_map(|job| job.whole.layers.iter().map(|(state, _)| *state))
 }
 
 fn name(report: &ExperimentReport, history: &History) -> String {
@@ -75,8 +75,8 @@ fn run(history: &History, number: usize) -> String {
         let groups = found.map(|(found, rounds)| groups(states, found, rounds, format!("groups-{number}-{job}")));
         [Some(whole), groups, natives, beginning].into_iter().flatten().collect::<String>()
     };
-    let load = history.seen.load.as_ref().map(|load| effective_load(load, format!("load-{number}")));
-    history.seen.jobs.iter().enumerate().map(job).chain(load).collect()
+    let load = history.states.load.as_ref().map(|load| effective_load(load, format!("load-{number}")));
+    history.states.jobs.iter().enumerate().map(job).chain(load).collect()
 }
 
 fn figure(states: &JobStates, course: &StateTimeline, id: String, title: String) -> String {
@@ -91,7 +91,7 @@ fn moments(states: &JobStates) -> Vec<Moment> {
         [(found.at_ns, "alternating synchronisation")].into_iter().chain(end)
     });
     let transition = states.transition.iter().map(|found| (found.at_ns, "transition point"));
-    alternation.chain(transition).map(|(at, what)| Moment { at: at.as_nanos(), what: what.to_owned() }).collect()
+    alternation.chain(transition).map(|(at, what)| Moment { at: at.as_nanos(), what }).collect()
 }
 
 /// The number of rounds that are drawn.

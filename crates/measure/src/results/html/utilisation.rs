@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use scenario::result::{MachineOutcome, World};
 
 use super::tables::factor_columns;
+use crate::factor::Factors;
 use crate::results::{ExperimentReport, text};
-use crate::summary::{Factors, Summary};
+use crate::summary::Summary;
 use report::html::page::Section;
 use report::html::table::{self, Column};
 use report::plot::svg::number;
@@ -73,10 +74,8 @@ fn arms(report: &ExperimentReport) -> Vec<Arm<'_>> {
     let mut known = Vec::new();
     for summary in report::html::distinct(report.summaries.iter(), |summary| arm(summary)) {
         let machines = runs.get(&arm(summary)).map(Vec::as_slice).unwrap_or_default();
-        let mean = |share: Share| {
-            let values: Vec<f64> = machines.iter().filter_map(|machine| share(machine)).collect();
-            stats::mean(&values).map(|estimate| estimate.mean)
-        };
+        let mean =
+            |share: Share| stats::average(&machines.iter().filter_map(|machine| share(machine)).collect::<Vec<f64>>());
         let percent = PARTS.map(|(_, _, share)| mean(share));
         if percent.iter().any(Option::is_some) {
             known.push(Arm { factors: &summary.factors, world: summary.world, percent });
