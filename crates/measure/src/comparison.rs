@@ -45,17 +45,17 @@ impl Comparisons {
         let scenario = all.scenario;
         let jobs = scenario.arms.first().map_or(0, |arm| arm.setting.jobs.len());
         let groups = factor::comparison_groups(scenario);
-        let worlds = all.worlds();
         let (mut tested, mut pairs) = (BTreeMap::new(), 0);
         for (job, group) in (0..jobs).flat_map(|job| groups.iter().map(move |group| (job, group))) {
-            for &world in &worlds {
+            for world in [World::Sim, World::Host] {
                 let timed = timed(all, group, job, world);
                 pairs += timed.len() * timed.len().saturating_sub(1) / 2;
                 let fastest = timed.iter().min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|&(arm, _)| arm);
                 for of in [Some(group[0]), fastest].into_iter().flatten() {
                     for &(arm, _) in timed.iter().filter(|&&(arm, _)| arm != of) {
-                        let p = p_value(all, job, world, of, arm);
-                        tested.extend(p.map(|p| ((job, world, of.min(arm), of.max(arm)), p)));
+                        let series = all.get(of, job, world).zip(all.get(arm, job, world));
+                        let test = series.and_then(|(of, it)| of.log_ratios(it, JobQuantity::Completion).test());
+                        tested.extend(test.map(|test| ((job, world, of.min(arm), of.max(arm)), test.p)));
                     }
                 }
             }
@@ -78,9 +78,4 @@ pub fn timed(all: &AllSeries<'_>, group: &[usize], job: usize, world: World) -> 
         Some((arm, stats::mean(&times)?.mean))
     };
     group.iter().filter_map(mean).collect()
-}
-
-fn p_value(all: &AllSeries<'_>, job: usize, world: World, one: usize, other: usize) -> Option<f64> {
-    let ratios = all.get(one, job, world)?.log_ratios(all.get(other, job, world)?, JobQuantity::Completion);
-    ratios.test().map(|test| test.p)
 }

@@ -132,12 +132,6 @@ impl<'a> AllSeries<'a> {
     pub fn iter(&self) -> impl Iterator<Item = (usize, usize, World, &Series)> {
         self.series.iter().map(|(&(arm, job, world), series)| (arm, job, world, series))
     }
-
-    /// The worlds that have a sample.
-    pub fn worlds(&self) -> Vec<World> {
-        let with = |world: &World| self.series.keys().any(|(_, _, of)| of == world);
-        [World::Sim, World::Host].into_iter().filter(with).collect()
-    }
 }
 
 #[cfg(test)]

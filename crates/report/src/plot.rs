@@ -72,12 +72,6 @@ impl Mark {
     }
 }
 
-/// The offset of a sample from the middle, from -1 to 1. Offsets are evenly spaced, so that equal
-/// values do not hide each other, and deterministic, so that equal results give equal pages.
-fn offset(number: usize, of: usize) -> f64 {
-    if of < 2 { 0.0 } else { number as f64 / (of - 1) as f64 * 2.0 - 1.0 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ use sim::scheduler::ReadyReason;
 
 use super::natives::NativeCpuTracker;
 use super::rounds::first_copies;
-use super::timeline::{Beginning, Buckets, Counts};
+use super::timeline::{Beginning, Buckets};
 use super::{EffectiveLoad, JobStates, Rounds, RunStates, State, alternation, transition};
 
 /// The most jobs that are observed. More would not be readable in a figure.
@@ -68,7 +68,7 @@ impl Observer {
                 numbers,
                 buckets: Buckets::new(),
                 // No thread exists before the job arrives, even if it arrives at the start.
-                beginning: Beginning::new(Counts::default()),
+                beginning: Beginning::new(),
             }
         });
         let jobs = jobs.collect();

@@ -99,7 +99,8 @@ pub struct RoundRecorder {
     /// Its threads, by their numbers in the run.
     threads: Range<usize>,
     is_awake: Vec<bool>,
-    rounds: Rounds,
+    /// The rounds so far.
+    pub rounds: Rounds,
 }
 
 impl RoundRecorder {
@@ -109,11 +110,6 @@ impl RoundRecorder {
         let (_, job, threads) = first_copies(setting, cpus)
             .find(|(job, ..)| job.name == name && matches!(job.kind, JobKind::Barrier { .. }))?;
         Some(RoundRecorder { job, is_awake: vec![true; threads.len()], rounds: Rounds::new(threads.len()), threads })
-    }
-
-    /// The recorded rounds.
-    pub fn into_rounds(self) -> Rounds {
-        self.rounds
     }
 }
 

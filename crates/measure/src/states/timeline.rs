@@ -126,8 +126,8 @@ pub(super) struct Beginning {
 }
 
 impl Beginning {
-    pub(super) fn new(counts: Counts) -> Beginning {
-        Beginning { changes: vec![(0, counts)], full: None }
+    pub(super) fn new() -> Beginning {
+        Beginning { changes: vec![(0, Counts::default())], full: None }
     }
 
     /// Records the counts from this moment on. The last of several changes at one moment counts.
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_beginning_has_every_change_and_ends_at_the_first_that_does_not_fit() {
-        let mut beginning = Beginning::new([2, 0, 0, 0, 0]);
+        let mut beginning = Beginning::new();
         assert_eq!(beginning.course(), None);
         // Two changes at one moment count as one.
         beginning.change(Instant::from_nanos(5), [1, 1, 0, 0, 0]);

@@ -110,7 +110,7 @@ mod tests {
         let (machine, setting) = (scenario::Machine::with_cpus(4), &scenario.arms[0].setting);
         let mut meetings = RoundRecorder::of(setting, machine.cpus, "crew").unwrap();
         let outcome = sim::run_observed(&machine, setting, 1, &mut meetings).unwrap();
-        let windows = super::windows(&meetings.into_rounds());
+        let windows = super::windows(&meetings.rounds);
         assert_eq!(windows.len(), 10);
         let counted = ssr(&windows);
         assert_eq!(counted, outcome.jobs[2].ssr_percent);

@@ -29,8 +29,8 @@ pub struct Patterns {
 pub fn find(machine: &Machine, setting: &Setting, seed: u64, job: &str) -> Result<Patterns, sim::Error> {
     let Some(mut meetings) = RoundRecorder::of(setting, machine.cpus, job) else { return Ok(Patterns::default()) };
     sim::run_observed(machine, setting, seed, &mut meetings)?;
-    let rounds = meetings.into_rounds();
-    Ok(Patterns { transition: transition::find(&rounds), alternation: alternation::find(&rounds) })
+    let rounds = &meetings.rounds;
+    Ok(Patterns { transition: transition::find(rounds), alternation: alternation::find(rounds) })
 }
 
 impl Patterns {

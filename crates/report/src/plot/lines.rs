@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::svg::{Anchor, Drawing, Words, fit, width};
-use super::{Mark, Style, offset};
+use super::{Mark, Style};
 
 /// The size of the drawing, in units of which a letter is eleven high.
 const WIDTH: f64 = 340.0;
@@ -78,8 +78,10 @@ impl Chart<'_> {
         };
         let mut drawing = Drawing::new(&format!("class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\""), &self.words);
         self.axes(&mut drawing, &frame);
+        let last = self.lines.len().saturating_sub(1);
         for (number, line) in self.lines.iter().enumerate() {
-            self.line(&mut drawing, &frame, line, offset(number, self.lines.len()));
+            let side = if last == 0 { 0.0 } else { number as f64 / last as f64 * 2.0 - 1.0 };
+            self.line(&mut drawing, &frame, line, side);
         }
         self.labels(&mut drawing, &frame);
         drawing.finish()
@@ -113,6 +115,7 @@ impl Chart<'_> {
         }
     }
 
+    /// Draws a line shifted to a `side`, from -1 to 1.
     fn line(&self, drawing: &mut Drawing, frame: &Frame<'_>, line: &Line, side: f64) {
         let Line { style, points, .. } = line;
         drawing.raw(format_args!("<g class=\"{}\">\n", style.class()));

@@ -39,64 +39,58 @@ pub(super) fn stretched(words: &Words, top: f64, area: f64, fill: impl FnOnce(&m
 
 /// Draws the states of a job.
 pub(super) fn render(words: &Words, course: &StateTimeline, threads: u32, moments: &[Moment]) -> String {
-    let most = counted(threads.into(), "thread");
-    let frame = Frame { edges: &course.edges, most: (f64::from(threads.max(1)), &most), moments };
     // Sleeping threads are the empty space below the top line.
     let areas = course.layers.iter().filter(|(state, _)| !matches!(state, State::Blocked | State::Sleeping));
-    frame.render(words, areas.map(|(state, means)| (state.name(), means.as_slice())))
+    let areas = areas.map(|(state, means)| (state.name(), means.as_slice()));
+    stacked(words, &course.edges, areas, (f64::from(threads.max(1)), &counted(threads.into(), "thread")), moments)
 }
 
 /// Draws a number over time. `most` is the number at the top, with its label.
 pub(super) fn render_level(words: &Words, level: &Level, most: (f64, &str), moments: &[Moment]) -> String {
-    let frame = Frame { edges: &level.edges, most, moments };
-    frame.render(words, [("level", level.means.as_slice())].into_iter())
+    stacked(words, &level.edges, [("level", level.means.as_slice())].into_iter(), most, moments)
 }
 
-/// The frame around the areas.
-struct Frame<'a> {
-    edges: &'a [u64],
-    /// The number at the top, and its label.
-    most: (f64, &'a str),
-    moments: &'a [Moment],
-}
-
-impl Frame<'_> {
-    /// Draws stacked areas, given by their classes and heights.
-    fn render<'a>(&self, words: &Words, areas: impl Iterator<Item = (&'a str, &'a [f64])>) -> String {
-        let [begin, end] = [self.edges.first(), self.edges.last()].map(|edge| edge.copied().unwrap_or(0) as f64);
-        let length = (end - begin).max(1.0);
-        let share = |at: f64| (at - begin) / length;
-        let mut drawing = stretched(words, TOP, AREA, |drawing| {
-            let mut below = vec![0.0; self.edges.len().saturating_sub(1)];
-            for (class, means) in areas {
-                let above: Vec<f64> = below.iter().zip(means).map(|(below, mean)| below + mean).collect();
-                if means.iter().any(|mean| *mean > 0.0) {
-                    let outline = outline(self.edges, &below, &above, self.most.0, share);
-                    drawing.raw(format_args!("<path class=\"area {class}\" d=\"{outline}\"/>\n"));
-                }
-                below = above;
+/// Draws stacked areas, given by their classes and heights, in a frame.
+fn stacked<'a>(
+    words: &Words,
+    edges: &[u64],
+    areas: impl Iterator<Item = (&'a str, &'a [f64])>,
+    (most, label): (f64, &str),
+    moments: &[Moment],
+) -> String {
+    let [begin, end] = [edges.first(), edges.last()].map(|edge| edge.copied().unwrap_or(0) as f64);
+    let length = (end - begin).max(1.0);
+    let share = |at: f64| (at - begin) / length;
+    let mut drawing = stretched(words, TOP, AREA, |drawing| {
+        let mut below = vec![0.0; edges.len().saturating_sub(1)];
+        for (class, means) in areas {
+            let above: Vec<f64> = below.iter().zip(means).map(|(below, mean)| below + mean).collect();
+            if means.iter().any(|mean| *mean > 0.0) {
+                let outline = outline(edges, &below, &above, most, share);
+                drawing.raw(format_args!("<path class=\"area {class}\" d=\"{outline}\"/>\n"));
             }
-        });
-        for y in [TOP, TOP + AREA] {
-            drawing.raw(format_args!("<line class=\"axis\" x1=\"0\" y1=\"{y}\" x2=\"100%\" y2=\"{y}\"/>\n"));
+            below = above;
         }
-        drawing.text("tick", (0.0, TOP - 4.0), Anchor::Start, self.most.1);
-        ticks(&mut drawing, (begin, end), share);
-        let shown = self.moments.iter().map(|moment| (share(moment.at as f64), moment.what));
-        for (at, what) in shown.filter(|(at, _)| (0.0..=1.0).contains(at)) {
-            let anchor = if at > 0.5 { Anchor::End } else { Anchor::Start }.name();
-            let (at, y, what) = (number(at * 100.0), TOP - 4.0, escape(what));
-            // Avoids the label at the beginning.
-            let at_text = if at.parse().is_ok_and(|at: f64| at < 12.0) { "12".to_owned() } else { at.clone() };
-            drawing.raw(format_args!(
-                "<line class=\"moment\" x1=\"{at}%\" y1=\"{}\" x2=\"{at}%\" y2=\"{}\"/>\
-                 <text class=\"name\" x=\"{at_text}%\" y=\"{y}\" text-anchor=\"{anchor}\">{what}</text>\n",
-                TOP - 3.0,
-                TOP + AREA
-            ));
-        }
-        drawing.finish()
+    });
+    for y in [TOP, TOP + AREA] {
+        drawing.raw(format_args!("<line class=\"axis\" x1=\"0\" y1=\"{y}\" x2=\"100%\" y2=\"{y}\"/>\n"));
     }
+    drawing.text("tick", (0.0, TOP - 4.0), Anchor::Start, label);
+    ticks(&mut drawing, (begin, end), share);
+    let shown = moments.iter().map(|moment| (share(moment.at as f64), moment.what));
+    for (at, what) in shown.filter(|(at, _)| (0.0..=1.0).contains(at)) {
+        let anchor = if at > 0.5 { Anchor::End } else { Anchor::Start }.name();
+        let (at, y, what) = (number(at * 100.0), TOP - 4.0, escape(what));
+        // Avoids the label at the beginning.
+        let at_text = if at.parse().is_ok_and(|at: f64| at < 12.0) { "12".to_owned() } else { at.clone() };
+        drawing.raw(format_args!(
+            "<line class=\"moment\" x1=\"{at}%\" y1=\"{}\" x2=\"{at}%\" y2=\"{}\"/>\
+             <text class=\"name\" x=\"{at_text}%\" y=\"{y}\" text-anchor=\"{anchor}\">{what}</text>\n",
+            TOP - 3.0,
+            TOP + AREA
+        ));
+    }
+    drawing.finish()
 }
 
 /// Draws the ticks of the time from `begin` to `end`, in nanoseconds. The last one has the unit.

@@ -19,16 +19,8 @@ pub(super) enum Metric {
 impl Metric {
     pub(super) const ALL: [Metric; 4] = [Metric::Completion, Metric::SpeedUp, Metric::Ssr, Metric::RoundsPerSecond];
 
-    pub(super) const fn name(self) -> &'static str {
-        self.words().0
-    }
-
-    /// The better direction, if there is one.
-    pub(super) const fn better(self) -> &'static str {
-        self.words().1
-    }
-
-    const fn words(self) -> (&'static str, &'static str) {
+    /// The name, and the better direction, if there is one.
+    pub(super) const fn words(self) -> (&'static str, &'static str) {
         match self {
             Metric::Completion => ("Completion time", "less is better"),
             Metric::SpeedUp => ("Speed-up", "more is better"),

@@ -202,8 +202,9 @@ impl<'a> Job<'a> {
             _ => String::new(),
         };
         let scale = if axis.is_logarithmic { "logarithmic" } else { "" };
-        let parts = [unit, scale, metric.better()].into_iter().filter(|part| !part.is_empty());
-        [format!("{}{over}", metric.name())].into_iter().chain(parts.map(str::to_owned)).collect::<Vec<_>>().join(", ")
+        let (name, better) = metric.words();
+        let parts = [unit, scale, better].into_iter().filter(|part| !part.is_empty());
+        [format!("{name}{over}")].into_iter().chain(parts.map(str::to_owned)).collect::<Vec<_>>().join(", ")
     }
 }
 

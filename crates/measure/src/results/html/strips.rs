@@ -9,16 +9,16 @@ use report::plot::svg::{Anchor, Drawing, Words, number};
 const STRIP: f64 = 9.0;
 const TOP: f64 = 4.0;
 
-/// Draws these rounds, with the strips of threads in this order. There is a gap before the strips
-/// whose places in it are in `gaps`.
+/// Draws these rounds, with the strips of threads in this order. There is a gap before the strip at
+/// the place `second`.
 pub(super) fn render(
     words: &Words,
     rounds: &Rounds,
     shown: std::ops::Range<usize>,
     order: &[usize],
-    gaps: &[usize],
+    second: usize,
 ) -> String {
-    let gap = |place: usize| gaps.iter().filter(|&&before| before <= place).count() as f64 * STRIP / 2.0;
+    let gap = |place: usize| if place < second { 0.0 } else { STRIP / 2.0 };
     let area = order.len() as f64 * STRIP + gap(order.len());
     let width = WIDTH / shown.len().max(1) as f64;
     let drawing = stretched(words, TOP, area, |drawing| {
@@ -95,7 +95,7 @@ mod tests {
             rounds.push(Instant::ZERO, side.into_iter());
         }
         let words = Words { id: "s".into(), title: "crew".into(), description: "rounds".into() };
-        let text = render(&words, &rounds, 1..3, &[1, 0], &[1]);
+        let text = render(&words, &rounds, 1..3, &[1, 0], 1);
         let document = roxmltree::Document::parse(&text).unwrap();
         let ink = document.descendants().filter(|node| node.has_tag_name("rect"));
         let places: Vec<_> = ink.map(|node| (node.attribute("x").unwrap(), node.attribute("y").unwrap())).collect();

@@ -119,7 +119,7 @@ fn groups(states: &JobStates, found: &Alternation, rounds: &Rounds, id: String) 
     );
     let order: Vec<usize> = one.iter().chain(other).copied().collect();
     let words = Words { id, title, description };
-    let drawing = strips::render(&words, rounds, shown, &order, &[one.len()]);
+    let drawing = strips::render(&words, rounds, shown, &order, one.len());
     format!("<p>{}</p>\n{}", escape(&sentence), wide_figure(&words.title, &drawing))
 }
 
