@@ -18,8 +18,11 @@ use probes::Probes;
 
 use crate::error::Error;
 
+/// Judges one feature by the probes.
+type Judge = fn(&Probes) -> Verdict;
+
 /// Each feature with the capability that needs it most.
-const FEATURES: [(&str, Capability, fn(&Probes) -> Verdict); 19] = [
+const FEATURES: [(&str, Capability, Judge); 19] = [
     ("futexes", Waiting, waiting::futexes),
     ("cpu-number", Waiting, waiting::cpu_number),
     ("several-cpus", Waiting, waiting::several_cpus),
@@ -51,7 +54,8 @@ pub fn examine() -> Result<DoctorReport, Error> {
 
 /// Derives the findings from the probes.
 fn report(probes: &Probes) -> DoctorReport {
-    let findings = FEATURES.iter().map(|&(name, capability, of)| Finding { name, capability, verdict: of(probes) });
+    let findings =
+        FEATURES.iter().map(|&(name, capability, judge)| Finding { name, capability, verdict: judge(probes) });
     let mut findings: Vec<Finding> = findings.collect();
     findings.sort_by_key(|finding| (finding.capability, finding.verdict.state));
     DoctorReport { machine: probes.machine.clone(), privileges: probes.privileges.clone(), findings }
