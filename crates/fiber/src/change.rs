@@ -1,7 +1,7 @@
 //! Switches from one fiber to another.
 //!
 //! A fiber that is left calls this, and returns from it when it continues; in between its stack is
-//! unchanged. If it has [a thread control block of its own](crate::preemptible), that is switched
+//! unchanged. If it has [its own thread control block](crate::preemptible), that is switched
 //! along with the stack.
 
 use crate::arch;
@@ -16,7 +16,7 @@ impl Worker {
         if self.has_preemptible() { self.change_with_control_block(me, next) } else { self.change_plainly(me, next) }
     }
 
-    /// The same if no fiber has a thread control block of its own.
+    /// The same if no fiber has its own thread control block.
     #[inline(always)]
     pub(crate) fn change_plainly(&self, me: Fiber, next: Fiber) {
         if me == next {
@@ -44,7 +44,7 @@ impl Worker {
         self.change(me, self.next());
     }
 
-    /// The same if one of the two may have a thread control block of its own.
+    /// The same if one of the two may have its own thread control block.
     #[inline(never)]
     fn change_with_control_block(&self, me: Fiber, mut next: Fiber) {
         let to = loop {

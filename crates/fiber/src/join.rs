@@ -136,9 +136,9 @@ impl<T> JoinHandle<T> {
     /// Waits until the fiber has ended, and takes its result.
     ///
     /// # Errors
-    /// If the fiber panicked, [left](crate::exit) or was cancelled. Fails at once if the fiber is
-    /// the caller, or waits, perhaps through others, for the caller's end: the handle is gone then,
-    /// and the fiber detached.
+    /// If the fiber panicked, [left](crate::exit) or was cancelled. Fails immediately if the fiber
+    /// is the caller, or waits, perhaps through others, for the caller's end. The handle is gone
+    /// then, and the fiber detached.
     ///
     /// A result can be taken once:
     ///

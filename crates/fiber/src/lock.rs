@@ -6,7 +6,7 @@
 //!
 //! # Which fiber is next
 //! A released lock is free: the first waiter is woken, and acquires the lock when it runs, unless
-//! another fiber has acquired it before. To hand over the lock at once would be fairer, but slower.
+//! another fiber has acquired it before. Handing over the lock would be fairer, but slower.
 //! When a queue has formed, because a fiber was stopped while it held the lock, a fiber that
 //! releases the lock and wants it again would find it owned by a fiber that does not run yet, and
 //! would stop. So the queue would keep its length, with a switch for each acquisition (a *convoy*).

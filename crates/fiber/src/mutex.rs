@@ -116,7 +116,7 @@ impl<T: ?Sized> Mutex<T> {
         if poisoned { Err(PoisonError::new(value)) } else { Ok(value) }
     }
 
-    /// Whether the mutex is locked now. The answer may be out of date at once.
+    /// Whether the mutex is locked now. The answer may be out of date immediately.
     pub fn is_locked(&self) -> bool {
         self.0.lock().is_locked()
     }

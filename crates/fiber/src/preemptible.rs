@@ -1,10 +1,10 @@
-//! *Preemptible fibers* may be interrupted anywhere: each has a thread control block of its own, or
+//! *Preemptible fibers* may be interrupted anywhere: each has its own thread control block, or
 //! a [kernel thread](crate::control_block).
 //!
 //! All that belongs to a kernel thread, as the language, the standard library and the C library see
 //! it, is in the thread control block at the thread pointer: thread-locals, `errno`, the
 //! allocator's caches, the owner of a re-entrant lock, whether the thread panics. A preemptible
-//! fiber has a block of its own, which is in use while the fiber runs. To all code there it is a
+//! fiber has its own block, which is in use while the fiber runs. To all code there it is a
 //! kernel thread, so it may be interrupted wherever a kernel thread may be. See
 //! [`soundness`](crate::soundness).
 //!
@@ -58,7 +58,7 @@ pub(crate) struct PreemptibleFiber {
     pub(crate) has_extension: Cell<bool>,
     /// How many ticks have found it since its runtime began to end.
     pub(crate) grace_ticks: Cell<u32>,
-    /// Its runtime is over, and it runs on a kernel thread of its own.
+    /// Its runtime is over, and it runs on its own kernel thread.
     pub(crate) orphan: Cell<Option<Orphan>>,
 }
 

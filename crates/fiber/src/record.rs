@@ -182,7 +182,7 @@ impl Record {
         self.state.get() == State::Running && self.home.get().is_none()
     }
 
-    /// Whether it has a name, a stack size of its own or fiber-local values.
+    /// Whether it has a name, its own stack size, or fiber-local values.
     #[inline(always)]
     pub(crate) fn has_extras(&self) -> bool {
         // SAFETY: only the fiber itself, or a thread that may touch it, gets here.

@@ -195,7 +195,7 @@ fn is_inside() -> bool {
     is_fiber
 }
 
-/// Starts another worker, on a kernel thread of its own.
+/// Starts another worker, on its own kernel thread.
 fn start(core: &Arc<Core>, first: &Worker, index: usize) -> Result<JoinHandle<()>, RunError> {
     /// The worker's first fiber.
     struct Root(Fiber);

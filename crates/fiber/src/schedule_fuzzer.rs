@@ -1,7 +1,7 @@
 //! A schedule fuzzer for tests: draws schedules from a seed. The same seed gives the same order of
 //! everything.
 //!
-//! A *deterministic* runtime has one worker and a clock of its own. The clock advances by [`STEP`]
+//! A *deterministic* runtime has one worker and its own clock. The clock advances by [`STEP`]
 //! at each safepoint and each turn's end, and jumps to the next deadline if no fiber is ready.
 //! Nothing else moves it, so what a fiber sees of the time depends only on what fibers did. At each
 //! safepoint the fuzzer draws whether the fiber continues, and at each turn's end which fiber is

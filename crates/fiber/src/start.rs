@@ -72,7 +72,7 @@ impl Worker {
                 fiber.task.refuse_when_run();
             } else {
                 fiber.task.refuse(why);
-                // The next fiber with this record has a name and a size of its own.
+                // The next fiber with this record has a name and its own size.
                 fiber.extras.take();
                 crate::join::ended(CurrentWorker::expect(), fiber);
             }

@@ -47,7 +47,7 @@ pub(crate) struct TimeAccounting {
     turns: Cell<usize>,
     window: [Cell<Option<Fiber>>; WINDOW],
     /// The window's number. The fibers in it [know](crate::record::Record::window) it, so a fiber
-    /// that ends sees at once if it is in no window. Numbers are reused, so now and then it
+    /// that ends sees immediately if it is in no window. Numbers are reused, so now and then it
     /// searches unnecessarily.
     number: Cell<u8>,
     /// [`QUICK`] in ticks; if it is 0, no turn is quick.
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
     use crate::record::Records;
 
-    /// A time accounting with fibers, and a time of its own.
+    /// A time accounting with fibers, and its own time.
     struct World {
         accounting: TimeAccounting,
         fibers: Vec<Fiber>,

@@ -1,6 +1,6 @@
 //! Kernel threads that take turns.
 //!
-//! Each has a stack of its own besides those of fibers, and waits for its turn there. A thread that
+//! Each has its own stack besides those of fibers, and waits for its turn there. A thread that
 //! gives up the turn switches to that stack first, and only then tells the next thread where to
 //! continue. So the thread that has the turn finds that all stacks of fibers have been left, as on
 //! a single kernel thread. It may send any of these threads to any stack of its fibers, or to a new

@@ -118,7 +118,7 @@ impl TcpStream {
         self.0.get_ref().local_addr()
     }
 
-    /// Sets whether written data is sent at once, instead of waiting for more.
+    /// Sets whether written data is sent immediately, instead of waiting for more.
     ///
     /// # Errors
     /// If it cannot be set.

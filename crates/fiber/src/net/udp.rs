@@ -20,7 +20,7 @@ impl UdpSocket {
         first(address, std::net::UdpSocket::bind).and_then(UdpSocket::from_std)
     }
 
-    /// Connects the socket: it sends to this address from now on, and receives only from there.
+    /// Connects the socket: it then sends to this address, and receives only from there.
     ///
     /// # Errors
     /// As for [`std::net::UdpSocket::connect`].

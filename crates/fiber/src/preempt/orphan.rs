@@ -5,7 +5,7 @@
 //! A fiber in an endless loop never waits. It cannot be unwound from an arbitrary place, nor just
 //! be abandoned: it may hold a lock that the whole process needs, for example the allocator's. So a
 //! new kernel thread continues with it, at the lowest priority; or its own does, if it has one.
-//! That is sound because a preemptible fiber has a thread control block of its own: it does not
+//! That is sound because a preemptible fiber has its own thread control block: it does not
 //! matter which kernel thread runs it.
 //!
 //! If it calls the library after all, it unwinds, and when it has ended, the kernel thread ends,
@@ -69,7 +69,7 @@ impl Event {
     }
 }
 
-/// Moves an interrupted fiber to a kernel thread of its own, if one can be started. `let_go`
+/// Moves an interrupted fiber to its own kernel thread, if one can be started. `let_go`
 /// detaches it from its worker, and is called late: the code that starts the thread may have to
 /// wait for what this fiber holds, and so may the thread itself when it starts.
 pub(crate) fn move_to_thread(fiber: Fiber, let_go: impl FnOnce()) {

@@ -76,8 +76,8 @@ impl Ticks {
         Ticks::new(None, Duration::ZERO, None)
     }
 
-    /// Attaches the worker as which the kernel thread runs: it is interrupted from now on. For that
-    /// thread itself.
+    /// Attaches the worker as which this kernel thread runs, and so enables its interruption. Called
+    /// by that thread.
     fn attach(&self, worker: &Worker) {
         self.worker.store(address_of(Some(worker)), Release);
     }
@@ -294,7 +294,7 @@ impl Worker {
     }
 
     /// Stops the timer, unless other threads have something for the worker. A thread that sends
-    /// something from now on sees that, and fires the timer.
+    /// something from then on sees that, and fires the timer.
     fn publish_stopped_timer(&self) {
         if let Some(ticks) = self.preemption.ticks() {
             // SAFETY: the worker has a share of them.

@@ -3,7 +3,7 @@
 //! one, with one worker and with two. Each case knows its results, and all of it is code that was
 //! written for kernel threads.
 //!
-//! Each case has a process of its own. `ROWLOCK_SOAK_SECONDS` sets its minimum duration; without it
+//! Each case has its own process. `ROWLOCK_SOAK_SECONDS` sets its minimum duration; without it
 //! a case ends after some hundred interruptions. With `ROWLOCK_ADVERSARY_THREADS` preemptible
 //! fibers have kernel threads.
 

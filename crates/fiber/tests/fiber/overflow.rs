@@ -5,7 +5,7 @@
 use rowlock_fiber::{Builder, Config, Runtime, run, spawn};
 use testing::isolated_by;
 
-/// Calls a function in a process of its own, which must end by a signal after these words.
+/// Calls a function in its own process, which must end by a signal after these words.
 #[track_caller]
 fn ends(signal: i32, words: &str, body: impl FnOnce()) {
     let start = |mut test| {

@@ -16,7 +16,7 @@ use sys::scheduling::{Policy, Thread, attributes};
 /// A running time, and so the interval of ticks, also while a runtime ends.
 pub(crate) const TURN: Duration = Duration::from_millis(1);
 
-/// A runtime with one worker and a clock of its own, whose fibers may be interrupted anywhere.
+/// A runtime with one worker and its own clock, whose fibers may be interrupted anywhere.
 pub(crate) struct Scripted {
     pub(crate) clock: ScriptedClock,
     runtime: Runtime,

@@ -1,4 +1,4 @@
-//! How a case is run: in a process of its own, by many fibers at once.
+//! How a case is run: in its own process, by many fibers at once.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) const ALL: u64 = PREEMPTIBLE + 3;
 /// A case lasts until a worker's fibers have been interrupted this often.
 const ENOUGH: u64 = 300;
 
-/// Runs the calling test in a process of its own, and expects success.
+/// Runs the calling test in its own process, and expects success.
 #[track_caller]
 pub(crate) fn alone(body: impl FnOnce()) {
     if let Some(output) = elsewhere(body) {

@@ -183,7 +183,7 @@ fn the_first_fiber_is_preemptible_although_there_was_no_timer_when_it_was_spawne
                     yield_now();
                 };
                 let limits = Builder::new().preemptible(false).spawn(limits).unwrap();
-                // A fiber that a fiber spawns is refused at once. This one is spawned from outside,
+                // If a fiber spawned it, it would be refused immediately. It is spawned from outside,
                 // and comes after the other.
                 let loops = std::thread::spawn(move || remote.spawn(loops).unwrap()).join().unwrap();
                 limits.join().unwrap();
