@@ -8,6 +8,7 @@
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use rowlock_fiber::{Config, Mutex, Runtime, run, spawn, yield_now};
 
@@ -72,16 +73,26 @@ fn locks(workers: u32) {
 fn joins(workers: u32) {
     let body = || {
         for round in 0..200 {
-            let memory = Arc::new(Plain(UnsafeCell::new([round; 4])));
+            let memory = Arc::new((Plain(UnsafeCell::new([round; 4])), AtomicUsize::new(0)));
             let fibers: Vec<_> = (0..4)
                 .map(|index| {
                     let memory = Arc::clone(&memory);
-                    spawn(move || add(&memory, index))
+                    spawn(move || {
+                        add(&memory.0, index);
+                        memory.1.fetch_add(1, Relaxed);
+                    })
                 })
                 .collect();
+            // Another worker has time to run them. The counter orders nothing.
+            for _ in 0..if workers == 1 { 0 } else { 100 } {
+                if memory.1.load(Relaxed) == 4 {
+                    break;
+                }
+                std::thread::yield_now();
+            }
             fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
             // SAFETY: all are joined.
-            assert_eq!(unsafe { *memory.0.get() }, [round + 1; 4]);
+            assert_eq!(unsafe { *memory.0.0.get() }, [round + 1; 4]);
         }
     };
     Runtime::new(Config { workers, ..Config::default() }).run(body).unwrap();
