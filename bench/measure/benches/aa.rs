@@ -12,6 +12,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use scenario::draw::Stream;
+use stats::mann_whitney::mann_whitney;
 use stats::student::{one_sample, welch};
 use stats::trend::trend;
 
@@ -40,9 +41,9 @@ fn in_blocks() -> (Vec<f64>, Vec<f64>) {
 }
 
 /// The p values of all tests of two sides.
-fn p_values((first, second): &(Vec<f64>, Vec<f64>)) -> [f64; 2] {
+fn p_values((first, second): &(Vec<f64>, Vec<f64>)) -> [f64; 3] {
     let logarithms: Vec<f64> = first.iter().zip(second).map(|(one, other)| one.ln() - other.ln()).collect();
-    [one_sample(&logarithms).unwrap().p, welch(first, second).unwrap().p]
+    [one_sample(&logarithms).unwrap().p, welch(first, second).unwrap().p, mann_whitney(first, second).unwrap().p]
 }
 
 fn main() {
@@ -50,7 +51,7 @@ fn main() {
     (0..SIDE).for_each(|_| {
         run();
     });
-    let (mut alarms, mut drifts) = ([[0_u32; 2]; 2], 0);
+    let (mut alarms, mut drifts) = ([[0_u32; 3]; 2], 0);
     for comparison in 0..comparisons {
         let mut stream = Stream::named(1, "pairs", comparison);
         let samples = [interleaved(&mut stream), in_blocks()];
@@ -62,7 +63,7 @@ fn main() {
     }
     let percent = |alarms: u32| f64::from(alarms) / f64::from(comparisons) * 100.0;
     println!("false alarms at 5 %, {comparisons} comparisons of {SIDE} runs a side   pairs   blocks");
-    for (test, name) in ["paired t, logarithms", "Welch"].into_iter().enumerate() {
+    for (test, name) in ["paired t, logarithms", "Welch", "Mann-Whitney"].into_iter().enumerate() {
         println!("{name:20}  {:5.1} %  {:5.1} %", percent(alarms[0][test]), percent(alarms[1][test]));
     }
     println!("{:20}           {:5.1} %", "drift in the blocks", percent(drifts));

@@ -131,7 +131,7 @@ pub(crate) struct Run {
 /// The program that a command runs.
 #[derive(Debug, Args)]
 pub(crate) struct Program {
-    /// The program, preferably behind `--`
+    /// The program, preferably after `--`
     #[arg(value_name = "CMD")]
     pub(crate) command: OsString,
     /// Its arguments
@@ -259,7 +259,7 @@ const EXPLORE_EXIT_CODES: &str = "Exit codes: 0 done, 1 the program fails by its
 fn structure_help() -> String {
     let longest = KEYS.iter().map(|key| key.example.len()).max().unwrap_or(0);
     let lines = KEYS.iter().map(|key| format!("  {:<longest$}  {}\n", key.example, key.meaning));
-    let head = "The structure of such a program is set by the variable ROWLOCK_PIPELINE, a line of such words:\n";
+    let head = "The variable ROWLOCK_PIPELINE sets the structure of such a program, in words like these:\n";
     head.to_owned() + &lines.collect::<String>()
 }
 

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod distribution;
+pub mod mann_whitney;
 pub mod many;
 pub mod median;
 pub mod modes;

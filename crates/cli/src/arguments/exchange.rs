@@ -10,7 +10,7 @@ pub(crate) struct Import {
     /// The file; `-` is standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Its format [default: recognised by the content]
+    /// Its format [default: detected from the content]
     #[arg(long, value_name = "FORMAT", value_parser = super::one_of(&Format::ALL, Format::name))]
     pub(crate) from: Option<Format>,
     /// The file for the scenario, which is replaced if it exists [default: standard output]

@@ -88,9 +88,9 @@ pub(crate) struct Measured {
     /// the system's folder for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) tmp: Option<PathBuf>,
-    /// How much the I/O-bound program may read per second, and as much write, or `none` for no
-    /// limit [default: so much that it uses the processors as in the thesis, which needs the right
-    /// to make control groups]
+    /// How much the I/O-bound program may read per second, and how much it may write, or `none` for
+    /// no limit [default: so much that it uses the processors as in the thesis, which needs the
+    /// right to make control groups]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
     /// What is evicted from the page cache before each run [default: all if permitted, otherwise
