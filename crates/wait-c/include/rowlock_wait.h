@@ -456,7 +456,7 @@ int rowlock_latch_wait_timeout(const struct rowlock_latch *latch, uint64_t nanos
 int rowlock_latch_statistics(const struct rowlock_latch *latch, struct rowlock_statistics *statistics);
 
 // Waits by the adaptive rule until `*at` differs from `expected`. Stores its value in `*value`,
-// unless that is NULL. What was done before that value was stored with release is visible. A
+// unless that is NULL. Everything done before a release store of that value is visible. A
 // thread that changes the word must do so by atomic operations, and call `rowlock_word_wake`
 // afterwards.
 //

@@ -27,7 +27,7 @@ unsafe fn word<'a>(word: *mut u32) -> Result<&'a AtomicU32, Failure> {
 }
 
 /// Waits by the adaptive rule until `*at` differs from `expected`. Stores its value in `*value`,
-/// unless that is NULL. What was done before that value was stored with release is visible. A
+/// unless that is NULL. Everything done before a release store of that value is visible. A
 /// thread that changes the word must do so by atomic operations, and call `rowlock_word_wake`
 /// afterwards.
 ///

@@ -6,7 +6,7 @@ for (const table of document.querySelectorAll("table")) {
     return "sort" in cell.dataset ? Number(cell.dataset.sort) : cell.textContent;
   };
   const compare = (one, other) => {
-    // What is not known comes last either way.
+    // Unknown values come last in both orders.
     if (one === "" || other === "") return (one === "" ? 1 : 0) - (other === "" ? 1 : 0);
     return typeof one === "number" ? one - other : one.localeCompare(other, "en", { numeric: true });
   };
