@@ -5,17 +5,18 @@
 //! never change.
 
 use scenario::draw::Stream;
+use stats::mann_whitney::mann_whitney;
 use stats::student::{one_sample, welch};
 use stats::trend::trend;
 
 const COMPARISONS: usize = 200;
 
 /// Checks the false-alarm rates of all tests for differences, with `side` values on each side: the
-/// paired test of logarithms, which verdicts use, the paired test, the test of independent samples,
-/// and the trend test.
+/// paired test of logarithms, which verdicts use, the paired test, two tests of independent
+/// samples, and the trend test.
 #[track_caller]
 fn assert_few_false_alarms(of: &str, side: usize, mut draw: impl FnMut() -> f64) {
-    let mut alarms = [0; 4];
+    let mut alarms = [0; 5];
     for _ in 0..COMPARISONS {
         let both: Vec<f64> = (0..2 * side).map(|_| draw()).collect();
         let (first, second) = both.split_at(side);
@@ -26,12 +27,13 @@ fn assert_few_false_alarms(of: &str, side: usize, mut draw: impl FnMut() -> f64)
             one_sample(&logarithms).unwrap().p,
             one_sample(&differences).unwrap().p,
             welch(first, second).unwrap().p,
+            mann_whitney(first, second).unwrap().p,
             trend(&both).unwrap().p,
         ];
         alarms.iter_mut().zip(p).for_each(|(alarms, p)| *alarms += usize::from(p < 0.05));
     }
     let rates = alarms.map(|alarms| alarms as f64 / COMPARISONS as f64 * 100.0);
-    eprintln!("{of}: paired logarithms, pairs, Welch, trend: {rates:?} %");
+    eprintln!("{of}: paired logarithms, pairs, Welch, Mann-Whitney, trend: {rates:?} %");
     assert!(rates.iter().all(|rate| (2.0..=9.0).contains(rate)), "{of}: {rates:?} %");
 }
 
