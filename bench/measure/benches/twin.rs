@@ -122,7 +122,8 @@ fn main() {
         for (_, number) in interleaving::rounds(entries.len(), passes..passes + 1, SEED) {
             let entry = &mut entries[number];
             let times = [World::Sim, World::Host, World::Host].map(|world| {
-                let executed = worlds.run(world, &entry.setting, SEED + u64::from(passes), false, &AtomicBool::new(false));
+                let executed =
+                    worlds.run(world, &entry.setting, SEED + u64::from(passes), false, &AtomicBool::new(false));
                 JobQuantity::Completion.of(&executed.unwrap().outcome.jobs[0]).unwrap() / 1e6
             });
             entry.times.push(times);
