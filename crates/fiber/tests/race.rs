@@ -84,7 +84,7 @@ fn joins(workers: u32) {
                 })
                 .collect();
             // Another worker has time to run them. The counter orders nothing.
-            for _ in 0..if workers == 1 { 0 } else { 100 } {
+            for _ in 0..if workers == 1 { 0 } else { 10_000 } {
                 if memory.1.load(Relaxed) == 4 {
                     break;
                 }
