@@ -10,7 +10,7 @@ use crate::comparison::Comparisons;
 use crate::factor::{self, Factors};
 use crate::sample::JobQuantity;
 use crate::series::{AllSeries, Series};
-use report::html::distinct;
+use report::distinct;
 use stats::{self, Estimate};
 
 /// One job in one arm and world. Figures are means over the repetitions and the job's copies.

@@ -4,20 +4,12 @@
 pub mod page;
 pub mod table;
 
-use std::collections::BTreeSet;
-
 use crate::plot::svg::escape;
 
 /// Renders sentences as a list.
 pub fn list(sentences: &[String]) -> String {
     let item = |sentence: &String| format!("<li>{}</li>\n", page::sentence(sentence));
     format!("<ul class=\"sentences\">\n{}</ul>\n", sentences.iter().map(item).collect::<String>())
-}
-
-/// Removes items with repeated keys, and keeps the order of the first ones.
-pub fn distinct<T, K: Ord>(items: impl Iterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<T> {
-    let mut known = BTreeSet::new();
-    items.filter(|item| known.insert(key(item))).collect()
 }
 
 /// Renders markup that is folded until the reader clicks on the summary.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use pipeline::structure::{Fork, StageTurn, Structure, Threads, did_you_mean};
 use policy::priority::{PriorityRule, StageKind};
-use report::html::distinct;
+use report::distinct;
 
 use super::profile::{PipelineProfile, Profile, StageProfile};
 

@@ -10,7 +10,7 @@ use crate::factor::{self, Factors};
 use crate::summary::{Accuracy, Gap, Responses, Summary};
 use crate::verdict::{Fastest, Verdict};
 use report::WIDTH;
-use report::html::distinct;
+use report::distinct;
 use report::table::Table;
 use report::words;
 

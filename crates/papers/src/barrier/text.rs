@@ -14,7 +14,7 @@ use crate::text::{Column, indented, table, wrapped};
 use measure::factor;
 use measure::results::ExperimentReport;
 use report::WIDTH;
-use report::html::distinct;
+use report::distinct;
 use report::table::Table;
 use report::words;
 use stats::{self, Estimate};

@@ -9,7 +9,7 @@ use super::runs::Temperature;
 use super::simulated::SimulatedRow;
 use super::table::{SpeedupRow, TIMES, TimeRow};
 use crate::text::{head, indented, wrapped};
-use report::html::distinct;
+use report::distinct;
 use report::table::Table;
 use report::words;
 use stats::median::Median;

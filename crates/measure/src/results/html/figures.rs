@@ -4,7 +4,7 @@ use crate::factor;
 use crate::results::ExperimentReport;
 use crate::sample::JobQuantity;
 use crate::summary::Summary;
-use report::html::distinct;
+use report::distinct;
 use report::plot::Mark;
 
 /// A figure of a job that is plotted.

@@ -17,7 +17,7 @@ pub(super) fn section(report: &ExperimentReport, histories: &[History]) -> Secti
         return Section { id: "threads", title: "The threads", body: String::new() };
     };
     let others: String = shown.map(|(number, history)| folded(&name(report, history), &run(history, number))).collect();
-    let states = report::html::distinct(histories.iter().flat_map(states), |state| *state);
+    let states = report::distinct(histories.iter().flat_map(states), |state| *state);
     let legend: String = states.into_iter().map(|state| key(state.name(), meaning(state))).collect();
     let others = if others.is_empty() { others } else { format!("<h3>Other runs</h3>\n{others}") };
     let body = format!(

@@ -72,7 +72,7 @@ fn arms(report: &ExperimentReport) -> Vec<Arm<'_>> {
     }
     let arm = |summary: &Summary| (words::factors(&summary.factors), summary.world);
     let mut known = Vec::new();
-    for summary in report::html::distinct(report.summaries.iter(), |summary| arm(summary)) {
+    for summary in report::distinct(report.summaries.iter(), |summary| arm(summary)) {
         let machines = runs.get(&arm(summary)).map(Vec::as_slice).unwrap_or_default();
         let mean =
             |share: Share| stats::average(&machines.iter().filter_map(|machine| share(machine)).collect::<Vec<f64>>());
