@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, fence};
 use crate::worker::Worker;
 
 /// Not a runtime's number: the gate has no home yet.
-const NOBODY: u64 = 0;
+const NO_RUNTIME: u64 = 0;
 
 /// Not a runtime's number: the home is changing. ([`Worker::sole`] of a runtime with several
 /// workers has no home's number either.)
@@ -66,7 +66,7 @@ unsafe impl<S: Send> Sync for Gate<S> {}
 
 impl<S> Gate<S> {
     pub(crate) const fn new(state: S) -> Gate<S> {
-        Gate { home: AtomicU64::new(NOBODY), busy: AtomicBool::new(false), state: UnsafeCell::new(state) }
+        Gate { home: AtomicU64::new(NO_RUNTIME), busy: AtomicBool::new(false), state: UnsafeCell::new(state) }
     }
 
     /// Whether this worker's runtime is the home.
@@ -112,7 +112,7 @@ impl<S: Gated> Gate<S> {
             if home == here.runtime() {
                 break;
             }
-            let free = home == NOBODY || home != TRANSIT && !crate::shared::is_alive(home);
+            let free = home == NO_RUNTIME || home != TRANSIT && !crate::shared::is_alive(home);
             if free && self.home.compare_exchange(home, TRANSIT, Acquire, Relaxed).is_ok() {
                 // The gate is empty: fibers of the old home do not exist any more, and others wait
                 // outside.

@@ -20,7 +20,7 @@ pub enum Reset {
 
 /// The bit of a set event.
 const SET: u32 = 1;
-/// One more time that it became set.
+/// The unit of the number of times that it was set.
 const TIMES: u32 = 2;
 
 const fn is_set(value: u32) -> bool {
