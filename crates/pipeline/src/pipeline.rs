@@ -187,14 +187,17 @@ impl<'a, T: Default + Send + 'a> Pipeline<'a, T> {
 
     /// Gives the stage added last its own thread, even if it only computes.
     pub fn own_thread(mut self) -> Self {
-        self.own.thread.extend(self.last_name().map(|stage| vec![StageTurn { stage, repeat: 1 }]));
+        let turns = self.last_name().map(|stage| vec![StageTurn { stage, repeat: 1 }]);
+        self.own.thread.extend(turns.filter(|turns| !self.own.thread.contains(turns)));
         self
     }
 
     /// Runs the stage added last as one with the stage before it, without a queue in between. A
     /// structure can [split](Structure::split) them.
     pub fn fused(mut self) -> Self {
-        if let [.., before, last] = &self.stages[..] {
+        if let [.., before, last] = &self.stages[..]
+            && !self.own.fuse.iter().flatten().any(|name| *name == last.name)
+        {
             let (before, last) = (before.name.clone(), last.name.clone());
             match self.own.fuse.iter_mut().find(|group| group.last() == Some(&before)) {
                 Some(group) => group.push(last),

@@ -230,6 +230,17 @@ fn a_later_request_replaces_an_earlier_one_in_the_structure() {
 }
 
 #[test]
+fn a_stage_that_is_placed_twice_is_placed_once() {
+    let stage = |pipeline: Pipeline<'static>, name: &str| pipeline.io(name, |_, _| Ok(Flow::Convey));
+    let two = || stage(stage(Pipeline::new("one").rounds(1), "a"), "b");
+    for (pipeline, structure) in [(two().own_thread().own_thread(), "thread=b"), (two().fused().fused(), "fuse=a+b")] {
+        let report = pipeline.run().unwrap();
+        assert_eq!(report.structure, structure);
+        report.structure.parse::<Structure>().unwrap();
+    }
+}
+
+#[test]
 fn a_thousand_pipelines_run_in_one_process_some_of_them_at_once() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
