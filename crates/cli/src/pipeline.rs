@@ -186,7 +186,7 @@ impl<'a> Program<'a> {
             let prepared = prepare.execute(&mut prepare.command(), limits)?;
             let prepared = prepared.map_err(|_| self.signals.interruption())?;
             if !prepared.status.success() {
-                return Err(anyhow!("the command before each run failed: {}", failure(&prepared)).into());
+                return Err(anyhow!("the command before each run failed: {}", prepared.ending()).into());
             }
         }
         let structure = structure.laid_over(&self.base);
@@ -208,7 +208,7 @@ impl<'a> Program<'a> {
         }
         match execution {
             Ok(execution) if execution.status.success() => Ok(Ok(execution)),
-            Ok(execution) => Ok(Err(failure(&execution))),
+            Ok(execution) => Ok(Err(execution.ending())),
             Err(Interruption::Cancelled) => Err(self.signals.interruption()),
             Err(Interruption::TimedOut) => {
                 let limit = self.limit.unwrap_or_default().as_secs_f64();
@@ -240,11 +240,4 @@ impl ProgramRunner for Program<'_> {
     fn expect(&mut self, runs: u64) {
         self.bar.set_length(self.runs + runs);
     }
-}
-
-/// How a program failed, with the last line of its standard error.
-fn failure(execution: &Execution) -> String {
-    let last = execution.stderr.lines().rev().find(|line| !line.trim().is_empty());
-    let said = last.map_or(String::new(), |last| format!(", and last said: {}", last.trim()));
-    format!("{}{said}", execution.status)
 }

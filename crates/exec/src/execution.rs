@@ -44,6 +44,16 @@ pub struct Execution {
     pub stderr: String,
 }
 
+impl Execution {
+    /// How it ended, as the rest of a sentence: its status, and the last line of its standard
+    /// error, if there is one.
+    pub fn ending(&self) -> String {
+        let last = self.stderr.lines().rev().find(|line| !line.trim().is_empty());
+        let said = last.map_or(String::new(), |last| format!(", and last said: {}", last.trim()));
+        format!("{}{said}", self.status)
+    }
+}
+
 /// Limits of a program's run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunLimits<'a> {

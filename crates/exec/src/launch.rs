@@ -166,7 +166,14 @@ mod tests {
         assert!(with.stdout_sha256.starts_with("29ba51b1"), "{}", with.stdout_sha256);
         for of in [with, without] {
             assert_eq!((of.status.code(), of.stderr.as_str()), (Some(3), "err\n"));
+            assert_eq!(of.ending(), "exit status: 3, and last said: err");
         }
+    }
+
+    #[test]
+    fn a_program_that_says_nothing_has_no_last_words() {
+        let killed = execute(&shell("echo >&2; kill -KILL $$"), false, false).unwrap().unwrap();
+        assert_eq!(killed.ending(), "signal: 9 (SIGKILL)");
     }
 
     #[test]

@@ -138,13 +138,8 @@ impl<'a> Program<'a> {
         let execution = invocation.execute(&mut command, limits).or_failed()?;
         let execution = execution.map_err(|_| self.signals.interruption())?;
         if !execution.status.success() {
-            let said = execution.stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            return Err(Stop::Failed(anyhow!(
-                "the {} sort by `{}` failed: {}, and last said: {said}",
-                arm.variant.name(),
-                arm.structure,
-                execution.status
-            )));
+            let (variant, ending) = (arm.variant.name(), execution.ending());
+            return Err(Stop::Failed(anyhow!("the {variant} sort by `{}` failed: {ending}", arm.structure)));
         }
         let lines = fs::read_to_string(&reports).unwrap_or_default();
         let reports = RunReport::read(&lines).context("this rowlock cannot read the sort's report")?;
