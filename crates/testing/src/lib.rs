@@ -18,6 +18,9 @@ pub use isolated::{TEST, expect_pass, isolated, isolated_by};
 pub use seeds::{depth, for_each_seed, kept_seeds, search};
 pub use tools::{missing, skip_part, tool};
 
+/// The user and the group without privileges, `nobody`.
+pub const NOBODY: u32 = 65_534;
+
 /// The program and the test function that a closure was written in, as cargo and the harness name
 /// them.
 fn test_name_of<Body>(_: &Body) -> (&'static str, &'static str) {

@@ -7,10 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use testing::{Child, Output};
-
-/// A user without privileges.
-const NOBODY: u32 = 65534;
+use testing::{Child, NOBODY, Output};
 
 fn command(folder: &Path, arguments: &[&str]) -> Command {
     fs::create_dir_all(folder.join("tmp")).unwrap();

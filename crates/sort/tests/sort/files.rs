@@ -11,12 +11,13 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crate::faulty::{FaultyReader, FaultyWriter};
-use crate::separate_process::{self, NOBODY};
+use crate::separate_process;
 use rowlock_sort::file::ALIGNMENT;
 use rowlock_sort::file::spill::Spill;
 use rowlock_sort::{Format, Input, Order, Output, Sort, SortError};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::tempdir;
+use testing::NOBODY;
 
 /// Bytes that depend on their position.
 fn bytes(count: usize) -> Vec<u8> {

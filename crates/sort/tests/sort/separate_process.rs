@@ -8,10 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::tempdir;
-use testing::{Child, expect_pass, through, try_run};
-
-/// The user and group without privileges.
-pub(crate) const NOBODY: u32 = 65_534;
+use testing::{Child, NOBODY, expect_pass, through, try_run};
 
 /// The environment variable with the folder of such a process.
 const FOLDER: &str = "FOLDER_OF_THE_TEST";
