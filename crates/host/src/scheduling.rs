@@ -67,7 +67,7 @@ pub(crate) fn start<T: Send>(attributes: &Attributes, start: impl FnOnce() -> T 
     }
     thread::scope(|scope| {
         let body = move || apply(attributes).map(|()| start());
-        let refused = |why: io::Error| refusal("a thread", &why.to_string());
+        let refused = |why: io::Error| format!("no thread can be started to apply its attributes: {why}");
         let thread = thread::Builder::new().name("start".into()).spawn_scoped(scope, body).map_err(refused)?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })

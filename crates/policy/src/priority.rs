@@ -76,7 +76,7 @@ pub enum StagePriority {
 /// A priority rule as one stage applies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagePolicy {
-    /// The present priority of the stage. A world may set it to what a [`PriorityController`]
+    /// The current priority of the stage. A world may set it to what a [`PriorityController`]
     /// decides.
     pub priority: StagePriority,
     rule: PriorityRule,

@@ -184,28 +184,28 @@ pub const PRIORITY: &[PolicyEntry<PriorityRule>] = &[
     priority(PriorityRule::Default, "all stages have equal priority", "Roysden, section 4"),
     priority(
         PriorityRule::NiceDown(StageKind::Io),
-        "stages that do I/O are favoured, so that the device does not idle",
+        "stages that do I/O are raised, so that the device does not idle",
         "Roysden, section 4, fixed scheduling",
     ),
     priority(
         PriorityRule::NiceUp(StageKind::Io),
-        "stages that do I/O are disfavoured, so that they interrupt computations less often",
+        "stages that do I/O are lowered, so that they interrupt computations less often",
         "Roysden, section 4, fixed scheduling",
     ),
     priority(
         PriorityRule::NiceDown(StageKind::Compute),
-        "stages that compute are favoured",
+        "stages that compute are raised",
         "Roysden, section 1, fixed scheduling",
     ),
-    priority(PriorityRule::NiceUp(StageKind::Compute), "stages that compute are disfavoured", "our own, by symmetry"),
+    priority(PriorityRule::NiceUp(StageKind::Compute), "stages that compute are lowered", "our own, by symmetry"),
     priority(
         PriorityRule::NiceDown(StageKind::Communicate),
-        "stages that communicate are favoured",
+        "stages that communicate are raised",
         "Roysden, section 1, fixed scheduling",
     ),
     priority(
         PriorityRule::NiceUp(StageKind::Communicate),
-        "stages that communicate are disfavoured",
+        "stages that communicate are lowered",
         "our own, by symmetry",
     ),
     priority(

@@ -30,7 +30,7 @@ impl Capability {
             Capability::Runs => ("runs", "scenarios on this machine, and their figures"),
             Capability::Inspection => ("inspection", "what the kernel reports of a run (--trace needs none of it)"),
             Capability::Control => {
-                ("control", "favouring some threads over others (no command of rowlock does it yet)")
+                ("control", "giving some threads priority over others (no command of rowlock does it yet)")
             }
         }
     }

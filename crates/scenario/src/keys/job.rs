@@ -61,7 +61,7 @@ keys! {
         "whether as many workers as CPUs run the computing stages, or each has its own threads like the others";
     THREAD = "thread", Value::Threads, Is("none"), r#"[["read*2", "write*2"]]"#,
         "stages that share a thread: N rounds of one, then as many of the next";
-    PRIORITY = "priority", Value::Priority, Is("default"), r#""nice-up-io""#, "the stages that are favoured, and when";
+    PRIORITY = "priority", Value::Priority, Is("default"), r#""nice-up-io""#, "the stages that are raised or lowered, and when";
     /// of a `pipeline` job
     QUEUEING = "waiting", Value::Waiting, Is("adaptive"), r#""always-block""#,
         "the rule by which threads wait for buffers";
