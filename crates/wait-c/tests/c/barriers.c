@@ -21,7 +21,9 @@ static void *meet(void *number) {
         for (int i = 0; i < PARTIES; i++) {
             CHECK(begun[i] == round);
         }
-        leaders += leads;
+        if (leads) {
+            leaders++;
+        }
         OK(rowlock_barrier_wait(barrier, NULL));
     }
     return NULL;
