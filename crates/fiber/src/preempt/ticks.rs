@@ -76,8 +76,8 @@ impl Ticks {
         Ticks::new(None, Duration::ZERO, None)
     }
 
-    /// Attaches the worker as which this kernel thread runs, and so enables its interruption. Called
-    /// by that thread.
+    /// Attaches the worker as which this kernel thread runs, and so enables its interruption.
+    /// Called by that thread.
     fn attach(&self, worker: &Worker) {
         self.worker.store(address_of(Some(worker)), Release);
     }

@@ -183,8 +183,8 @@ fn the_first_fiber_is_preemptible_although_there_was_no_timer_when_it_was_spawne
                     yield_now();
                 };
                 let limits = Builder::new().preemptible(false).spawn(limits).unwrap();
-                // If a fiber spawned it, it would be refused immediately. It is spawned from outside,
-                // and comes after the other.
+                // If a fiber spawned it, it would be refused immediately. It is spawned from
+                // outside, and comes after the other.
                 let loops = std::thread::spawn(move || remote.spawn(loops).unwrap()).join().unwrap();
                 limits.join().unwrap();
                 sleep(Duration::from_millis(1));
