@@ -86,8 +86,10 @@ impl<T> GroupCopy<'_, T> {
 
     /// Calls `init` of all stages that have not begun. Returns whether all have succeeded.
     pub(crate) fn begin(&mut self, ending: &Ending) -> bool {
+        let log = &self.log;
         self.parts.iter_mut().filter(|part| !part.is_begun).all(|part| {
-            let begun = caught(|| part.stage.init());
+            let StageCopy { counters, stage, .. } = &mut *part;
+            let begun = counters.time_setup(|| log.now(), || caught(|| stage.init()));
             part.is_begun = begun.is_ok();
             part.value_or_end(begun, None, ending).is_some()
         })
@@ -182,21 +184,12 @@ impl<T> GroupCopy<'_, T> {
     /// Calls `cleanup` of all stages that have begun, and drops them. Panics become failures of the
     /// run.
     pub(crate) fn end(self, ending: &Ending) -> CallLog {
-        for mut part in self.parts {
-            if part.is_begun {
-                let cleaned = caught(|| part.stage.cleanup());
-                part.value_or_end(cleaned, None, ending);
-            }
-            let StageCopy { name, stage, auxiliary, .. } = part;
-            let dropped = caught(|| {
-                drop((stage, auxiliary));
-                Ok(())
-            });
-            if let Err(cause) = dropped {
-                ending.end(Failed { stage: Some(name.to_string()), round: None, cause });
-            }
+        let GroupCopy { parts, log, .. } = self;
+        for part in parts {
+            let counters = part.counters.clone();
+            counters.time_setup(|| log.now(), || part.end(ending));
         }
-        self.log
+        log
     }
 }
 
@@ -223,6 +216,21 @@ impl<T> StageCopy<'_, T> {
         match outcome {
             Ok(flow) => Some(flow),
             failed => self.value_or_end(failed, Some(number), ending),
+        }
+    }
+
+    fn end(mut self, ending: &Ending) {
+        if self.is_begun {
+            let cleaned = caught(|| self.stage.cleanup());
+            self.value_or_end(cleaned, None, ending);
+        }
+        let StageCopy { name, stage, auxiliary, .. } = self;
+        let dropped = caught(|| {
+            drop((stage, auxiliary));
+            Ok(())
+        });
+        if let Err(cause) = dropped {
+            ending.end(Failed { stage: Some(name.to_string()), round: None, cause });
         }
     }
 

@@ -54,20 +54,63 @@ pub(crate) struct Counters {
     pub(crate) waited_for_worker: Counter,
     /// How often a buffer was taken from a queue with this many others.
     pub(crate) depths: DepthCounters,
+    /// The time in `init` and `cleanup`.
+    pub(crate) setup: Counter,
     /// The start of the current call on the run's clock, plus one. 0 between calls and in untimed
     /// calls.
     pub(crate) since: Counter,
 }
 
+/// How many buffers were taken from a queue, and how many others waited there then, in total.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Takes {
+    taken: u64,
+    left: u64,
+}
+
+impl Takes {
+    /// From how often a buffer was taken with 0, 1, 2, ... others.
+    pub(crate) fn of(depths: &[u64]) -> Takes {
+        let left = depths.iter().zip(0..).map(|(&count, depth): (&u64, u64)| count * depth);
+        Takes { taken: depths.iter().sum(), left: left.sum() }
+    }
+
+    pub(crate) fn since(self, before: Takes) -> Takes {
+        Takes { taken: self.taken.saturating_sub(before.taken), left: self.left.saturating_sub(before.left) }
+    }
+
+    /// How many others waited on average. `None` if no buffer was taken.
+    pub(crate) fn mean_left(self) -> Option<f64> {
+        (self.taken > 0).then(|| self.left as f64 / self.taken as f64)
+    }
+
+    /// The same in thousandths of all `buffers`. Zero if either is unknown.
+    pub(crate) fn queued(self, buffers: usize) -> u32 {
+        let left = self.mean_left().filter(|_| buffers > 0);
+        left.map_or(0.0, |left| left * 1000.0 / buffers as f64).min(1000.0) as u32
+    }
+}
+
 impl Counters {
-    /// The total time in calls, estimated from the timed ones.
+    /// The total time in calls, estimated from the timed ones, and in `init` and `cleanup`.
     pub(crate) fn busy(&self) -> u64 {
         let (calls, timed_calls) = (self.calls.get(), self.timed_calls.get());
-        match timed_calls {
+        let in_calls = match timed_calls {
             0 => 0,
             _ if timed_calls >= calls => self.timed.get(),
             _ => (u128::from(self.timed.get()) * u128::from(calls) / u128::from(timed_calls)) as u64,
-        }
+        };
+        in_calls + self.setup.get()
+    }
+
+    /// Calls `init` or `cleanup`, and adds its time. `now` reads the run's clock.
+    pub(crate) fn time_setup<V>(&self, now: impl Fn() -> u64, setup: impl FnOnce() -> V) -> V {
+        let from = now();
+        self.since.set(from + 1);
+        let value = setup();
+        self.since.set(0);
+        self.setup.add(now().saturating_sub(from));
+        value
     }
 
     /// Records that `taken` buffers were taken one by one, and that `left` remained after the last.

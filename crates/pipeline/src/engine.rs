@@ -74,7 +74,7 @@ pub(crate) struct Engine<'a, T> {
     /// Whether threads yield before they sleep. False if the program chose a waiting rule.
     may_yield: bool,
     /// The zero of all clocks of the run.
-    beginning: Instant,
+    pub(crate) beginning: Instant,
     /// The call logs of the copies that have ended.
     pub(crate) call_logs: Mutex<Vec<CallLog>>,
 }

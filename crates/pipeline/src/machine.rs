@@ -7,7 +7,9 @@ use policy::priority::MachineObservation;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use sys::block_device::BlockDevice;
+use sys::cgroups::has_a_cpu_share;
 use sys::pressure::{Resource, some};
+use sys::scheduling::is_grouped_by_session;
 use sys::traffic::Traffic;
 
 use crate::interval::span;
@@ -59,6 +61,32 @@ pub struct MachineReport {
     /// The share of the time in which some thread of the machine waited for a device, in
     /// thousandths.
     pub pressure_io: Option<u32>,
+    /// Against which programs nice values count.
+    #[serde(default)]
+    pub nice_scope: NiceScope,
+}
+
+/// The programs against which the nice values of this process count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NiceScope {
+    /// All of the machine, as far as known.
+    #[default]
+    Machine,
+    /// Those of its session: the kernel gives each session an equal share (autogroup).
+    Session,
+    /// Those of its control group, which has a share of its own.
+    ControlGroup,
+}
+
+impl NiceScope {
+    fn current() -> NiceScope {
+        match is_grouped_by_session() {
+            _ if has_a_cpu_share() => NiceScope::ControlGroup,
+            Some(true) => NiceScope::Session,
+            Some(false) | None => NiceScope::Machine,
+        }
+    }
 }
 
 impl Moment {
@@ -106,6 +134,7 @@ impl Machine {
             written_bytes: traffic.map(|traffic| traffic.written),
             pressure_cpu,
             pressure_io,
+            nice_scope: NiceScope::current(),
         }
     }
 

@@ -191,10 +191,14 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
             }
         }
     });
-    // Same zero as all other times, or a stage could have waited for longer than the run took.
-    let clock = Duration::from_nanos(engine.since_beginning());
     drop(progress);
-    let (ending, buffers, call_logs) = engine.tear_down();
+    // Same zero as all other times, or a stage could have waited for longer than the run took.
+    let beginning = engine.beginning;
+    // This thread cleans up copies of stages of workers, as a worker would.
+    let tear_down = |_: &mut StagePriorities<'_>| engine.tear_down();
+    let (ending, buffers, call_logs) =
+        table.run_registered(&[], &Scheduling::default(), PriorityRule::Default, tear_down);
+    let clock = beginning.elapsed();
     environment::trace(&registry.run.program, &call_logs);
     outcome(RunReport { machine: machine.report(), ..registry.report(clock, &table, &buffers) }, &ending)
 }

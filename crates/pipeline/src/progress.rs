@@ -48,7 +48,7 @@ impl Progress {
             shares.join(", ")
         );
         if let Some((stage, time)) = registry.longest_call(now).filter(|&(_, time)| time >= LONG) {
-            line.push_str(&format!("; stage '{stage}' has had its buffer for {}", HumanDuration(time)));
+            line.push_str(&format!("; a call of stage '{stage}' has lasted {}", HumanDuration(time)));
         }
         self.bar.set_message(line);
         self.bar.tick();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use policy::Span;
 use policy::priority::{StageKind, StageObservation};
 
-use crate::counters::{Counters, DEPTHS};
+use crate::counters::{Counters, DEPTHS, Takes};
 use crate::plan::Place;
 use crate::report::{RunReport, StageReport};
 use crate::thread_table::ThreadTable;
@@ -69,9 +69,19 @@ impl Registry {
             let (starved, blocked) = if stage.is_first { (0, waited) } else { (waited, 0) };
             let [busy, starved, blocked] = [busy, starved, blocked].map(Span::from_nanos);
             let (kind, copies) = (stage.report.kind, stage.counters.len() as u32);
-            StageObservation { kind, copies, busy, starved, blocked, waiting_for_cpu: Span::ZERO }
+            StageObservation { kind, copies, busy, starved, blocked, waiting_for_cpu: None, queued: 0 }
         };
         self.stages.iter().map(observation).collect()
+    }
+
+    /// The takes of all stages.
+    pub(crate) fn takes(&self) -> Vec<Takes> {
+        self.stages.iter().map(|stage| Takes::of(&stage.depths())).collect()
+    }
+
+    /// The number of buffers of a stage's pipeline.
+    pub(crate) fn buffers(&self, stage: usize) -> usize {
+        self.run.buffers_of(&self.stages[stage].report)
     }
 
     /// The last stage of each pipeline.
@@ -105,12 +115,12 @@ impl Registry {
             (pipeline.buffers_back, pipeline.rounds) = (back, last.sum(|counters| counters.calls.get()));
         }
         let busy: Vec<u64> = self.stages.iter().map(|stage| stage.sum(Counters::busy)).collect();
-        let usages = table.usages(self, &busy);
-        let stages = self.stages.iter().zip(&busy).zip(usages).enumerate();
-        let stages = stages.map(|(index, ((stage, &busy_ns), (user_ns, system_ns)))| {
+        let (usages, waits) = (table.usages(self, &busy), table.waits(self, &busy));
+        let stages = self.stages.iter().zip(usages).zip(waits).enumerate();
+        let stages = stages.map(|(index, ((stage, (user_ns, system_ns)), waiting_for_cpu_ns))| {
             let effective_attributes = table.effective(|groups| self.is_run_at(index, groups));
-            let report = self.stage(stage, run.clock_ns);
-            StageReport { busy_ns, user_ns, system_ns, effective_attributes, ..report }
+            let (busy_ns, report) = (busy[index], self.stage(stage, run.clock_ns));
+            StageReport { busy_ns, user_ns, system_ns, waiting_for_cpu_ns, effective_attributes, ..report }
         });
         run.stages = stages.collect();
         run
@@ -129,13 +139,13 @@ impl Registry {
             }
             _ => stage.sum(|counters| counters.waited.get()),
         };
-        let mut depths: Vec<u64> =
-            (0..DEPTHS).map(|depth| stage.sum(|counters| counters.depths.0[depth].get())).collect();
+        let mut depths = stage.depths();
         depths.truncate(depths.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1));
         StageReport {
             calls: stage.sum(|counters| counters.calls.get()),
             repeated: stage.sum(|counters| counters.repeated.get()),
             bytes: stage.sum(|counters| counters.bytes.get()),
+            setup_ns: stage.sum(|counters| counters.setup.get()),
             starved_ns: if stage.is_first { 0 } else { idle },
             blocked_ns: if stage.is_first { idle } else { 0 },
             waiting_for_worker_ns,
@@ -148,5 +158,10 @@ impl Registry {
 impl StageRecord {
     fn sum(&self, counter: impl Fn(&Counters) -> u64) -> u64 {
         self.counters.iter().map(|counters| counter(counters)).sum()
+    }
+
+    /// How often a buffer was taken with 0, 1, 2, ... others left in the queue.
+    fn depths(&self) -> Vec<u64> {
+        (0..DEPTHS).map(|depth| self.sum(|counters| counters.depths.0[depth].get())).collect()
     }
 }

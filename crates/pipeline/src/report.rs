@@ -5,6 +5,7 @@ use std::time::Duration;
 use policy::priority::StageKind;
 use serde::{Deserialize, Serialize};
 
+use crate::counters::Takes;
 use crate::machine::MachineReport;
 use crate::plan::Place;
 use crate::scheduling::EffectiveAttribute;
@@ -82,9 +83,13 @@ pub struct StageReport {
     pub repeated: u64,
     /// The filled bytes of all buffers that it passed on.
     pub bytes: u64,
-    /// The total time in calls. If calls are very short, this is estimated from some of them. The
-    /// work of a junction is attributed to the pipeline that it used last.
+    /// The total time in calls, `init` and `cleanup` included. If calls are very short, this is
+    /// estimated from some of them. The work of a junction is attributed to the pipeline that it
+    /// used last.
     pub busy_ns: u64,
+    /// How much of that its copies spent in `init` and `cleanup`.
+    #[serde(default)]
+    pub setup_ns: u64,
     /// How long its threads waited for a buffer from the stage before. For stages of workers: how
     /// long they had no buffer.
     pub starved_ns: u64,
@@ -97,6 +102,10 @@ pub struct StageReport {
     pub user_ns: u64,
     /// System CPU time, divided in the same way.
     pub system_ns: u64,
+    /// How long its threads were ready to run without a CPU, divided in the same way. `None` if
+    /// the kernel does not tell.
+    #[serde(default)]
+    pub waiting_for_cpu_ns: Option<u64>,
     /// How often a buffer was taken from a queue with 0, 1, 2, ... others. The last number includes
     /// all deeper queues.
     pub depths: Vec<u64>,
@@ -109,6 +118,11 @@ impl StageReport {
     /// CPU time, in nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
         self.user_ns.saturating_add(self.system_ns)
+    }
+
+    /// How many buffers were left in its queue on average when it took one. `None` if it took none.
+    pub fn mean_left(&self) -> Option<f64> {
+        Takes::of(&self.depths).mean_left()
     }
 }
 
@@ -134,6 +148,11 @@ impl RunReport {
     /// Determines the limit of the run and its distance from the floor.
     pub fn verdict(&self) -> Verdict {
         Verdict::of(self, None)
+    }
+
+    /// The number of buffers of a stage's pipeline.
+    pub(crate) fn buffers_of(&self, stage: &StageReport) -> usize {
+        self.pipelines.iter().find(|pipeline| pipeline.name == stage.pipeline).map_or(0, |pipeline| pipeline.buffers)
     }
 
     /// The stage of this name.

@@ -28,6 +28,8 @@ struct ThreadRecord {
     priority: StagePriority,
     /// How long it had waited for CPUs at the last observation.
     waited: Duration,
+    /// How long it waited for CPUs in all, once it has ended. `None` if the kernel does not tell.
+    waited_in_all: Option<Duration>,
     /// The results of all requests for its scheduling.
     effective_attributes: Vec<EffectiveAttribute>,
     /// Its CPU time, once it has ended.
@@ -37,14 +39,15 @@ struct ThreadRecord {
 impl ThreadTable {
     /// Runs `work` on the calling thread, with the requested scheduling and the initial priority
     /// that the rule gives it. Measures its CPU time.
-    pub(crate) fn run_registered(
+    pub(crate) fn run_registered<V>(
         &self,
         groups: &[(usize, StageKind)],
         scheduling: &Scheduling,
         rule: PriorityRule,
-        work: impl FnOnce(&mut StagePriorities<'_>),
-    ) {
+        work: impl FnOnce(&mut StagePriorities<'_>) -> V,
+    ) -> V {
         let (thread, before) = (Thread::current(), thread_usage());
+        let waited_before = run_delay(thread);
         let effective_attributes = scheduling.apply_to_this_thread();
         let base = nice(thread).unwrap_or(0);
         let number = {
@@ -54,7 +57,8 @@ impl ThreadTable {
                 thread: None,
                 base,
                 priority: StagePriority::Neutral,
-                waited: Duration::ZERO,
+                waited: waited_before.unwrap_or_default(),
+                waited_in_all: None,
                 effective_attributes,
                 used: Usage::default(),
             });
@@ -68,10 +72,12 @@ impl ThreadTable {
         };
         let mut priorities = StagePriorities::begin(rule, asked, Box::new(apply));
         self.0.lock()[number].thread = Some(thread);
-        work(&mut priorities);
+        let value = work(&mut priorities);
         let used = thread_usage().since(before);
-        let mut records = self.0.lock();
-        (records[number].thread, records[number].used) = (None, used);
+        let waited = run_delay(thread).zip(waited_before).map(|(now, before)| now.saturating_sub(before));
+        let record = &mut self.0.lock()[number];
+        (record.thread, record.used, record.waited_in_all) = (None, used, waited);
+        value
     }
 
     /// Adds how long the threads of each stage waited for CPUs since the last call. The wait of a
@@ -82,7 +88,8 @@ impl ThreadTable {
             let Some(waited) = record.thread.and_then(run_delay) else { continue };
             let since = waited.saturating_sub(std::mem::replace(&mut record.waited, waited)).as_nanos();
             for (stage, part) in registry.divide(since, &record.groups, &busy) {
-                observed[stage].waiting_for_cpu += Span::from_nanos(part);
+                let waiting = &mut observed[stage].waiting_for_cpu;
+                *waiting = Some(waiting.unwrap_or(Span::ZERO) + Span::from_nanos(part));
             }
         }
     }
@@ -114,6 +121,19 @@ impl ThreadTable {
         let mut total = Usage::default();
         self.0.lock().iter().for_each(|record| total += record.used);
         user_and_system(total)
+    }
+
+    /// How long the threads of each stage waited for CPUs, in nanoseconds, divided like
+    /// [`ThreadTable::usages`]. `None` if that is unknown of one of them.
+    pub(crate) fn waits(&self, registry: &Registry, busy: &[u64]) -> Vec<Option<u64>> {
+        let mut waits = vec![Some(0); busy.len()];
+        for ThreadRecord { groups, waited_in_all, .. } in self.0.lock().iter() {
+            let waited = waited_in_all.unwrap_or_default().as_nanos();
+            for (stage, part) in registry.divide(waited, groups, busy) {
+                waits[stage] = waits[stage].filter(|_| waited_in_all.is_some()).map(|all| all + part);
+            }
+        }
+        waits
     }
 
     /// The user and system time of each stage. The time of a thread that runs several stages is
@@ -151,7 +171,7 @@ mod tests {
     fn observed(busy: u64) -> StageObservation {
         let (none, busy) = (Span::ZERO, Span::from_nanos(busy));
         let (kind, copies) = (StageKind::Compute, 1);
-        StageObservation { kind, copies, busy, starved: none, blocked: none, waiting_for_cpu: none }
+        StageObservation { kind, copies, busy, starved: none, blocked: none, waiting_for_cpu: None, queued: 0 }
     }
 
     #[test]
@@ -161,18 +181,24 @@ mod tests {
         table.run_registered(&[], &Scheduling::default(), PriorityRule::Default, |_| {
             let own = || run_delay(Thread::current()).map(|waited| waited.as_nanos() as u64);
             let Some(before) = own() else { return };
+            table.0.lock()[0].waited = Duration::ZERO;
             let mut stages = [observed(3000), observed(1000)];
             table.add_waits(&registry, &mut stages);
             let after = own().unwrap();
-            let [a, b] = stages.map(|stage| stage.waiting_for_cpu.as_nanos());
+            let [a, b] = stages.map(|stage| stage.waiting_for_cpu.unwrap().as_nanos());
             // Rounding loses less than a nanosecond of each part.
             assert!((before..=after + 2).contains(&(a + b + 2)), "{a} + {b} of {before} to {after}");
             assert!(a.abs_diff(3 * b) <= 4, "{a}, {b}");
             // Each wait is counted once.
             let mut stages = [observed(3000), observed(1000)];
             table.add_waits(&registry, &mut stages);
-            assert!(stages[0].waiting_for_cpu.as_nanos() + a <= own().unwrap());
+            assert!(stages[0].waiting_for_cpu.unwrap().as_nanos() + a <= own().unwrap());
         });
         assert!(table.0.lock().iter().all(|record| record.thread.is_none()));
+        // After the end of a thread, its whole wait is divided, if the kernel told it.
+        for (waited, parts) in [(Some(4000), [Some(3), Some(1)]), (None, [None; 2])] {
+            table.0.lock()[0].waited_in_all = waited.map(Duration::from_nanos);
+            assert_eq!(table.waits(&registry, &[3000, 1000]), parts.map(|part| part.map(|part: u64| part * 1000)));
+        }
     }
 }

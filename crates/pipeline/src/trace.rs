@@ -37,6 +37,11 @@ impl CallLog {
         now.duration_since(self.beginning).as_nanos() as u64
     }
 
+    /// The time since the beginning of the run, in nanoseconds.
+    pub(crate) fn now(&self) -> u64 {
+        self.since_beginning(Instant::now())
+    }
+
     pub(crate) fn record(&mut self, stage: &Arc<str>, round: u64, from: Instant, to: Instant) {
         if self.is_enabled && self.calls.len() < MOST {
             let (from, to) = (self.since_beginning(from), self.since_beginning(to));

@@ -13,6 +13,7 @@ use policy::priority::{Limit, MachineObservation, StageKind, StageObservation, l
 use serde::Serialize;
 
 use crate::bandwidth::Bandwidth;
+use crate::counters::Takes;
 use crate::plan::Place;
 use crate::report::{RunReport, StageReport};
 use crate::structure::Structure;
@@ -166,13 +167,29 @@ impl Unit<'_> {
             busy: ns(|stage| stage.busy_ns),
             starved: ns(|stage| stage.starved_ns),
             blocked: ns(|stage| stage.blocked_ns),
-            waiting_for_cpu: Span::from_nanos(self.sum(|stage| waited_for_cpu(stage, self.report))),
+            waiting_for_cpu: self.waiting_for_cpu(),
+            queued: self.queued(),
         }
+    }
+
+    /// `None` if it is unknown of all stages.
+    fn waiting_for_cpu(&self) -> Option<Span> {
+        let known = self.stages.iter().filter_map(|stage| waited_for_cpu(stage, self.report));
+        known.map(Span::from_nanos).reduce(|sum, more| sum + more)
+    }
+
+    /// How many thousandths of the buffers waited for it. A junction needs a buffer from each of
+    /// its pipelines, so the fewest count. All that wait for one thread count together.
+    fn queued(&self) -> u32 {
+        let of_stages = self.stages.iter().filter(|stage| !stage.is_fused);
+        let of_stages = of_stages.map(|stage| Takes::of(&stage.depths).queued(self.report.buffers_of(stage)));
+        let is_junction = self.stages.iter().any(|stage| stage.place == Place::Junction);
+        if is_junction { of_stages.min().unwrap_or(0) } else { of_stages.sum::<u32>().min(1000) }
     }
 
     /// The busy time of all copies, without their waits for a CPU.
     fn work(&self) -> u64 {
-        self.sum(|stage| stage.busy_ns - waited_for_cpu(stage, self.report))
+        self.sum(|stage| stage.busy_ns - waited_for_cpu(stage, self.report).unwrap_or(0))
     }
 
     /// The least time for the work of each copy.
@@ -186,19 +203,22 @@ impl Unit<'_> {
     }
 }
 
-/// How long a stage waited for a CPU while it had a buffer. A compute stage that does not run waits
-/// for a CPU, as far as the kernel's pressure confirms it. For other stages this is unknown and
-/// counts as zero.
-fn waited_for_cpu(stage: &StageReport, report: &RunReport) -> u64 {
-    let pressure = u64::from(report.machine.pressure_cpu.unwrap_or(1000));
-    let most = u128::from(report.clock_ns) * stage.copies.max(1) as u128 * u128::from(pressure) / 1000;
-    match stage.kind {
-        StageKind::Compute => {
-            let idle = stage.busy_ns.saturating_sub(stage.cpu_ns());
-            idle.min(most.try_into().unwrap_or(u64::MAX))
-        }
-        StageKind::Io | StageKind::Communicate => 0,
-    }
+/// How long a stage waited for a CPU while it had a buffer: as long as the kernel counted, at most
+/// all the time in which it did not run. If the kernel does not count, a compute stage that does
+/// not run waits for a CPU, as far as the pressure on the CPUs confirms it; for other stages this
+/// is unknown.
+fn waited_for_cpu(stage: &StageReport, report: &RunReport) -> Option<u64> {
+    let by_pressure = || {
+        let pressure = u64::from(report.machine.pressure_cpu.unwrap_or(1000));
+        let most = u128::from(report.clock_ns) * stage.copies.max(1) as u128 * u128::from(pressure) / 1000;
+        most.try_into().unwrap_or(u64::MAX)
+    };
+    let most = match (stage.waiting_for_cpu_ns, stage.kind) {
+        (Some(counted), _) => counted,
+        (None, StageKind::Compute) => by_pressure(),
+        (None, StageKind::Io | StageKind::Communicate) => return None,
+    };
+    Some(stage.busy_ns.saturating_sub(stage.cpu_ns()).min(most))
 }
 
 fn floors(report: &RunReport, units: &[Unit<'_>], bandwidth: Option<&Bandwidth>) -> Vec<Floor> {

@@ -3,6 +3,7 @@
 use policy::Span;
 use policy::priority::{PriorityController, StageObservation};
 
+use crate::counters::Takes;
 use crate::interval::Interval;
 use crate::machine::Machine;
 use crate::registry::Registry;
@@ -11,12 +12,14 @@ use crate::thread_table::ThreadTable;
 pub(crate) struct Watcher {
     controller: PriorityController,
     before: Vec<StageObservation>,
+    takes_before: Vec<Takes>,
     interval: Interval,
 }
 
 impl Watcher {
     pub(crate) fn new(controller: PriorityController, registry: &Registry) -> Watcher {
-        Watcher { controller, before: registry.observe(0), interval: Interval::new(PriorityController::PERIOD) }
+        let (before, takes_before) = (registry.observe(0), registry.takes());
+        Watcher { controller, before, takes_before, interval: Interval::new(PriorityController::PERIOD) }
     }
 
     /// Observes once in each period. `now` is in nanoseconds since the beginning of the run.
@@ -24,15 +27,16 @@ impl Watcher {
         if self.interval.next(now).is_none() {
             return;
         }
-        let now = registry.observe(now);
-        let since = now.iter().zip(&self.before).map(|(now, before)| StageObservation {
+        let (now, takes) = (registry.observe(now), registry.takes());
+        let since = now.iter().zip(&self.before).enumerate().map(|(at, (now, before))| StageObservation {
             busy: later(now.busy, before.busy),
             starved: later(now.starved, before.starved),
             blocked: later(now.blocked, before.blocked),
+            queued: takes[at].since(self.takes_before[at]).queued(registry.buffers(at)),
             ..*now
         });
         let mut since: Vec<StageObservation> = since.collect();
-        self.before = now;
+        (self.before, self.takes_before) = (now, takes);
         table.add_waits(registry, &mut since);
         table.adjust_priorities(self.controller.decide(&since, &machine.since_last()), registry);
     }

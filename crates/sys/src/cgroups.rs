@@ -44,6 +44,23 @@ impl Hierarchy {
         hierarchies(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
     }
 
+    /// The hierarchy with the CPU controller, or the newest if none has it.
+    pub fn of_cpus(hierarchies: &[Hierarchy]) -> Option<&Hierarchy> {
+        let has_cpu = |hierarchy: &&Hierarchy| hierarchy.available().iter().any(|name| name == "cpu");
+        let newest = || hierarchies.iter().max_by_key(|hierarchy| hierarchy.version);
+        hierarchies.iter().find(has_cpu).or_else(newest)
+    }
+
+    /// Whether the group of this process, or one around it, has a CPU share separate from other
+    /// groups. Only for the hierarchy with the CPU controller.
+    pub fn has_a_cpu_share(&self) -> bool {
+        match self.version {
+            // In version 1 the root group has this file, too.
+            1 => self.folder != self.mount,
+            _ => self.folders().any(|folder| folder.join("cpu.weight").exists()),
+        }
+    }
+
     /// The group of this process and its ancestors, innermost first.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         self.folder.ancestors().take_while(|folder| folder.starts_with(&self.mount))
@@ -113,6 +130,11 @@ impl Hierarchy {
             .sum();
         Some(limit.saturating_sub(number(used).unwrap_or(0).saturating_sub(kept)))
     }
+}
+
+/// Whether this process belongs to a group with a CPU share of its own.
+pub fn has_a_cpu_share() -> bool {
+    Hierarchy::of_cpus(&Hierarchy::all()).is_some_and(Hierarchy::has_a_cpu_share)
 }
 
 /// Parses time and period in microseconds. Returns `None` without a limit: `max` or negative.

@@ -288,6 +288,13 @@ pub fn run_delay(thread: Thread) -> Option<Duration> {
     text.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
+/// Whether the kernel gives each session an equal share of the CPUs (autogroup), unless the control
+/// group of its programs has a share of its own. Returns `None` if the kernel was built without it.
+pub fn is_grouped_by_session() -> Option<bool> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").ok()?;
+    text.trim().parse().ok().map(|enabled: u32| enabled > 0)
+}
+
 /// Yields the CPU to other threads once.
 pub fn yield_now() {
     sched_yield();

@@ -108,8 +108,6 @@ fn row(stage: &StageReport, clock: u64) -> [String; 10] {
         Place::Junction => "junction",
     };
     let by = if stage.copies == 1 { runner.to_owned() } else { format!("{} {runner}s", stage.copies) };
-    let taken: u64 = stage.depths.iter().sum();
-    let left: u64 = stage.depths.iter().zip(0..).map(|(&count, depth): (&u64, u64)| count * depth).sum();
     [
         stage.name.clone(),
         stage.kind.to_string(),
@@ -120,7 +118,7 @@ fn row(stage: &StageReport, clock: u64) -> [String; 10] {
         format_time(stage.user_ns.saturating_add(stage.system_ns)),
         format_time(stage.system_ns),
         format_bytes(stage.bytes),
-        if taken == 0 { "-".to_owned() } else { format!("{:.1}", left as f64 / taken as f64) },
+        stage.mean_left().map_or("-".to_owned(), |left| format!("{left:.1}")),
     ]
 }
 

@@ -35,19 +35,13 @@ impl Cgroups {
     /// The control groups of this process.
     pub(super) fn current() -> Cgroups {
         let hierarchies = Hierarchy::all();
-        let has_cpu = |hierarchy: &&Hierarchy| hierarchy.available().iter().any(|name| name == "cpu");
-        let newest = || hierarchies.iter().max_by_key(|hierarchy| hierarchy.version);
-        let Some(of_cpus) = hierarchies.iter().find(has_cpu).or_else(newest) else { return Cgroups::default() };
+        let Some(of_cpus) = Hierarchy::of_cpus(&hierarchies) else { return Cgroups::default() };
         Cgroups {
             version: Some(of_cpus.version),
             folder: Some(of_cpus.folder.clone()),
             controllers: controllers(&hierarchies),
             quota: of_cpus.quota(),
-            has_a_share: match of_cpus.version {
-                // In version 1 the root group has this file, too.
-                1 => of_cpus.folder != of_cpus.mount,
-                _ => of_cpus.folders().any(|folder| folder.join("cpu.weight").exists()),
-            },
+            has_a_share: of_cpus.has_a_cpu_share(),
         }
     }
 }

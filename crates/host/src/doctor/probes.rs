@@ -14,7 +14,7 @@ use sys::futex::{self, Scope, WaitResult};
 use sys::perf::{Counter, probe};
 use sys::priorities;
 use sys::rseq::{Rseq, rseq};
-use sys::scheduling::{Thread, nice};
+use sys::scheduling::{Thread, is_grouped_by_session, nice};
 
 use super::cgroups::Cgroups;
 use super::kernel::Kernel;
@@ -134,7 +134,7 @@ impl Probes {
             real_time: kind_of_error(priorities::check_real_time()),
             real_time_runtime: number("/proc/sys/kernel/sched_rt_runtime_us"),
             timeslice: kind_of_error(priorities::try_timeslice(TIMESLICE)),
-            autogroup: number("/proc/sys/kernel/sched_autogroup_enabled").map(|on: u32| on > 0),
+            autogroup: is_grouped_by_session(),
             sched_ext: fs::exists("/sys/kernel/sched_ext/state").unwrap_or(false),
             perf: Perf {
                 paranoid: number("/proc/sys/kernel/perf_event_paranoid"),

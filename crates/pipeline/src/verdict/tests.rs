@@ -1,4 +1,4 @@
-use crate::machine::MachineReport;
+use crate::machine::{MachineReport, NiceScope};
 use crate::report::PipelineReport;
 
 use super::*;
@@ -163,6 +163,75 @@ fn too_few_buffers_are_detected() {
         verdict.evidence,
         "no buffer was free 60 % of the time; 'write' was busiest, 45 % of the time; 0.39 of 2 CPUs were in use"
     );
+}
+
+#[test]
+fn a_stage_before_which_most_buffers_wait_limits_although_a_buffer_is_seldom_free() {
+    let mut report = three(400, 840, 450);
+    report.pipelines[0].buffers = 16;
+    report.stages.iter_mut().for_each(|stage| stage.pipeline = "lines".to_owned());
+    report.stages[0].blocked_ns = 600 * MS;
+    assert_eq!(report.verdict().limit, LimitingResource::Buffers);
+    // It took each buffer while 9 others waited on average.
+    (report.stages[1].depths, report.stages[1].starved_ns) = (vec![0, 0, 0, 0, 0, 0, 0, 0, 50, 0, 50], 160 * MS);
+    let verdict = report.verdict();
+    assert_eq!(verdict.limit, LimitingResource::Stage("work".to_owned()));
+    let evidence = "at work 84 % of the time, while 56 % of the buffers waited for it; 0.93 of 2 CPUs were in use";
+    assert_eq!(verdict.evidence, evidence);
+}
+
+#[test]
+fn a_junction_limits_only_if_most_buffers_of_all_its_pipelines_wait() {
+    let port = |pipeline: &str, left: usize| {
+        let depths = [vec![0; left], vec![10]].concat();
+        let place = Place::Junction;
+        StageReport { pipeline: pipeline.to_owned(), depths, place, ..stage("merge", StageKind::Compute, 350, 350) }
+    };
+    for (left, limit) in [(0, LimitingResource::Unknown), (7, LimitingResource::Stage("merge".to_owned()))] {
+        let mut report = run(vec![port("a", 7), port("b", left)]);
+        let names = ["a", "b"].map(str::to_owned);
+        report.stages.iter_mut().for_each(|stage| stage.starved_ns = 0);
+        report.pipelines = names.map(|name| PipelineReport { name, buffers: 8, ..PipelineReport::default() }).to_vec();
+        assert_eq!(report.verdict().limit, limit);
+    }
+}
+
+#[test]
+fn a_stage_that_sleeps_on_a_busy_machine_does_not_wait_for_a_cpu() {
+    let mut report = run(vec![stage("a", StageKind::Compute, 980, 20), stage("b", StageKind::Compute, 990, 30)]);
+    report.machine.pressure_cpu = Some(990);
+    assert_eq!(report.verdict().limit, LimitingResource::Cpu, "as far as the pressure tells");
+    for (counted, limit) in [(5, LimitingResource::Stage("b".to_owned())), (900, LimitingResource::Cpu)] {
+        report.stages.iter_mut().for_each(|stage| stage.waiting_for_cpu_ns = Some(counted * MS));
+        assert_eq!(report.verdict().limit, limit, "{counted} ms of a wait for a CPU");
+    }
+    // Not all of a thread's wait for a CPU is in a call.
+    report.stages.iter_mut().for_each(|stage| stage.waiting_for_cpu_ns = Some(5000 * MS));
+    assert!(report.verdict().floors.iter().all(|floor| floor.ns <= 50 * MS), "{}", report.verdict());
+}
+
+#[test]
+fn time_in_init_and_cleanup_is_named() {
+    let mut report = three(100, 970, 100);
+    report.stages[1].setup_ns = 700 * MS;
+    let advice = "less to do in `init` and `cleanup` of 'work', which took 700 ms";
+    assert_eq!(report.verdict().advice, advice);
+}
+
+#[test]
+fn advice_about_other_programs_depends_on_where_nice_values_count() {
+    let mut report = run(vec![stage("a", StageKind::Compute, 980, 500), stage("b", StageKind::Compute, 990, 500)]);
+    report.machine.pressure_cpu = Some(990);
+    for (scope, part) in [
+        (NiceScope::Machine, "a better nice value than theirs (`priority=nice-down-compute`, if permitted)"),
+        (NiceScope::Session, "a better nice value for its session (as root, `echo -10 > /proc/self/autogroup`"),
+        (NiceScope::ControlGroup, "a larger share for its control group (`cpu.weight` or `cpu.shares`)"),
+    ] {
+        report.machine.nice_scope = scope;
+        let advice = report.verdict().advice;
+        assert!(advice.contains(part), "{advice}");
+        assert_eq!(advice.contains("priority="), scope == NiceScope::Machine, "{advice}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use policy::priority::{Limit, StageKind};
 
 use super::{Floor, LimitingResource, Unit, Verdict};
+use crate::machine::NiceScope;
 use crate::plan::Place;
 use crate::report::RunReport;
 
@@ -42,7 +43,16 @@ pub(super) fn evidence(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> 
                 (None, None) => cpus,
             }
         }
-        Limit::Stage(at) => format!("at work {} of the time; {cpus}", percent(units[at].share(clock))),
+        Limit::Stage(at) => {
+            let unit = &units[at];
+            let queued = match unit.observation() {
+                seen if seen.is_backed_up() => {
+                    format!(", while {} of the buffers waited for it", percent(f64::from(seen.queued) / 1000.0))
+                }
+                _ => String::new(),
+            };
+            format!("at work {} of the time{queued}; {cpus}", percent(unit.share(clock)))
+        }
         Limit::Buffers | Limit::Unknown => {
             let closest = units.iter().max_by(|a, b| a.share(clock).total_cmp(&b.share(clock)));
             let closest = closest
@@ -66,9 +76,19 @@ pub(super) fn advice(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> St
             let most = report.pipelines.iter().map(|pipeline| pipeline.buffers).max().unwrap_or(1);
             return format!("more buffers (`buffers={}`)", most.saturating_mul(2));
         }
-        Limit::Cpu if !has_all_cpus(report) => {
-            "the CPUs for itself, or a better nice value than theirs (`priority=nice-down-compute`, if permitted)"
-        }
+        Limit::Cpu if !has_all_cpus(report) => match report.machine.nice_scope {
+            NiceScope::Machine => {
+                "the CPUs for itself, or a better nice value than theirs (`priority=nice-down-compute`, if permitted)"
+            }
+            NiceScope::Session => {
+                "the CPUs for itself, or a better nice value for its session (as root, `echo -10 > /proc/self/autogroup` \
+                 in its shell), since the nice values of threads count only within a session"
+            }
+            NiceScope::ControlGroup => {
+                "the CPUs for itself, or a larger share for its control group (`cpu.weight` or `cpu.shares`), since nice \
+                 values count only within the group"
+            }
+        },
         Limit::Cpu => "less to compute, or more CPUs; priorities can only save switches (`priority=nice-up-io`)",
         Limit::Device => "fewer bytes, or a faster device; priorities can only keep it busy (`priority=nice-down-io`)",
         Limit::Unknown => "finding what it waited for, which was not observed; a longer run may show more",
@@ -77,6 +97,12 @@ pub(super) fn advice(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> St
 }
 
 fn stage_advice(unit: &Unit<'_>, report: &RunReport) -> String {
+    if unit.sum(|stage| stage.setup_ns) * 2 > unit.sum(|stage| stage.busy_ns)
+        && let Some(stage) = unit.stages.iter().max_by_key(|stage| stage.setup_ns)
+    {
+        let time = format_time(stage.setup_ns);
+        return format!("less to do in `init` and `cleanup` of '{}', which took {time}", stage.name);
+    }
     let (stage, name) = match unit.stages.as_slice() {
         [stage] => (stage, &stage.name),
         [stage, ..] if stage.place == Place::Junction => {

@@ -1,6 +1,10 @@
 //! Compares the counters of reports with what the stages observe.
 
-use rowlock_pipeline::{Flow, Pipeline, Program, StageKind};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rowlock_pipeline::{Buffer, Flow, Pipeline, Program, Result, Round, Stage, StageKind};
+use sys::scheduling::{Thread, run_delay};
 
 #[test]
 fn each_buffer_that_is_taken_is_counted_at_its_depth() {
@@ -49,6 +53,47 @@ fn fused_stages_wait_together_and_not_while_one_of_them_works() {
     assert_eq!((second.starved_ns, second.blocked_ns), (0, 0));
     let all = first.busy_ns + second.busy_ns + first.blocked_ns + first.waiting_for_worker_ns;
     assert!(all <= report.clock_ns, "{report:?}");
+}
+
+/// How long a [`Gatherer`] takes before its first buffer, and again after its last.
+const SETUP: Duration = Duration::from_millis(20);
+
+/// A stage that works before its first buffer and after its last.
+struct Gatherer;
+
+impl Stage<()> for Gatherer {
+    fn init(&mut self) -> Result<()> {
+        sleep(SETUP);
+        Ok(())
+    }
+
+    fn process(&mut self, _: &mut Round<'_>, _: &mut Buffer) -> Result<Flow> {
+        Ok(Flow::Convey)
+    }
+
+    fn cleanup(&mut self) -> Result<()> {
+        sleep(SETUP);
+        Ok(())
+    }
+}
+
+#[test]
+fn time_in_init_and_cleanup_is_a_part_of_the_run_and_of_the_stage() {
+    for structure in ["", "threads=each", "workers=1", "fork=gather*2"] {
+        let report = Pipeline::new("gathering")
+            .rounds(1)
+            .structured(&structure.parse().unwrap())
+            .compute("generate", |_, _| Ok(Flow::Convey))
+            .forkable_stage("gather", StageKind::Compute, || Gatherer)
+            .run()
+            .unwrap();
+        let all = 2 * SETUP.as_nanos() as u64;
+        let gather = report.stage("gather").unwrap();
+        assert!(gather.busy_ns >= all && gather.setup_ns >= all, "{structure}: {gather:?}");
+        let most = report.clock_ns * gather.copies as u64;
+        assert!(report.clock_ns >= all && gather.busy_ns <= most, "{structure}: {report:?}");
+        assert_eq!(gather.waiting_for_cpu_ns.is_some(), run_delay(Thread::current()).is_some());
+    }
 }
 
 #[test]

@@ -20,7 +20,8 @@
 //!    the run's verdict compares its throughput with its limit.
 //! 3. **One stage**, if one worked nearly all the time: the busiest. Its waiting for a CPU is left
 //!    out at first, since such waits make many stages look busy; it counts only if no stage is
-//!    found without it.
+//!    found without it. Or else the busiest of the stages that worked most of the time while most
+//!    buffers of the pipeline waited for them: more buffers would wait there, too.
 //! 4. **The buffers**, if no stage was busy, and yet one could not pass on what it had, or the
 //!    first could not start because all buffers were in use.
 
@@ -33,8 +34,10 @@ use crate::units::Span;
 /// accounting take time that is attributed to no resource.
 const NEARLY_ALWAYS: u64 = 900;
 
-/// From this many thousandths of pressure on, threads *mostly* had to wait for a CPU.
-const MOSTLY: u32 = 500;
+/// From this many thousandths on, threads had to wait for a CPU *most* of the time, a stage worked
+/// most of the time, or most buffers waited for it. A burst of all buffers, which a stage takes one
+/// by one, leaves just under half of them waiting on average.
+const MOST: u64 = 500;
 
 /// From this many thousandths of the time on, it counts that a stage waits for those behind it.
 const NOTABLE: u64 = 100;
@@ -55,8 +58,18 @@ pub struct StageObservation {
     /// the first stage, for a free buffer.
     pub blocked: Span,
     /// How long its threads were ready to run without a CPU, nearly all of which is a part of
-    /// `busy`; zero if unknown.
-    pub waiting_for_cpu: Span,
+    /// `busy`; `None` if unknown.
+    pub waiting_for_cpu: Option<Span>,
+    /// How many thousandths of its pipeline's buffers waited for it on average, when it took one.
+    /// Zero if unknown, or if it counts as busy while a buffer waits.
+    pub queued: u32,
+}
+
+impl StageObservation {
+    /// Whether most buffers of its pipeline waited for it.
+    pub const fn is_backed_up(&self) -> bool {
+        self.queued as u64 >= MOST
+    }
 }
 
 /// The observed use of the machine since the last observation.
@@ -103,7 +116,7 @@ pub fn limit(stages: &[StageObservation], machine: &MachineObservation) -> Limit
         Limit::Cpu
     } else if device_is_full(stages, machine) {
         Limit::Device
-    } else if let Some(at) = busiest(stages, machine, worked).or_else(|| busiest(stages, machine, |stage| stage.busy)) {
+    } else if let Some(at) = busiest_stage(stages, machine) {
         Limit::Stage(at)
     } else if some_wait_for_buffers(stages, machine) {
         Limit::Buffers
@@ -113,9 +126,10 @@ pub fn limit(stages: &[StageObservation], machine: &MachineObservation) -> Limit
 }
 
 fn cpus_are_full(stages: &[StageObservation], machine: &MachineObservation) -> bool {
-    let kept_waiting: Span = stages.iter().map(|stage| stage.waiting_for_cpu).sum();
+    let kept_waiting: Span = stages.iter().filter_map(|stage| stage.waiting_for_cpu).sum();
+    let is_measured = stages.iter().any(|stage| stage.waiting_for_cpu.is_some());
     let computing: Span = stages.iter().filter(|stage| stage.kind == StageKind::Compute).map(|stage| stage.busy).sum();
-    let is_scarce = kept_waiting.is_zero() && machine.pressure_cpu.is_some_and(|pressure| pressure >= MOSTLY);
+    let is_scarce = !is_measured && machine.pressure_cpu.is_some_and(|pressure| u64::from(pressure) >= MOST);
     let wanted = if is_scarce { machine.cpu_used.max(computing) } else { machine.cpu_used + kept_waiting };
     thousandths(wanted, machine.since, machine.cpus) >= NEARLY_ALWAYS
 }
@@ -130,15 +144,25 @@ fn device_is_full(stages: &[StageObservation], machine: &MachineObservation) -> 
     is_busy && thousandths(in_io, machine.since, 1) >= NEARLY_ALWAYS
 }
 
-/// The busiest stage by this measure, if that is nearly all the time; the first among equals.
+/// The stage that limits the program, if one does.
+fn busiest_stage(stages: &[StageObservation], machine: &MachineObservation) -> Option<usize> {
+    let backed_up = |stage: &StageObservation| if stage.is_backed_up() { stage.busy } else { Span::ZERO };
+    busiest(stages, machine, NEARLY_ALWAYS, worked)
+        .or_else(|| busiest(stages, machine, NEARLY_ALWAYS, |stage| stage.busy))
+        .or_else(|| busiest(stages, machine, MOST, backed_up))
+}
+
+/// The busiest stage by this measure, if that is at least so many thousandths of the time; the
+/// first among equals.
 fn busiest(
     stages: &[StageObservation],
     machine: &MachineObservation,
+    least: u64,
     measure: impl Fn(&StageObservation) -> Span,
 ) -> Option<usize> {
     let shares = stages.iter().map(|stage| thousandths(measure(stage), machine.since, stage.copies));
     let (at, share) = shares.enumerate().reduce(|best, other| if other.1 > best.1 { other } else { best })?;
-    (share >= NEARLY_ALWAYS).then_some(at)
+    (share >= least).then_some(at)
 }
 
 fn some_wait_for_buffers(stages: &[StageObservation], machine: &MachineObservation) -> bool {
@@ -149,7 +173,7 @@ fn some_wait_for_buffers(stages: &[StageObservation], machine: &MachineObservati
 
 /// How long a stage worked, without its waiting for a CPU.
 fn worked(stage: &StageObservation) -> Span {
-    stage.busy - stage.waiting_for_cpu
+    stage.busy - stage.waiting_for_cpu.unwrap_or(Span::ZERO)
 }
 
 /// A time in thousandths of the time that `of` units had together.
@@ -169,7 +193,8 @@ pub(super) mod tests {
     pub(in super::super) fn stage(kind: StageKind, busy: u64) -> StageObservation {
         let ms = Span::from_millis;
         let starved = ms(100) - ms(busy);
-        StageObservation { kind, copies: 1, busy: ms(busy), starved, blocked: Span::ZERO, waiting_for_cpu: Span::ZERO }
+        let (blocked, waiting_for_cpu, queued) = (Span::ZERO, None, 0);
+        StageObservation { kind, copies: 1, busy: ms(busy), starved, blocked, waiting_for_cpu, queued }
     }
 
     /// Two CPUs that were used for this many milliseconds in a hundred.
@@ -185,7 +210,7 @@ pub(super) mod tests {
 
     /// Stages of which some, by position, waited for a CPU for this many milliseconds.
     fn kept_waiting(mut stages: [StageObservation; 5], waits: &[(usize, u64)]) -> [StageObservation; 5] {
-        waits.iter().for_each(|&(at, ms)| stages[at].waiting_for_cpu = Span::from_millis(ms));
+        waits.iter().for_each(|&(at, ms)| stages[at].waiting_for_cpu = Some(Span::from_millis(ms)));
         stages
     }
 
@@ -201,6 +226,9 @@ pub(super) mod tests {
         (one_copy[1].copies, both_copies[1].copies) = (2, 2);
         let (mut supplied, mut blocked) = (five(40, 50, 0, 5, 40), five(40, 50, 0, 5, 40));
         (supplied[0].starved, blocked[0].starved, blocked[0].blocked) = (Span::ZERO, Span::ZERO, ms(30));
+        let (mut backed_up, mut idle) = (blocked, five(40, 50, 0, 5, 40));
+        (backed_up[1].busy, backed_up[1].queued) = (ms(84), 563);
+        (idle[0].blocked, idle[4].queued) = (ms(30), 600);
         let stopped = MachineObservation { since: Span::ZERO, ..machine(200) };
         for (case, stages, machine, expected) in [
             ("compute-bound program of the source", five(60, 98, 20, 97, 40), used(194_600), Limit::Cpu),
@@ -220,6 +248,9 @@ pub(super) mod tests {
             ("first stage starved", five(40, 50, 0, 5, 40), machine(60), Limit::Buffers),
             ("first stage supplied", supplied, machine(60), Limit::Unknown),
             ("first stage blocked", blocked, machine(60), Limit::Buffers),
+            ("buffers wait for a stage", backed_up, machine(110), Limit::Stage(1)),
+            ("buffers wait for an idle stage", idle, machine(60), Limit::Buffers),
+            ("sleeping stages, high pressure", kept_waiting(full, &[(1, 0)]), pressed(800), Limit::Stage(1)),
             ("no time", five(9, 9, 9, 9, 9), stopped, Limit::Unknown),
         ] {
             assert_eq!(limit(&stages, &machine), expected, "{case}");
@@ -229,14 +260,16 @@ pub(super) mod tests {
 
     pub(in super::super) fn any_stages() -> impl Strategy<Value = Vec<StageObservation>> {
         let ms = || (0_u64..150).prop_map(Span::from_millis);
-        let one = (prop::sample::select(&StageKind::ALL[..]), 0_u32..4, ms(), ms(), ms(), ms());
-        let one = one.prop_map(|(kind, copies, busy, starved, blocked, waiting_for_cpu)| StageObservation {
+        let waits = (ms(), ms(), prop::option::of(ms()), 0_u32..1001);
+        let one = (prop::sample::select(&StageKind::ALL[..]), 0_u32..4, ms(), waits);
+        let one = one.prop_map(|(kind, copies, busy, (starved, blocked, waiting_for_cpu, queued))| StageObservation {
             kind,
             copies,
             busy,
             starved,
             blocked,
             waiting_for_cpu,
+            queued,
         });
         prop::collection::vec(one, 0..6)
     }
@@ -260,7 +293,7 @@ pub(super) mod tests {
                 busy: longer(stage.busy),
                 starved: longer(stage.starved),
                 blocked: longer(stage.blocked),
-                waiting_for_cpu: longer(stage.waiting_for_cpu),
+                waiting_for_cpu: stage.waiting_for_cpu.map(longer),
                 ..stage
             }).collect();
             let same = MachineObservation {

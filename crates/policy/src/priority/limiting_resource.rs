@@ -71,7 +71,8 @@ impl PriorityController {
         }
         self.accept(limit(stages, machine));
         let starves = |stage: &StageObservation| {
-            thousandths(stage.waiting_for_cpu, machine.since, stage.copies) >= STARVING && !machine.since.is_zero()
+            let waited = stage.waiting_for_cpu.unwrap_or(Span::ZERO);
+            thousandths(waited, machine.since, stage.copies) >= STARVING && !machine.since.is_zero()
         };
         let is_limit = |at: usize, stage: &StageObservation| match self.accepted {
             Limit::Cpu => stage.kind == StageKind::Compute,
@@ -173,7 +174,7 @@ mod tests {
     fn a_starving_stage_is_raised_immediately_and_for_one_period() {
         let mut controller = with_cpus_as_limit();
         let mut stages = three(95, 97, 5);
-        stages[0].waiting_for_cpu = Span::from_millis(95);
+        stages[0].waiting_for_cpu = Some(Span::from_millis(95));
         assert_eq!(controller.decide(&stages, &machine(195)), [Raised, Raised, Neutral]);
         assert_eq!(controller.decide(&three(50, 97, 50), &machine(195)), [Neutral, Raised, Neutral]);
     }

@@ -463,7 +463,9 @@ impl Pipeline {
                 busy,
                 starved: now.starved - before.starved,
                 blocked: Span::ZERO,
-                waiting_for_cpu: busy - worked,
+                waiting_for_cpu: Some(busy - worked),
+                // A stage with a round to take is busy.
+                queued: 0,
             }
         };
         let stages: Vec<_> = self.stages.iter().zip(&sums).zip(&self.seen).map(observe).collect();
