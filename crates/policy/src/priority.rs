@@ -29,7 +29,7 @@ mod limiting_resource;
 mod queue_rule;
 mod rule;
 
-pub use self::limit::{Limit, MachineObservation, StageObservation, limit};
+pub use self::limit::{Limit, MachineObservation, NEARLY_ALWAYS, StageObservation, limit};
 pub use self::limiting_resource::PriorityController;
 pub use self::rule::PriorityRule;
 use crate::parse::named;

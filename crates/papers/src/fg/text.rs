@@ -10,6 +10,7 @@ use super::rows::{Comparison, Row, Verdict};
 use super::shares::Share;
 use super::simulated::SimulatedRow;
 use crate::text::{Column, head, table, wrapped};
+use policy::priority::NEARLY_ALWAYS;
 use report::words;
 use stats::Estimate;
 
@@ -19,7 +20,7 @@ pub fn render(report: &FgReport) -> String {
     for variant in Variant::ALL {
         let of_it: Vec<&Row> = report.rows.iter().filter(|row| row.variant == variant).collect();
         if !of_it.is_empty() {
-            text += &format!("\n{}\n{}{}", heading(variant), rows(&of_it), comparisons(&of_it));
+            text += &format!("\n{}\n{}{}", heading(variant, &of_it, report), rows(&of_it), comparisons(&of_it));
         }
     }
     text.extend(report.balances.iter().map(regression));
@@ -43,10 +44,22 @@ pub fn render(report: &FgReport) -> String {
     text
 }
 
-fn heading(variant: Variant) -> &'static str {
+/// The program, and whether the processors limited it here.
+fn heading(variant: Variant, rows: &[&Row], report: &FgReport) -> String {
+    let data = if variant.times() == 1 { "" } else { ", with twice as much data" };
+    let program = format!("{}{data}", program(variant));
+    let Some(Settings { machine, .. }) = &report.settings else { return program };
+    let runs: usize = rows.iter().map(|row| row.observations).sum();
+    let used: f64 = rows.iter().map(|row| row.used_percent * row.observations as f64).sum();
+    let percent = used / runs.max(1) as f64 / f64::from(machine.cpus.max(1));
+    let not = if percent * 10.0 >= NEARLY_ALWAYS as f64 { "" } else { "not " };
+    format!("{program}: {not}limited by the processors, which were in use {percent:.0} % of the time")
+}
+
+fn program(variant: Variant) -> &'static str {
     match variant {
-        Variant::ComputeBound => "Limited by the processors",
-        Variant::IoBound => "Limited by the disk, with twice as much data",
+        Variant::ComputeBound => "Compute-bound program",
+        Variant::IoBound => "I/O-bound program",
     }
 }
 
@@ -112,7 +125,7 @@ fn comparisons(rows: &[&Row]) -> String {
 
 fn regression(balance: &ClockRegression) -> String {
     let ClockRegression { variant, observations, terms, r_squared, why_not } = balance;
-    let text = format!("\nRegression of clock time, {observations} runs. {}\n", heading(*variant));
+    let text = format!("\nRegression of clock time, {observations} runs. {}\n", program(*variant));
     if let Some(why) = why_not {
         return text + &format!("  No fit: {why}.\n");
     }
@@ -184,7 +197,7 @@ fn conclusions(report: &FgReport) -> Vec<String> {
             (!arms.is_empty()).then(|| format!("{}: {}", verdict.words(), arms.join(", ")))
         };
         let found: Vec<String> = Verdict::ALL.into_iter().filter_map(with).collect();
-        Some(format!("{}, against {}: {}.", heading(variant), against.arm, found.join("; ")))
+        Some(format!("{}, against {}: {}.", program(variant), against.arm, found.join("; ")))
     };
     let magnitude = |row: &SimulatedRow| {
         let ratio = row.times_as_long?;
@@ -255,6 +268,44 @@ mod tests {
     #[test]
     fn a_report_as_text() {
         insta::assert_snapshot!(render(&report()));
+    }
+
+    /// The settings of runs on a machine with this many processors.
+    fn settings(cpus: u32) -> Settings {
+        let machine = serde_json::json!({
+            "cpu_model": "any", "kernel": "6.18", "cpus_online": cpus, "cpus_allowed": [0], "cpus": cpus
+        });
+        Settings {
+            rowlock_version: "0.1.0".into(),
+            machine: serde_json::from_value(machine).unwrap(),
+            size: 1 << 28,
+            record: 100,
+            key: 10,
+            memory: 1 << 27,
+            seed: 1,
+            evicted: "what is sorted".into(),
+            rate: None,
+        }
+    }
+
+    #[test]
+    fn a_heading_says_that_the_processors_limit_a_program_only_if_they_were_in_use() {
+        let runs = |used: f64| {
+            let of = |variant| RULES.iter().find(|arm| arm.variant == variant && arm.name == "default").unwrap();
+            Variant::ALL.map(|variant| Observation::new(of(variant), 0, used, 0.0, 1.0))
+        };
+        for (used, expected) in [
+            (1.88, "limited by the processors, which were in use 94 % of the time"),
+            (1.2, "not limited by the processors, which were in use 60 % of the time"),
+        ] {
+            let mut report = FgReport::new(Paper::named("fg/table3").unwrap());
+            report.rows = rows(&Experiment::FixedRules.arms(), &runs(used), "default");
+            report.settings = Some(settings(2));
+            let text = render(&report);
+            for program in ["Compute-bound program", "I/O-bound program, with twice as much data"] {
+                assert!(text.contains(&format!("\n{program}: {expected}\n")), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::units::Span;
 /// the source's 72 % of a program that the CPUs do not limit and the 97 % of one that they do,
 /// nearer to the latter: a pipeline fills and drains, and context switches and the kernel's
 /// accounting take time that is attributed to no resource.
-const NEARLY_ALWAYS: u64 = 900;
+pub const NEARLY_ALWAYS: u64 = 900;
 
 /// From this many thousandths on, threads had to wait for a CPU *most* of the time, a stage worked
 /// most of the time, or most buffers waited for it. A burst of all buffers, which a stage takes one
