@@ -22,10 +22,11 @@
 //! * **Wakeup** (`select_task_rq_fair`; here `wakeup.rs`): a thread wakes on its previous CPU if
 //!   that is idle, else on the next idle CPU, else on its previous one (`cpu_to_wake_on`). It
 //!   preempts if the CPU would pick it (`check_preempt_wakeup_fair`; here `check_preemption`).
-//! * **Idle balancing** (`sched_balance_newidle`, and the kick of an idle CPU from the tick of a
-//!   busy one): a CPU without work looks at the CPU with the largest load among those with a
-//!   waiting thread. It takes the thread that has waited longest there, unless that ran within the
-//!   last 0.5 ms (`task_hot`). It looks at the first 32 threads of a queue.
+//! * **Idle balancing** (`sched_balance_newidle`, and the kick from the tick of a busy CPU on which
+//!   a thread waits): a CPU without work looks at the CPU with the largest load among those with a
+//!   waiting thread; of equal ones, at the next after itself, cyclically. It takes the thread that
+//!   has waited longest there, unless that ran within the last 0.5 ms (`task_hot`). It looks at the
+//!   first 32 threads of a queue. A kick goes to the first idle CPU that would take a thread.
 //! * **Balancing between busy CPUs** (`sched_balance_rq`): a CPU balances at a tick, every 16 ms
 //!   times the number of CPUs, less one tick, and half as often after it has found nothing to do.
 //!   It takes load from the CPU with the largest load if that has over 17 % more than itself, or if
@@ -75,8 +76,8 @@
 //!
 //! **Performance.** Waiting threads are in a tree by deadline that knows the least virtual time in
 //! each part of it. CPUs are found by bits and tournaments. An event costs the logarithm of the
-//! number of threads in a queue and of CPUs. If threads are bound to CPUs, threads and CPUs may
-//! have to be looked at one by one.
+//! number of threads in a queue and of CPUs. If threads are bound to CPUs, or all waiting
+//! threads are hot at a tick, threads and CPUs may have to be looked at one by one.
 
 mod balance;
 mod entity;

@@ -188,6 +188,25 @@ fn a_thread_whose_cache_is_hot_stays_until_a_tick_finds_it_cold() {
     assert!(cpu0.contains(&"12 ms cpu0: idle, then d"), "{text}");
 }
 
+#[test]
+fn of_two_idle_cpus_the_one_whose_choice_is_cold_helps_at_a_tick() {
+    // `a` and `b` alternate on CPU 1, `c` and `d` on CPU 3, and the others are idle from 2.5 ms on.
+    // At the tick of 4 ms both queues are equally long. CPU 0 comes to CPU 1 first, where `a` ran
+    // 0.22 ms ago. CPU 2 comes to CPU 3 first, where `c`, awake since 3.8 ms, last ran at 1.9 ms.
+    let us = Span::from_micros;
+    let jobs = vec![
+        barrier("fast", 2, us(180), 20, "always-block"),
+        barrier("slow", 2, us(1_900), 2, "always-block"),
+        cpu("w", Some(us(2_500))),
+        cpu("x", Some(us(2_500))),
+        cpu("y", Some(Span::ZERO)),
+        cpu("z", Some(Span::ZERO)),
+    ];
+    let machine = Machine { slice: ms(12), ..machine(4, Eevdf) };
+    let (text, _) = timeline(&machine, &setting(jobs), "abcdwxyz", "waxcybzd");
+    assert!(text.contains("4 ms cpu2: idle, then c"), "{text}");
+}
+
 /// The job with these attributes.
 fn asking(job: Job, attributes: Attributes) -> Job {
     Job { attributes, ..job }

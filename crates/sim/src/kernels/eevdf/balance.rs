@@ -25,11 +25,10 @@ const NICE_TRIES: u32 = 1;
 const BUSY: u64 = 16;
 
 impl Eevdf {
-    /// An idle CPU that should take a waiting thread.
+    /// An idle CPU that should take a waiting thread. Idle CPUs differ in what they may take: each
+    /// goes to the next of equally loaded CPUs, and threads may be bound.
     pub(super) fn helper(&self, now: Instant, marks: &Marks) -> Option<CpuId> {
-        // Without affinities, all idle CPUs have the same choice.
-        let candidates = if self.affinity.is_unrestricted() { 1 } else { usize::MAX };
-        marks.idle.iter().take(candidates).find(|&cpu| self.to_steal(cpu, now).is_some())
+        marks.idle.iter().find(|&cpu| self.to_steal(cpu, now).is_some())
     }
 
     /// Moves a waiting thread from another queue to the empty queue of `cpu`.
@@ -57,7 +56,8 @@ impl Eevdf {
         Some((from, thread))
     }
 
-    /// The most loaded other CPU with a waiting thread that may run on `cpu`.
+    /// The most loaded other CPU with a waiting thread that may run on `cpu`; of equal ones, the
+    /// next after `cpu`, cyclically.
     fn busiest(&self, cpu: CpuId) -> Option<CpuId> {
         if self.affinity.is_unrestricted() {
             return self.occupancy.longest_after(cpu);
