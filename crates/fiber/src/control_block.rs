@@ -104,8 +104,10 @@ impl Worker {
     /// library does not put the caches of a thread that allocates memory into the block of a
     /// preemptible fiber. The caller must be in the runtime, and the function must not panic.
     pub(crate) fn in_own_control_block<R>(&self, call: impl FnOnce() -> R) -> R {
+        /// # Safety
+        /// It points to a `&mut dyn FnMut()` that nothing else uses meanwhile.
         unsafe extern "C" fn run(call: *mut ()) {
-            // SAFETY: `call_with_thread_pointer` passes on the data given below.
+            // SAFETY: the caller's promise.
             unsafe { (*call.cast::<&mut dyn FnMut()>())() }
         }
         let ControlBlock::ThreadPointer(own) = self.preemption.control_block.get() else { return call() };
@@ -169,6 +171,9 @@ impl Worker {
 }
 
 /// The first function on the stack on which a worker's own kernel thread waits for its turn.
+///
+/// # Safety
+/// Only the entry of that stack jumps to it.
 pub(crate) unsafe extern "C" fn wait_for_turn() -> ! {
     let here = crate::current_worker::CurrentWorker::expect();
     let Some(own) = here.preemption.runs_on.get() else { unreachable!("it has a turn to hand over") };

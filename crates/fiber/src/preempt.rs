@@ -404,6 +404,9 @@ impl Worker {
 
 /// The first function on the preemption stack, after a tick. The current fiber was interrupted
 /// outside the runtime.
+///
+/// # Safety
+/// Only the entry of that stack jumps to it.
 pub(crate) unsafe extern "C" fn run_on_preemption_stack() -> ! {
     let here = CurrentWorker::expect();
     let me = here.current();

@@ -118,6 +118,9 @@ impl Worker {
 
 /// The first function on a stack: runs the current fiber, and later ones that start on the same
 /// stack.
+///
+/// # Safety
+/// Only the entry of the stack of a fiber jumps to it.
 pub(crate) unsafe extern "C" fn begin() -> ! {
     let here = CurrentWorker::begin();
     loop {

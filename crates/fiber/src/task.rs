@@ -82,17 +82,21 @@ impl<F: FnOnce() -> T, T> Of<F, T> {
         drop_outcome: Self::drop_outcome,
     };
 
+    /// # Safety
+    /// The space contains the function. Afterwards it contains the outcome.
     unsafe fn run(space: &Space) {
-        // SAFETY: there is a function, which leaves space for its outcome.
+        // SAFETY: by the caller's promise. The function leaves space for its outcome.
         unsafe {
             let function = space.read::<F>();
             space.write::<Outcome<T>>(catch_unwind(AssertUnwindSafe(function)));
         }
     }
 
+    /// # Safety
+    /// As for [`Of::run`].
     #[cold]
     unsafe fn drop_and_refuse(space: &Space) {
-        // SAFETY: there is a function, which leaves space for its outcome.
+        // SAFETY: as above.
         unsafe {
             let function = space.read::<F>();
             let dropped = catch_unwind(AssertUnwindSafe(|| drop(function)));
@@ -101,6 +105,8 @@ impl<F: FnOnce() -> T, T> Of<F, T> {
         }
     }
 
+    /// # Safety
+    /// As for [`Of::run`].
     #[cold]
     unsafe fn forget_and_refuse(space: &Space, why: StackError) {
         // SAFETY: as above.
@@ -110,13 +116,17 @@ impl<F: FnOnce() -> T, T> Of<F, T> {
         }
     }
 
+    /// # Safety
+    /// The space contains the function. Afterwards it is empty.
     unsafe fn drop_function(space: &Space) {
-        // SAFETY: there is one.
+        // SAFETY: the caller's promise.
         drop(unsafe { space.read::<F>() });
     }
 
+    /// # Safety
+    /// The space contains the outcome. Afterwards it is empty.
     unsafe fn drop_outcome(space: &Space) {
-        // SAFETY: there is one.
+        // SAFETY: the caller's promise.
         drop(unsafe { space.read::<Outcome<T>>() });
     }
 }

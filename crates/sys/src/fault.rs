@@ -38,6 +38,9 @@ pub unsafe fn explain(explain: Explain) -> io::Result<()> {
 }
 
 /// The handler. It is async-signal-safe: it allocates no memory and takes no lock.
+///
+/// # Safety
+/// The kernel calls it for a signal, or another handler with the kernel's arguments.
 unsafe extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let Some((explain, earlier)) = INSTALLED.get() else { return };
     let mut text = Text::new([0; 480]);

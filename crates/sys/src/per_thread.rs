@@ -50,6 +50,8 @@ impl<T: Default> Default for PerThread<T> {
 }
 
 fn new_key<T>() -> Option<libc::pthread_key_t> {
+    /// # Safety
+    /// The value is from a `Box<T>`, which nothing owns any more.
     unsafe extern "C" fn drop_value<T>(value: *mut libc::c_void) {
         // SAFETY: `with` gave the value to the key, which has forgotten it by now.
         drop(unsafe { Box::from_raw(value.cast::<T>()) });

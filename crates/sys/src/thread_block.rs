@@ -163,7 +163,7 @@ fn layout() -> Result<Layout, ThreadBlockError> {
 
 /// Creates a first block, which is never used, and measures it.
 fn first() -> Result<Layout, ThreadBlockError> {
-    unsafe extern "C" fn nothing(_: *mut ()) {}
+    extern "C" fn nothing(_: *mut ()) {}
     // SAFETY: a query without preconditions.
     let least = usize::try_from(unsafe { libc::sysconf(libc::_SC_THREAD_STACK_MIN) }).unwrap_or(0);
     let mut told = least.max(ROOM).next_multiple_of(page_size());

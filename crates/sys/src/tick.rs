@@ -308,6 +308,9 @@ pub unsafe fn handle(handler: Handler) -> io::Result<()> {
 
 /// The handler of the signal. It is async-signal-safe: it allocates no memory, takes no lock, and
 /// preserves `errno`. It ends with the handler of a ticker, which may return on another thread.
+///
+/// # Safety
+/// The kernel calls it for a signal, or another handler with the kernel's arguments.
 unsafe extern "C" fn run(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let Some((handler, previous)) = INSTALLED.get() else { return };
     // SAFETY: the kernel has filled in the structure, with a value if it says so.

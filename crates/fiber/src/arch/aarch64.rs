@@ -171,6 +171,8 @@ pub(crate) unsafe fn new_context(top: *mut u8, entrance: Entrance) -> Context {
 /// the returns of the code that made the fiber run would be mispredicted until the two agree again.
 macro_rules! entry {
     ($name:ident, $begin:path) => {
+        /// # Safety
+        /// A switch enters it, on a stack that nothing uses.
         #[unsafe(naked)]
         unsafe extern "C" fn $name() -> ! {
             naked_asm!(

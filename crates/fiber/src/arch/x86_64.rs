@@ -168,6 +168,8 @@ pub(crate) unsafe fn new_context(top: *mut u8, entrance: Entrance) -> Context {
 /// agree again.
 macro_rules! entry {
     ($name:ident, $begin:path) => {
+        /// # Safety
+        /// A switch enters it, on a stack that nothing uses.
         #[unsafe(naked)]
         unsafe extern "C" fn $name() -> ! {
             naked_asm!(

@@ -177,7 +177,7 @@ unsafe fn make_control_block(
     preemptible: *mut PreemptibleFiber,
 ) -> Result<ThreadBlock, StackError> {
     /// Runs on the thread whose block the preemptible fiber gets.
-    unsafe extern "C" fn move_in(preemptible: *mut ()) {
+    extern "C" fn move_in(preemptible: *mut ()) {
         PreemptibleFiber::set_current(NonNull::new(preemptible.cast()));
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-unsafe extern "C" fn nothing(_: *mut ()) {}
+extern "C" fn nothing(_: *mut ()) {}
 
 /// A block on memory that is never freed; `None` if blocks are not supported.
 fn block_with(prepare: unsafe extern "C" fn(*mut ()), argument: *mut ()) -> Option<ThreadBlock> {
@@ -80,6 +80,8 @@ thread_local! { static MARK: Cell<u32> = const { Cell::new(1) } }
 
 #[test]
 fn thread_local_variables_set_during_preparation_persist() {
+    /// # Safety
+    /// There is room for an address.
     unsafe extern "C" fn prepare(mark: *mut ()) {
         MARK.with(|own| {
             assert_eq!(own.replace(7), 1);
@@ -100,6 +102,8 @@ fn thread_local_variables_set_during_preparation_persist() {
 
 #[test]
 fn signals_are_blocked_only_while_a_block_is_prepared() {
+    /// # Safety
+    /// There is room for a set of signals.
     unsafe extern "C" fn prepare(blocked: *mut ()) {
         // SAFETY: there is room.
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), blocked.cast()) };
@@ -139,10 +143,14 @@ fn no_kernel_threads_remain_of_many_blocks() {
 
 #[test]
 fn a_recursive_mutex_belongs_to_one_block() {
+    /// # Safety
+    /// It is the address of a mutex.
     unsafe extern "C" fn try_lock(mutex: usize) -> usize {
         // SAFETY: it is one.
         unsafe { libc::pthread_mutex_trylock(with_exposed_provenance_mut(mutex)) as usize }
     }
+    /// # Safety
+    /// It is the address of a mutex.
     unsafe extern "C" fn unlock(mutex: usize) -> usize {
         // SAFETY: as above.
         unsafe { libc::pthread_mutex_unlock(with_exposed_provenance_mut(mutex)) as usize }
@@ -162,7 +170,7 @@ fn a_recursive_mutex_belongs_to_one_block() {
 
 #[test]
 fn the_kernel_is_asked_for_the_cpu_while_a_block_is_in_use() {
-    unsafe extern "C" fn cpu(_: usize) -> usize {
+    extern "C" fn cpu(_: usize) -> usize {
         // SAFETY: a question.
         unsafe { libc::sched_getcpu() as usize }
     }
@@ -175,12 +183,16 @@ fn the_kernel_is_asked_for_the_cpu_while_a_block_is_in_use() {
 
 #[test]
 fn thread_local_variables_of_a_library_loaded_later_are_initialized_in_blocks() {
+    /// # Safety
+    /// It is the address of a C string, the path of a library that runs nothing when it is loaded.
     unsafe extern "C" fn load(path: usize) -> usize {
-        // SAFETY: it is a C string, and the library runs nothing when it is loaded.
+        // SAFETY: the caller's promise.
         unsafe { libc::dlopen(with_exposed_provenance_mut::<libc::c_char>(path), libc::RTLD_NOW).expose_provenance() }
     }
+    /// # Safety
+    /// It is the address of a C function without arguments that returns a number.
     unsafe extern "C" fn next(function: usize) -> usize {
-        // SAFETY: it is the function below.
+        // SAFETY: the caller's promise.
         unsafe { std::mem::transmute::<*mut (), extern "C" fn() -> usize>(with_exposed_provenance_mut(function))() }
     }
     let (Some(one), Some(other)) = (block(), block()) else { return };

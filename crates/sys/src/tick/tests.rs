@@ -30,8 +30,10 @@ struct Seen {
     further: [AtomicUsize; 2],
 }
 
+/// # Safety
+/// The word is the address of a [`Seen`] that is never freed.
 unsafe fn see(word: usize, interrupted: &Interrupted) {
-    // SAFETY: the words of these tests are addresses of leaked observations.
+    // SAFETY: the caller's promise.
     let seen = unsafe { &*std::ptr::with_exposed_provenance::<Seen>(word) };
     seen.waits.fetch_add(usize::from(interrupted.is_in_futex_wait()), SeqCst);
     seen.yields.fetch_add(usize::from(interrupted.has_yielded()), SeqCst);

@@ -29,6 +29,9 @@ fn names_of_hosts_are_looked_up() {
 }
 
 /// A function of a library.
+///
+/// # Safety
+/// The library is loaded, and its function of this name has this type.
 unsafe fn function<F: Copy>(library: *mut c_void, name: &CStr) -> F {
     unsafe {
         let address = libc::dlsym(library, name.as_ptr());
@@ -104,9 +107,11 @@ fn thread_locals_of_libraries_that_are_loaded_late_belong_to_the_fiber() {
 fn a_function_that_the_c_library_calls_back_is_called_in_the_right_place() {
     static MANY: AtomicU64 = AtomicU64::new(0);
 
+    /// # Safety
+    /// Both point to a number.
     unsafe extern "C" fn compare(one: *const c_void, other: *const c_void) -> c_int {
         MANY.fetch_add(1, Relaxed);
-        // SAFETY: these are elements of the array.
+        // SAFETY: the caller's promise.
         match unsafe { *one.cast::<u64>() }.cmp(&unsafe { *other.cast::<u64>() }) {
             Ordering::Less => -1,
             Ordering::Equal => 0,

@@ -152,7 +152,8 @@ fn a_previous_handler_of_sigurg_is_still_called() {
 }
 
 /// Changes the blocked signals. Returns those that were blocked before.
-unsafe fn mask(how: libc::c_int, set: &libc::sigset_t) -> libc::sigset_t {
+fn mask(how: libc::c_int, set: &libc::sigset_t) -> libc::sigset_t {
+    // SAFETY: zeros are a set, and there is room for the one before.
     unsafe {
         let mut before: libc::sigset_t = std::mem::zeroed();
         assert_eq!(libc::pthread_sigmask(how, set, &raw mut before), 0);
@@ -190,8 +191,7 @@ fn a_fiber_that_blocks_signals_gets_what_an_interrupted_one_holds() {
                     for _ in 0..50 {
                         let before = block();
                         *lock.lock().unwrap() += 1;
-                        // SAFETY: it is the previous mask.
-                        unsafe { mask(libc::SIG_SETMASK, &before) };
+                        mask(libc::SIG_SETMASK, &before);
                     }
                     over.store(true, Relaxed);
                 });
@@ -241,14 +241,11 @@ fn a_fiber_that_blocks_signals_is_not_interrupted() {
                     let mut rounds = 0;
                     while preemptions().masked < 50 || rounds < 50 {
                         rounds += 1;
-                        // SAFETY: what is blocked is unblocked again.
                         let (before, began) = (block(), turns.load(Relaxed));
-                        unsafe {
-                            for _ in 0..200_000 {
-                                assert_eq!(turns.load(Relaxed), began);
-                            }
-                            mask(libc::SIG_SETMASK, &before);
+                        for _ in 0..200_000 {
+                            assert_eq!(turns.load(Relaxed), began);
                         }
+                        mask(libc::SIG_SETMASK, &before);
                         // Otherwise it would seem that they are blocked for good.
                         while turns.load(Relaxed) == began {}
                     }
