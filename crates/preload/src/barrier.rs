@@ -83,6 +83,8 @@ impl BarrierHandle {
     }
 }
 
+/// # Safety
+/// As for the real symbol: no thread uses the memory yet.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_barrier_init(
     barrier: *mut pthread_barrier_t,
@@ -102,6 +104,9 @@ unsafe extern "C-unwind" fn pthread_barrier_init(
 }
 
 /// Creates a barrier of ours, if possible.
+///
+/// # Safety
+/// As for [`pthread_barrier_init`].
 unsafe fn create_handle(
     barrier: *mut pthread_barrier_t,
     attributes: *const pthread_barrierattr_t,
@@ -142,6 +147,8 @@ unsafe fn create_handle(
     Some(BarrierHandle::new(barrier, Arc::into_raw(slots), number))
 }
 
+/// # Safety
+/// As for the real symbol: no thread will arrive any more.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_barrier_destroy(barrier: *mut pthread_barrier_t) -> c_int {
     // SAFETY: the caller has initialized it, and no thread will arrive any more.
@@ -157,6 +164,9 @@ unsafe extern "C-unwind" fn pthread_barrier_destroy(barrier: *mut pthread_barrie
     0
 }
 
+/// # Safety
+/// As for the real symbol: the barrier is initialized, and not destroyed before all threads have
+/// arrived.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int {
     // SAFETY: the caller has initialized it, and it is not destroyed before all threads have

@@ -48,6 +48,9 @@ mod hooks {
     }
 
     /// `void *dlopen(const char *path, int flags)`
+    ///
+    /// # Safety
+    /// As for the real symbol.
     #[unsafe(no_mangle)]
     #[unsafe(naked)]
     unsafe extern "C" fn dlopen() {
@@ -72,6 +75,9 @@ mod hooks {
     }
 
     /// `void *dlmopen(Lmid_t namespace, const char *path, int flags)`
+    ///
+    /// # Safety
+    /// As for the real symbol.
     #[unsafe(no_mangle)]
     #[unsafe(naked)]
     unsafe extern "C" fn dlmopen() {

@@ -5,6 +5,8 @@
 macro_rules! with_caller {
     ($($name:ident: $count:tt => $target:ident,)*) => {
         $(
+            /// # Safety
+            /// As for the real symbol of this name.
             #[unsafe(no_mangle)]
             #[unsafe(naked)]
             unsafe extern "C-unwind" fn $name() {

@@ -37,6 +37,8 @@ const FIRST_TIMEOUT: Span = Span::from_millis(2);
 const TIMEOUT_GROWTH: u64 = 4;
 const LONGEST_TIMEOUT: Span = Span::from_millis(8_192);
 
+/// # Safety
+/// As for the real symbol: both are initialized, and the calling thread holds the mutex.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_cond_wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
     if let Some(settings) = Settings::get() {
@@ -54,6 +56,8 @@ unsafe extern "C-unwind" fn pthread_cond_wait(condition: *mut pthread_cond_t, mu
     unsafe { real::pthread_cond_wait(condition, mutex) }
 }
 
+/// # Safety
+/// As for the real symbol.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_cond_signal(condition: *mut pthread_cond_t) -> c_int {
     Site::of(condition).spinning_waiters.signal();
@@ -61,6 +65,8 @@ unsafe extern "C-unwind" fn pthread_cond_signal(condition: *mut pthread_cond_t) 
     unsafe { real::pthread_cond_signal(condition) }
 }
 
+/// # Safety
+/// As for the real symbol.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_cond_broadcast(condition: *mut pthread_cond_t) -> c_int {
     Site::of(condition).spinning_waiters.signal();
@@ -69,6 +75,9 @@ unsafe extern "C-unwind" fn pthread_cond_broadcast(condition: *mut pthread_cond_
 }
 
 /// Waits. There is a `pthread_cond_clockwait`.
+///
+/// # Safety
+/// As for [`pthread_cond_wait`].
 unsafe fn wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, settings: &'static Settings) -> c_int {
     let (site, waits) = (Site::of(condition), Wait::at(WaitKind::Condition, settings));
     if !site.decide_to_spin(&waits) {
@@ -100,6 +109,9 @@ unsafe fn wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, sett
 }
 
 /// Blocks until signalled. The thread holds the mutex.
+///
+/// # Safety
+/// As for [`pthread_cond_wait`].
 unsafe fn sleep(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, waiter: SpinningWaiter<'_>) -> c_int {
     let mut timeout = FIRST_TIMEOUT;
     while !waiter.is_signalled() {

@@ -130,6 +130,9 @@ macro_rules! family {
         impl $family {
             $(
                 /// Calls the function of this copy, or the real symbol if the copy is unknown.
+                ///
+                /// # Safety
+                /// As for the function of this name.
                 #[inline]
                 #[allow(clippy::too_many_arguments)] // As many as it has.
                 unsafe fn $name(copy: Option<&Self>, $($argument: $type),*) $(-> $result)? {

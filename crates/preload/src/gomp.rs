@@ -87,6 +87,8 @@ thread_local! {
 /// Barriers of earlier teams that a thread began.
 static SPARES: PerThread<RefCell<Vec<Arc<ThreadSlots>>>> = PerThread::new();
 
+/// # Safety
+/// As for the real symbol: every thread of the team may call `work` with `data`.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GOMP_parallel(work: Work, data: *mut c_void, threads: c_uint, flags: c_uint) {
     let found = FAMILY.of(work as usize);
@@ -108,6 +110,9 @@ unsafe extern "C-unwind" fn GOMP_parallel(work: Work, data: *mut c_void, threads
 }
 
 /// The function that each thread of a team executes first.
+///
+/// # Safety
+/// It points to a [`Region`] that lasts until the call returns.
 unsafe extern "C-unwind" fn member(region: *mut c_void) {
     /// The previous membership of the thread.
     struct Before(Option<Member>);
@@ -203,6 +208,8 @@ pub(crate) fn note_task() {
 macro_rules! task_functions {
     ($(fn $name:ident($task:ident, $($argument:ident),*);)*) => {
         $(
+            /// # Safety
+            /// As for the real symbol.
             #[unsafe(no_mangle)]
             unsafe extern "C-unwind" fn $name($task: usize, $($argument: usize),*) {
                 FINDINGS.record(Reason::Tasks);

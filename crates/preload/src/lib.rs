@@ -20,7 +20,6 @@
 //! A thread may unwind out of a real symbol, for example when it is cancelled. So no value that
 //! needs to be dropped is on the stack while a real symbol runs.
 #![allow(unsafe_code)] // Exports symbols and takes pointers from C.
-#![allow(clippy::missing_safety_doc)] // All C functions are unsafe to call.
 
 mod backoff;
 mod barrier;

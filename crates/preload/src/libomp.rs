@@ -71,6 +71,9 @@ static COPY: AtomicUsize = AtomicUsize::new(0);
 static WITHIN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 /// Called by the library of LLVM to find a tool, before there are any teams.
+///
+/// # Safety
+/// The library of LLVM calls it. `runtime` is a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ompt_start_tool(version: c_uint, runtime: *const c_char) -> *const Tool {
     static NEXT: RealSymbol = RealSymbol::new(c"ompt_start_tool");
@@ -103,6 +106,8 @@ unsafe extern "C" fn ompt_start_tool(version: c_uint, runtime: *const c_char) ->
     &raw const THIS
 }
 
+/// # Safety
+/// `lookup` is the function of the library of LLVM that finds others by name.
 unsafe extern "C" fn initialize(lookup: Lookup, _device: c_int, _data: *mut c_void) -> c_int {
     // SAFETY: the name is a C string.
     let parallel_info = unsafe { lookup(c"ompt_get_parallel_info".as_ptr()) };
@@ -124,7 +129,7 @@ unsafe extern "C" fn initialize(lookup: Lookup, _device: c_int, _data: *mut c_vo
 }
 
 /// Does nothing: teams may still exist, whose threads must all continue as they have begun.
-unsafe extern "C" fn finalize(_data: *mut c_void) {}
+extern "C" fn finalize(_data: *mut c_void) {}
 
 /// A team of the library of LLVM, and all later ones with the same memory and number of threads.
 struct Team {
@@ -283,6 +288,9 @@ fn meet(libomp: &'static Libomp, location: usize, thread: c_int, caller: usize) 
 }
 
 /// Every task is allocated before it is used. Records the task, and calls the real function.
+///
+/// # Safety
+/// As for the real symbol.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn __kmpc_omp_task_alloc(
     location: usize,

@@ -107,6 +107,9 @@ impl Job {
     }
 
     /// Initializes the message library by the real call.
+    ///
+    /// # Safety
+    /// If `initialize` returns 0, the message library is initialized.
     unsafe fn begin(initialize: impl FnOnce() -> c_int) -> c_int {
         let agreement = Settings::get().filter(|_| is_known()).map(|settings| (settings, Agreement::sign()));
         let result = initialize();
@@ -152,6 +155,9 @@ impl Job {
     }
 
     /// Waits until a request is complete, and leaves it complete.
+    ///
+    /// # Safety
+    /// As for [`is_complete`].
     unsafe fn wait_for(&self, settings: &Settings, request: Request) {
         // SAFETY: the caller's request.
         self.wait(settings, || unsafe { is_complete(request) });
@@ -202,6 +208,9 @@ fn is_known() -> bool {
 }
 
 /// Whether a request is complete. Does not change it.
+///
+/// # Safety
+/// The request is null, or a request of the message library that no other thread completes.
 unsafe fn is_complete(request: Request) -> bool {
     if request == NULL_REQUEST {
         return true;
@@ -228,6 +237,9 @@ fn job_with_requests() -> Option<(&'static Job, &'static Settings)> {
 ///
 /// On an intercommunicator they never do: some of its ranks may know of foreign ranks and others
 /// not.
+///
+/// # Safety
+/// It is a communicator of the message library.
 unsafe fn job_with_collectives(communicator: Word) -> Option<(&'static Job, &'static Settings)> {
     let (job, settings) = Job::get().filter(|(job, _)| job.collectives)?;
     let mut inter: c_int = 0;
@@ -243,6 +255,9 @@ unsafe fn job_with_collectives(communicator: Word) -> Option<(&'static Job, &'st
 
 /// Whether all ranks of an intracommunicator started with this job. All of them get the same
 /// answer: those of another job find ranks that are not of theirs.
+///
+/// # Safety
+/// It is an intracommunicator of the message library.
 unsafe fn is_of_this_job(communicator: Word) -> bool {
     let (mut group, mut world, mut others): (c_int, c_int, c_int) = (0, 0, 0);
     let mut foreign: c_int = 1;
@@ -261,6 +276,10 @@ unsafe fn is_of_this_job(communicator: Word) -> bool {
 }
 
 /// Makes a nonblocking call and waits for its end. `begin` is passed the address for the request.
+///
+/// # Safety
+/// If `begin` returns 0, it has stored a request at its address. At `status` there is room for a
+/// status, unless that is ignored.
 unsafe fn complete(job: &Job, settings: &Settings, status: Word, begin: impl FnOnce(Word) -> c_int) -> c_int {
     let mut request: Request = NULL_REQUEST;
     let result = begin((&raw mut request).addr());

@@ -17,6 +17,8 @@ real_symbols! {
     fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int;
 }
 
+/// # Safety
+/// As for the real symbol: the mutex is initialized, and not destroyed before the call returns.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller has initialized it.
@@ -28,6 +30,8 @@ pub(crate) unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: *mut pthread_mu
     unsafe { contended(mutex) }
 }
 
+/// # Safety
+/// As for [`pthread_mutex_lock`].
 #[cold]
 unsafe fn contended(mutex: *mut pthread_mutex_t) -> c_int {
     let Some(settings) = Settings::get() else {

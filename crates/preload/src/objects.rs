@@ -73,6 +73,8 @@ pub(crate) fn range_around(address: usize) -> Option<Range<usize>> {
 
 /// Calls a closure with every object, until it returns `false`.
 pub(crate) fn for_each<F: FnMut(&dl_phdr_info) -> bool>(mut visit: F) {
+    /// # Safety
+    /// The loader describes an object, and `visit` points to a closure that nothing else uses now.
     unsafe extern "C" fn call<F: FnMut(&dl_phdr_info) -> bool>(
         info: *mut dl_phdr_info,
         _size: usize,

@@ -130,6 +130,8 @@ macro_rules! real_symbols {
             }
 
             $(
+                /// # Safety
+                /// As for the function of this name.
                 #[inline]
                 pub(crate) unsafe fn $name($($argument: $type),*) $(-> $result)? {
                     let address = at::$name.required();

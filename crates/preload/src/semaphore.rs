@@ -14,6 +14,8 @@ real_symbols! {
     fn sem_wait(semaphore: *mut sem_t) -> c_int;
 }
 
+/// # Safety
+/// As for the real symbol: the semaphore is initialized, and not destroyed before the call returns.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn sem_wait(semaphore: *mut sem_t) -> c_int {
     let Some(settings) = Settings::get() else {

@@ -94,15 +94,17 @@ impl Platform for Machine {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn sched_yield() -> c_int {
+extern "C-unwind" fn sched_yield() -> c_int {
     let is_poll = POLLS.try_with(|polls| polls.is_polling.get() && !polls.has_yielded.replace(true));
     if is_poll == Ok(true) {
         return 0;
     }
-    // SAFETY: the caller's own call.
+    // SAFETY: no preconditions.
     unsafe { libc::syscall(libc::SYS_sched_yield) as c_int }
 }
 
+/// # Safety
+/// As for the real symbol.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn opal_progress_set_yield_when_idle(yields: bool) -> bool {
     let by_rule = Settings::get().and_then(|_| Ranks::find()).map(|ranks| RANKS.get_or_init(|| ranks)).is_some();
@@ -111,6 +113,9 @@ unsafe extern "C-unwind" fn opal_progress_set_yield_when_idle(yields: bool) -> b
 }
 
 /// It returns a value in later versions. In earlier ones no caller reads it.
+///
+/// # Safety
+/// As for the real symbol.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn opal_progress() -> c_int {
     let Some(&ranks) = RANKS.get() else {

@@ -28,6 +28,8 @@ macro_rules! hooks {
         }
 
         $(
+            /// # Safety
+            /// As for the function of this name.
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, clippy::too_many_arguments)] // The names of the standard.
             unsafe extern "C-unwind" fn $name($($argument: Word),*) -> c_int {
@@ -41,9 +43,13 @@ macro_rules! hooks {
                 }
             }
 
+            /// # Safety
+            /// As for the function of this name.
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, clippy::too_many_arguments)] // The names of the standard.
             unsafe extern "C-unwind" fn $profiled($($argument: Word),*) -> c_int {
+                /// # Safety
+                /// As for the function that it is part of.
                 #[allow(unused_unsafe, unused_variables)] // Some bodies need neither.
                 unsafe fn instead($($argument: Word),*) -> Option<c_int> {
                     // SAFETY: all functions called here get the arguments of the caller.
@@ -75,6 +81,9 @@ mod begin {
 use begin::real as begins;
 
 /// The requests of the caller; `None` if there are none.
+///
+/// # Safety
+/// At `requests` there are `count` requests, which do not change for `'a`, unless it is zero.
 unsafe fn requests<'a>(count: Word, requests: Word) -> Option<&'a [Request]> {
     let count = usize::try_from(count as c_int).ok().filter(|&count| count > 0 && requests != 0)?;
     // SAFETY: the caller promises that there are this many, and that they do not change during the
@@ -83,6 +92,9 @@ unsafe fn requests<'a>(count: Word, requests: Word) -> Option<&'a [Request]> {
 }
 
 /// Waits until one of the requests is complete, if there are any.
+///
+/// # Safety
+/// As for [`requests`], during the call. The requests are those of the message library.
 unsafe fn wait_for_any(count: Word, list: Word) {
     let Some((job, settings)) = job_with_requests() else { return };
     // SAFETY: the caller's requests.
@@ -253,7 +265,7 @@ mod carried {
     }
 
     /// As [`job_without_handlers`], for any communicator.
-    unsafe fn sends(_: Word) -> Option<(&'static Job, &'static Settings)> {
+    fn sends(_: Word) -> Option<(&'static Job, &'static Settings)> {
         job_without_handlers()
     }
 
