@@ -1,16 +1,16 @@
 //! The preloaded library: finds it, or unpacks it.
 
 use std::env;
-use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::process::geteuid;
 use sha2::{Digest, Sha256};
+use sys::files::{Folder, is_safe_from_others, remove_leftovers};
 
 /// The variable that names another library to preload.
 pub const VARIABLE: &str = "ROWLOCK_PRELOAD";
@@ -18,9 +18,8 @@ pub const VARIABLE: &str = "ROWLOCK_PRELOAD";
 /// The library that was built together with this program.
 pub(crate) static EMBEDDED: &[u8] = include_bytes!(env!("ROWLOCK_BUILT_PRELOAD"));
 
-/// Prefixes of the file names of unpacked libraries and of incomplete ones.
+/// The prefix of the file names of unpacked libraries.
 const UNPACKED: &str = "librowlock_preload-";
-const DRAFT: &str = "draft-";
 /// The time between two marks of a used library, and the time without a mark until another build
 /// removes it.
 const MARK_INTERVAL: Duration = Duration::from_secs(24 * 3600);
@@ -127,22 +126,12 @@ fn is_reachable_by_all(folder: &Path) -> bool {
     above.filter_map(|folder| fs::metadata(folder).ok()).all(|about| about.mode() & 0o001 != 0)
 }
 
-/// Whether only this user and root can replace this folder, as far as its existing ancestors tell.
-fn is_safe_from_others(folder: &Path) -> bool {
-    const STICKY: u32 = 0o1000;
-    let is_safe = |about: fs::Metadata| {
-        let is_trusted = about.uid() == 0 || about.uid() == geteuid().as_raw();
-        is_trusted && (about.mode() & 0o022 == 0 || about.mode() & STICKY != 0)
-    };
-    folder.ancestors().skip(1).filter_map(|folder| fs::metadata(folder).ok()).all(is_safe)
-}
-
 /// Writes the library to the first suitable folder, unless it is there already.
 fn unpack(library: &[u8], places: &[Place]) -> Result<PathBuf, LibraryError> {
     let name = format!("{UNPACKED}{}.so", crate::hex(&Sha256::digest(library)[..8]));
     let mut refusals = Vec::new();
     for place in places {
-        match unpack_in(place, name.as_ref(), library) {
+        match unpack_in(place, &name, library) {
             Ok(path) => {
                 mark(&path);
                 remove_unused(&place.folder, &path);
@@ -154,61 +143,36 @@ fn unpack(library: &[u8], places: &[Place]) -> Result<PathBuf, LibraryError> {
     Err(LibraryError::NoPlace(refusals))
 }
 
-fn unpack_in(place: &Place, name: &OsStr, library: &[u8]) -> io::Result<PathBuf> {
-    let folder = &place.folder;
-    let path = folder.join(name);
+fn unpack_in(place: &Place, name: &str, library: &[u8]) -> io::Result<PathBuf> {
+    let path = place.folder.join(name);
     if !is_fit(&path) {
         return Err(io::Error::other("paths in LD_PRELOAD cannot contain blanks, colons or dollars"));
     }
-    create_folder(place)?;
-    // Another user may have made a link in `/tmp`.
-    let about = fs::symlink_metadata(folder)?;
-    if !about.is_dir() || !is_ours_alone(&about) {
-        return Err(io::Error::other("it is not a folder that only this user can write to"));
+    if !place.within.is_dir() {
+        return Err(io::Error::other(format!("there is no folder {}", place.within.display())));
     }
-    if place.is_public && about.mode() & 0o777 != 0o755 {
-        fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+    let mode = if place.is_public { 0o755 } else { 0o700 };
+    // Another user may have made the folder in `/tmp`, or a link.
+    let folder = Folder::create_private(&place.folder, mode)?;
+    if place.is_public {
+        folder.set_mode(mode)?;
     }
-    if !is_the_library(&path, library) {
-        let mut draft = tempfile::NamedTempFile::with_prefix_in(DRAFT, folder)?;
-        draft.write_all(library)?;
-        draft.as_file().set_permissions(Permissions::from_mode(0o755))?;
-        draft.persist(&path).map_err(|failed| failed.error)?;
+    if !is_the_library(&folder, name, library) {
+        remove_leftovers(&folder);
+        folder.replace(name, library, Some(0o755))?;
     }
     if !sys::executable::can_be_mapped(File::open(&path)?) {
         // It is useless there.
-        let _ = fs::remove_file(&path);
+        let _ = folder.remove(name);
         return Err(io::Error::other("its file system does not allow execution"));
     }
     Ok(path)
 }
 
-/// Creates the folder of a place and its missing ancestors below `within`.
-fn create_folder(Place { within, folder, is_public }: &Place) -> io::Result<()> {
-    if folder.exists() {
-        return Ok(());
-    }
-    if !within.is_dir() {
-        return Err(io::Error::other(format!("there is no folder {}", within.display())));
-    }
-    let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
-    let mode = if *is_public { 0o755 } else { 0o700 };
-    DirBuilder::new().recursive(true).mode(mode).create(folder)?;
-    if *is_public {
-        // The umask may have removed permissions.
-        missing.into_iter().try_for_each(|made| fs::set_permissions(made, Permissions::from_mode(mode)))?;
-    }
-    Ok(())
-}
-
-fn is_the_library(path: &Path, library: &[u8]) -> bool {
-    let is_ours = |about: fs::Metadata| about.is_file() && is_ours_alone(&about) && about.mode() & 0o777 == 0o755;
-    fs::symlink_metadata(path).is_ok_and(is_ours) && fs::read(path).is_ok_and(|bytes| bytes == library)
-}
-
-/// Whether the file belongs to this user and no other user can write to it.
-fn is_ours_alone(about: &fs::Metadata) -> bool {
-    about.uid() == geteuid().as_raw() && about.mode() & 0o022 == 0
+fn is_the_library(folder: &Folder, name: &str, library: &[u8]) -> bool {
+    let is_executable = |about: fs::Metadata| about.mode() & 0o777 == 0o755;
+    folder.read_private(name).is_ok_and(|bytes| bytes == library)
+        && fs::symlink_metadata(folder.path().join(name)).is_ok_and(is_executable)
 }
 
 /// Marks a library as used, by its modification time. On failure it may be removed and unpacked
@@ -219,13 +183,13 @@ fn mark(library: &Path) {
     }
 }
 
-/// Removes libraries of other builds, and incomplete files of killed processes, that have not been
-/// marked for long. Running programs keep theirs; programs that they start would run without it.
+/// Removes libraries of other builds that have not been marked for long. Running programs keep
+/// theirs; programs that they start would run without it.
 fn remove_unused(folder: &Path, ours: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
-        let is_of_ours = name.starts_with(UNPACKED) && name.ends_with(".so") || name.starts_with(DRAFT);
+        let is_of_ours = name.starts_with(UNPACKED) && name.ends_with(".so");
         if is_of_ours && path != ours && is_older(&path, REMOVE_AFTER) {
             let _ = fs::remove_file(path);
         }
@@ -240,6 +204,9 @@ fn is_older(path: &Path, age: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, lchown};
+
     use super::*;
 
     /// A file that can be mapped.
@@ -311,15 +278,6 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_could_replace_is_not_safe() {
-        let (within, place) = place();
-        for (mode, is_safe) in [(0o755, true), (0o777, false), (0o775, false), (0o1777, true)] {
-            fs::set_permissions(within.path(), Permissions::from_mode(mode)).unwrap();
-            assert_eq!(is_safe_from_others(&place.folder), is_safe, "{mode:o}");
-        }
-    }
-
-    #[test]
     fn a_missing_home_is_not_created() {
         let (within, place) = place();
         let home = within.path().join("home");
@@ -336,18 +294,16 @@ mod tests {
         let places = [place];
         let folder = &places[0].folder;
         let [ours, old, newer] = [LIBRARY, b"old", b"newer"].map(|library| unpack(library, &places).unwrap());
-        let [draft, foreign] = ["draft-x", "foreign.so"].map(|name| folder.join(name));
-        for file in [&draft, &foreign] {
-            fs::write(file, "").unwrap();
-        }
+        let foreign = folder.join("foreign.so");
+        fs::write(&foreign, "").unwrap();
         let since = |days: u32| SystemTime::now() - days * MARK_INTERVAL;
         let set = |path: &Path, days| File::open(path).unwrap().set_modified(since(days)).unwrap();
-        for path in [&ours, &old, &draft, &foreign] {
+        for path in [&ours, &old, &foreign] {
             set(path, 31);
         }
         set(&newer, 29);
         assert_eq!(unpack(LIBRARY, &places).unwrap(), ours);
-        assert_eq!([&ours, &old, &newer, &draft, &foreign].map(|path| path.exists()), [true, false, true, false, true]);
+        assert_eq!([&ours, &old, &newer, &foreign].map(|path| path.exists()), [true, false, true, true]);
         // The used one was marked.
         assert!(!is_older(&ours, MARK_INTERVAL));
     }
@@ -376,8 +332,14 @@ mod tests {
         fs::set_permissions(&world_writable, Permissions::from_mode(0o777)).unwrap();
         let link = within.path().join("link");
         std::os::unix::fs::symlink(&place.folder, &link).unwrap();
-        let bad =
-            [world_writable, link, within.path().join("with blank"), "/proc".into(), "/dev/null/x".into()].map(own);
+        let mut bad = vec![world_writable, within.path().join("with blank"), "/proc".into(), "/dev/null/x".into()];
+        if geteuid().is_root() {
+            // This user's own link would be followed.
+            lchown(&link, Some(testing::NOBODY), Some(testing::NOBODY)).unwrap();
+            fs::create_dir_all(&place.folder).unwrap();
+            bad.push(link);
+        }
+        let bad: Vec<Place> = bad.into_iter().map(own).collect();
         let all: Vec<Place> = bad.iter().chain([&place]).cloned().collect();
         assert_eq!(unpack(LIBRARY, &all).unwrap().parent(), Some(place.folder.as_path()));
         let Err(LibraryError::NoPlace(refusals)) = unpack(LIBRARY, &bad) else { panic!("there is a place") };

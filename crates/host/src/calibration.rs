@@ -2,13 +2,14 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::{env, fs, io, process};
+use std::{env, io};
 
 use policy::Span;
 use policy::waiting::Costs;
 use scenario::model::{Cfs, default_slice};
 use scenario::{Machine as Twin, Scheduler};
 use serde::{Deserialize, Serialize};
+use sys::files::Folder;
 use wait::calibrate::Measured;
 
 use crate::error::Error;
@@ -91,7 +92,8 @@ struct Cached {
 /// and cached unless the machine was busy.
 ///
 /// The cache is a file in the folder `rowlock` under `$XDG_CACHE_HOME` or `~/.cache`. An unusable
-/// file is replaced. If the file cannot be written, a note says so.
+/// file is replaced. If the file cannot be written, or if another user could change it, a note says
+/// so, and nothing is cached.
 ///
 /// # Errors
 /// If the machine cannot be measured.
@@ -102,7 +104,7 @@ pub fn load_or_measure(fresh: bool) -> Result<HostCalibration, Error> {
 /// Returns this machine's costs for waiting rules if they are cached. Measures nothing.
 pub fn cached_costs() -> Option<Costs> {
     let machine = Machine::current().ok()?;
-    let cached = load(&cache_folder()?.join(file_name(&machine)), &machine)?;
+    let cached = load(&cache_folder()?, &machine)?;
     Some(twin(&cached).costs())
 }
 
@@ -113,13 +115,15 @@ fn load_or_measure_in(
 ) -> Result<HostCalibration, Error> {
     let machine = Machine::current()?;
     let path = folder.map(|folder| folder.join(file_name(&machine)));
-    if let Some(found) = path.as_deref().filter(|_| !fresh).and_then(|path| load(path, &machine)) {
+    if let Some(found) = folder.filter(|_| !fresh).and_then(|folder| load(folder, &machine)) {
         return Ok(HostCalibration { rate: Rate::measure(), path, from_cache: true, ..found });
     }
     let mut calibration = measure(machine)?;
-    let cached = match &path {
+    let cached = match folder {
         _ if !calibration.quiet => Err("the machine was busy".to_owned()),
-        Some(path) => save(path, &calibration).map_err(|why| format!("{} cannot be written: {why}", path.display())),
+        Some(folder) => {
+            save(folder, &calibration).map_err(|why| format!("{} cannot be a cache: {why}", folder.display()))
+        }
         None => Err("neither XDG_CACHE_HOME nor HOME names a folder".to_owned()),
     };
     match cached {
@@ -171,22 +175,19 @@ fn file_name(machine: &Machine) -> String {
     format!("calibration-{:016x}.json", hasher.finish())
 }
 
-fn load(path: &Path, machine: &Machine) -> Option<HostCalibration> {
-    let cached: Cached = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+fn load(folder: &Path, machine: &Machine) -> Option<HostCalibration> {
+    let content = Folder::open_private(folder).and_then(|folder| folder.read_private(&file_name(machine))).ok()?;
+    let cached: Cached = serde_json::from_slice(&content).ok()?;
     let HostCalibration { switch, wake, lone_yield, clock, tick, .. } = &cached.calibration;
     let all_plausible = [switch, wake, lone_yield, clock, tick].into_iter().all(MeasuredCost::is_plausible);
     (cached.version == VERSION && cached.calibration.machine == *machine && all_plausible).then_some(cached.calibration)
 }
 
 /// Replaces the file atomically: a reader finds either the old one or the new one.
-fn save(path: &Path, calibration: &HostCalibration) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
+fn save(folder: &Path, calibration: &HostCalibration) -> io::Result<()> {
     let cached = Cached { version: VERSION, calibration: calibration.clone() };
-    let draft = path.with_extension(format!("{}.new", process::id()));
-    let replaced = fs::write(&draft, serde_json::to_vec_pretty(&cached)?).and_then(|()| fs::rename(&draft, path));
-    replaced.inspect_err(|_| drop(fs::remove_file(&draft)))
+    let content = serde_json::to_vec_pretty(&cached)?;
+    Folder::create_private(folder, 0o700)?.replace(&file_name(&calibration.machine), &content, None)
 }
 
 /// The simulated machine that corresponds to this one.
@@ -237,6 +238,9 @@ pub(crate) fn sample_calibration(machine: Machine) -> HostCalibration {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+
     use super::*;
 
     /// A folder that is removed when it is dropped.
@@ -309,6 +313,38 @@ mod tests {
             let calibration = load_or_measure_in(unwritable, false, |machine| Ok(sample_calibration(machine))).unwrap();
             assert_eq!((calibration.from_cache, &calibration.path), (false, &None));
             assert!(calibration.notes.last().unwrap().starts_with("not cached"), "{:?}", calibration.notes);
+        }
+    }
+
+    #[test]
+    fn what_another_user_planted_is_neither_changed_nor_believed() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can own files as two users");
+            return;
+        }
+        let (place, theirs) = (Folder::new(), Folder::new());
+        place.load(false);
+        let [ours] = &place.files()[..] else { panic!("{:?}", place.files()) };
+        let name = ours.file_name().unwrap();
+        let victim = place.0.path().join("victim");
+        let draft = Path::new(name).with_extension(format!("{}.new", std::process::id()));
+        for mode in [0o755, 0o1777, 0o777] {
+            fs::write(&victim, "untouched").unwrap();
+            fs::set_permissions(theirs.0.path(), fs::Permissions::from_mode(mode)).unwrap();
+            // Costs that the other user made up.
+            fs::copy(ours, theirs.0.path().join(name)).unwrap();
+            symlink(&victim, theirs.0.path().join(&draft)).unwrap();
+            lchown(theirs.0.path(), Some(testing::NOBODY), Some(testing::NOBODY)).unwrap();
+            for file in theirs.files() {
+                lchown(file, Some(testing::NOBODY), Some(testing::NOBODY)).unwrap();
+            }
+            for fresh in [true, false] {
+                let calibration = theirs.load(fresh);
+                assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
+                assert_eq!((calibration.from_cache, &calibration.path), (false, &None), "{mode:o}");
+                assert!(calibration.notes.last().unwrap().starts_with("not cached"), "{:?}", calibration.notes);
+            }
+            theirs.files().iter().for_each(|file| fs::remove_file(file).unwrap());
         }
     }
 

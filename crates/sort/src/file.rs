@@ -7,15 +7,9 @@ mod folder;
 pub mod input;
 pub mod output;
 mod reclaim;
-mod replacement;
 pub mod spill;
 mod uncached;
-mod unnamed;
 
 /// Files are read and written in multiples of this many bytes, at multiples of it, into
 /// page-aligned memory. Only the end of a file may be shorter.
 pub const ALIGNMENT: usize = 4096;
-
-fn folder_error() -> std::io::Error {
-    std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder")
-}

@@ -9,6 +9,7 @@ mod errno;
 pub mod executable;
 #[allow(unsafe_code)] // Installs a signal handler and an alternate stack.
 pub mod fault;
+pub mod files;
 #[allow(unsafe_code)] // Passes the address of half a word to the kernel.
 pub mod futex;
 pub mod identity;

@@ -1,14 +1,13 @@
-//! A folder for a file. It stays open, so that it remains the same folder if its path changes.
+//! The folder of a file that may need much space.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use rustix::fs::{CWD, Mode, OFlags, fstatfs, fstatvfs, fsync, openat};
-use rustix::io::Errno;
+use rustix::fs::{fstatfs, fstatvfs};
 use rustix::process::geteuid;
+use sys::files;
 
 use super::uncached::{Uncached, is_full};
 
@@ -18,31 +17,25 @@ const COMPRESSING: [u32; 4] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0xf2f5_201
 
 /// An open folder, and the number of bytes that its file needs.
 pub(super) struct Folder {
-    pub(super) path: PathBuf,
-    folder: OwnedFd,
+    pub(super) opened: files::Folder,
     written: AtomicU64,
     /// 0 if unknown.
     expected: AtomicU64,
 }
 
 impl Folder {
-    pub(super) fn open(path: &Path) -> io::Result<Folder> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        match openat(CWD, path, flags, Mode::empty()) {
-            Ok(folder) => {
-                let (written, expected) = Default::default();
-                Ok(Folder { path: path.to_owned(), folder, written, expected })
-            }
-            Err(Errno::NOENT) => Err(io::Error::new(io::ErrorKind::NotFound, "there is no such folder")),
-            Err(Errno::NOTDIR) => Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder")),
-            Err(why) => Err(why.into()),
-        }
+    pub(super) fn new(opened: files::Folder) -> Folder {
+        Folder { opened, written: AtomicU64::default(), expected: AtomicU64::default() }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.opened.path()
     }
 
     /// The free space in bytes; `None` if unknown.
     fn room(&self) -> Option<u64> {
-        let kind = fstatfs(&self.folder).ok()?.f_type as u32;
-        let about = fstatvfs(&self.folder).ok()?;
+        let kind = fstatfs(&self.opened).ok()?.f_type as u32;
+        let about = fstatvfs(&self.opened).ok()?;
         // Some file systems have no limit and report a size of 0.
         let is_known = about.f_blocks > 0 && !COMPRESSING.contains(&kind);
         let blocks = if geteuid().is_root() { about.f_bfree } else { about.f_bavail };
@@ -78,21 +71,6 @@ impl Folder {
         let of = if expected > 0 { format!(" of {}", Size(expected)) } else { String::new() };
         io::Error::new(why.kind(), format!("its file system is full: {why}; {}{of} were written", Size(written)))
     }
-
-    /// Flushes the folder's entries to the disk.
-    pub(super) fn sync(&self) -> io::Result<()> {
-        match fsync(&self.folder) {
-            // Some file systems do not support this for folders.
-            Ok(()) | Err(Errno::INVAL | Errno::BADF) => Ok(()),
-            Err(why) => Err(why.into()),
-        }
-    }
-}
-
-impl AsFd for Folder {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.folder.as_fd()
-    }
 }
 
 /// A number of bytes, formatted for users.
@@ -117,12 +95,5 @@ mod tests {
         let said: Vec<String> =
             [0, 1023, 1024, 5 << 20, (3 << 30) + (1 << 29)].map(|size| Size(size).to_string()).into();
         assert_eq!(said, ["0 bytes", "1023 bytes", "1.0 KiB", "5.0 MiB", "3.5 GiB"]);
-    }
-
-    #[test]
-    fn a_missing_folder_and_a_file_are_rejected() {
-        let why = |path: &str| Folder::open(Path::new(path)).err().unwrap().to_string();
-        assert_eq!(why("/nowhere/at all"), "there is no such folder");
-        assert_eq!(why("/dev/null"), "it is not a folder");
     }
 }

@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use super::ALIGNMENT;
 use super::uncached::Uncached;
-use super::{ALIGNMENT, folder_error};
 use crate::error::SortError;
 
 /// The input of a sort. Files and block devices are read by several threads at once, everything
@@ -127,7 +127,7 @@ impl Source {
 
     fn stream_of(file: File) -> io::Result<Source> {
         if file.metadata()?.is_dir() {
-            return Err(folder_error());
+            return Err(sys::files::folder_error());
         }
         Ok(Source::stream(file))
     }

@@ -5,7 +5,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::replacement::Replacement;
+use sys::files::{self, Replacement};
+
+use super::folder::Folder;
+use super::uncached::Uncached;
 use crate::error::SortError;
 
 /// The output of a sort. An unfinished file leaves no trace.
@@ -15,9 +18,15 @@ pub struct Output {
 }
 
 enum Target {
-    File(Box<Replacement>),
+    File(Box<OutputFile>),
     /// A writer and its position.
     Stream(Mutex<(Box<dyn Write + Send>, u64)>),
+}
+
+struct OutputFile {
+    folder: Folder,
+    file: Uncached,
+    replacement: Replacement,
 }
 
 impl Output {
@@ -29,18 +38,14 @@ impl Output {
     /// The target may be the input: a reader that has it open can still read it.
     ///
     /// # Errors
-    /// Returns an error if no file can be created, or if it could not replace the target.
+    /// Returns an error if no file can be created, if it could not replace the target, or if
+    /// [another user](sys::files) may have planted what is there.
     pub fn create(path: &Path) -> Result<Output, SortError> {
-        if ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|standard| path == Path::new(standard)) {
-            return Output::standard();
-        }
         let name = path.display().to_string();
-        let target = match std::fs::metadata(path) {
-            Ok(about) if !about.is_file() && !about.is_dir() => {
-                File::options().write(true).open(path).map(Target::stream)
-            }
-            _ => Replacement::create(path).map(|file| Target::File(Box::new(file))),
-        };
+        let target = files::Target::create(path).and_then(|target| match target {
+            files::Target::File(file) => OutputFile::new(*file).map(|file| Target::File(Box::new(file))),
+            files::Target::Stream(stream) => Ok(Target::stream(stream)),
+        });
         Ok(Output { target: target.map_err(SortError::write(&name))?, name })
     }
 
@@ -130,6 +135,19 @@ impl Output {
             },
         };
         finished.map_err(SortError::write(&name))
+    }
+}
+
+impl OutputFile {
+    fn new(replacement: Replacement) -> io::Result<OutputFile> {
+        let file = Uncached::new(replacement.file().try_clone()?);
+        Ok(OutputFile { folder: Folder::new(replacement.folder().clone()), file, replacement })
+    }
+
+    fn finish(self, length: u64) -> io::Result<()> {
+        self.file.file.set_len(length)?;
+        self.file.sync().map_err(|why| self.folder.explain(why))?;
+        self.replacement.finish()
     }
 }
 

@@ -10,11 +10,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use rustix::fs::Mode;
+use sys::files::{self, Draft};
 
+use super::ALIGNMENT;
 use super::folder::Folder;
 use super::reclaim::FileReclaimer;
 use super::uncached::Uncached;
-use super::{ALIGNMENT, unnamed};
 use crate::error::SortError;
 
 /// The size of the first segments in bytes.
@@ -27,7 +28,7 @@ const GROWTH: u64 = 4;
 
 /// A sequence of temporary files that looks like one file.
 pub struct Spill {
-    folder: Arc<Folder>,
+    folder: Folder,
     segments: RwLock<Vec<Segment>>,
     reclaimer: Mutex<Option<FileReclaimer>>,
 }
@@ -47,11 +48,11 @@ impl Spill {
     /// Returns an error if no file can be created.
     pub fn create(folder: &Path) -> Result<Spill, SortError> {
         let failed = |why| SortError::Temporary { folder: folder.to_owned(), why };
-        let opened = Arc::new(Folder::open(folder).map_err(failed)?);
-        unnamed::remove_leftovers(&opened);
+        let opened = files::Folder::open(folder).map_err(failed)?;
+        files::remove_leftovers(&opened);
         let first = Arc::new(create_file(&opened).map_err(failed)?);
         let segments = RwLock::new(vec![Segment { file: Some(first), freed: 0 }]);
-        Ok(Spill { folder: opened, segments, reclaimer: Mutex::new(None) })
+        Ok(Spill { folder: Folder::new(opened), segments, reclaimer: Mutex::new(None) })
     }
 
     /// Announces the number of bytes to be written, to detect a full disk early.
@@ -59,7 +60,7 @@ impl Spill {
     /// # Errors
     /// Returns an error if there is not enough space.
     pub fn expect(&self, length: u64) -> Result<(), SortError> {
-        let folder = self.folder.path.clone();
+        let folder = self.folder.path().to_owned();
         self.folder.expect(length).map_err(|why| SortError::Temporary { folder, why })
     }
 
@@ -134,7 +135,7 @@ impl Spill {
                 Err(io::Error::new(io::ErrorKind::InvalidInput, "freed space cannot be written again"))
             }
             None => {
-                let created = create_file(&self.folder).map_err(|why| self.folder.explain(why))?;
+                let created = create_file(&self.folder.opened).map_err(|why| self.folder.explain(why))?;
                 Ok(Arc::clone(file.insert(Arc::new(created))))
             }
         }
@@ -164,11 +165,8 @@ impl Drop for Spill {
 }
 
 /// Creates a file that will never have a name.
-fn create_file(folder: &Arc<Folder>) -> io::Result<Uncached> {
-    let (file, unnamed) = unnamed::create(folder, Mode::RUSR | Mode::WUSR)?;
-    // Removes its temporary name.
-    drop(unnamed);
-    Ok(Uncached::new(file))
+fn create_file(folder: &files::Folder) -> io::Result<Uncached> {
+    Draft::create(folder, Mode::RUSR | Mode::WUSR)?.into_unnamed().map(Uncached::new)
 }
 
 /// The size of the segment with this index.

@@ -404,12 +404,12 @@ fn the_next_start_removes_leftovers_of_a_killed_process() {
         separate_process::kill_when_ready(test, folder.path());
         // The leftover of a process killed after it has linked its file and before it has renamed
         // it.
-        fs::write(folder.path().join(".rowlock-sort-1-0-0"), "whole").unwrap();
+        fs::write(folder.path().join(format!("{}1-0-0", sys::files::PREFIX)), "whole").unwrap();
         Output::create(&folder.path().join("another")).unwrap();
         assert_eq!(names(folder.path()), BTreeSet::from(["out".to_owned()]));
         assert_eq!(fs::read_to_string(folder.path().join("out")).unwrap(), "before");
 
-        fs::write(folder.path().join(".rowlock-sort-1-0-0"), "whole").unwrap();
+        fs::write(folder.path().join(format!("{}1-0-0", sys::files::PREFIX)), "whole").unwrap();
         Spill::create(folder.path()).unwrap();
         assert_eq!(names(folder.path()).len(), 1);
     };

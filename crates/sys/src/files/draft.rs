@@ -1,11 +1,10 @@
-//! Files that vanish with the process, however it ends.
+//! Files that vanish with the process, however it ends, until they get their name.
 //!
 //! Most file systems can create a file without a name (`O_TMPFILE`), which the kernel removes when
 //! the last process closes it. The file gets a name when it is complete. File systems without this
 //! feature need a temporary name, and so does every file for a moment while it replaces another. A
 //! file with a temporary name is locked (`flock`). The lock ends with its process, so an unlocked
-//! file with such a name is a leftover of a killed process. The next sort that creates a temporary
-//! file in the folder removes it.
+//! file with such a name is a leftover of a killed process. [`remove_leftovers`] removes it.
 //!
 //! A creator and a remover can race between creation and locking. Both take the lock and then check
 //! again: the remover, whether the name still belongs to the file; the creator, whether its file
@@ -15,7 +14,6 @@ use std::ffi::{CStr, OsStr};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
@@ -29,57 +27,79 @@ use super::folder::Folder;
 const LEAVES_FILES: bool = cfg!(rowlock_canary = "a-killed-sort-leaves-files");
 
 /// The prefix of temporary names.
-pub(super) const PREFIX: &str = ".rowlock-sort-";
+pub const PREFIX: &str = ".rowlock-draft-";
 
 /// A file that is removed when dropped, unless it was given its name.
-pub(super) struct Unnamed {
-    folder: Arc<Folder>,
+#[derive(Debug)]
+pub struct Draft {
+    folder: Folder,
+    file: File,
     /// The temporary name, if there is one.
     name: Option<String>,
 }
 
-/// Creates an empty file with these permissions, restricted by the umask.
-pub(super) fn create(folder: &Arc<Folder>, mode: Mode) -> io::Result<(File, Unnamed)> {
-    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-    match openat(folder, ".", flags, mode) {
-        _ if LEAVES_FILES => create_named(folder, mode),
-        Ok(file) if statat(CWD, by_number(&file), AtFlags::empty()).is_ok() => {
-            // Locked before it has a name. No other process has it open, so this does not block.
-            // Without support for locks, no file is ever taken for a leftover.
-            let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
-            Ok((File::from(file), Unnamed { folder: Arc::clone(folder), name: None }))
-        }
-        // Without /proc it could not be given a name.
-        Ok(_) => create_named(folder, mode),
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => create_named(folder, mode),
-        Err(why) => Err(why.into()),
-    }
-}
-
-/// Like [`create`], for file systems that cannot create files without a name.
-fn create_named(folder: &Arc<Folder>, mode: Mode) -> io::Result<(File, Unnamed)> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    loop {
-        let name = some_name();
-        let file = match openat(folder, name.as_str(), flags, mode) {
-            Ok(file) => File::from(file),
-            Err(Errno::EXIST) => continue,
-            Err(why) => return Err(why.into()),
-        };
-        while flock(&file, FlockOperation::LockExclusive) == Err(Errno::INTR) {}
-        if fstat(&file)?.st_nlink > 0 {
-            return Ok((file, Unnamed { folder: Arc::clone(folder), name: Some(name) }));
+impl Draft {
+    /// Creates an empty file with these permissions, restricted by the umask, to read and write it.
+    ///
+    /// # Errors
+    /// If no file can be created in the folder.
+    pub fn create(folder: &Folder, mode: Mode) -> io::Result<Draft> {
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        match openat(folder, ".", flags, mode) {
+            _ if LEAVES_FILES => Draft::create_named(folder, mode),
+            Ok(file) if statat(CWD, by_number(&file), AtFlags::empty()).is_ok() => {
+                // Locked before it has a name. No other process has it open, so this does not
+                // block. Without support for locks, no file is ever taken for a leftover.
+                let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+                Ok(Draft { folder: folder.clone(), file: file.into(), name: None })
+            }
+            // Without /proc it could not be given a name.
+            Ok(_) => Draft::create_named(folder, mode),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => Draft::create_named(folder, mode),
+            Err(why) => Err(why.into()),
         }
     }
-}
 
-impl Unnamed {
-    /// Gives the file its final name. Atomically replaces an existing file of that name. `file`
-    /// must belong to `self`.
-    pub(super) fn give_name(mut self, file: &File, name: &OsStr) -> io::Result<()> {
-        let folder = &*self.folder;
+    /// Like [`Draft::create`], for file systems that cannot create files without a name.
+    fn create_named(folder: &Folder, mode: Mode) -> io::Result<Draft> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        loop {
+            let name = some_name(PREFIX);
+            let file = match openat(folder, name.as_str(), flags, mode) {
+                Ok(file) => File::from(file),
+                Err(Errno::EXIST) => continue,
+                Err(why) => return Err(why.into()),
+            };
+            while flock(&file, FlockOperation::LockExclusive) == Err(Errno::INTR) {}
+            if fstat(&file)?.st_nlink > 0 {
+                return Ok(Draft { folder: folder.clone(), file, name: Some(name) });
+            }
+        }
+    }
+
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Keeps the file without a name: it vanishes when it is closed.
+    ///
+    /// # Errors
+    /// If the process has too many files open.
+    pub fn into_unnamed(self) -> io::Result<File> {
+        // Dropping the draft removes its temporary name.
+        self.file.try_clone()
+    }
+
+    /// Gives the file its final name. Atomically replaces an existing file of that name.
+    ///
+    /// # Errors
+    /// If the name belongs to a folder, or if the folder cannot be written. The old file is
+    /// unchanged then.
+    pub fn give_name(mut self, name: &OsStr) -> io::Result<()> {
         // Returns `false` if the name is in use.
-        let link = |name: &OsStr| match linkat(CWD, by_number(file), folder, name, AtFlags::SYMLINK_FOLLOW) {
+        let link = |name: &OsStr| match linkat(CWD, by_number(&self.file), &self.folder, name, AtFlags::SYMLINK_FOLLOW)
+        {
             Err(Errno::EXIST) => Ok(false),
             linked => linked.map(|()| true),
         };
@@ -88,29 +108,29 @@ impl Unnamed {
             return Ok(());
         }
         while self.name.is_none() {
-            let between = some_name();
+            let between = some_name(PREFIX);
             self.name = link(between.as_ref())?.then_some(between);
         }
         if let Some(between) = &self.name {
-            renameat(folder, between.as_str(), folder, name)?;
+            renameat(&self.folder, between.as_str(), &self.folder, name)?;
         }
         self.name = None;
         Ok(())
     }
 }
 
-impl Drop for Unnamed {
+impl Drop for Draft {
     fn drop(&mut self) {
         if let Some(name) = self.name.take() {
-            // Ignores errors: the name may be gone already, or the next sort cleans up.
-            let _ = unlinkat(&*self.folder, name.as_str(), AtFlags::empty());
+            // Ignores errors: the name may be gone already, or the next process cleans up.
+            let _ = unlinkat(&self.folder, name.as_str(), AtFlags::empty());
         }
     }
 }
 
 /// Removes files that killed processes left in this folder. Ignores files that it cannot remove,
 /// since they may belong to another user.
-pub(super) fn remove_leftovers(folder: &Folder) {
+pub fn remove_leftovers(folder: &Folder) {
     let Ok(entries) = Dir::read_from(folder) else { return };
     if LEAVES_FILES {
         return;
@@ -137,11 +157,12 @@ fn remove_leftover(folder: &Folder, name: &CStr) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// A temporary name that is unique in this process and very likely among all processes.
-fn some_name() -> String {
+/// A temporary name that is unique in this process, very likely among all processes, and that
+/// others cannot guess.
+pub(super) fn some_name(prefix: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let moment = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
-    format!("{PREFIX}{}-{}-{moment:x}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    format!("{prefix}{}-{}-{moment:x}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The path of an open file by its descriptor.
@@ -158,9 +179,12 @@ mod tests {
 
     const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-    fn temporary() -> (tempfile::TempDir, Arc<Folder>) {
+    type Make = fn(&Folder, Mode) -> io::Result<Draft>;
+    const BOTH: [Make; 2] = [Draft::create, Draft::create_named];
+
+    fn temporary() -> (tempfile::TempDir, Folder) {
         let place = tempfile::tempdir().unwrap();
-        let folder = Arc::new(Folder::open(place.path()).unwrap());
+        let folder = Folder::open(place.path()).unwrap();
         (place, folder)
     }
 
@@ -171,7 +195,7 @@ mod tests {
     #[test]
     fn a_file_dropped_without_its_name_leaves_nothing() {
         let (place, folder) = temporary();
-        for make in [create, create_named] {
+        for make in BOTH {
             drop(make(&folder, MODE).unwrap());
             assert_eq!(names(&place), BTreeSet::new());
         }
@@ -179,12 +203,12 @@ mod tests {
 
     #[test]
     fn a_file_gets_its_name_and_replaces_an_existing_file() {
-        for make in [create, create_named] {
+        for make in BOTH {
             let (place, folder) = temporary();
             for text in ["first", "second"] {
-                let (mut file, unnamed) = make(&folder, MODE).unwrap();
-                file.write_all(text.as_bytes()).unwrap();
-                unnamed.give_name(&file, "target".as_ref()).unwrap();
+                let draft = make(&folder, MODE).unwrap();
+                draft.file().write_all(text.as_bytes()).unwrap();
+                draft.give_name("target".as_ref()).unwrap();
                 assert_eq!(std::fs::read_to_string(place.path().join("target")).unwrap(), text);
                 assert_eq!(names(&place).len(), 1);
             }
@@ -193,11 +217,10 @@ mod tests {
 
     #[test]
     fn a_failed_rename_leaves_nothing_and_keeps_the_target() {
-        for make in [create, create_named] {
+        for make in BOTH {
             let (place, folder) = temporary();
             std::fs::create_dir(place.path().join("target")).unwrap();
-            let (file, unnamed) = make(&folder, MODE).unwrap();
-            unnamed.give_name(&file, "target".as_ref()).unwrap_err();
+            make(&folder, MODE).unwrap().give_name("target".as_ref()).unwrap_err();
             assert_eq!(names(&place), BTreeSet::from(["target".to_owned()]));
         }
     }
@@ -205,12 +228,12 @@ mod tests {
     #[test]
     fn leftovers_are_removed_but_files_in_use_and_folders_are_kept() {
         let (place, folder) = temporary();
-        let (left, unnamed) = create_named(&folder, MODE).unwrap();
+        let mut left = Draft::create_named(&folder, MODE).unwrap();
         // As if the process had been killed.
-        std::mem::forget(unnamed);
+        left.name = None;
         drop(left);
-        let (_used, unnamed) = create_named(&folder, MODE).unwrap();
-        let used = unnamed.name.clone().unwrap();
+        let in_use = Draft::create_named(&folder, MODE).unwrap();
+        let used = in_use.name.clone().unwrap();
         let kept = [format!("{PREFIX}folder"), "another".to_owned(), used];
         std::fs::create_dir(place.path().join(&kept[0])).unwrap();
         std::fs::write(place.path().join(&kept[1]), "").unwrap();
@@ -226,8 +249,7 @@ mod tests {
             for _ in 0..2 {
                 scope.spawn(|| {
                     for _ in 0..200 {
-                        let (file, unnamed) = create_named(&folder, MODE).unwrap();
-                        unnamed.give_name(&file, "target".as_ref()).unwrap();
+                        Draft::create_named(&folder, MODE).unwrap().give_name("target".as_ref()).unwrap();
                     }
                 });
                 scope.spawn(|| (0..200).for_each(|_| remove_leftovers(&folder)));

@@ -1,0 +1,104 @@
+//! Files: the only module of rowlock that creates, writes and renames them.
+//!
+//! Another user may have prepared a folder in which this process writes, perhaps as root: with
+//! links, named pipes or folders at the names that it will use. Whatever is there, no file of
+//! another user changes, and none is believed. There are two cases.
+//!
+//! 1. *The user has named the file*, as in `--out FILE`: [`write()`], [`Target`], [`append`] and
+//!    [`Folder::create`]. The path is followed as the user means it, except that a link of another
+//!    user leads only to what belongs to that same user ([`walk`]), and in a sticky folder for all
+//!    users, such as `/tmp`, nothing of another user is used. The new file is written without a
+//!    name and replaces the old one when it is complete. A pipe or a device, such as
+//!    `/dev/stdout`, is written to directly.
+//! 2. *The file is a cache*: [`Folder::open_private`] and [`Folder::create_private`]. It lies in a
+//!    folder that belongs to this user and that no other user can write to, or there is none. A
+//!    cached file is read under the same conditions.
+//!
+//! Temporary files have no name ([`Draft`]), or lie in a [`TemporaryFolder`] if another program
+//! needs their path. Files of the kernel, such as those of control groups, are written by
+//! [`write_control`].
+
+mod draft;
+mod folder;
+mod replacement;
+mod target;
+mod temporary;
+#[cfg(test)]
+mod tests;
+mod trust;
+mod walk;
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::process::geteuid;
+
+pub use draft::{Draft, PREFIX, remove_leftovers};
+pub use folder::Folder;
+pub use replacement::Replacement;
+pub use target::{Target, append, write};
+pub use temporary::{TemporaryFolder, temporary_folder};
+pub use trust::is_safe_from_others;
+
+/// Read and write permission for this user alone.
+const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// The error of a folder in place of a file.
+pub fn folder_error() -> io::Error {
+    io::Error::new(io::ErrorKind::IsADirectory, "it is a folder")
+}
+
+/// Creates a file that only this user can open, to read and write it. The path is used as it is, so
+/// other users must not be able to replace its folder.
+///
+/// # Errors
+/// If there is anything at this path, even a link without a target.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(CWD, path, flags, PRIVATE)?.into())
+}
+
+/// Opens an existing file to read and write it.
+///
+/// # Errors
+/// If there is no regular file at this path, but a link, for example.
+pub fn open_existing(path: &Path) -> io::Result<File> {
+    open_regular(path, OFlags::empty())
+}
+
+/// Opens a file that processes of this user share, or creates it if it does not exist.
+///
+/// # Errors
+/// If there is anything else at this path, or a file of another user.
+pub fn open_shared(path: &Path) -> io::Result<File> {
+    let file = open_regular(path, OFlags::CREATE)?;
+    if fstat(&file)?.st_uid != geteuid().as_raw() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));
+    }
+    Ok(file)
+}
+
+fn open_regular(path: &Path, more: OFlags) -> io::Result<File> {
+    // Opening a pipe must not block.
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(CWD, path, flags | more, PRIVATE)?;
+    match FileType::from_raw_mode(fstat(&file)?.st_mode) {
+        FileType::RegularFile => Ok(file.into()),
+        _ => Err(io::Error::other("it is not a regular file")),
+    }
+}
+
+/// Writes a setting to a file of the kernel, as in `/proc` or in a control group, by one system
+/// call. Neither creates nor truncates the file.
+///
+/// # Errors
+/// If the file does not exist or the kernel rejects the setting.
+pub fn write_control(path: &Path, setting: &str) -> io::Result<()> {
+    let file = openat(CWD, path, OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+    match rustix::io::write(&file, setting.as_bytes())? {
+        written if written == setting.len() => Ok(()),
+        _ => Err(io::ErrorKind::WriteZero.into()),
+    }
+}

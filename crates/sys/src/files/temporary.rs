@@ -1,0 +1,177 @@
+//! Folders for temporary files whose path another program needs.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, unlinkat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::draft::some_name;
+use super::folder::Folder;
+use super::trust::{has_safe_entries, refusal};
+
+/// The system's folder for temporary files: TMPDIR, or else `/tmp`.
+///
+/// # Errors
+/// If there is none, or if another user could replace the files in it.
+pub fn temporary_folder() -> io::Result<PathBuf> {
+    let named = env::temp_dir();
+    let folder = fs::canonicalize(&named).map_err(|why| {
+        io::Error::new(why.kind(), format!("{}: {why}; let TMPDIR name another folder", named.display()))
+    })?;
+    for folder in folder.ancestors() {
+        let about = fs::metadata(folder)?;
+        if !has_safe_entries(&about) {
+            return Err(refusal(format!(
+                "in {}, which belongs to user {}, other users could replace temporary files; let TMPDIR name another \
+                 folder",
+                folder.display(),
+                about.uid()
+            )));
+        }
+    }
+    Ok(folder)
+}
+
+/// A folder that only this user can enter. It is removed when dropped, with those of its files that
+/// were announced, and so are the folders of killed processes when the next one is created.
+#[derive(Debug)]
+pub struct TemporaryFolder {
+    path: PathBuf,
+    files: &'static [&'static str],
+    within: Folder,
+    name: String,
+    /// Locked as long as the folder is in use, to distinguish it from one of a killed process.
+    opened: Folder,
+}
+
+impl TemporaryFolder {
+    /// Creates a folder in `within`, whose name begins with `prefix`. It will contain only these
+    /// files. Removes folders of killed processes with the same prefix.
+    ///
+    /// # Errors
+    /// If no folder can be created.
+    pub fn create(within: &Path, prefix: &str, files: &'static [&'static str]) -> io::Result<TemporaryFolder> {
+        let folder = Folder::open(within)?;
+        remove_abandoned(&folder, prefix, files);
+        loop {
+            let name = some_name(prefix);
+            match mkdirat(&folder, name.as_str(), Mode::RWXU) {
+                Err(Errno::EXIST) => continue,
+                made => made?,
+            }
+            // A process that removes abandoned folders may have been faster than the lock.
+            let Some(opened) = lock(&folder, &name) else { continue };
+            return Ok(TemporaryFolder { path: within.join(&name), files, within: folder, name, opened });
+        }
+    }
+
+    /// The path of the folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Creates a file in the folder, to write it.
+    ///
+    /// # Errors
+    /// If it exists or cannot be created.
+    pub fn create_file(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        Ok(openat(&self.opened, name, flags, Mode::RUSR | Mode::WUSR)?.into())
+    }
+
+    /// Reads a file of the folder.
+    ///
+    /// # Errors
+    /// As for [`Folder::read`].
+    pub fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        self.opened.read(name)
+    }
+
+    /// Removes a file of the folder if it exists.
+    ///
+    /// # Errors
+    /// As for [`Folder::remove`].
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        self.opened.remove(name)
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        empty(&self.opened, self.files);
+        // Other files may have been added: then it stays.
+        let _ = unlinkat(&self.within, self.name.as_str(), AtFlags::REMOVEDIR);
+    }
+}
+
+/// Removes the folders of this user's killed processes, with their files. Ignores errors.
+fn remove_abandoned(within: &Folder, prefix: &str, files: &[&str]) {
+    for entry in Dir::read_from(within).into_iter().flatten().flatten() {
+        if let Ok(name) = entry.file_name().to_str()
+            && name.starts_with(prefix)
+            && let Some(folder) = lock(within, name)
+        {
+            empty(&folder, files);
+            let _ = unlinkat(within, name, AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+fn empty(folder: &Folder, files: &[&str]) {
+    for name in files {
+        let _ = folder.remove(name);
+    }
+}
+
+/// Opens and locks a folder of this user. Returns `None` if it is used or belongs to another user.
+fn lock(within: &Folder, name: &str) -> Option<Folder> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = openat(within, name, flags, Mode::empty()).ok()?;
+    flock(&opened, FlockOperation::NonBlockingLockExclusive).ok()?;
+    let about = fstat(&opened).ok()?;
+    (about.st_uid == geteuid().as_raw() && about.st_nlink > 0).then(|| Folder::from_opened(opened, name.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::CWD;
+
+    use super::*;
+
+    const FILES: &[&str] = &["sorted", "report"];
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn only_abandoned_folders_of_ours_are_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let make = |name: &str, file: &str| {
+            let folder = parent.path().join(name);
+            fs::create_dir(&folder).and_then(|()| fs::write(folder.join(file), "")).unwrap();
+        };
+        make("prefix-a", "sorted");
+        make("prefix-b", "thesis.txt");
+        make("other", "sorted");
+        symlink(parent.path().join("other"), parent.path().join("prefix-c")).unwrap();
+        rustix::fs::mkfifoat(CWD, parent.path().join("prefix-d"), Mode::RWXU).unwrap();
+        let used = TemporaryFolder::create(parent.path(), "prefix-", FILES).unwrap();
+        used.create_file("sorted").unwrap();
+        assert!(!parent.path().join("prefix-a").exists() && parent.path().join("other/sorted").exists());
+        let another = TemporaryFolder::create(parent.path(), "prefix-", FILES).unwrap();
+        assert!(used.path().join("sorted").exists());
+        drop((used, another));
+        assert_eq!(names(parent.path()), ["other", "prefix-b", "prefix-c", "prefix-d"]);
+    }
+}
