@@ -84,10 +84,11 @@ int my_pthread_mutex_trylock(my_pthread_mutex_t *mutex);
 /* EPERM if the calling thread has not locked it. */
 int my_pthread_mutex_unlock(my_pthread_mutex_t *mutex);
 
-/* EBUSY if it is locked. */
+/* EBUSY if it is locked. No thread may wait at a condition variable with it. */
 int my_pthread_mutex_destroy(my_pthread_mutex_t *mutex);
 
 int my_pthread_cond_init(my_pthread_cond_t *cond, const void *attr);
+/* No thread may wait at it. */
 int my_pthread_cond_destroy(my_pthread_cond_t *cond);
 
 /* EPERM if the calling thread has not locked the mutex. */

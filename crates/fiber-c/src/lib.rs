@@ -11,7 +11,6 @@
 //! functions do not unwind.
 #![allow(unsafe_code)] // It exports symbols, follows C's pointers, and leaves threads.
 #![allow(unreachable_pub)] // Exported functions are found by their symbols.
-#![allow(clippy::missing_safety_doc)] // To their callers, all C functions are unsafe.
 
 mod arch;
 mod condvar;

@@ -70,13 +70,16 @@ pub extern "C" fn my_pthread_mutex_unlock(mutex: Option<&'static Object<GuardedM
     enter(|me| get(mutex)?.release(me).map(drop))
 }
 
+/// # Safety
+/// No thread waits at a condition variable with this mutex.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_mutex_destroy(mutex: Option<&'static Object<GuardedMutex>>) -> c_int {
     enter(|_| {
         if get(mutex)?.mutex.is_locked() {
             return Err(libc::EBUSY);
         }
-        // SAFETY: it is not locked, so no thread waits for it.
+        // SAFETY: it is not locked, so no thread waits for it. By the caller's promise no thread
+        // will lock it after a wait.
         unsafe { object::destroy(mutex) };
         Ok(())
     })

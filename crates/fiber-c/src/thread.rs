@@ -113,7 +113,7 @@ impl Job {
             with_new(id, |entry| entry.frame = &raw const frame);
             number(id)
         });
-        // SAFETY: C passed the function and its argument for this.
+        // SAFETY: the creator guarantees it.
         let value = unsafe { arch::call(self.function, self.argument.0, &raw mut frame) };
         with(me, |entry| {
             if let Some(ThreadEntry { join: JoinState::Detached, .. }) = entry {
@@ -131,6 +131,9 @@ impl Job {
     }
 }
 
+/// # Safety
+/// The name in the attributes is null or a C string. `function` may be called with `argument`, once
+/// and at any time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_create(
     thread: Option<&mut MaybeUninit<Thread>>,
@@ -146,7 +149,7 @@ pub unsafe extern "C" fn my_pthread_create(
                 builder = builder.stack_size(attributes.stack_size);
             }
             if !attributes.name.is_null() {
-                // SAFETY: C passes a string or NULL.
+                // SAFETY: the caller guarantees it.
                 builder = builder.name(unsafe { CStr::from_ptr(attributes.name) }.to_string_lossy());
             }
         }
@@ -218,7 +221,7 @@ fn take(thread: Thread, rest: JoinState) -> Result<JoinHandle<Value>, c_int> {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn my_pthread_join(thread: Thread, value: Option<&mut *mut c_void>) -> c_int {
+pub extern "C" fn my_pthread_join(thread: Thread, value: Option<&mut *mut c_void>) -> c_int {
     enter(|me| {
         if thread == number(me) {
             return Err(libc::EDEADLK);
@@ -260,13 +263,15 @@ pub extern "C" fn my_pthread_detach(thread: Thread) -> c_int {
     })
 }
 
+/// # Safety
+/// The frames between the function of the thread and this call have nothing to clean up.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_exit(value: *mut c_void) -> ! {
     let me = me().map_or(0, number);
     let frame = with(me, |entry| entry.as_ref().map(|entry| entry.frame)).flatten();
     if let Some(frame) = frame.filter(|frame| !frame.is_null()) {
-        // SAFETY: it is this thread's own frame. Its function has not returned, and all functions
-        // in between are C functions.
+        // SAFETY: it is this thread's own frame. Its function has not returned, and the caller
+        // guarantees the rest.
         unsafe { arch::leave(*frame, value) }
     }
     // The main thread: the process lasts as long as other threads run.

@@ -3,7 +3,8 @@
  * Functions return 0 or an error number of <errno.h>. rowlock_strerror() describes the number, and
  * rowlock_message() the failed call. A function stores values in its output arguments only if it
  * returns 0, unless its comment says otherwise. Handles are const, since only the library changes the
- * objects. Any thread may use them.
+ * objects. Any thread may use them. An argument that is a pointer is NULL or valid during the call, and
+ * a text ends with a null character.
  *
  * A rule is a text as listed by the command `rowlock policies`: "adaptive" (the meaning of NULL),
  * "always-block", "2cs+", "44 us" and others.

@@ -138,18 +138,24 @@ fn arrival(barrier: &wait::Barrier, number: u64) -> Result<Arrival, Failure> {
 ///
 /// Returns 0, or EINVAL if `barrier` is NULL, `parties` is 0 or more than
 /// ROWLOCK_BARRIER_MAX_PARTIES, or `rule` is not a rule; then `*barrier` is NULL.
+///
+/// # Safety
+/// `rule` is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_create(
     barrier: Option<&mut MaybeUninit<Option<Box<Barrier>>>>,
     parties: u32,
     rule: *const c_char,
 ) -> c_int {
-    // SAFETY: C passes a text or NULL.
+    // SAFETY: the caller guarantees it.
     unsafe { rowlock_barrier_create_with_completion(barrier, parties, rule, None, std::ptr::null_mut()) }
 }
 
 /// Like `rowlock_barrier_create`. In each round the last thread to arrive calls `completion` with
 /// `argument` before the others are released. The function must neither throw nor use this barrier.
+///
+/// # Safety
+/// `rule` is null or a C string. Every thread that arrives may call `completion` with `argument`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_create_with_completion(
     barrier: Option<&mut MaybeUninit<Option<Box<Barrier>>>>,
@@ -159,7 +165,7 @@ pub unsafe extern "C" fn rowlock_barrier_create_with_completion(
     argument: *mut c_void,
 ) -> c_int {
     let completion = Completion { function: completion, argument };
-    // SAFETY: C passes a text or NULL.
+    // SAFETY: the caller guarantees it.
     unsafe { create(barrier, "barrier", rule, |waiting| Barrier::new(parties, waiting, completion)) }
 }
 
@@ -176,9 +182,12 @@ pub extern "C" fn rowlock_barrier_destroy(barrier: Option<Box<Barrier>>) {
 /// the last one to arrive and false for the others. `leads` may be NULL.
 ///
 /// Returns 0, or EINVAL if `barrier` is NULL.
+///
+/// # Safety
+/// `barrier` is null, or points to a barrier that is not destroyed before the round is complete.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_wait(barrier: *const Barrier, leads: Option<&mut MaybeUninit<bool>>) -> c_int {
-    // SAFETY: C passes a barrier or NULL.
+    // SAFETY: the caller guarantees it.
     status(|| unsafe { arrive_and_wait(barrier, Deadline::NEVER, leads, None) })
 }
 
@@ -187,6 +196,9 @@ pub unsafe extern "C" fn rowlock_barrier_wait(barrier: *const Barrier, leads: Op
 /// the thread can continue to wait for its round by `rowlock_barrier_complete`.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL, which is no arrival.
+///
+/// # Safety
+/// As for `rowlock_barrier_wait`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_wait_until(
     barrier: *const Barrier,
@@ -196,12 +208,15 @@ pub unsafe extern "C" fn rowlock_barrier_wait_until(
 ) -> c_int {
     status(|| {
         let deadline = argument::until(deadline)?.into();
-        // SAFETY: C passes a barrier or NULL.
+        // SAFETY: the caller guarantees it.
         unsafe { arrive_and_wait(barrier, deadline, leads, arrival) }
     })
 }
 
 /// Like `rowlock_barrier_wait_until`, with a timeout in nanoseconds that begins now.
+///
+/// # Safety
+/// As for `rowlock_barrier_wait`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_wait_timeout(
     barrier: *const Barrier,
@@ -209,7 +224,7 @@ pub unsafe extern "C" fn rowlock_barrier_wait_timeout(
     leads: Option<&mut MaybeUninit<bool>>,
     arrival: Option<&mut MaybeUninit<u64>>,
 ) -> c_int {
-    // SAFETY: C passes a barrier or NULL.
+    // SAFETY: the caller guarantees it.
     status(|| unsafe { arrive_and_wait(barrier, Duration::from_nanos(nanoseconds).into(), leads, arrival) })
 }
 
@@ -219,6 +234,9 @@ pub unsafe extern "C" fn rowlock_barrier_wait_timeout(
 /// Returns 0, or EINVAL, which is no arrival, if `barrier` or `arrival` is NULL, or `count` is 0 or
 /// more than the number of parties. Additional arrivals count for the next round; then the number
 /// is that of the last one.
+///
+/// # Safety
+/// `barrier` is null, or points to a barrier that is not destroyed before the thread has arrived.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_arrive(
     barrier: *const Barrier,
@@ -238,7 +256,7 @@ pub unsafe extern "C" fn rowlock_barrier_arrive(
             }
             Ok(())
         };
-        // SAFETY: C passes a barrier or NULL.
+        // SAFETY: the caller guarantees it.
         unsafe { with_party(barrier, arrive) }
     })
 }
@@ -247,10 +265,13 @@ pub unsafe extern "C" fn rowlock_barrier_arrive(
 ///
 /// Returns 0, or EINVAL if `barrier` is NULL or all parties have left. A thread that has left must
 /// not use the barrier again.
+///
+/// # Safety
+/// As for `rowlock_barrier_arrive`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_arrive_and_drop(barrier: *const Barrier) -> c_int {
     status(|| {
-        // SAFETY: C passes a barrier or NULL.
+        // SAFETY: the caller guarantees it.
         let (slot, completion) = unsafe { slot(barrier) }?;
         slot.leave(|| completion.run())
             .map(drop)
@@ -262,25 +283,31 @@ pub unsafe extern "C" fn rowlock_barrier_arrive_and_drop(barrier: *const Barrier
 /// `*leads` is as for `rowlock_barrier_wait`.
 ///
 /// Returns 0, or EINVAL if `barrier` is NULL or there has been no such arrival.
+///
+/// # Safety
+/// As for `rowlock_barrier_wait`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_complete(
     barrier: *const Barrier,
     arrival: u64,
     leads: Option<&mut MaybeUninit<bool>>,
 ) -> c_int {
-    // SAFETY: C passes a barrier or NULL.
+    // SAFETY: the caller guarantees it.
     status(|| unsafe { wait_for(barrier, arrival, Deadline::NEVER, leads) })
 }
 
 /// Like `rowlock_barrier_complete`, but does not wait.
 ///
 /// Returns 0, EBUSY if a party is missing, or EINVAL.
+///
+/// # Safety
+/// `barrier` is null, or points to a barrier that is not destroyed before this returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_trycomplete(barrier: *const Barrier, arrival: u64) -> c_int {
     let check = |party: &mut Party<'_>, barrier: &_, _| {
         party.has_completed(&self::arrival(barrier, arrival)?).then_some(()).ok_or_else(Failure::would_block)
     };
-    // SAFETY: C passes a barrier or NULL.
+    // SAFETY: the caller guarantees it.
     status(|| unsafe { with_party(barrier, check) })
 }
 
@@ -288,6 +315,9 @@ pub unsafe extern "C" fn rowlock_barrier_trycomplete(barrier: *const Barrier, ar
 /// After a timeout the number can be used again.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
+///
+/// # Safety
+/// As for `rowlock_barrier_wait`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_complete_until(
     barrier: *const Barrier,
@@ -297,12 +327,15 @@ pub unsafe extern "C" fn rowlock_barrier_complete_until(
 ) -> c_int {
     status(|| {
         let deadline = argument::until(deadline)?.into();
-        // SAFETY: C passes a barrier or NULL.
+        // SAFETY: the caller guarantees it.
         unsafe { wait_for(barrier, arrival, deadline, leads) }
     })
 }
 
 /// Like `rowlock_barrier_complete_until`, with a timeout in nanoseconds that begins now.
+///
+/// # Safety
+/// As for `rowlock_barrier_wait`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_barrier_complete_timeout(
     barrier: *const Barrier,
@@ -310,7 +343,7 @@ pub unsafe extern "C" fn rowlock_barrier_complete_timeout(
     nanoseconds: u64,
     leads: Option<&mut MaybeUninit<bool>>,
 ) -> c_int {
-    // SAFETY: C passes a barrier or NULL.
+    // SAFETY: the caller guarantees it.
     status(|| unsafe { wait_for(barrier, arrival, Duration::from_nanos(nanoseconds).into(), leads) })
 }
 

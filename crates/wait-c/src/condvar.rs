@@ -19,12 +19,15 @@ pub struct Condvar(wait::Condvar);
 /// Creates a condition variable whose threads wait by this rule (NULL: "adaptive").
 ///
 /// Returns 0, or EINVAL if `condvar` is NULL or `rule` is not a rule; then `*condvar` is NULL.
+///
+/// # Safety
+/// `rule` is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_condvar_create(
     condvar: Option<&mut MaybeUninit<Option<Box<Condvar>>>>,
     rule: *const c_char,
 ) -> c_int {
-    // SAFETY: C passes a text or NULL.
+    // SAFETY: the caller guarantees it.
     unsafe { create(condvar, "condvar", rule, |waiting| Ok(Condvar(wait::Condvar::with(waiting)))) }
 }
 
@@ -39,11 +42,14 @@ pub extern "C" fn rowlock_condvar_destroy(condvar: Option<Box<Condvar>>) {
 /// the mutex again.
 ///
 /// Returns 0, EPERM if no thread holds the mutex, or EINVAL if an argument is NULL.
+///
+/// # Safety
+/// If a thread holds the mutex, it is the calling thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_condvar_wait(condvar: Option<&Condvar>, mutex: Option<&Mutex>) -> c_int {
     acquire(|| {
         let condvar = given(condvar, "condvar")?;
-        // SAFETY: the calling thread holds it, as the documentation for C requires.
+        // SAFETY: the caller guarantees it.
         let guard = unsafe { given(mutex, "mutex")?.resume() }?;
         Ok(condvar.0.wait(guard))
     })
@@ -53,6 +59,9 @@ pub unsafe extern "C" fn rowlock_condvar_wait(condvar: Option<&Condvar>, mutex: 
 /// calling thread always acquires the mutex again, however long that takes.
 ///
 /// Returns 0, ETIMEDOUT, EPERM, or EINVAL.
+///
+/// # Safety
+/// If a thread holds the mutex, it is the calling thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_condvar_wait_until(
     condvar: Option<&Condvar>,
@@ -67,6 +76,9 @@ pub unsafe extern "C" fn rowlock_condvar_wait_until(
 }
 
 /// Like `rowlock_condvar_wait_until`, with a timeout in nanoseconds that begins now.
+///
+/// # Safety
+/// If a thread holds the mutex, it is the calling thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_condvar_wait_timeout(
     condvar: Option<&Condvar>,

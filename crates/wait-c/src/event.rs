@@ -18,6 +18,9 @@ pub struct Event(wait::Event);
 /// until `rowlock_event_reset` resets it.
 ///
 /// Returns 0, or EINVAL if `event` is NULL or `rule` is not a rule; then `*event` is NULL.
+///
+/// # Safety
+/// `rule` is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_event_create(
     event: Option<&mut MaybeUninit<Option<Box<Event>>>>,
@@ -25,7 +28,7 @@ pub unsafe extern "C" fn rowlock_event_create(
     rule: *const c_char,
 ) -> c_int {
     let reset = if manual_reset { Reset::Manual } else { Reset::Auto };
-    // SAFETY: C passes a text or NULL.
+    // SAFETY: the caller guarantees it.
     unsafe { create(event, "event", rule, |waiting| Ok(Event(wait::Event::with(reset, waiting)))) }
 }
 

@@ -16,13 +16,16 @@ pub struct Latch(wait::Latch);
 /// "adaptive").
 ///
 /// Returns 0, or EINVAL if `latch` is NULL or `rule` is not a rule; then `*latch` is NULL.
+///
+/// # Safety
+/// `rule` is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_latch_create(
     latch: Option<&mut MaybeUninit<Option<Box<Latch>>>>,
     count: u32,
     rule: *const c_char,
 ) -> c_int {
-    // SAFETY: C passes a text or NULL.
+    // SAFETY: the caller guarantees it.
     unsafe { create(latch, "latch", rule, |waiting| Ok(Latch(wait::Latch::with(count, waiting)))) }
 }
 

@@ -2,14 +2,14 @@
 //! rule.
 //!
 //! The header `include/rowlock_wait.h` is generated from these modules, including their comments.
-//! So the comments of exported items are written for C programmers. The guide is `docs/c.md`.
+//! So the comments of exported items are written for C programmers, except for the sections about
+//! safety, which the header does not have. The guide is `docs/c.md`.
 //!
 //! Exported functions take pointers as optional references: a null pointer is an error and never
 //! dereferenced. As usual in C, the caller guarantees that other pointers are valid. A panic aborts
 //! the program, since these functions do not unwind.
 #![allow(unsafe_code)] // Linker names, and C arguments: strings, words and thread-bound borrows.
 #![allow(unreachable_pub)] // Exported functions are reached by their linker names.
-#![allow(clippy::missing_safety_doc)] // For their callers, all C functions are unsafe.
 
 mod argument;
 mod barrier;

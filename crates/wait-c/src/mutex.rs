@@ -28,12 +28,15 @@ impl Mutex {
 /// Creates a free mutex, whose threads wait by this rule (NULL: "adaptive").
 ///
 /// Returns 0, or EINVAL if `mutex` is NULL or `rule` is not a rule; then `*mutex` is NULL.
+///
+/// # Safety
+/// `rule` is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_mutex_create(
     mutex: Option<&mut MaybeUninit<Option<Box<Mutex>>>>,
     rule: *const c_char,
 ) -> c_int {
-    // SAFETY: C passes a text or NULL.
+    // SAFETY: the caller guarantees it.
     unsafe { create(mutex, "mutex", rule, |waiting| Ok(Mutex(wait::Mutex::with((), waiting)))) }
 }
 
@@ -78,9 +81,12 @@ pub extern "C" fn rowlock_mutex_lock_timeout(mutex: Option<&Mutex>, nanoseconds:
 /// Releases the mutex. The calling thread must hold it.
 ///
 /// Returns 0, EPERM if no thread holds it, or EINVAL.
+///
+/// # Safety
+/// If a thread holds the mutex, it is the calling thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_mutex_unlock(mutex: Option<&Mutex>) -> c_int {
-    // SAFETY: the calling thread holds it, as the documentation for C requires.
+    // SAFETY: the caller guarantees it.
     status(|| unsafe { given(mutex, "mutex")?.resume() }.map(drop))
 }
 

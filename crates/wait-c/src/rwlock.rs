@@ -14,12 +14,15 @@ pub struct RwLock(wait::RwLock<()>);
 /// Creates a free lock, whose threads wait by this rule (NULL: "adaptive").
 ///
 /// Returns 0, or EINVAL if `rwlock` is NULL or `rule` is not a rule; then `*rwlock` is NULL.
+///
+/// # Safety
+/// `rule` is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_rwlock_create(
     rwlock: Option<&mut MaybeUninit<Option<Box<RwLock>>>>,
     rule: *const c_char,
 ) -> c_int {
-    // SAFETY: C passes a text or NULL.
+    // SAFETY: the caller guarantees it.
     unsafe { create(rwlock, "rwlock", rule, |waiting| Ok(RwLock(wait::RwLock::with((), waiting)))) }
 }
 
@@ -64,10 +67,12 @@ pub extern "C" fn rowlock_rwlock_rdlock_timeout(rwlock: Option<&RwLock>, nanosec
 /// Releases the lock, which the calling thread must hold as a reader.
 ///
 /// Returns 0, EPERM if no thread holds it as a reader, or EINVAL.
+///
+/// # Safety
+/// If threads hold the lock as readers, the calling thread is one of them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_rwlock_rdunlock(rwlock: Option<&RwLock>) -> c_int {
-    // SAFETY: the calling thread holds it as a reader, as the documentation for C requires, and its
-    // guard is forgotten.
+    // SAFETY: the caller guarantees it. All guards are forgotten.
     let unlock = |lock: &RwLock| unsafe { lock.0.resume_read() }.map(drop);
     status(|| unlock(given(rwlock, "rwlock")?).ok_or_else(|| Failure::not_held("rwlock")))
 }
@@ -108,10 +113,12 @@ pub extern "C" fn rowlock_rwlock_wrlock_timeout(rwlock: Option<&RwLock>, nanosec
 /// Releases the lock, which the calling thread must hold as a writer.
 ///
 /// Returns 0, EPERM if no thread holds it as a writer, or EINVAL.
+///
+/// # Safety
+/// If a thread holds the lock as a writer, it is the calling thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_rwlock_wrunlock(rwlock: Option<&RwLock>) -> c_int {
-    // SAFETY: the calling thread holds it as a writer, as the documentation for C requires, and its
-    // guard is forgotten.
+    // SAFETY: the caller guarantees it. All guards are forgotten.
     let unlock = |lock: &RwLock| unsafe { lock.0.resume_write() }.map(drop);
     status(|| unlock(given(rwlock, "rwlock")?).ok_or_else(|| Failure::not_held("rwlock")))
 }

@@ -15,13 +15,16 @@ pub struct Semaphore(wait::Semaphore);
 /// Creates a semaphore with `permits` permits, whose threads wait by this rule (NULL: "adaptive").
 ///
 /// Returns 0, or EINVAL if `semaphore` is NULL or `rule` is not a rule; then `*semaphore` is NULL.
+///
+/// # Safety
+/// `rule` is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_semaphore_create(
     semaphore: Option<&mut MaybeUninit<Option<Box<Semaphore>>>>,
     permits: u32,
     rule: *const c_char,
 ) -> c_int {
-    // SAFETY: C passes a text or NULL.
+    // SAFETY: the caller guarantees it.
     unsafe { create(semaphore, "semaphore", rule, |waiting| Ok(Semaphore(wait::Semaphore::with(permits, waiting)))) }
 }
 

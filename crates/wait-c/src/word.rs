@@ -32,15 +32,22 @@ unsafe fn word<'a>(word: *mut u32) -> Result<&'a AtomicU32, Failure> {
 /// afterwards.
 ///
 /// Returns 0, or EINVAL.
+///
+/// # Safety
+/// `at` is null, or points to a word that outlives the call and is changed only by atomic
+/// operations.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_word_wait(at: *mut u32, expected: u32, value: Option<&mut MaybeUninit<u32>>) -> c_int {
-    // SAFETY: C passes arguments as documented.
+    // SAFETY: the caller guarantees it.
     store(value, || Ok(word::wait(unsafe { word(at) }?, expected, &Waiting::ADAPTIVE)))
 }
 
 /// Like `rowlock_word_wait`, but waits at most until `CLOCK_MONOTONIC` reaches `deadline`.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
+///
+/// # Safety
+/// As for `rowlock_word_wait`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_word_wait_until(
     at: *mut u32,
@@ -58,6 +65,9 @@ pub unsafe extern "C" fn rowlock_word_wait_until(
 /// Like `rowlock_word_wait`, but waits at most this number of nanoseconds.
 ///
 /// Returns 0, ETIMEDOUT, or EINVAL.
+///
+/// # Safety
+/// As for `rowlock_word_wait`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_word_wait_timeout(
     at: *mut u32,
@@ -74,6 +84,9 @@ pub unsafe extern "C" fn rowlock_word_wait_timeout(
 /// it.
 ///
 /// Returns 0, or EINVAL.
+///
+/// # Safety
+/// As for `rowlock_word_wait`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rowlock_word_wake(at: *mut u32, all: bool) -> c_int {
     // SAFETY: as above.
