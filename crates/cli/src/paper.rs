@@ -98,6 +98,8 @@ fn run(paper: &Paper, files: FigureFiles, arguments: &arguments::paper::Paper) -
     publish(&folder, &page, arguments.format, text, &judgement)?;
     result_of(error, &report, &signals)?;
     match judgement.missed() {
+        // The search for patterns was interrupted.
+        _ if !judgement.complete => Err(signals.interruption()),
         0 => Ok(()),
         missed => Err(anyhow!("missed: {missed} of {} bands", judgement.judged()).into()),
     }

@@ -135,6 +135,9 @@ impl Session<'_> {
         let plan = interleaving::missing(arms.len(), rounds, settings.seed, is_made);
         let made = if plan.is_empty() { Ok(()) } else { self.run(arms, &plan, &mut settings) };
         self.report.rows = rows::rows(arms, &self.runs, self.experiment.baseline());
+        if made.is_err() {
+            rows::undecide(&mut self.report.rows);
+        }
         if self.experiment == Experiment::Regression {
             self.report.balances = balance::clock_regressions(&self.runs);
         }

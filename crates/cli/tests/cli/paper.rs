@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use papers::{PAPERS, Paper, Study};
-use testing::Output;
+use testing::{Child, Output};
 
 fn rowlock(folder: &Path, arguments: &[&str]) -> Output {
     testing::run(crate::rowlock(arguments).current_dir(folder))
@@ -61,6 +61,25 @@ fn a_paper_writes_its_results_and_its_exit_code_says_whether_its_bands_hold() {
     done.expect_exit(if judgement["holds"] == true { 0 } else { 1 });
     let report = fs::read(folder.path().join("out/report.json")).unwrap();
     assert_eq!(judgement["report"], serde_json::from_slice::<serde_json::Value>(&report).unwrap());
+}
+
+#[test]
+fn an_interrupted_paper_keeps_its_runs_and_is_not_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    for (format, words) in [("json", "\"holds\": null"), ("text", "Not judged: only ")] {
+        let arguments = ["paper", "barrier/fig5", "--repeat", "1000", "--workers", "1", "--format", format];
+        let out = folder.path().join(format);
+        let child = Child::start(crate::rowlock(&arguments).arg("--out").arg(&out));
+        let runs = || fs::read_to_string(out.join("runs.csv")).unwrap_or_default().lines().count();
+        let done = crate::interrupted_when(|| runs() >= 2, child, 2).expect_exit(130);
+        assert!(done.stdout.contains(words), "{done}");
+        let is_judged =
+            ["Missed", "OUTSIDE", "\"inside\": true", "\"inside\": false"].map(|word| done.stdout.contains(word));
+        assert_eq!(is_judged, [false; 4], "{done}");
+        let page = fs::read_to_string(out.join("report.html")).unwrap();
+        assert!(page.contains("Not judged: only ") && !page.contains("bands are missed"), "{done}");
+        assert!(runs() >= 2, "{done}");
+    }
 }
 
 #[test]

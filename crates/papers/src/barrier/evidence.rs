@@ -102,6 +102,11 @@ impl<'a> Evidence<'a> {
         Ok(Evidence { patterns: patterns?, ..self })
     }
 
+    /// Whether all runs were searched for patterns.
+    pub fn is_searched(&self) -> bool {
+        self.patterns.len() == self.runs.iter().map(BTreeMap::len).sum::<usize>()
+    }
+
     /// All runs that were searched for patterns, with the patterns found.
     pub fn patterns(&self) -> impl Iterator<Item = (usize, u32, &Patterns)> {
         self.patterns.iter().map(|(&(arm, repeat), found)| (arm, repeat, found))

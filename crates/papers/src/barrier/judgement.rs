@@ -25,6 +25,9 @@ pub struct Judgement<'a> {
     pub shows: &'a str,
     /// The place in the paper.
     pub source: &'a str,
+    /// Whether all runs were made, and searched for patterns if the paper is about them. If not,
+    /// the bands are not judged.
+    pub complete: bool,
     /// The settings that replace the paper's. The bands are then not judged.
     pub changed: Vec<String>,
     /// Whether all bands hold. `None` if they are not judged.
@@ -92,7 +95,8 @@ pub struct BandResult {
 }
 
 impl<'a> Judgement<'a> {
-    /// Judges all bands of a paper by the runs in a report, unless the runs were made with changes.
+    /// Judges all bands of a paper by the runs in a report, unless some are missing or were made
+    /// with changes.
     pub fn new(
         paper: &Paper,
         expected: &Expected,
@@ -100,10 +104,11 @@ impl<'a> Judgement<'a> {
         changes: &Changes,
         report: &'a ExperimentReport,
     ) -> Judgement<'a> {
-        let changed = changes.words();
+        let (changed, measure) = (changes.words(), expected.figure.measure);
+        let complete = report.complete && (!measure.is_of_patterns() || evidence.is_searched());
+        let is_judged = complete && changed.is_empty();
         let bands: Vec<BandResult> =
-            expected.band.iter().map(|band| judge(evidence, band, &expected.figure.job, changed.is_empty())).collect();
-        let measure = expected.figure.measure;
+            expected.band.iter().map(|band| judge(evidence, band, &expected.figure.job, is_judged)).collect();
         let patterns = |is_wanted: bool| evidence.patterns().filter(move |_| is_wanted);
         let transitions = patterns(measure.is_of_transitions()).map(|(arm, repeat, found)| RunTransition {
             factors: evidence.factors[arm].clone(),
@@ -119,7 +124,8 @@ impl<'a> Judgement<'a> {
             paper: paper.name,
             shows: paper.shows,
             source: paper.source,
-            holds: changed.is_empty().then(|| bands.iter().all(|band| band.inside != Some(false))),
+            holds: is_judged.then(|| bands.iter().all(|band| band.inside != Some(false))),
+            complete,
             changed,
             figure: Drawing::new(evidence, &expected.figure),
             bands,

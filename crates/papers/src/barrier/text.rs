@@ -193,7 +193,14 @@ fn transitions(judgement: &Judgement<'_>) -> String {
 
 /// Why there is no verdict.
 pub(crate) fn unjudged(judgement: &Judgement<'_>) -> String {
-    format!("Not judged: the bands are those of the paper's machine, and this is {}.", judgement.changed.join(" "))
+    let Judgement { changed, report, .. } = judgement;
+    match changed.as_slice() {
+        [] if report.complete => "Not judged: not all runs were searched for patterns.".to_owned(),
+        [] => format!("Not judged: only {} of {} runs were made.", report.runs.len(), report.planned_runs),
+        changed => {
+            format!("Not judged: the bands are those of the paper's machine, and this is {}.", changed.join(" "))
+        }
+    }
 }
 
 fn alternations(judgement: &Judgement<'_>) -> String {

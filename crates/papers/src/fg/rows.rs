@@ -148,6 +148,11 @@ pub fn rows(arms: &[&Arm], runs: &[Observation], baseline: &str) -> Vec<Row> {
     arms.iter().zip(against).filter_map(|(arm, against)| row(arm, runs, against)).collect()
 }
 
+/// Takes all verdicts back, if some of the requested runs are missing.
+pub fn undecide(rows: &mut [Row]) {
+    rows.iter_mut().filter_map(|row| row.against.as_mut()).for_each(|against| against.verdict = Verdict::NotDecided);
+}
+
 fn row(arm: &Arm, runs: &[Observation], against: Option<Comparison>) -> Option<Row> {
     let of_it: Vec<&Observation> = runs.iter().filter(|run| run.is_of(arm)).collect();
     let values = |of: fn(&Observation) -> f64| of_it.iter().map(|run| of(run)).collect::<Vec<f64>>();
@@ -230,6 +235,9 @@ mod tests {
         assert_eq!(verdict(&narrow(1.025)), Verdict::SlowerWithinMargin);
         assert_eq!(verdict(&narrow(0.975)), Verdict::FasterWithinMargin);
         assert_eq!(verdict(&[8.0, 12.0, 10.0]), Verdict::NotDecided);
+        let mut incomplete = table(&[runs("default", default), runs("nice-down-io", &times(1.2))].concat());
+        undecide(&mut incomplete);
+        assert_eq!(incomplete[1].against.as_ref().unwrap().verdict, Verdict::NotDecided);
     }
 
     #[test]

@@ -51,12 +51,15 @@ const CLAIMS: [Claim; 3] = [
 ];
 
 /// The verdicts on all claims, for first runs and for later ones. Empty unless all configurations
-/// were run.
-pub fn verdicts(runs: &[Observation], threads: &[u32]) -> Vec<ClaimVerdict> {
+/// were run. If the runs are not complete, no claim is decided.
+pub fn verdicts(runs: &[Observation], threads: &[u32], is_complete: bool) -> Vec<ClaimVerdict> {
     let times = Temperature::ALL.map(|at| (at, Times::new(runs, threads, at)));
     let judge = |(at, times): &(Temperature, Times)| {
         CLAIMS.map(|(claim, judge)| {
-            let (answer, evidence) = judge(times);
+            let (answer, evidence) = match judge(times) {
+                (_, evidence) if !is_complete => (Undecided, format!("{evidence}; the other runs are missing")),
+                judged => judged,
+            };
             ClaimVerdict { claim, at: *at, answer, evidence }
         })
     };

@@ -79,7 +79,7 @@ impl ThreadsReport {
         let threads = &report.settings.threads;
         match experiment {
             Experiment::Systems => report.factors = table::factors(runs, threads, &arms),
-            Experiment::Configurations => report.verdicts = claims::verdicts(runs, threads),
+            Experiment::Configurations => report.verdicts = claims::verdicts(runs, threads, complete),
             Experiment::Workloads => report.responses = table::responses(runs, experiment.programs(), &arms),
         }
         if experiment.programs().contains(&Program::Study) {

@@ -21,7 +21,7 @@ fn made(rounds: u32, noise: f64, us: impl Fn(Configuration, u32) -> f64) -> Vec<
 const THREADS: [u32; 4] = [50, 100, 1000, 2000];
 
 fn answers(runs: &[Observation]) -> [ClaimOutcome; 3] {
-    let verdicts = verdicts(runs, &THREADS);
+    let verdicts = verdicts(runs, &THREADS, true);
     assert_eq!(verdicts.len(), 6);
     let answers =
         |at| verdicts.iter().filter(|of| of.at == at).map(|of| of.answer).collect::<Vec<_>>().try_into().unwrap();
@@ -31,7 +31,7 @@ fn answers(runs: &[Observation]) -> [ClaimOutcome; 3] {
 }
 
 fn evidence(runs: &[Observation]) -> Vec<String> {
-    verdicts(runs, &THREADS).into_iter().map(|verdict| verdict.evidence).collect()
+    verdicts(runs, &THREADS, true).into_iter().map(|verdict| verdict.evidence).collect()
 }
 
 #[test]
@@ -103,8 +103,10 @@ fn a_significant_but_invisible_difference_makes_no_claim_true() {
 #[test]
 fn claims_about_runs_that_were_not_made_are_undecided() {
     let few: Vec<Observation> = made(12, 0.01, |_, _| 1.0).into_iter().filter(|run| run.cell.threads < MANY).collect();
-    let verdicts = verdicts(&few, &THREADS);
+    let verdicts = verdicts(&few, &THREADS, true);
     let answers: Vec<ClaimOutcome> = verdicts.iter().map(|verdict| verdict.answer).collect();
     assert_eq!(answers, [Disagrees, Undecided, Undecided, Disagrees, Undecided, Undecided]);
-    assert!(super::verdicts(&[], &THREADS).is_empty());
+    assert!(super::verdicts(&[], &THREADS, true).is_empty());
+    let interrupted = super::verdicts(&few, &THREADS, false);
+    assert!(interrupted.iter().all(|verdict| verdict.answer == Undecided), "{interrupted:?}");
 }

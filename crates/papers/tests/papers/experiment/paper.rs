@@ -25,6 +25,9 @@ use scenario::{JobKind, Scenario};
 const SIM: &[World] = &[World::Sim];
 const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
+/// The figure's measure in [`EXPECTED`].
+const SPEED_UP: &str = "measure = \"speed-up\", against = { \"job.crew.waiting\" = \"always-block\" }";
+
 /// Bands of a fictitious paper on the mock's barrier job.
 const EXPECTED: &str = r#"
 figure = { job = "crew", measure = "speed-up", against = { "job.crew.waiting" = "always-block" } }
@@ -249,6 +252,33 @@ fn results_with_changes_are_shown_and_not_judged() {
 }
 
 #[test]
+fn results_of_an_interrupted_paper_are_shown_and_not_judged() {
+    let text = |expected: &Expected, evidence: &Evidence<'_>, report: &ExperimentReport| {
+        let paper = mock(CREW);
+        let judgement = Judgement::new(&paper, expected, evidence, &Changes::default(), report);
+        assert_eq!((judgement.complete, judgement.holds, judgement.judged()), (false, None, 0));
+        let text = text::render(&judgement, expected, evidence);
+        assert!(!text.contains("inside") && !text.contains("OUTSIDE"), "{text}");
+        text
+    };
+    // While runs are made.
+    let (folder, scenario) = (tempfile::tempdir().unwrap(), read(CREW));
+    let mut report = Mock::new().experiment(scenario.clone(), SIM, folder.path()).report;
+    report.runs.truncate(1);
+    report.complete = false;
+    let said = text(&toml::from_str(EXPECTED).unwrap(), &Evidence::new(&scenario, &report.runs), &report);
+    let why = format!("Not judged: only 1 of {} runs were made.\n", report.planned_runs);
+    assert!(said.contains(&why), "{said}");
+    // While they are searched.
+    let (scenario, cancel) = (read(OVERLOADED_THEN_ALONE), AtomicBool::new(true));
+    let report = simulated(&scenario);
+    let expected = EXPECTED.replace(SPEED_UP, "measure = \"transition\", line = [{ name = \"crew\" }]");
+    let evidence = Evidence::new(&scenario, &report.runs).with_patterns(&["crew".to_owned()], TWO, &cancel).unwrap();
+    let said = text(&toml::from_str(&expected).unwrap(), &evidence, &report);
+    assert!(said.contains("Not judged: not all runs were searched for patterns.\n"), "{said}");
+}
+
+#[test]
 fn the_transition_point_is_where_the_other_threads_end() {
     let (scenario, cancel) = (read(OVERLOADED_THEN_ALONE), AtomicBool::new(false));
     let report = simulated(&scenario);
@@ -285,10 +315,7 @@ fn threads_that_share_a_cpu_alternate_and_threads_with_a_cpu_each_do_not() {
 fn exactly_the_fields_of_a_judgement_are_documented() {
     let mut found = BTreeSet::new();
     for (text, measure) in [(OVERLOADED_THEN_ALONE, "transition"), (ALTERNATING, "alternation")] {
-        let expected = EXPECTED.replace(
-            "measure = \"speed-up\", against = { \"job.crew.waiting\" = \"always-block\" }",
-            &format!("measure = \"{measure}\", line = [{{ name = \"crew\" }}]"),
-        );
+        let expected = EXPECTED.replace(SPEED_UP, &format!("measure = \"{measure}\", line = [{{ name = \"crew\" }}]"));
         let expected: Expected = toml::from_str(&expected).unwrap();
         let paper = mock(text);
         let scenario = paper.figure().unwrap().scenario().unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
