@@ -129,21 +129,24 @@ pub(crate) fn shortened(text: &str, width: usize) -> String {
 
 /// Breaks a sentence into lines of at most `width` characters. Indents all but the first.
 pub fn wrap(sentence: &str, width: usize) -> String {
-    let mut text = String::new();
-    let mut line = 0;
-    for word in sentence.split(' ') {
-        let length = word.chars().count();
-        if line > 0 && line + 1 + length > width {
-            text.push_str("\n  ");
-            line = 2;
-        } else if line > 0 {
-            text.push(' ');
-            line += 1;
+    broken(sentence, width, "  ").join("\n")
+}
+
+/// Breaks a text at spaces into lines of at most `width` characters, if its words are no longer.
+/// All but the first begin with `indent`.
+pub(crate) fn broken(text: &str, width: usize, indent: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut words = text.split(' ');
+    let mut line = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        if line.chars().count() + 1 + word.chars().count() > width && !line.is_empty() {
+            lines.push(std::mem::replace(&mut line, format!("{indent}{word}")));
+        } else {
+            line = format!("{line} {word}");
         }
-        text.push_str(word);
-        line += length;
     }
-    text
+    lines.push(line);
+    lines
 }
 
 #[cfg(test)]
