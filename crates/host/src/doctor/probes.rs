@@ -236,15 +236,38 @@ fn stolen_percent(stat: &str) -> Option<f64> {
 /// The kind of container, recognised by its files or its cgroups.
 fn container(own_cgroups: &str, version: &str, exists: impl Fn(&str) -> bool) -> Option<String> {
     let files = [("/.dockerenv", "docker"), ("/run/.containerenv", "podman"), ("/proc/vz", "openvz")];
-    let groups = [("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc")];
     if version.contains("gVisor") {
         return Some("gVisor".to_owned());
     }
     // The OpenVZ host has the same folder as its containers, and `/proc/bc` as well.
-    let by_file = files.into_iter().find(|&(file, _)| exists(file) && !exists("/proc/bc"));
-    let paths = || own_cgroups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-    let by_group = || groups.into_iter().find(|(name, _)| paths().any(|path| path.contains(name)));
-    by_file.or_else(by_group).map(|(_, kind)| kind.to_owned())
+    let by_file = files.into_iter().find(|&(file, _)| exists(file) && !exists("/proc/bc")).map(|(_, kind)| kind);
+    let by_group = || own_cgroups.lines().filter_map(|line| line.splitn(3, ':').nth(2)).find_map(container_of_group);
+    by_file.or_else(by_group).map(str::to_owned)
+}
+
+/// The kind of container whose cgroup this is. Other groups can contain the same words, such as
+/// `docker.service`.
+fn container_of_group(path: &str) -> Option<&'static str> {
+    let is_id = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut before = "";
+    path.split('/').find_map(|name| {
+        let parent = std::mem::replace(&mut before, name);
+        let is_of = |runtime: &str| {
+            let rest = name.strip_prefix(runtime).and_then(|rest| rest.strip_prefix('-'));
+            rest.is_some_and(|rest| is_id(rest.trim_end_matches(".scope")))
+        };
+        if name == "kubepods" || name.starts_with("kubepods.") || name.starts_with("kubepods-") {
+            Some("kubernetes")
+        } else if is_of("docker") || (parent == "docker" && is_id(name)) {
+            Some("docker")
+        } else if is_of("libpod") {
+            Some("podman")
+        } else if parent == "lxc" || name.starts_with("lxc.payload") {
+            Some("lxc")
+        } else {
+            None
+        }
+    })
 }
 
 #[cfg(test)]
@@ -293,6 +316,20 @@ mod tests {
         assert_eq!(container("0::/user.slice/session-2.scope\n", "Linux", nothing), None);
         assert_eq!(container("4:cpu:/kubepods/besteffort/pod1\n", "Linux", nothing), Some("kubernetes".into()));
         assert_eq!(container("0::/\n", "Linux", |path| path == "/.dockerenv"), Some("docker".into()));
+        let id = "0123456789abcdef".repeat(4);
+        for (path, kind) in [
+            (format!("/docker/{id}"), Some("docker")),
+            (format!("/system.slice/docker-{id}.scope/init"), Some("docker")),
+            (format!("/machine.slice/libpod-{id}.scope"), Some("podman")),
+            ("/kubepods.slice/kubepods-burstable.slice".into(), Some("kubernetes")),
+            ("/lxc.payload.web/system.slice".into(), Some("lxc")),
+            ("/lxc/web".into(), Some("lxc")),
+            ("/system.slice/docker.service".into(), None),
+            ("/user.slice/docker-tests.slice/docker".into(), None),
+            ("/lxc.monitor.web".into(), None),
+        ] {
+            assert_eq!(container(&format!("0::{path}\n"), "Linux", nothing).as_deref(), kind, "{path}");
+        }
         assert_eq!(container("", "Linux version 4.4.0 (gVisor)", nothing), Some("gVisor".into()));
         assert_eq!(container("0::/\n", "", |path| path.starts_with("/proc")), None);
     }
