@@ -1,4 +1,4 @@
-//! The conclusions from the runs: how much faster each rule is than blocking at once, up to which
+//! The conclusions from the runs: how much faster each rule is than immediate blocking, up to which
 //! load the advised rule wins, and which rule is best.
 
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ pub struct AdviceBound {
     /// The kernel, machine and jobs.
     #[serde(flatten)]
     pub place: Place,
-    /// The largest load at which the rule is faster than blocking at once. `None` if it never is.
+    /// The largest load at which the rule is faster than immediate blocking. `None` if it never is.
     pub last_winning: Option<f64>,
     /// The smallest load at which it is slower. `None` if it never is.
     pub first_losing: Option<f64>,

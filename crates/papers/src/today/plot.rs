@@ -1,5 +1,5 @@
 //! The conclusions as drawings: for each kernel and granularity, the speed-up of the rules over
-//! blocking at once, by load.
+//! immediate blocking, by load.
 
 use std::collections::BTreeMap;
 
@@ -93,7 +93,7 @@ pub fn page(conclusions: &Conclusions<'_>, manifest: &Manifest, histories: &[His
     let charts: Vec<String> =
         charts(&conclusions.speeds).iter().map(|(caption, chart)| figure(caption, chart)).collect();
     let sentence = sentence(
-        "The speed-up of each rule over blocking at once: the geometric mean over machines and mixes of jobs.",
+        "The speed-up of each rule over immediate blocking: the geometric mean over machines and mixes of jobs.",
     );
     let body = format!("<p>{sentence}</p>\n{}", grid(&charts));
     let section = Section { id: "answer", title: "Whether to spin", body };

@@ -22,7 +22,7 @@ pub fn render(paper: &Paper, conclusions: &Conclusions<'_>) -> String {
     }
     let _ = write!(
         text,
-        "\nThe last load (threads for each CPU) at which {ADVISED} is faster than blocking at once, and the first at which it\n\
+        "\nThe last load (threads for each CPU) at which {ADVISED} is faster than immediate blocking, and the first at which it\n\
          is slower (\"-\" if there is none)\n"
     );
     for mix in Mix::ALL.map(Mix::name) {
@@ -30,7 +30,7 @@ pub fn render(paper: &Paper, conclusions: &Conclusions<'_>) -> String {
     }
     let _ = write!(
         text,
-        "\nThe speed-up of each rule over blocking at once, on average over machines and mixes\n{}",
+        "\nThe speed-up of each rule over immediate blocking, on average over machines and mixes\n{}",
         best(conclusions)
     );
     if let Some(width) = conclusions.width {
