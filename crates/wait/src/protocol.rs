@@ -5,10 +5,10 @@ pub(crate) mod counted_futex;
 pub mod external;
 pub(crate) mod generation;
 pub(crate) mod last_arrival;
+pub(crate) mod notification;
 pub(crate) mod party;
 #[cfg_attr(loom, allow(dead_code, reason = "other processes are not modelled"))]
 pub(crate) mod process_slot;
-pub(crate) mod raw_condvar;
 pub(crate) mod raw_event;
 pub(crate) mod raw_mutex;
 pub(crate) mod raw_rwlock;

@@ -115,6 +115,36 @@ fn every_rule_times_out_and_reacquires_the_mutex() {
 }
 
 #[test]
+fn a_waiter_that_gives_up_wakes_no_other() {
+    const WAITERS: u32 = 20;
+    let (shared, changed) = (Mutex::new((0, false)), Condvar::new());
+    let returns = std::thread::scope(|scope| {
+        let wait = || {
+            let mut guard = shared.lock();
+            guard.0 += 1;
+            let mut returns = 0;
+            while !guard.1 {
+                guard = changed.wait(guard);
+                returns += 1;
+            }
+            returns
+        };
+        let waiters = [(); WAITERS as usize].map(|()| scope.spawn(wait));
+        while shared.lock().0 < WAITERS {
+            std::thread::yield_now();
+        }
+        for _ in 0..200 {
+            let (_guard, result) = changed.wait_timeout(shared.lock(), Duration::ZERO);
+            assert!(result.timed_out());
+        }
+        shared.lock().1 = true;
+        changed.notify_all();
+        waiters.map(|waiter| waiter.join().unwrap())
+    });
+    assert_eq!(returns, [1; WAITERS as usize], "each returns once, after its notification");
+}
+
+#[test]
 fn waiters_that_give_up_lose_no_notification() {
     for entry in WAITING {
         let queue = Queue::by(entry.example);
