@@ -238,12 +238,13 @@ int rowlock_condvar_wait_timeout(const struct rowlock_condvar *condvar,
                                  const struct rowlock_mutex *mutex,
                                  uint64_t nanoseconds);
 
-// Wakes one waiting thread. Never waits.
+// Wakes the thread that has waited longest. Waits for no other thread, except for one that begins
+// or ends a wait, or notifies, in the same moment.
 //
 // Returns 0, or EINVAL if `condvar` is NULL.
 int rowlock_condvar_signal(const struct rowlock_condvar *condvar);
 
-// Wakes all waiting threads. Never waits.
+// Wakes all waiting threads. Waits for no other thread, like `rowlock_condvar_signal`.
 //
 // Returns 0, or EINVAL if `condvar` is NULL.
 int rowlock_condvar_broadcast(const struct rowlock_condvar *condvar);

@@ -101,7 +101,8 @@ unsafe fn wait_timeout(condvar: &Condvar, mutex: Option<&Mutex>, timeout: Durati
     if result.timed_out() { Err(TimedOut.into()) } else { Ok(()) }
 }
 
-/// Wakes one waiting thread. Never waits.
+/// Wakes the thread that has waited longest. Waits for no other thread, except for one that begins
+/// or ends a wait, or notifies, in the same moment.
 ///
 /// Returns 0, or EINVAL if `condvar` is NULL.
 #[unsafe(no_mangle)]
@@ -109,7 +110,7 @@ pub extern "C" fn rowlock_condvar_signal(condvar: Option<&Condvar>) -> c_int {
     status(|| given(condvar, "condvar").map(|condvar| condvar.0.notify_one()))
 }
 
-/// Wakes all waiting threads. Never waits.
+/// Wakes all waiting threads. Waits for no other thread, like `rowlock_condvar_signal`.
 ///
 /// Returns 0, or EINVAL if `condvar` is NULL.
 #[unsafe(no_mangle)]

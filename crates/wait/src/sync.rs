@@ -141,10 +141,12 @@ mod world {
 
     /// A clock on which a microsecond passes between two readings of one thread.
     pub(crate) fn now() -> Instant {
-        READINGS.with(|readings| {
-            readings.set(readings.get() + 1);
-            Instant::from_nanos(readings.get() * 1_000)
-        })
+        READINGS.with(|readings| readings.set(readings.get() + 1));
+        last_reading()
+    }
+
+    fn last_reading() -> Instant {
+        READINGS.with(|readings| Instant::from_nanos(readings.get() * 1_000))
     }
 
     pub(crate) fn current_cpu() -> CpuId {
@@ -165,10 +167,11 @@ mod world {
             Bucket { mutex: Mutex::new(()), sleepers: Condvar::new() }
         }
 
-        /// Ignores the deadline, so loom reports a sleeper that is never woken as a deadlock.
-        fn sleep_if(&self, is_as_expected: impl FnOnce() -> bool) {
+        /// Returns if the deadline has passed. Otherwise ignores it, so loom reports a sleeper that
+        /// is never woken as a deadlock.
+        fn sleep_if(&self, is_as_expected: impl FnOnce() -> bool, deadline: Option<Instant>) {
             let bucket = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
-            if is_as_expected() {
+            if is_as_expected() && deadline.is_none_or(|deadline| last_reading() < deadline) {
                 drop(self.sleepers.wait(bucket));
             }
         }
@@ -214,8 +217,8 @@ mod world {
             &self.word
         }
 
-        pub(crate) fn sleep(&self, expected: u32, _: Option<Instant>, _: Scope) {
-            self.bucket.sleep_if(|| self.word.value() == expected);
+        pub(crate) fn sleep(&self, expected: u32, deadline: Option<Instant>, _: Scope) {
+            self.bucket.sleep_if(|| self.word.value() == expected, deadline);
         }
 
         pub(crate) fn wake(&self, count: u32, _: Scope) {
@@ -232,8 +235,8 @@ mod world {
         static ref BUCKET: Bucket = Bucket::new();
     }
 
-    pub(crate) fn sleep_on(word: &AtomicU32, expected: u32, _: Option<Instant>, _: Scope) {
-        BUCKET.sleep_if(|| word.value() == expected);
+    pub(crate) fn sleep_on(word: &AtomicU32, expected: u32, deadline: Option<Instant>, _: Scope) {
+        BUCKET.sleep_if(|| word.value() == expected, deadline);
     }
 
     pub(crate) fn wake_on(_: &AtomicU32, count: u32, _: Scope) {

@@ -1,7 +1,7 @@
 //! Loom models of the condition variable: all interleavings up to a bound on preemptions, all
 //! values that a load may return.
 //!
-//! A lost wakeup is a deadlock, which loom reports. In the models all threads share one eventcount.
+//! A lost wakeup is a deadlock, which loom reports.
 
 use std::time::Duration;
 
@@ -37,6 +37,16 @@ fn take((count, changed): &Shared) {
     *changed.wait_while(count.lock(), |count| *count == 0) -= 1;
 }
 
+/// The same, by a thread that no notification reaches before there is an item.
+fn take_after_one_wakeup((count, changed): &Shared) {
+    let mut count = count.lock();
+    if *count == 0 {
+        count = changed.wait(count);
+        assert_eq!(*count, 1, "a spurious wakeup");
+    }
+    *count -= 1;
+}
+
 /// Gives two items, with a notification for each.
 fn give_two_one_by_one((count, changed): &Shared) {
     for _ in 0..2 {
@@ -70,20 +80,32 @@ fn a_waiter_spins_and_then_blocks() {
     });
 }
 
-/// In a model no deadline passes while a thread sleeps. So the deadline of the thread that gives up
-/// passes when it is woken or while it spins.
-#[test]
-fn a_waiter_that_gives_up_loses_no_notification() {
-    let impatient = |(count, changed): &Shared| {
-        let (count, result) = changed.wait_timeout(count.lock(), Duration::ZERO);
-        drop(count);
-        // A notified thread that takes nothing passes the notification on.
-        if !result.timed_out() {
-            changed.notify_one();
-        }
-    };
-    model("cs", 2, [take, impatient], |(count, changed)| {
-        *count.lock() += 1;
+/// Waits until a deadline that passes while it spins or as soon as it sleeps. Takes nothing.
+fn give_up((count, changed): &Shared) {
+    let (count, result) = changed.wait_timeout(count.lock(), Duration::ZERO);
+    drop(count);
+    // A notified thread that takes nothing passes the notification on.
+    if !result.timed_out() {
         changed.notify_one();
-    });
+    }
+}
+
+fn give_one((count, changed): &Shared) {
+    *count.lock() += 1;
+    changed.notify_one();
+}
+
+#[test]
+fn a_waiter_that_gives_up_loses_no_notification_and_wakes_no_other() {
+    model("always-block", 2, [take_after_one_wakeup, give_up], give_one);
+    model("cs", 2, [take_after_one_wakeup, give_up], give_one);
+}
+
+#[test]
+fn a_waiter_that_gives_up_before_all_are_notified_wakes_no_other() {
+    let give_one_to_all = |(count, changed): &Shared| {
+        *count.lock() += 1;
+        changed.notify_all();
+    };
+    model("always-block", 2, [take_after_one_wakeup, give_up], give_one_to_all);
 }
