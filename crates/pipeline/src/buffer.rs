@@ -34,6 +34,16 @@ impl<T> Buffer<T> {
         self.block.len()
     }
 
+    /// Changes the size of the block. Filled bytes are kept as far as they fit, without copying.
+    ///
+    /// # Errors
+    /// The kernel's error if there is no memory. The buffer is then unchanged.
+    pub fn resize(&mut self, capacity: usize) -> io::Result<()> {
+        self.block.resize(capacity)?;
+        self.filled = self.filled.min(capacity);
+        Ok(())
+    }
+
     /// The number of filled bytes.
     pub fn len(&self) -> usize {
         self.filled
@@ -141,6 +151,16 @@ mod tests {
         left.swap(&mut right);
         assert_eq!((left.len(), left.capacity(), left.tag), (0, 6, 1));
         assert_eq!((right.filled(), right.capacity(), right.tag), (&b"left"[..], 4, 2));
+    }
+
+    #[test]
+    fn a_resize_keeps_what_is_filled() {
+        let mut buffer = Buffer::<u32>::new(8).unwrap();
+        buffer.write_all(b"hello").unwrap();
+        buffer.resize(10_000).unwrap();
+        assert_eq!((buffer.filled(), buffer.capacity()), (&b"hello"[..], 10_000));
+        buffer.resize(4).unwrap();
+        assert_eq!((buffer.filled(), buffer.capacity()), (&b"hell"[..], 4));
     }
 
     #[test]

@@ -224,8 +224,15 @@ fn check_junctions<T>(pipelines: &[Pipeline<'_, T>], junctions: &[Junction<'_, T
 }
 
 fn memory<T: Default>(pipeline: &str, buffers: usize, block: usize) -> Result<Vec<Buffer<T>>, Error> {
-    let made = (0..buffers).map(|_| Buffer::new(block)).collect::<std::io::Result<Vec<_>>>();
-    made.map_err(|why| Error::Memory { pipeline: pipeline.to_owned(), buffers, block, why })
+    let make = || -> std::io::Result<_> {
+        let mut made = Vec::new();
+        made.try_reserve_exact(buffers)?;
+        for _ in 0..buffers {
+            made.push(Buffer::new(block)?);
+        }
+        Ok(made)
+    };
+    make().map_err(|why| Error::Memory { pipeline: pipeline.to_owned(), buffers, block, why })
 }
 
 /// The structure with the numbers of copies that the plan chose, for the report.

@@ -18,7 +18,7 @@ pub(crate) struct Plan {
     /// The threads, without workers and junctions. Each has turns: a group, and how many buffers it
     /// processes before the next turn.
     pub(crate) threads: Vec<Vec<(usize, usize)>>,
-    /// The number of workers. 0 if they would have nothing to do.
+    /// The number of workers. At most one for each copy of a stage, since others have nothing to do.
     pub(crate) workers: usize,
 }
 
@@ -68,8 +68,9 @@ pub(crate) fn plan<T>(pipelines: &[Pipeline<'_, T>], structure: &Structure, cpus
         }
     }
     let threads = threads(pipelines, &groups, structure)?;
-    let has_work = groups.iter().any(|group| group.place == Place::Workers);
-    Ok(Plan { groups, threads, workers: if has_work { workers } else { 0 } })
+    // A worker runs one copy at a time.
+    let copies = groups.iter().filter(|group| group.place == Place::Workers).map(|group| group.copies).sum();
+    Ok(Plan { groups, threads, workers: workers.min(copies) })
 }
 
 fn check_pipelines<T>(pipelines: &[Pipeline<'_, T>]) -> Result<(), BuildError> {

@@ -155,20 +155,25 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
         // Count this thread until all others are counted, or the first ones could detect a
         // deadlock.
         engine.activity.join();
+        let mut previous = None;
         for (turns, requested) in threads {
             let groups: Vec<usize> = turns.iter().map(|turn| turn.at).collect();
             let names: Vec<&str> = groups.iter().map(|&at| engine.groups[at].name.as_str()).collect();
-            running.start(scope, &names.join(","), &groups, requested, move |event, priorities| {
+            // Other copies of a stage can do the work of one without a thread.
+            let need = if previous.as_ref() == Some(&groups) { Need::Wanted } else { Need::Required };
+            running.start(scope, &names.join(","), &groups, requested, need, move |event, priorities| {
                 engine.run_turns(turns, &event, priorities);
             });
+            previous = Some(groups);
         }
         for index in 0..registry.run.workers {
             let (name, requested) = (format!("worker {index}"), Scheduling::default());
-            running.start(scope, &name, &[], requested, move |event, _| engine.work(&event));
+            let need = if index > 0 { Need::Wanted } else { Need::Required };
+            running.start(scope, &name, &[], requested, need, move |event, _| engine.work(&event));
         }
         for (junction, ports, requested) in junctions {
             let groups: Vec<usize> = ports.iter().map(|port| port.at).collect();
-            running.start(scope, &junction.name.clone(), &groups, requested, move |event, _| {
+            running.start(scope, &junction.name.clone(), &groups, requested, Need::Required, move |event, _| {
                 run_junction(engine, junction, ports, event);
             });
         }
@@ -203,6 +208,15 @@ fn carry_out<T: Send>(built: Built<'_, T>) -> std::result::Result<RunReport, Err
     outcome(RunReport { machine: machine.report(), ..registry.report(clock, &table, &buffers) }, &ending)
 }
 
+/// What it means if a thread cannot be started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    /// The run fails.
+    Required,
+    /// The run continues without it.
+    Wanted,
+}
+
 /// The threads of a run.
 struct RunThreads<'e, 'a, T> {
     engine: &'e Engine<'a, T>,
@@ -223,6 +237,7 @@ impl<T: Send> RunThreads<'_, '_, T> {
         name: &str,
         groups: &[usize],
         requested: Scheduling,
+        need: Need,
         work: impl FnOnce(Arc<Event>, &mut StagePriorities<'_>) + Send + 'scope,
     ) {
         self.engine.activity.join();
@@ -245,7 +260,9 @@ impl<T: Send> RunThreads<'_, '_, T> {
         // The kernel keeps 15 bytes of a thread's name, and the standard library truncates it.
         let name = name.replace('\0', " ");
         if let Err(why) = thread::Builder::new().name(name.clone()).spawn_scoped(scope, body) {
-            self.engine.ending.end(Failed { stage: Some(name), round: None, cause: Cause::Thread(why) });
+            if need == Need::Required {
+                self.engine.ending.end(Failed { stage: Some(name), round: None, cause: Cause::Thread(why) });
+            }
             self.engine.leave();
             self.note_exit();
         }

@@ -12,6 +12,8 @@ pub mod fault;
 pub mod files;
 #[allow(unsafe_code)] // Passes the address of half a word to the kernel.
 pub mod futex;
+#[allow(unsafe_code)] // Changes parameters of the C library.
+pub mod heap;
 pub mod identity;
 #[allow(unsafe_code)] // Views memory from the kernel as bytes.
 pub mod pages;

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap, munmap};
 
 /// Bytes that begin at a page boundary, initially zero. They share no page with any block of an
 /// allocator, and are returned to the kernel when dropped.
@@ -32,6 +32,24 @@ impl Pages {
         // SAFETY: without a fixed address the kernel chooses an unused range.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), length, access, MapFlags::PRIVATE) }?;
         Ok(Pages { start: NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?, length })
+    }
+
+    /// Changes the length. The bytes are kept as far as they fit, and are not copied, but their
+    /// address may change. If it fails, nothing has changed.
+    pub fn resize(&mut self, length: usize) -> io::Result<()> {
+        if self.length == 0 || length == 0 {
+            *self = Pages::new(length)?;
+            return Ok(());
+        }
+        if length > isize::MAX as usize {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        // SAFETY: the range was mapped by `new`, and nothing borrows it. After a success only the
+        // new range is used.
+        let start = unsafe { mremap(self.start.as_ptr().cast(), self.length, length, MremapFlags::MAYMOVE) }?;
+        self.start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        self.length = length;
+        Ok(())
     }
 }
 
@@ -86,6 +104,20 @@ mod tests {
     #[test]
     fn no_bytes_need_no_pages() {
         assert!(Pages::new(0).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_resize_keeps_the_bytes_that_fit() {
+        let mut pages = Pages::new(0).unwrap();
+        for length in [10_000, 5_000_000, 6_000, 0, 4_096, 8_192] {
+            let kept = pages.iter().take_while(|&&byte| byte == 7).count();
+            pages.resize(length).unwrap();
+            assert_eq!(pages.len(), length);
+            assert!(pages[..kept.min(length)].iter().all(|&byte| byte == 7));
+            pages.fill(7);
+        }
+        assert!(pages.resize(usize::MAX).is_err());
+        assert!(pages.len() == 8_192 && pages[8_191] == 7);
     }
 
     #[test]

@@ -116,17 +116,36 @@ fn a_thread_that_cannot_be_started_ends_the_run() {
         for index in 0..8 {
             pipeline = pipeline.stage(&format!("stage{index}"), StageKind::Io, Counted::new(&alive));
         }
-        // A stack has a quarter of a GiB here.
-        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-        let used = pages.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 4096;
-        let limit = Some(used + (1 << 30));
-        let limits = rustix::process::Rlimit { current: limit, maximum: limit };
-        rustix::process::setrlimit(rustix::process::Resource::As, limits).unwrap();
+        leave_address_space_for_four_large_stacks();
         let outcome = pipeline.run();
         let Err(Error::Failed(failure)) = outcome else { panic!("{outcome:?}") };
         assert!(matches!(failure.cause, Cause::Thread(_)), "{failure}");
         assert!(failure.stage.as_deref().is_some_and(|stage| stage.starts_with("stage")), "{failure}");
         assert_eq!(failure.report.pipelines[0].buffers_back, 2);
+        assert_eq!(alive.into_inner(), 0);
+    });
+}
+
+/// A stack has a quarter of a GiB in these tests.
+fn leave_address_space_for_four_large_stacks() {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let used = pages.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 4096;
+    let limit = Some(used + (1 << 30));
+    let limits = rustix::process::Rlimit { current: limit, maximum: limit };
+    rustix::process::setrlimit(rustix::process::Resource::As, limits).unwrap();
+}
+
+#[test]
+fn copies_without_a_thread_leave_their_work_to_the_others() {
+    let large_stacks =
+        |mut command: Command| testing::expect_pass(command.env("RUST_MIN_STACK", (1_u64 << 28).to_string()));
+    testing::isolated_by(large_stacks, || {
+        let alive = AtomicI64::new(0);
+        let pipeline = Pipeline::new("many").buffers(12, 0).rounds(100);
+        let pipeline = pipeline.forkable_stage("read", StageKind::Io, || Counted::new(&alive)).fork(8);
+        leave_address_space_for_four_large_stacks();
+        let report = pipeline.run().unwrap();
+        assert_eq!((report.stages[0].buffers, report.pipelines[0].buffers_back), (100, 12));
         assert_eq!(alive.into_inner(), 0);
     });
 }
