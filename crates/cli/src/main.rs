@@ -22,8 +22,7 @@ mod stop;
 mod trace;
 
 use std::process::ExitCode;
-
-use clap::Parser;
+use std::sync::Arc;
 
 use crate::arguments::{Arguments, Command};
 
@@ -36,7 +35,10 @@ fn main() -> ExitCode {
     if let Some(code) = paper::threads::child::serve_if_asked() {
         return code;
     }
-    let done = match Arguments::parse().command {
+    // With a handler, a write beyond the limit of a file's size is an error and no signal. Programs
+    // that this one starts get the default again.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    let done = match Arguments::parse_or_exit().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check { file } => check::check(&file),
         Command::Exec(arguments) => exec::exec(&arguments),

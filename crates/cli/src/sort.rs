@@ -27,8 +27,8 @@ const SIGPIPE: u8 = signal_hook::consts::SIGPIPE as u8;
 
 /// Sorts, and prints a summary.
 pub(crate) fn sort(arguments: &arguments::sort::Sort) -> Result<(), Stop> {
-    let memory = arguments.memory();
-    let sort = prepare(arguments, memory)?;
+    sort::fit_into_limits().or_input()?;
+    let sort = prepare(arguments)?;
     let (input, interrupt) = input(&arguments.input)?;
     let output = output(&arguments.output)?;
     let is_stream = !output.is_file();
@@ -48,7 +48,7 @@ pub(crate) fn sort(arguments: &arguments::sort::Sort) -> Result<(), Stop> {
         }
         Err(why) => return Err(stop_for(why, is_stream)),
     };
-    let done = SortReport::new(arguments, memory, &outcome, started.elapsed());
+    let done = SortReport::new(arguments, &outcome, started.elapsed());
     if arguments.format == TextOrJson::Json {
         return print(&json(&done, "the report")?);
     }
@@ -59,7 +59,7 @@ pub(crate) fn sort(arguments: &arguments::sort::Sort) -> Result<(), Stop> {
 }
 
 /// The sort that the arguments describe.
-fn prepare(arguments: &arguments::sort::Sort, memory: u64) -> Result<Sort, Stop> {
+fn prepare(arguments: &arguments::sort::Sort) -> Result<Sort, Stop> {
     if let Some(folder) = arguments.tmp.as_deref().filter(|folder| !folder.is_dir()) {
         return Err(Stop::Input(anyhow!("--tmp: {} is not a folder", folder.display())));
     }
@@ -71,7 +71,7 @@ fn prepare(arguments: &arguments::sort::Sort, memory: u64) -> Result<Sort, Stop>
     let order = Order::new(format, keys).context("--key").or_input()?;
     Ok(Sort {
         order,
-        memory,
+        memory: arguments.memory(),
         temporary: arguments.temporary(),
         algorithm: algorithm(arguments).or_input()?,
         is_unique: arguments.unique,
@@ -172,6 +172,7 @@ fn stop_for(why: SortError, is_stream: bool) -> Stop {
         SortError::Truncated { .. }
         | SortError::TooLong { .. }
         | SortError::Memory { .. }
+        | SortError::Limit { .. }
         | SortError::Order(_)
         | SortError::Unsupported(_) => Stop::Input(why.into()),
         why => Stop::Failed(why.into()),

@@ -81,7 +81,7 @@ impl<'s> BlockWriter<'s> {
         if is_spilled {
             job.temporary.spill()?;
         }
-        let block = Buffer::new(block).map_err(|_| SortError::Memory { given: block as u64, needed: block as u64 })?;
+        let block = Buffer::new(block).map_err(|why| SortError::Allocation(why.to_string()))?;
         let (run, last) = (Run::default(), 0..0);
         Ok(BlockWriter { job, is_spilled, block, last, sent: 0, records: 0, run, largest_record })
     }
@@ -138,7 +138,7 @@ impl<'s> BlockWriter<'s> {
         alone.set_len(record.len());
         alone.tag = Load { place: self.job.temporary.allocate(record.len()), is_spilled: true, ..Load::default() };
         let last = text(record, self.job.order.format());
-        self.run.blocks.push(Block::new(alone.tag.place, record.len(), last, self.job.order));
+        self.run.push(Block::new(alone.tag.place, record.len(), last, self.job.order))?;
         Ok(write(self.job, &mut alone)?)
     }
 
@@ -151,7 +151,7 @@ impl<'s> BlockWriter<'s> {
         let place = if self.is_spilled { self.job.temporary.allocate(length) } else { self.sent };
         if self.is_spilled && length > 0 {
             let last = text(&self.block.filled()[self.last.clone()], self.job.order.format());
-            self.run.blocks.push(Block::new(place, length, last, self.job.order));
+            self.run.push(Block::new(place, length, last, self.job.order))?;
         }
         ports.accept(OUTPUT)?.ok_or(PortError::Ending)?;
         let buffer = ports.buffer(OUTPUT)?;

@@ -10,8 +10,11 @@ use crate::error::SortError;
 use crate::file::ALIGNMENT;
 use crate::order::Format;
 
-/// The smallest memory budget, in bytes.
-pub const LEAST: u64 = 256 << 10;
+/// The smallest memory budget, in bytes: a page for each piece, block and load, and the reserve.
+pub const LEAST: u64 = ((2 * PIECES + LOADS) * ALIGNMENT * RESERVE / (RESERVE - 1)) as u64;
+
+/// The reserve is this part of the budget.
+const RESERVE: usize = 16;
 
 /// The bytes of an entry, which each record needs for sorting.
 const ENTRY: usize = size_of::<u128>();
@@ -36,6 +39,10 @@ const LARGEST_PIECE: usize = 1 << 20;
 
 /// The largest block, unless a single record is larger.
 const LARGEST_BLOCK: usize = 2 << 20;
+
+/// The largest number of blocks that a merge reads ahead. More would not make the disk busier, and
+/// the lists of buffers would become large.
+const MOST_AHEAD: usize = 256;
 
 /// The assumed length of a stream, as a multiple of the memory.
 const UNKNOWN: u64 = 64;
@@ -81,7 +88,16 @@ impl Budget {
         let bytes = usize::try_from(given).unwrap_or(usize::MAX);
         // A reserve for the program, its threads' stacks, and the kernel's memory for reads and
         // writes.
-        Ok(Budget { bytes: bytes - (bytes / 16).min(8 << 20) })
+        Ok(Budget { bytes: bytes - (bytes / RESERVE).min(8 << 20) })
+    }
+
+    /// The budget beyond which more memory does not help to sort this many bytes: all of them fit
+    /// into one load, however short the lines are, unless they are more than a load can have.
+    pub(crate) fn most_useful(format: Format, length: u64) -> u64 {
+        let (size, beside) = parts(format, 1);
+        let load = length.saturating_add((length / size as u64).saturating_mul(beside as u64));
+        // The pieces and the reserve take less than half.
+        load.saturating_mul(2).saturating_add(LEAST)
     }
 
     /// The largest record that can be merged: one block of each of two runs, one block read ahead
@@ -101,7 +117,8 @@ impl Budget {
         let runs = length_of_runs / (self.bytes / 4) as u64 + 1;
         let block = usize::try_from(self.bytes as u64 / 4 / runs).unwrap_or(usize::MAX);
         let smallest = aligned(self.bytes / 1024).clamp(ALIGNMENT, 64 << 10);
-        let block = aligned(block).clamp(smallest, LARGEST_BLOCK.min(piece * 2));
+        let largest = aligned(self.bytes / 16).clamp(ALIGNMENT, LARGEST_BLOCK.min(piece * 2));
+        let block = aligned(block).clamp(smallest, largest);
         let room = self.bytes - PIECES * (piece + block);
         // Input that fits into memory needs no division and no merge.
         let whole = length.is_some_and(|length| {
@@ -125,7 +142,7 @@ impl Budget {
 
     /// Plans a merge of this many runs.
     pub(crate) fn merging(self, runs: usize, largest_block: usize) -> Merging {
-        let ahead = self.blocks(largest_block).saturating_sub(runs).clamp(2, 1024);
+        let ahead = self.blocks(largest_block).saturating_sub(runs).clamp(2, MOST_AHEAD);
         Merging { block: aligned_up(largest_block), ahead, piece: self.piece() }
     }
 
@@ -151,14 +168,19 @@ impl Forming {
 /// The size in bytes and the number of records that fit into this much memory together with the
 /// data about them.
 fn records(memory: usize, format: Format, mean: usize) -> (usize, usize) {
-    let (size, beside) = match format {
-        Format::Fixed(size) => (size, ENTRY),
-        Format::Lines => (mean.max(1), ENTRY + LINE),
-    };
+    let (size, beside) = parts(format, mean);
     let records = (memory / (size + beside)).clamp(1, MOST);
     match format {
         Format::Fixed(_) => (records * size, records),
         Format::Lines => ((records.saturating_mul(size)).min(MOST).max(size), records),
+    }
+}
+
+/// The size of a record, and of the data about it.
+fn parts(format: Format, mean: usize) -> (usize, usize) {
+    match format {
+        Format::Fixed(size) => (size, ENTRY),
+        Format::Lines => (mean.max(1), ENTRY + LINE),
     }
 }
 
@@ -190,7 +212,8 @@ mod tests {
             let forming = budget.forming(format, length);
             let all = PIECES * (forming.piece + forming.block) + forming.loads * forming.load;
             prop_assert!(all as u64 <= given && forming.block.is_multiple_of(ALIGNMENT) && forming.block >= ALIGNMENT);
-            prop_assert!(forming.load >= budget.bytes / 6, "{forming:?}");
+            let least = if given < 256 << 10 { budget.largest_record() + ENTRY + LINE } else { budget.bytes / 6 };
+            prop_assert!(forming.load >= least, "{forming:?}");
 
             let size = size.min(budget.largest_record());
             let (bytes, records) = forming.records(Format::Fixed(size), size);
@@ -201,6 +224,20 @@ mod tests {
                 let merging = budget.merging(runs, block);
                 let all = (runs + merging.ahead) * merging.block + PIECES * merging.piece;
                 prop_assert!(runs >= 2 && merging.ahead >= 2 && all as u64 <= given, "{runs} {merging:?}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn all_input_is_one_load_in_the_most_useful_memory(length in 0..MOST as u64, size in 1..100_000usize) {
+            for format in [Format::Fixed(size), Format::Lines] {
+                let budget = Budget::new(Budget::most_useful(format, length)).unwrap();
+                let forming = budget.forming(format, Some(length));
+                prop_assert_eq!(forming.loads, 1);
+                let (bytes, records) = forming.records(format, 1);
+                let size = if format == Format::Lines { 1 } else { size as u64 };
+                prop_assert!(bytes as u64 >= length / size * size && records as u64 >= length / size, "{forming:?}");
             }
         }
     }

@@ -1,5 +1,7 @@
 //! A chunk: the records that are sorted in memory at once.
 
+use std::collections::TryReserveError;
+
 use crate::order::Format;
 
 /// The positions of the records of a chunk, and their order. The bytes are stored elsewhere.
@@ -31,11 +33,15 @@ impl Chunk {
     }
 
     /// Reserves memory for this many records, so that none is allocated later.
-    pub fn reserve(&mut self, records: usize, format: Format) {
-        self.entries.reserve_exact(records.saturating_sub(self.entries.len()));
+    ///
+    /// # Errors
+    /// Returns an error if there is no memory.
+    pub fn reserve(&mut self, records: usize, format: Format) -> Result<(), TryReserveError> {
+        self.entries.try_reserve_exact(records.saturating_sub(self.entries.len()))?;
         if format == Format::Lines {
-            self.starts.reserve_exact((records + 1).saturating_sub(self.starts.len()));
+            self.starts.try_reserve_exact((records + 1).saturating_sub(self.starts.len()))?;
         }
+        Ok(())
     }
 
     /// The number of records.

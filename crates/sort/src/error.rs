@@ -1,5 +1,6 @@
 //! The errors of a sort. After an error the target is unchanged.
 
+use std::collections::TryReserveError;
 use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
@@ -63,6 +64,19 @@ pub enum SortError {
         /// The minimum in bytes.
         needed: u64,
     },
+    /// The limits of the process leave too little memory.
+    #[error(
+        "the limits of this process leave {left} bytes of memory, and {needed} are needed here; see `ulimit -v` and `ulimit -d`"
+    )]
+    Limit {
+        /// The memory that they leave for data, in bytes.
+        left: u64,
+        /// The minimum in bytes.
+        needed: u64,
+    },
+    /// The system refused memory that the limits of the process allow.
+    #[error("cannot allocate memory: {0}; give less with --memory, or end other programs")]
+    Allocation(String),
     /// The keys do not define an order of such records.
     #[error(transparent)]
     Order(#[from] OrderError),
@@ -78,6 +92,12 @@ pub enum SortError {
     /// A pipeline could not be run.
     #[error("{0}")]
     Pipeline(String),
+}
+
+impl From<TryReserveError> for SortError {
+    fn from(why: TryReserveError) -> SortError {
+        SortError::Allocation(why.to_string())
+    }
 }
 
 impl SortError {

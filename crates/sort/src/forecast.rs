@@ -9,6 +9,8 @@
 //! Deviation: only the first [`KEPT`] bytes of the last records are kept. If last records agree
 //! that far, the prediction may be wrong. The merge then reads the right block directly.
 
+use std::collections::TryReserveError;
+
 use crate::order::Order;
 
 /// The number of bytes kept of a block's last record.
@@ -42,6 +44,16 @@ impl Block {
 }
 
 impl Run {
+    /// Appends a block.
+    ///
+    /// # Errors
+    /// Returns an error if there is no memory.
+    pub(crate) fn push(&mut self, block: Block) -> Result<(), TryReserveError> {
+        self.blocks.try_reserve(1)?;
+        self.blocks.push(block);
+        Ok(())
+    }
+
     /// The size of the largest block in bytes.
     pub(crate) fn largest_block(&self) -> usize {
         self.blocks.iter().map(|block| block.length).max().unwrap_or(0)
@@ -50,15 +62,22 @@ impl Run {
 
 /// All blocks of these runs in the order in which they will be needed, each as the index of its run
 /// and its number in that run.
-pub(crate) fn forecast(runs: &[Run]) -> Vec<(usize, usize)> {
-    let mut blocks: Vec<(Option<&[u8]>, usize, usize)> = Vec::new();
+///
+/// # Errors
+/// Returns an error if there is no memory.
+pub(crate) fn forecast(runs: &[Run]) -> Result<Vec<(usize, usize)>, TryReserveError> {
+    let count = runs.iter().map(|run| run.blocks.len()).sum();
+    let (mut blocks, mut order): (Vec<(Option<&[u8]>, usize, usize)>, Vec<_>) = (Vec::new(), Vec::new());
+    blocks.try_reserve_exact(count)?;
+    order.try_reserve_exact(count)?;
     for (number, run) in runs.iter().enumerate() {
         // The first block of each run is needed first; `None` sorts before all keys.
         let last = std::iter::once(None).chain(run.blocks.iter().map(|block| Some(&*block.last)));
         blocks.extend(last.zip(0..run.blocks.len()).map(|(last, block)| (last, number, block)));
     }
     blocks.sort_unstable();
-    blocks.into_iter().map(|(_, run, block)| (run, block)).collect()
+    order.extend(blocks.into_iter().map(|(_, run, block)| (run, block)));
+    Ok(order)
 }
 
 #[cfg(test)]
@@ -73,6 +92,6 @@ mod tests {
             blocks: lasts.iter().map(|last| Block::new(0, last.len(), last.as_bytes(), &order)).collect(),
         };
         let runs = [run(&["d", "k", "k"]), run(&["b", "k", "z"]), run(&[])];
-        assert_eq!(forecast(&runs), [(0, 0), (1, 0), (1, 1), (0, 1), (0, 2), (1, 2)]);
+        assert_eq!(forecast(&runs).unwrap(), [(0, 0), (1, 0), (1, 1), (0, 1), (0, 2), (1, 2)]);
     }
 }

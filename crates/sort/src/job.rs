@@ -1,5 +1,8 @@
 //! State and functions that all phases of a sort share.
 
+use std::collections::TryReserveError;
+use std::io;
+
 use indicatif::ProgressBar;
 use pipeline::{Buffer, Canceller, Cause, Error, Program, RunReport};
 
@@ -31,14 +34,16 @@ impl Job<'_> {
             Error::Failed(failure) => match failure.cause {
                 Cause::Failed(why) => match why.downcast::<SortError>() {
                     Ok(why) => *why,
+                    // All other errors of the system are part of a `SortError`.
+                    Err(why) if why.is::<TryReserveError>() || why.is::<io::Error>() => {
+                        SortError::Allocation(why.to_string())
+                    }
                     Err(why) => SortError::Pipeline(why.to_string()),
                 },
                 Cause::Cancelled => SortError::Cancelled,
                 _ => SortError::Pipeline(failure.to_string()),
             },
-            Error::Memory { why, .. } => {
-                SortError::Unsupported(format!("cannot allocate that much memory: {why}; give less"))
-            }
+            Error::Memory { why, .. } => SortError::Allocation(why.to_string()),
             error => SortError::Pipeline(error.to_string()),
         })
     }
@@ -51,7 +56,7 @@ pub(crate) struct LastRecord(Option<(u128, Vec<u8>)>);
 impl LastRecord {
     /// Whether a record equals the last one. In that case, counts it as dropped; otherwise,
     /// remembers it. Ignores the free bits of the prefix.
-    pub(crate) fn drop_duplicate(&mut self, job: &Job<'_>, prefix: u128, record: &[u8]) -> bool {
+    pub(crate) fn drop_duplicate(&mut self, job: &Job<'_>, prefix: u128, record: &[u8]) -> Result<bool, SortError> {
         let is_duplicate =
             matches!(&self.0, Some((last, bytes)) if job.order.are_equal((*last, bytes), (prefix, record)));
         if is_duplicate {
@@ -60,9 +65,10 @@ impl LastRecord {
             let (last, bytes) = self.0.get_or_insert_default();
             *last = prefix;
             bytes.clear();
+            bytes.try_reserve(record.len())?;
             bytes.extend_from_slice(record);
         }
-        is_duplicate
+        Ok(is_duplicate)
     }
 }
 

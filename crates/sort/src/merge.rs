@@ -69,9 +69,11 @@ fn merge_group(
     let largest = runs.iter().map(Run::largest_block).max().unwrap_or(0);
     let merging = budget.merging(runs.len(), largest);
     let piece = if is_spilled { merging.block.min(merging.piece * PIECES / 2) } else { merging.piece };
-    let blocks = forecast(runs);
+    let blocks = forecast(runs)?;
     let mut run = Run::default();
-    let read_directly: Vec<AtomicUsize> = runs.iter().map(|_| AtomicUsize::new(0)).collect();
+    let mut read_directly: Vec<AtomicUsize> = Vec::new();
+    read_directly.try_reserve_exact(runs.len()).map_err(SortError::from)?;
+    read_directly.resize_with(runs.len(), AtomicUsize::default);
     let read = Pipeline::tagged(RUNS)
         .buffers(merging.ahead.min(blocks.len()).max(1), merging.block)
         .rounds(blocks.len() as u64)
@@ -167,17 +169,19 @@ impl Merge<'_> {
         let order = self.job.order;
         let format = order.format();
         let mut keys = Vec::new();
+        self.heads.try_reserve_exact(self.runs.len())?;
+        keys.try_reserve_exact(self.runs.len())?;
         for run in 0..self.runs.len() {
             self.heads.push(Head { buffer: Buffer::new(block)?, at: 0, end: 0, blocks: 0 });
             keys.push(self.next_block(run, ports)?);
         }
-        let mut tournament = Tournament::new(&keys, |left, right| is_before(order, &self.heads, left, right));
+        let mut tournament = Tournament::new(&keys, |left, right| is_before(order, &self.heads, left, right))?;
         let mut last = LastRecord::default();
         while let (key, run) = tournament.winner()
             && key != OVER
         {
             let record = self.heads[run].record();
-            if !self.job.is_unique || !last.drop_duplicate(self.job, key, record) {
+            if !self.job.is_unique || !last.drop_duplicate(self.job, key, record)? {
                 writer.push(record, ports)?;
             }
             let key = match self.heads[run].advance(format) {

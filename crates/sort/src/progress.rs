@@ -1,7 +1,6 @@
 //! A progress bar on the terminal.
 
 use std::io::IsTerminal;
-use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
@@ -23,6 +22,5 @@ pub(crate) fn bar(is_wanted: bool, length: Option<u64>, times: u64) -> ProgressB
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-    bar.enable_steady_tick(Duration::from_millis(250));
     bar.with_finish(ProgressFinish::AndClear)
 }

@@ -36,7 +36,7 @@ pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<(Vec<
     let forming = budget.forming(format, input.length());
     let load = match format {
         Format::Fixed(size) => forming.records(format, size).0,
-        // Pages that are not used take no memory.
+        // The junction `cut` divides it when it knows the length of the lines.
         Format::Lines => forming.load,
     };
     let readers = if input.is_file() { READERS } else { 1 };
@@ -131,6 +131,7 @@ fn collect<'s>(
         }
         if is_spilled {
             let run = writer.end_run(ports)?;
+            runs.try_reserve(1)?;
             runs.extend((!run.blocks.is_empty()).then_some(run));
         }
         exchange_load(ports, &mut load)?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use pipeline::{Canceller, RunReport};
 
 use crate::algorithm::{Algorithm, Sorted};
+use crate::available::within_limits;
 use crate::budget::Budget;
 use crate::columnsort;
 use crate::error::SortError;
@@ -38,7 +39,8 @@ use crate::verify::verify;
 pub struct Sort {
     /// The order.
     pub order: Order,
-    /// The memory limit in bytes, including the page cache.
+    /// The memory budget in bytes, including the page cache. A sort uses less if the process may
+    /// allocate less (`ulimit -v` and `-d`), or if the input is small.
     pub memory: u64,
     /// The folder for temporary files.
     pub temporary: PathBuf,
@@ -58,6 +60,8 @@ pub struct Sort {
 pub struct Outcome {
     /// The number of records read.
     pub records: u64,
+    /// The memory budget in bytes that was used.
+    pub memory: u64,
     /// The number of bytes read.
     pub bytes: u64,
     /// The number of records written. It is smaller than `records` if duplicates were dropped.
@@ -102,8 +106,14 @@ impl Sort {
                 output.name()
             )));
         }
+        let useful = match (self.algorithm, input.length()) {
+            (Algorithm::Merge, Some(length)) => Budget::most_useful(self.order.format(), length),
+            // It derives what it needs from the length.
+            (Algorithm::Columnsort(_), _) | (_, None) => u64::MAX,
+        };
+        let memory = within_limits(self.memory.min(useful))?;
         // Reports too little memory for verification before the sort, not after it.
-        let budget = if self.verifies { Some(Budget::new(self.memory)?) } else { None };
+        let budget = if self.verifies { Some(Budget::new(memory)?) } else { None };
         // Without duplicates, the output may need much less room.
         if let (Some(length), false) = (input.length(), self.is_unique) {
             output.expect(length)?;
@@ -119,7 +129,7 @@ impl Sort {
             progress: progress::bar(self.shows_progress, input.length(), transfers + u64::from(self.verifies)),
             counts: RecordCounts::new(self.verifies),
             is_unique: self.is_unique,
-            memory: self.memory,
+            memory,
             canceller,
         };
         let Sorted { written, runs, passes, mut reports } = match self.algorithm {
@@ -137,7 +147,7 @@ impl Sort {
         let (records, bytes) = (job.counts.records(), job.counts.bytes());
         drop(job.progress);
         job.output.finish(written.bytes)?;
-        Ok(Outcome { records, bytes, written: written.records, runs, passes, reports })
+        Ok(Outcome { records, memory, bytes, written: written.records, runs, passes, reports })
     }
 }
 

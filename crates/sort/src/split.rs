@@ -57,7 +57,7 @@ impl<'s> Splitter<'s> {
             self.mean = Some(first.len() / memchr::memchr_iter(b'\n', first).count().max(1));
         }
         let load = ports.buffer(LOADS)?;
-        self.most = self.partition(load)?;
+        self.most = self.divide(load)?;
         load.space()[..self.carry.len()].copy_from_slice(&self.carry);
         load.set_len(self.carry.len());
         // A carried partial line has no line feed.
@@ -71,7 +71,7 @@ impl<'s> Splitter<'s> {
             load.set_len(length + taken);
             if taken < rest.len() {
                 self.piece = Some((at + taken, is_last));
-                if self.use_whole_load_for_line(load) {
+                if self.use_whole_load_for_line(load)? {
                     continue;
                 }
                 break;
@@ -87,33 +87,38 @@ impl<'s> Splitter<'s> {
     /// Divides a load's memory between records and their entries. Divides it again if the average
     /// record length has changed much. In that case it replaces the memory, because otherwise both
     /// parts would keep all pages that they ever touched.
-    fn partition(&self, load: &mut Buffer<Load>) -> pipeline::Result<(usize, usize)> {
+    fn divide(&self, load: &mut Buffer<Load>) -> pipeline::Result<(usize, usize)> {
         let mean = self.mean.unwrap_or(1).max(1);
         let kept = load.tag.mean;
-        if kept == 0 || self.format == Format::Lines && !(kept / 2..=kept * 2).contains(&mean) {
-            if kept != 0 {
-                load.tag = Load::default();
-                load.swap(&mut Buffer::new(load.capacity())?);
+        let is_lines = self.format == Format::Lines;
+        if kept == 0 || is_lines && !(kept / 2..=kept * 2).contains(&mean) {
+            load.tag = Load { mean, ..Load::default() };
+            if is_lines {
+                load.resize(0)?;
             }
-            load.tag.mean = mean;
         }
-        let most = self.forming.records(self.format, load.tag.mean);
-        load.tag.chunk.reserve(most.1, self.format);
+        let (bytes, records) = self.forming.records(self.format, load.tag.mean);
         // The load must hold at least the carried bytes and one more.
-        Ok((most.0.max(self.carry.len() + 1).min(load.capacity()), most.1))
+        let bytes = bytes.max(self.carry.len() + 1).min(self.forming.load);
+        if is_lines && load.capacity() < bytes {
+            load.resize(bytes)?;
+        }
+        load.tag.chunk.reserve(records, self.format)?;
+        Ok((bytes.min(load.capacity()), records))
     }
 
     /// Gives all memory of a load to one line that does not fit beside the entries for many short
     /// ones. Returns `false` if the line had all of it already.
-    fn use_whole_load_for_line(&mut self, load: &mut Buffer<Load>) -> bool {
-        let most = self.forming.longest_line().min(load.capacity());
+    fn use_whole_load_for_line(&mut self, load: &mut Buffer<Load>) -> pipeline::Result<bool> {
+        let most = self.forming.longest_line();
         if self.format != Format::Lines || self.lines > 0 || self.most.0 >= most {
-            return false;
+            return Ok(false);
         }
         load.tag = Load { mean: most, ..Load::default() };
-        load.tag.chunk.reserve(1, self.format);
+        load.resize(most)?;
+        load.tag.chunk.reserve(1, self.format)?;
         self.most = (most, 1);
-        true
+        Ok(true)
     }
 
     /// Returns how many bytes of `rest` fit into a load that has `length` bytes.
@@ -175,6 +180,7 @@ impl<'s> Splitter<'s> {
             Format::Lines => memchr::memrchr(b'\n', load.filled()).map_or(0, |end| end + 1),
         };
         self.carry.clear();
+        self.carry.try_reserve(length.saturating_sub(whole))?;
         self.carry.extend_from_slice(&load.filled()[whole..]);
         load.set_len(whole);
         match self.format {

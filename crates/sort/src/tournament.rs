@@ -4,6 +4,8 @@
 //! losers: each inner node holds the loser of its match. When the winner's run advances to its next
 //! record, that record is compared only with the nodes on its path to the root.
 
+use std::collections::TryReserveError;
+
 pub(crate) struct Tournament {
     /// Node 0 is the winner, the others are the losers of their matches: a key and its run.
     nodes: Vec<(u128, usize)>,
@@ -17,11 +19,20 @@ pub(crate) const OVER: u128 = u128::MAX;
 impl Tournament {
     /// Creates a tournament of runs with these keys. `is_before(left, right)` gets keys other than
     /// [`OVER`] and must define a strict total order.
-    pub(crate) fn new(keys: &[u128], mut is_before: impl FnMut(u128, u128) -> bool) -> Tournament {
+    ///
+    /// # Errors
+    /// Returns an error if there is no memory.
+    pub(crate) fn new(
+        keys: &[u128],
+        mut is_before: impl FnMut(u128, u128) -> bool,
+    ) -> Result<Tournament, TryReserveError> {
         let runs = keys.len().max(1);
-        let mut nodes = vec![(OVER, 0); runs];
         // The winners of the subtrees; the leaves follow the inner nodes.
-        let mut winners = vec![(OVER, 0); 2 * runs];
+        let (mut nodes, mut winners) = (Vec::new(), Vec::new());
+        nodes.try_reserve_exact(runs)?;
+        winners.try_reserve_exact(2 * runs)?;
+        nodes.resize(runs, (OVER, 0));
+        winners.resize(2 * runs, (OVER, 0));
         for (run, &key) in keys.iter().enumerate() {
             winners[runs + run] = (key, run);
         }
@@ -31,7 +42,7 @@ impl Tournament {
             (winners[node], nodes[node]) = if left_wins { (left, right) } else { (right, left) };
         }
         nodes[0] = winners[1];
-        Tournament { nodes, runs }
+        Ok(Tournament { nodes, runs })
     }
 
     /// The least key and its run.
@@ -84,7 +95,7 @@ mod tests {
             // The run is part of the key, so all keys differ.
             let key = |at: &[usize], run: usize| runs[run].get(at[run]).map_or(OVER, |value| value << 32 | run as u128);
             let keys: Vec<u128> = (0..runs.len()).map(|run| key(&at, run)).collect();
-            let mut tournament = Tournament::new(&keys, before);
+            let mut tournament = Tournament::new(&keys, before).unwrap();
             let mut merged = Vec::new();
             while let (winner, run) = tournament.winner() && winner != OVER {
                 merged.push(winner >> 32);

@@ -70,10 +70,12 @@ impl Check<'_> {
                 self.record(record)?;
             } else {
                 let mut whole = std::mem::take(&mut self.carry);
+                whole.try_reserve(record.len())?;
                 whole.extend_from_slice(record);
                 self.record(&whole)?;
             }
         }
+        self.carry.try_reserve(bytes.len())?;
         self.carry.extend_from_slice(bytes);
         Ok(())
     }
@@ -89,6 +91,7 @@ impl Check<'_> {
             }
         }
         self.last.clear();
+        self.last.try_reserve(record.len())?;
         self.last.extend_from_slice(record);
         Ok(())
     }

@@ -43,12 +43,7 @@ struct Phase {
 
 impl SortReport {
     /// The summary of an outcome.
-    pub(super) fn new(
-        arguments: &arguments::sort::Sort,
-        memory_bytes: u64,
-        outcome: &Outcome,
-        elapsed: Duration,
-    ) -> SortReport {
+    pub(super) fn new(arguments: &arguments::sort::Sort, outcome: &Outcome, elapsed: Duration) -> SortReport {
         let algorithm = arguments.algorithm;
         let phases = outcome.reports.iter().map(|report| {
             let verdict = report.verdict();
@@ -66,7 +61,7 @@ impl SortReport {
             output: arguments.output.display().to_string(),
             algorithm,
             variant: (algorithm == Algorithm::Columnsort).then(|| arguments.variant.unwrap_or_default()),
-            memory_bytes,
+            memory_bytes: outcome.memory,
             temporary: arguments.temporary().display().to_string(),
             records: outcome.records,
             bytes: outcome.bytes,
@@ -130,8 +125,9 @@ mod tests {
         let Command::Sort(arguments) = arguments.command else { panic!("another command") };
         let report = pipeline::RunReport { program: "sort-runs".into(), clock_ns: 7, ..pipeline::RunReport::default() };
         let runs = if passes == 0 { 1 } else { 9 };
-        let outcome = Outcome { records: 5, bytes: 3_000, written: 4, runs, passes, reports: vec![report] };
-        SortReport::new(&arguments, 1 << 20, &outcome, Duration::from_micros(3))
+        let outcome =
+            Outcome { records: 5, memory: 1 << 20, bytes: 3_000, written: 4, runs, passes, reports: vec![report] };
+        SortReport::new(&arguments, &outcome, Duration::from_micros(3))
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A column in memory: the positions, comparison and order of its records.
 
 use std::cmp::Ordering;
+use std::collections::TryReserveError;
 
 use crate::order::{FREE_BITS, Order};
 
@@ -87,11 +88,11 @@ impl<'s> ColumnLayout<'s> {
     }
 
     /// Makes an entry for each record, in the order of their positions.
-    pub(crate) fn fill_entries(&self, bytes: &[u8], column: &mut Column) {
+    pub(crate) fn fill_entries(&self, bytes: &[u8], column: &mut Column) -> Result<(), TryReserveError> {
         let mut entries = std::mem::take(&mut column.entries);
         entries.clear();
         // Allocates exactly once.
-        entries.reserve_exact(column.count);
+        entries.try_reserve_exact(column.count)?;
         for (start, count) in self.pieces(column) {
             entries.extend((0..count).map(|number| {
                 let at = start + number * self.size;
@@ -101,6 +102,7 @@ impl<'s> ColumnLayout<'s> {
             }));
         }
         column.entries = entries;
+        Ok(())
     }
 
     /// Resolves ties in entries that are sorted by their prefixes and positions.
@@ -111,8 +113,10 @@ impl<'s> ColumnLayout<'s> {
         }
         for equal in entries.chunk_by_mut(|left, right| left >> FREE_BITS == right >> FREE_BITS) {
             if equal.len() > 1 {
-                equal.sort_by(|&left, &right| {
-                    self.compare(self.record(bytes, left as u32 as usize), self.record(bytes, right as u32 as usize))
+                equal.sort_unstable_by(|&left, &right| {
+                    let [first, second] = [left, right].map(|entry| self.record(bytes, entry as u32 as usize));
+                    // The lower bits are positions.
+                    self.compare(first, second).then(left.cmp(&right))
                 });
             }
         }

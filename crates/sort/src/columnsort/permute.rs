@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use pipeline::{Buffer, Flow, Round, Stage};
 
 use crate::algorithm::Written;
+use crate::error::SortError;
 use crate::file::ALIGNMENT;
 use crate::job::LastRecord;
 
@@ -110,7 +111,7 @@ impl<'s> Shift<'s> {
         (left_bytes, left, half): (&[u8], &Column, usize),
         (right_bytes, right, end): (&[u8], &Column, usize),
         out: &mut [u8],
-    ) -> usize {
+    ) -> Result<usize, SortError> {
         let Pass { sort, shape, sorted: form, .. } = self.pass;
         let (size, record) = (form.size, shape.record);
         let (mut lefts, mut rights) = (half..left.count, 0..end.min(right.count));
@@ -132,14 +133,14 @@ impl<'s> Shift<'s> {
             let from = &form.record(bytes, column.nth(nths.start, size))[form.index..];
             nths.start += 1;
             self.merged += 1;
-            if sort.job.is_unique && self.last.drop_duplicate(sort.job, sort.job.order.prefix(from), from) {
+            if sort.job.is_unique && self.last.drop_duplicate(sort.job, sort.job.order.prefix(from), from)? {
                 continue;
             }
             out[to..to + record].copy_from_slice(from);
             to += record;
             self.written.records += 1;
         }
-        to
+        Ok(to)
     }
 }
 
@@ -149,7 +150,7 @@ impl Stage<Column> for Shift<'_> {
         let [kept, out] = round.auxiliary else { return Ok(Flow::Convey) };
         let half = (self.pass.shape.rows / 2) as usize;
         let (kept_column, column) = (std::mem::take(&mut kept.tag), std::mem::take(&mut buffer.tag));
-        let length = self.merge((kept.space(), &kept_column, half), (buffer.space(), &column, half), out.space());
+        let length = self.merge((kept.space(), &kept_column, half), (buffer.space(), &column, half), out.space())?;
         let passed = if is_last { length } else { length - length % ALIGNMENT };
         self.rest.clear();
         self.rest.extend_from_slice(&out.space()[passed..length]);

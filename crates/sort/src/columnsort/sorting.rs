@@ -6,6 +6,7 @@ use pipeline::{Buffer, Flow, Round, Stage};
 
 use crate::algorithm::Variant;
 use crate::chunk::Chunk;
+use crate::error::SortError;
 use crate::order::Format;
 
 use super::Pass;
@@ -27,7 +28,7 @@ impl Stage<Column> for Sorting<'_> {
             sort.job.counts.add_read(&chunk, records, format);
         }
         match sort.variant {
-            Variant::IoBound => self.by_entries(buffer, &mut column),
+            Variant::IoBound => self.by_entries(buffer, &mut column)?,
             Variant::ComputeBound => {
                 let number = round.number;
                 if let [scratch, ..] = round.auxiliary {
@@ -42,15 +43,15 @@ impl Stage<Column> for Sorting<'_> {
 
 impl Sorting<'_> {
     /// Sorts entries, which hold the prefix of a key and the position of its record.
-    fn by_entries(&self, buffer: &mut Buffer<Column>, column: &mut Column) {
-        self.0.form.fill_entries(buffer.space(), column);
+    fn by_entries(&self, buffer: &mut Buffer<Column>, column: &mut Column) -> Result<(), SortError> {
+        self.0.form.fill_entries(buffer.space(), column)?;
         if self.0.are_pieces_sorted {
-            // A stable sort detects sorted runs and merges them.
-            column.entries.sort();
+            merge_pieces(&mut column.entries, self.0.shape.piece() as usize)?;
         } else {
             column.entries.sort_unstable();
         }
         self.0.form.resolve_ties(buffer.space(), &mut column.entries);
+        Ok(())
     }
 
     /// Sorts whole records by merge sort, starting from single records.
@@ -88,6 +89,29 @@ impl Sorting<'_> {
     }
 }
 
+/// Merges sorted pieces of this many entries, two by two.
+fn merge_pieces(entries: &mut Vec<u128>, piece: usize) -> Result<(), SortError> {
+    let mut other = Vec::new();
+    other.try_reserve_exact(entries.len())?;
+    other.resize(entries.len(), 0);
+    let mut width = piece;
+    while width < entries.len() {
+        for (from, to) in entries.chunks(2 * width).zip(other.chunks_mut(2 * width)) {
+            let (left, right) = from.split_at(width.min(from.len()));
+            let (mut lefts, mut rights) = (0, 0);
+            for to in to {
+                let is_left = rights == right.len() || lefts < left.len() && left[lefts] <= right[rights];
+                *to = if is_left { left[lefts] } else { right[rights] };
+                lefts += usize::from(is_left);
+                rights += usize::from(!is_left);
+            }
+        }
+        std::mem::swap(entries, &mut other);
+        width *= 2;
+    }
+    Ok(())
+}
+
 /// Merges sorted records stably.
 fn merge<'r>(form: ColumnLayout<'_>, mut left: &'r [u8], mut right: &'r [u8], to: &mut [u8]) {
     for to in to.chunks_exact_mut(form.size) {
@@ -97,5 +121,23 @@ fn merge<'r>(form: ColumnLayout<'_>, mut left: &'r [u8], mut right: &'r [u8], to
         let (record, rest) = from.split_at(form.size);
         to.copy_from_slice(record);
         *from = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn merging_pieces_equals_sorting(mut entries in prop::collection::vec(0..99u128, 0..200), piece in 1..70usize) {
+            entries.chunks_mut(piece).for_each(<[u128]>::sort_unstable);
+            let mut merged = entries.clone();
+            merge_pieces(&mut merged, piece).unwrap();
+            entries.sort_unstable();
+            prop_assert_eq!(merged, entries);
+        }
     }
 }

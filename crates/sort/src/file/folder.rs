@@ -62,8 +62,13 @@ impl Folder {
         Ok(())
     }
 
-    /// Adds the progress so far and the expected size to an error about a full file system.
+    /// Adds the progress so far and the expected size to an error about a full file system, and the
+    /// limit to one about the size of a file.
     pub(super) fn explain(&self, why: io::Error) -> io::Error {
+        if why.kind() == io::ErrorKind::FileTooLarge {
+            let said = format!("{why}; `ulimit -f` limits the size of files, and so do file systems");
+            return io::Error::new(why.kind(), said);
+        }
         if !is_full(&why) {
             return why;
         }

@@ -4,6 +4,7 @@
 mod columnsort;
 mod faulty;
 mod files;
+mod limits;
 mod merge;
 mod random;
 mod separate_process;

@@ -8,12 +8,15 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rowlock_sort::budget::LEAST;
 use rowlock_sort::{Algorithm, Format, Input, Key, KeyKind, Order, Outcome, Output, Sort, SortError, Variant};
 
-/// Sorts these bytes with the least memory and these options.
+/// Little memory, so that there are several runs.
+const MEMORY: u64 = 256 << 10;
+
+/// Sorts these bytes with little memory and these options.
 fn sorted(order: Order, bytes: Vec<u8>, how: impl FnOnce(Sort) -> Sort) -> Result<(Vec<u8>, Outcome), SortError> {
     // In memory if possible, since removing files from a disk takes longer than the rest.
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let target = folder.path().join("sorted");
-    let sort = how(Sort { memory: LEAST, temporary: folder.path().to_owned(), ..Sort::new(order) });
+    let sort = how(Sort { memory: MEMORY, temporary: folder.path().to_owned(), ..Sort::new(order) });
     let outcome = sort.run(Input::stream("a test", Cursor::new(bytes)), Output::create(&target)?)?;
     let sorted = std::fs::read(&target).unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "temporary files remain");
@@ -158,7 +161,34 @@ fn empty_input_and_a_single_record_are_sorted() {
 fn memory_that_cannot_be_allocated_is_an_error() {
     let order = Order::new(Format::Lines, Vec::new()).unwrap();
     let error = sorted(order, b"b\na\n".to_vec(), |sort| Sort { memory: u64::MAX, ..sort }).unwrap_err();
-    assert!(error.to_string().ends_with("; give less"), "{error}");
+    assert!(matches!(error, SortError::Allocation(_)) && error.to_string().contains("give less"), "{error}");
+}
+
+#[test]
+fn the_least_memory_suffices_and_less_is_refused() {
+    let lines: Vec<String> =
+        (0..10_000_u32).map(|number| format!("{}\n", number.wrapping_mul(2_654_435_761))).collect();
+    let bytes = || lines.concat().into_bytes();
+    let order = || Order::new(Format::Lines, Vec::new()).unwrap();
+    let with = |memory| move |sort| Sort { memory, verifies: true, ..sort };
+    let (sorted_lines, outcome) = sorted(order(), bytes(), with(LEAST)).unwrap();
+    let mut expected = lines.clone();
+    expected.sort_unstable();
+    assert!(sorted_lines == expected.concat().into_bytes() && outcome.runs > 9, "{}", outcome.runs);
+    let (sorted_records, _) = sorted(by_the_first_four(), records(3_000, 9), with(LEAST)).unwrap();
+    assert_eq!(sorted_records.len(), 36_000);
+    let error = sorted(order(), bytes(), with(LEAST - 1)).unwrap_err();
+    assert!(matches!(error, SortError::Memory { needed: LEAST, .. }), "{error}");
+}
+
+#[test]
+fn a_small_file_needs_little_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = folder.path().join("records");
+    std::fs::write(&from, records(1_000, 7)).unwrap();
+    let output = Output::create(&folder.path().join("sorted")).unwrap();
+    let outcome = Sort::new(by_the_first_four()).run(Input::open(&from).unwrap(), output).unwrap();
+    assert!(outcome.memory < 200_000 && outcome.passes == 0, "{}", outcome.memory);
 }
 
 #[test]
