@@ -1,6 +1,7 @@
 //! The command line. Parsing has no side effects.
 
 pub(crate) mod exchange;
+mod gnu;
 pub(crate) mod paper;
 pub(crate) mod sort;
 
@@ -126,6 +127,14 @@ pub(crate) struct Run {
     /// number of CPUs]
     #[arg(long, value_name = "N", default_value_t = all_cpus(), hide_default_value = true, value_parser = workers)]
     pub(crate) workers: NonZeroUsize,
+}
+
+impl Arguments {
+    /// Parses the command line. Ends the process if it is wrong, or asks for help.
+    pub(crate) fn parse_or_exit() -> Arguments {
+        let is_sort = std::env::args_os().nth(1).is_some_and(|command| command == "sort");
+        Arguments::try_parse().unwrap_or_else(|error| if is_sort { gnu::explain(error).exit() } else { error.exit() })
+    }
 }
 
 /// The program that a command runs.

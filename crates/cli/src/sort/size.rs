@@ -1,7 +1,7 @@
-//! Parses sizes such as `512MiB`, `1.5 GiB`, `64 MB`.
+//! Parses sizes such as `512MiB`, `1.5 GiB`, `64 MB`, and `512M` as GNU sort does.
 
 /// Units and their sizes. A unit that ends with another one comes before it.
-const UNITS: [(&str, u64); 9] = [
+const UNITS: [(&str, u64); 14] = [
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
     ("GiB", 1 << 30),
@@ -11,6 +11,12 @@ const UNITS: [(&str, u64); 9] = [
     ("GB", 1_000_000_000),
     ("TB", 1_000_000_000_000),
     ("B", 1),
+    // As other tools write KiB, MiB, GiB and TiB.
+    ("k", 1 << 10),
+    ("K", 1 << 10),
+    ("M", 1 << 20),
+    ("G", 1 << 30),
+    ("T", 1 << 40),
 ];
 
 /// Parses a size in bytes.
@@ -47,6 +53,10 @@ mod tests {
             ("64 MB", 64_000_000),
             ("8kB", 8_000),
             ("100000", 100_000),
+            ("100K", 100 << 10),
+            ("64k", 64 << 10),
+            ("1.5G", 3 << 29),
+            ("512 M", 512 << 20),
             ("7 B", 7),
         ] {
             assert_eq!(size(text), Ok(bytes), "{text}");
@@ -58,7 +68,8 @@ mod tests {
         for text in [
             "",
             "MiB",
-            "512M",
+            "512m",
+            "512b",
             "5 12MiB",
             "-1 MiB",
             "1e9",

@@ -4,6 +4,7 @@ mod faults;
 mod gnu;
 mod guide;
 mod kills;
+mod limits;
 mod memory;
 mod place;
 mod signals;
@@ -87,6 +88,13 @@ fn the_summary_is_text_or_json() {
 }
 
 #[test]
+fn little_memory_suffices() {
+    let place = Place::new();
+    fs::write(place.path("in"), records(10_000, 2)).unwrap();
+    place.rowlock(&["in", "out", "--record", "20", "--memory", "100K", "--verify"]).expect_exit(0);
+}
+
+#[test]
 fn bad_arguments_are_refused_and_named() {
     let place = Place::new();
     fs::write(place.path("in"), "b\na\n").unwrap();
@@ -98,8 +106,8 @@ fn bad_arguments_are_refused_and_named() {
         (&["in", "out", "--key", "0:4:decimall"], "decimal"),
         (&["in", "out", "--key", "x"], "`x`"),
         (&["in", "out", "--record", "10", "--key", "8:4"], "8:4"),
-        (&["in", "out", "--memory", "512M"], "512MiB"),
-        (&["in", "out", "--memory", "1KiB"], "1024 bytes"),
+        (&["in", "out", "--memory", "512m"], "512MiB"),
+        (&["in", "out", "--memory", "63KiB"], "64512 bytes of memory are too few: 65536 are needed"),
         (&["in", "out", "--tmp", "nowhere"], "nowhere"),
         (&["in", "out", "--tmp", "in"], "in is not a folder"),
         (&["in", "out", "--algorithm", "quicksort"], "columnsort"),
@@ -112,6 +120,7 @@ fn bad_arguments_are_refused_and_named() {
         (&["in", "missing/out"], "missing"),
         (&["in", "."], "."),
         (&["in", "out", "--uniqe"], "--unique"),
+        (&["in", "out", "-n"], "`--key 0:decimal`"),
     ] {
         let done = place.rowlock(arguments).expect_exit(2);
         assert!(done.stderr.contains(message), "{arguments:?}: {}", done.stderr);
