@@ -18,7 +18,7 @@ pub(crate) struct Plan {
     /// The threads, without workers and junctions. Each has turns: a group, and how many buffers it
     /// processes before the next turn.
     pub(crate) threads: Vec<Vec<(usize, usize)>>,
-    /// The number of workers. At most one for each copy of a stage, since others have nothing to do.
+    /// The number of workers: at most one for each copy of a stage, since more have nothing to do.
     pub(crate) workers: usize,
 }
 
