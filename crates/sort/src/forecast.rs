@@ -67,7 +67,8 @@ impl Run {
 /// Returns an error if there is no memory.
 pub(crate) fn forecast(runs: &[Run]) -> Result<Vec<(usize, usize)>, TryReserveError> {
     let count = runs.iter().map(|run| run.blocks.len()).sum();
-    let (mut blocks, mut order): (Vec<(Option<&[u8]>, usize, usize)>, Vec<_>) = (Vec::new(), Vec::new());
+    let mut blocks: Vec<(Option<&[u8]>, usize, usize)> = Vec::new();
+    let mut order = Vec::new();
     blocks.try_reserve_exact(count)?;
     order.try_reserve_exact(count)?;
     for (number, run) in runs.iter().enumerate() {
