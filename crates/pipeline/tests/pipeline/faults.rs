@@ -145,7 +145,7 @@ fn copies_without_a_thread_leave_their_work_to_the_others() {
         let pipeline = pipeline.forkable_stage("read", StageKind::Io, || Counted::new(&alive)).fork(8);
         leave_address_space_for_four_large_stacks();
         let report = pipeline.run().unwrap();
-        assert_eq!((report.stages[0].buffers, report.pipelines[0].buffers_back), (100, 12));
+        assert_eq!((report.stages[0].calls, report.pipelines[0].buffers_back), (100, 12));
         assert_eq!(alive.into_inner(), 0);
     });
 }
