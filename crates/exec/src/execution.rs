@@ -2,25 +2,21 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid};
+use rustix::process::Signal;
 use sha2::{Digest, Sha256};
-use sys::process::{RequestsToEnd, descendants_usage, end_with_this_thread};
+use sys::containment::{Contained, Manner, contain};
+use sys::process::descendants_usage;
 
 use crate::invocation::Invocation;
 use crate::run::RunError;
 
 /// The time between two checks for cancellation and the time limit.
-const CANCEL_CHECK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// The time between SIGTERM and SIGKILL.
-const GRACE: Duration = Duration::from_secs(2);
+const CANCEL_CHECK: Duration = Duration::from_millis(50);
 /// The number of bytes at the end of standard error that are kept.
 pub(crate) const STDERR_TAIL: u64 = 2048;
 
@@ -31,8 +27,8 @@ pub struct Execution {
     pub status: ExitStatus,
     /// The time from its start to its end.
     pub elapsed: Duration,
-    /// CPU time in user mode of the program and those of its children that it has waited for. If
-    /// this process waits for other children meanwhile, their time is included.
+    /// CPU time in user mode of the program and all of its descendants. If this process waits for
+    /// other children meanwhile, their time is included.
     pub user: Duration,
     /// CPU time in the kernel, likewise.
     pub system: Duration,
@@ -75,7 +71,7 @@ pub enum Interruption {
 impl Invocation {
     /// Runs the program to its end with `command`, made by [`Invocation::command`]. The program has
     /// an empty standard input and its own process group. Its output is not shown. Blocks until it
-    /// ends. If it is interrupted, its whole group is ended.
+    /// ends, or is interrupted and ended. Nothing that it starts survives it.
     ///
     /// # Errors
     /// If it cannot be started or observed. A program that fails is not an error.
@@ -86,11 +82,11 @@ impl Invocation {
     ) -> Result<Result<Execution, Interruption>, RunError> {
         // Files need no reader during the run, unlike pipes.
         let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
-        command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?).process_group(0);
-        end_with_this_thread(command, RequestsToEnd::Obey);
+        command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+        let lifeline = contain(command, Manner::Background)?;
         let (started, before) = (Instant::now(), descendants_usage());
-        let mut child = self.spawn(command)?;
-        let status = match wait_for_end(&mut child, limits)? {
+        let mut program = Contained::new(self.spawn(command)?, lifeline);
+        let status = match wait_for_end(&mut program, limits)? {
             Ok(status) => status,
             Err(interruption) => return Ok(Err(interruption)),
         };
@@ -103,51 +99,31 @@ impl Invocation {
     }
 }
 
-/// Waits until the child ends, or ends its process group.
-fn wait_for_end(child: &mut Child, limits: RunLimits<'_>) -> Result<Result<ExitStatus, Interruption>, RunError> {
-    let group = Pid::from_child(child);
-    let end = pidfd_open(group, PidfdFlags::empty()).map_err(io::Error::from)?;
+/// Waits until the program ends, and ends it if it is interrupted.
+fn wait_for_end(program: &mut Contained, limits: RunLimits<'_>) -> Result<Result<ExitStatus, Interruption>, RunError> {
     let started = Instant::now();
     let interruption = || match limits.limit {
         _ if limits.cancel.load(Relaxed) => Some(Interruption::Cancelled),
         Some(limit) if started.elapsed() > limit => Some(Interruption::TimedOut),
         _ => None,
     };
-    let mut asked: Option<(Instant, Interruption)> = None;
+    let mut ended_for = None;
     loop {
-        match poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&CANCEL_CHECK)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(why) => return Err(io::Error::from(why).into()),
-        }
-        if let Some(status) = child.try_wait()? {
+        if let Some(status) = program.wait_for(CANCEL_CHECK)? {
             let is_cancelled = limits.cancel.load(Relaxed).then_some(Interruption::Cancelled);
-            let Some(reason) = asked.map(|(_, reason)| reason).or(is_cancelled) else { return Ok(Ok(status)) };
-            // The rest of its group had the same grace period.
-            let _ = kill_process_group(group, Signal::KILL);
-            return Ok(Err(reason));
+            return Ok(ended_for.or(is_cancelled).map_or(Ok(status), Err));
         }
-        if asked.is_none() && is_stopped_by_terminal(group)? {
-            let _ = kill_process_group(group, Signal::KILL);
-            child.wait()?;
+        if is_stopped_by_terminal(program) {
             return Err(RunError::Terminal);
         }
-        // This fails only if the child has just ended.
-        let _ = match (asked, interruption()) {
-            (None, Some(reason)) => {
-                asked = Some((Instant::now(), reason));
-                kill_process_group(group, Signal::TERM)
-            }
-            (Some((asked, _)), _) if asked.elapsed() > GRACE => kill_process_group(group, Signal::KILL),
-            _ => Ok(()),
-        };
+        ended_for = ended_for.or_else(|| interruption().inspect(|_| program.end()));
     }
 }
 
-/// Whether a child was stopped because it accessed its terminal from the background.
-fn is_stopped_by_terminal(child: Pid) -> io::Result<bool> {
-    let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    let stopped_by = waitid(WaitId::Pid(child), options)?.and_then(|status| status.stopping_signal());
-    Ok([Signal::TTIN, Signal::TTOU].iter().any(|signal| stopped_by == Some(signal.as_raw())))
+/// Whether a program was stopped because it accessed its terminal from the background.
+fn is_stopped_by_terminal(program: &Contained) -> bool {
+    std::iter::from_fn(|| program.next_stop())
+        .any(|signal| [Signal::TTIN, Signal::TTOU].map(Signal::as_raw).contains(&signal))
 }
 
 /// The SHA-256 hash and the length of a file.

@@ -1,10 +1,13 @@
 //! Runs a program as a child, forwards signals to it, and waits for its end.
 //!
-//! The child stays in the process group of this process, so a signal of the terminal, such as for
-//! Ctrl-C or Ctrl-Z, reaches the child as well and is not forwarded. Another process usually sends
+//! The child is the keeper of the program, which passes signals on to it and ends as it does (see
+//! `sys::containment`).
+//!
+//! The program stays in the process group of this process, so a signal of the terminal, such as for
+//! Ctrl-C or Ctrl-Z, reaches the program as well and is not forwarded. Another process usually sends
 //! a signal to this process alone, so it is forwarded. (If it is sent to the whole group, as by
-//! `timeout`, the child gets it twice.) When the child is stopped, this process stops too, so that
-//! a shell sees a stopped job. When this process continues, so does the child.
+//! `timeout`, the program gets it twice.) When the program is stopped, this process stops too, so
+//! that a shell sees a stopped job. When this process continues, so does the program.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -12,8 +15,8 @@ use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use counters::{ProcessReport, RegionError};
-use rustix::io::Errno;
-use rustix::process::{Pid, Signal as Number, WaitOptions, getpid, kill_process, waitpid};
+use rustix::process::{Signal as Number, getpid, kill_process};
+use sys::containment::{Contained, Manner, contain};
 use sys::signals::{BlockedSignals, Signal, real_time};
 
 use crate::invocation::{Invocation, StartError};
@@ -98,10 +101,11 @@ impl Invocation {
         let forwarded: Vec<i32> = FROM_TERMINAL.iter().chain(&OTHERS).map(|number| number.as_raw()).collect();
         let blocked: Vec<i32> = forwarded.into_iter().chain(real_time()).chain([Number::CHILD.as_raw()]).collect();
         let blocked = BlockedSignals::new(&blocked)?;
+        let lifeline = contain(command, Manner::Foreground)?;
         blocked.unblock_in(command);
         let started = Instant::now();
-        let child = self.spawn(command)?;
-        let status = forward_signals(Pid::from_child(&child), &blocked)?;
+        let mut program = Contained::new(self.spawn(command)?, lifeline);
+        let status = forward_signals(&mut program, &blocked)?;
         Ok((status, started.elapsed()))
     }
 }
@@ -114,46 +118,34 @@ pub fn end_as(status: ExitStatus) -> ! {
     std::process::exit(status.code().unwrap_or(1))
 }
 
-/// Forwards signals to the child until it has ended.
-fn forward_signals(child: Pid, blocked: &BlockedSignals) -> io::Result<ExitStatus> {
+/// Forwards signals to the program until it has ended.
+fn forward_signals(program: &mut Contained, blocked: &BlockedSignals) -> io::Result<ExitStatus> {
     loop {
         let signal = blocked.next()?;
-        if signal.number == Number::CHILD.as_raw() {
-            if let Some(status) = check_child(child)? {
-                return Ok(status);
+        if signal.number != Number::CHILD.as_raw() {
+            if should_forward(signal) {
+                // Its keeper has not been reaped, so the id is valid.
+                let _ = sys::signals::send(program.id(), signal.number);
             }
-        } else if should_forward(signal) {
-            // The child has not been reaped, so its id is valid. If it has other privileges by now,
-            // the sender could not have signalled it either.
-            let _ = sys::signals::send(child, signal.number);
+            continue;
+        }
+        if let Some(status) = program.process().try_wait()? {
+            return Ok(status);
+        }
+        if program.next_stop().is_some() {
+            // SIGCONT, which ends this stop, is blocked like others and then forwarded, so the
+            // program continues.
+            kill_process(getpid(), Number::STOP)?;
         }
     }
 }
 
-/// Whether the child has not received the signal already.
+/// Whether the program has not received the signal already.
 fn should_forward(Signal { number, from_kernel }: Signal) -> bool {
     let is_of_terminals = FROM_TERMINAL.iter().any(|of_terminals| of_terminals.as_raw() == number);
     // Apart from those, the kernel can only send an alarm that was set before this program was
     // executed.
     !(from_kernel && is_of_terminals)
-}
-
-/// Returns the exit status of the child if it has ended. Stops this process if the child is
-/// stopped.
-fn check_child(child: Pid) -> io::Result<Option<ExitStatus>> {
-    loop {
-        match waitpid(Some(child), WaitOptions::NOHANG | WaitOptions::UNTRACED) {
-            Ok(Some((_, status))) if status.stopped() => {
-                // SIGCONT, which ends this stop, is blocked like others and then forwarded, so the
-                // child continues.
-                kill_process(getpid(), Number::STOP)?;
-            }
-            Ok(Some((_, status))) => return Ok(Some(ExitStatus::from_raw(status.as_raw()))),
-            Ok(None) => return Ok(None),
-            Err(Errno::INTR) => {}
-            Err(why) => return Err(why.into()),
-        }
-    }
 }
 
 #[cfg(test)]

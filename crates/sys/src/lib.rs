@@ -2,6 +2,8 @@
 
 pub mod block_device;
 pub mod cgroups;
+#[allow(unsafe_code)] // Divides a process between fork and exec.
+pub mod containment;
 #[allow(unsafe_code)] // Calls the C library instead of a system call.
 pub mod cpus;
 mod errno;

@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_child_subreaper, set_par
 use rustix::time::{ClockId, clock_gettime};
 
 /// The signals by which a terminal or a service manager asks every process of a group to end.
-const REQUESTS_TO_END: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM];
+pub(crate) const REQUESTS_TO_END: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM];
 
 /// How a child reacts to requests to end a process group: SIGINT, SIGQUIT, SIGHUP and SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,17 +35,8 @@ pub enum RequestsToEnd {
 /// child should. A child whose parent ends before the binding is established exits at once.
 pub fn end_with_this_thread(command: &mut Command, requests: RequestsToEnd) {
     let parent = getpid();
-    let disposition = match requests {
-        RequestsToEnd::Ignore => libc::SIG_IGN,
-        RequestsToEnd::Obey => libc::SIG_DFL,
-    };
     let prepare = move || {
-        for signal in REQUESTS_TO_END {
-            // SAFETY: `signal` is async-signal-safe, and neither disposition runs code.
-            if unsafe { libc::signal(signal, disposition) } == libc::SIG_ERR {
-                return Err(io::Error::last_os_error());
-            }
-        }
+        react(requests)?;
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // A parent that died before sends no signal, and is not there to receive an error.
         if getppid() != Some(parent) {
@@ -57,6 +48,22 @@ pub fn end_with_this_thread(command: &mut Command, requests: RequestsToEnd) {
     // SAFETY: between fork and exec only async-signal-safe functions may run. `prepare` makes
     // system calls and accesses only its own values: no lock, no allocation.
     unsafe { command.pre_exec(prepare) };
+}
+
+/// Sets how this process and the programs that it executes react to requests to end. It is
+/// async-signal-safe.
+pub(crate) fn react(requests: RequestsToEnd) -> io::Result<()> {
+    let disposition = match requests {
+        RequestsToEnd::Ignore => libc::SIG_IGN,
+        RequestsToEnd::Obey => libc::SIG_DFL,
+    };
+    for signal in REQUESTS_TO_END {
+        // SAFETY: `signal` is async-signal-safe, and neither disposition runs code.
+        if unsafe { libc::signal(signal, disposition) } == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// Makes `command` execute exactly this file, with its current name, arguments and environment, or

@@ -1,0 +1,368 @@
+//! The keeper: the process between a starter and its program.
+//!
+//! It runs after a fork of a process that may have several threads, so it only makes system calls:
+//! it takes no lock and allocates nothing.
+//!
+//! # Why nothing is missed
+//!
+//! 1. The keeper adopts orphans before the program exists, so every descendant of the program is a
+//!    descendant of the keeper as long as that lives.
+//! 2. Only the keeper reaps its children. Until then their ids are not used again, so a signal to a
+//!    child never reaches another process.
+//! 3. It kills its children until it has none. The children of a killed one become its own.
+//!
+//! If the keeper itself is killed, the kernel kills the program, but not what the program started.
+
+use std::ffi::CStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::null_mut;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
+use rustix::io::retry_on_intr;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    DumpableBehavior, Pid, Signal, getpid, getppid, kill_process, set_dumpable_behavior,
+    set_parent_process_death_signal, setpgid,
+};
+use rustix::thread::set_name;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::Manner;
+use crate::process::{REQUESTS_TO_END, RequestsToEnd, adopt_orphans, react};
+
+/// The time between the request to end and SIGKILL, in nanoseconds.
+const GRACE: i64 = 1_000_000_000;
+/// The time in which descendants must die of SIGKILL, in nanoseconds. They need little of it,
+/// except in an uninterruptible system call or as another user's process.
+const KILL_TIMEOUT: i64 = 5_000_000_000;
+/// The time between two rounds of killing.
+const ROUND: i64 = 1_000_000;
+const NANOS: i64 = 1_000_000_000;
+
+/// The task of a keeper.
+pub(super) struct Order {
+    /// The pipe that ends with the starter.
+    pub(super) end: OwnedFd,
+    /// The pipe that tells the starter by which signals the program stops, a byte for each.
+    pub(super) stops: OwnedFd,
+    pub(super) starter: Pid,
+    pub(super) manner: Manner,
+}
+
+/// Divides the calling process, which is about to execute the program: its child returns to do so,
+/// and the process itself becomes the keeper and never returns.
+pub(super) fn divide(order: &Order) -> io::Result<()> {
+    adopt_orphans()?;
+    let keeper = getpid();
+    let (ready, gate) = pipe_with(PipeFlags::CLOEXEC)?;
+    // The program might stop its keeper.
+    set_parent_process_death_signal(Some(Signal::CONT))?;
+    let mut mask = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: both sets are written before they are read, the default disposition runs no code, and
+    // all functions are async-signal-safe. The child of a fork has one thread, so forking again is
+    // safe, too.
+    let (mask, children, program) = unsafe {
+        libc::sigprocmask(libc::SIG_SETMASK, every_signal().as_ptr(), mask.as_mut_ptr());
+        // If it were ignored, the kernel would reap children without reporting how they ended.
+        let children = libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        (mask.assume_init(), children, libc::fork())
+    };
+    if program < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    match Pid::from_raw(program) {
+        Some(program) => keep(order, program),
+        None => {
+            become_program(keeper, order.manner, &mask, children)?;
+            // The keeper closes the other end when it is ready: from then on, the program cannot
+            // keep it from noticing the end of its starter.
+            drop(gate);
+            let _ = retry_on_intr(|| rustix::io::read(&ready, &mut [0_u8]));
+            Ok(())
+        }
+    }
+}
+
+/// Prepares the process of the program, which is a child of the keeper.
+fn become_program(keeper: Pid, manner: Manner, mask: &libc::sigset_t, children: libc::sighandler_t) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    if getppid() != Some(keeper) {
+        // It was killed before, and sends no signal.
+        exit(1);
+    }
+    if manner == Manner::Background {
+        setpgid(None, None)?;
+        react(RequestsToEnd::Obey)?;
+    }
+    // SAFETY: the set is initialized, and ignoring runs no code.
+    unsafe {
+        if children == libc::SIG_IGN {
+            libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        }
+        libc::sigprocmask(libc::SIG_SETMASK, mask, null_mut());
+    }
+    Ok(())
+}
+
+/// Keeps the program until it has ended, and ends as it did.
+fn keep(order: &Order, program: Pid) -> ! {
+    let _ = set_name(c"rowlock-keeper");
+    // Out of the group of the starter, which may be killed as a whole.
+    let _ = setpgid(None, None);
+    if order.manner == Manner::Background {
+        // The program does the same: the group must exist before the first signal to it.
+        let _ = setpgid(Some(program), Some(program));
+    }
+    let Some([end, stops, signals]) = close_all_but(&order.end, &order.stops) else {
+        // The kernel kills the program with its keeper.
+        exit(1)
+    };
+    let &Order { starter, manner, .. } = order;
+    let mut keeper = Keeper { program, manner, ended: None, asked: false, starter, stops, signals };
+    loop {
+        let mut watched =
+            [PollFd::from_borrowed_fd(end, PollFlags::IN), PollFd::from_borrowed_fd(signals, PollFlags::IN)];
+        let _ = poll(&mut watched, None);
+        // The other end never writes to the pipe.
+        if !watched[0].revents().is_empty() {
+            keeper.end_program();
+            break;
+        }
+        keeper.pass_signals_on();
+        keeper.observe();
+        if keeper.ended.is_some() {
+            break;
+        }
+    }
+    if keeper.asked || keeper.manner == Manner::Background {
+        keeper.kill_descendants();
+    }
+    end_as(keeper.ended.unwrap_or(libc::SIGKILL))
+}
+
+struct Keeper {
+    program: Pid,
+    manner: Manner,
+    /// The status of the program once it has ended.
+    ended: Option<libc::c_int>,
+    /// Whether the program was asked to end.
+    asked: bool,
+    starter: Pid,
+    stops: BorrowedFd<'static>,
+    /// A descriptor from which signals to the keeper are read.
+    signals: BorrowedFd<'static>,
+}
+
+impl Keeper {
+    /// Sends a signal to the program, and to its group if that is its own.
+    fn signal_program(&self, signal: libc::c_int) {
+        if self.ended.is_none() {
+            let program = self.program.as_raw_nonzero().get();
+            let target = if self.manner == Manner::Background { -program } else { program };
+            // SAFETY: the call takes numbers. The program has not been reaped, so its id is valid.
+            // A program of another user cannot be signalled by the starter either.
+            unsafe { libc::kill(target, signal) };
+        }
+    }
+
+    /// Passes signals on to the program.
+    fn pass_signals_on(&mut self) {
+        let mut about = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
+        loop {
+            let length = size_of::<libc::signalfd_siginfo>();
+            // SAFETY: there is room for one structure, for which zeros are valid as well.
+            let (read, about) = unsafe {
+                let read = libc::read(self.signals.as_raw_fd(), about.as_mut_ptr().cast(), length);
+                (read, about.assume_init_ref())
+            };
+            if usize::try_from(read) != Ok(length) {
+                return;
+            }
+            let number = about.ssi_signo as libc::c_int;
+            if number != libc::SIGCHLD {
+                self.asked |= REQUESTS_TO_END.contains(&number);
+                self.signal_program(number);
+            }
+        }
+    }
+
+    /// Reaps all children that have ended. Returns whether there are others.
+    fn reap(&mut self) -> bool {
+        self.reap_and(0, |_| {})
+    }
+
+    /// As `reap`, and tells the starter if the program is stopped.
+    fn observe(&mut self) {
+        let (stops, starter) = (self.stops, self.starter);
+        self.reap_and(libc::WUNTRACED, |signal| {
+            // If nothing reads the pipe, it may be full.
+            let _ = rustix::io::write(stops, &[signal as u8]);
+            if getppid() == Some(starter) {
+                let _ = kill_process(starter, Signal::CHILD);
+            }
+        });
+    }
+
+    fn reap_and(&mut self, options: libc::c_int, stopped: impl Fn(libc::c_int)) -> bool {
+        loop {
+            let mut status = 0;
+            // SAFETY: there is room for the status.
+            let child = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | options) };
+            if child <= 0 {
+                return child == 0;
+            }
+            if child != self.program.as_raw_nonzero().get() {
+                continue;
+            }
+            if libc::WIFSTOPPED(status) {
+                stopped(libc::WSTOPSIG(status));
+            } else {
+                self.ended = Some(status);
+            }
+        }
+    }
+
+    /// Asks the program to end, and waits until it has ended or the grace period is over.
+    fn end_program(&mut self) {
+        self.asked = true;
+        #[cfg(rowlock_canary = "a-keeper-lets-go")]
+        exit(0);
+        self.signal_program(libc::SIGTERM);
+        self.signal_program(libc::SIGCONT);
+        let deadline = now() + GRACE;
+        while self.ended.is_none() && now() < deadline {
+            self.sleep(deadline - now());
+            self.reap();
+        }
+        if self.ended.is_none() {
+            self.signal_program(libc::SIGKILL);
+        }
+    }
+
+    /// Kills and reaps all descendants. They may create more meanwhile, so it repeats until there
+    /// are none.
+    fn kill_descendants(&mut self) {
+        let deadline = now() + KILL_TIMEOUT;
+        while self.reap() && now() < deadline {
+            kill_children();
+            self.sleep(ROUND);
+        }
+    }
+
+    /// Waits for a signal, such as that of the end of a child, for at most this time, and discards
+    /// it.
+    fn sleep(&mut self, nanos: i64) {
+        let limit = Timespec { tv_sec: nanos.max(0) / NANOS, tv_nsec: nanos.max(0) % NANOS };
+        let _ = poll(&mut [PollFd::from_borrowed_fd(self.signals, PollFlags::IN)], Some(&limit));
+        let mut about = MaybeUninit::<libc::signalfd_siginfo>::uninit();
+        let length = size_of::<libc::signalfd_siginfo>();
+        // SAFETY: there is room for one structure, which is not used.
+        while unsafe { libc::read(self.signals.as_raw_fd(), about.as_mut_ptr().cast(), length) } > 0 {}
+    }
+}
+
+/// Closes all descriptors but these, so that the ends of pipes depend on the program only, and opens
+/// one from which signals are read. Returns all three.
+fn close_all_but(end: &OwnedFd, stops: &OwnedFd) -> Option<[BorrowedFd<'static>; 3]> {
+    // SAFETY: nothing else in this process uses a descriptor, and the three that are returned are
+    // never closed.
+    unsafe {
+        // The numbers 0 and 1 may belong to the other one.
+        let [end, stops] = [end, stops].map(|kept| libc::fcntl(kept.as_raw_fd(), libc::F_DUPFD, 2));
+        if libc::dup2(end, 0) < 0 || libc::dup2(stops, 1) < 0 {
+            return None;
+        }
+        if libc::syscall(libc::SYS_close_range, 2, libc::c_uint::MAX, 0) < 0 {
+            // Linux before 5.9.
+            (2..libc::sysconf(libc::_SC_OPEN_MAX) as libc::c_int).for_each(|number| {
+                libc::close(number);
+            });
+        }
+        let signals = libc::signalfd(-1, every_signal().as_ptr(), libc::SFD_NONBLOCK);
+        (signals >= 0).then(|| [0, 1, signals].map(|number| BorrowedFd::borrow_raw(number)))
+    }
+}
+
+/// Kills all children of this process. Without a `/proc` that shows them, it kills none.
+fn kill_children() {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(proc) = openat(CWD, c"/proc", flags, Mode::empty()) else { return };
+    let own = getpid();
+    let mut text = [0; 1024];
+    // It may show the processes of another namespace, with other ids.
+    let is_ours = read_at(proc.as_fd(), c"self/stat", &mut text).and_then(ids).is_some_and(|(pid, _)| pid == own);
+    let mut entries = [MaybeUninit::uninit(); 4096];
+    let mut entries = RawDir::new(&proc, &mut entries);
+    while let Some(Ok(entry)) = entries.next() {
+        let name = entry.file_name().to_bytes();
+        let mut path = [0_u8; 32];
+        let parts = name.iter().chain(b"/stat");
+        if !is_ours || !name.iter().all(u8::is_ascii_digit) || name.len() + 6 > path.len() {
+            continue;
+        }
+        path.iter_mut().zip(parts).for_each(|(to, from)| *to = *from);
+        let Ok(path) = CStr::from_bytes_until_nul(&path) else { continue };
+        if let Some((pid, _)) =
+            read_at(proc.as_fd(), path, &mut text).and_then(ids).filter(|&(_, parent)| parent == own)
+        {
+            // A process of another user cannot be killed. It is found again in the next round.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// The beginning of a file.
+fn read_at<'a>(folder: BorrowedFd<'_>, path: &CStr, text: &'a mut [u8]) -> Option<&'a [u8]> {
+    let file = openat(folder, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let length = rustix::io::read(&file, &mut *text).ok()?;
+    text.get(..length)
+}
+
+/// The ids of a process and of its parent in `/proc/PID/stat`. `identity::Stat` allocates.
+fn ids(stat: &[u8]) -> Option<(Pid, Pid)> {
+    let id = |text: &[u8]| {
+        let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
+        let number = digits.fold(0_i32, |sum, digit| sum.wrapping_mul(10).wrapping_add(i32::from(digit - b'0')));
+        Pid::from_raw(number)
+    };
+    // The second field, a name in parentheses, may contain anything. The state follows it.
+    let name_ends = stat.iter().rposition(|&byte| byte == b')')?;
+    Some((id(stat)?, id(stat.get(name_ends + 4..)?)?))
+}
+
+/// Ends this process as the program ended, but without a second core dump.
+fn end_as(status: libc::c_int) -> ! {
+    if libc::WIFEXITED(status) {
+        exit(libc::WEXITSTATUS(status));
+    }
+    let signal = libc::WTERMSIG(status);
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    // SAFETY: the default disposition runs no code, and the set is initialized.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::kill(libc::getpid(), signal);
+        libc::sigprocmask(libc::SIG_UNBLOCK, every_signal().as_ptr(), null_mut());
+    }
+    exit(128_i32.saturating_add(signal))
+}
+
+fn every_signal() -> MaybeUninit<libc::sigset_t> {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: there is room for a set, which is initialized by filling it.
+    unsafe { libc::sigfillset(set.as_mut_ptr()) };
+    set
+}
+
+/// The time of the monotonic clock in nanoseconds.
+fn now() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * NANOS + now.tv_nsec
+}
+
+fn exit(code: libc::c_int) -> ! {
+    // SAFETY: it is async-signal-safe and runs no other code of this process.
+    unsafe { libc::_exit(code) }
+}

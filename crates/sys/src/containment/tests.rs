@@ -1,0 +1,151 @@
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+use super::*;
+
+/// A script whose standard output is a pipe: it ends when no descendant is left to write to it.
+fn start(script: &str, manner: Manner) -> Contained {
+    let mut command = testing::command("sh");
+    Contained::start(command.args(["-c", script]).stdout(Stdio::piped()), manner).unwrap()
+}
+
+/// Reads as much of the output as this.
+fn read(contained: &mut Contained, length: usize) -> String {
+    let mut text = vec![0; length];
+    contained.process().stdout.as_mut().unwrap().read_exact(&mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+/// Reads the rest of the output, to the end of all descendants.
+fn read_to_end(contained: &mut Contained) -> String {
+    let mut text = String::new();
+    contained.process().stdout.as_mut().unwrap().read_to_string(&mut text).unwrap();
+    text
+}
+
+/// Starts processes in other sessions, one of them an orphan, which ignore requests to end.
+const DAEMONS: &str = "trap '' TERM; setsid sleep 1000 & (setsid sh -c 'sleep 1000; true' &); echo; ";
+
+#[test]
+fn a_program_ends_as_it_would_by_itself() {
+    for manner in [Manner::Foreground, Manner::Background] {
+        assert_eq!(start("exit 7", manner).process().wait().unwrap().code(), Some(7));
+        for signal in [libc::SIGKILL, libc::SIGTERM, libc::SIGSEGV] {
+            let status = start(&format!("kill -{signal} $$"), manner).process().wait().unwrap();
+            assert_eq!((status.signal(), status.core_dumped()), (Some(signal), false));
+        }
+        let missing = Contained::start(&mut testing::command("/nowhere/program"), manner).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    }
+}
+
+#[test]
+fn without_its_lifeline_a_program_ends_with_all_its_descendants() {
+    for manner in [Manner::Foreground, Manner::Background] {
+        for script in ["echo; exec sleep 1000", &format!("{DAEMONS} sleep 1000"), "echo; kill -STOP $$"] {
+            let mut contained = start(script, manner);
+            read(&mut contained, 1);
+            contained.end();
+            assert_eq!(read_to_end(&mut contained), "");
+            assert!(!contained.process().wait().unwrap().success());
+        }
+    }
+}
+
+#[test]
+fn what_a_program_leaves_ends_unless_it_was_in_the_foreground_and_ended_by_itself() {
+    let mut background = start(DAEMONS, Manner::Background);
+    assert_eq!(read_to_end(&mut background), "\n");
+
+    let mut foreground = start("setsid sh -c 'echo $$; exec sleep 1000' & read end < /dev/null", Manner::Foreground);
+    foreground.process().wait().unwrap();
+    let mut left = String::new();
+    while !left.ends_with('\n') {
+        left += &read(&mut foreground, 1);
+    }
+    let left = Pid::from_raw(left.trim_end().parse().unwrap()).unwrap();
+    kill_process(left, Signal::KILL).expect("a process that is left");
+    assert_eq!(read_to_end(&mut foreground), "");
+
+    let mut asked = start("setsid sleep 1000 & trap 'exit 3' TERM; echo; sleep 1000 & wait", Manner::Foreground);
+    read(&mut asked, 1);
+    kill_process(asked.id(), Signal::TERM).unwrap();
+    assert_eq!(asked.process().wait().unwrap().code(), Some(3));
+    assert_eq!(read_to_end(&mut asked), "");
+}
+
+#[test]
+fn the_stops_of_a_program_are_told_and_it_continues_by_a_signal_to_its_keeper() {
+    for signal in [Signal::STOP, Signal::TSTP, Signal::TTIN] {
+        let script = format!("kill -{} $$; echo continued; exec sleep 1000", signal.as_raw());
+        let mut contained = start(&script, Manner::Background);
+        let stopped_by = std::iter::from_fn(|| {
+            std::thread::yield_now();
+            Some(contained.next_stop())
+        });
+        assert_eq!(stopped_by.flatten().next(), Some(signal.as_raw()));
+        kill_process(contained.id(), Signal::CONT).unwrap();
+        assert_eq!(read(&mut contained, 10), "continued\n");
+        assert_eq!(contained.next_stop(), None);
+    }
+}
+
+#[test]
+fn a_program_that_stops_its_keeper_ends_all_the_same() {
+    let mut contained = start("kill -STOP $PPID; echo; exec sleep 1000", Manner::Background);
+    read(&mut contained, 1);
+    contained.end();
+    assert_eq!(read_to_end(&mut contained), "");
+}
+
+#[test]
+fn a_program_in_the_foreground_is_in_the_group_of_its_starter() {
+    let group = |of: Option<Pid>| rustix::process::getpgid(of).unwrap();
+    for manner in [Manner::Foreground, Manner::Background] {
+        let mut contained = start("echo $$; exec sleep 1000", manner);
+        let mut id = String::new();
+        while !id.ends_with('\n') {
+            id += &read(&mut contained, 1);
+        }
+        let program = Pid::from_raw(id.trim_end().parse().unwrap());
+        assert_eq!(group(program) == group(None), manner == Manner::Foreground);
+        assert_eq!(group(program) == program.unwrap(), manner == Manner::Background);
+        assert_eq!(group(Some(contained.id())), contained.id());
+    }
+}
+
+#[test]
+fn an_ignored_end_of_children_is_ignored_by_the_program_and_not_by_its_keeper() {
+    testing::isolated(|| {
+        crate::signals::ignore(libc::SIGCHLD).unwrap();
+        // The usual command of tests would restore the default.
+        let mut command = Command::new("grep");
+        command.args(["SigIgn", "/proc/self/status"]).stdout(Stdio::piped());
+        let mut contained = Contained::start(&mut command, Manner::Foreground).unwrap();
+        let ignored = read_to_end(&mut contained);
+        let ignored = u64::from_str_radix(ignored.trim_start_matches("SigIgn:").trim(), 16).unwrap();
+        assert_ne!(ignored & 1 << (libc::SIGCHLD - 1), 0);
+    });
+}
+
+#[test]
+fn a_killed_process_takes_its_programs_with_it() {
+    testing::isolated_by(
+        |mut this| {
+            let mut child = testing::Child::start_piped(&mut this);
+            while !child.read_line().contains("begun") {}
+            child.send(libc::SIGKILL);
+            // It waits for all processes that have its standard output.
+            child.wait().expect_signal(libc::SIGKILL);
+        },
+        || {
+            let script = DAEMONS.replace("echo", "echo begun");
+            let mut programs = [Manner::Foreground, Manner::Background].map(|manner| {
+                let mut command = testing::command("sh");
+                Contained::start(command.args(["-c", &format!("{script} sleep 1000")]), manner).unwrap()
+            });
+            let _ = programs[0].process().wait();
+        },
+    );
+}
