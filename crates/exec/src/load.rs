@@ -4,30 +4,23 @@
 //! Both belong to the session of the caller, as if the same shell had started them. So all threads
 //! count alike even if the kernel first shares CPUs among sessions.
 //!
-//! No process of the load survives this process. The kernel kills the hogs with it. The command may
-//! have started other processes, so it has a supervisor that leads a process group of all of them.
-//! When the standard input of the supervisor ends, this process has ended. Then the supervisor ends
-//! the whole group, including itself.
+//! No process of the load survives this process. The kernel kills the hogs with it, and the command
+//! is contained.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::hint::black_box;
-use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::io;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_current_process_group, pidfd_open};
+use sys::containment::{Lifeline, Manner, contain};
 use sys::process::{RequestsToEnd, end_with_this_thread};
 
 /// The argument that makes this program a hog.
 const HOG: &str = "__hog";
-/// The argument that makes this program the supervisor of the command that follows.
-const SUPERVISOR: &str = "__keep";
-/// The time between SIGTERM and SIGKILL.
-const GRACE: Duration = Duration::from_secs(1);
 /// The minimum time between two starts of a command.
 const RESTART_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -51,7 +44,7 @@ impl Load {
     /// # Errors
     /// A process cannot be started; none is left running.
     pub fn start(&self) -> io::Result<Running> {
-        let mut running = Running { hogs: Vec::new(), supervisor: None };
+        let mut running = Running { hogs: Vec::new(), beside: None };
         let this = env::current_exe()?;
         for _ in 0..self.hogs {
             let mut hog = Command::new(&this);
@@ -59,11 +52,7 @@ impl Load {
             end_with_this_thread(&mut hog, RequestsToEnd::Ignore);
             running.hogs.push(hog.spawn()?);
         }
-        if let Some(command) = &self.beside {
-            let mut supervisor = Command::new(&this);
-            supervisor.arg(SUPERVISOR).arg(command).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
-            running.supervisor = Some(supervisor.spawn()?);
-        }
+        running.beside = self.beside.clone().map(Beside::start).transpose()?;
         Ok(running)
     }
 }
@@ -72,7 +61,14 @@ impl Load {
 #[derive(Debug)]
 pub struct Running {
     hogs: Vec<Child>,
-    supervisor: Option<Child>,
+    beside: Option<Beside>,
+}
+
+impl Running {
+    /// How the command first failed, if it did. It was started again.
+    pub fn failure(&self) -> Option<String> {
+        self.beside.as_ref()?.state().failure.clone()
+    }
 }
 
 impl Drop for Running {
@@ -82,21 +78,58 @@ impl Drop for Running {
             let _ = hog.kill();
             let _ = hog.wait();
         }
-        if let Some(supervisor) = &mut self.supervisor {
-            drop(supervisor.stdin.take());
-            let _ = supervisor.wait();
+    }
+}
+
+/// A command that a thread restarts whenever it ends.
+#[derive(Debug)]
+struct Beside {
+    state: Arc<Mutex<State>>,
+    /// `None` once it was waited for.
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_over: bool,
+    /// The lifeline of the running command.
+    lifeline: Option<Lifeline>,
+    failure: Option<String>,
+}
+
+impl Beside {
+    fn start(command: OsString) -> io::Result<Beside> {
+        let state = Arc::new(Mutex::new(State::default()));
+        let shared = Arc::clone(&state);
+        let thread = thread::Builder::new().name("beside".into()).spawn(move || restart(&command, &shared))?;
+        Ok(Beside { state, thread: Some(thread) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl Drop for Beside {
+    /// Ends the command and waits for its end.
+    fn drop(&mut self) {
+        *self.state() = State { is_over: true, ..State::default() };
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
         }
     }
 }
 
-/// If [`Load::start`] started this process, runs the load and never returns. Otherwise returns
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// If [`Load::start`] started this process as a hog, computes and never returns. Otherwise returns
 /// immediately. Call it at the beginning of `main`.
 pub fn serve_if_asked() {
-    let mut arguments = env::args_os().skip(1);
-    match arguments.next() {
-        Some(argument) if argument == HOG => hog(),
-        Some(argument) if argument == SUPERVISOR => supervise(&arguments.next().unwrap_or_default()),
-        _ => {}
+    if env::args_os().nth(1).is_some_and(|argument| argument == HOG) {
+        hog()
     }
 }
 
@@ -107,59 +140,36 @@ fn hog() -> ! {
     }
 }
 
-/// Restarts a command until the other end of the standard input is closed.
-fn supervise(command: &OsStr) -> ! {
-    let mut warned = false;
+/// Restarts a command until that is over.
+fn restart(command: &OsStr, state: &Mutex<State>) {
     loop {
         let started = Instant::now();
         let mut shell = Command::new("/bin/sh");
         shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let failure = match shell.spawn() {
+        let failure = match run(&mut shell, state) {
+            Ok(status) if status.success() => None,
+            Ok(status) => Some(status.to_string()),
             Err(why) => Some(why.to_string()),
-            Ok(mut child) => {
-                if wait_for_end_of_input(Some(Pid::from_child(&child)), None) {
-                    end_group(&mut child);
-                }
-                child.wait().ok().filter(|status| !status.success()).map(|status| status.to_string())
-            }
         };
-        if let Some(failure) = failure.filter(|_| !warned) {
-            let _ = writeln!(
-                io::stderr(),
-                "rowlock: `{}` beside it ended: {failure}; it is started again",
-                command.display()
-            );
-            warned = true;
+        let mut held = lock(state);
+        if held.is_over {
+            return;
         }
-        if wait_for_end_of_input(None, Some(RESTART_INTERVAL.saturating_sub(started.elapsed()))) {
-            std::process::exit(0);
-        }
+        held.failure = held.failure.take().or(failure);
+        drop(held);
+        thread::park_timeout(RESTART_INTERVAL.saturating_sub(started.elapsed()));
     }
 }
 
-/// Waits until a process ends, a time limit expires, or the input ends. Returns true only in the
-/// last case.
-fn wait_for_end_of_input(process: Option<Pid>, limit: Option<Duration>) -> bool {
-    let process = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
-    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-    let stdin = rustix::stdio::stdin();
-    let mut watched = vec![PollFd::new(&stdin, PollFlags::IN)];
-    watched.extend(process.as_ref().map(|process| PollFd::new(process, PollFlags::IN)));
-    while poll(&mut watched, limit.as_ref()) == Err(Errno::INTR) {}
-    // The other end never writes to the pipe.
-    !watched[0].revents().is_empty()
-}
-
-/// Ends this process's group, including itself, first with SIGTERM and then with SIGKILL.
-fn end_group(child: &mut Child) -> ! {
-    // This process must survive SIGTERM.
-    if sys::signals::ignore(Signal::TERM.as_raw()).is_ok() {
-        let _ = kill_current_process_group(Signal::TERM);
-        let asked = Instant::now();
-        while matches!(child.try_wait(), Ok(None)) && asked.elapsed() < GRACE {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+/// Runs a command to its end, or to the end of the load.
+fn run(command: &mut Command, state: &Mutex<State>) -> io::Result<ExitStatus> {
+    let lifeline = contain(command, Manner::Background)?;
+    let mut held = lock(state);
+    if held.is_over {
+        return Ok(ExitStatus::default());
     }
-    let _ = kill_current_process_group(Signal::KILL);
-    std::process::exit(1)
+    let mut child = command.spawn()?;
+    held.lifeline = Some(lifeline);
+    drop(held);
+    child.wait()
 }

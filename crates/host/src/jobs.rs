@@ -2,7 +2,6 @@
 //! always ends them.
 
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,10 +22,6 @@ use crate::timeline::Sampler;
 /// The time between two checks whether the run was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
 
-/// The time in which a supervisor must end the command's processes: a little more than its own
-/// timeout.
-const SUPERVISOR_TIMEOUT: Duration = Duration::from_secs(6);
-
 /// The process of one job.
 pub(crate) struct Job {
     pub(crate) name: String,
@@ -44,8 +39,8 @@ pub(crate) struct Job {
     pub(crate) arrival: Duration,
     /// Whether it has started.
     pub(crate) started: bool,
-    /// Whether the process is the supervisor of a command.
-    supervises: bool,
+    /// Whether the process runs a command, which it ends with itself.
+    has_command: bool,
     process: Child,
     /// `None` once it is closed, which tells the job to end.
     requests: Option<ChildStdin>,
@@ -61,18 +56,12 @@ impl Job {
             let is_input = why.kind() == io::ErrorKind::WouldBlock;
             Error::of_job(name, format!("cannot start `{}` as its process: {why}", program.display()), is_input)
         };
-        let supervises = matches!(kind, JobKind::Command { .. });
         let mut command = Command::new(program);
         // The name identifies the job in lists of processes.
         command.args([JOB, name]).stdin(Stdio::piped()).stdout(Stdio::piped());
         // The scenario decides the structure of its pipelines, not the user's environment.
         command.env_remove(pipeline::environment::STRUCTURE);
         end_with_this_thread(&mut command, RequestsToEnd::Ignore);
-        if supervises {
-            // If a signal kills the run's whole group, the supervisor must survive to end the
-            // command's processes.
-            command.process_group(0);
-        }
         let mut process = command.spawn().map_err(failed)?;
         let (requests, replies) = (process.stdin.take(), process.stdout.take().map(MessageReader::new));
         let Some(replies) = replies else { return Err(failed(io::ErrorKind::BrokenPipe.into())) };
@@ -85,7 +74,7 @@ impl Job {
             endless: kind.is_endless(),
             arrival: Duration::ZERO,
             started: false,
-            supervises,
+            has_command: matches!(kind, JobKind::Command { .. }),
             process,
             requests,
             replies,
@@ -149,8 +138,9 @@ impl Job {
     /// Tells the process to end, and does not wait for it.
     fn disconnect(&mut self) {
         self.requests = None;
-        // A supervisor must end its command first.
-        if !self.supervises {
+        // Killing the process of a command would end the command as well, but nothing could wait
+        // for that.
+        if !self.has_command {
             let _ = self.process.kill();
         }
     }
@@ -160,16 +150,8 @@ impl Drop for Job {
     /// Ends the process and waits for it.
     fn drop(&mut self) {
         self.disconnect();
-        let last = Instant::now() + SUPERVISOR_TIMEOUT;
-        // The output of a supervisor is closed when it has ended.
-        while self.supervises {
-            let left = Timespec::try_from(last.saturating_duration_since(Instant::now())).ok();
-            let written = poll(&mut [PollFd::new(self.replies.descriptor(), PollFlags::IN)], left.as_ref());
-            if !written.is_ok_and(|number| number > 0) || !self.replies.fill().unwrap_or(false) {
-                break;
-            }
-        }
-        let _ = self.process.kill();
+        // It may write more than its pipe holds.
+        while self.replies.fill().unwrap_or(false) {}
         let _ = self.process.wait();
     }
 }

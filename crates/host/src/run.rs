@@ -81,11 +81,11 @@ impl Host {
                 check_command(argv.first().map_or("", String::as_str)).map_err(refused)?;
             }
         }
-        // Each job has a process with two threads besides those that compute. A command has at
-        // least one more process.
+        // Each job has a process with two threads besides those that compute. A command has a
+        // keeper and at least one more process.
         let cpus = self.calibration.machine.cpus;
         let threads_of = |kind: &JobKind| match kind {
-            JobKind::Command { .. } => 2,
+            JobKind::Command { .. } => 3,
             kind => u64::from(kind.threads(cpus)) + 2,
         };
         let most = setting.jobs.iter().map(|job| threads_of(&job.kind)).max().unwrap_or(0);

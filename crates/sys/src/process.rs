@@ -124,11 +124,6 @@ impl Strings {
     }
 }
 
-/// Reverts [`end_with_this_thread`] for the calling process: it survives its parent from now on.
-pub fn survive_the_parent() -> io::Result<()> {
-    Ok(set_parent_process_death_signal(None)?)
-}
-
 /// Makes the calling process the parent of every orphan among its descendants.
 pub fn adopt_orphans() -> io::Result<()> {
     // The kernel asks only whether the argument is zero.

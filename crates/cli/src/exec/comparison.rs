@@ -38,12 +38,18 @@ pub(crate) fn compare(launch: &Launch, arguments: &arguments::Exec) -> Result<()
         };
         error = match load.start() {
             Err(why) => Some(Stop::Failed(anyhow::anyhow!("cannot start the load beside the program: {why}"))),
-            Ok(_running) => alternate(arguments.runs, run, |plain, helped| {
-                pairs.push(Pair { plain, helped });
-                bar.inc(1);
-            })
-            .err()
-            .map(Stop::from),
+            Ok(running) => {
+                let made = alternate(arguments.runs, run, |plain, helped| {
+                    pairs.push(Pair { plain, helped });
+                    bar.inc(1);
+                });
+                if let Some(failure) = running.failure() {
+                    let beside = load.beside.as_deref().unwrap_or_default().display();
+                    let again = "it was started again whenever it ended";
+                    print_message(format_args!("rowlock: `{beside}` beside the program ended: {failure}; {again}"));
+                }
+                made.err().map(Stop::from)
+            }
         };
         comparison.conditions.push(Condition { load, pairs });
         if error.is_some() || signals.number() != 0 {

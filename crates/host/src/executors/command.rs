@@ -1,56 +1,36 @@
-//! The executor of a `command` job: starts the command, measures it, and kills all of its processes
-//! at the end.
-//!
-//! A command may start processes that detach from their parent, as daemons do. The supervisor
-//! adopts such orphans. So all processes that the command started descend from the supervisor,
-//! which can find them in `/proc` and kill them. For that, the supervisor must outlive the run for
-//! a moment. So once there is a command, the supervisor detects the end of the run by the end of
-//! its input. The kernel's parent death signal could only kill the supervisor.
+//! The executor of a `command` job: starts the command, measures it, and ends all of its processes
+//! with it.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{ChildStderr, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use policy::Span;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal};
-use sys::process::{RequestsToEnd, Usage, adopt_orphans, descendants_usage, end_with_this_thread, survive_the_parent};
+use rustix::process::{PidfdFlags, pidfd_open};
+use sys::containment::{Contained, Manner};
+use sys::process::{Usage, descendants_usage};
 
 use super::{next_request, outcome, reply_ready};
-use crate::procfs::descendants;
 use crate::protocol::{Failure, Reply, Request, RequestReader, reply};
 
 /// The number of bytes at the end of a command's standard error that are kept in case it fails.
 const STDERR_TAIL: usize = 2048;
 
-/// The longest time until an ended orphan is reaped while the command runs.
-const REAP_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-
-/// The time in which descendants must die of SIGKILL. They need little of it, except in an
-/// uninterruptible system call or as another user's process.
-const KILL_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Supervises one job. When it returns, no descendant is left.
+/// Runs one job. When it returns, no descendant is left.
 pub(crate) fn serve(
     job: &str,
     argv: &[String],
     keep_running: bool,
     mut requests: RequestReader,
 ) -> Result<(), Failure> {
-    adopt_orphans().map_err(Failure::io("cannot adopt orphans"))?;
     reply_ready(Vec::new())?;
     let Some(Request::Go) = next_request(&mut requests)? else { return Ok(()) };
-    survive_the_parent().map_err(Failure::io("cannot survive the run"))?;
-
     let mut replied = false;
     while keep_running || !replied {
-        let ended = execute(argv, &mut requests);
-        kill_descendants()?;
-        let Some(Ended { status, completion, stderr, before }) = ended? else { return Ok(()) };
+        let Some(Ended { status, completion, stderr, before }) = execute(argv, &mut requests)? else { return Ok(()) };
         if !status.success() {
             let (command, stderr) = (shortened(argv.join(" ")), end_of_stderr(&stderr));
             return Err(format!("`{command}` failed with {status}{stderr}").into());
@@ -66,7 +46,7 @@ pub(crate) fn serve(
     Ok(())
 }
 
-/// A command that has ended. Its descendants may still run.
+/// A command that has ended.
 struct Ended {
     status: ExitStatus,
     completion: Span,
@@ -82,17 +62,15 @@ fn execute(argv: &[String], requests: &mut RequestReader) -> Result<Option<Ended
         return Err("the command line is empty".to_owned().into());
     };
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
-    end_with_this_thread(&mut command, RequestsToEnd::Obey);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
 
     let (before, started) = (descendants_usage(), Instant::now());
-    let mut child = command.spawn().map_err(failed("cannot start"))?;
-    let mut stderr = child.stderr.take().map(Tail::new).transpose().map_err(failed("cannot read from"))?;
-    let pid = Pid::from_child(&child);
-    let end = pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from).map_err(failed("cannot wait for"))?;
+    let mut contained = Contained::start(&mut command, Manner::Background).map_err(failed("cannot start"))?;
+    let mut stderr =
+        contained.process().stderr.take().map(Tail::new).transpose().map_err(failed("cannot read from"))?;
     loop {
-        let request_arrived = wait_for_any(&end, requests, stderr.as_ref()).map_err(failed("cannot wait for"))?;
-        let status = reap(pid).map_err(failed("cannot wait for"))?;
+        let request_arrived = wait_for_any(&contained, requests, stderr.as_ref()).map_err(failed("cannot wait for"))?;
+        let status = contained.process().try_wait().map_err(failed("cannot wait for"))?;
         let completion = Span::from(started.elapsed());
         // The command has ended, so the pipe contains everything that it wrote.
         if let Some(tail) = &mut stderr {
@@ -110,10 +88,11 @@ fn execute(argv: &[String], requests: &mut RequestReader) -> Result<Option<Ended
 
 /// Sleeps until the command ends, or the run or the command writes something. Returns whether the
 /// run has written.
-fn wait_for_any(end: &OwnedFd, requests: &RequestReader, stderr: Option<&Tail>) -> io::Result<bool> {
-    let mut watched = vec![PollFd::new(end, PollFlags::IN), PollFd::new(requests.descriptor(), PollFlags::IN)];
+fn wait_for_any(command: &Contained, requests: &RequestReader, stderr: Option<&Tail>) -> io::Result<bool> {
+    let end = pidfd_open(command.id(), PidfdFlags::empty())?;
+    let mut watched = vec![PollFd::new(&end, PollFlags::IN), PollFd::new(requests.descriptor(), PollFlags::IN)];
     watched.extend(stderr.filter(|tail| tail.open).map(|tail| PollFd::new(&tail.pipe, PollFlags::IN)));
-    match poll(&mut watched, Some(&REAP_INTERVAL)) {
+    match poll(&mut watched, None) {
         Ok(_) | Err(Errno::INTR) => Ok(!watched[1].revents().is_empty()),
         Err(why) => Err(why.into()),
     }
@@ -127,50 +106,6 @@ fn should_end(requests: &mut RequestReader) -> io::Result<bool> {
         stop |= request? == Request::Stop;
     }
     Ok(gone || stop)
-}
-
-/// Reaps all children that have ended, including orphans. Returns the exit status of the child
-/// `awaited` if it was among them.
-fn reap(awaited: Pid) -> io::Result<Option<ExitStatus>> {
-    let mut found = None;
-    loop {
-        match rustix::process::wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, status))) if pid == awaited => found = Some(ExitStatus::from_raw(status.as_raw())),
-            Ok(Some(_)) | Err(Errno::INTR) => {}
-            Ok(None) | Err(Errno::CHILD) => return Ok(found),
-            Err(why) => return Err(why.into()),
-        }
-    }
-}
-
-/// Kills and reaps all descendants. They may create more meanwhile, so it repeats until there are
-/// none.
-fn kill_descendants() -> Result<(), Failure> {
-    let own = std::process::id();
-    let started = Instant::now();
-    loop {
-        // If there is no child, there is no descendant either.
-        match rustix::process::wait(WaitOptions::NOHANG) {
-            Ok(Some(_)) | Err(Errno::INTR) => continue,
-            Err(Errno::CHILD) => return Ok(()),
-            Ok(None) => {}
-            Err(why) => return Err(Failure::io("cannot wait for the command's processes")(why)),
-        }
-        // A pidfd refers to the process that has the id now. The second reading of `/proc` tells
-        // whether that is still a descendant. If there is no such process, it has ended already.
-        let pid = |id: u32| Pid::from_raw(id.try_into().ok()?);
-        let open = |id| Some((id, pidfd_open(pid(id)?, PidfdFlags::empty()).ok()?));
-        let held: Vec<_> = descendants(own).into_iter().filter_map(open).collect();
-        let remaining = descendants(own);
-        for (_, process) in held.iter().filter(|(id, _)| remaining.contains(id)) {
-            // A process that cannot be killed is found again in the next round.
-            let _ = pidfd_send_signal(process, Signal::KILL);
-        }
-        if started.elapsed() > KILL_TIMEOUT {
-            return Err(format!("the command left processes that cannot be killed: {remaining:?}").into());
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// The end of the data from a pipe.
