@@ -6,15 +6,16 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::Context;
+use report::words::printable;
 use serde::Serialize;
 
 use crate::arguments::TextOrJson;
 use crate::stop::Stop;
 
-/// Prints a result. It is not an error if the reader is gone, like `head`. A full disk is an error.
+/// Prints a result without control characters. It is not an error if the reader is gone, like `head`. A full disk is an error.
 pub(crate) fn print(text: &str) -> Result<(), Stop> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(printable(text).as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to standard output").map_err(Stop::Failed)
         }
@@ -45,8 +46,13 @@ pub(crate) fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Prints a message for the user. Ignores errors, such as a full disk.
+/// Prints a message for the user, without control characters. Ignores errors, such as a full disk.
 pub(crate) fn print_message(text: impl Display) {
+    print_coloured(printable(&text.to_string()));
+}
+
+/// Prints a message that may have colours.
+pub(crate) fn print_coloured(text: impl Display) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 

@@ -17,6 +17,8 @@ use measure::explore::{ExplorationEnd, ExplorationSettings, ProgramRunner, RunOu
 use pipeline::environment::{REPORT, STRUCTURE, TRACE};
 use pipeline::structure::Structure;
 use policy::priority::StageKind;
+use report::words;
+use sys::unnamed::UnnamedFile;
 
 use crate::arguments::{self, PipelineCommand, TextOrJson};
 use crate::output::{print, print_message};
@@ -170,7 +172,7 @@ impl<'a> Program<'a> {
 
     /// Runs the program to get its profile. The run does not count.
     fn profile(&mut self, structure: &Structure) -> Result<(Execution, Profile), Stop> {
-        let file = tempfile::NamedTempFile::new().context("cannot create a file for the program's report")?;
+        let file = UnnamedFile::new().context("cannot create a file for the program's report")?;
         let execution = self.execute(structure, Some(file.path().as_os_str()))?;
         let execution = execution.map_err(|why| anyhow!("the program fails: {why}"))?;
         let reports = std::fs::read_to_string(file.path()).context("cannot read the program's report")?;
@@ -199,7 +201,7 @@ impl<'a> Program<'a> {
         self.bar.set_message(if structure.is_empty() {
             "the program's own structure".to_owned()
         } else {
-            structure.to_string()
+            words::printable(&structure.to_string()).into_owned()
         });
         let execution = self.invocation.execute(&mut command, RunLimits { limit: self.limit, ..limits })?;
         if execution != Err(Interruption::Cancelled) {
@@ -212,7 +214,7 @@ impl<'a> Program<'a> {
             Err(Interruption::Cancelled) => Err(self.signals.interruption()),
             Err(Interruption::TimedOut) => {
                 let limit = self.limit.unwrap_or_default().as_secs_f64();
-                Ok(Err(format!("it had not ended after {}", report::words::time(limit * 1e9))))
+                Ok(Err(format!("it had not ended after {}", words::time(limit * 1e9))))
             }
         }
     }

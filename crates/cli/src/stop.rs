@@ -7,7 +7,7 @@ use measure::folder;
 use measure::manifest::Ending;
 use measure::world::Failure;
 
-use crate::output::print_message;
+use crate::output::{print_coloured, print_message};
 
 /// A reason to end early.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Stop {
     /// Prints the message on standard error and returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
         match (&self, self.message()) {
-            (Stop::Diagnosed(_), Some(text)) => print_message(text.trim_end()),
+            (Stop::Diagnosed(_), Some(text)) => print_coloured(text.trim_end()),
             (_, Some(message)) => print_message(format_args!("error: {message}")),
             (_, None) => {}
         }

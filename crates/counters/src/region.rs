@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
 use sys::shared_memory::{Mapping, View};
+use sys::unnamed::UnnamedFile;
 
 use crate::process::{ProcessReport, ProcessStatistics};
 
@@ -52,9 +53,19 @@ impl Region {
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
         file.set_len(LENGTH as u64)?;
         let region = Region::map(file)?;
-        region.allocate(0, HEADER)?;
-        region.header(0).ok_or(RegionError::Foreign)?.store(MAGIC, Relaxed);
+        region.begin()?;
         Ok(region)
+    }
+
+    /// Creates a region that has no name and that no process can shorten, with its path.
+    ///
+    /// # Errors
+    /// If it cannot be created or mapped.
+    pub fn unnamed() -> Result<(Region, UnnamedFile), RegionError> {
+        let unnamed = UnnamedFile::of_length(LENGTH as u64)?;
+        let region = Region::map(unnamed.file().try_clone()?)?;
+        region.begin()?;
+        Ok((region, unnamed))
     }
 
     /// Opens a region that another process has created.
@@ -67,8 +78,13 @@ impl Region {
             return Err(RegionError::Foreign);
         }
         let region = Region::map(file)?;
-        let magic = region.header(0).ok_or(RegionError::Foreign)?;
-        if magic.load(Relaxed) == MAGIC { Ok(region) } else { Err(RegionError::Foreign) }
+        if region.is_intact() { Ok(region) } else { Err(RegionError::Foreign) }
+    }
+
+    fn begin(&self) -> Result<(), RegionError> {
+        self.allocate(0, HEADER)?;
+        self.header(0).ok_or(RegionError::Foreign)?.store(MAGIC, Relaxed);
+        Ok(())
     }
 
     fn map(file: File) -> Result<Region, RegionError> {
@@ -115,9 +131,22 @@ impl Region {
         self.claims().saturating_sub(SLOTS as u64)
     }
 
-    /// The statistics written so far, one report per process, in the order of the claims.
+    /// The number of processes whose report was lost: there was no memory for it, the region was
+    /// overwritten, or the process was killed before it could begin.
+    pub fn lost(&self) -> u64 {
+        let claimed = self.claims().min(SLOTS as u64).max(u64::from(!self.is_intact()));
+        claimed.saturating_sub(self.processes().len() as u64)
+    }
+
+    fn is_intact(&self) -> bool {
+        self.header(0).is_some_and(|magic| magic.load(Relaxed) == MAGIC)
+    }
+
+    /// The statistics written so far, one report per process, in the order of the claims. There are
+    /// none if the region was overwritten.
     pub fn processes(&self) -> Vec<ProcessReport> {
-        let slots = (0..self.claims().min(SLOTS as u64)).filter_map(|number| self.slot(number));
+        let claimed = if self.is_intact() { self.claims().min(SLOTS as u64) } else { 0 };
+        let slots = (0..claimed).filter_map(|number| self.slot(number));
         slots.filter_map(|slot| slot.report()).collect()
     }
 }
@@ -163,6 +192,20 @@ mod tests {
             waits: vec![mutexes, barriers],
         };
         assert_eq!(region.processes(), [expected]);
+    }
+
+    #[test]
+    fn a_region_without_a_name_survives_what_a_program_does_to_it() {
+        let (region, unnamed) = Region::unnamed().unwrap();
+        assert_eq!((region.processes(), region.rejected(), region.lost()), (vec![], 0, 0));
+        let claimed = Region::open(unnamed.path()).unwrap();
+        claimed.claim().unwrap();
+        assert_eq!((region.processes(), region.lost()), (vec![], 1));
+        let file = OpenOptions::new().write(true).open(unnamed.path()).unwrap();
+        assert!(file.set_len(0).is_err());
+        std::os::unix::fs::FileExt::write_all_at(&file, &vec![0xff; LENGTH], 0).unwrap();
+        assert_eq!((region.processes(), region.lost()), (vec![], SLOTS as u64));
+        assert!(matches!(Region::open(unnamed.path()), Err(RegionError::Foreign)));
     }
 
     #[test]

@@ -10,7 +10,6 @@ pub mod library;
 mod load;
 mod obstacle;
 mod program;
-mod region;
 mod run;
 pub mod throttle;
 

@@ -14,14 +14,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use counters::{ProcessReport, RegionError};
+use counters::{ProcessReport, Region, RegionError};
 use rustix::process::{Signal as Number, getpid, kill_process};
 use sys::containment::{Contained, Manner, contain};
 use sys::signals::{BlockedSignals, Signal, real_time};
 
 use crate::invocation::{Invocation, StartError};
 use crate::launch::Launch;
-use crate::region::TemporaryRegion;
 
 /// The signals that a terminal sends to all of its processes.
 const FROM_TERMINAL: [Number; 7] =
@@ -53,6 +52,9 @@ pub struct Ended {
     pub processes: Vec<ProcessReport>,
     /// The number of processes without a report, because there were too many.
     pub rejected: u64,
+    /// The number of processes whose report was lost, at least: there was no memory for it, or the
+    /// program has overwritten it.
+    pub lost: u64,
 }
 
 /// Why a program could not be run.
@@ -62,11 +64,7 @@ pub enum RunError {
     #[error(transparent)]
     Start(#[from] StartError),
     /// There is no region for the report.
-    #[error(
-        "there is no place for the data of the report, neither in /dev/shm nor in {folder}: {0}; let TMPDIR name a writable folder, or do \
-         without a report",
-        folder = std::env::temp_dir().display()
-    )]
+    #[error("there is no place for the statistics of the report: {0}; do without a report")]
     NoRegion(#[from] RegionError),
     /// It was stopped because it accessed the terminal while it was [executed](Launch::execute).
     #[error(
@@ -85,9 +83,10 @@ impl Launch {
     /// # Errors
     /// If it cannot be started or observed.
     pub fn run(&self) -> Result<Ended, RunError> {
-        let own = TemporaryRegion::create()?;
-        let (status, elapsed) = self.invocation.run(&mut self.preloading_command(Some(&own.path)))?;
-        Ok(Ended { status, elapsed, processes: own.region.processes(), rejected: own.region.rejected() })
+        let (region, file) = Region::unnamed()?;
+        let (status, elapsed) = self.invocation.run(&mut self.preloading_command(Some(file.path())))?;
+        let (processes, rejected, lost) = (region.processes(), region.rejected(), region.lost());
+        Ok(Ended { status, elapsed, processes, rejected, lost })
     }
 }
 

@@ -11,7 +11,17 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// Renders a result as indented JSON with a final line feed. `schema_version` is the first field.
 /// `content` must serialize as a map.
 pub fn render(content: &impl Serialize) -> io::Result<String> {
-    Ok(serde_json::to_string_pretty(&Versioned { schema_version: SCHEMA_VERSION, content })? + "\n")
+    let text = serde_json::to_string_pretty(&Versioned { schema_version: SCHEMA_VERSION, content })?;
+    // `serde_json` escapes the other control characters. They only occur in strings.
+    let is_obeyed = |c: &char| *c != '\n' && c.is_control();
+    let mut escaped = String::with_capacity(text.len() + 1);
+    for c in text.chars() {
+        match Some(c).filter(is_obeyed) {
+            Some(control) => escaped.push_str(&format!("\\u{:04x}", u32::from(control))),
+            None => escaped.push(c),
+        }
+    }
+    Ok(escaped + "\n")
 }
 
 /// Serializes a result with its own `schema_version` inside another one, for
@@ -41,6 +51,15 @@ mod tests {
         name: &'a str,
         #[serde(serialize_with = "versioned")]
         inner: &'a Figure,
+    }
+
+    #[test]
+    fn control_characters_are_escaped() {
+        let name = "\u{1b}\u{7f}\u{9b}\n";
+        let text = render(&Report { name, inner: &Figure { mean: 0.1 } }).unwrap();
+        assert!(text.contains(r#""name": "\u001b\u007f\u009b\n","#), "{text}");
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(read["name"], name);
     }
 
     #[test]

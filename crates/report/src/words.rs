@@ -1,8 +1,22 @@
 //! Formats numbers, factors and lists for people.
 
+use std::borrow::Cow;
+
 use scenario::keys::PATH_SEPARATOR;
 
 use stats::Estimate;
+
+/// A text without control characters, which a terminal would obey. Line feeds and tabs stay.
+///
+/// Everything that is printed goes through it, since it may contain names and messages of other
+/// programs.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|c| if is_obeyed(c) { char::REPLACEMENT_CHARACTER } else { c }).collect())
+}
 
 /// The value of a factor; strings without their quotes.
 pub fn value(value: &toml::Value) -> String {
@@ -152,6 +166,12 @@ pub(crate) fn broken(text: &str, width: usize, indent: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn printable_text_has_no_control_characters_but_line_feeds_and_tabs() {
+        assert_eq!(printable("a\tä\u{fffd}\n"), "a\tä\u{fffd}\n");
+        assert_eq!(printable("\u{1b}[2J\u{9b}c\r\u{7f}\0"), "\u{fffd}[2J\u{fffd}c\u{fffd}\u{fffd}\u{fffd}");
+    }
 
     #[test]
     fn numbers_have_four_digits_and_a_suitable_unit() {

@@ -44,5 +44,6 @@ pub mod thread_block;
 #[allow(unsafe_code)] // Installs a signal handler that inspects what it interrupts.
 pub mod tick;
 pub mod traffic;
+pub mod unnamed;
 #[allow(unsafe_code)] // Passes a range of a file to a system call.
 pub mod write_back;

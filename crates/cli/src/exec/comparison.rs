@@ -31,7 +31,7 @@ pub(crate) fn compare(launch: &Launch, arguments: &arguments::Exec) -> Result<()
     let bar = progress::bar(Some(planned));
     for load in loads {
         let mut pairs = Vec::new();
-        bar.set_message(format!("beside {}", name(&load)));
+        bar.set_message(words::printable(&format!("beside {}", name(&load))).into_owned());
         let run = |side| {
             let limits = RunLimits { cancel: signals.cancel(), limit: None };
             launch.execute(side == Side::Contender, limits).map(Result::<_, Interruption>::ok)

@@ -23,6 +23,7 @@ pub(super) struct ExecReport<'a> {
     helped: bool,
     why_not: Option<&'a str>,
     turned_away: u64,
+    lost: u64,
     processes: Vec<Process<'a>>,
 }
 
@@ -67,7 +68,7 @@ struct Left {
 impl<'a> ExecReport<'a> {
     /// Makes the report of a program, with the name of the obstacle if there was one.
     pub(super) fn new(arguments: &arguments::Exec, obstacle: Option<&'a str>, ended: &'a Ended) -> ExecReport<'a> {
-        let helped = !ended.processes.is_empty();
+        let helped = !ended.processes.is_empty() || ended.lost > 0;
         ExecReport {
             command: arguments.program.words(),
             rule: arguments.wait.to_string(),
@@ -76,6 +77,7 @@ impl<'a> ExecReport<'a> {
             helped,
             why_not: if helped { None } else { obstacle.or(Some(NOT_LOADED)) },
             turned_away: ended.rejected,
+            lost: ended.lost,
             processes: ended.processes.iter().map(Process::from).collect(),
         }
     }

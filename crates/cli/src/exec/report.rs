@@ -21,7 +21,9 @@ pub(super) fn text(rule: WaitingRule, had_obstacle: bool, ended: &Ended) -> Stri
         format!("\nrowlock: {}, after {}", ending(ended.status), words::time(ended.elapsed.as_nanos() as f64));
     // Writing to a string does not fail.
     let Some(totals) = totals(&ended.processes) else {
-        let why = if had_obstacle {
+        let why = if ended.lost > 0 {
+            "its statistics were lost: the program has overwritten them, or there was no memory for them"
+        } else if had_obstacle {
             "it could not be helped (see above)"
         } else {
             "no process has loaded the library: its loader was not asked to, or could not"
@@ -140,7 +142,11 @@ fn processes(ended: &Ended) -> String {
         0 => String::new(),
         more => format!(", {more} of them not counted below, because there were too many"),
     };
-    format!("{count} process{} had the library{more}", if count == 1 { "" } else { "es" })
+    let lost = match ended.lost {
+        0 => String::new(),
+        lost => format!(", and the statistics of {} more were lost", words::count(lost as f64)),
+    };
+    format!("{count} process{} had the library{more}{lost}", if count == 1 { "" } else { "es" })
 }
 
 fn ending(status: ExitStatus) -> String {
@@ -169,6 +175,7 @@ pub(super) mod tests {
             elapsed: Duration::from_millis(1_500),
             processes: entries,
             rejected,
+            lost: 0,
         }
     }
 
@@ -232,6 +239,8 @@ pub(super) mod tests {
             report_of(&ended(9, vec![], 0))
                 .contains("ended by signal 9 (SIGKILL), after 1.500 s; no process has loaded the library")
         );
+        let lost = report_of(&Ended { lost: 1, ..ended(0, vec![], 0) });
+        assert!(lost.contains("; its statistics were lost: the program has overwritten them"), "{lost}");
         let had_obstacle = text(WaitingRule::default(), true, &ended(0, vec![], 0));
         assert!(had_obstacle.contains("it could not be helped (see above)"), "{had_obstacle}");
         let idle = report_of(&ended(0, vec![entry(1, "x", vec![])], 0));

@@ -164,7 +164,8 @@ fn measure(
         let name = format!("{}, {}{threads_in_words}", program.name(), arm.name());
         bar.set_message(name.clone());
         let (warm, rounds_per_us) = (program.warm_runs(threads), settings.rounds_per_us.unwrap_or(1.0));
-        let result = child::measure(&executable, &MeasurementRequest { cell, warm, rounds_per_us });
+        let request = MeasurementRequest { cell, warm, rounds_per_us };
+        let result = child::measure(&executable, &request, signals.cancel());
         if signals.cancel().load(std::sync::atomic::Ordering::Acquire) {
             return Err(signals.interruption());
         }

@@ -11,6 +11,7 @@ use pipeline::verdict::{Verdict, format_bytes, format_time};
 use pipeline::{Place, RunReport, StageReport};
 use report::table::Table;
 use serde::Serialize;
+use sys::unnamed::UnnamedFile;
 
 use crate::arguments;
 use crate::output::{json, print_message, write_file};
@@ -21,13 +22,10 @@ const WIDTH: usize = 120;
 
 /// Runs the program, prints the verdict, and ends as the program did.
 pub(super) fn verdict(arguments: &arguments::Verdict) -> Result<(), Stop> {
-    let file = tempfile::NamedTempFile::new().context("cannot create a file for the program's report")?;
+    let file = UnnamedFile::new().context("cannot create a file for the program's report")?;
     let invocation = Invocation::new(&arguments.program.command, &arguments.program.arguments);
     let (status, _) = invocation.run(invocation.command().env(REPORT, file.path()))?;
-    let judged = judge(arguments, file.path());
-    // `end_as` does not run destructors.
-    drop(file);
-    end_as(status, judged)
+    end_as(status, judge(arguments, file.path()))
 }
 
 fn judge(arguments: &arguments::Verdict, reports: &Path) -> Result<(), Stop> {

@@ -210,8 +210,8 @@ fn doubling_runs_the_stages_that_can_repeat_and_names_the_others() {
 
 #[test]
 fn an_interrupted_exploration_prints_its_results() {
-    // In the fifteenth run the program interrupts its parent and waits to be ended.
-    let does = "[ $(wc -l < \"$(dirname \"$0\")/runs\") -lt 15 ] || { kill -INT $PPID; exec sleep 600; }";
+    // In the fifteenth run the program interrupts the parent of its keeper and waits to be ended.
+    let does = "[ $(wc -l < \"$(dirname \"$0\")/runs\") -lt 15 ] || { kill -INT $(cut -d ' ' -f 4 /proc/$PPID/stat); exec sleep 600; }";
     for (format, told) in [("text", "It was interrupted."), ("json", "\"end\": \"interrupted\"")] {
         let place = Place::with(does);
         let output = place.explore(&["--runs", "2", "--only", "buffers,block", "--format", format]).expect_exit(130);

@@ -170,10 +170,7 @@ fn end_of_stderr(stderr: &str) -> String {
             /// More lines would push the message off the screen.
             const LINES: usize = 20;
             let lines: Vec<&str> = text.lines().collect();
-            let last = lines[lines.len().saturating_sub(LINES)..].join("\n");
-            // Control characters must not reach the terminal.
-            let shown = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
-            format!("; the end of its standard error:\n{}", last.chars().map(shown).collect::<String>())
+            format!("; the end of its standard error:\n{}", lines[lines.len().saturating_sub(LINES)..].join("\n"))
         }
     }
 }
@@ -183,13 +180,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_standard_error_is_short_and_without_control_characters() {
+    fn the_end_of_standard_error_is_short() {
         assert!(end_of_stderr(" \n").contains("nothing"));
-        let many: String = (0..100).map(|line| format!("line {line}\x1b[2J\n")).collect();
+        let many: String = (0..100).map(|line| format!("line {line}\n")).collect();
         let shown = end_of_stderr(&many);
-        assert!(
-            shown.ends_with("line 99\u{fffd}[2J") && !shown.contains("line 79") && shown.contains("line 80"),
-            "{shown}"
-        );
+        assert!(shown.ends_with("line 99") && !shown.contains("line 79") && shown.contains("line 80"), "{shown}");
     }
 }

@@ -1,18 +1,24 @@
 //! The measuring processes: this program runs itself again for each run.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::Context;
 use papers::threads::measurement::{self, MeasurementRequest, MeasurementResult};
-use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+use sys::containment::{Contained, Manner};
+use sys::unnamed::UnnamedFile;
 
 use crate::output::{print, print_message};
 use crate::stop::Stop;
 
 /// The argument that makes this program a measuring process.
 const MEASURE: &str = "__threads";
+/// The time between two checks for cancellation.
+const CANCEL_CHECK: Duration = Duration::from_millis(50);
 
 /// If this process was started to measure, makes the measurement and returns the exit code. Call it
 /// at the beginning of `main`.
@@ -33,9 +39,6 @@ pub(crate) fn serve_if_asked() -> Option<ExitCode> {
 
 /// Makes the requested measurement. The request and the result are JSON.
 fn serve(request: &str) -> Result<String, String> {
-    // This process must not outlive its parent. If this call fails, it ends by itself some seconds
-    // later.
-    let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let request: MeasurementRequest =
         serde_json::from_str(request).map_err(|why| format!("the request cannot be read: {why}"))?;
     if request.cell.arm.is_on_one_cpu() {
@@ -48,21 +51,35 @@ fn serve(request: &str) -> Result<String, String> {
     serde_json::to_string(&result).map_err(|why| format!("the result cannot be written: {why}"))
 }
 
-/// Starts this program again to make the measurement, and waits for its end. The inner error is the
-/// failure of the process, in words.
+/// Starts this program again to make the measurement, and waits for its end, or ends it if this is
+/// cancelled. The inner error is the failure of the process, in words.
 pub(super) fn measure(
     program: &Path,
     request: &MeasurementRequest,
+    cancel: &AtomicBool,
 ) -> anyhow::Result<Result<MeasurementResult, String>> {
-    let started = || -> anyhow::Result<_> {
-        let request = serde_json::to_string(request)?;
-        Ok(Command::new(program).arg(MEASURE).arg(request).stdin(Stdio::null()).output()?)
+    // Files need no reader during the measurement, unlike pipes.
+    let (stdout, stderr) = (UnnamedFile::new()?, UnnamedFile::new()?);
+    let start = || -> anyhow::Result<_> {
+        let mut command = Command::new(program);
+        command.arg(MEASURE).arg(serde_json::to_string(request)?).stdin(Stdio::null());
+        command.stdout(stdout.file().try_clone()?).stderr(stderr.file().try_clone()?);
+        Ok(Contained::start(&mut command, Manner::Background)?)
     };
-    let output = started().context("cannot start this program again to measure")?;
-    if output.status.success() {
-        return serde_json::from_slice(&output.stdout).map(Ok).context("a measuring process returned no result");
+    let mut measuring = start().context("cannot start this program again to measure")?;
+    let status = loop {
+        if let Some(status) = measuring.wait_for(CANCEL_CHECK)? {
+            break status;
+        }
+        if cancel.load(Ordering::Relaxed) {
+            measuring.end();
+        }
+    };
+    if status.success() {
+        let result = fs::read(stdout.path())?;
+        return serde_json::from_slice(&result).map(Ok).context("a measuring process returned no result");
     }
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&fs::read(stderr.path())?).into_owned();
     let said = said.trim().lines().next_back().unwrap_or_default();
-    Ok(Err(if said.is_empty() { output.status.to_string() } else { said.to_owned() }))
+    Ok(Err(if said.is_empty() { status.to_string() } else { said.to_owned() }))
 }
