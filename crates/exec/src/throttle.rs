@@ -12,6 +12,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use sys::block_device::BlockDevice;
 use sys::cgroups::Hierarchy;
 
@@ -159,34 +160,41 @@ fn limits(version: u32, device: &str, Rates { read, write }: Rates) -> Vec<(&'st
 
 /// Creates a group and locks it.
 fn create(parent: &Path) -> io::Result<(PathBuf, File)> {
-    let mut count = 0;
-    loop {
+    for count in 0.. {
         let group = parent.join(format!("{NAME}{}-{count}", std::process::id()));
-        match fs::create_dir(&group) {
-            Ok(()) => {
-                let lock = File::open(&group)
-                    .and_then(|folder| Ok(flock(&folder, FlockOperation::NonBlockingLockExclusive).map(|()| folder)?));
-                return match lock {
-                    Ok(folder) => Ok((group, folder)),
-                    Err(why) => {
-                        let _ = fs::remove_dir(&group);
-                        Err(why)
-                    }
-                };
+        match fs::create_dir(&group).and_then(|()| lock(&group)) {
+            Ok(Some(folder)) => return Ok((group, folder)),
+            Ok(None) => {}
+            Err(why) if why.kind() == ErrorKind::AlreadyExists => {}
+            Err(why) => {
+                let _ = fs::remove_dir(&group);
+                return Err(why);
             }
-            Err(why) if why.kind() == ErrorKind::AlreadyExists => count += 1,
-            Err(why) => return Err(why),
         }
     }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+/// Locks a group. Returns `None` if another process has taken it for abandoned before it was
+/// locked, and has removed it or is about to.
+fn lock(group: &Path) -> io::Result<Option<File>> {
+    let folder = match File::open(group) {
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => return Ok(None),
+        locked => locked?,
+    }
+    // Whoever removes it holds the lock meanwhile, so it stays if it is still there.
+    Ok(group.exists().then_some(folder))
 }
 
 /// Removes the groups of killed processes: those of ours that are not locked and have no processes.
 fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_ours = entry.file_name().to_string_lossy().starts_with(NAME);
-        if let Some(folder) = is_ours.then(|| File::open(entry.path()).ok()).flatten()
-            && flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
-        {
+        if is_ours && let Ok(Some(_lock)) = lock(&entry.path()) {
             let _ = fs::remove_dir(entry.path());
         }
     }
@@ -239,6 +247,22 @@ mod tests {
         drop(lock);
         remove_abandoned(parent.path());
         assert!(!used.exists());
+    }
+
+    #[test]
+    fn a_group_is_created_while_other_processes_remove_abandoned_ones() {
+        let parent = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            let creator = scope.spawn(|| (0..200).map(|_| create(parent.path())).collect::<io::Result<Vec<_>>>());
+            while !creator.is_finished() {
+                remove_abandoned(parent.path());
+            }
+            let created = creator.join().unwrap().unwrap();
+            assert!(created.iter().all(|(group, _)| group.exists()));
+        });
+        // Between its creation and its lock, another process may hold the lock, or have removed it.
+        let (used, _lock) = create(parent.path()).unwrap();
+        assert!(lock(&used).unwrap().is_none() && lock(&parent.path().join("removed")).unwrap().is_none());
     }
 
     #[test]

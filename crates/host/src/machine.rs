@@ -1,6 +1,7 @@
 //! Properties of this machine, and its idle time.
 
 use policy::{CpuId, CpuSet, Span};
+use rustix::system::uname;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -31,20 +32,25 @@ impl Machine {
         let online = read("/sys/devices/system/cpu/online").parse::<CpuSet>();
         Ok(Machine {
             cpu_model: cpu_model(&read("/proc/cpuinfo")).unwrap_or("unknown").to_owned(),
-            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            kernel: uname().release().to_string_lossy().into_owned(),
             cpus_online: online.map_or(allowed.len(), |online| online.iter().count()) as u32,
             cpus_allowed: allowed,
             cpus: sys::cpus::usable(),
         })
     }
 
-    /// The kernel's scheduler for ordinary threads.
+    /// The kernel's scheduler for ordinary threads: `unknown` if its release is not a version.
     pub fn scheduler(&self) -> String {
         if read("/sys/kernel/sched_ext/state").trim() == "enabled" {
             return format!("sched_ext {}", read("/sys/kernel/sched_ext/root/ops").trim()).trim_end().to_owned();
         }
         // EEVDF replaced CFS in Linux 6.6.
-        if version(&self.kernel) >= Some((6, 6)) { "eevdf" } else { "cfs" }.to_owned()
+        match version(&self.kernel) {
+            Some((6, 6..) | (7.., _)) => "eevdf",
+            Some(_) => "cfs",
+            None => "unknown",
+        }
+        .to_owned()
     }
 }
 
@@ -107,7 +113,9 @@ mod tests {
             ("6.6.0", "eevdf"),
             ("6.5.13", "cfs"),
             ("5.15.0-91-generic", "cfs"),
-            ("", "cfs"),
+            ("7.0.0", "eevdf"),
+            ("", "unknown"),
+            ("custom", "unknown"),
         ] {
             let found = machine(kernel).scheduler();
             assert!(found == scheduler || found.starts_with("sched_ext"), "{kernel}: {found}");

@@ -1,6 +1,8 @@
 //! Control groups: the group of this process, and the CPU time and memory that its limits leave.
 
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -154,7 +156,7 @@ fn hierarchy(line: &str, own: &str) -> Option<Hierarchy> {
     // number parent device root mount options [fields] - type source options
     let (mount_fields, type_fields) = line.split_once(" - ")?;
     let mut mount_fields = mount_fields.split(' ').skip(3);
-    let (root, mount) = (mount_fields.next()?, PathBuf::from(mount_fields.next()?));
+    let (root, mount) = (unescaped(mount_fields.next()?), unescaped(mount_fields.next()?));
     let mut type_fields = type_fields.split(' ');
     let version = match type_fields.next()? {
         "cgroup" => 1,
@@ -178,6 +180,18 @@ fn hierarchy(line: &str, own: &str) -> Option<Hierarchy> {
     let folder = if is_outside || below == Path::new("") { mount.clone() } else { mount.join(below) };
     let controllers = if version == 1 { controllers.split(',').map(str::to_owned).collect() } else { Vec::new() };
     Some(Hierarchy { version, controllers, mount, folder })
+}
+
+/// The path in a field, in which blanks and backslashes are octal, as in `\040`.
+fn unescaped(field: &str) -> PathBuf {
+    let (mut rest, mut path) = (field.as_bytes(), Vec::new());
+    while let [first, after @ ..] = rest {
+        let code = after.first_chunk::<3>().filter(|_| *first == b'\\');
+        let code = code.and_then(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 8).ok());
+        path.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &after[3..] } else { after };
+    }
+    OsString::from_vec(path).into()
 }
 
 #[cfg(test)]
@@ -219,6 +233,12 @@ mod tests {
         ] {
             assert_eq!(folders(mount, own), [(2, folder.to_owned())], "{own}");
         }
+    }
+
+    #[test]
+    fn blanks_in_paths_are_decoded() {
+        let mount = r"41 31 0:38 /my\040groups /mnt/c\040d\134e\0 rw - cgroup2 cgroup rw";
+        assert_eq!(folders(mount, "0::/my groups/a b"), [(2, r"/mnt/c d\e\0/a b".to_owned())]);
     }
 
     /// The group `a/b` of a hierarchy of version 2, and a function that writes a file of a group.

@@ -83,7 +83,7 @@ fn a_program_that_stops_itself_is_ended_by_the_first_signal() {
 #[test]
 fn a_full_shared_memory_folder_does_not_matter() {
     let mut command = testing::command("unshare");
-    let script = "mount -t tmpfs -o size=4k tmpfs /dev/shm && head -c 4096 /dev/zero > /dev/shm/full && exec \"$@\"";
+    let script = "mount -t tmpfs -o size=8k tmpfs /dev/shm && head -c 4096 /dev/zero > /dev/shm/full && exec \"$@\"";
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
     let exec = crate::rowlock(&["exec", "--report", "--", "sh", "-c", "exit 3"]);
     let output = testing::run(&mut testing::through(command, &exec));
