@@ -12,7 +12,8 @@ use serde::Serialize;
 use crate::arguments::TextOrJson;
 use crate::stop::Stop;
 
-/// Prints a result without control characters. It is not an error if the reader is gone, like `head`. A full disk is an error.
+/// Prints a result without control characters. It is not an error if the reader is gone, like
+/// `head`. A full disk is an error.
 pub(crate) fn print(text: &str) -> Result<(), Stop> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(printable(text).as_bytes()).and_then(|()| stdout.flush()) {

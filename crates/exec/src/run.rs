@@ -4,10 +4,10 @@
 //! `sys::containment`).
 //!
 //! The program stays in the process group of this process, so a signal of the terminal, such as for
-//! Ctrl-C or Ctrl-Z, reaches the program as well and is not forwarded. Another process usually sends
-//! a signal to this process alone, so it is forwarded. (If it is sent to the whole group, as by
-//! `timeout`, the program gets it twice.) When the program is stopped, this process stops too, so
-//! that a shell sees a stopped job. When this process continues, so does the program.
+//! Ctrl-C or Ctrl-Z, reaches the program as well and is not forwarded. Another process usually
+//! sends a signal to this process alone, so it is forwarded. (If it is sent to the whole group, as
+//! by `timeout`, the program gets it twice.) When the program is stopped, this process stops too,
+//! so that a shell sees a stopped job. When this process continues, so does the program.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;

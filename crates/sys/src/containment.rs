@@ -10,7 +10,7 @@
 //! The keeper is a fork of this process that executes no program. So it works in any program that
 //! uses this module, and starting it takes little time.
 //!
-//! To this process, the keeper stands for the program: a signal to it is passed on, and it ends as
+//! To this process, the keeper takes the place of the program: a signal to it is passed on, and it ends as
 //! the program ended, with the same code or by the same signal. Its resource usage includes that of
 //! the program and of its descendants. Only if the program stops, the keeper does not: it could not
 //! notice the end of this process. It tells this process instead.
@@ -130,7 +130,7 @@ impl Contained {
     /// Tells the program to end with all of its descendants, and does not wait for that.
     pub fn end(&mut self) {
         if self.lifeline.take().is_some() && matches!(self.keeper.try_wait(), Ok(None)) {
-            // The program may have stopped its keeper, whose id is valid: it has not been waited for.
+            // The program may have stopped its keeper. Its id is valid: it has not been waited for.
             let _ = kill_process(self.id(), Signal::CONT);
         }
     }

@@ -264,8 +264,8 @@ impl Keeper {
     }
 }
 
-/// Closes all descriptors but these, so that the ends of pipes depend on the program only, and opens
-/// one from which signals are read. Returns all three.
+/// Closes all descriptors but these, so that the ends of pipes depend on the program only, and
+/// opens one from which signals are read. Returns all three.
 fn close_all_but(end: &OwnedFd, stops: &OwnedFd) -> Option<[BorrowedFd<'static>; 3]> {
     // SAFETY: nothing else in this process uses a descriptor, and the three that are returned are
     // never closed.
