@@ -10,10 +10,10 @@
 //! The keeper is a fork of this process that executes no program. So it works in any program that
 //! uses this module, and starting it takes little time.
 //!
-//! To this process, the keeper takes the place of the program: a signal to it is passed on, and it ends as
-//! the program ended, with the same code or by the same signal. Its resource usage includes that of
-//! the program and of its descendants. Only if the program stops, the keeper does not: it could not
-//! notice the end of this process. It tells this process instead.
+//! To this process, the keeper takes the place of the program: a signal to it is passed on, and it
+//! ends as the program ended, with the same code or by the same signal. Its resource usage includes
+//! that of the program and of its descendants. Only if the program stops, the keeper does not: it
+//! could not notice the end of this process. It tells this process instead.
 //!
 //! A control group could not replace the keeper: this process often may not create one, and another
 //! process would have to remove it.
@@ -37,10 +37,10 @@ use self::keeper::Order;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// As a shell would start it: in the process group of its starter, with the same ignored
-    /// signals. What it leaves running when it ends by itself stays, as a daemon would. If its
-    /// starter has passed a request to end on to it, that ends as well.
+    /// signals. Processes that it leaves running when it ends by itself stay. If its starter has
+    /// passed a request to end on to it, they end as well.
     Foreground,
-    /// In a process group of its own. It obeys requests to end, and everything that it leaves
+    /// In its own process group. It obeys requests to end, and everything that it leaves
     /// running is killed when it ends.
     Background,
 }
