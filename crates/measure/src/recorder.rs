@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::io;
 
 use host::StateSample;
-use scenario::Scenario;
+use policy::JobId;
 use scenario::result::Run;
+use scenario::{Scenario, Span};
 
 use serde::Serialize;
 
@@ -57,8 +58,33 @@ impl<'a> Recorder<'a> {
     }
 
     /// Takes out the runs that an earlier experiment made in these steps.
-    pub fn take_earlier(&mut self, steps: impl Iterator<Item = Step>) -> BTreeMap<StepKey, Run> {
-        steps.filter_map(|step| self.earlier.remove_entry(&step.key())).collect()
+    pub fn take_earlier(&mut self, steps: impl Iterator<Item = Step>) -> Vec<(Step, Run)> {
+        steps.filter_map(|step| Some((step, self.earlier.remove(&step.key())?))).collect()
+    }
+
+    /// The timeline of a run that an earlier experiment made on the host. Leaves out rows that
+    /// cannot be read: the last one may have been cut short when that experiment was killed.
+    pub fn earlier_timeline(&self, run: &Run) -> Vec<StateSample> {
+        let of_run = self.timeline_fields(run);
+        let sample = |row: csv::StringRecord| {
+            let fields: Vec<String> = row.iter().map(str::to_owned).collect();
+            let [at_ns, job, runnable, sleeping] = fields.strip_prefix(of_run.as_slice())? else { return None };
+            Some(StateSample {
+                at_ns: Span::from_nanos(at_ns.parse().ok()?),
+                job: JobId(run.outcome.jobs.iter().position(|outcome| outcome.job == *job)? as u32),
+                runnable: runnable.parse().ok()?,
+                sleeping: sleeping.parse().ok()?,
+            })
+        };
+        let Ok(reader) = csv::Reader::from_path(self.folder.path().join(TIMELINE)) else { return Vec::new() };
+        reader.into_records().filter_map(Result::ok).filter_map(sample).collect()
+    }
+
+    /// The fields with which each row of a run's timeline begins.
+    fn timeline_fields(&self, run: &Run) -> Vec<String> {
+        let factors = self.factors.iter();
+        let factors = factors.map(|path| run.factors.get(path).map(words::value).unwrap_or_default());
+        [run.world.name().to_owned(), run.repeat.to_string()].into_iter().chain(factors).collect()
     }
 
     /// Writes a run; when this returns, the files have it.
@@ -76,8 +102,7 @@ impl<'a> Recorder<'a> {
         let (mut writer, is_new) = self.folder.table(TIMELINE)?;
         let names = ["world", "repeat"].into_iter().chain(self.factors.iter().map(String::as_str));
         let header = names.chain(["at_ns", "job", "runnable", "sleeping"]);
-        let mut run_fields = vec![run.world.name().to_owned(), run.repeat.to_string()];
-        run_fields.extend(self.factors.iter().map(|path| run.factors.get(path).map(words::value).unwrap_or_default()));
+        let run_fields = self.timeline_fields(run);
         let row = |sample: &StateSample| {
             let StateSample { at_ns, job, runnable, sleeping } = sample;
             let job = run.outcome.jobs.get(job.0 as usize).map(|outcome| outcome.job.clone()).unwrap_or_default();

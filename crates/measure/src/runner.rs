@@ -13,7 +13,7 @@ use crate::folder::FolderError;
 use crate::plan::{Plan, Step, StepKey};
 use crate::recorder::Recorder;
 use crate::sample::Sample;
-use crate::states;
+use crate::states::{self, RunStates};
 use crate::workers;
 use crate::world::{Executed, Failure, Worlds};
 use report::words;
@@ -146,7 +146,15 @@ pub fn measure(
         })
     };
     let mut samples = Vec::new();
-    let mut earlier = recorder.take_earlier(plan.steps());
+    let mut earlier = BTreeMap::new();
+    for (step, run) in recorder.take_earlier(plan.steps()) {
+        let states = match step.world {
+            _ if !is_shown(step) => RunStates::default(),
+            World::Sim => worlds.states_of_simulation(&scenario.arms[step.arm].setting, step.seed, cancel),
+            World::Host => states::states_from_host_samples(&recorder.earlier_timeline(&run), &run.outcome),
+        };
+        earlier.insert(step.key(), Sample { arm: step.arm, run, states });
+    }
     let missing: Vec<Step> = plan.steps().filter(|step| !earlier.contains_key(&step.key())).collect();
     if let Some(step) = plan.warm_up().filter(|_| missing.iter().any(|step| step.world == World::Host)) {
         progress(Progress::WarmUp);
@@ -174,7 +182,7 @@ pub fn measure(
 /// Collects the results of the plan's steps in its order. Steps with an earlier run have no result.
 fn collect(
     plan: &Plan,
-    earlier: &mut BTreeMap<StepKey, Run>,
+    earlier: &mut BTreeMap<StepKey, Sample>,
     results: &mut dyn Iterator<Item = Result<Executed, RunnerError>>,
     mut keep: impl FnMut(Step, Executed) -> Result<Sample, RunnerError>,
     samples: &mut Vec<Sample>,
@@ -182,8 +190,8 @@ fn collect(
 ) -> Option<RunnerError> {
     let mut interrupted = None;
     for (done, step) in (plan.made()..).zip(plan.steps()) {
-        if let Some(run) = earlier.remove(&step.key()) {
-            samples.push(Sample { arm: step.arm, run, states: Default::default() });
+        if let Some(sample) = earlier.remove(&step.key()) {
+            samples.push(sample);
             continue;
         }
         if interrupted.is_none() {

@@ -29,6 +29,12 @@ pub trait Worlds: Sync {
         cancel: &AtomicBool,
     ) -> Result<Executed, Failure>;
 
+    /// The states of the threads of a simulated run that an earlier command made: it is simulated
+    /// again. Empty after a failure.
+    fn states_of_simulation(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> RunStates {
+        self.run(World::Sim, setting, seed, true, cancel).map(|executed| executed.states).unwrap_or_default()
+    }
+
     /// Runs a command alone, once, on this machine, and returns its CPU time.
     fn measure_command(&self, argv: &[String], cancel: &AtomicBool) -> Result<Span, Failure>;
 

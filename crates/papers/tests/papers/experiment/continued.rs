@@ -59,6 +59,24 @@ fn interruptions_do_not_change_the_results_of_an_experiment() {
 }
 
 #[test]
+fn the_thread_states_of_a_continued_experiment_are_those_of_all_its_runs() {
+    let timeline = r#"[
+        { "at_ns": 10000, "job": 0, "runnable": 2, "sleeping": 0 },
+        { "at_ns": 150000, "job": 0, "runnable": 1, "sleeping": 1 }
+    ]"#;
+    let mock = |fault| Mock { timeline, has_states: true, fault, ..Mock::new() };
+    let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let expected = mock(Fault::None).experiment(read(CREW), BOTH, whole.path()).histories;
+    assert_eq!(expected.len(), 2 * 6, "the first repetition of each arm in both worlds");
+    let interrupted = continue_in(parts.path(), &mock(Fault::Cancel(8)), read(CREW), (BOTH, None)).unwrap();
+    assert!((1..expected.len()).contains(&interrupted.histories.len()));
+    for _ in 0..2 {
+        let continued = continue_in(parts.path(), &mock(Fault::None), read(CREW), (BOTH, None)).unwrap();
+        assert_eq!(continued.histories, expected);
+    }
+}
+
+#[test]
 fn an_experiment_with_a_stopping_rule_continues_too() {
     let until = Some(StoppingRule { share: 0.005, at_most: 100 });
     assert_interruptions_change_nothing((BOTH, until), 1);

@@ -9,6 +9,7 @@ use measure::experiment::{self, FinishedExperiment};
 use measure::folder::{self, Folder};
 use measure::manifest::{Manifest, ScenarioFile};
 use measure::precision::StoppingRule;
+use measure::states::{JobStates, RunStates};
 use measure::timestamp::Timestamp;
 use measure::world::{Executed, Failure, Worlds};
 use scenario::result::{FibersOutcome, GroupOutcome, JobOutcome, MachineOutcome, Outcome, StageOutcome, World};
@@ -67,13 +68,21 @@ pub(crate) struct Mock<'a> {
     pub(crate) before_call: &'a (dyn Fn() + Sync),
     /// The timeline of the host's runs, as JSON.
     pub(crate) timeline: &'a str,
+    /// Whether simulated runs can be watched.
+    pub(crate) has_states: bool,
     pub(crate) workers: usize,
 }
 
 impl Mock<'_> {
     pub(crate) fn new() -> Mock<'static> {
         let (calls, cancel) = (Mutex::default(), AtomicBool::new(false));
-        Mock { calls, fault: Fault::None, cancel, before_call: &|| (), timeline: "[]", workers: 1 }
+        Mock { calls, fault: Fault::None, cancel, before_call: &|| (), timeline: "[]", has_states: false, workers: 1 }
+    }
+
+    /// States that depend on the seed.
+    fn simulated_states(&self, seed: u64) -> RunStates {
+        let job = JobStates { job: "crew".to_owned(), threads: seed as u32, ..JobStates::default() };
+        RunStates { jobs: if self.has_states { vec![job] } else { Vec::new() }, load: None }
     }
 
     pub(crate) fn calls(&self) -> Vec<String> {
@@ -125,12 +134,26 @@ impl Mock<'_> {
 }
 
 impl Worlds for Mock<'_> {
-    fn run(&self, world: World, setting: &Setting, seed: u64, _: bool, _: &AtomicBool) -> Result<Executed, Failure> {
+    fn run(
+        &self,
+        world: World,
+        setting: &Setting,
+        seed: u64,
+        is_watched: bool,
+        _: &AtomicBool,
+    ) -> Result<Executed, Failure> {
         let words: Vec<String> = setting.jobs.iter().map(|job| words(&job.kind)).collect();
         self.called(format!("{} {} seed {seed}", world.name(), words.join(" ")))?;
         let timeline = if world == World::Host { self.timeline } else { "[]" };
         let timeline = serde_json::from_str(timeline).unwrap();
-        Ok(Executed { outcome: outcome(world, setting, seed), timeline, ..Executed::default() })
+        let is_simulated = is_watched && world == World::Sim;
+        let states = if is_simulated { self.simulated_states(seed) } else { RunStates::default() };
+        Ok(Executed { outcome: outcome(world, setting, seed), timeline, states, ..Executed::default() })
+    }
+
+    /// Not counted as a call.
+    fn states_of_simulation(&self, _: &Setting, seed: u64, _: &AtomicBool) -> RunStates {
+        self.simulated_states(seed)
     }
 
     fn measure_command(&self, argv: &[String], _: &AtomicBool) -> Result<Span, Failure> {
