@@ -13,7 +13,7 @@ use scenario::Scenario;
 use scenario::result::World;
 
 use crate::arguments::exchange::{Export, Import, To};
-use crate::output::{print, print_notes, write_file};
+use crate::output::{ResultFile, print, print_notes};
 use crate::run::host;
 use crate::signals::Signals;
 use crate::stop::{OrStop, Stop};
@@ -90,7 +90,7 @@ fn deliver(text: &str, from: &Path, to: Option<&Path>) -> Result<(), Stop> {
         Some(path) if are_same_file(from, path) => {
             Err(Stop::Input(anyhow!("{} is the input: name another file to write", path.display())))
         }
-        Some(path) => write_file(path, text).or_input(),
+        Some(path) => Ok(ResultFile::create(path).or_input()?.write(text)?),
     }
 }
 

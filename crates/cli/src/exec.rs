@@ -4,15 +4,11 @@ mod comparison;
 mod json;
 mod report;
 
-use std::fs::OpenOptions;
-use std::path::Path;
-
-use anyhow::Context;
 use exec::{Ended, Launch};
 use policy::waiting::Costs;
 
 use crate::arguments;
-use crate::output::{json, print_message, write_file};
+use crate::output::{ResultFile, json, print_message};
 use crate::stop::{OrStop, Stop, end_as};
 
 /// Starts the program, and returns only on failure; or compares it with and without rowlock.
@@ -25,22 +21,9 @@ pub(crate) fn exec(arguments: &arguments::Exec) -> Result<(), Stop> {
         return Err(launch.replace().into());
     }
     // Check this first: the program may run for long before its report is lost.
-    let is_new = arguments.json.as_deref().map(check_writable).transpose()?.unwrap_or(false);
-    let ended = launch.run().inspect_err(|_| {
-        if let Some(file) = arguments.json.as_deref().filter(|_| is_new) {
-            // The report is not written. If removal fails, an empty file remains.
-            let _ = std::fs::remove_file(file);
-        }
-    })?;
-    end_as(ended.status, write_reports(&launch, arguments, &ended))
-}
-
-/// Checks that a file can be written, and returns whether it is new. Its content stays.
-fn check_writable(file: &Path) -> Result<bool, Stop> {
-    let is_new = !file.exists();
-    let opened = OpenOptions::new().create(true).append(true).open(file);
-    opened.with_context(|| format!("cannot write {}", file.display()))?;
-    Ok(is_new)
+    let file = arguments.json.as_deref().map(ResultFile::create).transpose()?;
+    let ended = launch.run()?;
+    end_as(ended.status, write_reports(&launch, arguments, &ended, file))
 }
 
 /// Prepares the launch, and reports any obstacle.
@@ -58,11 +41,16 @@ fn costs() -> Costs {
     host::calibration::cached_costs().unwrap_or_else(wait::calibrate::briefly)
 }
 
-fn write_reports(launch: &Launch, arguments: &arguments::Exec, ended: &Ended) -> Result<(), Stop> {
+fn write_reports(
+    launch: &Launch,
+    arguments: &arguments::Exec,
+    ended: &Ended,
+    file: Option<ResultFile>,
+) -> Result<(), Stop> {
     let obstacle = launch.obstacle().map(|(_, obstacle)| obstacle.name());
     if arguments.report {
         print_message(report::text(arguments.wait, obstacle.is_some(), ended).trim_end());
     }
-    let Some(file) = &arguments.json else { return Ok(()) };
-    Ok(write_file(file, &json(&json::ExecReport::new(arguments, obstacle, ended), "the report")?)?)
+    let Some(file) = file else { return Ok(()) };
+    Ok(file.write(&json(&json::ExecReport::new(arguments, obstacle, ended), "the report")?)?)
 }

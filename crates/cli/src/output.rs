@@ -1,13 +1,13 @@
 //! Output: results on standard output, everything else on standard error.
 
 use std::fmt::Display;
-use std::fs;
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use report::words::printable;
 use serde::Serialize;
+use sys::files::Target;
 
 use crate::arguments::TextOrJson;
 use crate::stop::Stop;
@@ -42,9 +42,28 @@ pub(crate) fn json(value: &impl Serialize, what: &str) -> anyhow::Result<String>
     report::json::render(value).with_context(|| format!("cannot write {what}"))
 }
 
-/// Writes a result into a file.
+/// Writes a result into a file, a pipe or a device.
 pub(crate) fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
-    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    ResultFile::create(path)?.write(text)
+}
+
+/// A file for a result. It appears when it is written.
+pub(crate) struct ResultFile {
+    path: PathBuf,
+    target: Target,
+}
+
+impl ResultFile {
+    /// Checks that the file can be written.
+    pub(crate) fn create(path: &Path) -> anyhow::Result<ResultFile> {
+        let target = Target::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(ResultFile { path: path.to_owned(), target })
+    }
+
+    pub(crate) fn write(self, text: &str) -> anyhow::Result<()> {
+        let written = self.target.file().write_all(text.as_bytes()).and_then(|()| self.target.finish());
+        written.with_context(|| format!("cannot write {}", self.path.display()))
+    }
 }
 
 /// Prints a message for the user, without control characters. Ignores errors, such as a full disk.

@@ -22,9 +22,9 @@ use papers::{Paper, Study};
 use scenario::Scenario;
 use scenario::result::World;
 
-use crate::arguments::{self, TextOrJson};
+use crate::arguments;
 use crate::output::{print, print_as};
-use crate::results::{print_location, result_of, run_experiment};
+use crate::results::{finish, result_of, run_experiment};
 use crate::signals::Signals;
 use crate::stop::{OrStop, Stop};
 
@@ -81,7 +81,7 @@ fn run(paper: &Paper, files: FigureFiles, arguments: &arguments::paper::Paper) -
     scenario.experiment.repeat = arguments.repeat.unwrap_or(scenario.experiment.repeat);
     scenario.experiment.seed = arguments.seed.unwrap_or(scenario.experiment.seed);
     let file = ScenarioFile::new(files.name, files.scenario.as_bytes(), &scenario);
-    let Simulation { finished, folder, worlds, signals } = simulate(paper, arguments, &scenario, file)?;
+    let Simulation { finished, mut folder, worlds, signals } = simulate(paper, arguments, &scenario, file)?;
     let FinishedExperiment { report, manifest, mut histories, error, .. } = finished;
 
     let mut evidence = Evidence::new(&scenario, &report.runs);
@@ -95,8 +95,11 @@ fn run(paper: &Paper, files: FigureFiles, arguments: &arguments::paper::Paper) -
     let judgement = Judgement::new(paper, &expected, &evidence, &changes, &report);
     let page = papers::barrier::page::render(&judgement, &manifest, &histories);
     let text = || text::render(&judgement, &expected, &evidence);
-    publish(&folder, &page, arguments.format, text, &judgement)?;
+    folder.write_text(folder::PAGE, &page);
+    print_as(arguments.format, text, &judgement, "the result")?;
+    let written = finish(folder);
     result_of(error, &report, &signals)?;
+    written?;
     match judgement.missed() {
         // The search for patterns was interrupted.
         _ if !judgement.complete => Err(signals.interruption()),
@@ -127,20 +130,6 @@ fn simulate(
     let manifest = Manifest { scenario: Some(file), ..Manifest::begin(paper.name, &[World::Sim], started) };
     let finished = run_experiment(scenario.clone(), None, &worlds, &mut folder, manifest, &signals)?;
     Ok(Simulation { finished, folder, worlds, signals })
-}
-
-/// Writes the page and prints the result.
-fn publish(
-    folder: &Folder,
-    page: &str,
-    format: TextOrJson,
-    text: impl FnOnce() -> String,
-    result: &impl serde::Serialize,
-) -> Result<(), Stop> {
-    folder.write_text(folder::PAGE, page)?;
-    print_as(format, text, result, "the result")?;
-    print_location(folder.path());
-    Ok(())
 }
 
 fn read(files: FigureFiles) -> Result<(Scenario, Expected), Stop> {

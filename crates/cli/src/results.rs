@@ -34,8 +34,11 @@ impl Results {
     /// Opens the folder. If the command line names none, creates one named for `stem` and the time.
     pub(crate) fn open(&self, stem: &Path, started: Timestamp) -> Result<Folder, Stop> {
         let path = self.out.clone().unwrap_or_else(|| default_folder(stem, started));
-        let folder = if self.append { Folder::append(&path) } else { Folder::create(&path) };
-        Ok(folder?)
+        let mut folder = if self.append { Folder::append(&path) } else { Folder::create(&path) }?;
+        folder.announce(|error| {
+            print_message(format_args!("{error}; no more results are written, but the report will be printed"));
+        });
+        Ok(folder)
     }
 }
 
@@ -62,13 +65,14 @@ pub(crate) fn run_experiment(
     Ok(experiment::run(scenario, until, worlds, folder, manifest, &mut progress, signals.cancel())?)
 }
 
-/// Reports where the results are.
-pub(crate) fn print_location(path: &Path) {
-    print_message(format_args!(
-        "results are in {}; open {} in a browser",
-        path.display(),
-        path.join(folder::PAGE).display()
-    ));
+/// Reports where the results are, unless they could not be written.
+pub(crate) fn finish(folder: Folder) -> Result<(), Stop> {
+    let path = folder.path().to_owned();
+    folder.finish()?;
+    let page = path.join(folder::PAGE);
+    let hint = if page.exists() { format!("; open {} in a browser", page.display()) } else { String::new() };
+    print_message(format_args!("results are in {}{hint}", path.display()));
+    Ok(())
 }
 
 /// The result of the command after an experiment.

@@ -14,7 +14,7 @@ use scenario::Scenario;
 
 use crate::arguments::{self, Format};
 use crate::output::{json, print, print_notes};
-use crate::results::{print_location, result_of, run_experiment};
+use crate::results::{finish, result_of, run_experiment};
 use crate::signals::Signals;
 use crate::stop::{OrStop, Stop};
 use crate::trace::Traces;
@@ -44,9 +44,10 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     if !error.as_ref().is_some_and(measure::runner::RunnerError::is_input) {
         print(&rendered(&report, arguments.format)?)?;
     }
-    print_location(folder.path());
+    let written = finish(folder);
     result_of(error, &report, &signals)?;
-    traces.record(&scenario, &worlds, &signals)
+    traces.record(&scenario, &worlds, &signals)?;
+    written
 }
 
 /// Applies the command line to the scenario.

@@ -15,6 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use sys::block_device::BlockDevice;
 use sys::cgroups::Hierarchy;
+use sys::files::write_control;
 
 use crate::invocation::Invocation;
 
@@ -93,7 +94,7 @@ impl Throttle {
     pub fn limit(&self, rates: Rates) -> Result<(), ThrottleError> {
         for (file, line) in limits(self.version, &self.device, rates) {
             let path = self.group.join(file);
-            fs::write(&path, line).map_err(|why| ThrottleError::Group { path, why })?;
+            write_control(&path, &line).map_err(|why| ThrottleError::Group { path, why })?;
         }
         Ok(())
     }

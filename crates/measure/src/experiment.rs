@@ -38,8 +38,8 @@ pub struct FinishedExperiment {
 ///
 /// # Errors
 ///
-/// [`FolderError`]: the results could not be written. Failures of runs are in
-/// [`FinishedExperiment::error`].
+/// [`FolderError`]: the folder has another experiment. Failures of runs are in
+/// [`FinishedExperiment::error`]; the folder keeps its own until [`Folder::finish`].
 pub fn run(
     mut scenario: Scenario,
     until: Option<StoppingRule>,
@@ -56,7 +56,7 @@ pub fn run(
     (manifest.planned_runs, manifest.repeat) = (plan.runs(), first_stage);
     folder.check(&manifest)?;
     let mut recorder = Recorder::new(folder, &scenario)?;
-    recorder.folder.write(folder::MANIFEST, &manifest)?;
+    recorder.folder.write(folder::MANIFEST, &manifest);
 
     // The host runs the commands themselves; only the simulator needs to know how long they take.
     let simulated = chosen.contains(&World::Sim);
@@ -78,7 +78,7 @@ pub fn run(
         plan = plan.extend(wanted);
         scenario.experiment.repeat = wanted;
         (manifest.planned_runs, manifest.repeat) = (plan.runs(), wanted);
-        recorder.folder.write(folder::MANIFEST, &manifest)?;
+        recorder.folder.write(folder::MANIFEST, &manifest);
     }
     let histories = sample::histories(&mut samples);
     let stages = until.map(|until| (until, first_stage));
@@ -87,8 +87,8 @@ pub fn run(
     (manifest.ending, manifest.runs) = (Ending::of(error.as_ref()), report.runs.len() as u64);
     manifest.error = error.as_ref().map(RunnerError::to_string);
     let folder = recorder.folder;
-    folder.write(folder::REPORT, &report)?;
-    folder.write_text(folder::PAGE, &html::render(None, &report, &manifest, &histories))?;
-    folder.write(folder::MANIFEST, &manifest)?;
+    folder.write(folder::REPORT, &report);
+    folder.write_text(folder::PAGE, &html::render(None, &report, &manifest, &histories));
+    folder.write(folder::MANIFEST, &manifest);
     Ok(FinishedExperiment { scenario, report, manifest, histories, error })
 }

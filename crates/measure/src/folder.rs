@@ -3,14 +3,19 @@
 //! Every run is in it as soon as it has ended; the report, its page and the manifest follow at the
 //! end. [`RECORDS`] has each run complete, one per line: an experiment that is continued reads it.
 //! [`RUNS`] has the same runs as a table.
+//!
+//! An experiment does not end because its folder can no longer be written, such as on a full disk:
+//! its report would be lost. The first error is announced, nothing more is written, and
+//! [`Folder::finish`] returns the error.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use sys::files;
 
 use crate::manifest::Manifest;
 
@@ -79,38 +84,31 @@ fn unreadable(path: &Path, why: impl ToString) -> FolderError {
     FolderError::Read { path: path.to_owned(), why: why.to_string() }
 }
 
-fn read_if_exists(path: &Path) -> Result<Option<String>, FolderError> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(why) => Err(unreadable(path, why)),
-    }
-}
-
 /// A result folder that is being written.
 #[derive(Debug)]
 pub struct Folder {
-    path: PathBuf,
+    files: files::Folder,
     records: File,
     rows: csv::Writer<File>,
     /// The lines of an earlier experiment.
     earlier: Vec<String>,
     /// Its manifest.
     manifest: Option<Value>,
+    /// Called with the first error.
+    announce: fn(&FolderError),
+    failure: Option<FolderError>,
 }
 
 impl Folder {
     /// Creates the folder and its parents. In a folder that exists, replaces what an earlier
     /// experiment left; other files in it stay as they are.
     pub fn create(path: &Path) -> Result<Folder, FolderError> {
-        fs::create_dir_all(path).map_err(unopened(path.to_owned()))?;
+        let files = files::Folder::create(path).map_err(unopened(path.to_owned()))?;
         for name in [RECORDS, TIMELINE, REPORT, PAGE, MANIFEST] {
-            match fs::remove_file(path.join(name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unopened(path.join(name))(error)),
-                _ => {}
-            }
+            files.remove(name).map_err(unopened(path.join(name)))?;
         }
-        Folder::open(path, Vec::new(), None)
+        let records = files.append(RECORDS).map_err(unopened(path.join(RECORDS)))?;
+        Folder::open(files, records, Vec::new(), None)
     }
 
     /// Opens the folder of an earlier experiment to continue it, or creates the folder if there is
@@ -123,8 +121,16 @@ impl Folder {
     /// [`FolderError::Open`], and [`FolderError::Read`] if the folder has a table of runs but no
     /// records.
     pub fn append(path: &Path) -> Result<Folder, FolderError> {
-        let file = path.join(RECORDS);
-        let Some(text) = read_if_exists(&file)? else {
+        let files = match files::Folder::open(path) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Folder::create(path),
+            opened => opened.map_err(unopened(path.to_owned()))?,
+        };
+        let read = |name: &str| match files.read(name).map(String::from_utf8) {
+            Ok(text) => text.map(Some).map_err(|why| unreadable(&path.join(name), why)),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(why) => Err(unreadable(&path.join(name), why)),
+        };
+        let Some(text) = read(RECORDS)? else {
             let table = path.join(RUNS);
             return match table.exists() {
                 true => Err(unreadable(&table, format!("{RECORDS}, which has the runs complete, is missing"))),
@@ -132,30 +138,38 @@ impl Folder {
             };
         };
         let complete = text.rfind('\n').map_or(0, |end| end + 1);
-        let cut = |file: File| file.set_len(complete as u64);
-        OpenOptions::new().write(true).open(&file).and_then(cut).map_err(unopened(file))?;
-        let manifest = path.join(MANIFEST);
-        let parse = |text: String| serde_json::from_str(&text).map_err(|why| unreadable(&manifest, why));
-        let manifest = read_if_exists(&manifest)?.map(parse).transpose()?;
-        Folder::open(path, text[..complete].lines().map(str::to_owned).collect(), manifest)
+        let cut = |file: File| file.set_len(complete as u64).map(|()| file);
+        let records = files.append(RECORDS).and_then(cut).map_err(unopened(path.join(RECORDS)))?;
+        let parse = |text: String| serde_json::from_str(&text).map_err(|why| unreadable(&path.join(MANIFEST), why));
+        let manifest = read(MANIFEST)?.map(parse).transpose()?;
+        Folder::open(files, records, text[..complete].lines().map(str::to_owned).collect(), manifest)
     }
 
-    fn open(path: &Path, earlier: Vec<String>, manifest: Option<Value>) -> Result<Folder, FolderError> {
-        let (records, rows) = (path.join(RECORDS), path.join(RUNS));
-        let records = OpenOptions::new().create(true).append(true).open(&records).map_err(unopened(records))?;
-        let rows = csv::Writer::from_writer(File::create(&rows).map_err(unopened(rows))?);
-        Ok(Folder { path: path.to_owned(), records, rows, earlier, manifest })
+    fn open(
+        files: files::Folder,
+        records: File,
+        earlier: Vec<String>,
+        manifest: Option<Value>,
+    ) -> Result<Folder, FolderError> {
+        let rows = files.remove(RUNS).and_then(|()| files.append(RUNS));
+        let rows = csv::Writer::from_writer(rows.map_err(unopened(files.path().join(RUNS)))?);
+        Ok(Folder { files, records, rows, earlier, manifest, announce: |_| (), failure: None })
+    }
+
+    /// Calls a function with the first error of a later method, as soon as it occurs.
+    pub fn announce(&mut self, announce: fn(&FolderError)) {
+        self.announce = announce;
     }
 
     /// The folder's path.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.files.path()
     }
 
     /// The runs of the earlier experiment, in the order in which they were made.
     pub fn earlier<R: DeserializeOwned>(&self) -> Result<Vec<R>, FolderError> {
         let parse = |(number, line): (usize, &String)| {
-            let error = |why| unreadable(&self.path.join(RECORDS), format!("line {}: {why}", number + 1));
+            let error = |why| unreadable(&self.path().join(RECORDS), format!("line {}: {why}", number + 1));
             serde_json::from_str(line).map_err(error)
         };
         self.earlier.iter().enumerate().map(parse).collect()
@@ -164,7 +178,7 @@ impl Folder {
     /// Checks that an experiment may continue the earlier one, if there was one.
     pub fn check(&self, manifest: &Manifest) -> Result<(), FolderError> {
         match self.manifest.as_ref().and_then(|earlier| manifest.difference(earlier)) {
-            Some(what) => Err(FolderError::Differs { path: self.path.clone(), what }),
+            Some(what) => Err(FolderError::Differs { path: self.path().to_owned(), what }),
             None => Ok(()),
         }
     }
@@ -173,63 +187,82 @@ impl Folder {
     pub fn earlier_settings<S: DeserializeOwned>(&self) -> Result<Option<S>, FolderError> {
         let settings = self.manifest.as_ref().and_then(|manifest| manifest.get("settings"));
         let settings = settings.filter(|settings| !settings.is_null());
-        let parse = |settings| S::deserialize(settings).map_err(|why| unreadable(&self.path.join(MANIFEST), why));
+        let parse = |settings| S::deserialize(settings).map_err(|why| unreadable(&self.path().join(MANIFEST), why));
         settings.map(parse).transpose()
     }
 
     /// Writes a run: its record, and its rows of the table. When this returns, both files have it.
-    pub fn keep<R: Serialize>(
-        &mut self,
-        run: &impl Serialize,
-        rows: impl IntoIterator<Item = R>,
-    ) -> Result<(), FolderError> {
-        let line = serde_json::to_string(run).map_err(io::Error::from);
-        let written = line.and_then(|line| self.records.write_all((line + "\n").as_bytes()));
-        written.map_err(|source| self.error(RECORDS, source))?;
-        self.keep_rows(rows)
+    pub fn keep<R: Serialize>(&mut self, run: &impl Serialize, rows: impl IntoIterator<Item = R>) {
+        self.attempt(RECORDS, |folder| {
+            let line = serde_json::to_string(run)? + "\n";
+            folder.records.write_all(line.as_bytes())
+        });
+        self.keep_rows(rows);
     }
 
     /// Writes rows of the table. If a row is a structure, the names of its fields are the header.
-    pub fn keep_rows<R: Serialize>(&mut self, rows: impl IntoIterator<Item = R>) -> Result<(), FolderError> {
-        let write = || -> io::Result<()> {
+    pub fn keep_rows<R: Serialize>(&mut self, rows: impl IntoIterator<Item = R>) {
+        self.attempt(RUNS, |folder| {
             for row in rows {
-                self.rows.serialize(row)?;
+                folder.rows.serialize(row)?;
             }
-            self.rows.flush()
-        };
-        write().map_err(|source| self.error(RUNS, source))
+            folder.rows.flush()
+        });
     }
 
-    /// Opens one of the folder's tables to append rows. Also returns whether it needs a header.
-    pub fn table(&self, name: &str) -> Result<(csv::Writer<File>, bool), FolderError> {
-        let open = || -> io::Result<(File, bool)> {
-            let file = OpenOptions::new().create(true).append(true).open(self.path.join(name))?;
+    /// Appends records to one of the folder's tables, with a header if the table is new.
+    pub(crate) fn append_to_table(
+        &mut self,
+        name: &str,
+        header: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        records: impl IntoIterator<Item = Vec<String>>,
+    ) {
+        self.attempt(name, |folder| {
+            let file = folder.files.append(name)?;
             let is_new = file.metadata()?.len() == 0;
-            Ok((file, is_new))
-        };
-        let (file, is_new) = open().map_err(|source| self.error(name, source))?;
-        Ok((csv::WriterBuilder::new().has_headers(false).from_writer(file), is_new))
+            let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(file);
+            if is_new {
+                writer.write_record(header)?;
+            }
+            records.into_iter().try_for_each(|record| writer.write_record(record))?;
+            writer.flush()
+        });
     }
 
     /// Writes one of the folder's JSON files, in place of an older one.
-    pub fn write(&self, name: &str, content: &impl Serialize) -> Result<(), FolderError> {
-        let text = report::json::render(content).map_err(|source| self.error(name, source))?;
-        self.write_text(name, &text)
+    pub fn write(&mut self, name: &str, content: &impl Serialize) {
+        self.attempt(name, |folder| folder.files.replace(name, report::json::render(content)?.as_bytes(), None));
     }
 
     /// Writes one of the folder's files, in place of an older one.
-    pub fn write_text(&self, name: &str, text: &str) -> Result<(), FolderError> {
-        fs::write(self.path.join(name), text).map_err(|source| self.error(name, source))
+    pub fn write_text(&mut self, name: &str, text: &str) {
+        self.attempt(name, |folder| folder.files.replace(name, text.as_bytes(), None));
     }
 
-    /// The error of a file of this folder that cannot be written.
-    pub(crate) fn error(&self, name: &str, source: io::Error) -> FolderError {
-        FolderError::Write { path: self.path.join(name), source }
+    /// Returns the first error in writing, if there was one.
+    ///
+    /// # Errors
+    ///
+    /// [`FolderError::Write`]: what was written later is missing.
+    pub fn finish(self) -> Result<(), FolderError> {
+        self.failure.map_or(Ok(()), Err)
+    }
+
+    fn attempt(&mut self, name: &str, write: impl FnOnce(&mut Folder) -> io::Result<()>) {
+        if self.failure.is_none()
+            && let Err(source) = write(self)
+        {
+            let failure = FolderError::Write { path: self.path().join(name), source };
+            (self.announce)(&failure);
+            self.failure = Some(failure);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use serde::Deserialize;
 
@@ -255,8 +288,8 @@ mod tests {
             let mut folder = Folder::append(&path).unwrap();
             let earlier: Vec<Run> = folder.earlier().unwrap();
             assert_eq!(earlier, (0..round).map(run).collect::<Vec<_>>());
-            folder.keep_rows(&earlier).unwrap();
-            folder.keep(&run(round), [run(round)]).unwrap();
+            folder.keep_rows(&earlier);
+            folder.keep(&run(round), [run(round)]);
         }
         assert_eq!(text(&path, RUNS), "round,clock_s\n0,0.1\n1,0.1\n2,0.1\n");
         drop(Folder::create(&path).unwrap());
@@ -267,12 +300,12 @@ mod tests {
     fn a_line_that_was_cut_short_by_a_kill_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
-        Folder::create(path).unwrap().keep(&run(0), [run(0)]).unwrap();
+        Folder::create(path).unwrap().keep(&run(0), [run(0)]);
         let whole = text(path, RECORDS);
         fs::write(path.join(RECORDS), format!("{whole}{{\"round\":1,\"clo")).unwrap();
         let mut folder = Folder::append(path).unwrap();
         assert_eq!(folder.earlier::<Run>().unwrap(), [run(0)]);
-        folder.keep(&run(1), [run(1)]).unwrap();
+        folder.keep(&run(1), [run(1)]);
         assert_eq!(Folder::append(path).unwrap().earlier::<Run>().unwrap(), [run(0), run(1)]);
     }
 

@@ -1,7 +1,6 @@
 //! The recorder writes the runs of a scenario into the result folder.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use host::StateSample;
 use policy::JobId;
@@ -39,12 +38,12 @@ impl<'a> Recorder<'a> {
     ///
     /// # Errors
     ///
-    /// [`FolderError::Read`] if an earlier run is not of this scenario; [`FolderError::Write`].
+    /// [`FolderError::Read`] if an earlier run is not of this scenario.
     pub fn new(folder: &'a mut Folder, scenario: &Scenario) -> Result<Recorder<'a>, FolderError> {
         let factors = rows::factors(scenario);
         let runs: Vec<Run> = folder.earlier()?;
-        folder.keep_rows([rows::header(&factors)])?;
-        folder.keep_rows(runs.iter().flat_map(|run| rows::rows(run, &factors)))?;
+        folder.keep_rows([rows::header(&factors)]);
+        folder.keep_rows(runs.iter().flat_map(|run| rows::rows(run, &factors)));
         let arms: Vec<_> = scenario.arms.iter().map(factor::of).collect();
         let mut earlier = BTreeMap::new();
         for run in runs {
@@ -88,18 +87,14 @@ impl<'a> Recorder<'a> {
     }
 
     /// Writes a run; when this returns, the files have it.
-    pub fn keep(
-        &mut self,
-        run: &Run,
-        timeline: &[StateSample],
-        disturbance: Option<Disturbance>,
-    ) -> Result<(), FolderError> {
-        self.folder.keep(&Record { run, disturbance }, rows::rows(run, &self.factors))?;
-        if timeline.is_empty() { Ok(()) } else { self.keep_timeline(run, timeline) }
+    pub fn keep(&mut self, run: &Run, timeline: &[StateSample], disturbance: Option<Disturbance>) {
+        self.folder.keep(&Record { run, disturbance }, rows::rows(run, &self.factors));
+        if !timeline.is_empty() {
+            self.keep_timeline(run, timeline);
+        }
     }
 
-    fn keep_timeline(&self, run: &Run, timeline: &[StateSample]) -> Result<(), FolderError> {
-        let (mut writer, is_new) = self.folder.table(TIMELINE)?;
+    fn keep_timeline(&mut self, run: &Run, timeline: &[StateSample]) {
         let names = ["world", "repeat"].into_iter().chain(self.factors.iter().map(String::as_str));
         let header = names.chain(["at_ns", "job", "runnable", "sleeping"]);
         let run_fields = self.timeline_fields(run);
@@ -109,13 +104,6 @@ impl<'a> Recorder<'a> {
             let fields = [at_ns.as_nanos().to_string(), job, runnable.to_string(), sleeping.to_string()];
             run_fields.iter().cloned().chain(fields).collect::<Vec<String>>()
         };
-        let write = || -> io::Result<()> {
-            if is_new {
-                writer.write_record(header)?;
-            }
-            timeline.iter().map(row).try_for_each(|row| writer.write_record(row))?;
-            writer.flush()
-        };
-        write().map_err(|source| self.folder.error(TIMELINE, source))
+        self.folder.append_to_table(TIMELINE, header, timeline.iter().map(row));
     }
 }

@@ -9,7 +9,6 @@ use scenario::result::{Run, World};
 use scenario::{JobKind, Scenario, Span};
 
 use crate::factor;
-use crate::folder::FolderError;
 use crate::plan::{Plan, Step, StepKey};
 use crate::recorder::Recorder;
 use crate::sample::Sample;
@@ -57,9 +56,6 @@ pub enum RunnerError {
         /// Why.
         source: Failure,
     },
-    /// A sample could not be written.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
 }
 
 impl RunnerError {
@@ -162,15 +158,15 @@ pub fn measure(
             return (samples, Some(error));
         }
     }
-    let keep = |step: Step, Executed { outcome, timeline, mut states, disturbance }| -> Result<Sample, RunnerError> {
+    let keep = |step: Step, Executed { outcome, timeline, mut states, disturbance }| {
         let Step { world, arm, repeat, seed } = step;
         if states.is_empty() && is_shown(step) {
             states = states::states_from_host_samples(&timeline, &outcome);
         }
         let factors = factor::of(&scenario.arms[arm]);
         let sample = Sample { arm, run: Run { world, factors, repeat, seed, outcome }, states };
-        recorder.keep(&sample.run, &timeline, disturbance)?;
-        Ok(sample)
+        recorder.keep(&sample.run, &timeline, disturbance);
+        sample
     };
     let workers = if plan.is_simulated() { worlds.workers() } else { NonZeroUsize::MIN };
     let error = workers::in_order(missing.into_iter(), workers, execute, |results| {
@@ -184,7 +180,7 @@ fn collect(
     plan: &Plan,
     earlier: &mut BTreeMap<StepKey, Sample>,
     results: &mut dyn Iterator<Item = Result<Executed, RunnerError>>,
-    mut keep: impl FnMut(Step, Executed) -> Result<Sample, RunnerError>,
+    mut keep: impl FnMut(Step, Executed) -> Sample,
     samples: &mut Vec<Sample>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Option<RunnerError> {
@@ -197,7 +193,7 @@ fn collect(
         if interrupted.is_none() {
             progress(Progress::Run { step, done, of: plan.runs() });
         }
-        match results.next()?.and_then(|executed| keep(step, executed)) {
+        match results.next()?.map(|executed| keep(step, executed)) {
             Ok(sample) => samples.push(sample),
             // No more runs begin, but later ones may already have been complete.
             Err(error) if error.is_cancelled() => interrupted = interrupted.or(Some(error)),
@@ -234,7 +230,7 @@ mod tests {
             |step: usize| RunnerError::Run { step: steps[step], arm: String::new(), source: Failure::Cancelled };
         let done = || Ok(Executed::default());
         let mut results = [done(), Err(cancelled(1)), done(), Err(cancelled(3))].into_iter();
-        let keep = |Step { world, repeat, .. }, _| Ok(Sample::of(world, repeat, Vec::new()));
+        let keep = |Step { world, repeat, .. }, _| Sample::of(world, repeat, Vec::new());
         let (mut samples, mut told) = (Vec::new(), 0);
         let error = collect(&plan, &mut BTreeMap::new(), &mut results, keep, &mut samples, &mut |_| told += 1);
         assert_eq!(samples.iter().map(|sample| sample.run.repeat).collect::<Vec<_>>(), [0, 2]);

@@ -2,7 +2,6 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -67,7 +66,7 @@ pub(crate) fn append_report(outcome: &Result<RunReport, Error>) {
         let mut line = serde_json::to_string(report)?;
         line.push('\n');
         // A single write, so that the lines of several processes do not mix.
-        File::options().append(true).create(true).open(&path)?.write_all(line.as_bytes())
+        sys::files::append(Path::new(&path))?.write_all(line.as_bytes())
     };
     warn_if_failed(REPORT, &path, append());
 }

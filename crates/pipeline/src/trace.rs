@@ -1,6 +1,5 @@
 //! A log of the calls of all stages, and its trace file.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
@@ -68,7 +67,8 @@ enum Event<'a> {
 /// Writes a trace file for Perfetto, with a row for each copy of a stage or of a group.
 pub(crate) fn write(path: &Path, program: &str, rows: &[CallLog]) -> io::Result<()> {
     let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut file = BufWriter::new(File::create(path)?);
+    let target = sys::files::Target::create(path)?;
+    let mut file = BufWriter::new(target.file());
     let pid = std::process::id();
     write!(file, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     let process = Event::Name { name: "process_name", pid, tid: 0, args: json!({ "name": program }) };
@@ -91,5 +91,7 @@ pub(crate) fn write(path: &Path, program: &str, rows: &[CallLog]) -> io::Result<
         }
     }
     file.write_all(b"]}\n")?;
-    file.flush()
+    file.flush()?;
+    drop(file);
+    target.finish()
 }

@@ -1,12 +1,11 @@
-//! The file of a trace: written under a temporary name and renamed when complete.
+//! The file of a trace, which appears when it is complete.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{self, BufWriter};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use scenario::result::World;
-use tempfile::NamedTempFile;
+use sys::files::Replacement;
 
 /// A trace could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -16,26 +15,20 @@ pub struct TraceError {
     source: io::Error,
 }
 
-/// A trace file being written. Dropping it removes the temporary file.
+/// A trace file being written. Dropping it leaves no file behind.
 #[derive(Debug)]
 pub struct TraceFile {
     path: PathBuf,
-    temporary: NamedTempFile,
+    replacement: Replacement,
 }
 
 impl TraceFile {
-    /// Creates a temporary file for a trace. A file at `path` stays until the trace is complete.
+    /// Creates a file for a trace. A file at `path` stays until the trace is complete.
     pub fn create(path: &Path) -> Result<TraceFile, TraceError> {
-        let failed = |source| TraceError { path: path.to_owned(), source };
-        if path.exists() && !path.is_file() {
-            return Err(failed(io::Error::other("there is something that is no plain file")));
+        match Replacement::create(path) {
+            Ok(replacement) => Ok(TraceFile { path: path.to_owned(), replacement }),
+            Err(source) => Err(TraceError { path: path.to_owned(), source }),
         }
-        let name = path.file_name().ok_or_else(|| failed(io::Error::other("this names no file")))?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut temporary = tempfile::Builder::new();
-        // The umask gives the file the usual permissions.
-        temporary.prefix(".").suffix(name).permissions(Permissions::from_mode(0o666));
-        Ok(TraceFile { path: path.to_owned(), temporary: temporary.tempfile_in(folder).map_err(failed)? })
     }
 
     /// The path of the trace.
@@ -45,14 +38,14 @@ impl TraceFile {
 
     /// The writer for the trace, to be used once, from any thread.
     pub fn writer(&self) -> Result<BufWriter<File>, TraceError> {
-        let file = self.temporary.as_file().try_clone().map_err(|source| self.error(source))?;
+        let file = self.replacement.file().try_clone().map_err(|source| self.error(source))?;
         Ok(BufWriter::with_capacity(1 << 16, file))
     }
 
-    /// Renames the complete trace to its path.
+    /// Gives the complete trace its path.
     pub fn keep(self) -> Result<(), TraceError> {
-        let TraceFile { path, temporary } = self;
-        temporary.persist(&path).map(drop).map_err(|error| TraceError { path, source: error.error })
+        let TraceFile { path, replacement } = self;
+        replacement.finish().map_err(|source| TraceError { path, source })
     }
 
     /// An error of this trace.

@@ -93,8 +93,7 @@ pub(crate) struct Measured {
     /// right to make control groups]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<Rate>,
-    /// What is evicted from the page cache before each run [default: all if permitted, otherwise
-    /// the files]
+    /// What is evicted from the page cache before each run [default: files]
     #[arg(long, value_enum)]
     pub(crate) evict: Option<Evict>,
 }
@@ -108,11 +107,12 @@ pub(crate) enum Rate {
     Of(u64),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Evict {
-    /// The whole page cache of the machine
+    /// The whole page cache of the machine, which slows down all other programs
     All,
     /// The sorted files
+    #[default]
     Files,
 }
 

@@ -11,19 +11,20 @@ use measure::interleaving;
 use measure::manifest::{Ending, Manifest};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
+use papers::Paper;
 use papers::fg::arms::{Arm, IO_BOUND_USE, PAPERS_CPUS, Variant};
 use papers::fg::prediction::{PredictionError, predict};
 use papers::fg::report::{FgReport, Settings};
 use papers::fg::runs::Observation;
 use papers::fg::{Experiment, balance, rows, shares, simulated, text};
-use papers::{Paper, ScenarioFile};
 use scenario::result::World;
 
-use self::program::{Program, clock_for, eviction, traffic};
+use self::program::{Program, clock_for, traffic};
 use crate::arguments::paper::{Measured, Paper as Arguments, Rate};
 use crate::calibrate;
-use crate::output::{print_as, print_message};
+use crate::output::print_as;
 use crate::progress;
+use crate::results::finish;
 use crate::run::host as world_of;
 use crate::signals::Signals;
 use crate::stop::Stop;
@@ -57,7 +58,7 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
     let worlds = TwoWorlds::new(Some(world_of(calibration)?), arguments.workers);
     let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
     let runs: Vec<Observation> = folder.earlier()?;
-    folder.keep_rows(runs.iter().map(Observation::row))?;
+    folder.keep_rows(runs.iter().map(Observation::row));
     let earlier: Option<Settings> = folder.earlier_settings()?;
 
     let (repeat, seed) = (arguments.repeat.unwrap_or(REPEAT), arguments.seed.unwrap_or(1));
@@ -71,17 +72,17 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
         arms => session.measure(arms, settings(arguments, machine, earlier.as_ref())?),
     };
     let simulated = measured.and_then(|()| session.simulate(&worlds));
-    let Session { folder, mut manifest, runs, mut report, .. } = session;
+    let Session { mut folder, mut manifest, runs, mut report, .. } = session;
     report.complete = simulated.is_ok();
     manifest.settings =
         report.settings.as_ref().or(earlier.as_ref()).and_then(|known| serde_json::to_value(known).ok());
     (manifest.ending, manifest.error) = simulated.as_ref().map_or_else(Stop::ending, |()| (Ending::Complete, None));
     manifest.runs = runs.len() as u64;
-    folder.write(REPORT, &report)?;
-    folder.write(MANIFEST, &manifest)?;
+    folder.write(REPORT, &report);
+    folder.write(MANIFEST, &manifest);
     print_as(arguments.format, || text::render(&report), &report, "the report")?;
-    print_message(format_args!("results are in {}", folder.path().display()));
-    simulated
+    let written = finish(folder);
+    simulated.and(written)
 }
 
 /// The settings of the runs. The rate of an earlier command stays in effect.
@@ -96,7 +97,7 @@ fn settings(arguments: &Arguments, machine: host::Machine, earlier: Option<&Sett
         key: KEY,
         memory: memory.unwrap_or((size / 2).max(MIN_MEMORY)),
         seed: arguments.seed.unwrap_or(1),
-        evicted: eviction(*evict).words().to_owned(),
+        evicted: evict.unwrap_or_default().words().to_owned(),
         rate: match (rate, earlier) {
             (Some(Rate::Of(rate)), _) => Some(*rate),
             (Some(Rate::Unlimited), _) => None,
@@ -164,7 +165,7 @@ impl Session<'_> {
             }
         }
         self.manifest.settings = serde_json::to_value(&*settings).ok();
-        self.folder.write(MANIFEST, &self.manifest)?;
+        self.folder.write(MANIFEST, &self.manifest);
         for &(round, arm) in plan {
             let arm = arms[arm];
             bar.set_message(format!("{}, {}", arm.variant.name(), arm.name));
@@ -177,7 +178,7 @@ impl Session<'_> {
             if arm.name != self.experiment.baseline() || !self.has_predictions() {
                 run.reports.clear();
             }
-            self.folder.keep(&run, [run.row()])?;
+            self.folder.keep(&run, [run.row()]);
             self.runs.push(run);
             bar.inc(1);
         }
@@ -264,7 +265,7 @@ impl Session<'_> {
                 (report.shares, scenarios) = shares.map_err(stop)?;
             }
         }
-        let keep = |scenario: &ScenarioFile| self.folder.write_text(&scenario.file, &scenario.text);
-        Ok(scenarios.iter().try_for_each(keep)?)
+        scenarios.iter().for_each(|scenario| self.folder.write_text(&scenario.file, &scenario.text));
+        Ok(())
     }
 }

@@ -12,18 +12,19 @@ use measure::interleaving;
 use measure::manifest::{Ending, Manifest};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
+use papers::Paper;
 use papers::threads::arms::Arm;
 use papers::threads::measurement::MeasurementRequest;
 use papers::threads::programs::{self, Program};
 use papers::threads::report::{Settings, ThreadsReport};
 use papers::threads::runs::{self, Cell, Observation};
 use papers::threads::{Experiment, page, simulated, text};
-use papers::{Paper, ScenarioFile};
 use scenario::result::World;
 
 use crate::arguments::paper::Paper as Arguments;
-use crate::output::{print_as, print_message};
+use crate::output::print_as;
 use crate::progress;
+use crate::results::finish;
 use crate::signals::Signals;
 use crate::stop::{OrStop, Stop};
 
@@ -42,7 +43,7 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
     let signals = Signals::catch()?;
     let mut folder = arguments.results.open(Path::new(&paper.stem()), started)?;
     let mut observations: Vec<Observation> = folder.earlier()?;
-    folder.keep_rows(observations.iter().map(runs::row))?;
+    folder.keep_rows(observations.iter().map(runs::row));
     let earlier: Option<Settings> = folder.earlier_settings()?;
     let settings = settings(experiment, arguments, earlier.as_ref())?;
     let (cells, mut notes) = cells(experiment, &settings.threads, settings.preemptible, kernel_threads());
@@ -51,19 +52,19 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
     (manifest.planned_runs, manifest.repeat, manifest.seed) = (planned, settings.repeat, settings.seed);
     folder.check(&manifest)?;
     manifest.settings = serde_json::to_value(&settings).ok();
-    folder.write(MANIFEST, &manifest)?;
+    folder.write(MANIFEST, &manifest);
     let measured = measure(&settings, &cells, &signals, &mut folder, &mut observations, &mut notes);
     let mut report = ThreadsReport::new(paper, experiment, settings, &observations, measured.is_ok(), notes);
-    let simulated = measured.and_then(|()| simulate(experiment, &mut report, arguments, &folder, &signals));
+    let simulated = measured.and_then(|()| simulate(experiment, &mut report, arguments, &mut folder, &signals));
     report.complete = simulated.is_ok();
     (manifest.ending, manifest.error) = simulated.as_ref().map_or_else(Stop::ending, |()| (Ending::Complete, None));
     manifest.runs = observations.len() as u64;
-    folder.write(REPORT, &report)?;
-    folder.write_text(PAGE, &page::render(&report))?;
-    folder.write(MANIFEST, &manifest)?;
+    folder.write(REPORT, &report);
+    folder.write_text(PAGE, &page::render(&report));
+    folder.write(MANIFEST, &manifest);
     print_as(arguments.format, || text::render(&report), &report, "the report")?;
-    print_message(format_args!("results are in {}", folder.path().display()));
-    simulated
+    let written = finish(folder);
+    simulated.and(written)
 }
 
 /// Simulates the same.
@@ -71,7 +72,7 @@ fn simulate(
     experiment: Experiment,
     report: &mut ThreadsReport,
     arguments: &Arguments,
-    folder: &Folder,
+    folder: &mut Folder,
     signals: &Signals,
 ) -> Result<(), Stop> {
     let worlds = TwoWorlds::new(None, arguments.workers);
@@ -84,8 +85,8 @@ fn simulate(
     );
     let (rows, scenarios) = simulated.map_err(|why| signals.stop_for(why))?;
     report.simulated = rows;
-    let write_file = |scenario: &ScenarioFile| folder.write_text(&scenario.file, &scenario.text);
-    Ok(scenarios.iter().try_for_each(write_file)?)
+    scenarios.iter().for_each(|scenario| folder.write_text(&scenario.file, &scenario.text));
+    Ok(())
 }
 
 /// The settings of the runs. The loop that stands for work keeps the length that an earlier command
@@ -172,7 +173,7 @@ fn measure(
         match result? {
             Ok(result) => {
                 let run = Observation { cell, round, result };
-                folder.keep(&run, [runs::row(&run)])?;
+                folder.keep(&run, [runs::row(&run)]);
                 observations.push(run);
             }
             Err(why) => {

@@ -2,14 +2,16 @@
 
 use anyhow::anyhow;
 use measure::experiment::FinishedExperiment;
+use measure::folder::PAGE;
 use measure::manifest::ScenarioFile;
 use papers::Paper;
 use papers::today::conclusions::Conclusions;
 use papers::today::{grid, plot, text};
 
-use super::{Simulation, publish, simulate};
+use super::{Simulation, simulate};
 use crate::arguments;
-use crate::results::result_of;
+use crate::output::print_as;
+use crate::results::{finish, result_of};
 use crate::stop::{OrStop, Stop};
 
 /// Runs all scenarios and prints the conclusions.
@@ -26,11 +28,13 @@ pub(super) fn run(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<
     let scenario = grid::scenario(arguments.repeat.unwrap_or(grid::REPEAT), arguments.seed.unwrap_or(1));
     let scenario = scenario.or_failed()?;
     let file = ScenarioFile::new(name, &[], &scenario);
-    let Simulation { finished, folder, signals, .. } = simulate(paper, arguments, &scenario, file)?;
+    let Simulation { finished, mut folder, signals, .. } = simulate(paper, arguments, &scenario, file)?;
     let FinishedExperiment { report, manifest, histories, error, .. } = finished;
     let conclusions = Conclusions::new(name, &report);
-    folder.write_text(plot::FILE, &plot::render(&conclusions.speeds))?;
-    let page = plot::page(&conclusions, &manifest, &histories);
-    publish(&folder, &page, arguments.format, || text::render(paper, &conclusions), &conclusions)?;
-    result_of(error, &report, &signals)
+    folder.write_text(plot::FILE, &plot::render(&conclusions.speeds));
+    folder.write_text(PAGE, &plot::page(&conclusions, &manifest, &histories));
+    print_as(arguments.format, || text::render(paper, &conclusions), &conclusions, "the result")?;
+    let written = finish(folder);
+    result_of(error, &report, &signals)?;
+    written
 }

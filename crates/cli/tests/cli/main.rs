@@ -12,6 +12,7 @@ mod command;
 mod cycles;
 mod exchange;
 mod exec;
+mod full_disk;
 mod hostile;
 mod house;
 mod paper;

@@ -18,7 +18,7 @@ fn command(folder: &Path, arguments: &[&str]) -> Command {
 
 /// Measures with little data.
 fn measure(folder: &Path, arguments: &[&str]) -> Output {
-    let small = ["--size", "200kB", "--memory", "16MiB", "--tmp", "tmp", "--evict", "files"];
+    let small = ["--size", "200kB", "--memory", "16MiB", "--tmp", "tmp"];
     testing::run(&mut command(folder, &[arguments, &small].concat()))
 }
 
@@ -42,6 +42,31 @@ fn groups_of(process: u32, below: &Path) -> Vec<String> {
         }
     }
     found
+}
+
+/// The number of pages of a file that are in the page cache. Reading them evicts and loads none.
+fn cached_pages(file: &fs::File) -> u64 {
+    let is_cached = |page: &u64| {
+        let mut byte = [0];
+        let buffers = &mut [std::io::IoSliceMut::new(&mut byte)];
+        rustix::io::preadv2(file, buffers, page * 4096, rustix::io::ReadWriteFlags::NOWAIT).is_ok()
+    };
+    (0..file.metadata().unwrap().len() / 4096).filter(is_cached).count() as u64
+}
+
+#[test]
+fn other_programs_keep_their_pages_in_the_cache() {
+    // A file system in memory has all pages there.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("others");
+    fs::write(&path, [7; 16 * 4096]).unwrap();
+    let others = fs::File::open(&path).unwrap();
+    // Only clean pages can be evicted.
+    others.sync_all().unwrap();
+    assert_eq!(fs::read(&path).unwrap().len(), 16 * 4096);
+    assert_eq!(cached_pages(&others), 16);
+    measure(folder.path(), &["fg/table3", "--repeat", "1", "--rate", "none", "--out", "out"]).expect_success();
+    assert_eq!(cached_pages(&others), 16);
 }
 
 #[test]
@@ -111,7 +136,7 @@ fn a_user_who_may_not_empty_the_page_cache_can_continue_a_table() {
 #[test]
 fn an_interrupted_table_keeps_its_runs_and_removes_its_files_and_the_throttle() {
     let folder = tempfile::tempdir().unwrap();
-    let small = ["--size", "200kB", "--memory", "16MiB", "--tmp", "tmp", "--evict", "files", "--rate", "1GB"];
+    let small = ["--size", "200kB", "--memory", "16MiB", "--tmp", "tmp", "--rate", "1GB"];
     let arguments = [&["fg/table3", "--repeat", "1000", "--out", "out"][..], &small].concat();
     let child = Child::start(&mut command(folder.path(), &arguments));
     let process = child.id();

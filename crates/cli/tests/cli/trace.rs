@@ -1,7 +1,7 @@
 //! `rowlock run --trace`: trace files are complete or do not exist.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use testing::Child;
@@ -127,12 +127,13 @@ fn an_interrupted_trace_leaves_no_file_but_keeps_the_results() {
     let long = CREW.replace("rounds = 20", "rounds = 300_000");
     let place = Place::with(&long.replace("[\"always-block\", \"2cs+\"]", "[\"always-block\"]"));
     let child = Child::start(&mut place.command(&["--trace", "x.pftrace"]));
-    let has_begun = || {
-        let mut files = fs::read_dir(place.path("")).unwrap().map(|entry| entry.unwrap());
-        files.any(|file| {
-            file.file_name().to_string_lossy().ends_with("x.pftrace") && file.metadata().is_ok_and(|it| it.len() > 0)
-        })
+    // The trace has no name yet.
+    let (descriptors, folder) = (format!("/proc/{}/fd", child.id()), place.path(""));
+    let is_trace = |path: &Path| {
+        fs::read_link(path).is_ok_and(|file| file.starts_with(&folder) && file.to_string_lossy().ends_with("(deleted)"))
+            && fs::metadata(path).is_ok_and(|about| about.len() > 0)
     };
+    let has_begun = || fs::read_dir(&descriptors).into_iter().flatten().flatten().any(|entry| is_trace(&entry.path()));
     let messages = crate::interrupted_when(has_begun, child, 2).expect_exit(130).stderr;
     assert!(messages.contains("there is no trace x.pftrace"), "{messages}");
     assert_eq!(place.files(), [""; 0]);

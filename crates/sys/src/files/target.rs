@@ -29,7 +29,7 @@ impl Target {
     pub fn create(path: &Path) -> io::Result<Target> {
         let place = walk(path, None)?;
         match &place.found {
-            Some(found) if is_stream(found) => open_stream(&place, found).map(Target::Stream),
+            Some(found) if is_stream(found) => open_stream(&place, found, OFlags::TRUNC).map(Target::Stream),
             _ => Replacement::in_place(place).map(|file| Target::File(Box::new(file))),
         }
     }
@@ -82,7 +82,7 @@ pub fn append(path: &Path) -> io::Result<File> {
             }
         };
         if is_stream(found) {
-            return open_stream(&place, found);
+            return open_stream(&place, found, OFlags::APPEND);
         }
         let folder = fstat(&place.folder)?;
         refuse_planted(&folder, &found.about)?;
@@ -95,7 +95,7 @@ fn is_stream(found: &Found) -> bool {
     found.is_descriptor || !matches!(found.kind(), FileType::RegularFile | FileType::Directory)
 }
 
-fn open_stream(place: &Place, found: &Found) -> io::Result<File> {
+fn open_stream(place: &Place, found: &Found, how: OFlags) -> io::Result<File> {
     if found.is_descriptor {
         // The standard streams keep their position.
         for stream in [stdout(), stderr()] {
@@ -103,7 +103,7 @@ fn open_stream(place: &Place, found: &Found) -> io::Result<File> {
                 return Ok(stream.try_clone_to_owned()?.into());
             }
         }
-        return reopen(place, found, OFlags::empty());
+        return reopen(place, found, how);
     }
     refuse_planted(&fstat(&place.folder)?, &found.about)?;
     if found.kind() == FileType::Fifo && !is_trusted(found.about.st_uid) {

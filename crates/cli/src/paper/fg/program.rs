@@ -1,7 +1,7 @@
 //! The measured program: `rowlock sort` as a child process, from file to file.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,9 @@ use papers::fg::runs::Observation;
 use pipeline::RunReport;
 use pipeline::environment::{REPORT, STRUCTURE, TRACE};
 use policy::priority::StageKind;
-use rustix::fs::{Advice, FlockOperation, fadvise, flock, sync};
+use rustix::fs::{Advice, fadvise, sync};
 use scenario::draw::Stream;
+use sys::files::{TemporaryFolder, temporary_folder, write_control};
 
 use crate::arguments::paper::{Evict, Measured};
 use crate::signals::Signals;
@@ -25,10 +26,11 @@ use crate::stop::{OrStop, Stop};
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 const PAGES: &str = "1\n";
 
-/// The prefix of our folders, and the names of the output and of the reports in them.
+/// The prefix of our folders, the names of the output and of the reports in them, and all names.
 const FOLDER: &str = "rowlock-paper-";
 const SORTED: &str = "sorted";
 const REPORTS: &str = "reports";
+const FILES: &[&str] = &[Variant::ComputeBound.name(), Variant::IoBound.name(), SORTED, REPORTS];
 
 /// The program, with its input.
 pub(super) struct Program<'a> {
@@ -38,9 +40,7 @@ pub(super) struct Program<'a> {
     /// For the I/O-bound program.
     throttle: Option<Throttle>,
     /// Removed at the end, with its content.
-    folder: tempfile::TempDir,
-    /// Held as long as the folder is in use, to distinguish it from one of a killed process.
-    _lock: File,
+    folder: TemporaryFolder,
     signals: &'a Signals,
 }
 
@@ -54,12 +54,6 @@ pub(super) fn traffic(reports: &[RunReport]) -> u64 {
     let stages = || reports.iter().flat_map(|report| &report.stages).filter(|stage| stage.kind == StageKind::Io);
     let of = |name: &str| stages().filter(|stage| stage.name == name).map(|stage| stage.bytes).sum::<u64>();
     stages().map(|stage| of(&stage.name)).max().unwrap_or(0)
-}
-
-/// The eviction before each run: as requested, or as much as is permitted.
-pub(super) fn eviction(requested: Option<Evict>) -> Evict {
-    let may_drop = || File::options().write(true).open(DROP_CACHES).is_ok();
-    requested.unwrap_or_else(|| if may_drop() { Evict::All } else { Evict::Files })
 }
 
 impl Evict {
@@ -81,19 +75,16 @@ impl<'a> Program<'a> {
         signals: &'a Signals,
     ) -> Result<Program<'a>, Stop> {
         let executable = std::env::current_exe().context("cannot find this program's own file")?;
-        let parent = arguments.tmp.clone().unwrap_or_else(std::env::temp_dir);
-        remove_abandoned(&parent);
-        let folder = tempfile::Builder::new().prefix(FOLDER).tempdir_in(&parent);
-        let (_lock, folder) = folder
-            .and_then(|folder| Ok((lock(folder.path())?, folder)))
+        let parent = arguments.tmp.clone().map_or_else(temporary_folder, Ok).or_input()?;
+        let folder = TemporaryFolder::create(&parent, FOLDER, FILES)
             .with_context(|| format!("cannot create a folder in {}; use --tmp for another one", parent.display()))
             .or_input()?;
-        let evict = eviction(arguments.evict);
-        let program = Program { executable, settings: settings.clone(), evict, throttle: None, folder, _lock, signals };
+        let evict = arguments.evict.unwrap_or_default();
+        let program = Program { executable, settings: settings.clone(), evict, throttle: None, folder, signals };
         for &variant in variants {
-            let path = program.input(variant);
-            let generated = generate(&path, variant, settings);
-            generated.with_context(|| format!("cannot write {}", path.display()))?;
+            let file = program.folder.create_file(variant.name());
+            let generated = file.and_then(|file| generate(file, variant, settings));
+            generated.with_context(|| format!("cannot write {}", program.input(variant).display()))?;
         }
         Ok(program)
     }
@@ -115,13 +106,9 @@ impl<'a> Program<'a> {
     pub(super) fn run(&self, arm: &Arm, round: u32) -> Result<Observation, Stop> {
         let reports = self.folder.path().join(REPORTS);
         let target = self.folder.path().join(SORTED);
-        for old in [&reports, &target] {
-            match fs::remove_file(old) {
-                Err(why) if why.kind() != io::ErrorKind::NotFound => {
-                    return Err(anyhow!(why).context(format!("cannot remove {}", old.display())).into());
-                }
-                _ => {}
-            }
+        for old in [REPORTS, SORTED] {
+            let removed = self.folder.remove(old);
+            removed.with_context(|| format!("cannot remove {}", self.folder.path().join(old).display()))?;
         }
         let evicted = self.evict(&self.input(arm.variant));
         evicted.context("cannot empty the page cache; --evict files needs no privileges")?;
@@ -141,8 +128,9 @@ impl<'a> Program<'a> {
             let (variant, ending) = (arm.variant.name(), execution.ending());
             return Err(Stop::Failed(anyhow!("the {variant} sort by `{}` failed: {ending}", arm.structure)));
         }
-        let lines = fs::read_to_string(&reports).unwrap_or_default();
-        let reports = RunReport::read(&lines).context("this rowlock cannot read the sort's report")?;
+        let lines = self.folder.read(REPORTS).unwrap_or_default();
+        let reports =
+            RunReport::read(&String::from_utf8_lossy(&lines)).context("this rowlock cannot read the sort's report")?;
         let [user, system, clock] =
             [execution.user, execution.system, execution.elapsed].map(|time| time.as_secs_f64());
         Ok(Observation { reports, ..Observation::new(arm, round, user, system, clock) })
@@ -166,31 +154,9 @@ impl<'a> Program<'a> {
             Evict::All => {
                 // Only pages that are already on the disk can be dropped.
                 sync();
-                fs::write(DROP_CACHES, PAGES)
+                write_control(Path::new(DROP_CACHES), PAGES)
             }
             Evict::Files => evict_file(&File::open(input)?),
-        }
-    }
-}
-
-/// Locks a folder for this process, or fails if another process has locked it.
-fn lock(folder: &Path) -> io::Result<File> {
-    let folder = File::open(folder)?;
-    flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
-    Ok(folder)
-}
-
-/// Removes what killed processes left: our files in folders that are not locked, and the folders if
-/// they are empty then.
-fn remove_abandoned(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(FOLDER)
-            && let Ok(_lock) = lock(&entry.path())
-        {
-            for file in Variant::ALL.map(Variant::name).into_iter().chain([SORTED, REPORTS]) {
-                let _ = fs::remove_file(entry.path().join(file));
-            }
-            let _ = fs::remove_dir(entry.path());
         }
     }
 }
@@ -200,9 +166,9 @@ fn evict_file(file: &File) -> io::Result<()> {
 }
 
 /// Generates records with random keys. The rest of each is its number and padding.
-fn generate(path: &Path, variant: Variant, settings: &Settings) -> io::Result<()> {
+fn generate(file: File, variant: Variant, settings: &Settings) -> io::Result<()> {
     let mut stream = Stream::named(settings.seed, variant.name(), 0);
-    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let mut file = BufWriter::with_capacity(1 << 20, file);
     let (record, key) = (settings.record as usize, settings.key as usize);
     let mut bytes = vec![b'.'; record];
     for number in 0..settings.size * variant.times() / settings.record {
@@ -220,25 +186,6 @@ fn generate(path: &Path, variant: Variant, settings: &Settings) -> io::Result<()
 mod tests {
     use super::*;
     use pipeline::StageReport;
-
-    #[test]
-    fn only_abandoned_folders_of_ours_are_removed() {
-        let parent = tempfile::tempdir().unwrap();
-        let make = |name: &str, file: &str| {
-            let folder = parent.path().join(name);
-            fs::create_dir(&folder).and_then(|()| fs::write(folder.join(file), "")).unwrap();
-            folder
-        };
-        let (left, used) = (make("rowlock-paper-a", SORTED), make("rowlock-paper-b", SORTED));
-        let (others, another) = (make("rowlock-paper-c", "thesis.txt"), make("paper", SORTED));
-        let in_use = lock(&used).unwrap();
-        remove_abandoned(parent.path());
-        assert!(!left.exists() && used.join(SORTED).exists());
-        assert!(others.join("thesis.txt").exists() && another.join(SORTED).exists());
-        drop(in_use);
-        remove_abandoned(parent.path());
-        assert!(!used.exists());
-    }
 
     #[test]
     fn the_busier_direction_determines_the_traffic() {
