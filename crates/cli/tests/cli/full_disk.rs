@@ -1,4 +1,4 @@
-//! Full disks below the files that commands write: the result is still printed, and the error named.
+//! Full disks below the files that commands write: results are still printed, and errors named.
 
 use std::fs;
 
