@@ -95,12 +95,15 @@ impl Job {
 
     /// Sends the job its order or a request.
     fn send(&mut self, value: &impl serde::Serialize) -> Result<(), Error> {
-        if self.requests.as_ref().is_some_and(|to| send(to, value).is_ok()) {
-            return Ok(());
-        }
-        // A broken pipe means that the process has died. It may have written the reason.
+        let sent = self.requests.as_ref().map_or(Err(io::ErrorKind::BrokenPipe.into()), |to| send(to, value));
+        let Err(why) = sent else { return Ok(()) };
+        // The process has died, or ends with its input. It may have written the reason.
+        self.requests = None;
         while self.receive()? {}
-        Err(self.unexpected_end())
+        match why.kind() {
+            io::ErrorKind::BrokenPipe => Err(self.unexpected_end()),
+            _ => Err(Error::of_job(&self.name, format!("its process cannot be sent a request: {why}"), false)),
+        }
     }
 
     /// Receives the job's replies, and waits if there are none. Returns false at the end of its
@@ -277,4 +280,36 @@ impl Drop for Jobs {
 /// A failure after cancellation is reported as cancellation.
 fn cancelled_or(why: Error, cancel: &AtomicBool) -> Error {
     if cancel.load(Ordering::Relaxed) { Error::Cancelled } else { why }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{OFlags, fcntl_setfl};
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_cannot_be_sent_a_request_is_ended_and_not_waited_for() {
+        let mut process = testing::command("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (requests, replies) = (process.stdin.take(), process.stdout.take().map(MessageReader::new).unwrap());
+        fcntl_setfl(requests.as_ref().unwrap(), OFlags::NONBLOCK).unwrap();
+        let mut job = Job {
+            name: "crew".to_owned(),
+            threads: None,
+            record: Vec::new(),
+            event_logs: Vec::new(),
+            outcome: None,
+            endless: false,
+            arrival: Duration::ZERO,
+            started: false,
+            has_command: false,
+            process,
+            requests,
+            replies,
+        };
+        // More than the pipes hold while nothing reads the replies.
+        let why = job.send(&"x".repeat(1 << 20)).unwrap_err().to_string();
+        assert!(why.contains("cannot be sent a request"), "{why}");
+        assert!(job.requests.is_none());
+    }
 }
