@@ -10,6 +10,7 @@ use testing::{Child, Output};
 
 mod command;
 mod cycles;
+mod environments;
 mod exchange;
 mod exec;
 mod full_disk;

@@ -1,0 +1,216 @@
+//! Every command in environments that lack something: it does its work, or says in a sentence why
+//! it cannot. It never panics, aborts or hangs, and leaves no temporary file.
+//!
+//! An environment is a shell script that changes it and then executes the command. It is skipped,
+//! with a note, if this machine does not allow the script itself.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+use testing::{Output, command, run};
+
+/// A scenario for the simulator, and one for both worlds.
+const SIMULATED: &str = r#"
+title = "a small team"
+[machine]
+cpus = 2
+[[job]]
+name = "crew"
+kind = "barrier"
+threads = 2
+compute = "5 us"
+rounds = 3
+waiting = "2cs+"
+[experiment]
+repeat = 1
+"#;
+const REAL: &str = r#"
+title = "a small team here"
+[machine]
+like = "host"
+[[job]]
+name = "crew"
+kind = "barrier"
+threads = 2
+compute = "5 us"
+rounds = 3
+waiting = "2cs+"
+[[job]]
+name = "program"
+kind = "command"
+argv = ["true"]
+[experiment]
+repeat = 1
+"#;
+const TABLE: &str = "y,a\n1,2\n2,3\n4,4\n5,9\n";
+const TASKS: &str = r#"{ "tasks" : { "a" : { "loop" : 3, "run" : 100, "sleep" : 10 } } }"#;
+
+/// The commands; `ROWLOCK` stands for the program.
+const COMMANDS: [&str; 18] = [
+    "check simulated.toml",
+    "run simulated.toml --out simulated",
+    "run simulated.toml --out traced --trace trace.pftrace",
+    "run real.toml --world host --out real",
+    "policies",
+    "paper list",
+    "paper threads/table2 --fibers 10 --repeat 1 --out paper",
+    "paper fg/table3 --size 1MiB --repeat 1 --evict files --out fg",
+    "calibrate",
+    "doctor",
+    "exec -- true",
+    "exec --report -- true",
+    "exec --compare --runs 2 -- true",
+    "pipeline verdict -- ROWLOCK sort lines.txt sorted",
+    "sort lines.txt sorted",
+    "import tasks.json",
+    "export --to ftrace simulated.toml",
+    "regress table.csv --on y --from a",
+];
+
+#[test]
+fn every_command_works_in_an_ordinary_environment() {
+    for line in COMMANDS {
+        let work = work();
+        run(rowlock(line).current_dir(&work)).expect_success();
+    }
+}
+
+/// Runs all commands in the environment that this script makes. `may_be_silent` says that a failure
+/// cannot be reported there.
+fn check(environment: &str, may_be_silent: bool) {
+    let work = work();
+    if !run(&mut in_environment(environment, work.path(), &command("true"))).status.success() {
+        testing::skip_part("ROWLOCK_REQUIRE_ENVIRONMENTS", environment, "run the test as root, outside of a container");
+        return;
+    }
+    for line in COMMANDS {
+        let (work, temporary) = (self::work(), folder());
+        let mut rowlock = rowlock(line);
+        rowlock.env("TMPDIR", temporary.path());
+        let output = run(&mut in_environment(environment, work.path(), &rowlock));
+        let left = fs::read_dir(&temporary).unwrap().count();
+        expect_orderly(output, may_be_silent).expect(left == 0, "no temporary files");
+    }
+}
+
+/// The command that a line of a table means.
+fn rowlock(line: &str) -> Command {
+    let program = env!("CARGO_BIN_EXE_rowlock");
+    let arguments: Vec<&str> = line.split(' ').map(|word| if word == "ROWLOCK" { program } else { word }).collect();
+    crate::rowlock(&arguments)
+}
+
+/// A folder in which every user may write.
+fn folder() -> TempDir {
+    tempfile::Builder::new().permissions(Permissions::from_mode(0o777)).tempdir().unwrap()
+}
+
+/// A folder with the files that the commands read.
+fn work() -> TempDir {
+    let work = folder();
+    let lines: String = (0..3000).map(|number| format!("{}\n", number * 7919 % 3001)).collect();
+    let files = [
+        ("simulated.toml", SIMULATED),
+        ("real.toml", REAL),
+        ("table.csv", TABLE),
+        ("tasks.json", TASKS),
+        ("lines.txt", &lines),
+    ];
+    for (name, content) in files {
+        fs::write(work.path().join(name), content).unwrap();
+    }
+    work
+}
+
+/// Starts a command in a folder and in an environment.
+fn in_environment(environment: &str, folder: &Path, inner: &Command) -> Command {
+    let mut shell = command("sh");
+    shell.args(["-c", &format!("{environment}\nexec \"$@\""), "sh"]).current_dir(folder);
+    testing::through(shell, inner)
+}
+
+/// The command succeeded, or failed with a sentence.
+#[track_caller]
+fn expect_orderly(output: Output, may_be_silent: bool) -> Output {
+    let explains = may_be_silent || output.stderr.lines().any(|line| line.len() > 20);
+    let is_orderly = match output.status.code() {
+        Some(0) => true,
+        Some(1 | 2 | 126 | 127) => explains,
+        _ => false,
+    };
+    let is_in_time = output.killed.is_none();
+    let is_calm = !output.stderr.contains("panicked") && !output.stderr.contains("memory allocation");
+    output.expect(is_orderly && is_in_time && is_calm, "success or a sentence")
+}
+
+/// Each environment is a test: its name, its script, and whether a failure is silent there.
+macro_rules! environments {
+    ($($name:ident: $script:expr $(, $silent:literal)?;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                check($script, false $(|| $silent)?);
+            }
+        )*
+    };
+}
+
+/// A mount namespace in which this command has been executed.
+macro_rules! mounted {
+    ($command:literal) => {
+        concat!("exec unshare --mount sh -c '", $command, " && exec \"$@\"' sh \"$@\"")
+    };
+}
+
+environments! {
+    commands_are_orderly_with_a_gibibyte_of_addresses: "ulimit -v 1048576";
+    commands_are_orderly_with_300_mebibytes_of_addresses: "ulimit -v 307200";
+    commands_are_orderly_with_100_mebibytes_of_data: "ulimit -d 102400";
+    commands_are_orderly_with_a_small_stack: "ulimit -s 256";
+    commands_are_orderly_without_locked_memory: "ulimit -l 0";
+    commands_are_orderly_with_16_descriptors: "ulimit -n 16";
+    commands_are_orderly_with_6_descriptors: "ulimit -n 6";
+    commands_are_orderly_with_small_files: "ulimit -f 1";
+    commands_are_orderly_for_a_user_without_privileges:
+        "exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"";
+    // No other test has this user.
+    commands_are_orderly_for_a_user_with_few_processes:
+        "exec setpriv --reuid 54321 --regid 54321 --clear-groups prlimit --nproc=4 \"$@\"";
+    commands_are_orderly_in_a_user_namespace: "exec unshare --user \"$@\"";
+    commands_are_orderly_as_root_of_a_user_namespace: "exec unshare --user --map-root-user \"$@\"";
+    commands_are_orderly_without_proc: mounted!("mount -t tmpfs -o ro none /proc");
+    commands_are_orderly_without_sys: mounted!("mount -t tmpfs -o ro none /sys");
+    commands_are_orderly_without_shared_memory: mounted!("mount -t tmpfs -o ro none /dev/shm");
+    commands_are_orderly_with_full_shared_memory:
+        mounted!("mount -t tmpfs -o size=4k none /dev/shm && head -c 4096 /dev/zero > /dev/shm/full");
+    commands_are_orderly_in_a_read_only_folder: mounted!("mount --bind . . && mount -o remount,ro,bind . && cd $PWD");
+    commands_are_orderly_on_a_full_disk: mounted!(
+        "mkdir full && mount -t tmpfs -o size=64k none full && cp *.* full && cd full && (cat /dev/zero > zeros || true) 2> /dev/null"
+    );
+    commands_are_orderly_without_a_home: "unset HOME XDG_CACHE_HOME";
+    commands_are_orderly_without_variables: "exec env -i \"TMPDIR=$TMPDIR\" \"$@\"";
+    commands_are_orderly_if_interrupts_are_ignored: "trap '' INT";
+    commands_are_orderly_if_ends_of_children_are_ignored: "exec env --ignore-signal=CHLD \"$@\"";
+    commands_are_orderly_if_closed_pipes_are_ignored: "trap '' PIPE";
+    commands_are_orderly_if_all_signals_are_ignored: "exec env --ignore-signal \"$@\"";
+    commands_are_orderly_if_all_signals_are_blocked: "exec env --block-signal \"$@\"";
+    commands_are_orderly_without_standard_input: "exec <&-";
+    commands_are_orderly_without_standard_output: "exec >&-";
+    commands_are_orderly_without_standard_error: "exec 2>&-", true;
+    commands_are_orderly_without_standard_streams: "exec <&- >&- 2>&-", true;
+    commands_are_orderly_if_standard_output_is_full: "exec > /dev/full";
+    commands_are_orderly_if_standard_error_is_full: "exec 2> /dev/full", true;
+    commands_are_orderly_on_one_cpu:
+        "cpus=$(taskset --cpu-list --pid $$ | sed 's/.*: //; s/[-,].*//')
+        taskset --cpu-list --pid $cpus $$ > /dev/null";
+    commands_are_orderly_with_half_a_cpu:
+        "GROUP=/sys/fs/cgroup/cpu/rowlock-test-$$
+        [ -e /sys/fs/cgroup/cpu ] || GROUP=/sys/fs/cgroup/rowlock-test-$$
+        mkdir $GROUP && trap 'rmdir $GROUP' EXIT
+        { echo 50000 > $GROUP/cpu.cfs_quota_us || echo 50000 100000 > $GROUP/cpu.max; } 2> /dev/null
+        GROUP=$GROUP sh -c 'echo $$ > $GROUP/cgroup.procs && exec \"$@\"' sh \"$@\"
+        exit $?";
+}
