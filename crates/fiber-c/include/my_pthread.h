@@ -88,6 +88,7 @@ int my_pthread_mutex_unlock(my_pthread_mutex_t *mutex);
 int my_pthread_mutex_destroy(my_pthread_mutex_t *mutex);
 
 int my_pthread_cond_init(my_pthread_cond_t *cond, const void *attr);
+
 /* No thread may wait at it. */
 int my_pthread_cond_destroy(my_pthread_cond_t *cond);
 

@@ -23,6 +23,7 @@ mod pipeline;
 mod regress;
 mod sort;
 mod trace;
+mod unsafe_code;
 mod until;
 mod verdict;
 
