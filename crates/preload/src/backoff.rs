@@ -36,6 +36,33 @@ impl Backoff {
     }
 }
 
+/// Pauses while another thread does a few steps, which takes less than a microsecond unless it is
+/// preempted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pauses {
+    /// How many times the CPU pauses before the thread sleeps.
+    left: u32,
+    backoff: Backoff,
+}
+
+impl Pauses {
+    pub(crate) const fn new() -> Pauses {
+        Pauses { left: 64, backoff: Backoff::new() }
+    }
+
+    /// Pauses once. Sleeps in the end, since the other thread may have a lower priority. Keeps
+    /// `errno`.
+    pub(crate) fn pause(&mut self) {
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                std::hint::spin_loop();
+            }
+            None => crate::preserve_errno(|| self.backoff.sleep()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,8 @@
 //!
 //! The C library allows destroying a barrier as soon as one of its threads has passed it, while the
 //! others are still leaving. To support this, every waiting thread shares the ownership of the
-//! barrier, which is freed by the last one.
+//! barrier, which is freed by the last one. The 32 bytes are read before the thread arrives, and
+//! not again.
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;

@@ -3,20 +3,35 @@
 //! The condition variable remains that of the C library. Only waits without a deadline spin: a wait
 //! with a deadline is often meant to last until then.
 //!
-//! [`wait::spinning_waiters`] describes the protocol, and why no signal is lost. This module blocks
-//! with deadlines.
+//! [`wait::spinning_waiters`] describes the protocol, why no signal is lost, and why the program may
+//! destroy the condition variable as soon as POSIX allows that. The owner that it reads is the one
+//! in the mutex, which the C library clears after it has counted a waiter.
+//!
+//! `signal` and `broadcast` are over with the real symbol, and before it they use the address only.
+//! A wait that saw a signal does not touch the condition variable any more, and one that did not
+//! ends with the real symbol.
+//!
+//! * **Cancellation**: the thread does not wait for long before the real symbol, where it can be
+//!   cancelled as usual. Then [`cancellation`] removes the waiter.
+//! * **Forks**: the child has one thread, so it removes all waiters.
+//! * **Other processes** do not see the waiters here, so shared condition variables are passed
+//!   through.
 //!
 //! Condition variables whose addresses share a site are signalled together, which occasionally ends
 //! a wait too early: a spurious wakeup.
 
 use std::ffi::c_int;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use counters::{Reason, WaitKind};
-use libc::{clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
-use policy::Span;
-use wait::spinning_waiters::SpinningWaiter;
+use libc::{pthread_cond_t, pthread_mutex_t};
+use wait::spinning_waiters::Announcement;
 
+use crate::backoff::Pauses;
 use crate::bypass;
+use crate::cancellation;
 use crate::layout;
 use crate::real_symbols::real_symbols;
 use crate::settings::Settings;
@@ -26,30 +41,51 @@ real_symbols! {
     fn pthread_cond_wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int;
     fn pthread_cond_signal(condition: *mut pthread_cond_t) -> c_int;
     fn pthread_cond_broadcast(condition: *mut pthread_cond_t) -> c_int;
-    // C libraries before 2020 lack this one.
-    fn pthread_cond_clockwait(
-        condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t, until: *const timespec,
-    ) -> c_int;
 }
 
-/// The first deadline of a blocked wait, its growth factor, and the longest deadline.
-const FIRST_TIMEOUT: Span = Span::from_millis(2);
-const TIMEOUT_GROWTH: u64 = 4;
-const LONGEST_TIMEOUT: Span = Span::from_millis(8_192);
+/// [`layout::shared_word`], if threads can spin with this C library.
+static SHARED_WORD: OnceLock<usize> = OnceLock::new();
+
+/// Resolves the real symbols, and finds out whether threads can spin here.
+pub(crate) fn prepare() {
+    real::resolve();
+    // SAFETY: the function only clears static memory.
+    let is_prepared =
+        cancellation::has_handlers() && unsafe { libc::pthread_atfork(None, None, Some(site::remove_waiters)) } == 0;
+    if let Some(word) = layout::shared_word().filter(|_| is_prepared) {
+        SHARED_WORD.get_or_init(|| word);
+    }
+}
+
+/// The reason why threads do not spin at this condition variable, if there is one.
+///
+/// # Safety
+/// Both are initialized.
+unsafe fn reason_against(condition: *const pthread_cond_t, mutex: *const pthread_mutex_t) -> Option<Reason> {
+    let Some(&word) = SHARED_WORD.get() else { return Some(Reason::Library) };
+    // SAFETY: this word never changes in the lowest bit, and other threads change it atomically.
+    let is_shared = unsafe { AtomicU32::from_ptr(condition.cast_mut().cast::<u32>().add(word)) }.load(Relaxed) & 1 == 1;
+    // SAFETY: by the promise of the caller.
+    let mutex = unsafe { layout::Mutex::of(mutex) };
+    if bypass::is_bypassed() {
+        Some(Reason::DeepBinding)
+    } else if !mutex.is_plain() || mutex.owner() == 0 {
+        Some(Reason::MutexKind)
+    } else {
+        is_shared.then_some(Reason::ProcessShared)
+    }
+}
 
 /// # Safety
 /// As for the real symbol: both are initialized, and the calling thread holds the mutex.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_cond_wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
     if let Some(settings) = Settings::get() {
-        // SAFETY: the caller has the mutex.
-        let plain = unsafe { layout::Mutex::of(mutex) }.is_plain();
-        match real::at::pthread_cond_clockwait.address() {
-            _ if bypass::is_bypassed() => settings.pass_through(WaitKind::Condition, Reason::DeepBinding),
+        // SAFETY: by the promise of the caller.
+        match unsafe { reason_against(condition, mutex) } {
+            Some(reason) => settings.pass_through(WaitKind::Condition, reason),
             // SAFETY: the caller's own call.
-            Some(_) if plain => return unsafe { wait(condition, mutex, settings) },
-            Some(_) => settings.pass_through(WaitKind::Condition, Reason::MutexKind),
-            None => settings.pass_through(WaitKind::Condition, Reason::Library),
+            None => return unsafe { wait(condition, mutex, settings) },
         }
     }
     // SAFETY: the caller's own call.
@@ -60,7 +96,7 @@ unsafe extern "C-unwind" fn pthread_cond_wait(condition: *mut pthread_cond_t, mu
 /// As for the real symbol.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_cond_signal(condition: *mut pthread_cond_t) -> c_int {
-    Site::of(condition).spinning_waiters.signal();
+    signal_spinning_waiters(condition);
     // SAFETY: the caller's own call.
     unsafe { real::pthread_cond_signal(condition) }
 }
@@ -69,12 +105,31 @@ unsafe extern "C-unwind" fn pthread_cond_signal(condition: *mut pthread_cond_t) 
 /// As for the real symbol.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_cond_broadcast(condition: *mut pthread_cond_t) -> c_int {
-    Site::of(condition).spinning_waiters.signal();
+    signal_spinning_waiters(condition);
     // SAFETY: the caller's own call.
     unsafe { real::pthread_cond_broadcast(condition) }
 }
 
-/// Waits. There is a `pthread_cond_clockwait`.
+/// Signals the spinning waiters, and waits for those that are about to block.
+fn signal_spinning_waiters(condition: *const pthread_cond_t) {
+    let has_released = |seen: &Announcement| {
+        let mutex = std::ptr::with_exposed_provenance(seen.mutex as usize);
+        // SAFETY: a waiter announced this mutex, and the protocol keeps it from leaving.
+        let is_released = unsafe { layout::Mutex::of(mutex) }.is_released_by(seen.owner as i32);
+        // A signal handler of the waiter itself cannot wait for it.
+        is_released || is_current_thread(seen.owner as i32)
+    };
+    let mut pauses = Pauses::new();
+    Site::of(condition).spinning_waiters.signal(condition.addr() as u64, has_released, || pauses.pause());
+}
+
+#[cold]
+fn is_current_thread(number: i32) -> bool {
+    // SAFETY: no preconditions.
+    unsafe { libc::syscall(libc::SYS_gettid) == number.into() }
+}
+
+/// Waits. There is no [reason against](reason_against) spinning.
 ///
 /// # Safety
 /// As for [`pthread_cond_wait`].
@@ -88,44 +143,35 @@ unsafe fn wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, sett
     // mutex then, as here.
     // SAFETY: no value here would have to be dropped.
     unsafe { crate::pthread_testcancel() };
-    let waiter = site.spinning_waiters.enter();
+    let Some(waiter) = site.enter(&waits) else {
+        // SAFETY: the caller's own call.
+        return waits.sleep(|| unsafe { real::pthread_cond_wait(condition, mutex) });
+    };
+    let leave = || {
+        let mut pauses = Pauses::new();
+        waiter.leave(|| pauses.pause());
+    };
     // SAFETY: the caller holds the mutex. If not, the real symbol reports the error.
-    if unsafe { libc::pthread_mutex_unlock(mutex) } != 0 {
-        waiter.leave();
+    let (owner, unlocked) = unsafe { (layout::Mutex::of(mutex).owner(), libc::pthread_mutex_unlock(mutex)) };
+    if unlocked != 0 {
+        leave();
         // SAFETY: the caller's own call.
         return unsafe { real::pthread_cond_wait(condition, mutex) };
     }
     let came = site.spin(&waits, || waiter.is_signalled());
     // SAFETY: the mutex exists as long as a thread waits at the condition variable.
     let locked = unsafe { crate::mutex::pthread_mutex_lock(mutex) };
-    let result = if came || locked != 0 {
-        locked
-    } else {
-        // SAFETY: the caller holds the mutex again.
-        waits.sleep(|| unsafe { sleep(condition, mutex, waiter) })
+    let announcement = Announcement {
+        condition: condition.addr() as u64,
+        mutex: mutex.expose_provenance() as u64,
+        owner: u64::from(owner.cast_unsigned()),
     };
-    waiter.leave();
-    result
-}
-
-/// Blocks until signalled. The thread holds the mutex.
-///
-/// # Safety
-/// As for [`pthread_cond_wait`].
-unsafe fn sleep(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, waiter: SpinningWaiter<'_>) -> c_int {
-    let mut timeout = FIRST_TIMEOUT;
-    while !waiter.is_signalled() {
-        let until = site::timespec((site::now() + timeout).as_nanos());
-        // SAFETY: the caller of `pthread_cond_wait` promises that both exist, and holds the mutex.
-        let result = unsafe { real::pthread_cond_clockwait(condition, mutex, libc::CLOCK_MONOTONIC, &raw const until) };
-        if result != libc::ETIMEDOUT {
-            return result;
-        }
-        if bypass::is_bypassed() {
-            // A signal may have come that was not counted: the program checks its condition itself.
-            return 0;
-        }
-        timeout = Span::from_nanos(timeout.as_nanos() * TIMEOUT_GROWTH).min(LONGEST_TIMEOUT);
+    // A library that calls the C library directly does not count its signals here.
+    if came || locked != 0 || waiter.announce(announcement) || bypass::is_bypassed() {
+        leave();
+        return locked;
     }
-    0
+    // SAFETY: the thread holds the mutex again. Not all waiters have been signalled, so the
+    // condition variable exists.
+    waits.sleep(|| cancellation::clean_up_after(|| unsafe { real::pthread_cond_wait(condition, mutex) }, leave))
 }

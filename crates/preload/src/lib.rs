@@ -18,7 +18,12 @@
 //!   the initialization.
 //!
 //! A thread may unwind out of a real symbol, for example when it is cancelled. So no value that
-//! needs to be dropped is on the stack while a real symbol runs.
+//! needs to be dropped is on the stack while a real symbol runs; [`cancellation`] cleans up instead.
+//!
+//! An object may be destroyed, and its memory freed, as soon as the program knows that no thread
+//! uses it. So once a call has taken effect for another thread, this library touches no byte of the
+//! object: its own state is in static memory or, at barriers, owned by all who use it. Each module
+//! says why that holds.
 #![allow(unsafe_code)] // Exports symbols and takes pointers from C.
 
 mod backoff;
@@ -26,6 +31,7 @@ mod barrier;
 mod barrier_table;
 mod bypass;
 mod caller;
+mod cancellation;
 mod condition;
 mod family;
 mod findings;
@@ -61,7 +67,8 @@ extern "C" fn begin() {
         Settings::get_or_init();
         barrier::real::resolve();
         bypass::resolve();
-        condition::real::resolve();
+        cancellation::real::resolve();
+        condition::prepare();
         mutex::real::resolve();
         semaphore::real::resolve();
     });

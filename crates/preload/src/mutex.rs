@@ -2,6 +2,9 @@
 //!
 //! The mutex remains that of the C library. A spinning thread acquires it by the real `trylock`; a
 //! thread that gives up spinning calls the real `lock`, which blocks.
+//!
+//! A thread that waits keeps the program from destroying the mutex until it has had it. Once it has
+//! acquired the mutex, it does not touch it any more here.
 
 use std::ffi::c_int;
 

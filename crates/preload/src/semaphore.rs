@@ -1,4 +1,7 @@
 //! `sem_wait`: spins for a post before it blocks. The semaphore remains that of the C library.
+//!
+//! A wait ends with a successful `trywait` or with the real symbol, after which the thread, or
+//! another that knows of it, may destroy the semaphore: only its address is used after that.
 
 use std::ffi::c_int;
 

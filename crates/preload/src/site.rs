@@ -3,18 +3,20 @@
 //! predictions made there.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use counters::{WaitCounts, WaitKind};
 use policy::waiting::{SpinPredictor, WaitingRule};
 use policy::{Instant, Span};
 use wait::external::ExternalObject;
-use wait::spinning_waiters::SpinningWaiters;
+use wait::spinning_waiters::{SpinningWaiter, SpinningWaiters};
 use wait::{Statistics, Waiting};
 
 use crate::settings::Settings;
 
 const SITES: usize = 256;
+static ALL: [Site; SITES] = [const { Site::new() }; SITES];
+
 /// The longest spin under a rule that never blocks.
 const LONGEST: Span = Span::from_millis(10);
 
@@ -35,7 +37,6 @@ impl Site {
 
     /// The site of the object at this address.
     pub(crate) fn of<T>(object: *const T) -> &'static Site {
-        static ALL: [Site; SITES] = [const { Site::new() }; SITES];
         // Objects are aligned, and often adjacent within larger ones: all bits of the address
         // should count.
         let mixed = (object.addr() as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -53,9 +54,21 @@ impl Site {
         };
         self.predictor.store(predictor.word(), Relaxed);
         if !is_worthwhile {
-            wait.counts.counters.merge(&Statistics { blocks: 1, ..Statistics::default() });
+            wait.count_block();
         }
         is_worthwhile
+    }
+
+    /// Adds a spinning waiter for a signal, if there is a place. If not, counts the wait as
+    /// blocked. The calling thread holds the mutex.
+    pub(crate) fn enter(&'static self, wait: &Wait) -> Option<SpinningWaiter<'static>> {
+        let waiter = self.spinning_waiters.enter();
+        if waiter.is_none() {
+            wait.count_block();
+        } else if !HAVE_ENTERED.load(Relaxed) {
+            HAVE_ENTERED.store(true, Relaxed);
+        }
+        waiter
     }
 
     /// Spins as long as the rule allows, and returns whether the event has come. If not, the caller
@@ -83,6 +96,16 @@ impl Site {
     }
 }
 
+/// Whether there have been spinning waiters at any site, since a look at all sites takes a while.
+static HAVE_ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// Removes the spinning waiters of all other threads, in the child of a fork.
+pub(crate) extern "C" fn remove_waiters() {
+    if HAVE_ENTERED.load(Relaxed) {
+        ALL.iter().for_each(|site| site.spinning_waiters.clear());
+    }
+}
+
 /// A wait of the calling thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait {
@@ -99,6 +122,10 @@ impl Wait {
             _ => settings.waiting,
         };
         Wait { settings, counts: settings.count_wait(kind), waiting }
+    }
+
+    fn count_block(&self) {
+        self.counts.counters.merge(&Statistics { blocks: 1, ..Statistics::default() });
     }
 
     /// Blocks in the real symbol, and counts the time.

@@ -22,6 +22,15 @@ pub(crate) const TESTS: &[Test] = &[
             waits.passed_through
         );
     }),
+    ("waits at a shared condition variable are passed through", share, |entries| {
+        let waits = waits(entries, WaitKind::Condition);
+        assert_eq!(waits.statistics.waits, 0);
+        assert!(
+            matches!(waits.passed_through[..], [(Reason::ProcessShared, times)] if times > 0),
+            "{:?}",
+            waits.passed_through
+        );
+    }),
     ("a deadline that has passed ends a wait", pass, |entries| {
         assert_eq!(waits(entries, WaitKind::Condition).statistics.waits, 0);
     }),
@@ -149,6 +158,23 @@ fn recursive() {
         assert_eq!(pthread_mutexattr_settype(&raw mut attributes, PTHREAD_MUTEX_RECURSIVE), 0);
         assert_eq!(pthread_mutex_init(monitor.mutex.get(), &raw const attributes), 0);
     }
+    be_signalled(&monitor);
+}
+
+fn share() {
+    let monitor = Monitor::new(false);
+    // SAFETY: both are initialized before they are used.
+    unsafe {
+        let mut attributes = std::mem::zeroed();
+        assert_eq!(pthread_condattr_init(&raw mut attributes), 0);
+        assert_eq!(pthread_condattr_setpshared(&raw mut attributes, PTHREAD_PROCESS_SHARED), 0);
+        assert_eq!(pthread_cond_init(monitor.changed.get(), &raw const attributes), 0);
+    }
+    be_signalled(&monitor);
+}
+
+/// Waits for another thread, at least once.
+fn be_signalled(monitor: &Monitor<bool>) {
     monitor.lock();
     thread::scope(|scope| {
         scope.spawn(|| {
