@@ -1,0 +1,58 @@
+/* Common code of the cases. A case ends with its process, and prints what it observed. */
+#include "../programs/sources/check.h"
+
+enum { PAGE = 4096 };
+
+typedef struct {
+    const char *name;
+    void (*run)(void);
+} Case;
+
+/* Runs the case that the argument names, or lists all. */
+static int choose(const Case *cases, int count, char **arguments) {
+    for (int i = 0; i < count; i++) {
+        if (!arguments[1]) puts(cases[i].name);
+        else if (strcmp(cases[i].name, arguments[1]) == 0) {
+            cases[i].run();
+            printf("%s: done\n", cases[i].name);
+            return 0;
+        }
+    }
+    return arguments[1] != NULL;
+}
+#define CASE(name) {#name, name}
+#define CHOOSE(cases, arguments) choose(cases, sizeof cases / sizeof *cases, arguments)
+
+/* Memory whose every use after `give_back` is a crash. */
+static void *take_page(void) {
+    void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED);
+    return page;
+}
+static inline void give_back(void *page) {
+    CHECK(mprotect(page, PAGE, PROT_NONE) == 0);
+}
+
+/* Up to this many microseconds, different from round to round. */
+static inline void pause_up_to(int us) {
+    static __thread unsigned state = 1;
+    struct timespec now, until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += rand_r(&state) % (us * 1000 + 1);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - until.tv_sec) * 1000000000 + now.tv_nsec < until.tv_nsec);
+}
+
+static inline pthread_t begin(void *(*work)(void *), void *argument) {
+    pthread_t thread;
+    OK(pthread_create(&thread, NULL, work, argument));
+    return thread;
+}
+static inline void *end(pthread_t thread) {
+    void *result;
+    OK(pthread_join(thread, &result));
+    return result;
+}
+static inline void end_cancelled(pthread_t thread) {
+    CHECK(end(thread) == PTHREAD_CANCELED);
+}
