@@ -3,9 +3,9 @@
 //! The condition variable remains that of the C library. Only waits without a deadline spin: a wait
 //! with a deadline is often meant to last until then.
 //!
-//! [`wait::spinning_waiters`] describes the protocol, why no signal is lost, and why the program may
-//! destroy the condition variable as soon as POSIX allows that. The owner that it reads is the one
-//! in the mutex, which the C library clears after it has counted a waiter.
+//! [`wait::spinning_waiters`] describes the protocol, why no signal is lost, and why the program
+//! may destroy the condition variable as soon as POSIX allows that. The owner that it reads is the
+//! one in the mutex, which the C library clears after it has counted a waiter.
 //!
 //! `signal` and `broadcast` are over with the real symbol, and before it they use the address only.
 //! A wait that saw a signal does not touch the condition variable any more, and one that did not

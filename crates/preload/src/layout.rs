@@ -48,8 +48,8 @@ impl Mutex {
 
     /// Whether this owner has released it, or never held it. If so, what it did before is visible.
     ///
-    /// `unlock` first clears the owner, which has no effect on the order of other accesses, and then
-    /// the lock, which has. The next thread first takes the lock, and then becomes the owner.
+    /// `unlock` first clears the owner, which has no effect on the order of other accesses, and
+    /// then the lock, which has. The next thread first takes the lock, and then becomes the owner.
     pub(crate) fn is_released_by(&self, owner: i32) -> bool {
         let now = self.owner();
         let is_released = now != owner && (now != 0 || self.is_free());

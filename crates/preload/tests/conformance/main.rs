@@ -1,13 +1,14 @@
 //! The conformance lab: the replaced calls keep what POSIX and glibc promise, even if a thread is
 //! preempted at any step.
 //!
-//! Each family of calls has a C program, whose cases print what they observe. A case runs with the C
-//! library alone, and with the preloaded library by each rule; `naps.c`, preloaded behind it, lets
-//! threads sleep at one step, a call of the C library, in all runs of one comparison. The results
-//! must be equal. Cases give the memory of destroyed objects back, so that any later use is a crash.
+//! Each family of calls has a C program, whose cases print what they observe. A case runs with the
+//! C library alone, and with the preloaded library by each rule; `naps.c`, preloaded behind it,
+//! lets threads sleep at one step, a call of the C library, in all runs of one comparison. The
+//! results must be equal. Cases give the memory of destroyed objects back, so that any later use is
+//! a crash.
 //!
-//! Results depend on no timing, but finding a defect does: `ROUNDS` multiplies the rounds of a case,
-//! and `./soak` repeats everything.
+//! Results depend on no timing, but finding a defect does: `ROUNDS` multiplies the rounds of a
+//! case, and `./soak` repeats everything.
 //!
 //! Without a compiler the tests pass with a note, unless `ROWLOCK_REQUIRE_CC` is set.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
