@@ -1,30 +1,25 @@
 //! Disk throttling: runs programs in a control group whose reads and writes the kernel delays.
 //!
-//! The group exists as long as the value does. Groups of killed processes are removed when the next
-//! one is created. It works with both versions of control groups. Version 1 delays only direct
-//! input and output. Reads from the page cache are never delayed.
+//! The group exists as long as the value does, or the process. If its remover was killed as well,
+//! it is removed when the next one is created. It works with both versions of control groups.
+//! Version 1 delays only direct input and output. Reads from the page cache are never delayed.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use sys::block_device::BlockDevice;
 use sys::cgroups::Hierarchy;
+use sys::containment::Remover;
 use sys::files::write_control;
 
 use crate::invocation::Invocation;
 
 /// The prefix of the names of our groups. A process id and a counter follow.
 const NAME: &str = "rowlock-disk-";
-/// The number of attempts to remove a group, and the time between two: its processes may still be
-/// ending.
-const TRIES: u32 = 200;
-const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 /// A shell script that enters the group and executes the program.
 const ENTER: &str = "echo $$ > \"$0\" && exec \"$@\"";
 
@@ -36,6 +31,7 @@ pub struct Throttle {
     version: u32,
     /// Held as long as the group is in use, to distinguish it from one of a killed process.
     _lock: File,
+    _remover: Remover,
 }
 
 /// Transfer rates in bytes per second.
@@ -80,7 +76,7 @@ impl Throttle {
         for (version, parent) in parents(&Hierarchy::all()) {
             remove_abandoned(&parent);
             match create(&parent) {
-                Ok((group, lock)) => return Ok(Throttle { group, device, version, _lock: lock }),
+                Ok((group, _lock, _remover)) => return Ok(Throttle { group, device, version, _lock, _remover }),
                 Err(why) => refused = ThrottleError::Group { path: parent, why },
             }
         }
@@ -111,17 +107,6 @@ impl Throttle {
     /// The group's folder.
     pub fn group(&self) -> &Path {
         &self.group
-    }
-}
-
-impl Drop for Throttle {
-    fn drop(&mut self) {
-        for _ in 0..TRIES {
-            match fs::remove_dir(&self.group) {
-                Err(why) if why.kind() == ErrorKind::ResourceBusy => sleep(RETRY_INTERVAL),
-                _ => return,
-            }
-        }
     }
 }
 
@@ -160,11 +145,12 @@ fn limits(version: u32, device: &str, Rates { read, write }: Rates) -> Vec<(&'st
 }
 
 /// Creates a group and locks it.
-fn create(parent: &Path) -> io::Result<(PathBuf, File)> {
+fn create(parent: &Path) -> io::Result<(PathBuf, File, Remover)> {
     for count in 0.. {
-        let group = parent.join(format!("{NAME}{}-{count}", std::process::id()));
+        let name = format!("{NAME}{}-{count}", std::process::id());
+        let group = parent.join(&name);
         match fs::create_dir(&group).and_then(|()| lock(&group)) {
-            Ok(Some(folder)) => return Ok((group, folder)),
+            Ok(Some(folder)) => return Ok((group, folder, Remover::new([(File::open(parent)?, name.as_str())])?)),
             Ok(None) => {}
             Err(why) if why.kind() == ErrorKind::AlreadyExists => {}
             Err(why) => {
@@ -239,30 +225,33 @@ mod tests {
     #[test]
     fn only_unused_groups_are_removed() {
         let parent = tempfile::tempdir().unwrap();
-        let (used, lock) = create(parent.path()).unwrap();
+        let (used, lock, remover) = create(parent.path()).unwrap();
         let left = parent.path().join(format!("{NAME}1-0"));
         let others = parent.path().join("another");
         fs::create_dir(&left).and_then(|()| fs::create_dir(&others)).unwrap();
         remove_abandoned(parent.path());
         assert_eq!((used.exists(), left.exists(), others.exists()), (true, false, true));
+        std::mem::forget(remover);
         drop(lock);
-        remove_abandoned(parent.path());
-        assert!(!used.exists());
+        // The remover closes its copy of the lock soon after it has started.
+        while used.exists() {
+            remove_abandoned(parent.path());
+        }
     }
 
     #[test]
     fn a_group_is_created_while_other_processes_remove_abandoned_ones() {
         let parent = tempfile::tempdir().unwrap();
         std::thread::scope(|scope| {
-            let creator = scope.spawn(|| (0..200).map(|_| create(parent.path())).collect::<io::Result<Vec<_>>>());
+            let creator = scope.spawn(|| (0..100).map(|_| create(parent.path())).collect::<io::Result<Vec<_>>>());
             while !creator.is_finished() {
                 remove_abandoned(parent.path());
             }
             let created = creator.join().unwrap().unwrap();
-            assert!(created.iter().all(|(group, _)| group.exists()));
+            assert!(created.iter().all(|(group, ..)| group.exists()));
         });
         // Between its creation and its lock, another process may hold the lock, or have removed it.
-        let (used, _lock) = create(parent.path()).unwrap();
+        let (used, _lock, _remover) = create(parent.path()).unwrap();
         assert!(lock(&used).unwrap().is_none() && lock(&parent.path().join("removed")).unwrap().is_none());
     }
 

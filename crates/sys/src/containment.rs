@@ -19,6 +19,7 @@
 //! process would have to remove it.
 
 mod keeper;
+mod remover;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -32,6 +33,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open};
 
 use self::keeper::Order;
+pub use self::remover::Remover;
 
 /// How a contained program relates to the process that starts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 #![allow(clippy::panic, clippy::expect_used, reason = "a test that cannot continue has failed")]
 
 pub mod child;
+pub mod family;
 mod isolated;
 pub mod library;
 pub mod perfetto;

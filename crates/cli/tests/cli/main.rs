@@ -16,6 +16,7 @@ mod exec;
 mod full_disk;
 mod hostile;
 mod house;
+mod kills;
 mod paper;
 mod paper_fg;
 mod paper_threads;

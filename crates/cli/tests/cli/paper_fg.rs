@@ -31,7 +31,7 @@ fn is_empty(folder: &Path) -> bool {
 }
 
 /// The control groups that a process created to throttle the disk.
-fn groups_of(process: u32, below: &Path) -> Vec<String> {
+pub(crate) fn groups_of(process: u32, below: &Path) -> Vec<String> {
     let name = format!("rowlock-disk-{process}-");
     let mut found = Vec::new();
     for entry in fs::read_dir(below).into_iter().flatten().flatten() {

@@ -6,7 +6,7 @@ mod guide;
 mod kills;
 mod limits;
 mod memory;
-mod place;
+pub(crate) mod place;
 mod signals;
 
 use std::fs;

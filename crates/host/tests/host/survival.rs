@@ -49,8 +49,8 @@ fn expect_end(family: &Family, run: Child) {
 }
 
 fn a_run_killed_at_any_moment_leaves_nothing() {
-    // The run itself, the hogs, the supervisor, the shell, and two processes in a new session that
-    // are not waited for.
+    // The run itself, the hogs, the command's process, its keeper, the shell, and two processes in
+    // a new session that are not waited for.
     let script = "setsid sh -c 'sleep 1000; true' & sleep 1000; true";
     for members in 1..=7 {
         let family = Family::new(&format!("moment-{members}"));

@@ -16,7 +16,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::null_mut;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -116,7 +116,9 @@ fn keep(order: &Order, program: Pid) -> ! {
         // The program does the same: the group must exist before the first signal to it.
         let _ = setpgid(Some(program), Some(program));
     }
-    let Some([end, stops, signals]) = close_all_but(&order.end, &order.stops) else {
+    let mut kept = [order.end.as_raw_fd(), order.stops.as_raw_fd()];
+    let Some(([end, stops], signals)) = close_all_but(&mut kept).and_then(|()| Some((kept.map(borrowed), signals()?)))
+    else {
         // The kernel kills the program with its keeper.
         exit(1)
     };
@@ -265,25 +267,42 @@ impl Keeper {
 }
 
 /// Closes all descriptors but these, so that the ends of pipes depend on the program only, and
-/// opens one from which signals are read. Returns all three.
-fn close_all_but(end: &OwnedFd, stops: &OwnedFd) -> Option<[BorrowedFd<'static>; 3]> {
-    // SAFETY: nothing else in this process uses a descriptor, and the three that are returned are
-    // never closed.
+/// replaces these by new ones. Returns `None` on failure.
+pub(super) fn close_all_but(kept: &mut [RawFd]) -> Option<()> {
+    let count = kept.len() as libc::c_int;
+    // SAFETY: nothing else in this process uses a descriptor.
     unsafe {
-        // The numbers 0 and 1 may belong to the other one.
-        let [end, stops] = [end, stops].map(|kept| libc::fcntl(kept.as_raw_fd(), libc::F_DUPFD, 2));
-        if libc::dup2(end, 0) < 0 || libc::dup2(stops, 1) < 0 {
-            return None;
+        // The lowest numbers may belong to others of them.
+        for number in kept.iter_mut() {
+            *number = libc::fcntl(*number, libc::F_DUPFD, count);
         }
-        if libc::syscall(libc::SYS_close_range, 2, libc::c_uint::MAX, 0) < 0 {
+        for (to, number) in (0..).zip(kept) {
+            if libc::dup2(*number, to) < 0 {
+                return None;
+            }
+            *number = to;
+        }
+        if libc::syscall(libc::SYS_close_range, count, libc::c_uint::MAX, 0) < 0 {
             // Linux before 5.9.
-            (2..libc::sysconf(libc::_SC_OPEN_MAX) as libc::c_int).for_each(|number| {
+            (count..libc::sysconf(libc::_SC_OPEN_MAX) as libc::c_int).for_each(|number| {
                 libc::close(number);
             });
         }
-        let signals = libc::signalfd(-1, every_signal().as_ptr(), libc::SFD_NONBLOCK);
-        (signals >= 0).then(|| [0, 1, signals].map(|number| BorrowedFd::borrow_raw(number)))
     }
+    Some(())
+}
+
+/// A descriptor that `close_all_but` has kept.
+pub(super) fn borrowed(kept: RawFd) -> BorrowedFd<'static> {
+    // SAFETY: it is open, and never closed.
+    unsafe { BorrowedFd::borrow_raw(kept) }
+}
+
+/// A descriptor from which the signals to this process are read. All of them are blocked.
+fn signals() -> Option<BorrowedFd<'static>> {
+    // SAFETY: the set is initialized.
+    let signals = unsafe { libc::signalfd(-1, every_signal().as_ptr(), libc::SFD_NONBLOCK) };
+    (signals >= 0).then(|| borrowed(signals))
 }
 
 /// Kills all children of this process. Without a `/proc` that shows them, it kills none.
@@ -349,7 +368,7 @@ fn end_as(status: libc::c_int) -> ! {
     exit(128_i32.saturating_add(signal))
 }
 
-fn every_signal() -> MaybeUninit<libc::sigset_t> {
+pub(super) fn every_signal() -> MaybeUninit<libc::sigset_t> {
     let mut set = MaybeUninit::uninit();
     // SAFETY: there is room for a set, which is initialized by filling it.
     unsafe { libc::sigfillset(set.as_mut_ptr()) };
@@ -357,12 +376,12 @@ fn every_signal() -> MaybeUninit<libc::sigset_t> {
 }
 
 /// The time of the monotonic clock in nanoseconds.
-fn now() -> i64 {
+pub(super) fn now() -> i64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec * NANOS + now.tv_nsec
 }
 
-fn exit(code: libc::c_int) -> ! {
+pub(super) fn exit(code: libc::c_int) -> ! {
     // SAFETY: it is async-signal-safe and runs no other code of this process.
     unsafe { libc::_exit(code) }
 }

@@ -149,3 +149,48 @@ fn a_killed_process_takes_its_programs_with_it() {
         },
     );
 }
+
+#[test]
+fn files_and_folders_are_removed_when_their_creator_ends_or_drops_their_remover() {
+    use std::fs::{self, File};
+    let place = tempfile::tempdir().unwrap();
+    let inner = place.path().join("folder");
+    let create = || {
+        fs::create_dir(&inner).and_then(|()| fs::write(inner.join("file"), "")).unwrap();
+        let [outer, inner] = [place.path(), &inner].map(|folder| File::open(folder).unwrap());
+        Remover::new([(&inner, "file"), (&inner, "absent"), (&outer, "folder")]).unwrap()
+    };
+    let remover = create();
+    assert!(inner.join("file").exists());
+    drop(remover);
+    assert!(!inner.exists());
+
+    let killed = Contained::start(testing::command("sleep").arg("1000"), Manner::Background).unwrap();
+    let remover = create();
+    // The remover holds neither the lifeline of a program nor its own.
+    drop(killed);
+    drop(remover);
+    assert!(!inner.exists());
+
+    testing::isolated_by(
+        |mut this| {
+            let place = tempfile::tempdir().unwrap();
+            let file = place.path().join("file");
+            fs::write(&file, "").unwrap();
+            let mut child = testing::Child::start_piped(this.env("PLACE", place.path()));
+            while !child.read_line().contains("begun") {}
+            assert!(file.exists());
+            child.send(libc::SIGKILL);
+            child.wait().expect_signal(libc::SIGKILL);
+            while file.exists() {
+                std::thread::yield_now();
+            }
+        },
+        || {
+            let place = std::env::var_os("PLACE").unwrap();
+            let _remover = Remover::new([(File::open(place).unwrap(), "file")]).unwrap();
+            println!("begun");
+            std::thread::park();
+        },
+    );
+}
