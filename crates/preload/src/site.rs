@@ -24,7 +24,8 @@ const LONGEST: Span = Span::from_millis(10);
 pub(crate) struct Site {
     /// The memory of the rule.
     state: AtomicU64,
-    /// The predictor for spins here.
+    /// The predictor for spins here: the difference from [`SpinPredictor::CAUTIOUS`], so that all
+    /// sites begin as zeros, which take no room in the library.
     predictor: AtomicU32,
     /// The spinning waiters for signals here.
     pub(crate) spinning_waiters: SpinningWaiters,
@@ -43,16 +44,24 @@ impl Site {
         &ALL[(mixed >> 56) as usize % SITES]
     }
 
+    fn predictor(&self) -> SpinPredictor {
+        SpinPredictor::from_word(self.predictor.load(Relaxed) ^ SpinPredictor::CAUTIOUS.word())
+    }
+
+    fn set_predictor(&self, predictor: SpinPredictor) {
+        self.predictor.store(predictor.word() ^ SpinPredictor::CAUTIOUS.word(), Relaxed);
+    }
+
     /// Decides whether to spin here before blocking. If not, counts the wait as blocked.
     pub(crate) fn decide_to_spin(&self, wait: &Wait) -> bool {
         // Concurrent updates may be lost, which only affects a few predictions.
-        let mut predictor = SpinPredictor::from_word(self.predictor.load(Relaxed));
+        let mut predictor = self.predictor();
         let is_worthwhile = match wait.settings.waiting.rule() {
             WaitingRule::Adaptive => predictor.decide_spin(),
             WaitingRule::AlwaysBlock => false,
             _ => true,
         };
-        self.predictor.store(predictor.word(), Relaxed);
+        self.set_predictor(predictor);
         if !is_worthwhile {
             wait.count_block();
         }
@@ -80,13 +89,13 @@ impl Site {
         // handler.
         let is_endless = matches!(wait.settings.waiting.rule(), WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield);
         let came = object.wait_without_blocking(is_endless.then(|| now() + LONGEST), poll);
-        let mut predictor = SpinPredictor::from_word(self.predictor.load(Relaxed));
+        let mut predictor = self.predictor();
         if came {
             predictor.record_success();
         } else {
             predictor.record_failure();
         }
-        self.predictor.store(predictor.word(), Relaxed);
+        self.set_predictor(predictor);
         came
     }
 

@@ -20,6 +20,10 @@ impl SpinPredictor {
     /// A predictor without a history.
     pub const NEW: SpinPredictor = SpinPredictor { left: PERSISTENCE, left_out: 0 };
 
+    /// A predictor for one of many places, at most of which spins may be useless: only two spins
+    /// are tried before spins are left out. A success changes that soon.
+    pub const CAUTIOUS: SpinPredictor = SpinPredictor { left: 2, left_out: 0 };
+
     /// Decides whether to spin now.
     pub const fn decide_spin(&mut self) -> bool {
         if self.left == 0 && self.left_out < LEFT_OUT {
@@ -75,6 +79,14 @@ mod tests {
             assert_eq!(failing(&mut predictor, LEFT_OUT), [false; LEFT_OUT as usize]);
             assert_eq!(failing(&mut predictor, 1), [true]);
         }
+    }
+
+    #[test]
+    fn a_cautious_predictor_tries_two_spins_until_one_succeeds() {
+        let mut predictor = SpinPredictor::CAUTIOUS;
+        assert_eq!(failing(&mut predictor, 3), [true, true, false]);
+        (0..3).for_each(|_| predictor.record_success());
+        assert_eq!(failing(&mut predictor, 7), [true, true, true, true, true, true, false]);
     }
 
     #[test]
