@@ -35,6 +35,8 @@ pub mod reservation;
 pub mod rseq;
 #[allow(unsafe_code)] // Passes scheduling attributes to and from the kernel.
 pub mod scheduling;
+#[allow(unsafe_code)] // Passes filters of system calls, and answers, to the kernel.
+pub mod seccomp;
 #[allow(unsafe_code)] // Views memory that other processes write to as Rust types.
 pub mod shared_memory;
 #[allow(unsafe_code)] // Manipulates the signal sets of the C library.

@@ -128,7 +128,7 @@ impl Child {
         child.unwrap_or_else(|why| panic!("cannot start {command:?}: {why}"))
     }
 
-    fn try_start(command: &mut Command) -> io::Result<Child> {
+    pub(crate) fn try_start(command: &mut Command) -> io::Result<Child> {
         let stdout = tempfile::tempfile()?;
         command.stdout(stdout.try_clone()?);
         Child::start_with(command, stdout)

@@ -4,6 +4,7 @@
 
 pub mod child;
 pub mod family;
+pub mod faults;
 mod isolated;
 pub mod library;
 pub mod perfetto;

@@ -13,6 +13,7 @@ mod cycles;
 mod environments;
 mod exchange;
 mod exec;
+mod faults;
 mod full_disk;
 mod hostile;
 mod house;
