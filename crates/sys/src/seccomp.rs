@@ -41,16 +41,12 @@ pub enum Answer {
 /// Lets the child of `command`, and all its descendants, wait for an answer at each of these system
 /// calls, from its start on. It gains no privileges by executing programs.
 pub fn ask_before(command: &mut Command, calls: &[i64]) {
-    // SAFETY: these functions only make values.
-    let load = unsafe { libc::BPF_STMT((libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16, 0) };
-    let end = |result: u32| {
-        // SAFETY: as above.
-        unsafe { libc::BPF_STMT((libc::BPF_RET | libc::BPF_K) as u16, result) }
-    };
+    let instruction = |code: u32, k: u32, jf: u8| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+    let load = instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0);
+    let end = |result: u32| instruction(libc::BPF_RET | libc::BPF_K, result, 0);
     let ask_at = |call: &i64| {
-        let equals = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-        // SAFETY: as above.
-        [unsafe { libc::BPF_JUMP(equals, *call as u32, 0, 1) }, end(libc::SECCOMP_RET_USER_NOTIF)]
+        let equals = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+        [instruction(equals, *call as u32, 1), end(libc::SECCOMP_RET_USER_NOTIF)]
     };
     let mut program = vec![load];
     program.extend(calls.iter().flat_map(ask_at));
