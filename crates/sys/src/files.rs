@@ -30,9 +30,12 @@ mod walk;
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::path::Arg;
 use rustix::process::geteuid;
 
 pub use draft::{Draft, PREFIX, remove_leftovers};
@@ -48,6 +51,11 @@ const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// The error of a folder in place of a file.
 pub fn folder_error() -> io::Error {
     io::Error::new(io::ErrorKind::IsADirectory, "it is a folder")
+}
+
+/// Opens a file in a folder, again if a signal interrupts that.
+fn openat(folder: impl AsFd, name: impl Arg + Copy, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    retry_on_intr(|| rustix::fs::openat(&folder, name, flags, mode))
 }
 
 /// Creates a file that only this user can open, to read and write it. The path is used as it is, so

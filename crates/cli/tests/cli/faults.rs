@@ -193,6 +193,16 @@ fn every_command_survives_some_failed_system_calls() {
 }
 
 #[test]
+fn opening_a_file_is_repeated_after_a_signal() {
+    if !can_inject() {
+        return;
+    }
+    let (expected, open) = (Expected::of(&SUBJECTS[0]), &CLASSES[0]);
+    let interrupted = open.faults.iter().find(|fault| fault.is_harmless()).unwrap();
+    assert!((1..20).filter(|&nth| fail(&expected, open, *interrupted, nth)).count() > 5);
+}
+
+#[test]
 #[ignore = "takes a while; ./soak runs it"]
 fn every_command_survives_any_failed_system_call() {
     if !can_inject() {

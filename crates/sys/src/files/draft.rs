@@ -17,11 +17,12 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, linkat, openat, renameat, statat, unlinkat,
+    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, linkat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
 use super::folder::Folder;
+use super::openat;
 
 /// A defect that the kill tests must find.
 const LEAVES_FILES: bool = cfg!(rowlock_canary = "a-killed-sort-leaves-files");

@@ -6,10 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, fstat, fsync, openat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, fstat, fsync, unlinkat};
 use rustix::io::Errno;
 
 use super::draft::Draft;
+use super::openat;
 use super::trust::{refuse_hard_link, refuse_planted, require_private};
 use super::walk::{Make, walk};
 

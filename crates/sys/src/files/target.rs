@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat};
 use rustix::stdio::{stderr, stdout};
 
 use super::folder::Folder;
+use super::openat;
 use super::replacement::Replacement;
 use super::trust::{is_trusted, refusal, refuse_hard_link, refuse_planted};
 use super::walk::{Found, Place, walk};
@@ -75,7 +76,7 @@ pub fn append(path: &Path) -> io::Result<File> {
             let Place { folder, path, name, .. } = place;
             let name = name.ok_or_else(super::folder_error)?;
             let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            match openat(Folder::from_opened(folder, path), name, flags, Mode::from_raw_mode(0o666)) {
+            match openat(Folder::from_opened(folder, path), name.as_os_str(), flags, Mode::from_raw_mode(0o666)) {
                 // Another process has just created it.
                 Err(rustix::io::Errno::EXIST) => continue,
                 opened => return Ok(opened?.into()),

@@ -6,12 +6,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, unlinkat};
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::draft::some_name;
 use super::folder::Folder;
+use super::openat;
 use super::trust::{has_safe_entries, refusal};
 
 /// The system's folder for temporary files: TMPDIR, or else `/tmp`.

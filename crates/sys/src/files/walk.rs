@@ -11,9 +11,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fchmod, fstat, fstatfs, mkdirat, openat, readlinkat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fchmod, fstat, fstatfs, mkdirat, readlinkat};
 use rustix::io::Errno;
 
+use super::openat;
 use super::trust::{is_trusted, refusal, refuse_planted};
 
 /// The limit for chains of symbolic links, as in the kernel.
