@@ -5,6 +5,7 @@
 //! process that runs with the preloaded library claims a slot in it and counts its waits there
 //! while it runs. Nothing has to be done when a process ends, and its statistics survive if it is
 //! killed or executes another program. That program claims its own slot.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files as they like"))]
 
 mod environment;
 mod kind;

@@ -1,9 +1,8 @@
 //! The statistics region: a file with a slot for each process.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -11,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
+use sys::files;
 use sys::shared_memory::{Mapping, View};
 use sys::unnamed::UnnamedFile;
 
@@ -50,7 +50,7 @@ impl Region {
     /// # Errors
     /// If the file cannot be created or mapped.
     pub fn create(path: &Path) -> Result<Region, RegionError> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+        let file = files::create_new(path)?;
         file.set_len(LENGTH as u64)?;
         let region = Region::map(file)?;
         region.begin()?;
@@ -73,7 +73,7 @@ impl Region {
     /// # Errors
     /// If the file cannot be opened or mapped, or is not a region of this version.
     pub fn open(path: &Path) -> Result<Region, RegionError> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let file = files::open_existing(path)?;
         if file.metadata()?.len() != LENGTH as u64 {
             return Err(RegionError::Foreign);
         }
@@ -201,7 +201,7 @@ mod tests {
         let claimed = Region::open(unnamed.path()).unwrap();
         claimed.claim().unwrap();
         assert_eq!((region.processes(), region.lost()), (vec![], 1));
-        let file = OpenOptions::new().write(true).open(unnamed.path()).unwrap();
+        let file = File::options().write(true).open(unnamed.path()).unwrap();
         assert!(file.set_len(0).is_err());
         std::os::unix::fs::FileExt::write_all_at(&file, &vec![0xff; LENGTH], 0).unwrap();
         assert_eq!((region.processes(), region.lost()), (vec![], SLOTS as u64));

@@ -6,6 +6,8 @@
 //! [`std::fs`] can be called in the same way: `blocking(|| std::fs::create_dir_all("a/b"))`. For a
 //! pipe or a terminal with a path, [`Pollable`](crate::Pollable) is better.
 
+#![allow(clippy::disallowed_methods, reason = "programs write their own files by these functions")]
+
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;

@@ -25,6 +25,7 @@
 //! uses it. So once a call has taken effect for another thread, this library touches no byte of the
 //! object: its own state is in static memory or, at barriers, owned by all who use it. Each module
 //! says why that holds.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files as they like"))]
 #![allow(unsafe_code)] // Exports symbols and takes pointers from C.
 
 mod backoff;

@@ -11,7 +11,7 @@
 //!   temporary file.
 //! * **columnsort**: makes three passes over a matrix; every step is known before the first record
 //!   is read.
-
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files as they like"))]
 #![forbid(unsafe_code)]
 
 mod algorithm;

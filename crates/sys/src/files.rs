@@ -68,10 +68,11 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     Ok(openat(CWD, path, flags, PRIVATE)?.into())
 }
 
-/// Opens an existing file to read and write it.
+/// Opens an existing file to read and write it. The path is used as it is, links included: it comes
+/// from the process that has created the file.
 ///
 /// # Errors
-/// If there is no regular file at this path, but a link, for example.
+/// If there is no regular file at this path.
 pub fn open_existing(path: &Path) -> io::Result<File> {
     open_regular(path, OFlags::empty())
 }
@@ -81,7 +82,7 @@ pub fn open_existing(path: &Path) -> io::Result<File> {
 /// # Errors
 /// If there is anything else at this path, or a file of another user.
 pub fn open_shared(path: &Path) -> io::Result<File> {
-    let file = open_regular(path, OFlags::CREATE)?;
+    let file = open_regular(path, OFlags::CREATE | OFlags::NOFOLLOW)?;
     if fstat(&file)?.st_uid != geteuid().as_raw() {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));
     }
@@ -90,7 +91,7 @@ pub fn open_shared(path: &Path) -> io::Result<File> {
 
 fn open_regular(path: &Path, more: OFlags) -> io::Result<File> {
     // Opening a pipe must not block.
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(CWD, path, flags | more, PRIVATE)?;
     match FileType::from_raw_mode(fstat(&file)?.st_mode) {
         FileType::RegularFile => Ok(file.into()),

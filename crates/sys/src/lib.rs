@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files as they like"))]
 
 pub mod block_device;
 pub mod cgroups;

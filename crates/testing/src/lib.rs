@@ -1,4 +1,5 @@
 //! Child processes, isolation and seeds for tests; the runner is the program `run-tests`.
+#![allow(clippy::disallowed_methods, reason = "tests write files as they like")]
 #![forbid(unsafe_code)]
 #![allow(clippy::panic, clippy::expect_used, reason = "a test that cannot continue has failed")]
 

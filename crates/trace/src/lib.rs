@@ -5,6 +5,7 @@
 //! is complete.
 //!
 //! See docs/traces.md for how to read a trace.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files as they like"))]
 #![forbid(unsafe_code)]
 
 pub mod file;

@@ -1,4 +1,5 @@
 //! The integration tests of `cli`, in one program.
+#![allow(clippy::disallowed_methods, reason = "tests write files as they like")]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::path::Path;
@@ -22,6 +23,7 @@ mod paper;
 mod paper_fg;
 mod paper_threads;
 mod pipeline;
+mod planted;
 mod regress;
 mod sort;
 mod trace;

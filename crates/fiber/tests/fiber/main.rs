@@ -1,4 +1,5 @@
 //! The integration tests of `fiber`, in one program.
+#![allow(clippy::disallowed_methods, reason = "tests write files as they like")]
 #![allow(
     clippy::expect_used,
     clippy::panic,

@@ -1,4 +1,5 @@
 //! The integration tests of `pipeline`, in one program.
+#![allow(clippy::disallowed_methods, reason = "tests write files as they like")]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod cancelling;

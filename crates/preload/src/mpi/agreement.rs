@@ -24,14 +24,14 @@
 //! The rank that answers removes the name, so no file remains when the job ends. A later rank
 //! creates a new file, which not all ranks will have signed.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::num::NonZeroUsize;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
+use sys::files;
 use sys::identity::Stat;
 use sys::shared_memory::{Mapping, View};
 
@@ -67,13 +67,8 @@ impl Agreement {
     }
 
     fn sign_at(path: &Path) -> Option<Agreement> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let file = options.open(path).ok()?;
-        // SAFETY: no preconditions.
-        let user = unsafe { libc::geteuid() };
-        // Another user's file may be truncated at any time.
-        file.metadata().ok().filter(|file| file.uid() == user && file.is_file())?;
+        // Another user's file could be truncated at any time.
+        let file = files::open_shared(path).ok()?;
         // A write to a part of a file without disk space raises SIGBUS.
         // SAFETY: the descriptor is open.
         (unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, LENGTH as libc::off_t) } == 0).then_some(())?;

@@ -6,6 +6,7 @@
 //! With `ROWLOCK_REPETITIONS` each program is run several times, alternately with and without the
 //! library, and the ratio of the median times is printed. `ROWLOCK_STARTS` is the number of starts
 //! of each small program. `ROUNDS` makes the test programs work longer.
+#![allow(clippy::disallowed_methods, reason = "tests write files as they like")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 mod catalogue;

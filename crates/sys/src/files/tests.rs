@@ -199,7 +199,7 @@ fn an_open_file_of_this_process_can_be_named() {
 }
 
 #[test]
-fn only_regular_files_are_opened_and_links_never() {
+fn only_regular_files_are_opened() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::write(at("file"), "content").unwrap();
@@ -207,7 +207,7 @@ fn only_regular_files_are_opened_and_links_never() {
     symlink(at("missing"), at("dangling")).unwrap();
     rustix::fs::mkfifoat(CWD, at("pipe"), PRIVATE).unwrap();
     for name in ["link", "dangling", "pipe", "."] {
-        open_existing(&at(name)).unwrap_err();
+        assert!(name == "link" || open_existing(&at(name)).is_err());
         open_shared(&at(name)).unwrap_err();
         create_new(&at(name)).unwrap_err();
     }

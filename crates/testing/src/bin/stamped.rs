@@ -7,6 +7,7 @@
 //!
 //! A step that passes on a clean work tree writes its stamp. A step whose result differs from that
 //! of its stamp although its inputs are the same fails.
+#![allow(clippy::disallowed_methods, reason = "tests write files as they like")]
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a program that reports to people")]
 

@@ -1,5 +1,6 @@
 //! Objects for several processes. The child processes are this program, started again in another
 //! role.
+#![allow(clippy::disallowed_methods, reason = "tests write files as they like")]
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
