@@ -6,7 +6,6 @@
 //! `.ci/fuzz` runs a target with libFuzzer. The test of this crate runs each target on its corpus:
 //! put every input that found a defect into `fuzz/corpora/TARGET`, and the gate replays it.
 #![allow(clippy::disallowed_methods, reason = "tests write files as they like")]
-
 #![forbid(unsafe_code)]
 #![allow(clippy::panic, clippy::expect_used, reason = "a target reports a defect by a panic")]
 
