@@ -165,14 +165,20 @@ fn model<const N: usize>(preemptions: usize, parts: [fn(&Monitor); N], last: fn(
     });
 }
 
+/// As [`model`], for a waiter and one other thread. The waiter begins, so that the bound leaves one
+/// preemption for each of its steps before it blocks.
+fn model_waiter(other: fn(&Monitor)) {
+    model(3, [other], |monitor| monitor.take(1));
+}
+
 #[test]
 fn a_spinning_waiter_gets_its_signal() {
-    model(3, [|monitor| monitor.take(1)], |monitor| monitor.give(1, true));
+    model_waiter(|monitor| monitor.give(1, true));
 }
 
 #[test]
 fn a_spinning_waiter_gets_a_signal_without_the_mutex() {
-    model(3, [|monitor| monitor.take(1)], |monitor| monitor.give(1, false));
+    model_waiter(|monitor| monitor.give(1, false));
 }
 
 #[test]
@@ -185,7 +191,7 @@ fn two_waiters_get_separate_signals() {
 
 #[test]
 fn a_broadcast_reaches_all_waiters() {
-    model(2, [|monitor| monitor.take(1), |monitor| monitor.take(2)], |monitor| monitor.give(2, false));
+    model(2, [|monitor| monitor.give(2, false), |monitor| monitor.take(2)], |monitor| monitor.take(1));
 }
 
 #[test]
@@ -196,10 +202,10 @@ fn a_waiter_spins_while_another_thread_signals_and_waits() {
     });
 }
 
-/// The waiters check the value before they wait. So all of them have been signalled.
+/// The waiter checks the value before it waits. So it has been signalled.
 #[test]
 fn a_condition_variable_is_destroyed_after_a_signal_without_the_mutex() {
-    model(3, [|monitor| monitor.take(1)], |monitor| {
+    model_waiter(|monitor| {
         monitor.give(1, false);
         monitor.changed.destroy();
     });
@@ -207,22 +213,35 @@ fn a_condition_variable_is_destroyed_after_a_signal_without_the_mutex() {
 
 #[test]
 fn a_condition_variable_is_destroyed_after_a_broadcast_without_the_mutex() {
-    model(2, [|monitor| monitor.take(1), |monitor| monitor.take(2)], |monitor| {
-        monitor.give(2, false);
-        monitor.changed.destroy();
-    });
+    model(
+        2,
+        [
+            |monitor| {
+                monitor.give(2, false);
+                monitor.changed.destroy();
+            },
+            |monitor| monitor.take(2),
+        ],
+        |monitor| monitor.take(1),
+    );
 }
 
-/// The waiters cannot acquire the mutex while the original waits for them.
+/// The waiter cannot acquire the mutex while the original waits for it.
 #[test]
 fn a_condition_variable_is_destroyed_with_the_mutex_held() {
-    model(3, [|monitor| monitor.take(1)], |monitor| {
+    model_waiter(|monitor| {
         let mut value = monitor.lock(9);
         *value += 1;
         monitor.signal(true);
         monitor.changed.destroy();
         monitor.unlock(value);
     });
+}
+
+/// A waiter that one signal woke leaves while the second signal reads its announcement.
+#[test]
+fn a_waiter_that_leaves_outlives_all_that_read_its_announcement() {
+    model(3, [|monitor| monitor.give(1, false), |monitor| monitor.signal(true)], |monitor| monitor.take(1));
 }
 
 /// A signalling thread does not wait for a waiter that is queued, although another thread holds the
