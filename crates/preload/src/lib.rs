@@ -18,7 +18,7 @@
 //!   the initialization.
 //!
 //! A thread may unwind out of a real symbol, for example when it is cancelled. So no value that
-//! needs to be dropped is on the stack while a real symbol runs; [`cancellation`] cleans up
+//! needs to be dropped is on the stack while a real symbol runs; `cancellation` cleans up
 //! instead.
 //!
 //! An object may be destroyed, and its memory freed, as soon as the program knows that no thread
