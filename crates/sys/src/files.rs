@@ -6,7 +6,7 @@
 //!
 //! 1. *The user has named the file*, as in `--out FILE`: [`write()`], [`Target`], [`append`] and
 //!    [`Folder::create`]. The path is followed as the user means it, except that a link of another
-//!    user leads only to what belongs to that same user ([`walk`]), and in a sticky folder for all
+//!    user leads only to what belongs to that same user (`walk`), and in a sticky folder for all
 //!    users, such as `/tmp`, nothing of another user is used. The new file is written without a
 //!    name and replaces the old one when it is complete. A pipe or a device, such as
 //!    `/dev/stdout`, is written to directly.
