@@ -173,7 +173,7 @@ fn lock(group: &Path) -> io::Result<Option<File>> {
         Err(Errno::WOULDBLOCK) => return Ok(None),
         locked => locked?,
     }
-    // Whoever removes it holds the lock meanwhile, so it stays if it is still there.
+    // A process that removes it holds the lock meanwhile, so it stays if it is still there.
     Ok(group.exists().then_some(folder))
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use testing::{Child, Output};
+use testing::Output;
 
 /// Two arms, simulated.
 const CREW: &str = r#"title = "A crew"
@@ -37,14 +37,9 @@ impl Place {
         let mounted = format!("mount -t tmpfs -o size={size} tiny disk");
         for how in [&["-m"][..], &["-U", "-r", "-m"]] {
             let run = |line: &str| {
-                let rowlock = crate::rowlock(&[]);
-                let mut command = testing::command("unshare");
-                command.args(how).args(["sh", "-c", &format!("{mounted} && {line}"), "sh"]);
-                command.arg(rowlock.get_program()).current_dir(self.0.path());
-                for (name, value) in rowlock.get_envs() {
-                    command.env(name, value.unwrap_or_default());
-                }
-                Child::start(&mut command).wait()
+                let mut unshare = testing::command("unshare");
+                unshare.args(how).args(["sh", "-c", &format!("{mounted} && {line}"), "sh"]);
+                testing::run(testing::through(unshare, &crate::rowlock(&[])).current_dir(&self.0))
             };
             if run("true").status.success() {
                 return Some(run(line));
