@@ -475,6 +475,61 @@ static void attributes(void) {
 }
 
 /* A mutex that checks its owner reports a wait without it. */
+/* With these mutexes, waits are those of the C library. */
+static void *die_with_the_mutex(void *monitor) {
+    OK(pthread_mutex_lock(&((Monitor *)monitor)->mutex));
+    return NULL;
+}
+static void *wait_for_a_dead_owner(void *argument) {
+    Monitor *monitor = argument;
+    OK(pthread_mutex_lock(&monitor->mutex));
+    monitor->waiting++;
+    int result;
+    while ((result = pthread_cond_wait(monitor->condition, &monitor->mutex)) == 0) {}
+    CHECK(result == EOWNERDEAD);
+    OK(pthread_mutex_consistent(&monitor->mutex));
+    OK(pthread_mutex_unlock(&monitor->mutex));
+    return NULL;
+}
+static void kinds_of_mutexes(void) {
+    enum { RECURSIVE, CHECKED, ADAPTIVE, INHERITING, ROBUST, KINDS };
+    for (int kind = 0; kind < KINDS; kind++) {
+        Monitor monitor;
+        pthread_cond_t condition;
+        pthread_mutexattr_t attributes;
+        renew(&monitor, &condition);
+        OK(pthread_mutex_destroy(&monitor.mutex));
+        OK(pthread_mutexattr_init(&attributes));
+        if (kind == RECURSIVE) OK(pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE));
+        if (kind == CHECKED) OK(pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK));
+        if (kind == ADAPTIVE) OK(pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP));
+        if (kind == INHERITING) OK(pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT));
+        if (kind == ROBUST) OK(pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST));
+        OK(pthread_mutex_init(&monitor.mutex, &attributes));
+        pthread_t waiters[2];
+        for (int i = 0; i < 2; i++) waiters[i] = begin(i ? wait_forever : wait_for_go, &monitor);
+        lock_when_waiting(&monitor, 2);
+        monitor.go = 1;
+        OK(pthread_cond_broadcast(&condition));
+        OK(pthread_mutex_unlock(&monitor.mutex));
+        end(waiters[0]);
+        OK(pthread_cancel(waiters[1]));
+        end_cancelled(waiters[1]);
+        if (kind == ROBUST) {
+            /* The wait reports that a thread died with the mutex. */
+            monitor.go = 0;
+            pthread_t waiter = begin(wait_for_a_dead_owner, &monitor);
+            lock_when_waiting(&monitor, 3);
+            OK(pthread_mutex_unlock(&monitor.mutex));
+            end(begin(die_with_the_mutex, &monitor));
+            OK(pthread_cond_signal(&condition));
+            end(waiter);
+        }
+        OK(pthread_mutex_destroy(&monitor.mutex));
+        OK(pthread_cond_destroy(&condition));
+    }
+}
+
 static void wait_without_the_mutex(void) {
     pthread_mutexattr_t attributes;
     pthread_mutex_t mutex;
@@ -492,7 +547,7 @@ static const Case cases[] = {
     CASE(reinitialize), CASE(signal_each), CASE(signal_while_another_holds_the_mutex), CASE(cancel),
     CASE(cancel_before), CASE(cancel_when_it_is_off), CASE(cancel_and_signal), CASE(fork_beside_waiters),
     CASE(interrupt), CASE(wait_with_deadlines), CASE(share), CASE(share_only_the_condition_variable),
-    CASE(attributes), CASE(wait_without_the_mutex),
+    CASE(attributes), CASE(kinds_of_mutexes), CASE(wait_without_the_mutex),
 };
 
 int main(int count, char **arguments) {

@@ -9,12 +9,11 @@ typedef struct {
 } Case;
 
 /* Runs the case that the argument names, or lists all. */
-static int choose(const Case *cases, int count, char **arguments) {
+static inline int choose(const Case *cases, int count, char **arguments) {
     for (int i = 0; i < count; i++) {
         if (!arguments[1]) puts(cases[i].name);
         else if (strcmp(cases[i].name, arguments[1]) == 0) {
             cases[i].run();
-            printf("%s: done\n", cases[i].name);
             return 0;
         }
     }
@@ -24,7 +23,7 @@ static int choose(const Case *cases, int count, char **arguments) {
 #define CHOOSE(cases, arguments) choose(cases, sizeof cases / sizeof *cases, arguments)
 
 /* Memory whose every use after `give_back` is a crash. */
-static void *take_page(void) {
+static inline void *take_page(void) {
     void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(page != MAP_FAILED);
     return page;
@@ -32,6 +31,16 @@ static void *take_page(void) {
 static inline void give_back(void *page) {
     CHECK(mprotect(page, PAGE, PROT_NONE) == 0);
 }
+
+/* An object is overwritten when it is destroyed, so that any later use of its content shows. */
+static inline int overwrite(int result, void *object, size_t size) {
+    if (result == 0) memset(object, 0xa5, size);
+    return result;
+}
+#define pthread_barrier_destroy(barrier) overwrite(pthread_barrier_destroy(barrier), barrier, sizeof(pthread_barrier_t))
+#define pthread_cond_destroy(condition) overwrite(pthread_cond_destroy(condition), condition, sizeof(pthread_cond_t))
+#define pthread_mutex_destroy(mutex) overwrite(pthread_mutex_destroy(mutex), mutex, sizeof(pthread_mutex_t))
+#define sem_destroy(semaphore) overwrite(sem_destroy(semaphore), semaphore, sizeof(sem_t))
 
 /* Up to this many microseconds, different from round to round. */
 static inline void pause_up_to(int us) {

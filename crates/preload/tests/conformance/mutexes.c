@@ -180,6 +180,10 @@ static void kinds(void) {
                 RETURNS(EOWNERDEAD, pthread_mutex_lock(&mutex));
                 OK(pthread_mutex_consistent(&mutex));
                 OK(pthread_mutex_unlock(&mutex));
+                end(begin(die_with_it, &mutex));
+                RETURNS(EOWNERDEAD, pthread_mutex_lock(&mutex));
+                OK(pthread_mutex_unlock(&mutex));
+                RETURNS(ENOTRECOVERABLE, pthread_mutex_lock(&mutex));
             }
             OK(pthread_mutex_destroy(&mutex));
         }

@@ -1,60 +1,113 @@
-/* Preloaded behind the library: a thread sleeps before or after a call of the C library that NAP
- * names, as in `pthread_cond_wait:before`. This stands for a preemption at that step. */
+/* Preloaded beside the library under test: threads sleep at an instruction of it, as if they were
+ * preempted there.
+ *
+ * The file that NAPS names has the offsets of steps in the library, in ascending order. At each of
+ * them there is a breakpoint. If there is one step, threads sleep whenever they reach it: then the
+ * instruction is restored, executed by itself, and replaced by the breakpoint again. Meanwhile
+ * other threads may pass it without a sleep. If there are more steps, each is restored and marked
+ * in the file when a thread first reaches it. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
-#include <semaphore.h>
+#include <fcntl.h>
+#include <link.h>
+#include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
-static const char *chosen;
+enum { BREAKPOINT = 0xcc, SINGLE_STEP = 0x100, MOST_NAPS = 500 };
+static const uint64_t REACHED = 1ull << 63;
 
-static void nap(const char *step) {
-    if (!chosen || strcmp(chosen, step)) return;
-    int before = errno;
+static uint64_t *steps;
+static size_t count;
+/* The code of the library, and a copy without breakpoints. */
+static unsigned char *code, *original;
+/* The offset of the code in the library, and its size. */
+static size_t before, size;
+static int naps;
+
+static void set(size_t step, unsigned char byte) {
+    __atomic_store_n(&code[step - before], byte, __ATOMIC_SEQ_CST);
+}
+
+static int compare(const void *one, const void *other) {
+    uint64_t a = *(const uint64_t *)one & ~REACHED, b = *(const uint64_t *)other & ~REACHED;
+    return (a > b) - (a < b);
+}
+
+static void nap(void) {
     struct timespec time = {0, 300000};
     /* Not a cancellation point. */
     syscall(SYS_nanosleep, &time, NULL);
-    errno = before;
 }
 
-#ifdef __x86_64__
-#define FIND(name) (dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2") ?: dlsym(RTLD_NEXT, name))
-#else
-#define FIND(name) dlsym(RTLD_NEXT, name)
-#endif
-#define WRAP(name, parameters, arguments)       \
-    static int(*next_##name) parameters;        \
-    int name parameters {                       \
-        if (!next_##name) next_##name = FIND(#name); \
-        nap(#name ":before");                   \
-        int result = next_##name arguments;     \
-        nap(#name ":after");                    \
-        return result;                          \
+static void trap(int number, siginfo_t *info, void *context) {
+    int kept = errno;
+    greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+    if (info->si_code == TRAP_TRACE) {
+        registers[REG_EFL] &= ~SINGLE_STEP;
+        if (__atomic_add_fetch(&naps, 1, __ATOMIC_RELAXED) < MOST_NAPS) set(*steps & ~REACHED, BREAKPOINT);
+    } else {
+        uint64_t step = registers[REG_RIP] - 1 - (uintptr_t)code + before, *known;
+        known = bsearch(&step, steps, count, sizeof step, compare);
+        if (!known) {
+            /* It is not one of ours. */
+            signal(number, SIG_DFL);
+            raise(number);
+            return;
+        }
+        registers[REG_RIP]--;
+        if (count == 1) {
+            nap();
+            registers[REG_EFL] |= SINGLE_STEP;
+        }
+        set(step, original[step - before]);
+        __atomic_fetch_or(known, REACHED, __ATOMIC_RELAXED);
     }
+    errno = kept;
+}
 
-WRAP(pthread_cond_wait, (pthread_cond_t *condition, pthread_mutex_t *mutex), (condition, mutex))
-WRAP(pthread_cond_clockwait,
-     (pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until),
-     (condition, mutex, clock, until))
-WRAP(pthread_cond_signal, (pthread_cond_t *condition), (condition))
-WRAP(pthread_cond_broadcast, (pthread_cond_t *condition), (condition))
-WRAP(pthread_cond_destroy, (pthread_cond_t *condition), (condition))
-WRAP(pthread_mutex_lock, (pthread_mutex_t *mutex), (mutex))
-WRAP(pthread_mutex_trylock, (pthread_mutex_t *mutex), (mutex))
-WRAP(pthread_mutex_unlock, (pthread_mutex_t *mutex), (mutex))
-WRAP(sem_wait, (sem_t *semaphore), (semaphore))
-WRAP(sem_trywait, (sem_t *semaphore), (semaphore))
-WRAP(sem_post, (sem_t *semaphore), (semaphore))
-WRAP(pthread_barrier_init, (pthread_barrier_t *barrier, const pthread_barrierattr_t *attributes, unsigned count),
-     (barrier, attributes, count))
-WRAP(pthread_barrier_wait, (pthread_barrier_t *barrier), (barrier))
-WRAP(pthread_barrier_destroy, (pthread_barrier_t *barrier), (barrier))
+static int find_code(struct dl_phdr_info *info, size_t unused, void *unused_too) {
+    (void)unused, (void)unused_too;
+    if (!strstr(info->dlpi_name, "/librowlock_preload.so")) return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type == PT_LOAD && part->p_flags & PF_X) {
+            before = part->p_vaddr & -4096;
+            size = part->p_vaddr + part->p_memsz - before;
+            code = (unsigned char *)info->dlpi_addr + before;
+        }
+    }
+    return 1;
+}
 
-__attribute__((constructor)) static void choose(void) {
-    chosen = getenv("NAP");
+static void expect(int holds, const char *what) {
+    if (holds) return;
+    if (write(STDERR_FILENO, what, strlen(what)) < 0) abort();
+    _exit(1);
+}
+
+__attribute__((constructor)) static void begin(void) {
+    const char *path = getenv("NAPS");
+    if (!path) return;
+    dl_iterate_phdr(find_code, NULL);
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    struct stat status;
+    expect(code && file >= 0 && fstat(file, &status) == 0, "naps: no library or no steps\n");
+    count = status.st_size / sizeof *steps;
+    steps = mmap(NULL, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    original = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    expect(steps != MAP_FAILED && original != MAP_FAILED, "naps: no memory\n");
+    close(file);
+    memcpy(original, code, size);
+    struct sigaction action = {.sa_sigaction = trap, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART};
+    expect(sigaction(SIGTRAP, &action, NULL) == 0, "naps: no handler\n");
+    expect(mprotect(code, size, PROT_READ | PROT_WRITE | PROT_EXEC) == 0, "naps: the code cannot be changed\n");
+    for (size_t i = 0; i < count; i++) set(steps[i] & ~REACHED, BREAKPOINT);
 }

@@ -1,0 +1,119 @@
+//! The cases of the Open POSIX Test Suite for threads, their objects and semaphores have the same
+//! results with the preloaded library as without.
+//!
+//! `.ci/setup-posix` downloads the suite on Debian, and `./check --full` runs this test. Some cases
+//! depend on timing or are wrong, and fail now and then without the library too. So those with
+//! another result are run again, alone: one equal result is enough.
+#![allow(clippy::disallowed_methods, reason = "tests write files as they like")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
+
+#[path = "common/library.rs"]
+mod library;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use testing::Child;
+
+/// Where the suite is.
+const SUITE: &str = "/usr/local/src/posixtestsuite";
+
+/// The beginnings of the names of the tested functions.
+const FUNCTIONS: [&str; 3] = ["pthread_", "sem_", "sched_yield"];
+
+/// Most cases sleep most of the time.
+const WORKERS: usize = 8;
+
+/// Without the preloaded library, and with it by each of these rules.
+const RULES: [Option<&str>; 3] = [None, Some("2cs+"), Some("adaptive")];
+
+/// How long a case may take.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// The result of a case that takes longer. Without the library, one does: it destroys a barrier at
+/// which a thread waits, which is not defined, and the C library waits for that thread.
+const ENDLESS: &str = "does not end";
+
+#[test]
+#[ignore = "needs the suite; `./check --full` runs it"]
+fn the_open_posix_test_suite_has_equal_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = cases();
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Relaxed)) {
+                    let Some(program) = build(case, folder.path()) else { continue };
+                    let found = RULES.map(|rule| run(&program, rule));
+                    results.lock().unwrap().push((case, program, found));
+                }
+            });
+        }
+    });
+    let results = results.into_inner().unwrap();
+    let passed = results.iter().filter(|(_, _, found)| found[0] == "exit status: 0").count();
+    println!("{} cases, {} built, {passed} pass without the library", cases.len(), results.len());
+    assert!(passed > 400, "the suite is incomplete");
+    let different = results.iter().filter(|(_, _, found)| found[0] != ENDLESS).filter(|(case, program, found)| {
+        let differs = (1..RULES.len()).any(|rule| found[rule] != found[0] && !is_equal_again(program, RULES[rule]));
+        if differs {
+            println!("{}: {found:?}", case.display());
+        }
+        differs
+    });
+    assert_eq!(different.count(), 0);
+}
+
+/// The sources of all cases.
+fn cases() -> Vec<PathBuf> {
+    let entries = |folder: &Path| {
+        let entries = std::fs::read_dir(folder);
+        let entries = entries.unwrap_or_else(|why| panic!("{}: {why}: run .ci/setup-posix", folder.display()));
+        entries.map(|entry| entry.unwrap().path())
+    };
+    let has_calls = |folder: &PathBuf| {
+        let name = folder.file_name().unwrap().to_string_lossy();
+        folder.is_dir() && FUNCTIONS.iter().any(|function| name.starts_with(function))
+    };
+    let folders = entries(&Path::new(SUITE).join("conformance/interfaces")).filter(has_calls);
+    // A name is the number of an assertion and the number of a case.
+    let is_case = |file: &PathBuf| {
+        let name = file.file_name().unwrap().to_string_lossy();
+        name.ends_with(".c") && name.starts_with(|first: char| first.is_ascii_digit())
+    };
+    let mut cases: Vec<PathBuf> = folders.flat_map(|folder| entries(&folder).filter(is_case)).collect();
+    cases.sort();
+    cases
+}
+
+/// Builds a case, in a folder of its own. `None` if it is not for this system.
+fn build(case: &Path, folder: &Path) -> Option<PathBuf> {
+    let name: Vec<&str> = case.iter().rev().take(2).map(|part| part.to_str().unwrap()).collect();
+    let program = folder.join(format!("{}-{}", name[1], name[0].trim_end_matches(".c"))).join("case");
+    std::fs::create_dir(program.parent().unwrap()).unwrap();
+    let mut compiler = testing::command("cc");
+    compiler.args(["-w", "-D_GNU_SOURCE", "-pthread", "-I"]).arg(Path::new(SUITE).join("include"));
+    compiler.arg(case).arg("-o").arg(&program).args(["-lrt", "-lm"]);
+    testing::run(&mut compiler).status.success().then_some(program)
+}
+
+/// How a run ends.
+fn run(program: &Path, rule: Option<&str>) -> String {
+    let mut command = testing::command(program);
+    command.current_dir(program.parent().unwrap());
+    if let Some(rule) = rule {
+        command.env("LD_PRELOAD", library::preload()).env("ROWLOCK_WAIT", OsStr::new(rule));
+    }
+    let output = Child::start(&mut command).with_limit(LIMIT).finish();
+    if output.killed.is_some() { ENDLESS.to_owned() } else { output.status.to_string() }
+}
+
+/// Whether a case that had another result has an equal one in one of a few runs.
+fn is_equal_again(program: &Path, rule: Option<&str>) -> bool {
+    (0..5).any(|_| run(program, None) == run(program, rule))
+}
