@@ -26,8 +26,8 @@ pub(crate) struct Family {
 /// The first one always spins. The usual one soon stops spinning where it does not pay.
 const RULES: [&str; 2] = ["2cs+", "adaptive"];
 
-/// How often each case is run by each rule in the gate, each time with naps at another step. To start
-/// ranks takes long.
+/// How often each case is run by each rule in the gate, each time with naps at another step.
+/// Ranks take long to start.
 const TURNS: u64 = 3;
 const TURNS_OF_RANKS: u64 = 1;
 

@@ -1,9 +1,9 @@
-//! The conformance lab: the replaced calls keep what POSIX, glibc, OpenMP and MPI promise, even if a
-//! thread is preempted at any step.
+//! The conformance lab: the replaced calls keep what POSIX, glibc, OpenMP and MPI promise, even if
+//! a thread is preempted at any step.
 //!
 //! Each family of calls has a C program, whose cases print what they observe. A case runs without
-//! the preloaded library, and with it by each rule, and the results must be equal. Destroyed objects
-//! are overwritten, or their memory is given back, so that any later use shows.
+//! the preloaded library, and with it by each rule, and the results must be equal. Destroyed
+//! objects are overwritten, or their memory is protected, so that any later use shows.
 //!
 //! A *step* is an instruction of the preloaded library that accesses memory, except the stack, or
 //! calls another library ([`steps`]). In each run threads sleep at one step whenever they reach it

@@ -1,7 +1,7 @@
 //! Loom models of spinning waiters at another library's condition variable. The original is
 //! modelled like that of the C library: a waiter registers before it releases the mutex, and a
-//! thread that destroys the condition variable waits until no waiter is registered. A lost signal is
-//! a deadlock, which loom reports; so is a thread that signals and waits forever.
+//! thread that destroys the condition variable waits until no waiter is registered. A lost signal
+//! is a deadlock, which loom reports; so is a thread that signals and waits forever.
 
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use loom::sync::atomic::{AtomicBool, AtomicU64};
