@@ -8,26 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 use testing::{Child, Output};
 
-/// A scenario with two arms in a simulated machine, which takes only a moment.
-const CREW: &str = r#"title = "A crew"
-
-[machine]
-cpus = 2
-scheduler = "rr"
-
-[[job]]
-name = "crew"
-kind = "barrier"
-threads = 3
-compute = { mean = "50 us", sd = "5 us" }
-rounds = 20
-waiting = "cs"
-
-[experiment]
-repeat = 2
-compare = "job.crew.waiting"
-sweep = { "job.crew.waiting" = ["always-block", "2cs+"] }
-"#;
+use crate::commands::CREW;
 
 /// A temporary folder in which the command runs.
 struct Place(tempfile::TempDir);

@@ -4,125 +4,29 @@
 //! An environment is a shell script that changes it and then executes the command. It is skipped,
 //! with a note, if this machine does not allow the script itself.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use tempfile::TempDir;
 use testing::{Output, command, run};
 
-/// A scenario for the simulator, and one for both worlds.
-const SIMULATED: &str = r#"
-title = "a small team"
-[machine]
-cpus = 2
-[[job]]
-name = "crew"
-kind = "barrier"
-threads = 2
-compute = "5 us"
-rounds = 3
-waiting = "2cs+"
-[experiment]
-repeat = 1
-"#;
-const REAL: &str = r#"
-title = "a small team here"
-[machine]
-like = "host"
-[[job]]
-name = "crew"
-kind = "barrier"
-threads = 2
-compute = "5 us"
-rounds = 3
-waiting = "2cs+"
-[[job]]
-name = "program"
-kind = "command"
-argv = ["true"]
-[experiment]
-repeat = 1
-"#;
-const TABLE: &str = "y,a\n1,2\n2,3\n4,4\n5,9\n";
-const TASKS: &str = r#"{ "tasks" : { "a" : { "loop" : 3, "run" : 100, "sleep" : 10 } } }"#;
-
-/// The commands; `ROWLOCK` stands for the program.
-const COMMANDS: [&str; 18] = [
-    "check simulated.toml",
-    "run simulated.toml --out simulated",
-    "run simulated.toml --out traced --trace trace.pftrace",
-    "run real.toml --world host --out real",
-    "policies",
-    "paper list",
-    "paper threads/table2 --fibers 10 --repeat 1 --out paper",
-    "paper fg/table3 --size 1MiB --repeat 1 --evict files --out fg",
-    "calibrate",
-    "doctor",
-    "exec -- true",
-    "exec --report -- true",
-    "exec --compare --runs 2 -- true",
-    "pipeline verdict -- ROWLOCK sort lines.txt sorted",
-    "sort lines.txt sorted",
-    "import tasks.json",
-    "export --to ftrace simulated.toml",
-    "regress table.csv --on y --from a",
-];
-
-#[test]
-fn every_command_works_in_an_ordinary_environment() {
-    for line in COMMANDS {
-        let work = work();
-        run(rowlock(line).current_dir(&work)).expect_success();
-    }
-}
+use crate::commands::{COMMANDS, Place};
 
 /// Runs all commands in the environment that this script makes. `may_be_silent` says that a failure
 /// cannot be reported there.
 fn check(environment: &str, may_be_silent: bool) {
-    let work = work();
-    if !run(&mut in_environment(environment, work.path(), &command("true"))).status.success() {
+    let place = Place::new();
+    place.share();
+    if !run(&mut in_environment(environment, place.folder(), &command("true"))).status.success() {
         testing::skip_part("ROWLOCK_REQUIRE_ENVIRONMENTS", environment, "run the test as root, outside of a container");
         return;
     }
-    for line in COMMANDS {
-        let (work, temporary) = (self::work(), folder());
-        let mut rowlock = rowlock(line);
-        rowlock.env("TMPDIR", temporary.path());
-        let output = run(&mut in_environment(environment, work.path(), &rowlock));
-        let left = fs::read_dir(&temporary).unwrap().count();
-        expect_orderly(output, may_be_silent).expect(left == 0, "no temporary files");
+    for subject in &COMMANDS {
+        let place = Place::new();
+        place.share();
+        let output = run(&mut in_environment(environment, place.folder(), &place.command(subject.line)));
+        let left = place.temporary_files();
+        expect_orderly(output, may_be_silent).expect(left.is_empty(), "no temporary files");
     }
-}
-
-/// The command that a line of a table means.
-fn rowlock(line: &str) -> Command {
-    let program = env!("CARGO_BIN_EXE_rowlock");
-    let arguments: Vec<&str> = line.split(' ').map(|word| if word == "ROWLOCK" { program } else { word }).collect();
-    crate::rowlock(&arguments)
-}
-
-/// A folder in which every user may write.
-fn folder() -> TempDir {
-    tempfile::Builder::new().permissions(Permissions::from_mode(0o777)).tempdir().unwrap()
-}
-
-/// A folder with the files that the commands read.
-fn work() -> TempDir {
-    let work = folder();
-    let lines: String = (0..3000).map(|number| format!("{}\n", number * 7919 % 3001)).collect();
-    let files = [
-        ("simulated.toml", SIMULATED),
-        ("real.toml", REAL),
-        ("table.csv", TABLE),
-        ("tasks.json", TASKS),
-        ("lines.txt", &lines),
-    ];
-    for (name, content) in files {
-        fs::write(work.path().join(name), content).unwrap();
-    }
-    work
 }
 
 /// Starts a command in a folder and in an environment.
@@ -189,7 +93,7 @@ environments! {
         mounted!("mount -t tmpfs -o size=4k none /dev/shm && head -c 4096 /dev/zero > /dev/shm/full");
     commands_are_orderly_in_a_read_only_folder: mounted!("mount --bind . . && mount -o remount,ro,bind . && cd $PWD");
     commands_are_orderly_on_a_full_disk: mounted!(
-        "mkdir full && mount -t tmpfs -o size=64k none full && cp *.* full && cd full && (cat /dev/zero > zeros || true) 2> /dev/null"
+        "mkdir full && mount -t tmpfs -o size=256k none full && cp $(ls --ignore=full) full && cd full && (cat /dev/zero > zeros || true) 2> /dev/null"
     );
     commands_are_orderly_without_a_home: "unset HOME XDG_CACHE_HOME";
     commands_are_orderly_without_variables: "exec env -i \"TMPDIR=$TMPDIR\" \"$@\"";

@@ -10,6 +10,7 @@ use serde_json::Value;
 use testing::{Child, Output};
 
 mod command;
+mod commands;
 mod cycles;
 mod environments;
 mod exchange;

@@ -3,16 +3,11 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
-use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, mkfifoat};
-use testing::{NOBODY, Output};
+use testing::NOBODY;
 
-const SCENARIO: &str = r#"
-machine.cpus = 2
-job = [{ name = "solo", kind = "cpu", work = "1 ms" }]
-experiment.repeat = 1
-"#;
+use crate::commands::{COMMANDS, Place};
 
 /// What another user can plant.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,43 +31,39 @@ const ALL: [Planted; 7] = [
     Planted::File,
 ];
 
-/// A folder of the other user, and what must not change. Commands run in the folder around them.
-struct Place(tempfile::TempDir);
+/// What must not change, in the folder of the commands.
+const VICTIMS: [&str; 3] = ["victim", "private/sorted", "private/reports"];
 
-impl Place {
+/// A place with a folder of the other user, and what must not change.
+struct Shared(Place);
+
+impl Shared {
     /// `None` if this process is not root.
-    fn new() -> Option<Place> {
+    fn new() -> Option<Shared> {
         if !rustix::process::geteuid().is_root() {
             eprintln!("skipped: only root can own files as two users");
             return None;
         }
-        let place = Place(tempfile::tempdir().unwrap());
-        let write = |name: &str, text: &str| fs::write(place.at(name), text).unwrap();
-        fs::create_dir(place.at("private")).unwrap();
-        write("scenario.toml", SCENARIO);
-        write("lines", "b\nc\na\n");
-        for name in ["victim", "private/sorted", "private/reports"] {
-            write(name, "untouched");
-            fs::set_permissions(place.at(name), Permissions::from_mode(0o600)).unwrap();
+        let place = Place::new();
+        fs::create_dir(place.path("private")).unwrap();
+        for name in VICTIMS {
+            fs::write(place.path(name), "untouched").unwrap();
+            fs::set_permissions(place.path(name), Permissions::from_mode(0o600)).unwrap();
         }
-        Some(place)
-    }
-
-    fn at(&self, name: impl AsRef<Path>) -> PathBuf {
-        self.0.path().join(name)
+        Some(Shared(place))
     }
 
     /// Makes the folder of the other user, with this object at a path in it.
     fn plant(&self, planted: Planted, path: &str, mode: u32) {
-        let theirs = self.at("theirs");
+        let theirs = self.0.path("theirs");
         let _ = fs::remove_dir_all(&theirs);
         let at = theirs.join(path);
         fs::create_dir_all(at.parent().unwrap()).unwrap();
         match planted {
-            Planted::LinkToFile => symlink(self.at("victim"), &at).unwrap(),
-            Planted::LinkToFolder => symlink(self.at("private"), &at).unwrap(),
-            Planted::LinkToNothing => symlink(self.at("private/new"), &at).unwrap(),
-            Planted::HardLink => fs::hard_link(self.at("victim"), &at).unwrap(),
+            Planted::LinkToFile => symlink(self.0.path("victim"), &at).unwrap(),
+            Planted::LinkToFolder => symlink(self.0.path("private"), &at).unwrap(),
+            Planted::LinkToNothing => symlink(self.0.path("private/new"), &at).unwrap(),
+            Planted::HardLink => fs::hard_link(self.0.path("victim"), &at).unwrap(),
             Planted::Pipe => mkfifoat(CWD, &at, Mode::RWXU).unwrap(),
             Planted::Folder => fs::create_dir(&at).unwrap(),
             Planted::File => fs::write(&at, "planted").unwrap(),
@@ -81,7 +72,7 @@ impl Place {
         if planted == Planted::HardLink {
             inner = at.parent().unwrap();
         }
-        while inner != self.0.path() {
+        while inner != self.0.folder() {
             lchown(inner, Some(NOBODY), Some(NOBODY)).unwrap();
             if inner != at {
                 fs::set_permissions(inner, Permissions::from_mode(mode)).unwrap();
@@ -90,73 +81,65 @@ impl Place {
         }
     }
 
-    fn run(&self, command: &Command) -> Output {
-        let mut rowlock = crate::rowlock(command.arguments);
-        rowlock.current_dir(self.0.path());
-        if let Some((name, value)) = command.variable {
-            rowlock.env_remove("XDG_CACHE_HOME").env(name, self.at(value));
-        }
-        testing::run(&mut rowlock)
-    }
-
     #[track_caller]
     fn assert_untouched(&self, which: &str) {
-        for name in ["victim", "private/sorted", "private/reports"] {
-            let about = fs::metadata(self.at(name)).unwrap();
-            assert_eq!(fs::read_to_string(self.at(name)).unwrap(), "untouched", "{name} {which}");
+        for name in VICTIMS {
+            let about = fs::metadata(self.0.path(name)).unwrap();
+            assert_eq!(fs::read_to_string(self.0.path(name)).unwrap(), "untouched", "{name} {which}");
             assert_eq!((about.uid(), about.gid(), about.mode() & 0o7777), (0, 0, 0o600), "{name} {which}");
         }
-        assert_eq!(fs::read_dir(self.at("private")).unwrap().count(), 2, "{which}");
+        assert_eq!(fs::read_dir(self.0.path("private")).unwrap().count(), 2, "{which}");
     }
 }
 
 /// A command, with what it writes in the folder `theirs`.
-struct Command {
-    arguments: &'static [&'static str],
+struct Writer {
+    line: String,
     /// A variable that names a path.
     variable: Option<(&'static str, &'static str)>,
-    paths: &'static [&'static str],
+    paths: Vec<&'static str>,
 }
 
-const fn command(arguments: &'static [&'static str], paths: &'static [&'static str]) -> Command {
-    Command { arguments, variable: None, paths }
-}
-
-const RESULTS: &[&str] =
-    &["out", "out/runs.jsonl", "out/runs.csv", "out/report.json", "out/report.html", "out/manifest.json"];
-const FILE: &[&str] = &["file", "a/file"];
-const SORT: &[&str] = &["sort", "lines", "sorted"];
-
-/// The commands that write to paths in their arguments or variables.
-const COMMANDS: &[Command] = &[
-    command(&["run", "scenario.toml", "--out", "theirs/out"], RESULTS),
-    command(&["run", "scenario.toml", "--out", "theirs/out", "--append"], RESULTS),
-    command(&["run", "scenario.toml", "--out", "own", "--trace", "theirs/file"], FILE),
-    command(&["export", "scenario.toml", "--to", "ftrace", "--out", "theirs/file"], FILE),
-    command(&["import", "lines", "--from", "rt-app", "--out", "theirs/file"], FILE),
-    command(&["sort", "lines", "theirs/file"], FILE),
-    command(&["sort", "lines", "sorted", "--tmp", "theirs/file"], FILE),
-    command(&["exec", "--json", "theirs/file", "--", "true"], FILE),
-    Command { arguments: SORT, variable: Some(("ROWLOCK_PIPELINE_REPORT", "theirs/file")), paths: FILE },
-    Command { arguments: SORT, variable: Some(("ROWLOCK_PIPELINE_TRACE", "theirs/file")), paths: FILE },
-    Command {
-        arguments: &["exec", "--report", "--", "true"],
-        variable: Some(("XDG_CACHE_HOME", "theirs/cache")),
-        paths: &["cache", "cache/rowlock", "cache/rowlock/preload"],
-    },
-    Command { arguments: SORT, variable: Some(("TMPDIR", "theirs")), paths: &["file"] },
-    Command {
-        arguments: &["pipeline", "verdict", "--", env!("CARGO_BIN_EXE_rowlock"), "sort", "lines", "sorted"],
-        variable: Some(("TMPDIR", "theirs")),
-        paths: &["file"],
-    },
+const RESULTS: [&str; 6] = [
+    "results",
+    "results/runs.jsonl",
+    "results/runs.csv",
+    "results/report.json",
+    "results/report.html",
+    "results/manifest.json",
 ];
 
-fn assert_harmless(place: &Place, command: &Command, planted: Planted, path: &str, mode: u32) {
-    place.plant(planted, path, mode);
-    let output = place.run(command);
+impl Writer {
+    fn new(line: &str, variable: Option<(&'static str, &'static str)>, paths: &[&'static str]) -> Writer {
+        Writer { line: line.to_owned(), variable, paths: paths.to_vec() }
+    }
+
+    /// Each command of the table, with each of its outputs in the folder of the other user.
+    fn table() -> Vec<Writer> {
+        let outputs =
+            COMMANDS.iter().flat_map(|subject| subject.outputs().into_iter().map(move |name| (subject, name)));
+        let writer = |(subject, name): (&crate::commands::Subject, &'static str)| {
+            let words = subject.line.split(' ');
+            let words = words.map(|word| if word == name { format!("theirs/{word}") } else { word.to_owned() });
+            let paths = if name == "results" { RESULTS.to_vec() } else { vec![name, "other"] };
+            Writer { line: words.collect::<Vec<_>>().join(" "), variable: None, paths }
+        };
+        outputs.map(writer).collect()
+    }
+}
+
+fn assert_harmless(shared: &Shared, writer: &Writer, planted: Planted, path: &str, mode: u32) {
+    shared.plant(planted, path, mode);
+    let mut command = shared.0.command(&writer.line);
+    if let Some((name, value)) = writer.variable {
+        if name == "HOME" {
+            command.env_remove("XDG_CACHE_HOME");
+        }
+        command.env(name, shared.0.path(value));
+    }
+    let output = testing::run(&mut command);
     let which = format!("{planted:?} at {path}, {mode:o}: {output}");
-    place.assert_untouched(&which);
+    shared.assert_untouched(&which);
     match output.status.code() {
         Some(0) => {}
         Some(1 | 2) => assert!(output.stderr.contains("error: "), "{which}"),
@@ -164,58 +147,75 @@ fn assert_harmless(place: &Place, command: &Command, planted: Planted, path: &st
     }
 }
 
+const MODES: [u32; 2] = [0o755, 0o1777];
+
+/// All objects at all paths.
+fn assert_all_harmless(shared: &Shared, writer: &Writer) {
+    for (path, planted) in writer.paths.iter().flat_map(|path| ALL.map(|planted| (path, planted))) {
+        for mode in MODES {
+            assert_harmless(shared, writer, planted, path, mode);
+        }
+    }
+}
+
 #[test]
 fn nothing_that_another_user_plants_makes_root_change_a_file_elsewhere() {
-    let Some(place) = Place::new() else { return };
-    for command in COMMANDS {
-        for (path, planted) in command.paths.iter().flat_map(|path| ALL.map(|planted| (path, planted))) {
-            for mode in [0o755, 0o1777] {
-                assert_harmless(&place, command, planted, path, mode);
-            }
+    let Some(shared) = Shared::new() else { return };
+    let table = Writer::table();
+    let with_variable = |line, name, value, paths| Writer::new(line, Some((name, value)), paths);
+    let (sort, file): (_, &[&str]) = ("sort in sorted --record 20", &["file", "other"]);
+    for writer in [
+        Writer::new("run crew.toml --out theirs/results", None, &RESULTS),
+        Writer::new("run crew.toml --out theirs/results --append", None, &RESULTS),
+        Writer::new("sort in theirs/file --record 20", None, file),
+        Writer::new("sort in sorted --record 20 --tmp theirs/file", None, file),
+        Writer::new("export crew.toml --to ftrace --out theirs/file", None, file),
+        with_variable(sort, "ROWLOCK_PIPELINE_REPORT", "theirs/file", file),
+        with_variable(sort, "ROWLOCK_PIPELINE_TRACE", "theirs/file", file),
+        with_variable(
+            "exec --report -- true",
+            "XDG_CACHE_HOME",
+            "theirs/cache",
+            &["cache", "cache/rowlock", "cache/rowlock/preload"],
+        ),
+    ] {
+        assert_all_harmless(&shared, &writer);
+    }
+    // The other commands write in the same ways.
+    let paths = table.iter().flat_map(|writer| writer.paths.iter().map(move |path| (writer, path)));
+    for (number, (writer, path)) in paths.enumerate() {
+        assert_harmless(&shared, writer, ALL[number % ALL.len()], path, MODES[number / ALL.len() % MODES.len()]);
+    }
+}
+
+#[test]
+fn no_command_trusts_a_folder_for_temporary_files_of_another_user() {
+    let Some(shared) = Shared::new() else { return };
+    for subject in &COMMANDS {
+        for mode in MODES {
+            let writer = Writer::new(subject.line, Some(("TMPDIR", "theirs")), &[]);
+            assert_harmless(&shared, &writer, Planted::LinkToFile, "file", mode);
         }
     }
 }
 
 #[test]
 fn a_calibration_is_cached_in_no_folder_of_another_user() {
-    let Some(place) = Place::new() else { return };
-    let calibrate = Command {
-        arguments: &["calibrate", "--fresh"],
-        variable: Some(("HOME", "theirs")),
-        paths: &[".cache", ".cache/rowlock"],
-    };
-    for path in calibrate.paths {
+    let Some(shared) = Shared::new() else { return };
+    let calibrate = Writer::new("calibrate --fresh", Some(("HOME", "theirs")), &[".cache", ".cache/rowlock"]);
+    for path in &calibrate.paths {
         for planted in [Planted::LinkToFolder, Planted::Folder] {
-            assert_harmless(&place, &calibrate, planted, path, 0o755);
+            assert_harmless(&shared, &calibrate, planted, path, 0o755);
         }
     }
-    assert_eq!(fs::read_dir(place.at("theirs/.cache/rowlock")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(shared.0.path("theirs/.cache/rowlock")).unwrap().count(), 0);
 }
 
 #[test]
 fn abandoned_folders_are_not_looked_for_through_links() {
-    let Some(place) = Place::new() else { return };
-    let paper = Command {
-        arguments: &[
-            "paper",
-            "fg/table3",
-            "--repeat",
-            "1",
-            "--rate",
-            "none",
-            "--size",
-            "200kB",
-            "--memory",
-            "16MiB",
-            "--tmp",
-            "theirs",
-            "--out",
-            "own",
-        ],
-        variable: None,
-        paths: &["rowlock-paper-a"],
-    };
+    let Some(shared) = Shared::new() else { return };
+    let line = "paper fg/table3 --repeat 1 --rate none --size 200kB --memory 16MiB --tmp theirs --out own";
     for planted in ALL {
-        assert_harmless(&place, &paper, planted, paper.paths[0], 0o755);
+        assert_harmless(&shared, &Writer::new(line, None, &[]), planted, "rowlock-paper-a", 0o755);
     }
 }
