@@ -6,19 +6,27 @@
 //! of the C library's threads instead, which takes no lock.
 
 use std::marker::PhantomData;
-use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 /// A value per thread, created by [`Default`] on the first access of the thread.
 pub struct PerThread<T: 'static> {
-    /// `None` if the C library has no more keys.
-    key: OnceLock<Option<libc::pthread_key_t>>,
+    /// The key plus one, [`NO_KEY_YET`] or [`NO_MORE_KEYS`].
+    ///
+    /// It is not a [`OnceLock`](std::sync::OnceLock): the child of a fork would wait forever for a
+    /// thread of its parent that creates the key.
+    key: AtomicU32,
     values: PhantomData<fn() -> T>,
 }
+
+const NO_KEY_YET: u32 = 0;
+/// The C library has no more keys.
+const NO_MORE_KEYS: u32 = u32::MAX;
 
 impl<T: Default> PerThread<T> {
     /// No thread has a value yet.
     pub const fn new() -> PerThread<T> {
-        PerThread { key: OnceLock::new(), values: PhantomData }
+        PerThread { key: AtomicU32::new(NO_KEY_YET), values: PhantomData }
     }
 
     /// Calls a closure with the value of the calling thread. Returns `None` without room for it.
@@ -26,7 +34,7 @@ impl<T: Default> PerThread<T> {
     /// Allocates on the first access. Values are dropped when their threads end, but not when the
     /// process ends. A thread that accesses its value again while it ends gets a new one.
     pub fn with<R>(&'static self, act: impl FnOnce(&T) -> R) -> Option<R> {
-        let key = (*self.key.get_or_init(new_key::<T>))?;
+        let key = self.key()?;
         // SAFETY: the key is valid and never deleted.
         let mut value = unsafe { libc::pthread_getspecific(key) }.cast::<T>();
         if value.is_null() {
@@ -40,6 +48,23 @@ impl<T: Default> PerThread<T> {
         }
         // SAFETY: the value is this thread's own, was created by a box, and lives until it ends.
         Some(act(unsafe { &*value }))
+    }
+
+    /// The key, which the first call creates.
+    fn key(&self) -> Option<libc::pthread_key_t> {
+        let mut key = self.key.load(Acquire);
+        if key == NO_KEY_YET {
+            let new = new_key::<T>();
+            key = new.map_or(NO_MORE_KEYS, |new| new + 1);
+            if let Err(earlier) = self.key.compare_exchange(NO_KEY_YET, key, AcqRel, Acquire) {
+                if let Some(new) = new {
+                    // SAFETY: no other code has this key.
+                    unsafe { libc::pthread_key_delete(new) };
+                }
+                key = earlier;
+            }
+        }
+        (key != NO_MORE_KEYS).then(|| key - 1)
     }
 }
 

@@ -108,8 +108,13 @@ pub(crate) fn load(now: Instant) -> Option<u32> {
 }
 
 fn runnable() -> Option<u32> {
-    static LOADAVG: OnceLock<Option<File>> = OnceLock::new();
-    let file = LOADAVG.get_or_init(|| File::open("/proc/loadavg").ok()).as_ref()?;
+    /// Opened by the first caller. Others do not wait for it: see [`costs`].
+    static LOADAVG: OnceLock<File> = OnceLock::new();
+    static OPENED: AtomicBool = AtomicBool::new(false);
+    if LOADAVG.get().is_none() && !OPENED.swap(true, Relaxed) {
+        let _ = LOADAVG.set(File::open("/proc/loadavg").ok()?);
+    }
+    let file = LOADAVG.get()?;
     let mut text = [0; 64];
     let length = file.read_at(&mut text, 0).ok()?;
     parse(&text[..length])

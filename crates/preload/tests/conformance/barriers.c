@@ -111,27 +111,41 @@ static void interrupt(void) {
     OK(pthread_barrier_destroy(&common));
 }
 
-/* A child makes its own barrier in the place of one at which threads of its parent wait. */
-static void fork_beside_waiters(void) {
-    for (long round = rounds(10); round > 0; round--) {
+/* A child makes its own barrier in the place of one at which a thread of its parent waits. */
+static void fork_beside_a_waiter(void) {
+    OK(pthread_barrier_init(&common, NULL, 2));
+    pthread_t waiter = begin(meet_once, &common);
+    pause_up_to(200);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        memset(&common, 0, sizeof common);
         OK(pthread_barrier_init(&common, NULL, 2));
-        pthread_t waiter = begin(meet_once, &common);
-        pause_up_to(200);
+        pthread_t own = begin(meet_once, &common);
+        meet(&common);
+        end(own);
+        OK(pthread_barrier_destroy(&common));
+        _exit(0);
+    }
+    reap(child);
+    meet(&common);
+    end(waiter);
+    OK(pthread_barrier_destroy(&common));
+}
+static void fork_beside_waiters(void) {
+    for (long round = rounds(10); round > 0; round--) fork_beside_a_waiter();
+}
+/* Each time in a new process, so that the waiter is the first one of its process. */
+static void fork_beside_the_first_waiter(void) {
+    for (long round = rounds(20); round > 0; round--) {
+        pause_up_to(20);
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {
-            memset(&common, 0, sizeof common);
-            OK(pthread_barrier_init(&common, NULL, 2));
-            pthread_t own = begin(meet_once, &common);
-            meet(&common);
-            end(own);
-            OK(pthread_barrier_destroy(&common));
+            fork_beside_a_waiter();
             _exit(0);
         }
         reap(child);
-        meet(&common);
-        end(waiter);
-        OK(pthread_barrier_destroy(&common));
     }
 }
 
@@ -169,7 +183,8 @@ static void limits(void) {
 
 static const Case cases[] = {
     CASE(all_meet_and_one_leads), CASE(teams_succeed_each_other), CASE(destroy_by_the_leader), CASE(reinitialize),
-    CASE(cancel), CASE(interrupt), CASE(fork_beside_waiters), CASE(share), CASE(limits),
+    CASE(cancel), CASE(interrupt), CASE(fork_beside_waiters),
+    CASE(fork_beside_the_first_waiter), CASE(share), CASE(limits),
 };
 
 int main(int count, char **arguments) {

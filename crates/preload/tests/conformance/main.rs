@@ -100,7 +100,7 @@ const BARRIERS: Family = Family {
         ("destruction", &["destroy_by_the_leader"]),
         ("initialization again", &["reinitialize"]),
         ("cancellation", &["cancel"]),
-        ("forks", &["fork_beside_waiters"]),
+        ("forks", &["fork_beside_waiters", "fork_beside_the_first_waiter"]),
         ("signal handlers", &["interrupt"]),
         ("other processes", &["share"]),
         ("attributes and errors", &["limits"]),

@@ -50,7 +50,8 @@ static void nap(void) {
 static void trap(int number, siginfo_t *info, void *context) {
     int kept = errno;
     greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
-    if (info->si_code == TRAP_TRACE) {
+    /* On virtual machines the other code is not always that of a single step. */
+    if (info->si_code != SI_KERNEL) {
         registers[REG_EFL] &= ~SINGLE_STEP;
         if (__atomic_add_fetch(&naps, 1, __ATOMIC_RELAXED) < MOST_NAPS) set(*steps & ~REACHED, BREAKPOINT);
     } else {
