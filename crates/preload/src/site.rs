@@ -2,12 +2,14 @@
 //! of sites, chosen by the address of the object. Objects that share a site only share the
 //! predictions made there.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use counters::{WaitCounts, WaitKind};
 use policy::waiting::{SpinPredictor, WaitingRule};
 use policy::{Instant, Span};
+use sys::scheduling::{self, Thread};
 use wait::external::ExternalObject;
 use wait::spinning_waiters::{SpinningWaiter, SpinningWaiters};
 use wait::{Statistics, Waiting};
@@ -60,7 +62,7 @@ impl Site {
             WaitingRule::Adaptive => predictor.decide_spin(),
             WaitingRule::AlwaysBlock => false,
             _ => true,
-        };
+        } && !has_real_time_policy();
         self.set_predictor(predictor);
         if !is_worthwhile {
             wait.count_block();
@@ -103,6 +105,28 @@ impl Site {
     pub(crate) fn spin_if_worthwhile(&self, wait: &Wait, poll: impl FnMut() -> bool) -> bool {
         self.decide_to_spin(wait) && self.spin(wait, poll)
     }
+}
+
+/// Whether the calling thread has a real-time policy. Then POSIX promises that threads wait in the
+/// order of their priorities and arrivals, but a thread that spins is not in the queue.
+///
+/// The policy is read at the first wait of a thread and from time to time, since that is a system
+/// call.
+fn has_real_time_policy() -> bool {
+    const VALID_FOR: u32 = 64;
+    thread_local! {
+        /// How many more waits the answer is for, and the answer.
+        static KNOWN: Cell<(u32, bool)> = const { Cell::new((0, false)) };
+    }
+    let (left, is_real_time) = KNOWN.get();
+    if let Some(left) = left.checked_sub(1) {
+        KNOWN.set((left, is_real_time));
+        return is_real_time;
+    }
+    let attributes = crate::preserve_errno(|| scheduling::attributes(Thread::current()));
+    let is_real_time = attributes.is_ok_and(|attributes| attributes.policy.is_real_time());
+    KNOWN.set((VALID_FOR, is_real_time));
+    is_real_time
 }
 
 /// Whether there have been spinning waiters at any site, since a look at all sites takes a while.

@@ -20,7 +20,25 @@ pub(crate) const TESTS: &[Test] = &[
     ("a long wait blocks by every rule", wait_for_long, |entries| {
         assert_eq!(waits(entries, WaitKind::Semaphore).statistics.blocks, 1);
     }),
+    ("a thread with a real-time policy queues at once", wait_in_real_time, |entries| {
+        assert_eq!(waits(entries, WaitKind::Semaphore).statistics.spins, 0);
+    }),
 ];
+
+/// Needs a privilege. Without it, there is no wait.
+fn wait_in_real_time() {
+    let wait = semaphore(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // SAFETY: the parameters are valid.
+            if unsafe { sched_setscheduler(0, SCHED_FIFO, &sched_param { sched_priority: 1 }) } == 0 {
+                down(&wait);
+            }
+        });
+        thread::sleep(std::time::Duration::from_millis(5));
+        up(&wait);
+    });
+}
 
 fn semaphore(permits: u32) -> Shared<sem_t> {
     let semaphore = Shared::zeroed();
