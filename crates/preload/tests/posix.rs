@@ -84,11 +84,16 @@ fn cases() -> Vec<PathBuf> {
     // A name is the number of an assertion and the number of a case.
     let is_case = |file: &PathBuf| {
         let name = file.file_name().unwrap().to_string_lossy();
-        name.ends_with(".c") && name.starts_with(|first: char| first.is_ascii_digit())
+        name.ends_with(".c") && name.starts_with(|first: char| first.is_ascii_digit()) && !sets_the_clock(file)
     };
     let mut cases: Vec<PathBuf> = folders.flat_map(|folder| entries(&folder).filter(is_case)).collect();
     cases.sort();
     cases
+}
+
+/// Whether a case, run by root, would set the clock of this machine: two set it a week ahead.
+fn sets_the_clock(case: &Path) -> bool {
+    String::from_utf8_lossy(&std::fs::read(case).unwrap()).contains("clock_settime")
 }
 
 /// Builds a case, in a folder of its own. `None` if it is not for this system.
