@@ -4,21 +4,7 @@ use std::fs;
 
 use testing::Output;
 
-/// Two arms, simulated.
-const CREW: &str = r#"title = "A crew"
-[machine]
-cpus = 2
-[[job]]
-name = "crew"
-kind = "barrier"
-threads = 3
-compute = { mean = "50 us", sd = "5 us" }
-rounds = 20
-[experiment]
-repeat = 3
-compare = "job.crew.waiting"
-sweep = { "job.crew.waiting" = ["always-block", "2cs+"] }
-"#;
+use crate::commands::CREW;
 
 /// A folder that contains a scenario, and a folder that can be a small disk.
 struct Place(tempfile::TempDir);

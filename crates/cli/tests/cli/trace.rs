@@ -7,25 +7,12 @@ use std::process::Command;
 use testing::Child;
 use testing::perfetto::{self, Trace};
 
-/// Two arms on two simulated CPUs.
-const CREW: &str = r#"title = "A crew"
+use crate::commands::CREW;
 
-[machine]
-cpus = 2
-scheduler = "rr"
-
-[[job]]
-name = "crew"
-kind = "barrier"
-threads = 3
-compute = { mean = "50 us", sd = "5 us" }
-rounds = 20
-
-[experiment]
-repeat = 1
-compare = "job.crew.waiting"
-sweep = { "job.crew.waiting" = ["always-block", "2cs+"] }
-"#;
+/// A scenario with one repetition.
+fn crew() -> String {
+    CREW.replace("repeat = 2", "repeat = 1")
+}
 
 /// A temporary folder in which the command runs.
 struct Place(tempfile::TempDir);
@@ -68,7 +55,7 @@ impl Place {
 
 #[test]
 fn a_trace_is_of_another_run_of_the_first_arm_and_depends_only_on_the_seed() {
-    let place = Place::with(CREW);
+    let place = Place::with(&crew());
     let messages = place.run(0, &["--trace", "a.pftrace"]);
     assert!(
         messages.contains("first arm, crew.waiting = always-block") && messages.contains("a.pftrace"),
@@ -90,7 +77,7 @@ fn a_trace_is_of_another_run_of_the_first_arm_and_depends_only_on_the_seed() {
 
 #[test]
 fn a_trace_that_cannot_be_written_is_refused_before_anything_runs() {
-    let place = Place::with(CREW);
+    let place = Place::with(&crew());
     fs::create_dir(place.path("folder")).unwrap();
     for path in ["nowhere/x.pftrace", "folder", "/dev/full"] {
         let messages = place.run(2, &["--trace", path]);
@@ -102,14 +89,14 @@ fn a_trace_that_cannot_be_written_is_refused_before_anything_runs() {
 
 #[test]
 fn a_machine_with_too_many_cpus_for_perfetto_is_refused_before_anything_runs() {
-    let place = Place::with(&CREW.replace("cpus = 2", "cpus = 1025"));
+    let place = Place::with(&crew().replace("cpus = 2", "cpus = 1025"));
     assert!(place.run(2, &["--trace", "x.pftrace"]).contains("1024"));
     assert_eq!(place.files(), [""; 0]);
 }
 
 #[test]
 fn a_disk_that_becomes_full_is_an_error_and_leaves_no_trace() {
-    let place = Place::with(&CREW.replace("rounds = 20", "rounds = 6000"));
+    let place = Place::with(&crew().replace("rounds = 20", "rounds = 6000"));
     // A limit of one megabyte for files, which only the trace exceeds.
     let rowlock = place.command(&["--trace", "x.pftrace"]);
     let mut shell = testing::command("sh");
@@ -124,7 +111,7 @@ fn a_disk_that_becomes_full_is_an_error_and_leaves_no_trace() {
 #[test]
 fn an_interrupted_trace_leaves_no_file_but_keeps_the_results() {
     // The first arm, which is traced, takes much longer than the other.
-    let long = CREW.replace("rounds = 20", "rounds = 300_000");
+    let long = crew().replace("rounds = 20", "rounds = 300_000");
     let place = Place::with(&long.replace("[\"always-block\", \"2cs+\"]", "[\"always-block\"]"));
     let child = Child::start(&mut place.command(&["--trace", "x.pftrace"]));
     // The trace has no name yet.
@@ -142,7 +129,7 @@ fn an_interrupted_trace_leaves_no_file_but_keeps_the_results() {
 
 #[test]
 fn the_traces_of_both_worlds_have_the_same_threads() {
-    let here = CREW.replace("cpus = 2\nscheduler = \"rr\"", "like = \"host\"");
+    let here = crew().replace("cpus = 2\nscheduler = \"rr\"", "like = \"host\"");
     let place = Place::with(&here);
     let messages = place.run(0, &["--trace", "x.pftrace"]);
     assert!(messages.contains("sim world") && messages.contains("host world"), "{messages}");
