@@ -27,6 +27,9 @@ use std::sync::Arc;
 use crate::arguments::{Arguments, Command};
 
 fn main() -> ExitCode {
+    // With a handler, a write beyond the limit of a file's size is an error and no signal. Programs
+    // that this one starts get the default again.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     // The processes of host jobs run this program.
     host::child::run_if_asked();
     // So do the processes of a comparison's load.
@@ -35,9 +38,6 @@ fn main() -> ExitCode {
     if let Some(code) = paper::threads::child::serve_if_asked() {
         return code;
     }
-    // With a handler, a write beyond the limit of a file's size is an error and no signal. Programs
-    // that this one starts get the default again.
-    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let done = match Arguments::parse_or_exit().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check { file } => check::check(&file),

@@ -1,14 +1,17 @@
-//! System calls of a child that its parent answers in place of the kernel, for tests of failures
-//! (`SECCOMP_RET_USER_NOTIF`).
+//! System calls of a child and of its descendants, which this process answers in place of the
+//! kernel, for tests of failures (`SECCOMP_RET_USER_NOTIF`).
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::Command;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
 use crate::errno;
 
@@ -39,8 +42,14 @@ pub enum Answer {
 }
 
 /// Lets the child of `command`, and all its descendants, wait for an answer at each of these system
-/// calls, from its start on. It gains no privileges by executing programs.
-pub fn ask_before(command: &mut Command, calls: &[i64]) {
+/// calls, from its start on. They gain no privileges by executing programs.
+///
+/// The execution of the child's program may be such a call, so another thread has to answer while
+/// the child is started.
+///
+/// # Errors
+/// If no pipe can be created.
+pub fn ask_before(command: &mut Command, calls: &[i64]) -> io::Result<Asking> {
     let instruction = |code: u32, k: u32, jf: u8| libc::sock_filter { code: code as u16, jt: 0, jf, k };
     let load = instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0);
     let end = |result: u32| instruction(libc::BPF_RET | libc::BPF_K, result, 0);
@@ -51,7 +60,10 @@ pub fn ask_before(command: &mut Command, calls: &[i64]) {
     let mut program = vec![load];
     program.extend(calls.iter().flat_map(ask_at));
     program.push(end(libc::SECCOMP_RET_ALLOW));
+    let (told, tell) = pipe_with(PipeFlags::CLOEXEC)?;
     let install = move || {
+        // Later, a write may have to wait for an answer.
+        rustix::io::write(&tell, &getpid().as_raw_nonzero().get().to_ne_bytes())?;
         let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
         // SAFETY: only async-signal-safe calls; the kernel copies the program.
         unsafe {
@@ -65,6 +77,40 @@ pub fn ask_before(command: &mut Command, calls: &[i64]) {
     };
     // SAFETY: it allocates nothing and takes no lock.
     unsafe { command.pre_exec(install) };
+    Ok(Asking { told, process: None })
+}
+
+/// A child that is going to ask.
+#[derive(Debug)]
+pub struct Asking {
+    told: OwnedFd,
+    process: Option<Pid>,
+}
+
+impl Asking {
+    /// The listener, and the id of the child. Returns `None` if the child has not come so far after
+    /// a millisecond.
+    ///
+    /// # Errors
+    /// If the child has ended, or its descriptors cannot be accessed.
+    pub fn listener(&mut self) -> io::Result<Option<(Listener, u32)>> {
+        let wait = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        if self.process.is_none() && poll(&mut [PollFd::new(&self.told, PollFlags::IN)], Some(&wait))? == 1 {
+            let mut id = [0; 4];
+            rustix::io::read(&self.told, &mut id)?;
+            self.process = Pid::from_raw(i32::from_ne_bytes(id));
+        }
+        let Some(id) = self.process else { return Ok(None) };
+        let process = pidfd_open(id, PidfdFlags::empty())?;
+        match pidfd_getfd(&process, LISTENER, PidfdGetfdFlags::empty()) {
+            Ok(listener) => Ok(Some((Listener(listener), id.as_raw_nonzero().get() as u32))),
+            Err(Errno::BADF) => {
+                std::thread::sleep(Duration::from_millis(1));
+                Ok(None)
+            }
+            Err(why) => Err(why.into()),
+        }
+    }
 }
 
 /// Receives the calls of a child.
@@ -72,12 +118,6 @@ pub fn ask_before(command: &mut Command, calls: &[i64]) {
 pub struct Listener(OwnedFd);
 
 impl Listener {
-    /// The listener of a child that was started after [`ask_before`].
-    pub fn of(child: &Child) -> io::Result<Listener> {
-        let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
-        Ok(Listener(pidfd_getfd(&process, LISTENER, PidfdGetfdFlags::empty())?))
-    }
-
     /// The next call. Returns `None` if all processes have ended, or nothing happens for a
     /// millisecond.
     pub fn next(&self) -> io::Result<Option<Call>> {
@@ -92,7 +132,7 @@ impl Listener {
         match errno::check(received) {
             Ok(_) => {}
             // The caller was killed.
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::INTR) => return Ok(None),
+            Err(Errno::NOENT | Errno::INTR) => return Ok(None),
             Err(why) => return Err(why.into()),
         }
         // SAFETY: the kernel has filled it in, and zeros would be valid as well.

@@ -49,7 +49,7 @@ pub(crate) const COMMANDS: [Subject; 21] = [
     measurement("calibrate --fresh"),
     measurement("doctor"),
     measurement("exec -- ./program true"),
-    measurement("exec --report --json out -- ./program true"),
+    measurement("exec --report --json out -- ./program ROWLOCK sort in sorted --record 20"),
     measurement("exec --compare --runs 1 --hogs 1 --beside ./program -- ./program true"),
     measurement("pipeline verdict --json out -- ./program ROWLOCK sort in sorted --record 20"),
     measurement(
@@ -204,6 +204,13 @@ impl Place {
         let shared = names(Path::new("/dev/shm")).into_iter().filter(|name| name.starts_with("rowlock-book"));
         let groups = crate::paper_fg::groups_of(process, Path::new("/sys/fs/cgroup"));
         files.chain(drafts(self.folder())).chain(shared).chain(groups).collect()
+    }
+
+    /// Lets the next command of the same kind remove temporary files that have names.
+    pub(crate) fn remove_abandoned(&self, subject: &Subject) {
+        if subject.line.starts_with("paper fg/") && !self.temporary_files().is_empty() {
+            testing::run(&mut self.command(subject.line)).expect_success();
+        }
     }
 
     /// The names of the files in the folder for temporary ones.

@@ -20,31 +20,28 @@ const HOSTILE: &str = "trap 'exit 1' TERM INT HUP QUIT
 (trap '' TERM INT HUP QUIT; setsid sh -c 'sleep 1000; true' & setsid sleep 1000 &)
 sleep 0.5 & wait";
 
-/// The commands that may leave named files in the folder for temporary ones until the next of them.
-const HAVE_NAMED_FILES: &str = "paper fg/";
-
 /// The command whose process becomes the program, which nothing contains then.
 const REPLACED: &str = "exec -- ./program true";
 
 /// Draws numbers from a seed.
-struct Draws(u64);
+pub(crate) struct Draws(pub(crate) u64);
 
 impl Draws {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
+        (self.0 >> 33) as usize % limit
     }
 
     /// From 0.1 ms to a second. Short times are as likely as long ones.
     fn moment(&mut self) -> Duration {
-        Duration::from_micros((100 << self.below(13)) + self.below(100))
+        Duration::from_micros((100 << self.below(13)) + self.below(100) as u64)
     }
 }
 
 /// Starts a command, sends it a signal at a moment, and expects that nothing stays.
 fn kill(subject: &Subject, draws: &mut Draws) {
     let place = Place::with(&Work { records: 60_000, rounds: 2_000, before: HOSTILE.to_owned() });
-    let (signal, moment) = (SIGNALS[draws.below(5) as usize], draws.moment());
+    let (signal, moment) = (SIGNALS[draws.below(SIGNALS.len())], draws.moment());
     let family = Family::new(&format!("killed-{}", draws.below(1 << 30)));
     let mut command = place.command(subject.line);
     family.adopt(&mut command);
@@ -64,11 +61,8 @@ fn kill(subject: &Subject, draws: &mut Draws) {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(stays(), [""; 0], "{what} {output}");
-    let temporary = || place.temporary_files();
-    if subject.line.starts_with(HAVE_NAMED_FILES) && !temporary().is_empty() {
-        testing::run(&mut place.command(subject.line)).expect_success();
-    }
-    assert_eq!(temporary(), [""; 0], "{what} {output}");
+    place.remove_abandoned(subject);
+    assert_eq!(place.temporary_files(), [""; 0], "{what} {output}");
 }
 
 fn kill_each(times: u64, seed: u64) {
