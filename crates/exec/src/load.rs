@@ -74,9 +74,10 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         for hog in &mut self.hogs {
-            // This fails only if another process has killed it.
-            let _ = hog.kill();
-            let _ = hog.wait();
+            // Otherwise it ends with this process.
+            if hog.kill().is_ok() {
+                let _ = hog.wait();
+            }
         }
     }
 }

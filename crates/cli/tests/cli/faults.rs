@@ -186,6 +186,7 @@ fn every_call_of_some_classes_may_fail() {
         ("sort in out", Side::Command, "write"),
         ("exec --report", Side::Children, "thread"),
         ("exec --report", Side::Children, "execute"),
+        ("exec --compare", Side::Command, "signal"),
     ] {
         let expected = Expected::of(COMMANDS.iter().find(|subject| subject.line.starts_with(line)).unwrap());
         let class = CLASSES.iter().find(|known| known.name == class).unwrap();
