@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use sha2::{Digest, Sha256};
 use sys::containment::{Contained, Manner, contain};
+use sys::files::temporary_file;
 use sys::process::descendants_usage;
 
 use crate::invocation::Invocation;
@@ -81,7 +82,7 @@ impl Invocation {
         limits: RunLimits<'_>,
     ) -> Result<Result<Execution, Interruption>, RunError> {
         // Files need no reader during the run, unlike pipes.
-        let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        let (mut stdout, mut stderr) = (temporary_file()?, temporary_file()?);
         command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
         let lifeline = contain(command, Manner::Background)?;
         let (started, before) = (Instant::now(), descendants_usage());

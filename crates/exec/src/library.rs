@@ -186,12 +186,13 @@ fn mark(library: &Path) {
 /// Removes libraries of other builds that have not been marked for long. Running programs keep
 /// theirs; programs that they start would run without it.
 fn remove_unused(folder: &Path, ours: &Path) {
+    let Ok(opened) = Folder::open_private(folder) else { return };
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
         let is_of_ours = name.starts_with(UNPACKED) && name.ends_with(".so");
         if is_of_ours && path != ours && is_older(&path, REMOVE_AFTER) {
-            let _ = fs::remove_file(path);
+            let _ = opened.remove(&*name);
         }
     }
 }

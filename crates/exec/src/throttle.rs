@@ -145,6 +145,7 @@ fn limits(version: u32, device: &str, Rates { read, write }: Rates) -> Vec<(&'st
 }
 
 /// Creates a group and locks it.
+#[expect(clippy::disallowed_methods, reason = "a control group is no folder of a disk")]
 fn create(parent: &Path) -> io::Result<(PathBuf, File, Remover)> {
     for count in 0.. {
         let name = format!("{NAME}{}-{count}", std::process::id());
@@ -178,6 +179,7 @@ fn lock(group: &Path) -> io::Result<Option<File>> {
 }
 
 /// Removes the groups of killed processes: those of ours that are not locked and have no processes.
+#[expect(clippy::disallowed_methods, reason = "a control group is no folder of a disk")]
 fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_ours = entry.file_name().to_string_lossy().starts_with(NAME);

@@ -15,15 +15,21 @@
 //! that of the program and of its descendants. Only if the program stops, the keeper does not: it
 //! could not notice the end of this process. It tells this process instead.
 //!
+//! If both are killed, the kernel kills the program, and the next start ends what the program has
+//! started (`record`). Commands such as `pkill rowlock` do not reach the keeper, because its name is
+//! another one.
+//!
 //! A control group could not replace the keeper: this process often may not create one, and another
-//! process would have to remove it.
+//! process would have to remove it. The processes of a PID namespace end with its first one, but it
+//! takes privileges, and the program could neither see nor signal others.
 
 mod keeper;
+mod record;
 mod remover;
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
@@ -33,6 +39,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open};
 
 use self::keeper::Order;
+use self::record::Record;
 pub use self::remover::Remover;
 
 /// How a contained program relates to the process that starts it.
@@ -66,7 +73,8 @@ pub struct Lifeline {
 pub fn contain(command: &mut Command, manner: Manner) -> io::Result<Lifeline> {
     let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
     let ((end, _held), (stops, told)) = (pipe_with(flags)?, pipe_with(flags)?);
-    let order = Order { end, stops: told, starter: getpid(), manner };
+    let record = Record::mark(command);
+    let order = Order { end, stops: told, starter: getpid(), manner, record };
     // SAFETY: between fork and exec only async-signal-safe functions may run. `divide` makes system
     // calls and uses only its own memory: no lock, no allocation.
     unsafe { command.pre_exec(move || keeper::divide(&order)) };
@@ -142,7 +150,11 @@ impl Drop for Contained {
     /// Ends the program and waits for its end.
     fn drop(&mut self) {
         self.end();
-        let _ = self.keeper.wait();
+        let ended = self.keeper.wait();
+        if ended.is_ok_and(|status| status.signal() == Some(Signal::KILL.as_raw())) {
+            // It was killed, or its program was.
+            record::end_abandoned();
+        }
     }
 }
 

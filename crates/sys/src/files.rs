@@ -18,8 +18,11 @@
 //! needs their path. Files of the kernel, such as those of control groups, are written by
 //! [`write_control`].
 
+#![allow(clippy::disallowed_methods, reason = "this module writes files")]
+
 mod draft;
 mod folder;
+mod lock;
 mod replacement;
 mod target;
 mod temporary;
@@ -38,12 +41,14 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::path::Arg;
 use rustix::process::geteuid;
 
+pub(crate) use draft::some_name;
 pub use draft::{Draft, PREFIX, remove_leftovers};
 pub use folder::Folder;
+pub(crate) use lock::{create_locked, lock_leftover};
 pub use replacement::Replacement;
 pub use target::{Target, append, write};
-pub use temporary::{TemporaryFolder, temporary_folder};
-pub use trust::is_safe_from_others;
+pub use temporary::TemporaryFolder;
+pub use trust::{is_safe_from_others, temporary_folder};
 
 /// Read and write permission for this user alone.
 const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -66,6 +71,14 @@ fn openat(folder: impl AsFd, name: impl Arg + Copy, flags: OFlags, mode: Mode) -
 pub fn create_new(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat(CWD, path, flags, PRIVATE)?.into())
+}
+
+/// Creates a file without a name in the folder for temporary files. It vanishes when it is closed.
+///
+/// # Errors
+/// If it cannot be created.
+pub fn temporary_file() -> io::Result<File> {
+    Draft::create(&Folder::open(&std::env::temp_dir())?, PRIVATE)?.into_unnamed()
 }
 
 /// Opens an existing file to read and write it. The path is used as it is, links included: it comes

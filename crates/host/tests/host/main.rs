@@ -1,6 +1,7 @@
 //! Runs on the real machine. All checks hold on one CPU and under any load, since none depends on
 //! time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
+#![allow(clippy::disallowed_methods, reason = "tests write files as they like")]
 
 mod family;
 mod fibers;

@@ -89,6 +89,7 @@ impl Agreement {
         let own = if all && condition { YES } else { NO };
         match self.answer.compare_exchange(OPEN, own, AcqRel, Acquire) {
             Ok(_) => {
+                #[expect(clippy::disallowed_methods, reason = "this user's own file, in a sticky folder")]
                 let _ = fs::remove_file(&self.path);
                 own == YES
             }

@@ -510,6 +510,18 @@ fn a_read_only_disk_is_an_immediate_error() {
 }
 
 #[test]
+fn if_a_file_cannot_be_replaced_the_error_tells_how_to_write_in_place() {
+    testing::isolated_by(separate_process::on_a_small_disk("size=1m"), || {
+        let folder = separate_process::folder();
+        let target = folder.join("out");
+        fs::write(&target, "before").unwrap();
+        testing::run(testing::command("mount").args(["-o", "remount,ro"]).arg(&folder)).expect_success();
+        let why = message(Output::create(&target));
+        assert!(why.contains("Read-only file system") && why.contains("/dev/stdout"), "{why}");
+    });
+}
+
+#[test]
 fn a_mount_point_as_target_is_an_immediate_error() {
     testing::isolated_by(separate_process::on_a_small_disk("size=1m"), || {
         let folder = separate_process::folder();
@@ -517,6 +529,7 @@ fn a_mount_point_as_target_is_an_immediate_error() {
         fs::write(&target, "before").unwrap();
         fs::write(&other, "other").unwrap();
         testing::run(testing::command("mount").arg("--bind").args([&other, &target])).expect_success();
-        assert!(message(Output::create(&target)).ends_with("it is a mount point, so it cannot be replaced"));
+        let why = message(Output::create(&target));
+        assert!(why.contains("it is a mount point") && why.contains("/dev/stdout"), "{why}");
     });
 }

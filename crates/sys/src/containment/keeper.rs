@@ -11,7 +11,8 @@
 //!    child never reaches another process.
 //! 3. It kills its children until it has none. The children of a killed one become its own.
 //!
-//! If the keeper itself is killed, the kernel kills the program, but not what the program started.
+//! If the keeper itself is killed, the kernel kills the program, and `record` tells how to find what
+//! the program started.
 
 use std::ffi::CStr;
 use std::io;
@@ -31,6 +32,7 @@ use rustix::thread::set_name;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Manner;
+use super::record::Record;
 use crate::process::{REQUESTS_TO_END, RequestsToEnd, adopt_orphans, react};
 
 /// The time between the request to end and SIGKILL, in nanoseconds.
@@ -50,6 +52,8 @@ pub(super) struct Order {
     pub(super) stops: OwnedFd,
     pub(super) starter: Pid,
     pub(super) manner: Manner,
+    /// `None` if there is no place for one.
+    pub(super) record: Option<Record>,
 }
 
 /// Divides the calling process, which is about to execute the program: its child returns to do so,
@@ -111,15 +115,22 @@ fn become_program(keeper: Pid, manner: Manner, mask: &libc::sigset_t, children: 
 
 /// Keeps the program until it has ended, and ends as it did.
 fn keep(order: &Order, program: Pid) -> ! {
-    let _ = set_name(c"rowlock-keeper");
+    // Whoever kills all processes named rowlock does not kill it, so it can end what is left.
+    let _ = set_name(c"keeper");
     // Out of the group of the starter, which may be killed as a whole.
     let _ = setpgid(None, None);
     if order.manner == Manner::Background {
         // The program does the same: the group must exist before the first signal to it.
         let _ = setpgid(Some(program), Some(program));
     }
-    let mut kept = [order.end.as_raw_fd(), order.stops.as_raw_fd()];
-    let Some(([end, stops], signals)) = close_all_but(&mut kept).and_then(|()| Some((kept.map(borrowed), signals()?)))
+    let end = order.end.as_raw_fd();
+    let record = order.record.as_ref().and_then(|record| Some((record, record.create()?)));
+    // Without a record, other descriptors take the places of its own.
+    let (folder, file) =
+        record.as_ref().map_or((end, end), |(record, file)| (record.folder.as_fd().as_raw_fd(), file.as_raw_fd()));
+    let mut kept = [end, order.stops.as_raw_fd(), folder, file];
+    let Some(([end, stops, folder, _], signals)) =
+        close_all_but(&mut kept).and_then(|()| Some((kept.map(borrowed), signals()?)))
     else {
         // The kernel kills the program with its keeper.
         exit(1)
@@ -141,8 +152,9 @@ fn keep(order: &Order, program: Pid) -> ! {
             break;
         }
     }
-    if keeper.asked || keeper.manner == Manner::Background {
-        keeper.kill_descendants();
+    let is_over = !(keeper.asked || keeper.manner == Manner::Background) || keeper.kill_descendants();
+    if let Some((record, _)) = record.as_ref().filter(|_| is_over) {
+        record.remove(folder);
     }
     end_as(keeper.ended.unwrap_or(libc::SIGKILL))
 }
@@ -247,13 +259,17 @@ impl Keeper {
     }
 
     /// Kills and reaps all descendants. They may create more meanwhile, so it repeats until there
-    /// are none.
-    fn kill_descendants(&mut self) {
+    /// are none. Returns whether that is so.
+    fn kill_descendants(&mut self) -> bool {
         let deadline = now() + KILL_TIMEOUT;
-        while self.reap() && now() < deadline {
+        while self.reap() {
+            if now() > deadline {
+                return false;
+            }
             kill_children();
             self.sleep(ROUND);
         }
+        true
     }
 
     /// Waits for a signal, such as that of the end of a child, for at most this time, and discards
@@ -308,6 +324,7 @@ fn signals() -> Option<BorrowedFd<'static>> {
 }
 
 /// Kills all children of this process. Without a `/proc` that shows them, it kills none.
+#[expect(clippy::disallowed_methods, reason = "it only reads")]
 fn kill_children() {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(proc) = openat(CWD, c"/proc", flags, Mode::empty()) else { return };
@@ -336,6 +353,7 @@ fn kill_children() {
 }
 
 /// The beginning of a file.
+#[expect(clippy::disallowed_methods, reason = "it only reads")]
 fn read_at<'a>(folder: BorrowedFd<'_>, path: &CStr, text: &'a mut [u8]) -> Option<&'a [u8]> {
     let file = openat(folder, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let length = rustix::io::read(&file, &mut *text).ok()?;

@@ -34,6 +34,7 @@ impl Remover {
     ///
     /// # Errors
     /// If it cannot be started.
+    #[expect(clippy::disallowed_methods, reason = "it opens only folders")]
     pub fn new<'a, F: AsFd>(entries: impl IntoIterator<Item = (F, &'a str)>) -> io::Result<Remover> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut folders: Vec<OwnedFd> = Vec::new();
@@ -74,8 +75,10 @@ impl Drop for Remover {
 
 /// Waits for the end of the other process, and removes what has these names. The descriptors are
 /// those of their folders and of the pipe that ends with the other process.
+#[expect(clippy::disallowed_methods, reason = "removes what its creator has named")]
 fn remove(kept: &mut [RawFd], names: &[CString]) -> ! {
-    let _ = set_name(c"rowlock-remover");
+    // As a keeper, it outlives whatever kills all processes named rowlock.
+    let _ = set_name(c"remover");
     // Out of the group of the other process, which may be killed as a whole.
     let _ = setpgid(None, None);
     let Some(()) = close_all_but(kept) else { exit(1) };

@@ -194,3 +194,57 @@ fn files_and_folders_are_removed_when_their_creator_ends_or_drops_their_remover(
         },
     );
 }
+
+/// The keepers among the descendants of a process.
+fn keepers(of: u32) -> Vec<Pid> {
+    let is_keeper =
+        |process: &u32| std::fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name == "keeper\n");
+    let processes = testing::processes::tree(of).into_iter().filter(is_keeper);
+    processes.filter_map(|process| Pid::from_raw(process.cast_signed())).collect()
+}
+
+#[test]
+fn what_a_killed_keeper_leaves_is_ended_by_its_starter() {
+    testing::isolated(|| {
+        for manner in [Manner::Foreground, Manner::Background] {
+            let mut contained = start(&format!("{DAEMONS} sleep 1000"), manner);
+            read(&mut contained, 1);
+            kill_process(contained.id(), Signal::KILL).unwrap();
+            let mut output = contained.process().stdout.take().unwrap();
+            drop(contained);
+            assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0);
+        }
+    });
+}
+
+#[test]
+fn what_is_left_when_keeper_and_starter_are_killed_is_ended_at_the_next_start() {
+    testing::isolated_by(
+        |mut this| {
+            let place = tempfile::tempdir().unwrap();
+            this.env("TMPDIR", place.path()).env_remove("XDG_RUNTIME_DIR");
+            let mut killed =
+                testing::Child::start_piped(this.env("SCRIPT", DAEMONS.replace("echo", "echo begun") + "sleep 1000"));
+            while !killed.read_line().contains("begun") {}
+            let keepers = keepers(killed.id());
+            assert_eq!(keepers.len(), 1);
+            keepers.into_iter().for_each(|keeper| kill_process(keeper, Signal::KILL).unwrap());
+            killed.send(libc::SIGKILL);
+            let mut next = testing::Child::start_piped(this.env("SCRIPT", "echo begun"));
+            while !next.read_line().contains("begun") {}
+            // It waits for all processes that have its standard output.
+            killed.wait().expect_signal(libc::SIGKILL);
+            next.send(libc::SIGKILL);
+            next.wait().expect_signal(libc::SIGKILL);
+            while place.path().read_dir().unwrap().next().is_some() {
+                std::thread::yield_now();
+            }
+        },
+        || {
+            let mut command = testing::command("sh");
+            command.args(["-c", &std::env::var("SCRIPT").unwrap()]);
+            let _contained = Contained::start(&mut command, Manner::Foreground).unwrap();
+            std::thread::park();
+        },
+    );
+}

@@ -3,25 +3,23 @@
 //! Most file systems can create a file without a name (`O_TMPFILE`), which the kernel removes when
 //! the last process closes it. The file gets a name when it is complete. File systems without this
 //! feature need a temporary name, and so does every file for a moment while it replaces another. A
-//! file with a temporary name is locked (`flock`). The lock ends with its process, so an unlocked
-//! file with such a name is a leftover of a killed process. [`remove_leftovers`] removes it.
-//!
-//! A creator and a remover can race between creation and locking. Both take the lock and then check
-//! again: the remover, whether the name still belongs to the file; the creator, whether its file
-//! still has a name. If not, it creates another one.
+//! file with a temporary name is locked, and [`remove_leftovers`] removes those that no process
+//! holds (`lock`).
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, linkat, renameat, statat, unlinkat,
+    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, RenameFlags, flock, linkat, renameat, renameat_with, statat,
+    unlinkat,
 };
 use rustix::io::Errno;
 
 use super::folder::Folder;
+use super::lock::{create_locked, lock_leftover};
 use super::openat;
 
 /// A defect that the kill tests must find.
@@ -63,17 +61,12 @@ impl Draft {
 
     /// Like [`Draft::create`], for file systems that cannot create files without a name.
     fn create_named(folder: &Folder, mode: Mode) -> io::Result<Draft> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         loop {
             let name = some_name(PREFIX);
-            let file = match openat(folder, name.as_str(), flags, mode) {
-                Ok(file) => File::from(file),
-                Err(Errno::EXIST) => continue,
+            match create_locked(folder, name.as_str(), mode) {
+                Ok(Some(file)) => return Ok(Draft { folder: folder.clone(), file, name: Some(name) }),
+                Ok(None) | Err(Errno::EXIST) => {}
                 Err(why) => return Err(why.into()),
-            };
-            while flock(&file, FlockOperation::LockExclusive) == Err(Errno::INTR) {}
-            if fstat(&file)?.st_nlink > 0 {
-                return Ok(Draft { folder: folder.clone(), file, name: Some(name) });
             }
         }
     }
@@ -90,6 +83,21 @@ impl Draft {
     pub fn into_unnamed(self) -> io::Result<File> {
         // Dropping the draft removes its temporary name.
         self.file.try_clone()
+    }
+
+    /// Gives the file its final name, which must be a new one.
+    ///
+    /// # Errors
+    /// If the name is in use, or if the folder cannot be written.
+    pub fn give_new_name(mut self, name: &OsStr) -> io::Result<()> {
+        match &self.name {
+            Some(between) => {
+                renameat_with(&self.folder, between.as_str(), &self.folder, name, RenameFlags::NOREPLACE)?;
+            }
+            None => linkat(CWD, by_number(&self.file), &self.folder, name, AtFlags::SYMLINK_FOLLOW)?,
+        }
+        self.name = None;
+        Ok(())
     }
 
     /// Gives the file its final name. Atomically replaces an existing file of that name.
@@ -138,29 +146,17 @@ pub fn remove_leftovers(folder: &Folder) {
     }
     for entry in entries.flatten() {
         if entry.file_name().to_bytes().starts_with(PREFIX.as_bytes()) {
-            let _ = remove_leftover(folder, entry.file_name());
+            let name = entry.file_name();
+            if let Ok(Some(_locked)) = lock_leftover(folder, name) {
+                let _ = unlinkat(folder, name, AtFlags::empty());
+            }
         }
     }
 }
 
-fn remove_leftover(folder: &Folder, name: &CStr) -> rustix::io::Result<()> {
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = openat(folder, name, flags, Mode::empty())?;
-    let about = fstat(&file)?;
-    if FileType::from_raw_mode(about.st_mode) != FileType::RegularFile {
-        return Ok(());
-    }
-    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-    let now = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    if (now.st_dev, now.st_ino) == (about.st_dev, about.st_ino) {
-        unlinkat(folder, name, AtFlags::empty())?;
-    }
-    Ok(())
-}
-
 /// A temporary name that is unique in this process, very likely among all processes, and that
 /// others cannot guess.
-pub(super) fn some_name(prefix: &str) -> String {
+pub(crate) fn some_name(prefix: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let moment = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
     format!("{prefix}{}-{}-{moment:x}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
@@ -213,6 +209,17 @@ mod tests {
                 assert_eq!(std::fs::read_to_string(place.path().join("target")).unwrap(), text);
                 assert_eq!(names(&place).len(), 1);
             }
+        }
+    }
+
+    #[test]
+    fn a_new_name_replaces_no_file() {
+        for make in BOTH {
+            let (place, folder) = temporary();
+            make(&folder, MODE).unwrap().give_new_name("target".as_ref()).unwrap();
+            let why = make(&folder, MODE).unwrap().give_new_name("target".as_ref()).unwrap_err();
+            assert_eq!(why.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(names(&place), BTreeSet::from(["target".to_owned()]));
         }
     }
 

@@ -8,10 +8,13 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, fstat, fsync, unlinkat};
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 use super::draft::Draft;
 use super::openat;
-use super::trust::{refuse_hard_link, refuse_planted, require_private};
+use super::trust::{
+    PERMISSIONS, WRITABLE_BY_GROUP, is_shared_by_umask, refuse_hard_link, refuse_planted, require_private,
+};
 use super::walk::{Make, walk};
 
 /// An open folder.
@@ -47,12 +50,18 @@ impl Folder {
     }
 
     /// Opens the folder of a cache. Creates it and its missing ancestors with these permissions,
-    /// only in a folder of this user or of root.
+    /// only in a folder of this user or of root. If its group can write to it, as is usual with a
+    /// umask of 002, the group no longer can.
     ///
     /// # Errors
     /// As for [`Folder::open_private`], and if it cannot be created.
     pub fn create_private(path: &Path, mode: u32) -> io::Result<Folder> {
-        Folder::walk(path, Some(Make::Private(mode)))?.require_private()
+        let folder = Folder::walk(path, Some(Make::Private(mode)))?;
+        let about = fstat(&folder)?;
+        if is_shared_by_umask(&about) {
+            folder.set_mode(about.st_mode & PERMISSIONS & !WRITABLE_BY_GROUP)?;
+        }
+        folder.require_private()
     }
 
     fn walk(path: &Path, make: Option<Make>) -> io::Result<Folder> {
@@ -146,7 +155,7 @@ impl Folder {
     ///
     /// # Errors
     /// If it is a folder or cannot be removed.
-    pub fn remove(&self, name: &str) -> io::Result<()> {
+    pub fn remove(&self, name: impl Arg) -> io::Result<()> {
         match unlinkat(self, name, AtFlags::empty()) {
             Err(Errno::NOENT) => Ok(()),
             removed => Ok(removed?),

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
-use std::io;
+use std::io::{self, ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
@@ -12,11 +12,11 @@ use rustix::fs::{Access, AtFlags, FileType, Mode, Stat, StatxAttributes, StatxFl
 use super::draft::{self, Draft};
 use super::folder::Folder;
 use super::folder_error;
-use super::trust::refuse_planted;
+use super::trust::{PERMISSIONS, refuse_planted};
 use super::walk::{Place, walk};
 
-/// The permission bits of a file's mode.
-const PERMISSIONS: u32 = 0o7777;
+/// How to write to a file that cannot be replaced.
+const IN_PLACE: &str = "so name /dev/stdout and redirect the output to the old one, which is then written in place";
 /// The set-user-ID and set-group-ID bits.
 const SET_ID_BITS: u32 = 0o6000;
 
@@ -55,12 +55,18 @@ impl Replacement {
         let Place { folder, path, name, found } = place;
         let Some(name) = name else { return Err(folder_error()) };
         let folder = Folder::from_opened(folder, path);
-        let in_folder =
-            |why: io::Error| io::Error::new(why.kind(), format!("folder {}: {why}", folder.path().display()));
         let replaced = found.map(|found| found.about);
         if let Some(about) = &replaced {
             check_replaced(&folder, &name, about)?;
         }
+        let in_folder = |why: io::Error| {
+            let kind = why.kind();
+            // The old file may well be writable.
+            let must_be_new = replaced.is_some() && matches!(kind, PermissionDenied | ReadOnlyFilesystem);
+            let advice =
+                if must_be_new { format!("; a new file would replace the old one, {IN_PLACE}") } else { String::new() };
+            io::Error::new(kind, format!("folder {}: {why}{advice}", folder.path().display()))
+        };
         // A replaced file may be private; otherwise the process's umask applies.
         let mode = if replaced.is_some() { 0o600 } else { 0o666 };
         draft::remove_leftovers(&folder);
@@ -107,7 +113,10 @@ fn check_replaced(folder: &Folder, name: &OsStr, about: &Stat) -> io::Result<()>
     accessat(folder, name, Access::WRITE_OK, AtFlags::EACCESS)?;
     let mount = statx(folder, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::empty());
     if mount.is_ok_and(|about| about.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
-        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "it is a mount point, so it cannot be replaced"));
+        return Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            format!("it is a mount point, which nothing can replace, {IN_PLACE}"),
+        ));
     }
     Ok(())
 }

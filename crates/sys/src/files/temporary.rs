@@ -2,44 +2,20 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::draft::some_name;
+use super::draft::{remove_leftovers, some_name};
 use super::folder::Folder;
 use super::openat;
-use super::trust::{has_safe_entries, refusal};
+use crate::containment::Remover;
 
-/// The system's folder for temporary files: TMPDIR, or else `/tmp`.
-///
-/// # Errors
-/// If there is none, or if another user could replace the files in it.
-pub fn temporary_folder() -> io::Result<PathBuf> {
-    let named = env::temp_dir();
-    let folder = fs::canonicalize(&named).map_err(|why| {
-        io::Error::new(why.kind(), format!("{}: {why}; let TMPDIR name another folder", named.display()))
-    })?;
-    for folder in folder.ancestors() {
-        let about = fs::metadata(folder)?;
-        if !has_safe_entries(&about) {
-            return Err(refusal(format!(
-                "in {}, which belongs to user {}, other users could replace temporary files; let TMPDIR name another \
-                 folder",
-                folder.display(),
-                about.uid()
-            )));
-        }
-    }
-    Ok(folder)
-}
-
-/// A folder that only this user can enter. It is removed when dropped, with those of its files that
-/// were announced, and so are the folders of killed processes when the next one is created.
+/// A folder that only this user can enter. It is removed with those of its files that were announced
+/// when it is dropped or this process ends, however that happens. If the process that removes it was
+/// killed as well, it is removed when the next one is created.
 #[derive(Debug)]
 pub struct TemporaryFolder {
     path: PathBuf,
@@ -48,6 +24,8 @@ pub struct TemporaryFolder {
     name: String,
     /// Locked as long as the folder is in use, to distinguish it from one of a killed process.
     opened: Folder,
+    /// `None` until it is started.
+    remover: Option<Remover>,
 }
 
 impl TemporaryFolder {
@@ -67,7 +45,11 @@ impl TemporaryFolder {
             }
             // A process that removes abandoned folders may have been faster than the lock.
             let Some(opened) = lock(&folder, &name) else { continue };
-            return Ok(TemporaryFolder { path: within.join(&name), files, within: folder, name, opened });
+            let path = within.join(&name);
+            let mut created = TemporaryFolder { path, files, within: folder, name, opened, remover: None };
+            let files = files.iter().map(|file| (&created.opened, *file));
+            created.remover = Some(Remover::new(files.chain([(&created.within, created.name.as_str())]))?);
+            return Ok(created);
         }
     }
 
@@ -125,8 +107,9 @@ fn remove_abandoned(within: &Folder, prefix: &str, files: &[&str]) {
 
 fn empty(folder: &Folder, files: &[&str]) {
     for name in files {
-        let _ = folder.remove(name);
+        let _ = folder.remove(*name);
     }
+    remove_leftovers(folder);
 }
 
 /// Opens and locks a folder of this user. Returns `None` if it is used or belongs to another user.
@@ -140,6 +123,7 @@ fn lock(within: &Folder, name: &str) -> Option<Folder> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     use rustix::fs::CWD;
@@ -174,5 +158,29 @@ mod tests {
         assert!(used.path().join("sorted").exists());
         drop((used, another));
         assert_eq!(names(parent.path()), ["other", "prefix-b", "prefix-c", "prefix-d"]);
+    }
+
+    #[test]
+    fn nothing_stays_of_a_folder_when_its_process_is_killed() {
+        testing::isolated_by(
+            |mut this| {
+                let place = tempfile::tempdir().unwrap();
+                let mut child = testing::Child::start_piped(this.env("PLACE", place.path()));
+                while !child.read_line().contains("begun") {}
+                assert_eq!(names(place.path()).len(), 1);
+                child.send(libc::SIGKILL);
+                child.wait().expect_signal(libc::SIGKILL);
+                while !names(place.path()).is_empty() {
+                    std::thread::yield_now();
+                }
+            },
+            || {
+                let place = std::env::var_os("PLACE").unwrap();
+                let folder = TemporaryFolder::create(Path::new(&place), "prefix-", FILES).unwrap();
+                folder.create_file("sorted").unwrap();
+                println!("begun");
+                std::thread::park();
+            },
+        );
     }
 }

@@ -178,6 +178,12 @@ fn a_cache_is_only_in_a_folder_of_this_user_alone() {
     fs::set_permissions(&path, Permissions::from_mode(0o770)).unwrap();
     let why = Folder::open_private(&path).unwrap_err().to_string();
     assert_eq!(why, "other users can write to it; `chmod go-w` prevents that");
+    Folder::create_private(&path, 0o700).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o750);
+    for shared in [0o777, 0o1770] {
+        fs::set_permissions(&path, Permissions::from_mode(shared)).unwrap();
+        Folder::create_private(&path, 0o700).unwrap_err();
+    }
     let Some(planted) = Planted::new(0o755) else { return };
     let why = Folder::create_private(&planted.at("theirs"), 0o700).unwrap_err().to_string();
     assert_eq!(why, "it belongs to user 65534");

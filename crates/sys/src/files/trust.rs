@@ -1,16 +1,19 @@
 //! Which users a file can be trusted to: this one, and root.
 
 use std::fs::{self, Metadata};
-use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::{env, io};
 
 use rustix::fs::Stat;
 use rustix::process::geteuid;
 
+/// The permission bits of a mode.
+pub(super) const PERMISSIONS: u32 = 0o7777;
 const STICKY: u32 = 0o1000;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
+pub(super) const WRITABLE_BY_GROUP: u32 = 0o020;
 
 /// Whether a user is this one or root. Root has another number in a user namespace that does not
 /// contain it: that of the root folder's owner.
@@ -60,13 +63,41 @@ pub(super) fn require_private(about: &Stat) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether a folder of this user is writable by its group, but was not opened to all users.
+pub(super) fn is_shared_by_umask(about: &Stat) -> bool {
+    about.st_uid == geteuid().as_raw() && about.st_mode & (WRITABLE_BY_OTHERS | STICKY) == WRITABLE_BY_GROUP
+}
+
 /// Whether only this user and root can replace this folder, as far as its existing ancestors tell.
 pub fn is_safe_from_others(folder: &Path) -> bool {
     folder.ancestors().skip(1).filter_map(|folder| fs::metadata(folder).ok()).all(|about| has_safe_entries(&about))
 }
 
+/// The system's folder for temporary files: TMPDIR, or else `/tmp`.
+///
+/// # Errors
+/// If there is none, or if another user could replace the files in it.
+pub fn temporary_folder() -> io::Result<PathBuf> {
+    let named = env::temp_dir();
+    let folder = fs::canonicalize(&named).map_err(|why| {
+        io::Error::new(why.kind(), format!("{}: {why}; let TMPDIR name another folder", named.display()))
+    })?;
+    for folder in folder.ancestors() {
+        let about = fs::metadata(folder)?;
+        if !has_safe_entries(&about) {
+            return Err(refusal(format!(
+                "in {}, which belongs to user {}, other users could replace temporary files; let TMPDIR name another \
+                 folder",
+                folder.display(),
+                about.uid()
+            )));
+        }
+    }
+    Ok(folder)
+}
+
 /// Whether other users can neither remove nor rename what this user has in a folder.
-pub(super) fn has_safe_entries(folder: &Metadata) -> bool {
+fn has_safe_entries(folder: &Metadata) -> bool {
     is_trusted(folder.uid()) && (!is_writable_by_others(folder.mode()) || folder.mode() & STICKY != 0)
 }
 

@@ -3,16 +3,18 @@
 //! Its content is never trusted. This process uses its own copies of the sizes, which it has
 //! checked once against those of the file. The rest is atomic integers with any values.
 
+use std::ffi::OsStr;
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::fs::{FallocateFlags, FileType, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::{Errno, retry_on_intr};
+use sys::files::{self, Draft, Folder};
 use sys::shared_memory::{Mapping, Plain, View};
 
 use super::mutex::MutexBody;
@@ -177,25 +179,21 @@ impl Memory {
             Some(path) => format!("create shared memory {}", path.display()),
             None => "create nameless shared memory".to_owned(),
         };
-        let file = match path {
-            Some(path) => {
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-                rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)
-            }
-            None => rustix::fs::memfd_create("rowlock", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING),
+        let Some(path) = path else {
+            let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+            let file = rustix::fs::memfd_create("rowlock", flags).map_err(system(doing))?;
+            let memory = Memory::begin(file, purpose)?;
+            begin(&memory)?;
+            let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+            rustix::fs::fcntl_add_seals(&memory.file, seals).map_err(system(doing))?;
+            return Ok(memory);
         };
-        let memory = Memory::begin(file.map_err(system(doing))?, purpose)?;
+        let (folder, name) = place(path).map_err(system(doing))?;
+        let draft = Draft::create(&folder, Mode::RUSR | Mode::WUSR).map_err(system(doing))?;
+        let file = draft.file().try_clone().map_err(system(doing))?;
+        let memory = Memory::begin(file.into(), purpose)?;
         begin(&memory)?;
-        let published = match path {
-            Some(path) => {
-                // The file has no path yet, except for this one in this process.
-                let nameless = format!("/proc/self/fd/{}", memory.file.as_raw_fd());
-                rustix::fs::linkat(CWD, nameless, CWD, path, AtFlags::SYMLINK_FOLLOW)
-            }
-            None => rustix::fs::fcntl_add_seals(&memory.file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL),
-        };
-        published.map_err(system(doing))?;
+        draft.give_new_name(name).map_err(system(doing))?;
         Ok(memory)
     }
 
@@ -269,10 +267,17 @@ pub fn unlink(path: impl AsRef<Path>) -> Result<(), MemoryError> {
     let file = open(path).map_err(system(doing))?;
     length(&file)?;
     header(&file)?;
-    rustix::fs::unlink(path).map_err(system(doing))
+    place(path).and_then(|(folder, name)| folder.remove(name)).map_err(system(doing))
 }
 
-/// Opens a file, without blocking if it is a special one.
+/// The folder of a path, and the name in it.
+fn place(path: &Path) -> io::Result<(Folder, &OsStr)> {
+    let name = path.file_name().ok_or_else(files::folder_error)?;
+    Ok((Folder::open(path.parent().unwrap_or(Path::new("")))?, name))
+}
+
+/// Opens an existing file, without blocking if it is a special one.
+#[expect(clippy::disallowed_methods, reason = "it creates no file")]
 fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY, Mode::empty())
 }
@@ -312,6 +317,6 @@ fn map(file: &OwnedFd, length: usize) -> Result<Arc<Mapping>, MemoryError> {
     Mapping::new(file, length).map_err(|why| MemoryError::System { doing: "map shared memory".to_owned(), why })
 }
 
-fn system(doing: impl FnOnce() -> String) -> impl FnOnce(rustix::io::Errno) -> MemoryError {
+fn system<E: Into<io::Error>>(doing: impl FnOnce() -> String) -> impl FnOnce(E) -> MemoryError {
     |why| MemoryError::System { doing: doing(), why: why.into() }
 }

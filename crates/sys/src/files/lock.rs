@@ -1,0 +1,42 @@
+//! Files that a process holds by a lock (`flock`) as long as it uses them.
+//!
+//! The lock ends with its process, so a file that is not locked is a leftover of a killed one.
+//!
+//! A creator and a remover can race between creation and locking. Both take the lock and then check
+//! again: the remover, whether the name still belongs to the file; the creator, whether its file
+//! still has a name. If not, it creates another one.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::os::fd::AsFd;
+
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, flock, fstat, statat};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::path::Arg;
+
+use super::openat;
+
+/// Creates and locks a file. Returns `None` if another process has removed it before it was locked.
+/// It makes only system calls.
+pub(crate) fn create_locked(folder: impl AsFd, name: impl Arg + Copy, mode: Mode) -> Result<Option<File>, Errno> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = File::from(openat(folder, name, flags, mode)?);
+    retry_on_intr(|| flock(&file, FlockOperation::LockExclusive))?;
+    Ok((fstat(&file)?.st_nlink > 0).then_some(file))
+}
+
+/// Locks a leftover, to remove it. Returns `None` if it is no regular file, or no longer there.
+///
+/// # Errors
+/// If a process holds it.
+pub(crate) fn lock_leftover(folder: impl AsFd, name: &CStr) -> Result<Option<File>, Errno> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(openat(&folder, name, flags, Mode::empty())?);
+    let about = fstat(&file)?;
+    if FileType::from_raw_mode(about.st_mode) != FileType::RegularFile {
+        return Ok(None);
+    }
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    let now = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(((now.st_dev, now.st_ino) == (about.st_dev, about.st_ino)).then_some(file))
+}
