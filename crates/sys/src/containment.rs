@@ -16,8 +16,7 @@
 //! could not notice the end of this process. It tells this process instead.
 //!
 //! If both are killed, the kernel kills the program, and the next start ends what the program has
-//! started (`record`). Commands such as `pkill rowlock` do not reach the keeper, because its name is
-//! another one.
+//! started (`record`). The keeper has another name, so `pkill rowlock` does not reach it.
 //!
 //! A control group could not replace the keeper: this process often may not create one, and another
 //! process would have to remove it. The processes of a PID namespace end with its first one, but it

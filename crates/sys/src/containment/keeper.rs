@@ -11,8 +11,8 @@
 //!    child never reaches another process.
 //! 3. It kills its children until it has none. The children of a killed one become its own.
 //!
-//! If the keeper itself is killed, the kernel kills the program, and `record` tells how to find what
-//! the program started.
+//! If the keeper itself is killed, the kernel kills the program, and what the program started is
+//! found by its `record`.
 
 use std::ffi::CStr;
 use std::io;

@@ -13,9 +13,9 @@ use super::folder::Folder;
 use super::openat;
 use crate::containment::Remover;
 
-/// A folder that only this user can enter. It is removed with those of its files that were announced
-/// when it is dropped or this process ends, however that happens. If the process that removes it was
-/// killed as well, it is removed when the next one is created.
+/// A folder that only this user can enter. When it is dropped or this process ends, however that
+/// happens, it is removed with those of its files that were announced. If the process that does this
+/// was killed as well, it is removed when the next one is created.
 #[derive(Debug)]
 pub struct TemporaryFolder {
     path: PathBuf,
