@@ -14,7 +14,7 @@ use super::openat;
 use crate::containment::Remover;
 
 /// A folder that only this user can enter. When it is dropped or this process ends, however that
-/// happens, it is removed with those of its files that were announced. If the process that does this
+/// happens, it is removed with those of its files that were announced. If the process that does so
 /// was killed as well, it is removed when the next one is created.
 #[derive(Debug)]
 pub struct TemporaryFolder {
