@@ -151,7 +151,7 @@ fn create(parent: &Path) -> io::Result<(PathBuf, File, Remover)> {
         let name = format!("{NAME}{}-{count}", std::process::id());
         let group = parent.join(&name);
         match fs::create_dir(&group).and_then(|()| lock(&group)) {
-            Ok(Some(folder)) => return Ok((group, folder, Remover::new([(File::open(parent)?, name.as_str())])?)),
+            Ok(Some(folder)) => return Ok((group, folder, Remover::new(File::open(parent)?, &name, &[])?)),
             Ok(None) => {}
             Err(why) if why.kind() == ErrorKind::AlreadyExists => {}
             Err(why) => {

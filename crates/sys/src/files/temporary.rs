@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, unlinkat};
-use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::draft::{remove_leftovers, some_name};
@@ -24,8 +23,7 @@ pub struct TemporaryFolder {
     name: String,
     /// Locked as long as the folder is in use, to distinguish it from one of a killed process.
     opened: Folder,
-    /// `None` until it is started.
-    remover: Option<Remover>,
+    _remover: Remover,
 }
 
 impl TemporaryFolder {
@@ -39,17 +37,12 @@ impl TemporaryFolder {
         remove_abandoned(&folder, prefix, files);
         loop {
             let name = some_name(prefix);
-            match mkdirat(&folder, name.as_str(), Mode::RWXU) {
-                Err(Errno::EXIST) => continue,
-                made => made?,
-            }
+            let remover = Remover::new(&folder, &name, files)?;
+            mkdirat(&folder, name.as_str(), Mode::RWXU)?;
             // A process that removes abandoned folders may have been faster than the lock.
             let Some(opened) = lock(&folder, &name) else { continue };
             let path = within.join(&name);
-            let mut created = TemporaryFolder { path, files, within: folder, name, opened, remover: None };
-            let files = files.iter().map(|file| (&created.opened, *file));
-            created.remover = Some(Remover::new(files.chain([(&created.within, created.name.as_str())]))?);
-            return Ok(created);
+            return Ok(TemporaryFolder { path, files, within: folder, name, opened, _remover: remover });
         }
     }
 
