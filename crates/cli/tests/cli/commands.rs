@@ -167,7 +167,7 @@ impl Place {
         let program = env!("CARGO_BIN_EXE_rowlock");
         let words = line.split(' ').map(|word| if word == "ROWLOCK" { program } else { word });
         let mut command = crate::rowlock(&words.collect::<Vec<_>>());
-        command.current_dir(self.folder()).env("TMPDIR", self.temporary());
+        command.current_dir(self.folder()).env("TMPDIR", self.temporary()).env_remove("XDG_RUNTIME_DIR");
         if line.contains("--fresh") {
             command.env("XDG_CACHE_HOME", self.path("cache"));
         }

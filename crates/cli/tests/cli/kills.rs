@@ -1,10 +1,13 @@
 //! Any signal at any moment: no process, temporary file, shared memory or control group that a
-//! command has created stays.
+//! command has created stays, and no other process is changed.
 
+use std::fs;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+use testing::Child;
 use testing::family::Family;
-use testing::{Child, Output};
 
 use crate::commands::{COMMANDS, Place, Subject, Work};
 
@@ -13,6 +16,9 @@ const SIGNALS: [i32; 5] = [9, 15, 2, 1, 3];
 
 /// How long a machine under load may take to end everything. On a quiet one it is two seconds.
 const LIMIT: Duration = Duration::from_secs(30);
+
+/// The number of commands that run at a time.
+const AT_A_TIME: usize = 4;
 
 /// The beginning of a program with daemons that ignore requests to end, which it obeys itself: some
 /// shells lose a SIGINT without a trap.
@@ -38,47 +44,131 @@ impl Draws {
     }
 }
 
-/// Starts a command, sends it a signal at a moment, and expects that nothing stays.
-fn kill(subject: &Subject, draws: &mut Draws) {
+/// Which processes get a signal.
+#[derive(Clone, Copy, Debug)]
+enum Killed {
+    /// The command gets this one.
+    Command(i32),
+    /// All processes named rowlock get SIGKILL, as by `pkill -KILL rowlock`.
+    Named,
+    /// One of all processes gets SIGKILL, for example a keeper, and soon after that the command.
+    AnyOther,
+}
+
+impl Killed {
+    fn draw(draws: &mut Draws) -> Killed {
+        match draws.below(7) {
+            5 => Killed::Named,
+            6 => Killed::AnyOther,
+            number => Killed::Command(SIGNALS[number]),
+        }
+    }
+}
+
+fn kill_if_alive(process: u32) {
+    let _ = kill_process(Pid::from_raw(process.cast_signed()).unwrap(), Signal::KILL);
+}
+
+/// Sends the signals.
+fn send(killed: Killed, command: &Child, family: &Family, draws: &mut Draws) {
+    let is_named =
+        |process: &u32| fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.contains("rowlock"));
+    match killed {
+        Killed::Command(signal) => command.send(signal),
+        Killed::Named => family.members().into_iter().filter(is_named).for_each(kill_if_alive),
+        Killed::AnyOther => {
+            let members = family.members();
+            if let Some(&any) = members.get(draws.below(members.len().max(1))) {
+                kill_if_alive(any);
+            }
+            sleep(draws.moment() / 10);
+            command.send(Signal::KILL.as_raw());
+        }
+    }
+}
+
+/// Starts a command, sends signals at a moment, and expects that nothing stays.
+fn kill(subject: &Subject, seed: u64) {
+    let draws = &mut Draws(seed);
     let place = Place::with(&Work { records: 60_000, rounds: 2_000, before: HOSTILE.to_owned() });
-    let (signal, moment) = (SIGNALS[draws.below(SIGNALS.len())], draws.moment());
-    let family = Family::new(&format!("killed-{}", draws.below(1 << 30)));
+    let (killed, moment) = (Killed::draw(draws), draws.moment());
+    let family = Family::new(&format!("killed-{seed:x}"));
     let mut command = place.command(subject.line);
     family.adopt(&mut command);
     let child = Child::start(&mut command);
-    std::thread::sleep(moment);
+    sleep(moment);
     let process = child.id();
-    child.send(signal);
-    let output: Output = child.with_limit(2 * LIMIT).wait();
-    let what = format!("signal {signal} after {moment:?}");
+    send(killed, &child, &family, draws);
+    let output = child.with_limit(2 * LIMIT).wait();
+    let what = format!("{killed:?} after {moment:?}, seed {seed}");
     assert!(!output.stderr.contains("panicked"), "{what}: {output}");
-    let ended = Instant::now();
     let stays = || {
         let processes = family.members().into_iter().map(testing::processes::describe_tree);
-        processes.chain(place.left(subject, process)).collect::<Vec<_>>()
+        processes.chain(place.left(subject, process)).chain(place.temporary_files()).collect::<Vec<_>>()
     };
-    while !stays().is_empty() && ended.elapsed() < LIMIT {
-        std::thread::sleep(Duration::from_millis(5));
+    let wait = |limit: Duration| {
+        let ended = Instant::now();
+        while !stays().is_empty() && ended.elapsed() < limit {
+            sleep(Duration::from_millis(5));
+        }
+    };
+    match killed {
+        Killed::AnyOther => {
+            wait(Duration::from_secs(4));
+            if !stays().is_empty() {
+                // If the process that would remove it was killed, the next command does.
+                testing::run(&mut place.command(subject.line));
+            }
+            wait(LIMIT);
+        }
+        _ => wait(LIMIT),
     }
     assert_eq!(stays(), [""; 0], "{what} {output}");
-    place.remove_abandoned(subject);
-    assert_eq!(place.temporary_files(), [""; 0], "{what} {output}");
 }
 
+/// What another process could change in a process.
+fn state(process: u32) -> Vec<String> {
+    let read = |name: &str| fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
+    let stat = read("stat");
+    // From the third field on. The priorities are the fields 18 and 19, the policy is 41.
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+    let scheduling = [15, 16, 37, 38].map(|field| fields[field]).join(" ");
+    let status = read("status");
+    let allowed = status.lines().filter(|line| line.contains("_allowed"));
+    let others = ["limits", "cgroup", "autogroup", "oom_score_adj", "timerslack_ns", "coredump_filter"].map(read);
+    [scheduling, allowed.collect()].into_iter().chain(others).collect()
+}
+
+/// Kills each command this many times, beside a process that must stay as it is.
 fn kill_each(times: u64, seed: u64) {
-    let mut draws = Draws(seed);
-    for _ in 0..times {
-        COMMANDS.iter().filter(|subject| subject.line != REPLACED).for_each(|subject| kill(subject, &mut draws));
-    }
+    let bystander = Child::start(testing::command("sleep").arg("1000"));
+    while !fs::read_to_string(format!("/proc/{}/comm", bystander.id())).unwrap().starts_with("sleep") {}
+    let before = [bystander.id(), std::process::id()].map(state);
+    let subjects: Vec<&Subject> = COMMANDS.iter().filter(|subject| subject.line != REPLACED).collect();
+    let tasks: Vec<_> = (0..times).flat_map(|time| subjects.iter().map(move |subject| (*subject, time))).collect();
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                while let Some((subject, time)) = tasks.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    let number = COMMANDS.iter().position(|other| other.line == subject.line).unwrap() as u64;
+                    kill(subject, Draws(seed << 16 | time << 8 | number).below(1 << 31) as u64);
+                }
+            });
+        }
+    });
+    assert_eq!([bystander.id(), std::process::id()].map(state), before);
+    bystander.send(Signal::KILL.as_raw());
+    bystander.wait().expect_signal(Signal::KILL.as_raw());
 }
 
 #[test]
 fn nothing_stays_of_a_command_that_a_signal_ends_at_any_moment() {
-    kill_each(5, 1);
+    kill_each(10, 1);
 }
 
 #[test]
 #[ignore = "takes a while; ./check --full runs it, and ./soak with other seeds"]
 fn nothing_stays_of_many_killed_commands() {
-    testing::for_each_seed(10, |seed| kill_each(1, seed));
+    testing::for_each_seed(20, |seed| kill_each(1, seed));
 }

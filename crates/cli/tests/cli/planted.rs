@@ -5,7 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 
 use rustix::fs::{CWD, Mode, mkfifoat};
-use testing::NOBODY;
+use testing::{Child, NOBODY};
 
 use crate::commands::{COMMANDS, Place};
 
@@ -170,6 +170,7 @@ fn nothing_that_another_user_plants_makes_root_change_a_file_elsewhere() {
         Writer::new("sort in theirs/file --record 20", None, file),
         Writer::new("sort in sorted --record 20 --tmp theirs/file", None, file),
         Writer::new("export crew.toml --to ftrace --out theirs/file", None, file),
+        Writer::new("pipeline verdict --device theirs -- ./program true", None, file),
         with_variable(sort, "ROWLOCK_PIPELINE_REPORT", "theirs/file", file),
         with_variable(sort, "ROWLOCK_PIPELINE_TRACE", "theirs/file", file),
         with_variable(
@@ -218,4 +219,28 @@ fn abandoned_folders_are_not_looked_for_through_links() {
     for planted in ALL {
         assert_harmless(&shared, &Writer::new(line, None, &[]), planted, "rowlock-paper-a", 0o755);
     }
+}
+
+#[test]
+fn only_a_record_of_the_same_user_ends_what_it_marks() {
+    let Some(shared) = Shared::new() else { return };
+    let temporary = shared.0.temporary();
+    fs::set_permissions(temporary, Permissions::from_mode(0o1777)).unwrap();
+    let (mark, linked) = (".rowlock-record-marked", shared.0.path("linked"));
+    let mut marked = Child::start(testing::command("sleep").arg("1000").env("ROWLOCK_MARK", mark));
+    let record = temporary.join(".rowlock-record-planted");
+    let link = temporary.join(".rowlock-record-link");
+    fs::write(&record, mark).and_then(|()| fs::write(&linked, mark)).unwrap();
+    symlink(&linked, &link).unwrap();
+    for planted in [&record, &link] {
+        lchown(planted, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let start_next = || testing::run(&mut shared.0.command("exec --report -- true")).expect_success();
+    start_next();
+    assert!(marked.process().try_wait().unwrap().is_none() && record.exists() && link.exists() && linked.exists());
+
+    fs::remove_file(&link).and_then(|()| lchown(&record, Some(0), Some(0))).unwrap();
+    start_next();
+    marked.wait().expect_signal(9);
+    assert!(!record.exists());
 }
