@@ -14,13 +14,13 @@ use rustix::thread::set_name;
 
 use super::keeper::{borrowed, close_all_but, every_signal, exit, now};
 
-/// How long the users of a folder may take to end, in nanoseconds, and the time between two attempts
-/// to remove it.
+/// How long the users of a folder may take to end, in nanoseconds, and the time between two
+/// attempts to remove it.
 const TIMEOUT: i64 = 3_000_000_000;
 const INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
-/// Removes a folder when this process ends, however that happens, or when the value is dropped. This
-/// process may remove it itself before.
+/// Removes a folder when this process ends, however that happens, or when the value is dropped.
+/// This process may remove it itself before.
 #[derive(Debug)]
 pub struct Remover {
     /// `None` once it was told to remove.
