@@ -1,35 +1,72 @@
 //! Readers of files that another process may have changed.
 
 use std::fs;
+use std::io::Cursor;
 use std::os::unix::fs::FileExt;
+use std::sync::LazyLock;
 
 use counters::Region;
+use exec::Obstacle;
 use host::HostCalibration;
 use measure::folder::{Folder, MANIFEST, RECORDS};
+use policy::Span;
 use scenario::result::Run;
+use serde::Deserialize;
+use sys::identity::Stat;
+use sys::unnamed::UnnamedFile;
 
-/// A calibration from the cache.
+use crate::texts::refused;
+
+/// A calibration in the cache of the machine that it names.
 pub(crate) fn calibration(bytes: &[u8]) {
-    if let Ok(calibration) = serde_json::from_slice::<HostCalibration>(bytes) {
-        let _ = host::calibration::twin(&calibration).costs();
+    #[derive(Deserialize)]
+    struct Cached {
+        calibration: HostCalibration,
     }
+    let Ok(Cached { calibration: HostCalibration { machine, .. } }) = serde_json::from_slice(bytes) else { return };
+    let Some(calibration) = HostCalibration::from_cached(bytes, &machine) else { return };
+    let written = calibration.to_cached().expect("its path was read from UTF-8");
+    assert_eq!(HostCalibration::from_cached(&written, &machine).as_ref(), Some(&calibration));
+    let costs = host::calibration::twin(&calibration).costs();
+    assert!([costs.cs, costs.lone_yield, costs.tick].into_iter().all(|cost| cost <= Span::from_millis(1000)));
 }
 
 /// The statistics region, of which a watched program may have written every byte.
 pub(crate) fn statistics(bytes: &[u8]) {
-    let folder = temporary_folder();
-    let path = folder.path().join("region");
-    let region = Region::create(&path).expect("there is room in memory");
-    let _slot = region.claim().expect("it is new");
-    // After the magic number, which other files lack, comes the number of claims.
-    let file = fs::OpenOptions::new().write(true).open(&path).expect("it exists");
-    file.write_all_at(&bytes[..bytes.len().min(1 << 16)], 8).expect("there is room in memory");
+    /// Creating one takes longer than reading it.
+    static REGION: LazyLock<(Region, UnnamedFile)> = LazyLock::new(|| Region::unnamed().expect("there is memory"));
+    let (region, file) = &*REGION;
+    let bytes = &bytes[..bytes.len().min(1 << 16)];
+    // After the magic number, without which there is no report, comes the number of claims.
+    let write = |bytes: &[u8]| file.file().write_all_at(bytes, 8).expect("it has this length");
+    write(bytes);
     for process in region.processes() {
         for waits in process.waits {
             let _ = waits.time_saved(process.cs);
         }
     }
-    let _ = region.rejected();
+    let _ = (region.rejected(), region.lost());
+    write(&vec![0; bytes.len()]);
+}
+
+/// The kernel's line about a process, which chose its own name.
+pub(crate) fn process(bytes: &[u8]) {
+    if let Some(Stat { pid, name, .. }) = Stat::parse(bytes) {
+        assert!(name.len() <= 3 * bytes.len());
+        // The name may contain anything, even the fields that follow it.
+        let renamed =
+            [pid.to_string().as_bytes(), b" (", bytes, b") S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18"].concat();
+        let found = Stat::parse(&renamed).expect("its fields are there");
+        assert_eq!((found.pid, found.parent, found.state), (pid, 1, b'S'));
+        assert_eq!(found.name, String::from_utf8_lossy(bytes));
+    }
+}
+
+/// The ELF file of a program to start.
+pub(crate) fn program(bytes: &[u8]) {
+    if let Some(obstacle) = Obstacle::in_file(Cursor::new(bytes)) {
+        refused(&obstacle);
+    }
 }
 
 /// The records and the manifest of an experiment to be continued, separated by a zero byte.
@@ -44,16 +81,16 @@ pub(crate) fn result_folder(bytes: &[u8]) {
     }
     match Folder::append(folder.path()) {
         Ok(results) => {
-            let _ = results.earlier::<Run>().map_err(|why| assert!(!why.to_string().is_empty()));
+            let _ = results.earlier::<Run>().map_err(|why| refused(&why));
             let _ = results.earlier::<papers::fg::runs::Observation>();
             let _ = results.earlier::<papers::threads::runs::Observation>();
             let _ = results.earlier_settings::<papers::fg::report::Settings>();
         }
-        Err(why) => assert!(!why.to_string().is_empty()),
+        Err(why) => refused(&why),
     }
 }
 
 /// A folder in memory, if there is such a file system.
-pub(crate) fn temporary_folder() -> tempfile::TempDir {
+fn temporary_folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("some folder is writable")
 }

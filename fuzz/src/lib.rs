@@ -10,6 +10,7 @@
 #![allow(clippy::panic, clippy::expect_used, reason = "a target reports a defect by a panic")]
 
 mod files;
+mod objects;
 mod records;
 mod scenarios;
 mod texts;
@@ -27,12 +28,13 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 18] = [
     Target { name: "scenario", read: scenarios::scenario },
     Target { name: "rt-app", read: scenarios::rt_app },
     Target { name: "scheduling-events", read: scenarios::scheduling_events },
     Target { name: "rules", read: texts::rules },
     Target { name: "structure", read: texts::structure },
+    Target { name: "variants", read: texts::variants },
     Target { name: "thread-scheduling", read: texts::thread_scheduling },
     Target { name: "sort-keys", read: records::sort_keys },
     Target { name: "sorted-file", read: records::sorted_file },
@@ -40,6 +42,10 @@ pub const TARGETS: [Target; 13] = [
     Target { name: "pipeline-report", read: texts::pipeline_report },
     Target { name: "calibration", read: files::calibration },
     Target { name: "statistics", read: files::statistics },
+    Target { name: "environment", read: texts::environment },
+    Target { name: "program", read: files::program },
+    Target { name: "process", read: files::process },
+    Target { name: "shared-object", read: objects::shared_object },
     Target { name: "result-folder", read: files::result_folder },
 ];
 

@@ -2,6 +2,8 @@
 
 use exchange::{Format, ImportError, Imported, rt_app};
 
+use crate::texts::refused;
+
 /// The scenario file.
 pub(crate) fn scenario(bytes: &[u8]) {
     match scenario::read("fuzz.toml", bytes) {
@@ -12,7 +14,7 @@ pub(crate) fn scenario(bytes: &[u8]) {
                 Err(why) => panic!("what was written cannot be read: {why}\n{written}"),
             }
         }
-        Err(why) => assert!(!why.to_string().is_empty()),
+        Err(why) => refused(&why),
     }
 }
 
@@ -46,7 +48,7 @@ fn imported(format: Format, bytes: &[u8]) -> Option<Imported> {
             Some(imported)
         }
         Err(why) => {
-            assert!(!why.to_string().is_empty());
+            refused(&why);
             None
         }
     }

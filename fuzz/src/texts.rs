@@ -1,8 +1,13 @@
 //! Readers of short texts and tables.
 
+use std::ffi::OsStr;
 use std::fmt::{Debug, Display};
+use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 
+use counters::Environment;
+use measure::explore::profile::Profile;
+use measure::explore::tries::parse_tries;
 use measure::regress::{Question, regress};
 use pipeline::structure::Structure;
 use pipeline::{RunReport, Scheduling};
@@ -18,6 +23,20 @@ pub(crate) fn rules(bytes: &[u8]) {
     round_trip::<CpuSet>(text);
 }
 
+/// The variables that configure the preloaded library, one a line.
+pub(crate) fn environment(bytes: &[u8]) {
+    let mut lines = bytes.split(|&byte| byte == b'\n');
+    let values = [Environment::RULE, Environment::COSTS, Environment::REGION].map(|name| (name, lines.next()));
+    let variable = |name: &str| {
+        let value = values.iter().find(|(known, _)| *known == name)?.1?;
+        Some(OsStr::from_bytes(value).to_owned())
+    };
+    let read = Environment::read(variable);
+    let written = read.variables();
+    let again = |name: &str| Some(written.iter().find(|(known, _)| *known == name)?.1.clone());
+    assert_eq!(Environment::read(again), read);
+}
+
 /// The structure of a pipeline.
 pub(crate) fn structure(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
@@ -26,6 +45,15 @@ pub(crate) fn structure(bytes: &[u8]) {
         assert_eq!(read.check_stages(&stages), Ok(()), "a structure contradicts its own stages");
         let _ = read.check();
         assert_eq!(read.laid_over(&Structure::default()), read);
+    }
+}
+
+/// Variants of a structure.
+pub(crate) fn variants(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else { return };
+    match parse_tries(text) {
+        Ok(variants) => assert!(!variants.is_empty()),
+        Err(why) => refused(&why),
     }
 }
 
@@ -44,7 +72,7 @@ pub(crate) fn observations(bytes: &[u8]) {
     let with_intercept = bytes.len().is_multiple_of(2);
     match regress(bytes, &Question { on, from: columns.collect(), with_intercept }) {
         Ok(found) => assert!(!measure::regress::text(&found).is_empty()),
-        Err(why) => assert!(!why.to_string().is_empty()),
+        Err(why) => refused(&why),
     }
 }
 
@@ -54,6 +82,18 @@ pub(crate) fn pipeline_report(bytes: &[u8]) {
     for report in RunReport::read(text).unwrap_or_default() {
         let _ = report.verdict().times_floor();
     }
+    match Profile::read(text) {
+        Ok(profile) => assert!(profile.stages().all(|stage| profile.has(stage.kind))),
+        Err(why) => refused(&why),
+    }
+}
+
+/// Checks an error: it says something, and nothing that only makes sense in the source.
+pub(crate) fn refused(why: &dyn Display) {
+    let said = why.to_string();
+    assert!(!said.trim().is_empty());
+    // Inputs are quoted in errors, but one rarely contains this.
+    assert!(!said.contains("panicked at"), "{said}");
 }
 
 /// Reads a text. A value that was read has a text from which the same value is read.
@@ -65,7 +105,7 @@ fn round_trip<T: FromStr<Err: Display> + Display + PartialEq + Debug>(text: &str
             Some(read)
         }
         Err(why) => {
-            assert!(!why.to_string().is_empty());
+            refused(&why);
             None
         }
     }

@@ -1,6 +1,8 @@
 //! Properties of a program's ELF file that decide how it is loaded.
 
-use std::fs::File;
+use std::cell::Cell;
+use std::io::{Read, Seek};
+use std::ops::Range;
 
 use object::elf::{
     DT_NEEDED, ELF_NOTE_GO, ELFCLASS32, ELFCLASS64, EM_386, EM_AARCH64, EM_ARM, EM_PPC64, EM_RISCV, EM_S390, EM_X86_64,
@@ -20,10 +22,9 @@ struct Target {
 }
 
 /// The obstacle to preloading the library into this program, as far as its file tells. A file that
-/// is not ELF, or cannot be read, has none: the kernel will report the error.
-pub(crate) fn obstacle(file: &File, library: &[u8]) -> Option<Obstacle> {
-    let data = ReadCache::new(file);
-    let properties = examine(&data)?;
+/// is not ELF, or cannot be read, has none.
+pub(crate) fn obstacle(file: impl Read + Seek, library: &[u8]) -> Option<Obstacle> {
+    let properties = examine_file(file)?;
     let target = examine(library).map_or(properties.target, |library| library.target);
     if properties.target != target {
         return Some(Obstacle::OtherMachine(description(properties.target)));
@@ -40,8 +41,39 @@ pub(crate) fn obstacle(file: &File, library: &[u8]) -> Option<Obstacle> {
 }
 
 /// The loader that a program asks for.
-pub(crate) fn loader(file: &File) -> Option<String> {
-    examine(&ReadCache::new(file))?.loader
+pub(crate) fn loader(file: impl Read + Seek) -> Option<String> {
+    examine_file(file)?.loader
+}
+
+/// The number of bytes read of a file. The headers and the names of libraries of a program are
+/// shorter, but each of 65,535 segments may claim the whole of a large file.
+const MOST_READ: u64 = 16 << 20;
+
+/// A file of which no more than [`MOST_READ`] bytes are kept in memory.
+struct Limited<R: Read + Seek> {
+    file: ReadCache<R>,
+    left: Cell<u64>,
+}
+
+impl<'data, R: Read + Seek> ReadRef<'data> for &'data Limited<R> {
+    fn len(self) -> Result<u64, ()> {
+        self.file.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'data [u8], ()> {
+        self.left.set(self.left.get().checked_sub(size).ok_or(())?);
+        self.file.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'data [u8], ()> {
+        let bytes = self.file.read_bytes_at_until(range, delimiter)?;
+        self.left.set(self.left.get().checked_sub(bytes.len() as u64 + 1).ok_or(())?);
+        Ok(bytes)
+    }
+}
+
+fn examine_file(file: impl Read + Seek) -> Option<FileProperties> {
+    examine(&Limited { file: ReadCache::new(file), left: Cell::new(MOST_READ) })
 }
 
 /// The relevant properties of a file.
@@ -134,7 +166,7 @@ fn description(Target { class, machine, .. }: Target) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{self, SeekFrom, Write};
 
     use super::*;
     use crate::library::EMBEDDED;
@@ -205,6 +237,51 @@ mod tests {
         header[18] = 3;
         header[40] = 52;
         assert_eq!(obstacle_after(|bytes| *bytes = header), Some(Obstacle::OtherMachine("i386 (32 bits)".into())));
+    }
+
+    /// A file of a gigabyte: a beginning, then zeros. Counts the bytes that are read.
+    struct Sparse<'test> {
+        beginning: &'test [u8],
+        place: u64,
+        read: &'test Cell<u64>,
+    }
+
+    impl Read for Sparse<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            into.fill(0);
+            let rest = self.beginning.get(self.place as usize..).unwrap_or_default();
+            let count = rest.len().min(into.len());
+            into[..count].copy_from_slice(&rest[..count]);
+            self.place += into.len() as u64;
+            self.read.set(self.read.get() + into.len() as u64);
+            Ok(into.len())
+        }
+    }
+
+    impl Seek for Sparse<'_> {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            self.place = match to {
+                SeekFrom::Start(place) => place,
+                _ => 1 << 30,
+            };
+            Ok(self.place)
+        }
+    }
+
+    #[test]
+    fn a_program_whose_segments_claim_much_is_not_read_into_memory() {
+        const SEGMENTS: u16 = 200;
+        let mut bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap()[..64].to_vec();
+        bytes[32..40].copy_from_slice(&64_u64.to_le_bytes());
+        bytes[56..58].copy_from_slice(&SEGMENTS.to_le_bytes());
+        for segment in 0..u64::from(SEGMENTS) {
+            // Notes of a megabyte at different places.
+            let fields = [4, segment * 4, 0, 0, 1 << 20, 1 << 20, 4];
+            bytes.extend(fields.iter().flat_map(|field: &u64| field.to_le_bytes()));
+        }
+        let read = Cell::new(0);
+        assert_eq!(obstacle(Sparse { beginning: &bytes, place: 0, read: &read }, EMBEDDED), None);
+        assert!(read.get() <= 2 * MOST_READ, "{}", read.get());
     }
 
     #[test]

@@ -1,5 +1,10 @@
 //! Reasons why the library cannot be preloaded into a program.
 
+use std::io::{Read, Seek};
+
+use crate::elf;
+use crate::library::EMBEDDED;
+
 /// A reason why the library cannot be loaded into a program, or cannot replace its waits.
 ///
 /// Its text is the rest of a sentence that begins with the program's name.
@@ -65,6 +70,12 @@ pub enum Privilege {
 }
 
 impl Obstacle {
+    /// The obstacle that the ELF file of a program tells of. A file that is not ELF, or cannot be
+    /// read, has none: the kernel will report the error.
+    pub fn in_file(file: impl Read + Seek) -> Option<Obstacle> {
+        elf::obstacle(file, EMBEDDED)
+    }
+
     /// Its name in JSON reports.
     pub const fn name(&self) -> &'static str {
         match self {

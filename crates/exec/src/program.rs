@@ -13,7 +13,6 @@ use rustix::process::{getegid, geteuid};
 use sys::executable::{candidates, may_be_executed};
 
 use crate::elf;
-use crate::library::EMBEDDED;
 use crate::obstacle::{Obstacle, Privilege};
 
 /// The magic number of ELF files.
@@ -42,7 +41,7 @@ pub(crate) fn inspect(command: &OsStr) -> Option<Program> {
         }
     }
     let opened = File::open(&file);
-    let obstacle = opened.ok().and_then(|opened| elf::obstacle(&opened, EMBEDDED));
+    let obstacle = opened.ok().and_then(Obstacle::in_file);
     let privilege = privilege(&file).map(Obstacle::Privileged);
     Some(Program { obstacle: obstacle.or(privilege), path: file })
 }
@@ -60,7 +59,7 @@ pub(crate) fn missing(command: &OsStr) -> Option<PathBuf> {
         let bytes = beginning(&file);
         let next = match first_line(&bytes) {
             Some(mut words) => PathBuf::from(OsString::from_vec(words.next()?.to_vec())),
-            None => elf::loader(&File::open(&file).ok()?)?.into(),
+            None => elf::loader(File::open(&file).ok()?)?.into(),
         };
         if !next.exists() {
             return Some(next);

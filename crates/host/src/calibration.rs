@@ -82,9 +82,28 @@ pub struct HostCalibration {
 
 /// A file of the cache.
 #[derive(Serialize, Deserialize)]
-struct Cached {
+struct Cached<Calibration> {
     version: u32,
-    calibration: HostCalibration,
+    calibration: Calibration,
+}
+
+impl HostCalibration {
+    /// The calibration in a file of the cache. `None` if it is not one of this version for this
+    /// machine, or if a cost is impossible.
+    pub fn from_cached(content: &[u8], machine: &Machine) -> Option<HostCalibration> {
+        let Cached { version, calibration } = serde_json::from_slice::<Cached<HostCalibration>>(content).ok()?;
+        let HostCalibration { switch, wake, lone_yield, clock, tick, .. } = &calibration;
+        let all_plausible = [switch, wake, lone_yield, clock, tick].into_iter().all(MeasuredCost::is_plausible);
+        (version == VERSION && calibration.machine == *machine && all_plausible).then_some(calibration)
+    }
+
+    /// The content of a file of the cache.
+    ///
+    /// # Errors
+    /// If the path is not UTF-8.
+    pub fn to_cached(&self) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec_pretty(&Cached { version: VERSION, calibration: self })
+    }
 }
 
 /// Returns this machine's costs. They come from the cache if it has any for this processor, kernel
@@ -177,17 +196,12 @@ fn file_name(machine: &Machine) -> String {
 
 fn load(folder: &Path, machine: &Machine) -> Option<HostCalibration> {
     let content = Folder::open_private(folder).and_then(|folder| folder.read_private(&file_name(machine))).ok()?;
-    let cached: Cached = serde_json::from_slice(&content).ok()?;
-    let HostCalibration { switch, wake, lone_yield, clock, tick, .. } = &cached.calibration;
-    let all_plausible = [switch, wake, lone_yield, clock, tick].into_iter().all(MeasuredCost::is_plausible);
-    (cached.version == VERSION && cached.calibration.machine == *machine && all_plausible).then_some(cached.calibration)
+    HostCalibration::from_cached(&content, machine)
 }
 
 /// Replaces the file atomically: a reader finds either the old one or the new one.
 fn save(folder: &Path, calibration: &HostCalibration) -> io::Result<()> {
-    let cached = Cached { version: VERSION, calibration: calibration.clone() };
-    let content = serde_json::to_vec_pretty(&cached)?;
-    Folder::create_private(folder, 0o700)?.replace(&file_name(&calibration.machine), &content, None)
+    Folder::create_private(folder, 0o700)?.replace(&file_name(&calibration.machine), &calibration.to_cached()?, None)
 }
 
 /// The simulated machine that corresponds to this one.

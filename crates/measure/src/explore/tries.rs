@@ -2,17 +2,35 @@
 
 use pipeline::structure::{KEYS, Structure, StructureError, StructureKey};
 
+/// The largest number of variants of a text. More would run for days, and a text of a few
+/// hundred bytes can describe more than fit into memory.
+pub const MOST_VARIANTS: usize = 10_000;
+
+/// Why a text describes no variants.
+#[derive(Debug, thiserror::Error)]
+pub enum TriesError {
+    /// One of them is not a structure.
+    #[error(transparent)]
+    Structure(#[from] StructureError),
+    /// There are too many.
+    #[error("it describes more than {MOST_VARIANTS} variants: leave alternatives out, or run several explorations")]
+    TooMany,
+}
+
 /// The variants that a text describes. Values between commas are alternatives, as in
 /// `fork=compress*2,4 buffers=8,16`, which has four variants. Text before a `*` or a `:` belongs to
 /// all of them.
-pub fn parse_tries(text: &str) -> Result<Vec<Structure>, StructureError> {
+pub fn parse_tries(text: &str) -> Result<Vec<Structure>, TriesError> {
     let mut variants = vec![String::new()];
     for word in text.split_whitespace() {
         let words = alternatives(word);
+        if variants.len() * words.len() > MOST_VARIANTS {
+            return Err(TriesError::TooMany);
+        }
         let with = |variant: &String| words.iter().map(|word| format!("{variant} {word}")).collect::<Vec<_>>();
         variants = variants.iter().flat_map(with).collect();
     }
-    variants.iter().map(|variant| variant.parse()).collect()
+    Ok(variants.iter().map(|variant| variant.parse()).collect::<Result<_, StructureError>>()?)
 }
 
 fn alternatives(word: &str) -> Vec<String> {
@@ -56,6 +74,14 @@ mod tests {
             let found: Vec<String> = parse_tries(text).unwrap().iter().map(ToString::to_string).collect();
             assert_eq!(found, variants);
         }
+    }
+
+    #[test]
+    fn a_text_with_too_many_variants_is_rejected() {
+        let text = |forks: usize| format!("buffers=1{} fork=a*2{}", ",2".repeat(99), ",3".repeat(forks - 1));
+        assert_eq!(parse_tries(&text(100)).unwrap().len(), MOST_VARIANTS);
+        assert!(matches!(parse_tries(&text(101)), Err(TriesError::TooMany)));
+        assert!(matches!(parse_tries(&"buffers=1,2 ".repeat(99)), Err(TriesError::TooMany)));
     }
 
     #[test]
