@@ -55,7 +55,7 @@ pub(crate) fn process(bytes: &[u8]) {
         assert!(name.len() <= 3 * bytes.len());
         // The name may contain anything, even the fields that follow it.
         let renamed =
-            [pid.to_string().as_bytes(), b" (", bytes, b") S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18"].concat();
+            [pid.to_string().as_bytes(), b" (", bytes, b") S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19"].concat();
         let found = Stat::parse(&renamed).expect("its fields are there");
         assert_eq!((found.pid, found.parent, found.state), (pid, 1, b'S'));
         assert_eq!(found.name, String::from_utf8_lossy(bytes));
