@@ -31,6 +31,14 @@ const TIMEOUT_FACTOR: u32 = 10;
 /// The least time that a variant gets beyond that of the first run.
 const MIN_TIMEOUT_MARGIN: Duration = Duration::from_secs(10);
 
+/// The greatest length of a program's report. A run of a pipeline has some kilobytes.
+const LONGEST_REPORT: u64 = 64 << 20;
+
+/// Reads the report that a program has written.
+fn read_report(file: &UnnamedFile) -> anyhow::Result<String> {
+    file.text(LONGEST_REPORT).context("cannot read the program's report")
+}
+
 /// Runs the subcommand.
 pub(crate) fn pipeline(command: &PipelineCommand) -> Result<(), Stop> {
     match command {
@@ -175,8 +183,7 @@ impl<'a> Program<'a> {
         let file = UnnamedFile::new().context("cannot create a file for the program's report")?;
         let execution = self.execute(structure, Some(file.path().as_os_str()))?;
         let execution = execution.map_err(|why| anyhow!("the program fails: {why}"))?;
-        let reports = std::fs::read_to_string(file.path()).context("cannot read the program's report")?;
-        let profile = Profile::read(&reports).or_failed()?;
+        let profile = Profile::read(&read_report(&file)?).or_failed()?;
         Ok((execution, profile))
     }
 

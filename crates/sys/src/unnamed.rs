@@ -2,7 +2,7 @@
 //! nothing is left if this process is killed.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +47,20 @@ impl UnnamedFile {
         &self.path
     }
 
+    /// Reads what others have written, as text.
+    ///
+    /// # Errors
+    /// If it is longer than `longest` bytes, is not UTF-8, or cannot be read.
+    pub fn text(&self, longest: u64) -> io::Result<String> {
+        let (mut file, mut text) = (&self.file, String::new());
+        file.rewind()?;
+        // It may grow meanwhile.
+        if file.take(longest + 1).read_to_string(&mut text)? as u64 > longest {
+            return Err(io::Error::other(format!("it is longer than {longest} bytes")));
+        }
+        Ok(text)
+    }
+
     /// The file, open for reading and writing.
     pub fn file(&self) -> &File {
         &self.file
@@ -66,6 +80,16 @@ mod tests {
         let path = unnamed.path().to_owned();
         drop(unnamed);
         assert!(File::open(path).is_err());
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_not_read() {
+        let unnamed = UnnamedFile::new().unwrap();
+        fs::write(unnamed.path(), "four").unwrap();
+        assert_eq!([unnamed.text(4).unwrap(), unnamed.text(5).unwrap()], ["four"; 2]);
+        assert_eq!(unnamed.text(3).unwrap_err().to_string(), "it is longer than 3 bytes");
+        fs::write(unnamed.path(), b"\xff").unwrap();
+        assert!(unnamed.text(4).is_err());
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! `rowlock pipeline verdict`: what limits a pipelined program, and how far it is from its floor.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use exec::Invocation;
@@ -25,12 +24,12 @@ pub(super) fn verdict(arguments: &arguments::Verdict) -> Result<(), Stop> {
     let file = UnnamedFile::new().context("cannot create a file for the program's report")?;
     let invocation = Invocation::new(&arguments.program.command, &arguments.program.arguments);
     let (status, _) = invocation.run(invocation.command().env(REPORT, file.path()))?;
-    end_as(status, judge(arguments, file.path()))
+    end_as(status, judge(arguments, &file))
 }
 
-fn judge(arguments: &arguments::Verdict, reports: &Path) -> Result<(), Stop> {
-    let lines = std::fs::read_to_string(reports).context("cannot read the program's report")?;
-    let reports = RunReport::read(&lines).context("this rowlock cannot read the program's report")?;
+fn judge(arguments: &arguments::Verdict, file: &UnnamedFile) -> Result<(), Stop> {
+    let reports =
+        RunReport::read(&super::read_report(file)?).context("this rowlock cannot read the program's report")?;
     if reports.is_empty() {
         return Err(Stop::Failed(anyhow!(
             "the program wrote no report: is it built on the crate rowlock-pipeline, and has it run a pipeline?"

@@ -52,6 +52,15 @@ fn control_characters_of_a_program_do_not_reach_the_terminal() {
 }
 
 #[test]
+fn a_report_that_would_fill_the_memory_is_refused() {
+    for command in ["verdict", "explore"] {
+        let script = "truncate -s 65M $ROWLOCK_PIPELINE_REPORT";
+        let output = testing::run(&mut crate::rowlock(&["pipeline", command, "--", "sh", "-c", script])).expect_exit(1);
+        output.expect_stderr("cannot read the program's report: it is longer than 67108864 bytes");
+    }
+}
+
+#[test]
 fn daemons_and_programs_that_ignore_signals_end_with_their_run() {
     let place = tempfile::tempdir().unwrap();
     // The name of a file is that of the program's process and that of a daemon.
