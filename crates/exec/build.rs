@@ -2,7 +2,7 @@
 //!
 //! Stable Cargo cannot make one package's shared library the input of another package. So this runs
 //! another Cargo with another target folder, because the outer Cargo holds the lock of its own. The
-//! library is always optimised, and does not use the flags of the outer build: sanitizers and lints
+//! library is always optimized, and does not use the flags of the outer build: sanitizers and lints
 //! do not belong in the programs of others.
 
 use std::env;

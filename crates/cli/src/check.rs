@@ -11,7 +11,7 @@ use scenario::{Diagnostics, Scenario};
 use crate::output::print;
 use crate::stop::{OrStop, Stop};
 
-/// Reads a scenario and summarises it.
+/// Reads a scenario and summarizes it.
 pub(crate) fn check(file: &Path) -> Result<(), Stop> {
     let (scenario, _) = read(file)?;
     let arms = counted(scenario.arms.len() as u64, "arm");

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_for_other_machines_and_libraries_are_recognised() {
+    fn programs_for_other_machines_and_libraries_are_recognized() {
         let machine = |number: u8| obstacle_after(|bytes| bytes[18] = number);
         assert_eq!(machine(243), Some(Obstacle::OtherMachine("riscv (64 bits)".into())));
         let musl = obstacle_after(|bytes| {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_with_the_address_sanitizer_is_recognised() {
+    fn a_program_with_the_address_sanitizer_is_recognized() {
         // This program needs a library whose name has the same length.
         let with = |name: &'static [u8]| {
             move |bytes: &mut Vec<u8>| {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_another_word_size_are_recognised() {
+    fn programs_of_another_word_size_are_recognized() {
         let mut header = b"\x7fELF\x01\x01\x01".to_vec();
         header.resize(52, 0);
         // A program for i386 without segments and sections.

@@ -6,7 +6,7 @@
     (gdb) fiber off             ... and to the thread again
     (gdb) fiber apply all bt    the backtraces of all fibers that have one
 
-The process is not changed, nor are its registers. The program may be optimised, and needs no
+The process is not changed, nor are its registers. The program may be optimized, and needs no
 description of its types.
 """
 

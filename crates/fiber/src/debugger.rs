@@ -1,7 +1,7 @@
 //! Tables from which a debugger finds the fibers of a process, dead or alive: where runtimes have
 //! their records, and the layout of a record.
 //!
-//! Both are words at symbols with plain names, because optimised programs have no description of
+//! Both are words at symbols with plain names, because optimized programs have no description of
 //! their types. `gdb/fibers.py` reads them.
 
 use std::mem::{offset_of, size_of};

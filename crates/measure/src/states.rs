@@ -81,7 +81,7 @@ pub struct JobStates {
     pub natives: Option<NativeCpus>,
     /// The threads that passed each round awake. `None` on the host and for jobs without a barrier.
     pub rounds: Option<Rounds>,
-    /// The alternating synchronisation of its threads, if any.
+    /// The alternating synchronization of its threads, if any.
     pub alternation: Option<Alternation>,
     /// The point from which its threads run together, if any.
     pub transition: Option<Transition>,

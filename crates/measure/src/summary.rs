@@ -132,7 +132,7 @@ pub struct Accuracy {
     pub largest_gap_factors: Factors,
 }
 
-/// Summarises all series, in the order of arms, jobs and worlds.
+/// Summarizes all series, in the order of arms, jobs and worlds.
 pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary> {
     let mut baseline = BTreeMap::new();
     let compared = |arm| factor::compared(all.scenario, arm);
@@ -140,7 +140,7 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
     for group in factor::comparison_groups(all.scenario).iter().filter(|group| compared(group[0]) == compared(0)) {
         baseline.extend(group.iter().map(|&arm| (arm, group[0])));
     }
-    let summarise = |(arm, job, world, series): (usize, usize, World, &Series)| {
+    let summarize = |(arm, job, world, series): (usize, usize, World, &Series)| {
         let mean = |quantity| series.stages(quantity).mean();
         let baseline = baseline.get(&arm).copied();
         let base = baseline.and_then(|baseline| all.get(baseline, job, world));
@@ -175,7 +175,7 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
             responses: Responses::of(series),
         }
     };
-    all.iter().map(summarise).collect()
+    all.iter().map(summarize).collect()
 }
 
 /// The gaps of all arms whose simulated machine is a twin of the host. If the machines differ, the

@@ -47,7 +47,7 @@ pub struct Scheduling {
     pub ioprio: Option<IoPriority>,
     /// The CPUs on which it may run, ascending.
     pub affinity: Option<Vec<u32>>,
-    /// The bounds of the utilisation that the kernel assumes.
+    /// The bounds of the utilization that the kernel assumes.
     pub clamp: Option<Clamp>,
     /// Whether it yields the CPU after each round.
     pub yield_each_round: bool,

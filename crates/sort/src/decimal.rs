@@ -66,7 +66,7 @@ impl<'t> Decimal<'t> {
     /// another one. It consists of one byte for sign and exponent, eight more for a large exponent,
     /// one for every two digits, and a terminator 0; all are inverted if the number is negative. 0
     /// is one byte.
-    pub(crate) fn normalise(&self, room: &mut PrefixWriter<'_>, flip: u8) {
+    pub(crate) fn normalize(&self, room: &mut PrefixWriter<'_>, flip: u8) {
         let flip = match self.sign {
             0 => return room.put(&[ZERO], flip),
             -1 => !flip,
@@ -99,7 +99,7 @@ const ONE: u8 = 0xC0;
 const HUGE: u8 = 0xFF;
 const SMALL: i64 = 60;
 
-/// The maximum number of bytes that [`Decimal::normalise`] writes for a text of this length,
+/// The maximum number of bytes that [`Decimal::normalize`] writes for a text of this length,
 /// without the terminator, which is needed only if another key follows.
 pub(crate) const fn normal_width(length: usize) -> usize {
     let head = if length as u64 > SMALL as u64 { 9 } else { 1 };
@@ -158,7 +158,7 @@ mod tests {
     fn normal(text: &[u8]) -> Vec<u8> {
         let mut out = vec![0; 2 * text.len() + 10];
         let mut room = PrefixWriter::new(&mut out);
-        Decimal::parse(text).normalise(&mut room, 0);
+        Decimal::parse(text).normalize(&mut room, 0);
         let PrefixWriter { used, is_whole, .. } = room;
         assert!(is_whole);
         out.truncate(used);

@@ -51,7 +51,7 @@ pub(crate) enum KeyEncoding {
     Ended,
     /// An integer as computed by [`ordinal`].
     Number,
-    /// The digits as written by [`Decimal::normalise`].
+    /// The digits as written by [`Decimal::normalize`].
     Decimal,
 }
 
@@ -90,7 +90,7 @@ impl KeyEncoding {
             }
             KeyEncoding::Decimal => {
                 debug_assert_eq!(key.kind, KeyKind::Decimal);
-                Decimal::parse(bytes).normalise(room, flip);
+                Decimal::parse(bytes).normalize(room, flip);
             }
         }
     }

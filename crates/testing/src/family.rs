@@ -1,4 +1,4 @@
-//! Processes that can be recognised by a mark in their environment, which all of their children
+//! Processes that can be recognized by a mark in their environment, which all of their children
 //! inherit.
 
 use std::fs;

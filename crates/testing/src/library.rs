@@ -11,7 +11,7 @@ pub(crate) const ARGUMENTS: &str = "ROWLOCK_TEST_BUILD";
 /// The separator of these arguments.
 pub(crate) const SEPARATOR: &str = "\n";
 
-/// Builds the library of a package, with the optimisation of the test, and returns its folder.
+/// Builds the library of a package, with the optimization of the test, and returns its folder.
 ///
 /// If the runner started the test, all packages that its build selected are selected again: with
 /// another selection, the features of other crates would differ, and Cargo would compile them

@@ -25,7 +25,7 @@ impl<T> Lock<T> {
     }
 
     fn with<R>(&self, then: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: the mutex is initialised, and we hold it during the call.
+        // SAFETY: the mutex is initialized, and we hold it during the call.
         unsafe {
             libc::pthread_mutex_lock(self.mutex.get());
             let result = then(&mut *self.value.get());
@@ -103,7 +103,7 @@ impl Threads for Pthreads {
                     std::hint::black_box(&mut *turn);
                 }
                 *turn = !me;
-                // SAFETY: it is initialised.
+                // SAFETY: it is initialized.
                 unsafe { libc::pthread_cond_signal(CHANGED.0.get()) };
             }
         });

@@ -57,7 +57,7 @@ impl Load {
     }
 }
 
-/// A chain of dependent operations, which can be neither vectorised nor skipped.
+/// A chain of dependent operations, which can be neither vectorized nor skipped.
 #[inline(never)]
 fn chain(iterations: u64, seed: u64) -> u64 {
     (0..iterations).fold(seed | 1, |mut x, _| {

@@ -154,7 +154,7 @@ fn hold(contest: &Contest, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds the optimised examples. Returns their folder.
+/// Builds the optimized examples. Returns their folder.
 fn build() -> anyhow::Result<PathBuf> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "--quiet", "--release", "--examples"]);

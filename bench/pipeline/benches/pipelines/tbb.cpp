@@ -24,7 +24,7 @@ static std::uint64_t items, iterations;
 static std::size_t buffers;
 static std::chrono::nanoseconds sleeping;
 
-// Dependent operations, which can be neither vectorised nor skipped.
+// Dependent operations, which can be neither vectorized nor skipped.
 [[gnu::noinline]] static std::uint64_t chain(std::uint64_t count, std::uint64_t seed) {
     std::uint64_t x = seed | 1;
     for (std::uint64_t i = 0; i < count; i++) {

@@ -16,12 +16,12 @@ impl Barrier {
         let mut barrier = MaybeUninit::uninit();
         // SAFETY: the pointers are to writable memory and null (for default attributes).
         let failure = unsafe { libc::pthread_barrier_init(barrier.as_mut_ptr(), std::ptr::null(), threads) };
-        // SAFETY: it is initialised if there was no failure. It may be moved before its first use.
+        // SAFETY: it is initialized if there was no failure. It may be moved before its first use.
         (failure == 0).then(|| Barrier(Box::new(UnsafeCell::new(unsafe { barrier.assume_init() }))))
     }
 
     pub(crate) fn wait(&self) {
-        // SAFETY: the barrier is initialised, and destroyed only with `self`.
+        // SAFETY: the barrier is initialized, and destroyed only with `self`.
         unsafe { libc::pthread_barrier_wait(self.0.get()) };
     }
 }
@@ -50,7 +50,7 @@ impl Mutex {
 
     #[inline]
     pub(crate) fn with(&self, inside: impl FnOnce(&mut u64)) {
-        // SAFETY: the mutex is initialised and does not move. `inside` cannot reach it, so it is
+        // SAFETY: the mutex is initialized and does not move. `inside` cannot reach it, so it is
         // not locked recursively.
         unsafe { libc::pthread_mutex_lock(self.mutex.get()) };
         // SAFETY: this thread holds the mutex, so there is no other reference to the value.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use policy::Span;
 
-/// A chain of dependent operations, which can be neither vectorised nor skipped.
+/// A chain of dependent operations, which can be neither vectorized nor skipped.
 #[inline(never)]
 pub(crate) fn chain(iterations: u64, mut x: u64) -> u64 {
     for _ in 0..iterations {

@@ -233,7 +233,7 @@ fn stolen_percent(stat: &str) -> Option<f64> {
     ticks.get(7).filter(|_| all > 0).map(|&stolen| stolen as f64 * 100.0 / all as f64)
 }
 
-/// The kind of container, recognised by its files or its cgroups.
+/// The kind of container, recognized by its files or its cgroups.
 fn container(own_cgroups: &str, version: &str, exists: impl Fn(&str) -> bool) -> Option<String> {
     let files = [("/.dockerenv", "docker"), ("/run/.containerenv", "podman"), ("/proc/vz", "openvz")];
     if version.contains("gVisor") {

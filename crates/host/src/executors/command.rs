@@ -153,7 +153,7 @@ impl Tail {
     }
 }
 
-/// A command line, shortened to what is needed to recognise it.
+/// A command line, shortened to what is needed to recognize it.
 fn shortened(command: String) -> String {
     const LONGEST: usize = 200;
     match command.char_indices().nth(LONGEST) {

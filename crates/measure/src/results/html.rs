@@ -10,7 +10,7 @@ mod plots;
 mod strips;
 mod tables;
 mod timeline;
-mod utilisation;
+mod utilization;
 
 use scenario::result::World;
 
@@ -35,7 +35,7 @@ pub fn render(
         verdict(report),
         plots::section(report),
         timeline::section(report, histories),
-        utilisation::section(report),
+        utilization::section(report),
         tables::section(report),
         measured::section(report, manifest),
     ];

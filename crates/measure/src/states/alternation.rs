@@ -1,4 +1,4 @@
-//! Alternating synchronisation: the threads of a barrier form two groups that take turns.
+//! Alternating synchronization: the threads of a barrier form two groups that take turns.
 //!
 //! One group arrives, spins without success and falls asleep. The other arrives, completes the
 //! round while it spins, and wakes the first. In the next round the groups change roles. Source:
@@ -80,7 +80,7 @@ impl Alternation {
         };
         let [one, other] = self.groups;
         format!(
-            "alternating synchronisation from {} {until}, groups of {one:.0} and {other:.0}, {:.0} % of the rounds",
+            "alternating synchronization from {} {until}, groups of {one:.0} and {other:.0}, {:.0} % of the rounds",
             span(self.at_ns),
             self.alternating_percent
         )

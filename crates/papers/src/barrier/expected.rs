@@ -122,7 +122,7 @@ impl Measure {
         matches!(self, Measure::Transition | Measure::SsrBefore | Measure::SsrAfter)
     }
 
-    /// Whether it is about alternating synchronisation.
+    /// Whether it is about alternating synchronization.
     pub fn is_of_alternation(self) -> bool {
         matches!(self, Measure::Alternation | Measure::AlternatingRounds | Measure::CleanGroups)
     }

@@ -220,7 +220,7 @@ fn alternations(judgement: &Judgement<'_>) -> String {
         });
         table.row(row_of_a_run(judgement, of.repeat, cells));
     }
-    format!("\nAlternating synchronisation\n{}", indented(&table))
+    format!("\nAlternating synchronization\n{}", indented(&table))
 }
 
 /// The seed of a run, and the cells of its pattern.

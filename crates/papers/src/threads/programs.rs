@@ -101,7 +101,7 @@ fn compute(rounds: u64) {
     let mut state = black_box(rounds);
     for _ in 0..rounds {
         // Each multiplication depends on the one before, so that an iteration takes a few cycles
-        // however the compiler optimises loops.
+        // however the compiler optimizes loops.
         state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
     }
 }

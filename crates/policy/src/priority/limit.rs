@@ -2,7 +2,7 @@
 //!
 //! Source: Roysden, section 1: the least time that a pipelined program can take is that of its
 //! limiting resource, and it is "difficult to determine the limiting resource directly, especially
-//! on the fly". The source derives it from CPU utilisation (section 4: 194.6 % of 200 is
+//! on the fly". The source derives it from CPU utilization (section 4: 194.6 % of 200 is
 //! compute-bound, 143.6 % is not) and by doubling the I/O. Current kernels report much more: how
 //! long a thread waited for a CPU, how busy a device was, and the share of time in which threads
 //! were stalled on either. So does the pipeline: how long each stage worked, and how long it waited

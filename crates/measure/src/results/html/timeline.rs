@@ -88,7 +88,7 @@ fn figure(states: &JobStates, course: &StateTimeline, id: String, title: String)
 fn moments(states: &JobStates) -> Vec<Moment> {
     let alternation = states.alternation.iter().flat_map(|found| {
         let end = found.until_ns.map(|at| (at, "end of alternation"));
-        [(found.at_ns, "alternating synchronisation")].into_iter().chain(end)
+        [(found.at_ns, "alternating synchronization")].into_iter().chain(end)
     });
     let transition = states.transition.iter().map(|found| (found.at_ns, "transition point"));
     alternation.chain(transition).map(|(at, what)| Moment { at: at.as_nanos(), what }).collect()

@@ -22,7 +22,7 @@ fn two_groups_that_take_turns_are_found_regardless_of_their_sizes() {
     assert_eq!((found.round, found.at_ns, found.rounds, found.until_ns), (0, Span::from_micros(1), 100, None));
     assert_eq!((found.groups, &found.members), ([3.0, 2.0], &[vec![0, 2, 3], vec![1, 4]]));
     assert_eq!((found.alternating_percent, found.clean_percent, found.kept_percent), (100.0, 100.0, 100.0));
-    let said = "alternating synchronisation from 1.000 us on, groups of 3 and 2, 100 % of the rounds";
+    let said = "alternating synchronization from 1.000 us on, groups of 3 and 2, 100 % of the rounds";
     assert_eq!(found.words(), said);
     assert_eq!(find(&cycle(&["#....", ".####"], 100)).unwrap().groups, [1.0, 4.0]);
     assert_eq!(find(&cycle(&["#.", ".#"], 62)).unwrap().groups, [1.0, 1.0]);

@@ -20,7 +20,7 @@ const FIRST: Span = Span::from_millis(50);
 /// 50 ms to 1.6 s.
 const MOST_DOUBLINGS: u32 = 5;
 /// Marks are counted up to this; then they alternate between this and one less, so that every
-/// second one can still be recognised.
+/// second one can still be recognized.
 const MOST_MARKS: u32 = 7;
 
 /// A response, in force or past.
