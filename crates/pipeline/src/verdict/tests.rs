@@ -211,6 +211,33 @@ fn a_stage_that_sleeps_on_a_busy_machine_does_not_wait_for_a_cpu() {
 }
 
 #[test]
+fn the_cpus_limit_stages_that_wait_for_them_in_turn() {
+    let mut report = three(100, 720, 260);
+    report.user_ns = 200 * MS;
+    for (stage, (busy, cpu)) in report.stages.iter_mut().zip([(100, 1), (720, 160), (260, 39)]) {
+        (stage.busy_ns, stage.user_ns) = (busy * MS, cpu * MS);
+        stage.waiting_for_cpu_ns = Some(if busy > 100 { (busy - cpu) * MS } else { 0 });
+    }
+    let verdict = report.verdict();
+    assert_eq!(verdict.limit, LimitingResource::Cpu);
+    let evidence = "0.20 of 2 CPUs were in use, and its threads waited for them, 781 ms in all";
+    assert_eq!(verdict.evidence, evidence);
+    assert!(verdict.advice.starts_with("the CPUs for itself"), "{verdict}");
+    // A thread that waits for a CPU after a wakeup has no buffer yet.
+    report.stages.iter_mut().for_each(|stage| stage.busy_ns = stage.cpu_ns());
+    assert_eq!(report.verdict().limit, LimitingResource::Cpu);
+}
+
+#[test]
+fn the_waits_of_a_busy_stage_are_told() {
+    let mut report = three(200, 970, 100);
+    (report.stages[1].user_ns, report.stages[1].waiting_for_cpu_ns) = (97 * MS, Some(873 * MS));
+    report.user_ns = 127 * MS;
+    let evidence = "at work 97 % of the time (90 % of that waiting for a CPU); 0.13 of 2 CPUs were in use";
+    assert_eq!(report.verdict().evidence, evidence);
+}
+
+#[test]
 fn time_in_init_and_cleanup_is_named() {
     let mut report = three(100, 970, 100);
     report.stages[1].setup_ns = 700 * MS;

@@ -20,6 +20,11 @@ fn cpus_used(report: &RunReport) -> f64 {
     Duration::from_nanos(report.cpu_ns()).as_secs_f64() / report.clock().as_secs_f64().max(1e-9)
 }
 
+/// How long its threads waited for CPUs, in nanoseconds. `None` if the kernel does not count that.
+fn counted_waits(report: &RunReport) -> Option<u64> {
+    report.stages.iter().filter_map(|stage| stage.waiting_for_cpu_ns).reduce(u64::saturating_add)
+}
+
 /// The observations that support a limit.
 pub(super) fn evidence(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> String {
     let clock = report.clock_ns.max(1);
@@ -27,12 +32,13 @@ pub(super) fn evidence(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> 
     let cpus = format!("{:.2} of {} CPUs were in use", cpus_used(report), report.cpus);
     match found {
         Limit::Cpu if has_all_cpus(report) => cpus,
-        Limit::Cpu => match report.machine.pressure_cpu {
-            Some(pressure) => {
+        Limit::Cpu => match (counted_waits(report), report.machine.pressure_cpu) {
+            (Some(waited), _) => format!("{cpus}, and its threads waited for them, {} in all", format_time(waited)),
+            (None, Some(pressure)) => {
                 let waited = percent(f64::from(pressure) / 1000.0);
                 format!("{cpus}, and other programs wanted them: some thread waited for a CPU {waited} of the time")
             }
-            None => format!("{cpus}, and its threads waited for them"),
+            (None, None) => format!("{cpus}, and its threads waited for them"),
         },
         Limit::Device => {
             let busy = report.machine.device_busy_ns.map(|busy| percent(busy as f64 / clock as f64));
@@ -51,7 +57,14 @@ pub(super) fn evidence(found: Limit, report: &RunReport, units: &[Unit<'_>]) -> 
                 }
                 _ => String::new(),
             };
-            format!("at work {} of the time{queued}; {cpus}", percent(unit.share(clock)))
+            let busy = unit.sum(|stage| stage.busy_ns);
+            let waited = match busy - unit.work() {
+                waited if waited > busy / 10 => {
+                    format!(" ({} of that waiting for a CPU)", percent(waited as f64 / busy as f64))
+                }
+                _ => String::new(),
+            };
+            format!("at work {} of the time{waited}{queued}; {cpus}", percent(unit.share(clock)))
         }
         Limit::Buffers | Limit::Unknown => {
             let closest = units.iter().max_by(|a, b| a.share(clock).total_cmp(&b.share(clock)));

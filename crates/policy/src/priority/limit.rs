@@ -22,7 +22,11 @@
 //!    out at first, since such waits make many stages look busy; it counts only if no stage is
 //!    found without it. Or else the busiest of the stages that worked most of the time while most
 //!    buffers of the pipeline waited for them: more buffers would wait there, too.
-//! 4. **The buffers**, if no stage was busy, and yet one could not pass on what it had, or the
+//! 4. **The CPUs** all the same, if most of the time a thread waited for one. At every moment at
+//!    least one thread of a pipeline works or waits for a CPU, so stages that wait in turn lose the
+//!    sum of their waits. Where threads ran and waited at the same time, the sum is compared with
+//!    the time of all of them.
+//! 5. **The buffers**, if no stage was busy, and yet one could not pass on what it had, or the
 //!    first could not start because all buffers were in use.
 
 use crate::priority::StageKind;
@@ -57,8 +61,8 @@ pub struct StageObservation {
     /// How long it waited for the stages behind it: for room in its output or for its turn or, as
     /// the first stage, for a free buffer.
     pub blocked: Span,
-    /// How long its threads were ready to run without a CPU, nearly all of which is a part of
-    /// `busy`; `None` if unknown.
+    /// How long its threads were ready to run without a CPU. Most of it is a part of `busy`, the
+    /// rest are waits after a wakeup. `None` if unknown.
     pub waiting_for_cpu: Option<Span>,
     /// How many thousandths of its pipeline's buffers waited for it on average, when it took one.
     /// Zero if unknown, or if it counts as busy while a buffer waits.
@@ -118,6 +122,8 @@ pub fn limit(stages: &[StageObservation], machine: &MachineObservation) -> Limit
         Limit::Device
     } else if let Some(at) = busiest_stage(stages, machine) {
         Limit::Stage(at)
+    } else if stages_wait_for_cpus_in_turn(stages, machine) {
+        Limit::Cpu
     } else if some_wait_for_buffers(stages, machine) {
         Limit::Buffers
     } else {
@@ -126,11 +132,10 @@ pub fn limit(stages: &[StageObservation], machine: &MachineObservation) -> Limit
 }
 
 fn cpus_are_full(stages: &[StageObservation], machine: &MachineObservation) -> bool {
-    let kept_waiting: Span = stages.iter().filter_map(|stage| stage.waiting_for_cpu).sum();
     let is_measured = stages.iter().any(|stage| stage.waiting_for_cpu.is_some());
     let computing: Span = stages.iter().filter(|stage| stage.kind == StageKind::Compute).map(|stage| stage.busy).sum();
     let is_scarce = !is_measured && machine.pressure_cpu.is_some_and(|pressure| u64::from(pressure) >= MOST);
-    let wanted = if is_scarce { machine.cpu_used.max(computing) } else { machine.cpu_used + kept_waiting };
+    let wanted = if is_scarce { machine.cpu_used.max(computing) } else { machine.cpu_used + waited_for_cpus(stages) };
     thousandths(wanted, machine.since, machine.cpus) >= NEARLY_ALWAYS
 }
 
@@ -163,6 +168,16 @@ fn busiest(
     let shares = stages.iter().map(|stage| thousandths(measure(stage), machine.since, stage.copies));
     let (at, share) = shares.enumerate().reduce(|best, other| if other.1 > best.1 { other } else { best })?;
     (share >= least).then_some(at)
+}
+
+fn stages_wait_for_cpus_in_turn(stages: &[StageObservation], machine: &MachineObservation) -> bool {
+    let waited = waited_for_cpus(stages);
+    thousandths(waited, machine.since.max(machine.cpu_used + waited), 1) >= MOST
+}
+
+/// How long all threads waited for CPUs.
+fn waited_for_cpus(stages: &[StageObservation]) -> Span {
+    stages.iter().filter_map(|stage| stage.waiting_for_cpu).sum()
 }
 
 fn some_wait_for_buffers(stages: &[StageObservation], machine: &MachineObservation) -> bool {
@@ -236,6 +251,13 @@ pub(super) mod tests {
             ("CPUs in use by other programs", kept_waiting(full, &[(1, 50), (3, 50)]), machine(99), Limit::Cpu),
             ("unmeasured waits, high pressure", full, pressed(800), Limit::Cpu),
             ("unmeasured waits, low pressure", full, pressed(100), Limit::Stage(1)),
+            ("waiting in turn", kept_waiting(five(10, 50, 0, 50, 10), &[(1, 40), (3, 40)]), machine(30), Limit::Cpu),
+            (
+                "waiting less than running",
+                kept_waiting(five(10, 50, 0, 50, 10), &[(1, 25), (3, 26)]),
+                machine(60),
+                Limit::Buffers,
+            ),
             ("one waiter", kept_waiting(five(10, 99, 0, 30, 10), &[(1, 40)]), machine(100), Limit::Stage(1)),
             ("work over waiting", kept_waiting(five(10, 100, 0, 95, 10), &[(1, 60)]), machine(110), Limit::Stage(3)),
             ("device busy for others", five(20, 95, 0, 5, 20), device(100, machine(100)), Limit::Stage(1)),
