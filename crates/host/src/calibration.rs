@@ -10,7 +10,7 @@ use scenario::model::{Cfs, default_slice};
 use scenario::{Machine as Twin, Scheduler};
 use serde::{Deserialize, Serialize};
 use sys::files::Folder;
-use wait::calibrate::Measured;
+use wait::calibrate::{HIGHEST_PLAUSIBLE, Measured};
 
 use crate::error::Error;
 use crate::machine::Machine;
@@ -38,9 +38,9 @@ impl MeasuredCost {
         Span::from_nanos(self.median_ns.round() as u64)
     }
 
-    /// Whether this is a plausible cost: not negative, and at most a second.
-    fn is_plausible(&self) -> bool {
-        [self.median_ns, self.low_ns, self.high_ns].iter().all(|nanos| (0.0..=1e9).contains(nanos))
+    /// Whether all its figures are from zero up to this many nanoseconds.
+    fn is_within(&self, nanos: f64) -> bool {
+        [self.median_ns, self.low_ns, self.high_ns].iter().all(|figure| (0.0..=nanos).contains(figure))
     }
 }
 
@@ -93,8 +93,9 @@ impl HostCalibration {
     pub fn from_cached(content: &[u8], machine: &Machine) -> Option<HostCalibration> {
         let Cached { version, calibration } = serde_json::from_slice::<Cached<HostCalibration>>(content).ok()?;
         let HostCalibration { switch, wake, lone_yield, clock, tick, .. } = &calibration;
-        let all_plausible = [switch, wake, lone_yield, clock, tick].into_iter().all(MeasuredCost::is_plausible);
-        (version == VERSION && calibration.machine == *machine && all_plausible).then_some(calibration)
+        let are_plausible = [switch, wake, lone_yield, clock].into_iter().all(|cost| cost.is_within(HIGHEST_PLAUSIBLE));
+        let is_valid = version == VERSION && calibration.machine == *machine && tick.is_within(1e9);
+        (is_valid && are_plausible).then_some(calibration)
     }
 
     /// The content of a file of the cache.
@@ -296,7 +297,8 @@ mod tests {
         let other_version = good.replace("\"version\": 2", "\"version\": 1");
         let other_kernel = good.replace("\"kernel\": \"", "\"kernel\": \"1.");
         let impossible = good.replacen("\"median_ns\": ", "\"median_ns\": -", 1);
-        for bad in ["", "{}", &good[..good.len() / 2], &other_version, &other_kernel, &impossible] {
+        let busy = good.replace("\"median_ns\": 18400.0", "\"median_ns\": 25000000.0");
+        for bad in ["", "{}", &good[..good.len() / 2], &other_version, &other_kernel, &impossible, &busy] {
             assert_ne!(bad, good);
             fs::write(file, bad).unwrap();
             assert!(!folder.load(false).from_cache, "{bad}");
