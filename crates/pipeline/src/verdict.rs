@@ -172,8 +172,8 @@ impl Unit<'_> {
         }
     }
 
-    /// How long it waited for CPUs, also while it had no buffer if the kernel counts that. `None` if
-    /// it is unknown of all stages.
+    /// How long it waited for CPUs, also while it had no buffer if the kernel counts that. `None`
+    /// if it is unknown of all stages.
     fn waiting_for_cpu(&self) -> Option<Span> {
         let waited = |stage: &StageReport| stage.waiting_for_cpu_ns.or_else(|| waited_for_cpu(stage, self.report));
         self.stages.iter().filter_map(|stage| waited(stage)).map(Span::from_nanos).reduce(|sum, more| sum + more)
