@@ -83,11 +83,19 @@ pub(crate) fn result_of(
 ) -> Result<(), Stop> {
     match (Ending::of(error.as_ref()), error) {
         (Ending::Interrupted, _) => {
-            print_message(format_args!("interrupted: {} of {} runs were made", report.runs.len(), report.planned_runs));
-            Err(signals.interruption())
+            let ended = Err(signals.interruption());
+            print_if_interrupted(&ended, report.runs.len() as u64, report.planned_runs);
+            ended
         }
         (_, Some(error)) if error.is_input() => Err(Stop::Input(error.into())),
         (_, Some(error)) => Err(Stop::Failed(error.into())),
         (_, None) => Ok(()),
+    }
+}
+
+/// Reports how many runs were made if a signal requested the end.
+pub(crate) fn print_if_interrupted(ended: &Result<(), Stop>, made: u64, planned: u64) {
+    if let Err(Stop::Interrupted(_)) = ended {
+        print_message(format_args!("interrupted: {made} of {planned} runs were made"));
     }
 }

@@ -80,12 +80,7 @@ impl ExperimentReport {
         let verdicts = verdict::verdicts(&all, &comparisons);
         let complete = samples.len() as u64 == planned_runs;
         let mut notes = Vec::new();
-        if !complete {
-            notes.push(format!(
-                "Incomplete: {} of {planned_runs} runs were made; all figures are from these.",
-                samples.len()
-            ));
-        }
+        notes.extend((!complete).then(|| incomplete(samples.len(), planned_runs)));
         notes.extend(stand_ins.iter().map(stand_in_note));
         notes.extend(refusal_note(&samples));
         notes.extend(gap_note(scenario, worlds));
@@ -119,6 +114,11 @@ impl ExperimentReport {
             notes,
         }
     }
+}
+
+/// The sentence about an experiment with fewer runs than planned.
+pub fn incomplete(made: usize, planned: u64) -> String {
+    format!("Incomplete: {made} of {planned} runs were made; all figures are from these.")
 }
 
 fn stand_in_note(StandIn { job, work }: &StandIn) -> String {

@@ -6,8 +6,8 @@ use report::words;
 
 use crate::Paper;
 
-/// The sentence that a report begins with if some of its runs are missing.
-pub(crate) const INCOMPLETE: &str = "Incomplete: not all of the requested runs were made.";
+/// The sentence that a report begins with if some of its runs or simulations are missing.
+pub(crate) const INCOMPLETE: &str = "Incomplete: not all runs and simulations were made; all figures are from these.";
 
 /// A table below a heading.
 pub(crate) fn indented(table: &Table) -> String {

@@ -24,7 +24,7 @@ use crate::arguments::paper::{Measured, Paper as Arguments, Rate};
 use crate::calibrate;
 use crate::output::print_as;
 use crate::progress;
-use crate::results::finish;
+use crate::results::{finish, print_if_interrupted};
 use crate::run::host as world_of;
 use crate::signals::Signals;
 use crate::stop::Stop;
@@ -82,6 +82,7 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
     folder.write(MANIFEST, &manifest);
     print_as(arguments.format, || text::render(&report), &report, "the report")?;
     let written = finish(folder);
+    print_if_interrupted(&simulated, manifest.runs, manifest.planned_runs);
     simulated.and(written)
 }
 

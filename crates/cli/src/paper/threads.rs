@@ -24,7 +24,7 @@ use scenario::result::World;
 use crate::arguments::paper::Paper as Arguments;
 use crate::output::print_as;
 use crate::progress;
-use crate::results::finish;
+use crate::results::{finish, print_if_interrupted};
 use crate::signals::Signals;
 use crate::stop::{OrStop, Stop};
 
@@ -64,6 +64,7 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
     folder.write(MANIFEST, &manifest);
     print_as(arguments.format, || text::render(&report), &report, "the report")?;
     let written = finish(folder);
+    print_if_interrupted(&simulated, manifest.runs, manifest.planned_runs);
     simulated.and(written)
 }
 

@@ -66,18 +66,25 @@ fn a_paper_writes_its_results_and_its_exit_code_says_whether_its_bands_hold() {
 #[test]
 fn an_interrupted_paper_keeps_its_runs_and_is_not_judged() {
     let folder = tempfile::tempdir().unwrap();
-    for (format, words) in [("json", "\"holds\": null"), ("text", "Not judged: only ")] {
-        let arguments = ["paper", "barrier/fig5", "--repeat", "1000", "--workers", "1", "--format", format];
-        let out = folder.path().join(format);
+    let incomplete = " runs were made; all figures are from these.";
+    for (paper, format, words) in [
+        ("barrier/fig5", "json", ["\"holds\": null", "\"complete\": false"]),
+        ("barrier/fig5", "text", ["Not judged: only ", incomplete]),
+        ("barrier/today", "text", ["Incomplete: ", incomplete]),
+    ] {
+        let arguments = ["paper", paper, "--repeat", "1000", "--workers", "1", "--format", format];
+        let out = folder.path().join(paper.replace('/', "-") + format);
         let child = Child::start(crate::rowlock(&arguments).arg("--out").arg(&out));
         let runs = || fs::read_to_string(out.join("runs.csv")).unwrap_or_default().lines().count();
         let done = crate::interrupted_when(|| runs() >= 2, child, 2).expect_exit(130);
-        assert!(done.stdout.contains(words), "{done}");
+        assert!(words.iter().all(|words| done.stdout.contains(words)), "{done}");
+        assert!(done.stderr.contains("interrupted: "), "{done}");
         let is_judged =
             ["Missed", "OUTSIDE", "\"inside\": true", "\"inside\": false"].map(|word| done.stdout.contains(word));
         assert_eq!(is_judged, [false; 4], "{done}");
         let page = fs::read_to_string(out.join("report.html")).unwrap();
-        assert!(page.contains("Not judged: only ") && !page.contains("bands are missed"), "{done}");
+        assert!(!page.contains("bands are missed"), "{done}");
+        assert_eq!(page.contains("Not judged: only "), paper != "barrier/today", "{done}");
         assert!(runs() >= 2, "{done}");
     }
 }

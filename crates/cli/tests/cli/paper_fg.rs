@@ -151,6 +151,7 @@ fn an_interrupted_table_keeps_its_runs_and_removes_its_files_and_the_throttle() 
         output.expect_exit(1);
         return;
     }
+    assert!(said.contains("interrupted: ") && said.contains(" runs were made"), "{output}");
     output.expect_exit(143);
     let report: Value = serde_json::from_slice(&fs::read(folder.path().join("out/report.json")).unwrap()).unwrap();
     assert_eq!((&report["complete"], report["rows"].as_array().unwrap().is_empty()), (&false.into(), false));

@@ -12,7 +12,7 @@ use super::expected::{Expected, Figure, Measure};
 use super::judgement::{BandResult, FEWEST_SEEDS, Judgement};
 use crate::text::{Column, indented, table, wrapped};
 use measure::factor;
-use measure::results::ExperimentReport;
+use measure::results::{ExperimentReport, incomplete};
 use report::WIDTH;
 use report::distinct;
 use report::table::Table;
@@ -26,7 +26,7 @@ pub fn render(judgement: &Judgement<'_>, expected: &Expected, evidence: &Evidenc
     // Writing to a string does not fail.
     let _ = writeln!(text, "{}", method(report));
     if !report.complete {
-        let _ = writeln!(text, "Incomplete: all figures are from {} of these runs.", report.runs.len());
+        let _ = writeln!(text, "{}", incomplete(report.runs.len(), report.planned_runs));
     }
     text.push_str(&match &judgement.figure {
         Some(drawing) => drawn(drawing),

@@ -8,6 +8,7 @@ use super::conclusions::{AdviceBound, BestRules, Conclusions};
 use super::grid::{ADVISED, CPUS, Mix, SCHEDULERS};
 use crate::Paper;
 use crate::text::{Column, indented, table, wrapped};
+use measure::results::incomplete;
 use report::table::Table;
 
 /// All conclusions.
@@ -18,7 +19,7 @@ pub fn render(paper: &Paper, conclusions: &Conclusions<'_>) -> String {
     let _ =
         writeln!(text, "{} runs of {} arms.", report.runs.len(), report.planned_runs / u64::from(report.repeat.max(1)));
     if !report.complete {
-        let _ = writeln!(text, "Incomplete: {} runs were planned.", report.planned_runs);
+        let _ = writeln!(text, "{}", incomplete(report.runs.len(), report.planned_runs));
     }
     let _ = write!(
         text,
