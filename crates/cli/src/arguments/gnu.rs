@@ -9,7 +9,7 @@ const KEYS: &str =
 const NO_SUCH_ORDER: &str = "there is no such order: keys are bytes or numbers, as KEY describes in --help";
 
 /// An option, its long name, and the hint.
-const OPTIONS: [(char, &str, &str); 26] = [
+const OPTIONS: [(char, &str, &str); 29] = [
     ('n', "numeric-sort", NUMBERS),
     ('k', "key", KEYS),
     ('t', "field-separator", KEYS),
@@ -33,9 +33,12 @@ const OPTIONS: [(char, &str, &str); 26] = [
     ('R', "random-sort", NO_SUCH_ORDER),
     ('V', "version-sort", NO_SUCH_ORDER),
     (' ', "sort", NO_SUCH_ORDER),
+    (' ', "random-source", NO_SUCH_ORDER),
     (' ', "parallel", "leave it out: it reads, sorts and writes in parallel"),
     (' ', "batch-size", "leave it out: it merges as many runs at once as fit into `--memory`"),
     (' ', "compress-program", "leave it out: temporary files are not compressed"),
+    (' ', "files0-from", "it sorts one file; for several, `cat A B | rowlock sort - OUT`"),
+    (' ', "debug", "it cannot mark the keys; KEY in --help says which bytes they are"),
 ];
 
 /// Replaces the hint of an error about an option of GNU sort.
