@@ -24,7 +24,12 @@ mod trace;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use sys::heap::Heap;
+
 use crate::arguments::{Arguments, Command};
+
+#[global_allocator]
+static HEAP: Heap = Heap;
 
 fn main() -> ExitCode {
     // With a handler, a write beyond the limit of a file's size is an error and no signal. Programs

@@ -16,9 +16,14 @@ use crate::error::SortError;
 ///
 /// Returns 1 GiB if neither is known.
 pub fn available_memory() -> u64 {
-    let of_groups = Hierarchy::all().iter().filter_map(Hierarchy::memory_left).min();
     let of_machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
-    of_groups.into_iter().chain(of_machine).min().unwrap_or(1 << 30)
+    left_by_groups().into_iter().chain(of_machine).min().unwrap_or(1 << 30)
+}
+
+/// The bytes of memory that the control groups around the process leave. Returns `None` without
+/// limits.
+fn left_by_groups() -> Option<u64> {
+    Hierarchy::all().iter().filter_map(Hierarchy::memory_left).min()
 }
 
 /// Parses the available memory from `/proc/meminfo`.
@@ -28,12 +33,14 @@ fn available(text: &str) -> Option<u64> {
     kibibytes.checked_mul(1 << 10)
 }
 
-/// Prepares this process for a sort before it starts its first thread: if its address space is
-/// limited (`ulimit -v`), all threads share one heap, since each heap reserves 64 MiB.
+/// Prepares this process for a sort before it starts its first thread: refused memory is an error,
+/// and if the address space is limited (`ulimit -v`), all threads share one heap, since each heap
+/// reserves 64 MiB.
 ///
 /// # Errors
 /// Returns an error if the limits of the process leave too little memory for any sort.
 pub fn fit_into_limits() -> Result<(), SortError> {
+    heap::handle_refusals();
     if getrlimit(Resource::As).current.is_some() {
         heap::share();
     }
@@ -52,7 +59,16 @@ const SMALL: u64 = 6 << 20;
 /// The address space that a sort needs beside its budget.
 const BESIDE: u64 = THREADS * STACK + SMALL;
 
-/// The part of this budget that the limits of the process leave.
+/// The memory that a sort needs beside its budget in a control group.
+const BESIDE_IN_GROUP: u64 = 32 << 20;
+
+/// The budget that fits into a control group that leaves this much memory. It is never too little:
+/// the kernel drops pages of files before it ends a process.
+fn fitting(left: u64) -> u64 {
+    left.saturating_sub(BESIDE_IN_GROUP).max(left / 4).max(LEAST)
+}
+
+/// The part of this budget that the limits of the process and of its control groups leave.
 ///
 /// # Errors
 /// Returns an error if that is too little for any sort.
@@ -61,7 +77,7 @@ pub(crate) fn within_limits(budget: u64) -> Result<u64, SortError> {
     match left.map_or(u64::MAX, |left| left.saturating_sub(BESIDE)) {
         // A smaller budget fails for another reason.
         few if few < LEAST.min(budget) => Err(SortError::Limit { left: left.unwrap_or(0), needed: LEAST + BESIDE }),
-        left => Ok(left.min(budget)),
+        left => Ok(left_by_groups().map_or(left, |group| left.min(fitting(group))).min(budget)),
     }
 }
 
@@ -99,6 +115,12 @@ mod tests {
         for budget in [1 << 10, 1 << 20] {
             assert_eq!(within_limits(budget).unwrap(), budget);
         }
+    }
+
+    #[test]
+    fn a_budget_in_a_control_group_leaves_room_for_the_program() {
+        let mib = |number: u64| number << 20;
+        assert_eq!([mib(96), mib(40), mib(8), 0].map(fitting), [mib(64), mib(10), mib(2), LEAST]);
     }
 
     #[test]

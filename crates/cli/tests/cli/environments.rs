@@ -72,7 +72,9 @@ macro_rules! mounted {
 environments! {
     commands_are_orderly_with_a_gibibyte_of_addresses: "ulimit -v 1048576";
     commands_are_orderly_with_300_mebibytes_of_addresses: "ulimit -v 307200";
+    commands_are_orderly_with_60_mebibytes_of_addresses: "ulimit -v 61440";
     commands_are_orderly_with_100_mebibytes_of_data: "ulimit -d 102400";
+    commands_are_orderly_with_12_mebibytes_of_data: "ulimit -d 12288";
     // The unoptimized command needs 288 KiB to read its arguments.
     commands_are_orderly_with_a_small_stack: "ulimit -s 512";
     commands_are_orderly_without_locked_memory: "ulimit -l 0";
