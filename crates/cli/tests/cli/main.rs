@@ -25,6 +25,7 @@ mod paper_fg;
 mod paper_threads;
 mod pipeline;
 mod planted;
+mod refusals;
 mod regress;
 mod sort;
 mod trace;
