@@ -309,7 +309,9 @@ fn missing_permission_is_an_error_before_the_sort() {
         fs::set_permissions(&target, PermissionsExt::from_mode(0o644)).unwrap();
         fs::set_permissions(&folder, PermissionsExt::from_mode(0o555)).unwrap();
         let why = message(Output::create(&target));
-        assert!(why.ends_with(&format!("folder {}: Permission denied (os error 13)", folder.display())), "{why}");
+        let refusal = format!("folder {}: Permission denied (os error 13)", folder.display());
+        // The old file can be written in place.
+        assert!(why.contains(&refusal) && why.contains("name /dev/stdout"), "{why}");
         let why = message(Spill::create(&folder));
         assert!(why.starts_with("cannot make a temporary file in") && why.contains("Permission denied"), "{why}");
         fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).unwrap();
@@ -506,18 +508,6 @@ fn a_read_only_disk_is_an_immediate_error() {
         let why = message(Output::create(&folder.join("out")));
         assert!(why.ends_with("Read-only file system (os error 30)"), "{why}");
         assert!(Spill::create(&folder).is_err());
-    });
-}
-
-#[test]
-fn if_a_file_cannot_be_replaced_the_error_tells_how_to_write_in_place() {
-    testing::isolated_by(separate_process::on_a_small_disk("size=1m"), || {
-        let folder = separate_process::folder();
-        let target = folder.join("out");
-        fs::write(&target, "before").unwrap();
-        testing::run(testing::command("mount").args(["-o", "remount,ro"]).arg(&folder)).expect_success();
-        let why = message(Output::create(&target));
-        assert!(why.contains("Read-only file system") && why.contains("/dev/stdout"), "{why}");
     });
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
-use std::io::{self, ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
@@ -62,7 +62,7 @@ impl Replacement {
         let in_folder = |why: io::Error| {
             let kind = why.kind();
             // The old file may well be writable.
-            let must_be_new = replaced.is_some() && matches!(kind, PermissionDenied | ReadOnlyFilesystem);
+            let must_be_new = replaced.is_some() && kind == io::ErrorKind::PermissionDenied;
             let advice =
                 if must_be_new { format!("; a new file would replace the old one, {IN_PLACE}") } else { String::new() };
             io::Error::new(kind, format!("folder {}: {why}{advice}", folder.path().display()))
