@@ -183,7 +183,7 @@ fn every_call_of_some_classes_may_fail() {
         return;
     }
     for (line, side, class) in [
-        ("sort in out", Side::Command, "write"),
+        ("sort in out --record 20 --algorithm", Side::Command, "write"),
         ("exec --report", Side::Children, "thread"),
         ("exec --report", Side::Children, "execute"),
         ("exec --compare", Side::Command, "signal"),
