@@ -115,7 +115,7 @@ fn become_program(keeper: Pid, manner: Manner, mask: &libc::sigset_t, children: 
 
 /// Keeps the program until it has ended, and ends as it did.
 fn keep(order: &Order, program: Pid) -> ! {
-    // Whoever kills all processes named rowlock does not kill it, so it can end what is left.
+    // `pkill rowlock` does not find it by this name, so it can end what is left.
     let _ = set_name(c"keeper");
     // Out of the group of the starter, which may be killed as a whole.
     let _ = setpgid(None, None);
@@ -136,13 +136,12 @@ fn keep(order: &Order, program: Pid) -> ! {
         exit(1)
     };
     let &Order { starter, manner, .. } = order;
-    let mut keeper = Keeper { program, manner, ended: None, asked: false, starter, stops, signals };
+    let mut keeper = Keeper { program, manner, ended: None, asked: false, starter, end, stops, signals };
     loop {
         let mut watched =
             [PollFd::from_borrowed_fd(end, PollFlags::IN), PollFd::from_borrowed_fd(signals, PollFlags::IN)];
         let _ = poll(&mut watched, None);
-        // The other end never writes to the pipe.
-        if !watched[0].revents().is_empty() {
+        if keeper.is_alone() {
             keeper.end_program();
             break;
         }
@@ -167,12 +166,21 @@ struct Keeper {
     /// Whether the program was asked to end.
     asked: bool,
     starter: Pid,
+    /// The lifeline.
+    end: BorrowedFd<'static>,
     stops: BorrowedFd<'static>,
     /// A descriptor from which signals to the keeper are read.
     signals: BorrowedFd<'static>,
 }
 
 impl Keeper {
+    /// Whether the starter has ended, or has no more use for the program.
+    fn is_alone(&self) -> bool {
+        let mut end = [PollFd::from_borrowed_fd(self.end, PollFlags::IN)];
+        // The other end never writes to the pipe.
+        poll(&mut end, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ended| ended > 0)
+    }
+
     /// Sends a signal to the program, and to its group if that is its own.
     fn signal_program(&self, signal: libc::c_int) {
         if self.ended.is_none() {
@@ -184,7 +192,9 @@ impl Keeper {
         }
     }
 
-    /// Passes signals on to the program.
+    /// Passes signals on to the program, unless it is to end. A starter that lets go of the lifeline
+    /// continues the keeper, in case it was stopped. If that continued a stopped program, it could
+    /// do more before it is asked to end.
     fn pass_signals_on(&mut self) {
         let mut about = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
         loop {
@@ -198,7 +208,7 @@ impl Keeper {
                 return;
             }
             let number = about.ssi_signo as libc::c_int;
-            if number != libc::SIGCHLD {
+            if number != libc::SIGCHLD && !self.is_alone() {
                 self.asked |= REQUESTS_TO_END.contains(&number);
                 self.signal_program(number);
             }
