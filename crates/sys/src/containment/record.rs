@@ -6,8 +6,8 @@
 //! keeper holds is that of a killed one. Then every process with its mark is killed: by the starter
 //! that notices the death of the keeper, or else before the next program is started.
 //!
-//! What has cleared or overwritten its environment is not found, nor are programs whose rights the
-//! user lacks.
+//! Processes that have cleared or overwritten their environment are not found, nor are those whose
+//! rights the user lacks.
 
 use std::env;
 use std::ffi::{CStr, CString};
