@@ -17,7 +17,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use testing::Child;
+use testing::family::Family;
+use testing::{Child, processes};
 
 /// Where the suite is.
 const SUITE: &str = "/usr/local/src/posixtestsuite";
@@ -114,7 +115,11 @@ fn run(program: &Path, rule: Option<&str>) -> String {
     if let Some(rule) = rule {
         command.env("LD_PRELOAD", library::preload()).env("ROWLOCK_WAIT", OsStr::new(rule));
     }
+    let family = Family::new(&program.to_string_lossy());
+    family.adopt(&mut command);
     let output = Child::start(&mut command).with_limit(LIMIT).finish();
+    // Some cases leave children that wait forever.
+    family.members().into_iter().for_each(processes::kill_tree);
     if output.killed.is_some() { ENDLESS.to_owned() } else { output.status.to_string() }
 }
 

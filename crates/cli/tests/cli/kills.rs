@@ -116,8 +116,13 @@ fn kill(subject: &Subject, seed: u64) {
         Killed::AnyOther => {
             wait(Duration::from_secs(4));
             if !stays().is_empty() {
-                // If the process that would remove it was killed, the next command does.
-                testing::run(&mut place.command(subject.line));
+                // If the process that would remove it was killed, the next command does. A program
+                // that ends by itself may leave processes.
+                let next = Family::new(&format!("next-{seed:x}"));
+                let mut command = place.command(subject.line);
+                next.adopt(&mut command);
+                testing::run(&mut command);
+                next.members().into_iter().for_each(testing::processes::kill_tree);
             }
             wait(LIMIT);
         }
