@@ -24,7 +24,7 @@ mod trace;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use sys::heap::Heap;
+use sys::heap::{self, Heap};
 
 use crate::arguments::{Arguments, Command};
 
@@ -35,6 +35,7 @@ fn main() -> ExitCode {
     // With a handler, a write beyond the limit of a file's size is an error and no signal. Programs
     // that this one starts get the default again.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    heap::report_refused_signal_stacks();
     // The processes of host jobs run this program.
     host::child::run_if_asked();
     // So do the processes of a comparison's load.
