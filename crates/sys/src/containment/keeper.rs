@@ -80,7 +80,7 @@ pub(super) fn divide(order: &Order) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     match Pid::from_raw(program) {
-        Some(program) => keep(order, program),
+        Some(program) => keep(order, program, &gate),
         None => {
             become_program(keeper, order.manner, &mask, children)?;
             // The keeper closes the other end when it is ready: from then on, the program cannot
@@ -114,7 +114,7 @@ fn become_program(keeper: Pid, manner: Manner, mask: &libc::sigset_t, children: 
 }
 
 /// Keeps the program until it has ended, and ends as it did.
-fn keep(order: &Order, program: Pid) -> ! {
+fn keep(order: &Order, program: Pid, gate: &OwnedFd) -> ! {
     // `pkill rowlock` does not find it by this name, so it can end what is left.
     let _ = set_name(c"keeper");
     // Out of the group of the starter, which may be killed as a whole.
@@ -124,17 +124,18 @@ fn keep(order: &Order, program: Pid) -> ! {
         let _ = setpgid(Some(program), Some(program));
     }
     let end = order.end.as_raw_fd();
-    let record = order.record.as_ref().and_then(|record| Some((record, record.create()?)));
-    // Without a record, other descriptors take the places of its own.
-    let (folder, file) =
-        record.as_ref().map_or((end, end), |(record, file)| (record.folder.as_fd().as_raw_fd(), file.as_raw_fd()));
-    let mut kept = [end, order.stops.as_raw_fd(), folder, file];
-    let Some(([end, stops, folder, _], signals)) =
+    // Without a record, another descriptor takes the place of its folder.
+    let folder = order.record.as_ref().map_or(end, |record| record.folder.as_fd().as_raw_fd());
+    let mut kept = [end, order.stops.as_raw_fd(), gate.as_raw_fd(), folder];
+    let Some(([end, stops, gate, folder], signals)) =
         close_all_but(&mut kept).and_then(|()| Some((kept.map(borrowed), signals()?)))
     else {
-        // The kernel kills the program with its keeper.
+        // The program has not begun, and the kernel kills it with its keeper.
         exit(1)
     };
+    let record = order.record.as_ref().and_then(|record| Some((record, record.create(folder)?)));
+    // SAFETY: nothing uses this descriptor from now on.
+    unsafe { libc::close(gate.as_raw_fd()) };
     let &Order { starter, manner, .. } = order;
     let mut keeper = Keeper { program, manner, ended: None, asked: false, starter, end, stops, signals };
     loop {

@@ -55,17 +55,22 @@ impl Record {
         Some(Record { folder, name: CString::new(name).ok()? })
     }
 
-    /// Creates the file and locks it. It makes only system calls, since it runs in the keeper.
-    pub(super) fn create(&self) -> Option<File> {
-        let file = loop {
-            match create_locked(&self.folder, self.name.as_c_str(), Mode::RUSR | Mode::WUSR) {
-                Ok(Some(file)) => break file,
+    /// Creates the file and locks it, by a descriptor of its folder. Leaves no file if that fails. It
+    /// makes only system calls, since it runs in the keeper.
+    pub(super) fn create(&self, folder: BorrowedFd<'_>) -> Option<File> {
+        loop {
+            match create_locked(folder, self.name.as_c_str(), Mode::RUSR | Mode::WUSR) {
+                Ok(Some(file)) if rustix::io::write(&file, self.name.to_bytes()) == Ok(self.name.count_bytes()) => {
+                    return Some(file);
+                }
                 Ok(None) | Err(Errno::INTR) => {}
-                Err(_) => return None,
+                Err(Errno::EXIST) => return None,
+                _ => {
+                    self.remove(folder);
+                    return None;
+                }
             }
-        };
-        let _ = rustix::io::write(&file, self.name.to_bytes());
-        Some(file)
+        }
     }
 
     /// Removes the file, likewise, by a descriptor of its folder.
