@@ -110,6 +110,11 @@ mod tests {
 
     #[test]
     fn a_thread_that_is_refused_its_signal_stack_ends_the_process_with_a_sentence() {
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        if let Some(sanitizer) = crate::thread_block::sanitizer::name() {
+            eprintln!("skipped: the {sanitizer} sanitizer is refused memory first");
+            return;
+        }
         testing::isolated_by(
             |mut this| {
                 testing::run(&mut this).expect_exit(1).expect_stderr("error: the signal stack of a thread was refused");

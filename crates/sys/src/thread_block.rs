@@ -21,7 +21,7 @@
 //! And the child of a `fork` has only the block that was in use.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod sanitizer;
+pub(crate) mod sanitizer;
 
 use std::io;
 use std::mem::{MaybeUninit, forget};

@@ -36,7 +36,7 @@ macro_rules! is_linked {
 }
 
 /// The name of the sanitizer, if there is one.
-pub(super) fn name() -> Option<&'static str> {
+pub(crate) fn name() -> Option<&'static str> {
     let all = [
         (is_linked!("__asan_init"), "address"),
         (is_linked!("__tsan_init"), "thread"),
