@@ -19,11 +19,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_uint, c_void};
-use std::sync::Arc;
 
 use counters::{Reason, WaitKind};
 use sys::per_thread::PerThread;
-use wait::thread_slots::ThreadSlots;
 
 use crate::caller::with_caller;
 use crate::family::{Family, family};
@@ -63,12 +61,24 @@ type Work = unsafe extern "C-unwind" fn(*mut c_void);
 
 static FAMILY: Family<Gomp> = Family::new(c"GOMP_parallel");
 
-/// A parallel region, on the stack of the thread that begins it and leaves it last.
+/// A parallel region.
+///
+/// The other threads of the team read it when they begin, which costs a transfer between CPUs if it
+/// was written since their last region. So a thread keeps it for its next region, writes only what
+/// differs, and has nothing else in the same two cache lines, which CPUs may transfer together.
+#[repr(align(128))]
 struct Region {
+    call: Call,
+    omp_team: OmpTeam,
+}
+
+/// The function that each thread of a team executes, its argument, and the library that was asked
+/// to call it.
+#[derive(Clone, Copy)]
+struct Call {
     work: Work,
     data: *mut c_void,
     gomp: &'static Gomp,
-    omp_team: OmpTeam,
 }
 
 /// The membership of a thread in a team, on the stack of the thread.
@@ -84,8 +94,30 @@ thread_local! {
     static MEMBER: Cell<Option<Member>> = const { Cell::new(None) };
 }
 
-/// Barriers of earlier teams that a thread began.
-static SPARES: PerThread<RefCell<Vec<Arc<ThreadSlots>>>> = PerThread::new();
+/// The regions that a thread has begun and ended, to be reused: as many as it has nested.
+static IDLE: PerThread<RefCell<Vec<Box<Region>>>> = PerThread::new();
+
+/// Begins a region. It ends in [`end_region`].
+fn begin_region(call: Call) -> *mut Region {
+    let idle = IDLE.with(|idle| idle.borrow_mut().pop()).flatten();
+    let mut region = idle.unwrap_or_else(|| Box::new(Region { call, omp_team: OmpTeam::new() }));
+    let Call { work, data, gomp } = region.call;
+    if (work as usize, data) != (call.work as usize, call.data) || !std::ptr::eq(gomp, call.gomp) {
+        region.call = call;
+    }
+    Box::into_raw(region)
+}
+
+/// Ends a region.
+///
+/// # Safety
+/// It was begun by this thread, and all threads of its team have left it.
+unsafe fn end_region(region: *mut Region) {
+    // SAFETY: it was begun by `begin_region`, and no other thread uses it any more.
+    let mut region = unsafe { Box::from_raw(region) };
+    region.omp_team.end();
+    IDLE.with(|idle| idle.borrow_mut().push(region));
+}
 
 /// # Safety
 /// As for the real symbol: every thread of the team may call `work` with `data`.
@@ -101,12 +133,12 @@ unsafe extern "C-unwind" fn GOMP_parallel(work: Work, data: *mut c_void, threads
         // SAFETY: the caller's own call.
         return unsafe { Gomp::GOMP_parallel(found, work, data, threads, flags) };
     };
-    let spares = SPARES.with(RefCell::take).unwrap_or_default();
-    let region = Region { work, data, gomp, omp_team: OmpTeam::new(spares) };
-    // SAFETY: as for the call of the caller; the region lives until all threads have left it.
-    unsafe { Gomp::GOMP_parallel(found, member, (&raw const region).cast_mut().cast(), threads, flags) };
-    let spares = region.omp_team.end();
-    SPARES.with(|kept| kept.borrow_mut().extend(spares));
+    let region = begin_region(Call { work, data, gomp });
+    // SAFETY: as for the call of the caller. All threads have left the region when the call returns.
+    unsafe {
+        Gomp::GOMP_parallel(found, member, region.cast(), threads, flags);
+        end_region(region);
+    }
 }
 
 /// The function that each thread of a team executes first.
@@ -125,7 +157,7 @@ unsafe extern "C-unwind" fn member(region: *mut c_void) {
 
     let region: *const Region = region.cast();
     // SAFETY: the thread that began the region leaves it last.
-    let (work, data, gomp) = unsafe { ((*region).work, (*region).data, (*region).gomp) };
+    let Call { work, data, gomp } = unsafe { (*region).call };
     // SAFETY: the call has no preconditions.
     let level = unsafe { Gomp::omp_get_level(Some(gomp)) };
     let _before = Before(MEMBER.replace(Some(Member { region, level })));
@@ -141,9 +173,9 @@ fn meet(gomp: Option<&'static Gomp>, before: impl FnOnce()) -> bool {
     // exists.
     unsafe {
         let size = || Gomp::omp_get_num_threads(gomp) as u32;
-        let here = MEMBER
-            .get()
-            .filter(|member| std::ptr::eq((*member.region).gomp, copy) && member.level == Gomp::omp_get_level(gomp));
+        let here = MEMBER.get().filter(|member| {
+            std::ptr::eq((*member.region).call.gomp, copy) && member.level == Gomp::omp_get_level(gomp)
+        });
         let Some(omp_team) = here.map(|member| &(*member.region).omp_team) else {
             // If a reason is known, the whole region is counted as passed through.
             if FINDINGS.known().is_none() && size() > 1 {

@@ -219,7 +219,7 @@ impl Team {
         static ALL: [AtomicPtr<Team>; MOST] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
         let process = std::process::id();
         let new = || {
-            let omp_team = OmpTeam::new(Vec::new());
+            let omp_team = OmpTeam::new();
             Box::into_raw(Box::new(Team { slot, size, process, refused: AtomicBool::new(false), omp_team }))
         };
         let first = (slot >> 4).wrapping_add(size as usize);

@@ -33,7 +33,7 @@ use crate::settings::Settings;
 /// The maximum number of threads of a team with a barrier of ours: each uses memory.
 const MOST_THREADS: u32 = 4096;
 
-/// A team, which exists as long as its parallel region.
+/// A team, and later ones for which the same memory is used.
 pub(crate) struct OmpTeam {
     /// Created when the first thread arrives at a barrier; `None` for a team of one.
     slots: OnceLock<Option<Arc<ThreadSlots>>>,
@@ -55,10 +55,10 @@ pub(crate) enum Meeting {
 }
 
 impl OmpTeam {
-    pub(crate) const fn new(spares: Vec<Arc<ThreadSlots>>) -> OmpTeam {
+    pub(crate) const fn new() -> OmpTeam {
         OmpTeam {
             slots: OnceLock::new(),
-            spares: Mutex::new(spares),
+            spares: Mutex::new(Vec::new()),
             has_tasks: AtomicBool::new(false),
             tasks_pending: AtomicBool::new(false),
         }
@@ -105,15 +105,20 @@ impl OmpTeam {
         if self.tasks_pending.load(Relaxed) { Meeting::TasksPending } else { Meeting::Complete }
     }
 
-    /// Returns the barrier of the team and the spare ones, when no thread will arrive any more.
-    pub(crate) fn end(self) -> Vec<Arc<ThreadSlots>> {
+    /// Prepares for the next team, which may have another number of threads. No thread is in either.
+    /// Writes nothing if this team has left no trace: other CPUs keep their copies of it then.
+    pub(crate) fn end(&mut self) {
         /// The maximum number of barriers worth keeping.
         const MOST_SPARES: usize = 8;
-        let mut spares = self.spares.into_inner().unwrap_or_else(PoisonError::into_inner);
-        spares.extend(self.slots.into_inner().flatten());
-        while spares.len() > MOST_SPARES {
-            spares.remove(0).close();
+        if self.slots.get().is_some() {
+            let spares = self.spares.get_mut().unwrap_or_else(PoisonError::into_inner);
+            spares.extend(self.slots.take().flatten());
+            while spares.len() > MOST_SPARES {
+                spares.remove(0).close();
+            }
         }
-        spares
+        if *self.has_tasks.get_mut() || *self.tasks_pending.get_mut() {
+            self.begin_again();
+        }
     }
 }

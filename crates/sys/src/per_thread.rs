@@ -33,6 +33,7 @@ impl<T: Default> PerThread<T> {
     ///
     /// Allocates on the first access. Values are dropped when their threads end, but not when the
     /// process ends. A thread that accesses its value again while it ends gets a new one.
+    #[inline]
     pub fn with<R>(&'static self, act: impl FnOnce(&T) -> R) -> Option<R> {
         let key = self.key()?;
         // SAFETY: the key is valid and never deleted.
