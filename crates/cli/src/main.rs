@@ -18,6 +18,7 @@ mod results;
 mod run;
 mod signals;
 mod sort;
+mod stack;
 mod stop;
 mod trace;
 
@@ -36,6 +37,11 @@ fn main() -> ExitCode {
     // that this one starts get the default again.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     heap::report_refused_signal_stacks();
+    stack::with_room(command)
+}
+
+/// What this process was started for.
+fn command() -> ExitCode {
     // The processes of host jobs run this program.
     host::child::run_if_asked();
     // So do the processes of a comparison's load.

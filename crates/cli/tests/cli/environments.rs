@@ -75,8 +75,9 @@ environments! {
     commands_are_orderly_with_60_mebibytes_of_addresses: "ulimit -v 61440";
     commands_are_orderly_with_100_mebibytes_of_data: "ulimit -d 102400";
     commands_are_orderly_with_12_mebibytes_of_data: "ulimit -d 12288";
-    // The unoptimized command needs 288 KiB to read its arguments.
-    commands_are_orderly_with_a_small_stack: "ulimit -s 512";
+    commands_are_orderly_with_512_kibibytes_of_stack: "ulimit -s 512";
+    commands_are_orderly_with_200_kibibytes_of_stack: "ulimit -s 200";
+    commands_are_orderly_with_64_kibibytes_of_stack: "ulimit -s 64";
     commands_are_orderly_without_locked_memory: "ulimit -l 0";
     commands_are_orderly_with_16_descriptors: "ulimit -n 16";
     commands_are_orderly_with_6_descriptors: "ulimit -n 6";
