@@ -105,8 +105,8 @@ impl OmpTeam {
         if self.tasks_pending.load(Relaxed) { Meeting::TasksPending } else { Meeting::Complete }
     }
 
-    /// Prepares for the next team, which may have another number of threads. No thread is in either.
-    /// Writes nothing if this team has left no trace: other CPUs keep their copies of it then.
+    /// Prepares for the next team, which may have another number of threads. No thread is in
+    /// either. Writes nothing if this team has left no trace: other CPUs keep their copies then.
     pub(crate) fn end(&mut self) {
         /// The maximum number of barriers worth keeping.
         const MOST_SPARES: usize = 8;
