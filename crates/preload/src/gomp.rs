@@ -134,7 +134,7 @@ unsafe extern "C-unwind" fn GOMP_parallel(work: Work, data: *mut c_void, threads
         return unsafe { Gomp::GOMP_parallel(found, work, data, threads, flags) };
     };
     let region = begin_region(Call { work, data, gomp });
-    // SAFETY: as for the call of the caller. All threads have left the region when the call returns.
+    // SAFETY: as for the call of the caller. All threads have left the region when it returns.
     unsafe {
         Gomp::GOMP_parallel(found, member, region.cast(), threads, flags);
         end_region(region);

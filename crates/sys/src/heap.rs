@@ -123,8 +123,8 @@ mod tests {
                 // The thread has no memory for a heap of its own.
                 share();
                 report_refused_signal_stacks();
-                // With one page more each time, the first thread that begins has room for its stack,
-                // but not for the signal stack.
+                // With one page more each time, the first thread that begins has room for its
+                // stack, but not for the signal stack.
                 for more in 0.. {
                     let limit = (pages() + more) * rustix::param::page_size() as u64;
                     let limit = rustix::process::Rlimit { current: Some(limit), maximum: None };

@@ -193,9 +193,9 @@ impl Keeper {
         }
     }
 
-    /// Passes signals on to the program, unless it is to end. A starter that lets go of the lifeline
-    /// continues the keeper, in case it was stopped. If that continued a stopped program, it could
-    /// do more before it is asked to end.
+    /// Passes signals on to the program, unless it is to end. A starter that lets go of the
+    /// lifeline continues the keeper, in case it was stopped. If that continued a stopped program,
+    /// it could do more before it is asked to end.
     fn pass_signals_on(&mut self) {
         let mut about = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
         loop {

@@ -55,8 +55,8 @@ impl Record {
         Some(Record { folder, name: CString::new(name).ok()? })
     }
 
-    /// Creates the file and locks it, by a descriptor of its folder. Leaves no file if that fails. It
-    /// makes only system calls, since it runs in the keeper.
+    /// Creates the file and locks it, by a descriptor of its folder. Leaves no file if that fails.
+    /// It makes only system calls, since it runs in the keeper.
     pub(super) fn create(&self, folder: BorrowedFd<'_>) -> Option<File> {
         loop {
             match create_locked(folder, self.name.as_c_str(), Mode::RUSR | Mode::WUSR) {
