@@ -95,6 +95,7 @@ thread_local! {
 }
 
 /// The regions that a thread has begun and ended, to be reused: as many as it has nested.
+#[allow(clippy::vec_box, reason = "a region stays in the cache lines that the threads of its team have read")]
 static IDLE: PerThread<RefCell<Vec<Box<Region>>>> = PerThread::new();
 
 /// Begins a region. It ends in [`end_region`].
