@@ -18,10 +18,12 @@
 //! If both are killed, the kernel kills the program, and the next start ends what the program has
 //! started (`record`). The keeper has another name, so `pkill rowlock` does not reach it.
 //!
-//! A control group could not replace the keeper: this process often may not create one, and another
-//! process would have to remove it. The processes of a PID namespace end with its first one, but it
-//! takes privileges, and the program could neither see nor signal others.
+//! Where that is allowed, the program has a control group (`group`). It cannot replace the keeper:
+//! this process often may not create one, and another process has to remove it. The processes of a
+//! PID namespace end with its first one, but it takes privileges, and the program could neither see
+//! nor signal others.
 
+mod group;
 mod keeper;
 mod record;
 mod remover;

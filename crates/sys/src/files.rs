@@ -118,9 +118,16 @@ fn open_regular(path: &Path, more: OFlags) -> io::Result<File> {
 /// # Errors
 /// If the file does not exist or the kernel rejects the setting.
 pub fn write_control(path: &Path, setting: &str) -> io::Result<()> {
-    let file = openat(CWD, path, OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
-    match rustix::io::write(&file, setting.as_bytes())? {
+    Ok(write_control_at(CWD, path, setting.as_bytes())?)
+}
+
+/// As [`write_control`], by a path within an open folder. If the path is a C string, it makes only
+/// system calls.
+pub(crate) fn write_control_at(folder: impl AsFd, path: impl Arg + Copy, setting: &[u8]) -> Result<(), Errno> {
+    let file =
+        openat(folder, path, OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+    match rustix::io::write(&file, setting)? {
         written if written == setting.len() => Ok(()),
-        _ => Err(io::ErrorKind::WriteZero.into()),
+        _ => Err(Errno::IO),
     }
 }

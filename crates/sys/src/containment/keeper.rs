@@ -12,12 +12,13 @@
 //! 3. It kills its children until it has none. The children of a killed one become its own.
 //!
 //! If the keeper itself is killed, the kernel kills the program, and what the program started is
-//! found by its `record`.
+//! found by its `record` and its `group`.
 
 use std::ffi::CStr;
+use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::null_mut;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,6 +33,7 @@ use rustix::thread::set_name;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Manner;
+use super::group::Group;
 use super::record::Record;
 use crate::process::{REQUESTS_TO_END, RequestsToEnd, adopt_orphans, react};
 
@@ -66,21 +68,29 @@ pub(super) fn divide(order: &Order) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::CONT))?;
     let mut mask = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: both sets are written before they are read, the default disposition runs no code, and
-    // all functions are async-signal-safe. The child of a fork has one thread, so forking again is
-    // safe, too.
-    let (mask, children, program) = unsafe {
+    // both functions are async-signal-safe.
+    let (mask, children) = unsafe {
         libc::sigprocmask(libc::SIG_SETMASK, every_signal().as_ptr(), mask.as_mut_ptr());
         // If it were ignored, the kernel would reap children without reporting how they ended.
         let children = libc::signal(libc::SIGCHLD, libc::SIG_DFL);
-        (mask.assume_init(), children, libc::fork())
+        (mask.assume_init(), children)
     };
+    let signals = signals()?;
+    // From here on, nothing fails but the fork, so nothing is left.
+    let record = order.record.as_ref().and_then(|record| Some((record, record.create()?)));
+    let group = record.as_ref().and_then(|(record, _)| record.group.as_ref());
+    // SAFETY: the child has one thread, as above. It makes only system calls until it executes the
+    // program.
+    let program = unsafe { group.and_then(|group| group.fork()).unwrap_or_else(|| libc::fork()) };
     if program < 0 {
         #[cfg(rowlock_canary = "a-program-is-not-started")]
         exit(0);
-        return Err(io::Error::last_os_error());
+        let why = io::Error::last_os_error();
+        record.iter().for_each(|(record, _)| record.remove());
+        return Err(why);
     }
     match Pid::from_raw(program) {
-        Some(program) => keep(order, program, &gate),
+        Some(program) => keep(order, program, gate, &signals, record.as_ref()),
         None => {
             become_program(keeper, order.manner, &mask, children)?;
             // The keeper closes the other end when it is ready: from then on, the program cannot
@@ -114,7 +124,7 @@ fn become_program(keeper: Pid, manner: Manner, mask: &libc::sigset_t, children: 
 }
 
 /// Keeps the program until it has ended, and ends as it did.
-fn keep(order: &Order, program: Pid, gate: &OwnedFd) -> ! {
+fn keep(order: &Order, program: Pid, gate: OwnedFd, signals: &OwnedFd, record: Option<&(&Record, File)>) -> ! {
     // `pkill rowlock` does not find it by this name, so it can end what is left.
     let _ = set_name(c"keeper");
     // Out of the group of the starter, which may be killed as a whole.
@@ -123,21 +133,15 @@ fn keep(order: &Order, program: Pid, gate: &OwnedFd) -> ! {
         // The program does the same: the group must exist before the first signal to it.
         let _ = setpgid(Some(program), Some(program));
     }
-    let end = order.end.as_raw_fd();
-    // Without a record, another descriptor takes the place of its folder.
-    let folder = order.record.as_ref().map_or(end, |record| record.folder.as_fd().as_raw_fd());
-    let mut kept = [end, order.stops.as_raw_fd(), gate.as_raw_fd(), folder];
-    let Some(([end, stops, gate, folder], signals)) =
-        close_all_but(&mut kept).and_then(|()| Some((kept.map(borrowed), signals()?)))
-    else {
-        // The program has not begun, and the kernel kills it with its keeper.
-        exit(1)
-    };
-    let record = order.record.as_ref().and_then(|record| Some((record, record.create(folder)?)));
-    // SAFETY: nothing uses this descriptor from now on.
-    unsafe { libc::close(gate.as_raw_fd()) };
+    let group = record.and_then(|(record, _)| record.group.as_ref());
+    let (end, stops, signals) = (order.end.as_fd(), order.stops.as_fd(), signals.as_fd());
+    // Without a record or a group, the lifeline takes the place of its descriptors.
+    let (folder, file) = record.map_or((end, end), |(record, file)| (record.folder.as_fd(), file.as_fd()));
+    let around = group.map_or(end, Group::around);
+    close_all_but([end, stops, signals, gate.as_fd(), folder, file, around]);
+    drop(gate);
     let &Order { starter, manner, .. } = order;
-    let mut keeper = Keeper { program, manner, ended: None, asked: false, starter, end, stops, signals };
+    let mut keeper = Keeper { program, manner, ended: None, asked: false, starter, end, stops, signals, group };
     loop {
         let mut watched =
             [PollFd::from_borrowed_fd(end, PollFlags::IN), PollFd::from_borrowed_fd(signals, PollFlags::IN)];
@@ -152,14 +156,20 @@ fn keep(order: &Order, program: Pid, gate: &OwnedFd) -> ! {
             break;
         }
     }
-    let is_over = !(keeper.asked || keeper.manner == Manner::Background) || keeper.kill_descendants();
-    if let Some((record, _)) = record.as_ref().filter(|_| is_over) {
-        record.remove(folder);
+    let may_stay = keeper.manner == Manner::Foreground && !keeper.asked;
+    let is_over = if may_stay {
+        keeper.release_descendants();
+        true
+    } else {
+        keeper.kill_descendants()
+    };
+    if let Some((record, _)) = record.filter(|_| is_over) {
+        record.remove();
     }
     end_as(keeper.ended.unwrap_or(libc::SIGKILL))
 }
 
-struct Keeper {
+struct Keeper<'a> {
     program: Pid,
     manner: Manner,
     /// The status of the program once it has ended.
@@ -168,13 +178,15 @@ struct Keeper {
     asked: bool,
     starter: Pid,
     /// The lifeline.
-    end: BorrowedFd<'static>,
-    stops: BorrowedFd<'static>,
+    end: BorrowedFd<'a>,
+    stops: BorrowedFd<'a>,
     /// A descriptor from which signals to the keeper are read.
-    signals: BorrowedFd<'static>,
+    signals: BorrowedFd<'a>,
+    /// The group of the program, if it has one.
+    group: Option<&'a Group>,
 }
 
-impl Keeper {
+impl Keeper<'_> {
     /// Whether the starter has ended, or has no more use for the program.
     fn is_alone(&self) -> bool {
         let mut end = [PollFd::from_borrowed_fd(self.end, PollFlags::IN)];
@@ -269,18 +281,29 @@ impl Keeper {
         }
     }
 
-    /// Kills and reaps all descendants. They may create more meanwhile, so it repeats until there
-    /// are none. Returns whether that is so.
+    /// Kills and reaps all descendants, and removes the group. They may create more meanwhile, so
+    /// it repeats until there are none. Returns whether that is so.
     fn kill_descendants(&mut self) -> bool {
         let deadline = now() + KILL_TIMEOUT;
-        while self.reap() {
+        while self.reap() || !self.group.is_none_or(Group::remove) {
             if now() > deadline {
                 return false;
             }
+            self.group.inspect(|group| group.kill());
             kill_children();
             self.sleep(ROUND);
         }
         true
+    }
+
+    /// Removes the group, and lets its processes stay, as members of the group around it. If they
+    /// use groups that the program has created in the group, it stays.
+    fn release_descendants(&mut self) {
+        let deadline = now() + GRACE;
+        while !self.group.is_none_or(Group::remove) && now() < deadline {
+            self.group.inspect(|group| group.release());
+            self.sleep(ROUND);
+        }
     }
 
     /// Waits for a signal, such as that of the end of a child, for at most this time, and discards
@@ -295,43 +318,44 @@ impl Keeper {
     }
 }
 
-/// Closes all descriptors but these, so that the ends of pipes depend on the program only, and
-/// replaces these by new ones. Returns `None` on failure.
-pub(super) fn close_all_but(kept: &mut [RawFd]) -> Option<()> {
-    let count = kept.len() as libc::c_int;
-    // SAFETY: nothing else in this process uses a descriptor.
+/// Closes all descriptors but these, so that the ends of pipes depend on the program only.
+pub(super) fn close_all_but<const COUNT: usize>(kept: [BorrowedFd<'_>; COUNT]) {
+    let mut kept = kept.map(|descriptor| descriptor.as_raw_fd());
+    kept.sort_unstable();
+    let mut first = 0;
+    for number in kept {
+        close(first, number - 1);
+        first = number + 1;
+    }
+    close(first, RawFd::MAX);
+}
+
+/// Closes the descriptors from the first to the last one. If it is smaller, it closes none.
+fn close(first: RawFd, last: RawFd) {
+    if first > last {
+        return;
+    }
+    // SAFETY: nothing else in this process uses these descriptors.
     unsafe {
-        // The lowest numbers may belong to others of them.
-        for number in kept.iter_mut() {
-            *number = libc::fcntl(*number, libc::F_DUPFD, count);
-        }
-        for (to, number) in (0..).zip(kept) {
-            if libc::dup2(*number, to) < 0 {
-                return None;
-            }
-            *number = to;
-        }
-        if libc::syscall(libc::SYS_close_range, count, libc::c_uint::MAX, 0) < 0 {
+        if libc::syscall(libc::SYS_close_range, first, last, 0) < 0 {
             // Linux before 5.9.
-            (count..libc::sysconf(libc::_SC_OPEN_MAX) as libc::c_int).for_each(|number| {
+            let most = libc::sysconf(libc::_SC_OPEN_MAX) as libc::c_int;
+            (first..=last.min(most)).for_each(|number| {
                 libc::close(number);
             });
         }
     }
-    Some(())
-}
-
-/// A descriptor that `close_all_but` has kept.
-pub(super) fn borrowed(kept: RawFd) -> BorrowedFd<'static> {
-    // SAFETY: it is open, and never closed.
-    unsafe { BorrowedFd::borrow_raw(kept) }
 }
 
 /// A descriptor from which the signals to this process are read. All of them are blocked.
-fn signals() -> Option<BorrowedFd<'static>> {
-    // SAFETY: the set is initialized.
-    let signals = unsafe { libc::signalfd(-1, every_signal().as_ptr(), libc::SFD_NONBLOCK) };
-    (signals >= 0).then(|| borrowed(signals))
+fn signals() -> io::Result<OwnedFd> {
+    // SAFETY: the set is initialized, and the descriptor, if there is one, is new.
+    unsafe {
+        match libc::signalfd(-1, every_signal().as_ptr(), libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) {
+            ..0 => Err(io::Error::last_os_error()),
+            signals => Ok(OwnedFd::from_raw_fd(signals)),
+        }
+    }
 }
 
 /// Kills all children of this process. Without a `/proc` that shows them, it kills none.
@@ -365,7 +389,7 @@ fn kill_children() {
 
 /// The beginning of a file.
 #[expect(clippy::disallowed_methods, reason = "it only reads")]
-fn read_at<'a>(folder: BorrowedFd<'_>, path: &CStr, text: &'a mut [u8]) -> Option<&'a [u8]> {
+pub(super) fn read_at<'a>(folder: BorrowedFd<'_>, path: &CStr, text: &'a mut [u8]) -> Option<&'a [u8]> {
     let file = openat(folder, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let length = rustix::io::read(&file, &mut *text).ok()?;
     text.get(..length)

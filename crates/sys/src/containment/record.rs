@@ -6,14 +6,20 @@
 //! keeper holds is that of a killed one. Then every process with its mark is killed: by the starter
 //! that notices the death of the keeper, or else before the next program is started.
 //!
-//! Processes that have cleared or overwritten their environment are not found, nor are those whose
-//! rights the user lacks.
+//! If the program has a `group`, the record names it, and all processes in it are killed as well.
+//! Otherwise, processes that have cleared or overwritten their environment are not found, nor are
+//! those whose rights the user lacks.
+//!
+//! # Why nothing else is killed
+//!
+//! A record is believed if it belongs to this user, and it names no group but the one with the same
+//! unique number as its mark. So even a record that another user has given another name, by a hard
+//! link, leads only to the processes of its own program.
 
 use std::env;
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,16 +30,17 @@ use rustix::fs::{AtFlags, Dir, Mode, fstat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, getpid, pidfd_open, pidfd_send_signal};
 
+use super::group::Group;
 use crate::files::{Folder, create_locked, lock_leftover, some_name, temporary_folder};
 
 /// The variable with the mark.
 const VARIABLE: &str = "ROWLOCK_MARK";
 /// The prefix of the files' names.
 const PREFIX: &str = ".rowlock-record-";
-/// The longest mark.
-const LONGEST: u64 = 256;
+/// The longest record.
+const LONGEST: u64 = 256 + libc::PATH_MAX as u64;
 
-/// How long marked processes may take to end, and the time between two rounds of killing.
+/// How long processes may take to end, and the time between two rounds of killing.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const ROUND: Duration = Duration::from_millis(2);
 
@@ -42,6 +49,10 @@ pub(super) struct Record {
     pub(super) folder: Folder,
     /// The name of the file, which is also the mark.
     name: CString,
+    /// The group of the program, if one is allowed.
+    pub(super) group: Option<Group>,
+    /// What is in the file: the mark and, in a second line, the path of the group around that one.
+    text: String,
 }
 
 impl Record {
@@ -52,31 +63,33 @@ impl Record {
         end_abandoned_in(&folder);
         let name = some_name(PREFIX);
         command.env(VARIABLE, &name);
-        Some(Record { folder, name: CString::new(name).ok()? })
+        let group = name.strip_prefix(PREFIX).and_then(Group::within_own);
+        let text = group.as_ref().map_or_else(|| name.clone(), |group| format!("{name}\n{}", group.path_around()));
+        Some(Record { folder, name: CString::new(name).ok()?, group, text })
     }
 
-    /// Creates the file and locks it, by a descriptor of its folder. Leaves no file if that fails.
-    /// It makes only system calls, since it runs in the keeper.
-    pub(super) fn create(&self, folder: BorrowedFd<'_>) -> Option<File> {
+    /// Creates the file and locks it. Leaves no file if that fails. It makes only system calls,
+    /// since it runs in the keeper.
+    pub(super) fn create(&self) -> Option<File> {
         loop {
-            match create_locked(folder, self.name.as_c_str(), Mode::RUSR | Mode::WUSR) {
-                Ok(Some(file)) if rustix::io::write(&file, self.name.to_bytes()) == Ok(self.name.count_bytes()) => {
+            match create_locked(&self.folder, self.name.as_c_str(), Mode::RUSR | Mode::WUSR) {
+                Ok(Some(file)) if rustix::io::write(&file, self.text.as_bytes()) == Ok(self.text.len()) => {
                     return Some(file);
                 }
                 Ok(None) | Err(Errno::INTR) => {}
                 Err(Errno::EXIST) => return None,
                 _ => {
-                    self.remove(folder);
+                    self.remove();
                     return None;
                 }
             }
         }
     }
 
-    /// Removes the file, likewise, by a descriptor of its folder.
+    /// Removes the file, likewise.
     #[expect(clippy::disallowed_methods, reason = "removes the file that it has created")]
-    pub(super) fn remove(&self, folder: BorrowedFd<'_>) {
-        let _ = unlinkat(folder, self.name.as_c_str(), AtFlags::empty());
+    pub(super) fn remove(&self) {
+        let _ = unlinkat(&self.folder, self.name.as_c_str(), AtFlags::empty());
     }
 }
 
@@ -98,11 +111,39 @@ fn end_abandoned_in(folder: &Folder) {
 fn end_if_abandoned(folder: &Folder, name: &CStr) {
     let Ok(Some(file)) = lock_leftover(folder, name) else { return };
     let is_ours = fstat(&file).is_ok_and(|about| about.st_uid == geteuid().as_raw());
-    let mut mark = Vec::new();
-    // The name may be one that another user has given to the file.
-    if is_ours && file.take(LONGEST).read_to_end(&mut mark).is_ok() && kill_marked(&mark) {
+    let mut text = String::new();
+    if is_ours && file.take(LONGEST).read_to_string(&mut text).is_ok() && end_recorded(&text) {
         let _ = folder.remove(name);
     }
+}
+
+/// Kills all processes that a record with this text leads to. Returns whether there are none any
+/// more.
+pub(super) fn end_recorded(text: &str) -> bool {
+    let (mark, around) = text.split_once('\n').map_or((text, None), |(mark, around)| (mark, Some(around)));
+    let Some(number) = mark.strip_prefix(PREFIX) else {
+        // Its keeper was killed before it let the program begin.
+        return true;
+    };
+    let group = around.and_then(|around| Group::within(around, number));
+    group.is_none_or(|group| end_group(&group)) && kill_marked(mark)
+}
+
+/// Kills all processes in a group and removes it. Returns whether it is gone.
+fn end_group(group: &Group) -> bool {
+    if group.has_this_process() {
+        // It is left over itself. Only a start from elsewhere can end all.
+        return false;
+    }
+    let deadline = Instant::now() + TIMEOUT;
+    while !group.remove() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        group.kill();
+        sleep(ROUND);
+    }
+    true
 }
 
 /// The user's own folder for a session, or else the one for temporary files.
@@ -113,17 +154,13 @@ fn folder() -> Option<Folder> {
 }
 
 /// Kills all processes with a mark, except this one. Returns whether there are none any more.
-fn kill_marked(mark: &[u8]) -> bool {
-    if !mark.starts_with(PREFIX.as_bytes()) {
-        // Its keeper was killed before it let the program begin.
-        return true;
-    }
-    let variable = [VARIABLE.as_bytes(), b"=", mark].concat();
+fn kill_marked(mark: &str) -> bool {
+    let variable = format!("{VARIABLE}={mark}");
     let deadline = Instant::now() + TIMEOUT;
     let mut rounds_without = 0;
     // A process that executes a program has no environment for a moment.
     while rounds_without < 2 {
-        let Some(killed) = kill_those_with(&variable) else { return false };
+        let Some(killed) = kill_those_with(variable.as_bytes()) else { return false };
         rounds_without = if killed == 0 { rounds_without + 1 } else { 0 };
         if Instant::now() > deadline {
             return false;

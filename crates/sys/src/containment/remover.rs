@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::null_mut;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,7 +12,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitOptions, geteuid, setpgid, waitpid};
 use rustix::thread::set_name;
 
-use super::keeper::{borrowed, close_all_but, every_signal, exit, now};
+use super::keeper::{close_all_but, every_signal, exit, now};
 
 /// How long the users of a folder may take to end, in nanoseconds, and the time between two
 /// attempts to remove it.
@@ -38,7 +38,6 @@ impl Remover {
         let name = CString::new(name)?;
         let files: Vec<CString> = files.iter().map(|file| CString::new(*file)).collect::<Result<_, _>>()?;
         let (end, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
-        let mut kept = [within.as_fd(), end.as_fd()].map(|descriptor| descriptor.as_raw_fd());
         let mut mask = every_signal();
         // SAFETY: the sets are initialized. After the fork of a process that may have several
         // threads, `remove` makes system calls and uses only its own memory: no lock, no
@@ -47,7 +46,7 @@ impl Remover {
             libc::pthread_sigmask(libc::SIG_SETMASK, every_signal().as_ptr(), mask.as_mut_ptr());
             let process = libc::fork();
             if process == 0 {
-                remove(&mut kept, &name, &files);
+                remove(within.as_fd(), end.as_fd(), &name, &files);
             }
             libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ptr(), null_mut());
             process
@@ -69,13 +68,12 @@ impl Drop for Remover {
 
 /// Waits for the end of the other process, and removes the folder. The descriptors are those of the
 /// folder around it and of the pipe that ends with the other process.
-fn remove(kept: &mut [RawFd; 2], name: &CStr, files: &[CString]) -> ! {
+fn remove(within: BorrowedFd<'_>, end: BorrowedFd<'_>, name: &CStr, files: &[CString]) -> ! {
     // As a keeper, it outlives whatever kills all processes named rowlock.
     let _ = set_name(c"remover");
     // Out of the group of the other process, which may be killed as a whole.
     let _ = setpgid(None, None);
-    let Some(()) = close_all_but(kept) else { exit(1) };
-    let [within, end] = kept.map(borrowed);
+    close_all_but([within, end]);
     let _ = poll(&mut [PollFd::from_borrowed_fd(end, PollFlags::IN)], None);
     let deadline = now() + TIMEOUT;
     // Programs that use it may still be ending.

@@ -1,8 +1,11 @@
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::Stdio;
 
+use super::group::{Group, is_harmless_within};
 use super::*;
+use crate::cgroups::Hierarchy;
 
 /// A script whose standard output is a pipe: it ends when no descendant is left to write to it.
 fn start(script: &str, manner: Manner) -> Contained {
@@ -202,14 +205,141 @@ fn what_a_killed_keeper_leaves_is_ended_by_its_starter() {
     });
 }
 
+/// The control groups of the programs of this process. `None` if it may not create any, which a
+/// test then notes.
+fn groups() -> Option<Vec<PathBuf>> {
+    let mut shows = start("cat /proc/self/cgroup", Manner::Background);
+    if !read_to_end(&mut shows).contains("rowlock-program-") {
+        testing::skip_part(
+            "ROWLOCK_REQUIRE_GROUPS",
+            "control groups",
+            "run the test where it may create groups of version 2",
+        );
+        return None;
+    }
+    drop(shows);
+    let own = Hierarchy::all().into_iter().find(|hierarchy| hierarchy.version == 2)?.folder;
+    let of_this = format!("rowlock-program-{}-", std::process::id());
+    let folders = own.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    Some(folders.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&of_this)).collect())
+}
+
+/// The beginning of a script in a group, with the path of its group.
+const IN_GROUP: &str = "group=$(grep '^0:' /proc/self/cgroup | cut -d : -f 3-)
+    for mount in /sys/fs/cgroup /sys/fs/cgroup/unified; do [ -d $mount/$group ] && cd $mount/$group; done; ";
+
+#[test]
+fn a_group_with_limits_or_controllers_to_pass_on_has_no_group_of_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let is_harmless_with = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).unwrap();
+        let is_harmless = is_harmless_within(folder.path());
+        std::fs::remove_file(folder.path().join(name)).unwrap();
+        is_harmless
+    };
+    assert!(is_harmless_within(folder.path()));
+    for (name, without, with) in [
+        ("cpu.max", "max 100000\n", "200000 100000\n"),
+        ("memory.max", "max\n", "1073741824\n"),
+        ("cpuset.cpus", "\n", "0-1\n"),
+        ("cgroup.subtree_control", "\n", "cpu memory\n"),
+    ] {
+        assert!(is_harmless_with(name, without) && !is_harmless_with(name, with), "{name}");
+    }
+}
+
+#[test]
+fn the_group_of_a_program_is_removed_when_it_has_ended_with_the_groups_in_it() {
+    testing::isolated(|| {
+        let Some(before) = groups() else { return };
+        assert!(before.is_empty(), "{before:?}");
+        for manner in [Manner::Foreground, Manner::Background] {
+            let mut contained = start(&format!("{IN_GROUP} mkdir -p a/b .c; cat cgroup.controllers"), manner);
+            assert_eq!(read_to_end(&mut contained), "");
+            assert!(contained.process().wait().unwrap().success());
+            assert_eq!(groups().unwrap(), before);
+        }
+        let mut ended =
+            start(&format!("{IN_GROUP} mkdir a; echo $$ > a/cgroup.procs; {DAEMONS} sleep 1000"), Manner::Background);
+        read(&mut ended, 1);
+        assert_eq!(groups().unwrap().len(), 1);
+        ended.end();
+        assert_eq!(read_to_end(&mut ended), "");
+        drop(ended);
+        assert_eq!(groups().unwrap(), before);
+    });
+}
+
+#[test]
+fn what_a_program_leaves_in_the_foreground_returns_to_the_group_of_its_starter() {
+    testing::isolated(|| {
+        let Some(before) = groups() else { return };
+        let mut contained = start("sleep 1000 & echo $!", Manner::Foreground);
+        assert!(contained.process().wait().unwrap().success());
+        let mut left = String::new();
+        while !left.ends_with('\n') {
+            left += &read(&mut contained, 1);
+        }
+        let group = |id: &str| std::fs::read_to_string(format!("/proc/{id}/cgroup")).unwrap();
+        assert_eq!(group(left.trim_end()), group("self"));
+        assert_eq!(groups().unwrap(), before);
+        kill_process(Pid::from_raw(left.trim_end().parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    });
+}
+
+#[test]
+fn a_process_that_has_cleared_its_environment_does_not_survive_a_killed_keeper() {
+    testing::isolated(|| {
+        let Some(before) = groups() else { return };
+        for manner in [Manner::Foreground, Manner::Background] {
+            let mut contained = start("trap '' TERM; (env -i setsid sleep 1000 &); echo; sleep 1000", manner);
+            read(&mut contained, 1);
+            kill_process(contained.id(), Signal::KILL).unwrap();
+            let mut output = contained.process().stdout.take().unwrap();
+            drop(contained);
+            // It waits for all processes that have its standard output.
+            assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0);
+            assert_eq!(groups().unwrap(), before);
+        }
+    });
+}
+
+#[test]
+fn a_record_leads_to_no_other_group() {
+    testing::isolated(|| {
+        let Some(_) = groups() else { return };
+        let mut contained = start("echo; exec sleep 1000", Manner::Background);
+        read(&mut contained, 1);
+        let group = groups().unwrap().remove(0);
+        let (around, name) = (group.parent().unwrap().to_str().unwrap(), group.file_name().unwrap().to_str().unwrap());
+        let number = name.strip_prefix("rowlock-program-").unwrap();
+        assert!(Group::within(around, number).is_some());
+        for (around, number) in [
+            (around, format!("1/../{number}")),
+            (around, format!("../{name}")),
+            ("/tmp", number.to_owned()),
+            ("/nowhere", number.to_owned()),
+        ] {
+            assert!(Group::within(around, &number).is_none(), "{around} {number}");
+        }
+        // The group around it, and a group that does not exist.
+        for text in [format!(".rowlock-record-\n{group:?}"), format!(".rowlock-record-1\n{around}")] {
+            assert!(record::end_recorded(&text), "{text}");
+        }
+        assert!(contained.process().try_wait().unwrap().is_none());
+        assert!(group.exists());
+    });
+}
+
 #[test]
 fn what_is_left_when_keeper_and_starter_are_killed_is_ended_at_the_next_start() {
     testing::isolated_by(
         |mut this| {
             let place = tempfile::tempdir().unwrap();
             this.env("TMPDIR", place.path()).env_remove("XDG_RUNTIME_DIR");
-            let mut killed =
-                testing::Child::start_piped(this.env("SCRIPT", DAEMONS.replace("echo", "echo begun") + "sleep 1000"));
+            let unmarked = if groups().is_some() { "(env -i setsid sleep 1000 &); " } else { "" };
+            let script = format!("{unmarked}{}sleep 1000", DAEMONS.replace("echo", "echo begun"));
+            let mut killed = testing::Child::start_piped(this.env("SCRIPT", script));
             while !killed.read_line().contains("begun") {}
             let keepers = keepers(killed.id());
             assert_eq!(keepers.len(), 1);
