@@ -126,7 +126,7 @@ fn signal_spinning_waiters(condition: *const pthread_cond_t) {
 #[cold]
 fn is_current_thread(number: i32) -> bool {
     // SAFETY: no preconditions.
-    unsafe { libc::syscall(libc::SYS_gettid) == libc::c_long::from(number) }
+    unsafe { libc::syscall(libc::SYS_gettid) == number.into() }
 }
 
 /// Waits. There is no [reason against](reason_against) spinning.

@@ -4,17 +4,11 @@
 //! later may bring a private copy, as modules of an interpreter do, and several libraries may bring
 //! different copies. A call must be passed to the copy that the caller uses for its other calls,
 //! which are not interposed.
-//!
-//! The copies that have been found are a list, of which no element is ever changed or removed. A
-//! thread prepares an element for the list that it has seen, and adds it if the list is still the
-//! same; otherwise it looks again. So no thread waits for another: a child may be forked, or a
-//! library may call us from its constructor, under the lock of the loader, while another thread
-//! looks up a copy. If all libraries resolve the same copy, it is the only element.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicUsize};
-use std::{iter, ptr};
+use std::sync::{Mutex, PoisonError};
 
 use crate::objects::Library;
 use crate::real_symbols::RealSymbol;
@@ -29,19 +23,12 @@ pub(crate) trait Functions: Sized + Send + Sync + 'static {
 pub(crate) struct Family<F: 'static> {
     /// The function that identifies a copy.
     marker: &'static CStr,
-    /// The copy that was found last.
-    latest: AtomicPtr<Known<F>>,
-    /// A cache of the copies by call address.
+    /// The copy that all libraries resolve.
+    common: AtomicPtr<F>,
+    /// A cache of the other copies by call address.
     callers: [Caller<F>; CALLERS],
-}
-
-/// A copy that has been found.
-struct Known<F: 'static> {
-    /// The address of the identifying function. `None` if all libraries resolve this copy.
-    marker: Option<usize>,
-    functions: F,
-    /// The copy that was found before it.
-    before: Option<&'static Known<F>>,
+    /// The other copies, each with the address of the identifying function.
+    copies: Mutex<Vec<(usize, &'static F)>>,
 }
 
 /// The size of the cache. Other callers take the slow path.
@@ -58,25 +45,18 @@ impl<F: Functions> Family<F> {
     pub(crate) const fn new(marker: &'static CStr) -> Family<F> {
         Family {
             marker,
-            latest: AtomicPtr::new(ptr::null_mut()),
-            callers: [const { Caller { address: AtomicUsize::new(0), functions: AtomicPtr::new(ptr::null_mut()) } };
+            common: AtomicPtr::new(std::ptr::null_mut()),
+            callers: [const { Caller { address: AtomicUsize::new(0), functions: AtomicPtr::new(std::ptr::null_mut()) } };
                 CALLERS],
+            copies: Mutex::new(Vec::new()),
         }
     }
 
     /// The functions that code at this address would have called. `None` if some are missing.
     #[inline]
     pub(crate) fn of(&self, caller: usize) -> Option<&'static F> {
-        match self.latest() {
-            Some(Known { marker: None, functions, .. }) => Some(functions),
-            _ => self.look_up(caller),
-        }
-    }
-
-    #[inline]
-    fn latest(&self) -> Option<&'static Known<F>> {
         // SAFETY: only values that live forever are stored.
-        unsafe { self.latest.load(Acquire).as_ref() }
+        unsafe { self.common.load(Acquire).as_ref() }.or_else(|| self.look_up(caller))
     }
 
     #[cold]
@@ -89,57 +69,44 @@ impl<F: Functions> Family<F> {
                 return Some(functions);
             }
         }
-        let functions = &self.find(caller)?.functions;
+        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        // Each copy is listed once, as it is identified by its address.
+        // SAFETY: only values that live forever are stored.
+        if let Some(common) = unsafe { self.common.load(Relaxed).as_ref() } {
+            return Some(common);
+        }
+        let functions = if copies.is_empty()
+            // SAFETY: the handle is always valid, and the names are C strings.
+            && let Some(functions) = F::find(|name| unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) })
+        {
+            let functions: &'static F = Box::leak(Box::new(functions));
+            self.common.store(std::ptr::from_ref(functions).cast_mut(), Release);
+            return Some(functions);
+        } else {
+            self.copy_of(caller, &mut copies)?
+        };
         let mut free = places();
         if let Some(place) = free.find(|place| place.address.compare_exchange(0, caller, Relaxed, Relaxed).is_ok()) {
-            place.functions.store(ptr::from_ref(functions).cast_mut(), Release);
+            place.functions.store(std::ptr::from_ref(functions).cast_mut(), Release);
         }
         Some(functions)
     }
 
     /// The copy that the library at this address depends on.
-    fn find(&self, caller: usize) -> Option<&'static Known<F>> {
-        loop {
-            let latest = self.latest();
-            if let Some(Known { marker: None, .. }) = latest {
-                return latest;
-            }
-            // SAFETY: the handle is always valid, and the names are C strings.
-            let next = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-            let common = if latest.is_none() { F::find(next) } else { None };
-            let found = if let Some(functions) = common {
-                Known { marker: None, functions, before: None }
-            } else {
-                let marker = self.marker_of(caller)?;
-                let mut known = iter::successors(latest, |copy| copy.before);
-                if let Some(copy) = known.find(|copy| copy.marker == Some(marker)) {
-                    return Some(copy);
-                }
-                // It stays loaded, since its functions are called from here.
-                let library = std::mem::ManuallyDrop::new(Library::at(marker)?);
-                Known { marker: Some(marker), functions: F::find(|name| library.function(name))?, before: latest }
-            };
-            if let Some(copy) = self.add(found) {
-                return Some(copy);
-            }
+    fn copy_of(&self, caller: usize, copies: &mut Vec<(usize, &'static F)>) -> Option<&'static F> {
+        let mut marker = Library::at(caller).map_or(std::ptr::null_mut(), |library| library.function(self.marker));
+        if marker.is_null() {
+            // A library that needs the caller may provide it.
+            marker = RealSymbol::new(self.marker).address()?;
         }
-    }
-
-    /// The address of the identifying function for the library at this address.
-    fn marker_of(&self, caller: usize) -> Option<usize> {
-        let marker = Library::at(caller).map_or(ptr::null_mut(), |library| library.function(self.marker));
-        // A library that needs the caller may provide it.
-        let marker = if marker.is_null() { RealSymbol::new(self.marker).address()? } else { marker };
-        Some(marker.addr())
-    }
-
-    /// Adds a copy. `None` if another thread has added one since: this one is not used then, and
-    /// keeps its memory.
-    fn add(&self, copy: Known<F>) -> Option<&'static Known<F>> {
-        let copy: &'static Known<F> = Box::leak(Box::new(copy));
-        let before = copy.before.map_or(ptr::null_mut(), |before| ptr::from_ref(before).cast_mut());
-        let added = self.latest.compare_exchange(before, ptr::from_ref(copy).cast_mut(), Release, Relaxed);
-        added.is_ok().then_some(copy)
+        if let Some((_, known)) = copies.iter().find(|(at, _)| *at == marker.addr()) {
+            return Some(known);
+        }
+        // It stays loaded, since its functions are called from here.
+        let copy = std::mem::ManuallyDrop::new(Library::at(marker.addr())?);
+        let functions: &'static F = Box::leak(Box::new(F::find(|name| copy.function(name))?));
+        copies.push((marker.addr(), functions));
+        Some(functions)
     }
 }
 
@@ -192,44 +159,3 @@ macro_rules! family {
     };
 }
 pub(crate) use family;
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{Barrier, Once, mpsc};
-    use std::thread;
-
-    use super::*;
-
-    static IS_FOUND: Barrier = Barrier::new(2);
-    static MAY_END: Barrier = Barrier::new(2);
-
-    /// Functions whose first search lasts until the test has looked them up.
-    struct SlowlyFound;
-
-    impl Functions for SlowlyFound {
-        fn find(_look_up: impl Fn(&CStr) -> *mut c_void) -> Option<SlowlyFound> {
-            static FIRST: Once = Once::new();
-            let mut is_first = false;
-            FIRST.call_once(|| is_first = true);
-            if is_first {
-                IS_FOUND.wait();
-                MAY_END.wait();
-            }
-            Some(SlowlyFound)
-        }
-    }
-
-    /// A child that is forked while a thread of its parent looks up a copy has no such thread.
-    #[test]
-    fn no_search_for_a_copy_waits_for_that_of_another_thread() {
-        static FAMILY: Family<SlowlyFound> = Family::new(c"malloc");
-        let look_up = || ptr::from_ref(FAMILY.of(0).unwrap()).addr();
-        let slow = thread::spawn(look_up);
-        IS_FOUND.wait();
-        let (send, receive) = mpsc::channel();
-        thread::spawn(move || send.send(look_up()));
-        let found = receive.recv_timeout(testing::child::limit()).expect("a search that waits for no other");
-        MAY_END.wait();
-        assert_eq!(slow.join().unwrap(), found);
-    }
-}

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use crate::groups;
 use crate::sort::place::records;
 
 /// A command as a user types it, in a [`Place`].
@@ -202,8 +203,7 @@ impl Place {
         let known: Vec<&str> = inputs.into_iter().chain(outputs).collect();
         let files = names(self.folder()).into_iter().filter(|name| !known.contains(&name.as_str()));
         let shared = names(Path::new("/dev/shm")).into_iter().filter(|name| name.starts_with("rowlock-book"));
-        let groups = crate::paper_fg::groups_of(process, Path::new("/sys/fs/cgroup"));
-        files.chain(drafts(self.folder())).chain(shared).chain(groups).collect()
+        files.chain(drafts(self.folder())).chain(shared).chain(groups::of(process)).collect()
     }
 
     /// Lets the next command of the same kind remove temporary files that have names.
@@ -211,6 +211,12 @@ impl Place {
         if !self.temporary_files().is_empty() {
             testing::run(&mut self.command(subject.line));
         }
+    }
+
+    /// The processes that have started a program now, by its record.
+    pub(crate) fn starters(&self) -> Vec<u32> {
+        let starter = |name: String| name.strip_prefix(".rowlock-record-")?.split('-').next()?.parse().ok();
+        self.temporary_files().into_iter().filter_map(starter).collect()
     }
 
     /// The names of the files in the folder for temporary ones.

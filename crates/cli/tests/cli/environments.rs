@@ -1,15 +1,21 @@
 //! Every command in environments that lack something: it does its work, or says in a sentence why
-//! it cannot. It never panics, aborts or hangs, and leaves no temporary file.
+//! it cannot. It never panics, aborts or hangs, and leaves no temporary file and no control group.
 //!
 //! An environment is a shell script that changes it and then executes the command. It is skipped,
 //! with a note, if this machine does not allow the script itself.
 
 use std::path::Path;
 use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use testing::{Output, command, run};
 
 use crate::commands::{COMMANDS, Place};
+use crate::groups;
+
+/// How long a machine under load may take to remove the groups of commands that other tests kill.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs all commands in the environment that this script makes. `may_be_silent` says that a failure
 /// cannot be reported there.
@@ -27,6 +33,12 @@ fn check(environment: &str, may_be_silent: bool) {
         let left = place.temporary_files();
         expect_orderly(output, may_be_silent).expect(left.is_empty(), "no temporary files");
     }
+    // Those of killed commands in other tests, too, are removed at some time.
+    let started = Instant::now();
+    while !groups::abandoned().is_empty() && started.elapsed() < LIMIT {
+        sleep(Duration::from_millis(50));
+    }
+    assert_eq!(groups::abandoned(), [""; 0]);
 }
 
 /// Starts a command in a folder and in an environment.
@@ -66,6 +78,22 @@ macro_rules! environments {
 macro_rules! mounted {
     ($command:literal) => {
         concat!("exec unshare --mount sh -c '", $command, " && exec \"$@\"' sh \"$@\"")
+    };
+}
+
+/// A control group of version 2, in the group at its mount point, with this setting.
+macro_rules! grouped {
+    ($setting:literal) => {
+        concat!(
+            "GROUP=/sys/fs/cgroup/unified/rowlock-test-$$
+            [ -e /sys/fs/cgroup/unified ] || GROUP=/sys/fs/cgroup/rowlock-test-$$
+            mkdir $GROUP && trap 'rmdir $GROUP' EXIT
+            cd $GROUP && echo ",
+            $setting,
+            " && cd - > /dev/null
+            GROUP=$GROUP sh -c 'echo $$ > $GROUP/cgroup.procs && exec \"$@\"' sh \"$@\"
+            exit $?"
+        )
     };
 }
 
@@ -114,6 +142,11 @@ environments! {
     commands_are_orderly_on_one_cpu:
         "cpus=$(taskset --cpu-list --pid $$ | sed 's/.*: //; s/[-,].*//')
         taskset --cpu-list --pid $cpus $$ > /dev/null";
+    commands_are_orderly_with_read_only_groups: mounted!(
+        "for groups in $(grep -o \"/sys/fs/cgroup[^ ]*\" /proc/self/mounts); do mount -o remount,ro,bind $groups; done"
+    );
+    commands_are_orderly_in_a_group_that_is_full: grouped!("0 > cgroup.max.descendants");
+    commands_are_orderly_in_a_group_of_threads: grouped!("threaded > cgroup.type");
     commands_are_orderly_with_half_a_cpu:
         "GROUP=/sys/fs/cgroup/cpu/rowlock-test-$$
         [ -e /sys/fs/cgroup/cpu ] || GROUP=/sys/fs/cgroup/rowlock-test-$$

@@ -17,6 +17,7 @@ mod exchange;
 mod exec;
 mod faults;
 mod full_disk;
+mod groups;
 mod hostile;
 mod house;
 mod kills;

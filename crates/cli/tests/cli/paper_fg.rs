@@ -30,20 +30,6 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).unwrap().next().is_none()
 }
 
-/// The control groups that a process created to throttle the disk.
-pub(crate) fn groups_of(process: u32, below: &Path) -> Vec<String> {
-    let name = format!("rowlock-disk-{process}-");
-    let mut found = Vec::new();
-    for entry in fs::read_dir(below).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            let matches = entry.file_name().to_string_lossy().starts_with(&name);
-            found.extend(matches.then(|| entry.path().display().to_string()));
-            found.extend(groups_of(process, &entry.path()));
-        }
-    }
-    found
-}
-
 /// The number of pages of a file that are in the page cache. Reading them evicts and loads none.
 fn cached_pages(file: &fs::File) -> u64 {
     let is_cached = |page: &u64| {
@@ -145,7 +131,7 @@ fn an_interrupted_table_keeps_its_runs_and_removes_its_files_and_the_throttle() 
     let output = crate::interrupted_when(|| runs() >= 2, child, 15);
     let said = &output.stderr;
     assert!(is_empty(&folder.path().join("tmp")));
-    assert_eq!(groups_of(process, Path::new("/sys/fs/cgroup")), Vec::<String>::new());
+    assert_eq!(crate::groups::of(process), [""; 0]);
     if ["limit the disk", "limit disks", "block device"].iter().any(|why| said.contains(why)) {
         // Throttling is not permitted here, and the message said so.
         output.expect_exit(1);

@@ -111,6 +111,7 @@ fn run_all(tests: Vec<Test>, jobs: usize, limit: Duration, report: &Mutex<Report
             let (output, time, name) = (test.run(limit), started.elapsed(), test.full_name());
             let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
             if output.status.success() && output.stdout.contains("1 passed") {
+                output.stderr.lines().filter(|line| line.starts_with("measured: ")).for_each(|line| println!("{line}"));
                 report.passed.push(name.clone());
             } else {
                 println!("FAILED {name} after {time:.1?}\n{output}");
