@@ -71,15 +71,35 @@ fn kill_if_alive(process: u32) {
     let _ = kill_process(Pid::from_raw(process.cast_signed()).unwrap(), Signal::KILL);
 }
 
+/// The name of a process.
+fn name(process: u32) -> String {
+    fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default()
+}
+
+/// The fields of `/proc/PID/stat` from the third one on.
+fn stat(process: u32) -> Vec<String> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().unwrap_or_default().split(' ').map(str::to_owned).collect()
+}
+
+/// Whether a process is a program in the foreground. If it is killed, its processes may stay, as
+/// without rowlock.
+fn may_leave_processes(process: u32) -> bool {
+    match &stat(process)[..] {
+        [_, parent, group, ..] => *group != process.to_string() && name(parent.parse().unwrap()) == "keeper\n",
+        _ => false,
+    }
+}
+
 /// Sends the signals.
 fn send(killed: Killed, command: &Child, family: &Family, draws: &mut Draws) {
-    let is_named =
-        |process: &u32| fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.contains("rowlock"));
+    let is_named = |process: &u32| name(*process).contains("rowlock");
     match killed {
         Killed::Command(signal) => command.send(signal),
         Killed::Named => family.members().into_iter().filter(is_named).for_each(kill_if_alive),
         Killed::AnyOther => {
-            let members = family.members();
+            let mut members = family.members();
+            members.retain(|&process| !may_leave_processes(process));
             if let Some(&any) = members.get(draws.below(members.len().max(1))) {
                 kill_if_alive(any);
             }
@@ -145,10 +165,9 @@ fn kill(subject: &Subject, seed: u64) -> (Duration, String) {
 /// What another process could change in a process.
 fn state(process: u32) -> Vec<String> {
     let read = |name: &str| fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
-    let stat = read("stat");
-    // From the third field on. The priorities are the fields 18 and 19, the policy is 41.
-    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
-    let scheduling = [15, 16, 37, 38].map(|field| fields[field]).join(" ");
+    let fields = stat(process);
+    // The priorities are the fields 18 and 19, the policy is 41.
+    let scheduling = [15, 16, 37, 38].map(|field| fields[field].as_str()).join(" ");
     let status = read("status");
     let allowed = status.lines().filter(|line| line.contains("_allowed"));
     let others = ["limits", "cgroup", "autogroup", "oom_score_adj", "timerslack_ns", "coredump_filter"].map(read);
