@@ -19,7 +19,7 @@ use crate::{Refused, refuse};
 pub const DEEPEST: usize = 64;
 
 /// A mark without meaning that some editors put at the beginning of a text.
-pub const BYTE_ORDER_MARK: char = '\u{feff}';
+pub const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// A value and its position.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,7 +90,7 @@ pub struct Document {
 ///
 /// Returns the first problem.
 pub fn read(text: &str) -> Result<Document, Box<Diagnostic>> {
-    let at = BYTE_ORDER_MARK.len_utf8() * usize::from(text.starts_with(BYTE_ORDER_MARK));
+    let at = BYTE_ORDER_MARK.len() * usize::from(text.starts_with(BYTE_ORDER_MARK));
     let mut parser = Parser { text, at, is_at_start: true, comment: None };
     let root = parser.value(0)?;
     parser.skip()?;

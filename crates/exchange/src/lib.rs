@@ -33,15 +33,15 @@ impl Format {
 
     /// Guesses the format from the content. Returns `None` if it is unclear.
     pub fn guess(bytes: &[u8]) -> Option<Format> {
-        let text = String::from_utf8_lossy(bytes);
-        let mut rest = text.strip_prefix(json::BYTE_ORDER_MARK).unwrap_or(&text).trim_start();
-        while let Some(comment) = rest.strip_prefix("/*") {
-            rest = comment.split_once("*/").map_or("", |(_, rest)| rest).trim_start();
+        let mut rest = bytes.strip_prefix(json::BYTE_ORDER_MARK.as_bytes()).unwrap_or(bytes).trim_ascii_start();
+        while let Some(comment) = rest.strip_prefix(b"/*") {
+            let end = comment.windows(2).position(|end| end == b"*/").map_or(comment.len(), |end| end + 2);
+            rest = comment[end..].trim_ascii_start();
         }
-        if rest.starts_with('{') {
+        if rest.starts_with(b"{") {
             return Some(Format::RtApp);
         }
-        sched::is_likely(&text).then_some(Format::Sched)
+        sched::is_likely(bytes).then_some(Format::Sched)
     }
 }
 

@@ -39,7 +39,8 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Imported, ImportError> {
         Ok(text) => text,
         Err(why) => {
             let start = why.valid_up_to();
-            let text = String::from_utf8_lossy(bytes);
+            // The text after that place is not needed, and could take three times its memory.
+            let text = String::from_utf8_lossy(&bytes[..=start]);
             let found = Diagnostic::new(start..start + 1, "this is not UTF-8 text").help("is this a file for rt-app?");
             return Err(ImportError::Refused(Diagnostics::new(name, &text, vec![found])));
         }

@@ -31,15 +31,26 @@ mod history;
 pub mod line;
 mod scenario;
 
+use std::borrow::Cow;
+
 use self::history::History;
 use self::line::ParsedLine;
 use crate::{ImportError, Imported};
 
 pub use self::scenario::MOST_VALUES;
 
-/// Whether a text looks like such a trace.
-pub fn is_likely(text: &str) -> bool {
-    text.lines().take(10_000).any(|line| matches!(line::parse(line), ParsedLine::Event(_)))
+/// The longest line, in bytes. The kernel's are shorter. The rest of a longer one is ignored.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// Whether a file looks like such a trace.
+pub fn is_likely(bytes: &[u8]) -> bool {
+    lines(bytes).take(10_000).any(|line| matches!(line::parse(&line), ParsedLine::Event(_)))
+}
+
+/// The lines of a file. Names of threads need not be valid text, which takes up to three times the
+/// memory after it is replaced: so that is done line by line.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
+    bytes.split(|&byte| byte == b'\n').map(|line| String::from_utf8_lossy(&line[..line.len().min(LONGEST_LINE)]))
 }
 
 /// Reads a trace with any content. `name` appears in the scenario's title.
@@ -48,14 +59,13 @@ pub fn is_likely(text: &str) -> bool {
 ///
 /// Returns [`ImportError::Empty`] if no thread in the trace can become a job.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Imported, ImportError> {
-    let text = String::from_utf8_lossy(bytes);
     let mut history = History::default();
     let mut notes = Vec::new();
     let mut cpus = None;
     let mut broken: Option<(usize, usize)> = None;
     let mut lost = 0_u64;
-    for (number, line) in (1..).zip(text.lines()) {
-        match line::parse(line) {
+    for (number, line) in (1..).zip(lines(bytes)) {
+        match line::parse(&line) {
             ParsedLine::Event(line) => history.add(&line),
             ParsedLine::Lost(events) => {
                 lost = lost.saturating_add(events);

@@ -215,3 +215,19 @@ fn distributions_are_imported_as_the_drawn_values() {
     let weights: u32 = count(job(2), "weights").iter().map(|weight| weight.parse::<u32>().unwrap()).sum();
     assert_eq!((weights, count(job(2), "device").len()), (40, 40));
 }
+
+#[test]
+fn bytes_that_are_not_text_take_no_more_memory_than_others() {
+    const SIZE: usize = 64 << 20;
+    let place = Place(tempfile::tempdir().unwrap());
+    fs::write(place.path("trace"), [0xff; 4096].repeat(SIZE >> 12)).unwrap();
+    for format in [&[][..], &["--from", "sched"], &["--from", "rt-app"]] {
+        let mut shell = testing::command("sh");
+        // Room for the program, and twice the file: its memory grows by doubling.
+        shell.args(["-c", "ulimit -v 204800; exec \"$@\"", "sh"]).current_dir(place.0.path());
+        let import = crate::rowlock(&[&["import", "trace"], format].concat());
+        let output = testing::run(&mut testing::through(shell, &import)).expect_exit(2);
+        let holds = !output.stderr.contains("memory");
+        output.expect(holds, "enough memory");
+    }
+}
