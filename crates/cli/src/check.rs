@@ -1,15 +1,15 @@
 //! `rowlock check`: validates a scenario.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::path::Path;
 
-use anyhow::Context;
 use report::words::counted;
 use scenario::{Diagnostics, Scenario};
 
+use crate::input;
 use crate::output::print;
-use crate::stop::{OrStop, Stop};
+use crate::stop::Stop;
 
 /// Reads a scenario and summarizes it.
 pub(crate) fn check(file: &Path) -> Result<(), Stop> {
@@ -24,7 +24,7 @@ pub(crate) fn check(file: &Path) -> Result<(), Stop> {
 /// Reads a scenario. Also returns the file's content.
 pub(crate) fn read(file: &Path) -> Result<(Scenario, Vec<u8>), Stop> {
     let name = file.display().to_string();
-    let content = content(file).with_context(|| format!("cannot read {name}")).or_input()?;
+    let content = input::read(&name, File::open(file), scenario::keys::LONGEST_FILE as u64)?;
     match scenario::read(&name, &content) {
         Ok(scenario) => Ok((scenario, content)),
         Err(diagnostics) => Err(Stop::Diagnosed(render(&diagnostics))),
@@ -37,11 +37,4 @@ pub(crate) fn render(diagnostics: &Diagnostics) -> String {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty())
         || std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
     diagnostics.render(io::stderr().is_terminal() && !plain)
-}
-
-/// The file's content, up to the longest that the reader accepts: some files have no end.
-fn content(file: &Path) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    File::open(file)?.take(scenario::keys::LONGEST_FILE as u64 + 1).read_to_end(&mut content)?;
-    Ok(content)
 }

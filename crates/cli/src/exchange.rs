@@ -1,18 +1,19 @@
 //! `rowlock import` and `rowlock export`: conversion between scenarios and files of other tools.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use ::exchange::{Format, ImportError, rt_app};
-use anyhow::{Context, anyhow, ensure};
+use anyhow::anyhow;
 use measure::two_worlds::{TwoWorlds, needs_host};
 use scenario::Scenario;
 use scenario::result::World;
 
 use crate::arguments::exchange::{Export, Import, To};
+use crate::input;
 use crate::output::{ResultFile, print, print_notes};
 use crate::run::host;
 use crate::signals::Signals;
@@ -20,7 +21,7 @@ use crate::stop::{OrStop, Stop};
 
 /// Makes a scenario from a file.
 pub(crate) fn import(arguments: &Import) -> Result<(), Stop> {
-    let (name, bytes) = content(&arguments.file).or_input()?;
+    let (name, bytes) = content(&arguments.file)?;
     let Some(format) = arguments.from.or_else(|| Format::guess(&bytes)) else {
         let formats = Format::ALL.map(Format::name).join(" or ");
         let error =
@@ -70,17 +71,17 @@ fn ftrace(scenario: &Scenario, seed: Option<u64>) -> Result<String, Stop> {
 /// The maximum size of an imported file, which is read into memory as a whole.
 const MAX_SIZE: u64 = 1 << 30;
 
-fn content(file: &Path) -> anyhow::Result<(String, Vec<u8>)> {
-    let mut bytes = Vec::new();
+fn content(file: &Path) -> Result<(String, Vec<u8>), Stop> {
     let is_stdin = file == Path::new("-");
     let name = if is_stdin { "standard input".to_owned() } else { file.display().to_string() };
-    let read = if is_stdin {
-        io::stdin().lock().take(MAX_SIZE + 1).read_to_end(&mut bytes)
+    let bytes = if is_stdin {
+        input::read(&name, Ok(io::stdin().lock()), MAX_SIZE)?
     } else {
-        File::open(file).and_then(|file| file.take(MAX_SIZE + 1).read_to_end(&mut bytes))
+        input::read(&name, File::open(file), MAX_SIZE)?
     };
-    read.with_context(|| format!("cannot read {name}"))?;
-    ensure!(bytes.len() as u64 <= MAX_SIZE, "{name} is larger than 1 GiB: import a part of it");
+    if bytes.len() as u64 > MAX_SIZE {
+        return Err(Stop::Input(anyhow!("{name} is larger than 1 GiB: import a part of it")));
+    }
     Ok((name, bytes))
 }
 

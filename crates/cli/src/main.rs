@@ -7,6 +7,7 @@ mod check;
 mod doctor;
 mod exchange;
 mod exec;
+mod input;
 mod output;
 mod paper;
 mod pipeline;

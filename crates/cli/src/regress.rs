@@ -3,9 +3,11 @@
 use std::fs::File;
 
 use anyhow::Context;
+use measure::observations::LONGEST_FILE;
 use measure::regress::{self, Question};
 
 use crate::arguments;
+use crate::input;
 use crate::output::print_as;
 use crate::stop::{OrStop, Stop};
 
@@ -17,7 +19,7 @@ pub(crate) fn regress(arguments: &arguments::Regress) -> Result<(), Stop> {
         with_intercept: !arguments.no_intercept,
     };
     let name = arguments.file.display().to_string();
-    let file = File::open(&arguments.file).with_context(|| format!("cannot read {name}")).or_input()?;
-    let found = regress::regress(file, &question).context(name).or_input()?;
+    let content = input::read(&name, File::open(&arguments.file), LONGEST_FILE)?;
+    let found = regress::regress(&content, &question).context(name).or_input()?;
     print_as(arguments.format, || regress::text(&found), &found, "the answer")
 }

@@ -1,11 +1,9 @@
 //! Observations from a CSV file: columns of numbers, by name.
 
-use std::io::Read;
-
 use report::words::counted;
 use scenario::diagnostics::{did_you_mean, quoted};
 
-/// The longest file that is read. Some files, such as devices, never end.
+/// The longest content that is read, in bytes.
 pub const LONGEST_FILE: u64 = 256 << 20;
 
 /// The largest absolute value of a number, and the inverse of the smallest. Squares of numbers
@@ -38,10 +36,8 @@ impl ObservationError {
     }
 }
 
-/// Reads the named columns of a file whose first line names all of them.
-pub fn read(file: impl Read, names: &[String]) -> Result<Observations, ObservationError> {
-    let mut content = Vec::new();
-    file.take(LONGEST_FILE + 1).read_to_end(&mut content).map_err(|error| ObservationError(error.to_string()))?;
+/// Reads the named columns of a file with this content, whose first line names all of them.
+pub fn read(content: &[u8], names: &[String]) -> Result<Observations, ObservationError> {
     if content.len() as u64 > LONGEST_FILE {
         return Err(ObservationError(format!("the file is longer than {} MiB", LONGEST_FILE >> 20)));
     }
@@ -49,7 +45,7 @@ pub fn read(file: impl Read, names: &[String]) -> Result<Observations, Observati
         let line = content[..at].iter().filter(|&&byte| byte == b'\n').count() + 1;
         ObservationError(format!("line {line}: the file is not text in UTF-8"))
     };
-    let text = std::str::from_utf8(&content).map_err(|error| no_text(error.valid_up_to()))?;
+    let text = std::str::from_utf8(content).map_err(|error| no_text(error.valid_up_to()))?;
     if let Some(at) = text.find('\0') {
         return Err(no_text(at));
     }

@@ -1,7 +1,5 @@
 //! Linear regression for `rowlock regress`: one column of observations as a sum of others.
 
-use std::io::Read;
-
 use scenario::diagnostics::quoted;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
@@ -62,14 +60,14 @@ impl Serialize for Regression {
     }
 }
 
-/// Computes the regression from a CSV file.
-pub fn regress(file: impl Read, question: &Question) -> Result<Regression, ObservationError> {
+/// Computes the regression from the content of a CSV file.
+pub fn regress(content: &[u8], question: &Question) -> Result<Regression, ObservationError> {
     let Question { on, from, with_intercept } = question;
     let names: Vec<String> = std::iter::once(on).chain(from).cloned().collect();
     if let Some((_, twice)) = names.iter().enumerate().find(|(place, name)| names[..*place].contains(name)) {
         return Err(ObservationError(format!("column {} is named twice", quoted(twice))));
     }
-    let mut observed = observations::read(file, &names)?;
+    let mut observed = observations::read(content, &names)?;
     let regressors = observed.columns.split_off(1);
     let fit = regression::fit(&observed.columns[0], &regressors, *with_intercept)
         .map_err(|error| ObservationError(no_fit(&error, question, observed.left_out)))?;

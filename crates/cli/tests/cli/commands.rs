@@ -58,6 +58,12 @@ pub(crate) const COMMANDS: [Subject; 21] = [
     ),
 ];
 
+/// Whether each error says what could not be done, and not only why, in the words of the system.
+pub(crate) fn errors_are_explained(stderr: &str) -> bool {
+    let mut errors = stderr.lines().filter_map(|line| line.strip_prefix("error: ")?.split_once(" (os error "));
+    errors.all(|(error, _)| error.contains(": "))
+}
+
 /// What the commands may write in their folder.
 const OUTPUTS: [&str; 4] = ["out", "sorted", "trace", "results"];
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use testing::{Output, command, run};
 
-use crate::commands::{COMMANDS, Place};
+use crate::commands::{COMMANDS, Place, errors_are_explained};
 use crate::groups;
 
 /// How long a machine under load may take to remove the groups of commands that other tests kill.
@@ -51,7 +51,8 @@ fn in_environment(environment: &str, folder: &Path, inner: &Command) -> Command 
 /// The command succeeded, or failed with a sentence.
 #[track_caller]
 fn expect_orderly(output: Output, may_be_silent: bool) -> Output {
-    let explains = may_be_silent || output.stderr.lines().any(|line| line.len() > 20);
+    let has_sentence = output.stderr.lines().any(|line| line.len() > 20);
+    let explains = may_be_silent || has_sentence && errors_are_explained(&output.stderr);
     let is_orderly = match output.status.code() {
         Some(0) => true,
         Some(1 | 2 | 126 | 127) => explains,

@@ -12,7 +12,7 @@ use testing::faults::{
 };
 use testing::perfetto;
 
-use crate::commands::{COMMANDS, Place, Subject};
+use crate::commands::{COMMANDS, Place, Subject, errors_are_explained};
 use crate::kills::Draws;
 
 /// How long a machine under load may take to remove everything.
@@ -99,7 +99,7 @@ fn is_orderly(subject: &Subject, Injection { fault, .. }: Injection, ended: &End
         return false;
     }
     let is_by = |signal: i32| status.signal() == Some(signal) || status.code() == Some(128 + signal);
-    let has_reason = !ended.output.stderr.trim().is_empty();
+    let has_reason = !ended.output.stderr.trim().is_empty() && errors_are_explained(&ended.output.stderr);
     match status.code() {
         _ if matches!(fault, Fault::Signal(signal) if is_by(signal)) => true,
         Some(1 | 2) => has_reason,

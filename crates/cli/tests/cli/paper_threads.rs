@@ -132,3 +132,16 @@ fn an_appended_study_makes_only_the_runs_that_are_missing() {
         assert!(output.stderr.contains(why), "{arguments:?}: {}", output.stderr);
     }
 }
+
+#[test]
+fn a_measurement_that_lacks_descriptors_says_what_for() {
+    for descriptors in 4..=12 {
+        let folder = tempfile::tempdir().unwrap();
+        let mut shell = testing::command("sh");
+        shell.args(["-c", &format!("ulimit -n {descriptors}; exec \"$@\""), "sh"]).current_dir(folder.path());
+        let arguments = ["paper", "threads/table2", "--fibers", "10", "--repeat", "1", "--out", "results"];
+        let output = testing::run(&mut testing::through(shell, &crate::rowlock(&arguments)));
+        let holds = crate::commands::errors_are_explained(&output.stderr);
+        output.expect(holds, "what the descriptors are for");
+    }
+}

@@ -48,7 +48,7 @@ fn input_errors_name_the_file_and_the_position() {
         (&["times.csv", "--on", "clock", "--from", "name"], "line 2, column `name`: `a` is not a number"),
         (&["times.csv", "--on", "clock", "--from", "user,user"], "column `user` is named twice"),
         (&["none.csv", "--on", "clock", "--from", "user"], "cannot read none.csv"),
-        (&[".", "--on", "clock", "--from", "user"], "."),
+        (&[".", "--on", "clock", "--from", "user"], "cannot read .: Is a directory"),
         (&["times.csv", "--on", "clock"], "--from"),
     ] {
         let done = rowlock(&folder, &[&["regress"][..], arguments].concat()).expect_exit(2).expect_stderr(message);

@@ -59,7 +59,8 @@ pub(super) fn measure(
     cancel: &AtomicBool,
 ) -> anyhow::Result<Result<MeasurementResult, String>> {
     // Files need no reader during the measurement, unlike pipes.
-    let (stdout, stderr) = (UnnamedFile::new()?, UnnamedFile::new()?);
+    let outputs = || Ok::<_, std::io::Error>((UnnamedFile::new()?, UnnamedFile::new()?));
+    let (stdout, stderr) = outputs().context("cannot create files for the output of a measurement")?;
     let start = || -> anyhow::Result<_> {
         let mut command = Command::new(program);
         command.arg(MEASURE).arg(serde_json::to_string(request)?).stdin(Stdio::null());
@@ -68,7 +69,7 @@ pub(super) fn measure(
     };
     let mut measuring = start().context("cannot start this program again to measure")?;
     let status = loop {
-        if let Some(status) = measuring.wait_for(CANCEL_CHECK)? {
+        if let Some(status) = measuring.wait_for(CANCEL_CHECK).context("cannot wait for a measurement")? {
             break status;
         }
         if cancel.load(Ordering::Relaxed) {
@@ -76,10 +77,11 @@ pub(super) fn measure(
         }
     };
     if status.success() {
-        let result = fs::read(stdout.path())?;
+        let result = fs::read(stdout.path()).context("cannot read the result of a measurement")?;
         return serde_json::from_slice(&result).map(Ok).context("a measuring process returned no result");
     }
-    let said = String::from_utf8_lossy(&fs::read(stderr.path())?).into_owned();
+    let said = fs::read(stderr.path()).context("cannot read the errors of a measurement")?;
+    let said = String::from_utf8_lossy(&said);
     let said = said.trim().lines().next_back().unwrap_or_default();
     Ok(Err(if said.is_empty() { status.to_string() } else { said.to_owned() }))
 }
