@@ -66,13 +66,14 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
     let mut manifest = Manifest::begin(paper.name, &[World::Host], started);
     (manifest.planned_runs, manifest.repeat, manifest.seed) = (planned, repeat, seed);
     let report = FgReport::new(paper);
-    let mut session = Session { experiment, arguments, signals: &signals, folder, manifest, runs, report };
+    let mut session =
+        Session { experiment, arguments, signals: &signals, folder, manifest, runs, report, removed: Ok(()) };
     let measured = match experiment.arms().as_slice() {
         [] => Ok(()),
         arms => session.measure(arms, settings(arguments, machine, earlier.as_ref())?),
     };
     let simulated = measured.and_then(|()| session.simulate(&worlds));
-    let Session { mut folder, mut manifest, runs, mut report, .. } = session;
+    let Session { mut folder, mut manifest, runs, mut report, removed, .. } = session;
     report.complete = simulated.is_ok();
     manifest.settings =
         report.settings.as_ref().or(earlier.as_ref()).and_then(|known| serde_json::to_value(known).ok());
@@ -83,7 +84,14 @@ pub(super) fn run(paper: &Paper, experiment: Experiment, arguments: &Arguments) 
     print_as(arguments.format, || text::render(&report), &report, "the report")?;
     let written = finish(folder);
     print_if_interrupted(&simulated, manifest.runs, manifest.planned_runs);
-    simulated.and(written)
+    match (simulated.and(written), removed) {
+        // The exit code is that of the first.
+        (Err(stop), Err(other)) => {
+            other.report();
+            Err(stop)
+        }
+        (ended, removed) => ended.and(removed),
+    }
 }
 
 /// The settings of the runs. The rate of an earlier command stays in effect.
@@ -127,6 +135,8 @@ struct Session<'a> {
     /// All runs so far, including those of earlier commands.
     runs: Vec<Observation>,
     report: FgReport,
+    /// Whether the program's files are removed.
+    removed: Result<(), Stop>,
 }
 
 impl Session<'_> {
@@ -148,13 +158,26 @@ impl Session<'_> {
     }
 
     fn run(&mut self, arms: &[&'static Arm], plan: &[(u32, usize)], settings: &mut Settings) -> Result<(), Stop> {
+        let mut program = Program::new(settings, &self.arguments.measured, self.signals)?;
+        let made = self.run_program(&mut program, arms, plan, settings);
+        self.removed = program.end();
+        made
+    }
+
+    fn run_program(
+        &mut self,
+        program: &mut Program<'_>,
+        arms: &[&'static Arm],
+        plan: &[(u32, usize)],
+        settings: &mut Settings,
+    ) -> Result<(), Stop> {
         let bar = progress::bar(Some(plan.len() as u64));
         bar.set_message("generating the data");
         let variants: Vec<Variant> = Variant::ALL
             .into_iter()
             .filter(|variant| plan.iter().any(|&(_, arm)| arms[arm].variant == *variant))
             .collect();
-        let mut program = Program::new(settings, &variants, &self.arguments.measured, self.signals)?;
+        variants.iter().try_for_each(|variant| program.generate(*variant))?;
         for variant in variants {
             // A run that does not count warms up, and tells how much to throttle the disk.
             bar.set_message(format!("{}, not counted", variant.name()));
@@ -162,7 +185,7 @@ impl Session<'_> {
             let Some(first) = first else { continue };
             match variant {
                 Variant::ComputeBound => drop(program.run(first, 0)?),
-                Variant::IoBound => self.throttle(&mut program, first, settings)?,
+                Variant::IoBound => self.throttle(program, first, settings)?,
             }
         }
         self.manifest.settings = serde_json::to_value(&*settings).ok();

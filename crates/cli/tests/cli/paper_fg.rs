@@ -179,3 +179,27 @@ fn options_that_do_not_fit_are_refused() {
         assert!(said.contains(why), "{arguments:?}: {said}");
     }
 }
+
+#[test]
+fn a_folder_that_cannot_be_removed_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let tmp = folder.path().join("tmp");
+    let arguments = ["fg/table3", "--size", "200kB", "--memory", "16MiB", "--tmp", "tmp", "--repeat", "1"];
+    loop {
+        let child = Child::start(&mut command(folder.path(), &arguments));
+        let place = loop {
+            if let Some(entry) = fs::read_dir(&tmp).unwrap().next() {
+                break entry.unwrap().path();
+            }
+            std::thread::yield_now();
+        };
+        // The command may be faster.
+        if fs::write(place.join("thesis.txt"), "").is_ok() {
+            let output = child.wait().expect_exit(1).expect_stdout("compute-bound");
+            let place = Path::new("tmp").join(place.file_name().unwrap());
+            output.expect_stderr(&format!("error: cannot remove {}, which may hold", place.display()));
+            assert!(tmp.join(place.file_name().unwrap()).join("thesis.txt").exists());
+            return;
+        }
+    }
+}

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, unlinkat};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::draft::{remove_leftovers, some_name};
@@ -23,7 +24,8 @@ pub struct TemporaryFolder {
     name: String,
     /// Locked as long as the folder is in use, to distinguish it from one of a killed process.
     opened: Folder,
-    _remover: Remover,
+    /// `None` after its turn.
+    remover: Option<Remover>,
 }
 
 impl TemporaryFolder {
@@ -42,7 +44,7 @@ impl TemporaryFolder {
             // A process that removes abandoned folders may have been faster than the lock.
             let Some(opened) = lock(&folder, &name) else { continue };
             let path = within.join(&name);
-            return Ok(TemporaryFolder { path, files, within: folder, name, opened, _remover: remover });
+            return Ok(TemporaryFolder { path, files, within: folder, name, opened, remover: Some(remover) });
         }
     }
 
@@ -75,13 +77,31 @@ impl TemporaryFolder {
     pub fn remove(&self, name: &str) -> io::Result<()> {
         self.opened.remove(name)
     }
+
+    /// Removes the folder with its files.
+    ///
+    /// # Errors
+    /// If it stays, for instance because other files have been added.
+    pub fn close(mut self) -> io::Result<()> {
+        self.try_to_remove()
+    }
+
+    fn try_to_remove(&mut self) -> io::Result<()> {
+        empty(&self.opened, self.files);
+        let remove = || unlinkat(&self.within, self.name.as_str(), AtFlags::REMOVEDIR);
+        let removed = remove();
+        // It tries for a while.
+        drop(self.remover.take());
+        match removed.or_else(|_| remove()) {
+            Err(error) if error != Errno::NOENT => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        empty(&self.opened, self.files);
-        // Other files may have been added: then it stays.
-        let _ = unlinkat(&self.within, self.name.as_str(), AtFlags::REMOVEDIR);
+        let _ = self.try_to_remove();
     }
 }
 
@@ -151,6 +171,20 @@ mod tests {
         assert!(used.path().join("sorted").exists());
         drop((used, another));
         assert_eq!(names(parent.path()), ["other", "prefix-b", "prefix-c", "prefix-d"]);
+    }
+
+    #[test]
+    fn it_is_an_error_if_the_folder_stays() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = TemporaryFolder::create(parent.path(), "prefix-", FILES).unwrap();
+        folder.create_file("sorted").unwrap();
+        let path = folder.path().to_owned();
+        fs::write(path.join("thesis.txt"), "").unwrap();
+        assert_eq!(folder.close().unwrap_err().kind(), io::ErrorKind::DirectoryNotEmpty);
+        assert_eq!(names(&path), ["thesis.txt"]);
+        let folder = TemporaryFolder::create(parent.path(), "other-", FILES).unwrap();
+        folder.create_file("sorted").and_then(|_| folder.close()).unwrap();
+        assert_eq!(names(parent.path()).len(), 1);
     }
 
     #[test]

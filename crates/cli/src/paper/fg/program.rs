@@ -67,26 +67,32 @@ impl Evict {
 }
 
 impl<'a> Program<'a> {
-    /// Generates the input of these variants.
-    pub(super) fn new(
-        settings: &Settings,
-        variants: &[Variant],
-        arguments: &Measured,
-        signals: &'a Signals,
-    ) -> Result<Program<'a>, Stop> {
+    /// Creates the folder of its files.
+    pub(super) fn new(settings: &Settings, arguments: &Measured, signals: &'a Signals) -> Result<Program<'a>, Stop> {
         let executable = std::env::current_exe().context("cannot find this program's own file")?;
         let parent = arguments.tmp.clone().map_or_else(temporary_folder, Ok).or_input()?;
         let folder = TemporaryFolder::create(&parent, FOLDER, FILES)
             .with_context(|| format!("cannot create a folder in {}; use --tmp for another one", parent.display()))
             .or_input()?;
         let evict = arguments.evict.unwrap_or_default();
-        let program = Program { executable, settings: settings.clone(), evict, throttle: None, folder, signals };
-        for &variant in variants {
-            let file = program.folder.create_file(variant.name());
-            let generated = file.and_then(|file| generate(file, variant, settings));
-            generated.with_context(|| format!("cannot write {}", program.input(variant).display()))?;
-        }
-        Ok(program)
+        Ok(Program { executable, settings: settings.clone(), evict, throttle: None, folder, signals })
+    }
+
+    /// Generates the input of a variant.
+    pub(super) fn generate(&self, variant: Variant) -> Result<(), Stop> {
+        let file = self.folder.create_file(variant.name());
+        let generated = file.and_then(|file| generate(file, variant, &self.settings));
+        Ok(generated.with_context(|| format!("cannot write {}", self.input(variant).display()))?)
+    }
+
+    /// Removes the files.
+    pub(super) fn end(self) -> Result<(), Stop> {
+        let Program { throttle, folder, .. } = self;
+        drop(throttle);
+        let path = folder.path().to_owned();
+        Ok(folder
+            .close()
+            .with_context(|| format!("cannot remove {}, which may hold what was sorted", path.display()))?)
     }
 
     /// Throttles the disk of the I/O-bound program in its next runs: this many bytes per second to
