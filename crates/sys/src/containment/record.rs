@@ -125,8 +125,10 @@ pub(super) fn end_recorded(text: &str) -> bool {
         // Its keeper was killed before it let the program begin.
         return true;
     };
+    // Some may have left the group, or have made it one of threads, which cannot be killed.
+    let is_over = kill_marked(mark);
     let group = around.and_then(|around| Group::within(around, number));
-    group.is_none_or(|group| end_group(&group)) && kill_marked(mark)
+    group.is_none_or(|group| end_group(&group)) && is_over
 }
 
 /// Kills all processes in a group and removes it. Returns whether it is gone.

@@ -259,6 +259,13 @@ fn the_group_of_a_program_is_removed_when_it_has_ended_with_the_groups_in_it() {
             assert!(contained.process().wait().unwrap().success());
             assert_eq!(groups().unwrap(), before);
         }
+        // A group of threads cannot be killed as a whole.
+        let mut threads =
+            start(&format!("{IN_GROUP} echo threaded > cgroup.type; {DAEMONS} sleep 1000"), Manner::Background);
+        read(&mut threads, 1);
+        kill_process(threads.id(), Signal::KILL).unwrap();
+        drop(threads);
+        assert_eq!(groups().unwrap(), before);
         let mut ended =
             start(&format!("{IN_GROUP} mkdir a; echo $$ > a/cgroup.procs; {DAEMONS} sleep 1000"), Manner::Background);
         read(&mut ended, 1);
