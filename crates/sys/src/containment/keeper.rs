@@ -26,7 +26,7 @@ use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
 use rustix::io::retry_on_intr;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    DumpableBehavior, Pid, Signal, getpid, getppid, kill_process, set_dumpable_behavior,
+    DumpableBehavior, Pid, Signal, getpgrp, getpid, getppid, kill_process, set_dumpable_behavior,
     set_parent_process_death_signal, setpgid,
 };
 use rustix::thread::set_name;
@@ -76,6 +76,11 @@ pub(super) fn divide(order: &Order) -> io::Result<()> {
         (mask.assume_init(), children)
     };
     let signals = signals()?;
+    // `pkill rowlock` does not find it by this name, so it can end what is left.
+    set_name(c"keeper")?;
+    // Out of the group of the starter, which may be killed as a whole.
+    let group_of_starter = getpgrp();
+    setpgid(None, None)?;
     // From here on, nothing fails but the fork, so nothing is left.
     let record = order.record.as_ref().and_then(|record| Some((record, record.create()?)));
     let group = record.as_ref().and_then(|(record, _)| record.group.as_ref());
@@ -92,7 +97,7 @@ pub(super) fn divide(order: &Order) -> io::Result<()> {
     match Pid::from_raw(program) {
         Some(program) => keep(order, program, gate, &signals, record.as_ref()),
         None => {
-            become_program(keeper, order.manner, &mask, children)?;
+            become_program(keeper, order.manner, group_of_starter, &mask, children)?;
             // The keeper closes the other end when it is ready: from then on, the program cannot
             // keep it from noticing the end of its starter.
             drop(gate);
@@ -103,15 +108,24 @@ pub(super) fn divide(order: &Order) -> io::Result<()> {
 }
 
 /// Prepares the process of the program, which is a child of the keeper.
-fn become_program(keeper: Pid, manner: Manner, mask: &libc::sigset_t, children: libc::sighandler_t) -> io::Result<()> {
+fn become_program(
+    keeper: Pid,
+    manner: Manner,
+    group_of_starter: Pid,
+    mask: &libc::sigset_t,
+    children: libc::sighandler_t,
+) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid() != Some(keeper) {
         // It was killed before, and sends no signal.
         exit(1);
     }
-    if manner == Manner::Background {
-        setpgid(None, None)?;
-        react(RequestsToEnd::Obey)?;
+    match manner {
+        Manner::Foreground => setpgid(None, Some(group_of_starter))?,
+        Manner::Background => {
+            setpgid(None, None)?;
+            react(RequestsToEnd::Obey)?;
+        }
     }
     // SAFETY: the set is initialized, and ignoring runs no code.
     unsafe {
@@ -125,10 +139,6 @@ fn become_program(keeper: Pid, manner: Manner, mask: &libc::sigset_t, children: 
 
 /// Keeps the program until it has ended, and ends as it did.
 fn keep(order: &Order, program: Pid, gate: OwnedFd, signals: &OwnedFd, record: Option<&(&Record, File)>) -> ! {
-    // `pkill rowlock` does not find it by this name, so it can end what is left.
-    let _ = set_name(c"keeper");
-    // Out of the group of the starter, which may be killed as a whole.
-    let _ = setpgid(None, None);
     if order.manner == Manner::Background {
         // The program does the same: the group must exist before the first signal to it.
         let _ = setpgid(Some(program), Some(program));
