@@ -67,7 +67,7 @@ pub(crate) fn write(
     round: u32,
     results: &Measured,
 ) -> anyhow::Result<()> {
-    let file = std::fs::File::options().append(true).create(true).open(path)?;
+    let file = sys::files::append(path)?;
     let is_new = file.metadata()?.len() == 0;
     let mut writer = csv::WriterBuilder::new().has_headers(is_new).from_writer(file);
     for (figure, value) in results {

@@ -225,7 +225,7 @@ struct Line {
 }
 
 fn write(path: &Path, cell: &Cell, arm: Arm, repetition: u32, outcome: &Outcome) -> anyhow::Result<()> {
-    let file = std::fs::File::options().append(true).create(true).open(path)?;
+    let file = sys::files::append(path)?;
     let is_new = file.metadata()?.len() == 0;
     let mut writer = csv::WriterBuilder::new().has_headers(is_new).from_writer(file);
     writer.serialize(Line {

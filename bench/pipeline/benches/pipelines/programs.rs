@@ -1,7 +1,7 @@
 //! Compares the examples with the usual tools: compression with pigz, word counts with wc,
 //! checksums with sha256sum.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use measure::interleaving;
+use sys::files::{Folder, create_new};
 use sys::process::{RequestsToEnd, descendants_usage, end_with_this_thread};
 use walkdir::WalkDir;
 
@@ -193,16 +194,15 @@ impl Inputs {
         let [one, four, many] = ["one", "four", "many"].map(|name| folder.join(name));
         let length = (LENGTH * share) as usize;
         write(&one, &all, length)?;
-        fs::create_dir(&four)?;
+        Folder::create(&four)?;
         for number in 0..4 {
             write(&four.join(number.to_string()), &all, length / 4)?;
         }
-        fs::create_dir(&many)?;
         let (count, mut small) = ((FILES * share).max(1.0) as usize, 0);
         for (number, text) in (0..count).zip(texts.iter().cycle()) {
             let folder = many.join((number / 500).to_string());
-            fs::create_dir_all(&folder)?;
-            fs::write(folder.join(number.to_string()), text)?;
+            Folder::create(&folder)?;
+            create_new(&folder.join(number.to_string()))?.write_all(text)?;
             small += text.len();
         }
         rustix::fs::sync();
@@ -212,7 +212,7 @@ impl Inputs {
 
 /// Writes a file of this size.
 fn write(path: &Path, text: &[u8], length: usize) -> anyhow::Result<()> {
-    let mut file = BufWriter::new(File::create(path)?);
+    let mut file = BufWriter::new(create_new(path)?);
     let mut rest = length;
     while rest > 0 {
         let part = rest.min(text.len());

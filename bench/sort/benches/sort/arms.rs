@@ -141,7 +141,10 @@ impl Arm {
             Arm::Stxxl | Arm::StxxlInPlace => {
                 let configuration = task.folder.join("stxxl.configuration");
                 let disk = task.folder.join("stxxl.disk");
-                std::fs::write(&configuration, format!("disk={},0,syscall unlink direct\n", disk.display()))?;
+                sys::files::write(
+                    &configuration,
+                    format!("disk={},0,syscall unlink direct\n", disk.display()).as_bytes(),
+                )?;
                 let mut command = command(&stxxl_program());
                 command.env("STXXLCFG", configuration);
                 command.env("STXXLLOGFILE", "/dev/null").env("STXXLERRLOGFILE", "/dev/null");

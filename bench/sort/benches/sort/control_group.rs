@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sys::cgroups::Hierarchy;
+use sys::files::write_control;
 
 /// A control group for one run. Removed when it is dropped.
 pub(crate) struct ControlGroup {
@@ -35,6 +36,7 @@ impl ControlGroup {
         Err(failed)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a control group is no folder of a disk")]
     fn create_below(folder: &Path, version: u32, memory: u64) -> std::io::Result<ControlGroup> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let folder = folder.join(format!("rowlock-sort-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed)));
@@ -42,11 +44,11 @@ impl ControlGroup {
         // From here on it is removed in any case.
         let control_group = ControlGroup { folder, version };
         let limit = if version == 1 { "memory.limit_in_bytes" } else { "memory.max" };
-        fs::write(control_group.folder.join(limit), memory.to_string())?;
+        write_control(&control_group.folder.join(limit), &memory.to_string())?;
         // Disable swapping, so that the limit holds. Without this setting, continue silently.
         let _ = match version {
-            1 => fs::write(control_group.folder.join("memory.swappiness"), "0"),
-            _ => fs::write(control_group.folder.join("memory.swap.max"), "0"),
+            1 => write_control(&control_group.folder.join("memory.swappiness"), "0"),
+            _ => write_control(&control_group.folder.join("memory.swap.max"), "0"),
         };
         Ok(control_group)
     }
@@ -66,6 +68,7 @@ impl ControlGroup {
 }
 
 impl Drop for ControlGroup {
+    #[expect(clippy::disallowed_methods, reason = "a control group is no folder of a disk")]
     fn drop(&mut self) {
         // Its processes have been waited for.
         let _ = fs::remove_dir(&self.folder);

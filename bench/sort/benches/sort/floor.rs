@@ -23,6 +23,7 @@ const ALIGNMENT: u64 = 4096;
 
 /// Writes a temporary file while reading the input, then writes the output while reading the
 /// temporary file, and flushes it.
+#[expect(clippy::disallowed_methods, reason = "removes its own temporary file")]
 pub(crate) fn run(input: &Path, temporary: &Path, output: &Path) -> anyhow::Result<()> {
     let length = std::fs::metadata(input)?.len();
     pass(input, temporary, length).context("from the input to the temporary file")?;
@@ -31,6 +32,7 @@ pub(crate) fn run(input: &Path, temporary: &Path, output: &Path) -> anyhow::Resu
     Ok(())
 }
 
+#[expect(clippy::disallowed_methods, reason = "writes without the page cache")]
 fn pass(from: &Path, to: &Path, length: u64) -> anyhow::Result<()> {
     let direct = OFlags::DIRECT.bits().try_into()?;
     let from = OpenOptions::new().read(true).custom_flags(direct).open(from)?;

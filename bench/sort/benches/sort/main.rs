@@ -21,7 +21,7 @@ mod records;
 mod report;
 
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -32,6 +32,7 @@ use clap::Parser;
 use measure::disturbance::Monitor;
 use measure::interleaving;
 use rustix::fs::{Advice, fadvise, syncfs};
+use sys::files::{self, Folder, create_new, write_control};
 use sys::process::{RequestsToEnd, descendants_usage, end_with_this_thread};
 use sys::traffic::Traffic;
 
@@ -42,6 +43,9 @@ use crate::report::{Asked, Goal, Row, Run};
 
 /// The memory of the control group beyond the limit that the programs get as an argument.
 const SLACK: u64 = 32 << 20;
+
+/// The name of the sorted file.
+const OUTPUT: &str = "sorted";
 
 /// Compares the sorts of this project with others.
 ///
@@ -165,7 +169,7 @@ fn measure(kind: Kind, count: u64, options: &Options) -> anyhow::Result<()> {
     let input = input(kind, count, options)?;
     let length = fs::metadata(&input)?.len();
     let folder = tempfile::tempdir_in(&options.dir)?;
-    let output = folder.path().join("sorted");
+    let output = folder.path().join(OUTPUT);
     let task = Task { kind, input: &input, output: &output, folder: folder.path(), memory: options.memory };
     let mut rows: Vec<Row> = arms.iter().map(|&arm| Row { arm, runs: Vec::new() }).collect();
     let unsorted = if options.unchecked { None } else { Some(check(kind, &input)?) };
@@ -196,7 +200,7 @@ fn measure(kind: Kind, count: u64, options: &Options) -> anyhow::Result<()> {
             checked.push(arm.to_string());
         }
         rows[place].runs.push(run);
-        fs::remove_file(&output)?;
+        Folder::open(folder.path())?.remove(OUTPUT)?;
     }
     report_rows(kind, &rows, length);
     if let Some(disturbance) = monitor.finish(Duration::ZERO) {
@@ -268,7 +272,7 @@ fn goals(kind: Kind) -> Vec<Goal> {
 
 /// The input file: an earlier one, or a new one.
 fn input(kind: Kind, count: u64, options: &Options) -> anyhow::Result<PathBuf> {
-    fs::create_dir_all(&options.dir)?;
+    Folder::create(&options.dir)?;
     let path = options.dir.join(format!("{kind}-{count}-{}", options.seed));
     if !path.exists() {
         // It gets its name when it is complete.
@@ -291,7 +295,7 @@ fn check(kind: Kind, path: &Path) -> anyhow::Result<Check> {
 fn run(arm: Arm, task: &Task<'_>) -> anyhow::Result<Run> {
     let disk = File::open(task.folder)?;
     if arm.is_in_place() {
-        fs::copy(task.input, task.output)?;
+        io::copy(&mut File::open(task.input)?, &mut create_new(task.output)?)?;
     }
     syncfs(&disk)?;
     forget(task.input)?;
@@ -320,7 +324,7 @@ fn run(arm: Arm, task: &Task<'_>) -> anyhow::Result<Run> {
 
 /// Drops the page cache, or only that of this file if the former is not permitted.
 fn forget(input: &Path) -> anyhow::Result<()> {
-    if fs::write("/proc/sys/vm/drop_caches", "1").is_err() {
+    if write_control(Path::new("/proc/sys/vm/drop_caches"), "1").is_err() {
         fadvise(File::open(input)?, 0, None, Advice::DontNeed)?;
     }
     Ok(())
@@ -343,7 +347,7 @@ struct Line {
 }
 
 fn write(path: &Path, kind: Kind, arm: Arm, repetition: u32, bytes: u64, run: &Run) -> anyhow::Result<()> {
-    let file = fs::File::options().append(true).create(true).open(path)?;
+    let file = files::append(path)?;
     let is_new = file.metadata()?.len() == 0;
     let mut writer = csv::WriterBuilder::new().has_headers(is_new).from_writer(file);
     writer.serialize(Line {

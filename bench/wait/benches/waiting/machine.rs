@@ -1,6 +1,9 @@
 //! The machine: its description, and the priority of this session.
 
 use std::fs;
+use std::path::Path;
+
+use sys::files::write_control;
 
 /// The machine in one line: processor, usable CPUs, kernel.
 pub(crate) fn describe() -> String {
@@ -28,7 +31,7 @@ impl Priority {
         let nice = || {
             let text = fs::read_to_string(AUTOGROUP).ok()?;
             let before = text.trim().rsplit(' ').next()?.parse().ok()?;
-            fs::write(AUTOGROUP, "-15").ok().map(|()| before)
+            write_control(Path::new(AUTOGROUP), "-15").ok().map(|()| before)
         };
         Priority { before: nice() }
     }
@@ -42,7 +45,7 @@ impl Drop for Priority {
     fn drop(&mut self) {
         if let Some(before) = self.before {
             // Lowering needs no privilege.
-            let _ = fs::write(AUTOGROUP, before.to_string());
+            let _ = write_control(Path::new(AUTOGROUP), &before.to_string());
         }
     }
 }

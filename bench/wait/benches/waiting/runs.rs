@@ -1,6 +1,5 @@
 //! The raw results: one line per run.
 
-use std::fs::OpenOptions;
 use std::path::Path;
 
 use rowlock_wait::Statistics;
@@ -110,7 +109,7 @@ impl File {
     /// Opens or creates the file, with a header if it is empty.
     pub(crate) fn append(path: &Path) -> Result<File, Error> {
         let open = || {
-            let file = OpenOptions::new().create(true).append(true).open(path)?;
+            let file = sys::files::append(path)?;
             let empty = file.metadata()?.len() == 0;
             Ok(csv::WriterBuilder::new().has_headers(empty).from_writer(file))
         };
