@@ -84,8 +84,8 @@ pub(super) fn divide(order: &Order) -> io::Result<()> {
     // From here on, nothing fails but the fork, so nothing is left.
     let record = order.record.as_ref().and_then(|record| Some((record, record.create()?)));
     let group = record.as_ref().and_then(|(record, _)| record.group.as_ref());
-    // SAFETY: the child has one thread, as above. It makes only system calls until it executes the
-    // program.
+    // SAFETY: this process has one thread, being the child of a fork. Its child makes only system
+    // calls until it executes the program.
     let program = unsafe { group.and_then(|group| group.fork()).unwrap_or_else(|| libc::fork()) };
     if program < 0 {
         #[cfg(rowlock_canary = "a-program-is-not-started")]

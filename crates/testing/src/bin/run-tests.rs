@@ -1,6 +1,7 @@
 //! Runs each test in a process of its own, with a time limit. Tests in a module named `alone` run
 //! after the others, one at a time. A test that takes too long is killed with its descendants; the
-//! report shows what they were waiting for, and the other tests still run.
+//! report shows what they were waiting for, and the other tests still run. Of a test that passes,
+//! only the lines of standard error that begin with `measured: ` are shown.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::panic, reason = "a program that reports to people")]
 
