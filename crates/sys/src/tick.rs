@@ -346,7 +346,10 @@ static SLOTS: [Slot; MOST] =
     [const { Slot { mark: AtomicUsize::new(FREE), word: AtomicUsize::new(0), alarm: scripted::Alarm::new() } }; MOST];
 
 /// The maximum number of tickers. Slots use no memory before they are used.
-const MOST: usize = 1 << 14;
+const MOST: usize = 1 << 12;
+
+// A limit of data (`ulimit -d`) counts them nevertheless, and a program beyond it cannot begin.
+const _: () = assert!(size_of_val(&SLOTS) <= 256 << 10);
 
 /// A new unique mark for this slot: neither an address nor a small number, as others pass.
 fn mark_of(slot: usize) -> usize {
@@ -378,7 +381,7 @@ pub struct Ticker {
 impl Ticker {
     /// Creates an unset timer for the calling thread. The [handler](handle) is passed the word. The
     /// thread no longer blocks SIGURG. Returns the error of the kernel if the limit of timers or
-    /// pending signals is reached, and `EAGAIN` if there are 16384 tickers.
+    /// pending signals is reached, and `EAGAIN` if there are 4096 tickers.
     pub fn for_this_thread(word: usize) -> io::Result<Ticker> {
         let take = |slot: usize| {
             let mark = mark_of(slot);
