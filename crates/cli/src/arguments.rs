@@ -14,7 +14,6 @@ use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use measure::explore::variants::StructureChange;
 use pipeline::structure::{KEYS, Structure};
-use policy::Span;
 use policy::waiting::WaitingRule;
 use scenario::Scheduler;
 use scenario::result::World;
@@ -104,7 +103,7 @@ pub(crate) struct Run {
     /// Continue until the 95 % interval of every completion time is within this share of the mean,
     /// as in "2 %"; --repeat is the initial number of repetitions [default: the scenario's, at
     /// least 10]
-    #[arg(long, value_name = "SHARE", value_parser = crate::precision::share, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SHARE", value_parser = measure::precision::parse_share, allow_hyphen_values = true)]
     pub(crate) until: Option<f64>,
     /// With --until, the maximum number of repetitions [default: 100]
     #[arg(long, value_name = "N", requires = "until", value_parser = clap::value_parser!(u32).range(2..))]
@@ -230,7 +229,7 @@ pub(crate) struct Explore {
     pub(crate) runs: u32,
     /// The maximum total time, as in "10 min", which may reduce the number of runs [default: no
     /// limit]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = measure::explore::parse_time_limit)]
     pub(crate) time_limit: Option<Duration>,
     /// Try this structure, in the words that `rowlock pipeline --help` lists; "fork=compress*2,4
     /// buffers=8,16" are four. Others are tried only with --only
@@ -278,19 +277,6 @@ fn tries(text: &str) -> Result<Tries, String> {
         return Err("it is empty".to_owned());
     }
     Ok(Tries(structures))
-}
-
-/// Parses a time in any unit from nanoseconds to hours.
-fn duration(text: &str) -> Result<Duration, String> {
-    let of = |unit: &str, seconds: f64| {
-        let number: f64 = text.trim().strip_suffix(unit)?.trim().parse().ok()?;
-        Duration::try_from_secs_f64(number * seconds).ok()
-    };
-    if let Some(duration) = of("min", 60.0).or_else(|| of("h", 3600.0)) {
-        return Ok(duration);
-    }
-    let span: Span = text.parse().map_err(|why| format!("{why}; write it as \"90 s\", \"10 min\" or \"1 h\""))?;
-    Ok(Duration::from_nanos(span.as_nanos()))
 }
 
 #[derive(Debug, Args)]
@@ -392,16 +378,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn times_have_units_up_to_hours() {
-        for (text, seconds) in [("90 s", 90.0), ("10 min", 600.0), ("1.5h", 5400.0), ("500 ms", 0.5)] {
-            assert_eq!(duration(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
-        }
-        for text in ["10", "min", "-1 min", "10 days", "inf h", "1e300 h"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
     }
 
     #[test]

@@ -9,20 +9,6 @@ use crate::arguments::Run;
 /// Fewer repetitions do not estimate the scatter well enough.
 const FIRST_STAGE: u32 = 10;
 
-/// The least precision to accept, in percent: less is a typing error, and no number of repetitions
-/// would achieve it.
-const MIN_PERCENT: f64 = 0.001;
-
-/// Parses a share such as `2 %`.
-pub(crate) fn share(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').map(|number| number.trim().parse::<f64>());
-    match number {
-        Some(Ok(percent)) if (MIN_PERCENT..100.0).contains(&percent) => Ok(percent / 100.0),
-        Some(Ok(_)) => Err(format!("it has to be at least {MIN_PERCENT} % and less than 100 %")),
-        Some(Err(_)) | None => Err("write it in percent of the mean: \"2 %\"".to_owned()),
-    }
-}
-
 /// The stopping rule, if the command line asks for one. The first stage replaces the scenario's
 /// repetitions.
 pub(crate) fn until(scenario: &mut Scenario, arguments: &Run) -> anyhow::Result<Option<StoppingRule>> {
@@ -46,18 +32,4 @@ pub(crate) fn until(scenario: &mut Scenario, arguments: &Run) -> anyhow::Result<
         ));
     }
     Ok(Some(StoppingRule { share, at_most }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_share_is_written_in_percent() {
-        assert_eq!((share("2 %"), share("0.5%")), (Ok(0.02), Ok(0.005)));
-        assert!(share("0.001 %").is_ok());
-        for wrong in ["2", "", "%", "x %", "0 %", "-1 %", "1e-300 %", "100 %", "nan %", "inf %"] {
-            assert!(share(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -2,7 +2,6 @@
 
 mod done;
 mod interruptible;
-pub(crate) mod size;
 
 use std::fs::File;
 use std::io::{self, ErrorKind};

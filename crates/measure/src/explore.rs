@@ -21,6 +21,7 @@ pub mod json;
 pub mod profile;
 mod race;
 pub mod text;
+mod time_limit;
 pub mod tries;
 pub mod variants;
 
@@ -31,6 +32,7 @@ use serde::Serialize;
 use stats::paired::Speedup;
 
 pub use race::explore;
+pub use time_limit::parse_time_limit;
 
 /// Runs the program.
 pub trait ProgramRunner {

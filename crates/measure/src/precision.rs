@@ -24,6 +24,23 @@ pub struct StoppingRule {
     pub at_most: u32,
 }
 
+/// The least share that can be requested, in percent: less is a typing error, and no number of
+/// repetitions would achieve it.
+const MIN_PERCENT: f64 = 0.001;
+
+/// Parses a share such as `2 %`.
+///
+/// # Errors
+/// The form of a share, or the range.
+pub fn parse_share(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').map(|number| number.trim().parse::<f64>());
+    match number {
+        Some(Ok(percent)) if (MIN_PERCENT..100.0).contains(&percent) => Ok(percent / 100.0),
+        Some(Ok(_)) => Err(format!("it has to be at least {MIN_PERCENT} % and less than 100 %")),
+        Some(Err(_)) | None => Err("write it in percent of the mean: \"2 %\"".to_owned()),
+    }
+}
+
 /// The requested precision and the result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Precision {
@@ -91,5 +108,19 @@ impl Precision {
             false => "early".to_owned(),
         };
         format!("Stopped {when}: the widest completion time is known to ±{widest} %, not to ±{asked} %{would}.")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_written_in_percent() {
+        assert_eq!((parse_share("2 %"), parse_share("0.5%")), (Ok(0.02), Ok(0.005)));
+        assert!(parse_share("0.001 %").is_ok());
+        for wrong in ["2", "", "%", "x %", "0 %", "-1 %", "1e-300 %", "100 %", "nan %", "inf %"] {
+            assert!(parse_share(wrong).is_err(), "{wrong}");
+        }
     }
 }

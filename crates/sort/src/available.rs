@@ -26,8 +26,8 @@ fn left_by_groups() -> Option<u64> {
     Hierarchy::all().iter().filter_map(Hierarchy::memory_left).min()
 }
 
-/// Parses the available memory from `/proc/meminfo`.
-fn available(text: &str) -> Option<u64> {
+/// Parses the available memory from `/proc/meminfo`, in bytes.
+pub fn available(text: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kibibytes: u64 = rest.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
     kibibytes.checked_mul(1 << 10)
@@ -83,11 +83,11 @@ pub(crate) fn within_limits(budget: u64) -> Result<u64, SortError> {
 
 /// The memory that the limits of the process leave, in bytes, by `/proc/self/statm`. Returns `None`
 /// without limits.
-fn limits(statm: &str) -> Option<u64> {
+pub fn limits(statm: &str) -> Option<u64> {
     // size resident shared text lib data dt
     let used = |field: usize| {
         let pages: Option<u64> = statm.split_whitespace().nth(field).and_then(|pages| pages.parse().ok());
-        pages.map_or(UNKNOWN, |pages| pages * page_size() as u64)
+        pages.map_or(UNKNOWN, |pages| pages.saturating_mul(page_size() as u64))
     };
     let left = |limit: Resource, field| getrlimit(limit).current.map(|limit| limit.saturating_sub(used(field)));
     left(Resource::As, 0).into_iter().chain(left(Resource::Data, 5)).min()
@@ -108,6 +108,14 @@ mod tests {
         assert_eq!(available("MemTotal:  100 kB\n"), None);
         assert_eq!(available("MemAvailable: many kB\n"), None);
         assert!(available_memory() > 0);
+    }
+
+    #[test]
+    fn a_size_that_does_not_fit_leaves_no_memory() {
+        testing::isolated(|| {
+            setrlimit(Resource::As, Rlimit { current: Some(1 << 40), maximum: None }).unwrap();
+            assert_eq!(limits("18446744073709551615 1 1 1 1 1 0"), Some(0));
+        });
     }
 
     #[test]

@@ -15,7 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod algorithm;
-mod available;
+pub mod available;
 mod block_writer;
 pub mod budget;
 pub mod chunk;
@@ -34,6 +34,7 @@ pub mod order;
 mod progress;
 mod record_counts;
 mod runs;
+mod size;
 mod sort;
 mod split;
 mod temporary_file;
@@ -47,4 +48,5 @@ pub use file::input::Input;
 pub use file::output::Output;
 pub use key::{Endian, Key, KeyError, KeyKind};
 pub use order::{Format, Order, OrderError};
+pub use size::parse_size;
 pub use sort::{Outcome, Sort};

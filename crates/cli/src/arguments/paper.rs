@@ -13,7 +13,6 @@ use scenario::Scheduler;
 
 use super::{TextOrJson, all_cpus};
 use crate::results::Results;
-use crate::sort::size;
 
 /// Heading of the options of papers that sort.
 const MEASURED: &str = "Of fg/... papers, which sort on this machine";
@@ -79,10 +78,10 @@ pub(crate) struct Threads {
 pub(crate) struct Measured {
     /// How much data the compute-bound program sorts; the I/O-bound one sorts twice as much
     /// [default: 256MiB]
-    #[arg(long, value_name = "SIZE", value_parser = size::size)]
+    #[arg(long, value_name = "SIZE", value_parser = ::sort::parse_size)]
     pub(crate) size: Option<u64>,
     /// How much memory each sort uses [default: half of --size, at least 16MiB]
-    #[arg(long, value_name = "SIZE", value_parser = size::size)]
+    #[arg(long, value_name = "SIZE", value_parser = ::sort::parse_size)]
     pub(crate) memory: Option<u64>,
     /// The folder for the data, on the disk to measure, with space for five times --size [default:
     /// the system's folder for temporary files]
@@ -152,7 +151,7 @@ fn first_given(options: &[(&'static str, bool)]) -> Option<&'static str> {
 fn rate(text: &str) -> Result<Rate, String> {
     match text.trim() {
         "none" => Ok(Rate::Unlimited),
-        text => match size::size(text.strip_suffix("/s").unwrap_or(text))? {
+        text => match ::sort::parse_size(text.strip_suffix("/s").unwrap_or(text))? {
             0 => Err("nothing would ever be read; write `none` for no limit".to_owned()),
             bytes => Ok(Rate::Of(bytes)),
         },

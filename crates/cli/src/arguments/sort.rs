@@ -8,7 +8,6 @@ use serde::Serialize;
 use sort::Key;
 
 use super::TextOrJson;
-use crate::sort::size;
 
 const AFTER_HELP: &str = "\
 A KEY is OFFSET[:LENGTH][:KIND][:descending]. OFFSET counts bytes from 0; without LENGTH a key extends to the end of the record. KIND is bytes (the \
@@ -54,7 +53,7 @@ pub(crate) struct Sort {
     pub(crate) unique: bool,
     /// How much memory to use, including the kernel's copies of files, as in 512MiB or "2 GiB"
     /// [default: a quarter of the available memory within the limits of control groups]
-    #[arg(long, value_name = "SIZE", value_parser = size::size)]
+    #[arg(long, value_name = "SIZE", value_parser = ::sort::parse_size)]
     pub(crate) memory: Option<u64>,
     /// The folder for temporary files [default: $TMPDIR, otherwise the folder of OUT, otherwise
     /// /var/tmp]

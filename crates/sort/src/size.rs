@@ -1,4 +1,4 @@
-//! Parses sizes such as `512MiB`, `1.5 GiB`, `64 MB`, and `512M` as GNU sort does.
+//! Sizes such as `512MiB`, `1.5 GiB`, `64 MB`, and `512M` as in GNU sort.
 
 /// Units and their sizes. A unit that ends with another one comes before it.
 const UNITS: [(&str, u64); 14] = [
@@ -20,7 +20,10 @@ const UNITS: [(&str, u64); 14] = [
 ];
 
 /// Parses a size in bytes.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// The format of a size, or that it is too large.
+pub fn parse_size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let known = UNITS.iter().find_map(|&(unit, bytes)| Some((text.strip_suffix(unit)?, bytes)));
     let (number, unit) = known.unwrap_or((text, 1));
@@ -59,7 +62,7 @@ mod tests {
             ("512 M", 512 << 20),
             ("7 B", 7),
         ] {
-            assert_eq!(size(text), Ok(bytes), "{text}");
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
     }
 
@@ -78,7 +81,7 @@ mod tests {
             "20000000 TiB",
             "99999999999999999999",
         ] {
-            assert!(size(text).is_err(), "{text}");
+            assert!(parse_size(text).is_err(), "{text}");
         }
     }
 }
