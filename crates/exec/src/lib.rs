@@ -20,6 +20,7 @@ pub use launch::Launch;
 pub use library::LibraryError;
 pub use load::{Load, Running, serve_if_asked};
 pub use obstacle::{Obstacle, Privilege};
+pub use program::interpreter;
 pub use run::{Ended, RunError, end_as};
 
 /// Bytes as hexadecimal digits.

@@ -83,9 +83,9 @@ fn beginning(file: &Path) -> Vec<u8> {
     bytes
 }
 
-/// The interpreter of a file that begins with these bytes. `None` if the kernel executes it
+/// The interpreter of a file that begins with these bytes. Returns `None` if the kernel executes it
 /// directly.
-fn interpreter(bytes: &[u8]) -> Option<OsString> {
+pub fn interpreter(bytes: &[u8]) -> Option<OsString> {
     let Some(mut words) = first_line(bytes) else {
         // `execvp` runs other files by a shell.
         let is_program = bytes.starts_with(ELF) || bytes.is_empty();
@@ -147,7 +147,9 @@ impl FileRights {
 
 /// Whether files cannot give this process further rights.
 fn has_no_new_privileges() -> bool {
-    fs::read_to_string("/proc/self/status").is_ok_and(|status| status.lines().any(|line| line == "NoNewPrivs:\t1"))
+    // Its name in there may be other than UTF-8.
+    let is_it = |line: &[u8]| line == b"NoNewPrivs:\t1";
+    fs::read("/proc/self/status").is_ok_and(|status| status.split(|&byte| byte == b'\n').any(is_it))
 }
 
 #[cfg(test)]

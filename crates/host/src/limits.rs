@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use rustix::process::{Resource, getrlimit, getuid};
 use sys::cgroups::Hierarchy;
 use sys::executable::{candidates, may_be_executed};
+use sys::load::ThreadCounts;
 
 use crate::error::Error;
 use crate::procfs::{number, read};
@@ -54,7 +55,7 @@ fn available() -> Vec<Limit> {
     let mut add = |name: String, most: Option<u64>, used: u64| {
         limits.extend(most.map(|most| Limit { name, available: most.saturating_sub(used) }));
     };
-    let all = threads_in_loadavg(&read("/proc/loadavg")).unwrap_or(0);
+    let all = ThreadCounts::parse(read("/proc/loadavg").as_bytes()).map_or(0, |threads| threads.all.into());
     for path in ["/proc/sys/kernel/threads-max", "/proc/sys/kernel/pid_max"] {
         add(path.to_owned(), number(path), all);
     }
@@ -69,11 +70,6 @@ fn available() -> Vec<Limit> {
         add(most.display().to_string(), number(&most), number(&used).unwrap_or(0));
     }
     limits
-}
-
-/// The number of all threads of the machine: after the slash in the fourth field.
-fn threads_in_loadavg(text: &str) -> Option<u64> {
-    text.split(' ').nth(3)?.split_once('/')?.1.parse().ok()
 }
 
 fn threads_of_user(user: u32) -> u64 {
@@ -121,8 +117,6 @@ mod tests {
 
     #[test]
     fn threads_are_counted() {
-        assert_eq!(threads_in_loadavg("0.31 0.40 0.50 3/254 8123\n"), Some(254));
-        assert_eq!(threads_in_loadavg("nonsense"), None);
         let before = threads_of_user(getuid().as_raw());
         assert!(before >= 1);
     }

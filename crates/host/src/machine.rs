@@ -3,6 +3,7 @@
 use policy::{CpuId, CpuSet, Span};
 use rustix::system::uname;
 use serde::{Deserialize, Serialize};
+use sys::load::CpuTime;
 
 use crate::error::Error;
 use crate::procfs::read;
@@ -74,25 +75,14 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// The resolution of [`idle_time`]: the unit of `/proc/stat`, 1/100 s on all kernels, as seen by
-/// programs.
-pub(crate) const IDLE_RESOLUTION: Span = Span::from_millis(10);
-
 /// The time that these CPUs together have spent idle since the boot. Returns `None` if the kernel
 /// does not report it.
 pub(crate) fn idle_time(cpus: &[u32]) -> Option<Span> {
-    parse_idle_time(&read("/proc/stat"), cpus)
+    idle_time_in(&read("/proc/stat"), cpus)
 }
 
-fn parse_idle_time(stat: &str, cpus: &[u32]) -> Option<Span> {
-    let ticks = |cpu: &u32| {
-        let line = stat.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")))?;
-        // The fields: user nice system idle iowait ... A CPU that waits for a disk is idle, too.
-        let fields = line.split_ascii_whitespace().skip(3).take(2);
-        fields.map(|field| field.parse::<u64>().ok()).sum::<Option<u64>>()
-    };
-    let ticks: u64 = cpus.iter().map(ticks).sum::<Option<u64>>()?;
-    Some(Span::from_nanos(ticks.saturating_mul(IDLE_RESOLUTION.as_nanos())))
+fn idle_time_in(stat: &str, cpus: &[u32]) -> Option<Span> {
+    cpus.iter().map(|cpu| Some(Span::from(CpuTime::parse(stat, &format!("cpu{cpu}"))?.idle))).sum()
 }
 
 #[cfg(test)]
@@ -131,8 +121,8 @@ mod tests {
 
     #[test]
     fn idle_time_is_summed_over_the_given_cpus() {
-        let stat = "cpu  9 9 9 9 9\ncpu0 5 0 5 100 20 0\ncpu1 5 0 5 300 0 0\ncpu10 1 1 1 7 0 0\nintr 4\n";
-        let idle = |cpus: &[u32]| parse_idle_time(stat, cpus);
+        let stat = "cpu0 5 0 5 100 20 0 0 0\ncpu1 5 0 5 300 0 0 0 0\ncpu10 1 1 1 7 0 0 0 0\nintr 4\n";
+        let idle = |cpus: &[u32]| idle_time_in(stat, cpus);
         assert_eq!(idle(&[0]), Some(Span::from_millis(1_200)));
         assert_eq!(idle(&[0, 1]), Some(Span::from_millis(4_200)));
         assert_eq!(idle(&[10]), Some(Span::from_millis(70)));

@@ -8,13 +8,14 @@ use policy::record::RecordedStep;
 use policy::{JobId, Span};
 use scenario::model::{JobKind, MachineKeys, Setting};
 use scenario::result::{JobOutcome, MachineOutcome, Outcome};
+use sys::load::CpuTime;
 
 use crate::calibration::{HostCalibration, twin};
 use crate::error::Error;
 use crate::event_log::EventLog;
 use crate::jobs::{Job, Jobs};
 use crate::limits::{check_command, check_threads, check_threads_per_process};
-use crate::machine::{IDLE_RESOLUTION, idle_time};
+use crate::machine::idle_time;
 use crate::protocol::{Order, Recording};
 use crate::scheduling;
 use crate::timeline::{Sampler, StateSample};
@@ -24,7 +25,7 @@ use crate::timeline::{Sampler, StateSample};
 const EARLY_START: Duration = Duration::from_millis(20);
 
 /// Shorter runs have no idle time, because the kernel counts it in coarse ticks.
-const SHORTEST_FOR_IDLE: Span = IDLE_RESOLUTION.scaled(20_000);
+const SHORTEST_FOR_IDLE: Span = Span::from_nanos(CpuTime::TICK.as_nanos() as u64).scaled(20_000);
 
 /// The host: the machine on which this program runs.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use sys::load::CpuTime;
 use sys::process::{descendants_usage, own_usage};
 
 /// How much other programs disturbed a run.
@@ -59,32 +60,12 @@ fn own_time() -> Duration {
 
 /// The CPU time that all programs have used since the boot.
 fn busy_time() -> Option<Duration> {
-    busy_ticks(&fs::read_to_string("/proc/stat").ok()?).map(|ticks| Duration::from_millis(10 * ticks))
-}
-
-fn busy_ticks(stat: &str) -> Option<u64> {
-    let fields: Vec<u64> = stat
-        .lines()
-        .next()?
-        .strip_prefix("cpu ")?
-        .split_ascii_whitespace()
-        .map_while(|field| field.parse().ok())
-        .collect();
-    // User, nice and system time, and two kinds of interrupts; not idle, iowait and stolen time.
-    (fields.len() >= 7).then(|| [0, 1, 2, 5, 6].into_iter().map(|field| fields[field]).sum())
+    CpuTime::parse(&fs::read_to_string("/proc/stat").ok()?, "cpu").map(|time| time.busy)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn busy_time_has_no_idle_waiting_or_stolen_time() {
-        assert_eq!(busy_ticks("cpu  1 20 300 4000 50000 600000 7000000 8 9 10\ncpu0 1\n"), Some(7_600_321));
-        for text in ["", "cpu0 1 2 3 4 5 6 7\n", "cpu  1 2 3\n"] {
-            assert_eq!(busy_ticks(text), None, "{text}");
-        }
-    }
 
     #[test]
     fn the_disturbance_is_the_share_that_is_neither_ours_nor_idle() {

@@ -1,9 +1,9 @@
 //! Control groups: the group of this process, and the CPU time and memory that its limits leave.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{Access, access};
@@ -42,8 +42,14 @@ pub struct Hierarchy {
 impl Hierarchy {
     /// All mounted hierarchies that contain this process.
     pub fn all() -> Vec<Hierarchy> {
-        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        hierarchies(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
+        let read = |path: &str| fs::read(path).unwrap_or_default();
+        Hierarchy::parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
+    }
+
+    /// The hierarchies in `/proc/self/mountinfo`, with the groups in `/proc/self/cgroup`. Other
+    /// users may have named mount points and groups.
+    pub fn parse(mountinfo: &[u8], own: &[u8]) -> Vec<Hierarchy> {
+        mountinfo.split(|&byte| byte == b'\n').filter_map(|line| hierarchy(line, own)).collect()
     }
 
     /// The hierarchy with the CPU controller, or the newest if none has it.
@@ -90,12 +96,17 @@ impl Hierarchy {
 
     /// The tightest CPU limit of the group of this process and its ancestors.
     pub fn quota(&self) -> Option<Quota> {
-        let quotas = self.folders().filter_map(|folder| self.quota_of(folder));
+        self.quota_by(|file| fs::read_to_string(file).ok())
+    }
+
+    /// The same by the texts of files.
+    pub fn quota_by(&self, read: impl Fn(&Path) -> Option<String>) -> Option<Quota> {
+        let quotas = self.folders().filter_map(|folder| self.quota_of(folder, &read));
         quotas.min_by(|one, other| one.cpus().total_cmp(&other.cpus()))
     }
 
-    fn quota_of(&self, folder: &Path) -> Option<Quota> {
-        let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+    fn quota_of(&self, folder: &Path, read: impl Fn(&Path) -> Option<String>) -> Option<Quota> {
+        let read = |name: &str| read(&folder.join(name));
         let (name, text) = if self.version == 1 {
             ("cpu.cfs_quota_us", format!("{} {}", read("cpu.cfs_quota_us")?.trim(), read("cpu.cfs_period_us")?.trim()))
         } else {
@@ -108,11 +119,16 @@ impl Hierarchy {
     /// The bytes of memory that the limits of the group of this process and its ancestors leave.
     /// File pages in the page cache do not count as used. Returns `None` if there is no limit.
     pub fn memory_left(&self) -> Option<u64> {
-        self.folders().filter_map(|folder| self.memory_left_in(folder)).min()
+        self.memory_left_by(|file| fs::read_to_string(file).ok())
     }
 
-    fn memory_left_in(&self, folder: &Path) -> Option<u64> {
-        let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+    /// The same by the texts of files.
+    pub fn memory_left_by(&self, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
+        self.folders().filter_map(|folder| self.memory_left_in(folder, &read)).min()
+    }
+
+    fn memory_left_in(&self, folder: &Path, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
+        let read = |name: &str| read(&folder.join(name));
         let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
         let (limits, used, cached) = match self.version {
             1 => {
@@ -124,12 +140,12 @@ impl Hierarchy {
         // Version 1 reports a number beyond all memory if there is no limit.
         let limit = limit.filter(|&limit| limit < 1 << 60)?;
         let statistics = read("memory.stat").unwrap_or_default();
-        let kept: u64 = statistics
+        let kept = statistics
             .lines()
             .filter_map(|line| line.split_once(' '))
             .filter(|(name, _)| cached.contains(name))
             .filter_map(|(_, bytes)| bytes.parse::<u64>().ok())
-            .sum();
+            .fold(0, u64::saturating_add);
         Some(limit.saturating_sub(number(used).unwrap_or(0).saturating_sub(kept)))
     }
 }
@@ -146,45 +162,43 @@ fn parse_quota(text: &str) -> Option<(Duration, Duration)> {
     Some((Duration::from_micros(time), Duration::from_micros(period)))
 }
 
-/// The mounted hierarchies that contain this process.
-fn hierarchies(mountinfo: &str, own: &str) -> Vec<Hierarchy> {
-    mountinfo.lines().filter_map(|line| hierarchy(line, own)).collect()
-}
-
 /// The hierarchy in a line of `/proc/self/mountinfo`, with the group in `/proc/self/cgroup`.
-fn hierarchy(line: &str, own: &str) -> Option<Hierarchy> {
+fn hierarchy(line: &[u8], own: &[u8]) -> Option<Hierarchy> {
     // number parent device root mount options [fields] - type source options
-    let (mount_fields, type_fields) = line.split_once(" - ")?;
-    let mut mount_fields = mount_fields.split(' ').skip(3);
-    let (root, mount) = (unescaped(mount_fields.next()?), unescaped(mount_fields.next()?));
-    let mut type_fields = type_fields.split(' ');
-    let version = match type_fields.next()? {
-        "cgroup" => 1,
-        "cgroup2" => 2,
+    let mut fields = line.split(|&byte| byte == b' ').skip(3);
+    let (root, mount) = (unescaped(fields.next()?), unescaped(fields.next()?));
+    if !mount.is_absolute() {
+        return None;
+    }
+    let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
+    let version = match fields.next()? {
+        b"cgroup" => 1,
+        b"cgroup2" => 2,
         _ => return None,
     };
-    let options: Vec<&str> = type_fields.nth(1)?.split(',').collect();
+    let options = std::str::from_utf8(fields.nth(1)?).ok()?;
     // number:controllers:path
-    let mut places = own.lines().filter_map(|line| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        Some((controllers, path))
+    let mut places = own.split(|&byte| byte == b'\n').filter_map(|line| {
+        let mut fields = line.splitn(3, |&byte| byte == b':').skip(1);
+        Some((std::str::from_utf8(fields.next()?).ok()?, Path::new(OsStr::from_bytes(fields.next()?))))
     });
+    let is_option = |name: &str| options.split(',').any(|option| option == name);
     let (controllers, path) = places.find(|(controllers, _)| match version {
-        1 => !controllers.is_empty() && controllers.split(',').all(|name| options.contains(&name)),
+        1 => !controllers.is_empty() && controllers.split(',').all(is_option),
         _ => controllers.is_empty(),
     })?;
     // If only a part of the hierarchy is mounted, the path still starts at the root of the
     // hierarchy, unless the process is in a cgroup namespace, which begins at the mount point.
-    let below = Path::new(path).strip_prefix(root).or_else(|_| Path::new(path).strip_prefix("/")).ok()?;
-    let is_outside = below.starts_with("..");
-    let folder = if is_outside || below == Path::new("") { mount.clone() } else { mount.join(below) };
+    let below = path.strip_prefix(root).or_else(|_| path.strip_prefix("/")).ok()?;
+    let is_inside = below.components().all(|part| matches!(part, Component::Normal(_)));
+    let folder = if is_inside && below != Path::new("") { mount.join(below) } else { mount.clone() };
     let controllers = if version == 1 { controllers.split(',').map(str::to_owned).collect() } else { Vec::new() };
     Some(Hierarchy { version, controllers, mount, folder })
 }
 
 /// The path in a field, in which blanks and backslashes are octal, as in `\040`.
-fn unescaped(field: &str) -> PathBuf {
-    let (mut rest, mut path) = (field.as_bytes(), Vec::new());
+fn unescaped(field: &[u8]) -> PathBuf {
+    let (mut rest, mut path) = (field, Vec::new());
     while let [first, after @ ..] = rest {
         let code = after.first_chunk::<3>().filter(|_| *first == b'\\');
         let code = code.and_then(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 8).ok());
@@ -205,7 +219,7 @@ mod tests {
 41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
 
     fn folders(mountinfo: &str, own: &str) -> Vec<(u32, String)> {
-        let found = hierarchies(mountinfo, own);
+        let found = Hierarchy::parse(mountinfo.as_bytes(), own.as_bytes());
         found.into_iter().map(|found| (found.version, found.folder.display().to_string())).collect()
     }
 
@@ -230,15 +244,38 @@ mod tests {
             ("0::/docker/abc", "/sys/fs/cgroup"),
             ("0::/", "/sys/fs/cgroup"),
             ("0::/../elsewhere", "/sys/fs/cgroup"),
+            ("0::/inner/../../elsewhere", "/sys/fs/cgroup"),
         ] {
             assert_eq!(folders(mount, own), [(2, folder.to_owned())], "{own}");
         }
     }
 
     #[test]
+    fn a_group_is_within_an_absolute_mount() {
+        assert_eq!(folders("1 2 0:3  /m ro - cgroup2 cgroup rw", "0::/etc"), [(2, "/m".to_owned())]);
+        assert_eq!(folders("1 2 0:3 / m ro - cgroup2 cgroup rw", "0::/etc"), []);
+    }
+
+    #[test]
     fn blanks_in_paths_are_decoded() {
         let mount = r"41 31 0:38 /my\040groups /mnt/c\040d\134e\0 rw - cgroup2 cgroup rw";
         assert_eq!(folders(mount, "0::/my groups/a b"), [(2, r"/mnt/c d\e\0/a b".to_owned())]);
+    }
+
+    #[test]
+    fn names_may_be_other_than_utf_8() {
+        let mountinfo = b"9 1 0:1 / /home/\xff rw - fuse \xfe rw\n41 31 0:38 / /mnt/\xfd rw - cgroup2 cgroup rw\n";
+        let found = Hierarchy::parse(mountinfo, b"0::/\xfc\n");
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].folder.as_os_str().as_bytes(), b"/mnt/\xfd/\xfc");
+    }
+
+    #[test]
+    fn statistics_that_do_not_fit_leave_all_memory() {
+        let (_top, hierarchy, write) = inner_group();
+        write("a", "memory.max", "9000\n");
+        write("a", "memory.stat", "active_file 18446744073709551615\ninactive_file 1400\n");
+        assert_eq!(hierarchy.memory_left(), Some(9000));
     }
 
     /// The group `a/b` of a hierarchy of version 2, and a function that writes a file of a group.
@@ -254,9 +291,10 @@ mod tests {
     #[test]
     fn quotas_are_read_from_innermost_to_outermost() {
         let (top, hierarchy, write) = inner_group();
+        let text = |file: &Path| fs::read_to_string(file).ok();
         write("a/b", "cpu.max", "max 100000\n");
         write("a", "cpu.max", "150000 100000\n");
-        let quotas: Vec<Quota> = hierarchy.folders().filter_map(|folder| hierarchy.quota_of(folder)).collect();
+        let quotas: Vec<Quota> = hierarchy.folders().filter_map(|folder| hierarchy.quota_of(folder, text)).collect();
         let file = top.path().join("a/cpu.max");
         assert_eq!(quotas, [Quota { time: Duration::from_millis(150), period: Duration::from_millis(100), file }]);
         assert_eq!(quotas[0].cpus(), 1.5);
@@ -264,9 +302,9 @@ mod tests {
         let hierarchy = Hierarchy { version: 1, ..hierarchy };
         write("a/b", "cpu.cfs_quota_us", "50000\n");
         write("a/b", "cpu.cfs_period_us", "100000\n");
-        assert_eq!(hierarchy.quota_of(&hierarchy.folder).unwrap().cpus(), 0.5);
+        assert_eq!(hierarchy.quota_of(&hierarchy.folder, text).unwrap().cpus(), 0.5);
         write("a/b", "cpu.cfs_quota_us", "-1\n");
-        assert_eq!(hierarchy.quota_of(&hierarchy.folder), None);
+        assert_eq!(hierarchy.quota_of(&hierarchy.folder, text), None);
     }
 
     #[test]

@@ -45,12 +45,10 @@ pub fn pid_namespace() -> u64 {
 }
 
 /// Fields of `/proc/PID/stat`, or of `/proc/PID/task/TID/stat`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// The process or thread ID.
     pub pid: u32,
-    /// The name of the command, at most 15 bytes.
-    pub name: String,
     /// `R` running or ready, `S` and `D` asleep, `Z` ended, and others.
     pub state: u8,
     /// The parent's process ID.
@@ -58,6 +56,8 @@ pub struct Stat {
     /// The start time in kernel ticks since boot.
     pub started: u64,
     threads: u32,
+    /// Followed by zeros.
+    name: [u8; 15],
 }
 
 impl Stat {
@@ -66,18 +66,24 @@ impl Stat {
         Stat::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Parses a file: fields, of which the second, a name in parentheses, may contain anything.
+    /// Parses a file: fields, of which the second, a name in parentheses, may contain anything. It
+    /// does not allocate.
     pub fn parse(text: &[u8]) -> Option<Stat> {
         let name = text.iter().position(|&byte| byte == b'(')?..=text.iter().rposition(|&byte| byte == b')')?;
         let pid = std::str::from_utf8(&text[..*name.start()]).ok()?.trim().parse().ok()?;
-        let rest = String::from_utf8_lossy(text.get(name.end() + 1..)?);
-        let name = String::from_utf8_lossy(text.get(name.start() + 1..*name.end())?).into_owned();
         // The first of these is the third of all.
-        let mut fields = rest.split_ascii_whitespace();
+        let mut fields = std::str::from_utf8(text.get(name.end() + 1..)?).ok()?.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
         let parent = fields.next()?.parse().ok()?;
         let threads = fields.nth(15)?.parse().ok()?;
-        Some(Stat { pid, name, state, parent, threads, started: fields.nth(1)?.parse().ok()? })
+        let mut stat = Stat { pid, state, parent, threads, started: fields.nth(1)?.parse().ok()?, name: [0; 15] };
+        stat.name.iter_mut().zip(text.get(name.start() + 1..*name.end())?).for_each(|(to, from)| *to = *from);
+        Some(stat)
+    }
+
+    /// The name of the command, which the process may have chosen. The kernel keeps 15 bytes of it.
+    pub fn name(&self) -> &[u8] {
+        self.name.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 
     /// Whether the process has ended. A process whose main thread has ended before the others is a
@@ -148,13 +154,24 @@ mod tests {
             format!("17 ({name}) {state} 1 17 17 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 {threads} 0 4711 2703360 400")
         };
         for name in ["sh", "a b", ") Z 0 0 (", "((", "\u{e4}", "(a) R (b) c"] {
-            let parsed = Stat::parse(stat(name, "S", 1).as_bytes());
-            let expected = Stat { pid: 17, name: name.into(), state: b'S', parent: 1, threads: 1, started: 4711 };
-            assert_eq!(parsed, Some(expected));
+            let parsed = Stat::parse(stat(name, "S", 1).as_bytes()).unwrap();
+            assert_eq!(parsed.name(), name.as_bytes());
+            assert_eq!((parsed.pid, parsed.state, parsed.parent), (17, b'S', 1));
+            assert_eq!((parsed.threads, parsed.started), (1, 4711));
         }
         assert!(Stat::parse(stat("sh", "Z", 1).as_bytes()).unwrap().has_ended());
         assert!(!Stat::parse(stat("sh", "Z", 2).as_bytes()).unwrap().has_ended(), "the first thread alone");
-        for text in ["", "17", "17 (sh", "17 (sh) ", "17 (sh) R", "17 (sh) R x 1", "17 )sh( S", "17 (sh) S 1 2 3"] {
+        for text in [
+            "",
+            "17",
+            "17 (sh",
+            "17 (sh) ",
+            "17 (sh) R",
+            "17 (sh) R x 1",
+            "17 )sh( S",
+            "4294967313 (sh) S 1",
+            "17 (sh) S 1 2 3",
+        ] {
             assert_eq!(Stat::parse(text.as_bytes()), None, "{text}");
         }
     }

@@ -18,6 +18,7 @@ pub mod futex;
 #[allow(unsafe_code)] // Changes parameters of the C library.
 pub mod heap;
 pub mod identity;
+pub mod load;
 #[allow(unsafe_code)] // Views memory from the kernel as bytes.
 pub mod pages;
 #[allow(unsafe_code)] // Keeps a raw pointer per thread in the C library.

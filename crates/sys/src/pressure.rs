@@ -26,8 +26,8 @@ pub fn some(resource: Resource) -> Option<Duration> {
     total(&fs::read_to_string(format!("/proc/pressure/{name}")).ok()?)
 }
 
-/// The total of the line `some`, in microseconds.
-fn total(text: &str) -> Option<Duration> {
+/// The total of the line `some`, in microseconds, of a file below `/proc/pressure`.
+pub fn total(text: &str) -> Option<Duration> {
     let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
     let micros = line.split_ascii_whitespace().find_map(|field| field.strip_prefix("total="))?;
     micros.parse().ok().map(Duration::from_micros)

@@ -285,6 +285,11 @@ pub fn attributes(thread: Thread) -> io::Result<Attributes> {
 /// it (`CONFIG_SCHED_INFO`).
 pub fn run_delay(thread: Thread) -> Option<Duration> {
     let text = std::fs::read_to_string(format!("/proc/self/task/{}/schedstat", thread.number())).ok()?;
+    parse_run_delay(&text)
+}
+
+/// The second field of a file `schedstat`, in nanoseconds.
+pub fn parse_run_delay(text: &str) -> Option<Duration> {
     text.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 

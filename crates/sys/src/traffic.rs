@@ -23,7 +23,8 @@ impl Traffic {
         Traffic { read: self.read.saturating_sub(earlier.read), written: self.written.saturating_sub(earlier.written) }
     }
 
-    fn parse(text: &str) -> Option<Traffic> {
+    /// Parses `/proc/self/io`.
+    pub fn parse(text: &str) -> Option<Traffic> {
         let bytes = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
         let written = bytes("write_bytes:")?.saturating_sub(bytes("cancelled_write_bytes:").unwrap_or(0));
         Some(Traffic { read: bytes("read_bytes:")?, written })

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use policy::waiting::Costs;
 use policy::{Instant, Span};
+use sys::load::ThreadCounts;
 
 static COSTS: OnceLock<Costs> = OnceLock::new();
 
@@ -117,27 +118,12 @@ fn runnable() -> Option<u32> {
     let file = LOADAVG.get()?;
     let mut text = [0; 64];
     let length = file.read_at(&mut text, 0).ok()?;
-    parse(&text[..length])
-}
-
-/// The number before the slash in the fourth field.
-fn parse(text: &[u8]) -> Option<u32> {
-    let mut fields = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
-    let (runnable, _) = fields.nth(3)?.split_once('/')?;
-    runnable.parse().ok()
+    ThreadCounts::parse(&text[..length]).map(|threads| threads.runnable)
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_fourth_field_is_the_number_of_runnable_threads() {
-        assert_eq!(parse(b"0.20 0.18 0.12 17/801 11206\n"), Some(17));
-        for other in ["", "0.20 0.18 0.12", "0.20 0.18 0.12 17 801", "0.20 0.18 0.12 x/801 1", "\u{fffd}"] {
-            assert_eq!(parse(other.as_bytes()), None, "{other}");
-        }
-    }
 
     #[test]
     fn sleeping_threads_are_counted() {

@@ -122,11 +122,7 @@ impl Kernel {
 
 /// The running kernel's build options, one per line. Empty if they cannot be found.
 fn config(release: &str) -> String {
-    let from_proc = || {
-        let mut text = String::new();
-        GzDecoder::new(fs::File::open("/proc/config.gz").ok()?).read_to_string(&mut text).ok()?;
-        Some(text)
-    };
+    let from_proc = || unpacked(fs::File::open("/proc/config.gz").ok()?);
     let from_package = || {
         ["/boot/config-", "/lib/modules/"]
             .into_iter()
@@ -136,8 +132,21 @@ fn config(release: &str) -> String {
     from_proc().or_else(from_package).unwrap_or_default()
 }
 
+/// A packed text, as far as it has a possible length.
+fn unpacked(packed: impl Read) -> Option<String> {
+    let mut text = String::new();
+    GzDecoder::new(packed).take(LONGEST_CONFIG).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// More than the options of any kernel take.
+const LONGEST_CONFIG: u64 = 4 << 20;
+
 #[cfg(test)]
 mod tests {
+    use flate2::Compression;
+    use flate2::read::GzEncoder;
+
     use super::*;
 
     const DYNAMIC: &str = "Linux version 6.18.44 (a@b) (gcc) #1 SMP PREEMPT_DYNAMIC @0\n";
@@ -169,6 +178,14 @@ mod tests {
             Some(Preemption::Voluntary)
         );
         assert_eq!(preemption(&version(""), "preempt=full", "CONFIG_PREEMPT_VOLUNTARY_BUILD=y", ""), None);
+    }
+
+    #[test]
+    fn packed_options_cannot_fill_the_memory() {
+        let bytes = vec![b'#'; 5 << 20];
+        let mut packed = Vec::new();
+        GzEncoder::new(bytes.as_slice(), Compression::default()).read_to_end(&mut packed).unwrap();
+        assert!(unpacked(packed.as_slice()).is_some_and(|text| text.len() as u64 == LONGEST_CONFIG));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
 use serde::Serialize;
 use sys::futex::{self, Scope, WaitResult};
+use sys::load::CpuTime;
 use sys::perf::{Counter, probe};
 use sys::priorities;
 use sys::rseq::{Rseq, rseq};
@@ -182,7 +183,7 @@ impl Virtualization {
                 &read("/sys/class/dmi/id/sys_vendor"),
                 &read("/sys/devices/system/clocksource/clocksource0/available_clocksource"),
             ),
-            stolen_percent: stolen_percent(&read("/proc/stat")),
+            stolen_percent: CpuTime::parse(&read("/proc/stat"), "cpu").and_then(CpuTime::stolen_percent),
             container: container(&read("/proc/self/cgroup"), &read("/proc/version"), |path| {
                 fs::exists(path).unwrap_or(false)
             })
@@ -221,16 +222,6 @@ fn hypervisor(cpuinfo: &str, kind: &str, vendor: &str, clocks: &str) -> Option<S
         "" => None,
         kind => Some(kind.to_owned()),
     }
-}
-
-/// Stolen time as a percentage of all CPUs' time since the boot.
-fn stolen_percent(stat: &str) -> Option<f64> {
-    // The fields: user nice system idle iowait irq softirq steal, then guest times, which user and
-    // nice include.
-    let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().take(8);
-    let ticks: Vec<u64> = fields.map(|field| field.parse().ok()).collect::<Option<_>>()?;
-    let all: u64 = ticks.iter().sum();
-    ticks.get(7).filter(|_| all > 0).map(|&stolen| stolen as f64 * 100.0 / all as f64)
 }
 
 /// The kind of container, recognized by its files or its cgroups.
@@ -300,14 +291,6 @@ mod tests {
         assert_eq!(hypervisor("flags : fpu sse\n", "", "QEMU\n", ""), None);
         assert_eq!(hypervisor("CPU part : 0xd0c\n", "", "QEMU\n", ""), Some("KVM".into()));
         assert_eq!(hypervisor("", "", "", ""), None);
-    }
-
-    #[test]
-    fn stolen_time_is_a_share_of_all_time() {
-        assert_eq!(stolen_percent("cpu  10 0 10 70 0 0 0 10 5 0\ncpu0 1\n"), Some(10.0));
-        for none in ["", "cpu  1 2", "cpu  0 0 0 0 0 0 0 0", "cpu  a b c d e f g h"] {
-            assert_eq!(stolen_percent(none), None, "{none}");
-        }
     }
 
     #[test]

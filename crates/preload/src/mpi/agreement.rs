@@ -101,9 +101,9 @@ impl Agreement {
 /// The nearest ancestor that is a launcher, or else the parent: its process ID and start time.
 fn launcher() -> Option<(u32, u64)> {
     let parent = Stat::of(std::os::unix::process::parent_id())?;
-    let mut next = parent.clone();
+    let mut next = parent;
     for _ in 0..MAX_ANCESTORS {
-        if LAUNCHERS.contains(&next.name.as_str()) {
+        if LAUNCHERS.iter().any(|launcher| launcher.as_bytes() == next.name()) {
             return Some((next.pid, next.started));
         }
         if next.parent == 0 {

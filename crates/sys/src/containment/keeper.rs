@@ -35,6 +35,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::Manner;
 use super::group::Group;
 use super::record::Record;
+use crate::identity::Stat;
 use crate::process::{REQUESTS_TO_END, RequestsToEnd, adopt_orphans, react};
 
 /// The time between the request to end and SIGKILL, in nanoseconds.
@@ -405,16 +406,11 @@ pub(super) fn read_at<'a>(folder: BorrowedFd<'_>, path: &CStr, text: &'a mut [u8
     text.get(..length)
 }
 
-/// The ids of a process and of its parent in `/proc/PID/stat`. `identity::Stat` allocates.
+/// The ids of a process and of its parent.
 fn ids(stat: &[u8]) -> Option<(Pid, Pid)> {
-    let id = |text: &[u8]| {
-        let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
-        let number = digits.fold(0_i32, |sum, digit| sum.wrapping_mul(10).wrapping_add(i32::from(digit - b'0')));
-        Pid::from_raw(number)
-    };
-    // The second field, a name in parentheses, may contain anything. The state follows it.
-    let name_ends = stat.iter().rposition(|&byte| byte == b')')?;
-    Some((id(stat)?, id(stat.get(name_ends + 4..)?)?))
+    let Stat { pid, parent, .. } = Stat::parse(stat)?;
+    let id = |number: u32| Pid::from_raw(number.try_into().ok()?);
+    Some((id(pid)?, id(parent)?))
 }
 
 /// Ends this process as the program ended, but without a second core dump.
