@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Cursor;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::sync::LazyLock;
 
@@ -51,19 +52,24 @@ pub(crate) fn statistics(bytes: &[u8]) {
 
 /// The kernel's line about a process, which chose its own name.
 pub(crate) fn process(bytes: &[u8]) {
-    if let Some(Stat { pid, name, .. }) = Stat::parse(bytes) {
-        assert!(name.len() <= 3 * bytes.len());
+    if let Some(Stat { pid, .. }) = Stat::parse(bytes) {
         // The name may contain anything, even the fields that follow it.
         let renamed =
             [pid.to_string().as_bytes(), b" (", bytes, b") S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19"].concat();
         let found = Stat::parse(&renamed).expect("its fields are there");
         assert_eq!((found.pid, found.parent, found.state), (pid, 1, b'S'));
-        assert_eq!(found.name, String::from_utf8_lossy(bytes));
+        let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+        assert_eq!(found.name(), &name[..name.len().min(15)]);
     }
 }
 
-/// The ELF file of a program to start.
+/// The file of a program to start: ELF, or a script.
 pub(crate) fn program(bytes: &[u8]) {
+    if let Some(interpreter) = exec::interpreter(bytes) {
+        let name = interpreter.as_bytes();
+        assert!(!name.is_empty() && !name.iter().any(|byte| b" \t\n".contains(byte)), "{interpreter:?}");
+        assert!(name == b"/bin/sh" || bytes.windows(name.len()).any(|part| part == name), "{interpreter:?}");
+    }
     if let Some(obstacle) = Obstacle::in_file(Cursor::new(bytes)) {
         refused(&obstacle);
     }

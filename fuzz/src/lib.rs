@@ -10,6 +10,7 @@
 #![allow(clippy::panic, clippy::expect_used, reason = "a target reports a defect by a panic")]
 
 mod files;
+mod machine;
 mod objects;
 mod records;
 mod scenarios;
@@ -28,7 +29,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 21] = [
     Target { name: "scenario", read: scenarios::scenario },
     Target { name: "rt-app", read: scenarios::rt_app },
     Target { name: "scheduling-events", read: scenarios::scheduling_events },
@@ -42,9 +43,12 @@ pub const TARGETS: [Target; 18] = [
     Target { name: "pipeline-report", read: texts::pipeline_report },
     Target { name: "calibration", read: files::calibration },
     Target { name: "statistics", read: files::statistics },
+    Target { name: "values", read: texts::values },
     Target { name: "environment", read: texts::environment },
     Target { name: "program", read: files::program },
     Target { name: "process", read: files::process },
+    Target { name: "machine", read: machine::machine },
+    Target { name: "control-groups", read: machine::control_groups },
     Target { name: "shared-object", read: objects::shared_object },
     Target { name: "result-folder", read: files::result_folder },
 ];

@@ -6,12 +6,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 
 use counters::Environment;
+use measure::explore::parse_time_limit;
 use measure::explore::profile::Profile;
 use measure::explore::tries::parse_tries;
+use measure::explore::variants::StructureChange;
+use measure::precision::parse_share;
 use measure::regress::{Question, regress};
 use pipeline::structure::Structure;
 use pipeline::{RunReport, Scheduling};
+use policy::priority::{PriorityRule, StageKind};
 use policy::waiting::{Bound, WaitingRule};
+use policy::wakeup::Scheme;
 use policy::{CpuSet, Span};
 
 /// Waiting rules, bounds, spans and CPU sets.
@@ -21,6 +26,36 @@ pub(crate) fn rules(bytes: &[u8]) {
     round_trip::<Bound>(text);
     round_trip::<Span>(text);
     round_trip::<CpuSet>(text);
+}
+
+/// Values on the command line: sizes, shares, times and names.
+pub(crate) fn values(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else { return };
+    match sort::parse_size(text) {
+        Ok(size) => assert_eq!(sort::parse_size(&size.to_string()), Ok(size)),
+        Err(why) => refused(&why),
+    }
+    match parse_share(text) {
+        Ok(share) => assert!(share > 0.0 && share < 1.0, "{share}"),
+        Err(why) => refused(&why),
+    }
+    match parse_time_limit(text) {
+        Ok(time) if time.as_nanos() <= u64::MAX.into() => {
+            assert_eq!(parse_time_limit(&format!("{} ns", time.as_nanos())), Ok(time));
+        }
+        Ok(_) => {}
+        Err(why) => refused(&why),
+    }
+    match pipeline::structure::parse_size(text) {
+        Ok(size) => assert!((1..=1 << 30).contains(&size), "{size}"),
+        Err(why) => refused(&why),
+    }
+    if let Err(why) = StructureChange::named(text) {
+        refused(&why);
+    }
+    round_trip::<PriorityRule>(text);
+    round_trip::<StageKind>(text);
+    round_trip::<Scheme>(text);
 }
 
 /// The variables that configure the preloaded library, one a line.
