@@ -63,6 +63,8 @@ named! {
         MutexKind: "kind", "with special semantics (recursive, error-checking, robust, priority)",
         /// There are more objects than the library tracks.
         TooMany: "too_many", "more than can be tracked",
+        /// There is no memory for a new object.
+        Memory: "memory", "memory is short",
         /// The program has OpenMP tasks, which waiting threads must execute.
         Tasks: "tasks", "the program has OpenMP tasks, which waiting threads execute",
         /// The program cancels OpenMP regions.

@@ -8,7 +8,12 @@
 //! others are still leaving. To support this, every waiting thread shares the ownership of the
 //! barrier, which is freed by the last one. The 32 bytes are read before the thread arrives, and
 //! not again.
+//!
+//! The barriers of the C library take no memory, so the program does not expect that an
+//! initialization or a wait lacks some. A barrier for which there is none is left to the C library,
+//! and waits do without.
 
+use std::collections::TryReserveError;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -30,7 +35,7 @@ real_symbols! {
     fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int;
 }
 
-/// The maximum number of parties of our barriers: each uses memory.
+/// The maximum number of parties of one of our barriers: each of them has memory for a list of all.
 const MAX_PARTIES: u32 = 4096;
 
 /// All our barriers.
@@ -78,9 +83,10 @@ impl BarrierHandle {
     /// # Safety
     /// The handle is valid, no thread will arrive at the barrier any more, and this is called once.
     unsafe fn end(self) {
-        BARRIERS.remove(self.number);
         // SAFETY: the handle has owned a reference until now.
-        unsafe { Arc::from_raw(self.slots) }.close();
+        let slots = unsafe { Arc::from_raw(self.slots) };
+        BARRIERS.remove(self.number, slots.barrier().parties());
+        slots.close();
     }
 }
 
@@ -140,12 +146,34 @@ unsafe fn create_handle(
     if count == 0 {
         return None;
     }
-    let number = (count <= MAX_PARTIES).then(|| BARRIERS.add(barrier.addr())).flatten();
+    let number = (count <= MAX_PARTIES).then(|| BARRIERS.add(barrier.addr(), count)).flatten();
     let Some(number) = number else {
         return refuse(Reason::TooMany);
     };
-    let slots = Arc::new(ThreadSlots::new(Barrier::with(count, settings.team_waiting())));
+    let Ok(slots) = create_slots(count, settings) else {
+        BARRIERS.remove(number, count);
+        return refuse(Reason::Memory);
+    };
     Some(BarrierHandle::new(barrier, Arc::into_raw(slots), number))
+}
+
+/// Creates a barrier of ours. Fails without memory for it.
+fn create_slots(parties: u32, settings: &Settings) -> Result<Arc<ThreadSlots>, TryReserveError> {
+    find_room()?;
+    let barrier = Barrier::try_with(parties, settings.team_waiting())?;
+    find_room()?;
+    Ok(Arc::new(ThreadSlots::new(barrier)))
+}
+
+/// Fails if there is no memory for the small objects that are allocated next. Their own allocation
+/// would abort the process.
+fn find_room() -> Result<(), TryReserveError> {
+    const ROOM: usize = 32 << 10;
+    let mut room = Vec::<u8>::new();
+    let found = room.try_reserve_exact(ROOM);
+    // So that the compiler does not leave out the allocation of what is not used.
+    std::hint::black_box(&mut room);
+    found
 }
 
 /// # Safety

@@ -39,7 +39,11 @@ impl<T: Default> PerThread<T> {
         // SAFETY: the key is valid and never deleted.
         let mut value = unsafe { libc::pthread_getspecific(key) }.cast::<T>();
         if value.is_null() {
-            value = Box::into_raw(Box::<T>::default());
+            // A vector, since a box without memory ends the process.
+            let mut one = Vec::new();
+            one.try_reserve_exact(1).ok()?;
+            one.push(T::default());
+            value = Box::into_raw(one.into_boxed_slice()).cast::<T>();
             // SAFETY: as above; the key owns the value now, and its destructor frees it.
             if unsafe { libc::pthread_setspecific(key, value.cast()) } != 0 {
                 // SAFETY: the key did not take the value, so it is still owned here.
@@ -47,7 +51,7 @@ impl<T: Default> PerThread<T> {
                 return None;
             }
         }
-        // SAFETY: the value is this thread's own, was created by a box, and lives until it ends.
+        // SAFETY: the value is this thread's own, is in a box, and lives until it ends.
         Some(act(unsafe { &*value }))
     }
 

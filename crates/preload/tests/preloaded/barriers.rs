@@ -25,6 +25,15 @@ pub(crate) const TESTS: &[Test] = &[
     ("the number of barriers is limited", many, |entries| {
         assert_eq!(waits(entries, WaitKind::Barrier).passed_through, [(Reason::TooMany, 1001)]);
     }),
+    ("the memory of all barriers together is limited", have_large_teams, |entries| {
+        assert_eq!(waits(entries, WaitKind::Barrier).passed_through, [(Reason::TooMany, 84)]);
+    }),
+    ("a barrier whose memory cannot be had is passed through", init_without_memory, |entries| {
+        assert_eq!(waits(entries, WaitKind::Barrier).passed_through, [(Reason::Memory, 2)]);
+    }),
+    ("threads meet without memory", wait_without_memory, |entries| {
+        assert_eq!(waits(entries, WaitKind::Barrier).statistics.waits, 20);
+    }),
     ("errors are reported as usual", reject, no_check),
     ("a barrier for several processes is passed through", share, |entries| {
         assert_eq!(waits(entries, WaitKind::Barrier).passed_through, [(Reason::ProcessShared, 1)]);
@@ -110,6 +119,67 @@ fn many() {
     destroy(&barriers[0]);
     init(&barriers[0], 5000);
     destroy(&barriers[0]);
+}
+
+fn have_large_teams() {
+    let barriers: Vec<Barrier> = (0..100).map(|_| Barrier::zeroed()).collect();
+    // Those that were destroyed do not count.
+    for _ in 0..2 {
+        barriers.iter().take(16).for_each(|barrier| init(barrier, 4096));
+        barriers.iter().take(16).for_each(destroy);
+    }
+    barriers.iter().for_each(|barrier| init(barrier, 4096));
+    barriers.iter().for_each(destroy);
+}
+
+/// Runs a closure while the process can have no more memory.
+fn without_memory(act: impl FnOnce()) {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = text.split(' ').next().unwrap().parse().unwrap();
+    let mut blocks = std::ptr::null_mut::<*mut c_void>();
+    // SAFETY: each block has room for the address of the one before, and is freed once.
+    unsafe {
+        let mut limit = std::mem::zeroed::<rlimit>();
+        assert_eq!(getrlimit(RLIMIT_AS, &raw mut limit), 0);
+        let lower = rlimit { rlim_cur: pages * 4096, ..limit };
+        assert_eq!(setrlimit(RLIMIT_AS, &raw const lower), 0);
+        // What is free in the heap, down to the smallest blocks.
+        for size in (4..=20).rev().map(|power| 1 << power) {
+            loop {
+                let block = malloc(size).cast::<*mut c_void>();
+                if block.is_null() {
+                    break;
+                }
+                block.write(blocks.cast());
+                blocks = block;
+            }
+        }
+        act();
+        while !blocks.is_null() {
+            let before = blocks.read().cast();
+            free(blocks.cast());
+            blocks = before;
+        }
+        assert_eq!(setrlimit(RLIMIT_AS, &raw const limit), 0);
+    }
+}
+
+fn init_without_memory() {
+    let barriers = [const { Barrier::zeroed() }; 2];
+    without_memory(|| {
+        init(&barriers[0], 4096);
+        init(&barriers[1], 1);
+        (0..10).for_each(|_| assert!(wait(&barriers[1])));
+    });
+    barriers.iter().for_each(destroy);
+}
+
+fn wait_without_memory() {
+    let barrier = Barrier::zeroed();
+    init(&barrier, 1);
+    without_memory(|| (0..10).for_each(|_| assert!(wait(&barrier))));
+    (0..10).for_each(|_| assert!(wait(&barrier)));
+    destroy(&barrier);
 }
 
 fn reject() {

@@ -1,5 +1,6 @@
 #![doc = include_str!("../../protocol.md")]
 
+use std::collections::TryReserveError;
 use std::fmt;
 
 use policy::record::{Off, Recorder};
@@ -36,12 +37,27 @@ impl Barrier {
     pub fn with(parties: u32, waiting: Waiting) -> Barrier {
         Barrier::with_recorder(parties, waiting, Off)
     }
+
+    /// Like [`Barrier::with`].
+    ///
+    /// # Errors
+    /// If there is no memory for the parties.
+    pub fn try_with(parties: u32, waiting: Waiting) -> Result<Barrier, TryReserveError> {
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(parties.max(1) as usize + 1)?;
+        slots.extend((0..=parties.max(1)).map(|_| PartySlot::new()));
+        Ok(Barrier::of(slots.into(), waiting, Off))
+    }
 }
 
 impl<R: Recorder> Barrier<R> {
     /// Like [`Barrier::with`], and records every decision.
     pub fn with_recorder(parties: u32, waiting: Waiting, recorder: R) -> Barrier<R> {
-        let slots = (0..=parties.max(1)).map(|_| PartySlot::new()).collect();
+        Barrier::of((0..=parties.max(1)).map(|_| PartySlot::new()).collect(), waiting, recorder)
+    }
+
+    /// A barrier with a slot for each party, and one for anonymous parties.
+    fn of(slots: Box<[Padded<PartySlot>]>, waiting: Waiting, recorder: R) -> Barrier<R> {
         Barrier { words: BarrierWords::new(), slots, waiting, waiter: waiting.waiter(), recorder }
     }
 

@@ -58,7 +58,8 @@ impl ThreadSlots {
 impl ThreadSlot {
     /// The slot of the calling thread until it ends. An anonymous one if none is free.
     ///
-    /// The first slot of a thread allocates memory.
+    /// The first slot of a thread allocates memory. Without it, the thread may get another number
+    /// each time.
     pub fn of_current_thread(slots: &Arc<ThreadSlots>) -> ThreadSlot {
         let kept = OWN.with(|own| {
             let mut own = own.try_borrow_mut().ok()?;
@@ -88,14 +89,16 @@ impl ThreadSlot {
         result
     }
 
-    /// Keeps the slot, and drops those of closed barriers. Otherwise it is released.
+    /// Keeps the slot, and drops those of closed barriers. Without memory for that, releases it.
     fn keep(self) {
         OWN.with(|own| {
             let Ok(mut own) = own.try_borrow_mut() else { return };
             if own.len() == own.capacity() {
                 own.retain(|slot| slot.slots.in_use.load(Relaxed));
             }
-            own.push(self);
+            if own.try_reserve(1).is_ok() {
+                own.push(self);
+            }
         });
     }
 

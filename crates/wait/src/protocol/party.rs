@@ -26,7 +26,8 @@ pub struct Party<'b, R: Recorder = Off> {
     /// `None` for an anonymous party.
     number: Option<u32>,
     waiter: Waiter,
-    /// The missing parties during a decision. A buffer, so that waiting does not allocate.
+    /// The missing parties during a decision. A buffer, so that waiting does not allocate; without
+    /// capacity if it is not needed.
     missing: Vec<Missing>,
     /// Where to count its waits, if not in its slot.
     counters: Option<&'b Counters>,
@@ -54,7 +55,11 @@ impl<'b, R: Recorder> Party<'b, R> {
     pub(crate) fn of(shared: SharedState<'b>, waiting: Waiting, waiter: Waiter, recorder: &'b R, number: u32) -> Self {
         let number = (number < shared.parties()).then_some(number);
         let needs_missing = number.is_some() && (waiter.inputs().missing || R::ON);
-        let missing = Vec::with_capacity(if needs_missing { shared.parties() as usize } else { 0 });
+        let mut missing = Vec::new();
+        if needs_missing {
+            // Without memory for it, the rule does not know which parties are missing.
+            let _ = missing.try_reserve_exact(shared.parties() as usize);
+        }
         Party { shared, waiting, fresh: waiter, recorder, number, waiter, missing, counters: None }
     }
 
@@ -169,7 +174,7 @@ impl<'b, R: Recorder> Party<'b, R> {
             is_possible: shared.namespace.map(|_| &is_possible as _),
             deadline,
         };
-        let missing = self.number.is_some().then_some(&mut self.missing);
+        let missing = (self.missing.capacity() > 0).then_some(&mut self.missing);
         let mut round_end = RoundEnd { shared, round: ticket.round, missing };
         wait.run(&mut round_end, &mut self.waiter, observer).is_ok()
     }

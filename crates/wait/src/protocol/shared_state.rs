@@ -209,7 +209,7 @@ impl Drop for Release<'_> {
 pub(crate) struct RoundEnd<'a, 'm> {
     pub(crate) shared: SharedState<'a>,
     pub(crate) round: Round,
-    /// A buffer for the missing parties. `None` if the wait is anonymous.
+    /// A buffer for the missing parties. `None` if they are unknown, as in an anonymous wait.
     pub(crate) missing: Option<&'m mut Vec<Missing>>,
 }
 
