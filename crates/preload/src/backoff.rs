@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use policy::Span;
+use policy::{Instant, Span};
 
 use crate::site;
 
@@ -37,28 +37,41 @@ impl Backoff {
 }
 
 /// Pauses while another thread does a few steps, which takes less than a microsecond unless it is
-/// preempted.
+/// preempted or stopped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pauses {
     /// How many times the CPU pauses before the thread sleeps.
     left: u32,
     backoff: Backoff,
+    /// When the other thread is taken for stopped, once the thread sleeps.
+    end: Option<Instant>,
 }
 
 impl Pauses {
+    /// The time after which the other thread is taken for stopped.
+    const LIMIT: Span = Span::from_millis(1_000);
+
     pub(crate) const fn new() -> Pauses {
-        Pauses { left: 64, backoff: Backoff::new() }
+        Pauses { left: 64, backoff: Backoff::new(), end: None }
     }
 
-    /// Pauses once. Sleeps in the end, since the other thread may have a lower priority. Keeps
-    /// `errno`.
-    pub(crate) fn pause(&mut self) {
+    /// Pauses once. Sleeps in the end, since the other thread may have a lower priority. Returns
+    /// whether to go on. Keeps `errno`.
+    pub(crate) fn pause(&mut self) -> bool {
         match self.left.checked_sub(1) {
             Some(left) => {
                 self.left = left;
                 std::hint::spin_loop();
+                true
             }
-            None => crate::preserve_errno(|| self.backoff.sleep()),
+            None => crate::preserve_errno(|| {
+                let now = site::now();
+                let goes_on = now < *self.end.get_or_insert(now + Pauses::LIMIT);
+                if goes_on {
+                    self.backoff.sleep();
+                }
+                goes_on
+            }),
         }
     }
 }

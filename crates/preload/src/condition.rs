@@ -13,6 +13,8 @@
 //!
 //! * **Cancellation**: the thread does not wait for long before the real symbol, where it can be
 //!   cancelled as usual. Then [`cancellation`] removes the waiter.
+//! * **Stopped threads**: a thread that signals waits for a second at most. The waiter blocks until
+//!   a deadline, and then again, each time for twice as long.
 //! * **Forks**: the child has one thread, so it removes all waiters.
 //! * **Other processes** do not see the waiters here, so shared condition variables are passed
 //!   through.
@@ -20,6 +22,7 @@
 //! Condition variables whose addresses share a site are signalled together, which occasionally ends
 //! a wait too early: a spurious wakeup.
 
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
@@ -27,6 +30,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use counters::{Reason, WaitKind};
 use libc::{pthread_cond_t, pthread_mutex_t};
+use policy::Span;
 use wait::spinning_waiters::Announcement;
 
 use crate::backoff::Pauses;
@@ -39,9 +43,15 @@ use crate::site::{self, Site, Wait};
 
 real_symbols! {
     fn pthread_cond_wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int;
+    fn pthread_cond_clockwait(
+        condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: libc::clockid_t, deadline: *const libc::timespec,
+    ) -> c_int;
     fn pthread_cond_signal(condition: *mut pthread_cond_t) -> c_int;
     fn pthread_cond_broadcast(condition: *mut pthread_cond_t) -> c_int;
 }
+
+/// How long a waiter blocks before it looks for a signal that a thread did not wait to deliver.
+const FIRST_WAIT: Span = Span::from_millis(1_000);
 
 /// [`layout::shared_word`], if threads can spin with this C library.
 static SHARED_WORD: OnceLock<usize> = OnceLock::new();
@@ -49,9 +59,10 @@ static SHARED_WORD: OnceLock<usize> = OnceLock::new();
 /// Resolves the real symbols, and finds out whether threads can spin here.
 pub(crate) fn prepare() {
     real::resolve();
+    // The C library before version 2.30 has no such function.
+    let has_functions = cancellation::has_handlers() && real::at::pthread_cond_clockwait.address().is_some();
     // SAFETY: the function only clears static memory.
-    let is_prepared =
-        cancellation::has_handlers() && unsafe { libc::pthread_atfork(None, None, Some(site::remove_waiters)) } == 0;
+    let is_prepared = has_functions && unsafe { libc::pthread_atfork(None, None, Some(site::remove_waiters)) } == 0;
     if let Some(word) = layout::shared_word().filter(|_| is_prepared) {
         SHARED_WORD.get_or_init(|| word);
     }
@@ -117,16 +128,15 @@ fn signal_spinning_waiters(condition: *const pthread_cond_t) {
         // SAFETY: a waiter announced this mutex, and the protocol keeps it from leaving.
         let is_released = unsafe { layout::Mutex::of(mutex) }.is_released_by(seen.owner as i32);
         // A signal handler of the waiter itself cannot wait for it.
-        is_released || is_current_thread(seen.owner as i32)
+        is_released || ANNOUNCED_BY.get() == seen.owner
     };
     let mut pauses = Pauses::new();
     Site::of(condition).spinning_waiters.signal(condition.addr() as u64, has_released, || pauses.pause());
 }
 
-#[cold]
-fn is_current_thread(number: i32) -> bool {
-    // SAFETY: no preconditions.
-    unsafe { libc::syscall(libc::SYS_gettid) == number.into() }
+thread_local! {
+    /// The owner in an announcement of this thread; zero without one.
+    static ANNOUNCED_BY: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Waits. There is no [reason against](reason_against) spinning.
@@ -148,6 +158,7 @@ unsafe fn wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, sett
         return waits.sleep(|| unsafe { real::pthread_cond_wait(condition, mutex) });
     };
     let leave = || {
+        ANNOUNCED_BY.set(0);
         let mut pauses = Pauses::new();
         waiter.leave(|| pauses.pause());
     };
@@ -166,12 +177,29 @@ unsafe fn wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, sett
         mutex: mutex.expose_provenance() as u64,
         owner: u64::from(owner.cast_unsigned()),
     };
+    let is_over = || waiter.announce(announcement) || bypass::is_bypassed();
+    ANNOUNCED_BY.set(announcement.owner);
     // A library that calls the C library directly does not count its signals here.
-    if came || locked != 0 || waiter.announce(announcement) || bypass::is_bypassed() {
+    if came || locked != 0 || is_over() {
         leave();
         return locked;
     }
-    // SAFETY: the thread holds the mutex again. Not all waiters have been signalled, so the
-    // condition variable exists.
-    waits.sleep(|| cancellation::clean_up_after(|| unsafe { real::pthread_cond_wait(condition, mutex) }, leave))
+    let block = || {
+        let mut time = FIRST_WAIT;
+        loop {
+            let deadline = site::timespec((site::now() + time).as_nanos());
+            // SAFETY: the thread holds the mutex again. Not all waiters have been signalled, so the
+            // condition variable exists.
+            let result =
+                unsafe { real::pthread_cond_clockwait(condition, mutex, libc::CLOCK_MONOTONIC, &raw const deadline) };
+            if result != libc::ETIMEDOUT {
+                return result;
+            }
+            if is_over() {
+                return 0;
+            }
+            time = time + time;
+        }
+    };
+    waits.sleep(|| cancellation::clean_up_after(block, leave))
 }

@@ -344,6 +344,50 @@ static void interrupt(void) {
     }
 }
 
+static int stopped, go_on;
+static void resume(int number) { (void)number; }
+static void stop(int number) {
+    (void)number;
+    sigset_t others;
+    sigfillset(&others);
+    sigdelset(&others, SIGUSR2);
+    __atomic_store_n(&stopped, 1, __ATOMIC_SEQ_CST);
+    while (!__atomic_load_n(&go_on, __ATOMIC_SEQ_CST)) sigsuspend(&others);
+    __atomic_store_n(&stopped, 0, __ATOMIC_SEQ_CST);
+}
+
+/* A thread signals while the waiter is stopped in a signal handler, as by a garbage collector. */
+static void signal_a_stopped_thread(void) {
+    struct sigaction action = {.sa_handler = stop, .sa_flags = SA_RESTART};
+    /* The other signal arrives only in `sigsuspend`. */
+    sigaddset(&action.sa_mask, SIGUSR2);
+    OK(sigaction(SIGUSR1, &action, NULL));
+    action.sa_handler = resume;
+    OK(sigaction(SIGUSR2, &action, NULL));
+    for (long round = rounds(3); round > 0; round--) {
+        Monitor monitor;
+        pthread_cond_t condition;
+        renew(&monitor, &condition);
+        pthread_t waiter = begin(wait_for_go, &monitor);
+        for (int i = 0; i < 3; i++) {
+            pause_up_to(100);
+            OK(pthread_kill(waiter, SIGUSR1));
+            while (!__atomic_load_n(&stopped, __ATOMIC_SEQ_CST)) sched_yield();
+            OK(pthread_cond_signal(&condition));
+            __atomic_store_n(&go_on, 1, __ATOMIC_SEQ_CST);
+            OK(pthread_kill(waiter, SIGUSR2));
+            while (__atomic_load_n(&stopped, __ATOMIC_SEQ_CST)) sched_yield();
+            go_on = 0;
+        }
+        lock_when_waiting(&monitor, 1);
+        monitor.go = 1;
+        OK(pthread_mutex_unlock(&monitor.mutex));
+        OK(pthread_cond_signal(&condition));
+        end(waiter);
+        OK(pthread_cond_destroy(&condition));
+    }
+}
+
 static void *wait_until_timeout(void *argument) {
     Monitor *monitor = argument;
     struct timespec until = after_ms(CLOCK_MONOTONIC, 3);
@@ -546,7 +590,7 @@ static const Case cases[] = {
     CASE(destroy_with_many_waiters), CASE(destroy_by_the_last_waiter), CASE(destroy_the_mutex_after_a_wait),
     CASE(reinitialize), CASE(signal_each), CASE(signal_while_another_holds_the_mutex), CASE(cancel),
     CASE(cancel_before), CASE(cancel_when_it_is_off), CASE(cancel_and_signal), CASE(fork_beside_waiters),
-    CASE(interrupt), CASE(wait_with_deadlines), CASE(share), CASE(share_only_the_condition_variable),
+    CASE(interrupt), CASE(signal_a_stopped_thread), CASE(wait_with_deadlines), CASE(share), CASE(share_only_the_condition_variable),
     CASE(attributes), CASE(kinds_of_mutexes), CASE(wait_without_the_mutex),
 };
 

@@ -47,7 +47,7 @@ const CONDITIONS: Family = Family {
         ("initialization again", &["reinitialize"]),
         ("cancellation", &["cancel", "cancel_before", "cancel_when_it_is_off", "cancel_and_signal"]),
         ("forks", &["fork_beside_waiters"]),
-        ("signal handlers", &["interrupt"]),
+        ("signal handlers", &["interrupt", "signal_a_stopped_thread"]),
         ("deadlines", &["wait_with_deadlines"]),
         ("other processes", &["share", "share_only_the_condition_variable"]),
         ("initializers and attributes", &["attributes", "kinds_of_mutexes"]),

@@ -45,9 +45,21 @@
 //! use it. So a thread that reads it counts itself as an inspector, and the waiter leaves after the
 //! last inspector.
 //!
+//! # Stopped threads
+//!
+//! A thread may stop anywhere in a signal handler, until another thread lets it continue: garbage
+//! collectors stop the world like this. If the other thread signals meanwhile, it must not wait for
+//! the stopped one. So both kinds of threads give up after a while:
+//!
+//! * A thread that signals then signals the original all the same. The waiter, which is not queued
+//!   there yet, must notice the counted signal later: it blocks with a deadline, and announces
+//!   itself again when that has passed. If a program destroys a condition variable without the
+//!   mutex, and a waiter was stopped for so long, the waiter uses what has been destroyed.
+//! * A waiter that leaves then does not give its place back.
+//!
 //! A signal that has woken another thread ends a wait too. Programs must expect such wakeups.
 //!
-//! `tests/loom/spinning_waiters.rs` checks signals, broadcasts and destruction.
+//! `tests/loom/spinning_waiters.rs` checks signals, broadcasts, destruction and giving up.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -128,11 +140,17 @@ impl SpinningWaiters {
     }
 
     /// Signals the spinning waiters at a condition variable, before the original is signalled, with
-    /// or without the mutex. Calls `pause` as long as one of them is about to block there.
+    /// or without the mutex. Calls `pause` as long as one of them is about to block there and it
+    /// returns `true`.
     ///
     /// `has_released` returns whether the owner of an announcement has released the mutex since, or
     /// may have, with [`Acquire`] ordering. The mutex is readable during the call.
-    pub fn signal(&self, condition: u64, has_released: impl Fn(&Announcement) -> bool, mut pause: impl FnMut()) {
+    pub fn signal(
+        &self,
+        condition: u64,
+        has_released: impl Fn(&Announcement) -> bool,
+        mut pause: impl FnMut() -> bool,
+    ) {
         let mut taken = self.taken.load(Acquire);
         if taken == 0 {
             return;
@@ -145,9 +163,7 @@ impl SpinningWaiters {
         while taken != 0 {
             let place = taken.trailing_zeros() as usize;
             taken &= taken - 1;
-            while self.is_about_to_block(place, condition, &has_released) {
-                pause();
-            }
+            while self.is_about_to_block(place, condition, &has_released) && pause() {}
         }
     }
 
@@ -200,25 +216,28 @@ impl SpinningWaiter<'_> {
         self.waiters.signals.load(Acquire) != self.before
     }
 
-    /// Announces that the calling thread, which holds the mutex, will block. Returns whether there
-    /// has been a signal, so that it must not block.
+    /// Announces, for the first time or again, that the calling thread, which holds the mutex, will
+    /// block with a deadline. Returns whether there has been a signal, so that it must not block.
     pub fn announce(&self, announcement: Announcement) -> bool {
         let (waiters, place) = (self.waiters, self.place);
         waiters.conditions[place].store(announcement.condition, Relaxed);
         waiters.mutexes[place].store(announcement.mutex, Relaxed);
         waiters.owners[place].store(announcement.owner, Relaxed);
-        waiters.states[place].store(ANNOUNCED, Release);
+        waiters.states[place].fetch_or(ANNOUNCED, AcqRel);
         sync::fence(SeqCst);
         self.is_signalled()
     }
 
-    /// Removes the waiter. Calls `pause` as long as a signalling thread reads its announcement.
-    pub fn leave(self, mut pause: impl FnMut()) {
+    /// Removes the waiter. Calls `pause` as long as a signalling thread reads its announcement. If
+    /// it returns `false`, the place stays taken.
+    pub fn leave(self, mut pause: impl FnMut() -> bool) {
         let state = &self.waiters.states[self.place];
         if state.load(Acquire) != 0 {
             state.fetch_and(!ANNOUNCED, AcqRel);
             while state.load(Acquire) != 0 {
-                pause();
+                if !pause() {
+                    return;
+                }
             }
         }
         self.waiters.taken.fetch_and(!(1 << self.place), AcqRel);
@@ -283,7 +302,7 @@ mod tests {
             assert_eq!(*seen, ANNOUNCEMENT);
             pauses.get() == 5
         };
-        waiters.signal(1, has_released, || pauses.set(pauses.get() + 1));
+        waiters.signal(1, has_released, || pauses.replace(pauses.get() + 1) < 5);
         assert_eq!(pauses.get(), 5);
         // The next one need not look.
         signal(&waiters);
@@ -304,6 +323,7 @@ mod tests {
             || {
                 pauses += 1;
                 leave(waiter);
+                true
             },
         );
         assert_eq!(pauses, 1);
@@ -321,8 +341,31 @@ mod tests {
             pauses += 1;
             assert_eq!(state.load(Relaxed), INSPECTOR, "no inspector is added");
             state.fetch_sub(INSPECTOR, Relaxed);
+            true
         });
         assert_eq!(pauses, 1);
+    }
+
+    #[test]
+    fn a_signal_that_is_not_waited_for_is_seen_at_the_next_announcement() {
+        let waiters = SpinningWaiters::new();
+        let waiter = waiters.enter().unwrap();
+        assert!(!waiter.announce(ANNOUNCEMENT));
+        waiters.signal(1, |_| false, || false);
+        assert!(waiter.announce(ANNOUNCEMENT));
+        leave(waiter);
+    }
+
+    #[test]
+    fn a_place_whose_inspector_does_not_continue_stays_taken() {
+        let waiters = SpinningWaiters::new();
+        let waiter = waiters.enter().unwrap();
+        waiter.announce(ANNOUNCEMENT);
+        waiters.states[0].fetch_add(INSPECTOR, Relaxed);
+        waiter.leave(|| false);
+        assert_eq!(waiters.enter().unwrap().place, 1);
+        // It is not announced, so no signal reads it.
+        signal(&waiters);
     }
 
     #[test]

@@ -63,6 +63,8 @@ struct Monitor {
     /// Whether the mutex may be read for an announcement of this thread. When the thread has left,
     /// it may destroy the mutex.
     is_readable: [AtomicBool; 3],
+    /// Whether threads that signal wait for no other, and deadlines pass at once.
+    gives_up: bool,
 }
 
 impl Monitor {
@@ -79,23 +81,27 @@ impl Monitor {
         drop(value);
     }
 
-    /// Blocks at the original.
-    fn block<'a>(&'a self, thread: u64, value: MutexGuard<'a, u32>) -> MutexGuard<'a, u32> {
+    /// Blocks at the original. Returns whether it was signalled before the deadline, too.
+    fn block<'a>(&'a self, thread: u64, value: MutexGuard<'a, u32>) -> (bool, MutexGuard<'a, u32>) {
         let mut inner = self.changed.touch();
         inner.registered += 1;
         inner.asleep += 1;
         drop(inner);
         self.unlock(value);
         let mut inner = self.changed.touch();
-        while inner.signals == 0 {
+        while inner.signals == 0 && !self.gives_up {
             inner = self.changed.woken.wait(inner).unwrap();
         }
-        inner.signals -= 1;
+        let is_signalled = inner.signals > 0;
+        inner.signals -= u32::from(is_signalled);
         inner.asleep -= 1;
         inner.registered -= 1;
         self.changed.released.notify_all();
         drop(inner);
-        self.lock(thread)
+        if !is_signalled {
+            thread::yield_now();
+        }
+        (is_signalled, self.lock(thread))
     }
 
     /// Waits at the condition variable like the preloaded library, with one poll.
@@ -103,7 +109,7 @@ impl Monitor {
         let mut value = self.lock(thread);
         while *value == 0 {
             let Some(waiter) = self.waiters.enter() else {
-                value = self.block(thread, value);
+                value = self.block(thread, value).1;
                 continue;
             };
             self.unlock(value);
@@ -111,10 +117,14 @@ impl Monitor {
             value = self.lock(thread);
             let is_readable = &self.is_readable[thread as usize];
             is_readable.store(true, Relaxed);
-            if !signalled && !waiter.announce(Announcement { condition: 1, mutex: 1, owner: thread }) {
-                value = self.block(thread, value);
+            let mut is_over = signalled;
+            while !is_over && !waiter.announce(Announcement { condition: 1, mutex: 1, owner: thread }) {
+                (is_over, value) = self.block(thread, value);
             }
-            waiter.leave(thread::yield_now);
+            waiter.leave(|| {
+                thread::yield_now();
+                true
+            });
             is_readable.store(false, Relaxed);
         }
         *value -= 1;
@@ -126,7 +136,10 @@ impl Monitor {
             assert!(self.is_readable[seen.owner as usize].load(Relaxed), "the mutex of a waiter that has left is read");
             self.owner.load(Acquire) != seen.owner
         };
-        self.waiters.signal(1, has_released, thread::yield_now);
+        self.waiters.signal(1, has_released, || {
+            thread::yield_now();
+            !self.gives_up
+        });
         self.changed.signal(all);
     }
 
@@ -146,6 +159,11 @@ impl Monitor {
 
 /// Checks these threads in all interleavings with at most this many preemptions.
 fn model<const N: usize>(preemptions: usize, parts: [fn(&Monitor); N], last: fn(&Arc<Monitor>)) {
+    model_with(false, preemptions, parts, last);
+}
+
+/// As [`model`], with threads that give up or not.
+fn model_with<const N: usize>(gives_up: bool, preemptions: usize, parts: [fn(&Monitor); N], last: fn(&Arc<Monitor>)) {
     let mut model = loom::model::Builder::new();
     (model.preemption_bound, model.max_duration) = testing::depth(preemptions);
     model.check(move || {
@@ -155,6 +173,7 @@ fn model<const N: usize>(preemptions: usize, parts: [fn(&Monitor); N], last: fn(
             changed: Original::new(),
             waiters: SpinningWaiters::new(),
             is_readable: [(); 3].map(|()| AtomicBool::new(false)),
+            gives_up,
         });
         let others = parts.map(|part| {
             let monitor = monitor.clone();
@@ -255,4 +274,10 @@ fn a_signal_is_not_held_up_by_a_mutex_that_waits_for_it() {
         thread::spawn(move || signalling.signal(true)).join().unwrap();
         monitor.unlock(value);
     });
+}
+
+/// As if the waiter had been stopped for long before it is queued.
+#[test]
+fn a_waiter_notices_a_signal_that_was_not_delivered() {
+    model_with(true, 3, [|monitor| monitor.give(1, false)], |monitor| monitor.take(1));
 }
