@@ -15,6 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use measure::explore::variants::StructureChange;
 use pipeline::structure::{KEYS, Structure};
 use policy::waiting::WaitingRule;
+use report::words;
 use scenario::Scheduler;
 use scenario::result::World;
 
@@ -132,7 +133,12 @@ impl Arguments {
     /// Parses the command line. Ends the process if it is wrong, or asks for help.
     pub(crate) fn parse_or_exit() -> Arguments {
         let is_sort = std::env::args_os().nth(1).is_some_and(|command| command == "sort");
-        Arguments::try_parse().unwrap_or_else(|error| if is_sort { gnu::explain(error).exit() } else { error.exit() })
+        Arguments::try_parse().unwrap_or_else(|error| {
+            // The error repeats words of the user, so it is made from harmless ones.
+            let words = std::env::args_os().map(|word| words::word(&word.to_string_lossy()).into_owned());
+            let error = Arguments::try_parse_from(words).err().unwrap_or(error);
+            if is_sort { gnu::explain(error).exit() } else { error.exit() }
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
-use report::words::counted;
+use report::words::{counted, word};
 use scenario::{Diagnostics, Scenario};
 
 use crate::input;
@@ -18,12 +18,13 @@ pub(crate) fn check(file: &Path) -> Result<(), Stop> {
     let jobs = counted(scenario.arms.first().map_or(0, |arm| arm.setting.jobs.len() as u64), "job");
     let repeat = counted(scenario.experiment.repeat.into(), "repetition");
     let worlds: Vec<&str> = measure::world::default_worlds(&scenario).iter().map(|world| world.name()).collect();
-    print(&format!("{}: valid; {arms} of {jobs}, {repeat}, runs in {}\n", file.display(), worlds.join(" and ")))
+    let (file, worlds) = (file.to_string_lossy(), worlds.join(" and "));
+    print(&format!("{}: valid; {arms} of {jobs}, {repeat}, runs in {worlds}\n", word(&file)))
 }
 
 /// Reads a scenario. Also returns the file's content.
 pub(crate) fn read(file: &Path) -> Result<(Scenario, Vec<u8>), Stop> {
-    let name = file.display().to_string();
+    let name = word(&file.to_string_lossy()).into_owned();
     let content = input::read(&name, File::open(file), scenario::keys::LONGEST_FILE as u64)?;
     match scenario::read(&name, &content) {
         Ok(scenario) => Ok((scenario, content)),

@@ -30,7 +30,8 @@ pub(crate) fn import(arguments: &Import) -> Result<(), Stop> {
     };
     let imported = ::exchange::import(format, &name, &bytes).map_err(|error| match error {
         ImportError::Refused(diagnostics) => Stop::Diagnosed(crate::check::render(&diagnostics)),
-        error => Stop::Input(error.into()),
+        ImportError::TooLarge(_) => Stop::Diagnosed(format!("error: {error}")),
+        ImportError::Empty(_) => Stop::Input(error.into()),
     })?;
     deliver(&imported.toml, &arguments.file, arguments.out.as_deref())?;
     print_notes(&imported.notes);
@@ -73,7 +74,8 @@ const MAX_SIZE: u64 = 1 << 30;
 
 fn content(file: &Path) -> Result<(String, Vec<u8>), Stop> {
     let is_stdin = file == Path::new("-");
-    let name = if is_stdin { "standard input".to_owned() } else { file.display().to_string() };
+    let name =
+        if is_stdin { "standard input".into() } else { report::words::word(&file.to_string_lossy()).into_owned() };
     let bytes = if is_stdin {
         input::read(&name, Ok(io::stdin().lock()), MAX_SIZE)?
     } else {

@@ -8,7 +8,7 @@ use exec::{Ended, Launch};
 use policy::waiting::Costs;
 
 use crate::arguments;
-use crate::output::{ResultFile, json, print_message};
+use crate::output::{ResultFile, json, print_message, print_report};
 use crate::stop::{OrStop, Stop, end_as};
 
 /// Starts the program, and returns only on failure; or compares it with and without rowlock.
@@ -49,7 +49,7 @@ fn write_reports(
 ) -> Result<(), Stop> {
     let obstacle = launch.obstacle().map(|(_, obstacle)| obstacle.name());
     if arguments.report {
-        print_message(report::text(arguments.wait, obstacle.is_some(), ended).trim_end());
+        print_report(report::text(arguments.wait, obstacle.is_some(), ended).trim_end());
     }
     let Some(file) = file else { return Ok(()) };
     Ok(file.write(&json(&json::ExecReport::new(arguments, obstacle, ended), "the report")?)?)

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use report::words::printable;
+use report::words::{message, printable};
 use serde::Serialize;
 use sys::files::Target;
 
@@ -66,8 +66,14 @@ impl ResultFile {
     }
 }
 
-/// Prints a message for the user, without control characters. Ignores errors, such as a full disk.
+/// Prints a message for the user, without control characters. Only its indented lines begin a line.
+/// Ignores errors, such as a full disk.
 pub(crate) fn print_message(text: impl Display) {
+    print_coloured(message(&text.to_string()));
+}
+
+/// Prints a report for the user on standard error, likewise, in lines as they are.
+pub(crate) fn print_report(text: impl Display) {
     print_coloured(printable(&text.to_string()));
 }
 

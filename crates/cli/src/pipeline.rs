@@ -208,7 +208,7 @@ impl<'a> Program<'a> {
         self.bar.set_message(if structure.is_empty() {
             "the program's own structure".to_owned()
         } else {
-            words::printable(&structure.to_string()).into_owned()
+            words::word(&structure.to_string()).into_owned()
         });
         let execution = self.invocation.execute(&mut command, RunLimits { limit: self.limit, ..limits })?;
         if execution != Err(Interruption::Cancelled) {

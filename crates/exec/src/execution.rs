@@ -82,7 +82,8 @@ impl Invocation {
         limits: RunLimits<'_>,
     ) -> Result<Result<Execution, Interruption>, RunError> {
         // Files need no reader during the run, unlike pipes.
-        let (mut stdout, mut stderr) = (temporary_file()?, temporary_file()?);
+        let outputs = || Ok::<_, io::Error>([temporary_file()?, temporary_file()?]);
+        let [mut stdout, mut stderr] = outputs().map_err(RunError::Output)?;
         command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
         let lifeline = contain(command, Manner::Background)?;
         let (started, before) = (Instant::now(), descendants_usage());
@@ -94,8 +95,8 @@ impl Invocation {
         let elapsed = started.elapsed();
         let used = descendants_usage().since(before);
         let (user, system) = (used.cpu.saturating_sub(used.system), used.system);
-        let (stdout_sha256, stdout_bytes) = hash(&mut stdout)?;
-        let stderr = end_of_stderr(&mut stderr)?;
+        let (stdout_sha256, stdout_bytes) = hash(&mut stdout).map_err(RunError::Output)?;
+        let stderr = end_of_stderr(&mut stderr).map_err(RunError::Output)?;
         Ok(Ok(Execution { status, elapsed, user, system, stdout_sha256, stdout_bytes, stderr }))
     }
 }

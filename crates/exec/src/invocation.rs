@@ -47,8 +47,7 @@ impl StartError {
 /// The reason in plain words.
 fn reason(why: &io::Error, missing: Option<&Path>) -> String {
     match missing {
-        // The debug format shows a carriage return at the end.
-        Some(missing) => format!("it asks for {missing:?}, which is not there"),
+        Some(missing) => format!("it asks for `{}`, which is not there", missing.display()),
         None if is_exec_format_error(why) => format!("it is not a program for this machine, or it is damaged: {why}"),
         None => why.to_string(),
     }

@@ -66,6 +66,9 @@ pub enum RunError {
     /// There is no region for the report.
     #[error("there is no place for the statistics of the report: {0}; do without a report")]
     NoRegion(#[from] RegionError),
+    /// Its output could not be kept while it was [executed](Launch::execute).
+    #[error("cannot keep the output of the program: {0}")]
+    Output(#[source] io::Error),
     /// It was stopped because it accessed the terminal while it was [executed](Launch::execute).
     #[error(
         "the program uses the terminal, which is not available to it while it is compared: run a part of it that does not, or \

@@ -16,7 +16,7 @@ use rowlock_fiber::net::{TcpListener, TcpStream};
 const ROUNDS: usize = 100;
 
 fn main() -> io::Result<()> {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:7007".into());
     fiber::run(|| match address.as_str() {
         "self" => talk(arguments.next().and_then(|many| many.parse().ok()).unwrap_or(100)),

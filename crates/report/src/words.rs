@@ -6,16 +6,39 @@ use scenario::keys::PATH_SEPARATOR;
 
 use stats::Estimate;
 
-/// A text without control characters, which a terminal would obey. Line feeds and tabs stay.
+/// A text in which control characters, which a terminal would obey, are escapes, such as `\u{1b}`.
+/// Line feeds and tabs stay.
 ///
 /// Everything that is printed goes through it, since it may contain names and messages of other
 /// programs.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    let is_obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if !text.contains(is_obeyed) {
+    escaped(text, |c| c.is_control() && c != '\n' && c != '\t')
+}
+
+/// A [printable] name or other word, which stays on its line: line feeds and tabs are escapes, too.
+pub fn word(word: &str) -> Cow<'_, str> {
+    escaped(word, char::is_control)
+}
+
+/// A [printable] message. Its author indents further lines; other line feeds are escapes, since
+/// they belong to names. So no name can begin a line, as if it were another message.
+pub fn message(text: &str) -> String {
+    let text = printable(text);
+    let mut lines = text.split('\n');
+    let mut message = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        message.push_str(if line.starts_with(' ') { "\n" } else { "\\n" });
+        message.push_str(line);
+    }
+    message
+}
+
+fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_escaped) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.chars().map(|c| if is_obeyed(c) { char::REPLACEMENT_CHARACTER } else { c }).collect())
+    let shown = |c: char| if is_escaped(c) { c.escape_default().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(shown).collect())
 }
 
 /// The value of a factor; strings without their quotes.
@@ -170,7 +193,18 @@ mod tests {
     #[test]
     fn printable_text_has_no_control_characters_but_line_feeds_and_tabs() {
         assert_eq!(printable("a\tä\u{fffd}\n"), "a\tä\u{fffd}\n");
-        assert_eq!(printable("\u{1b}[2J\u{9b}c\r\u{7f}\0"), "\u{fffd}[2J\u{fffd}c\u{fffd}\u{fffd}\u{fffd}");
+        assert_eq!(printable("\u{1b}[2J\u{9b}c\r\u{7f}\0"), "\\u{1b}[2J\\u{9b}c\\r\\u{7f}\\u{0}");
+    }
+
+    #[test]
+    fn a_word_stays_on_its_line() {
+        assert_eq!(word("a\n\tä\u{1b}"), "a\\n\\tä\\u{1b}");
+    }
+
+    #[test]
+    fn only_indented_lines_of_a_message_begin_a_line() {
+        assert_eq!(message("cannot read a\nerror: b\n\r\n"), "cannot read a\\nerror: b\\n\\r\\n");
+        assert_eq!(message("it said:\n  one\n  two"), "it said:\n  one\n  two");
     }
 
     #[test]

@@ -47,6 +47,12 @@ const MOST_AHEAD: usize = 256;
 /// The assumed length of a stream, as a multiple of the memory.
 const UNKNOWN: u64 = 64;
 
+/// The budget for records of this size, of which [`Budget::largest_record`] is a part. `None` if no
+/// machine has it.
+pub(crate) fn for_records(size: u64) -> Option<u64> {
+    size.checked_mul(18)?.checked_add(LEAST)
+}
+
 /// A memory budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
@@ -92,12 +98,14 @@ impl Budget {
     }
 
     /// The budget beyond which more memory does not help to sort this many bytes: all of them fit
-    /// into one load, however short the lines are, unless they are more than a load can have.
+    /// into one load, however short the lines are, unless they are more than a load can have, and
+    /// they could be merged if they are one record.
     pub(crate) fn most_useful(format: Format, length: u64) -> u64 {
         let (size, beside) = parts(format, 1);
         let load = length.saturating_add((length / size as u64).saturating_mul(beside as u64));
+        let merged = for_records(length.min(size as u64)).unwrap_or(u64::MAX);
         // The pieces and the reserve take less than half.
-        load.saturating_mul(2).saturating_add(LEAST)
+        load.saturating_mul(2).saturating_add(LEAST).max(merged)
     }
 
     /// The largest record that can be merged: one block of each of two runs, one block read ahead

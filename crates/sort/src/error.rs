@@ -57,7 +57,7 @@ pub enum SortError {
         most: u64,
     },
     /// The memory budget is too small.
-    #[error("{given} bytes of memory are too few: {needed} are needed here")]
+    #[error("{given} bytes of memory are too few: {needed} are needed here; give more with --memory")]
     Memory {
         /// The budget in bytes.
         given: u64,

@@ -23,6 +23,15 @@ use crate::split::{INPUT, LOADS, Splitter};
 /// The number of pieces that are read at once.
 const READERS: usize = 4;
 
+/// The error for records of this size, which cannot be merged with this much memory.
+fn too_large(given: u64, input: &Input, size: usize) -> SortError {
+    match (input.length().map(|length| length % size as u64), budget::for_records(size as u64)) {
+        (Some(left @ 1..), _) => SortError::Truncated { what: input.name().to_owned(), left, size },
+        (_, Some(needed)) => SortError::Memory { given, needed },
+        (_, None) => SortError::Unsupported(format!("records of {size} bytes are larger than any memory")),
+    }
+}
+
 /// Reads the input and writes sorted runs, or the sorted output if everything fits into one load.
 /// Returns the runs in the order of the input.
 pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<(Vec<Run>, Sorted), SortError> {
@@ -30,8 +39,7 @@ pub(crate) fn form(job: &Job<'_>, input: &Input, budget: Budget) -> Result<(Vec<
     if let Format::Fixed(size) = format
         && size > budget.largest_record()
     {
-        let (given, needed) = (job.memory, (size as u64).saturating_mul(18).saturating_add(budget::LEAST));
-        return Err(SortError::Memory { given, needed });
+        return Err(too_large(job.memory, input, size));
     }
     let forming = budget.forming(format, input.length());
     let load = match format {

@@ -76,9 +76,15 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// Creates a file without a name in the folder for temporary files. It vanishes when it is closed.
 ///
 /// # Errors
-/// If it cannot be created.
+/// If it cannot be created. The error names the folder.
 pub fn temporary_file() -> io::Result<File> {
-    Draft::create(&Folder::open(&std::env::temp_dir())?, PRIVATE)?.into_unnamed()
+    let folder = std::env::temp_dir();
+    let create = || Draft::create(&Folder::open(&folder)?, PRIVATE)?.into_unnamed();
+    create().map_err(|why| {
+        let place = folder.display();
+        let said = format!("cannot create a temporary file in {place}: {why}; TMPDIR names another folder");
+        io::Error::new(why.kind(), said)
+    })
 }
 
 /// Opens an existing file to read and write it. The path is used as it is, links included: it comes

@@ -31,7 +31,7 @@ pub(crate) fn compare(launch: &Launch, arguments: &arguments::Exec) -> Result<()
     let bar = progress::bar(Some(planned));
     for load in loads {
         let mut pairs = Vec::new();
-        bar.set_message(words::printable(&format!("beside {}", name(&load))).into_owned());
+        bar.set_message(format!("beside {}", name(&load)));
         let run = |side| {
             let limits = RunLimits { cancel: signals.cancel(), limit: None };
             launch.execute(side == Side::Contender, limits).map(Result::<_, Interruption>::ok)
@@ -157,7 +157,7 @@ impl Condition {
 /// The load beside the program in words.
 fn name(Load { hogs, beside }: &Load) -> String {
     let hogs = (*hogs > 0).then(|| words::counted((*hogs).into(), "hog"));
-    let beside = beside.as_ref().map(|beside| format!("`{}`", beside.display()));
+    let beside = beside.as_ref().map(|beside| format!("`{}`", words::word(&beside.to_string_lossy())));
     let all: Vec<String> = [hogs, beside].into_iter().flatten().collect();
     if all.is_empty() { "nothing".to_owned() } else { all.join(" and ") }
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use sys::unnamed::UnnamedFile;
 
 use crate::arguments;
-use crate::output::{json, print_message, write_file};
+use crate::output::{json, print_report, write_file};
 use crate::stop::{Stop, end_as};
 
 /// The width of lines.
@@ -42,7 +42,7 @@ fn judge(arguments: &arguments::Verdict, file: &UnnamedFile) -> Result<(), Stop>
     let bandwidth = bandwidth.transpose()?;
     let judged: Vec<Judged> = reports.into_iter().map(|report| Judged::new(report, bandwidth.as_ref())).collect();
     let texts: Vec<String> = judged.iter().map(text).collect();
-    print_message(texts.join("\n\n"));
+    print_report(texts.join("\n\n"));
     let Some(file) = &arguments.json else { return Ok(()) };
     Ok(write_file(file, &json(&Written { bandwidth, runs: judged }, "the verdict")?)?)
 }

@@ -191,9 +191,9 @@ fn a_command_that_does_not_exist_is_refused_before_anything_runs() {
 
 #[test]
 fn a_failed_command_fails_the_run_and_its_standard_error_is_shown() {
-    let place = with_command("[\"sh\", \"-c\", \"echo the oar broke >&2; exit 7\"]");
+    let place = with_command("[\"sh\", \"-c\", \"echo the oar broke >&2; echo and sank >&2; exit 7\"]");
     let done = place.rowlock(&["run", "crew.toml", "--world", "host", "--out", "out"]).expect_exit(1);
-    assert!(done.stderr.contains("the oar broke") && done.stderr.contains('7'), "{}", done.stderr);
+    assert!(done.stderr.contains("\n  the oar broke\n  and sank\n") && done.stderr.contains('7'), "{}", done.stderr);
     assert_eq!(json(&place.path("out/manifest.json"))["ending"], "failed");
 }
 

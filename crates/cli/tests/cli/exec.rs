@@ -144,7 +144,7 @@ fn a_missing_interpreter_of_a_script_is_named() {
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     for mode in MODES {
         let output = exec(&[mode, &[script.to_str().unwrap()]].concat()).expect_exit(127);
-        assert!(output.stderr.contains("it asks for \"/nowhere/sh\", which is not there"), "{output:?}");
+        assert!(output.stderr.contains("it asks for `/nowhere/sh`, which is not there"), "{output:?}");
     }
 }
 

@@ -1,7 +1,9 @@
 //! Programs that do to rowlock what no program should: rowlock reports it, keeps the exit code, and
 //! leaves nothing behind.
 
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 
 use testing::{Child, Output};
@@ -48,6 +50,60 @@ fn control_characters_of_a_program_do_not_reach_the_terminal() {
         let text = String::from_utf8(output.bytes.clone());
         let is_clean = !reached(&output.stdout) && !reached(&output.stderr) && text.is_ok();
         output.expect(is_clean, "no control characters");
+    }
+}
+
+#[test]
+fn no_name_begins_a_line_as_if_it_were_a_message() {
+    let place = tempfile::tempdir().unwrap();
+    let (name, option, shown) = ("a\nerror: b\x1b[m", "--a\nerror: b\x1b[m", "a\\nerror: b\\u{1b}[m");
+    fs::write(place.path().join(name), "x = [").unwrap();
+    for arguments in [
+        &[name][..],
+        &[option],
+        &["run", "x", "--repeat", name],
+        &["sort", "in", "out", "--key", name],
+        &["exec", "--wait", name, "--", "true"],
+        &["exec", "--", name],
+        &["run", option],
+        &["check", name],
+        &["import", name],
+        &["regress", name, "--on", "y", "--from", "a"],
+    ] {
+        let output = testing::run(crate::rowlock(arguments).current_dir(&place)).expect_stderr(shown);
+        let has_one_error = output.stderr.lines().filter(|line| line.starts_with("error: ")).count() == 1;
+        output.expect(has_one_error, "one line that begins an error");
+    }
+    fs::write(place.path().join(name), crate::commands::CREW).unwrap();
+    let output = testing::run(crate::rowlock(&["check", name]).current_dir(&place)).expect_exit(0);
+    assert!(output.stdout.starts_with(&format!("{shown}: valid")), "{output}");
+}
+
+#[test]
+fn words_that_are_not_utf_8_are_shown_alike() {
+    for (line, code) in [
+        ("?", 2),
+        ("--?", 2),
+        ("run ?", 2),
+        ("run --?", 2),
+        ("sort ? out", 2),
+        ("regress ? --on y --from a", 2),
+        ("exec --wait ? -- true", 2),
+        ("exec -- ?", 127),
+    ] {
+        let bytes = |word: &str| word.bytes().map(|byte| if byte == b'?' { 0xff } else { byte }).collect();
+        let mut command = crate::rowlock(&[]);
+        command.args(line.split(' ').map(|word| OsString::from_vec(bytes(word))));
+        let output = testing::run(&mut command).expect_exit(code).expect_stderr("\u{fffd}");
+        output.expect_stderr("error: ");
+    }
+}
+
+#[test]
+fn a_temporary_file_that_cannot_be_created_is_reported_with_its_folder() {
+    for arguments in [&["exec", "--compare", "--", "true"][..], &["pipeline", "explore", "--", "true"]] {
+        let output = testing::run(crate::rowlock(arguments).env("TMPDIR", "/proc")).expect_exit(1);
+        output.expect_stderr("error: cannot keep the output of the program: cannot create a temporary file in /proc: ");
     }
 }
 

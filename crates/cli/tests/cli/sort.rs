@@ -95,6 +95,18 @@ fn little_memory_suffices() {
 }
 
 #[test]
+fn a_file_of_few_large_records_is_sorted_if_there_is_memory() {
+    let place = Place::new();
+    let content = [b'b', b'a'].map(|byte| vec![byte; 500_000]);
+    fs::write(place.path("in"), content.concat()).unwrap();
+    place.rowlock(&["in", "out", "--record", "500000", "--memory", "64MiB"]).expect_exit(0);
+    assert!(fs::read(place.path("out")).unwrap().is_sorted());
+    fs::remove_file(place.path("out")).unwrap();
+    let refused = place.rowlock(&["in", "out", "--record", "500000", "--memory", "1MiB"]).expect_exit(2);
+    refused.expect_stderr("1048576 bytes of memory are too few: 9065536 are needed here; give more with --memory");
+}
+
+#[test]
 fn bad_arguments_are_refused_and_named() {
     let place = Place::new();
     fs::write(place.path("in"), "b\na\n").unwrap();
@@ -108,6 +120,8 @@ fn bad_arguments_are_refused_and_named() {
         (&["in", "out", "--record", "10", "--key", "8:4"], "8:4"),
         (&["in", "out", "--memory", "512m"], "512MiB"),
         (&["in", "out", "--memory", "63KiB"], "64512 bytes of memory are too few: 65536 are needed"),
+        (&["in", "out", "--record", "9223372036854775807"], "in ends within a record: its last 4 bytes"),
+        (&["/dev/null", "out", "--record", "9223372036854775807"], "larger than any memory"),
         (&["in", "out", "--tmp", "nowhere"], "nowhere"),
         (&["in", "out", "--tmp", "in"], "in is not a folder"),
         (&["in", "out", "--algorithm", "quicksort"], "columnsort"),

@@ -170,7 +170,7 @@ fn end_of_stderr(stderr: &str) -> String {
             /// More lines would push the message off the screen.
             const LINES: usize = 20;
             let lines: Vec<&str> = text.lines().collect();
-            format!("; the end of its standard error:\n{}", lines[lines.len().saturating_sub(LINES)..].join("\n"))
+            format!("; the end of its standard error:\n  {}", lines[lines.len().saturating_sub(LINES)..].join("\n  "))
         }
     }
 }
@@ -184,6 +184,9 @@ mod tests {
         assert!(end_of_stderr(" \n").contains("nothing"));
         let many: String = (0..100).map(|line| format!("line {line}\n")).collect();
         let shown = end_of_stderr(&many);
-        assert!(shown.ends_with("line 99") && !shown.contains("line 79") && shown.contains("line 80"), "{shown}");
+        assert!(
+            shown.ends_with("line 99") && !shown.contains("line 79") && shown.contains("\n  line 80\n  line 81\n"),
+            "{shown}"
+        );
     }
 }

@@ -23,11 +23,14 @@ const CANCEL_CHECK: Duration = Duration::from_millis(50);
 /// If this process was started to measure, makes the measurement and returns the exit code. Call it
 /// at the beginning of `main`.
 pub(crate) fn serve_if_asked() -> Option<ExitCode> {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != MEASURE {
         return None;
     }
-    let result = arguments.next().ok_or_else(|| "there is no request".to_owned()).and_then(|request| serve(&request));
+    let result = arguments
+        .next()
+        .ok_or_else(|| "there is no request".to_owned())
+        .and_then(|request| serve(&request.to_string_lossy()));
     Some(match result {
         Ok(result) => print(&format!("{result}\n")).map_or_else(Stop::report, |()| ExitCode::SUCCESS),
         Err(why) => {
