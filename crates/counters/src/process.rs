@@ -73,12 +73,9 @@ impl ProcessStatistics {
         self.pid.store(pid, Relaxed);
     }
 
-    /// Records that the process has exited. Does nothing in a forked child, which counts here too
-    /// but does not own the slot.
-    pub fn end(&self, pid: u32) {
-        if self.pid.load(Relaxed) == pid {
-            self.ended.store(1, Relaxed);
-        }
+    /// Records that the process has exited.
+    pub fn end(&self) {
+        self.ended.store(1, Relaxed);
     }
 
     /// The counts of a kind for a thread with this number.

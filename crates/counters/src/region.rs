@@ -176,9 +176,8 @@ mod tests {
         let spins = Statistics { spins: 5, successful_spins: 4, ..Statistics::default() };
         slot.counts(WaitKind::Mutex, 1).counters.merge(&spins);
         (0..3).for_each(|_| slot.count_pass_through(WaitKind::Gomp, Reason::Tasks));
-        slot.end(8);
         assert!(!region.processes()[0].ended);
-        slot.end(7);
+        slot.end();
         let mutexes =
             Waits { kind: WaitKind::Mutex, statistics: Statistics { waits: 18, ..spins }, passed_through: vec![] };
         assert_eq!(mutexes.time_saved(Span::from_micros(20)), Span::from_micros(80));

@@ -37,6 +37,7 @@ mod cancellation;
 mod condition;
 mod family;
 mod findings;
+mod forks;
 mod gomp;
 mod layout;
 mod libomp;
@@ -45,6 +46,7 @@ mod mutex;
 mod objects;
 mod ranks;
 mod real_symbols;
+mod sandbox;
 mod semaphore;
 mod settings;
 mod site;
@@ -66,6 +68,8 @@ static END: extern "C" fn() = end;
 
 extern "C" fn begin() {
     preserve_errno(|| {
+        sandbox::prepare();
+        forks::prepare();
         Settings::get_or_init();
         barrier::real::resolve();
         bypass::resolve();
@@ -77,8 +81,9 @@ extern "C" fn begin() {
 }
 
 extern "C" fn end() {
-    if let Some(settings) = Settings::get() {
-        settings.statistics.end(std::process::id());
+    // The child of a fork counts here too, but the statistics are those of its parent.
+    if let Some(settings) = Settings::get().filter(|_| forks::count() == 0) {
+        settings.statistics.end();
     }
 }
 

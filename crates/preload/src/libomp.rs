@@ -20,6 +20,7 @@ use counters::{Reason, WaitKind};
 use crate::caller::with_caller;
 use crate::family::{Family, family};
 use crate::findings::FINDINGS;
+use crate::forks;
 use crate::gomp;
 use crate::objects::{self, Library};
 use crate::real_symbols::RealSymbol;
@@ -136,9 +137,9 @@ struct Team {
     /// The address of the tool data.
     slot: usize,
     size: u32,
-    /// The process: the child of a fork has the teams of its parent, with threads that have arrived
-    /// and will never continue.
-    process: u32,
+    /// The forks before it: the child of a fork has the teams of its parent, with threads that have
+    /// arrived and will never continue.
+    forks: u32,
     /// Whether its threads must use the real barrier.
     refused: AtomicBool,
     omp_team: OmpTeam,
@@ -217,10 +218,10 @@ impl Team {
         /// Further teams are created each time, and leak.
         const MOST: usize = 1024;
         static ALL: [AtomicPtr<Team>; MOST] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
-        let process = std::process::id();
+        let forks = forks::count();
         let new = || {
             let omp_team = OmpTeam::new();
-            Box::into_raw(Box::new(Team { slot, size, process, refused: AtomicBool::new(false), omp_team }))
+            Box::into_raw(Box::new(Team { slot, size, forks, refused: AtomicBool::new(false), omp_team }))
         };
         let first = (slot >> 4).wrapping_add(size as usize);
         for place in (0..MOST).map(|further| &ALL[first.wrapping_add(further) % MOST]) {
@@ -238,7 +239,7 @@ impl Team {
             }
             // SAFETY: stored teams live forever.
             let team = unsafe { &*team };
-            if (team.slot, team.size, team.process) == (slot, size, process) {
+            if (team.slot, team.size, team.forks) == (slot, size, forks) {
                 return team;
             }
         }

@@ -10,6 +10,8 @@ use policy::waiting::{Bound, WaitingRule};
 use sys::shared_memory::View;
 use wait::{Costs, Waiting};
 
+use crate::sandbox;
+
 /// The settings of this process, which never change.
 pub(crate) struct Settings {
     /// The rule for waits for an event from another thread: see [`signalled`].
@@ -57,9 +59,13 @@ impl Settings {
         SETTINGS.get()
     }
 
-    /// The rule for the threads of a team. The first call reads files and allocates.
+    /// The rule for the threads of a team. The first call reads files and allocates, unless the
+    /// program may have [forbidden](sandbox) itself that: then quotas of CPUs are unknown.
     pub(crate) fn team_waiting(&self) -> Waiting {
         let known = self.cpus.load(Relaxed);
+        if known == 0 && sandbox::is_requested() {
+            return self.waiting;
+        }
         let cpus = if known > 0 { known } else { sys::cpus::usable() };
         self.cpus.store(cpus, Relaxed);
         self.waiting.with_cpus(cpus)

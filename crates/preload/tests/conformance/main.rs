@@ -119,6 +119,18 @@ const OTHERS: Family = Family {
     ],
 };
 
+const SANDBOXES: Family = Family {
+    source: "sandboxes",
+    compiler: &["cc"],
+    launcher: &[],
+    calls: &["prctl"],
+    promises: &[
+        ("filters", &["wait_behind_a_filter", "wait_on_behind_a_filter", "begin_behind_a_filter"]),
+        ("the same without", &["wait_without_a_filter"]),
+        ("results and errors", &["other_requests"]),
+    ],
+};
+
 const GOMP_TEAMS: Family = Family {
     source: "openmp",
     compiler: &["gcc", "-fopenmp"],
@@ -262,6 +274,7 @@ families! {
     fn mutexes_keep_their_promises() of MUTEXES;
     fn barriers_keep_their_promises() of BARRIERS;
     fn yields_and_loaded_libraries_keep_their_promises() of OTHERS;
+    fn sandboxes_keep_their_promises() of SANDBOXES;
     fn teams_of_gcc_keep_their_promises() of GOMP_TEAMS;
     fn tasks_of_gcc_keep_their_promises() of GOMP_TASKS;
     #[ignore = "needs clang with OpenMP; `./check --full` runs it"]

@@ -11,6 +11,7 @@ use crate::{Shared, TEST_VARIABLE, Test, waits};
 
 pub(crate) const TESTS: &[Test] = &[
     ("the child of a fork has working locks", fork_one, |entries| assert_eq!(entries.len(), 1)),
+    ("the exit of a forked child is not that of its parent", exit_in_child, |entries| assert!(!entries[0].ended)),
     ("an executed program has its own slot in the region", execute, |entries| {
         assert_eq!(entries.len(), 2);
         assert!(!entries[0].ended && entries[1].ended);
@@ -53,6 +54,20 @@ fn fork_one() {
                 assert!(WIFEXITED(status) && WEXITSTATUS(status) == 7, "{status}");
             }
         });
+    }
+}
+
+fn exit_in_child() {
+    // SAFETY: the child only exits.
+    unsafe {
+        let child = fork();
+        if child == 0 {
+            exit(7);
+        }
+        let mut status = 0;
+        assert_eq!(waitpid(child, &raw mut status, 0), child);
+        assert!(WIFEXITED(status) && WEXITSTATUS(status) == 7, "{status}");
+        _exit(0);
     }
 }
 
