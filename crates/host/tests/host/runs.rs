@@ -395,9 +395,9 @@ fn a_command_is_measured_with_all_of_its_processes() {
 
 fn a_failed_command_is_reported() {
     let failed = run_alone(shell("echo first >&2; yes line | head -n 1000 >&2; echo last >&2; exit 3")).unwrap_err();
-    let (told, lines) = (failed.to_string(), "line\n".repeat(19));
+    let (told, lines) = (failed.to_string(), "  line\n".repeat(19));
     let start = "job `alone`: `sh -c echo first >&2; yes line";
-    let end = format!("` failed with exit status: 3; the end of its standard error:\n{lines}last");
+    let end = format!("` failed with exit status: 3; the end of its standard error:\n{lines}  last");
     assert!(told.starts_with(start) && told.ends_with(&end) && !failed.is_input(), "{told}");
 
     let failed = run_alone(shell("exit 4")).unwrap_err();
