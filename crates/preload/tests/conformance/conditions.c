@@ -324,6 +324,16 @@ static void fork_beside_waiters(void) {
     }
 }
 
+/* Lets the waiter go on, and destroys the condition variable. */
+static void finish(Monitor *monitor, pthread_t waiter) {
+    lock_when_waiting(monitor, 1);
+    monitor->go = 1;
+    OK(pthread_cond_signal(monitor->condition));
+    OK(pthread_mutex_unlock(&monitor->mutex));
+    end(waiter);
+    OK(pthread_cond_destroy(monitor->condition));
+}
+
 /* Signal handlers run during a wait, which goes on. */
 static void interrupt(void) {
     for (long round = rounds(10); round > 0; round--) {
@@ -335,12 +345,7 @@ static void interrupt(void) {
             OK(pthread_kill(waiter, SIGUSR2));
             pause_up_to(40);
         }
-        lock_when_waiting(&monitor, 1);
-        monitor.go = 1;
-        OK(pthread_cond_signal(&condition));
-        OK(pthread_mutex_unlock(&monitor.mutex));
-        end(waiter);
-        OK(pthread_cond_destroy(&condition));
+        finish(&monitor, waiter);
     }
 }
 
@@ -379,12 +384,7 @@ static void signal_a_stopped_thread(void) {
             while (__atomic_load_n(&stopped, __ATOMIC_SEQ_CST)) sched_yield();
             go_on = 0;
         }
-        lock_when_waiting(&monitor, 1);
-        monitor.go = 1;
-        OK(pthread_mutex_unlock(&monitor.mutex));
-        OK(pthread_cond_signal(&condition));
-        end(waiter);
-        OK(pthread_cond_destroy(&condition));
+        finish(&monitor, waiter);
     }
 }
 
