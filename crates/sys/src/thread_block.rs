@@ -3,11 +3,15 @@
 //!
 //! Code that is interrupted anywhere, even inside `malloc`, can only continue on another kernel
 //! thread if its thread state moves with it. So it has a block of its own, and the thread pointer
-//! is switched together with its stack. Blocks are created by public interfaces alone: the C
-//! library starts a thread, the *donor*, on given memory, and places the block at the upper end of
-//! it. The donor then ends its kernel thread without the knowledge of the C library, which believes
-//! that the thread still exists. So the block stays initialized and listed forever, and a library
-//! that is loaded later has its static thread-local variables initialized there as well.
+//! is switched together with its stack.
+//!
+//! The first blocks are created by public interfaces alone: the C library starts a thread, the
+//! [*donor*](donor), on given memory, and places the block at the upper end of it. The donor then
+//! ends its kernel thread without the knowledge of the C library, which believes that the thread
+//! still exists. So the block stays initialized and listed forever, and a library that is loaded
+//! later has its static thread-local variables initialized there as well. That takes some 15 to 100
+//! us. So further blocks are [copies](copy) of the first, made in 2 us without a kernel thread, and
+//! listed like them. If the C library is not as a copy expects, all blocks have donors.
 //!
 //! Since a donor never ends for the C library, `__libc_single_threaded` stays false, so that
 //! `malloc` really takes its locks. That is needed: code of several blocks may be inside `malloc`
@@ -20,19 +24,21 @@
 //! used another block. A program whose main thread calls `pthread_exit` no longer ends by itself.
 //! And the child of a `fork` has only the block that was in use.
 
+mod copy;
+mod donor;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) mod sanitizer;
 
 use std::io;
-use std::mem::{MaybeUninit, forget};
+use std::mem::forget;
 use std::ops::Range;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicI32, AtomicU32};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
+use self::donor::{Donation, donate, nothing};
 use crate::reservation::{Reservation, page_size};
-use crate::rseq;
 
 /// A thread control block without a kernel thread of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +88,20 @@ pub enum ThreadBlockError {
         "this C library does not store the thread ID at the address that the kernel clears; this version of it is not supported"
     )]
     Number,
+    /// There is no memory for a copy's table of thread-local variables.
+    #[error("no memory is left for a thread control block's table of thread-local variables")]
+    Table,
+}
+
+impl ThreadBlockError {
+    /// Whether the memory that was given to [`make`] must stay as it is.
+    pub fn has_lost_memory(&self) -> bool {
+        matches!(self, ThreadBlockError::Number | ThreadBlockError::Table)
+    }
+
+    fn out_of_memory(why: io::Error) -> ThreadBlockError {
+        ThreadBlockError::Start(why.raw_os_error().unwrap_or(libc::ENOMEM))
+    }
 }
 
 /// The first thread ID that is no kernel thread: there are at most 2^22 (`PID_MAX_LIMIT`). A futex
@@ -112,15 +132,16 @@ pub fn minimum_stack() -> Result<usize, ThreadBlockError> {
 }
 
 /// Creates a block at the upper end of this memory. `prepare(argument)` runs with its thread-local
-/// variables, on its memory, with all signals blocked; it must not panic. Its kernel thread has
-/// ended when this returns. At least one page of the memory is used. Fails like [`check_support`],
-/// or if no thread can be started or the memory is too small.
+/// variables, with all signals blocked; it must not panic. It runs on this thread's stack, or on
+/// the memory if the block has a donor, whose kernel thread has ended when this returns. At least
+/// one page of the memory is used, but no whole page below `stack_top`, unless memory is locked.
+/// Fails like [`check_support`], or if no thread can be started or the memory is too small.
 ///
 /// # Safety
 /// The memory consists of whole pages that the caller owns and can write. It stays so as long as
-/// the process lives, and the part from `stack_top` on is used only through the block; after
-/// [`ThreadBlockError::Number`] that applies to all of it. `prepare` may be called with this
-/// argument on another thread.
+/// the process lives, and the part from `stack_top` on is used only through the block; if the error
+/// [has lost memory](ThreadBlockError::has_lost_memory), that applies to all of it. `prepare` may
+/// be called with this argument on another thread.
 pub unsafe fn make(
     memory: Range<*mut u8>,
     prepare: unsafe extern "C" fn(*mut ()),
@@ -131,8 +152,16 @@ pub unsafe fn make(
     if given < needed {
         return Err(ThreadBlockError::Memory { given, needed });
     }
-    // SAFETY: by the promise of the caller.
-    unsafe { donate(memory, prepare, argument, Some(number)) }.map(|(block, _)| block)
+    // SAFETY: by the promise of the caller. The donor's stack is no longer needed.
+    unsafe {
+        if let Some(model) = copy::model(needed) {
+            return model.make(memory, prepare, argument);
+        }
+        let block = donate(memory.clone(), prepare, argument, Some(number))?.block;
+        let unused = block.stack_top / page_size() * page_size() - memory.start.addr();
+        libc::madvise(memory.start.cast(), unused, libc::MADV_DONTNEED);
+        Ok(block)
+    }
 }
 
 /// The layout that all blocks share, measured on a first block.
@@ -157,21 +186,21 @@ fn layout() -> Result<Layout, ThreadBlockError> {
         if cfg!(target_arch = "x86_64") && unsafe { libc::getauxval(libc::AT_HWCAP2) } & 2 == 0 {
             return Err(ThreadBlockError::ThreadPointer);
         }
-        first()
+        let (layout, donation) = first()?;
+        copy::learn(layout.needed, Some(donation));
+        Ok(layout)
     })
 }
 
 /// Creates a first block, which is never used, and measures it.
-fn first() -> Result<Layout, ThreadBlockError> {
-    extern "C" fn nothing(_: *mut ()) {}
+fn first() -> Result<(Layout, Donation), ThreadBlockError> {
     // SAFETY: a query without preconditions.
     let least = usize::try_from(unsafe { libc::sysconf(libc::_SC_THREAD_STACK_MIN) }).unwrap_or(0);
     let mut told = least.max(ROOM).next_multiple_of(page_size());
     loop {
         // The C library refuses memory without room for the block, but accepts memory with almost
         // no room for a stack. So it is told of less memory than there is.
-        let out_of_memory = |why: io::Error| ThreadBlockError::Start(why.raw_os_error().unwrap_or(libc::ENOMEM));
-        let memory = Reservation::new(told + ROOM).map_err(out_of_memory)?;
+        let memory = Reservation::new(told + ROOM).map_err(ThreadBlockError::out_of_memory)?;
         let base = memory.base().as_ptr();
         let memory_of_stack = base.wrapping_add(memory.length() - told)..base.wrapping_add(memory.length());
         let end = memory_of_stack.end.addr();
@@ -183,142 +212,13 @@ fn first() -> Result<Layout, ThreadBlockError> {
                 forget(memory);
                 return Err(why);
             }
-            Ok((block, number)) => {
+            Ok(donation) => {
                 forget(memory);
                 // The needs of the C library besides the block are less than the minimum stack.
-                let needed = (end - block.stack_top + ROOM).max(least).next_multiple_of(page_size());
-                return Ok(Layout { number, needed });
+                let needed = (end - donation.block.stack_top + ROOM).max(least).next_multiple_of(page_size());
+                return Ok((Layout { number: donation.number, needed }, donation));
             }
         }
-    }
-}
-
-/// The input and output of a donor.
-struct Donor {
-    prepare: unsafe extern "C" fn(*mut ()),
-    argument: *mut (),
-    /// The end of its memory.
-    end: usize,
-    /// The offset of its thread ID from its thread pointer, if known.
-    number: Option<usize>,
-    block: ThreadBlock,
-    /// The first addresses at which its thread ID was found, and the number of all.
-    found: [usize; 16],
-    many: usize,
-    /// Its thread ID, stored last.
-    thread: AtomicI32,
-}
-
-/// Creates a block and returns the offset of its thread ID from its thread pointer.
-///
-/// # Safety
-/// As for [`make`]. An error of `pthread_create` leaves the memory unchanged.
-unsafe fn donate(
-    memory: Range<*mut u8>,
-    prepare: unsafe extern "C" fn(*mut ()),
-    argument: *mut (),
-    number: Option<usize>,
-) -> Result<(ThreadBlock, usize), ThreadBlockError> {
-    let mut donor = Donor {
-        prepare,
-        argument,
-        end: memory.end.addr(),
-        number,
-        block: ThreadBlock { thread_pointer: 0, stack_top: 0 },
-        found: [0; 16],
-        many: 0,
-        thread: AtomicI32::new(0),
-    };
-    let donor = &raw mut donor;
-    // SAFETY: the donor owns the memory, by the promise of the caller. Its input outlives it.
-    unsafe { start(memory, donor)? };
-    // SAFETY: the donor writes its thread ID last.
-    let thread = unsafe { &(*donor).thread };
-    while thread.load(Acquire) == 0 {
-        std::thread::yield_now();
-    }
-    while exists(thread.load(Relaxed)) {
-        std::thread::yield_now();
-    }
-    // SAFETY: the writing thread has ended.
-    let (block, found, many) = unsafe { ((*donor).block, (*donor).found, (*donor).many) };
-    // SAFETY: the addresses are in the block, which no other code changes.
-    let mut cleared = found.iter().take(many).filter(|&&address| unsafe { word(address).read_volatile() } == 0);
-    let (Some(&address), None, true) = (cleared.next(), cleared.next(), many <= found.len()) else {
-        return Err(ThreadBlockError::Number);
-    };
-    static NEXT: AtomicU32 = AtomicU32::new(FIRST_NUMBER);
-    // SAFETY: as above.
-    unsafe { word(address).write_volatile(NEXT.fetch_add(1, Relaxed)) };
-    // SAFETY: the block is not in use.
-    unsafe { forget_cpu(block) };
-    Ok((block, address.wrapping_sub(block.thread_pointer)))
-}
-
-/// Starts a donor on this memory.
-///
-/// # Safety
-/// The memory is owned by the donor, and its input lives until it has ended.
-unsafe fn start(memory: Range<*mut u8>, donor: *mut Donor) -> Result<(), ThreadBlockError> {
-    let mut attributes = MaybeUninit::uninit();
-    let mut all = MaybeUninit::uninit();
-    let mut before = MaybeUninit::uninit();
-    let mut thread = MaybeUninit::uninit();
-    let length = memory.end.addr() - memory.start.addr();
-    // The donor inherits the blocked signals of its creator, and no handler of the program must run
-    // there. But ticks must come on the creating thread: a lock that the C library waits for may be
-    // held by code that a tick has interrupted. So the donor blocks ticks itself.
-    // SAFETY: the first call with a value initializes it, and there is room for a thread handle.
-    let result = unsafe {
-        let result = libc::pthread_attr_init(attributes.as_mut_ptr());
-        if result != 0 {
-            return Err(ThreadBlockError::Start(result));
-        }
-        let mut result = libc::pthread_attr_setstack(attributes.as_mut_ptr(), memory.start.cast(), length);
-        if result == 0 {
-            libc::sigfillset(all.as_mut_ptr());
-            libc::sigdelset(all.as_mut_ptr(), libc::SIGURG);
-            libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
-            result = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, donor.cast());
-            libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut());
-        }
-        libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        result
-    };
-    if result == 0 { Ok(()) } else { Err(ThreadBlockError::Start(result)) }
-}
-
-/// The main function of a donor.
-extern "C" fn run(donor: *mut libc::c_void) -> *mut libc::c_void {
-    crate::tick::allow(libc::SIG_BLOCK);
-    let donor = donor.cast::<Donor>();
-    let local = MaybeUninit::<u128>::uninit();
-    let stack_top = local.as_ptr().addr() & !15;
-    let thread_pointer = thread_pointer();
-    // SAFETY: the creating thread waits, and reads nothing until it knows the thread ID. The words
-    // are in the stack and block of this thread.
-    unsafe {
-        ((*donor).prepare)((*donor).argument);
-        (*donor).block = ThreadBlock { thread_pointer, stack_top };
-        let thread = libc::gettid();
-        let look_at = |address: usize| {
-            if word(address).read_volatile().cast_signed() == thread {
-                if let Some(found) = (*donor).found.get_mut((*donor).many) {
-                    *found = address;
-                }
-                (*donor).many += 1;
-            }
-        };
-        match (*donor).number {
-            Some(number) => look_at(thread_pointer.wrapping_add(number)),
-            None => (stack_top..(*donor).end & !3).step_by(4).for_each(look_at),
-        }
-        (*donor).thread.store(thread, Release);
-    }
-    loop {
-        // SAFETY: the stack is no longer needed, and thread-local variables must persist.
-        // `pthread_exit` or a return would inform the C library.
-        unsafe { libc::syscall(libc::SYS_exit, 0) };
     }
 }
 
@@ -346,6 +246,63 @@ fn thread_pointer() -> usize {
     0
 }
 
+/// Calls a function with another thread pointer.
+///
+/// # Safety
+/// It is that of a block that is not in use. Handlers of signals that run meanwhile allow for it.
+/// `call` may be called with this argument.
+#[cfg(target_arch = "x86_64")]
+unsafe fn call_within(other: usize, call: unsafe extern "C" fn(*mut ()), argument: *mut ()) {
+    // SAFETY: the thread pointer only differs during the call, which preserves the named registers.
+    unsafe {
+        std::arch::asm!(
+            "wrfsbase r12",
+            "call {call}",
+            "wrfsbase r13",
+            call = in(reg) call,
+            in("r12") other,
+            in("r13") thread_pointer(),
+            in("rdi") argument,
+            clobber_abi("C"),
+        );
+    }
+}
+
+/// Calls a function with another thread pointer.
+///
+/// # Safety
+/// It is that of a block that is not in use. Handlers of signals that run meanwhile allow for it.
+/// `call` may be called with this argument.
+#[cfg(target_arch = "aarch64")]
+unsafe fn call_within(other: usize, call: unsafe extern "C" fn(*mut ()), argument: *mut ()) {
+    // SAFETY: the thread pointer only differs during the call, which preserves the named registers.
+    unsafe {
+        std::arch::asm!(
+            "msr tpidr_el0, x20",
+            "blr {call}",
+            "msr tpidr_el0, x21",
+            call = in(reg) call,
+            in("x20") other,
+            in("x21") thread_pointer(),
+            in("x0") argument,
+            clobber_abi("C"),
+        );
+    }
+}
+
+/// Blocks are not supported on this processor.
+///
+/// # Safety
+/// None.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe fn call_within(_: usize, _: unsafe extern "C" fn(*mut ()), _: *mut ()) {}
+
+/// A thread ID that no kernel thread and no other block has.
+fn next_number() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(FIRST_NUMBER);
+    NEXT.fetch_add(1, Relaxed)
+}
+
 /// The word at this address.
 fn word(address: usize) -> *mut u32 {
     with_exposed_provenance_mut(address)
@@ -356,19 +313,6 @@ fn exists(thread: libc::pid_t) -> bool {
     // SAFETY: signal 0 is not sent.
     let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, 0) };
     result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
-}
-
-/// Makes the C library ask the kernel for the CPU while this block is in use, since the kernel no
-/// longer updates the CPU number in the block.
-///
-/// # Safety
-/// The block is not in use.
-unsafe fn forget_cpu(block: ThreadBlock) {
-    let Some(offset) = rseq::offset() else { return };
-    // RSEQ_CPU_ID_REGISTRATION_FAILED. `cpu_id` is the second word of the registered area.
-    const FAILED: i32 = -2;
-    // SAFETY: the offset leads into the block.
-    unsafe { word(block.thread_pointer.wrapping_add_signed(offset) + 4).write_volatile(FAILED.cast_unsigned()) };
 }
 
 #[cfg(test)]

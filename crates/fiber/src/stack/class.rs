@@ -9,7 +9,6 @@ use std::io;
 use std::ptr::NonNull;
 
 use sys::reservation::{Guard, Reservation, page_size};
-use sys::thread_block::ThreadBlockError;
 
 use super::{Shadow, Stack};
 use crate::arch;
@@ -99,16 +98,12 @@ impl Class {
             // SAFETY: as above.
             let made = unsafe { super::preemptible::init_preemptible(self.kind, lowest, top, self.above as usize) };
             if let Err(why) = made {
-                if !matches!(why, StackError::Preemption(PreemptionError::Block(ThreadBlockError::Number))) {
+                if !matches!(&why, StackError::Preemption(PreemptionError::Block(why)) if why.has_lost_memory()) {
                     // Nothing refers to the memory: it is for the next attempt.
                     self.made -= 1;
                 }
                 return Err(why);
             }
-            // The thread that made the block went deeper than most preemptible fibers ever do. An
-            // error means that memory is locked: then it stays.
-            let whole = (low + self.size as usize) / page_size() * page_size();
-            let _ = chunk.discard(low + page_size()..whole);
         }
         arch::announce(chunk.base().addr().get() + low + page_size(), top.addr().get());
         Ok(Stack { top, size: self.size, shadow: Shadow::none() })
