@@ -26,8 +26,7 @@ use crate::worker::CurrentWorker;
 /// assert_eq!(answer, "from another kernel thread");
 /// ```
 pub fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static) -> T {
-    let is_wait_forbidden =
-        |here: CurrentWorker| here.outside.is_wait_forbidden(&here) || here.outside.reactor().is_err();
+    let is_wait_forbidden = |here: CurrentWorker| here.outside.is_wait_forbidden() || here.outside.reactor().is_err();
     if CurrentWorker::visit(|here| here.is_none_or(is_wait_forbidden)) {
         return function();
     }

@@ -1,27 +1,23 @@
 //! Thread control blocks of fibers, and how a worker switches between them.
 //!
-//! A [preemptible fiber](crate::preemptible) has what a kernel thread has. To all code that runs
-//! there it is a thread: code finds its thread-local variables by the thread control block. There
-//! are two ways to provide one:
+//! A [fiber](crate::fiber_thread) has what a kernel thread has. To all code that runs there it is a
+//! thread: code finds its thread-local variables by the thread control block. There are two ways to
+//! provide one:
 //!
 //! * A thread control block alone. The worker's kernel thread switches from one block to the next
 //!   by changing the thread pointer.
 //! * A kernel thread, on systems on which a block cannot exist without one. It waits in the kernel
-//!   for its turn. Of a worker's kernel threads, its own and those of its preemptible fibers,
-//!   exactly one runs at a time. To switch is to [hand over](thread::KernelThread) the turn.
-//!
-//! A fiber that is not preemptible uses the block of its worker's own kernel thread.
+//!   for its turn. Of a worker's kernel threads, its own and those of its fibers, exactly one runs at
+//!   a time. To switch is to [hand over](thread::KernelThread) the turn.
 
 pub(crate) mod thread;
 
 use self::thread::{Handover, KernelThread};
 use crate::arch::{self, Context};
 use crate::error::PreemptionError;
-use crate::preemptible::PreemptibleFiber;
-use crate::record::Fiber;
 use crate::worker::Worker;
 
-/// The mechanism that lets preemptible fibers be interrupted anywhere; see
+/// The mechanism that gives each fiber thread-locals of its own; see
 /// [`Config::preempt_by`](crate::Config::preempt_by).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -53,11 +49,8 @@ pub(crate) enum ControlBlockKind {
 impl PreemptBy {
     /// The kind that this system supports.
     pub(crate) fn kind(self) -> Result<ControlBlockKind, PreemptionError> {
-        use sys::thread_block::{ThreadBlockError, check_support};
+        use sys::thread_block::check_support;
         match (self, check_support()) {
-            // ThreadSanitizer delays signals to calls, so it never delivers one in an endless loop.
-            // It would also have to be told of each switch.
-            (_, Err(why @ ThreadBlockError::Sanitizer("thread"))) => Err(why.into()),
             (PreemptBy::ThreadBlocks, Err(why)) => Err(why.into()),
             (PreemptBy::KernelThreads, _) | (PreemptBy::Auto, Err(_)) => Ok(ControlBlockKind::KernelThread),
             (PreemptBy::Auto | PreemptBy::ThreadBlocks, Ok(())) => Ok(ControlBlockKind::ThreadPointer),
@@ -86,46 +79,12 @@ impl ControlBlock {
 }
 
 impl Worker {
-    /// The block that a fiber of this worker uses.
-    #[inline(always)]
-    pub(crate) fn control_block_of(&self, fiber: Fiber) -> ControlBlock {
-        fiber.preemptible().map_or(self.preemption.control_block.get(), PreemptibleFiber::control_block)
-    }
-
     /// The block that is in use now. For code that runs as this worker.
     pub(crate) fn control_block_in_force(&self) -> ControlBlock {
         self.preemption
             .runs_on
             .get()
             .map_or_else(|| ControlBlock::ThreadPointer(arch::thread_pointer()), ControlBlock::KernelThread)
-    }
-
-    /// Calls a function with the block of the worker's own kernel thread in use, so that the C
-    /// library does not put the caches of a thread that allocates memory into the block of a
-    /// preemptible fiber. The caller must be in the runtime, and the function must not panic.
-    pub(crate) fn in_own_control_block<R>(&self, call: impl FnOnce() -> R) -> R {
-        /// # Safety
-        /// It points to a `&mut dyn FnMut()` that nothing else uses meanwhile.
-        unsafe extern "C" fn run(call: *mut ()) {
-            // SAFETY: the caller's promise.
-            unsafe { (*call.cast::<&mut dyn FnMut()>())() }
-        }
-        let ControlBlock::ThreadPointer(own) = self.preemption.control_block.get() else { return call() };
-        if own == arch::thread_pointer() {
-            return call();
-        }
-        let (mut call, mut result) = (Some(call), None);
-        let mut once = || result = call.take().map(|call| call());
-        let mut once: &mut dyn FnMut() = &mut once;
-        // SAFETY: the block was noted before there was a preemptible fiber, and no other fiber runs
-        // in it meanwhile. A fiber that is not preemptible was switched out where it called the
-        // library, or waits in the kernel; in the latter case a preemptible fiber that runs on its
-        // donated timeslice does not enter the runtime.
-        unsafe { arch::call_with_thread_pointer(own, run, (&raw mut once).cast()) };
-        match result {
-            Some(result) => result,
-            None => unreachable!("the function was called"),
-        }
     }
 
     /// Leaves this stack, stores its context in `save`, and continues at the other one. Returns

@@ -1,39 +1,25 @@
-//! The worker of the calling fiber, and how a fiber enters the runtime.
-//!
-//! The library works for a fiber *in the runtime*: between the call of [`CurrentWorker::enter`] or
-//! [`CurrentWorker::visit`] and its return. A fiber that is not preemptible finds its worker in a
-//! thread-local. A preemptible fiber has its own thread-locals, which contain the worker only while
-//! the fiber is in the runtime. So the path of other fibers contains no extra check. See
-//! [preemptible](crate::preemptible).
+//! The worker of the calling fiber.
 
-use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use crate::preemptible;
+use crate::fiber_thread::{self, InRuntime};
 use crate::worker::Worker;
-
-thread_local! {
-    /// The worker that this kernel thread is.
-    pub(crate) static HERE: Cell<Option<NonNull<Worker>>> = const { Cell::new(None) };
-}
 
 /// The worker that runs the calling fiber. Must not be kept longer than the fiber's current call.
 #[derive(Clone, Copy)]
 pub(crate) struct CurrentWorker {
     worker: NonNull<Worker>,
-    /// Whether the caller is known to be a preemptible fiber.
-    is_preemptible: bool,
     on_this_thread: PhantomData<*const ()>,
 }
 
 impl CurrentWorker {
     /// # Safety
-    /// It is the worker of this kernel thread.
+    /// It is the worker that runs the calling fiber.
     #[inline(always)]
-    pub(crate) unsafe fn of(worker: NonNull<Worker>, is_preemptible: bool) -> CurrentWorker {
-        CurrentWorker { worker, is_preemptible, on_this_thread: PhantomData }
+    pub(crate) unsafe fn of(worker: NonNull<Worker>) -> CurrentWorker {
+        CurrentWorker { worker, on_this_thread: PhantomData }
     }
 
     /// Calls a function in the runtime, for what only fibers can do. It must not call user code,
@@ -44,26 +30,27 @@ impl CurrentWorker {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn enter<R>(then: impl FnOnce(CurrentWorker) -> R) -> R {
-        match CurrentWorker::get() {
+        let inside = InRuntime::enter();
+        match inside.worker() {
             Some(here) => then(here),
-            None => enter_as_preemptible(then),
+            None => {
+                drop(inside);
+                no_runtime()
+            }
         }
     }
 
     /// The same for what other threads may do as well: these get no worker.
     #[inline(always)]
     pub(crate) fn visit<R>(then: impl FnOnce(Option<CurrentWorker>) -> R) -> R {
-        match CurrentWorker::get() {
+        let inside = InRuntime::enter();
+        match inside.worker() {
             Some(here) => then(Some(here)),
-            None => visit_as_preemptible(then),
+            None => {
+                drop(inside);
+                then(None)
+            }
         }
-    }
-
-    /// The worker, for a caller in the runtime. `None` on a kernel thread that is not a worker.
-    #[inline(always)]
-    pub(crate) fn get() -> Option<CurrentWorker> {
-        // SAFETY: `HERE` contains this thread's worker.
-        HERE.get().map(|worker| unsafe { CurrentWorker::of(worker, false) })
     }
 
     /// The worker, for a caller in the runtime.
@@ -73,58 +60,17 @@ impl CurrentWorker {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn expect() -> CurrentWorker {
-        match CurrentWorker::get() {
+        match CurrentWorker::look() {
             Some(here) => here,
             None => no_runtime(),
         }
     }
 
-    /// The worker, for a fiber that starts and is in the runtime.
+    /// The worker, for a caller that is in the runtime, or only reads, such as a signal handler.
     #[inline(always)]
-    pub(crate) fn begin() -> CurrentWorker {
-        match CurrentWorker::get().or_else(preemptible::begin) {
-            Some(here) => here,
-            None => no_runtime(),
-        }
-    }
-
-    /// The worker, for a caller that only reads, such as a signal handler, in the runtime or not.
-    #[cold]
     pub(crate) fn look() -> Option<CurrentWorker> {
-        CurrentWorker::get().or_else(preemptible::look)
-    }
-
-    pub(crate) fn pointer(self) -> NonNull<Worker> {
-        self.worker
-    }
-
-    /// Whether the caller is known to be a preemptible fiber. Code on the path of other fibers must
-    /// not check more.
-    #[inline(always)]
-    pub(crate) fn is_preemptible(self) -> bool {
-        self.is_preemptible
-    }
-}
-
-/// Calls a function for a caller without a worker in its thread-local: a preemptible fiber.
-#[inline(never)]
-#[track_caller]
-fn enter_as_preemptible<R>(then: impl FnOnce(CurrentWorker) -> R) -> R {
-    match preemptible::enter_runtime() {
-        Some(entered) => then(entered.here()),
-        None => {
-            preemptible::unwind_if_orphaned();
-            no_runtime()
-        }
-    }
-}
-
-/// The same for what other threads may do as well.
-#[inline(never)]
-fn visit_as_preemptible<R>(then: impl FnOnce(Option<CurrentWorker>) -> R) -> R {
-    match preemptible::enter_runtime() {
-        Some(entered) => then(Some(entered.here())),
-        None => then(None),
+        // SAFETY: the caller's thread-locals tell its worker.
+        fiber_thread::worker().map(|worker| unsafe { CurrentWorker::of(worker) })
     }
 }
 
@@ -132,6 +78,7 @@ fn visit_as_preemptible<R>(then: impl FnOnce(Option<CurrentWorker>) -> R) -> R {
 #[track_caller]
 #[allow(clippy::panic, reason = "documented, as for everything else that needs a runtime")]
 fn no_runtime() -> ! {
+    crate::preempt::orphan::unwind_if_orphaned();
     panic!("only a fiber can do this, and there is no runtime on this thread: see rowlock_fiber::run")
 }
 

@@ -40,16 +40,13 @@ pub(crate) struct NoStack(pub(crate) StackError);
 /// Unwinds the fiber, whose runtime ends.
 #[cold]
 pub(crate) fn unwind() -> ! {
-    if let Some(me) = CurrentWorker::look().and_then(|here| here.running()) {
-        me.was_cancelled.set(true);
-    }
     resume_unwind(Box::new(Cancelled))
 }
 
 /// The same, unless the fiber unwinds already.
 #[cold]
-pub(crate) fn unwind_unless_panicking(here: &Worker) {
-    if !here.is_panicking() {
+pub(crate) fn unwind_unless_panicking() {
+    if !std::thread::panicking() {
         unwind();
     }
 }

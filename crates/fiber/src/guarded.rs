@@ -236,10 +236,10 @@ unsafe impl<L: Exclude + Sync, T: ?Sized + Sync> Sync for Exclusive<'_, L, T> {}
 impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
     #[inline(always)]
     fn new(guarded: &'a Guarded<L, T>, here: CurrentWorker) -> Exclusive<'a, L, T> {
-        if here.is_preemptible() {
+        if here.has_ticks() {
             here.count_locks(1);
         }
-        Exclusive { guarded, panicking: here.is_panicking(), on_this_thread: PhantomData }
+        Exclusive { guarded, panicking: std::thread::panicking(), on_this_thread: PhantomData }
     }
 
     pub(crate) fn guarded(&self) -> &'a Guarded<L, T> {
@@ -257,13 +257,13 @@ impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
     /// The caller must forget the guard.
     #[inline(always)]
     fn unlock(&self, here: CurrentWorker) {
-        if here.is_panicking() && !self.panicking {
+        if std::thread::panicking() && !self.panicking {
             self.guarded.lock.poison();
         }
         // SAFETY: a lock that succeeded made the guard, on the kernel thread that it never left,
         // and it is released once.
         unsafe { self.guarded.lock.unlock(here) };
-        if here.is_preemptible() {
+        if here.has_ticks() {
             here.count_locks(-1);
         }
     }

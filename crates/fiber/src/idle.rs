@@ -65,11 +65,6 @@ impl Worker {
 
     /// Makes this worker the one on which a fiber will start.
     pub(crate) fn take_in(&self, fiber: Fiber) {
-        if fiber.is_preemptible.get() && !self.has_preemptible() {
-            // Now, because `change` checks first whether there are preemptible fibers. An error is
-            // reported when the fiber should start.
-            let _ = self.prepare_preemption();
-        }
         self.ready(|ready| ready.add(ThreadId(fiber.number.get())));
         fiber.allowance.set(self.accounting.whole);
     }

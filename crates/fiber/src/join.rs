@@ -15,7 +15,6 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use crate::ending;
 use crate::error::JoinError;
-use crate::preemptible;
 use crate::record::{Fiber, State};
 use crate::remote;
 use crate::shared::Core;
@@ -151,35 +150,26 @@ impl<T> JoinHandle<T> {
     /// ```
     #[inline(always)]
     pub fn join(self) -> Result<T, JoinError> {
-        match CurrentWorker::get() {
-            Some(here) if here.core_pointer() == self.core => self.join_in_runtime(here),
-            Some(_) => self.join_from_outside(),
-            None => self.join_as_preemptible(),
-        }
-    }
-
-    /// The same for a caller without a worker, such as a preemptible fiber.
-    #[inline(never)]
-    fn join_as_preemptible(self) -> Result<T, JoinError> {
-        match preemptible::enter_runtime() {
-            Some(entered) if entered.here().core_pointer() == self.core => self.join_in_runtime(entered.here()),
-            entered => {
-                drop(entered);
-                self.join_from_outside()
+        let ended = CurrentWorker::visit(|here| self.same_runtime(here).map(|here| self.wait_in_runtime(here)));
+        match ended {
+            Some(outcome) => {
+                let outcome = outcome?;
+                std::mem::forget(self);
+                result(outcome)
             }
+            None => self.join_from_outside(),
         }
     }
 
-    /// The same in the runtime, for a fiber of the same runtime.
+    /// Waits for the end in the runtime, for a fiber of the same runtime. If it succeeds, the handle
+    /// must be forgotten.
     #[inline(always)]
-    fn join_in_runtime(self, here: CurrentWorker) -> Result<T, JoinError> {
+    fn wait_in_runtime(&self, here: CurrentWorker) -> Result<Option<Outcome<T>>, JoinError> {
         wait_for_end(&here, self.fiber)?;
-        let fiber = self.fiber;
-        std::mem::forget(self);
         // SAFETY: it has ended, and this was its only handle, for this type.
-        let outcome = unsafe { fiber.task.take::<T>() };
-        here.release(fiber);
-        result(outcome)
+        let outcome = unsafe { self.fiber.task.take::<T>() };
+        here.release(self.fiber);
+        Ok(outcome)
     }
 
     /// The same on a thread that runs no fibers of this runtime: it blocks.

@@ -29,6 +29,8 @@ mod dump;
 mod ending;
 mod error;
 mod eventcount;
+#[allow(unsafe_code)] // Thread-locals point to the worker.
+mod fiber_thread;
 #[doc(hidden)]
 pub mod foreign;
 pub mod fs;
@@ -52,8 +54,6 @@ mod pollable;
 mod pool;
 #[allow(unsafe_code)] // A handler leaves its stack.
 mod preempt;
-#[allow(unsafe_code)] // A thread-local points to a preemptible fiber.
-mod preemptible;
 #[allow(unsafe_code)] // Lists are linked through records.
 mod queue;
 mod reactor;
@@ -88,7 +88,6 @@ mod timers;
 #[allow(unsafe_code)] // It reads a stack that was left.
 mod trace;
 mod unstarted;
-mod unwinding;
 mod waits;
 #[allow(unsafe_code)] // Only its kernel thread touches what belongs to a worker.
 mod worker;

@@ -35,8 +35,8 @@ impl Outside {
 
     /// Whether the calling fiber must not wait for events from outside: its runtime ends and no
     /// worker will wait for them, but the fiber cannot be cancelled either, because it unwinds.
-    pub(crate) fn is_wait_forbidden(&self, worker: &Worker) -> bool {
-        self.is_ending.get() && worker.is_panicking()
+    pub(crate) fn is_wait_forbidden(&self) -> bool {
+        self.is_ending.get() && std::thread::panicking()
     }
 
     /// Whether a fiber waits for an event from outside.

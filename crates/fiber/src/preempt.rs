@@ -1,13 +1,11 @@
-//! Ticks: how a worker preempts a [preemptible fiber](crate::preemptible) that reaches no
-//! safepoint.
+//! Ticks: how a worker preempts a preemptible fiber that reaches no safepoint.
 //!
 //! A timer interrupts the worker's kernel thread by a signal. The handler runs on the stack of the
 //! interrupted code, for example a preemptible fiber outside the runtime. It leaves that stack as a
-//! switch does, with all that the kernel has saved there, for the *preemption stack*: a small stack
-//! of the worker, with the worker's own thread control block in use. There the worker chooses the
-//! next fiber. The library may allocate memory and take locks as usual, because the interrupted
-//! fiber used another block. When the fiber's turn comes again, the handler returns, and the kernel
-//! restores everything.
+//! switch does, with all that the kernel has saved there, for the worker's *scheduler*: a stack with
+//! a thread control block of its own. There the worker chooses the next fiber. The library may
+//! allocate memory and take locks as usual, because the interrupted fiber used another block. When
+//! the fiber's turn comes again, the handler returns, and the kernel restores everything.
 //!
 //! # When ticks come
 //! They come only while a preemptible fiber keeps others from running. The timer is started when a
@@ -43,14 +41,15 @@ use policy::ThreadId;
 use policy::feedback::TurnOutcome;
 use sys::tick::{Interrupted, SignalMask, Slack};
 
+pub(crate) use self::donation::wait_for_donor;
 use self::ticks::Ticking;
 pub(crate) use self::ticks::Ticks;
 use crate::arch;
 use crate::control_block::thread::KernelThread;
 use crate::control_block::{ControlBlock, ControlBlockKind};
 use crate::current_worker::CurrentWorker;
-use crate::error::PreemptionError;
-use crate::preemptible::PreemptibleFiber;
+use crate::error::{PreemptionError, StackError};
+use crate::fiber_thread::FiberThread;
 use crate::queue::Queue;
 use crate::record::{Fiber, State};
 use crate::stack::Stack;
@@ -91,9 +90,9 @@ pub struct Preemptions {
 
 /// A worker's state for preemption.
 pub(crate) struct Preemption {
-    /// The block of the worker's own kernel thread.
-    pub(crate) control_block: Cell<ControlBlock>,
-    /// The kernel thread that has the turn, if preemptible fibers have kernel threads.
+    /// Fibers can have blocks.
+    has_blocks: Cell<bool>,
+    /// The kernel thread that has the turn, if fibers have kernel threads.
     pub(crate) runs_on: Cell<Option<&'static KernelThread>>,
     /// The signals that the worker's own kernel thread blocks.
     mask: Cell<Option<SignalMask>>,
@@ -104,7 +103,9 @@ pub(crate) struct Preemption {
     /// The worker's share of its ticks.
     ticks: Cell<Option<NonNull<Ticks>>>,
     ticking: Cell<Ticking>,
-    preemption_stack: Cell<Option<Stack>>,
+    /// The stack of the scheduler, which runs after a tick. Fibers that share their worker's
+    /// thread-locals have its block.
+    scheduler: Cell<Option<Stack>>,
     /// Preemptible fibers that were interrupted outside the runtime, and are ready.
     interrupted: UnsafeCell<Queue>,
     donation: donation::Donation,
@@ -117,14 +118,14 @@ pub(crate) struct Preemption {
 impl Default for Preemption {
     fn default() -> Preemption {
         Preemption {
-            control_block: Cell::new(ControlBlock::NONE),
+            has_blocks: Cell::new(false),
             runs_on: Cell::new(None),
             mask: Cell::new(None),
             masked: Cell::new(0),
             slack: Cell::new(None),
             ticks: Cell::new(None),
             ticking: Cell::new(Ticking::Never),
-            preemption_stack: Cell::new(None),
+            scheduler: Cell::new(None),
             interrupted: UnsafeCell::new(Queue::new()),
             donation: donation::Donation::default(),
             asleep: Cell::new(false),
@@ -159,7 +160,18 @@ impl Preemption {
         self.counts.get()
     }
 
-    /// A preemptible fiber has ended here.
+    /// Whether fibers can have blocks.
+    #[inline(always)]
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.has_blocks.get()
+    }
+
+    /// The state of the scheduler's thread.
+    pub(crate) fn scheduler_thread(&self) -> Option<NonNull<FiberThread>> {
+        self.scheduler.get().and_then(|stack| stack.thread())
+    }
+
+    /// A fiber has ended here.
     #[inline]
     pub(crate) fn restart_grace(&self) {
         self.grace.restart();
@@ -167,49 +179,76 @@ impl Preemption {
 }
 
 impl Worker {
+    /// Prepares the worker for fibers with blocks. Only its first fiber has run so far.
+    #[cold]
+    pub(crate) fn prepare_blocks(&self) -> Result<(), StackError> {
+        let kind = self.core().config().preempt_by.kind()?;
+        let block = match kind {
+            ControlBlockKind::ThreadPointer => ControlBlock::ThreadPointer(arch::thread_pointer()),
+            ControlBlockKind::KernelThread => {
+                let stack = self.stacks.take_bare(Some(ROOM))?;
+                // SAFETY: the stack is taken for this purpose.
+                ControlBlock::KernelThread(unsafe { KernelThread::of_worker(stack.top()) })
+            }
+        };
+        self.own_thread.set_control_block(block);
+        self.preemption.runs_on.set(block.thread());
+        self.stacks.set_kind(kind);
+        self.preemption.has_blocks.set(true);
+        Ok(())
+    }
+
+    /// The stack of the scheduler, which is made if there is none.
+    #[cold]
+    pub(crate) fn scheduler(&self) -> Result<Stack, StackError> {
+        if let Some(stack) = self.preemption.scheduler.get() {
+            return Ok(stack);
+        }
+        let stack = self.stacks.take_with_block(Some(ROOM))?;
+        if let Some(thread) = stack.thread() {
+            // SAFETY: it stays in place.
+            unsafe { thread.as_ref() }.prepare_for(self);
+        }
+        self.preemption.scheduler.set(Some(stack));
+        Ok(stack)
+    }
+
     /// Prepares the worker for preemptible fibers, if that has not been done.
     #[cold]
-    pub(crate) fn prepare_preemption(&self) -> Result<(), PreemptionError> {
-        if self.preemption.ticks.get().is_some() {
+    pub(crate) fn prepare_ticks(&self) -> Result<(), PreemptionError> {
+        if self.has_ticks() {
             return Ok(());
         }
+        let stack_error = |why| match why {
+            StackError::Preemption(why) => why,
+            why => PreemptionError::Stack(Box::new(why)),
+        };
+        if !self.preemption.has_blocks() {
+            self.prepare_blocks().map_err(stack_error)?;
+        }
+        self.scheduler().map_err(stack_error)?;
         let kind = self.core().config().preempt_by.kind()?;
         // SAFETY: the handler keeps to the rules in the module's documentation.
         unsafe { sys::tick::handle(tick) }.map_err(PreemptionError::Timer)?;
         let shortest = if kind == ControlBlockKind::ThreadPointer { SHORTEST } else { SHORTEST_TURN };
         let interval = Duration::from_nanos(self.core().config().rules.running_time.as_nanos()).max(shortest);
         let ticks = Ticks::new(Some(self), interval, self.clock.scripted()).map_err(PreemptionError::Timer)?;
-        let stack = || self.stacks.take_of(ROOM).map_err(|why| PreemptionError::Stack(Box::new(why)));
-        let preemption_stack = stack()?;
-        // A worker's first preemptible fiber is made ready by a fiber that is not preemptible.
-        let block = match kind {
-            ControlBlockKind::ThreadPointer => ControlBlock::ThreadPointer(arch::thread_pointer()),
-            ControlBlockKind::KernelThread => {
-                let stack = stack().inspect_err(|_| self.stacks.give(preemption_stack))?;
-                // SAFETY: the stack is taken for this purpose.
-                ControlBlock::KernelThread(unsafe { KernelThread::of_worker(stack.top()) })
-            }
-        };
         self.preemption.mask.set(Some(SignalMask::of_this_thread()));
         let slack = Slack::of_this_thread();
         if slack.limit_for(interval) != slack {
-            // Kernel threads of preemptible fibers are started from here, and inherit the slack.
+            // Kernel threads of fibers are started from here, and inherit the slack.
             slack.limit_for(interval).apply_to_this_thread();
             self.preemption.slack.set(Some(slack));
         }
-        self.preemption.preemption_stack.set(Some(preemption_stack));
         self.preemption.ticks.set(NonNull::new(Arc::into_raw(ticks).cast_mut()));
-        self.preemption.control_block.set(block);
-        self.preemption.runs_on.set(block.thread());
-        self.stacks.init_preemptible_class(kind);
-        self.allow_preemptible();
+        self.enable_ticks();
         Ok(())
     }
 
-    /// Blocks the same signals as the worker, for a fiber that starts on this preemptible fiber's
-    /// stack. The previous fiber there may have blocked others.
-    pub(crate) fn apply_mask(&self, preemptible: &PreemptibleFiber) {
-        if let (ControlBlock::KernelThread(_), Some(mask)) = (preemptible.control_block(), self.preemption.mask.get()) {
+    /// Blocks the same signals as the worker, for a fiber that starts on a stack with a kernel
+    /// thread. The previous fiber there may have blocked others.
+    pub(crate) fn apply_mask(&self, thread: &FiberThread) {
+        if let (ControlBlock::KernelThread(_), Some(mask)) = (thread.control_block(), self.preemption.mask.get()) {
             mask.apply_to_this_thread();
         }
     }
@@ -224,36 +263,37 @@ impl Worker {
             return self.reclaim(recipient, block, interrupted);
         }
         let Some(me) = self.running() else { return };
-        let preemptible = me.preemptible().filter(|preemptible| {
-            preemptible.control_block() == block
-                && me.stack.get().is_some_and(|stack| stack.contains(interrupted.stack_pointer()))
-        });
-        let Some(preemptible) = preemptible else {
+        let is_on_its_stack = |stack: Stack| stack.contains(interrupted.stack_pointer());
+        let is_it = me.is_preemptible.get()
+            && me.thread().control_block() == block
+            && me.stack.get().is_none_or(is_on_its_stack);
+        if !is_it {
             let waits = donation::is_waiting(interrupted);
             if waits && self.donate(interrupted) {
                 return;
             }
             // A preemptible fiber that is about to run relies on the timer as it was set for it.
-            let runs = me.preemptible().is_none();
+            let runs = !me.is_preemptible.get();
             if preemption.asleep.get() || runs && preemption.with_interrupted(|queue| queue.is_empty()) {
                 self.stop_timer();
             } else if runs && !waits && preemption.ticking.get() == Ticking::On {
                 self.start_slow_ticks();
             }
             return;
-        };
-        preemption.grace.count(preemptible);
+        }
+        let thread = me.thread();
+        preemption.grace.count(thread);
         if interrupted.is_on_alternate_stack() {
             return preemption.count(|counts| counts.masked += 1);
         }
-        if !preemptible.try_enter_runtime() {
+        if !thread.try_enter_runtime() {
             if preemption.asleep.get() {
                 self.stop_timer();
             } else if donation::is_waiting(interrupted) {
                 self.donate(interrupted);
             } else {
                 preemption.count(|counts| counts.in_runtime += 1);
-                preemptible.note_missed_tick();
+                thread.note_missed_tick();
             }
             return;
         }
@@ -261,7 +301,7 @@ impl Worker {
         if preemption.ticking.get() != Ticking::On {
             self.start_ticks();
         }
-        if let Some(mask) = self.mask_to_restore(preemptible, interrupted) {
+        if let Some(mask) = self.mask_to_restore(thread, interrupted) {
             if donation::is_waiting(interrupted) {
                 // The recipients use the worker's mask; this fiber gets its own back when it
                 // continues.
@@ -269,26 +309,28 @@ impl Worker {
                 self.donate(interrupted);
             }
             preemption.count(|counts| counts.masked += 1);
-        } else if let Some(stack) = preemption.preemption_stack.get() {
-            // SAFETY: the preemption stack is unused between two ticks. The preemptible fiber is
-            // outside the runtime, and the handler runs on its stack, where it continues when its
-            // turn comes.
+        } else if let Some(stack) = preemption.scheduler.get()
+            && let Some(scheduler) = stack.thread()
+        {
+            // SAFETY: the scheduler's stack is unused between two ticks, and its state stays in place.
+            // The preemptible fiber is outside the runtime, and the handler runs on its stack, where
+            // it continues when its turn comes.
             interrupted.allow_ticks_during(|| unsafe {
                 let to = arch::new_context(stack.top(), arch::Entrance::Preemption);
-                self.switch_to_control_block(me.context.as_ptr(), to, preemption.control_block.get());
+                self.switch_to_control_block(me.context.as_ptr(), to, scheduler.as_ref().control_block());
             });
         }
-        preemptible.resume_after(interrupted);
+        thread.resume_after(interrupted);
     }
 
     /// The worker's mask, if a preemptible fiber on its kernel thread has other signals blocked:
     /// the next fiber would inherit them. That happens in signal handlers, and where the C library
     /// must not be disturbed. If they stay blocked for long, they become the worker's mask. Runs in
     /// a handler.
-    fn mask_to_restore(&self, preemptible: &PreemptibleFiber, interrupted: &Interrupted) -> Option<SignalMask> {
+    fn mask_to_restore(&self, thread: &FiberThread, interrupted: &Interrupted) -> Option<SignalMask> {
         let preemption = &self.preemption;
         let mask =
-            preemption.mask.get().filter(|_| matches!(preemptible.control_block(), ControlBlock::ThreadPointer(_)))?;
+            preemption.mask.get().filter(|_| matches!(thread.control_block(), ControlBlock::ThreadPointer(_)))?;
         if interrupted.mask() == mask || cfg!(rowlock_canary = "a-blocked-signal-is-forgotten") {
             preemption.masked.set(0);
             return None;
@@ -311,7 +353,8 @@ impl Worker {
         // slightly less exact.
         self.expire();
         let over = self.charge(me) == TurnOutcome::UsedUp || self.level(me) != before;
-        let had_extension = me.preemptible().is_some_and(|preemptible| preemptible.has_extension.replace(false));
+        let thread = me.thread();
+        let had_extension = thread.has_extension.replace(false);
         let over = over
             || had_extension
             || self.preemption.grace.has_begun()
@@ -321,11 +364,8 @@ impl Worker {
         if !gives_way {
             return me;
         }
-        if let Some(preemptible) = me.preemptible()
-            && preemptible.locks_held.get() > 0
-            && !had_extension
-        {
-            preemptible.has_extension.set(true);
+        if thread.locks_held.get() > 0 && !had_extension {
+            thread.has_extension.set(true);
             self.preemption.count(|counts| counts.extended += 1);
             return me;
         }
@@ -356,11 +396,13 @@ impl Worker {
     /// the runtime.
     #[inline]
     pub(crate) fn count_locks(&self, more: i32) {
-        if let Some(preemptible) = self.current().preemptible() {
-            let locks = preemptible.locks_held.get().saturating_add_signed(more);
-            preemptible.locks_held.set(locks);
-            if locks == 0 && preemptible.has_extension.get() {
-                preemptible.note_missed_tick();
+        let me = self.current();
+        if me.is_preemptible.get() {
+            let thread = me.thread();
+            let locks = thread.locks_held.get().saturating_add_signed(more);
+            thread.locks_held.set(locks);
+            if locks == 0 && thread.has_extension.get() {
+                thread.note_missed_tick();
             }
         }
     }
@@ -376,10 +418,7 @@ impl Worker {
         self.make_current(next, true);
         // SAFETY: the other stack was left by this worker, or is new. The fiber was in the queue
         // once, so it does not run anywhere.
-        unsafe {
-            self.shadow(next).enter();
-            self.leave_to_control_block(to, self.control_block_of(next))
-        }
+        unsafe { self.leave_to_control_block(to, next.thread().control_block()) }
     }
 
     /// Makes a fiber the current one, and does what is necessary before it runs.
@@ -387,33 +426,33 @@ impl Worker {
     pub(crate) fn make_current(&self, next: Fiber, after_tick: bool) {
         next.state.set(State::Running);
         self.current.set(Some(next));
-        if next.preemptible().is_some_and(|preemptible| preemptible.was_interrupted.replace(false)) {
-            self.preemption.with_interrupted(|queue| queue.remove(next));
+        if self.has_ticks() {
+            let thread = next.thread();
+            if thread.was_interrupted.replace(false) {
+                self.preemption.with_interrupted(|queue| queue.remove(next));
+                thread.take_turn(self);
+            }
+            self.update_timer(next, after_tick);
         }
-        self.update_timer(next, after_tick);
     }
 
     /// Removes a fiber from those that were interrupted here.
     pub(crate) fn forget_interrupted(&self, fiber: Fiber) {
-        if let Some(preemptible) = fiber.preemptible() {
-            preemptible.was_interrupted.set(false);
-        }
+        fiber.thread().was_interrupted.set(false);
         self.preemption.with_interrupted(|queue| queue.remove(fiber));
     }
 }
 
-/// The first function on the preemption stack, after a tick. The current fiber was interrupted
+/// The first function on the scheduler's stack, after a tick. The current fiber was interrupted
 /// outside the runtime.
 ///
 /// # Safety
 /// Only the entry of that stack jumps to it.
-pub(crate) unsafe extern "C" fn run_on_preemption_stack() -> ! {
+pub(crate) unsafe extern "C" fn schedule_after_tick() -> ! {
     let here = CurrentWorker::expect();
     let me = here.current();
     // Before all else: the library may have to wait for something that this fiber holds.
-    if let Some(preemptible) = me.preemptible() {
-        preemptible.was_interrupted.set(true);
-    }
+    me.thread().was_interrupted.set(true);
     here.preemption.with_interrupted(|queue| queue.push(me));
     let next = here.choose_after_tick(me);
     if next == me {

@@ -257,7 +257,7 @@ fn wait_in(
     let Some(here) = here else {
         return if poll(fd, direction, deadline)? { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) };
     };
-    if here.outside.is_wait_forbidden(&here) {
+    if here.outside.is_wait_forbidden() {
         return Err(io::Error::other("the runtime ends, and with it the fiber that would wait for this"));
     }
     let reactor = here.outside.reactor()?;

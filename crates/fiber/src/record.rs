@@ -24,8 +24,8 @@ use sys::reservation::{Reservation, page_size};
 use crate::arch::Context;
 use crate::debugger::Place;
 use crate::error::SpawnError;
+use crate::fiber_thread::FiberThread;
 use crate::inbox::InboxItem;
-use crate::preemptible::PreemptibleFiber;
 use crate::stack::Stack;
 use crate::task::Task;
 use crate::waits::{Waitable, Woken};
@@ -82,6 +82,17 @@ impl Home {
     }
 }
 
+/// How a fiber is switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tier {
+    /// Only when it calls the library. It has its own thread-locals.
+    Cooperative,
+    /// Anywhere. It has its own thread-locals.
+    Preemptible,
+    /// Only when it calls the library. It shares its worker's thread-locals.
+    Sharing,
+}
+
 /// Fields that few fibers need.
 #[derive(Default)]
 pub(crate) struct Extras {
@@ -98,10 +109,12 @@ pub(crate) struct Record {
     pub(crate) context: Cell<Context>,
     /// From its first run to its end. `None` for a fiber on the kernel thread's own stack.
     pub(crate) stack: Cell<Option<Stack>>,
-    /// Its worker, once it has started.
-    pub(crate) home: Home,
     /// Its index among the records, by which the feedback queue knows it.
     pub(crate) number: Cell<u32>,
+    /// The thread that it is, from its first run to its end.
+    pub(crate) thread: Cell<Option<NonNull<FiberThread>>>,
+    /// Its worker, once it has started.
+    pub(crate) home: Home,
     /// How many fibers had the record before.
     pub(crate) generation: Cell<u32>,
     pub(crate) state: SharedState,
@@ -109,11 +122,10 @@ pub(crate) struct Record {
     pub(crate) woken: Cell<Woken>,
     /// The last window of the time accounting that contains it.
     pub(crate) window: Cell<u8>,
-    /// It was cancelled because its runtime ends, and unwinds, or has caught that.
-    pub(crate) was_cancelled: Cell<bool>,
-    /// It may be interrupted anywhere: once it has started, it is a [preemptible
-    /// fiber](crate::preemptible).
+    /// It may be interrupted anywhere.
     pub(crate) is_preemptible: Cell<bool>,
+    /// It [shares its worker's thread-locals](crate::Builder::spawn_sharing).
+    pub(crate) is_sharing: Cell<bool>,
     /// How many ticks it has run of which the queue does not know yet.
     pub(crate) spent: Cell<u32>,
     /// The number of ticks after which it has used up its running time.
@@ -145,14 +157,15 @@ impl Record {
         Record {
             context: Cell::new(Context::NONE),
             stack: Cell::new(None),
+            thread: Cell::new(None),
             home: Home(AtomicPtr::new(std::ptr::null_mut())),
             number: Cell::new(number),
             generation: Cell::new(0),
             state: SharedState(AtomicU8::new(State::Free as u8)),
             woken: Cell::new(Woken::Called),
             window: Cell::new(0),
-            was_cancelled: Cell::new(false),
             is_preemptible: Cell::new(false),
+            is_sharing: Cell::new(false),
             spent: Cell::new(0),
             allowance: Cell::new(0),
             cancel_pending: Cell::new(false),
@@ -170,10 +183,14 @@ impl Record {
 }
 
 impl Record {
-    /// Its preemptible state, while it runs, if it may be interrupted anywhere.
+    /// The thread that it is, once it has started.
     #[inline(always)]
-    pub(crate) fn preemptible(&self) -> Option<&'static PreemptibleFiber> {
-        if self.is_preemptible.get() { self.stack.get().and_then(|stack| stack.preemptible()) } else { None }
+    pub(crate) fn thread(&self) -> &FiberThread {
+        match self.thread.get() {
+            // SAFETY: it stays in place as long as fibers run with it.
+            Some(thread) => unsafe { thread.as_ref() },
+            None => unreachable!("the fiber has started"),
+        }
     }
 
     /// Whether it runs and has no home: it was [orphaned](crate::preempt::orphan), and no other
@@ -212,7 +229,7 @@ impl Record {
     pub(crate) unsafe fn begin<F: FnOnce() -> T, T>(
         &self,
         extras: Option<Box<Extras>>,
-        is_preemptible: bool,
+        tier: Tier,
         function: F,
         meeting: usize,
     ) {
@@ -220,8 +237,8 @@ impl Record {
         unsafe { self.task.put(function) };
         self.meeting.store(meeting, Relaxed);
         self.cancel_pending.set(false);
-        self.was_cancelled.set(false);
-        self.is_preemptible.set(is_preemptible);
+        self.is_preemptible.set(tier == Tier::Preemptible);
+        self.is_sharing.set(tier == Tier::Sharing);
         self.inherited_levels.set(0);
         self.spent.set(0);
         self.used.set(0);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::error::SpawnError;
 use crate::join::{self, DETACHED, ENDED, JoinHandle, NO_JOINER};
-use crate::record::Fiber;
+use crate::record::{Fiber, Tier};
 use crate::shared::{Core, pointer};
 use crate::spawn::Builder;
 use crate::worker::CurrentWorker;
@@ -78,16 +78,12 @@ impl Remote {
         builder: Builder,
         function: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SpawnError> {
-        let is_preemptible = builder.is_preemptible(self.core.config());
-        if is_preemptible {
-            self.core.config().preempt_by.kind()?;
-        }
+        let tier = builder.tier(self.core.config());
         let extras = builder.extras();
         // SAFETY: the record is free; the function borrows nothing, and may move to another kernel
         // thread.
-        let fiber = self
-            .core
-            .add_from_outside(false, |fiber| unsafe { fiber.begin(extras, is_preemptible, function, NO_JOINER) })?;
+        let fiber =
+            self.core.add_from_outside(false, |fiber| unsafe { fiber.begin(extras, tier, function, NO_JOINER) })?;
         // SAFETY: it is the first handle, and has this type.
         Ok(unsafe { JoinHandle::new(fiber, pointer(&self.core)) })
     }
@@ -132,7 +128,7 @@ pub(crate) fn wait_for_end(core: &Core, fiber: Fiber) -> bool {
         };
         // SAFETY: the record is free; the function borrows nothing, and may move to another kernel
         // thread.
-        match core.add_from_outside(true, |fiber| unsafe { fiber.begin(None, false, proxy, DETACHED) }) {
+        match core.add_from_outside(true, |fiber| unsafe { fiber.begin(None, Tier::Cooperative, proxy, DETACHED) }) {
             Ok(_) => {
                 completion.wait();
                 if !has_ended() {
@@ -164,7 +160,7 @@ pub(crate) unsafe fn detach(core: NonNull<Core>, fiber: Fiber) {
             if let Some(proxy) = proxy.take() {
                 // SAFETY: the record is free; the function borrows nothing, and may move to another
                 // kernel thread.
-                unsafe { fiber.begin(None, false, proxy, DETACHED) };
+                unsafe { fiber.begin(None, Tier::Cooperative, proxy, DETACHED) };
             }
         });
         // A proxy that was not sent must not drop the handle here.

@@ -12,7 +12,8 @@ use crate::clock::Clock;
 use crate::control_block::PreemptBy;
 use crate::ending;
 use crate::error::{JoinError, RunError};
-use crate::preemptible;
+use crate::fiber_thread;
+use crate::preempt::orphan;
 use crate::record::Fiber;
 use crate::schedule_fuzzer::RandomSchedule;
 use crate::shared::Core;
@@ -126,6 +127,7 @@ impl Runtime {
         unsafe { worker.adopt()? };
         core.rounds.join();
         std::mem::forget(core);
+        fiber_thread::leave_runtime();
         Ok(())
     }
 
@@ -153,11 +155,11 @@ impl Runtime {
         unsafe { worker.adopt()? };
         core.rounds.join();
         let mut others = Vec::new();
-        let started = (1..core.inboxes.len()).try_for_each(|index| {
+        let started: Result<(), RunError> = (1..core.inboxes.len()).try_for_each(|index| {
             others.push(start(&core, &worker, index)?);
             Ok(())
         });
-        let outcome = started.map(|()| catch_unwind(AssertUnwindSafe(first)));
+        let outcome = started.map(|()| fiber_thread::call_outside(|| catch_unwind(AssertUnwindSafe(first))));
         if worker.current().has_extras() {
             crate::local::end(worker.current());
         }
@@ -173,8 +175,7 @@ impl Runtime {
             // Other threads may have pointers to the remaining stacks.
             std::mem::forget((worker, core));
         }
-        let outcome = outcome.map_err(|why: RunError| why)?;
-        match outcome {
+        match outcome? {
             Ok(result) => Ok(result),
             Err(payload) => match (ending::reason(payload), deadlock) {
                 (JoinError::Cancelled, Some(deadlock)) => Err(RunError::Deadlock(deadlock)),
@@ -190,7 +191,7 @@ impl Runtime {
 fn is_inside() -> bool {
     let is_fiber = CurrentWorker::visit(|here| here.is_some());
     if !is_fiber {
-        preemptible::unwind_if_orphaned();
+        orphan::unwind_if_orphaned();
     }
     is_fiber
 }

@@ -253,7 +253,7 @@ pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'e
         CurrentWorker::visit(|here| match here {
             Some(here) => {
                 if members.wait_for_all(here) == Woken::Cancelled {
-                    ending::unwind_unless_panicking(&here);
+                    ending::unwind_unless_panicking();
                 }
             }
             None => crate::preempt::orphan::wait_forever(),

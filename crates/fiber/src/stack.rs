@@ -1,13 +1,13 @@
 //! Stacks: a fiber gets one when it first runs, and the one that was released last is used first.
 //!
-//! A worker has its own stacks, with a [class](class::Class) for each size. Each stack has a guard
-//! at its lower end, pages without access, which stop a fiber that overflows the stack (see
-//! [`overflow`]). Memory is allocated at the first access, and returns to the kernel when many
-//! stacks are free.
+//! There is a [class](class::Class) of stacks for each size. Each stack has a guard at its lower
+//! end, pages without access, which stop a fiber that overflows the stack (see [`overflow`]). Memory
+//! is allocated at the first access, and returns to the kernel when many stacks are free.
 //!
-//! Above the stack of a [preemptible fiber](crate::preemptible) are its state and, if it has no
-//! kernel thread, its thread control block. These exist as long as the process, and so do such
-//! stacks. Workers take them from a common pool, and return them there.
+//! Above a stack are the state of the [thread](crate::fiber_thread) that its fiber is and, if that
+//! has no kernel thread, its thread control block. These exist as long as the process, and so do such
+//! stacks. Workers take them from a common pool, and return them there. Fibers that share their
+//! worker's thread-locals have *bare* stacks, which belong to the worker.
 //!
 //! # If there is no stack
 //! A fiber that cannot get a stack does not run: its function is dropped, and its joiner gets the
@@ -17,8 +17,7 @@
 
 mod class;
 pub(crate) mod overflow;
-mod preemptible;
-mod sanitizer;
+mod with_block;
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -26,20 +25,19 @@ use std::ptr::NonNull;
 use sys::reservation::{Guard, page_size};
 
 use self::class::Class;
-use self::preemptible::PreemptibleStacks;
-pub(crate) use self::sanitizer::Shadow;
+use self::with_block::StacksWithBlock;
 use crate::control_block::ControlBlockKind;
 use crate::error::StackError;
-use crate::preemptible::PreemptibleFiber;
+use crate::fiber_thread::FiberThread;
 use crate::record::Fiber;
 
-/// A stack that is in use.
+/// A stack that is in use. Packed, because each fiber's record has one.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, packed(4))]
 pub(crate) struct Stack {
     top: NonNull<u8>,
     /// Including its guard.
     size: u32,
-    pub(crate) shadow: Shadow,
 }
 
 impl Stack {
@@ -53,21 +51,10 @@ impl Stack {
         self.top.as_ptr()
     }
 
-    /// The stack, when a fiber starts on it.
+    /// The state of the thread that its fibers are. `None` for a bare stack.
     #[inline(always)]
-    pub(crate) fn begun(self) -> Stack {
-        Stack { shadow: Shadow::new(), ..self }
-    }
-
-    /// The preemptible fiber whose stack it is.
-    #[inline(always)]
-    pub(crate) fn preemptible(&self) -> Option<&'static PreemptibleFiber> {
-        if is_preemptible_size(self.size) {
-            // SAFETY: a preemptible fiber's state lies above such a stack, and stays there forever.
-            Some(unsafe { self.top.cast::<PreemptibleFiber>().as_ref() })
-        } else {
-            None
-        }
+    pub(crate) fn thread(&self) -> Option<NonNull<FiberThread>> {
+        has_block(self.size).then(|| self.top.cast::<FiberThread>())
     }
 
     /// Whether an address is on it, or in its guard.
@@ -105,10 +92,10 @@ fn rounded(bytes: usize) -> u32 {
     (bytes.clamp(1, MOST).next_multiple_of(STEP * page_size()) + page_size()) as u32
 }
 
-/// Whether stacks of this size, guard included, belong to preemptible fibers: only their upper ends
-/// are not at page boundaries.
+/// Whether stacks of this size, guard included, have blocks: only their upper ends are not at page
+/// boundaries.
 #[inline(always)]
-fn is_preemptible_size(size: u32) -> bool {
+fn has_block(size: u32) -> bool {
     !size.is_multiple_of(1 << 12)
 }
 
@@ -126,11 +113,10 @@ pub(crate) struct Stacks {
 }
 
 struct Classes {
-    usual: Class,
-    others: Vec<Class>,
-    preemptible: PreemptibleStacks,
-    /// The last stack's memory.
-    last: Option<Class>,
+    with_block: StacksWithBlock,
+    bare: Vec<Class>,
+    /// The last stack, in use or not.
+    last: Option<Stack>,
 }
 
 impl Stacks {
@@ -140,89 +126,69 @@ impl Stacks {
     }
 
     fn guarded_by(asked: usize, guard: Guard) -> Stacks {
-        let usual = rounded(asked);
+        let with_block = StacksWithBlock::new(ControlBlockKind::ThreadPointer);
         Stacks {
-            usual,
+            usual: rounded(asked),
             asked,
-            classes: RefCell::new(Classes {
-                usual: Class::new(usual),
-                others: Vec::new(),
-                preemptible: PreemptibleStacks::new(ControlBlockKind::ThreadPointer),
-                last: None,
-            }),
+            classes: RefCell::new(Classes { with_block, bare: Vec::new(), last: None }),
             guard: Cell::new(guard),
             last: Cell::new(None),
             why: Cell::new(None),
         }
     }
 
-    /// Enables stacks for preemptible fibers, of this kind. There must have been none before.
+    /// Sets the kind of the blocks. There must have been no stack with a block before.
     #[cold]
-    pub(crate) fn init_preemptible_class(&self, kind: ControlBlockKind) {
-        self.classes.borrow_mut().preemptible = PreemptibleStacks::new(kind);
+    pub(crate) fn set_kind(&self, kind: ControlBlockKind) {
+        self.classes.borrow_mut().with_block = StacksWithBlock::new(kind);
     }
 
     /// A stack for this fiber.
     #[inline(always)]
     pub(crate) fn take(&self, fiber: Fiber) -> Result<Stack, StackError> {
-        if fiber.is_preemptible.get() {
-            let asked = if fiber.has_extras() { fiber.stack_size() } else { None };
-            let size = asked.map_or(self.usual, rounded);
-            self.ensure_last();
-            return self.classes.borrow_mut().preemptible.take(size, asked.unwrap_or(self.asked), &self.guard);
+        let asked = if fiber.has_extras() { fiber.stack_size() } else { None };
+        if fiber.is_sharing.get() { self.take_bare(asked) } else { self.take_with_block(asked) }
+    }
+
+    /// A stack with a block, of the size that was asked for, or of the configured size.
+    #[inline(always)]
+    pub(crate) fn take_with_block(&self, asked: Option<usize>) -> Result<Stack, StackError> {
+        let size = asked.map_or(self.usual, rounded);
+        let classes = &mut *self.classes.borrow_mut();
+        match classes.with_block.take_kept(size) {
+            Some(stack) => Ok(stack),
+            None => self.fetch_with_block(classes, size, asked.unwrap_or(self.asked)),
         }
-        if !fiber.has_extras()
-            && let Some(stack) = self.classes.borrow_mut().usual.take_warm()
-        {
-            return Ok(stack);
-        }
-        self.take_size(fiber.stack_size())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fetch_with_block(&self, classes: &mut Classes, size: u32, bytes: usize) -> Result<Stack, StackError> {
+        self.ensure_last(classes);
+        classes.with_block.fetch(size, bytes, &self.guard)
     }
 
     /// Makes the last stack, unless it exists.
-    #[inline(always)]
-    fn ensure_last(&self) {
-        if self.classes.borrow().last.is_none() {
-            self.make_last();
+    fn ensure_last(&self, classes: &mut Classes) {
+        if classes.last.is_none() {
+            classes.last = classes.with_block.fetch(self.usual, self.asked, &self.guard).ok();
+            self.last.set(classes.last);
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn make_last(&self) {
-        // A size for which no fiber asks: it is a page more than a multiple.
-        let mut class = Class::new(self.usual + page_size() as u32);
-        self.last.set(class.take(&self.guard).ok());
-        self.classes.borrow_mut().last = Some(class);
-    }
-
-    /// A stack of the size that was asked for, or of the configured size.
-    #[cold]
-    #[inline(never)]
-    fn take_size(&self, asked: Option<usize>) -> Result<Stack, StackError> {
-        self.ensure_last();
+    /// A bare stack, of the size that was asked for, or of the configured size.
+    pub(crate) fn take_bare(&self, asked: Option<usize>) -> Result<Stack, StackError> {
         let classes = &mut *self.classes.borrow_mut();
         let asked = asked.unwrap_or(self.asked);
         if asked > MOST {
             return Err(StackError::TooLarge { asked, most: MOST });
         }
         let size = rounded(asked);
-        let class = match classes.others.iter_mut().find(|class| class.size() == size) {
-            _ if size == self.usual => &mut classes.usual,
-            Some(class) => class,
-            None => {
-                classes.others.push(Class::new(size));
-                let Some(class) = classes.others.last_mut() else { unreachable!("one was pushed") };
-                class
-            }
-        };
-        class.take(&self.guard)
-    }
-
-    /// A stack of at least this many bytes, which is not for a fiber.
-    #[cold]
-    pub(crate) fn take_of(&self, bytes: usize) -> Result<Stack, StackError> {
-        self.take_size(Some(bytes.max(self.asked)))
+        let index = classes.bare.iter().position(|class| class.size() == size).unwrap_or_else(|| {
+            classes.bare.push(Class::new(size));
+            classes.bare.len() - 1
+        });
+        classes.bare[index].take(&self.guard)
     }
 
     /// Whether the next fiber may start on this stack.
@@ -231,33 +197,22 @@ impl Stacks {
         stack.is_some_and(|stack| {
             let asked = if next.has_extras() { next.stack_size() } else { None };
             let size = asked.map_or(self.usual, rounded);
-            stack.size == if next.is_preemptible.get() { self.classes.borrow().preemptible.size(size) } else { size }
+            let classes = self.classes.borrow();
+            let size = if next.is_sharing.get() { size } else { classes.with_block.size(size) };
+            stack.size == size && classes.last.is_none_or(|last| last.top() != stack.top())
         })
     }
 
     /// Releases a stack. The caller must not use it any more when this worker next takes one.
     #[inline(always)]
     pub(crate) fn give(&self, stack: Stack) {
-        if stack.size == self.usual {
-            self.classes.borrow_mut().usual.give(stack);
-        } else if is_preemptible_size(stack.size) {
-            self.give_preemptible(stack);
-        } else {
-            self.give_other(stack);
-        }
-    }
-
-    #[inline(never)]
-    fn give_preemptible(&self, stack: Stack) {
-        self.classes.borrow_mut().preemptible.give(stack);
-    }
-
-    #[cold]
-    fn give_other(&self, stack: Stack) {
         let classes = &mut *self.classes.borrow_mut();
-        match classes.others.iter_mut().find(|class| class.size() == stack.size) {
-            Some(class) => class.give(stack),
-            None => self.last.set(Some(stack)),
+        if classes.last.is_some_and(|last| last.top() == stack.top()) {
+            self.last.set(Some(stack));
+        } else if has_block(stack.size) {
+            classes.with_block.give(stack);
+        } else if let Some(class) = classes.bare.iter_mut().find(|class| class.size() == stack.size) {
+            class.give(stack);
         }
     }
 
@@ -283,10 +238,16 @@ impl Stacks {
     /// is to measure.
     pub(crate) fn high_water(&self, stack: &Stack) -> usize {
         let classes = self.classes.borrow();
-        let all = std::iter::once(&classes.usual).chain(&classes.others).chain(&classes.last);
-        all.filter(|class| class.size() == stack.size)
-            .find_map(|class| class.used(stack))
-            .unwrap_or_else(|| preemptible::used(stack))
+        let used = classes.bare.iter().filter(|class| class.size() == stack.size).find_map(|class| class.used(stack));
+        used.unwrap_or_else(|| with_block::used(stack))
+    }
+}
+
+impl Drop for Stacks {
+    fn drop(&mut self) {
+        if let Some(stack) = self.last.take() {
+            self.classes.get_mut().with_block.give(stack);
+        }
     }
 }
 

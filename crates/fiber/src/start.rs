@@ -3,14 +3,12 @@
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
-use policy::ThreadId;
-
 use crate::arch;
-use crate::current_worker::HERE;
 use crate::error::{SpawnError, StackError};
+use crate::fiber_thread::{self, FiberThread};
 use crate::preempt::orphan;
 use crate::record::{Fiber, State};
-use crate::stack::{Shadow, Stack};
+use crate::stack::Stack;
 use crate::worker::{CurrentWorker, Worker};
 
 impl Worker {
@@ -20,7 +18,7 @@ impl Worker {
     pub(crate) fn entrance(&self, fiber: Fiber) -> Option<arch::Context> {
         if fiber.state.get() == State::Unstarted {
             self.prepare(fiber)
-        } else if !self.has_preemptible() || !self.is_past_grace(fiber) {
+        } else if !self.has_ticks() || !self.is_past_grace(fiber) {
             Some(fiber.context.get())
         } else {
             self.orphan(fiber);
@@ -39,24 +37,41 @@ impl Worker {
 
     /// Gives an unstarted fiber a stack.
     fn prepare(&self, fiber: Fiber) -> Option<arch::Context> {
-        let is_first = fiber.is_preemptible.get() && !self.has_preemptible();
-        let prepared = if is_first { self.prepare_preemption() } else { Ok(()) };
-        if is_first && prepared.is_ok() {
-            // The caller acted as if there were no preemptible fibers: let it choose again.
-            self.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
-            return None;
-        }
-        let stack = match prepared.map_err(StackError::Preemption).and_then(|()| self.stacks.take(fiber)) {
+        let stack = match self.prepare_for(fiber).and_then(|()| self.stacks.take(fiber)) {
             Ok(stack) => stack,
             Err(why) => self.refuse(fiber, why)?,
         };
-        fiber.stack.set(Some(stack.begun()));
-        fiber.home.set(Some(NonNull::from(self)));
-        if let Some(preemptible) = fiber.preemptible() {
-            preemptible.prepare_for(self);
-        }
+        self.place(fiber, stack);
         // SAFETY: nothing else uses the stack.
         Some(unsafe { arch::new_context(stack.top(), arch::Entrance::Fiber) })
+    }
+
+    /// Prepares what the worker needs for such a fiber.
+    #[inline(always)]
+    fn prepare_for(&self, fiber: Fiber) -> Result<(), StackError> {
+        if !self.preemption.has_blocks() {
+            self.prepare_blocks()?;
+        }
+        if fiber.is_sharing.get() {
+            self.scheduler()?;
+        }
+        Ok(if fiber.is_preemptible.get() && !self.has_ticks() {
+            self.prepare_ticks()?
+        })
+    }
+
+    /// Places an unstarted fiber on a stack.
+    #[inline(always)]
+    fn place(&self, fiber: Fiber, stack: Stack) {
+        fiber.stack.set(Some(stack));
+        fiber.home.set(Some(NonNull::from(self)));
+        match stack.thread() {
+            Some(thread) => {
+                fiber.thread.set(Some(thread));
+                fiber.thread().prepare_for(self);
+            }
+            None => fiber.thread.set(self.preemption.scheduler_thread()),
+        }
     }
 
     /// There is no stack for a fiber. It drops its function on the last stack, or has ended if that
@@ -86,12 +101,13 @@ impl Worker {
     /// The worker is not moved until it [resigns](Worker::resign).
     pub(crate) unsafe fn adopt(&self) -> Result<Fiber, SpawnError> {
         let fiber = self.record()?;
+        fiber.is_preemptible.set(self.preempts());
         // SAFETY: the caller's promise.
         unsafe { self.adopt_as(fiber) };
         Ok(fiber)
     }
 
-    /// The same with a record that was made for it.
+    /// The same with a record that was made for it. The caller is in the runtime from now on.
     ///
     /// # Safety
     /// As for [`adopt`](Worker::adopt).
@@ -103,15 +119,16 @@ impl Worker {
         self.take_in(fiber);
         self.current.set(Some(fiber));
         self.accounting.restart(self.clock.ticks());
-        HERE.set(Some(NonNull::from(self)));
+        fiber.thread.set(Some(NonNull::from(&self.own_thread)));
+        self.own_thread.adopt();
+        self.own_thread.take_turn(self);
         self.alternate.set(crate::stack::overflow::watch());
-        self.shadow.set(Shadow::current());
     }
 
     /// Makes this kernel thread a plain thread again.
     pub(crate) fn resign(&self) {
         self.stop_ticks();
-        HERE.set(None);
+        FiberThread::leave_for_good();
         self.alternate.take();
     }
 }
@@ -122,38 +139,27 @@ impl Worker {
 /// # Safety
 /// Only the entry of the stack of a fiber jumps to it.
 pub(crate) unsafe extern "C" fn begin() -> ! {
-    let here = CurrentWorker::begin();
+    let here = CurrentWorker::expect();
     loop {
         let me = here.current();
-        match me.preemptible() {
-            None => run(me),
-            Some(preemptible) => {
-                here.apply_mask(preemptible);
-                preemptible.run_outside(|| run(me));
-                if let Some(orphan) = preemptible.orphan.get() {
-                    // SAFETY: nothing on this stack is needed any more.
-                    unsafe { orphan::end(preemptible, orphan) }
-                }
-                here.preemption.restart_grace();
-            }
+        here.apply_mask(me.thread());
+        fiber_thread::call_outside(|| run(me));
+        if let Some(orphan) = me.thread().orphan.get() {
+            // SAFETY: nothing on this stack is needed any more.
+            unsafe { orphan::end(me.thread(), orphan) }
         }
-        let stack = me.stack.take();
+        here.preemption.restart_grace();
+        let (stack, thread) = (me.stack.take(), me.thread.get());
         here.end_turn(None);
         here.accounting.forget(me);
         crate::join::ended(here, me);
         let mut next = here.next();
-        if next.state.get() == State::Unstarted && here.stacks.can_reuse(stack, next) {
-            next.stack.set(stack);
-            next.home.set(Some(here.pointer()));
-            if here.has_preemptible() {
-                if let Some(preemptible) = next.preemptible() {
-                    preemptible.prepare_for(&here);
-                }
-                here.make_current(next, false);
-            } else {
-                next.state.set(State::Running);
-                here.current.set(Some(next));
-            }
+        if next.state.get() == State::Unstarted
+            && here.stacks.can_reuse(stack, next)
+            && let Some(stack) = stack
+        {
+            here.place(next, stack);
+            here.make_current(next, false);
             continue;
         }
         // This stack is not free before it is left, so a fiber that starts now first gets another
@@ -168,28 +174,14 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
             here.stacks.give(stack);
         }
         // That may have waited for the allocator, and donated the timeslice to other fibers.
-        let was_interrupted = next.preemptible().is_some_and(|preemptible| preemptible.was_interrupted.get());
-        let to = if was_interrupted { next.context.get() } else { to };
-        if here.has_preemptible() {
-            here.make_current(next, false);
-        } else {
-            next.state.set(State::Running);
-            here.current.set(Some(next));
-        }
+        let to = if next.thread().was_interrupted.get() { next.context.get() } else { to };
+        here.make_current(next, false);
         // SAFETY: as in `change`; and nothing on this stack is needed any more.
         unsafe {
-            here.shadow(next).enter();
-            if let Some(stack) = stack {
-                stack.shadow.forget();
-            }
-            if !here.has_preemptible() {
+            if next.thread.get() == thread {
                 arch::leave(to)
             }
-            if stack.is_some_and(|stack| stack.preemptible().is_some()) {
-                // The next fiber that starts here may belong to another worker.
-                HERE.set(None);
-            }
-            here.leave_to_control_block(to, here.control_block_of(next))
+            here.leave_to_control_block(to, next.thread().control_block())
         }
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn after(time: Duration) -> Instant {
 /// If called outside a runtime.
 pub fn sleep_until(time: Instant) {
     CurrentWorker::enter(|here| {
-        if here.outside.is_wait_forbidden(&here) {
+        if here.outside.is_wait_forbidden() {
             return;
         }
         if here.now() < time {

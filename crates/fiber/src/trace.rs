@@ -114,13 +114,12 @@ fn nameless(addresses: &[usize]) -> Vec<Frame> {
 const LOOKS: [&str; 3] = ["as_if_called_from", "snapshot_all_fibers", "handle_deadlock"];
 
 /// The files in which a fiber stops.
-const STOPS: [&str; 9] = [
+const STOPS: [&str; 8] = [
     "src/control_block.rs",
     "src/worker.rs",
     "src/change.rs",
     "src/start.rs",
     "src/arch/",
-    "src/unwinding.rs",
     "src/preempt.rs",
     "src/preempt/",
     "src/tick.rs",
@@ -139,7 +138,7 @@ const BEGINS: (&str, &str) = ("begin", "src/start.rs");
 /// The files of functions between that and the fiber's function.
 const CALLS: [&str; 7] = [
     "src/start.rs",
-    "src/preemptible.rs",
+    "src/fiber_thread.rs",
     "src/task.rs",
     "std/src/panicking.rs",
     "std/src/panic.rs",

@@ -14,17 +14,18 @@ use policy::{Span, ThreadId};
 use sys::fault::AlternateStack;
 
 use crate::clock::Clock;
+use crate::control_block::ControlBlock;
 use crate::error::SpawnError;
+use crate::fiber_thread::FiberThread;
 use crate::outside::Outside;
 use crate::preempt::Preemption;
 use crate::reactor::POLL_INTERVAL;
-use crate::record::{Extras, Fiber, State};
+use crate::record::{Extras, Fiber, State, Tier};
 use crate::schedule_fuzzer::ScheduleFuzzer;
 use crate::shared::{Core, pointer};
-use crate::stack::{Shadow, Stacks};
+use crate::stack::Stacks;
 use crate::time_accounting::TimeAccounting;
 use crate::timers::Timers;
-use crate::unwinding::Unwinding;
 use crate::waits::{Waitable, Woken};
 
 pub(crate) use crate::current_worker::CurrentWorker;
@@ -42,8 +43,10 @@ pub(crate) struct Worker {
     plain: bool,
     /// Fibers are preemptible unless they are spawned otherwise.
     preempts: bool,
-    /// Fibers may have thread control blocks of their own.
-    has_preemptible: Cell<bool>,
+    /// There may be preemptible fibers.
+    has_ticks: Cell<bool>,
+    /// The thread that its first fiber is.
+    pub(crate) own_thread: FiberThread,
     /// The runtime's number if it has no other worker, otherwise a number that no runtime has.
     sole: u64,
     /// Chooses the next fiber in a deterministic runtime.
@@ -69,10 +72,7 @@ pub(crate) struct Worker {
     pub(crate) stacks: Stacks,
     /// The stack on which a handler explains the overflow of another stack.
     pub(crate) alternate: Cell<Option<AlternateStack>>,
-    /// The shadow of the kernel thread's own stack.
-    pub(crate) shadow: Cell<Shadow>,
     pub(crate) timers: Timers,
-    pub(crate) unwinding: Unwinding,
     pub(crate) outside: Outside,
     pub(crate) preemption: Preemption,
 }
@@ -93,7 +93,8 @@ impl Worker {
             alone,
             plain: alone && config.deterministic.is_none(),
             preempts: config.preemptible && config.deterministic.is_none(),
-            has_preemptible: Cell::new(false),
+            has_ticks: Cell::new(false),
+            own_thread: FiberThread::new(ControlBlock::NONE, None),
             sole: if alone { core.number() } else { u64::MAX },
             fuzzer: config.deterministic.map(ScheduleFuzzer::new),
             current: Cell::new(None),
@@ -112,9 +113,7 @@ impl Worker {
             unmade: Cell::new((0, 0)),
             stacks: Stacks::new(config.stack_size),
             alternate: Cell::new(None),
-            shadow: Cell::new(Shadow::current()),
             timers: Timers::new(clock.now()),
-            unwinding: Unwinding::default(),
             outside: Outside::default(),
             preemption: Preemption::default(),
             clock,
@@ -156,25 +155,20 @@ impl Worker {
         self.alone
     }
 
-    /// Whether fibers may have thread control blocks of their own.
-    #[inline(always)]
-    pub(crate) fn has_preemptible(&self) -> bool {
-        self.has_preemptible.get()
+    /// Whether fibers are preemptible unless they are spawned otherwise.
+    pub(crate) fn preempts(&self) -> bool {
+        self.preempts
     }
 
-    /// Enables preemptible fibers.
-    pub(crate) fn allow_preemptible(&self) {
-        self.has_preemptible.set(true);
+    /// Whether there may be preemptible fibers.
+    #[inline(always)]
+    pub(crate) fn has_ticks(&self) -> bool {
+        self.has_ticks.get()
     }
 
-    /// Whether the running fiber unwinds.
-    #[inline(always)]
-    pub(crate) fn is_panicking(&self) -> bool {
-        // For a preemptible fiber, `panicking` is about this fiber alone.
-        std::thread::panicking()
-            && (self.unwinding.is_mine()
-                || self.current().preemptible().is_some()
-                || self.current().was_cancelled.get())
+    /// From now on there may be preemptible fibers.
+    pub(crate) fn enable_ticks(&self) {
+        self.has_ticks.set(true);
     }
 
     /// The running fiber; `None` before the first.
@@ -258,16 +252,21 @@ impl Worker {
     pub(crate) unsafe fn spawn<F: FnOnce() -> T, T>(
         &self,
         extras: Option<Box<Extras>>,
-        asked: Option<bool>,
+        tier: Option<Tier>,
         function: F,
     ) -> Result<Fiber, SpawnError> {
-        let is_preemptible = asked.map_or(self.preempts, |asked| asked && self.fuzzer.is_none());
-        if is_preemptible && !self.has_preemptible() {
-            self.prepare_preemption()?;
+        let tier = match tier {
+            Some(Tier::Preemptible) if self.fuzzer.is_some() => Tier::Cooperative,
+            Some(tier) => tier,
+            None if self.preempts => Tier::Preemptible,
+            None => Tier::Cooperative,
+        };
+        if tier == Tier::Preemptible && !self.has_ticks() {
+            self.prepare_ticks()?;
         }
         let fiber = self.record()?;
         // SAFETY: the record is free; the rest is the caller's promise.
-        unsafe { fiber.begin(extras, is_preemptible, function, crate::join::NO_JOINER) };
+        unsafe { fiber.begin(extras, tier, function, crate::join::NO_JOINER) };
         if self.alone {
             let thread = ThreadId(fiber.number.get());
             self.ready(|ready| {
@@ -278,6 +277,7 @@ impl Worker {
         } else {
             self.offer_unstarted(fiber);
         }
+        self.start_ticks_if_needed();
         Ok(fiber)
     }
 
@@ -301,7 +301,7 @@ impl Worker {
         let erased =
             unsafe { std::mem::transmute::<NonNull<dyn Waitable + '_>, NonNull<dyn Waitable>>(NonNull::from(waits)) };
         me.waits.set(Some(erased));
-        me.state.set(if self.is_panicking() { State::BlockedUnwinding } else { State::Blocked });
+        me.state.set(if std::thread::panicking() { State::BlockedUnwinding } else { State::Blocked });
         let timer = deadline.map(|deadline| {
             self.schedule_look_at(deadline);
             self.timers.add(deadline, me)
@@ -335,6 +335,7 @@ impl Worker {
         }
         fiber.state.set(State::Ready);
         self.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
+        self.start_ticks_if_needed();
     }
 
     /// Raises a fiber to the level of a fiber that waits for it, until it [drops that
@@ -365,8 +366,8 @@ impl Worker {
         let me = self.current();
         if self.level(other) < self.level(me) {
             self.accounting.read_clock_soon();
-            if let Some(preemptible) = me.preemptible() {
-                preemptible.note_missed_tick();
+            if me.is_preemptible.get() {
+                me.thread().note_missed_tick();
             }
         }
     }
@@ -405,7 +406,7 @@ impl Worker {
     /// request if so.
     #[cold]
     fn take_cancellation(&self, me: Fiber) -> bool {
-        let can = !self.is_panicking();
+        let can = !std::thread::panicking();
         me.cancel_pending.set(!can);
         can
     }

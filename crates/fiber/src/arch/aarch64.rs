@@ -100,32 +100,6 @@ pub(crate) unsafe fn leave_and_set_thread_pointer(to: Context, thread_pointer: u
     }
 }
 
-/// Calls a function with another thread control block in use.
-///
-/// # Safety
-/// The thread pointer is that of a block in which nothing else runs meanwhile. The function takes
-/// the data, and does not unwind.
-#[inline(never)]
-pub(crate) unsafe fn call_with_thread_pointer(
-    thread_pointer: usize,
-    function: unsafe extern "C" fn(*mut ()),
-    data: *mut (),
-) {
-    // SAFETY: the block differs during the call only; the rest is the caller's promise.
-    unsafe {
-        asm!(
-            "msr tpidr_el0, x20",
-            "blr {function}",
-            "msr tpidr_el0, x21",
-            function = in(reg) function,
-            in("x20") thread_pointer,
-            in("x21") self::thread_pointer(),
-            in("x0") data,
-            clobber_abi("C"),
-        );
-    }
-}
-
 /// The thread pointer.
 #[inline(always)]
 pub(crate) fn thread_pointer() -> usize {
@@ -190,7 +164,7 @@ macro_rules! entry {
 }
 
 entry!(entry, crate::start::begin);
-entry!(preemption_entry, crate::preempt::run_on_preemption_stack);
+entry!(preemption_entry, crate::preempt::schedule_after_tick);
 entry!(wait_entry, crate::control_block::wait_for_turn);
 
 /// Calls a function on this stack, but so that its callers are those of another stack that was

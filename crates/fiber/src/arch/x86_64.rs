@@ -95,32 +95,6 @@ pub(crate) unsafe fn leave_and_set_thread_pointer(to: Context, thread_pointer: u
     }
 }
 
-/// Calls a function with another thread control block in use.
-///
-/// # Safety
-/// The thread pointer is that of a block in which nothing else runs meanwhile. The function takes
-/// the data, and does not unwind.
-#[inline(never)]
-pub(crate) unsafe fn call_with_thread_pointer(
-    thread_pointer: usize,
-    function: unsafe extern "C" fn(*mut ()),
-    data: *mut (),
-) {
-    // SAFETY: the block differs during the call only; the rest is the caller's promise.
-    unsafe {
-        asm!(
-            "wrfsbase r12",
-            "call {function}",
-            "wrfsbase r13",
-            function = in(reg) function,
-            in("r12") thread_pointer,
-            in("r13") self::thread_pointer(),
-            in("rdi") data,
-            clobber_abi("C"),
-        );
-    }
-}
-
 /// The thread pointer. Only if the processor and the kernel [let](sys::thread_block::check_support)
 /// programs read it.
 #[inline(always)]
@@ -188,7 +162,7 @@ macro_rules! entry {
 }
 
 entry!(entry, crate::start::begin);
-entry!(preemption_entry, crate::preempt::run_on_preemption_stack);
+entry!(preemption_entry, crate::preempt::schedule_after_tick);
 entry!(wait_entry, crate::control_block::wait_for_turn);
 
 /// Calls a function on this stack, but so that its callers are those of another stack that was

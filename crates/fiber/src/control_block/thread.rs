@@ -22,8 +22,8 @@ use sys::futex::{self, Scope};
 use sys::scheduling::{Policy, Thread, set_policy};
 
 use crate::arch::{self, Context};
+use crate::fiber_thread::{FiberThread, Here};
 use crate::preempt::Ticks;
-use crate::preemptible::PreemptibleFiber;
 use crate::worker::Worker;
 
 /// Where a kernel thread continues.
@@ -75,7 +75,7 @@ impl std::fmt::Debug for KernelThread {
     }
 }
 
-/// The size of the own stack of a preemptible fiber's kernel thread. Hardly anything is called
+/// The size of the own stack of a fiber's kernel thread. Hardly anything is called
 /// there, but the stack must hold the frame of a tick and the program's thread-local variables.
 const STACK: usize = 64 << 10;
 
@@ -102,33 +102,34 @@ impl KernelThread {
         KernelThread::of_this_thread(None, unsafe { arch::new_context(top, arch::Entrance::Wait) })
     }
 
-    /// Starts a thread for the preemptible fiber at this address.
-    pub(crate) fn start(preemptible: NonNull<PreemptibleFiber>) -> io::Result<&'static KernelThread> {
+    /// Starts a thread for fibers with this state. Returns it, and where its thread-locals are.
+    pub(crate) fn start(fibers: NonNull<FiberThread>) -> io::Result<(&'static KernelThread, NonNull<Here>)> {
         /// The message that the thread receives.
-        struct Address(NonNull<PreemptibleFiber>);
+        struct Address<T>(NonNull<T>);
 
         // SAFETY: only the thread uses it there.
-        unsafe impl Send for Address {}
+        unsafe impl<T> Send for Address<T> {}
 
-        let address = Address(preemptible);
+        let address = Address(fibers);
         let (tell, told) = mpsc::sync_channel(1);
         let run = move || {
-            let Address(preemptible) = { address };
-            let ticks = Ticks::for_preemptible_thread();
+            let Address(fibers) = { address };
+            let ticks = Ticks::for_fiber_thread();
             // It stays in place as long as the thread exists.
             let _alternate = crate::stack::overflow::watch();
-            PreemptibleFiber::set_current(Some(preemptible));
+            let here = FiberThread::settle(fibers);
             let made = ticks.map(|ticks| KernelThread::of_this_thread(Some(ticks), Context::NONE));
             let thread = made.as_ref().ok().copied();
-            let _ = tell.send(made);
+            let _ = tell.send(made.map(|thread| (thread, Address(here))));
             drop(tell);
             if let Some(thread) = thread {
                 // SAFETY: this is the calling thread, on its own stack.
                 unsafe { thread.run_turns() }
             }
         };
-        Builder::new().name("rowlock-preempt".into()).stack_size(STACK).spawn(run)?;
-        told.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+        Builder::new().name("rowlock-fiber".into()).stack_size(STACK).spawn(run)?;
+        let (thread, Address(here)) = told.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?;
+        Ok((thread, here))
     }
 
     /// Prepares this thread, which has the turn, to hand it over as soon as it is on its own stack.

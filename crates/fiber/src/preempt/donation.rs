@@ -37,7 +37,7 @@ use sys::tick::Interrupted;
 use super::Ticking;
 use crate::arch::Context;
 use crate::control_block::ControlBlock;
-use crate::preemptible::PreemptibleFiber;
+use crate::fiber_thread::FiberThread;
 use crate::record::Fiber;
 use crate::worker::Worker;
 
@@ -99,18 +99,19 @@ impl Worker {
             let next = queue.pop();
             next.inspect(|next| queue.push(*next))
         });
-        let Some((next, preemptible)) = next.and_then(|next| Some((next, next.preemptible()?))) else { return false };
+        let Some(next) = next else { return false };
         let donation = &preemption.donation;
         preemption.count(|counts| counts.donated += 1);
         donation.donor_block.set(self.control_block_in_force());
         preemption.set_ticking(Ticking::On);
         compiler_fence(SeqCst);
         donation.recipient.set(Some(next));
+        next.thread().take_donation(self);
         // SAFETY: the preemptible fiber was interrupted outside the runtime, or stopped while it
         // entered it, and has not continued since. The donor's context is written before it is
         // read.
         let switch = || unsafe {
-            self.switch_to_control_block(donation.donor.as_ptr(), next.context.get(), preemptible.control_block());
+            self.switch_to_control_block(donation.donor.as_ptr(), next.context.get(), next.thread().control_block());
         };
         interrupted.allow_ticks_during(switch);
         donation.recipient.set(None);
@@ -122,36 +123,33 @@ impl Worker {
     /// Returns the timeslice to the donor after a tick. Runs in a handler.
     pub(super) fn reclaim(&self, recipient: Fiber, block: ControlBlock, interrupted: &Interrupted) {
         let on_its_stack = |stack: crate::stack::Stack| stack.contains(interrupted.stack_pointer());
-        let preemptible = recipient.preemptible().filter(|preemptible| preemptible.control_block() == block);
-        let Some(preemptible) = preemptible.filter(|_| recipient.stack.get().is_some_and(on_its_stack)) else { return };
-        if interrupted.is_on_alternate_stack() {
+        let thread = recipient.thread();
+        let is_it = thread.control_block() == block && recipient.stack.get().is_none_or(on_its_stack);
+        if !is_it || interrupted.is_on_alternate_stack() {
             return;
         }
         // If it is about to enter the runtime, it returns the timeslice by itself.
-        if preemptible.try_enter_runtime() {
+        if thread.try_enter_runtime() {
             // SAFETY: the fiber runs, and has been marked.
             interrupted.allow_ticks_during(|| unsafe { self.switch_to_donor(recipient) });
-            preemptible.resume_after(interrupted);
+            thread.resume_after(interrupted);
         }
     }
+}
 
-    /// Whether code in the runtime waits in the kernel while a preemptible fiber runs on its
-    /// timeslice.
-    #[inline(always)]
-    pub(crate) fn is_donating(&self) -> bool {
-        self.preemption.donation.recipient().is_some()
-    }
-
-    /// A preemptible fiber enters the runtime, where a donor may be in the middle of something.
-    #[cold]
-    pub(crate) fn wait_for_donor(&self, preemptible: &PreemptibleFiber) {
-        // A fiber that comes back orphaned does so on another kernel thread, and must not use this
-        // worker.
-        while preemptible.orphan.get().is_none()
-            && let Some(recipient) = self.preemption.donation.recipient()
-        {
+/// The calling fiber enters the runtime. If it runs on a donated timeslice, the donor may be in the
+/// middle of something.
+pub(crate) fn wait_for_donor(thread: &FiberThread) {
+    // A fiber that comes back orphaned does so on another kernel thread, and must not use this
+    // worker.
+    while thread.orphan.get().is_none()
+        && let Some(worker) = thread.donor.get()
+    {
+        // SAFETY: a worker that runs a fiber exists.
+        let worker = unsafe { worker.as_ref() };
+        if let Some(recipient) = worker.preemption.donation.recipient() {
             // SAFETY: only the recipient runs while there is a donation.
-            unsafe { self.switch_to_donor(recipient) };
+            unsafe { worker.switch_to_donor(recipient) };
         }
     }
 }

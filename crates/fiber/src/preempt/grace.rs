@@ -11,7 +11,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::preemptible::PreemptibleFiber;
+use crate::fiber_thread::FiberThread;
 use crate::record::Fiber;
 use crate::worker::Worker;
 
@@ -38,10 +38,10 @@ impl Grace {
     }
 
     /// A tick has found this preemptible fiber. Runs in a handler.
-    pub(super) fn count(&self, preemptible: &PreemptibleFiber) {
+    pub(super) fn count(&self, thread: &FiberThread) {
         if let Some(ticks) = self.ticks.get() {
             self.ticks.set(Some(ticks + 1));
-            preemptible.grace_ticks.set(preemptible.grace_ticks.get() + 1);
+            thread.grace_ticks.set(thread.grace_ticks.get() + 1);
         }
     }
 
@@ -56,7 +56,7 @@ impl Worker {
     /// Begins to count ticks, as the runtime ends.
     pub(crate) fn begin_grace(&self) {
         self.preemption.grace.ticks.set(Some(0));
-        if self.has_preemptible() {
+        if self.has_ticks() {
             self.start_ticks();
         }
     }
@@ -65,10 +65,8 @@ impl Worker {
     /// ticks. A fiber that stopped at a safepoint is cancelled there instead.
     pub(crate) fn is_past_grace(&self, fiber: Fiber) -> bool {
         self.preemption.grace.ticks.get().is_some_and(|ticks| {
-            let is_over = |preemptible: &PreemptibleFiber| {
-                preemptible.was_interrupted.get() && (preemptible.grace_ticks.get() >= TICKS || ticks >= MAX_TICKS)
-            };
-            fiber.preemptible().is_some_and(is_over)
+            let thread = fiber.thread();
+            thread.was_interrupted.get() && (thread.grace_ticks.get() >= TICKS || ticks >= MAX_TICKS)
         })
     }
 }

@@ -25,7 +25,7 @@ use sys::scheduling::{Policy, Thread, set_policy};
 
 use crate::arch::{self, Context};
 use crate::control_block::ControlBlock;
-use crate::preemptible::PreemptibleFiber;
+use crate::fiber_thread::{self, FiberThread};
 use crate::record::Fiber;
 
 /// Where an orphaned fiber runs.
@@ -73,12 +73,11 @@ impl Event {
 /// detaches it from its worker, and is called late: the code that starts the thread may have to
 /// wait for what this fiber holds, and so may the thread itself when it starts.
 pub(crate) fn move_to_thread(fiber: Fiber, let_go: impl FnOnce()) {
-    let Some(preemptible) = fiber.preemptible() else { return let_go() };
-    let thread_pointer = match preemptible.control_block() {
+    let thread_pointer = match fiber.thread().control_block() {
         ControlBlock::ThreadPointer(thread_pointer) => thread_pointer,
         ControlBlock::KernelThread(thread) => {
             let_go();
-            preemptible.become_orphan(Orphan::OnOwnThread);
+            fiber.thread().become_orphan(Orphan::OnOwnThread);
             // SAFETY: it was interrupted outside the runtime, or stopped while it entered it; its
             // worker does not use it any more.
             unsafe { thread.start_orphan(fiber.context.get()) };
@@ -96,9 +95,8 @@ pub(crate) fn move_to_thread(fiber: Fiber, let_go: impl FnOnce()) {
         is_let_go.wait();
         // If that is refused, the thread has its share like any other.
         let _ = set_policy(Thread::current(), Policy::Idle);
-        let Some(preemptible) = fiber.preemptible() else { return };
         let host = OrphanHost { left: Cell::new(Context::NONE), thread_pointer: arch::thread_pointer() };
-        preemptible.become_orphan(Orphan::OnOtherThread(NonNull::from(&host)));
+        fiber.thread().become_orphan(Orphan::OnOtherThread(NonNull::from(&host)));
         // SAFETY: it was interrupted outside the runtime, or stopped while it entered it; its
         // worker does not use it any more, and it never goes back.
         unsafe { arch::switch_and_set_thread_pointer(host.left.as_ptr(), fiber.context.get(), thread_pointer) };
@@ -120,9 +118,13 @@ pub(crate) fn move_to_thread(fiber: Fiber, let_go: impl FnOnce()) {
     }
 }
 
-/// An orphaned fiber unwinds, because it calls what needs a runtime.
+/// An orphaned fiber that calls what needs a runtime unwinds, or waits forever if it unwinds
+/// already. Returns for other threads.
 #[cold]
-pub(crate) fn unwind() -> ! {
+pub(crate) fn unwind_if_orphaned() {
+    if fiber_thread::current().is_none() {
+        return;
+    }
     if std::thread::panicking() || !crate::ending::CAN_UNWIND {
         wait_forever();
     }
@@ -142,11 +144,11 @@ pub(crate) fn wait_forever() -> ! {
 ///
 /// # Safety
 /// The caller is the fiber of this state, and nothing on its stack is needed any more.
-pub(crate) unsafe fn end(preemptible: &PreemptibleFiber, orphan: Orphan) -> ! {
+pub(crate) unsafe fn end(thread: &FiberThread, orphan: Orphan) -> ! {
     // SAFETY: the host exists until its stack is resumed, which is now; and a fiber's own thread is
     // the calling one.
     unsafe {
-        match (orphan, preemptible.control_block()) {
+        match (orphan, thread.control_block()) {
             (Orphan::OnOtherThread(host), _) => {
                 arch::leave_and_set_thread_pointer(host.as_ref().left.get(), host.as_ref().thread_pointer)
             }

@@ -18,7 +18,7 @@ use sys::tick::{ScriptedClock, Ticker};
 use super::{Preemption, grace};
 use crate::control_block::thread::KernelThread;
 use crate::inbox::stopped_timer::FireTimer;
-use crate::record::Fiber;
+use crate::record::{Fiber, State};
 use crate::worker::Worker;
 
 /// The interval at which the worker checks whether a running fiber that is not preemptible waits
@@ -71,8 +71,8 @@ impl Ticks {
         why.map_or(Ok(ticks), |why| Err(why.into()))
     }
 
-    /// The ticks of the calling thread, which belongs to a preemptible fiber.
-    pub(crate) fn for_preemptible_thread() -> std::io::Result<Arc<Ticks>> {
+    /// The ticks of the calling thread, which belongs to a fiber.
+    pub(crate) fn for_fiber_thread() -> std::io::Result<Arc<Ticks>> {
         Ticks::new(None, Duration::ZERO, None)
     }
 
@@ -241,11 +241,15 @@ impl Worker {
         self.ready(|ready| ready.waiting()) > 0 || self.core().unstarted.len() > 0 || self.outside.is_awaited()
     }
 
-    /// Starts ticks if others wait. For a preemptible fiber that leaves the runtime.
+    /// The running fiber has made another one ready: starts ticks if it might keep that from
+    /// running.
     #[inline(always)]
     pub(crate) fn start_ticks_if_needed(&self) {
-        if self.preemption.ticking.get() != Ticking::On && self.has_waiting_fibers() {
-            self.start_ticks();
+        if self.has_ticks() && self.preemption.ticking.get() != Ticking::On {
+            let me = self.current();
+            if me.is_preemptible.get() && me.state.get() == State::Running {
+                self.start_ticks();
+            }
         }
     }
 
@@ -272,7 +276,7 @@ impl Worker {
     #[inline(never)]
     fn update_timer_slow(&self, next: Fiber) {
         let ticking = self.preemption.ticking.get();
-        if next.preemptible().is_none() {
+        if !next.is_preemptible.get() {
             if ticking == Ticking::Never && self.preemption.with_interrupted(|queue| !queue.is_empty()) {
                 self.start_slow_ticks();
             }

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 
 use sys::reservation::{Guard, Reservation, page_size};
 
-use super::{Shadow, Stack};
+use super::Stack;
 use crate::arch;
 use crate::control_block::ControlBlockKind;
 use crate::error::{PreemptionError, StackError};
@@ -33,7 +33,7 @@ const LARGEST_BYTES: usize = 1 << 28;
 pub(super) struct Class {
     /// Of each stack, including its guard.
     size: u32,
-    /// How many bytes are above each, for a preemptible fiber's state and thread control block.
+    /// How many bytes are above each, for the state and the thread control block of its fibers.
     above: u32,
     /// The kind of these blocks.
     kind: ControlBlockKind,
@@ -53,8 +53,8 @@ impl Class {
         Class::with_space_above(size, 0, ControlBlockKind::ThreadPointer)
     }
 
-    /// For stacks of this size, including the guard, with space above each for a preemptible fiber
-    /// of this kind. Both together are a multiple of the page size.
+    /// For stacks of this size, including the guard, with space above each for a block of this kind.
+    /// Both together are a multiple of the page size.
     pub(super) fn with_space_above(size: u32, above: u32, kind: ControlBlockKind) -> Class {
         let most = (WARM_BYTES / size as usize).clamp(FEW, WARM);
         Class { size, above, kind, chunks: Vec::new(), before: 0, made: 0, warm: Vec::new(), cold: Vec::new(), most }
@@ -62,12 +62,6 @@ impl Class {
 
     pub(super) fn size(&self) -> u32 {
         self.size
-    }
-
-    /// A stack whose memory is warm.
-    #[inline(always)]
-    pub(super) fn take_warm(&mut self) -> Option<Stack> {
-        self.warm.pop()
     }
 
     /// Any stack.
@@ -93,10 +87,10 @@ impl Class {
         // SAFETY: it is at most at the chunk's end.
         let top = unsafe { chunk.base().add(low + self.size as usize) };
         if self.above > 0 {
-            // SAFETY: the memory is this stack's, and memory for preemptible fibers is never freed.
+            // SAFETY: the memory is this stack's, and memory of stacks with blocks is never freed.
             let lowest = unsafe { chunk.base().add(low + page_size()) };
             // SAFETY: as above.
-            let made = unsafe { super::preemptible::init_preemptible(self.kind, lowest, top, self.above as usize) };
+            let made = unsafe { super::with_block::init_thread(self.kind, lowest, top, self.above as usize) };
             if let Err(why) = made {
                 if !matches!(&why, StackError::Preemption(PreemptionError::Block(why)) if why.has_lost_memory()) {
                     // Nothing refers to the memory: it is for the next attempt.
@@ -106,7 +100,7 @@ impl Class {
             }
         }
         arch::announce(chunk.base().addr().get() + low + page_size(), top.addr().get());
-        Ok(Stack { top, size: self.size, shadow: Shadow::none() })
+        Ok(Stack { top, size: self.size })
     }
 
     /// The distance from one stack to the next.
@@ -164,7 +158,7 @@ impl Class {
     pub(super) fn used(&self, stack: &Stack) -> Option<usize> {
         let size = self.size as usize;
         let (chunk, low) = find(&self.chunks, stack.top.addr().get() - size)?;
-        // The page at the top of a preemptible fiber's stack also contains its block.
+        // The page at the top of a stack may also contain a block.
         let end = (low + size).next_multiple_of(page_size());
         chunk.used_at_end(low + page_size()..end).ok().map(|used| used.saturating_sub(end - low - size))
     }

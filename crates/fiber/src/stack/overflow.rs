@@ -18,8 +18,11 @@ pub(crate) fn watch() -> Option<AlternateStack> {
 /// Runs in a signal handler, on the thread that has accessed the address.
 fn explain(address: usize, text: &mut Text) -> bool {
     let Some(fiber) = CurrentWorker::look().and_then(|here| here.running()) else { return false };
-    let Some(stack) = fiber.stack.get().filter(|stack| stack.is_in_guard(address)) else { return false };
-    let (number, size) = (fiber.number.get(), stack.size() / 1024);
+    if !fiber.stack.get().is_some_and(|stack| stack.is_in_guard(address)) {
+        return false;
+    }
+    let usual = CurrentWorker::look().map_or(0, |here| here.core().config().stack_size);
+    let (number, size) = (fiber.number.get(), fiber.stack_size().unwrap_or(usual).div_ceil(1024));
     // A text that is too long is truncated.
     let _ = write!(text, "fiber {number}");
     if fiber.has_extras() {

@@ -1,6 +1,8 @@
 //! Priority inheritance: the owner of a mutex has the level of the fibers that wait for it.
 
-use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use policy::Span;
@@ -21,54 +23,49 @@ fn work(micros: u32) {
     (0..micros).for_each(|_| fiber::checkpoint());
 }
 
-thread_local! {
+/// How far a program is.
+#[derive(Default)]
+struct Progress {
     /// The low fiber holds what the high one will want.
-    static HELD: Cell<bool> = const { Cell::new(false) };
-    static OVER: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Sets `OVER` when it is dropped.
-struct Over;
-
-impl Drop for Over {
-    fn drop(&mut self) {
-        OVER.set(true);
-    }
+    held: AtomicBool,
+    over: AtomicBool,
 }
 
 /// Keeps a fiber at one of the middle levels ready until all is over: before one sinks too low,
 /// another one starts.
-fn crowd() {
+fn crowd(progress: &Arc<Progress>) {
     work(50);
-    if !OVER.get() {
-        fiber::spawn(crowd).detach();
+    if !progress.over.load(Relaxed) {
+        let theirs = Arc::clone(progress);
+        fiber::spawn(move || crowd(&theirs)).detach();
         work(100);
     }
 }
 
 /// How long a fiber of the highest level waits for what a fiber of a low level holds, beside a
 /// crowd at middle levels.
-fn wait(has: impl FnOnce() + Send, wants: impl FnOnce()) -> Duration {
+fn wait(has: impl FnOnce(&Progress) + Send, wants: impl FnOnce()) -> Duration {
     let mut took = Duration::ZERO;
     run(|| {
-        HELD.set(false);
-        OVER.set(false);
+        let progress = Arc::<Progress>::default();
         fiber::scope(|scope| {
-            let _over = Over;
             scope.spawn(|| {
                 // To level 30.
                 work(300);
-                has();
+                has(&progress);
             });
-            while !HELD.get() {
+            while !progress.held.load(Relaxed) {
                 fiber::sleep(Duration::from_micros(10));
             }
-            fiber::spawn(crowd).detach();
-            fiber::spawn(crowd).detach();
+            for _ in 0..2 {
+                let theirs = Arc::clone(&progress);
+                fiber::spawn(move || crowd(&theirs)).detach();
+            }
             fiber::sleep(Duration::from_micros(200));
             let began = fiber::now();
             wants();
             took = fiber::now() - began;
+            progress.over.store(true, Relaxed);
         });
     });
     took
@@ -77,18 +74,18 @@ fn wait(has: impl FnOnce() + Send, wants: impl FnOnce()) -> Duration {
 #[test]
 fn only_without_inheritance_do_fibers_in_between_block_the_highest_forever() {
     let semaphore = Semaphore::new(1);
-    let has = || {
+    let has = |progress: &Progress| {
         let _permit = semaphore.acquire();
-        HELD.set(true);
+        progress.held.store(true, Relaxed);
         work(50);
     };
     let took = wait(has, || assert!(semaphore.acquire_timeout(Duration::from_millis(20)).is_err()));
     assert!(took >= Duration::from_millis(20), "{took:?}");
 
     let mutex = Mutex::new(());
-    let has = || {
+    let has = |progress: &Progress| {
         let _guard = mutex.lock().unwrap();
-        HELD.set(true);
+        progress.held.store(true, Relaxed);
         work(50);
     };
     let took = wait(has, || drop(mutex.lock().unwrap()));
@@ -98,7 +95,7 @@ fn only_without_inheritance_do_fibers_in_between_block_the_highest_forever() {
 #[test]
 fn a_level_is_inherited_through_a_chain_of_mutexes() {
     let (first, second, third) = (Mutex::new(()), Mutex::new(()), Mutex::new(()));
-    let has = || {
+    let has = |progress: &Progress| {
         fiber::scope(|scope| {
             let held = third.lock().unwrap();
             for (mine, others) in [(&second, &third), (&first, &second)] {
@@ -109,7 +106,7 @@ fn a_level_is_inherited_through_a_chain_of_mutexes() {
             }
             // The other two start to wait.
             fiber::sleep(Duration::from_micros(50));
-            HELD.set(true);
+            progress.held.store(true, Relaxed);
             work(50);
             drop(held);
         });

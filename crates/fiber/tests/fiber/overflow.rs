@@ -2,7 +2,7 @@
 //! its own.
 #![allow(unsafe_code, reason = "a signal is sent, and handled")]
 
-use rowlock_fiber::{Builder, Config, Runtime, run, spawn};
+use rowlock_fiber::{Activity, Builder, Config, FiberSnapshot, Runtime, dump, run, spawn};
 use testing::isolated_by;
 
 /// Calls a function in its own process, which must end by a signal after these words.
@@ -64,7 +64,10 @@ fn a_fiber_without_room_for_a_signal_handler_is_reported_as_well() {
     let body = || {
         let begin = || {
             let here = 0_u8;
-            dive_and_raise(std::ptr::from_ref(&here).addr(), 64 << 10);
+            let is_mine = |fiber: &&FiberSnapshot| fiber.activity == Activity::Running;
+            // More than requested: there is room for a tick.
+            let size = dump().fibers.iter().find(is_mine).unwrap().stack.unwrap().size;
+            dive_and_raise(std::ptr::from_ref(&here).addr(), size);
         };
         // SAFETY: the handler does nothing.
         unsafe { libc::signal(libc::SIGUSR1, does_nothing as *const () as usize) };

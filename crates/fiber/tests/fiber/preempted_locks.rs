@@ -355,12 +355,14 @@ fn a_fiber_that_is_not_preemptible_donates_its_timeslice_to_the_owner_of_a_lock(
             while !held.load(Relaxed) {
                 yield_now();
             }
-            let before = preemptions().donated;
-            wanted.store(true, Relaxed);
-            drop(mutex.lock().unwrap());
-            assert_eq!(preemptions().donated - before, 6);
-            let wants = || drop(mutex.lock().unwrap());
-            scope.spawn_with(Builder::new().preemptible(false), wants).unwrap().join().unwrap();
+            let wants = || {
+                let before = preemptions().donated;
+                wanted.store(true, Relaxed);
+                drop(mutex.lock().unwrap());
+                preemptions().donated - before
+            };
+            let wants = scope.spawn_with(Builder::new().preemptible(false), wants).unwrap();
+            assert_eq!(wants.join().unwrap(), 6);
         });
     });
 }

@@ -304,10 +304,13 @@ fn a_fiber_that_is_not_preemptible_and_yields_its_cpu_lets_an_interrupted_one_ru
             while !begun.load(Relaxed) {
                 yield_now();
             }
-            looks.store(true, Relaxed);
-            while !done.load(Relaxed) {
-                std::thread::yield_now();
-            }
+            let polls = move || {
+                looks.store(true, Relaxed);
+                while !done.load(Relaxed) {
+                    std::thread::yield_now();
+                }
+            };
+            Builder::new().preemptible(false).spawn(polls).unwrap().join().unwrap();
             fiber.join().unwrap();
             preemptions().donated
         })

@@ -64,7 +64,7 @@ fn fibers_start_elsewhere_while_the_first_one_blocks_its_kernel_thread() {
 }
 
 #[test]
-fn a_fiber_stays_on_the_kernel_thread_on_which_it_has_started() {
+fn a_fiber_is_one_thread_from_its_start_to_its_end() {
     thread_local! {
         static VALUE: Cell<u64> = const { Cell::new(0) };
     }

@@ -1,5 +1,4 @@
-//! Stacks for [preemptible fibers](crate::preemptible), each with a thread control block above it,
-//! or with a kernel thread.
+//! Stacks with a thread control block above each, or with a kernel thread.
 //!
 //! The C library knows a block as long as the process lasts, and a kernel thread that was started
 //! stays. So these stacks are shared by all workers. A worker keeps some of them, and returns
@@ -16,12 +15,11 @@ use sys::reservation::{Guard, Reservation, page_size};
 use sys::thread_block::{self, ThreadBlock, ThreadBlockError};
 
 use super::class::Class;
-use super::{MOST, Stack, is_preemptible_size, smallest};
+use super::{MOST, Stack, has_block, smallest};
 use crate::control_block::thread::KernelThread;
 use crate::control_block::{ControlBlock, ControlBlockKind};
-use crate::current_worker::CurrentWorker;
 use crate::error::{PreemptionError, StackError};
-use crate::preemptible::PreemptibleFiber;
+use crate::fiber_thread::{FiberThread, Here};
 
 /// How many stacks of a size a worker keeps.
 const AT_HAND: usize = 64;
@@ -29,11 +27,11 @@ const AT_HAND: usize = 64;
 /// The minimum number of bytes for a block, and for what the kernel saves at an interruption.
 const LEAST: usize = 3 << 12;
 
-/// How much of that is above a stack with a block: the preemptible fiber's state, its block, and
-/// the program's initial thread-locals. 0 until it is known.
+/// How much of that is above a stack with a block: the state of its fibers, the block, and the
+/// program's initial thread-locals. 0 until it is known.
 static ABOVE: AtomicU32 = AtomicU32::new(0);
 
-/// All stacks for preemptible fibers that no worker has, by kind and size.
+/// All stacks with blocks that no worker has, by kind and size.
 static ALL: Mutex<BTreeMap<(ControlBlockKind, u32), Class>> = Mutex::new(BTreeMap::new());
 
 // SAFETY: any thread may use stacks that no worker has.
@@ -47,12 +45,12 @@ fn all() -> MutexGuard<'static, BTreeMap<(ControlBlockKind, u32), Class>> {
 fn above(kind: ControlBlockKind) -> u32 {
     match kind {
         ControlBlockKind::ThreadPointer => ABOVE.load(Relaxed),
-        ControlBlockKind::KernelThread => size_of::<PreemptibleFiber>() as u32,
+        ControlBlockKind::KernelThread => size_of::<FiberThread>() as u32,
     }
 }
 
-/// The stacks for preemptible fibers that a worker keeps.
-pub(super) struct PreemptibleStacks {
+/// The stacks with blocks that a worker keeps.
+pub(super) struct StacksWithBlock {
     kind: ControlBlockKind,
     /// How much larger these stacks are than others, for what the kernel saves at an interruption.
     /// 0 until it is known.
@@ -60,35 +58,27 @@ pub(super) struct PreemptibleStacks {
     sizes: Vec<(u32, Vec<Stack>)>,
 }
 
-impl PreemptibleStacks {
-    pub(super) fn new(kind: ControlBlockKind) -> PreemptibleStacks {
-        PreemptibleStacks { kind, longer: 0, sizes: Vec::new() }
+impl StacksWithBlock {
+    pub(super) fn new(kind: ControlBlockKind) -> StacksWithBlock {
+        StacksWithBlock { kind, longer: 0, sizes: Vec::new() }
     }
 
     /// The size with guard of a stack that would otherwise have size `other`. It differs from all
-    /// other stacks' sizes. 0 until the first one exists.
+    /// bare stacks' sizes. 0 until the first one exists.
     #[inline(always)]
     pub(super) fn size(&self, other: u32) -> u32 {
         if self.longer == 0 { 0 } else { other + self.longer }
     }
 
-    /// A stack for this many bytes, whose size would otherwise be `other`.
-    #[inline]
-    pub(super) fn take(&mut self, other: u32, bytes: usize, guard: &Cell<Guard>) -> Result<Stack, StackError> {
+    /// A stack that this worker has, and whose size would otherwise be `other`.
+    #[inline(always)]
+    pub(super) fn take_kept(&mut self, other: u32) -> Option<Stack> {
         let size = self.size(other);
-        if let Some((_, stacks)) = self.sizes.iter_mut().find(|(other, _)| *other == size)
-            && let Some(stack) = stacks.pop()
-        {
-            return Ok(stack);
-        }
-        match CurrentWorker::get() {
-            Some(here) => here.in_own_control_block(|| self.fetch(other, bytes, guard)),
-            None => self.fetch(other, bytes, guard),
-        }
+        self.sizes.iter_mut().find(|(other, _)| *other == size)?.1.pop()
     }
 
-    #[cold]
-    fn fetch(&mut self, other: u32, bytes: usize, guard: &Cell<Guard>) -> Result<Stack, StackError> {
+    /// A stack of the common pool, for this many bytes, whose size would otherwise be `other`.
+    pub(super) fn fetch(&mut self, other: u32, bytes: usize, guard: &Cell<Guard>) -> Result<Stack, StackError> {
         if bytes > MOST {
             return Err(StackError::TooLarge { asked: bytes, most: MOST });
         }
@@ -123,7 +113,7 @@ impl PreemptibleStacks {
     }
 }
 
-impl Drop for PreemptibleStacks {
+impl Drop for StacksWithBlock {
     fn drop(&mut self) {
         self.sizes.iter_mut().for_each(|(_, stacks)| return_to_pool(self.kind, stacks.drain(..)));
     }
@@ -139,9 +129,9 @@ fn return_to_pool(kind: ControlBlockKind, stacks: impl Iterator<Item = Stack>) {
     }
 }
 
-/// How much of a preemptible fiber's stack has been used.
+/// How much of a stack with a block has been used.
 pub(super) fn used(stack: &Stack) -> usize {
-    if !is_preemptible_size(stack.size) {
+    if !has_block(stack.size) {
         return 0;
     }
     all().values().filter(|class| class.size() == stack.size).find_map(|class| class.used(stack)).unwrap_or(0)
@@ -156,63 +146,72 @@ fn measure() -> Result<usize, StackError> {
     let memory = Reservation::new(room).map_err(StackError::Memory)?;
     let low = memory.base();
     std::mem::forget(memory);
-    // SAFETY: it is the memory's end, which stays forever, and nothing asks for the preemptible
-    // fiber.
-    let (end, block) = unsafe { (low.add(room), make_control_block(low, low.add(room), std::ptr::null_mut())?) };
-    let above = end.addr().get() - (block.stack_top - size_of::<PreemptibleFiber>()) / 16 * 16;
-    // Sizes whose upper end is a page boundary belong to other kinds of stacks.
+    // SAFETY: it is the memory's end, which stays forever.
+    let (end, block) = unsafe { (low.add(room), make_control_block(low, low.add(room), None)?.0) };
+    let above = end.addr().get() - (block.stack_top - size_of::<FiberThread>()) / 16 * 16;
+    // Sizes whose upper end is a page boundary belong to bare stacks.
     let above = if above.is_multiple_of(1 << 12) { above + 16 } else { above };
     ABOVE.store(above as u32, Relaxed);
     Ok(room)
 }
 
-/// Makes a thread control block at the end of this memory, for this preemptible fiber.
+/// Makes a thread control block at the end of this memory, for fibers with this state. Returns it,
+/// and where its thread-locals are.
 ///
 /// # Safety
-/// The memory is writable, unused and never freed. The same holds for the preemptible fiber, if
-/// there is one.
+/// The memory is writable, unused and never freed. The same holds for the state, if there is one.
 unsafe fn make_control_block(
     low: NonNull<u8>,
     end: NonNull<u8>,
-    preemptible: *mut PreemptibleFiber,
-) -> Result<ThreadBlock, StackError> {
-    /// Runs on the thread whose block the preemptible fiber gets.
-    extern "C" fn move_in(preemptible: *mut ()) {
-        PreemptibleFiber::set_current(NonNull::new(preemptible.cast()));
+    thread: Option<NonNull<FiberThread>>,
+) -> Result<(ThreadBlock, Option<NonNull<Here>>), StackError> {
+    /// What the thread needs that has the block at first, and its result.
+    struct Settled {
+        thread: Option<NonNull<FiberThread>>,
+        here: Option<NonNull<Here>>,
     }
 
+    /// Runs with the block in use.
+    ///
+    /// # Safety
+    /// The argument is a `Settled`.
+    unsafe extern "C" fn settle(argument: *mut ()) {
+        // SAFETY: the caller's promise.
+        let settled = unsafe { &mut *argument.cast::<Settled>() };
+        settled.here = settled.thread.map(FiberThread::settle);
+    }
+
+    let mut settled = Settled { thread, here: None };
     // SAFETY: the caller's promise.
-    let block = unsafe { thread_block::make(low.as_ptr()..end.as_ptr(), move_in, preemptible.cast()) };
-    Ok(block.map_err(PreemptionError::from)?)
+    let block = unsafe { thread_block::make(low.as_ptr()..end.as_ptr(), settle, (&raw mut settled).cast()) };
+    Ok((block.map_err(PreemptionError::from)?, settled.here))
 }
 
-/// Makes a preemptible fiber of this kind above a stack with this top, with its thread control
-/// block or its kernel thread.
+/// Makes the state of fibers above a stack with this top, with their thread control block or their
+/// kernel thread.
 ///
 /// # Safety
 /// The memory from `low` to `above` bytes above the top is writable, unused and never freed.
-pub(super) unsafe fn init_preemptible(
+pub(super) unsafe fn init_thread(
     kind: ControlBlockKind,
     low: NonNull<u8>,
     top: NonNull<u8>,
     above: usize,
 ) -> Result<(), StackError> {
-    let preemptible = top.cast::<PreemptibleFiber>();
-    if kind == ControlBlockKind::KernelThread {
-        let thread = KernelThread::start(preemptible).map_err(PreemptionError::Thread)?;
-        // SAFETY: there is room, by the caller's promise; the thread does not read it before a
-        // fiber starts.
-        unsafe { preemptible.write(PreemptibleFiber::new(ControlBlock::KernelThread(thread))) };
-        return Ok(());
-    }
-    // SAFETY: the caller's promise. The state is within the memory, and written after the thread on
-    // it has ended.
-    unsafe {
-        let block = make_control_block(low, top.add(above), preemptible.as_ptr())?;
-        if block.stack_top < preemptible.add(1).addr().get() {
+    let thread = top.cast::<FiberThread>();
+    let (block, here) = if kind == ControlBlockKind::KernelThread {
+        let (kernel_thread, here) = KernelThread::start(thread).map_err(PreemptionError::Thread)?;
+        (ControlBlock::KernelThread(kernel_thread), Some(here))
+    } else {
+        // SAFETY: the caller's promise.
+        let (block, here) = unsafe { make_control_block(low, top.add(above), Some(thread))? };
+        // SAFETY: one past it is within the memory.
+        if block.stack_top < unsafe { thread.add(1) }.addr().get() {
             return Err(PreemptionError::from(ThreadBlockError::Number).into());
         }
-        preemptible.write(PreemptibleFiber::new(ControlBlock::ThreadPointer(block.thread_pointer)));
-    }
+        (ControlBlock::ThreadPointer(block.thread_pointer), here)
+    };
+    // SAFETY: there is room, by the caller's promise; nothing reads it before a fiber starts.
+    unsafe { thread.write(FiberThread::new(block, here)) };
     Ok(())
 }

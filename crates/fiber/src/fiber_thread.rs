@@ -1,0 +1,318 @@
+//! The thread that a fiber is to all other code.
+//!
+//! All that belongs to a thread, as the language, the standard library and the C library see it, is
+//! in its thread control block, at the thread pointer: thread-locals, `errno`, the allocator's
+//! caches, the owner of a re-entrant lock, whether the thread panics. Each fiber has its own block,
+//! which is in use while the fiber runs, wherever that is. So a fiber may be left wherever a thread
+//! may lose its CPU, which is everywhere, and may continue on another kernel thread. See
+//! [`soundness`](crate::soundness).
+//!
+//! The first fiber has the block of the thread that runs the runtime. Fibers that [share their
+//! worker's thread-locals](crate::Builder::spawn_sharing) have the block of the worker's scheduler.
+//!
+//! # In the runtime and outside
+//! No fiber may be interrupted while the library works for it. A fiber is *in the runtime* from its
+//! call of the library until that returns. A tick that comes meanwhile sets `missed_tick`, and a
+//! fiber that leaves the runtime checks this flag. That costs a few loads and stores, and no system
+//! call.
+//!
+//! Only the fiber writes the flag `in_runtime`, on its own kernel thread, and a handler that
+//! interrupts this thread reads it. Each sees what the other did before, as long as the compiler
+//! keeps the order of the program, which fences ensure. A fiber that leaves the runtime first
+//! clears `in_runtime` and then checks `missed_tick`. A tick before that finds `in_runtime` set,
+//! and sets `missed_tick` in time. A tick after that finds `in_runtime` cleared, and may interrupt
+//! the fiber. The model explores all interleavings.
+//!
+//! The worker that runs the fiber is noted in the fiber's thread-locals. While the fiber runs on a
+//! [donated](crate::preempt) timeslice, or is [orphaned](crate::preempt::orphan), no worker is noted
+//! there, so the usual path needs no check for either.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, compiler_fence};
+
+use sys::tick::Interrupted;
+
+use crate::control_block::ControlBlock;
+use crate::preempt::orphan::Orphan;
+use crate::worker::{CurrentWorker, Worker};
+
+thread_local! {
+    static HERE: Here = const { Here::new() };
+}
+
+/// The part of the state that is in the thread-locals of the fiber.
+pub(crate) struct Here {
+    /// The worker that runs the fiber. `None` for threads that run no fibers; while the fiber runs
+    /// on a donated timeslice; and once it is orphaned.
+    worker: Cell<Option<NonNull<Worker>>>,
+    /// `None` for threads that run no fibers.
+    thread: Cell<Option<NonNull<FiberThread>>>,
+    /// The library works for it, or has switched away from it.
+    in_runtime: AtomicBool,
+    /// A tick came while it was in the runtime.
+    missed_tick: AtomicBool,
+}
+
+impl Here {
+    const fn new() -> Here {
+        Here {
+            worker: Cell::new(None),
+            thread: Cell::new(None),
+            in_runtime: AtomicBool::new(false),
+            missed_tick: AtomicBool::new(false),
+        }
+    }
+}
+
+/// The part of the state that other code touches as well. For fibers with blocks of their own it is
+/// above the stack, and stays there for later fibers.
+#[repr(C, align(16))]
+pub(crate) struct FiberThread {
+    /// The block that is in use while the fiber runs.
+    control_block: Cell<ControlBlock>,
+    here: Cell<Option<NonNull<Here>>>,
+    /// It was interrupted outside the runtime, and is ready.
+    pub(crate) was_interrupted: Cell<bool>,
+    /// Its turn has been extended by one quantum because of the locks that it holds.
+    pub(crate) has_extension: Cell<bool>,
+    /// How many locks it holds.
+    pub(crate) locks_held: Cell<u32>,
+    /// How many ticks have found it since its runtime began to end.
+    pub(crate) grace_ticks: Cell<u32>,
+    /// The worker that runs it on a donated timeslice.
+    pub(crate) donor: Cell<Option<NonNull<Worker>>>,
+    /// Its runtime is over, and it runs on its own kernel thread.
+    pub(crate) orphan: Cell<Option<Orphan>>,
+}
+
+impl FiberThread {
+    /// For a fiber with this block, whose thread-locals are here.
+    pub(crate) const fn new(control_block: ControlBlock, here: Option<NonNull<Here>>) -> FiberThread {
+        FiberThread {
+            control_block: Cell::new(control_block),
+            here: Cell::new(here),
+            was_interrupted: Cell::new(false),
+            has_extension: Cell::new(false),
+            locks_held: Cell::new(0),
+            grace_ticks: Cell::new(0),
+            donor: Cell::new(None),
+            orphan: Cell::new(None),
+        }
+    }
+
+    /// Initializes the thread-locals of the calling thread for this fiber, and returns where they
+    /// are. The fiber counts as in the runtime, because none has started there yet.
+    pub(crate) fn settle(thread: NonNull<FiberThread>) -> NonNull<Here> {
+        // Handlers may depend on whether the thread panics: this allocates what the query needs.
+        let _ = std::thread::panicking();
+        HERE.with(|here| {
+            here.worker.set(None);
+            here.thread.set(Some(thread));
+            here.in_runtime.store(true, Relaxed);
+            NonNull::from(here)
+        })
+    }
+
+    /// The calling thread becomes one that runs no fibers.
+    pub(crate) fn leave_for_good() {
+        HERE.with(|here| {
+            here.worker.set(None);
+            here.thread.set(None);
+            here.missed_tick.store(false, Relaxed);
+            compiler_fence(SeqCst);
+            here.in_runtime.store(false, Relaxed);
+        });
+    }
+
+    /// Sets the first fiber's thread-locals, which are the calling thread's.
+    pub(crate) fn adopt(&self) {
+        self.here.set(Some(FiberThread::settle(NonNull::from(self))));
+    }
+
+    /// Sets the block of the calling thread, for the first fiber.
+    pub(crate) fn set_control_block(&self, block: ControlBlock) {
+        self.control_block.set(block);
+    }
+
+    #[inline(always)]
+    pub(crate) fn control_block(&self) -> ControlBlock {
+        self.control_block.get()
+    }
+
+    #[inline(always)]
+    fn here(&self) -> &Here {
+        match self.here.get() {
+            // SAFETY: a fiber's thread-locals exist as long as its block, which is as long as this.
+            Some(here) => unsafe { here.as_ref() },
+            None => unreachable!("it was set when the fiber got its thread"),
+        }
+    }
+
+    /// Prepares for another fiber to start here.
+    pub(crate) fn prepare_for(&self, worker: &Worker) {
+        let here = self.here();
+        here.worker.set(Some(NonNull::from(worker)));
+        here.missed_tick.store(false, Relaxed);
+        self.locks_held.set(0);
+        self.has_extension.set(false);
+        self.grace_ticks.set(0);
+    }
+
+    /// The fiber, which is in the runtime, is about to run in its own turn.
+    pub(crate) fn take_turn(&self, worker: &Worker) {
+        self.donor.set(None);
+        self.here().worker.set(Some(NonNull::from(worker)));
+    }
+
+    /// The fiber, which is in the runtime, is about to run on a timeslice that another one donates.
+    pub(crate) fn take_donation(&self, worker: &Worker) {
+        self.donor.set(Some(NonNull::from(worker)));
+        self.here().worker.set(None);
+    }
+
+    /// Enters the runtime from a handler. Returns false if the fiber is in the runtime already, and
+    /// so must not be interrupted.
+    pub(crate) fn try_enter_runtime(&self) -> bool {
+        !self.here().in_runtime.swap(true, Relaxed)
+    }
+
+    /// Continues after an interruption.
+    pub(crate) fn resume_after(&self, interrupted: &Interrupted) {
+        if let Some(Orphan::OnOtherThread(_)) = self.orphan.get() {
+            // It was interrupted on another kernel thread, to which the alternate stack belongs.
+            interrupted.disable_alternate_stack();
+        }
+        compiler_fence(SeqCst);
+        self.here().in_runtime.store(false, Relaxed);
+    }
+
+    /// Notes that a tick came while the fiber was in the runtime.
+    pub(crate) fn note_missed_tick(&self) {
+        self.here().missed_tick.store(true, Relaxed);
+    }
+
+    /// Detaches it from its worker.
+    pub(crate) fn become_orphan(&self, orphan: Orphan) {
+        self.orphan.set(Some(orphan));
+        self.here().worker.set(None);
+    }
+}
+
+/// Keeps the calling thread in the runtime until it is dropped.
+pub(crate) struct InRuntime {
+    here: NonNull<Here>,
+    /// It was in the runtime before.
+    is_nested: bool,
+    on_this_thread: PhantomData<*const ()>,
+}
+
+impl InRuntime {
+    /// Enters the runtime.
+    #[inline(always)]
+    pub(crate) fn enter() -> InRuntime {
+        let entered = HERE.with(|here| {
+            let is_nested = here.in_runtime.load(Relaxed);
+            here.in_runtime.store(true, Relaxed);
+            InRuntime { here: NonNull::from(here), is_nested, on_this_thread: PhantomData }
+        });
+        compiler_fence(SeqCst);
+        entered
+    }
+
+    #[inline(always)]
+    fn here(&self) -> &Here {
+        // SAFETY: they are the caller's thread-locals, which it keeps until this is dropped.
+        unsafe { self.here.as_ref() }
+    }
+
+    /// The worker that runs the calling fiber. `None` for other threads, and if it is orphaned.
+    #[inline(always)]
+    pub(crate) fn worker(&self) -> Option<CurrentWorker> {
+        // Not before the flag is set: until then, the fiber may be interrupted and orphaned.
+        let worker = match self.here().worker.get() {
+            Some(worker) => Some(worker),
+            None => self.wait_for_donor(),
+        };
+        // SAFETY: it is the worker of the fiber that runs here.
+        worker.map(|worker| unsafe { CurrentWorker::of(worker) })
+    }
+
+    /// The fiber may run on a donated timeslice, and the donor be in the middle of something.
+    #[cold]
+    #[inline(never)]
+    fn wait_for_donor(&self) -> Option<NonNull<Worker>> {
+        // SAFETY: the state of a fiber exists while its thread-locals say so.
+        let thread = unsafe { self.here().thread.get()?.as_ref() };
+        crate::preempt::wait_for_donor(thread);
+        self.here().worker.get()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn handle_missed_ticks(&self) {
+        let here = self.here();
+        loop {
+            here.in_runtime.store(true, Relaxed);
+            compiler_fence(SeqCst);
+            let Some(worker) = self.worker() else { break };
+            here.missed_tick.store(false, Relaxed);
+            worker.handle_missed_tick();
+            compiler_fence(SeqCst);
+            here.in_runtime.store(false, Relaxed);
+            compiler_fence(SeqCst);
+            if !here.missed_tick.load(Relaxed) {
+                return;
+            }
+        }
+        here.in_runtime.store(false, Relaxed);
+    }
+}
+
+impl Drop for InRuntime {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !self.is_nested {
+            let here = self.here();
+            compiler_fence(SeqCst);
+            here.in_runtime.store(false, Relaxed);
+            compiler_fence(SeqCst);
+            if here.missed_tick.load(Relaxed) {
+                self.handle_missed_ticks();
+            }
+        }
+    }
+}
+
+/// Leaves the runtime, for a fiber that is in it.
+#[inline(always)]
+pub(crate) fn leave_runtime() {
+    HERE.with(|here| drop(InRuntime { here: NonNull::from(here), is_nested: false, on_this_thread: PhantomData }));
+}
+
+/// Calls a function outside the runtime, for a fiber that is in it. The function must not unwind.
+#[inline(always)]
+pub(crate) fn call_outside<R>(call: impl FnOnce() -> R) -> R {
+    leave_runtime();
+    let result = call();
+    let inside = InRuntime::enter();
+    let _ = inside.worker();
+    std::mem::forget(inside);
+    result
+}
+
+/// The state of the calling fiber. `None` for other threads.
+pub(crate) fn current() -> Option<NonNull<FiberThread>> {
+    HERE.with(|here| here.thread.get())
+}
+
+/// The worker of the calling fiber, for a caller that is in the runtime, or only reads.
+#[inline(always)]
+pub(crate) fn worker() -> Option<NonNull<Worker>> {
+    HERE.with(|here| here.worker.get())
+}
+
+#[cfg(test)]
+mod model;
