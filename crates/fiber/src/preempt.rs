@@ -103,6 +103,8 @@ pub(crate) struct Preemption {
     /// The worker's share of its ticks.
     ticks: Cell<Option<NonNull<Ticks>>>,
     ticking: Cell<Ticking>,
+    /// When the next tick comes while [ticking](Ticking::On), in nanoseconds of the worker's timers.
+    next_tick: Cell<u64>,
     /// The stack of the scheduler, which runs after a tick. Fibers that share their worker's
     /// thread-locals have its block.
     scheduler: Cell<Option<Stack>>,
@@ -125,6 +127,7 @@ impl Default for Preemption {
             slack: Cell::new(None),
             ticks: Cell::new(None),
             ticking: Cell::new(Ticking::Never),
+            next_tick: Cell::new(u64::MAX),
             scheduler: Cell::new(None),
             interrupted: UnsafeCell::new(Queue::new()),
             donation: donation::Donation::default(),
@@ -258,6 +261,7 @@ impl Worker {
     /// Handles a tick on this worker's kernel thread. Runs in a handler.
     fn handle_tick(&self, interrupted: &Interrupted) {
         let preemption = &self.preemption;
+        preemption.note_tick();
         let block = self.control_block_in_force();
         if let Some(recipient) = preemption.donation.recipient() {
             return self.reclaim(recipient, block, interrupted);
@@ -384,7 +388,9 @@ impl Worker {
     pub(crate) fn handle_missed_tick(&self) {
         let me = self.current();
         let next = self.choose_after_tick(me);
-        if next != me {
+        if next == me {
+            self.update_timer(me, false);
+        } else {
             self.preemption.count(|counts| counts.taken += 1);
             self.change(me, next);
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, JoinHandle};
 
-use policy::feedback::FeedbackRules;
+use policy::Span;
+use policy::feedback::{Boost, FeedbackRules};
 use sys::tick::ScriptedClock;
 
 use crate::clock::Clock;
@@ -32,7 +33,8 @@ use crate::worker::{CurrentWorker, Worker};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The feedback queue's levels, running time and boost.
+    /// The feedback queue's levels, running time and boost. The default is ten levels of 10 ms, and
+    /// a boost every second.
     pub rules: FeedbackRules,
     /// How many kernel threads run fibers, including the one that [runs](Runtime::run) the runtime;
     /// 0 counts as 1. With one worker, which is usual, fibers need no atomic operations, and a
@@ -67,7 +69,11 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
-            rules: FeedbackRules::default(),
+            rules: FeedbackRules {
+                running_time: Span::from_millis(10),
+                boost: Boost::Every(Span::from_millis(1_000)),
+                ..FeedbackRules::default()
+            },
             workers: 1,
             stack_size: 64 << 10,
             most: 1 << 22,

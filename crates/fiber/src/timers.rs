@@ -5,7 +5,7 @@
 //! balanced tree takes, because most of what it reads is adjacent in memory. Most timers never
 //! fire: the wait that they would end ends earlier.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use crate::record::Fiber;
@@ -115,25 +115,38 @@ impl<T: Copy> Heap<T> {
 pub(crate) struct Timers {
     beginning: Instant,
     all: RefCell<Heap<Fiber>>,
+    /// When the next timer is due, in nanoseconds since the beginning; the maximum if there is none.
+    earliest: Cell<u64>,
 }
 
 impl Timers {
     /// Timers that start at this time.
     pub(crate) fn new(beginning: Instant) -> Timers {
-        Timers { beginning, all: RefCell::new(Heap::new()) }
+        Timers { beginning, all: RefCell::new(Heap::new()), earliest: Cell::new(u64::MAX) }
     }
 
-    fn nanos(&self, time: Instant) -> u64 {
+    /// A time in nanoseconds since the beginning.
+    pub(crate) fn nanos(&self, time: Instant) -> u64 {
         u64::try_from(time.saturating_duration_since(self.beginning).as_nanos()).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn add(&self, deadline: Instant, fiber: Fiber) -> Timer {
-        self.all.borrow_mut().add(self.nanos(deadline), fiber)
+        let time = self.nanos(deadline);
+        self.earliest.set(self.earliest.get().min(time));
+        self.all.borrow_mut().add(time, fiber)
     }
 
     /// Does nothing if it has been taken.
     pub(crate) fn remove(&self, timer: Timer) {
-        self.all.borrow_mut().remove(timer);
+        let mut all = self.all.borrow_mut();
+        all.remove(timer);
+        self.earliest.set(all.first().map_or(u64::MAX, |(time, _)| time));
+    }
+
+    /// When the next timer is due, in nanoseconds since the beginning; the maximum if there is none.
+    #[inline(always)]
+    pub(crate) fn earliest(&self) -> u64 {
+        self.earliest.get()
     }
 
     /// When the next timer is due. Times that do not fit are cut off after five hundred years.
@@ -146,7 +159,9 @@ impl Timers {
     pub(crate) fn take_due(&self, now: Instant) -> Option<Fiber> {
         let mut all = self.all.borrow_mut();
         let (time, timer) = all.first()?;
-        if time <= self.nanos(now) { all.remove(timer) } else { None }
+        let due = if time <= self.nanos(now) { all.remove(timer) } else { None };
+        self.earliest.set(all.first().map_or(u64::MAX, |(time, _)| time));
+        due
     }
 }
 

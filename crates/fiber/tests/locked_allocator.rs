@@ -329,7 +329,8 @@ fn the_library_donates_its_timeslice_to_an_interrupted_owner_of_the_allocators_l
                 rowlock_fiber::yield_now();
                 assert!(ALLOCATOR.0.try_lock().is_err());
                 // The library allocates for a stack of another size.
-                spawn_with_size_of_its_own(3).join().unwrap();
+                let spawns = || spawn_with_size_of_its_own(3).join().unwrap();
+                Builder::new().preemptible(false).spawn(spawns).unwrap().join().unwrap();
                 allocates.join().unwrap();
                 preemptions().donated
             })

@@ -25,6 +25,13 @@ use crate::worker::Worker;
 /// for something that an interrupted fiber holds.
 const SLOW: Duration = Duration::from_millis(10);
 
+/// Ticks are at least this far apart, except for short running times: each costs the kernel some
+/// microseconds.
+const SOONEST: Duration = Duration::from_micros(50);
+
+/// The time of the next tick if the timer must be set again before a fiber runs.
+const SET_AGAIN: u64 = u64::MAX;
+
 /// When the next tick comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ticking {
@@ -33,7 +40,7 @@ pub(super) enum Ticking {
     At(Instant),
     /// Every [`SLOW`].
     Slowly,
-    /// After each running time.
+    /// At the next deadline or the end of a running time, whichever is earlier.
     On,
 }
 
@@ -163,8 +170,25 @@ impl Preemption {
             Ticking::Never => ticks.stop(),
             Ticking::At(time) => own.set(ticks, time.saturating_duration_since(own.now()), interval),
             Ticking::Slowly => own.set(ticks, SLOW, SLOW),
-            Ticking::On => own.set(ticks, interval, interval),
+            Ticking::On => {
+                own.set(ticks, interval, interval);
+                self.next_tick.set(SET_AGAIN);
+            }
         }
+    }
+
+    /// Lets the next tick come after this time, which ends at `next`, and further ones once per
+    /// running time.
+    fn set_next_tick(&self, first: Duration, next: u64) {
+        if let Some((own, ticks)) = self.timer() {
+            own.set(ticks, first, self.interval(own));
+            self.next_tick.set(next);
+        }
+    }
+
+    /// A tick has come. Runs in a handler.
+    pub(super) fn note_tick(&self) {
+        self.next_tick.set(SET_AGAIN);
     }
 
     /// Lets the first tick come after this time, or after a running time if that is shorter, and
@@ -249,6 +273,7 @@ impl Worker {
             let me = self.current();
             if me.is_preemptible.get() && me.state.get() == State::Running {
                 self.start_ticks();
+                self.set_tick_for(me);
             }
         }
     }
@@ -268,9 +293,25 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn update_timer(&self, next: Fiber, may_stop: bool) {
         compiler_fence(SeqCst);
-        if may_stop || self.preemption.ticking.get() != Ticking::On {
+        let preemption = &self.preemption;
+        if may_stop
+            || preemption.ticking.get() != Ticking::On
+            || self.timers.earliest() <= preemption.next_tick.get()
+        {
             self.update_timer_slow(next);
         }
+    }
+
+    /// Sets the timer to the next deadline or the end of the running time of this fiber, which is
+    /// about to run.
+    fn set_tick_for(&self, next: Fiber) {
+        let interval = self.preemption.ticks().map_or(Duration::MAX, |ticks| self.preemption.interval(ticks));
+        let left = next.allowance.get().saturating_sub(next.spent.get());
+        let left = Duration::from_nanos(self.clock.span(left.into()).as_nanos());
+        let now = self.timers.nanos(self.now());
+        let ahead = Duration::from_nanos(self.timers.earliest().saturating_sub(now)).max(SOONEST);
+        let first = left.clamp(SOONEST.min(interval), interval).min(ahead);
+        self.preemption.set_next_tick(first, now.saturating_add(first.as_nanos() as u64));
     }
 
     #[inline(never)]
@@ -285,6 +326,9 @@ impl Worker {
         if self.has_waiting_fibers() {
             if ticking != Ticking::On {
                 self.start_ticks();
+            }
+            if self.timers.earliest() <= self.preemption.next_tick.get() {
+                self.set_tick_for(next);
             }
             return;
         }
