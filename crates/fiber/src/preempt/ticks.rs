@@ -294,10 +294,7 @@ impl Worker {
     pub(crate) fn update_timer(&self, next: Fiber, may_stop: bool) {
         compiler_fence(SeqCst);
         let preemption = &self.preemption;
-        if may_stop
-            || preemption.ticking.get() != Ticking::On
-            || self.timers.earliest() <= preemption.next_tick.get()
-        {
+        if may_stop || preemption.ticking.get() != Ticking::On || self.timers.earliest() <= preemption.next_tick.get() {
             self.update_timer_slow(next);
         }
     }
