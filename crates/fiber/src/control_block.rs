@@ -7,8 +7,8 @@
 //! * A thread control block alone. The worker's kernel thread switches from one block to the next
 //!   by changing the thread pointer.
 //! * A kernel thread, on systems on which a block cannot exist without one. It waits in the kernel
-//!   for its turn. Of a worker's kernel threads, its own and those of its fibers, exactly one runs at
-//!   a time. To switch is to [hand over](thread::KernelThread) the turn.
+//!   for its turn. Of a worker's kernel threads, its own and those of its fibers, exactly one runs
+//!   at a time. To switch is to [hand over](thread::KernelThread) the turn.
 
 pub(crate) mod thread;
 

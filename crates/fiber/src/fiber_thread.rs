@@ -24,8 +24,8 @@
 //! the fiber. The model explores all interleavings.
 //!
 //! The worker that runs the fiber is noted in the fiber's thread-locals. While the fiber runs on a
-//! [donated](crate::preempt) timeslice, or is [orphaned](crate::preempt::orphan), no worker is noted
-//! there, so the usual path needs no check for either.
+//! [donated](crate::preempt) timeslice, or is [orphaned](crate::preempt::orphan), no worker is
+//! noted there, so the usual path needs no check for either.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -161,8 +161,8 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Waits for the end in the runtime, for a fiber of the same runtime. If it succeeds, the handle
-    /// must be forgotten.
+    /// Waits for the end in the runtime, for a fiber of the same runtime. If it succeeds, the
+    /// handle must be forgotten.
     #[inline(always)]
     fn wait_in_runtime(&self, here: CurrentWorker) -> Result<Option<Outcome<T>>, JoinError> {
         wait_for_end(&here, self.fiber)?;

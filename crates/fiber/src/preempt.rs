@@ -2,8 +2,8 @@
 //!
 //! A timer interrupts the worker's kernel thread by a signal. The handler runs on the stack of the
 //! interrupted code, for example a preemptible fiber outside the runtime. It leaves that stack as a
-//! switch does, with all that the kernel has saved there, for the worker's *scheduler*: a stack with
-//! a thread control block of its own. There the worker chooses the next fiber. The library may
+//! switch does, with all that the kernel has saved there, for the worker's *scheduler*: a stack
+//! with a thread control block of its own. There the worker chooses the next fiber. The library may
 //! allocate memory and take locks as usual, because the interrupted fiber used another block. When
 //! the fiber's turn comes again, the handler returns, and the kernel restores everything.
 //!
@@ -103,7 +103,8 @@ pub(crate) struct Preemption {
     /// The worker's share of its ticks.
     ticks: Cell<Option<NonNull<Ticks>>>,
     ticking: Cell<Ticking>,
-    /// When the next tick comes while [ticking](Ticking::On), in nanoseconds of the worker's timers.
+    /// When the next tick comes while [ticking](Ticking::On), in nanoseconds of the worker's
+    /// timers.
     next_tick: Cell<u64>,
     /// The stack of the scheduler, which runs after a tick. Fibers that share their worker's
     /// thread-locals have its block.
@@ -316,9 +317,9 @@ impl Worker {
         } else if let Some(stack) = preemption.scheduler.get()
             && let Some(scheduler) = stack.thread()
         {
-            // SAFETY: the scheduler's stack is unused between two ticks, and its state stays in place.
-            // The preemptible fiber is outside the runtime, and the handler runs on its stack, where
-            // it continues when its turn comes.
+            // SAFETY: the scheduler's stack is unused between two ticks, and its state stays in
+            // place. The preemptible fiber is outside the runtime, and the handler runs on its
+            // stack, where it continues when its turn comes.
             interrupted.allow_ticks_during(|| unsafe {
                 let to = arch::new_context(stack.top(), arch::Entrance::Preemption);
                 self.switch_to_control_block(me.context.as_ptr(), to, scheduler.as_ref().control_block());

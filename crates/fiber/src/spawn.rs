@@ -92,10 +92,10 @@ impl Builder {
     }
 
     /// Spawns a fiber that shares the thread-locals of its worker with all other fibers that are
-    /// spawned so: a *sharing* fiber. A switch between two of them does not change the thread control
-    /// block, which saves some ten nanoseconds. A sharing fiber gives up its CPU only in calls of this
-    /// crate that may let other fibers run (its *waits*), and stays with its worker once it has
-    /// started.
+    /// spawned so: a *sharing* fiber. A switch between two of them does not change the thread
+    /// control block, which saves some ten nanoseconds. A sharing fiber gives up its CPU only in
+    /// calls of this crate that may let other fibers run (its *waits*), and stays with its worker
+    /// once it has started.
     ///
     /// # Errors
     /// As for [`spawn`](Builder::spawn).
@@ -104,10 +104,10 @@ impl Builder {
     /// If called outside a runtime.
     ///
     /// # Safety
-    /// To all code of other crates, sharing fibers of a worker are one thread, in whose calls others
-    /// of its calls begin and do not end. Code that was written for threads may rely on the opposite.
-    /// So for each wait of the fiber, including those in destructors while it unwinds, and those in
-    /// which it may be cancelled, the following holds:
+    /// To all code of other crates, sharing fibers of a worker are one thread, in whose calls
+    /// others of its calls begin and do not end. Code that was written for threads may rely on the
+    /// opposite. So for each wait of the fiber, including those in destructors while it unwinds,
+    /// and those in which it may be cancelled, the following holds:
     /// * No thread-local is borrowed, and none is being initialized or destroyed.
     /// * No function of another crate is on the stack that keeps something in a thread-local or in
     ///   `errno`, and expects to find it there when the called function returns: an entered runtime
@@ -115,8 +115,8 @@ impl Builder {
     /// * No reference to a thread-local, and no value that must not leave its thread, is given to
     ///   code that outlives the runtime.
     ///
-    /// A panic that is stopped by such a wait counts as a panic of all sharing fibers of the worker:
-    /// `std::thread::panicking` is true for them, and locks may be poisoned without need.
+    /// A panic that is stopped by such a wait counts as a panic of all sharing fibers of the
+    /// worker: `std::thread::panicking` is true for them, and locks may be poisoned without need.
     ///
     /// ```
     /// let sum = rowlock_fiber::run(|| {
@@ -132,8 +132,8 @@ impl Builder {
         function: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SpawnError> {
         self.tier = Some(Tier::Sharing);
-        // SAFETY: it borrows nothing, and may move to another kernel thread; the rest is the caller's
-        // promise.
+        // SAFETY: it borrows nothing, and may move to another kernel thread; the rest is the
+        // caller's promise.
         unsafe { self.spawn_unchecked(function) }
     }
 

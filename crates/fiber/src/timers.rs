@@ -115,7 +115,8 @@ impl<T: Copy> Heap<T> {
 pub(crate) struct Timers {
     beginning: Instant,
     all: RefCell<Heap<Fiber>>,
-    /// When the next timer is due, in nanoseconds since the beginning; the maximum if there is none.
+    /// When the next timer is due, in nanoseconds since the beginning; the maximum if there is
+    /// none.
     earliest: Cell<u64>,
 }
 
@@ -143,7 +144,8 @@ impl Timers {
         self.earliest.set(all.first().map_or(u64::MAX, |(time, _)| time));
     }
 
-    /// When the next timer is due, in nanoseconds since the beginning; the maximum if there is none.
+    /// When the next timer is due, in nanoseconds since the beginning; the maximum if there is
+    /// none.
     #[inline(always)]
     pub(crate) fn earliest(&self) -> u64 {
         self.earliest.get()

@@ -53,8 +53,8 @@ impl Class {
         Class::with_space_above(size, 0, ControlBlockKind::ThreadPointer)
     }
 
-    /// For stacks of this size, including the guard, with space above each for a block of this kind.
-    /// Both together are a multiple of the page size.
+    /// For stacks of this size, including the guard, with space above each for a block of this
+    /// kind. Both together are a multiple of the page size.
     pub(super) fn with_space_above(size: u32, above: u32, kind: ControlBlockKind) -> Class {
         let most = (WARM_BYTES / size as usize).clamp(FEW, WARM);
         Class { size, above, kind, chunks: Vec::new(), before: 0, made: 0, warm: Vec::new(), cold: Vec::new(), most }
