@@ -55,9 +55,10 @@ impl Worker {
         if fiber.is_sharing.get() {
             self.scheduler()?;
         }
-        Ok(if fiber.is_preemptible.get() && !self.has_ticks() {
-            self.prepare_ticks()?
-        })
+        if fiber.is_preemptible.get() && !self.has_ticks() {
+            self.prepare_ticks()?;
+        }
+        Ok(())
     }
 
     /// Places an unstarted fiber on a stack.
