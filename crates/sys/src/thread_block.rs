@@ -37,7 +37,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use self::donor::{Donation, donate, nothing};
+use self::donor::{Donation, Identity, donate, nothing};
 use crate::reservation::{Reservation, page_size};
 
 /// A thread control block without a kernel thread of its own.
@@ -83,9 +83,9 @@ pub enum ThreadBlockError {
     /// The error number of `pthread_create`.
     #[error("no thread could be started to create a thread control block: {}", io::Error::from_raw_os_error(*.0))]
     Start(i32),
-    /// The C library does not store the thread ID at the address that the kernel clears.
+    /// The C library does not store the thread ID as expected.
     #[error(
-        "this C library does not store the thread ID at the address that the kernel clears; this version of it is not supported"
+        "this version of the C library is not supported: the thread ID is not where it is expected after the end of a thread"
     )]
     Number,
     /// There is no memory for a copy's table of thread-local variables.
@@ -114,8 +114,7 @@ const ROOM: usize = 32 << 10;
 /// The layout that all blocks share.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
-    /// The offset of the thread ID from the thread pointer, wrapping around.
-    number: usize,
+    identity: Identity,
     /// The minimum number of bytes.
     needed: usize,
 }
@@ -147,17 +146,18 @@ pub unsafe fn make(
     prepare: unsafe extern "C" fn(*mut ()),
     argument: *mut (),
 ) -> Result<ThreadBlock, ThreadBlockError> {
-    let Layout { number, needed } = layout()?;
+    let layout = layout()?;
+    let needed = layout.needed;
     let given = memory.end.addr().saturating_sub(memory.start.addr());
     if given < needed {
         return Err(ThreadBlockError::Memory { given, needed });
     }
     // SAFETY: by the promise of the caller. The donor's stack is no longer needed.
     unsafe {
-        if let Some(model) = copy::model(needed) {
+        if let Some(model) = copy::model(&layout) {
             return model.make(memory, prepare, argument);
         }
-        let block = donate(memory.clone(), prepare, argument, Some(number))?.block;
+        let block = donate(memory.clone(), prepare, argument, Some(layout.identity))?.block;
         let unused = block.stack_top / page_size() * page_size() - memory.start.addr();
         libc::madvise(memory.start.cast(), unused, libc::MADV_DONTNEED);
         Ok(block)
@@ -187,7 +187,7 @@ fn layout() -> Result<Layout, ThreadBlockError> {
             return Err(ThreadBlockError::ThreadPointer);
         }
         let (layout, donation) = first()?;
-        copy::learn(layout.needed, Some(donation));
+        copy::learn(&layout, Some(donation));
         Ok(layout)
     })
 }
@@ -216,7 +216,7 @@ fn first() -> Result<(Layout, Donation), ThreadBlockError> {
                 forget(memory);
                 // The needs of the C library besides the block are less than the minimum stack.
                 let needed = (end - donation.block.stack_top + ROOM).max(least).next_multiple_of(page_size());
-                return Ok((Layout { number: donation.number, needed }, donation));
+                return Ok((Layout { identity: donation.identity, needed }, donation));
             }
         }
     }

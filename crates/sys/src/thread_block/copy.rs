@@ -5,9 +5,9 @@
 //! [source](Source): it is common to all threads, or an address in the block at the same offset, or
 //! the start or length of its memory. Exceptions are the thread ID, the links of a list, and the
 //! address of the *table* of thread-local variables (dtv). The C library makes the table of a new
-//! thread by `_dl_allocate_tls`, which also initializes the static variables of all libraries. It
-//! makes that of a copy as well. So no layout of the C library is built in, but that of the table
-//! and the place of its address.
+//! thread by `_dl_allocate_tls`, which also initializes the static variables of all libraries. That
+//! function makes the table of a copy as well. So no layout is built in, but that of the table and
+//! the place of its address.
 //!
 //! # The list
 //! When a library is loaded, the C library initializes its static thread-local variables in all
@@ -25,10 +25,12 @@
 //!
 //! # Doubts
 //! A trial copy is compared with the donors before it is inserted. There are no copies if a word of
-//! it differs, if a word of the donors has no source, or if a function is missing.
+//! it differs, if a word of the donors has no source, or if a function is missing. Copies were seen
+//! with versions 2.36, 2.41 and 2.43 of the C library on x86-64, and with 2.36 on aarch64 (qemu).
 
 mod block;
 
+use std::ffi::CStr;
 use std::mem::{forget, transmute};
 use std::ops::Range;
 use std::ptr::{NonNull, copy_nonoverlapping, from_mut, from_ref, null_mut, with_exposed_provenance};
@@ -37,9 +39,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use self::block::{Block, Source, TABLE, WORD, are_explained};
 use super::donor::{Donation, donate, nothing};
-use super::{ThreadBlock, ThreadBlockError, call_within, next_number, word};
+use super::{Layout, ThreadBlock, ThreadBlockError, call_within, next_number, word};
 use crate::reservation::{Reservation, page_size};
-use crate::rseq;
 
 /// The address of the [`Model`], or one of the following.
 static STATE: AtomicUsize = AtomicUsize::new(UNKNOWN);
@@ -76,17 +77,13 @@ pub(super) struct Model {
     above: usize,
     /// The distance from `stack_top` to the end of the memory.
     size: usize,
-    make_table: MakeTable,
+    functions: Functions,
 }
 
-/// `_dl_allocate_tls`: makes the table of the block with this thread pointer, and initializes its
-/// thread-local variables. Returns null if there is no memory for the table.
-type MakeTable = unsafe extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
-
-/// The model, if there are copies. A donor needs this much memory.
-pub(super) fn model(needed: usize) -> Option<&'static Model> {
+/// The model, if there are copies.
+pub(super) fn model(layout: &Layout) -> Option<&'static Model> {
     match STATE.load(Acquire) {
-        UNKNOWN => learn(needed, None),
+        UNKNOWN => learn(layout, None),
         IN_WORK | REFUSED => None,
         // SAFETY: models are never freed.
         address => Some(unsafe { &*with_exposed_provenance::<Model>(address) }),
@@ -95,9 +92,9 @@ pub(super) fn model(needed: usize) -> Option<&'static Model> {
 
 /// Makes the model, unless another thread does. `last` is a donor that the calling thread has just
 /// made, if there is one, and that ran no code of the program.
-pub(super) fn learn(needed: usize, last: Option<Donation>) -> Option<&'static Model> {
+pub(super) fn learn(layout: &Layout, last: Option<Donation>) -> Option<&'static Model> {
     STATE.compare_exchange(UNKNOWN, IN_WORK, Acquire, Relaxed).ok()?;
-    let model = find(needed, last);
+    let model = find(layout, last);
     let state = match &model {
         Ok(Some(model)) => from_ref::<Model>(model).expose_provenance(),
         Ok(None) => REFUSED,
@@ -109,13 +106,13 @@ pub(super) fn learn(needed: usize, last: Option<Donation>) -> Option<&'static Mo
 }
 
 /// Makes donors until two of them lead to a model. `None` if none do.
-fn find(needed: usize, last: Option<Donation>) -> Result<Option<&'static Model>, ThreadBlockError> {
-    let Some(make_table) = make_table().filter(|_| is_told_of_forks()) else { return Ok(None) };
-    let mut last = last.map_or_else(|| pristine(needed, None), Ok)?;
+fn find(layout: &Layout, last: Option<Donation>) -> Result<Option<&'static Model>, ThreadBlockError> {
+    let Some(functions) = Functions::new().filter(|_| is_told_of_forks()) else { return Ok(None) };
+    let mut last = last.map_or_else(|| pristine(layout, None), Ok)?;
     for _ in 0..ATTEMPTS {
         let before = changes_of_libraries();
-        let next = pristine(needed, Some(&last.memory))?;
-        if let Some(model) = Model::new([&last, &next], make_table)?
+        let next = pristine(layout, Some(&last.memory))?;
+        if let Some(model) = Model::new([&last, &next], functions)?
             && changes_of_libraries() == before
         {
             return Ok(Some(Box::leak(Box::new(model))));
@@ -139,22 +136,48 @@ fn is_told_of_forks() -> bool {
     TOLD.load(Relaxed)
 }
 
-/// `_dl_allocate_tls`, which two parts of the C library share. A program that is linked statically
-/// has none.
-#[cfg(target_env = "gnu")]
-fn make_table() -> Option<MakeTable> {
-    // SAFETY: the arguments are C strings. By its version the function is that of the C library,
-    // and has this type.
-    unsafe {
-        let function = libc::dlvsym(libc::RTLD_DEFAULT, c"_dl_allocate_tls".as_ptr(), c"GLIBC_PRIVATE".as_ptr());
-        NonNull::new(function).map(|function| transmute::<NonNull<libc::c_void>, MakeTable>(function))
-    }
+/// Functions that the two parts of the C library, and sanitizers, share.
+#[derive(Clone, Copy)]
+struct Functions {
+    make_table: MakeTable,
+    get_size: GetSize,
 }
 
-/// No other C library has copies.
-#[cfg(not(target_env = "gnu"))]
-fn make_table() -> Option<MakeTable> {
-    None
+/// `_dl_allocate_tls` makes the table of the block with this thread pointer, and initializes its
+/// thread-local variables. It returns null if there is no memory for the table.
+type MakeTable = unsafe extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
+
+/// `_dl_get_tls_static_info` stores the size and the alignment of the static variables of all
+/// libraries, with room for later ones. On x86-64 the size includes what lies above.
+type GetSize = unsafe extern "C" fn(*mut usize, *mut usize);
+
+impl Functions {
+    /// `None` if a program is linked statically.
+    #[cfg(target_env = "gnu")]
+    fn new() -> Option<Functions> {
+        // SAFETY: the names are C strings.
+        let find = |name: &CStr| unsafe { libc::dlvsym(libc::RTLD_DEFAULT, name.as_ptr(), c"GLIBC_PRIVATE".as_ptr()) };
+        let make_table = NonNull::new(find(c"_dl_allocate_tls"))?;
+        let get_size = NonNull::new(find(c"_dl_get_tls_static_info"))?;
+        // SAFETY: by their version they are functions of the C library, and have these types.
+        unsafe {
+            let make_table = transmute::<NonNull<libc::c_void>, MakeTable>(make_table);
+            Some(Functions { make_table, get_size: transmute::<NonNull<libc::c_void>, GetSize>(get_size) })
+        }
+    }
+
+    /// No other C library has copies.
+    #[cfg(not(target_env = "gnu"))]
+    fn new() -> Option<Functions> {
+        None
+    }
+
+    fn size(&self) -> usize {
+        let (mut size, mut alignment) = (0, 0);
+        // SAFETY: there is room for both.
+        unsafe { (self.get_size)(&raw mut size, &raw mut alignment) };
+        size
+    }
 }
 
 /// How often a library was loaded or unloaded.
@@ -179,14 +202,14 @@ fn changes_of_libraries() -> [u64; 2] {
 /// A donor that runs no code of the program. Its memory is longer than that of the one before, and
 /// ends at an odd page if that one's ends at an even page: if variables are aligned to more than a
 /// page, the distances from their thread pointers to the ends differ.
-fn pristine(needed: usize, before: Option<&Range<usize>>) -> Result<Donation, ThreadBlockError> {
+fn pristine(layout: &Layout, before: Option<&Range<usize>>) -> Result<Donation, ThreadBlockError> {
     let is_odd = |end: usize| !(end / page_size()).is_multiple_of(2);
-    let length = before.map_or(needed, |before| before.len().max(needed) + page_size());
+    let length = before.map_or(layout.needed, |before| before.len().max(layout.needed) + page_size());
     let memory = reserve(length + page_size())?;
     let is_odd_or_even = before.is_some_and(|before| is_odd(before.end) == is_odd(memory.end.addr()));
     let end = memory.end.wrapping_sub(if is_odd_or_even { page_size() } else { 0 });
     // SAFETY: no other code knows of the memory, which is never freed.
-    unsafe { donate(end.wrapping_sub(length)..end, nothing, null_mut(), None) }
+    unsafe { donate(end.wrapping_sub(length)..end, nothing, null_mut(), Some(layout.identity)) }
 }
 
 /// Memory that is never freed.
@@ -201,29 +224,35 @@ fn reserve(length: usize) -> Result<Range<*mut u8>, ThreadBlockError> {
 impl Model {
     /// The model of two donors, of which the second was made directly after the first, by the same
     /// thread. They ran no code of the program. `None` if there is a doubt.
-    fn new(donors: [&Donation; 2], make_table: MakeTable) -> Result<Option<Model>, ThreadBlockError> {
+    fn new(donors: [&Donation; 2], functions: Functions) -> Result<Option<Model>, ThreadBlockError> {
         let trial = reserve(donors[0].memory.len())?;
         let trial = trial.start.expose_provenance()..trial.end.addr();
-        Ok(Model::of(donors, make_table).and_then(|model| model.try_out(donors.map(block_of), trial)))
+        Ok(Model::of(donors, functions).and_then(|model| model.try_out(donors.map(block_of), trial)))
     }
 
     /// The model as far as the donors' heads show it.
-    fn of(donors: [&Donation; 2], make_table: MakeTable) -> Option<Model> {
+    fn of(donors: [&Donation; 2], functions: Functions) -> Option<Model> {
         let blocks = donors.map(block_of);
         let [one, other] = &blocks;
         let same = |of: fn(&Donation) -> usize| Some(of(donors[0])).filter(|&value| value == of(donors[1]));
         let above = same(|donor| donor.memory.end - donor.block.thread_pointer)?;
         let size = same(|donor| donor.memory.end - donor.block.stack_top)?;
         let start = same(|donor| donor.handle.wrapping_sub(donor.block.thread_pointer))?;
-        let number = same(|donor| donor.number)?;
+        let number = same(|donor| donor.identity.number)?;
         // On x86-64 the head begins at the thread pointer, and variables lie below. On aarch64 it
         // ends with two words at the thread pointer, and variables lie above.
         let is_below = cfg!(target_arch = "x86_64");
-        let (end, variables) = if is_below { (above, 0..0) } else { (2 * WORD, 2 * WORD..above) };
-        let length = end.wrapping_sub(start);
-        if (start == 0) != is_below || length > size || !length.is_multiple_of(WORD) || !number.is_multiple_of(4) {
+        let (end, variables) = if is_below {
+            (above, functions.size().checked_sub(above)?.next_multiple_of(WORD).wrapping_neg()..0)
+        } else {
+            (2 * WORD, 2 * WORD..above)
+        };
+        let lowest = start.cast_signed().min(variables.start.cast_signed());
+        let is_inside = lowest.unsigned_abs() <= size.checked_sub(above)?;
+        if !is_inside || (start == 0) != is_below || [above, number].iter().any(|at| !at.is_multiple_of(4)) {
             return None;
         }
+        let length = end.wrapping_sub(start);
         // SAFETY: the heads lie in the blocks, above `stack_top`. The blocks are not in use.
         let mut words = unsafe { [one.words(start..end), other.words(start..end)] };
 
@@ -248,7 +277,7 @@ impl Model {
         let own = offsets.zip(sources).filter(|(_, source)| !matches!(source, Source::Common(_))).collect();
         let left = other.clone();
         let changed = Vec::new();
-        Some(Model { left, links, number, start, head, own, variables, changed, above, size, make_table })
+        Some(Model { left, links, number, start, head, own, variables, changed, above, size, functions })
     }
 
     /// Makes a trial copy on this memory, which is zero, unused and never freed. Completes the
@@ -266,19 +295,18 @@ impl Model {
             if !are_explained(&table, &Source::of_all(donors.map(|donor| donor.table()), donors)?, &trial) {
                 return None;
             }
-            if cfg!(target_arch = "x86_64") {
-                self.variables = self.lowest(&trial, &table)..0;
-            }
-            let sources = Source::of_all(donors.map(|donor| donor.words(self.variables.clone())), donors)?;
-            let initial = trial.words(self.variables.clone());
-            let offsets = (0..).map(|index| self.variables.start.wrapping_add(index * WORD));
+            let all = self.variables.clone();
+            let sources = Source::of_all(donors.map(|donor| donor.words(all.clone())), donors)?;
+            let initial = trial.words(all.clone());
+            let offsets = (0..).map(|index| all.start.wrapping_add(index * WORD));
             let is_changed = |(initial, (_, source)): &(usize, (usize, Source))| source.value(&trial) != *initial;
             let changed = initial.into_iter().zip(offsets.zip(sources.iter().copied())).filter(is_changed);
             self.changed = changed.map(|(_, change)| change).collect();
+            self.variables.start = self.lowest(&trial, &table);
 
             // As if it was made from the complete model. It is inserted if it is right.
             self.write_head(&trial);
-            if !self.write_variables(&trial) || !are_explained(&trial.words(self.variables.clone()), &sources, &trial) {
+            if !self.write_variables(&trial) || !are_explained(&trial.words(all), &sources, &trial) {
                 return None;
             }
             self.insert(&trial);
@@ -289,14 +317,12 @@ impl Model {
         }
     }
 
-    /// The offset of the lowest variable that this table refers to, or of what the kernel is told
-    /// of, if that is lower.
+    /// The offset of the lowest variable. Below is room for libraries that are loaded later.
     fn lowest(&self, trial: &Block, table: &[usize]) -> usize {
-        let least = self.size - self.above;
-        let offsets = table.iter().map(|&address| trial.thread_pointer.wrapping_sub(address));
-        let area = rseq::offset().and_then(|offset| usize::try_from(-offset).ok());
-        let below = offsets.chain(area).filter(|below| (1..=least).contains(below)).max().unwrap_or(0);
-        below.next_multiple_of(WORD).wrapping_neg()
+        let all = self.variables.start.cast_signed()..self.variables.end.cast_signed();
+        let of_table = table.iter().map(|&address| address.wrapping_sub(trial.thread_pointer));
+        let offsets = of_table.chain(self.changed.iter().map(|(offset, _)| *offset)).map(usize::cast_signed);
+        offsets.filter(|offset| all.contains(offset)).min().unwrap_or(all.start).cast_unsigned() / WORD * WORD
     }
 
     /// The block at the end of this memory.
@@ -373,7 +399,7 @@ impl Model {
     unsafe fn write_variables(&self, block: &Block) -> bool {
         // SAFETY: by the promise of the caller. The table's address is written to the head.
         unsafe {
-            if (self.make_table)(block.word(0).cast()).is_null() {
+            if (self.functions.make_table)(block.word(0).cast()).is_null() {
                 return false;
             }
             self.changed.iter().for_each(|(offset, source)| block.word(*offset).write(source.value(block)));

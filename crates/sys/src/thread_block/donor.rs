@@ -9,20 +9,20 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::{ThreadBlock, ThreadBlockError, exists, next_number, thread_pointer, word};
 use crate::rseq;
 
+/// The minimum number of bytes that the C library has registered for the kernel to write to (rseq).
+const AREA: usize = 32;
+
 /// The state of a donor. It lies at the start of its memory.
-pub(super) struct Donor {
+struct Donor {
     prepare: unsafe extern "C" fn(*mut ()),
     argument: *mut (),
     /// The end of its memory.
     end: usize,
-    /// The offset of its thread ID from its thread pointer, if known.
-    number: Option<usize>,
+    /// Room for all words from its descriptor to the end, or null.
+    words: *mut u32,
     block: ThreadBlock,
-    /// The value of `pthread_self`.
+    /// The value of `pthread_self`, the address of the descriptor.
     handle: usize,
-    /// The first addresses at which its thread ID was found, and the number of all.
-    found: [usize; 16],
-    many: usize,
     /// Its thread ID, stored last.
     thread: AtomicI32,
 }
@@ -31,17 +31,28 @@ pub(super) struct Donor {
 #[derive(Clone, Debug)]
 pub(super) struct Donation {
     pub(super) block: ThreadBlock,
-    /// The offset of the thread ID from the thread pointer, wrapping around.
-    pub(super) number: usize,
+    pub(super) identity: Identity,
     /// The value of `pthread_self` while the block is in use.
     pub(super) handle: usize,
     pub(super) memory: Range<usize>,
 }
 
+/// The place of the thread ID in a block. Offsets are from the thread pointer, wrapping around.
+///
+/// When a thread ends, the kernel clears a word of it. That is the ID, or since version 2.43 of the
+/// C library a word that says whether the thread exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    /// The offset of the ID.
+    pub(super) number: usize,
+    /// The offset of the word that the kernel clears, and its value before, if it is not the ID.
+    exists: Option<(usize, u32)>,
+}
+
 /// Does nothing to prepare a block.
 pub(super) extern "C" fn nothing(_: *mut ()) {}
 
-/// Creates a block by a donor.
+/// Creates a block by a donor, and finds out the identity if it is not given.
 ///
 /// # Safety
 /// As for [`make`](super::make). After an error of `pthread_create` the memory is unused.
@@ -49,9 +60,10 @@ pub(super) unsafe fn donate(
     memory: Range<*mut u8>,
     prepare: unsafe extern "C" fn(*mut ()),
     argument: *mut (),
-    number: Option<usize>,
+    identity: Option<Identity>,
 ) -> Result<Donation, ThreadBlockError> {
     let addresses = memory.start.addr()..memory.end.addr();
+    let mut words = if identity.is_none() { vec![0; addresses.len() / 4] } else { Vec::new() };
     let donor = memory.start.cast::<Donor>();
     // SAFETY: the memory is the caller's, in whole pages, and much larger than this.
     unsafe {
@@ -59,11 +71,9 @@ pub(super) unsafe fn donate(
             prepare,
             argument,
             end: addresses.end,
-            number,
+            words: if identity.is_none() { words.as_mut_ptr() } else { null_mut() },
             block: ThreadBlock { thread_pointer: 0, stack_top: 0 },
             handle: 0,
-            found: [0; 16],
-            many: 0,
             thread: AtomicI32::new(0),
         });
         start(memory, donor)?;
@@ -73,21 +83,48 @@ pub(super) unsafe fn donate(
     while thread.load(Acquire) == 0 {
         std::thread::yield_now();
     }
-    while exists(thread.load(Relaxed)) {
+    let id = thread.load(Relaxed);
+    while exists(id) {
         std::thread::yield_now();
     }
-    // SAFETY: the writing thread has ended.
-    let (block, handle, found, many) = unsafe { ((*donor).block, (*donor).handle, (*donor).found, (*donor).many) };
-    // SAFETY: the addresses are in the block, which no other code changes.
-    let mut cleared = found.iter().take(many).filter(|&&address| unsafe { word(address).read_volatile() } == 0);
-    let (Some(&address), None, true) = (cleared.next(), cleared.next(), many <= found.len()) else {
-        return Err(ThreadBlockError::Number);
-    };
-    // SAFETY: as above.
-    unsafe { word(address).write_volatile(next_number()) };
-    // SAFETY: the block is not in use.
-    unsafe { forget_cpu(block) };
-    Ok(Donation { block, number: address.wrapping_sub(block.thread_pointer), handle, memory: addresses })
+    // SAFETY: the writing thread has ended. No other code changes the words, which the block has.
+    unsafe {
+        let (block, handle) = ((*donor).block, (*donor).handle);
+        forget_cpu(block);
+        words.truncate(addresses.end.saturating_sub(handle) / 4);
+        let find = || find(block, handle, &words, id.cast_unsigned());
+        let identity = identity.or_else(find).ok_or(ThreadBlockError::Number)?;
+        let place = |offset: usize| word(block.thread_pointer.wrapping_add(offset));
+        let (cleared, value) = identity.exists.unwrap_or((identity.number, 0));
+        if place(cleared).read_volatile() != 0 {
+            return Err(ThreadBlockError::Number);
+        }
+        place(cleared).write_volatile(value);
+        place(identity.number).write_volatile(next_number());
+        Ok(Donation { block, identity, handle, memory: addresses })
+    }
+}
+
+/// Finds out the identity from the words that the block of this thread had, from this address on,
+/// before the thread ended.
+///
+/// # Safety
+/// The words are in the block, which is not in use.
+unsafe fn find(block: ThreadBlock, start: usize, words: &[u32], thread: u32) -> Option<Identity> {
+    let offset = |index: usize| (start + index * 4).wrapping_sub(block.thread_pointer);
+    let area = rseq::offset().map(isize::cast_unsigned);
+    let is_of_kernel = |index: usize| area.is_some_and(|area| offset(index).wrapping_sub(area) < AREA);
+    // SAFETY: by the promise of the caller.
+    let now = |index: usize| unsafe { word(start + index * 4).read_volatile() };
+    let all = || words.iter().copied().enumerate();
+    let mut changed = all().filter(|&(index, before)| before != now(index) && !is_of_kernel(index));
+    let (Some((cleared, before)), None) = (changed.next(), changed.next()) else { return None };
+    if before == thread {
+        return Some(Identity { number: offset(cleared), exists: None });
+    }
+    let mut numbers = all().filter(|&(_, before)| before == thread);
+    let (Some((number, _)), None) = (numbers.next(), numbers.next()) else { return None };
+    Some(Identity { number: offset(number), exists: Some((offset(cleared), before)) })
 }
 
 /// Starts a donor on this memory.
@@ -136,20 +173,12 @@ extern "C" fn run(donor: *mut libc::c_void) -> *mut libc::c_void {
         ((*donor).prepare)((*donor).argument);
         (*donor).block = ThreadBlock { thread_pointer, stack_top };
         (*donor).handle = libc::pthread_self() as usize;
-        let thread = libc::gettid();
-        let look_at = |address: usize| {
-            if word(address).read_volatile().cast_signed() == thread {
-                if let Some(found) = (*donor).found.get_mut((*donor).many) {
-                    *found = address;
-                }
-                (*donor).many += 1;
+        if !(*donor).words.is_null() {
+            for (index, address) in ((*donor).handle..(*donor).end).step_by(4).enumerate() {
+                (*donor).words.add(index).write(word(address).read_volatile());
             }
-        };
-        match (*donor).number {
-            Some(number) => look_at(thread_pointer.wrapping_add(number)),
-            None => (stack_top..(*donor).end & !3).step_by(4).for_each(look_at),
         }
-        (*donor).thread.store(thread, Release);
+        (*donor).thread.store(libc::gettid(), Release);
     }
     loop {
         // SAFETY: the stack is no longer needed, and thread-local variables must persist.
@@ -165,11 +194,10 @@ extern "C" fn run(donor: *mut libc::c_void) -> *mut libc::c_void {
 /// The block is not in use.
 unsafe fn forget_cpu(block: ThreadBlock) {
     let Some(offset) = rseq::offset() else { return };
-    // RSEQ_CPU_ID_REGISTRATION_FAILED in `cpu_id`, the second of at least eight words that were
-    // registered.
+    // RSEQ_CPU_ID_REGISTRATION_FAILED in `cpu_id`, the second word.
     const FAILED: i32 = -2;
     let area = block.thread_pointer.wrapping_add_signed(offset);
-    for index in 0..8 {
+    for index in 0..AREA / 4 {
         let value = if index == 1 { FAILED.cast_unsigned() } else { 0 };
         // SAFETY: the offset leads into the block.
         unsafe { word(area + index * 4).write_volatile(value) };

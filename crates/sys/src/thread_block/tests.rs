@@ -28,6 +28,7 @@ fn memory(length: usize) -> Range<*mut u8> {
 fn block_with(kind: Kind, prepare: unsafe extern "C" fn(*mut ()), argument: *mut ()) -> Option<ThreadBlock> {
     let layout = match layout() {
         Ok(layout) => layout,
+        Err(why @ ThreadBlockError::Number) => panic!("{why}"),
         Err(why) => {
             eprintln!("not tested: {why}");
             return None;
@@ -38,8 +39,8 @@ fn block_with(kind: Kind, prepare: unsafe extern "C" fn(*mut ()), argument: *mut
     // SAFETY: no other code uses the memory, which is never freed.
     let block = unsafe {
         match kind {
-            Kind::Donor => donate(memory, prepare, argument, Some(layout.number)).unwrap().block,
-            Kind::Copy => copy::model(layout.needed).expect("copies").make(memory, prepare, argument).unwrap(),
+            Kind::Donor => donate(memory, prepare, argument, Some(layout.identity)).unwrap().block,
+            Kind::Copy => copy::model(&layout).expect("copies").make(memory, prepare, argument).unwrap(),
         }
     };
     assert!(addresses.contains(&block.thread_pointer) && addresses.contains(&block.stack_top));
@@ -77,7 +78,8 @@ fn blocks_differ_and_have_thread_ids_of_no_thread() {
     let Ok(layout) = layout() else { return };
     let pointers: BTreeSet<usize> = blocks.iter().map(|block| block.thread_pointer).collect();
     // SAFETY: there is a number in each block.
-    let number = |block: &ThreadBlock| unsafe { word(block.thread_pointer.wrapping_add(layout.number)).read() };
+    let number =
+        |block: &ThreadBlock| unsafe { word(block.thread_pointer.wrapping_add(layout.identity.number)).read() };
     let numbers: BTreeSet<u32> = blocks.iter().map(number).collect();
     assert_eq!((pointers.len(), numbers.len()), (16, 16));
     assert!(numbers.iter().all(|&number| (1 << 24..1 << 29).contains(&number)));
@@ -379,7 +381,7 @@ fn time_per_block() {
     for _ in 0..5 {
         each("donor", 1000, &|memory| {
             // SAFETY: no other code uses the memory, which is never freed.
-            unsafe { donate(memory, nothing, null_mut(), Some(layout.number)) }.unwrap();
+            unsafe { donate(memory, nothing, null_mut(), Some(layout.identity)) }.unwrap();
         });
         each("copy", 20_000, &|memory| {
             // SAFETY: as above.

@@ -2,36 +2,38 @@ use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 
 use super::super::tests::{Kind, block, library, load, next, within};
-use super::super::{check_support, make, minimum_stack};
+use super::super::{layout, make};
 use super::*;
 
 /// Two donors for a model. `None` if blocks are not supported.
 fn donors(prepare: unsafe extern "C" fn(*mut ())) -> Option<[Donation; 2]> {
-    let needed = minimum_stack().ok()?;
+    let Layout { identity, needed } = layout().ok()?;
     let lengths = [needed, needed + page_size()];
     // SAFETY: no other code knows of the memory.
-    Some(lengths.map(|length| unsafe { donate(reserve(length).unwrap(), prepare, null_mut(), None).unwrap() }))
+    Some(
+        lengths.map(|length| unsafe { donate(reserve(length).unwrap(), prepare, null_mut(), Some(identity)).unwrap() }),
+    )
 }
 
 /// Whether these donors lead to a model.
-fn is_model(donors: [&Donation; 2], make_table: MakeTable) -> bool {
-    Model::new(donors, make_table).unwrap().is_some()
+fn is_model(donors: [&Donation; 2], functions: Functions) -> bool {
+    Model::new(donors, functions).unwrap().is_some()
 }
 
 #[test]
 fn two_adjacent_donors_lead_to_a_model() {
     testing::isolated(|| {
         let Some([one, other]) = donors(nothing) else { return };
-        let make_table = make_table().unwrap();
-        let model = Model::new([&one, &other], make_table).unwrap().unwrap();
+        let functions = Functions::new().unwrap();
+        let model = Model::new([&one, &other], functions).unwrap().unwrap();
         let sources = model.own.iter().map(|(_, source)| source);
         let of_memory = sources.filter(|source| matches!(source, Source::Start | Source::Length));
         assert!(of_memory.count() >= 2, "{:?}", model.own);
-        assert!(!is_model([&other, &one], make_table), "in the wrong order");
+        assert!(!is_model([&other, &one], functions), "in the wrong order");
         let Some([third, fourth]) = donors(nothing) else { return };
-        assert!(!is_model([&one, &third], make_table), "one is between them");
-        assert!(is_model([&third, &fourth], make_table));
-        assert!(!is_model([&third, &fourth], make_table), "a copy is between them");
+        assert!(!is_model([&one, &third], functions), "one is between them");
+        assert!(is_model([&third, &fourth], functions));
+        assert!(!is_model([&third, &fourth], functions), "a copy is between them");
     });
 }
 
@@ -43,7 +45,7 @@ fn donors_that_used_memory_of_their_own_lead_to_no_model() {
     }
     testing::isolated(|| {
         let Some([one, other]) = donors(allocate) else { return };
-        assert!(!is_model([&one, &other], make_table().unwrap()));
+        assert!(!is_model([&one, &other], Functions::new().unwrap()));
     });
 }
 
@@ -58,7 +60,7 @@ fn an_unexpected_table_leads_to_no_model() {
         // SAFETY: the caller's promise. The address of the table's second entry is in the block,
         // and the third entry is a library's.
         unsafe {
-            make_table().unwrap()(block);
+            (Functions::new().unwrap().make_table)(block);
             let second = block.byte_add(TABLE).cast::<*mut usize>().read();
             *second.add(2) += 64;
         }
@@ -66,9 +68,10 @@ fn an_unexpected_table_leads_to_no_model() {
     }
     testing::isolated(|| {
         let Some([one, other]) = donors(nothing) else { return };
-        assert!(!is_model([&one, &other], none));
-        assert!(!is_model([&one, &other], wrong));
-        assert!(is_model([&one, &other], make_table().unwrap()), "the attempts left no trace");
+        let functions = Functions::new().unwrap();
+        assert!(!is_model([&one, &other], Functions { make_table: none, ..functions }));
+        assert!(!is_model([&one, &other], Functions { make_table: wrong, ..functions }));
+        assert!(is_model([&one, &other], functions), "the attempts left no trace");
     });
 }
 
@@ -78,10 +81,11 @@ fn a_copy_without_memory_for_its_table_keeps_its_memory() {
         null_mut()
     }
     testing::isolated(|| {
-        let Ok(needed) = minimum_stack() else { return };
-        let model = Model { make_table: none, ..model(needed).unwrap().clone() };
+        let Ok(layout) = layout() else { return };
+        let mut model = model(&layout).unwrap().clone();
+        model.functions.make_table = none;
         // SAFETY: no other code knows of the memory.
-        let result = unsafe { model.make(reserve(needed).unwrap(), nothing, null_mut()) };
+        let result = unsafe { model.make(reserve(layout.needed).unwrap(), nothing, null_mut()) };
         assert_eq!(result, Err(ThreadBlockError::Table));
         assert!(result.is_err_and(|why| why.has_lost_memory()));
         assert!(block(Kind::Copy).is_some());
@@ -91,7 +95,8 @@ fn a_copy_without_memory_for_its_table_keeps_its_memory() {
 #[test]
 fn blocks_have_donors_if_there_are_no_copies() {
     testing::isolated(|| {
-        let Ok(needed) = minimum_stack() else { return };
+        let Ok(layout) = layout() else { return };
+        let needed = layout.needed;
         let reserved = Reservation::new(2 * needed).unwrap();
         let [start, middle, end] = [0, 1, 2].map(|times| reserved.base().as_ptr().wrapping_add(times * needed));
         // SAFETY: no other code knows of the memory.
@@ -106,7 +111,7 @@ fn blocks_have_donors_if_there_are_no_copies() {
         // SAFETY: both addresses are in the memory.
         let frames = [copy, other].map(|block| unsafe { word(block.stack_top + 16).cast::<[usize; 64]>().read() });
         assert_eq!(frames.map(|words| words == [0; 64]), [true, false], "only a donor has used its stack");
-        assert!(model(needed).is_none());
+        assert!(model(&layout).is_none());
         for (block, low) in [(copy, start), (other, middle)] {
             let [low, high] = [low.addr(), block.stack_top].map(|address| address - start.addr());
             assert_eq!(reserved.used_at_end(low..high / page_size() * page_size()).unwrap(), 0);
@@ -139,11 +144,9 @@ fn copies_are_listed_while_other_threads_come_and_go() {
     const MAKERS: usize = 2;
     const EACH: usize = 300;
     testing::isolated(|| {
-        if check_support().is_err() {
-            return;
-        }
-        let needed = minimum_stack().unwrap();
-        let model = model(needed).unwrap();
+        let Ok(layout) = layout() else { return };
+        let needed = layout.needed;
+        let model = model(&layout).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let [one, other] = ["initial-exec", "local-dynamic"].map(|kind| library(folder.path(), kind));
         let (blocks, function) = std::thread::scope(|scope| {
