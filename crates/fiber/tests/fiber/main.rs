@@ -34,5 +34,6 @@ mod random;
 mod scripted;
 mod sockets;
 mod stacks;
+mod thread_locals;
 mod unwinding;
 mod workers;

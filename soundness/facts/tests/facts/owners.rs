@@ -1,0 +1,173 @@
+//! Locks of the C library that know their owner.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+
+use ways::{switch, together, until};
+
+unsafe extern "C" {
+    fn ftrylockfile(file: *mut libc::FILE) -> c_int;
+    fn funlockfile(file: *mut libc::FILE);
+    fn flockfile(file: *mut libc::FILE);
+}
+
+/// A mutex of the C library, which is never freed.
+struct Mutex(Box<UnsafeCell<libc::pthread_mutex_t>>);
+
+// SAFETY: it is a mutex.
+unsafe impl Sync for Mutex {}
+
+enum Kind {
+    Recursive,
+    Checked,
+    Robust,
+    Inheriting,
+}
+
+impl Mutex {
+    fn new(kind: Kind) -> Mutex {
+        let mut attributes = MaybeUninit::uninit();
+        let mutex = Mutex(Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)));
+        // SAFETY: the attributes are initialised before they are used, and so is the mutex.
+        let results = unsafe {
+            let attributes = attributes.as_mut_ptr();
+            libc::pthread_mutexattr_init(attributes);
+            let set = match kind {
+                Kind::Recursive => libc::pthread_mutexattr_settype(attributes, libc::PTHREAD_MUTEX_RECURSIVE),
+                Kind::Checked => libc::pthread_mutexattr_settype(attributes, libc::PTHREAD_MUTEX_ERRORCHECK),
+                Kind::Robust => libc::pthread_mutexattr_setrobust(attributes, libc::PTHREAD_MUTEX_ROBUST),
+                Kind::Inheriting => libc::pthread_mutexattr_setprotocol(attributes, libc::PTHREAD_PRIO_INHERIT),
+            };
+            [set, libc::pthread_mutex_init(mutex.0.get(), attributes)]
+        };
+        assert_eq!(results, [0, 0]);
+        mutex
+    }
+
+    fn lock(&self) -> c_int {
+        // SAFETY: it is initialised, and stays.
+        unsafe { libc::pthread_mutex_lock(self.0.get()) }
+    }
+
+    fn try_lock(&self) -> c_int {
+        // SAFETY: as above.
+        unsafe { libc::pthread_mutex_trylock(self.0.get()) }
+    }
+
+    fn lock_within(&self, seconds: i64) -> c_int {
+        let mut end = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: as above, and there is room for the time.
+        unsafe {
+            libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut end);
+            end.tv_sec += seconds;
+            libc::pthread_mutex_timedlock(self.0.get(), &raw const end)
+        }
+    }
+
+    fn unlock(&self) -> c_int {
+        // SAFETY: as above. A lock that knows its owner refuses others.
+        unsafe { libc::pthread_mutex_unlock(self.0.get()) }
+    }
+}
+
+/// Lets strand 0 own something while strand 1 looks at it.
+fn owned<T: Send>(own: impl Fn() + Sync, look: impl Fn() -> T + Sync, release: impl Fn() + Sync) -> Vec<Option<T>> {
+    let step = AtomicUsize::new(0);
+    together(2, |who| {
+        if who == 0 {
+            own();
+            step.store(1, SeqCst);
+            until(|| step.load(SeqCst) == 2);
+            release();
+            return None;
+        }
+        until(|| step.load(SeqCst) == 1);
+        let seen = look();
+        step.store(2, SeqCst);
+        Some(seen)
+    })
+}
+
+fn a_recursive_mutex_belongs_to_its_strand() -> Vec<Option<(c_int, c_int)>> {
+    let mutex = Mutex::new(Kind::Recursive);
+    let own = || assert_eq!((mutex.lock(), mutex.lock()), (0, 0));
+    let release = || assert_eq!((mutex.unlock(), mutex.unlock()), (0, 0));
+    owned(own, || (mutex.try_lock(), mutex.unlock()), release)
+}
+
+fn a_mutex_that_checks_finds_deadlocks_and_other_owners() -> Vec<Option<(c_int, c_int)>> {
+    let mutex = Mutex::new(Kind::Checked);
+    let own = || assert_eq!((mutex.lock(), mutex.lock()), (0, libc::EDEADLK));
+    owned(own, || (mutex.try_lock(), mutex.unlock()), || assert_eq!(mutex.unlock(), 0))
+}
+
+fn a_robust_mutex_tells_that_its_owner_has_ended() -> (Vec<c_int>, Vec<c_int>) {
+    let mutex = Mutex::new(Kind::Robust);
+    let locks = together(1, |_| mutex.lock());
+    let tries = together(1, |_| {
+        let tries = mutex.try_lock();
+        // SAFETY: it is initialised.
+        unsafe { libc::pthread_mutex_consistent(mutex.0.get()) };
+        mutex.unlock();
+        tries
+    });
+    (locks, tries)
+}
+
+fn a_mutex_that_inherits_priority_is_handed_over() -> Vec<c_int> {
+    let (mutex, step) = (Mutex::new(Kind::Inheriting), AtomicUsize::new(0));
+    together(2, |who| {
+        if who == 0 {
+            let locks = mutex.lock();
+            step.store(1, SeqCst);
+            until(|| step.load(SeqCst) == 2);
+            (0..50).for_each(|_| switch());
+            return locks + mutex.unlock();
+        }
+        until(|| step.load(SeqCst) == 1);
+        step.store(2, SeqCst);
+        let locks = mutex.lock_within(20);
+        if locks == 0 { mutex.unlock() } else { locks }
+    })
+}
+
+/// A stream is locked by its thread, which may lock it again.
+fn a_stream_belongs_to_its_strand() -> Vec<Option<bool>> {
+    /// A stream.
+    struct Stream(*mut libc::FILE);
+    // SAFETY: it has a lock.
+    unsafe impl Sync for Stream {}
+    // SAFETY: the path and the mode are strings.
+    let stream = Stream(unsafe { libc::fopen(c"/dev/null".as_ptr(), c"w".as_ptr()) });
+    let stream = &stream;
+    // SAFETY: the stream is open, and the owner of the lock releases it.
+    unsafe {
+        owned(
+            || (0..2).for_each(|_| flockfile(stream.0)),
+            || ftrylockfile(stream.0) != 0,
+            || (0..2).for_each(|_| funlockfile(stream.0)),
+        )
+    }
+}
+
+mod switching {
+    use super::*;
+    ways::in_every_way! {
+        a_recursive_mutex_belongs_to_its_strand
+        a_mutex_that_checks_finds_deadlocks_and_other_owners
+        #[ignore = "the kernel does not see the end of a fiber"]
+        a_robust_mutex_tells_that_its_owner_has_ended
+        a_stream_belongs_to_its_strand
+    }
+}
+
+mod waiting {
+    use super::*;
+    ways::in_preemptive_ways! {
+        only_on_kernel_threads: "the kernel finds no thread with the number of a block";
+        a_mutex_that_inherits_priority_is_handed_over
+    }
+}
