@@ -1,86 +1,100 @@
 //! Mutexes.
 
 use std::cell::Cell;
-use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
-use std::sync::PoisonError;
+use std::ffi::c_int;
 
 use fiber::MutexGuard;
-use fiber::foreign::Id;
+use libc::timespec;
 
-use crate::object::{self, Object, get};
-use crate::runtime::enter;
+use crate::object::{Kind, Place, Pointer, destroy, get, init};
+use crate::runtime::Here;
+use crate::thread::{Thread, is_running};
+use crate::time::{Limit, guard};
+
+/// The type of a mutex that its owner may lock again. The types 0 and 2 do not differ.
+const RECURSIVE: u64 = 1;
 
 /// A mutex, and while it is locked its guard, which C cannot keep.
-#[derive(Default)]
-pub struct GuardedMutex {
+pub struct Mutex {
     mutex: fiber::Mutex<()>,
     guard: Cell<Option<MutexGuard<'static, ()>>>,
-    owner: Cell<Option<Id>>,
+    /// 0 if there is none.
+    owner: Cell<Thread>,
+    /// How often the owner has locked it again.
+    again: Cell<u32>,
+    is_recursive: bool,
 }
 
-impl GuardedMutex {
-    /// Keeps the guard of the new owner.
-    pub(crate) fn keep(&self, me: Id, guard: MutexGuard<'static, ()>) {
-        self.guard.set(Some(guard));
-        self.owner.set(Some(me));
+impl Kind for Mutex {
+    const TAG: &[u8; 8] = b"mutex   ";
+
+    fn new(kind: u64) -> Option<Mutex> {
+        let (mutex, guard, owner, again) = (fiber::Mutex::new(()), Cell::new(None), Cell::new(0), Cell::new(0));
+        (kind <= 2).then(|| Mutex { mutex, guard, owner, again, is_recursive: kind == RECURSIVE })
     }
 
-    /// The owner's guard. EPERM if the caller is not the owner.
-    pub(crate) fn release(&self, me: Id) -> Result<MutexGuard<'static, ()>, c_int> {
-        if self.owner.get() != Some(me) {
+    fn is_busy(&self) -> bool {
+        self.mutex.is_locked()
+    }
+}
+
+impl Mutex {
+    pub(crate) fn lock(&'static self, here: Here, limit: Limit) -> Result<(), c_int> {
+        let owner = self.owner.get();
+        if owner == here.me && self.is_recursive {
+            self.again.set(self.again.get().checked_add(1).ok_or(libc::EAGAIN)?);
+            return Ok(());
+        }
+        // If its owner has ended, it will never be unlocked.
+        if owner != 0 && (owner == here.me || !is_running(here, owner)) {
+            return Err(limit.deadlock());
+        }
+        let wait_until = |deadline| self.mutex.lock_until(deadline).map(guard);
+        let guard = limit.wait(self.mutex.try_lock().ok(), || guard(self.mutex.lock()), wait_until)?;
+        self.keep(here, guard, 0);
+        Ok(())
+    }
+
+    /// EPERM if the caller is not the owner.
+    pub(crate) fn unlock(&self, here: Here) -> Result<(), c_int> {
+        match self.again.get().checked_sub(1) {
+            Some(again) if self.owner.get() == here.me => self.again.set(again),
+            _ => drop(self.release(here)?),
+        }
+        Ok(())
+    }
+
+    /// Keeps the guard of the new owner, which has locked it this many more times.
+    pub(crate) fn keep(&self, here: Here, guard: MutexGuard<'static, ()>, again: u32) {
+        self.guard.set(Some(guard));
+        self.owner.set(here.me);
+        self.again.set(again);
+    }
+
+    /// The owner's guard, and how often it has locked it again. EPERM if the caller is not the
+    /// owner.
+    pub(crate) fn release(&self, here: Here) -> Result<(MutexGuard<'static, ()>, u32), c_int> {
+        if self.owner.get() != here.me {
             return Err(libc::EPERM);
         }
-        self.owner.set(None);
-        self.guard.take().ok_or(libc::EPERM)
+        self.owner.set(0);
+        Ok((self.guard.take().ok_or(libc::EPERM)?, self.again.take()))
     }
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn my_pthread_mutex_init(
-    mutex: Option<&mut MaybeUninit<Object<GuardedMutex>>>,
-    _attributes: *const c_void,
-) -> c_int {
-    object::init(mutex)
+/// The number in an attribute, or the default.
+pub(crate) fn chosen(attribute: Option<&c_int>) -> u64 {
+    // A negative one is invalid: the attributes were destroyed.
+    attribute.map_or(0, |number| u64::try_from(*number).unwrap_or(u64::MAX))
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn my_pthread_mutex_lock(mutex: Option<&'static Object<GuardedMutex>>) -> c_int {
-    enter(|me| {
-        let guarded = get(mutex)?;
-        if guarded.owner.get() == Some(me) {
-            return Err(libc::EDEADLK);
-        }
-        guarded.keep(me, guarded.mutex.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn my_pthread_mutex_trylock(mutex: Option<&'static Object<GuardedMutex>>) -> c_int {
-    enter(|me| {
-        let guarded = get(mutex)?;
-        guarded.keep(me, guarded.mutex.try_lock().map_err(|_| libc::EBUSY)?);
-        Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn my_pthread_mutex_unlock(mutex: Option<&'static Object<GuardedMutex>>) -> c_int {
-    enter(|me| get(mutex)?.release(me).map(drop))
-}
-
-/// # Safety
-/// No thread waits at a condition variable with this mutex.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn my_pthread_mutex_destroy(mutex: Option<&'static Object<GuardedMutex>>) -> c_int {
-    enter(|_| {
-        if get(mutex)?.mutex.is_locked() {
-            return Err(libc::EBUSY);
-        }
-        // SAFETY: it is not locked, so no thread waits for it. By the caller's promise no thread
-        // will lock it after a wait.
-        unsafe { object::destroy(mutex) };
-        Ok(())
-    })
+exports! { enter:
+    fn my_pthread_mutex_init(mutex: Place<Mutex>, kind: Option<&c_int>) = |_| init(mutex, chosen(kind));
+    fn my_pthread_mutex_destroy(mutex: Pointer<Mutex>) = |here| destroy(here, mutex);
+    fn my_pthread_mutex_lock(mutex: Pointer<Mutex>) = |here| get(here, mutex)?.lock(here, Limit::Never);
+    fn my_pthread_mutex_trylock(mutex: Pointer<Mutex>) = |here| get(here, mutex)?.lock(here, Limit::Now);
+    fn my_pthread_mutex_timedlock(mutex: Pointer<Mutex>, until: Option<&timespec>) = |here| {
+        get(here, mutex)?.lock(here, Limit::Until(until))
+    };
+    fn my_pthread_mutex_unlock(mutex: Pointer<Mutex>) = |here| get(here, mutex)?.unlock(here);
 }

@@ -1,34 +1,35 @@
 //! Threads: their numbers, how they start and how they end.
 
-use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 
 use fiber::foreign::{self, Id};
-use fiber::{Builder, Condvar, JoinError, JoinHandle, Mutex};
+use fiber::{Builder, JoinError, JoinHandle, Permit, Semaphore};
 
 use crate::arch::{self, Modes};
-use crate::runtime::{enter, me};
+use crate::key;
+use crate::runtime::{Here, State, enter, visit};
 
 /// A thread's number: never 0, and never reused.
-type Thread = u64;
+pub(crate) type Thread = u64;
 
-/// A thread's function.
-type Function = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+/// A function of the program.
+pub(crate) type Function = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
 /// The attributes of a new thread.
 #[repr(C)]
 pub struct Attributes {
     stack_size: usize,
     name: *const c_char,
+    /// Negative if the attributes were destroyed.
     detached: c_int,
 }
 
 /// A thread's argument or result.
 struct Value(*mut c_void);
 
-// SAFETY: the program decides what it points to, and there is one kernel thread.
+// SAFETY: the program decides what it points to, and there is one worker.
 unsafe impl Send for Value {}
 
 /// Whether a thread can be joined.
@@ -44,58 +45,132 @@ enum JoinState {
 }
 
 /// A thread that has not ended, or has not been joined.
-struct ThreadEntry {
+pub(crate) struct ThreadEntry {
     generation: u32,
     join: JoinState,
-    /// The address of the [frame](arch::call) of its function, while that runs.
+    has_ended: bool,
+    /// The address of the [frame](arch::call) of the function of the program that it runs.
     frame: *const *mut u8,
+    /// Its values by their keys.
+    pub(crate) values: Vec<key::Value>,
 }
 
-/// The threads by the numbers of their fibers, how many of them run, and whether the main thread
-/// waits until there are none.
+/// The threads by the numbers of their fibers, and how many others than the main thread have not
+/// ended.
 struct Threads {
-    entries: RefCell<Vec<Option<ThreadEntry>>>,
-    running: Cell<usize>,
-    awaited: Cell<bool>,
+    entries: Vec<Option<ThreadEntry>>,
+    running: usize,
 }
 
-thread_local! {
-    static THREADS: Threads =
-        const { Threads { entries: RefCell::new(Vec::new()), running: Cell::new(0), awaited: Cell::new(false) } };
-}
+static THREADS: State<Threads> = State::new(Threads { entries: Vec::new(), running: 0 });
 
-/// The main thread waits here after it has exited.
-static LAST: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+/// The main thread waits here after it has exited. There is a permit for each time at which no
+/// other thread was left.
+static ALONE: Semaphore = Semaphore::new(0);
 
-fn number(id: Id) -> Thread {
+pub(crate) fn number(id: Id) -> Thread {
     (u64::from(id.generation) << 32) | (u64::from(id.number) + 1)
 }
 
-/// Calls a function with the entry of a thread, if it still exists.
-fn with<R>(thread: Thread, then: impl FnOnce(&mut Option<ThreadEntry>) -> R) -> Option<R> {
-    let index = (thread & u64::from(u32::MAX)).checked_sub(1)? as usize;
-    THREADS.with(|threads| {
-        let entries = &mut *threads.entries.borrow_mut();
-        let entry = entries.get_mut(index)?;
-        let is_it = entry.as_ref().is_some_and(|entry| u64::from(entry.generation) == thread >> 32);
-        is_it.then(|| then(entry))
-    })
+/// The index of the main thread's fiber, the first.
+const MAIN: usize = 0;
+
+/// The index and the generation of a thread's fiber.
+fn parts(thread: Thread) -> (usize, u32) {
+    ((thread as u32).wrapping_sub(1) as usize, (thread >> 32) as u32)
 }
 
-/// Calls a function with the entry of a new thread. Both its creator and the thread itself may be
-/// the first to need it.
-fn with_new<R>(id: Id, then: impl FnOnce(&mut ThreadEntry) -> R) -> R {
-    THREADS.with(|threads| {
-        let entries = &mut *threads.entries.borrow_mut();
-        let index = id.number as usize;
-        if index >= entries.len() {
-            entries.resize_with(index + 1, || None);
+impl Threads {
+    /// The entry of a thread, if it still exists.
+    fn get(&mut self, thread: Thread) -> Option<&mut ThreadEntry> {
+        let (index, generation) = parts(thread);
+        self.entries.get_mut(index)?.as_mut().filter(|entry| entry.generation == generation)
+    }
+
+    /// The entry of a thread that exists. Both the thread and its creator may be the first to need
+    /// it, and the main thread has no creator.
+    fn get_or_insert(&mut self, thread: Thread) -> &mut ThreadEntry {
+        let (index, generation) = parts(thread);
+        if index >= self.entries.len() {
+            self.entries.resize_with(index + 1, || None);
         }
-        let entry = &mut entries[index];
-        entry.take_if(|entry| entry.generation != id.generation);
-        let new = || ThreadEntry { generation: id.generation, join: JoinState::Creating, frame: std::ptr::null() };
-        then(entry.get_or_insert_with(new))
-    })
+        let entry = &mut self.entries[index];
+        entry.take_if(|entry| entry.generation != generation);
+        let join = if index == MAIN { JoinState::Detached } else { JoinState::Creating };
+        entry.get_or_insert(ThreadEntry { generation, join, has_ended: false, frame: null(), values: Vec::new() })
+    }
+
+    fn remove(&mut self, thread: Thread) {
+        if self.get(thread).is_some() {
+            self.entries[parts(thread).0] = None;
+        }
+    }
+
+    /// Makes a thread detached that is being created or joined.
+    fn make_detached(&mut self, thread: Thread) {
+        if let Some(entry) = self.get(thread) {
+            entry.join = JoinState::Detached;
+        }
+    }
+
+    /// Takes the handle of a joinable thread, and leaves it in the state `rest`. ESRCH if there is
+    /// no such thread, EAGAIN if it is being created, EINVAL if it cannot be joined.
+    fn take_handle(&mut self, thread: Thread, rest: JoinState) -> Result<JoinHandle<Value>, c_int> {
+        let entry = self.get(thread).ok_or(libc::ESRCH)?;
+        match std::mem::replace(&mut entry.join, rest) {
+            JoinState::Joinable(handle) => Ok(handle),
+            other => {
+                entry.join = other;
+                Err(if matches!(entry.join, JoinState::Creating) { libc::EAGAIN } else { libc::EINVAL })
+            }
+        }
+    }
+}
+
+/// Calls a function with the entry of the calling thread.
+pub(crate) fn with_own<R>(here: Here, then: impl FnOnce(&mut ThreadEntry) -> R) -> R {
+    THREADS.with(here, |threads| then(threads.get_or_insert(here.me)))
+}
+
+/// Whether this thread, which has run once, has not ended.
+pub(crate) fn is_running(here: Here, thread: Thread) -> bool {
+    parts(thread).0 == MAIN || THREADS.with(here, |threads| threads.get(thread).is_some_and(|entry| !entry.has_ended))
+}
+
+/// Calls a function of the program, from which [`my_pthread_exit`] returns with a value.
+pub(crate) fn call(function: Function, argument: *mut c_void) -> *mut c_void {
+    let mut frame = null_mut();
+    let set_frame = |frame| enter(|here| Ok(with_own(here, |entry| entry.frame = frame)));
+    set_frame(&raw const frame);
+    // SAFETY: the program guarantees it.
+    let value = unsafe { arch::call(function, argument, &raw mut frame) };
+    set_frame(null());
+    value
+}
+
+/// A thread that counts as running until this is dropped, even if it never runs.
+struct Running;
+
+impl Running {
+    fn new(here: Here) -> Running {
+        THREADS.with(here, |threads| threads.running += 1);
+        Running
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        enter(|here| {
+            let running = THREADS.with(here, |threads| {
+                threads.running -= 1;
+                threads.running
+            });
+            if running == 0 {
+                ALONE.release(1);
+            }
+            Ok(())
+        });
+    }
 }
 
 /// The function of a thread, with its argument and floating-point modes.
@@ -103,30 +178,26 @@ struct Job {
     function: Function,
     argument: Value,
     modes: Modes,
+    running: Running,
 }
 
 impl Job {
     fn run(self) -> Value {
         self.modes.set();
-        let mut frame = null_mut();
-        let me = foreign::current().map_or(0, |id| {
-            with_new(id, |entry| entry.frame = &raw const frame);
-            number(id)
-        });
-        // SAFETY: the creator guarantees it.
-        let value = unsafe { arch::call(self.function, self.argument.0, &raw mut frame) };
-        with(me, |entry| {
-            if let Some(ThreadEntry { join: JoinState::Detached, .. }) = entry {
-                *entry = None;
+        let value = call(self.function, self.argument.0);
+        key::destroy_values();
+        enter(|here| {
+            let is_detached = with_own(here, |entry| {
+                entry.has_ended = true;
+                entry.values = Vec::new();
+                matches!(entry.join, JoinState::Detached)
+            });
+            if is_detached {
+                THREADS.with(here, |threads| threads.remove(here.me));
             }
+            Ok(())
         });
-        THREADS.with(|threads| {
-            threads.running.set(threads.running.get() - 1);
-            if threads.running.get() == 0 && threads.awaited.get() {
-                let _alone = LAST.0.lock();
-                LAST.1.notify_all();
-            }
-        });
+        drop(self.running);
         Value(value)
     }
 }
@@ -141,10 +212,13 @@ pub unsafe extern "C" fn my_pthread_create(
     function: Option<Function>,
     argument: *mut c_void,
 ) -> c_int {
-    enter(|_| {
-        let (thread, function) = (thread.ok_or(libc::EINVAL)?, function.ok_or(libc::EINVAL)?);
+    enter(|here| {
+        let (thread, function) = thread.zip(function).ok_or(libc::EINVAL)?;
         let mut builder = Builder::new();
         if let Some(attributes) = attributes {
+            if attributes.detached < 0 {
+                return Err(libc::EINVAL);
+            }
             if attributes.stack_size > 0 {
                 builder = builder.stack_size(attributes.stack_size);
             }
@@ -153,17 +227,15 @@ pub unsafe extern "C" fn my_pthread_create(
                 builder = builder.name(unsafe { CStr::from_ptr(attributes.name) }.to_string_lossy());
             }
         }
-        let job = Job { function, argument: Value(argument), modes: Modes::current() };
-        THREADS.with(|threads| threads.running.set(threads.running.get() + 1));
+        let job = Job { function, argument: Value(argument), modes: Modes::current(), running: Running::new(here) };
         // Moves the whole job, not its parts.
-        let handle = builder.spawn(move || { job }.run()).map_err(|_| {
-            THREADS.with(|threads| threads.running.set(threads.running.get() - 1));
-            libc::EAGAIN
-        })?;
-        let id = foreign::id(&handle);
-        thread.write(number(id));
+        let handle = builder.spawn(move || { job }.run()).map_err(|_| libc::EAGAIN)?;
+        let number = number(foreign::id(&handle));
+        thread.write(number);
         let is_joinable = attributes.is_none_or(|asked| asked.detached == 0);
-        let unused = with_new(id, |entry| {
+        // The thread may have been detached, and may have ended: then the handle is not kept.
+        let unused = THREADS.with(here, |threads| {
+            let entry = threads.get_or_insert(number);
             if is_joinable && matches!(entry.join, JoinState::Creating) {
                 entry.join = JoinState::Joinable(handle);
                 return None;
@@ -171,32 +243,22 @@ pub unsafe extern "C" fn my_pthread_create(
             entry.join = JoinState::Detached;
             Some(handle)
         });
-        if let Some(handle) = unused {
-            detach(handle);
-        }
+        unused.into_iter().for_each(|handle| detach(here, handle));
         Ok(())
     })
 }
 
 /// Drops the handle of a detached thread.
-fn detach(handle: JoinHandle<Value>) {
+fn detach(here: Here, handle: JoinHandle<Value>) {
     if handle.is_finished() {
-        with(number(foreign::id(&handle)), |entry| *entry = None);
+        THREADS.with(here, |threads| threads.remove(number(foreign::id(&handle))));
     }
     handle.detach();
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn my_pthread_yield() -> c_int {
-    enter(|_| {
-        fiber::yield_now();
-        Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
 pub extern "C" fn my_pthread_self() -> Thread {
-    me().map_or(0, number)
+    visit(|here| Ok(here.me)).unwrap_or(0)
 }
 
 #[unsafe(no_mangle)]
@@ -204,30 +266,13 @@ pub extern "C" fn my_pthread_equal(one: Thread, other: Thread) -> c_int {
     (one == other).into()
 }
 
-/// Takes the handle of a joinable thread, and leaves it in the state `rest`. EAGAIN if it is being
-/// created, EINVAL if it cannot be joined.
-fn take(thread: Thread, rest: JoinState) -> Result<JoinHandle<Value>, c_int> {
-    with(thread, |entry| {
-        let Some(entry) = entry else { return Err(libc::ESRCH) };
-        match std::mem::replace(&mut entry.join, rest) {
-            JoinState::Joinable(handle) => Ok(handle),
-            other => {
-                entry.join = other;
-                Err(if matches!(entry.join, JoinState::Creating) { libc::EAGAIN } else { libc::EINVAL })
-            }
-        }
-    })
-    .unwrap_or(Err(libc::ESRCH))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn my_pthread_join(thread: Thread, value: Option<&mut *mut c_void>) -> c_int {
-    enter(|me| {
-        if thread == number(me) {
+exports! { enter:
+    fn my_pthread_join(thread: Thread, value: Option<&mut *mut c_void>) = |here| {
+        if thread == here.me {
             return Err(libc::EDEADLK);
         }
         let handle = loop {
-            match take(thread, JoinState::Awaited) {
+            match THREADS.with(here, |threads| threads.take_handle(thread, JoinState::Awaited)) {
                 // Its creator was interrupted, and will soon continue.
                 Err(libc::EAGAIN) => fiber::yield_now(),
                 result => break result?,
@@ -235,52 +280,39 @@ pub extern "C" fn my_pthread_join(thread: Thread, value: Option<&mut *mut c_void
         };
         let result = handle.join();
         if let Err(JoinError::Itself | JoinError::Cycle(_)) = result {
-            with(thread, |entry| entry.iter_mut().for_each(|entry| entry.join = JoinState::Detached));
+            THREADS.with(here, |threads| threads.make_detached(thread));
             return Err(libc::EDEADLK);
         }
-        with(thread, |entry| *entry = None);
+        THREADS.with(here, |threads| threads.remove(thread));
         let Value(result) = result.map_err(|_| libc::EAGAIN)?;
-        if let Some(value) = value {
-            *value = result;
-        }
+        value.into_iter().for_each(|value| *value = result);
         Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn my_pthread_detach(thread: Thread) -> c_int {
-    enter(|_| match take(thread, JoinState::Detached) {
-        Ok(handle) => {
-            detach(handle);
-            Ok(())
+    };
+    fn my_pthread_detach(thread: Thread) = |here| {
+        match THREADS.with(here, |threads| threads.take_handle(thread, JoinState::Detached)) {
+            Ok(handle) => Ok(detach(here, handle)),
+            // Its creator completes it.
+            Err(libc::EAGAIN) => Ok(THREADS.with(here, |threads| threads.make_detached(thread))),
+            Err(error) => Err(error),
         }
-        // Its creator completes it.
-        Err(libc::EAGAIN) => {
-            with(thread, |entry| entry.iter_mut().for_each(|entry| entry.join = JoinState::Detached));
-            Ok(())
-        }
-        Err(error) => Err(error),
-    })
+    };
 }
 
 /// # Safety
 /// The frames between the function of the thread and this call have nothing to clean up.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_exit(value: *mut c_void) -> ! {
-    let me = me().map_or(0, number);
-    let frame = with(me, |entry| entry.as_ref().map(|entry| entry.frame)).flatten();
-    if let Some(frame) = frame.filter(|frame| !frame.is_null()) {
+    let frame = visit(|here| Ok(with_own(here, |entry| entry.frame)));
+    if let Some(frame) = frame.ok().filter(|frame| !frame.is_null()) {
         // SAFETY: it is this thread's own frame. Its function has not returned, and the caller
         // guarantees the rest.
         unsafe { arch::leave(*frame, value) }
     }
     // The main thread: the process lasts as long as other threads run.
-    THREADS.with(|threads| {
-        if let Ok(alone) = LAST.0.lock() {
-            threads.awaited.set(true);
-            drop(LAST.1.wait_while(alone, |()| threads.running.get() > 0));
-        }
-    });
+    key::destroy_values();
+    while visit(|here| Ok(THREADS.with(here, |threads| threads.running))).is_ok_and(|running| running > 0) {
+        enter(|_| Ok(Permit::forget(ALONE.acquire())));
+    }
     // SAFETY: as when `main` returns.
     unsafe { libc::exit(0) }
 }

@@ -22,7 +22,15 @@ impl Id {
 /// The calling fiber; `None` on a thread that runs no fibers.
 #[inline(always)]
 pub fn current() -> Option<Id> {
-    CurrentWorker::visit(|here| here.map(|here| Id::of(here.current())))
+    enter(|id| id)
+}
+
+/// Calls a function with the calling fiber. No other fiber of its worker interrupts the function,
+/// unless it calls what may let others run. It must be short, and call no code of the program.
+/// Returns `None` on a thread that runs no fibers.
+#[inline(always)]
+pub fn enter<R>(then: impl FnOnce(Id) -> R) -> Option<R> {
+    CurrentWorker::visit(|here| here.map(|here| then(Id::of(here.current()))))
 }
 
 /// The fiber of a handle.

@@ -1,19 +1,8 @@
 /* Tests what the functions promise. Prints "done" if nothing was wrong. */
 #define _POSIX_C_SOURCE 200809L
-#include <errno.h>
+#include "check.h"
 #include <fenv.h>
-#include <my_pthread.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#define CHECK(what)                                                            \
-    do {                                                                       \
-        if (!(what)) {                                                         \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #what);                 \
-            exit(1);                                                           \
-        }                                                                      \
-    } while (0)
 
 static my_pthread_mutex_t lock = MY_PTHREAD_MUTEX_INITIALIZER;
 static my_pthread_cond_t changed = MY_PTHREAD_COND_INITIALIZER;
