@@ -2,13 +2,20 @@
 //! the same.
 //!
 //! A line of the stamp file has the name of a step, the hash of its inputs and the hash of its
-//! result. The inputs are all files that git does not ignore in the packages a step depends on, the
-//! lock file and other files at the root, the command, the toolchain, and the environment variables
-//! that affect builds and tests. The result is the command's standard output without times.
+//! result. The inputs are files that git does not ignore (those of the packages that a step depends
+//! on, its script, the lock file and other files at the root), the command, the toolchain, and the
+//! environment variables that affect builds and tests. The result is the command's standard output
+//! without times.
+//!
+//! A package whose tests run is an input as a whole. Others are inputs without their tests, examples
+//! and benchmarks, which cargo does not compile for a dependency, and without the packages that only
+//! these need. The manifest of a package adds what cargo does not know, in `package.metadata`:
+//! `builds` are packages that its build script builds, and `reads` are paths that its tests read.
+//! A test compares these with the sources (`crates/cli/tests/cli/house.rs`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use serde_json::Value;
@@ -16,10 +23,12 @@ use sha2::{Digest, Sha256};
 
 use crate::command;
 
-/// Files outside the packages that every step depends on. The step's own script is another. Tests
-/// read the example scenarios, and the runner consists of two packages.
-const SHARED: [&str; 7] =
-    ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", ".ci/full", "crates/testing", "crates/sys", "scenarios"];
+/// Paths that every step depends on: what cargo reads, and the runner. The step's own script is
+/// another. What the runner uses of `sys` ends processes, and cannot turn a failure into a success.
+const SHARED: [&str; 4] = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", "crates/testing/src"];
+
+/// Folders of a package that are not compiled for the packages that depend on it.
+const TESTS: [&str; 3] = ["tests", "examples", "benches"];
 
 /// Prefixes of the environment variables that count as input.
 const VARIABLES: [&str; 14] = [
@@ -39,81 +48,131 @@ const VARIABLES: [&str; 14] = [
     "ROWLOCK_",
 ];
 
-fn metadata(root: &Path) -> io::Result<Vec<Value>> {
-    let metadata = output(root, "cargo", &["metadata", "--offline", "--no-deps", "--format-version", "1"])?;
-    let metadata: Value = serde_json::from_str(&metadata)?;
-    Ok(metadata["packages"].as_array().cloned().unwrap_or_default())
+/// What a step needs of a package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    /// It is compiled.
+    Program,
+    /// Its tests run.
+    Tests,
 }
 
-/// The names of the packages of the workspace.
-///
-/// # Errors
-/// If cargo fails.
-pub fn packages(root: &Path) -> io::Result<Vec<String>> {
-    let packages = metadata(root)?;
-    Ok(packages.iter().filter_map(|package| package["name"].as_str().map(str::to_owned)).collect())
+/// The packages of a workspace, and all files that git does not ignore.
+#[derive(Debug)]
+pub struct Workspace {
+    root: PathBuf,
+    /// What cargo says about the packages, by name.
+    packages: BTreeMap<String, Value>,
+    files: BTreeSet<String>,
+    /// What the compiler says about itself.
+    toolchain: String,
 }
 
-/// The folders of a package, of all workspace packages that it or its tests depend on, and of those
-/// in `package.metadata.reads` of its manifest.
-///
-/// # Errors
-/// If cargo fails, or there is no such package.
-pub fn folders(root: &Path, package: &str) -> io::Result<BTreeSet<String>> {
-    let packages = metadata(root)?;
-    let (mut found, mut next) = (BTreeSet::new(), vec![package.to_owned()]);
-    while let Some(name) = next.pop() {
-        let Some(package) = packages.iter().find(|package| package["name"] == *name) else {
-            return Err(io::Error::other(format!("the workspace has no package {name}")));
-        };
-        let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
-        let folder = manifest.parent().and_then(|folder| folder.strip_prefix(root).ok());
-        let folder = folder.ok_or_else(|| io::Error::other(format!("{name} is not in {}", root.display())))?;
-        if found.insert(folder.to_string_lossy().into_owned()) {
-            let dependencies = package["dependencies"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let ours = dependencies.iter().filter(|dependency| dependency["path"].is_string());
-            next.extend(ours.filter_map(|dependency| dependency["name"].as_str().map(str::to_owned)));
-            // The build or the tests read files of these packages.
-            let read = package["metadata"]["reads"].as_array().into_iter().flatten();
-            next.extend(read.filter_map(|name| name.as_str().map(str::to_owned)));
+impl Workspace {
+    /// The workspace in a folder.
+    ///
+    /// # Errors
+    /// If cargo, git or the compiler fails.
+    pub fn read(root: &Path) -> io::Result<Workspace> {
+        let metadata = output(root, "cargo", &["metadata", "--offline", "--no-deps", "--format-version", "1"])?;
+        let metadata: Value = serde_json::from_str(&metadata)?;
+        let packages = metadata["packages"].as_array().into_iter().flatten();
+        let packages = packages.filter_map(|package| Some((package["name"].as_str()?.to_owned(), package.clone())));
+        let files = output(root, "git", &["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
+        // A removed file is still listed until its removal is committed.
+        let files = files.split_terminator('\0').filter(|file| root.join(file).is_file());
+        let files = files.map(str::to_owned).collect();
+        let toolchain = output(root, "rustc", &["-vV"])?;
+        Ok(Workspace { root: root.to_owned(), packages: packages.collect(), files, toolchain })
+    }
+
+    /// The names of the packages.
+    pub fn packages(&self) -> impl Iterator<Item = &str> {
+        self.packages.keys().map(String::as_str)
+    }
+
+    /// The files of a package that a step needs, and those of all packages that it depends on.
+    ///
+    /// # Errors
+    /// If there is no such package.
+    pub fn inputs(&self, package: &str, need: Need) -> io::Result<BTreeSet<String>> {
+        let (mut found, mut next) = (BTreeSet::new(), vec![(package, need)]);
+        let mut inputs = BTreeSet::new();
+        while let Some((name, need)) = next.pop() {
+            if !found.insert((name, need)) {
+                continue;
+            }
+            let package = self.packages.get(name);
+            let package = package.ok_or_else(|| io::Error::other(format!("the workspace has no package {name}")))?;
+            let folder = self.folder(package)?;
+            let without: &[&str] = if need == Need::Tests { &[] } else { &TESTS };
+            let is_without = |file: &str| without.iter().any(|tests| is_in(file, &format!("{folder}/{tests}")));
+            inputs.extend(self.files.iter().filter(|file| is_in(file, &folder) && !is_without(file)).cloned());
+            if need == Need::Tests {
+                inputs.extend(self.below(listed(package, "reads")));
+            }
+            let dependencies = package["dependencies"].as_array().into_iter().flatten();
+            let ours = dependencies.filter(|dependency| dependency["path"].is_string());
+            let ours = ours.filter(|dependency| need == Need::Tests || dependency["kind"] != "dev");
+            let ours = ours.filter_map(|dependency| dependency["name"].as_str());
+            next.extend(ours.chain(listed(package, "builds")).map(|name| (name, Need::Program)));
         }
+        Ok(inputs)
     }
-    Ok(found)
+
+    /// The folder of a package, from the root.
+    fn folder(&self, package: &Value) -> io::Result<String> {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
+        let folder = manifest.parent().and_then(|folder| folder.strip_prefix(&self.root).ok());
+        let outside = || io::Error::other(format!("{} is not in {}", manifest.display(), self.root.display()));
+        Ok(folder.ok_or_else(outside)?.to_string_lossy().into_owned())
+    }
+
+    /// The files at these paths and below.
+    fn below<'a>(&self, paths: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+        let paths: Vec<&str> = paths.collect();
+        let is_below = |file: &&String| paths.iter().any(|path| *path == "." || is_in(file, path));
+        self.files.iter().filter(is_below).cloned().collect()
+    }
+
+    /// The files that are not in `crates`, without the stamp file.
+    pub fn outside(&self) -> BTreeSet<String> {
+        self.files.iter().filter(|file| !is_in(file, "crates") && *file != "stamps").cloned().collect()
+    }
+
+    /// The hash of everything that can affect the result of a step with these inputs. Uncommitted
+    /// files count, too.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn hash(&self, inputs: &BTreeSet<String>, command: &[String]) -> io::Result<String> {
+        let mut text = format!("{command:?}\n{}", self.toolchain);
+        let variables: BTreeSet<_> =
+            std::env::vars_os().filter(|(name, _)| is_input(&name.to_string_lossy())).collect();
+        let _ = writeln!(text, "{variables:?}");
+        // Cargo unifies the features that all packages of the workspace demand.
+        let manifests = self.files.iter().map(String::as_str).filter(|file| file.ends_with("/Cargo.toml"));
+        let manifests = manifests.filter(|file| !is_in(file, "bench"));
+        let shared = self.below(SHARED.into_iter().chain(command.first().map(String::as_str)).chain(manifests));
+        let mut hash = Sha256::new();
+        hash.update(&text);
+        for file in inputs.union(&shared) {
+            let bytes = fs::read(self.root.join(file))?;
+            hash.update(format!("{file}\0{}\0", bytes.len()));
+            hash.update(bytes);
+        }
+        Ok(hex(hash))
+    }
 }
 
-/// The names of the files and folders at the root, without `crates` and the stamp file.
-///
-/// # Errors
-/// If git fails.
-pub fn outside(root: &Path) -> io::Result<BTreeSet<String>> {
-    let files = output(root, "git", &["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
-    let names = files.split_terminator('\0').filter_map(|file| file.split('/').next());
-    Ok(names.filter(|name| !["crates", "stamps"].contains(name)).map(str::to_owned).collect())
+/// Whether a file is in a folder or below it.
+fn is_in(file: &str, folder: &str) -> bool {
+    Path::new(file).starts_with(folder)
 }
 
-/// The hash of everything that can affect the result of a step. Uncommitted files count, too.
-///
-/// # Errors
-/// If git or the compiler fails, or a tracked file cannot be read.
-pub fn hash_inputs(root: &Path, folders: &BTreeSet<String>, command: &[String]) -> io::Result<String> {
-    let mut text = format!("{command:?}\n{}", output(root, "rustc", &["-vV"])?);
-    let variables: BTreeSet<_> = std::env::vars_os().filter(|(name, _)| is_input(&name.to_string_lossy())).collect();
-    let _ = writeln!(text, "{variables:?}");
-    let others = SHARED.into_iter().chain(command.first().map(String::as_str));
-    let folders = folders.iter().map(String::as_str).chain(others.filter(|path| root.join(path).starts_with(root)));
-    let mut arguments = vec!["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"];
-    arguments.extend(folders);
-    let files = output(root, "git", &arguments)?;
-    let mut hash = Sha256::new();
-    hash.update(&text);
-    // A removed file is still listed until its removal is committed.
-    let files = files.split_terminator('\0').filter(|file| root.join(file).is_file());
-    for file in files.collect::<BTreeSet<_>>() {
-        let bytes = fs::read(root.join(file))?;
-        hash.update(format!("{file}\0{}\0", bytes.len()));
-        hash.update(bytes);
-    }
-    Ok(hex(hash))
+/// The entries of a list in `package.metadata` of a manifest.
+fn listed<'a>(package: &'a Value, list: &str) -> impl Iterator<Item = &'a str> {
+    package["metadata"][list].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// Variables with such a prefix that do not affect results.
@@ -194,48 +253,105 @@ mod tests {
 
     use super::*;
 
-    /// A repository with one tracked file and one ignored file.
+    /// A workspace in a git repository. The package `tested` depends on `used`, its tests on `helper`
+    /// and the file `read`, and the tests of `used` on `unused`.
     fn repository() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("package")).unwrap();
-        fs::write(folder.path().join("package/tracked"), "one byte more or less").unwrap();
-        fs::write(folder.path().join("package/ignored"), "anything").unwrap();
-        fs::write(folder.path().join(".gitignore"), "ignored").unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let packages = [
+            (
+                "tested",
+                "metadata.reads = ['read']\n[dependencies]\nused.path = '../used'\n[dev-dependencies]\nhelper.path = '../helper'",
+            ),
+            ("used", "metadata.builds = ['built']\n[dev-dependencies]\nunused.path = '../unused'"),
+            ("built", ""),
+            ("helper", ""),
+            ("unused", ""),
+            ("testing", ""),
+        ];
+        for (name, rest) in packages {
+            write(
+                &format!("crates/{name}/Cargo.toml"),
+                &format!("[package]\nname = '{name}'\nedition = '2024'\n{rest}\n"),
+            );
+            for source in ["src/lib.rs", "tests/main.rs", "build.rs"] {
+                write(&format!("crates/{name}/{source}"), "");
+            }
+        }
+        write("Cargo.toml", "[workspace]\nresolver = '3'\nmembers = ['crates/*']\n");
+        for name in ["Cargo.lock", "script", "other", "read", "crates/tested/ignored"] {
+            write(name, "");
+        }
+        write(".gitignore", "ignored");
         output(folder.path(), "git", &["init", "--quiet"]).unwrap();
-        output(folder.path(), "git", &["add", "package/tracked"]).unwrap();
+        output(folder.path(), "git", &["add", "crates/tested/src"]).unwrap();
         folder
     }
 
-    fn hash(folder: &tempfile::TempDir, command: &str) -> String {
-        hash_inputs(folder.path(), &BTreeSet::from(["package".to_owned()]), &[command.to_owned()]).unwrap()
+    fn workspace(folder: &Path) -> Workspace {
+        Workspace::read(&folder.canonicalize().unwrap()).unwrap()
     }
 
-    #[test]
-    fn one_changed_byte_of_a_tracked_file_changes_the_hash_of_the_inputs() {
-        let folder = repository();
-        let before = hash(&folder, "true");
-        fs::write(folder.path().join("package/ignored"), "something else").unwrap();
-        assert_eq!(hash(&folder, "true"), before, "files that git ignores are no inputs");
-        assert_ne!(hash(&folder, "false"), before, "the command is an input");
-        fs::write(folder.path().join("package/tracked"), "one byte more or lest").unwrap();
-        let changed = hash(&folder, "true");
-        assert_ne!(changed, before);
-        fs::write(folder.path().join("package/new"), "").unwrap();
-        assert_ne!(hash(&folder, "true"), changed, "a file that is not committed yet is an input");
+    /// The hash of the inputs of a step that needs the package `tested`.
+    fn hash(folder: &Path, need: Need, command: &str) -> String {
+        let workspace = workspace(folder);
+        workspace.hash(&workspace.inputs("tested", need).unwrap(), &[command.to_owned()]).unwrap()
     }
 
-    #[test]
-    fn the_script_of_a_step_and_the_example_scenarios_are_inputs() {
+    /// Expects whether a change of these files is a changed input: if the package is only compiled,
+    /// and if its tests run.
+    #[track_caller]
+    fn expect_inputs(files: &[&str], expected: [bool; 2]) {
         let folder = repository();
-        fs::create_dir(folder.path().join("scenarios")).unwrap();
-        for name in ["script", "scenarios/first.toml"] {
-            let file = folder.path().join(name);
-            fs::write(&file, "one").unwrap();
-            output(folder.path(), "git", &["add", name]).unwrap();
-            let before = hash(&folder, "script");
-            fs::write(&file, "two").unwrap();
-            assert_ne!(hash(&folder, "script"), before, "{name}");
+        let hashes = || [Need::Program, Need::Tests].map(|need| hash(folder.path(), need, "script"));
+        let before = hashes();
+        for file in files {
+            let path = folder.path().join(file);
+            let text = fs::read_to_string(&path).unwrap();
+            fs::write(&path, format!("{text}# changed")).unwrap();
+            let after = hashes();
+            assert_eq!([before[0] != after[0], before[1] != after[1]], expected, "{file}");
+            fs::write(&path, text).unwrap();
         }
+    }
+
+    #[test]
+    fn a_changed_source_of_a_package_or_its_dependencies_is_a_changed_input() {
+        let sources = ["tested/src/lib.rs", "tested/build.rs", "used/src/lib.rs", "used/build.rs", "built/src/lib.rs"];
+        expect_inputs(&sources.map(|file| format!("crates/{file}")).each_ref().map(String::as_str), [true; 2]);
+        let others = ["Cargo.toml", "Cargo.lock", "script", "crates/unused/Cargo.toml", "crates/testing/src/lib.rs"];
+        expect_inputs(&others, [true; 2]);
+    }
+
+    #[test]
+    fn tests_and_what_only_they_need_are_inputs_of_a_step_that_runs_them() {
+        expect_inputs(&["crates/tested/tests/main.rs", "crates/helper/src/lib.rs", "read"], [false, true]);
+        let needless =
+            ["crates/used/tests/main.rs", "crates/helper/tests/main.rs", "crates/unused/src/lib.rs", "other"];
+        expect_inputs(&needless, [false; 2]);
+        expect_inputs(&["crates/tested/ignored"], [false; 2]);
+    }
+
+    #[test]
+    fn a_new_file_and_another_command_change_the_hash_of_the_inputs() {
+        let folder = repository();
+        let before = hash(folder.path(), Need::Program, "script");
+        assert_eq!(hash(folder.path(), Need::Program, "script"), before);
+        assert_ne!(hash(folder.path(), Need::Program, "other"), before);
+        fs::write(folder.path().join("crates/used/src/new.rs"), "").unwrap();
+        assert_ne!(hash(folder.path(), Need::Program, "script"), before);
+    }
+
+    #[test]
+    fn there_are_no_inputs_of_a_package_that_does_not_exist() {
+        let folder = repository();
+        let workspace = workspace(folder.path());
+        assert!(workspace.inputs("rowlock-nothing", Need::Tests).is_err());
+        assert_eq!(workspace.packages().count(), 6);
     }
 
     #[test]
@@ -247,16 +363,8 @@ mod tests {
         let value = OsStr::from_bytes(b"-O\xff");
         crate::isolated_by(
             |mut test| crate::expect_pass(test.env("CFLAGS", value)),
-            || drop(hash(&repository(), "true")),
+            || drop(hash(repository().path(), Need::Program, "script")),
         );
-    }
-
-    #[test]
-    fn the_folders_of_a_package_are_its_own_and_those_of_its_dependencies() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
-        let found = folders(&root, "rowlock-testing").unwrap();
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["crates/sys", "crates/testing"]);
-        assert!(folders(&root, "rowlock-nothing").is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use crate::stamps;
+use crate::stamps::{Need, Workspace};
 
 /// The hashes of the inputs of each package: when its tests passed, and now.
 #[derive(Debug)]
@@ -27,12 +27,13 @@ impl Unchanged {
     /// # Errors
     /// If cargo, git or the compiler fails, or a source file cannot be read.
     pub fn read(file: PathBuf, root: &Path, command: &[String]) -> io::Result<Unchanged> {
-        let outside = stamps::outside(root)?;
+        let workspace = Workspace::read(root)?;
+        let outside = workspace.outside();
         let mut now = BTreeMap::new();
-        for package in stamps::packages(root)? {
-            let mut paths = stamps::folders(root, &package)?;
-            paths.extend(outside.iter().cloned());
-            now.insert(package, stamps::hash_inputs(root, &paths, command)?);
+        for package in workspace.packages() {
+            let mut inputs = workspace.inputs(package, Need::Tests)?;
+            inputs.extend(outside.iter().cloned());
+            now.insert(package.to_owned(), workspace.hash(&inputs, command)?);
         }
         Ok(Unchanged::compare(file, now))
     }

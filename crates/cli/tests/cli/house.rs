@@ -128,6 +128,39 @@ fn cargo_run_in_the_workspace_runs_the_command() {
     assert_eq!(crates().into_iter().filter_map(default_run).collect::<Vec<_>>(), ["rowlock"]);
 }
 
+/// Stamps take the files of other packages, and tests that are not compiled, for no inputs.
+#[test]
+fn manifests_say_which_files_of_others_the_sources_of_a_package_read() {
+    for name in crates() {
+        let folder = root().join("crates").join(&name);
+        let manifest = manifest(&name);
+        let reads = manifest["package"].get("metadata").and_then(|metadata| metadata.get("reads")?.as_array());
+        let reads: Vec<&str> = reads.into_iter().flatten().filter_map(toml::Value::as_str).collect();
+        for file in files(&folder, &[".rs"]) {
+            let text = read(&file);
+            let paths = text.split('"').map(|text| text.trim_start_matches('/')).filter(|text| text.starts_with("../"));
+            for path in paths {
+                let from = [file.parent().unwrap(), &folder];
+                let Some(target) = from.iter().find_map(|from| from.join(path).canonicalize().ok()) else { continue };
+                let is_test = |path: &Path| {
+                    let inner = path.strip_prefix(&folder).unwrap_or(path);
+                    ["tests", "examples", "benches"].iter().any(|tests| inner.starts_with(tests))
+                };
+                let target_at_root = target.strip_prefix(root()).unwrap();
+                let is_allowed = if target.starts_with(&folder) {
+                    is_test(&file) || !is_test(&target)
+                } else if target == root() {
+                    !reads.is_empty()
+                } else {
+                    let is_read = |read: &&str| *read == "." || target_at_root.starts_with(read);
+                    target_at_root.starts_with("docs") || reads.iter().any(is_read)
+                };
+                assert!(is_allowed, "{}: {path} is not in `package.metadata.reads` of {name}", file.display());
+            }
+        }
+    }
+}
+
 #[test]
 fn tests_start_children_through_the_helper() {
     let exceptions = [

@@ -1,7 +1,9 @@
 //! Runs a step of the gate unless its stamp says that its inputs have not changed since it passed.
 //!
-//! `stamped NAME --package PACKAGE [--package PACKAGE]... [--all] [--repeat NAME] -- COMMAND...`
+//! `stamped NAME (--tests PACKAGE | --program PACKAGE)... [--all] [--repeat NAME] -- COMMAND...`
 //!
+//! - `--tests PACKAGE` says that the step runs tests of this package.
+//! - `--program PACKAGE` says that it uses this package, but none of its tests.
 //! - `--all` runs the step regardless of its stamp.
 //! - `--repeat NAME` does so for the step of this name.
 //!
@@ -16,15 +18,16 @@ use std::io::{BufRead, BufReader, Error, Result};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use testing::stamps::{self, Stamp};
+use testing::stamps::{self, Need, Stamp, Workspace};
 
-const USAGE: &str = "usage: stamped NAME --package PACKAGE... [--all] [--repeat NAME] -- COMMAND...";
+const USAGE: &str =
+    "usage: stamped NAME (--tests PACKAGE | --program PACKAGE)... [--all] [--repeat NAME] -- COMMAND...";
 const FILE: &str = "stamps";
 
 #[derive(Default)]
 struct Step {
     name: String,
-    packages: Vec<String>,
+    packages: Vec<(String, Need)>,
     regardless: bool,
     command: Vec<String>,
 }
@@ -34,7 +37,8 @@ impl Step {
         let mut step = Step { name: arguments.next()?, ..Step::default() };
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
-                "--package" => step.packages.push(arguments.next()?),
+                "--tests" => step.packages.push((arguments.next()?, Need::Tests)),
+                "--program" => step.packages.push((arguments.next()?, Need::Program)),
                 "--all" => step.regardless = true,
                 "--repeat" => step.regardless |= arguments.next()? == step.name,
                 "--" => step.command.extend(arguments.by_ref()),
@@ -58,11 +62,11 @@ impl Step {
     }
 
     fn check(&self, root: &Path) -> Result<ExitCode> {
-        let mut folders = BTreeSet::new();
-        for package in &self.packages {
-            folders.extend(stamps::folders(root, package)?);
+        let (workspace, mut inputs) = (Workspace::read(root)?, BTreeSet::new());
+        for (package, need) in &self.packages {
+            inputs.extend(workspace.inputs(package, *need)?);
         }
-        let inputs = stamps::hash_inputs(root, &folders, &self.command)?;
+        let inputs = workspace.hash(&inputs, &self.command)?;
         let file = root.join(FILE);
         let stamp = stamps::find(&std::fs::read_to_string(&file).unwrap_or_default(), &self.name);
         let stamp = stamp.filter(|stamp| stamp.inputs == inputs);
