@@ -169,7 +169,7 @@ pub fn measure(
         sample
     };
     let workers = if plan.is_simulated() { worlds.workers() } else { NonZeroUsize::MIN };
-    let error = workers::in_order(missing.into_iter(), workers, execute, |results| {
+    let error = workers::in_order(until_cancelled(missing, cancel), workers, execute, |results| {
         collect(plan, &mut earlier, results, keep, &mut samples, progress)
     });
     (samples, error)
@@ -193,7 +193,9 @@ fn collect(
         if interrupted.is_none() {
             progress(Progress::Run { step, done, of: plan.runs() });
         }
-        match results.next()?.map(|executed| keep(step, executed)) {
+        // Later steps may have an earlier run.
+        let Some(result) = results.next() else { continue };
+        match result.map(|executed| keep(step, executed)) {
             Ok(sample) => samples.push(sample),
             // No more runs begin, but later ones may already have been complete.
             Err(error) if error.is_cancelled() => interrupted = interrupted.or(Some(error)),
@@ -201,6 +203,12 @@ fn collect(
         }
     }
     interrupted
+}
+
+/// The steps until a cancellation, and the one that notices it.
+fn until_cancelled(steps: Vec<Step>, cancel: &AtomicBool) -> impl Iterator<Item = Step> {
+    let mut is_over = false;
+    steps.into_iter().take_while(move |_| !std::mem::replace(&mut is_over, cancel.load(Ordering::Relaxed)))
 }
 
 /// Does `work` unless cancelled. A failure after the cancellation counts as cancelled.
@@ -237,5 +245,26 @@ mod tests {
         assert!(matches!(error, Some(RunnerError::Run { step, .. }) if step.repeat == 1), "{error:?}");
         // Runs after the interruption are not announced.
         assert_eq!(told, 2);
+    }
+
+    #[test]
+    fn after_an_interruption_one_more_step_begins_and_earlier_runs_of_later_steps_are_kept() {
+        let scenario = scenario::read("four.toml", FOUR.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
+        let plan = Plan::new(&scenario, &[World::Sim]);
+        let steps: Vec<Step> = plan.steps().collect();
+        let cancel = AtomicBool::new(false);
+        let mut begun = until_cancelled(steps[..3].to_vec(), &cancel);
+        assert_eq!(begun.next(), Some(steps[0]));
+        cancel.store(true, Ordering::Relaxed);
+        assert_eq!([begun.next(), begun.next(), begun.next()], [Some(steps[1]), None, None]);
+
+        let sample = |step: Step| Sample::of(step.world, step.repeat, Vec::new());
+        let mut earlier = BTreeMap::from([(steps[3].key(), sample(steps[3]))]);
+        let cancelled = RunnerError::Run { step: steps[1], arm: String::new(), source: Failure::Cancelled };
+        let mut results = [Ok(Executed::default()), Err(cancelled)].into_iter();
+        let mut samples = Vec::new();
+        let error = collect(&plan, &mut earlier, &mut results, |step, _| sample(step), &mut samples, &mut |_| ());
+        assert!(error.is_some_and(|error| error.is_cancelled()));
+        assert_eq!(samples.iter().map(|sample| sample.run.repeat).collect::<Vec<_>>(), [0, 3]);
     }
 }

@@ -1,6 +1,6 @@
 //! The test programs that cargo builds.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -15,6 +15,8 @@ pub struct Program {
     folder: PathBuf,
     /// The arguments of the build.
     arguments: String,
+    /// The folder with the names of the libraries that tests have built.
+    built: PathBuf,
     /// Its package.
     pub package: String,
     /// Its target.
@@ -23,10 +25,11 @@ pub struct Program {
 
 impl Program {
     /// All programs that `cargo test` builds with these arguments. `None` if the build fails.
+    /// The tests keep in an empty folder which libraries they have built.
     ///
     /// # Panics
     /// If cargo cannot be started.
-    pub fn build(arguments: &[String]) -> Option<Vec<Program>> {
+    pub fn build(arguments: &[String], built: &Path) -> Option<Vec<Program>> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command.args(["test", "--no-run", "--message-format=json-render-diagnostics"]).args(arguments);
@@ -39,7 +42,7 @@ impl Program {
             let package = message["package_id"].as_str()?.rsplit('#').next()?.split('@').next()?.to_owned();
             let target = message["target"]["name"].as_str()?.to_owned();
             let arguments = arguments.join(library::SEPARATOR);
-            Some(Program { path: path.into(), folder, arguments, package, target })
+            Some(Program { path: path.into(), folder, arguments, built: built.to_owned(), package, target })
         });
         output.status.success().then(|| programs.collect())
     }
@@ -48,11 +51,11 @@ impl Program {
     pub fn command(&self) -> Command {
         let mut command = command(&self.path);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
-        command.env(library::ARGUMENTS, &self.arguments);
         // Variables that control random tests are passed on; see `testing::for_each_seed`.
         for (name, value) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ROWLOCK_")) {
             command.env(name, value);
         }
+        command.env(library::ARGUMENTS, &self.arguments).env(library::BUILT, &self.built);
         command
     }
 

@@ -19,16 +19,23 @@ pub(crate) struct Subject {
     pub(crate) line: &'static str,
     /// Whether the bytes that it writes depend on its arguments only.
     pub(crate) is_function: bool,
+    /// Whether it takes most of the time that all of them take.
+    pub(crate) is_long: bool,
 }
 
 /// A command whose output depends on its arguments only.
 const fn function(line: &'static str) -> Subject {
-    Subject { line, is_function: true }
+    Subject { line, is_function: true, is_long: false }
 }
 
 /// A command that measures.
 const fn measurement(line: &'static str) -> Subject {
-    Subject { line, is_function: false }
+    Subject { line, is_function: false, is_long: false }
+}
+
+/// A command that takes long.
+const fn long(subject: Subject) -> Subject {
+    Subject { is_long: true, ..subject }
 }
 
 /// All commands. A test compares them with `rowlock --help`.
@@ -41,21 +48,21 @@ pub(crate) const COMMANDS: [Subject; 21] = [
     function("import tasks.json --out out"),
     function("regress runs.csv --on y --from x"),
     function("policies"),
-    function("paper list"),
+    long(function("paper list")),
     function("run crew.toml --out results --trace trace"),
-    measurement("run here.toml --world host --out results --trace trace"),
-    measurement("paper barrier/fig4 --scheduler linux-o1 --repeat 1 --out results"),
-    measurement("paper fg/table3 --size 200kB --memory 16MiB --repeat 1 --out results"),
+    long(measurement("run here.toml --world host --out results --trace trace")),
+    long(measurement("paper barrier/fig4 --scheduler linux-o1 --repeat 1 --out results")),
+    long(measurement("paper fg/table3 --size 200kB --memory 16MiB --repeat 1 --out results")),
     measurement("paper threads/table2 --fibers 10 --repeat 1 --out results"),
-    measurement("calibrate --fresh"),
+    long(measurement("calibrate --fresh")),
     measurement("doctor"),
     measurement("exec -- ./program true"),
     measurement("exec --report --json out -- ./program ROWLOCK sort in sorted --record 20"),
     measurement("exec --compare --runs 1 --hogs 1 --beside ./program -- ./program true"),
     measurement("pipeline verdict --json out -- ./program ROWLOCK sort in sorted --record 20"),
-    measurement(
+    long(measurement(
         "pipeline explore --runs 2 --only buffers --prepare ./program -- ./program ROWLOCK sort in sorted --record 20",
-    ),
+    )),
 ];
 
 /// Whether each error says what could not be done, and not only why, in the words of the system.

@@ -2,7 +2,8 @@
 //! it cannot. It never panics, aborts or hangs, and leaves no temporary file and no control group.
 //!
 //! An environment is a shell script that changes it and then executes the command. It is skipped,
-//! with a note, if this machine does not allow the script itself.
+//! with a note, if this machine does not allow the script itself. Of the commands that take long,
+//! the tests of one environment run one; `./check --full` runs the others, too.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,25 +12,33 @@ use std::time::{Duration, Instant};
 
 use testing::{Output, command, run};
 
-use crate::commands::{COMMANDS, Place, errors_are_explained};
+use crate::commands::{COMMANDS, Place, Subject, errors_are_explained};
 use crate::groups;
 
 /// How long a machine under load may take to remove the groups of commands that other tests kill.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs all commands in the environment that this script makes. `may_be_silent` says that a failure
-/// cannot be reported there.
-fn check(environment: &str, may_be_silent: bool) {
+/// An environment.
+struct Environment {
+    name: &'static str,
+    script: &'static str,
+    /// Whether a failure cannot be reported there.
+    may_be_silent: bool,
+}
+
+/// Runs commands in an environment.
+fn check<'a>(environment: &Environment, commands: impl IntoIterator<Item = &'a Subject>) {
+    let &Environment { script, may_be_silent, .. } = environment;
     let place = Place::new();
     place.share();
-    if !run(&mut in_environment(environment, place.folder(), &command("true"))).status.success() {
-        testing::skip_part("ROWLOCK_REQUIRE_ENVIRONMENTS", environment, "run the test as root, outside of a container");
+    if !run(&mut in_environment(script, place.folder(), &command("true"))).status.success() {
+        testing::skip_part("ROWLOCK_REQUIRE_ENVIRONMENTS", script, "run the test as root, outside of a container");
         return;
     }
-    for subject in &COMMANDS {
+    for subject in commands {
         let place = Place::new();
         place.share();
-        let output = run(&mut in_environment(environment, place.folder(), &place.command(subject.line)));
+        let output = run(&mut in_environment(script, place.folder(), &place.command(subject.line)));
         let left = place.temporary_files();
         expect_orderly(output, may_be_silent).expect(left.is_empty(), "no temporary files");
     }
@@ -39,6 +48,27 @@ fn check(environment: &str, may_be_silent: bool) {
         sleep(Duration::from_millis(50));
     }
     assert_eq!(groups::abandoned(), [""; 0]);
+}
+
+/// The commands that take long. A number chooses those that come first.
+fn long_commands(number: usize) -> impl Iterator<Item = &'static Subject> {
+    let long: Vec<_> = COMMANDS.iter().filter(|subject| subject.is_long).collect();
+    (0..long.len()).map(move |place| long[(number + place) % long.len()])
+}
+
+/// Runs all commands in the environment of this name, but only one of those that take long.
+fn check_most(name: &str) {
+    let number = ENVIRONMENTS.iter().position(|environment| environment.name == name).unwrap();
+    let others = COMMANDS.iter().filter(|subject| !subject.is_long);
+    check(&ENVIRONMENTS[number], others.chain(long_commands(number).take(1)));
+}
+
+#[test]
+#[ignore = "takes a while; ./check --full runs it"]
+fn the_other_commands_are_orderly_in_all_environments() {
+    for (number, environment) in ENVIRONMENTS.iter().enumerate() {
+        check(environment, long_commands(number).skip(1));
+    }
 }
 
 /// Starts a command in a folder and in an environment.
@@ -66,10 +96,16 @@ fn expect_orderly(output: Output, may_be_silent: bool) -> Output {
 /// Each environment is a test: its name, its script, and whether a failure is silent there.
 macro_rules! environments {
     ($($name:ident: $script:expr $(, $silent:literal)?;)*) => {
+        const ENVIRONMENTS: &[Environment] = &[$(Environment {
+            name: stringify!($name),
+            script: $script,
+            may_be_silent: false $(|| $silent)?,
+        }),*];
+
         $(
             #[test]
             fn $name() {
-                check($script, false $(|| $silent)?);
+                check_most(stringify!($name));
             }
         )*
     };

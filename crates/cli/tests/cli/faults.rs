@@ -124,8 +124,10 @@ fn fail(expected: &Expected, injection: Injection) -> bool {
     let output = output.expect(is_orderly && is_calm && has_printed, &format!("success or a sentence after {what}"));
     let after = place.files();
     let required = if has_succeeded { complete } else { before };
-    // Costs that vary too much are not cached.
-    for name in required.keys().filter(|name| !name.starts_with("cache")) {
+    // Costs that vary too much are not cached, and without reports of its runs, a paper has no
+    // scenario that predicts them.
+    let may_be_missing = |name: &Path| name.starts_with("cache") || name.to_string_lossy().contains("-pass-");
+    for name in required.keys().filter(|name| !may_be_missing(name)) {
         output.clone().expect(after.contains_key(name), &format!("{} after {what}", name.display()));
     }
     for (name, bytes) in &after {
@@ -159,7 +161,9 @@ fn every_failure_of_every_class_is_survived() {
     for (side, class) in classes() {
         let users: Vec<&Expected> = all.iter().filter(|expected| expected.count(side, class) > 0).collect();
         for fault in faults(side, class).into_iter().filter(|_| !users.is_empty()) {
-            let expected = users[draws.below(users.len())];
+            // Long commands are drawn twice, and so less often.
+            let drawn = users[draws.below(users.len())];
+            let expected = if drawn.subject.is_long { users[draws.below(users.len())] } else { drawn };
             failed += u64::from(fail(expected, expected.draw((side, class), fault, &mut draws)));
         }
     }

@@ -203,7 +203,7 @@ fn kill_each(times: u64, seed: u64) -> (Duration, String) {
 
 #[test]
 fn nothing_stays_of_a_command_that_a_signal_ends_at_any_moment() {
-    kill_each(10, 1);
+    kill_each(5, 1);
 }
 
 #[test]

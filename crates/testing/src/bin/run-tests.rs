@@ -130,7 +130,8 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let unchanged = options.unchanged();
-    let Some(programs) = Program::build(&options.cargo) else { return ExitCode::FAILURE };
+    let built = tempfile::tempdir().expect("a folder for temporary files");
+    let Some(programs) = Program::build(&options.cargo, built.path()) else { return ExitCode::FAILURE };
     // Processes that a test leaves behind become children of this one; those of the build do not.
     sys::process::adopt_orphans().expect("a kernel that lets a process adopt orphans");
     let is_unchanged = |package: &str| unchanged.as_ref().is_some_and(|unchanged| unchanged.contains(package));

@@ -35,7 +35,7 @@ fn repository() -> TempDir {
 
 fn stamped(folder: &TempDir, options: &[&str]) -> Output {
     let mut stamped = testing::command(env!("CARGO_BIN_EXE_stamped"));
-    stamped.args(["step", "--package", "package"]).args(options).args(["--", "cat", "result"]);
+    stamped.args(["step", "--tests", "package"]).args(options).args(["--", "cat", "result"]);
     run(stamped.current_dir(folder.path()))
 }
 
@@ -74,8 +74,7 @@ fn a_step_that_fails_gets_no_stamp() {
 
 #[test]
 fn arguments_without_a_package_or_a_command_are_refused() {
-    for arguments in [&["step", "--", "true"][..], &["step", "--package", "a"], &["step", "--fast", "--", "true"], &[]]
-    {
+    for arguments in [&["step", "--", "true"][..], &["step", "--tests", "a"], &["step", "--fast", "--", "true"], &[]] {
         run(testing::command(env!("CARGO_BIN_EXE_stamped")).args(arguments))
             .expect_exit(2)
             .expect_stderr("usage: stamped");
