@@ -253,8 +253,8 @@ mod tests {
 
     use super::*;
 
-    /// A workspace in a git repository. The package `tested` depends on `used`, its tests on `helper`
-    /// and the file `read`, and the tests of `used` on `unused`.
+    /// A workspace in a git repository. The package `tested` depends on `used`, its tests on
+    /// `helper` and the file `read`, and the tests of `used` on `unused`.
     fn repository() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
