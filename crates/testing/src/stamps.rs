@@ -7,11 +7,11 @@
 //! environment variables that affect builds and tests. The result is the command's standard output
 //! without times.
 //!
-//! A package whose tests run is an input as a whole. Others are inputs without their tests, examples
-//! and benchmarks, which cargo does not compile for a dependency, and without the packages that only
-//! these need. The manifest of a package adds what cargo does not know, in `package.metadata`:
-//! `builds` are packages that its build script builds, and `reads` are paths that its tests read.
-//! A test compares these with the sources (`crates/cli/tests/cli/house.rs`).
+//! A package whose tests run is an input as a whole. Others are inputs without their tests,
+//! examples and benchmarks, which cargo does not compile for a dependency, and without the
+//! packages that only these need. The manifest of a package adds what cargo does not know, in
+//! `package.metadata`: `builds` are packages that its build script builds, and `reads` are paths
+//! that its tests read. A test compares these with the sources (`crates/cli/tests/cli/house.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
