@@ -1,13 +1,15 @@
 //! The coroutines of the crate `may`.
 #![allow(unsafe_code, reason = "its callers must not overflow their stacks, nor to keep references to thread-locals")]
 
+use std::os::fd::{FromRawFd, IntoRawFd};
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use may::coroutine;
+use may::net::TcpListener;
 use may::sync::{Condvar, Mutex, mpsc};
 
-use crate::programs::{Program, Setup, Threads, Words};
+use crate::programs::{Program, Setup, Threads, Words, answer};
 
 pub(crate) struct May;
 
@@ -16,6 +18,8 @@ static TURN: LazyLock<(Mutex<bool>, Condvar)> = LazyLock::new(Default::default);
 
 impl Threads for May {
     type Handle = coroutine::JoinHandle<()>;
+    type Sender = mpsc::Sender<usize>;
+    type Receiver = mpsc::Receiver<usize>;
 
     fn run(setup: Setup, main: impl FnOnce() + Send + 'static) {
         may::config().set_workers(setup.workers);
@@ -60,14 +64,23 @@ impl Threads for May {
         }
     }
 
-    fn pass(times: usize) {
-        let ((messages, incoming), (answers, back)) = (mpsc::channel(), mpsc::channel());
-        let other = Self::spawn(move || incoming.iter().for_each(|message: usize| _ = answers.send(message)));
-        for number in 0..times {
-            let _ = messages.send(number);
-            let _ = back.recv();
-        }
-        drop(messages);
-        Self::join(other);
+    fn channel() -> (Self::Sender, Self::Receiver) {
+        mpsc::channel()
+    }
+
+    fn send(sender: &Self::Sender, message: usize) -> bool {
+        sender.send(message).is_ok()
+    }
+
+    fn receive(receiver: &Self::Receiver) -> Option<usize> {
+        receiver.recv().ok()
+    }
+
+    fn serve(listener: std::net::TcpListener, connections: usize) {
+        // SAFETY: nothing else uses the socket.
+        let listener = unsafe { TcpListener::from_raw_fd(listener.into_raw_fd()) };
+        let streams = listener.incoming().flatten().take(connections);
+        let coroutines: Vec<_> = streams.map(|stream| Self::spawn(move || answer(stream))).collect();
+        coroutines.into_iter().for_each(Self::join);
     }
 }

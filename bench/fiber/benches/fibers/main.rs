@@ -10,6 +10,7 @@
 
 mod contenders;
 mod coroutines;
+mod echo;
 mod figures;
 #[path = "../../../wait/benches/waiting/machine.rs"]
 mod machine;
@@ -20,6 +21,7 @@ mod pthreads;
 mod ratio;
 mod report;
 mod rowlock;
+mod tokio;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,7 +31,7 @@ use measure::disturbance::Monitor;
 use measure::interleaving;
 
 use crate::contenders::{ALL, Contender, HIDDEN, System};
-use crate::programs::Program;
+use crate::programs::{OPERATIONS, Program};
 use crate::report::Figures;
 
 /// Compares fibers with other threads.
@@ -39,10 +41,11 @@ use crate::report::Figures;
 #[derive(Debug, Parser)]
 #[command(name = "fibers")]
 struct Options {
-    /// Only these: the program of the study, single operations, memory
+    /// Only these: the program of the study, single operations, the sieve, the server, and many
+    /// threads that wait
     #[arg(value_enum)]
     what: Vec<Selection>,
-    /// Only these contenders, as in rowlock,go
+    /// Only these contenders, as in safe,go
     #[arg(long, value_delimiter = ',')]
     contenders: Vec<Contender>,
     /// Only contenders on one CPU, or only those on all
@@ -54,8 +57,8 @@ struct Options {
     /// The number of rounds
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Scales down the repetitions of operations and the threads of memory measurements, for a
-    /// quick look
+    /// Scales down the repetitions of operations and the numbers of primes, connections and threads
+    /// that wait, for a quick look
     #[arg(long, default_value_t = 1.0, value_parser = share)]
     share: f64,
     /// The time limit of a run in seconds. A program that exceeds it is left out for that contender
@@ -76,7 +79,9 @@ struct Options {
 enum Selection {
     Study,
     Operations,
-    Memory,
+    Sieve,
+    Echo,
+    Many,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -175,15 +180,23 @@ fn programs(contender: Contender, options: &Options) -> Vec<Run> {
         }));
     }
     if is_wanted(Selection::Operations) {
-        runs.push(run("operations", Program::Operations { times: share(100_000 / contender.slowness()) }));
+        runs.push(run("operations", Program::Operations { times: share(100_000 / contender.slowness) }));
     }
-    if is_wanted(Selection::Memory) {
+    if is_wanted(Selection::Sieve) && contender.has_channels_and_sockets() {
+        runs.push(run("sieve", Program::Sieve { primes: share(400), again: 2 }));
+    }
+    if is_wanted(Selection::Echo) && contender.has_channels_and_sockets() {
+        runs.push(run("echo", Program::Echo { connections: share(10_000) }));
+    }
+    if is_wanted(Selection::Many) {
         // The kernel allows only about 30 000 threads, and more coroutines of `may` never finish.
         let is_many = !matches!(contender.system, System::Pthreads | System::May);
         let threads = share(if is_many { 100_000 } else { 10_000 });
         runs.push(run("blocked", Program::Blocked { threads }));
         // The threads of other contenders may start at any time.
-        if !contender.on_all && matches!(contender.system, System::Rowlock | System::Boost | System::BoostPooled) {
+        if !contender.on_all
+            && matches!(contender.system, System::Safe | System::Unsafe | System::Boost | System::BoostPooled)
+        {
             runs.push(run("unstarted", Program::Unstarted { threads }));
         }
     }
@@ -195,23 +208,27 @@ fn print(figures: &Figures, contenders: &[Contender], options: &Options) {
     if is_wanted(Selection::Study) {
         println!("### The program of the study\n\n{}", figures.study(contenders, &options.threads));
     }
-    if is_wanted(Selection::Operations) {
-        let operations = ["create-join", "create-many", "yield", "lock-unlock", "condvar", "channel"];
-        let heads =
-            ["create and join", "create 1000, join 1000", "yield", "lock and unlock", "hand-off", "by a channel"];
-        let columns: Vec<_> =
-            heads.into_iter().zip(operations).map(|(head, name)| (head, "operations", name)).collect();
-        println!("### Operations, ns\n\n{}", figures.table(contenders, &columns));
-    }
-    if is_wanted(Selection::Memory) {
-        let columns = [
-            ("blocked: resident", "blocked", "resident"),
-            ("address space", "blocked", "virtual"),
-            ("of the machine", "blocked", "machine"),
-            ("not started: resident", "unstarted", "resident"),
-            ("address space", "unstarted", "virtual"),
-        ];
-        println!("### Memory, bytes a thread\n\n{}", figures.table(contenders, &columns));
-    }
-    println!("### Goals\n\n{}", figures.goals(contenders, &options.threads));
+    let table = |what, title: &str, columns: &[(&str, &str, &str)]| {
+        if is_wanted(what) {
+            println!("### {title}\n\n{}", figures.table(contenders, columns));
+        }
+    };
+    table(Selection::Operations, "Operations, ns", &OPERATIONS.map(|(head, name)| (head, "operations", name)));
+    table(Selection::Sieve, "A sieve of 400 primes, ms", &[("the last one is found after", "sieve", "found")]);
+    let echo = [
+        ("all are accepted after, ms", "echo", "accepted"),
+        ("answers a second", "echo", "rate"),
+        ("MiB resident", "echo", "resident"),
+    ];
+    table(Selection::Echo, "An echo server with 10,000 connections", &echo);
+    let many = [
+        ("all have started after, ms", "blocked", "started"),
+        ("blocked: bytes resident", "blocked", "resident"),
+        ("address space", "blocked", "virtual"),
+        ("of the machine", "blocked", "machine"),
+        ("not started: bytes resident", "unstarted", "resident"),
+        ("address space", "unstarted", "virtual"),
+    ];
+    table(Selection::Many, "100,000 threads that wait (pthreads, may: 10,000)", &many);
+    println!("### Goals\n\n{}", figures.goals(contenders));
 }

@@ -28,12 +28,25 @@ pub(crate) fn compile(mut compiler: Command) -> Result<(), String> {
 /// # Errors
 /// If it fails.
 pub(crate) fn run(mut command: Command, on_all: bool, time_limit: Duration) -> anyhow::Result<Measured> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(Stdio::null());
+    run_beside(command, on_all, time_limit, |_| Ok(Measured::new()))
+}
+
+/// The same with a function that gets the id of the process and adds its results.
+pub(crate) fn run_beside(
+    mut command: Command,
+    on_all: bool,
+    time_limit: Duration,
+    beside: impl FnOnce(u32) -> anyhow::Result<Measured> + Send + 'static,
+) -> anyhow::Result<Measured> {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     end_with_this_thread(&mut command, RequestsToEnd::Obey);
     // Child processes inherit this.
     let pinned = if on_all { None } else { Some(sys::cpus::pin(sys::cpus::allowed()?[0])?) };
     let mut child = command.spawn().context("it cannot be started")?;
-    drop(pinned);
+    drop((pinned, command));
+    let process = child.id();
+    let beside = std::thread::spawn(move || beside(process));
     // Read concurrently, since the output may exceed the capacity of the pipe.
     let mut output = child.stdout.take().context("it has no output")?;
     let reader = std::thread::spawn(move || {
@@ -60,5 +73,22 @@ pub(crate) fn run(mut command: Command, on_all: bool, time_limit: Duration) -> a
         let (name, value) = line.rsplit_once(' ').with_context(|| format!("it printed `{line}`"))?;
         Ok((name.to_owned(), value.parse()?))
     };
-    text.lines().map(line).collect()
+    let results: anyhow::Result<Measured> = text.lines().map(line).collect();
+    let mut results = results?;
+    results.extend(beside.join().map_err(|_| anyhow::anyhow!("the thread beside it panicked"))??);
+    Ok(results)
+}
+
+/// Unwraps a result that cannot be an error here.
+pub(crate) fn or_stop<T, E: std::fmt::Display>(result: Result<T, E>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(why) => stop(&why.to_string()),
+    }
+}
+
+#[cold]
+fn stop(why: &str) -> ! {
+    eprintln!("{why}");
+    std::process::exit(1)
 }

@@ -3,11 +3,12 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::sync::mpsc::sync_channel;
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use libc::{pthread_cond_t, pthread_mutex_t, pthread_t};
 
-use crate::programs::{Setup, Threads, Words};
+use crate::programs::{Setup, Threads, Words, answer};
 
 pub(crate) struct Pthreads;
 
@@ -52,6 +53,8 @@ extern "C" fn begin<F: FnOnce()>(function: *mut c_void) -> *mut c_void {
 
 impl Threads for Pthreads {
     type Handle = pthread_t;
+    type Sender = SyncSender<usize>;
+    type Receiver = Receiver<usize>;
 
     fn run(_: Setup, main: impl FnOnce() + Send + 'static) {
         main();
@@ -109,14 +112,21 @@ impl Threads for Pthreads {
         });
     }
 
-    fn pass(times: usize) {
-        let ((messages, incoming), (answers, back)) = (sync_channel(1), sync_channel(1));
-        let other = Self::spawn(move || incoming.iter().for_each(|message: usize| _ = answers.send(message)));
-        for number in 0..times {
-            let _ = messages.send(number);
-            let _ = back.recv();
-        }
-        drop(messages);
-        Self::join(other);
+    fn channel() -> (Self::Sender, Self::Receiver) {
+        sync_channel(1)
+    }
+
+    fn send(sender: &Self::Sender, message: usize) -> bool {
+        sender.send(message).is_ok()
+    }
+
+    fn receive(receiver: &Self::Receiver) -> Option<usize> {
+        receiver.recv().ok()
+    }
+
+    fn serve(listener: TcpListener, connections: usize) {
+        let streams = listener.incoming().flatten().take(connections);
+        let threads: Vec<_> = streams.map(|stream| Self::spawn(move || answer(stream))).collect();
+        threads.into_iter().for_each(Self::join);
     }
 }

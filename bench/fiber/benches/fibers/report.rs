@@ -76,49 +76,54 @@ impl Figures {
     }
 
     /// The goals, and whether they are met.
-    pub(crate) fn goals(&self, contenders: &[Contender], threads: &[usize]) -> String {
+    pub(crate) fn goals(&self, contenders: &[Contender]) -> String {
         let mut text = String::new();
         let mut say = |what: String, met: bool| {
             let _ = writeln!(text, "| {what} | {} |", if met { "met" } else { "**missed**" });
         };
-        let Some(&ours) = contenders.iter().find(|one| one.system == System::Rowlock && !one.on_all) else {
-            return text;
-        };
-        for (program, name, at_most, unit) in [
-            ("study 2000", "warm", 150.0, "us: 2000 threads of the study, warm"),
-            ("study 2000", "cold", 1_000.0, "us: the same, cold"),
-            ("operations", "create-join", 45.0, "ns: create and join"),
-            ("operations", "yield", 10.0, "ns: yield"),
-            ("operations", "lock-unlock", 2.0, "ns: lock and unlock"),
-            ("operations", "condvar", 20.0, "ns: hand-off by a condition variable"),
-            ("blocked", "resident", 4_300.0, "bytes resident: a blocked fiber"),
-            ("unstarted", "resident", 200.0, "bytes resident: one that has not started"),
-        ] {
-            if let Some(value) = self.middle(ours, program, name) {
-                say(format!("{at_most:.0} {unit} | {}", short(value)), value <= at_most);
+        let on_one = |system| contenders.iter().find(|one| one.system == system && !one.on_all).copied();
+        for (system, program, name, at_most, what) in GOALS {
+            if let Some((one, value)) = on_one(system).and_then(|one| Some((one, self.middle(one, program, name)?))) {
+                say(format!("{one}: {what} | {} | {}", short(at_most), short(value)), value <= at_most);
             }
         }
-        for (name, at_least) in [("warm", 500.0), ("cold", 200.0)] {
+        let Some(ours) = on_one(System::Safe) else { return text };
+        for (name, at_least) in [("warm", 500.0), ("cold", 150.0)] {
             let pthreads = self.pthreads(contenders, name);
             if let Some(ratio) = pthreads.and_then(|other| self.times(ours, other, "study 2000", name)) {
-                let what = format!("{at_least} times as fast as POSIX threads with 2000, {name} | {:.0}", ratio.mean);
+                let what =
+                    format!("safe: times as fast as pthreads with 2000, {name} | {at_least} | {:.0}", ratio.mean);
                 say(what, ratio.mean >= at_least);
             }
         }
-        // The smallest lead over all peers and numbers of threads.
-        for name in ["cold", "warm"] {
-            let peers = contenders.iter().filter(|one| !matches!(one.system, System::Rowlock | System::Pthreads));
-            let leads =
-                peers.flat_map(|&peer| threads.iter().map(move |count| (peer, count))).filter_map(|(peer, count)| {
-                    Some((peer, count, self.times(ours, peer, &format!("study {count}"), name)?))
-                });
-            if let Some((peer, count, lead)) = leads.min_by(|one, other| one.2.mean.total_cmp(&other.2.mean)) {
-                let what = format!(
-                    "ahead of all peers with any number of threads, {name} | {lead} times as fast as {peer} with {count}"
-                );
-                say(what, lead.mean > 1.0);
+        // At least the throughput of Go, and at most its memory.
+        for (name, is_met) in [("rate", (|ratio| ratio >= 1.0) as fn(f64) -> bool), ("resident", |ratio| ratio <= 1.0)]
+        {
+            let ratio = on_one(System::Go)
+                .and_then(|go| Ratio::of(self.rounds(ours, "echo", name)?, self.rounds(go, "echo", name)?));
+            if let Some(ratio) = ratio {
+                say(format!("safe: {name} of the echo server, relative to Go | 1 | {ratio}"), is_met(ratio.mean));
             }
         }
-        if text.is_empty() { text } else { format!("| goal | reached | |\n|---|---|---|\n{text}") }
+        if text.is_empty() { text } else { format!("| what | goal | reached | |\n|---|---|---|---|\n{text}") }
     }
 }
+
+/// What a figure of a system should be at most.
+const GOALS: [(System, &str, &str, f64, &str); 15] = [
+    (System::Unsafe, "operations", "create-join", 45.0, "create and join, ns"),
+    (System::Unsafe, "operations", "yield", 10.0, "yield, ns"),
+    (System::Unsafe, "operations", "lock-unlock", 2.0, "lock and unlock, ns"),
+    (System::Unsafe, "operations", "condvar", 20.0, "hand-off, ns"),
+    (System::Unsafe, "operations", "channel", 22.0, "by a channel, ns"),
+    (System::Safe, "operations", "create-join", 60.0, "create and join, ns"),
+    (System::Safe, "operations", "yield", 20.0, "yield, ns"),
+    (System::Safe, "operations", "lock-unlock", 4.0, "lock and unlock, ns"),
+    (System::Safe, "operations", "lock-shared", 12.0, "lock and unlock, shared with threads, ns"),
+    (System::Safe, "operations", "condvar", 35.0, "hand-off, ns"),
+    (System::Safe, "operations", "channel", 40.0, "by a channel, ns"),
+    (System::Safe, "sieve", "found", 15.0, "sieve, ms"),
+    (System::Safe, "echo", "accepted", 1_000.0, "all connections accepted, ms"),
+    (System::Safe, "blocked", "started", 1_000.0, "100,000 fibers started, ms"),
+    (System::Safe, "unstarted", "resident", 200.0, "not started, bytes resident"),
+];

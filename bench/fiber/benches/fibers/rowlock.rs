@@ -1,28 +1,43 @@
-//! Fibers of rowlock.
+//! Fibers of rowlock, of both tiers.
+#![allow(unsafe_code, reason = "it starts fibers that share thread-local variables")]
 
-use fiber::{Condvar, Config, Mutex, Runtime};
+use std::sync::PoisonError;
+
+use fiber::net::TcpListener;
+use fiber::{Builder, Condvar, Config, Mutex, Receiver, Runtime, Sender};
 use policy::Span;
 use policy::feedback::FeedbackRules;
 use rowlock_fiber as fiber;
 
-use crate::programs::{Program, Setup, Threads, Words};
+use crate::process::or_stop;
+use crate::programs::{Program, Setup, Threads, Words, answer};
 
-pub(crate) struct Rowlock;
+/// Fibers with their own thread-local variables if they are `SAFE`, or with those of the worker.
+pub(crate) struct Rowlock<const SAFE: bool>;
 
 static LOCKS: [Mutex<Words>; 2] = [const { Mutex::new([0; 16]) }; 2];
 static TURN: Mutex<bool> = Mutex::new(false);
 static CHANGED: Condvar = Condvar::new();
+// To be changed: the mutex of fibers, once threads may lock it, too.
+static SHARED: std::sync::Mutex<Words> = std::sync::Mutex::new([0; 16]);
 
-impl Threads for Rowlock {
+impl<const SAFE: bool> Threads for Rowlock<SAFE> {
     type Handle = fiber::JoinHandle<()>;
+    type Sender = Sender<usize>;
+    type Receiver = Receiver<usize>;
 
     fn run(setup: Setup, main: impl FnOnce() + Send + 'static) {
-        or_stop(Runtime::new(config(setup)).run(main));
+        // The first fiber is of another tier, so it only starts the measured one.
+        or_stop(Runtime::new(config(setup)).run(|| Self::join(Self::spawn(main))));
     }
 
     #[inline(always)]
     fn spawn(function: impl FnOnce() + Send + 'static) -> Self::Handle {
-        fiber::spawn(function)
+        if SAFE {
+            return fiber::spawn(function);
+        }
+        // SAFETY: the programs use no thread-local across a wait.
+        or_stop(unsafe { Builder::new().spawn_sharing(function) })
     }
 
     #[inline(always)]
@@ -41,6 +56,11 @@ impl Threads for Rowlock {
         edit(&mut words);
     }
 
+    #[inline(always)]
+    fn edit_shared(edit: impl FnOnce(&mut Words)) {
+        edit(&mut SHARED.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
     fn take_turns(me: bool, times: usize) {
         let mut turn = or_stop(TURN.lock());
         for _ in 0..times {
@@ -50,42 +70,39 @@ impl Threads for Rowlock {
         }
     }
 
-    fn pass(times: usize) {
-        let ((messages, incoming), (answers, back)) = (fiber::channel(1), fiber::channel(1));
-        let other = fiber::spawn(move || incoming.iter().for_each(|message: usize| or_stop(answers.send(message))));
-        for number in 0..times {
-            or_stop(messages.send(number));
-            or_stop(back.recv());
-        }
-        drop(messages);
-        or_stop(other.join());
+    fn channel() -> (Self::Sender, Self::Receiver) {
+        fiber::channel(1)
+    }
+
+    #[inline(always)]
+    fn send(sender: &Self::Sender, message: usize) -> bool {
+        sender.send(message).is_ok()
+    }
+
+    #[inline(always)]
+    fn receive(receiver: &Self::Receiver) -> Option<usize> {
+        receiver.recv().ok()
+    }
+
+    fn serve(listener: std::net::TcpListener, connections: usize) {
+        let listener = or_stop(TcpListener::from_std(listener));
+        let streams = listener.incoming().flatten().take(connections);
+        let fibers: Vec<_> = streams.map(|stream| Self::spawn(move || answer(stream))).collect();
+        fibers.into_iter().for_each(Self::join);
     }
 }
 
 /// A suitable configuration for a program.
-pub(crate) fn config(setup: Setup) -> Config {
-    let mut config = Config { workers: setup.workers as u32, ..Config::default() };
+fn config(setup: Setup) -> Config {
+    let preemptible = setup.preemptible;
+    let mut config = Config { workers: setup.workers as u32, preemptible, ..Config::default() };
     config.rules = match setup.program {
         // Two fibers that yield to each other must always have the same level. Otherwise only one
         // of them would run for a while.
         Program::Operations { .. } => FeedbackRules { levels: 1, ..config.rules },
         // The creating fiber must not be preempted.
         Program::Unstarted { .. } => FeedbackRules { running_time: Span::from_millis(1_000), ..config.rules },
-        Program::Study { .. } | Program::Blocked { .. } => config.rules,
+        _ => config.rules,
     };
     config
-}
-
-/// Unwraps a result that cannot be an error here.
-pub(crate) fn or_stop<T, E: std::fmt::Display>(result: Result<T, E>) -> T {
-    match result {
-        Ok(value) => value,
-        Err(why) => stop(&why.to_string()),
-    }
-}
-
-#[cold]
-fn stop(why: &str) -> ! {
-    eprintln!("{why}");
-    std::process::exit(1)
 }

@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 use policy::Span;
 use rowlock_fiber::{preemptions, spawn};
 
-use crate::preemptible::runtime;
-use crate::process::Measured;
-use crate::rowlock::or_stop;
+use crate::process::{Measured, or_stop};
+use crate::runtime::runtime;
 
 /// Running times and their names.
 pub(crate) const QUANTA: [(&str, Span); 4] = [
@@ -49,7 +48,7 @@ fn passes(time: Duration) -> u64 {
 
 /// The duration of this many passes in each fiber, in milliseconds, and the number of preemptions.
 fn once(quantum: Span, preemptible: bool, fibers: usize, passes: u64) -> (f64, f64) {
-    or_stop(runtime(quantum, preemptible).run(|| {
+    or_stop(runtime(quantum, preemptible, 1).run(|| {
         let began = Instant::now();
         let fibers: Vec<_> = (0..fibers).map(|_| spawn(move || black_box(compute(black_box(passes))))).collect();
         fibers.into_iter().for_each(|fiber| _ = or_stop(fiber.join()));

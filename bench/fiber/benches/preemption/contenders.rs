@@ -11,47 +11,56 @@ use policy::Span;
 
 use crate::computation::computation;
 use crate::endless::{Kernel, Preemptible, alone, late, turns};
-use crate::preemptible::PreemptibleFibers;
 use crate::process::{self, Measured};
-use crate::programs::Program;
-use crate::rowlock::Rowlock;
 
 /// The hidden argument with which this program runs one of the measured programs.
 pub(crate) const HIDDEN: &str = "--carry-out";
 
-/// A system of threads, on one CPU.
+/// A system of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum System {
-    /// Preemptible fibers, with this running time for the programs that depend on it.
+    /// Preemptible fibers, with this running time.
     Preemptible(Span),
-    /// Non-preemptible fibers, in a runtime that has no others.
-    Fibers,
     Pthreads,
     Go,
     /// A single loop without any competition.
     Nothing,
 }
 
+/// A system on one CPU, or on all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contender {
     name: &'static str,
     pub(crate) system: System,
+    pub(crate) on_all: bool,
 }
 
-const fn preemptible(name: &'static str, micros: u64) -> Contender {
-    Contender { name, system: System::Preemptible(Span::from_micros(micros)) }
+const fn on_one(name: &'static str, system: System) -> Contender {
+    Contender { name, system, on_all: false }
+}
+
+const fn on_all(name: &'static str, system: System) -> Contender {
+    Contender { name, system, on_all: true }
+}
+
+const fn preemptible(micros: u64) -> System {
+    System::Preemptible(Span::from_micros(micros))
 }
 
 /// All contenders. Boost.Fiber and the coroutines of `may` never preempt: beside an endless loop, a
 /// sleeping one never wakes.
-pub(crate) const ALL: [Contender; 7] = [
-    preemptible("preemptible-0.1ms", 100),
-    preemptible("preemptible-1ms", 1_000),
-    preemptible("preemptible-10ms", 10_000),
-    Contender { name: "fibers", system: System::Fibers },
-    Contender { name: "pthreads", system: System::Pthreads },
-    Contender { name: "go", system: System::Go },
-    Contender { name: "loop-alone", system: System::Nothing },
+pub(crate) const ALL: [Contender; 11] = [
+    on_one("preemptible-0.1ms", preemptible(100)),
+    on_one("preemptible-1ms", preemptible(1_000)),
+    on_one("preemptible-10ms", preemptible(10_000)),
+    on_one("pthreads", System::Pthreads),
+    on_one("go", System::Go),
+    on_one("loop-alone", System::Nothing),
+    on_all("preemptible-0.1ms-all", preemptible(100)),
+    on_all("preemptible-1ms-all", preemptible(1_000)),
+    on_all("preemptible-10ms-all", preemptible(10_000)),
+    on_all("pthreads-all", System::Pthreads),
+    on_all("go-all", System::Go),
 ];
 
 impl fmt::Display for Contender {
@@ -80,15 +89,12 @@ pub(crate) enum Job {
     Turns { loops: usize },
     /// Computations of this many milliseconds each, repeatedly.
     Computation { milliseconds: usize, times: usize },
-    /// A program that all systems of threads can run.
-    Common(Program),
 }
 
 impl Job {
     /// As arguments of a program.
     pub(crate) fn words(self) -> Vec<String> {
         let (name, numbers) = match self {
-            Job::Common(program) => return program.words(),
             Job::Late { loops, times } => ("late", vec![loops, times]),
             Job::Alone { milliseconds } => ("alone", vec![milliseconds]),
             Job::Turns { loops } => ("turns", vec![loops]),
@@ -106,7 +112,7 @@ impl Job {
             ("alone", &[milliseconds]) => Job::Alone { milliseconds },
             ("turns", &[loops]) => Job::Turns { loops },
             ("computation", &[milliseconds, times]) => Job::Computation { milliseconds, times },
-            _ => Job::Common(Program::read(words)?),
+            _ => bail!("there is no program `{}`", words.join(" ")),
         })
     }
 }
@@ -115,17 +121,18 @@ impl Contender {
     /// Runs a program in this process and prints the results.
     #[allow(clippy::print_stdout, reason = "a benchmark prints its results")]
     pub(crate) fn carry_out(self, job: Job) -> anyhow::Result<()> {
+        let workers = if self.on_all { sys::cpus::usable() as usize } else { 1 };
         let measured = match (self.system, job) {
-            (System::Preemptible(quantum), Job::Late { loops, times }) => late(Preemptible(quantum), loops, times),
+            (System::Preemptible(quantum), Job::Late { loops, times }) => {
+                late(Preemptible(quantum, workers), loops, times)
+            }
             (System::Pthreads, Job::Late { loops, times }) => late(Kernel, loops, times),
-            (System::Preemptible(quantum), Job::Turns { loops }) => turns(Preemptible(quantum), loops),
+            (System::Preemptible(quantum), Job::Turns { loops }) => turns(Preemptible(quantum, workers), loops),
             (System::Pthreads, Job::Turns { loops }) => turns(Kernel, loops),
             (System::Nothing, Job::Alone { milliseconds }) => alone(milliseconds),
             (System::Preemptible(_), Job::Computation { milliseconds, times }) => {
                 computation(Duration::from_millis(milliseconds as u64), times)
             }
-            (System::Preemptible(_), Job::Common(program)) => return program.carry_out::<PreemptibleFibers>(1),
-            (System::Fibers, Job::Common(program)) => return program.carry_out::<Rowlock>(1),
             _ => bail!("{self} cannot run this"),
         };
         for (name, value) in measured {
@@ -166,6 +173,6 @@ impl Contender {
             }
         };
         command.args(job.words());
-        process::run(command, false, time_limit)
+        process::run(command, self.on_all, time_limit)
     }
 }

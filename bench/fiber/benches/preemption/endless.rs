@@ -1,4 +1,4 @@
-//! Threads beside endless loops on one CPU: how late a thread wakes that sleeps for a millisecond,
+//! Threads beside endless loops: how late a thread wakes that sleeps for a millisecond,
 //! and how long loops wait for their first turn.
 //!
 //! # Stalls of the CPU
@@ -14,9 +14,8 @@ use std::time::{Duration, Instant};
 
 use policy::Span;
 
-use crate::preemptible;
-use crate::process::Measured;
-use crate::rowlock::or_stop;
+use crate::process::{Measured, or_stop};
+use crate::runtime::runtime;
 
 /// The duration of a sleep.
 const NAP: Duration = Duration::from_millis(1);
@@ -26,18 +25,18 @@ const STALL: u64 = 100_000;
 
 /// A system of threads.
 pub(crate) trait ThreadKind {
-    /// Runs these threads on one CPU until they end. All are ready before the first one runs.
+    /// Runs these threads until they end. All are ready before the first one runs.
     fn run(self, threads: Vec<Box<dyn FnOnce() + Send>>);
 
     fn sleep(time: Duration);
 }
 
-/// Preemptible fibers with this running time.
-pub(crate) struct Preemptible(pub(crate) Span);
+/// Preemptible fibers with this running time, on so many workers.
+pub(crate) struct Preemptible(pub(crate) Span, pub(crate) usize);
 
 impl ThreadKind for Preemptible {
     fn run(self, threads: Vec<Box<dyn FnOnce() + Send>>) {
-        or_stop(preemptible::runtime(self.0, true).run(|| {
+        or_stop(runtime(self.0, true, self.1).run(|| {
             let fibers: Vec<_> = threads.into_iter().map(rowlock_fiber::spawn).collect();
             fibers.into_iter().for_each(|fiber| or_stop(fiber.join()));
         }));

@@ -2,10 +2,9 @@
 //! --help` for the options.
 //!
 //! Measures how late a sleeping thread wakes beside endless loops, how long loops wait for their
-//! first turn, the cost of preemption for computations, and the operations and the memory of
-//! preemptible fibers compared with others. All on one CPU. Each run is a process. In a round,
-//! every contender runs every program once, in random order, and ratios are calculated within a
-//! round.
+//! first turn, and the cost of preemption for computations. The benchmark `fibers` measures
+//! operations and memory. Each run is a process. In a round, every contender runs every program
+//! once, in random order, and ratios are calculated within a round.
 //!
 //! The output goes into docs/results/fibers.md.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its results")]
@@ -17,16 +16,12 @@ mod endless;
 mod figures;
 #[path = "../../../wait/benches/waiting/machine.rs"]
 mod machine;
-mod preemptible;
 #[path = "../fibers/process.rs"]
 mod process;
-#[path = "../fibers/programs.rs"]
-mod programs;
 #[path = "../../../pipeline/benches/pipelines/ratio.rs"]
 mod ratio;
 mod report;
-#[path = "../fibers/rowlock.rs"]
-mod rowlock;
+mod runtime;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,7 +31,6 @@ use measure::disturbance::Monitor;
 use measure::interleaving;
 
 use crate::contenders::{ALL, Contender, HIDDEN, Job, System};
-use crate::programs::Program;
 use crate::report::Report;
 
 /// Compares preemptible fibers with other preemptive threads.
@@ -46,7 +40,7 @@ use crate::report::Report;
 #[derive(Debug, Parser)]
 #[command(name = "preemption")]
 struct Options {
-    /// Only these: delays of wakeups, first turns, computation, single operations, memory
+    /// Only these: delays of wakeups, first turns, computation
     #[arg(value_enum)]
     what: Vec<Selection>,
     /// Only these contenders, as in preemptible-1ms,go
@@ -55,7 +49,7 @@ struct Options {
     /// The number of rounds
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Scales down all repetitions and the fibers of memory measurements, for a quick look
+    /// Scales down all repetitions, for a quick look
     #[arg(long, default_value_t = 1.0, value_parser = share)]
     share: f64,
     /// The time limit of a run in seconds. A program that exceeds it is left out for that contender
@@ -77,8 +71,6 @@ enum Selection {
     Late,
     Turns,
     Computation,
-    Operations,
-    Memory,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -156,9 +148,7 @@ fn programs(contender: Contender, options: &Options) -> Vec<Run> {
     let is_wanted = |what| options.what.is_empty() || options.what.contains(&what);
     let run = |name: &str, job| Run { contender, name: name.to_owned(), job };
     let share = |of: usize| ((of as f64 * options.share) as usize).max(10);
-    let preempts = !matches!(contender.system, System::Fibers | System::Nothing);
-    // Contenders with a default running time represent the others.
-    let is_usual = matches!(contender.system, System::Fibers) || contender.to_string() == report::USUAL;
+    let preempts = contender.system != System::Nothing;
     let mut runs = Vec::new();
     if is_wanted(Selection::Late) && preempts {
         runs.extend(report::LOOPS.map(|loops| run(&report::late(loops), Job::Late { loops, times: share(200) })));
@@ -166,21 +156,12 @@ fn programs(contender: Contender, options: &Options) -> Vec<Run> {
     if is_wanted(Selection::Late) && contender.system == System::Nothing {
         runs.push(run("alone", Job::Alone { milliseconds: share(1000) }));
     }
-    if is_wanted(Selection::Turns) && preempts {
+    if is_wanted(Selection::Turns) && preempts && !contender.on_all {
         runs.extend(report::TURNS.map(|loops| run(&report::turns(loops), Job::Turns { loops })));
     }
     if is_wanted(Selection::Computation) && contender.to_string() == report::USUAL {
         let job = Job::Computation { milliseconds: share(60), times: (6.0 * options.share).ceil() as usize };
         runs.push(run("computation", job));
-    }
-    if is_wanted(Selection::Operations) && is_usual {
-        runs.push(run("operations", Job::Common(Program::Operations { times: share(100_000) })));
-    }
-    if is_wanted(Selection::Memory) && is_usual {
-        // Each needs some mappings of the address space, and the kernel allows 65 530 per process.
-        let threads = share(20_000);
-        runs.push(run("blocked", Job::Common(Program::Blocked { threads })));
-        runs.push(run("unstarted", Job::Common(Program::Unstarted { threads })));
     }
     runs
 }

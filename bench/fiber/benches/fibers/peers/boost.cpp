@@ -141,9 +141,11 @@ static void memory(std::size_t threads, bool start) {
     static std::size_t started;
     std::vector<fibers::fiber> handles(threads);
     Memory before;
+    auto start_time = Clock::now();
     locks[0].lock();
     for (auto &handle : handles) handle = spawn([] { started++; edit(0, [](auto &some) { some[0] += 1; }); });
     while (start && started < threads) boost::this_fiber::yield();
+    if (start) std::printf("started %.3f\n", since(start_time, 1e3));
     Memory().print(before, threads);
     locks[0].unlock();
     for (auto &handle : handles) handle.join();

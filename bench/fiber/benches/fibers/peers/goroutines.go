@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"runtime"
 	"sort"
@@ -156,6 +157,77 @@ func operations(times int) {
 	})
 }
 
+// Milliseconds until so many primes are found, without the end of the goroutines.
+func sieve(primes int) float64 {
+	start := time.Now()
+	numbers := make(chan int, 1)
+	ended := make(chan struct{})
+	// Sends unless nobody receives any more.
+	send := func(to chan<- int, number int) bool {
+		select {
+		case to <- number:
+			return true
+		case <-ended:
+			return false
+		}
+	}
+	generate := func(to chan<- int) {
+		for number := 2; number <= 8*primes && send(to, number); number++ {
+		}
+		close(to)
+	}
+	go generate(numbers)
+	for range primes {
+		prime := <-numbers
+		from, to := numbers, make(chan int, 1)
+		go func() {
+			for number := range from {
+				if number%prime != 0 && !send(to, number) {
+					break
+				}
+			}
+			close(to)
+		}()
+		numbers = to
+	}
+	took := time.Since(start)
+	close(ended)
+	return float64(took.Nanoseconds()) / 1e6
+}
+
+// Answers so many connections of the socket that is the standard input.
+func echo(connections int) {
+	listener, err := net.FileListener(os.Stdin)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	var all sync.WaitGroup
+	for range connections {
+		stream, err := listener.Accept()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		all.Add(1)
+		go func() {
+			bytes := make([]byte, 256)
+			for {
+				length, err := stream.Read(bytes)
+				if err != nil {
+					break
+				}
+				if _, err = stream.Write(bytes[:length]); err != nil {
+					break
+				}
+			}
+			stream.Close()
+			all.Done()
+		}()
+	}
+	all.Wait()
+}
+
 func kilobytes(path, key string) float64 {
 	text, _ := os.ReadFile(path)
 	for _, line := range strings.Split(string(text), "\n") {
@@ -180,6 +252,7 @@ func blocked(threads int) {
 	var all sync.WaitGroup
 	all.Add(threads)
 	before := look()
+	start := time.Now()
 	locks[0].Lock()
 	for range threads {
 		go func() {
@@ -193,6 +266,7 @@ func blocked(threads int) {
 	for started.Load() < int64(threads) {
 		runtime.Gosched()
 	}
+	fmt.Printf("started %.3f\n", float64(time.Since(start).Nanoseconds())/1e6)
 	// The last one may not wait yet.
 	time.Sleep(50 * time.Millisecond)
 	after := look()
@@ -214,6 +288,13 @@ func main() {
 		}
 	case "operations":
 		operations(number)
+	case "sieve":
+		again, _ := strconv.Atoi(os.Args[3])
+		for range again + 1 {
+			fmt.Printf("found %.3f\n", sieve(number))
+		}
+	case "echo":
+		echo(number)
 	case "blocked":
 		blocked(number)
 	}
