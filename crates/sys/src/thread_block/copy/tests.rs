@@ -1,5 +1,7 @@
 use std::collections::BTreeSet;
+use std::ffi::CString;
 use std::mem::MaybeUninit;
+use std::sync::Mutex;
 
 use super::super::tests::{Kind, block, library, load, next, within};
 use super::super::{layout, make};
@@ -93,6 +95,37 @@ fn a_copy_without_memory_for_its_table_keeps_its_memory() {
 }
 
 #[test]
+fn a_library_that_is_loaded_while_a_copy_is_made_is_initialized_there() {
+    static LIBRARIES: Mutex<Vec<CString>> = Mutex::new(Vec::new());
+    static LOADED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    /// # Safety
+    /// As for [`MakeTable`].
+    unsafe extern "C" fn load_before_and_after(block: *mut libc::c_void) -> *mut libc::c_void {
+        let load_one = || {
+            let path = LIBRARIES.lock().unwrap().pop().unwrap();
+            // SAFETY: it is the path of a library.
+            LOADED.lock().unwrap().push(unsafe { load(path.as_ptr().expose_provenance()) });
+        };
+        load_one();
+        // SAFETY: the caller's promise.
+        let made = unsafe { (Functions::new().unwrap().make_table)(block) };
+        load_one();
+        made
+    }
+    testing::isolated(|| {
+        let Ok(layout) = layout() else { return };
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        LIBRARIES.lock().unwrap().extend(folders.iter().map(|folder| library(folder.path(), "initial-exec")));
+        let mut model = model(&layout).unwrap().clone();
+        model.functions.make_table = load_before_and_after;
+        // SAFETY: no other code knows of the memory.
+        let block = unsafe { model.make(reserve(layout.needed).unwrap(), nothing, null_mut()).unwrap() };
+        let loaded: Vec<usize> = LOADED.lock().unwrap().iter().map(|&function| within(block, next, function)).collect();
+        assert_eq!(loaded, [42, 42]);
+    });
+}
+
+#[test]
 fn blocks_have_donors_if_there_are_no_copies() {
     testing::isolated(|| {
         let Ok(layout) = layout() else { return };
@@ -139,16 +172,27 @@ fn start_thread(memory: Option<&Range<usize>>) {
     }
 }
 
+/// Loads such a library, and unloads it.
+fn load_and_unload(path: &CStr) {
+    // SAFETY: it is the path. The variable is initially 41, at each time.
+    unsafe {
+        let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
+        assert!(!handle.is_null());
+        assert_eq!(next(libc::dlsym(handle, c"next".as_ptr()).expose_provenance()), 42);
+        assert_eq!(libc::dlclose(handle), 0);
+    }
+}
+
 #[test]
-fn copies_are_listed_while_other_threads_come_and_go() {
+fn copies_are_listed_while_threads_and_libraries_come_and_go() {
     const MAKERS: usize = 2;
     const EACH: usize = 300;
     testing::isolated(|| {
         let Ok(layout) = layout() else { return };
         let needed = layout.needed;
         let model = model(&layout).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let [one, other] = ["initial-exec", "local-dynamic"].map(|kind| library(folder.path(), kind));
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let [one, other] = folders.each_ref().map(|folder| library(folder.path(), "initial-exec"));
         let (blocks, function) = std::thread::scope(|scope| {
             for given in [true, false] {
                 scope.spawn(move || {
@@ -162,6 +206,7 @@ fn copies_are_listed_while_other_threads_come_and_go() {
             });
             // SAFETY: it is the path of a library.
             let function = unsafe { load(one.as_ptr().expose_provenance()) };
+            (0..EACH).for_each(|_| load_and_unload(&other));
             (makers.map(|maker| maker.join().unwrap()).concat(), function)
         });
         let mut node = model.left.word(model.links).cast_const();
