@@ -5,8 +5,11 @@
 //! and destructors that a library calls. Its result must not depend on the order of its strands.
 //! A test runs it with threads and then in one way, many times, and expects the same result. The
 //! macros [`in_every_way!`] and [`in_preemptive_ways!`] make these tests.
-#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
+
+#[cfg(rowlock_canary = "fibers-share-thread-locals")]
+#[allow(unsafe_code)] // It lets fibers share what they must not.
+mod defect;
 
 use std::fmt::Debug;
 use std::panic::resume_unwind;
@@ -20,7 +23,7 @@ use std::time::{Duration, Instant};
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber as fiber;
-use rowlock_fiber::{Builder, Candidates, Config, PreemptBy, RandomSchedule, Runtime};
+use rowlock_fiber::{Candidates, Config, PreemptBy, RandomSchedule, Runtime};
 use testing::Child;
 use testing::child::{LIMIT, set_deadline};
 
@@ -49,9 +52,6 @@ const PREEMPTED_FIBERS: u8 = 2;
 
 /// The state of the generator from which [`switch`] draws.
 static DRAWN: AtomicU64 = AtomicU64::new(0);
-
-/// A defect: fibers that share the thread-locals of their worker.
-const SHARES_THREAD_LOCALS: bool = cfg!(rowlock_canary = "fibers-share-thread-locals");
 
 impl Way {
     fn config(self, seed: u64) -> Config {
@@ -124,11 +124,11 @@ pub fn each<V: Send, T: Send>(values: impl IntoIterator<Item = V>, function: imp
             all.into_iter().map(|each| each.join().unwrap()).collect()
         });
     }
+    #[cfg(rowlock_canary = "fibers-share-thread-locals")]
+    return defect::each(values, function);
+    #[cfg(not(rowlock_canary = "fibers-share-thread-locals"))]
     fiber::scope(|scope| {
-        let builder = || {
-            if SHARES_THREAD_LOCALS { Builder::new().preemptible(false) } else { Builder::new() }
-        };
-        let all: Vec<_> = values.map(|value| scope.spawn_with(builder(), move || function(value)).unwrap()).collect();
+        let all: Vec<_> = values.map(|value| scope.spawn(move || function(value))).collect();
         all.into_iter().map(|each| each.join().unwrap()).collect()
     })
 }
@@ -224,7 +224,7 @@ fn draw() -> u64 {
 #[track_caller]
 pub fn start(mut test: Command) {
     // With the defect, many programs wait forever.
-    let limit = if SHARES_THREAD_LOCALS { Duration::from_secs(10) } else { LIMIT };
+    let limit = if cfg!(rowlock_canary = "fibers-share-thread-locals") { Duration::from_secs(10) } else { LIMIT };
     let limit = limit + testing::search().unwrap_or_default();
     let variables = ["ROWLOCK_SEED", "ROWLOCK_FIRST_SEED", "ROWLOCK_SOAK_SECONDS"];
     test.envs(variables.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
@@ -285,12 +285,7 @@ macro_rules! in_preemptive_ways {
 /// The ways in which fibers switch only in calls.
 #[macro_export]
 macro_rules! switching {
-    // They share the thread-locals of their worker, so these tests fail. When each fiber has its
-    // own, this arm and `@all` go.
     ($($(#[$gate:meta])* $program:ident)*) => {
-        $crate::switching! { @all $(#[ignore = "fibers that are not preemptible share thread-locals"] $program)* }
-    };
-    (@all $($(#[$gate:meta])* $program:ident)*) => {
         $crate::tests! { explored, Explored, $($(#[$gate])* $program)* }
         $crate::tests! { by_default, Default { workers: 1 }, $($(#[$gate])* $program)* }
         $crate::tests! { by_default_on_two_workers, Default { workers: 2 }, $($(#[$gate])* $program)* }

@@ -55,7 +55,6 @@ fn an_initialiser_may_yield() {
 }
 
 #[test]
-#[ignore = "such fibers share the worker's thread-locals"]
 fn an_initialiser_may_yield_by_default() {
     isolated_by(|mut test| expect_pass(&mut test), || two_fibers_initialise_a_thread_local(Config::default()));
 }
@@ -124,7 +123,6 @@ fn a_thread_local_lives_as_long_as_a_fiber_that_is_left_behind() {
 }
 
 #[test]
-#[ignore = "such fibers share the worker's thread-locals"]
 fn a_thread_local_lives_as_long_as_a_fiber_that_is_left_behind_by_default() {
     isolated_by(expect_same, || a_fiber_that_is_left_behind_lends_a_thread_local(Config::default()));
 }
