@@ -18,11 +18,11 @@
 //! even if there is only one kernel thread.
 //!
 //! A block has no kernel thread with its thread ID. While a block is in use, robust and
-//! priority-inheriting mutexes do not work, since the kernel looks up the thread that owns them,
-//! and `pthread_kill` finds no thread. `setuid` and similar functions make each thread handle a
-//! signal and then check its block for the result; they may never return, as such a thread may have
-//! used another block. A program whose main thread calls `pthread_exit` no longer ends by itself.
-//! And the child of a `fork` has only the block that was in use.
+//! priority-inheriting mutexes do not work, since the kernel looks up the thread that owns them.
+//! `pthread_kill`, `pthread_getattr_np` and others find no thread. `setuid` and similar functions
+//! make each thread handle a signal and then check its block for the result; they may never return,
+//! as such a thread may have used another block. A program whose main thread calls `pthread_exit`
+//! no longer ends by itself. And the child of a `fork` has only the block that was in use.
 
 mod copy;
 mod donor;

@@ -7,7 +7,7 @@
 //! address of the *table* of thread-local variables (dtv). The C library makes the table of a new
 //! thread by `_dl_allocate_tls`, which also initializes the static variables of all libraries. That
 //! function makes the table of a copy as well. So no layout is built in, but that of the table and
-//! the place of its address.
+//! the place of its address. What a thread inherits, a copy has from the creator of the donors.
 //!
 //! # The list
 //! When a library is loaded, the C library initializes its static thread-local variables in all
