@@ -30,12 +30,13 @@ pub enum PreemptBy {
     /// let programs change the thread pointer.
     ThreadBlocks,
     /// A kernel thread for each fiber, one of which runs at a time for each worker. This needs
-    /// nothing but Linux, and a switch takes microseconds. Each fiber that has started has a kernel
-    /// thread and a timer, of which a process may have some 16 000; they stay, for later fibers. A
-    /// kernel thread keeps the CPUs, the nice value and the policy of the thread that created it.
-    /// With a real-time policy on a single CPU, what other threads send does not interrupt a fiber
-    /// that reaches no safepoint, because the worker's own thread, which is the one that they know,
-    /// never runs there.
+    /// nothing but Linux, and a switch takes microseconds. All that the kernel keeps for a thread
+    /// belongs to the fiber, too: see [the table](crate::soundness#what-a-thread-may-assume). Each
+    /// fiber that has started has a kernel thread and a timer, of which a process may have some
+    /// 4000; they stay, for later fibers. A kernel thread keeps the CPUs, the nice value and the
+    /// policy of the thread that created it. With a real-time policy on a single CPU, what other
+    /// threads send does not interrupt a fiber that reaches no safepoint, because the worker's own
+    /// thread, which is the one that they know, never runs there.
     KernelThreads,
 }
 

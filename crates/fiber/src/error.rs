@@ -33,23 +33,24 @@ pub enum SpawnError {
     /// The runtime is over.
     #[error("the runtime is over, so it takes no more fibers")]
     Over,
-    /// The fiber cannot be [preemptible](crate::Builder::preemptible) here, as requested.
+    /// The fiber cannot have thread-locals of its own here as [requested](crate::PreemptBy), or
+    /// cannot be interrupted.
     #[error(transparent)]
     Preemption(#[from] PreemptionError),
 }
 
-/// Why a fiber cannot be interrupted anywhere.
+/// Why a fiber cannot be a thread of its own, or cannot be interrupted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PreemptionError {
     /// There are no thread control blocks for fibers.
-    #[error("fibers cannot be preemptible here: {0}")]
+    #[error("fibers cannot have thread control blocks here (see Config::preempt_by): {0}")]
     Block(#[from] ThreadBlockError),
     /// The kernel has no timer.
     #[error("no timer to interrupt fibers: {0}")]
     Timer(#[source] std::io::Error),
     /// There is no kernel thread for another fiber, or no timer for the thread.
-    #[error("no kernel thread for a preemptible fiber (see Config::preempt_by): {0}")]
+    #[error("no kernel thread for a fiber (see Config::preempt_by): {0}")]
     Thread(#[source] std::io::Error),
     /// There is no stack for the code that runs after an interruption.
     #[error("no memory to interrupt fibers: {0}")]
@@ -78,7 +79,7 @@ pub enum StackError {
     /// The kernel has no more memory.
     #[error("no memory for a stack: {0}")]
     Memory(#[source] std::io::Error),
-    /// The fiber cannot be preemptible, as requested.
+    /// The fiber cannot have a thread control block or a kernel thread.
     #[error(transparent)]
     Preemption(#[from] PreemptionError),
 }

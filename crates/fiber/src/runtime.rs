@@ -47,12 +47,13 @@ pub struct Config {
     /// process may not reserve that much, the runtime has room for half as many, or a quarter, and
     /// so on: [`TooMany`](crate::SpawnError::TooMany) tells the actual number.
     pub most: u32,
-    /// Whether fibers that do not say otherwise may be interrupted anywhere when their running time
-    /// is over, and not only at safepoints. The first fiber never is. Running times below 20 us, or
-    /// below 500 us if each fiber has a [kernel thread](PreemptBy::KernelThreads), count as that
-    /// long. See [`Builder::preemptible`](crate::Builder::preemptible).
+    /// Whether fibers may be interrupted anywhere when their running time is over or a deadline has
+    /// come, and not only at safepoints. This is for the first fiber, too, and for all others that
+    /// do [not say otherwise](crate::Builder::preemptible). Running times below 20 us, or below 500
+    /// us if each fiber has a [kernel thread](PreemptBy::KernelThreads), count as that long.
     pub preemptible: bool,
-    /// The mechanism that interrupts fibers.
+    /// The mechanism that makes each fiber a thread, with thread-locals of its own, whether it is
+    /// preemptible or not.
     pub preempt_by: PreemptBy,
     /// For tests: draws the next fiber from a seed. Only what fibers do advances the clock of
     /// [`now`](crate::now), [`sleep`](crate::sleep) and all deadlines. Runs with the same seed are
@@ -137,7 +138,8 @@ impl Runtime {
         Ok(())
     }
 
-    /// Runs a function as the first fiber, on this thread's own stack, and returns its result. Then
+    /// Runs a function as the first fiber, on this thread's own stack and with its thread-locals,
+    /// and returns its result. Then
     /// the runtime ends, and with it all remaining fibers: those that have not started never run,
     /// and the others unwind from where they wait.
     ///

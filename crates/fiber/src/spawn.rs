@@ -9,8 +9,9 @@ use crate::worker::CurrentWorker;
 /// Spawns a fiber, which runs the function when its turn comes. [`JoinHandle::join`] returns its
 /// result.
 ///
-/// In a runtime with several workers the function may start on another kernel thread; then it stays
-/// there.
+/// The fiber is a thread to all other code: its thread-locals are its own, and not those of the
+/// caller (see [`soundness`](crate::soundness)). In a runtime with several workers it may start on
+/// another kernel thread; then it stays there.
 ///
 /// # Panics
 /// If called outside a runtime, or if there is no room for another fiber. [`Builder::spawn`]
@@ -69,7 +70,8 @@ impl Builder {
     }
 
     /// Sets whether it may be interrupted anywhere when its running time is over, and not only at
-    /// safepoints. The default is [`Config::preemptible`](crate::Config::preemptible).
+    /// safepoints. This decides when it is switched, and nothing else. The default is
+    /// [`Config::preemptible`](crate::Config::preemptible).
     pub fn preemptible(mut self, is_preemptible: bool) -> Builder {
         self.tier = Some(if is_preemptible { Tier::Preemptible } else { Tier::Cooperative });
         self
