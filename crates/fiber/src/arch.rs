@@ -38,4 +38,6 @@ pub(crate) enum Entrance {
     Preemption,
     /// [Waits](crate::control_block::thread) for a kernel thread's turn.
     Wait,
+    /// [Waits](crate::idle) for a fiber that is ready, and continues with it.
+    Idle,
 }

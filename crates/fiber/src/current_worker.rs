@@ -2,24 +2,24 @@
 
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::ptr::NonNull;
 
 use crate::fiber_thread::{self, InRuntime};
 use crate::worker::Worker;
 
-/// The worker that runs the calling fiber. Must not be kept longer than the fiber's current call.
+/// The worker that runs the calling fiber, for a caller in the runtime. It is looked up at each
+/// use: a fiber that has waited may continue on another worker.
 #[derive(Clone, Copy)]
 pub(crate) struct CurrentWorker {
-    worker: NonNull<Worker>,
     on_this_thread: PhantomData<*const ()>,
 }
 
 impl CurrentWorker {
     /// # Safety
-    /// It is the worker that runs the calling fiber.
+    /// The caller is run by a worker, and stays in the runtime as long as this is used, or only
+    /// reads, as a signal handler does.
     #[inline(always)]
-    pub(crate) unsafe fn of(worker: NonNull<Worker>) -> CurrentWorker {
-        CurrentWorker { worker, on_this_thread: PhantomData }
+    pub(crate) unsafe fn new() -> CurrentWorker {
+        CurrentWorker { on_this_thread: PhantomData }
     }
 
     /// Calls a function in the runtime, for what only fibers can do. It must not call user code,
@@ -69,8 +69,8 @@ impl CurrentWorker {
     /// The worker, for a caller that is in the runtime, or only reads, such as a signal handler.
     #[inline(always)]
     pub(crate) fn look() -> Option<CurrentWorker> {
-        // SAFETY: the caller's thread-locals tell its worker.
-        fiber_thread::worker().map(|worker| unsafe { CurrentWorker::of(worker) })
+        // SAFETY: the caller's thread-locals say that it has a worker.
+        fiber_thread::worker().map(|_| unsafe { CurrentWorker::new() })
     }
 }
 
@@ -87,7 +87,10 @@ impl Deref for CurrentWorker {
 
     #[inline(always)]
     fn deref(&self) -> &Worker {
-        // SAFETY: a worker outlives the fibers that it runs, and the caller is one of them.
-        unsafe { self.worker.as_ref() }
+        match fiber_thread::worker() {
+            // SAFETY: a worker outlives the fibers that it runs, and the caller is one of them.
+            Some(worker) => unsafe { worker.as_ref() },
+            None => unreachable!("a worker runs the caller"),
+        }
     }
 }

@@ -167,7 +167,7 @@ impl FiberSnapshot {
         let backtrace = match activity {
             Activity::Unstarted | Activity::Ended => None,
             _ if !mine || !with_backtrace => None,
-            _ if fiber == worker.current() => Some(Trace::here()),
+            _ if worker.running() == Some(fiber) => Some(Trace::here()),
             // SAFETY: it belongs to this worker and does not run, and only this kernel thread
             // continues it.
             _ => Some(unsafe { Trace::of(fiber) }),

@@ -222,15 +222,16 @@ pub(crate) fn end_own(worker: &Worker) -> usize {
         for fiber in worker.core().records.all() {
             any |= cancel(worker, fiber);
         }
-        while let Some(fiber) = worker.core().unstarted.pop() {
-            drop_task(fiber);
-            worker.take_in(fiber);
+        while let Some(fiber) = worker.core().offered.pop() {
+            if fiber.state.get() == FiberState::Unstarted {
+                drop_task(fiber);
+            }
+            worker.take_in_offered(fiber);
             worker.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
         }
         for _ in 0..TURNS {
             worker.yield_to_any();
-            if worker.ready(|ready| ready.waiting()) == 0 && worker.core().unstarted.len() == 0 && !worker.inbox().any()
-            {
+            if worker.ready(|ready| ready.waiting()) == 0 && worker.core().offered.len() == 0 && !worker.inbox().any() {
                 break;
             }
         }
@@ -257,7 +258,7 @@ fn cancel(worker: &Worker, fiber: Fiber) -> bool {
         // have started.
         return worker.is_alone() && drop_task(fiber);
     }
-    if fiber == worker.current() || !worker.is_home_of(fiber) || !CAN_UNWIND {
+    if worker.running() == Some(fiber) || !worker.is_home_of(fiber) || !CAN_UNWIND {
         return false;
     }
     match state {

@@ -33,8 +33,10 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, compiler_fence};
 
+use policy::feedback::ThreadShare;
 use sys::tick::Interrupted;
 
+use crate::attraction::Attraction;
 use crate::control_block::ControlBlock;
 use crate::preempt::orphan::Orphan;
 use crate::worker::{CurrentWorker, Worker};
@@ -82,6 +84,12 @@ pub(crate) struct FiberThread {
     pub(crate) locks_held: Cell<u32>,
     /// How many ticks have found it since its runtime began to end.
     pub(crate) grace_ticks: Cell<u32>,
+    /// How many [guards](crate::pin) keep it on its kernel thread.
+    pub(crate) pins: Cell<u32>,
+    /// Its share in the feedback queue, while it moves from one worker to another.
+    pub(crate) share: Cell<ThreadShare>,
+    /// How it was last woken by another worker.
+    pub(crate) attraction: Attraction,
     /// The worker that runs it on a donated timeslice.
     pub(crate) donor: Cell<Option<NonNull<Worker>>>,
     /// Its runtime is over, and it runs on its own kernel thread.
@@ -98,6 +106,9 @@ impl FiberThread {
             has_extension: Cell::new(false),
             locks_held: Cell::new(0),
             grace_ticks: Cell::new(0),
+            pins: Cell::new(0),
+            share: Cell::new(ThreadShare::NEW),
+            attraction: Attraction::new(),
             donor: Cell::new(None),
             orphan: Cell::new(None),
         }
@@ -156,6 +167,7 @@ impl FiberThread {
         let here = self.here();
         here.worker.set(Some(NonNull::from(worker)));
         here.missed_tick.store(false, Relaxed);
+        self.pins.set(0);
         self.locks_held.set(0);
         self.has_extension.set(false);
         self.grace_ticks.set(0);
@@ -179,11 +191,13 @@ impl FiberThread {
         !self.here().in_runtime.swap(true, Relaxed)
     }
 
-    /// Continues after an interruption.
-    pub(crate) fn resume_after(&self, interrupted: &Interrupted) {
-        if let Some(Orphan::OnOtherThread(_)) = self.orphan.get() {
-            // It was interrupted on another kernel thread, to which the alternate stack belongs.
-            interrupted.disable_alternate_stack();
+    /// Continues after an interruption, which was on this worker's kernel thread.
+    pub(crate) fn resume_after(&self, interrupted: &Interrupted, before: &Worker) {
+        let here = self.here().worker.get().or(self.donor.get());
+        match self.orphan.get() {
+            Some(Orphan::OnOtherThread(_)) => interrupted.disable_alternate_stack(),
+            None if here != Some(NonNull::from(before)) => interrupted.move_to_this_thread(),
+            None | Some(Orphan::OnOwnThread) => (),
         }
         compiler_fence(SeqCst);
         self.here().in_runtime.store(false, Relaxed);
@@ -236,8 +250,8 @@ impl InRuntime {
             Some(worker) => Some(worker),
             None => self.wait_for_donor(),
         };
-        // SAFETY: it is the worker of the fiber that runs here.
-        worker.map(|worker| unsafe { CurrentWorker::of(worker) })
+        // SAFETY: the caller has a worker, and stays in the runtime.
+        worker.map(|_| unsafe { CurrentWorker::new() })
     }
 
     /// The fiber may run on a donated timeslice, and the donor be in the middle of something.

@@ -8,9 +8,12 @@ use std::time::Instant;
 use policy::ThreadId;
 use policy::feedback::{FeedbackQueue, Level};
 
+use crate::arch;
+use crate::attraction;
+use crate::current_worker::CurrentWorker;
 use crate::inbox::{Inbox, Sleep};
+use crate::offered::Searcher;
 use crate::record::{Fiber, State};
-use crate::unstarted::Searcher;
 use crate::worker::Worker;
 
 /// After this many records were freed here, they are shared with all workers.
@@ -31,6 +34,7 @@ impl Worker {
         // SAFETY: a worker exists as long as its fibers do; other threads read only what never
         // changes, its index.
         let index = unsafe { (*home.as_ptr()).index() };
+        fiber.thread().attraction.count(self.index(), self.clock.ticks(), self.clock.in_ticks(attraction::QUICK));
         self.core().inboxes[index].send(fiber);
     }
 
@@ -44,13 +48,90 @@ impl Worker {
                     self.take_in(fiber);
                     self.replace_record();
                 }
+                State::Ready => self.take_in_started(fiber),
                 state => {
                     debug_assert!(matches!(state, State::Blocked | State::BlockedUnwinding), "{state:?}");
                     fiber.state.set(State::Ready);
+                    if let Some(waker) = fiber.thread().attraction.take()
+                        && self.may_give_away(fiber)
+                    {
+                        self.give_away(fiber);
+                        return self.core().inboxes[waker].send(fiber);
+                    }
                 }
             }
             self.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
         });
+    }
+
+    /// Whether a ready fiber of this worker may continue on another one.
+    fn may_give_away(&self, fiber: Fiber) -> bool {
+        // The stack of the current fiber may still be in use.
+        self.running() != Some(fiber) && fiber.is_movable()
+    }
+
+    /// Gives away a ready fiber, which is not in the queue: this worker has nothing to do with it
+    /// any more.
+    fn give_away(&self, fiber: Fiber) {
+        let thread = fiber.thread();
+        self.accounting.forget(fiber);
+        thread.share.set(self.ready(|ready| ready.release(ThreadId(fiber.number.get()))));
+        if thread.was_interrupted.get() {
+            self.forget_interrupted(fiber);
+            thread.was_interrupted.set(true);
+        }
+        fiber.home.set(None);
+    }
+
+    /// Makes this worker the home of a ready fiber that another worker has given away.
+    fn take_in_started(&self, fiber: Fiber) {
+        if !self.preemption.has_blocks() {
+            // The runtime has made blocks before, so it can.
+            let _ = self.prepare_blocks();
+        }
+        if fiber.is_preemptible.get() {
+            // Without ticks the fiber is interrupted no more.
+            let _ = self.prepare_ticks();
+        }
+        let thread = fiber.thread();
+        self.ready(|ready| ready.admit(ThreadId(fiber.number.get()), thread.share.get()));
+        fiber.home.set(Some(NonNull::from(self)));
+        thread.take_turn(self);
+        if thread.was_interrupted.get() {
+            self.remember_interrupted(fiber);
+        }
+    }
+
+    /// Gives ready fibers to workers that have requested some: half of them, or all but the `kept`
+    /// one that is next.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn give_to_others(&self, kept: usize) {
+        /// The maximum number at a time.
+        const MOST: usize = 32;
+        let core = self.core();
+        let many = self.ready(|ready| ready.waiting()).saturating_sub(kept);
+        if many == 0 || !core.offered.take_request() {
+            return;
+        }
+        let (mut gives, mut wakes) = (false, false);
+        for _ in 0..many.div_ceil(2).min(MOST) {
+            let may_give = |thread: ThreadId| {
+                let fiber = core.records.get(thread.0);
+                fiber.state.get() == State::Ready && self.may_give_away(fiber)
+            };
+            let Some(fiber) = self.take_ready(|ready| ready.take_if(may_give)) else { break };
+            self.give_away(fiber);
+            wakes |= core.offered.push(fiber);
+            gives = true;
+        }
+        if !gives {
+            // None of them may move, but others may, later.
+            core.offered.request();
+        }
+        if wakes {
+            core.wake_idle_worker();
+        }
     }
 
     /// Gives the threads outside a record in return for one that they have used up, and that will
@@ -73,29 +154,34 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn offer_unstarted(&self, fiber: Fiber) {
         let core = self.core();
-        if core.unstarted.push(fiber) {
+        if core.offered.push(fiber) {
             core.wake_idle_worker();
         }
     }
 
-    /// Takes the next fiber in a deterministic runtime, or if any worker may take unstarted fibers.
-    /// These are at the highest level, and alternate with this worker's fibers at that level.
+    /// Takes the next fiber in a deterministic runtime, or if any worker may take offered fibers.
+    /// These count as at the highest level, and alternate with this worker's fibers at that level.
     #[inline(never)]
-    pub(crate) fn take_fuzzed_or_unstarted(&self) -> Option<Fiber> {
+    pub(crate) fn take_fuzzed_or_offered(&self) -> Option<Fiber> {
         if let Some(fuzzer) = &self.fuzzer {
             return self.take_ready(|ready| fuzzer.take(ready));
         }
         let core = self.core();
-        if core.unstarted.len() > 0 {
+        if core.offered.len() > 0 {
             let is_highest = self.ready(|ready| ready.highest()) == Some(Level(0));
             if (!is_highest || self.toggle_unstarted_turn())
-                && let Some(fiber) = core.unstarted.pop()
+                && let Some(fiber) = core.offered.pop()
             {
-                self.take_in(fiber);
+                self.take_in_offered(fiber);
                 return Some(fiber);
             }
         }
         self.take_ready(FeedbackQueue::take)
+    }
+
+    /// Makes this worker the home of a fiber that any worker may take.
+    pub(crate) fn take_in_offered(&self, fiber: Fiber) {
+        if fiber.state.get() == State::Unstarted { self.take_in(fiber) } else { self.take_in_started(fiber) }
     }
 
     /// Now and then shares all free records with other workers: fibers might always end here and
@@ -114,6 +200,22 @@ impl Worker {
     fn toggle_unstarted_turn(&self) -> bool {
         self.unstarted_turn.set(!self.unstarted_turn.get());
         self.unstarted_turn.get()
+    }
+
+    /// No fiber is ready, and this one waits: leaves its stack, so that it can continue on another
+    /// worker, and waits on the scheduler's until a fiber is ready. Returns when it continues.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn change_to_scheduler(&self, me: Fiber) {
+        match self.scheduler_context(arch::Entrance::Idle) {
+            Ok((to, block)) => {
+                self.current.set(None);
+                // SAFETY: the scheduler's stack is unused, and the block is its.
+                unsafe { self.switch_to_control_block(me.context.as_ptr(), to, block) }
+            }
+            // Without a stack for the scheduler it waits on its own.
+            Err(_) => self.change(me, self.next()),
+        }
     }
 
     /// No fiber is ready: waits until one may be.
@@ -160,25 +262,25 @@ impl Worker {
         until.is_none() && !self.outside.is_awaited() && !self.core().is_expecting()
     }
 
-    /// Acts as a [searcher](crate::unstarted) for a time, if there is none, and then waits until
+    /// Acts as a [searcher](crate::offered) for a time, if there is none, and then waits until
     /// there is something to do.
     fn idle_among_workers(&self, until: Option<Instant>) {
-        let unstarted = &self.core().unstarted;
+        let offered = &self.core().offered;
         loop {
-            if let Some(mut searcher) = unstarted.try_search() {
+            if let Some(mut searcher) = offered.try_search() {
                 let found = self.search(&mut searcher, until);
                 drop(searcher);
                 if found {
                     // Another worker should search instead.
-                    if unstarted.needs_worker() {
+                    if offered.needs_worker() {
                         self.core().wake_idle_worker();
                     }
                     return;
                 }
             }
-            self.sleep(until, || unstarted.needs_worker() || self.declare_stuck(until));
+            self.sleep(until, || offered.needs_worker() || self.declare_stuck(until));
             // Its own fibers may have become ready while it slept.
-            if self.ready(|ready| ready.waiting()) > 0 || !unstarted.needs_worker() || unstarted.is_urgent() {
+            if self.ready(|ready| ready.waiting()) > 0 || !offered.needs_worker() || offered.is_urgent() {
                 return;
             }
         }
@@ -194,6 +296,7 @@ impl Worker {
             } else if self.inbox().prepare_to_sleep(Sleep::Timed, || false) {
                 self.inbox().sleep(Sleep::Timed, Some(searcher.nap()));
             }
+            self.take_stuck_mail();
             let passed = until.is_some_and(|until| until <= Instant::now());
             if passed || self.inbox().any() || self.ready(|ready| ready.waiting()) > 0 || searcher.should_help() {
                 return true;
@@ -202,12 +305,27 @@ impl Worker {
         false
     }
 
+    /// Takes fibers that are on their way to workers that do not look at their inboxes: the fibers
+    /// that run there reach no safepoint.
+    fn take_stuck_mail(&self) {
+        let core = self.core();
+        for (index, inbox) in core.inboxes.iter().enumerate().filter(|(index, _)| *index != self.index()) {
+            inbox.steal(|fiber: Fiber| {
+                if fiber.state.get() == State::Ready {
+                    self.take_in_started(fiber);
+                    self.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
+                } else {
+                    core.inboxes[index].send(fiber);
+                }
+            });
+        }
+    }
+
     /// Checks whether no worker has anything to do, nor ever will, and tells the first worker.
     /// Called when other threads already see this worker as asleep.
     fn declare_stuck(&self, until: Option<Instant>) -> bool {
         let core = self.core();
-        let all =
-            self.is_stuck(until) && core.unstarted.len() == 0 && core.inboxes.iter().all(Inbox::is_asleep_for_good);
+        let all = self.is_stuck(until) && core.offered.len() == 0 && core.inboxes.iter().all(Inbox::is_asleep_for_good);
         if all {
             core.stuck.store(true, SeqCst);
             if self.index() != 0 {
@@ -235,7 +353,7 @@ impl Worker {
         // checked first.
         self.is_stuck(self.timers.next())
             && core.inboxes.iter().skip(1).all(Inbox::is_asleep_for_good)
-            && core.unstarted.len() == 0
+            && core.offered.len() == 0
             && !self.inbox().any()
             && core.rest_count() == rested
     }
@@ -264,4 +382,14 @@ impl Worker {
         }
         self.set_asleep(false);
     }
+}
+
+/// The first function on the stack of the scheduler, if no fiber was ready.
+///
+/// # Safety
+/// Only the entry of that stack jumps to it.
+pub(crate) unsafe extern "C" fn schedule_when_idle() -> ! {
+    let here = CurrentWorker::expect();
+    let next = here.next();
+    here.leave_for(next)
 }

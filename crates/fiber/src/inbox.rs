@@ -139,21 +139,17 @@ impl<T: FireTimer> Inbox<T> {
     }
 
     /// Takes all items, oldest first. For the worker itself.
-    pub(crate) fn take<L: InboxItem>(&self, mut each: impl FnMut(L)) {
-        let mut newest = self.word.swap(EMPTY, Ordering::Acquire);
-        let mut oldest = EMPTY;
-        while newest != EMPTY {
-            // SAFETY: it was sent, and taken with this exchange.
-            let item = unsafe { L::at(newest) };
-            let older = item.older();
-            item.link(oldest);
-            (newest, oldest) = (older, newest);
-        }
-        while oldest != EMPTY {
-            // SAFETY: as above.
-            let item = unsafe { L::at(oldest) };
-            oldest = item.older();
-            each(item);
+    pub(crate) fn take<L: InboxItem>(&self, each: impl FnMut(L)) {
+        visit_oldest_first(self.word.swap(EMPTY, Ordering::Acquire), each);
+    }
+
+    /// The same for other workers, if this one is awake.
+    pub(crate) fn steal<L: InboxItem>(&self, each: impl FnMut(L)) {
+        let newest = self.word.load(Ordering::Relaxed);
+        if newest >= ADDRESSES
+            && self.word.compare_exchange(newest, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        {
+            visit_oldest_first(newest, each);
         }
     }
 
@@ -187,6 +183,24 @@ impl<T: FireTimer> Inbox<T> {
     pub(crate) fn stop_sleeping(&self, how: Sleep) {
         // If this fails, another thread has woken it, and may have left an item.
         let _ = self.word.compare_exchange(how as u64, EMPTY, Ordering::SeqCst, Ordering::Relaxed);
+    }
+}
+
+/// Visits the items of a list that was taken, oldest first.
+fn visit_oldest_first<L: InboxItem>(mut newest: u64, mut each: impl FnMut(L)) {
+    let mut oldest = EMPTY;
+    while newest != EMPTY {
+        // SAFETY: it was sent, and taken with the exchange of the word.
+        let item = unsafe { L::at(newest) };
+        let older = item.older();
+        item.link(oldest);
+        (newest, oldest) = (older, newest);
+    }
+    while oldest != EMPTY {
+        // SAFETY: as above.
+        let item = unsafe { L::at(oldest) };
+        oldest = item.older();
+        each(item);
     }
 }
 

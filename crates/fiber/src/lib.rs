@@ -6,6 +6,7 @@ struct Guide;
 
 #[allow(unsafe_code)] // It switches registers and stacks.
 mod arch;
+mod attraction;
 mod barrier;
 mod blocking;
 mod calls;
@@ -48,8 +49,10 @@ mod local;
 mod lock;
 mod mutex;
 pub mod net;
+mod offered;
 mod once;
 mod outside;
+mod pin;
 mod pollable;
 mod pool;
 #[allow(unsafe_code)] // A handler leaves its stack.
@@ -87,7 +90,6 @@ mod time_accounting;
 mod timers;
 #[allow(unsafe_code)] // It reads a stack that was left.
 mod trace;
-mod unstarted;
 mod waits;
 #[allow(unsafe_code)] // Only its kernel thread touches what belongs to a worker.
 mod worker;
@@ -106,6 +108,7 @@ pub use join::JoinHandle;
 pub use local::LocalKey;
 pub use mutex::{Mutex, MutexGuard};
 pub use once::OnceCell;
+pub use pin::{Pin, pin};
 pub use pollable::Pollable;
 pub use preempt::{Preemptions, preemptions};
 pub use remote::{Remote, remote};

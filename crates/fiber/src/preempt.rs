@@ -44,7 +44,7 @@ use sys::tick::{Interrupted, SignalMask, Slack};
 pub(crate) use self::donation::wait_for_donor;
 use self::ticks::Ticking;
 pub(crate) use self::ticks::Ticks;
-use crate::arch;
+use crate::arch::{self, Context, Entrance};
 use crate::control_block::thread::KernelThread;
 use crate::control_block::{ControlBlock, ControlBlockKind};
 use crate::current_worker::CurrentWorker;
@@ -208,6 +208,9 @@ impl Worker {
         if let Some(stack) = self.preemption.scheduler.get() {
             return Ok(stack);
         }
+        if !self.preemption.has_blocks() {
+            self.prepare_blocks()?;
+        }
         let stack = self.stacks.take_with_block(Some(ROOM))?;
         if let Some(thread) = stack.thread() {
             // SAFETY: it stays in place.
@@ -215,6 +218,14 @@ impl Worker {
         }
         self.preemption.scheduler.set(Some(stack));
         Ok(stack)
+    }
+
+    /// Where the scheduler begins, and its block.
+    pub(crate) fn scheduler_context(&self, entrance: Entrance) -> Result<(Context, ControlBlock), StackError> {
+        let stack = self.scheduler()?;
+        let Some(thread) = stack.thread() else { unreachable!("it has a block") };
+        // SAFETY: the stack is unused until the scheduler begins, and the state stays in place.
+        unsafe { Ok((arch::new_context(stack.top(), entrance), thread.as_ref().control_block())) }
     }
 
     /// Prepares the worker for preemptible fibers, if that has not been done.
@@ -267,25 +278,26 @@ impl Worker {
         if let Some(recipient) = preemption.donation.recipient() {
             return self.reclaim(recipient, block, interrupted);
         }
-        let Some(me) = self.running() else { return };
         let is_on_its_stack = |stack: Stack| stack.contains(interrupted.stack_pointer());
-        let is_it = me.is_preemptible.get()
-            && me.thread().control_block() == block
-            && me.stack.get().is_none_or(is_on_its_stack);
-        if !is_it {
+        let is_it = |me: &Fiber| {
+            me.is_preemptible.get()
+                && me.thread().control_block() == block
+                && me.stack.get().is_none_or(is_on_its_stack)
+        };
+        let Some(me) = self.running().filter(is_it) else {
             let waits = donation::is_waiting(interrupted);
             if waits && self.donate(interrupted) {
                 return;
             }
             // A preemptible fiber that is about to run relies on the timer as it was set for it.
-            let runs = !me.is_preemptible.get();
+            let runs = self.running().is_none_or(|me| !me.is_preemptible.get());
             if preemption.asleep.get() || runs && preemption.with_interrupted(|queue| queue.is_empty()) {
                 self.stop_timer();
             } else if runs && !waits && preemption.ticking.get() == Ticking::On {
                 self.start_slow_ticks();
             }
             return;
-        }
+        };
         let thread = me.thread();
         preemption.grace.count(thread);
         if interrupted.is_on_alternate_stack() {
@@ -321,11 +333,11 @@ impl Worker {
             // place. The preemptible fiber is outside the runtime, and the handler runs on its
             // stack, where it continues when its turn comes.
             interrupted.allow_ticks_during(|| unsafe {
-                let to = arch::new_context(stack.top(), arch::Entrance::Preemption);
+                let to = arch::new_context(stack.top(), Entrance::Preemption);
                 self.switch_to_control_block(me.context.as_ptr(), to, scheduler.as_ref().control_block());
             });
         }
-        thread.resume_after(interrupted);
+        thread.resume_after(interrupted, self);
     }
 
     /// The worker's mask, if a preemptible fiber on its kernel thread has other signals blocked:
@@ -415,7 +427,7 @@ impl Worker {
     }
 
     /// Continues with a fiber and leaves nothing on this stack.
-    fn leave_for(&self, mut next: Fiber) -> ! {
+    pub(crate) fn leave_for(&self, mut next: Fiber) -> ! {
         let to = loop {
             match self.entrance(next) {
                 Some(to) => break to,
@@ -441,6 +453,11 @@ impl Worker {
             }
             self.update_timer(next, after_tick);
         }
+    }
+
+    /// Adds a fiber that was interrupted on another worker.
+    pub(crate) fn remember_interrupted(&self, fiber: Fiber) {
+        self.preemption.with_interrupted(|queue| queue.push(fiber));
     }
 
     /// Removes a fiber from those that were interrupted here.

@@ -5,8 +5,9 @@
 //! valid for all that time. A record is reused when its fiber has ended and the handle is gone.
 //!
 //! # Which thread may touch what
-//! A started fiber belongs to one worker, its *home*, for good; an unstarted one belongs to the
-//! thread that takes it to run it. Only the owner touches the cells. The [links](Record::next)
+//! A started fiber belongs to one worker, its *home*. While it is ready, its home may give it to
+//! another worker, and has nothing to do with it any more. An unstarted fiber belongs to the thread
+//! that takes it to run it. Only the owner touches the cells. The [links](Record::next)
 //! belong to the thread that has the fiber on a list. The task belongs to the thread that runs it
 //! and then, once the [meeting](Record::meeting) says that the fiber has ended, to the owner of the
 //! handle. Other threads read two things as well: the fiber's [home](Record::home), to send it
@@ -124,6 +125,8 @@ pub(crate) struct Record {
     pub(crate) window: Cell<u8>,
     /// It may be interrupted anywhere.
     pub(crate) is_preemptible: Cell<bool>,
+    /// Its worker has a timer for it.
+    pub(crate) has_timer: Cell<bool>,
     /// It [shares its worker's thread-locals](crate::Builder::spawn_sharing).
     pub(crate) is_sharing: Cell<bool>,
     /// How many ticks it has run of which the queue does not know yet.
@@ -165,6 +168,7 @@ impl Record {
             woken: Cell::new(Woken::Called),
             window: Cell::new(0),
             is_preemptible: Cell::new(false),
+            has_timer: Cell::new(false),
             is_sharing: Cell::new(false),
             spent: Cell::new(0),
             allowance: Cell::new(0),
@@ -191,6 +195,15 @@ impl Record {
             Some(thread) => unsafe { thread.as_ref() },
             None => unreachable!("the fiber has started"),
         }
+    }
+
+    /// Whether it may continue on another worker, once it is ready and not in the middle of a
+    /// switch.
+    pub(crate) fn is_movable(&self) -> bool {
+        // The first fiber of a worker has no stack of its own.
+        let has_block = || self.stack.get().is_some_and(|stack| stack.thread().is_some());
+        let thread = |thread: &FiberThread| thread.pins.get() == 0 && thread.control_block().thread().is_none();
+        !self.is_sharing.get() && !self.has_timer.get() && has_block() && thread(self.thread())
     }
 
     /// Whether it runs and has no home: it was [orphaned](crate::preempt::orphan), and no other

@@ -11,9 +11,9 @@ use crate::ending::Rounds;
 use crate::error::SpawnError;
 use crate::inbox::Inbox;
 use crate::join::DETACHED;
+use crate::offered::OfferedFibers;
 use crate::record::{Fiber, Records, State};
 use crate::runtime::Config;
-use crate::unstarted::UnstartedFibers;
 
 /// The state that the workers of a runtime share.
 ///
@@ -26,7 +26,7 @@ pub(crate) struct Core {
     pub(crate) records: Records,
     /// One for each worker.
     pub(crate) inboxes: Box<[Inbox]>,
-    pub(crate) unstarted: UnstartedFibers,
+    pub(crate) offered: OfferedFibers,
     pub(crate) rounds: Rounds,
     /// How many sources outside may still add something.
     expected: AtomicUsize,
@@ -76,7 +76,7 @@ impl Core {
             records,
             inboxes: (0..config.workers.max(1)).map(|_| Inbox::new()).collect(),
             config,
-            unstarted: UnstartedFibers::default(),
+            offered: OfferedFibers::default(),
             rounds: Rounds::default(),
             expected: AtomicUsize::new(0),
             demotions: AtomicU64::new(0),
@@ -222,7 +222,7 @@ impl Core {
         if let [inbox] = &*self.inboxes {
             inbox.send(fiber);
         } else {
-            self.unstarted.push_urgently(fiber);
+            self.offered.push_urgently(fiber);
             self.wake_idle_worker();
         }
         Ok(fiber)
@@ -262,7 +262,7 @@ impl Core {
         // Those that were added last, from outside, and found no worker to run them.
         let mut late = Vec::new();
         self.inboxes.iter().for_each(|inbox| inbox.take(|fiber: Fiber| late.push(fiber)));
-        late.extend(std::iter::from_fn(|| self.unstarted.pop()));
+        late.extend(std::iter::from_fn(|| self.offered.pop()));
         // Fibers that were sent to be woken, but did not end in time, are not among them.
         late.retain(|fiber| fiber.state.get() == State::Unstarted);
         let has_handle = |fiber: &Fiber| fiber.state.get() != State::Free && fiber.meeting.load(Acquire) != DETACHED;

@@ -304,13 +304,19 @@ impl Worker {
         me.state.set(if std::thread::panicking() { State::BlockedUnwinding } else { State::Blocked });
         let timer = deadline.map(|deadline| {
             self.schedule_look_at(deadline);
+            me.has_timer.set(true);
             self.timers.add(deadline, me)
         });
         self.end_turn(Some(me));
-        let next = self.next();
-        self.change(me, next);
+        match self.take() {
+            Some(next) => self.change(me, next),
+            None if self.alone => self.change(me, self.next()),
+            None => self.change_to_scheduler(me),
+        }
         if let Some(timer) = timer {
+            // A fiber with a timer has not moved.
             self.timers.remove(timer);
+            me.has_timer.set(false);
         }
         me.waits.set(None);
         me.woken.get()
@@ -438,7 +444,7 @@ impl Worker {
 
     /// The highest level at which a fiber is ready.
     pub(crate) fn highest(&self) -> Option<Level> {
-        let has_unstarted = !self.alone && self.core().unstarted.len() > 0;
+        let has_unstarted = !self.alone && self.core().offered.len() > 0;
         if has_unstarted { Some(Level(0)) } else { self.ready(|ready| ready.highest()) }
     }
 
@@ -467,6 +473,9 @@ impl Worker {
         }
         if self.inbox().any() {
             self.receive();
+        }
+        if !self.alone && self.core().offered.is_requested() {
+            self.give_to_others(usize::from(going_on.is_none()));
         }
     }
 
@@ -562,7 +571,7 @@ impl Worker {
     /// Takes the next fiber out of the queue.
     #[inline(always)]
     fn take(&self) -> Option<Fiber> {
-        if self.plain { self.take_ready(FeedbackQueue::take) } else { self.take_fuzzed_or_unstarted() }
+        if self.plain { self.take_ready(FeedbackQueue::take) } else { self.take_fuzzed_or_offered() }
     }
 
     #[inline(always)]

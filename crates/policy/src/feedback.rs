@@ -95,6 +95,19 @@ pub enum TurnOutcome {
     UsedUp,
 }
 
+/// The share of a thread that moves from one queue to another: its level, and how much of that
+/// level's running time it has used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadShare {
+    level: u16,
+    used: Span,
+}
+
+impl ThreadShare {
+    /// The share of a new thread.
+    pub const NEW: ThreadShare = ThreadShare { level: 0, used: Span::ZERO };
+}
+
 /// The end of a list.
 const END: u32 = u32::MAX;
 
@@ -193,6 +206,22 @@ impl FeedbackQueue {
             Some(state) => *state = fresh,
             None => self.threads.resize(thread.index() + 1, fresh),
         }
+    }
+
+    /// Releases a thread, which is not in the queue, so that another queue can
+    /// [admit](FeedbackQueue::admit) it. Levels that it inherits stay behind.
+    pub fn release(&mut self, thread: ThreadId) -> ThreadShare {
+        let ThreadState { level, used, .. } = *self.state(thread);
+        ThreadShare { level, used }
+    }
+
+    /// Adds a thread that another queue has [released](FeedbackQueue::release), at the same level
+    /// or the lowest of this queue. It is not enqueued yet.
+    pub fn admit(&mut self, thread: ThreadId, share: ThreadShare) {
+        self.add(thread);
+        let lowest = self.levels.len() as u16 - 1;
+        let state = &mut self.threads[thread.index()];
+        (state.level, state.used) = (share.level.min(lowest), share.used);
     }
 
     /// The state of a thread, brought up to date with the last boost.

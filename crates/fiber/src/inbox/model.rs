@@ -119,6 +119,27 @@ fn every_item_of_two_senders_is_read_whole_and_in_order() {
 }
 
 #[test]
+fn an_item_is_read_once_if_another_worker_takes_items_too() {
+    model(3, || {
+        let inbox = Arc::new(Inbox::<Tick>::new());
+        let (sending, stealing) = (Arc::clone(&inbox), Arc::clone(&inbox));
+        let sender = thread::spawn(move || (0..2).for_each(|says| sending.send(Sent::new(says))));
+        let thief = thread::spawn(move || {
+            let mut said = Vec::new();
+            stealing.steal(|item: Sent| said.push(item.open()));
+            said
+        });
+        let mut said = Vec::new();
+        inbox.take(|item: Sent| said.push(item.open()));
+        sender.join().unwrap();
+        said.extend(thief.join().unwrap());
+        inbox.take(|item: Sent| said.push(item.open()));
+        said.sort_unstable();
+        assert_eq!(said, [0, 1]);
+    });
+}
+
+#[test]
 fn a_worker_does_not_sleep_while_there_is_another_reason_to_be_awake() {
     model(4, || {
         let world = Arc::new((Inbox::<Tick>::new(), AtomicBool::new(false)));

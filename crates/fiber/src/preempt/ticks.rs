@@ -262,7 +262,7 @@ impl Worker {
 
     /// Whether a preemptible fiber would keep others from running.
     fn has_waiting_fibers(&self) -> bool {
-        self.ready(|ready| ready.waiting()) > 0 || self.core().unstarted.len() > 0 || self.outside.is_awaited()
+        self.ready(|ready| ready.waiting()) > 0 || self.core().offered.len() > 0 || self.outside.is_awaited()
     }
 
     /// The running fiber has made another one ready: starts ticks if it might keep that from
@@ -270,8 +270,8 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn start_ticks_if_needed(&self) {
         if self.has_ticks() && self.preemption.ticking.get() != Ticking::On {
-            let me = self.current();
-            if me.is_preemptible.get() && me.state.get() == State::Running {
+            let runs = |me: &Fiber| me.is_preemptible.get() && me.state.get() == State::Running;
+            if let Some(me) = self.running().filter(runs) {
                 self.start_ticks();
                 self.set_tick_for(me);
             }
@@ -345,7 +345,7 @@ impl Worker {
             // SAFETY: the worker has a share of them.
             unsafe { self.inbox().stopped_timer.set(ticks) };
         }
-        if self.inbox().any() || self.core().unstarted.len() > 0 {
+        if self.inbox().any() || self.core().offered.len() > 0 {
             self.start_ticks();
         }
     }

@@ -24,6 +24,7 @@ mod grace;
 mod inheritance;
 mod life;
 mod little_room;
+mod moving;
 mod mutex;
 mod objects;
 mod outside;

@@ -1,8 +1,5 @@
-//! The queue of unstarted fibers in a runtime with several workers: any worker may take them.
-//!
-//! Only these fibers ever move. A started fiber stays with its worker, because of all that the
-//! language, the compiler and the C library keep for each kernel thread; see
-//! [`soundness`](crate::soundness).
+//! The queue of fibers that any worker of a runtime may take: unstarted ones, and ready ones that a
+//! worker has given away.
 //!
 //! # When workers help each other
 //! Waking another CPU takes 3 to 100 us here. A fiber that runs there moves its record and its
@@ -14,6 +11,11 @@
 //! to do, its naps become longer, and in the end it sleeps for good. After that, the next fiber
 //! that is pushed to the empty queue wakes a sleeper as the searcher, which costs something once in
 //! some milliseconds at most.
+//!
+//! Started fibers are in the queues of their workers, which no other worker touches. So a searcher
+//! that finds nothing *requests* some. A worker with ready fibers sees the request when it next
+//! reads its clock, and gives half of them away. That is late by the time for
+//! which a fiber reaches no safepoint, or by a tick if it is preemptible.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
@@ -31,7 +33,7 @@ const LONGEST: Duration = Duration::from_micros(1600);
 
 /// The queue; see the module.
 #[derive(Default)]
-pub(crate) struct UnstartedFibers {
+pub(crate) struct OfferedFibers {
     queue: Mutex<Queue>,
     count: AtomicUsize,
     /// How many have ever been taken.
@@ -40,9 +42,11 @@ pub(crate) struct UnstartedFibers {
     has_searcher: AtomicBool,
     /// A thread outside, which takes none, has pushed some.
     urgent: AtomicBool,
+    /// A worker has nothing to do.
+    requested: AtomicBool,
 }
 
-impl UnstartedFibers {
+impl OfferedFibers {
     /// How many there are now.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
@@ -57,6 +61,22 @@ impl UnstartedFibers {
         self.count.store(many + 1, SeqCst);
         drop(queue);
         many == 0 && !self.has_searcher.load(SeqCst)
+    }
+
+    /// Requests started fibers of other workers.
+    pub(crate) fn request(&self) {
+        self.requested.store(true, Relaxed);
+    }
+
+    /// Whether some are requested.
+    #[inline(always)]
+    pub(crate) fn is_requested(&self) -> bool {
+        self.requested.load(Relaxed)
+    }
+
+    /// Takes over the request, if there is one.
+    pub(crate) fn take_request(&self) -> bool {
+        self.requested.swap(false, Relaxed)
     }
 
     /// Pushes a fiber from outside.
@@ -91,13 +111,13 @@ impl UnstartedFibers {
     /// Makes the caller the searcher, if there is none.
     pub(crate) fn try_search(&self) -> Option<Searcher<'_>> {
         let free = !self.has_searcher.swap(true, AcqRel);
-        free.then(|| Searcher { unstarted: self, nap: SHORTEST, taken: self.taken.load(Acquire) })
+        free.then(|| Searcher { offered: self, nap: SHORTEST, taken: self.taken.load(Acquire) })
     }
 }
 
 /// The worker that checks whether the others need help; see the module.
 pub(crate) struct Searcher<'a> {
-    unstarted: &'a UnstartedFibers,
+    offered: &'a OfferedFibers,
     nap: Duration,
     taken: u64,
 }
@@ -110,10 +130,13 @@ impl Searcher<'_> {
 
     /// Whether it must help, after a nap.
     pub(crate) fn should_help(&mut self) -> bool {
-        let (many, taken) = (self.unstarted.len() as u64, self.unstarted.taken.load(Relaxed));
+        let (many, taken) = (self.offered.len() as u64, self.offered.taken.load(Relaxed));
         let passed = taken.wrapping_sub(std::mem::replace(&mut self.taken, taken));
         self.nap = if passed > 0 || many > 0 { SHORTEST } else { self.nap * 2 };
-        many > passed || many > 0 && self.unstarted.is_urgent()
+        if many == 0 {
+            self.offered.request();
+        }
+        many > passed || many > 0 && self.offered.is_urgent()
     }
 
     /// Whether it has searched long enough.
@@ -124,6 +147,6 @@ impl Searcher<'_> {
 
 impl Drop for Searcher<'_> {
     fn drop(&mut self) {
-        self.unstarted.has_searcher.store(false, SeqCst);
+        self.offered.has_searcher.store(false, SeqCst);
     }
 }

@@ -1,0 +1,67 @@
+//! Attraction: a fiber that another worker wakes again and again is brought to that worker.
+//!
+//! Two fibers that hand something over to each other need a wakeup of another CPU for each turn if
+//! they are on different workers, which takes 3 to 100 us; on one worker a hand-over takes some ten
+//! nanoseconds. So if one worker has woken a fiber [`TIMES`] times in a row, each within [`QUICK`]
+//! of the time before, the fiber moves there. A fiber that computes for longer between two wakeups
+//! stays: it may use its own CPU meanwhile.
+
+use std::cell::Cell;
+
+use policy::Span;
+
+/// After so many quick wakeups in a row the fiber moves.
+const TIMES: u8 = 4;
+
+/// A wakeup is quick if it follows the one before within this time.
+pub(crate) const QUICK: Span = Span::from_micros(100);
+
+/// The wakeups of a fiber by another worker. The thread that wakes the fiber, and then the fiber's
+/// worker, touch it.
+pub(crate) struct Attraction {
+    /// The worker's index.
+    waker: Cell<u16>,
+    times: Cell<u8>,
+    /// When it was last woken, in ticks.
+    last: Cell<u64>,
+}
+
+impl Attraction {
+    pub(crate) const fn new() -> Attraction {
+        Attraction { waker: Cell::new(u16::MAX), times: Cell::new(0), last: Cell::new(0) }
+    }
+
+    /// Another worker wakes the fiber.
+    pub(crate) fn count(&self, waker: usize, now: u64, quick: u64) {
+        let waker = u16::try_from(waker).unwrap_or(u16::MAX);
+        let is_quick = self.waker.replace(waker) == waker && now.saturating_sub(self.last.replace(now)) <= quick;
+        self.times.set(if is_quick { self.times.get().saturating_add(1) } else { 1 });
+    }
+
+    /// The worker to which the fiber must move, if it is attracted there. It starts anew then.
+    pub(crate) fn take(&self) -> Option<usize> {
+        (self.times.get() >= TIMES).then(|| {
+            self.times.set(0);
+            self.waker.get().into()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_quick_wakeups_in_a_row_by_one_worker_attract_a_fiber() {
+        let attraction = Attraction::new();
+        let wake = |waker, times: std::ops::Range<u64>, apart: u64| {
+            times.for_each(|time| attraction.count(waker, time * apart, 100));
+            attraction.take()
+        };
+        assert_eq!(wake(1, 0..10, 101), None, "it computes in between");
+        assert_eq!(wake(1, 20..23, 100), None, "too few");
+        assert_eq!(wake(2, 23..26, 100), None, "another worker");
+        assert_eq!(wake(2, 26..27, 100), Some(2));
+        assert_eq!(attraction.take(), None, "it starts anew");
+    }
+}
