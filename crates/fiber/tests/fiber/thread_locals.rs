@@ -55,10 +55,6 @@ fn an_initialiser_may_yield() {
 }
 
 #[test]
-<<<<<<< HEAD
-=======
-
->>>>>>> c0f0b49 (fiber: move started fibers between workers)
 fn an_initialiser_may_yield_by_default() {
     isolated_by(|mut test| expect_pass(&mut test), || two_fibers_initialise_a_thread_local(Config::default()));
 }
@@ -127,10 +123,6 @@ fn a_thread_local_lives_as_long_as_a_fiber_that_is_left_behind() {
 }
 
 #[test]
-<<<<<<< HEAD
-=======
-
->>>>>>> c0f0b49 (fiber: move started fibers between workers)
 fn a_thread_local_lives_as_long_as_a_fiber_that_is_left_behind_by_default() {
     isolated_by(expect_same, || a_fiber_that_is_left_behind_lends_a_thread_local(Config::default()));
 }
