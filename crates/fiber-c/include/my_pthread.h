@@ -4,8 +4,7 @@
  * The first call makes the main thread of the program the first of these threads. All of them run on
  * that one kernel thread, and calls from others fail (EPERM). Threads take turns when they wait,
  * yield or end, and when they have used up their running time: a thread is interrupted anywhere, as
- * by a kernel. Until the library of fibers can interrupt it, the main thread is an exception: its
- * turn ends at a call of this library. A system call that blocks stops all threads.
+ * by a kernel. A system call that blocks stops all threads.
  *
  * Each thread has an errno and thread-local variables, whose first values may be those that an earlier
  * thread has left, and may have floating-point modes; a new one has the modes of its creator. Signal
@@ -13,10 +12,11 @@
  *
  * Functions return 0, or an error number from <errno.h>; those whose names begin with my_sem_, and
  * my_usleep, my_nanosleep and my_sched_yield, return -1 and set errno. EINVAL means a null pointer,
- * an invalid argument, or an object that is destroyed, copied or of another kind. A wait with a
- * deadline returns ETIMEDOUT when CLOCK_REALTIME reaches `until`, and EINVAL if `until` is invalid and
- * the thread would have to wait. When all threads wait for each other, the process aborts, with a
- * message that names them. When main returns, the process ends.
+ * an invalid argument, or an object that is destroyed, copied or of another kind; ENOMEM, that
+ * there is no memory for the first call. Signals do not interrupt waits (EINTR). A wait with a
+ * deadline returns ETIMEDOUT when CLOCK_REALTIME reaches `until`, and EINVAL if `until` is invalid
+ * and the thread would have to wait. When all threads wait for each other, the process aborts, with
+ * a message that names them. When main returns, the process ends.
  *
  * License: Apache-2.0 OR MIT. */
 #ifndef MY_PTHREAD_H
@@ -111,7 +111,7 @@ int my_pthread_equal(my_pthread_t one, my_pthread_t other);
 int my_pthread_yield(void);
 int my_sched_yield(void);
 
-/* Let other threads run for a time. Only the calling thread sleeps, and nothing wakes it before. */
+/* Let other threads run for a time. Only the calling thread sleeps, and nothing wakes it earlier. */
 unsigned int my_sleep(unsigned int seconds);
 int my_usleep(unsigned int microseconds);
 int my_nanosleep(const struct timespec *time, struct timespec *rest);

@@ -3,8 +3,8 @@
 //!
 //! The header is `include/my_pthread.h`; `include/my_pthread_port.h` lets programs use it under the
 //! names of POSIX. The first call turns the main thread into the first fiber of a runtime with one
-//! worker, which lasts as long as the process. The other fibers are preemptible. C functions are
-//! never unwound: a thread that calls `my_pthread_exit` jumps straight back to where it began. On a
+//! worker, which lasts as long as the process. All fibers are preemptible. C functions are never
+//! unwound: a thread that calls `my_pthread_exit` jumps straight back to where it began. On a
 //! deadlock the process ends with a message.
 //!
 //! Each function of C does its work [in the runtime](runtime), where no other fiber interrupts it.

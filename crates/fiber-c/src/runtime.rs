@@ -9,10 +9,7 @@ use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 
 use crate::arch::SavedModes;
-use crate::thread::{Thread, number};
-
-/// The running time at each level, unless configured: a tick costs some microseconds.
-const RUNNING_TIME: Span = Span::from_millis(10);
+use crate::thread::{self, Thread, number};
 
 /// The size of stacks, unless a thread asks for another: C programs expect more than fibers need.
 const STACK_SIZE: usize = 256 << 10;
@@ -30,12 +27,6 @@ macro_rules! exports {
 thread_local! {
     /// The rules that were configured before the runtime started.
     static RULES: Cell<Option<FeedbackRules>> = const { Cell::new(None) };
-}
-
-fn rules(levels: u32, running_time: Span) -> FeedbackRules {
-    // As in the default rules: a boost every hundred running times.
-    let boost = Boost::Every(Span::from_nanos(running_time.as_nanos() * 100));
-    FeedbackRules { levels, running_time, boost }
 }
 
 /// Whether this is the main thread of the process.
@@ -72,7 +63,7 @@ impl<T> State<T> {
 
 /// Calls a function in the runtime, where no other fiber interrupts it, unless it waits or reaches
 /// a safepoint of `fiber`. Starts the runtime if there is none yet. EPERM on another kernel thread,
-/// EAGAIN if there is no memory.
+/// ENOMEM if there is no memory.
 #[inline(always)]
 pub(crate) fn visit<R>(body: impl FnOnce(Here) -> Result<R, c_int>) -> Result<R, c_int> {
     let mut body = Some(body);
@@ -81,7 +72,7 @@ pub(crate) fn visit<R>(body: impl FnOnce(Here) -> Result<R, c_int>) -> Result<R,
         Some(result) => result,
         None => {
             begin()?;
-            foreign::enter(run).flatten().unwrap_or(Err(libc::EAGAIN))
+            foreign::enter(run).flatten().unwrap_or(Err(libc::ENOMEM))
         }
     }
 }
@@ -91,10 +82,12 @@ fn begin() -> Result<(), c_int> {
     if !is_main() {
         return Err(libc::EPERM);
     }
-    let rules = RULES.get().unwrap_or_else(|| rules(FeedbackRules::default().levels, RUNNING_TIME));
-    let config = Config { rules, preemptible: true, stack_size: STACK_SIZE, ..Config::default() };
+    let default = Config::default();
+    let rules = RULES.get().unwrap_or(default.rules);
+    let config = Config { rules, preemptible: true, stack_size: STACK_SIZE, ..default };
     // SAFETY: the main thread lasts as long as the process.
-    unsafe { Runtime::new(config).adopt() }.map_err(|_| libc::EAGAIN)
+    unsafe { Runtime::new(config).adopt() }.map_err(|_| libc::ENOMEM)?;
+    visit(|here| Ok(thread::with_own(here, |_| ())))
 }
 
 /// Runs the body of a C function in the runtime, and returns its status. Afterwards the thread has
@@ -131,7 +124,10 @@ pub extern "C" fn my_pthread_configure(levels: c_uint, running_time_us: c_uint) 
     } else if !is_main() {
         Err(libc::EPERM)
     } else {
-        RULES.set(Some(rules(levels, Span::from_micros(running_time_us.into()))));
+        let running_time = Span::from_micros(running_time_us.into());
+        // As in the default rules: a boost every hundred running times.
+        let boost = Boost::Every(Span::from_micros(u64::from(running_time_us) * 100));
+        RULES.set(Some(FeedbackRules { levels, running_time, boost }));
         Ok(())
     })
 }

@@ -32,27 +32,22 @@ struct Value(*mut c_void);
 // SAFETY: the program decides what it points to, and there is one worker.
 unsafe impl Send for Value {}
 
-/// Whether a thread can be joined.
-enum JoinState {
-    /// Not yet: its creation is not complete.
-    Creating,
-    /// Yes, by any thread.
-    Joinable(JoinHandle<Value>),
-    /// No: another thread is joining it.
-    Awaited,
-    /// No.
-    Detached,
-}
-
-/// A thread that has not ended, or has not been joined.
+/// A thread that has not ended, or can be joined.
 pub(crate) struct ThreadEntry {
-    generation: u32,
-    join: JoinState,
+    thread: Thread,
+    /// `None` if it is detached, or another thread is joining it.
+    handle: Option<JoinHandle<Value>>,
     has_ended: bool,
     /// The address of the [frame](arch::call) of the function of the program that it runs.
     frame: *const *mut u8,
     /// Its values by their keys.
     pub(crate) values: Vec<key::Value>,
+}
+
+impl ThreadEntry {
+    fn new(thread: Thread, handle: Option<JoinHandle<Value>>) -> ThreadEntry {
+        ThreadEntry { thread, handle, has_ended: false, frame: null(), values: Vec::new() }
+    }
 }
 
 /// The threads by the numbers of their fibers, and how many others than the main thread have not
@@ -72,69 +67,55 @@ pub(crate) fn number(id: Id) -> Thread {
     (u64::from(id.generation) << 32) | (u64::from(id.number) + 1)
 }
 
-/// The index of the main thread's fiber, the first.
-const MAIN: usize = 0;
-
-/// The index and the generation of a thread's fiber.
-fn parts(thread: Thread) -> (usize, u32) {
-    ((thread as u32).wrapping_sub(1) as usize, (thread >> 32) as u32)
+/// The number of a thread's fiber. An invalid number is larger than all.
+fn index(thread: Thread) -> usize {
+    (thread as u32).wrapping_sub(1) as usize
 }
 
 impl Threads {
     /// The entry of a thread, if it still exists.
     fn get(&mut self, thread: Thread) -> Option<&mut ThreadEntry> {
-        let (index, generation) = parts(thread);
-        self.entries.get_mut(index)?.as_mut().filter(|entry| entry.generation == generation)
+        self.entries.get_mut(index(thread))?.as_mut().filter(|entry| entry.thread == thread)
     }
 
-    /// The entry of a thread that exists. Both the thread and its creator may be the first to need
-    /// it, and the main thread has no creator.
-    fn get_or_insert(&mut self, thread: Thread) -> &mut ThreadEntry {
-        let (index, generation) = parts(thread);
-        if index >= self.entries.len() {
-            self.entries.resize_with(index + 1, || None);
+    /// The place for the entry of a thread that exists.
+    fn place(&mut self, thread: Thread) -> &mut Option<ThreadEntry> {
+        if index(thread) >= self.entries.len() {
+            self.entries.resize_with(index(thread) + 1, || None);
         }
-        let entry = &mut self.entries[index];
-        entry.take_if(|entry| entry.generation != generation);
-        let join = if index == MAIN { JoinState::Detached } else { JoinState::Creating };
-        entry.get_or_insert(ThreadEntry { generation, join, has_ended: false, frame: null(), values: Vec::new() })
+        let place = &mut self.entries[index(thread)];
+        place.take_if(|entry| entry.thread != thread);
+        place
     }
 
     fn remove(&mut self, thread: Thread) {
         if self.get(thread).is_some() {
-            self.entries[parts(thread).0] = None;
+            self.entries[index(thread)] = None;
         }
     }
 
-    /// Makes a thread detached that is being created or joined.
-    fn make_detached(&mut self, thread: Thread) {
-        if let Some(entry) = self.get(thread) {
-            entry.join = JoinState::Detached;
-        }
-    }
-
-    /// Takes the handle of a joinable thread, and leaves it in the state `rest`. ESRCH if there is
-    /// no such thread, EAGAIN if it is being created, EINVAL if it cannot be joined.
-    fn take_handle(&mut self, thread: Thread, rest: JoinState) -> Result<JoinHandle<Value>, c_int> {
+    /// Takes the handle of a thread, which is detached then. ESRCH if there is no such thread,
+    /// EINVAL if it cannot be joined.
+    fn detach(&mut self, thread: Thread) -> Result<JoinHandle<Value>, c_int> {
         let entry = self.get(thread).ok_or(libc::ESRCH)?;
-        match std::mem::replace(&mut entry.join, rest) {
-            JoinState::Joinable(handle) => Ok(handle),
-            other => {
-                entry.join = other;
-                Err(if matches!(entry.join, JoinState::Creating) { libc::EAGAIN } else { libc::EINVAL })
-            }
+        let handle = entry.handle.take().ok_or(libc::EINVAL)?;
+        if entry.has_ended {
+            self.remove(thread);
         }
+        Ok(handle)
     }
 }
 
 /// Calls a function with the entry of the calling thread.
 pub(crate) fn with_own<R>(here: Here, then: impl FnOnce(&mut ThreadEntry) -> R) -> R {
-    THREADS.with(here, |threads| then(threads.get_or_insert(here.me)))
+    // No thread has created the main thread.
+    let new = || ThreadEntry::new(here.me, None);
+    THREADS.with(here, |threads| then(threads.place(here.me).get_or_insert_with(new)))
 }
 
-/// Whether this thread, which has run once, has not ended.
+/// Whether this thread, which has called this library, has not ended.
 pub(crate) fn is_running(here: Here, thread: Thread) -> bool {
-    parts(thread).0 == MAIN || THREADS.with(here, |threads| threads.get(thread).is_some_and(|entry| !entry.has_ended))
+    THREADS.with(here, |threads| threads.get(thread).is_some_and(|entry| !entry.has_ended))
 }
 
 /// Calls a function of the program, from which [`my_pthread_exit`] returns with a value.
@@ -188,9 +169,8 @@ impl Job {
         key::destroy_values();
         enter(|here| {
             let is_detached = with_own(here, |entry| {
-                entry.has_ended = true;
-                entry.values = Vec::new();
-                matches!(entry.join, JoinState::Detached)
+                (entry.has_ended, entry.values) = (true, Vec::new());
+                entry.handle.is_none()
             });
             if is_detached {
                 THREADS.with(here, |threads| threads.remove(here.me));
@@ -212,7 +192,7 @@ pub unsafe extern "C" fn my_pthread_create(
     function: Option<Function>,
     argument: *mut c_void,
 ) -> c_int {
-    enter(|here| {
+    let status = enter(|here| {
         let (thread, function) = thread.zip(function).ok_or(libc::EINVAL)?;
         let mut builder = Builder::new();
         if let Some(attributes) = attributes {
@@ -229,31 +209,23 @@ pub unsafe extern "C" fn my_pthread_create(
         }
         let job = Job { function, argument: Value(argument), modes: Modes::current(), running: Running::new(here) };
         // Moves the whole job, not its parts.
-        let handle = builder.spawn(move || { job }.run()).map_err(|_| libc::EAGAIN)?;
+        let handle = foreign::spawn(builder, move || { job }.run()).map_err(|_| libc::EAGAIN)?;
         let number = number(foreign::id(&handle));
         thread.write(number);
-        let is_joinable = attributes.is_none_or(|asked| asked.detached == 0);
-        // The thread may have been detached, and may have ended: then the handle is not kept.
-        let unused = THREADS.with(here, |threads| {
-            let entry = threads.get_or_insert(number);
-            if is_joinable && matches!(entry.join, JoinState::Creating) {
-                entry.join = JoinState::Joinable(handle);
-                return None;
-            }
-            entry.join = JoinState::Detached;
-            Some(handle)
+        let detached = THREADS.with(here, |threads| {
+            let (kept, detached) = match attributes {
+                Some(Attributes { detached: 1.., .. }) => (None, Some(handle)),
+                _ => (Some(handle), None),
+            };
+            *threads.place(number) = Some(ThreadEntry::new(number, kept));
+            detached
         });
-        unused.into_iter().for_each(|handle| detach(here, handle));
+        detached.into_iter().for_each(JoinHandle::detach);
+        fiber::checkpoint();
         Ok(())
-    })
-}
-
-/// Drops the handle of a detached thread.
-fn detach(here: Here, handle: JoinHandle<Value>) {
-    if handle.is_finished() {
-        THREADS.with(here, |threads| threads.remove(number(foreign::id(&handle))));
-    }
-    handle.detach();
+    });
+    // There is no memory for the runtime either.
+    if status == libc::ENOMEM { libc::EAGAIN } else { status }
 }
 
 #[unsafe(no_mangle)]
@@ -271,16 +243,8 @@ exports! { enter:
         if thread == here.me {
             return Err(libc::EDEADLK);
         }
-        let handle = loop {
-            match THREADS.with(here, |threads| threads.take_handle(thread, JoinState::Awaited)) {
-                // Its creator was interrupted, and will soon continue.
-                Err(libc::EAGAIN) => fiber::yield_now(),
-                result => break result?,
-            }
-        };
-        let result = handle.join();
+        let result = THREADS.with(here, |threads| threads.detach(thread))?.join();
         if let Err(JoinError::Itself | JoinError::Cycle(_)) = result {
-            THREADS.with(here, |threads| threads.make_detached(thread));
             return Err(libc::EDEADLK);
         }
         THREADS.with(here, |threads| threads.remove(thread));
@@ -289,12 +253,7 @@ exports! { enter:
         Ok(())
     };
     fn my_pthread_detach(thread: Thread) = |here| {
-        match THREADS.with(here, |threads| threads.take_handle(thread, JoinState::Detached)) {
-            Ok(handle) => Ok(detach(here, handle)),
-            // Its creator completes it.
-            Err(libc::EAGAIN) => Ok(THREADS.with(here, |threads| threads.make_detached(thread))),
-            Err(error) => Err(error),
-        }
+        Ok(THREADS.with(here, |threads| threads.detach(thread))?.detach())
     };
 }
 

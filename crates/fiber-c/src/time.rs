@@ -41,7 +41,11 @@ impl Limit<'_> {
 
     /// The error if the thread would wait for itself.
     pub(crate) fn deadlock(self) -> c_int {
-        if matches!(self, Limit::Now) { libc::EBUSY } else { libc::EDEADLK }
+        match self {
+            Limit::Now => libc::EBUSY,
+            Limit::Never => libc::EDEADLK,
+            Limit::Until(time) => parts(time).err().unwrap_or(libc::EDEADLK),
+        }
     }
 }
 

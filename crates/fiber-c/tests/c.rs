@@ -5,10 +5,12 @@
 //! environment that is a failure. `CC` names a compiler other than `cc`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
+#[path = "common/library.rs"]
+mod library;
+
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
 
 use testing::{command, run, tool};
 
@@ -22,19 +24,6 @@ fn root() -> &'static Path {
 #[track_caller]
 fn passes(command: &mut Command) -> String {
     run(command).expect_success().stdout
-}
-
-/// The folder of both libraries, which are built if necessary.
-fn libraries() -> &'static Path {
-    static LIBRARIES: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARIES.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libmy_pthread");
-        let files = [("so", "so"), ("so", "so.0"), ("a", "a")]
-            .map(|(from, to)| [from, to].map(|end| format!("libmy_pthread.{end}")));
-        let files = files.each_ref().map(|[from, to]| (from.as_str(), to.as_str()));
-        testing::library::install("rowlock-fiber-c", &folder, &files);
-        folder
-    })
 }
 
 /// How a program is linked.
@@ -53,7 +42,7 @@ fn with_program(source: &str, linked: Linked, then: impl FnOnce(&mut Command)) {
     let Some(compiler) = tool("CC", "cc") else { return };
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
-    let libraries = libraries();
+    let libraries = library::folder();
     let mut compile = command(compiler);
     compile.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-frounding-math", "-pthread", "-o"]);
     compile.arg(&program);
@@ -62,7 +51,7 @@ fn with_program(source: &str, linked: Linked, then: impl FnOnce(&mut Command)) {
         Linked::Ported => compile.args(["-include", "my_pthread_port.h"]),
         Linked::Native => &mut compile,
     };
-    compile.arg(root().join(source)).arg("-I").arg(root().join("include"));
+    compile.arg(root().join(source)).arg("-I").arg(library::include());
     match linked {
         Linked::Shared | Linked::Ported => compile.arg("-L").arg(libraries).args(["-lmy_pthread", "-lm"]),
         Linked::Static => compile.arg(libraries.join("libmy_pthread.a")).args(["-lgcc_s", "-lm", "-ldl", "-lc"]),
@@ -83,8 +72,9 @@ fn prints_with_either_library(source: &str, output: &str) {
 #[test]
 fn the_headers_contain_exactly_the_exported_functions() {
     let Some(nm) = tool("NM", "nm") else { return };
-    let header = |name| std::fs::read_to_string(root().join("include").join(name)).unwrap();
-    let symbols = passes(command(nm).args(["--dynamic", "--defined-only"]).arg(libraries().join("libmy_pthread.so")));
+    let header = |name| std::fs::read_to_string(library::include().join(name)).unwrap();
+    let symbols =
+        passes(command(nm).args(["--dynamic", "--defined-only"]).arg(library::folder().join("libmy_pthread.so")));
     let exported: BTreeSet<&str> = symbols.split_whitespace().filter(|name| name.starts_with("my_")).collect();
     let (declarations, port) = (header("my_pthread.h"), header("my_pthread_port.h"));
     let calls = |line: &str| Some(line[..line.find('(')?].rsplit([' ', '*']).next()?.to_owned());
@@ -151,6 +141,11 @@ fn a_program_with_a_barrier_and_keys_is_ported_by_a_header() {
 fn a_program_with_reader_writer_locks_and_a_spinning_thread_is_ported_by_a_header() {
     let output = "8 right, 0 unequal, 1000 1000\ntry: Device or resource busy, Device or resource busy\ntwice: 1\n";
     prints_with_either_library("tests/c/posix/readers.c", output);
+}
+
+#[test]
+fn threads_that_are_interrupted_anywhere_lose_nothing() {
+    prints_with_either_library("tests/c/posix/mix.c", "2000 counted, 400 written, 500 freed, 0 wrong\n");
 }
 
 #[test]

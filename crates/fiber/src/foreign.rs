@@ -1,7 +1,9 @@
 //! Support for interfaces of this crate to other languages.
 
+use crate::error::SpawnError;
 use crate::join::JoinHandle;
 use crate::record::Fiber;
+use crate::spawn::Builder;
 use crate::worker::CurrentWorker;
 
 /// Identifies a fiber: no other one of its runtime has both numbers.
@@ -36,4 +38,13 @@ pub fn enter<R>(then: impl FnOnce(Id) -> R) -> Option<R> {
 /// The fiber of a handle.
 pub fn id<T>(handle: &JoinHandle<T>) -> Id {
     Id::of(handle.fiber())
+}
+
+/// [Spawns](Builder::spawn) a fiber, which does not run before the caller has reached a safepoint
+/// or waits, if its worker is alone.
+pub fn spawn<T: Send + 'static>(
+    builder: Builder,
+    function: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, SpawnError> {
+    builder.spawn_quietly(function)
 }

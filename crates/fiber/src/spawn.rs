@@ -157,10 +157,31 @@ impl Builder {
         }
     }
 
+    /// Spawns the fiber without a safepoint: no other fiber of the worker runs meanwhile.
+    pub(crate) fn spawn_quietly<T: Send + 'static>(
+        self,
+        function: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, SpawnError> {
+        // SAFETY: as in `spawn`.
+        unsafe { self.spawn_then(function, |_| ()) }
+    }
+
     /// # Safety
     /// As for [`Worker::spawn`](crate::worker::Worker::spawn).
     #[inline(always)]
     pub(crate) unsafe fn spawn_unchecked<T>(self, function: impl FnOnce() -> T) -> Result<JoinHandle<T>, SpawnError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.spawn_then(function, |here| here.safepoint()) }
+    }
+
+    /// # Safety
+    /// As for [`Worker::spawn`](crate::worker::Worker::spawn).
+    #[inline(always)]
+    unsafe fn spawn_then<T>(
+        self,
+        function: impl FnOnce() -> T,
+        then: impl FnOnce(CurrentWorker),
+    ) -> Result<JoinHandle<T>, SpawnError> {
         let tier = self.tier;
         let extras = self.extras();
         // The boxed error makes the result small enough for registers; otherwise it would go
@@ -172,7 +193,7 @@ impl Builder {
             let handle = unsafe { JoinHandle::new(fiber, here.core_pointer()) };
             // Not before the handle exists: a fiber that unwinds from here, because its runtime
             // ends, must drop it.
-            here.safepoint();
+            then(here);
             Ok(handle)
         });
         made.map_err(|why: Box<SpawnError>| *why)

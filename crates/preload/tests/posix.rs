@@ -5,23 +5,18 @@
 //! the long ones. Some cases depend on timing or are wrong, and fail now and then without the
 //! library too. So those with another result are run again, alone: one equal result is enough.
 #![allow(clippy::disallowed_methods, reason = "tests write files as they like")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 #[path = "common/library.rs"]
 mod library;
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
-use testing::family::Family;
-use testing::{Child, processes};
-
-/// Where the suite is.
-const SUITE: &str = "/usr/local/src/posixtestsuite";
+use testing::posix::{build, cases, name, outcome};
 
 /// The beginnings of the names of the tested functions.
 const FUNCTIONS: [&str; 3] = ["pthread_", "sem_", "sched_yield"];
@@ -41,9 +36,6 @@ const WORKERS: usize = 16;
 /// Without the preloaded library, and with it by each of these rules.
 const RULES: [Option<&str>; 3] = [None, Some("2cs+"), Some("adaptive")];
 
-/// How long a case may take.
-const LIMIT: Duration = Duration::from_secs(90);
-
 #[test]
 #[ignore = "needs the suite; `./check --full` runs it"]
 fn the_open_posix_test_suite_has_equal_results() {
@@ -61,14 +53,14 @@ fn long_cases_of_the_suite_have_equal_results() {
 fn expect_equal_results(are_long: bool, least: usize) {
     let folder = tempfile::tempdir().unwrap();
     let is_long = |name: &str| LONG.iter().any(|beginning| name.starts_with(beginning));
-    let mut cases = cases();
+    let mut cases = cases(|function| FUNCTIONS.iter().any(|beginning| function.starts_with(beginning)));
     cases.retain(|case| is_long(&name(case)) == are_long && name(case) != UNDEFINED);
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
                 while let Some(case) = cases.get(next.fetch_add(1, Relaxed)) {
-                    let Some(program) = build(case, folder.path()) else { continue };
+                    let Some(program) = build(case, folder.path(), &[]) else { continue };
                     let found = RULES.map(|rule| run(&program, rule));
                     results.lock().unwrap().push((case, program, found));
                 }
@@ -89,62 +81,13 @@ fn expect_equal_results(are_long: bool, least: usize) {
     assert_eq!(different.count(), 0);
 }
 
-/// The sources of all cases.
-fn cases() -> Vec<PathBuf> {
-    let entries = |folder: &Path| {
-        let entries = std::fs::read_dir(folder);
-        let entries = entries.unwrap_or_else(|why| panic!("{}: {why}: run .ci/setup-posix", folder.display()));
-        entries.map(|entry| entry.unwrap().path())
-    };
-    let has_calls = |folder: &PathBuf| {
-        let name = folder.file_name().unwrap().to_string_lossy();
-        folder.is_dir() && FUNCTIONS.iter().any(|function| name.starts_with(function))
-    };
-    let folders = entries(&Path::new(SUITE).join("conformance/interfaces")).filter(has_calls);
-    // A name is the number of an assertion and the number of a case.
-    let is_case = |file: &PathBuf| {
-        let name = file.file_name().unwrap().to_string_lossy();
-        name.ends_with(".c") && name.starts_with(|first: char| first.is_ascii_digit()) && !sets_the_clock(file)
-    };
-    let mut cases: Vec<PathBuf> = folders.flat_map(|folder| entries(&folder).filter(is_case)).collect();
-    cases.sort();
-    cases
-}
-
-/// Whether a case, run by root, would set the clock of this machine: two set it a week ahead.
-fn sets_the_clock(case: &Path) -> bool {
-    String::from_utf8_lossy(&std::fs::read(case).unwrap()).contains("clock_settime")
-}
-
-/// The name of a case: the function, the assertion and the number.
-fn name(case: &Path) -> String {
-    let function = case.parent().and_then(Path::file_name).unwrap();
-    format!("{}-{}", function.display(), case.file_stem().unwrap().display())
-}
-
-/// Builds a case, in a folder of its own. `None` if it is not for this system.
-fn build(case: &Path, folder: &Path) -> Option<PathBuf> {
-    let program = folder.join(name(case)).join("case");
-    std::fs::create_dir(program.parent().unwrap()).unwrap();
-    let mut compiler = testing::command("cc");
-    compiler.args(["-w", "-D_GNU_SOURCE", "-pthread", "-I"]).arg(Path::new(SUITE).join("include"));
-    compiler.arg(case).arg("-o").arg(&program).args(["-lrt", "-lm"]);
-    testing::run(&mut compiler).status.success().then_some(program)
-}
-
 /// How a run ends.
 fn run(program: &Path, rule: Option<&str>) -> String {
-    let mut command = testing::command(program);
-    command.current_dir(program.parent().unwrap());
-    if let Some(rule) = rule {
-        command.env("LD_PRELOAD", library::preload()).env("ROWLOCK_WAIT", OsStr::new(rule));
-    }
-    let family = Family::new(&program.to_string_lossy());
-    family.adopt(&mut command);
-    let output = Child::start(&mut command).with_limit(LIMIT).finish();
-    // Some cases leave children that wait forever.
-    family.members().into_iter().for_each(processes::kill_tree);
-    if output.killed.is_some() { "does not end".to_owned() } else { output.status.to_string() }
+    outcome(program, |command| {
+        if let Some(rule) = rule {
+            command.env("LD_PRELOAD", library::preload()).env("ROWLOCK_WAIT", OsStr::new(rule));
+        }
+    })
 }
 
 /// Whether a case that had another result has an equal one in one of a few runs.

@@ -9,6 +9,7 @@ pub mod faults;
 mod isolated;
 pub mod library;
 pub mod perfetto;
+pub mod posix;
 pub mod processes;
 pub mod programs;
 mod seeds;

@@ -1,5 +1,5 @@
 /* Threads that call nothing: one computes forever, and one waits in a loop for what a third one does
- * to a variable. Each has thread-local variables and an errno of its own. */
+ * to a variable, as the main thread does. Each has thread-local variables and an errno of its own. */
 #include <errno.h>
 #include <my_pthread.h>
 #include <stdio.h>
@@ -40,6 +40,8 @@ int main(void)
     my_pthread_create(&endless, NULL, computes, NULL);
     my_pthread_create(&waiter, NULL, spins, &marks[1]);
     my_pthread_create(&setter, NULL, sets, &marks[2]);
+    while (!flag)
+        ;
     my_pthread_join(waiter, &value);
     right += value == &marks[1];
     my_pthread_join(setter, &value);
