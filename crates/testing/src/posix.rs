@@ -52,7 +52,7 @@ pub fn name(case: &Path) -> String {
     format!("{}-{}", function.display(), case.file_stem().unwrap_or_default().display())
 }
 
-/// Builds a case, in a folder of its own, with these arguments. `None` if it is not for this system.
+/// Builds a case with these arguments, in its own folder. `None` if it is not for this system.
 ///
 /// # Panics
 /// If the folder cannot be created.
