@@ -382,7 +382,7 @@ fn a_tick_that_wakes_many_fibers_gets_memory() {
 
 #[test]
 fn kernel_threads_for_orphaned_fibers_get_memory_when_the_runtime_ends() {
-    for _ in 0..5 {
+    for _ in 0..2 {
         let over = Arc::new(AtomicBool::new(false));
         run(|| {
             let over = Arc::clone(&over);

@@ -114,14 +114,19 @@ impl Writer {
         Writer { line: line.to_owned(), variable, paths: paths.to_vec() }
     }
 
-    /// Each command of the table, with each of its outputs in the folder of the other user.
+    /// Each command of the table, with each of its outputs in the folder of the other user. Those
+    /// that take long write the same results as the others, so few paths are enough.
     fn table() -> Vec<Writer> {
         let outputs =
             COMMANDS.iter().flat_map(|subject| subject.outputs().into_iter().map(move |name| (subject, name)));
         let writer = |(subject, name): (&crate::commands::Subject, &'static str)| {
             let words = subject.line.split(' ');
             let words = words.map(|word| if word == name { format!("theirs/{word}") } else { word.to_owned() });
-            let paths = if name == "results" { RESULTS.to_vec() } else { vec![name, "other"] };
+            let paths = match name {
+                "results" if subject.is_long => RESULTS[..2].to_vec(),
+                "results" => RESULTS.to_vec(),
+                _ => vec![name, "other"],
+            };
             Writer { line: words.collect::<Vec<_>>().join(" "), variable: None, paths }
         };
         outputs.map(writer).collect()

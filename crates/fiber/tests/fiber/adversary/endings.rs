@@ -14,7 +14,7 @@ use crate::adversary::case::{alone, elsewhere, hasty, preempt_by};
 /// Ends runtimes of one worker and of two while four fibers call a function again and again, and
 /// checks that what follows works. The function counts once that it has started.
 fn ends_while(does: impl Fn(u64, &AtomicU64) + Clone + Send + 'static) {
-    for round in 0..6 {
+    for round in 0..4 {
         let begun = Arc::new(AtomicU64::new(0));
         hasty(1 + round % 2)
             .run(|| {
