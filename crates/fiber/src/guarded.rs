@@ -1,7 +1,7 @@
 //! A value that a lock guards, and the unsafe code for that.
 //!
-//! Guards stay on the kernel thread that made them (they are not `Send`), and so with their fiber,
-//! which never changes it. If a guard is kept until its runtime is over, its lock stays locked.
+//! Guards stay with the fiber that made them (they are not `Send`), and go along if it continues on
+//! another kernel thread. If a guard is kept until its runtime is over, its lock stays locked.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -38,7 +38,7 @@ pub(crate) unsafe trait Exclude {
     /// Releases the lock.
     ///
     /// # Safety
-    /// The caller holds it, by a lock that succeeded on this kernel thread.
+    /// The calling fiber holds it.
     unsafe fn unlock(&self, here: CurrentWorker);
 
     /// Poisons the lock, because its owner panics.
@@ -96,7 +96,7 @@ pub(crate) unsafe trait Share: Exclude {
     /// Releases a share.
     ///
     /// # Safety
-    /// The caller shares the lock, by a share that succeeded on this kernel thread.
+    /// The calling fiber has a share of the lock.
     unsafe fn unshare(&self, here: CurrentWorker);
 }
 
@@ -260,8 +260,8 @@ impl<'a, L: Exclude, T: ?Sized> Exclusive<'a, L, T> {
         if std::thread::panicking() && !self.panicking {
             self.guarded.lock.poison();
         }
-        // SAFETY: a lock that succeeded made the guard, on the kernel thread that it never left,
-        // and it is released once.
+        // SAFETY: a lock that succeeded made the guard, which is not `Send` and so never left its
+        // fiber, and it is released once.
         unsafe { self.guarded.lock.unlock(here) };
         if here.has_ticks() {
             here.count_locks(-1);
@@ -324,8 +324,8 @@ impl<L: Share, T: ?Sized> Drop for Shared<'_, L, T> {
     fn drop(&mut self) {
         CurrentWorker::visit(|here| {
             let Some(here) = here else { return };
-            // SAFETY: a share that succeeded made the guard, on the kernel thread that it never
-            // left, and it is dropped once.
+            // SAFETY: a share that succeeded made the guard, which is not `Send` and so never left
+            // its fiber, and it is dropped once.
             unsafe { self.guarded.lock.unshare(here) };
         });
     }

@@ -7,11 +7,16 @@ use crate::worker::CurrentWorker;
 /// Keeps the calling fiber on its kernel thread until the guard is dropped. Fibers of a runtime
 /// with several workers otherwise continue on any of them.
 ///
-/// Nearly all that belongs to a thread goes along with a fiber. This is for the rest, which the
-/// kernel keeps for its own threads: robust mutexes and those that inherit priority, CPU affinity,
-/// scheduling policies, namespaces, credentials of one thread, tracing, and all that is found by
-/// the number of the thread (`gettid`). A pinned fiber may still be interrupted, and other fibers
-/// then run on the same kernel thread.
+/// Nearly all that belongs to a thread goes along with a fiber. This is for what the kernel keeps
+/// for its own threads: CPU affinity, scheduling policies, namespaces, credentials of one thread,
+/// tracing, and all that is found by the number of the thread (`gettid`). A pinned fiber may still
+/// be interrupted. Other fibers run on the same kernel thread then, and while it waits, so undo
+/// what you change for the thread before that.
+///
+/// It does not help with mutexes of the C library that are robust or inherit priority: use them in
+/// the first fiber, in [`blocking`](crate::blocking()), or let each fiber have a [kernel
+/// thread](crate::PreemptBy::KernelThreads). [The
+/// table](crate::soundness#what-a-thread-may-assume) has all that belongs to a thread.
 ///
 /// Guards can be nested. On a thread that runs no fibers the guard does nothing.
 ///

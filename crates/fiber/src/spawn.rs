@@ -11,7 +11,7 @@ use crate::worker::CurrentWorker;
 ///
 /// The fiber is a thread to all other code: its thread-locals are its own, and not those of the
 /// caller (see [`soundness`](crate::soundness)). In a runtime with several workers it may start on
-/// another kernel thread; then it stays there.
+/// another kernel thread, and continue on yet another one: see [`pin`](crate::pin()).
 ///
 /// # Panics
 /// If called outside a runtime, or if there is no room for another fiber. [`Builder::spawn`]

@@ -96,7 +96,7 @@ impl KernelThread {
     /// A worker's own thread. It waits on a stack with this top.
     ///
     /// # Safety
-    /// Nothing else uses the stack as long as the worker has preemptible fibers.
+    /// Nothing else uses the stack as long as the worker exists.
     pub(crate) unsafe fn of_worker(top: *mut u8) -> &'static KernelThread {
         // SAFETY: the caller's promise.
         KernelThread::of_this_thread(None, unsafe { arch::new_context(top, arch::Entrance::Wait) })
@@ -188,7 +188,7 @@ impl KernelThread {
         self.turn.get()
     }
 
-    /// Its ticks, if it is a preemptible fiber's thread.
+    /// Its ticks, if it is a fiber's thread.
     pub(crate) fn ticks(&self) -> Option<&Ticks> {
         self.ticks.as_deref()
     }
@@ -197,7 +197,7 @@ impl KernelThread {
     /// continues as well.
     ///
     /// # Safety
-    /// The stack is that of this thread's preemptible fiber. It was left, and its worker does not
+    /// The stack is that of this thread's fiber. It was left, and its worker does not
     /// use it any more.
     pub(crate) unsafe fn start_orphan(&self, to: Context) {
         // If that is refused, the thread has its share like any other.
