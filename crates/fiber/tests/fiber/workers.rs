@@ -1,5 +1,5 @@
-//! Several workers: unstarted fibers go to any worker that has time, and everything else stays
-//! where it is.
+//! Several workers: unstarted fibers go to any worker that has time, and what belongs to a thread
+//! stays with its fiber.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
