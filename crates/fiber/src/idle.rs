@@ -169,7 +169,7 @@ impl Worker {
         let core = self.core();
         if core.offered.len() > 0 {
             let is_highest = self.ready(|ready| ready.highest()) == Some(Level(0));
-            if (!is_highest || self.toggle_unstarted_turn())
+            if (!is_highest || self.toggle_offered_turn())
                 && let Some(fiber) = core.offered.pop()
             {
                 self.take_in_offered(fiber);
@@ -196,10 +196,10 @@ impl Worker {
         }
     }
 
-    /// Whether an unstarted fiber goes first this time. They alternate.
-    fn toggle_unstarted_turn(&self) -> bool {
-        self.unstarted_turn.set(!self.unstarted_turn.get());
-        self.unstarted_turn.get()
+    /// Whether an offered fiber goes first this time. They alternate.
+    fn toggle_offered_turn(&self) -> bool {
+        self.offered_turn.set(!self.offered_turn.get());
+        self.offered_turn.get()
     }
 
     /// No fiber is ready, and this one waits: leaves its stack, so that it can continue on another

@@ -15,8 +15,8 @@
 //! worker whose timer is stopped fires it: the worker first publishes that its timer is stopped and
 //! then looks at its inbox. The sender looks at that afterwards, so one of the two sees the other.
 //!
-//! A preemptible fiber's turn ends with a tick, after at least half of its running time and at most
-//! one and a half. A fiber that holds a lock gets a second turn before it is preempted, even by
+//! A preemptible fiber's turn ends with a tick at the end of its running time, or at most half of it
+//! earlier, if a tick comes then for another reason. A fiber that holds a lock gets a second turn before it is preempted, even by
 //! fibers of a higher level, and is preempted as soon as it has unlocked. So a waiter for the lock
 //! waits for one more running time, and for another one if the fiber was preempted and holds a lock
 //! when its next turn ends. The extension does not last as long as the lock is held, or a guard

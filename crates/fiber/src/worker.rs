@@ -61,8 +61,8 @@ pub(crate) struct Worker {
     boost: Cell<u64>,
     /// The boost period, in ticks.
     boosts: u64,
-    /// Whether an unstarted fiber was chosen last among those of the highest level.
-    pub(crate) unstarted_turn: Cell<bool>,
+    /// Whether an offered fiber was chosen last among those of the highest level.
+    pub(crate) offered_turn: Cell<bool>,
     /// The runtime's count of cancellations when this worker last cancelled its fibers' waits.
     pub(crate) cancellations: Cell<u32>,
     /// Free records, how many have been added to them, and numbers that have no record yet.
@@ -106,7 +106,7 @@ impl Worker {
                 Boost::Every(span) => clock.in_ticks(span),
                 Boost::Never => u64::MAX,
             },
-            unstarted_turn: Cell::new(false),
+            offered_turn: Cell::new(false),
             cancellations: Cell::new(0),
             free: Cell::new(None),
             freed: Cell::new(0),

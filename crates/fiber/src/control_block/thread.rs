@@ -12,10 +12,9 @@
 use std::cell::Cell;
 use std::io;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, compiler_fence};
-use std::sync::mpsc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::Builder;
 
 use sys::futex::{self, Scope};
@@ -111,7 +110,9 @@ impl KernelThread {
         unsafe impl<T> Send for Address<T> {}
 
         let address = Address(fibers);
-        let (tell, told) = mpsc::sync_channel(1);
+        // A channel of the standard library would take the parking token of the calling fiber.
+        let told = Arc::new((Mutex::new(None), Condvar::new()));
+        let tell = Arc::clone(&told);
         let run = move || {
             let Address(fibers) = { address };
             let ticks = Ticks::for_fiber_thread();
@@ -120,7 +121,8 @@ impl KernelThread {
             let here = FiberThread::settle(fibers);
             let made = ticks.map(|ticks| KernelThread::of_this_thread(Some(ticks), Context::NONE));
             let thread = made.as_ref().ok().copied();
-            let _ = tell.send(made.map(|thread| (thread, Address(here))));
+            *tell.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(made.map(|thread| (thread, Address(here))));
+            tell.1.notify_one();
             drop(tell);
             if let Some(thread) = thread {
                 // SAFETY: this is the calling thread, on its own stack.
@@ -128,8 +130,13 @@ impl KernelThread {
             }
         };
         Builder::new().name("rowlock-fiber".into()).stack_size(STACK).spawn(run)?;
-        let (thread, Address(here)) = told.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?;
-        Ok((thread, here))
+        let mut made = told.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(made) = made.take() {
+                return made.map(|(thread, Address(here))| (thread, here));
+            }
+            made = told.1.wait(made).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Prepares this thread, which has the turn, to hand it over as soon as it is on its own stack.

@@ -1,6 +1,6 @@
 //! When ticks come, and to which kernel thread.
 //!
-//! The timer belongs to the worker's own kernel thread. If preemptible fibers have [kernel
+//! The timer belongs to the worker's own kernel thread. If fibers have [kernel
 //! threads](crate::control_block::thread), each of these has a timer, too, and only the timer of
 //! the thread that has the turn is set. Other threads know only the worker's own timer, and may
 //! fire it at any time. If its thread does not have the turn, it forwards the tick to the thread
@@ -48,10 +48,10 @@ pub(super) enum Ticking {
 /// last thread that is about to fire one is done.
 #[derive(Debug)]
 pub(crate) struct Ticks {
-    /// The worker that runs on the kernel thread. For a preemptible fiber's kernel thread, only
+    /// The worker that runs on the kernel thread. For a fiber's kernel thread, only
     /// while it has the turn.
     worker: AtomicPtr<Worker>,
-    /// The preemptible fiber's kernel thread that has, or last had, the turn in place of the
+    /// The fiber's kernel thread that has, or last had, the turn in place of the
     /// worker's own: ticks are forwarded to it.
     elsewhere: AtomicPtr<KernelThread>,
     ticker: Option<Ticker>,

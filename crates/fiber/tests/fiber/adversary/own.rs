@@ -178,15 +178,9 @@ fn the_first_fiber_is_preemptible_although_there_was_no_timer_when_it_was_spawne
                     while !theirs.load(Relaxed) {}
                     spawn(|| 7).join().unwrap()
                 };
-                let limits = move || {
-                    limit(before);
-                    yield_now();
-                };
-                let limits = Builder::new().preemptible(false).spawn(limits).unwrap();
-                // If a fiber spawned it, it would be refused immediately. It is spawned from
-                // outside, and comes after the other.
+                // If a fiber spawned it, it would be refused immediately. It is spawned from outside.
                 let loops = std::thread::spawn(move || remote.spawn(loops).unwrap()).join().unwrap();
-                limits.join().unwrap();
+                limit(before);
                 sleep(Duration::from_millis(1));
                 over.store(true, Relaxed);
                 assert_eq!(loops.join().unwrap(), 7);
