@@ -15,12 +15,12 @@
 //! worker whose timer is stopped fires it: the worker first publishes that its timer is stopped and
 //! then looks at its inbox. The sender looks at that afterwards, so one of the two sees the other.
 //!
-//! A preemptible fiber's turn ends with a tick at the end of its running time, or at most half of it
-//! earlier, if a tick comes then for another reason. A fiber that holds a lock gets a second turn before it is preempted, even by
-//! fibers of a higher level, and is preempted as soon as it has unlocked. So a waiter for the lock
-//! waits for one more running time, and for another one if the fiber was preempted and holds a lock
-//! when its next turn ends. The extension does not last as long as the lock is held, or a guard
-//! that was forgotten would count as one.
+//! A preemptible fiber's turn ends with a tick at the end of its running time, or at most half of
+//! it earlier, if a tick comes then for another reason. A fiber that holds a lock gets a second
+//! turn before it is preempted, even by fibers of a higher level, and is preempted as soon as it
+//! has unlocked. So a waiter for the lock waits for one more running time, and for another one if
+//! the fiber was preempted and holds a lock when its next turn ends. The extension does not last as
+//! long as the lock is held, or a guard that was forgotten would count as one.
 //!
 //! # What a handler may do
 //! It interrupts anything, so it touches nothing that the compiler or the C library keeps for the

@@ -178,7 +178,8 @@ fn the_first_fiber_is_preemptible_although_there_was_no_timer_when_it_was_spawne
                     while !theirs.load(Relaxed) {}
                     spawn(|| 7).join().unwrap()
                 };
-                // If a fiber spawned it, it would be refused immediately. It is spawned from outside.
+                // If a fiber spawned it, it would be refused immediately. It is spawned from
+                // outside.
                 let loops = std::thread::spawn(move || remote.spawn(loops).unwrap()).join().unwrap();
                 limit(before);
                 sleep(Duration::from_millis(1));
