@@ -34,8 +34,9 @@ impl Attraction {
     /// Another worker wakes the fiber.
     pub(crate) fn count(&self, waker: usize, now: u64, quick: u64) {
         let waker = u16::try_from(waker).unwrap_or(u16::MAX);
-        let is_quick = self.waker.replace(waker) == waker && now.saturating_sub(self.last.replace(now)) <= quick;
-        self.times.set(if is_quick { self.times.get().saturating_add(1) } else { 1 });
+        let (before, last) = (self.waker.replace(waker), self.last.replace(now));
+        let follows = before == waker && now.saturating_sub(last) <= quick;
+        self.times.set(if follows { self.times.get().saturating_add(1) } else { 1 });
     }
 
     /// The worker to which the fiber must move, if it is attracted there. It starts anew then.

@@ -30,6 +30,7 @@ mod dump;
 mod ending;
 mod error;
 mod eventcount;
+mod explore;
 #[allow(unsafe_code)] // Thread-locals point to the worker.
 mod fiber_thread;
 #[doc(hidden)]
@@ -104,6 +105,7 @@ pub use deadlock::Deadlock;
 pub use dump::{Activity, Dump, FiberLabel, FiberSnapshot, FiberWait, StackUse, current, dump};
 pub use ending::exit;
 pub use error::{JoinError, PreemptionError, RunError, SpawnError, StackError, ThreadBlockError, TimedOut};
+pub use explore::{explore, explore_with};
 pub use join::JoinHandle;
 pub use local::LocalKey;
 pub use mutex::{Mutex, MutexGuard};
@@ -114,7 +116,7 @@ pub use preempt::{Preemptions, preemptions};
 pub use remote::{Remote, remote};
 pub use runtime::{Config, Runtime, run};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-pub use schedule_fuzzer::{Candidates, RandomSchedule, explore, explore_with};
+pub use schedule_fuzzer::{Candidates, RandomSchedule};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use semaphore::{Permit, Semaphore};
 pub use spawn::{Builder, spawn};
