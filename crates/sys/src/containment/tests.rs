@@ -352,6 +352,11 @@ fn what_is_left_when_keeper_and_starter_are_killed_is_ended_at_the_next_start() 
             assert_eq!(keepers.len(), 1);
             keepers.into_iter().for_each(|keeper| kill_process(keeper, Signal::KILL).unwrap());
             killed.send(libc::SIGKILL);
+            // A process that has not ended yet still has its record locked.
+            let stat = format!("/proc/{}/stat", killed.id());
+            while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
+                std::thread::yield_now();
+            }
             let mut next = testing::Child::start_piped(this.env("SCRIPT", "echo begun"));
             while !next.read_line().contains("begun") {}
             // It waits for all processes that have its standard output.
