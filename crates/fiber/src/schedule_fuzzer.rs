@@ -23,7 +23,8 @@ pub(crate) const STEP: Span = Span::from_micros(1);
 /// The next fiber is drawn from this many ready ones: the first.
 const DRAWN_FROM: usize = 64;
 
-/// Draws a runtime's schedule from a seed; see [`Config::deterministic`](crate::Config::deterministic).
+/// Draws a runtime's schedule from a seed; see
+/// [`Config::deterministic`](crate::Config::deterministic).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RandomSchedule {
     /// Runs with the same seed have the same schedule.

@@ -6,12 +6,12 @@
 //! is switched together with its stack.
 //!
 //! The first blocks are created by public interfaces alone: the C library starts a thread, the
-//! [*donor*](donor), on given memory, and places the block at the upper end of it. The donor then
+//! *donor* (`donor`), on given memory, and places the block at the upper end of it. The donor then
 //! ends its kernel thread without the knowledge of the C library, which believes that the thread
 //! still exists. So the block stays initialized and listed forever, and a library that is loaded
 //! later has its static thread-local variables initialized there as well. That takes some 15 to 100
-//! us. So further blocks are [copies](copy) of the first, made in 2 us without a kernel thread, and
-//! listed like them. If the C library is not as a copy expects, all blocks have donors.
+//! us. So further blocks are copies (`copy`) of the first, made in 2 us without a kernel thread,
+//! and listed like them. If the C library is not as a copy expects, all blocks have donors.
 //!
 //! Since a donor never ends for the C library, `__libc_single_threaded` stays false, so that
 //! `malloc` really takes its locks. That is needed: code of several blocks may be inside `malloc`
