@@ -76,10 +76,6 @@ impl Worker {
         let thread = fiber.thread();
         self.accounting.forget(fiber);
         thread.share.set(self.ready(|ready| ready.release(ThreadId(fiber.number.get()))));
-        if thread.was_interrupted.get() {
-            self.forget_interrupted(fiber);
-            thread.was_interrupted.set(true);
-        }
         fiber.home.set(None);
     }
 
@@ -97,9 +93,6 @@ impl Worker {
         self.ready(|ready| ready.admit(ThreadId(fiber.number.get()), thread.share.get()));
         fiber.home.set(Some(NonNull::from(self)));
         thread.take_turn(self);
-        if thread.was_interrupted.get() {
-            self.remember_interrupted(fiber);
-        }
     }
 
     /// Gives ready fibers to workers that have requested some: half of them, or all but the `kept`

@@ -337,7 +337,7 @@ impl Worker {
                 self.switch_to_control_block(me.context.as_ptr(), to, scheduler.as_ref().control_block());
             });
         }
-        thread.resume_after(interrupted, self);
+        thread.resume_after(interrupted);
     }
 
     /// The worker's mask, if a preemptible fiber on its kernel thread has other signals blocked:
@@ -453,11 +453,6 @@ impl Worker {
             }
             self.update_timer(next, after_tick);
         }
-    }
-
-    /// Adds a fiber that was interrupted on another worker.
-    pub(crate) fn remember_interrupted(&self, fiber: Fiber) {
-        self.preemption.with_interrupted(|queue| queue.push(fiber));
     }
 
     /// Removes a fiber from those that were interrupted here.

@@ -132,7 +132,7 @@ impl Worker {
         if thread.try_enter_runtime() {
             // SAFETY: the fiber runs, and has been marked.
             interrupted.allow_ticks_during(|| unsafe { self.switch_to_donor(recipient) });
-            thread.resume_after(interrupted, self);
+            thread.resume_after(interrupted);
         }
     }
 }
