@@ -202,8 +202,8 @@ impl Record {
     pub(crate) fn is_movable(&self) -> bool {
         // The first fiber of a worker has no stack of its own.
         let has_block = || self.stack.get().is_some_and(|stack| stack.thread().is_some());
-        // An interrupted fiber may hold a lock for which code waits that cannot be preempted: it must
-        // be among those to which its worker donates timeslices.
+        // An interrupted fiber may hold a lock for which code waits that cannot be preempted: it
+        // must be among those to which its worker donates timeslices.
         let thread = |thread: &FiberThread| {
             thread.pins.get() == 0 && !thread.was_interrupted.get() && thread.control_block().thread().is_none()
         };
