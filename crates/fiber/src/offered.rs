@@ -14,8 +14,8 @@
 //!
 //! Started fibers are in the queues of their workers, which no other worker touches. So a searcher
 //! that finds nothing *requests* some. A worker with ready fibers sees the request when it next
-//! reads its clock, and gives half of them away. That is late by the time for
-//! which a fiber reaches no safepoint, or by a tick if it is preemptible.
+//! reads its clock, and gives half of those away that have stopped in a call of the library. That
+//! is late by the time for which a fiber reaches no safepoint, or by a tick if it is preemptible.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
