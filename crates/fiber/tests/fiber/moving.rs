@@ -77,8 +77,8 @@ fn fibers_that_have_waited_on_one_worker_are_spread_over_all() {
 fn a_pinned_fiber_stays_on_its_kernel_thread() {
     let rounds = AtomicU64::new(0);
     let stays = || {
-        let _pin = pin();
-        let _nested = pin();
+        let pinned = pin();
+        let nested = pin();
         let thread = gettid();
         for _ in 0..20 {
             yield_now();
@@ -86,6 +86,9 @@ fn a_pinned_fiber_stays_on_its_kernel_thread() {
             assert_eq!(gettid(), thread);
         }
         rounds.fetch_add(1, Relaxed);
+        drop((nested, pinned));
+        // Here it may move.
+        yield_now();
     };
     crowd(true, stays, || rounds.load(Relaxed) > 100);
 }
