@@ -29,6 +29,7 @@ mod dump;
 #[allow(unsafe_code)] // It sends a fiber to the thread that wakes it.
 mod ending;
 mod error;
+mod event;
 mod eventcount;
 mod explore;
 #[allow(unsafe_code)] // Thread-locals point to the worker.

@@ -12,15 +12,16 @@
 use std::cell::Cell;
 use std::io;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, compiler_fence};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::Builder;
 
 use sys::futex::{self, Scope};
 use sys::scheduling::{Policy, Thread, set_policy};
 
 use crate::arch::{self, Context};
+use crate::event::Event;
 use crate::fiber_thread::{FiberThread, Here};
 use crate::preempt::Ticks;
 use crate::worker::Worker;
@@ -103,40 +104,40 @@ impl KernelThread {
 
     /// Starts a thread for fibers with this state. Returns it, and where its thread-locals are.
     pub(crate) fn start(fibers: NonNull<FiberThread>) -> io::Result<(&'static KernelThread, NonNull<Here>)> {
-        /// The message that the thread receives.
-        struct Address<T>(NonNull<T>);
+        /// What the thread needs, and its answer.
+        struct Start {
+            fibers: NonNull<FiberThread>,
+            made: Cell<Option<io::Result<(&'static KernelThread, NonNull<Here>)>>>,
+            has_answered: Event,
+        }
 
-        // SAFETY: only the thread uses it there.
-        unsafe impl<T> Send for Address<T> {}
+        // SAFETY: the state of the fibers goes to the thread.
+        unsafe impl Send for Start {}
+        // SAFETY: only the thread touches the answer before the event, and only the caller afterwards.
+        unsafe impl Sync for Start {}
 
-        let address = Address(fibers);
-        // A channel of the standard library would take the parking token of the calling fiber.
-        let told = Arc::new((Mutex::new(None), Condvar::new()));
-        let tell = Arc::clone(&told);
+        let start = Arc::new(Start { fibers, made: Cell::new(None), has_answered: Event::default() });
+        let theirs = Arc::clone(&start);
         let run = move || {
-            let Address(fibers) = { address };
             let ticks = Ticks::for_fiber_thread();
             // It stays in place as long as the thread exists.
             let _alternate = crate::stack::overflow::watch();
-            let here = FiberThread::settle(fibers);
-            let made = ticks.map(|ticks| KernelThread::of_this_thread(Some(ticks), Context::NONE));
-            let thread = made.as_ref().ok().copied();
-            *tell.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(made.map(|thread| (thread, Address(here))));
-            tell.1.notify_one();
-            drop(tell);
+            let here = FiberThread::settle(theirs.fibers);
+            let made = ticks.map(|ticks| (KernelThread::of_this_thread(Some(ticks), Context::NONE), here));
+            let thread = made.as_ref().ok().map(|made| made.0);
+            theirs.made.set(Some(made));
+            theirs.has_answered.set();
+            // It lasts as long as the thread, which never ends. The thread sanitizer does not see
+            // that the last owner of an `Arc` is the last one.
+            std::mem::forget(theirs);
             if let Some(thread) = thread {
                 // SAFETY: this is the calling thread, on its own stack.
                 unsafe { thread.run_turns() }
             }
         };
         Builder::new().name("rowlock-fiber".into()).stack_size(STACK).spawn(run)?;
-        let mut made = told.0.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(made) = made.take() {
-                return made.map(|(thread, Address(here))| (thread, here));
-            }
-            made = told.1.wait(made).unwrap_or_else(PoisonError::into_inner);
-        }
+        start.has_answered.wait();
+        start.made.take().unwrap_or_else(|| Err(io::ErrorKind::Other.into()))
     }
 
     /// Prepares this thread, which has the turn, to hand it over as soon as it is on its own stack.

@@ -5,8 +5,8 @@
 //! A fiber in an endless loop never waits. It cannot be unwound from an arbitrary place, nor just
 //! be abandoned: it may hold a lock that the whole process needs, for example the allocator's. So a
 //! new kernel thread continues with it, at the lowest priority; or its own does, if it has one.
-//! That is sound because the fiber has its own thread control block: it does not
-//! matter which kernel thread runs it.
+//! That is sound because the fiber has its own thread control block: it does not matter which kernel
+//! thread runs it.
 //!
 //! If it calls the library after all, it unwinds, and when it has ended, the kernel thread ends,
 //! too. An event that it would wait for while it unwinds never comes, so it waits forever. It also
@@ -16,15 +16,13 @@ use std::cell::Cell;
 use std::io::{Write, stderr};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread::{Builder, park};
 
-use sys::futex::{self, Scope};
 use sys::scheduling::{Policy, Thread, set_policy};
 
 use crate::arch::{self, Context};
 use crate::control_block::ControlBlock;
+use crate::event::Event;
 use crate::fiber_thread::{self, FiberThread};
 use crate::record::Fiber;
 
@@ -49,25 +47,6 @@ struct Sent(Fiber);
 
 // SAFETY: only the receiver touches it afterwards.
 unsafe impl Send for Sent {}
-
-/// An event that happens once.
-#[derive(Default)]
-struct Event(AtomicU32);
-
-impl Event {
-    fn set(&self) {
-        self.0.store(1, Release);
-        futex::wake(&self.0, 1, Scope::Process);
-    }
-
-    /// Waits for it at a futex, however long that takes: a worker that [donates its
-    /// timeslice](super::donation) must wait so.
-    fn wait(&self) {
-        while self.0.load(Acquire) == 0 {
-            futex::wait(&self.0, 0, None, Scope::Process);
-        }
-    }
-}
 
 /// Moves an interrupted fiber to its own kernel thread, if one can be started. `let_go`
 /// detaches it from its worker, and is called late: the code that starts the thread may have to
