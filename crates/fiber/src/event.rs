@@ -17,8 +17,8 @@ impl Event {
     }
 
     /// Blocks the kernel thread until the event, however long that takes. It waits at a futex,
-    /// because a worker that [donates its timeslice](crate::preempt) must wait so, and does not park,
-    /// because that would take the parking token of the calling fiber.
+    /// because a worker that [donates its timeslice](crate::preempt) must wait so, and does not
+    /// park, because that would take the parking token of the calling fiber.
     pub(crate) fn wait(&self) {
         while self.0.load(Acquire) == 0 {
             futex::wait(&self.0, 0, None, Scope::Process);

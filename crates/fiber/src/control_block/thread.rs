@@ -113,7 +113,8 @@ impl KernelThread {
 
         // SAFETY: the state of the fibers goes to the thread.
         unsafe impl Send for Start {}
-        // SAFETY: only the thread touches the answer before the event, and only the caller afterwards.
+        // SAFETY: only the thread touches the answer before the event, and only the caller
+        // afterwards.
         unsafe impl Sync for Start {}
 
         let start = Arc::new(Start { fibers, made: Cell::new(None), has_answered: Event::default() });

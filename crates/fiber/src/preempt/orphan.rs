@@ -5,8 +5,8 @@
 //! A fiber in an endless loop never waits. It cannot be unwound from an arbitrary place, nor just
 //! be abandoned: it may hold a lock that the whole process needs, for example the allocator's. So a
 //! new kernel thread continues with it, at the lowest priority; or its own does, if it has one.
-//! That is sound because the fiber has its own thread control block: it does not matter which kernel
-//! thread runs it.
+//! That is sound because the fiber has its own thread control block: it does not matter which
+//! kernel thread runs it.
 //!
 //! If it calls the library after all, it unwinds, and when it has ended, the kernel thread ends,
 //! too. An event that it would wait for while it unwinds never comes, so it waits forever. It also
