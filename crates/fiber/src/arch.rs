@@ -34,10 +34,8 @@ impl Context {
 pub(crate) enum Entrance {
     /// [Runs fibers](crate::start::begin).
     Fiber,
-    /// Chooses the next fiber after a [tick](crate::preempt).
-    Preemption,
+    /// Chooses the next fiber, [on the scheduler's stack](crate::preempt::schedule).
+    Scheduler,
     /// [Waits](crate::control_block::thread) for a kernel thread's turn.
     Wait,
-    /// [Waits](crate::idle) for a fiber that is ready, and continues with it.
-    Idle,
 }

@@ -8,9 +8,7 @@ use std::time::Instant;
 use policy::ThreadId;
 use policy::feedback::{FeedbackQueue, Level};
 
-use crate::arch;
 use crate::attraction;
-use crate::current_worker::CurrentWorker;
 use crate::inbox::{Inbox, Sleep};
 use crate::offered::Searcher;
 use crate::record::{Fiber, State};
@@ -200,7 +198,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn change_to_scheduler(&self, me: Fiber) {
-        match self.scheduler_context(arch::Entrance::Idle) {
+        match self.scheduler_context() {
             Ok((to, block)) => {
                 self.current.set(None);
                 // SAFETY: the scheduler's stack is unused, and the block is its.
@@ -375,14 +373,4 @@ impl Worker {
         }
         self.set_asleep(false);
     }
-}
-
-/// The first function on the stack of the scheduler, if no fiber was ready.
-///
-/// # Safety
-/// Only the entry of that stack jumps to it.
-pub(crate) unsafe extern "C" fn schedule_when_idle() -> ! {
-    let here = CurrentWorker::expect();
-    let next = here.next();
-    here.leave_for(next)
 }

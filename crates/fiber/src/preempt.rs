@@ -221,11 +221,11 @@ impl Worker {
     }
 
     /// Where the scheduler begins, and its block.
-    pub(crate) fn scheduler_context(&self, entrance: Entrance) -> Result<(Context, ControlBlock), StackError> {
+    pub(crate) fn scheduler_context(&self) -> Result<(Context, ControlBlock), StackError> {
         let stack = self.scheduler()?;
         let Some(thread) = stack.thread() else { unreachable!("it has a block") };
         // SAFETY: the stack is unused until the scheduler begins, and the state stays in place.
-        unsafe { Ok((arch::new_context(stack.top(), entrance), thread.as_ref().control_block())) }
+        unsafe { Ok((arch::new_context(stack.top(), Entrance::Scheduler), thread.as_ref().control_block())) }
     }
 
     /// Prepares the worker for preemptible fibers, if that has not been done.
@@ -326,15 +326,13 @@ impl Worker {
                 self.donate(interrupted);
             }
             preemption.count(|counts| counts.masked += 1);
-        } else if let Some(stack) = preemption.scheduler.get()
-            && let Some(scheduler) = stack.thread()
-        {
-            // SAFETY: the scheduler's stack is unused between two ticks, and its state stays in
-            // place. The preemptible fiber is outside the runtime, and the handler runs on its
-            // stack, where it continues when its turn comes.
+        } else if let Ok((to, block)) = self.scheduler_context() {
+            // It exists, because there are ticks.
+            // SAFETY: the scheduler's stack is unused while a fiber runs. The preemptible fiber is
+            // outside the runtime, and the handler runs on its stack, where it continues when its
+            // turn comes.
             interrupted.allow_ticks_during(|| unsafe {
-                let to = arch::new_context(stack.top(), Entrance::Preemption);
-                self.switch_to_control_block(me.context.as_ptr(), to, scheduler.as_ref().control_block());
+                self.switch_to_control_block(me.context.as_ptr(), to, block);
             });
         }
         thread.resume_after(interrupted);
@@ -395,6 +393,21 @@ impl Worker {
         self.next()
     }
 
+    /// The fiber that continues after a tick has interrupted this one. Runs on the scheduler's
+    /// stack.
+    fn next_after_tick(&self, me: Fiber) -> Fiber {
+        // Before all else: the library may have to wait for something that this fiber holds.
+        me.thread().was_interrupted.set(true);
+        self.preemption.with_interrupted(|queue| queue.push(me));
+        let next = self.choose_after_tick(me);
+        if next == me {
+            self.forget_interrupted(me);
+        } else {
+            self.preemption.count(|counts| counts.taken += 1);
+        }
+        next
+    }
+
     /// Does what a tick would have done that came while the library worked for the running
     /// preemptible fiber.
     #[cold]
@@ -426,20 +439,6 @@ impl Worker {
         }
     }
 
-    /// Continues with a fiber and leaves nothing on this stack.
-    pub(crate) fn leave_for(&self, mut next: Fiber) -> ! {
-        let to = loop {
-            match self.entrance(next) {
-                Some(to) => break to,
-                None => next = self.next(),
-            }
-        };
-        self.make_current(next, true);
-        // SAFETY: the other stack was left by this worker, or is new. The fiber was in the queue
-        // once, so it does not run anywhere.
-        unsafe { self.leave_to_control_block(to, next.thread().control_block()) }
-    }
-
     /// Makes a fiber the current one, and does what is necessary before it runs.
     #[inline(always)]
     pub(crate) fn make_current(&self, next: Fiber, after_tick: bool) {
@@ -462,24 +461,27 @@ impl Worker {
     }
 }
 
-/// The first function on the scheduler's stack, after a tick. The current fiber was interrupted
-/// outside the runtime.
+/// The first function on the scheduler's stack. The current fiber was interrupted outside the
+/// runtime; if there is none, no fiber was ready.
+///
+/// It leaves its stack itself: a function that it calls would leave a frame there, which the
+/// address sanitizer would find under later ones.
 ///
 /// # Safety
 /// Only the entry of that stack jumps to it.
-pub(crate) unsafe extern "C" fn schedule_after_tick() -> ! {
+pub(crate) unsafe extern "C" fn schedule() -> ! {
     let here = CurrentWorker::expect();
-    let me = here.current();
-    // Before all else: the library may have to wait for something that this fiber holds.
-    me.thread().was_interrupted.set(true);
-    here.preemption.with_interrupted(|queue| queue.push(me));
-    let next = here.choose_after_tick(me);
-    if next == me {
-        here.forget_interrupted(me);
-    } else {
-        here.preemption.count(|counts| counts.taken += 1);
-    }
-    here.leave_for(next)
+    let mut next = here.running().map_or_else(|| here.next(), |me| here.next_after_tick(me));
+    let to = loop {
+        match here.entrance(next) {
+            Some(to) => break to,
+            None => next = here.next(),
+        }
+    };
+    here.make_current(next, true);
+    // SAFETY: the other stack was left by this worker, or is new. The fiber was in the queue once,
+    // so it does not run anywhere.
+    unsafe { here.leave_to_control_block(to, next.thread().control_block()) }
 }
 
 /// The signal handler.

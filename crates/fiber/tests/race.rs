@@ -1,8 +1,8 @@
 //! Fibers that share plain memory, which only their turns, their joins and the ends of their
 //! runtimes order.
 //!
-//! It is a program of its own, for the thread sanitizer, under which each fiber has a kernel thread:
-//! `--cfg rowlock_tsan` says so. Without it this is a test like others.
+//! It is a program of its own, for the thread sanitizer, under which each fiber has a kernel
+//! thread: `--cfg rowlock_tsan` says so. Without it this is a test like others.
 #![allow(unsafe_code, reason = "fibers share plain memory in turns")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot continue has failed")]
 

@@ -242,7 +242,7 @@ pub fn expect<T: PartialEq + Debug + Send>(way: Way, seed: u64, program: fn() ->
 /// only in calls there, so a program must not wait in the kernel for another strand.
 ///
 /// A program that fails with fibers has the attribute `#[ignore]`, which says why. If it fails with
-/// some fibers, `only_on_kernel_threads` or `only_on_blocks` says why.
+/// blocks alone, `only_on_kernel_threads` says why.
 #[macro_export]
 macro_rules! in_every_way {
     (only_on_kernel_threads: $why:literal; $($program:ident)*) => {
@@ -251,13 +251,6 @@ macro_rules! in_every_way {
         $crate::tests! { preempted, Preempted { workers: 1 }, $(#[ignore = $why] $program)* }
         $crate::tests! { preempted_on_two_workers, Preempted { workers: 2 }, $(#[ignore = $why] $program)* }
         $crate::switching! { $(#[ignore = $why] $program)* }
-    };
-    (only_on_blocks: $why:literal; $($program:ident)*) => {
-        $crate::tests! { with_threads, Threads, $($program)* }
-        $crate::tests! { bound_to_kernel_threads, Bound, $(#[ignore = $why] $program)* }
-        $crate::tests! { preempted, Preempted { workers: 1 }, $($program)* }
-        $crate::tests! { preempted_on_two_workers, Preempted { workers: 2 }, $($program)* }
-        $crate::switching! { $($program)* }
     };
     ($($(#[$gate:meta])* $program:ident)*) => {
         $crate::in_preemptive_ways! { $($(#[$gate])* $program)* }

@@ -129,9 +129,8 @@ pub(crate) unsafe fn leave(to: Context) -> ! {
 pub(crate) unsafe fn new_context(top: *mut u8, entrance: Entrance) -> Context {
     let entry = match entrance {
         Entrance::Fiber => entry as *const (),
-        Entrance::Preemption => preemption_entry as *const (),
+        Entrance::Scheduler => scheduler_entry as *const (),
         Entrance::Wait => wait_entry as *const (),
-        Entrance::Idle => idle_entry as *const (),
     };
     // SAFETY: the caller's promise.
     unsafe {
@@ -165,9 +164,8 @@ macro_rules! entry {
 }
 
 entry!(entry, crate::start::begin);
-entry!(preemption_entry, crate::preempt::schedule_after_tick);
+entry!(scheduler_entry, crate::preempt::schedule);
 entry!(wait_entry, crate::control_block::wait_for_turn);
-entry!(idle_entry, crate::idle::schedule_when_idle);
 
 /// Calls a function on this stack, but so that its callers are those of another stack that was
 /// left. Nothing of that stack is used, so it may be full.

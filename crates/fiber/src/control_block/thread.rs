@@ -79,6 +79,9 @@ impl std::fmt::Debug for KernelThread {
 /// there, but the stack must hold the frame of a tick and the program's thread-local variables.
 const STACK: usize = 64 << 10;
 
+/// A thread that was started, and where its thread-locals are.
+type Started = io::Result<(&'static KernelThread, NonNull<Here>)>;
+
 impl KernelThread {
     /// The calling thread, which has the turn. It is never freed: a thread that has handed over the
     /// turn to it may be about to wake it when it already runs.
@@ -102,12 +105,12 @@ impl KernelThread {
         KernelThread::of_this_thread(None, unsafe { arch::new_context(top, arch::Entrance::Wait) })
     }
 
-    /// Starts a thread for fibers with this state. Returns it, and where its thread-locals are.
-    pub(crate) fn start(fibers: NonNull<FiberThread>) -> io::Result<(&'static KernelThread, NonNull<Here>)> {
+    /// Starts a thread for fibers with this state.
+    pub(crate) fn start(fibers: NonNull<FiberThread>) -> Started {
         /// What the thread needs, and its answer.
         struct Start {
             fibers: NonNull<FiberThread>,
-            made: Cell<Option<io::Result<(&'static KernelThread, NonNull<Here>)>>>,
+            made: Cell<Option<Started>>,
             has_answered: Event,
         }
 

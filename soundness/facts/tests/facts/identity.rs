@@ -69,16 +69,9 @@ mod switching {
     ways::in_every_way! {
         the_current_thread_stays_the_same
         strands_at_a_time_are_different_threads
+        a_token_is_kept_for_its_strand
         #[ignore = "a fiber is the same thread as the one before it on its stack"]
         strands_after_each_other_are_different_threads
-    }
-}
-
-mod tokens {
-    use super::*;
-    ways::in_every_way! {
-        only_on_blocks: "starting a kernel thread takes the token of the fiber that ran before";
-        a_token_is_kept_for_its_strand
     }
 }
 
