@@ -112,56 +112,41 @@ impl File {
     }
 }
 
-impl Read for &File {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut read = vec![0; buffer.len().min(MOST)];
-        let read = self.call(move |mut file| {
-            let length = file.read(&mut read)?;
-            read.truncate(length);
-            Ok::<_, io::Error>(read)
-        })?;
-        buffer[..read.len()].copy_from_slice(&read);
-        Ok(read.len())
-    }
+/// By shared and by exclusive reference.
+macro_rules! stream {
+    ($($File:ty),*) => {$(
+        impl Read for $File {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let mut read = vec![0; buffer.len().min(MOST)];
+                let read = self.call(move |mut file| {
+                    let length = file.read(&mut read)?;
+                    read.truncate(length);
+                    Ok::<_, io::Error>(read)
+                })?;
+                buffer[..read.len()].copy_from_slice(&read);
+                Ok(read.len())
+            }
+        }
+
+        impl Write for $File {
+            fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+                let written = buffer[..buffer.len().min(MOST)].to_vec();
+                self.call(move |mut file| file.write(&written))
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                // Nothing is buffered.
+                Ok(())
+            }
+        }
+
+        impl Seek for $File {
+            fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+                // It changes only a number, and does not block.
+                (&*self.0).seek(to)
+            }
+        }
+    )*};
 }
 
-impl Write for &File {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        let written = buffer[..buffer.len().min(MOST)].to_vec();
-        self.call(move |mut file| file.write(&written))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        // Nothing is buffered.
-        Ok(())
-    }
-}
-
-impl Seek for &File {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        // It changes only a number, and does not block.
-        (&*self.0).seek(to)
-    }
-}
-
-impl Read for File {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        (&*self).read(buffer)
-    }
-}
-
-impl Write for File {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        (&*self).write(buffer)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        (&*self).flush()
-    }
-}
-
-impl Seek for File {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        (&*self).seek(to)
-    }
-}
+stream!(File, &File);

@@ -355,18 +355,13 @@ impl Worker {
     fn sleep(&self, until: Option<Instant>, awake: impl FnOnce() -> bool) {
         let inbox = self.inbox();
         let how = if until.is_none() && !self.outside.is_awaited() { Sleep::ForGood } else { Sleep::AtDescriptors };
-        if how == Sleep::AtDescriptors
-            && let Ok(reactor) = self.outside.reactor()
-        {
-            inbox.set_eventcount(reactor.eventcount());
-        }
         self.set_asleep(true);
         if how == Sleep::ForGood {
             self.core().count_rest();
         }
         if inbox.prepare_to_sleep(how, awake) {
             match how {
-                Sleep::AtDescriptors => self.outside.sleep(self, until, || !inbox.is_sleeping(how)),
+                Sleep::AtDescriptors => self.sleep_outside(until),
                 _ => inbox.sleep(how, None),
             }
             inbox.stop_sleeping(how);

@@ -31,11 +31,13 @@
 
 pub(crate) mod stopped_timer;
 
-use std::sync::{Arc, OnceLock};
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use rustix::event::{EventfdFlags, eventfd};
+
 use self::stopped_timer::{FireTimer, StoppedTimer};
-use crate::eventcount::EventCount;
 use crate::preempt::Ticks;
 use crate::sync::{AtomicU64, Ordering, fence, futex};
 
@@ -49,7 +51,7 @@ pub(crate) enum Sleep {
     ForGood = 1,
     /// For a limited time.
     Timed = 2,
-    /// At its descriptors, where its eventcount wakes it.
+    /// At its descriptors, where its eventfd wakes it.
     AtDescriptors = 3,
 }
 
@@ -73,13 +75,15 @@ pub(crate) trait InboxItem: Copy {
 /// A worker's inbox; see the module.
 pub(crate) struct Inbox<T = Ticks> {
     word: AtomicU64,
-    eventcount: OnceLock<Arc<EventCount>>,
+    /// Becomes readable with each wakeup of a worker that sleeps at its descriptors. It is never
+    /// read: the worker waits for the event, not for the count.
+    eventfd: OnceLock<OwnedFd>,
     pub(crate) stopped_timer: StoppedTimer<T>,
 }
 
 impl<T: FireTimer> Inbox<T> {
     pub(crate) fn new() -> Inbox<T> {
-        Inbox { word: AtomicU64::new(EMPTY), eventcount: OnceLock::new(), stopped_timer: StoppedTimer::new() }
+        Inbox { word: AtomicU64::new(EMPTY), eventfd: OnceLock::new(), stopped_timer: StoppedTimer::new() }
     }
 
     /// Sends an item. The inbox must exist until this returns, even if the worker takes the item
@@ -114,17 +118,22 @@ impl<T: FireTimer> Inbox<T> {
 
     fn wake(&self, old: u64) {
         if old == Sleep::AtDescriptors as u64 {
-            if let Some(eventcount) = self.eventcount.get() {
-                eventcount.notify();
+            if let Some(eventfd) = self.eventfd.get() {
+                // It fails only after 2^64 wakeups, and then the descriptor is readable anyway.
+                let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
             }
         } else if old != EMPTY && old < ADDRESSES {
             futex::wake(&self.word);
         }
     }
 
-    /// Sets what wakes the worker when it sleeps at its descriptors.
-    pub(crate) fn set_eventcount(&self, eventcount: &Arc<EventCount>) {
-        self.eventcount.get_or_init(|| Arc::clone(eventcount));
+    /// What wakes the worker when it sleeps at its descriptors, made if there is none.
+    pub(crate) fn make_eventfd(&self) -> std::io::Result<&OwnedFd> {
+        if let Some(eventfd) = self.eventfd.get() {
+            return Ok(eventfd);
+        }
+        let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(self.eventfd.get_or_init(|| made))
     }
 
     /// Whether there are items. For the worker itself.
@@ -165,11 +174,6 @@ impl<T: FireTimer> Inbox<T> {
             self.stop_sleeping(how);
         }
         may_sleep
-    }
-
-    /// Whether no thread has woken the worker yet.
-    pub(crate) fn is_sleeping(&self, how: Sleep) -> bool {
-        self.word.load(Ordering::SeqCst) == how as u64
     }
 
     /// Sleeps until another thread wakes the worker, or for this time; may return earlier. The

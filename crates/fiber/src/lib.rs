@@ -8,8 +8,6 @@ struct Guide;
 mod arch;
 mod attraction;
 mod barrier;
-mod blocking;
-mod calls;
 #[allow(unsafe_code)] // It switches between fibers.
 mod change;
 mod channel;
@@ -30,7 +28,6 @@ mod dump;
 mod ending;
 mod error;
 mod event;
-mod eventcount;
 mod explore;
 #[allow(unsafe_code)] // Thread-locals point to the worker.
 mod fiber_thread;
@@ -97,7 +94,6 @@ mod waits;
 mod worker;
 
 pub use barrier::{Barrier, BarrierWaitResult};
-pub use blocking::blocking;
 pub use channel::{Receiver, Sender, channel, unbounded};
 pub use channel_error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 pub use condvar::Condvar;
@@ -113,6 +109,7 @@ pub use mutex::{Mutex, MutexGuard};
 pub use once::OnceCell;
 pub use pin::{Pin, pin};
 pub use pollable::Pollable;
+pub use pool::blocking;
 pub use preempt::{Preemptions, preemptions};
 pub use remote::{Remote, remote};
 pub use runtime::{Config, Runtime, run};

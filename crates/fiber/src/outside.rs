@@ -2,30 +2,56 @@
 
 use std::cell::{Cell, OnceCell};
 use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-use crate::calls::Calls;
-use crate::reactor::Reactor;
+use rustix::io::Errno;
+
+use crate::record::Fiber;
 use crate::worker::Worker;
 
-/// A worker's sources of events from outside.
-#[derive(Default)]
+/// The event that a fiber waits for at a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Something to read, or the end of it, or a connection.
+    In = 0,
+    /// Room to write, or an established connection.
+    Out = 1,
+}
+
+/// A worker's source of events.
+pub(crate) trait EventSource {
+    /// Registers a fiber to be woken when the descriptor is ready.
+    fn register(&self, fd: BorrowedFd<'_>, direction: Direction, fiber: Fiber) -> Result<(), Errno>;
+
+    /// Removes a fiber. Returns false if it has been woken.
+    fn leave(&self, fd: BorrowedFd<'_>, direction: Direction, fiber: Fiber) -> bool;
+
+    /// Whether a fiber is registered.
+    fn is_awaited(&self) -> bool;
+
+    /// Wakes the fibers whose descriptors are ready. Does not wait.
+    fn look(&self, worker: &Worker);
+
+    /// Waits for a descriptor, for this time, or for the worker's eventfd.
+    fn sleep(&self, worker: &Worker, until: Option<Instant>);
+}
+
+/// Makes an event source for a worker with this eventfd.
+pub(crate) type MakeSource = fn(&OwnedFd) -> io::Result<Box<dyn EventSource>>;
+
+/// A worker's access to events from outside.
 pub(crate) struct Outside {
-    /// Created when it is first needed.
-    reactor: OnceCell<Reactor>,
-    pub(crate) calls: Calls,
+    make: MakeSource,
+    /// Made when it is first needed.
+    source: OnceCell<Box<dyn EventSource>>,
     /// The runtime ends.
     is_ending: Cell<bool>,
 }
 
 impl Outside {
-    /// The reactor, created if there is none.
-    pub(crate) fn reactor(&self) -> io::Result<&Reactor> {
-        if let Some(reactor) = self.reactor.get() {
-            return Ok(reactor);
-        }
-        let reactor = Reactor::new()?;
-        Ok(self.reactor.get_or_init(|| reactor))
+    pub(crate) fn new(make: MakeSource) -> Outside {
+        Outside { make, source: OnceCell::new(), is_ending: Cell::new(false) }
     }
 
     /// The runtime ends: fibers that unwind do not wait for events from outside any more.
@@ -42,27 +68,34 @@ impl Outside {
     /// Whether a fiber waits for an event from outside.
     #[inline]
     pub(crate) fn is_awaited(&self) -> bool {
-        self.reactor.get().is_some_and(|reactor| reactor.is_awaited() || self.calls.is_awaited())
+        self.source.get().is_some_and(|source| source.is_awaited())
+    }
+}
+
+impl Worker {
+    /// The worker's source of events, made if there is none.
+    pub(crate) fn event_source(&self) -> io::Result<&dyn EventSource> {
+        if let Some(source) = self.outside.source.get() {
+            return Ok(&**source);
+        }
+        let source = (self.outside.make)(self.inbox().make_eventfd()?)?;
+        Ok(&**self.outside.source.get_or_init(|| source))
     }
 
     /// Wakes the fibers whose events have come.
     #[cold]
-    pub(crate) fn look(&self, worker: &Worker) {
-        if let Some(reactor) = self.reactor.get() {
-            reactor.look(worker);
-            self.calls.look(worker);
+    pub(crate) fn look_outside(&self) {
+        if let Some(source) = self.outside.source.get() {
+            source.look(self);
         }
     }
 
-    /// Blocks the kernel thread until there may be something to do. Does not block if `busy`
-    /// returns true, which is called when the worker already listens to the eventcount.
+    /// Blocks the kernel thread until an event comes, until this time, or until another thread
+    /// writes to the worker's eventfd.
     #[cold]
-    pub(crate) fn sleep(&self, worker: &Worker, until: Option<Instant>, busy: impl FnOnce() -> bool) {
-        match (self.reactor(), until) {
-            (Ok(reactor), _) => {
-                reactor.sleep(worker, until, || busy() || self.calls.is_answered());
-                self.calls.look(worker);
-            }
+    pub(crate) fn sleep_outside(&self, until: Option<Instant>) {
+        match (self.event_source(), until) {
+            (Ok(source), _) => source.sleep(self, until),
             // There are no descriptors left, so no fiber waits for one either.
             (Err(_), Some(until)) => std::thread::sleep(until.saturating_duration_since(Instant::now())),
             (Err(_), None) => std::thread::yield_now(),

@@ -1,19 +1,24 @@
 //! A wrapper that lets fibers wait for anything with a file descriptor.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::ops::Deref;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use rustix::io::ioctl_fionbio;
 
-use crate::reactor::{self, Direction};
+use crate::outside::Direction::{self, In, Out};
+use crate::reactor;
 use crate::worker::CurrentWorker;
 
 /// Anything with a file descriptor that the kernel can watch (a socket, a pipe, a child's output, a
-/// terminal, a signalfd, ...). Only the fiber waits for it: others run meanwhile. Sockets are made
-/// of it.
+/// terminal, a signalfd, ...). Only the fiber waits for it: others run meanwhile. [Sockets
+/// ](crate::net) are made of it.
+///
+/// The methods here wait. Those of the inner value, to which it dereferences, do not: they fail
+/// with [`WouldBlock`](ErrorKind::WouldBlock) if they would have to.
 ///
 /// Fibers of any worker and any runtime may use it, several at a time, and so may other threads,
 /// which block. A fiber that waits borrows it, so it cannot be closed meanwhile. Code with another
@@ -44,36 +49,40 @@ use crate::worker::CurrentWorker;
 #[derive(Debug)]
 pub struct Pollable<T> {
     inner: T,
-    read_timeout: Timeout,
-    write_timeout: Timeout,
+    timeouts: Timeouts,
 }
 
-/// A time-out in nanoseconds; 0 is none.
+/// Time-outs in nanoseconds, by direction; 0 is none.
 #[derive(Debug, Default)]
-pub(crate) struct Timeout(AtomicU64);
+struct Timeouts([AtomicU64; 2]);
 
-impl Timeout {
-    fn set(&self, timeout: Option<Duration>) -> io::Result<()> {
+impl Timeouts {
+    fn set(&self, direction: Direction, timeout: Option<Duration>) -> io::Result<()> {
         if timeout == Some(Duration::ZERO) {
             return Err(io::Error::new(
                 ErrorKind::InvalidInput,
                 "a time-out cannot be zero: None waits forever, and a nanosecond does not wait",
             ));
         }
-        self.0.store(timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)), Relaxed);
+        let nanos = timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+        self.0[direction as usize].store(nanos, Relaxed);
         Ok(())
     }
 
-    fn get(&self) -> Option<Duration> {
-        let nanos = self.0.load(Relaxed);
+    fn get(&self, direction: Direction) -> Option<Duration> {
+        let nanos = self.0[direction as usize].load(Relaxed);
         (nanos > 0).then(|| Duration::from_nanos(nanos))
     }
 
     /// The deadline of a call that starts now.
-    fn deadline(&self) -> Option<Instant> {
-        let timeout = self.get()?;
-        CurrentWorker::visit(|here| here.map_or_else(Instant::now, |here| here.now())).checked_add(timeout)
+    fn deadline(&self, direction: Direction) -> Option<Instant> {
+        deadline(self.get(direction)?)
     }
+}
+
+/// The deadline of a call that starts now; `None` if it is too far away.
+pub(crate) fn deadline(timeout: Duration) -> Option<Instant> {
+    CurrentWorker::visit(|here| here.map_or_else(Instant::now, |here| here.now())).checked_add(timeout)
 }
 
 impl<T: AsFd> Pollable<T> {
@@ -84,7 +93,7 @@ impl<T: AsFd> Pollable<T> {
     /// If the descriptor cannot be made non-blocking.
     pub fn new(inner: T) -> io::Result<Pollable<T>> {
         ioctl_fionbio(&inner, true)?;
-        Ok(Pollable { inner, read_timeout: Timeout::default(), write_timeout: Timeout::default() })
+        Ok(Pollable { inner, timeouts: Timeouts::default() })
     }
 
     /// Returns the inner value and makes its descriptor blocking again.
@@ -96,38 +105,44 @@ impl<T: AsFd> Pollable<T> {
         Ok(self.inner)
     }
 
-    /// The inner value. Its own methods do not wait: they fail with
-    /// [`WouldBlock`](ErrorKind::WouldBlock).
-    pub fn get_ref(&self) -> &T {
-        &self.inner
+    /// Another handle of the same socket or pipe, with the current time-outs of this one.
+    ///
+    /// # Errors
+    /// If there is no descriptor left for it.
+    pub fn try_clone(&self) -> io::Result<Pollable<T>>
+    where
+        T: From<OwnedFd>,
+    {
+        let inner = self.as_fd().try_clone_to_owned()?.into();
+        let timeouts = Timeouts([In, Out].map(|direction| self.timeouts.0[direction as usize].load(Relaxed).into()));
+        Ok(Pollable { inner, timeouts })
     }
 
-    /// Sets how long a read may wait; `None` is forever. This belongs to the handle, not to the
-    /// descriptor.
+    /// Sets how long a read, or an accept, may wait; `None` is forever. It then fails with
+    /// [`TimedOut`](ErrorKind::TimedOut). This belongs to the handle, not to the descriptor.
     ///
     /// # Errors
     /// If it is zero.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.read_timeout.set(timeout)
+        self.timeouts.set(In, timeout)
     }
 
-    /// Sets how long a write may wait; `None` is forever. This belongs to the handle, not to the
-    /// descriptor.
+    /// The same for a write.
     ///
     /// # Errors
     /// If it is zero.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.write_timeout.set(timeout)
+        self.timeouts.set(Out, timeout)
     }
 
     /// How long a read may wait.
     pub fn read_timeout(&self) -> Option<Duration> {
-        self.read_timeout.get()
+        self.timeouts.get(In)
     }
 
     /// How long a write may wait.
     pub fn write_timeout(&self) -> Option<Duration> {
-        self.write_timeout.get()
+        self.timeouts.get(Out)
     }
 
     /// Waits until there is something to read, or its end.
@@ -137,7 +152,7 @@ impl<T: AsFd> Pollable<T> {
     /// Also if the kernel cannot watch the descriptor, for example if the process has no descriptor
     /// left for that.
     pub fn readable(&self) -> io::Result<()> {
-        self.wait(Direction::In)
+        self.wait(In)
     }
 
     /// Waits until there is room to write.
@@ -145,14 +160,14 @@ impl<T: AsFd> Pollable<T> {
     /// # Errors
     /// As for [`readable`](Pollable::readable).
     pub fn writable(&self) -> io::Result<()> {
-        self.wait(Direction::Out)
+        self.wait(Out)
     }
 
     fn wait(&self, direction: Direction) -> io::Result<()> {
-        let deadline = self.timeout(direction).deadline();
+        let deadline = self.timeouts.deadline(direction);
         // The wakeup may have been for the other direction.
-        while !reactor::poll(self.inner.as_fd(), direction, Some(Instant::now()))? {
-            reactor::wait(self.inner.as_fd(), direction, deadline)?;
+        while !reactor::is_ready(self.as_fd(), direction, Some(Instant::now()))? {
+            reactor::wait(self.as_fd(), direction, deadline)?;
         }
         Ok(())
     }
@@ -163,7 +178,7 @@ impl<T: AsFd> Pollable<T> {
     /// Those of `read` except [`WouldBlock`](ErrorKind::WouldBlock) and
     /// [`Interrupted`](ErrorKind::Interrupted), and those of [`readable`](Pollable::readable).
     pub fn read_with<R>(&self, mut read: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
-        until_ready(Direction::In, &self.read_timeout, &self.inner, |inner| read(inner))
+        until_ready(In, &self.timeouts, &self.inner, |inner| read(inner))
     }
 
     /// Calls a function that writes until it does not fail because it would block.
@@ -172,14 +187,15 @@ impl<T: AsFd> Pollable<T> {
     /// Those of `write` except [`WouldBlock`](ErrorKind::WouldBlock) and
     /// [`Interrupted`](ErrorKind::Interrupted), and those of [`writable`](Pollable::writable).
     pub fn write_with<R>(&self, mut write: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
-        until_ready(Direction::Out, &self.write_timeout, &self.inner, |inner| write(inner))
+        until_ready(Out, &self.timeouts, &self.inner, |inner| write(inner))
     }
+}
 
-    fn timeout(&self, direction: Direction) -> &Timeout {
-        match direction {
-            Direction::In => &self.read_timeout,
-            Direction::Out => &self.write_timeout,
-        }
+impl<T> Deref for Pollable<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inner
     }
 }
 
@@ -189,59 +205,64 @@ impl<T: AsFd> AsFd for Pollable<T> {
     }
 }
 
-impl<T: AsFd> Read for &Pollable<T>
+impl<'a, T: AsFd> Read for &'a Pollable<T>
 where
-    for<'a> &'a T: Read,
+    &'a T: Read,
 {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.read_with(|mut inner| inner.read(buffer))
+        until_ready(In, &self.timeouts, &self.inner, |inner| inner.read(buffer))
     }
 
     fn read_vectored(&mut self, buffers: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
-        self.read_with(|mut inner| inner.read_vectored(buffers))
+        until_ready(In, &self.timeouts, &self.inner, |inner| inner.read_vectored(buffers))
     }
 }
 
-impl<T: AsFd> Write for &Pollable<T>
+impl<'a, T: AsFd> Write for &'a Pollable<T>
 where
-    for<'a> &'a T: Write,
+    &'a T: Write,
 {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.write_with(|mut inner| inner.write(buffer))
+        until_ready(Out, &self.timeouts, &self.inner, |inner| inner.write(buffer))
     }
 
     fn write_vectored(&mut self, buffers: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        self.write_with(|mut inner| inner.write_vectored(buffers))
+        until_ready(Out, &self.timeouts, &self.inner, |inner| inner.write_vectored(buffers))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.write_with(|mut inner| inner.flush())
+        until_ready(Out, &self.timeouts, &self.inner, |inner| inner.flush())
     }
 }
 
 impl<T: AsFd + Read> Read for Pollable<T> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Pollable { inner, read_timeout, .. } = self;
-        until_ready(Direction::In, read_timeout, inner, |inner| inner.read(buffer))
+        until_ready(In, &self.timeouts, &mut self.inner, |inner| inner.read(buffer))
+    }
+
+    fn read_vectored(&mut self, buffers: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
+        until_ready(In, &self.timeouts, &mut self.inner, |inner| inner.read_vectored(buffers))
     }
 }
 
 impl<T: AsFd + Write> Write for Pollable<T> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        let Pollable { inner, write_timeout, .. } = self;
-        until_ready(Direction::Out, write_timeout, inner, |inner| inner.write(buffer))
+        until_ready(Out, &self.timeouts, &mut self.inner, |inner| inner.write(buffer))
+    }
+
+    fn write_vectored(&mut self, buffers: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        until_ready(Out, &self.timeouts, &mut self.inner, |inner| inner.write_vectored(buffers))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let Pollable { inner, write_timeout, .. } = self;
-        until_ready(Direction::Out, write_timeout, inner, Write::flush)
+        until_ready(Out, &self.timeouts, &mut self.inner, |inner| inner.flush())
     }
 }
 
 /// Calls a function until it does not fail because it would block.
 fn until_ready<T: AsFd, R>(
     direction: Direction,
-    timeout: &Timeout,
+    timeouts: &Timeouts,
     mut inner: T,
     mut call: impl FnMut(&mut T) -> io::Result<R>,
 ) -> io::Result<R> {
@@ -253,7 +274,7 @@ fn until_ready<T: AsFd, R>(
             Err(why) if why.kind() == ErrorKind::Interrupted => continue,
             done => return done,
         }
-        let by = *deadline.get_or_insert_with(|| timeout.deadline());
+        let by = *deadline.get_or_insert_with(|| timeouts.deadline(direction));
         reactor::wait(inner.as_fd(), direction, by)?;
     }
 }

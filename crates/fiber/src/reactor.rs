@@ -7,70 +7,48 @@
 //! an event.
 //!
 //! Times come from a timerfd, which counts nanoseconds and is exact; a timeout of the kernel's wait
-//! may be late by a thousandth of itself, and by at least 50 us. All of this is created when a
-//! worker first needs it.
+//! may be late by a thousandth of itself, and by at least 50 us.
 
 use std::cell::{Cell, RefCell};
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use policy::Span;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-use crate::eventcount::EventCount;
+use crate::outside::{Direction, EventSource};
 use crate::queue::Queue;
 use crate::record::Fiber;
 use crate::waits::{Waitable, Woken};
-use crate::worker::{CurrentWorker, Worker};
-
-/// How often a busy worker looks for events.
-pub(crate) const POLL_INTERVAL: Span = Span::from_micros(50);
+use crate::worker::{CurrentWorker, POLL_INTERVAL, Worker};
 
 /// How many events are taken at a time.
 const EVENTS: usize = 256;
 
-/// The events of the eventcount and of the timer: no descriptor has these numbers.
-const EVENTCOUNT: u64 = u64::MAX;
+/// The events of the eventfd and of the timer: no descriptor has these numbers.
+const EVENTFD: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
-/// The event that a fiber waits for at a descriptor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// Something to read, or the end of it, or a connection.
-    In,
-    /// Room to write, or an established connection.
-    Out,
-}
-
-/// The fibers that wait at a descriptor.
+/// The fibers that wait at a descriptor, by direction.
 #[derive(Default)]
 struct Place {
-    readers: Queue,
-    writers: Queue,
+    queues: [Queue; 2],
     /// The descriptor has been added to epoll under this number, and is most likely still there.
     known: bool,
 }
 
 impl Place {
-    fn queue(&mut self, direction: Direction) -> &mut Queue {
-        match direction {
-            Direction::In => &mut self.readers,
-            Direction::Out => &mut self.writers,
-        }
-    }
-
     /// The events for which fibers wait.
     fn events(&self) -> EventFlags {
-        let reads = if self.readers.is_empty() { EventFlags::empty() } else { EventFlags::IN | EventFlags::RDHUP };
-        let writes = if self.writers.is_empty() { EventFlags::empty() } else { EventFlags::OUT };
-        EventFlags::ONESHOT | reads | writes
+        let [reads, writes] = [EventFlags::IN | EventFlags::RDHUP, EventFlags::OUT];
+        let wanted = |queue: &Queue, events| if queue.is_empty() { EventFlags::empty() } else { events };
+        EventFlags::ONESHOT | wanted(&self.queues[0], reads) | wanted(&self.queues[1], writes)
     }
 }
 
@@ -78,7 +56,6 @@ impl Place {
 pub(crate) struct Reactor {
     epoll: OwnedFd,
     timer: OwnedFd,
-    eventcount: Arc<EventCount>,
     /// When the timer will fire.
     armed: Cell<Option<Instant>>,
     /// By the descriptor's number.
@@ -88,50 +65,22 @@ pub(crate) struct Reactor {
 }
 
 impl Reactor {
-    pub(crate) fn new() -> io::Result<Reactor> {
+    /// The reactor of a worker with this eventfd.
+    pub(crate) fn make(eventfd: &OwnedFd) -> io::Result<Box<dyn EventSource>> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        let eventcount = EventCount::new()?;
         // Edge-triggered: each notification and each time is reported once, and nothing needs to be
         // read.
-        epoll::add(&epoll, &eventcount, EventData::new_u64(EVENTCOUNT), EventFlags::IN | EventFlags::ET)?;
+        epoll::add(&epoll, eventfd, EventData::new_u64(EVENTFD), EventFlags::IN | EventFlags::ET)?;
         epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
-        Ok(Reactor {
+        Ok(Box::new(Reactor {
             epoll,
             timer,
-            eventcount: Arc::new(eventcount),
             armed: Cell::new(None),
             places: RefCell::default(),
             events: RefCell::new(Vec::with_capacity(EVENTS)),
             waiting: Cell::new(0),
-        })
-    }
-
-    /// The eventcount that other kernel threads notify.
-    pub(crate) fn eventcount(&self) -> &Arc<EventCount> {
-        &self.eventcount
-    }
-
-    /// Whether a fiber waits at a descriptor.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.waiting.get() > 0
-    }
-
-    /// Wakes the fibers whose descriptors are ready. Does not wait.
-    #[cold]
-    pub(crate) fn look(&self, worker: &Worker) {
-        self.take_events(worker, Some(Duration::ZERO));
-    }
-
-    /// Waits until a descriptor is ready, the time has come or another thread notifies the
-    /// eventcount. Does not wait if `busy` returns true, which is called when the worker already
-    /// listens.
-    #[cold]
-    pub(crate) fn sleep(&self, worker: &Worker, until: Option<Instant>, busy: impl FnOnce() -> bool) {
-        self.eventcount.listen();
-        let timeout = if busy() || until.is_some_and(|until| !self.arm(until)) { Some(Duration::ZERO) } else { None };
-        self.take_events(worker, timeout);
-        self.eventcount.stop_listening();
+        }))
     }
 
     /// Sets the timer. Returns false if the time has come, or the timer cannot be set.
@@ -143,44 +92,38 @@ impl Reactor {
         if ahead.is_zero() {
             return false;
         }
-        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let value =
-            Timespec { tv_sec: ahead.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: ahead.subsec_nanos().into() };
-        let set = timerfd_settime(
-            &self.timer,
-            TimerfdTimerFlags::empty(),
-            &Itimerspec { it_interval: zero, it_value: value },
-        );
+        let times = Itimerspec { it_interval: timespec(Duration::ZERO), it_value: timespec(ahead) };
         self.armed.set(Some(until));
-        set.is_ok()
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &times).is_ok()
     }
 
-    fn take_events(&self, worker: &Worker, timeout: Option<Duration>) {
-        let timeout = timeout.map(|_| Timespec { tv_sec: 0, tv_nsec: 0 });
+    fn take_events(&self, worker: &Worker, waits: bool) {
+        let timeout = (!waits).then(|| timespec(Duration::ZERO));
         let mut events = self.events.borrow_mut();
         events.clear();
         // An interruption by a signal is as good as an event: the caller looks again.
         let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref());
         for event in events.iter() {
             match event.data.u64() {
-                EVENTCOUNT => (),
+                EVENTFD => (),
                 TIMER => self.armed.set(None),
-                number => self.ready(worker, number as usize),
+                number => self.wake(worker, number as usize),
             }
         }
     }
 
     /// Wakes all fibers that wait at a descriptor, in both directions: to register one direction
     /// again would take a system call, and fibers rarely wait for both.
-    fn ready(&self, worker: &Worker, number: usize) {
-        let place = &mut self.places.borrow_mut()[number];
-        while let Some(fiber) = place.readers.pop().or_else(|| place.writers.pop()) {
+    fn wake(&self, worker: &Worker, number: usize) {
+        let [readers, writers] = &mut self.places.borrow_mut()[number].queues;
+        while let Some(fiber) = readers.pop().or_else(|| writers.pop()) {
             self.waiting.set(self.waiting.get() - 1);
             worker.wake(fiber, Woken::Called);
         }
     }
+}
 
-    /// Registers a fiber to be woken when the descriptor is ready.
+impl EventSource for Reactor {
     fn register(&self, fd: BorrowedFd<'_>, direction: Direction, fiber: Fiber) -> Result<(), Errno> {
         let number = fd.as_raw_fd() as usize;
         let mut places = self.places.borrow_mut();
@@ -188,7 +131,7 @@ impl Reactor {
             places.resize_with(number + 1, Place::default);
         }
         let place = &mut places[number];
-        place.queue(direction).push(fiber);
+        place.queues[direction as usize].push(fiber);
         let (data, events) = (EventData::new_u64(number as u64), place.events());
         let add = || epoll::add(&self.epoll, fd, data, events);
         let modify = || epoll::modify(&self.epoll, fd, data, events);
@@ -200,22 +143,33 @@ impl Reactor {
         place.known = told.is_ok();
         match told {
             Ok(()) => self.waiting.set(self.waiting.get() + 1),
-            Err(_) => drop(place.queue(direction).remove(fiber)),
+            Err(_) => drop(place.queues[direction as usize].remove(fiber)),
         }
         told
     }
 
-    /// Removes a fiber. Returns false if it has been woken.
     fn leave(&self, fd: BorrowedFd<'_>, direction: Direction, fiber: Fiber) -> bool {
         let number = fd.as_raw_fd() as usize;
         let place = &mut self.places.borrow_mut()[number];
-        let left = place.queue(direction).remove(fiber);
+        let left = place.queues[direction as usize].remove(fiber);
         if left {
             self.waiting.set(self.waiting.get() - 1);
             // The number may soon be another descriptor's, for which no fiber waits.
             let _ = epoll::modify(&self.epoll, fd, EventData::new_u64(number as u64), place.events());
         }
         left
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.waiting.get() > 0
+    }
+
+    fn look(&self, worker: &Worker) {
+        self.take_events(worker, false);
+    }
+
+    fn sleep(&self, worker: &Worker, until: Option<Instant>) {
+        self.take_events(worker, until.is_none_or(|until| self.arm(until)));
     }
 }
 
@@ -227,8 +181,7 @@ struct Readiness<'a> {
 
 impl Waitable for Readiness<'_> {
     fn leave(&self, fiber: Fiber) -> bool {
-        let here = CurrentWorker::expect();
-        here.outside.reactor().is_ok_and(|reactor| reactor.leave(self.fd, self.direction, fiber))
+        CurrentWorker::expect().event_source().is_ok_and(|source| source.leave(self.fd, self.direction, fiber))
     }
 
     fn kind(&self) -> &'static str {
@@ -243,55 +196,43 @@ impl Waitable for Readiness<'_> {
 /// lets others run meanwhile; another thread blocks.
 ///
 /// # Errors
-/// [`TimedOut`](io::ErrorKind::TimedOut), or the kernel's error if it cannot watch the descriptor.
+/// [`TimedOut`](ErrorKind::TimedOut), or the kernel's error if it cannot watch the descriptor.
 pub(crate) fn wait(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<Instant>) -> io::Result<()> {
-    CurrentWorker::visit(|here| wait_in(here, fd, direction, deadline))
-}
-
-fn wait_in(
-    here: Option<CurrentWorker>,
-    fd: BorrowedFd<'_>,
-    direction: Direction,
-    deadline: Option<Instant>,
-) -> io::Result<()> {
-    let Some(here) = here else {
-        return if poll(fd, direction, deadline)? { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) };
-    };
-    if here.outside.is_wait_forbidden() {
-        return Err(io::Error::other("the runtime ends, and with it the fiber that would wait for this"));
-    }
-    let reactor = here.outside.reactor()?;
-    match reactor.register(fd, direction, here.current()) {
-        Ok(()) => (),
-        // A descriptor that epoll refuses, such as a file on a disk, is always ready.
-        Err(Errno::PERM) => return Ok(()),
-        Err(why) => return Err(why.into()),
-    }
-    here.look_outside_within(POLL_INTERVAL);
-    match here.block(&Readiness { fd, direction }, deadline) {
-        Woken::TimedOut => Err(io::ErrorKind::TimedOut.into()),
-        Woken::Called | Woken::Cancelled => Ok(()),
-    }
+    CurrentWorker::visit(|here| {
+        let Some(here) = here else {
+            return if is_ready(fd, direction, deadline)? { Ok(()) } else { Err(ErrorKind::TimedOut.into()) };
+        };
+        if here.outside.is_wait_forbidden() {
+            return Err(io::Error::other("the runtime ends, and with it the fiber that would wait for this"));
+        }
+        match here.event_source()?.register(fd, direction, here.current()) {
+            Ok(()) => (),
+            // A descriptor that epoll refuses, such as a file on a disk, is always ready.
+            Err(Errno::PERM) => return Ok(()),
+            Err(why) => return Err(why.into()),
+        }
+        here.look_outside_within(POLL_INTERVAL);
+        match here.block(&Readiness { fd, direction }, deadline) {
+            Woken::TimedOut => Err(ErrorKind::TimedOut.into()),
+            Woken::Called | Woken::Cancelled => Ok(()),
+        }
+    })
 }
 
 /// Blocks the kernel thread until a descriptor is ready, or until the deadline. Returns whether it
 /// is ready.
-pub(crate) fn poll(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<Instant>) -> io::Result<bool> {
-    use rustix::event::{PollFd, PollFlags};
-    let flags = match direction {
-        Direction::In => PollFlags::IN | PollFlags::RDHUP,
-        Direction::Out => PollFlags::OUT,
-    };
+pub(crate) fn is_ready(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<Instant>) -> io::Result<bool> {
+    let flags = [PollFlags::IN | PollFlags::RDHUP, PollFlags::OUT][direction as usize];
     loop {
-        let ahead = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let timeout = ahead.map(|ahead| Timespec {
-            tv_sec: ahead.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: ahead.subsec_nanos().into(),
-        });
-        match rustix::event::poll(&mut [PollFd::from_borrowed_fd(fd.as_fd(), flags)], timeout.as_ref()) {
+        let timeout = deadline.map(|deadline| timespec(deadline.saturating_duration_since(Instant::now())));
+        match poll(&mut [PollFd::from_borrowed_fd(fd, flags)], timeout.as_ref()) {
             Ok(ready) => return Ok(ready > 0),
             Err(Errno::INTR) => (),
             Err(why) => return Err(why.into()),
         }
     }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: time.subsec_nanos().into() }
 }

@@ -17,6 +17,7 @@ use crate::join::{self, DETACHED, ENDED, JoinHandle, NO_JOINER};
 use crate::record::{Fiber, Tier};
 use crate::shared::{Core, pointer};
 use crate::spawn::Builder;
+use crate::waits::Woken;
 use crate::worker::CurrentWorker;
 
 /// The interval of attempts if a runtime has no room for another fiber.
@@ -86,6 +87,14 @@ impl Remote {
             self.core.add_from_outside(false, |fiber| unsafe { fiber.begin(extras, tier, function, NO_JOINER) })?;
         // SAFETY: it is the first handle, and has this type.
         Ok(unsafe { JoinHandle::new(fiber, pointer(&self.core)) })
+    }
+
+    /// Makes a blocked fiber ready, by its number and its worker's. The caller has taken it off
+    /// its list.
+    pub(crate) fn wake(&self, fiber: u32, worker: usize) {
+        let fiber = self.core.records.get(fiber);
+        fiber.woken.set(Woken::Called);
+        self.core.inboxes[worker].send(fiber);
     }
 
     /// Whether the runtime is over, or about to end.

@@ -15,6 +15,7 @@ use crate::ending;
 use crate::error::{JoinError, RunError};
 use crate::fiber_thread;
 use crate::preempt::orphan;
+use crate::reactor::Reactor;
 use crate::record::Fiber;
 use crate::schedule_fuzzer::RandomSchedule;
 use crate::shared::Core;
@@ -130,7 +131,7 @@ impl Runtime {
         }
         let core = Core::new(Config { workers: 1, deterministic: None, clock: None, ..self.config.clone() })?;
         core.lasts.store(true, Relaxed);
-        let worker = Box::leak(Box::new(Worker::new(&core, 0, Clock::real())));
+        let worker = Box::leak(Box::new(Worker::new(&core, 0, Clock::real(), Reactor::make)));
         // SAFETY: it is never moved or freed.
         unsafe { worker.adopt()? };
         core.rounds.join();
@@ -159,7 +160,7 @@ impl Runtime {
             return Err(RunError::Workers { workers: self.config.workers });
         }
         let core = Core::new(self.config.clone())?;
-        let worker = Box::new(Worker::new(&core, 0, Clock::of(&self.config)));
+        let worker = Box::new(Worker::new(&core, 0, Clock::of(&self.config), Reactor::make));
         // SAFETY: it stays in its box until it has resigned.
         unsafe { worker.adopt()? };
         core.rounds.join();
@@ -217,7 +218,7 @@ fn start(core: &Arc<Core>, first: &Worker, index: usize) -> Result<JoinHandle<()
     let root = Root(first.record()?);
     let work = move || {
         let (core, Root(root)) = (shared, { root });
-        let worker = Box::new(Worker::new(&core, index, Clock::real()));
+        let worker = Box::new(Worker::new(&core, index, Clock::real(), Reactor::make));
         // SAFETY: it stays in its box until it has resigned.
         unsafe { worker.adopt_as(root) };
         core.rounds.wait(&worker);

@@ -17,9 +17,8 @@ use crate::clock::Clock;
 use crate::control_block::ControlBlock;
 use crate::error::SpawnError;
 use crate::fiber_thread::FiberThread;
-use crate::outside::Outside;
+use crate::outside::{MakeSource, Outside};
 use crate::preempt::Preemption;
-use crate::reactor::POLL_INTERVAL;
 use crate::record::{Extras, Fiber, State, Tier};
 use crate::schedule_fuzzer::ScheduleFuzzer;
 use crate::shared::{Core, pointer};
@@ -29,6 +28,9 @@ use crate::timers::Timers;
 use crate::waits::{Waitable, Woken};
 
 pub(crate) use crate::current_worker::CurrentWorker;
+
+/// How often a busy worker looks for events from outside.
+pub(crate) const POLL_INTERVAL: Span = Span::from_micros(50);
 
 /// A worker; see the module.
 pub(crate) struct Worker {
@@ -81,7 +83,7 @@ impl Worker {
     /// The offset of the queue, for debuggers.
     pub(crate) const READY: u64 = std::mem::offset_of!(Worker, ready) as u64;
 
-    pub(crate) fn new(core: &Arc<Core>, index: usize, clock: Clock) -> Worker {
+    pub(crate) fn new(core: &Arc<Core>, index: usize, clock: Clock, make_source: MakeSource) -> Worker {
         let config = core.config();
         let alone = core.inboxes.len() == 1;
         let rules = config.rules;
@@ -114,7 +116,7 @@ impl Worker {
             stacks: Stacks::new(config.stack_size),
             alternate: Cell::new(None),
             timers: Timers::new(clock.now()),
-            outside: Outside::default(),
+            outside: Outside::new(make_source),
             preemption: Preemption::default(),
             clock,
         }
@@ -514,7 +516,7 @@ impl Worker {
             self.schedule_look_at(next);
         }
         if self.outside.is_awaited() {
-            self.outside.look(self);
+            self.look_outside();
             self.look_outside_within(POLL_INTERVAL);
         }
     }

@@ -85,7 +85,7 @@ impl<const SAFE: bool> Threads for Rowlock<SAFE> {
     }
 
     fn serve(listener: std::net::TcpListener, connections: usize) {
-        let listener = or_stop(TcpListener::from_std(listener));
+        let listener = or_stop(TcpListener::new(listener));
         let streams = listener.incoming().flatten().take(connections);
         let fibers: Vec<_> = streams.map(|stream| Self::spawn(move || answer(stream))).collect();
         fibers.into_iter().for_each(Self::join);

@@ -235,7 +235,7 @@ fn sockets_simply_block_outside_a_runtime() {
     client.join().unwrap();
     // And back to the standard library's, whose read waits again.
     let (one, other) = UnixStream::pair().unwrap();
-    let (mut one, other) = (one.into_std().unwrap(), other.into_std().unwrap());
+    let (mut one, other) = (one.into_inner().unwrap(), other.into_inner().unwrap());
     let reader = std::thread::spawn(move || (&other).read(&mut [0]).unwrap());
     one.write_all(b"x").unwrap();
     assert_eq!(reader.join().unwrap(), 1);
