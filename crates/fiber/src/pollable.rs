@@ -231,7 +231,7 @@ where
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        until_ready(Out, &self.timeouts, &self.inner, |inner| inner.flush())
+        until_ready(Out, &self.timeouts, &self.inner, Write::flush)
     }
 }
 
@@ -255,7 +255,7 @@ impl<T: AsFd + Write> Write for Pollable<T> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        until_ready(Out, &self.timeouts, &mut self.inner, |inner| inner.flush())
+        until_ready(Out, &self.timeouts, &mut self.inner, Write::flush)
     }
 }
 
