@@ -267,10 +267,7 @@ fn cancel(worker: &Worker, fiber: Fiber) -> bool {
             true
         }
         FiberState::Blocked => worker.cancel_wait(fiber, Woken::Cancelled),
-        FiberState::Free
-        | FiberState::Unstarted
-        | FiberState::Running
-        | FiberState::BlockedUnwinding
-        | FiberState::Ended => false,
+        FiberState::BlockedUnwinding => worker.orphan_in_c_library(fiber),
+        FiberState::Free | FiberState::Unstarted | FiberState::Running | FiberState::Ended => false,
     }
 }

@@ -240,6 +240,12 @@ impl InRuntime {
         unsafe { self.here.as_ref() }
     }
 
+    /// Whether the thread was in the runtime before.
+    #[inline(always)]
+    pub(crate) fn is_nested(&self) -> bool {
+        self.is_nested
+    }
+
     /// The worker that runs the calling fiber. `None` for other threads, and if it is orphaned.
     #[inline(always)]
     pub(crate) fn worker(&self) -> Option<CurrentWorker> {
@@ -318,6 +324,12 @@ pub(crate) fn call_outside<R>(call: impl FnOnce() -> R) -> R {
 /// The state of the calling fiber. `None` for other threads.
 pub(crate) fn current() -> Option<NonNull<FiberThread>> {
     HERE.with(|here| here.thread.get())
+}
+
+/// Whether the caller is a fiber outside of the runtime, in its own turn.
+#[inline(always)]
+pub(crate) fn is_outside_runtime() -> bool {
+    HERE.with(|here| here.worker.get().is_some() && !here.in_runtime.load(Relaxed))
 }
 
 /// The worker of the calling fiber, for a caller that is in the runtime, or only reads.

@@ -42,6 +42,9 @@ mod guarded;
 mod idle;
 #[allow(unsafe_code)] // Items are linked by pointers.
 mod inbox;
+#[allow(unsafe_code)] // It defines functions of the C library.
+#[cfg(interposed)]
+mod interposed;
 #[allow(unsafe_code)] // The owner of a handle takes the fiber's outcome.
 mod join;
 mod local;

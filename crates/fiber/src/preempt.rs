@@ -164,6 +164,17 @@ impl Preemption {
         self.counts.get()
     }
 
+    /// Notes which signals the worker's own kernel thread blocks, and so its fibers.
+    pub(crate) fn note_mask(&self) {
+        self.mask.set(Some(SignalMask::of_this_thread()));
+    }
+
+    /// The signals that are blocked outside of handlers, as far as the worker knows.
+    #[cfg(interposed)]
+    pub(crate) fn usual_mask(&self) -> Option<SignalMask> {
+        self.mask.get()
+    }
+
     /// Whether fibers can have blocks.
     #[inline(always)]
     pub(crate) fn has_blocks(&self) -> bool {
@@ -248,7 +259,7 @@ impl Worker {
         let shortest = if kind == ControlBlockKind::ThreadPointer { SHORTEST } else { SHORTEST_TURN };
         let interval = Duration::from_nanos(self.core().config().rules.running_time.as_nanos()).max(shortest);
         let ticks = Ticks::new(Some(self), interval, self.clock.scripted()).map_err(PreemptionError::Timer)?;
-        self.preemption.mask.set(Some(SignalMask::of_this_thread()));
+        self.preemption.note_mask();
         let slack = Slack::of_this_thread();
         if slack.limit_for(interval) != slack {
             // Kernel threads of fibers are started from here, and inherit the slack.

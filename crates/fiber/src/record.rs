@@ -45,7 +45,8 @@ pub(crate) enum State {
     Running,
     /// It waits for something else: [`Record::waits`] says for what.
     Blocked,
-    /// The same while it unwinds: it cannot be cancelled, because that would be a panic in a panic.
+    /// The same while it cannot be cancelled: it unwinds, and that would be a panic in a panic, or
+    /// it is in a call of the C library.
     BlockedUnwinding,
     Ended,
 }
@@ -208,6 +209,11 @@ impl Record {
             thread.pins.get() == 0 && !thread.was_interrupted.get() && thread.control_block().thread().is_none()
         };
         !self.is_sharing.get() && !self.has_timer.get() && has_block() && thread(self.thread())
+    }
+
+    /// Whether it can continue without a worker.
+    pub(crate) fn can_be_orphaned(&self) -> bool {
+        !self.is_sharing.get() && self.stack.get().is_some_and(|stack| stack.thread().is_some())
     }
 
     /// Whether it runs and has no home: it was [orphaned](crate::preempt::orphan), and no other

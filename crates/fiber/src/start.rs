@@ -9,6 +9,7 @@ use crate::fiber_thread::{self, FiberThread};
 use crate::preempt::orphan;
 use crate::record::{Fiber, State};
 use crate::stack::Stack;
+use crate::waits::{Waitable, Woken};
 use crate::worker::{CurrentWorker, Worker};
 
 impl Worker {
@@ -26,7 +27,26 @@ impl Worker {
         }
     }
 
-    /// Orphans an interrupted fiber. If no kernel thread can be started for it, it stops forever.
+    /// Orphans a fiber that waits in a call of the C library, as the runtime ends. Returns whether
+    /// that was possible.
+    #[cold]
+    pub(crate) fn orphan_in_c_library(&self, fiber: Fiber) -> bool {
+        // SAFETY: the fiber is blocked, so what it waits for exists.
+        let leaves = |waits: NonNull<dyn Waitable>| unsafe {
+            let waits = waits.as_ref();
+            waits.is_in_c_library() && waits.leave(fiber)
+        };
+        let orphans = fiber.can_be_orphaned() && fiber.waits.get().is_some_and(leaves);
+        if orphans {
+            fiber.waits.set(None);
+            fiber.woken.set(Woken::Cancelled);
+            self.core().remove_expected();
+            self.orphan(fiber);
+        }
+        orphans
+    }
+
+    /// Orphans a fiber. If no kernel thread can be started for it, it stops forever.
     #[cold]
     fn orphan(&self, fiber: Fiber) {
         fiber.state.set(State::Running);
@@ -124,6 +144,9 @@ impl Worker {
         self.own_thread.adopt();
         self.own_thread.take_turn(self);
         self.alternate.set(crate::stack::overflow::watch());
+        self.preemption.note_mask();
+        #[cfg(interposed)]
+        crate::interposed::prepare();
     }
 
     /// Makes this kernel thread a plain thread again.

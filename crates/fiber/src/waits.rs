@@ -23,6 +23,11 @@ pub(crate) trait Waitable {
     /// will wake it.
     fn leave(&self, fiber: Fiber) -> bool;
 
+    /// Whether the fiber is in a call of the C library, which cannot be unwound.
+    fn is_in_c_library(&self) -> bool {
+        false
+    }
+
     /// Its name in a word or two: "a mutex".
     fn kind(&self) -> &'static str;
 

@@ -295,7 +295,8 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn block_quietly(&self, waits: &dyn Waitable, deadline: Option<Instant>) -> Woken {
         let me = self.current();
-        if me.cancel_pending.get() && self.take_cancellation(me) && waits.leave(me) {
+        let is_in_c_library = waits.is_in_c_library();
+        if me.cancel_pending.get() && !is_in_c_library && self.take_cancellation(me) && waits.leave(me) {
             return Woken::Cancelled;
         }
         // SAFETY: only the lifetime differs. The fiber forgets the reference before this returns,
@@ -303,7 +304,8 @@ impl Worker {
         let erased =
             unsafe { std::mem::transmute::<NonNull<dyn Waitable + '_>, NonNull<dyn Waitable>>(NonNull::from(waits)) };
         me.waits.set(Some(erased));
-        me.state.set(if std::thread::panicking() { State::BlockedUnwinding } else { State::Blocked });
+        let lasts = is_in_c_library || std::thread::panicking();
+        me.state.set(if lasts { State::BlockedUnwinding } else { State::Blocked });
         let timer = deadline.map(|deadline| {
             self.schedule_look_at(deadline);
             me.has_timer.set(true);
@@ -314,6 +316,9 @@ impl Worker {
             Some(next) => self.change(me, next),
             None if self.alone => self.change(me, self.next()),
             None => self.change_to_scheduler(me),
+        }
+        if is_in_c_library && me.is_orphan() {
+            return me.woken.get();
         }
         if let Some(timer) = timer {
             // A fiber with a timer has not moved.

@@ -328,9 +328,9 @@ fn the_library_donates_its_timeslice_to_an_interrupted_owner_of_the_allocators_l
                 // It is interrupted in the middle of that.
                 rowlock_fiber::yield_now();
                 assert!(ALLOCATOR.0.try_lock().is_err());
-                // The library allocates for a stack of another size.
-                let spawns = || spawn_with_size_of_its_own(3).join().unwrap();
-                Builder::new().preemptible(false).spawn(spawns).unwrap().join().unwrap();
+                // The library allocates for its first timer.
+                let sleeps = || sleep(TURN);
+                Builder::new().preemptible(false).spawn(sleeps).unwrap().join().unwrap();
                 allocates.join().unwrap();
                 preemptions().donated
             })

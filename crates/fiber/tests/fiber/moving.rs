@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 
 use rowlock_fiber::{Builder, Config, Runtime, Semaphore, channel, pin, scope, spawn, yield_now};
-use rustix::thread::{Pid, gettid};
+use rustix::thread::{Pid, gettid, sched_yield};
 
 /// A runtime with two workers.
 fn with_two(preemptible: bool) -> Runtime {
@@ -31,12 +31,12 @@ fn crowd(preemptible: bool, calls: impl Fn() + Sync, enough: impl Fn() -> bool) 
                     let _pin = pin();
                     blocked.store(true, Relaxed);
                     while !released.load(Relaxed) {
-                        thread::yield_now();
+                        sched_yield();
                     }
                 };
                 scope.spawn_with(Builder::new().preemptible(false), blocks).unwrap();
                 while !blocked.load(Relaxed) {
-                    thread::yield_now();
+                    sched_yield();
                 }
                 for _ in 0..8 {
                     scope.spawn(|| {

@@ -15,7 +15,7 @@ use rowlock_fiber::{
 };
 use sys::scheduling::Thread;
 
-use crate::scripted::{self, TURN};
+use crate::scripted::{self, KernelLock, TURN};
 
 /// Runs a program with a scripted clock and four levels.
 fn run<T>(boost: Boost, program: impl FnOnce(&ScriptedClock) -> T) -> T {
@@ -25,7 +25,7 @@ fn run<T>(boost: Boost, program: impl FnOnce(&ScriptedClock) -> T) -> T {
 
 /// The same with a thread outside that makes ticks: one comes each time the program's kernel thread
 /// waits for this lock.
-fn run_with_ticks_at<T>(lock: &std::sync::Mutex<()>, boost: Boost, program: impl FnOnce(&ScriptedClock) -> T) -> T {
+fn run_with_ticks_at<T>(lock: &KernelLock, boost: Boost, program: impl FnOnce(&ScriptedClock) -> T) -> T {
     let (worker, over) = (Thread::current(), AtomicBool::new(false));
     run(boost, |clock| {
         std::thread::scope(|threads| {
@@ -309,30 +309,30 @@ fn an_owner_runs_at_the_level_of_its_waiter_before_the_last_newcomer() {
 }
 
 /// The same with a mutex of which the library knows nothing.
-fn with_a_std_mutex(boost: Boost, most: u64) -> u64 {
-    let (mutex, wanted) = (std::sync::Mutex::new(()), AtomicBool::new(false));
+fn with_a_foreign_mutex(boost: Boost, most: u64) -> u64 {
+    let (mutex, wanted) = (KernelLock::default(), AtomicBool::new(false));
     let wants = || {
         wanted.store(true, Relaxed);
-        drop(mutex.lock().unwrap());
+        drop(mutex.lock());
     };
     let is_wanted = || wanted.load(Relaxed);
-    run_with_ticks_at(&mutex, boost, |clock| among_newcomers(clock, most, || mutex.lock().unwrap(), wants, is_wanted))
+    run_with_ticks_at(&mutex, boost, |clock| among_newcomers(clock, most, || mutex.lock(), wants, is_wanted))
 }
 
 #[test]
 fn without_boosts_the_owner_of_a_foreign_lock_runs_after_all_newcomers() {
-    assert_eq!(with_a_std_mutex(Boost::Never, MANY), MANY);
+    assert_eq!(with_a_foreign_mutex(Boost::Never, MANY), MANY);
 }
 
 #[test]
 fn with_boosts_the_owner_of_a_foreign_lock_runs_although_newcomers_never_end() {
     // The holder has one turn after each boost, and a boost comes every five turns.
-    assert_eq!(with_a_std_mutex(Boost::Every(Span::from_millis(5)), u64::MAX), 46);
+    assert_eq!(with_a_foreign_mutex(Boost::Every(Span::from_millis(5)), u64::MAX), 46);
 }
 
 #[test]
 fn a_fiber_that_is_not_preemptible_donates_its_timeslice_to_the_owner_of_a_lock() {
-    let mutex = std::sync::Mutex::new(());
+    let mutex = KernelLock::default();
     let [held, wanted, over] = [(); 3].map(|()| AtomicBool::new(false));
     run_with_ticks_at(&mutex, Boost::Never, |clock| {
         let compute_until = |over: &AtomicBool| {
@@ -346,7 +346,7 @@ fn a_fiber_that_is_not_preemptible_donates_its_timeslice_to_the_owner_of_a_lock(
                 scope.spawn(|| compute_until(over.0));
             }
             scope.spawn(|| {
-                let guard = mutex.lock().unwrap();
+                let guard = mutex.lock();
                 held.store(true, Relaxed);
                 compute_until(&wanted);
                 drop(guard);
@@ -358,7 +358,7 @@ fn a_fiber_that_is_not_preemptible_donates_its_timeslice_to_the_owner_of_a_lock(
             let wants = || {
                 let before = preemptions().donated;
                 wanted.store(true, Relaxed);
-                drop(mutex.lock().unwrap());
+                drop(mutex.lock());
                 preemptions().donated - before
             };
             let wants = scope.spawn_with(Builder::new().preemptible(false), wants).unwrap();

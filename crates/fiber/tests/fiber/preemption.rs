@@ -15,7 +15,7 @@ use rowlock_fiber::{
 use sys::scheduling::Thread;
 use sys::tick::{SignalMask, Slack};
 
-use crate::scripted::{self, TURN};
+use crate::scripted::{self, KernelLock, TURN};
 
 /// A runtime that uses the real clock.
 fn runtime(preempt_by: PreemptBy) -> Runtime {
@@ -257,7 +257,7 @@ fn a_running_time_shorter_than_a_tick_keeps_no_fiber_from_running(by: PreemptBy)
 
 fn a_fiber_that_is_not_preemptible_gets_a_lock_that_an_interrupted_one_holds(by: PreemptBy) {
     let scripted = scripted::runtime(by, 4, Boost::Never);
-    let lock = Arc::new(Mutex::new(()));
+    let lock = Arc::new(KernelLock::default());
     let (waits, clock) = (Arc::new(AtomicBool::new(false)), scripted.clock.clone());
     let (theirs, is_waited_for) = (Arc::clone(&lock), Arc::clone(&waits));
     let (worker, advances, sees) = (Thread::current(), clock.clone(), Arc::clone(&waits));
@@ -271,15 +271,15 @@ fn a_fiber_that_is_not_preemptible_gets_a_lock_that_an_interrupted_one_holds(by:
     });
     let counts = scripted.run(|| {
         let owner = spawn(move || {
-            let _guard = theirs.lock().unwrap();
+            let _guard = theirs.lock();
             clock.advance(TURN);
             // It continues only on the other's timeslice.
             assert!(is_waited_for.load(Relaxed));
         });
         let waiter = Builder::new().preemptible(false).spawn(move || {
-            assert!(lock.try_lock().is_err());
+            assert!(lock.try_lock().is_none());
             waits.store(true, Relaxed);
-            drop(lock.lock().unwrap());
+            drop(lock.lock());
         });
         waiter.unwrap().join().unwrap();
         owner.join().unwrap();
@@ -307,7 +307,7 @@ fn a_fiber_that_is_not_preemptible_and_yields_its_cpu_lets_an_interrupted_one_ru
             let polls = move || {
                 looks.store(true, Relaxed);
                 while !done.load(Relaxed) {
-                    std::thread::yield_now();
+                    scripted::yield_unnoticed();
                 }
             };
             Builder::new().preemptible(false).spawn(polls).unwrap().join().unwrap();

@@ -3,14 +3,14 @@
 #![allow(dead_code, clippy::unwrap_used, reason = "not every test uses all, and one that cannot run has failed")]
 
 use std::ops::{Deref, Range};
-use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber::{Config, PreemptBy, Runtime, ScriptedClock};
+use sys::futex::{self, Scope};
 use sys::scheduling::{Policy, Thread, attributes};
 
 /// A running time, and so the interval of ticks, also while a runtime ends.
@@ -46,9 +46,50 @@ pub(crate) fn is_orphaned() -> bool {
     attributes(Thread::current()).unwrap().policy == Policy::Idle
 }
 
-/// Advances a clock by ten turns each time a thread of this process waits for a lock of the
-/// standard library, until it is over.
-pub(crate) fn advance_at<T>(clock: &ScriptedClock, thread: Thread, lock: &Mutex<T>, over: &AtomicBool) {
+/// Calls the C library's `sched_yield`, which the fiber library does not notice.
+#[allow(unsafe_code)]
+pub(crate) fn yield_unnoticed() {
+    // SAFETY: it has this type.
+    let function = unsafe {
+        let found = libc::dlsym(libc::RTLD_NEXT, c"sched_yield".as_ptr());
+        std::mem::transmute::<*mut std::ffi::c_void, Option<extern "C" fn() -> i32>>(found)
+    };
+    function.unwrap()();
+}
+
+/// A lock whose waiters call the kernel without the C library, so that the fiber library does not
+/// notice.
+#[derive(Default)]
+pub(crate) struct KernelLock(AtomicU32);
+
+/// The lock is locked.
+pub(crate) struct KernelGuard<'a>(&'a AtomicU32);
+
+impl KernelLock {
+    pub(crate) fn try_lock(&self) -> Option<KernelGuard<'_>> {
+        (self.0.swap(1, Acquire) == 0).then(|| KernelGuard(&self.0))
+    }
+
+    pub(crate) fn lock(&self) -> KernelGuard<'_> {
+        loop {
+            if let Some(guard) = self.try_lock() {
+                return guard;
+            }
+            futex::wait(&self.0, 1, None, Scope::Process);
+        }
+    }
+}
+
+impl Drop for KernelGuard<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Release);
+        futex::wake(self.0, 1, Scope::Process);
+    }
+}
+
+/// Advances a clock by ten turns each time a thread of this process waits for a lock, until it is
+/// over.
+pub(crate) fn advance_at<T>(clock: &ScriptedClock, thread: Thread, lock: &T, over: &AtomicBool) {
     let mut stopped = None;
     while !over.load(Relaxed) {
         let stops = stops_at_futex(thread, (&raw const *lock).addr()..(&raw const *lock).addr() + size_of_val(lock));

@@ -1,0 +1,141 @@
+//! Blocking calls of the C library, interposed: a fiber that would block in the kernel waits like
+//! at any object of this crate, and lets others run.
+//!
+//! The linker binds an executable's references to a function of the C library to a definition in
+//! the executable, if there is one, also those in the standard library and in C. It exports the
+//! definition, so that libraries that are loaded dynamically find it first as well. So this module
+//! defines the functions, and an executable that is linked with this crate uses them. A function
+//! asks whether the caller is a fiber outside of the runtime, which costs the check of a
+//! thread-local. For all other callers it calls the *real symbol*.
+//!
+//! | call of a fiber | how it waits |
+//! |---|---|
+//! | `syscall` with a futex: all locks of the standard library, `park`, parking_lot, crossbeam | in a [table](futex), by the word's address |
+//! | `nanosleep` and others | as [`sleep`](crate::sleep()) |
+//! | `sched_yield` | lets another fiber run, if one is ready |
+//!
+//! # What is not noticed
+//! Code that calls the kernel by instructions of its own, as the C library itself does between its
+//! functions, and the crate `rustix`; and a library that binds its own references first. There the
+//! worker stops, as any thread does.
+//!
+//! # A thread's semantics
+//! A call ends as it does for a thread, with its result and `errno`. It is not interrupted by
+//! signals. It cannot be unwound, because its callers have no code for that. If the runtime ends
+//! meanwhile, the fiber [continues as a kernel thread](crate::preempt::orphan), and makes the real
+//! call.
+//!
+//! These make the real call, too: a fiber that shares its worker's thread-locals, since the code
+//! that calls may rely on being alone with them; a signal handler, which is recognized by its stack
+//! or by the signals that are blocked; and a child process that a fiber has forked, in which the
+//! other workers do not exist.
+
+mod futex;
+mod real;
+mod sleep;
+
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use libc::{c_int, c_long};
+use rustix::io::Errno;
+use rustix::process::getpid;
+use sys::tick::SignalMask;
+
+use crate::fiber_thread;
+use crate::waits::{Waitable, Woken};
+use crate::worker::CurrentWorker;
+
+/// The process whose workers exist.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
+
+/// A kernel thread becomes a worker.
+pub(crate) fn prepare() {
+    PROCESS.store(getpid().as_raw_pid(), Relaxed);
+}
+
+/// What a call of the C library returns: a number, or an error for `errno`.
+type Outcome = Result<c_long, Errno>;
+
+/// Calls a function in the runtime if the caller is a fiber that may wait. `None` if it is not, or
+/// if the function returns that: then the caller makes the real call.
+#[inline]
+fn in_fiber<R>(then: impl FnOnce(CurrentWorker) -> Option<R>) -> Option<R> {
+    if !fiber_thread::is_outside_runtime() {
+        return None;
+    }
+    CurrentWorker::visit(|here| here.filter(may_wait).and_then(then))
+}
+
+/// Whether the current fiber may wait in this call.
+fn may_wait(here: &CurrentWorker) -> bool {
+    let (me, local) = (here.current(), 0_u8);
+    !me.is_sharing.get()
+        && me.stack.get().is_none_or(|stack| stack.contains((&raw const local).addr()))
+        && PROCESS.load(Relaxed) == getpid().as_raw_pid()
+        && here.preemption.usual_mask().is_none_or(|mask| mask == SignalMask::of_this_thread())
+}
+
+/// Blocks the fiber, which is on the list of this already. [`Cancelled`](Woken::Cancelled) means
+/// that its runtime is over, and that it has no worker any more.
+fn block(here: CurrentWorker, waits: &dyn Waitable, deadline: Option<Instant>) -> Woken {
+    debug_assert!(waits.is_in_c_library());
+    here.core().add_expected();
+    let woken = here.block_quietly(waits, deadline);
+    if woken != Woken::Cancelled {
+        here.core().remove_expected();
+    }
+    woken
+}
+
+/// The result of a call as C expects it.
+fn returned(outcome: Outcome) -> c_long {
+    outcome.unwrap_or_else(|why| {
+        // SAFETY: it is the calling thread's own.
+        unsafe { *libc::__errno_location() = why.raw_os_error() };
+        -1
+    })
+}
+
+/// Defines functions of the C library: what they do in a fiber, and otherwise the real symbol.
+macro_rules! interposed {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty = $in_fiber:expr;)*) => {
+        $crate::interposed::real::real_symbols! { $(fn $name($($argument: $type),*) -> $result;)* }
+        $(
+            /// # Safety
+            /// As for the real symbol of this name.
+            #[unsafe(no_mangle)]
+            unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
+                match $in_fiber {
+                    Some(outcome) => $crate::interposed::returned(outcome) as $result,
+                    // SAFETY: the caller's promise.
+                    None => unsafe { real::$name($($argument),*) },
+                }
+            }
+        )*
+    };
+}
+use interposed;
+
+/// # Safety
+/// As for the real symbol of this name.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn syscall(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
+    if number == libc::SYS_futex {
+        // SAFETY: the caller's promise.
+        if let Some(outcome) = unsafe { futex::call(a, b as c_int, c as u32, d, e, f as u32) } {
+            return returned(outcome);
+        }
+    }
+    // SAFETY: the caller's promise.
+    returned(unsafe { real::call(number, [a, b, c, d, e, f]) })
+}

@@ -1,0 +1,299 @@
+//! Futexes: fibers wait in a table, by the address of the word.
+//!
+//! `FUTEX_WAIT` compares the word and adds the fiber to the table under the lock of a bucket.
+//! `FUTEX_WAKE` first wakes fibers there, and then threads in the kernel for the rest. A waker
+//! changes the word, and then reads how many fibers wait; a waiter counts itself, and then reads
+//! the word. Both steps are sequentially consistent on both sides, so one of the two sees the
+//! other, as in the kernel. So programs without such fibers pay a fence and a load for each wakeup.
+//!
+//! A wakeup by the kernel, or by code that calls the kernel by itself, is not seen here. The words
+//! on which such code waits are its own; it does not wait by `syscall` either.
+//!
+//! The table allocates nothing: its nodes are on the fibers' stacks. So allocators may use locks
+//! that wait here.
+
+use std::cell::Cell;
+use std::ptr::{NonNull, null};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicUsize, fence};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::Instant;
+
+use libc::{c_int, c_long, timespec};
+use rustix::io::Errno;
+
+use super::{Outcome, block, in_fiber, real};
+use crate::fiber_thread::InRuntime;
+use crate::record::Fiber;
+use crate::shared::Core;
+use crate::waits::{Waitable, Woken};
+use crate::worker::CurrentWorker;
+
+/// A fiber that waits.
+struct Waiter {
+    address: usize,
+    bits: u32,
+    fiber: Fiber,
+    core: NonNull<Core>,
+    /// The index of its worker, which it does not leave while it waits.
+    worker: usize,
+    next: Cell<*const Waiter>,
+    previous: Cell<*const Waiter>,
+    is_listed: Cell<bool>,
+}
+
+/// The fibers of a bucket, in the order in which they came.
+struct List {
+    first: *const Waiter,
+    last: *const Waiter,
+}
+
+// SAFETY: only a thread that has locked the bucket touches the links of its waiters.
+unsafe impl Send for List {}
+
+impl List {
+    const EMPTY: List = List { first: null(), last: null() };
+
+    fn push(&mut self, waiter: &Waiter) {
+        waiter.next.set(null());
+        waiter.previous.set(self.last);
+        waiter.is_listed.set(true);
+        // SAFETY: waiters exist as long as they are on a list.
+        match unsafe { self.last.as_ref() } {
+            Some(last) => last.next.set(waiter),
+            None => self.first = waiter,
+        }
+        self.last = waiter;
+    }
+
+    /// Removes a waiter. Returns false if it is not on the list.
+    fn remove(&mut self, waiter: &Waiter) -> bool {
+        if !waiter.is_listed.replace(false) {
+            return false;
+        }
+        let (next, previous) = (waiter.next.get(), waiter.previous.get());
+        // SAFETY: as above.
+        unsafe {
+            match previous.as_ref() {
+                Some(previous) => previous.next.set(next),
+                None => self.first = next,
+            }
+            match next.as_ref() {
+                Some(next) => next.previous.set(previous),
+                None => self.last = previous,
+            }
+        }
+        true
+    }
+
+    /// The first waiter for which this holds.
+    fn find(&self, holds: impl Fn(&Waiter) -> bool) -> Option<&Waiter> {
+        // SAFETY: as above.
+        let at = |waiter: *const Waiter| unsafe { waiter.as_ref() };
+        std::iter::successors(at(self.first), |waiter| at(waiter.next.get())).find(|waiter| holds(waiter))
+    }
+}
+
+const BUCKETS: usize = 256;
+
+static TABLE: [Mutex<List>; BUCKETS] = [const { Mutex::new(List::EMPTY) }; BUCKETS];
+
+/// How many fibers are in the table.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// The thread has locked a bucket: its signal handlers must not.
+    static HAS_LOCKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls a function with the bucket of an address, for a caller in the runtime.
+fn with_bucket<R>(address: usize, then: impl FnOnce(&mut List) -> R) -> R {
+    let bucket = &TABLE[(address >> 2).wrapping_mul(0x9e37_79b9) >> 8 & (BUCKETS - 1)];
+    HAS_LOCKED.set(true);
+    // Never waits in the kernel, which would lead here again.
+    let mut list: MutexGuard<'_, List> = loop {
+        match bucket.try_lock() {
+            Ok(list) => break list,
+            Err(TryLockError::Poisoned(list)) => break list.into_inner(),
+            Err(TryLockError::WouldBlock) => rustix::thread::sched_yield(),
+        }
+    };
+    let result = then(&mut list);
+    drop(list);
+    HAS_LOCKED.set(false);
+    result
+}
+
+impl Waitable for Waiter {
+    fn leave(&self, _: Fiber) -> bool {
+        let left = with_bucket(self.address, |list| list.remove(self));
+        WAITING.fetch_sub(usize::from(left), Relaxed);
+        left
+    }
+
+    fn kind(&self) -> &'static str {
+        "a futex"
+    }
+
+    fn is_in_c_library(&self) -> bool {
+        true
+    }
+}
+
+impl Waiter {
+    /// Wakes the fiber, which has been taken off the list. Does not touch this afterwards.
+    fn wake(&self, inside: &InRuntime) {
+        let (fiber, core, worker) = (self.fiber, self.core, self.worker);
+        if !inside.is_nested()
+            && let Some(here) = CurrentWorker::look()
+            && here.core_pointer() == core
+        {
+            return here.wake(fiber, Woken::Called);
+        }
+        // SAFETY: the fiber still waits, so its runtime exists. This keeps it until all is done.
+        let core = unsafe {
+            Arc::increment_strong_count(core.as_ptr());
+            Arc::from_raw(core.as_ptr())
+        };
+        fiber.woken.set(Woken::Called);
+        core.inboxes[worker].send(fiber);
+    }
+}
+
+/// Waits until the word is woken, if it has this value.
+pub(super) fn wait(here: CurrentWorker, word: &AtomicU32, value: u32, bits: u32, deadline: Option<Instant>) -> Outcome {
+    let waiter = Waiter {
+        address: word.as_ptr().addr(),
+        bits,
+        fiber: here.current(),
+        core: here.core_pointer(),
+        worker: here.index(),
+        next: Cell::new(null()),
+        previous: Cell::new(null()),
+        is_listed: Cell::new(false),
+    };
+    WAITING.fetch_add(1, SeqCst);
+    fence(SeqCst);
+    let waits = with_bucket(waiter.address, |list| {
+        let waits = word.load(SeqCst) == value;
+        if waits {
+            list.push(&waiter);
+        }
+        waits
+    });
+    if !waits {
+        WAITING.fetch_sub(1, Relaxed);
+        return Err(Errno::AGAIN);
+    }
+    match block(here, &waiter, deadline) {
+        // An orphaned fiber looks at the word again, and waits in the kernel.
+        Woken::Called | Woken::Cancelled => Ok(0),
+        Woken::TimedOut => Err(Errno::TIMEDOUT),
+    }
+}
+
+/// Wakes so many fibers that wait for a word. Returns how many there were.
+pub(super) fn wake(address: usize, count: u32, bits: u32) -> u32 {
+    fence(SeqCst);
+    if WAITING.load(Relaxed) == 0 || HAS_LOCKED.get() {
+        return 0;
+    }
+    let inside = InRuntime::enter();
+    let mut taken = List::EMPTY;
+    let mut woken = 0;
+    with_bucket(address, |list| {
+        while woken < count
+            && let Some(waiter) = list.find(|waiter| waiter.address == address && waiter.bits & bits != 0)
+        {
+            // The waiter stays until it is woken.
+            let waiter: *const Waiter = waiter;
+            // SAFETY: it is on the list.
+            let waiter = unsafe { &*waiter };
+            list.remove(waiter);
+            taken.push(waiter);
+            waiter.is_listed.set(false);
+            woken += 1;
+        }
+    });
+    WAITING.fetch_sub(woken as usize, Relaxed);
+    let mut next = taken.first;
+    // SAFETY: it has been taken, and not been woken yet.
+    while let Some(waiter) = unsafe { next.as_ref() } {
+        next = waiter.next.get();
+        waiter.wake(&inside);
+    }
+    woken
+}
+
+/// The futex call. `None` if the real one must be made.
+///
+/// # Safety
+/// As for the system call.
+pub(super) unsafe fn call(
+    word: usize,
+    operation: c_int,
+    value: u32,
+    time: usize,
+    other: usize,
+    bits: u32,
+) -> Option<Outcome> {
+    const ALL: u32 = u32::MAX;
+    let is_private = operation & libc::FUTEX_PRIVATE_FLAG != 0;
+    let flags = libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
+    let (command, bits) = match operation & !flags {
+        libc::FUTEX_WAIT => (libc::FUTEX_WAIT, ALL),
+        libc::FUTEX_WAKE => (libc::FUTEX_WAKE, ALL),
+        libc::FUTEX_WAIT_BITSET => (libc::FUTEX_WAIT, bits),
+        libc::FUTEX_WAKE_BITSET => (libc::FUTEX_WAKE, bits),
+        other => (other, ALL),
+    };
+    match command {
+        libc::FUTEX_WAIT if is_private && bits != 0 && word != 0 && word.is_multiple_of(4) => in_fiber(|here| {
+            // SAFETY: the caller's promise.
+            let (word, time) = unsafe {
+                (
+                    AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(word)),
+                    std::ptr::with_exposed_provenance::<timespec>(time).as_ref(),
+                )
+            };
+            let is_absolute = operation & !flags == libc::FUTEX_WAIT_BITSET;
+            let is_real = operation & libc::FUTEX_CLOCK_REALTIME != 0;
+            let clock = if is_real { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
+            let ahead = match time {
+                Some(time) => Some(super::sleep::ahead(time, is_absolute.then_some(clock))?),
+                None => None,
+            };
+            Some(wait(here, word, value, bits, ahead.map(|ahead| super::sleep::after(here, ahead))))
+        }),
+        libc::FUTEX_WAKE if bits != 0 => {
+            let woken = wake(word, value, bits);
+            if woken == 0 {
+                return None;
+            }
+            let more = if woken < value {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    real::call(
+                        libc::SYS_futex,
+                        [word, operation as usize, (value - woken) as usize, time, other, bits as usize],
+                    )
+                }
+                .unwrap_or(0)
+            } else {
+                0
+            };
+            Some(Ok(c_long::from(woken) + more))
+        }
+        // Fibers wake and look again, which is always allowed.
+        libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE => {
+            wake(word, ALL, ALL);
+            None
+        }
+        libc::FUTEX_WAKE_OP => {
+            wake(word, ALL, ALL);
+            wake(other, ALL, ALL);
+            None
+        }
+        _ => None,
+    }
+}

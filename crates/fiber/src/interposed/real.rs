@@ -1,0 +1,112 @@
+//! Real symbols: the functions that would have been called without this crate.
+
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::Relaxed;
+
+use libc::c_long;
+use rustix::io::Errno;
+
+/// A function of the C library. It is found when it is first called.
+pub(super) struct RealSymbol {
+    name: &'static CStr,
+    address: AtomicPtr<c_void>,
+}
+
+impl RealSymbol {
+    pub(super) const fn new(name: &'static CStr) -> RealSymbol {
+        RealSymbol { name, address: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// Its address. Aborts the process if there is none: without this crate, the program would not
+    /// have started.
+    #[inline]
+    pub(super) fn address(&self) -> *mut c_void {
+        let address = self.address.load(Relaxed);
+        if address.is_null() { self.find() } else { address }
+    }
+
+    #[cold]
+    fn find(&self) -> *mut c_void {
+        // SAFETY: the handle is always valid, and the name is a C string.
+        let address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        if address.is_null() {
+            std::process::abort();
+        }
+        self.address.store(address, Relaxed);
+        address
+    }
+}
+
+/// Defines a module `real` with a function of the same name and type for each, which calls it.
+macro_rules! real_symbols {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        mod real {
+            use super::*;
+
+            /// Finds all of them when the program starts: to do that later takes the loader's
+            /// lock, and a signal handler must not.
+            #[used]
+            #[unsafe(link_section = ".init_array")]
+            static FIND: extern "C" fn() = {
+                extern "C" fn find() {
+                    $(symbols::$name.address();)*
+                }
+                find
+            };
+
+            #[allow(non_upper_case_globals)]
+            mod symbols {
+                use $crate::interposed::real::RealSymbol;
+
+                $(pub(super) static $name: RealSymbol =
+                    match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                        Ok(name) => RealSymbol::new(name),
+                        Err(_) => unreachable!(),
+                    };)*
+            }
+
+            $(
+                /// # Safety
+                /// As for the function of this name.
+                #[inline]
+                pub(super) unsafe fn $name($($argument: $type),*) -> $result {
+                    // SAFETY: it is the function of this name, which has this type.
+                    let function = unsafe {
+                        std::mem::transmute::<
+                            *mut std::ffi::c_void,
+                            unsafe extern "C-unwind" fn($($type),*) -> $result,
+                        >(symbols::$name.address())
+                    };
+                    // SAFETY: the caller's promise.
+                    unsafe { function($($argument),*) }
+                }
+            )*
+        }
+    };
+}
+pub(super) use real_symbols;
+
+/// Calls the kernel, as `syscall` of the C library does, which is no cancellation point.
+///
+/// # Safety
+/// As for the system call.
+#[inline]
+pub(super) unsafe fn call(number: c_long, arguments: [usize; 6]) -> Result<c_long, Errno> {
+    let [a, b, c, d, e, f] = arguments;
+    let result: c_long;
+    // SAFETY: the caller's promise; and the kernel keeps all other registers.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c,
+            in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    // SAFETY: likewise.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("svc 0", in("x8") number, inlateout("x0") a => result, in("x1") b, in("x2") c,
+            in("x3") d, in("x4") e, in("x5") f, options(nostack));
+    }
+    // The last page of numbers are errors.
+    if (-4095..0).contains(&result) { Err(Errno::from_raw_os_error(-result as i32)) } else { Ok(result) }
+}

@@ -1,0 +1,199 @@
+//! Fibers that wait in calls of the C library, and other fibers of their worker, which run
+//! meanwhile. If a call stopped the worker, nearly all of these tests would wait forever.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Barrier, Condvar, Mutex, RwLock, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rowlock_fiber::{Config, Runtime, run, scope, spawn, yield_now};
+
+/// Longer than any test.
+const LONG: Duration = Duration::from_secs(3_600);
+
+const SHORT: Duration = Duration::from_millis(1);
+
+/// Runs a program with fibers of several kinds.
+fn run_each_way(program: impl Fn()) {
+    let default = Config::default;
+    for config in [
+        default(),
+        Config { workers: 2, ..default() },
+        Config { preemptible: true, ..default() },
+        Config { preemptible: true, workers: 2, ..default() },
+        Config { preempt_by: rowlock_fiber::PreemptBy::KernelThreads, ..default() },
+    ] {
+        Runtime::new(config).run(&program).unwrap();
+    }
+}
+
+#[test]
+fn a_standard_mutex_that_another_fiber_holds_is_waited_for() {
+    run_each_way(|| {
+        let (mutex, seen) = (Mutex::new(0), AtomicBool::new(false));
+        scope(|scope| {
+            scope.spawn(|| {
+                let mut guard = mutex.lock().unwrap();
+                while !seen.load(Relaxed) {
+                    yield_now();
+                }
+                *guard += 1;
+            });
+            scope.spawn(|| {
+                seen.store(true, Relaxed);
+                *mutex.lock().unwrap() += 1;
+            });
+        });
+        assert_eq!(mutex.into_inner().unwrap(), 2);
+    });
+}
+
+#[test]
+fn a_fiber_parks_until_another_one_unparks_it() {
+    run_each_way(|| {
+        let (tell, told) = mpsc::channel();
+        let parked = spawn(move || {
+            tell.send(thread::current()).unwrap();
+            thread::park();
+        });
+        let thread = told.recv().unwrap();
+        (0..3).for_each(|_| yield_now());
+        thread.unpark();
+        parked.join().unwrap();
+    });
+}
+
+#[test]
+fn fibers_of_one_worker_meet_at_objects_of_the_standard_library() {
+    run_each_way(|| {
+        let (barrier, lock, turn, changed) = (Barrier::new(3), RwLock::new(0), Mutex::new(0), Condvar::new());
+        scope(|scope| {
+            for index in 0..3 {
+                let (barrier, lock, turn, changed) = (&barrier, &lock, &turn, &changed);
+                scope.spawn(move || {
+                    for round in 0..20 {
+                        let guard = turn.lock().unwrap();
+                        let mut guard = changed.wait_while(guard, |turn| *turn != round * 3 + index).unwrap();
+                        *guard += 1;
+                        *lock.write().unwrap() += 1;
+                        changed.notify_all();
+                        drop(guard);
+                        barrier.wait();
+                        assert_eq!(*lock.read().unwrap(), round * 3 + 3);
+                        barrier.wait();
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn a_fiber_receives_from_a_standard_channel_what_another_one_sends() {
+    run_each_way(|| {
+        let (send, receive) = mpsc::sync_channel(1);
+        let sum = spawn(move || receive.iter().sum::<u64>());
+        for value in 0..100 {
+            send.send(value).unwrap();
+        }
+        drop(send);
+        assert_eq!(sum.join().unwrap(), 4950);
+    });
+}
+
+#[test]
+fn while_one_fiber_sleeps_another_one_works() {
+    run(|| {
+        let sleeper = spawn(|| thread::sleep(LONG));
+        let works = Arc::new(AtomicBool::new(true));
+        let theirs = Arc::clone(&works);
+        let naps = spawn(move || {
+            let mut naps = 0_u32;
+            while theirs.load(Relaxed) {
+                thread::sleep(SHORT);
+                naps += 1;
+            }
+            naps
+        });
+        let began = Instant::now();
+        thread::sleep(SHORT * 20);
+        assert!(began.elapsed() >= SHORT * 20);
+        works.store(false, Relaxed);
+        assert!(naps.join().unwrap() > 0);
+        assert!(!sleeper.is_finished());
+    });
+}
+
+#[test]
+fn a_fiber_that_polls_and_yields_lets_others_run() {
+    run(|| {
+        let done = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&done);
+        let _other = spawn(move || theirs.store(true, Relaxed));
+        while !done.load(Relaxed) {
+            thread::yield_now();
+        }
+    });
+}
+
+#[test]
+fn waits_with_a_timeout_end_in_time() {
+    run_each_way(|| {
+        let began = Instant::now();
+        let (mutex, changed) = (Mutex::new(()), Condvar::new());
+        let other = spawn(|| thread::park_timeout(SHORT));
+        let (guard, timeout) = changed.wait_timeout(mutex.lock().unwrap(), SHORT * 2).unwrap();
+        assert!(timeout.timed_out());
+        drop(guard);
+        let (_send, receive) = mpsc::channel::<()>();
+        assert_eq!(receive.recv_timeout(SHORT), Err(mpsc::RecvTimeoutError::Timeout));
+        other.join().unwrap();
+        assert!(began.elapsed() >= SHORT * 3);
+    });
+}
+
+#[test]
+fn threads_and_fibers_wake_each_other() {
+    run_each_way(|| {
+        let (to_thread, from_fiber) = mpsc::channel();
+        let (to_fiber, from_thread) = mpsc::channel();
+        let thread = thread::spawn(move || from_fiber.iter().for_each(|value: u64| to_fiber.send(value + 1).unwrap()));
+        let fiber = spawn(move || {
+            let mut value = 0;
+            while value < 100 {
+                to_thread.send(value).unwrap();
+                value = from_thread.recv().unwrap();
+            }
+            value
+        });
+        assert_eq!(fiber.join().unwrap(), 100);
+        while !thread.is_finished() {
+            thread::yield_now();
+        }
+    });
+}
+
+#[test]
+fn a_fiber_that_still_waits_when_its_runtime_ends_continues_as_a_thread() {
+    let (mutex, (tell, told)) = (Arc::new(Mutex::new(())), mpsc::channel());
+    let guard = mutex.lock().unwrap();
+    run(|| {
+        for waits in [true, false] {
+            let (mutex, tell) = (Arc::clone(&mutex), tell.clone());
+            drop(spawn(move || {
+                if waits {
+                    drop(mutex.lock().unwrap());
+                } else {
+                    thread::sleep(SHORT * 20);
+                }
+                tell.send(waits).unwrap();
+            }));
+        }
+        yield_now();
+    });
+    drop(guard);
+    let mut told: Vec<_> = told.iter().take(2).collect();
+    told.sort_unstable();
+    assert_eq!(told, [false, true]);
+}
