@@ -16,12 +16,6 @@ import struct
 import gdb
 import gdb.unwinder
 
-# The words of `rowlock_fiber_layout`, in this order (src/debugger.rs).
-LAYOUT = """
-entries most listed_size listed_records listed_made record_size context stack stack_top stack_size home number state spent used
-waits meeting extras name lock_word ready threads boosts standing_size standing_level standing_boosts
-"""
-
 FREE, UNSTARTED, READY, RUNNING, BLOCKED, UNWINDING, ENDED = range(7)
 DOING = ["", "has not started", "is ready", "runs", "waits for", "waits, in the middle of a panic, for", "has ended"]
 
@@ -47,15 +41,16 @@ def symbol(name):
 
 
 class Layout:
-    """The offsets of the fields."""
+    """The offsets of the fields, by their names in `rowlock_fiber_layout` (src/debug/gdb.rs)."""
 
     def __init__(self):
-        table = symbol("rowlock_fiber_layout")
-        names = LAYOUT.split()
-        if memory(table, "Q") < len(names):
-            raise gdb.GdbError("the program has a rowlock-fiber that is older than this script")
-        for index, name in enumerate(names):
-            setattr(self, name, memory(table + 8 * index, "Q"))
+        entry = symbol("rowlock_fiber_layout")
+        while name := memory(entry, "16s").rstrip(b"\0").decode():
+            setattr(self, name, memory(entry + 16, "Q"))
+            entry += 24
+
+    def __getattr__(self, name):
+        raise gdb.GdbError("the program has a rowlock-fiber that is older than this script, without `%s`" % name)
 
 
 class Fiber:
@@ -156,10 +151,9 @@ def fibers():
     layout = Layout()
     runtimes = symbol("rowlock_fiber_runtimes")
     for place in range(layout.most):
-        listed = runtimes + place * layout.listed_size
-        records, made = memory(listed + layout.listed_records, "Q"), memory(listed + layout.listed_made, "I")
-        for number in range(made if records else 0):
-            fiber = Fiber(layout, records + number * layout.record_size)
+        records = memory(runtimes + 8 * place, "Q")
+        for number in range(memory(records + layout.made, "I") if records else 0):
+            fiber = Fiber(layout, memory(records + layout.first, "Q") + number * layout.record_size)
             if fiber.state != FREE:
                 yield fiber
 

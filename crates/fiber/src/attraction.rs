@@ -16,34 +16,30 @@ const TIMES: u8 = 4;
 /// A wakeup is quick if it follows the one before within this time.
 pub(crate) const QUICK: Span = Span::from_micros(100);
 
-/// The wakeups of a fiber by another worker. The thread that wakes the fiber, and then the fiber's
-/// worker, touch it.
-pub(crate) struct Attraction {
-    /// The worker's index.
-    waker: Cell<u16>,
-    times: Cell<u8>,
-    /// When it was last woken, in ticks.
-    last: Cell<u64>,
-}
+/// The wakeups of a fiber by another worker: the worker's index, how many were quick in a row, and
+/// when the last one was, in ticks. The thread that wakes the fiber, and then the fiber's worker,
+/// touch it.
+pub(crate) struct Attraction(Cell<(u16, u8, u64)>);
 
 impl Attraction {
     pub(crate) const fn new() -> Attraction {
-        Attraction { waker: Cell::new(u16::MAX), times: Cell::new(0), last: Cell::new(0) }
+        Attraction(Cell::new((0, 0, 0)))
     }
 
     /// Another worker wakes the fiber.
     pub(crate) fn count(&self, waker: usize, now: u64, quick: u64) {
         let waker = u16::try_from(waker).unwrap_or(u16::MAX);
-        let (before, last) = (self.waker.replace(waker), self.last.replace(now));
+        let (before, times, last) = self.0.get();
         let follows = before == waker && now.saturating_sub(last) <= quick;
-        self.times.set(if follows { self.times.get().saturating_add(1) } else { 1 });
+        self.0.set((waker, if follows { times.saturating_add(1) } else { 1 }, now));
     }
 
     /// The worker to which the fiber must move, if it is attracted there. It starts anew then.
     pub(crate) fn take(&self) -> Option<usize> {
-        (self.times.get() >= TIMES).then(|| {
-            self.times.set(0);
-            self.waker.get().into()
+        let (waker, times, last) = self.0.get();
+        (times >= TIMES).then(|| {
+            self.0.set((waker, 0, last));
+            waker.into()
         })
     }
 }

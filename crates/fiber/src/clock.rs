@@ -1,16 +1,12 @@
 //! The clock of a runtime, as cheap as possible.
 
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use policy::Span;
 use sys::tick::ScriptedClock;
 
 use crate::arch;
-use crate::debugger::PACE;
-use crate::runtime::Config;
-use crate::schedule_fuzzer::STEP;
 
 /// A clock's ticks become nanoseconds by a multiplication and a right shift by [`SHIFT`].
 const SHIFT: u32 = 24;
@@ -27,48 +23,32 @@ pub(crate) enum Clock {
 /// How long the processor's clock is observed to find its frequency.
 const WATCHED: Duration = Duration::from_micros(10);
 
-/// The multiplier of the processor's clock, measured once.
-fn multiplier() -> u64 {
-    static MULTIPLIER: OnceLock<u64> = OnceLock::new();
-    *MULTIPLIER.get_or_init(|| {
-        let (began, first) = both();
-        while began.elapsed() < WATCHED {
-            std::hint::spin_loop();
-        }
-        let (ended, last) = both();
-        let multiplier = (((ended - began).as_nanos() as u64) << SHIFT) / (last - first).max(1);
-        PACE.store(multiplier, Relaxed);
-        multiplier
-    })
-}
-
 /// Both clocks at one moment. Takes the best of a few tries, because a thread that loses its CPU
 /// between the two readings compares different moments.
 fn both() -> (Instant, u64) {
-    let mut best = (u64::MAX, Instant::now(), 0);
-    for _ in 0..3 {
+    let read = |_| {
         let before = arch::ticks();
         let now = Instant::now();
         let apart = arch::ticks() - before;
-        if apart < best.0 {
-            best = (apart, now, before + apart / 2);
-        }
-    }
-    (best.1, best.2)
+        (apart, (now, before + apart / 2))
+    };
+    let (_, best) = [(); 3].map(read).into_iter().min().unwrap_or_else(|| read(()));
+    best
 }
 
 impl Clock {
+    /// The processor's clock. Its multiplier is measured once.
     pub(crate) fn real() -> Clock {
-        Clock::Real { multiplier: multiplier() }
-    }
-
-    /// The clock of a runtime with this configuration.
-    pub(crate) fn of(config: &Config) -> Clock {
-        match (&config.clock, config.deterministic) {
-            (None, None) => Clock::real(),
-            (clock, None) => Clock::Scripted { clock: clock.clone().unwrap_or_default(), step: Span::ZERO },
-            (clock, Some(_)) => Clock::Scripted { clock: clock.clone().unwrap_or_default(), step: STEP },
-        }
+        static MULTIPLIER: OnceLock<u64> = OnceLock::new();
+        let multiplier = *MULTIPLIER.get_or_init(|| {
+            let (began, first) = both();
+            while began.elapsed() < WATCHED {
+                std::hint::spin_loop();
+            }
+            let (ended, last) = both();
+            (((ended - began).as_nanos() as u64) << SHIFT) / (last - first).max(1)
+        });
+        Clock::Real { multiplier }
     }
 
     /// The clock, if it is a scripted one.
@@ -99,32 +79,24 @@ impl Clock {
         self.ticks()
     }
 
+    /// The nanoseconds in a tick, shifted left by [`SHIFT`].
+    pub(crate) fn multiplier(&self) -> u64 {
+        if let Clock::Real { multiplier } = self { *multiplier } else { 1 << SHIFT }
+    }
+
     /// The duration of this many ticks.
     pub(crate) fn span(&self, ticks: u64) -> Span {
-        match self {
-            Clock::Real { multiplier } => {
-                Span::from_nanos(((u128::from(ticks) * u128::from(*multiplier)) >> SHIFT) as u64)
-            }
-            Clock::Scripted { .. } => Span::from_nanos(ticks),
-        }
+        Span::from_nanos(((u128::from(ticks) * u128::from(self.multiplier())) >> SHIFT) as u64)
     }
 
     /// The number of ticks in this time.
     pub(crate) fn in_ticks(&self, span: Span) -> u64 {
-        match self {
-            Clock::Real { multiplier } => {
-                ((u128::from(span.as_nanos()) << SHIFT) / u128::from((*multiplier).max(1))) as u64
-            }
-            Clock::Scripted { .. } => span.as_nanos(),
-        }
+        ((u128::from(span.as_nanos()) << SHIFT) / u128::from(self.multiplier().max(1))) as u64
     }
 
     /// The time as an `Instant`.
     pub(crate) fn now(&self) -> Instant {
-        match self {
-            Clock::Real { .. } => Instant::now(),
-            Clock::Scripted { clock, .. } => clock.now(),
-        }
+        self.scripted().map_or_else(Instant::now, ScriptedClock::now)
     }
 
     /// Waits until this time. Real time passes by `sleep`; a scripted clock jumps to the time, if

@@ -11,7 +11,8 @@ use std::fmt;
 use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::dump::FiberSnapshot;
+use crate::debug::dump::FiberSnapshot;
+use crate::debug::trace::Trace;
 use crate::ending::{CAN_UNWIND, RUNTIME_END};
 use crate::record::{Fiber, State};
 use crate::waits::Woken;
@@ -55,8 +56,8 @@ impl Deadlock {
         }
         let circling: BTreeSet<_> = cycles.iter().flatten().map(|fiber| fiber.address()).collect();
         let others = blocked.into_iter().filter(|fiber| !circling.contains(&fiber.address()));
-        let with_backtraces = are_backtraces_wanted();
-        let as_seen = |fiber| FiberSnapshot::of(worker, fiber, true, with_backtraces);
+        let own = if are_backtraces_wanted() { Some(Trace::here()) } else { None };
+        let as_seen = |fiber| FiberSnapshot::of(worker, fiber, true, own.as_ref());
         Deadlock {
             others: others.filter_map(as_seen).collect(),
             cycles: cycles.iter().map(|cycle| cycle.iter().copied().filter_map(as_seen).collect()).collect(),
@@ -130,7 +131,7 @@ pub(crate) fn handle_deadlock(worker: &Worker) {
         let _ = writeln!(std::io::stderr(), "{deadlock}");
         std::process::abort();
     }
-    let times = core.deadlocked(&deadlock);
+    let times = core.count_deadlock(deadlock.clone());
     if times == 1 && cancel(worker, core.records.get(0)) {
         return;
     }
@@ -161,7 +162,8 @@ mod tests {
     use std::sync::atomic::Ordering::SeqCst;
     use std::time::Duration;
 
-    use crate::runtime::{Config, Runtime};
+    use crate::config::Config;
+    use crate::runtime::Runtime;
     use crate::worker::CurrentWorker;
 
     #[test]

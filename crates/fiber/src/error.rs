@@ -4,8 +4,6 @@ use std::any::Any;
 
 pub use sys::thread_block::ThreadBlockError;
 
-use crate::deadlock::Deadlock;
-
 /// Why a fiber was not spawned.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -82,34 +80,6 @@ pub enum StackError {
     /// The fiber cannot have a thread control block or a kernel thread.
     #[error(transparent)]
     Preemption(#[from] PreemptionError),
-}
-
-/// Why a runtime's first fiber has no result.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The runtime could not be made.
-    #[error(transparent)]
-    Spawn(#[from] SpawnError),
-    /// There is no kernel thread for another worker.
-    #[error("no kernel thread for another worker (see Config::workers): {0}")]
-    Worker(#[source] std::io::Error),
-    /// The first fiber waited for something that could never come.
-    #[error("{0}")]
-    Deadlock(Deadlock),
-    /// The first fiber left by [`exit`](crate::exit).
-    #[error("the first fiber left by exit")]
-    Exited,
-    /// A runtime runs on this thread already.
-    #[error("a runtime already runs on this thread: spawn fibers in it")]
-    Inside,
-    /// Several workers were requested for a [deterministic](crate::Config::deterministic) runtime,
-    /// or for one with a [scripted clock](crate::Config::clock).
-    #[error("a runtime with a seed or a scripted clock has one worker, not {workers}: set Config::workers to 1")]
-    Workers {
-        /// The requested number.
-        workers: u32,
-    },
 }
 
 /// Why a fiber has no result.

@@ -1,7 +1,7 @@
 //! Explores the schedules of a program.
 
-use crate::error::RunError;
-use crate::runtime::{Config, Runtime};
+use crate::config::Config;
+use crate::runtime::{RunError, Runtime};
 use crate::schedule_fuzzer::{Candidates, RandomSchedule};
 
 /// Runs a function many times as the first fiber of a runtime, each time with a schedule that is

@@ -72,7 +72,6 @@ impl Worker {
     /// any more.
     fn give_away(&self, fiber: Fiber) {
         let thread = fiber.thread();
-        self.accounting.forget(fiber);
         thread.share.set(self.ready(|ready| ready.release(ThreadId(fiber.number.get()))));
         fiber.home.set(None);
     }

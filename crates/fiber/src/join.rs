@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use crate::ending;
 use crate::error::JoinError;
+use crate::label::FiberLabel;
 use crate::record::{Fiber, State};
 use crate::remote;
 use crate::shared::Core;
@@ -250,21 +251,21 @@ pub(crate) fn wait_for_end(here: &Worker, fiber: Fiber) -> Result<(), JoinError>
 /// worker must not look at what another's fibers wait for.
 #[cold]
 fn check_for_cycle(fiber: Fiber, me: Fiber) -> Result<(), JoinError> {
-    let mut labels = vec![me.label()];
+    let mut labels = vec![FiberLabel::of(me).to_string()];
     let mut next = Some(fiber);
     for _ in 0..MAX_CYCLE {
         let Some(at) = next else { return Ok(()) };
         if at == me {
             // The meeting names a joiner: remove it.
             End(fiber).leave(me);
-            labels.push(me.label());
+            labels.push(FiberLabel::of(me).to_string());
             return Err(if labels.len() == 2 {
                 JoinError::Itself
             } else {
                 JoinError::Cycle(labels.join(", which waits for "))
             });
         }
-        labels.push(at.label());
+        labels.push(FiberLabel::of(at).to_string());
         // SAFETY: it is blocked, so what it waits for exists.
         next = at.waits.get().and_then(|waits| unsafe { waits.as_ref() }.ends());
     }

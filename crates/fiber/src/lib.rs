@@ -14,16 +14,14 @@ mod channel;
 mod channel_error;
 mod clock;
 mod condvar;
+mod config;
 #[allow(unsafe_code)] // It switches stacks, with what belongs to a thread.
 mod control_block;
 #[allow(unsafe_code)] // A kernel thread points to its worker.
 mod current_worker;
 #[allow(unsafe_code)] // It reads what blocked fibers wait for on their stacks.
 mod deadlock;
-#[allow(unsafe_code)] // It exports symbols for debuggers.
-mod debugger;
-#[allow(unsafe_code)] // It reads the stacks of blocked fibers.
-mod dump;
+mod debug;
 #[allow(unsafe_code)] // It sends a fiber to the thread that wakes it.
 mod ending;
 mod error;
@@ -47,6 +45,7 @@ mod inbox;
 mod interposed;
 #[allow(unsafe_code)] // The owner of a handle takes the fiber's outcome.
 mod join;
+mod label;
 mod local;
 mod lock;
 mod mutex;
@@ -90,8 +89,6 @@ mod time;
 #[allow(unsafe_code)] // Its tests make records.
 mod time_accounting;
 mod timers;
-#[allow(unsafe_code)] // It reads a stack that was left.
-mod trace;
 mod waits;
 #[allow(unsafe_code)] // Only its kernel thread touches what belongs to a worker.
 mod worker;
@@ -100,13 +97,16 @@ pub use barrier::{Barrier, BarrierWaitResult};
 pub use channel::{Receiver, Sender, channel, unbounded};
 pub use channel_error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 pub use condvar::Condvar;
+pub use config::Config;
 pub use control_block::PreemptBy;
 pub use deadlock::Deadlock;
-pub use dump::{Activity, Dump, FiberLabel, FiberSnapshot, FiberWait, StackUse, current, dump};
+pub use debug::dump::{Activity, Dump, FiberSnapshot, FiberWait, StackUse, dump};
+pub use debug::trace::Trace;
 pub use ending::exit;
-pub use error::{JoinError, PreemptionError, RunError, SpawnError, StackError, ThreadBlockError, TimedOut};
+pub use error::{JoinError, PreemptionError, SpawnError, StackError, ThreadBlockError, TimedOut};
 pub use explore::{explore, explore_with};
 pub use join::JoinHandle;
+pub use label::{FiberLabel, current};
 pub use local::LocalKey;
 pub use mutex::{Mutex, MutexGuard};
 pub use once::OnceCell;
@@ -115,7 +115,7 @@ pub use pollable::Pollable;
 pub use pool::blocking;
 pub use preempt::{Preemptions, preemptions};
 pub use remote::{Remote, remote};
-pub use runtime::{Config, Runtime, run};
+pub use runtime::{RunError, Runtime, run};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use schedule_fuzzer::{Candidates, RandomSchedule};
 pub use scope::{Scope, ScopedJoinHandle, scope};
@@ -123,7 +123,6 @@ pub use semaphore::{Permit, Semaphore};
 pub use spawn::{Builder, spawn};
 pub use sys::tick::ScriptedClock;
 pub use time::{now, sleep, sleep_until};
-pub use trace::Trace;
 
 use worker::CurrentWorker;
 

@@ -16,14 +16,12 @@
 use std::cell::Cell;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::Mutex;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize};
 
 use sys::reservation::{Reservation, page_size};
 
 use crate::arch::Context;
-use crate::debugger::Place;
 use crate::error::SpawnError;
 use crate::fiber_thread::FiberThread;
 use crate::inbox::InboxItem;
@@ -66,6 +64,22 @@ impl SharedState {
     #[inline(always)]
     pub(crate) fn set(&self, state: State) {
         self.0.store(state as u8, Release);
+    }
+}
+
+/// Ticks that a fiber has run. A worker that has given the fiber away, or the record back, may
+/// still add some.
+pub(crate) struct SpentTicks(AtomicU32);
+
+impl SpentTicks {
+    #[inline(always)]
+    pub(crate) fn get(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, ticks: u32) {
+        self.0.store(ticks, Relaxed);
     }
 }
 
@@ -122,8 +136,6 @@ pub(crate) struct Record {
     pub(crate) state: SharedState,
     /// Why it was last woken.
     pub(crate) woken: Cell<Woken>,
-    /// The last window of the time accounting that contains it.
-    pub(crate) window: Cell<u8>,
     /// It may be interrupted anywhere.
     pub(crate) is_preemptible: Cell<bool>,
     /// Its worker has a timer for it.
@@ -131,7 +143,7 @@ pub(crate) struct Record {
     /// It [shares its worker's thread-locals](crate::Builder::spawn_sharing).
     pub(crate) is_sharing: Cell<bool>,
     /// How many ticks it has run of which the queue does not know yet.
-    pub(crate) spent: Cell<u32>,
+    pub(crate) spent: SpentTicks,
     /// The number of ticks after which it has used up its running time.
     pub(crate) allowance: Cell<u32>,
     /// Its runtime ends, and it must be cancelled at its next wait.
@@ -167,11 +179,10 @@ impl Record {
             generation: Cell::new(0),
             state: SharedState(AtomicU8::new(State::Free as u8)),
             woken: Cell::new(Woken::Called),
-            window: Cell::new(0),
             is_preemptible: Cell::new(false),
             has_timer: Cell::new(false),
             is_sharing: Cell::new(false),
-            spent: Cell::new(0),
+            spent: SpentTicks(AtomicU32::new(0)),
             allowance: Cell::new(0),
             cancel_pending: Cell::new(false),
             was_passed_over: Cell::new(false),
@@ -279,13 +290,6 @@ impl Record {
         // SAFETY: it has not started.
         unsafe { self.task.drop_function() }
     }
-
-    /// Its number, and its name if it has one.
-    pub(crate) fn label(&self) -> String {
-        let number = self.number.get();
-        let name = self.has_extras().then(|| self.with_extras(|extras| extras.name.clone())).flatten();
-        name.map_or_else(|| format!("fiber {number}"), |name| format!("fiber {number} `{name}`"))
-    }
 }
 
 /// A fiber of a runtime that is not over, or to which there is a handle; see the module.
@@ -349,10 +353,10 @@ impl InboxItem for Fiber {
 pub(crate) struct Records {
     memory: Reservation,
     capacity: u32,
+    /// Where the memory is.
+    pub(crate) first: usize,
     /// How many have been made; the memory of the others has not been touched yet.
-    made: Mutex<u32>,
-    /// The place in the debuggers' list.
-    place: Place,
+    pub(crate) made: AtomicU32,
 }
 
 impl Records {
@@ -367,9 +371,8 @@ impl Records {
             memory = reserve(capacity).and_then(|memory| reserve(capacity).map(|_| memory));
         }
         let memory = memory.map_err(|why| SpawnError::Room { most: capacity, why })?;
-        memory.base().as_ptr().expose_provenance();
-        let place = Place::new(memory.base().as_ptr().cast());
-        Ok(Records { memory, capacity, made: Mutex::new(0), place })
+        let first = memory.base().as_ptr().expose_provenance();
+        Ok(Records { first, memory, capacity, made: AtomicU32::new(0) })
     }
 
     /// The capacity.
@@ -379,17 +382,15 @@ impl Records {
 
     /// Numbers of new records. `None` if the capacity is exhausted.
     pub(crate) fn more(&self) -> Option<std::ops::Range<u32>> {
-        let mut made = self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let first = *made;
+        let more = |made: u32| (made < self.capacity).then(|| (made + MORE).min(self.capacity));
+        let first = self.made.fetch_update(AcqRel, Acquire, more).ok()?;
         let end = (first + MORE).min(self.capacity);
-        *made = end;
         // All their pages at once, which costs a quarter of touching each. Kernels before Linux
         // 5.14 cannot do this.
         let page = page_size();
         let bytes = |number: u32| (number as usize * size_of::<Record>()).next_multiple_of(page);
         let _ = self.memory.populate(bytes(first)..bytes(end));
-        self.place.made(end);
-        (first < end).then_some(first..end)
+        Some(first..end)
     }
 
     /// A new record.
@@ -406,8 +407,7 @@ impl Records {
     /// All that were made. Their memory can be read, and those whose numbers no worker has used yet
     /// look free.
     pub(crate) fn all(&self) -> impl Iterator<Item = Fiber> {
-        let made = *self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        (0..made).map(|number| self.get(number))
+        (0..self.made.load(Acquire)).map(|number| self.get(number))
     }
 
     /// The record with a number that was [made](Records::make).
@@ -422,10 +422,9 @@ impl Records {
     /// now.
     #[cold]
     pub(crate) fn at(&self, address: usize) -> Option<Fiber> {
-        let made = *self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let offset = address.checked_sub(self.memory.base().addr().get())?;
+        let offset = address.checked_sub(self.first)?;
         let number = u32::try_from(offset / size_of::<Record>()).ok()?;
-        (number < made).then(|| self.get(number))
+        (number < self.made.load(Acquire)).then(|| self.get(number))
     }
 }
 

@@ -6,86 +6,47 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, JoinHandle};
 
 use policy::Span;
-use policy::feedback::{Boost, FeedbackRules};
-use sys::tick::ScriptedClock;
 
 use crate::clock::Clock;
-use crate::control_block::PreemptBy;
+use crate::config::Config;
+use crate::deadlock::Deadlock;
+use crate::debug::gdb;
 use crate::ending;
-use crate::error::{JoinError, RunError};
+use crate::error::{JoinError, SpawnError};
 use crate::fiber_thread;
 use crate::preempt::orphan;
 use crate::reactor::Reactor;
 use crate::record::Fiber;
-use crate::schedule_fuzzer::RandomSchedule;
+use crate::schedule_fuzzer::STEP;
 use crate::shared::Core;
 use crate::worker::{CurrentWorker, Worker};
 
-/// The configuration of a runtime.
-///
-/// ```
-/// use policy::Span;
-/// use policy::feedback::{Boost, FeedbackRules};
-///
-/// let running_time = Span::from_micros(150);
-/// let rules = FeedbackRules { levels: 50, running_time, boost: Boost::Never };
-/// let config = rowlock_fiber::Config { rules, ..Default::default() };
-/// assert_eq!(rowlock_fiber::Runtime::new(config).run(|| 6 * 7).unwrap(), 42);
-/// ```
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The feedback queue's levels, running time and boost. The default is ten levels of 10 ms, and
-    /// a boost every second.
-    pub rules: FeedbackRules,
-    /// How many kernel threads run fibers, including the one that [runs](Runtime::run) the runtime;
-    /// 0 counts as 1. With one worker, which is usual, fibers need no atomic operations, and a
-    /// switch takes nanoseconds. More workers run fibers in parallel if there are CPUs for them.
-    /// This is for computations of 100 us and more, because waking another CPU takes that long.
-    /// Fibers move to workers that have nothing to do, unless they are [pinned](crate::pin()).
-    pub workers: u32,
-    /// The size of a fiber's stack in bytes, unless the fiber asks for another.
-    pub stack_size: usize,
-    /// The maximum number of fibers at a time. Each takes 200 bytes of address space. If the
-    /// process may not reserve that much, the runtime has room for half as many, or a quarter, and
-    /// so on: [`TooMany`](crate::SpawnError::TooMany) tells the actual number.
-    pub most: u32,
-    /// Whether fibers may be interrupted anywhere when their running time is over or a deadline has
-    /// come, and not only at safepoints. This is for the first fiber, too, and for all others that
-    /// do [not say otherwise](crate::Builder::preemptible). Running times below 20 us, or below 500
-    /// us if each fiber has a [kernel thread](PreemptBy::KernelThreads), count as that long.
-    pub preemptible: bool,
-    /// The mechanism that makes each fiber a thread, with thread-locals of its own, whether it is
-    /// preemptible or not.
-    pub preempt_by: PreemptBy,
-    /// For tests: draws the next fiber from a seed. Only what fibers do advances the clock of
-    /// [`now`](crate::now), [`sleep`](crate::sleep) and all deadlines. Runs with the same seed are
-    /// alike as long as their fibers wait for nothing from outside: see
-    /// [`explore`](crate::explore).
-    pub deterministic: Option<RandomSchedule>,
-    /// For tests: the clock of [`now`](crate::now), [`sleep`](crate::sleep), all deadlines, running
-    /// times and boosts, and of the timer that interrupts fibers. Such a runtime has one worker.
-    /// Its time passes only when a thread [advances](ScriptedClock::advance) the clock, and jumps
-    /// to the next deadline if no fiber is ready. `None` is real time.
-    pub clock: Option<ScriptedClock>,
-}
-
-impl Default for Config {
-    fn default() -> Config {
-        Config {
-            rules: FeedbackRules {
-                running_time: Span::from_millis(10),
-                boost: Boost::Every(Span::from_millis(1_000)),
-                ..FeedbackRules::default()
-            },
-            workers: 1,
-            stack_size: 64 << 10,
-            most: 1 << 22,
-            preemptible: false,
-            preempt_by: PreemptBy::Auto,
-            deterministic: None,
-            clock: None,
-        }
-    }
+/// Why a runtime's first fiber has no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The runtime could not be made.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// There is no kernel thread for another worker.
+    #[error("no kernel thread for another worker (see Config::workers): {0}")]
+    Worker(#[source] std::io::Error),
+    /// The first fiber waited for something that could never come.
+    #[error("{0}")]
+    Deadlock(Deadlock),
+    /// The first fiber left by [`exit`](crate::exit).
+    #[error("the first fiber left by exit")]
+    Exited,
+    /// A runtime runs on this thread already.
+    #[error("a runtime already runs on this thread: spawn fibers in it")]
+    Inside,
+    /// Several workers were requested for a [deterministic](crate::Config::deterministic) runtime,
+    /// or for one with a [scripted clock](crate::Config::clock).
+    #[error("a runtime with a seed or a scripted clock has one worker, not {workers}: set Config::workers to 1")]
+    Workers {
+        /// The requested number.
+        workers: u32,
+    },
 }
 
 /// Fibers and the kernel threads that run them.
@@ -135,6 +96,7 @@ impl Runtime {
         // SAFETY: it is never moved or freed.
         unsafe { worker.adopt()? };
         core.rounds.join();
+        std::mem::forget(gdb::list(&core.records));
         std::mem::forget(core);
         fiber_thread::leave_runtime();
         Ok(())
@@ -160,9 +122,10 @@ impl Runtime {
             return Err(RunError::Workers { workers: self.config.workers });
         }
         let core = Core::new(self.config.clone())?;
-        let worker = Box::new(Worker::new(&core, 0, Clock::of(&self.config), Reactor::make));
+        let worker = Box::new(Worker::new(&core, 0, new_clock(&self.config), Reactor::make));
         // SAFETY: it stays in its box until it has resigned.
         unsafe { worker.adopt()? };
+        let _listed = gdb::list(&core.records);
         core.rounds.join();
         let mut others = Vec::new();
         let started: Result<(), RunError> = (1..core.inboxes.len()).try_for_each(|index| {
@@ -179,7 +142,7 @@ impl Runtime {
             // It returns nothing, and catches panics itself.
             let _ = other.join();
         }
-        let deadlock = core.take_deadlock();
+        let deadlock = core.take_deadlock().and_then(|deadlock| deadlock.downcast().ok());
         core.finish();
         if left > 0 {
             // Other threads may have pointers to the remaining stacks.
@@ -188,13 +151,22 @@ impl Runtime {
         match outcome? {
             Ok(result) => Ok(result),
             Err(payload) => match (ending::reason(payload), deadlock) {
-                (JoinError::Cancelled, Some(deadlock)) => Err(RunError::Deadlock(deadlock)),
+                (JoinError::Cancelled, Some(deadlock)) => Err(RunError::Deadlock(*deadlock)),
                 (JoinError::Exited, _) => Err(RunError::Exited),
                 (JoinError::Panicked(payload), _) => resume_unwind(payload),
                 (other, _) => resume_unwind(Box::new(other.to_string())),
             },
         }
     }
+}
+
+/// The clock of a runtime.
+fn new_clock(config: &Config) -> Clock {
+    if config.clock.is_none() && config.deterministic.is_none() {
+        return Clock::real();
+    }
+    let step = if config.deterministic.is_some() { STEP } else { Span::ZERO };
+    Clock::Scripted { clock: config.clock.clone().unwrap_or_default(), step }
 }
 
 /// Whether the caller is a fiber. An orphaned fiber unwinds, as in all calls of the library.

@@ -21,7 +21,7 @@ use policy::{Span, ThreadId};
 pub(crate) const STEP: Span = Span::from_micros(1);
 
 /// The next fiber is drawn from this many ready ones: the first.
-const DRAWN_FROM: usize = 64;
+const DRAWN_FROM: u64 = 64;
 
 /// Draws a runtime's schedule from a seed; see
 /// [`Config::deterministic`](crate::Config::deterministic).
@@ -85,20 +85,14 @@ impl ScheduleFuzzer {
             Candidates::Highest => ready.highest()?,
             Candidates::All => Level(u32::MAX),
         };
-        let seen = Cell::new([ThreadId(0); DRAWN_FROM]);
         let count = Cell::new(0);
         ready.highest_if(|thread| {
-            let below = ready.level(thread) > lowest;
-            if !below {
-                let mut threads = seen.get();
-                threads[count.get()] = thread;
-                seen.set(threads);
-                count.set(count.get() + 1);
-            }
-            below || count.get() == DRAWN_FROM
+            let is_candidate = ready.level(thread) <= lowest && count.get() < DRAWN_FROM;
+            count.set(count.get() + u64::from(is_candidate));
+            !is_candidate
         });
-        let drawn = (count.get() > 0).then(|| seen.get()[self.below(count.get() as u64) as usize])?;
-        ready.take_if(|thread| thread == drawn)
+        let before = Cell::new((count.get() > 0).then(|| self.below(count.get()))?);
+        ready.take_if(|_| before.replace(before.get().wrapping_sub(1)) == 0)
     }
 }
 
@@ -150,7 +144,7 @@ mod tests {
             ready.add(thread);
             ready.enqueue(thread);
         }
-        assert!(fuzzer.take(&mut ready).is_some_and(|thread| thread.0 < DRAWN_FROM as u32));
+        assert!(fuzzer.take(&mut ready).is_some_and(|thread| u64::from(thread.0) < DRAWN_FROM));
         assert_eq!(std::iter::from_fn(|| fuzzer.take(&mut ready)).count(), 999);
     }
 }

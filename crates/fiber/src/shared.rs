@@ -1,19 +1,19 @@
 //! The state that the workers of a runtime share, and access to it for other threads.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::deadlock::Deadlock;
+use crate::config::Config;
 use crate::ending::Rounds;
 use crate::error::SpawnError;
 use crate::inbox::Inbox;
 use crate::join::DETACHED;
 use crate::offered::OfferedFibers;
 use crate::record::{Fiber, Records, State};
-use crate::runtime::Config;
 
 /// The state that the workers of a runtime share.
 ///
@@ -44,8 +44,9 @@ pub(crate) struct Core {
     outside: Mutex<Outside>,
     /// The runtime is over.
     over: Condvar,
-    /// The deadlock for which the first fiber was cancelled, and how often there has been one.
-    deadlock: Mutex<Option<(Deadlock, u32)>>,
+    /// The [deadlock](crate::Deadlock) for which the first fiber was cancelled, and how often there
+    /// has been one.
+    deadlock: Mutex<(Option<Box<dyn Any + Send>>, u32)>,
 }
 
 /// The part that threads other than workers touch.
@@ -86,7 +87,7 @@ impl Core {
             cancellations: AtomicU32::new(0),
             outside: Mutex::new(Outside { ends: false, over: false, free: Vec::new(), unmade: 0..0 }),
             over: Condvar::new(),
-            deadlock: Mutex::new(None),
+            deadlock: Mutex::new((None, 0)),
         }))
     }
 
@@ -107,15 +108,16 @@ impl Core {
     }
 
     /// Keeps the first deadlock for the caller of `run`. Returns how often there has been one.
-    pub(crate) fn deadlocked(&self, deadlock: &Deadlock) -> u32 {
+    pub(crate) fn count_deadlock(&self, deadlock: impl Any + Send) -> u32 {
         let mut kept = self.deadlock.lock().unwrap_or_else(PoisonError::into_inner);
-        let (first, before) = kept.take().unwrap_or_else(|| (deadlock.clone(), 0));
-        *kept = Some((first, before + 1));
-        before + 1
+        kept.0.get_or_insert_with(|| Box::new(deadlock));
+        kept.1 += 1;
+        kept.1
     }
 
-    pub(crate) fn take_deadlock(&self) -> Option<Deadlock> {
-        self.deadlock.lock().unwrap_or_else(PoisonError::into_inner).take().map(|(first, _)| first)
+    /// The deadlock that was kept.
+    pub(crate) fn take_deadlock(&self) -> Option<Box<dyn Any + Send>> {
+        self.deadlock.lock().unwrap_or_else(PoisonError::into_inner).0.take()
     }
 
     fn outside(&self) -> MutexGuard<'_, Outside> {

@@ -1,9 +1,9 @@
 //! Spawning fibers.
 
+use crate::config::Config;
 use crate::error::SpawnError;
 use crate::join::JoinHandle;
 use crate::record::{Extras, Tier};
-use crate::runtime::Config;
 use crate::worker::CurrentWorker;
 
 /// Spawns a fiber, which runs the function when its turn comes. [`JoinHandle::join`] returns its

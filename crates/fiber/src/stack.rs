@@ -108,8 +108,6 @@ pub(crate) struct Stacks {
     classes: RefCell<Classes>,
     guard: Cell<Guard>,
     last: Cell<Option<Stack>>,
-    /// Why there was no stack.
-    why: Cell<Option<StackError>>,
 }
 
 struct Classes {
@@ -133,7 +131,6 @@ impl Stacks {
             classes: RefCell::new(Classes { with_block, bare: Vec::new(), last: None }),
             guard: Cell::new(guard),
             last: Cell::new(None),
-            why: Cell::new(None),
         }
     }
 
@@ -219,16 +216,6 @@ impl Stacks {
     /// The last stack, for a fiber that cannot get one and drops its function.
     pub(crate) fn take_last(&self) -> Option<Stack> {
         self.last.take()
-    }
-
-    /// Notes why a fiber needs the last stack.
-    pub(crate) fn set_reason(&self, why: StackError) {
-        self.why.set(Some(why));
-    }
-
-    /// Why there is only the last stack.
-    pub(crate) fn take_reason(&self) -> StackError {
-        self.why.take().unwrap_or_else(|| StackError::Memory(std::io::ErrorKind::OutOfMemory.into()))
     }
 
     /// How deep a stack has been used since its memory was new, in bytes, rounded up to pages: by

@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::arch;
+use crate::ending::NoStack;
 use crate::error::{SpawnError, StackError};
 use crate::fiber_thread::{self, FiberThread};
 use crate::preempt::orphan;
@@ -95,23 +96,20 @@ impl Worker {
         }
     }
 
-    /// There is no stack for a fiber. It drops its function on the last stack, or has ended if that
-    /// is in use.
+    /// There is no stack for a fiber. It drops its function on the last stack, or forgets it
+    /// and has ended if that is in use.
     #[cold]
     #[inline(never)]
     fn refuse(&self, fiber: Fiber, why: StackError) -> Option<Stack> {
         let last = self.stacks.take_last();
         // SAFETY: it has not started.
-        unsafe {
-            if last.is_some() {
-                self.stacks.set_reason(why);
-                fiber.task.refuse_when_run();
-            } else {
-                fiber.task.refuse(why);
-                // The next fiber with this record has a name and its own size.
-                fiber.extras.take();
-                crate::join::ended(CurrentWorker::expect(), fiber);
-            }
+        unsafe { fiber.task.refuse(Box::new(NoStack(why)), last.is_some()) };
+        if last.is_none() {
+            // SAFETY: as above. This runs no code of the program.
+            unsafe { fiber.task.run() };
+            // The next fiber with this record has a name and its own size.
+            fiber.extras.take();
+            crate::join::ended(CurrentWorker::expect(), fiber);
         }
         last
     }
@@ -175,7 +173,6 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
         here.preemption.restart_grace();
         let (stack, thread) = (me.stack.take(), me.thread.get());
         here.end_turn(None);
-        here.accounting.forget(me);
         crate::join::ended(here, me);
         let mut next = here.next();
         if next.state.get() == State::Unstarted

@@ -1,43 +1,38 @@
 //! A fiber's function, and later its outcome, in a small space of its record: what fits there needs
 //! no allocation.
 
+use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
-use std::mem::{MaybeUninit, align_of, size_of};
+use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use crate::ending::NoStack;
-use crate::error::StackError;
-use crate::worker::CurrentWorker;
 
 /// The outcome of a fiber's function.
 pub(crate) type Outcome<T> = std::thread::Result<T>;
 
-/// The space of a task, in words.
-const WORDS: usize = 6;
+/// The space of a task.
+type Words = [usize; 6];
 
 /// A task: nothing, a function, or its outcome.
 pub(crate) struct Task {
-    vtable: Cell<Option<&'static TaskVtable>>,
+    operations: Cell<Option<&'static Operations>>,
     space: Space,
 }
 
 /// The operations of a task of some type.
-struct TaskVtable {
+struct Operations {
     run: unsafe fn(&Space),
-    /// The operations of a refused task, which does not run its function.
-    refused: Option<&'static TaskVtable>,
-    refuse: unsafe fn(&Space, StackError),
+    refuse: unsafe fn(&Task, Box<dyn Any + Send>, bool),
     drop_function: unsafe fn(&Space),
     drop_outcome: unsafe fn(&Space),
 }
 
-/// Space for a value, or for a pointer to its box if it is too large.
-struct Space(UnsafeCell<MaybeUninit<[usize; WORDS]>>);
+/// Space for a value, or for its box if it is too large.
+struct Space(UnsafeCell<MaybeUninit<Words>>);
 
 impl Space {
     const fn is_inline<X>() -> bool {
-        size_of::<X>() <= size_of::<[usize; WORDS]>() && align_of::<X>() <= align_of::<usize>()
+        size_of::<X>() <= size_of::<Words>() && align_of::<X>() <= align_of::<Words>()
     }
 
     /// # Safety
@@ -49,7 +44,7 @@ impl Space {
             if Self::is_inline::<X>() {
                 self.0.get().cast::<X>().write(value);
             } else {
-                self.0.get().cast::<*mut X>().write(Box::into_raw(Box::new(value)));
+                self.0.get().cast::<Box<X>>().write(Box::new(value));
             }
         }
     }
@@ -60,26 +55,21 @@ impl Space {
     unsafe fn read<X>(&self) -> X {
         // SAFETY: that is how it was written.
         unsafe {
-            if Self::is_inline::<X>() {
-                self.0.get().cast::<X>().read()
-            } else {
-                *Box::from_raw(self.0.get().cast::<*mut X>().read())
-            }
+            if Self::is_inline::<X>() { self.0.get().cast::<X>().read() } else { *self.0.get().cast::<Box<X>>().read() }
         }
     }
 }
 
-/// A function and its return type.
+/// A function that returns an outcome.
 struct Of<F, T>(PhantomData<(F, T)>);
 
-impl<F: FnOnce() -> T, T> Of<F, T> {
-    const VTABLE: TaskVtable = TaskVtable { run: Self::run, refused: Some(&Self::REFUSED), ..Self::REFUSED };
-    const REFUSED: TaskVtable = TaskVtable {
-        run: Self::drop_and_refuse,
-        refused: None,
-        refuse: Self::forget_and_refuse,
-        drop_function: Self::drop_function,
-        drop_outcome: Self::drop_outcome,
+impl<F: FnOnce() -> Outcome<T>, T> Of<F, T> {
+    const OPERATIONS: Operations = Operations {
+        run: Self::run,
+        refuse: Self::refuse,
+        // SAFETY: the callers of these two promise that the space contains such a value.
+        drop_function: |space| drop(unsafe { space.read::<F>() }),
+        drop_outcome: |space| drop(unsafe { space.read::<Outcome<T>>() }),
     };
 
     /// # Safety
@@ -88,52 +78,40 @@ impl<F: FnOnce() -> T, T> Of<F, T> {
         // SAFETY: by the caller's promise. The function leaves space for its outcome.
         unsafe {
             let function = space.read::<F>();
-            space.write::<Outcome<T>>(catch_unwind(AssertUnwindSafe(function)));
+            space.write::<Outcome<T>>(function());
         }
     }
 
     /// # Safety
-    /// As for [`Of::run`].
+    /// The space contains the function. Afterwards it contains another one.
     #[cold]
-    unsafe fn drop_and_refuse(space: &Space) {
-        // SAFETY: as above.
-        unsafe {
-            let function = space.read::<F>();
-            let dropped = catch_unwind(AssertUnwindSafe(|| drop(function)));
-            let why = CurrentWorker::expect().stacks.take_reason();
-            space.write::<Outcome<T>>(Err(dropped.err().unwrap_or_else(|| Box::new(NoStack(why)))));
-        }
-    }
-
-    /// # Safety
-    /// As for [`Of::run`].
-    #[cold]
-    unsafe fn forget_and_refuse(space: &Space, why: StackError) {
-        // SAFETY: as above.
-        unsafe {
-            std::mem::forget(space.read::<F>());
-            space.write::<Outcome<T>>(Err(Box::new(NoStack(why))));
-        }
-    }
-
-    /// # Safety
-    /// The space contains the function. Afterwards it is empty.
-    unsafe fn drop_function(space: &Space) {
+    unsafe fn refuse(task: &Task, why: Box<dyn Any + Send>, drops: bool) {
         // SAFETY: the caller's promise.
-        drop(unsafe { space.read::<F>() });
+        let mut function = ManuallyDrop::new(unsafe { task.space.read::<F>() });
+        let refused: Box<dyn FnOnce() -> Outcome<T> + '_> = Box::new(move || {
+            // SAFETY: it is dropped once.
+            let drop = || unsafe { ManuallyDrop::drop(&mut function) };
+            let dropped = if drops { catch_unwind(AssertUnwindSafe(drop)) } else { Ok(()) };
+            Err(dropped.err().unwrap_or(why))
+        });
+        // SAFETY: the space is empty, and the new function borrows what the old one did.
+        unsafe { task.set(refused) };
     }
+}
 
-    /// # Safety
-    /// The space contains the outcome. Afterwards it is empty.
-    unsafe fn drop_outcome(space: &Space) {
-        // SAFETY: the caller's promise.
-        drop(unsafe { space.read::<Outcome<T>>() });
-    }
+/// Calls a fiber's function. The standard library's backtraces of panics end at this name, unless
+/// they are to be full, and so do [dumps](crate::dump()).
+#[inline(never)]
+fn __rust_begin_short_backtrace<T>(function: impl FnOnce() -> T) -> T {
+    let result = function();
+    // This prevents a tail call.
+    std::hint::black_box(());
+    result
 }
 
 impl Task {
     pub(crate) const fn new() -> Task {
-        Task { vtable: Cell::new(None), space: Space(UnsafeCell::new(MaybeUninit::uninit())) }
+        Task { operations: Cell::new(None), space: Space(UnsafeCell::new(MaybeUninit::uninit())) }
     }
 
     /// Stores a function.
@@ -142,10 +120,18 @@ impl Task {
     /// The task is empty. Data that the function and its outcome borrow lives until the outcome is
     /// taken or dropped, or the function is dropped.
     #[inline(always)]
-    pub(crate) unsafe fn put<F: FnOnce() -> T, T>(&self, function: F) {
+    pub(crate) unsafe fn put<T>(&self, function: impl FnOnce() -> T) {
+        // SAFETY: the caller's promise.
+        unsafe { self.set(move || catch_unwind(AssertUnwindSafe(|| __rust_begin_short_backtrace(function)))) };
+    }
+
+    /// # Safety
+    /// As for [`put`](Task::put).
+    #[inline(always)]
+    unsafe fn set<F: FnOnce() -> Outcome<T>, T>(&self, function: F) {
         // SAFETY: the caller's promise.
         unsafe { self.space.write(function) };
-        self.vtable.set(Some(&Of::<F, T>::VTABLE));
+        self.operations.set(Some(&Of::<F, T>::OPERATIONS));
     }
 
     /// Runs the function, and stores its outcome.
@@ -154,29 +140,20 @@ impl Task {
     /// There is a function, or nothing because it was dropped.
     #[inline(always)]
     pub(crate) unsafe fn run(&self) {
-        if let Some(vtable) = self.vtable.get() {
-            // SAFETY: the vtable belongs to these types.
-            unsafe { (vtable.run)(&self.space) };
+        if let Some(operations) = self.operations.get() {
+            // SAFETY: the operations belong to these types.
+            unsafe { (operations.run)(&self.space) };
         }
     }
 
-    /// Refuses the task: [running](Task::run) it drops its function, and its outcome is that there
-    /// was no [stack](crate::stack::Stacks::take_reason).
+    /// Replaces the function by one that drops it, or forgets it, and fails with this payload.
     ///
     /// # Safety
     /// As for [`run`](Task::run).
-    pub(crate) unsafe fn refuse_when_run(&self) {
-        self.vtable.set(self.vtable.get().and_then(|vtable| vtable.refused.or(Some(vtable))));
-    }
-
-    /// Forgets the function. The outcome is that there was no stack.
-    ///
-    /// # Safety
-    /// As for [`run`](Task::run).
-    pub(crate) unsafe fn refuse(&self, why: StackError) {
-        if let Some(vtable) = self.vtable.get() {
-            // SAFETY: the vtable belongs to these types.
-            unsafe { (vtable.refuse)(&self.space, why) };
+    pub(crate) unsafe fn refuse(&self, why: Box<dyn Any + Send>, drops: bool) {
+        if let Some(operations) = self.operations.get() {
+            // SAFETY: the operations belong to these types.
+            unsafe { (operations.refuse)(self, why, drops) };
         }
     }
 
@@ -186,7 +163,7 @@ impl Task {
     /// The function has run, or was dropped, and returns this type. The outcome has not been taken.
     #[inline(always)]
     pub(crate) unsafe fn take<T>(&self) -> Option<Outcome<T>> {
-        self.vtable.take()?;
+        self.operations.take()?;
         // SAFETY: the caller's promise.
         Some(unsafe { self.space.read() })
     }
@@ -196,12 +173,9 @@ impl Task {
     /// # Safety
     /// It has not run.
     pub(crate) unsafe fn drop_function(&self) -> bool {
-        let vtable = self.vtable.take();
-        if let Some(vtable) = vtable {
-            // SAFETY: the caller's promise.
-            unsafe { (vtable.drop_function)(&self.space) };
-        }
-        vtable.is_some()
+        let operations = self.operations.take();
+        // SAFETY: the caller's promise.
+        operations.inspect(|operations| unsafe { (operations.drop_function)(&self.space) }).is_some()
     }
 
     /// Drops the outcome, unless it was taken.
@@ -209,9 +183,7 @@ impl Task {
     /// # Safety
     /// The function has run.
     pub(crate) unsafe fn drop_outcome(&self) {
-        if let Some(vtable) = self.vtable.take() {
-            // SAFETY: the caller's promise.
-            unsafe { (vtable.drop_outcome)(&self.space) };
-        }
+        // SAFETY: the caller's promise.
+        self.operations.take().inspect(|operations| unsafe { (operations.drop_outcome)(&self.space) });
     }
 }

@@ -471,10 +471,7 @@ impl Worker {
     /// Charges the fibers that have run since the clock was last read.
     pub(crate) fn read_clock(&self, going_on: Option<Fiber>) {
         let now = self.clock.read();
-        self.accounting.read(now, going_on, |fiber, ticks| {
-            let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
-            fiber.spent.set(fiber.spent.get().saturating_add(ticks));
-        });
+        self.accounting.read(now, going_on);
         if now >= self.due.get() {
             self.run_due_work(now);
         }

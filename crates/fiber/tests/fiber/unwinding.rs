@@ -2,6 +2,7 @@
 
 use std::backtrace::Backtrace;
 use std::panic::{catch_unwind, panic_any};
+use std::process::Command;
 
 use rowlock_fiber::{run, spawn, yield_now};
 
@@ -35,6 +36,19 @@ fn a_backtrace_shows_the_frames_of_a_fiber_and_ends_with_its_first() {
                 .filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit()));
             assert_eq!(frames.count(), 0, "{text}");
         }
+    });
+}
+
+#[test]
+fn the_backtrace_of_a_panic_ends_with_the_function_of_the_fiber() {
+    let start = |mut test: Command| {
+        let output = testing::run(test.env("RUST_BACKTRACE", "1"));
+        let shows = |function: &str| output.stderr.contains(function);
+        assert!(shows("falls") && !shows("/start.rs") && !shows("catch_unwind"), "{output}");
+    };
+    testing::isolated_by(start, || {
+        let end = run(|| spawn(|| falls(3, &std::cell::Cell::new(0))).join());
+        assert!(end.is_err());
     });
 }
 

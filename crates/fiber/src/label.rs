@@ -1,0 +1,48 @@
+//! How a fiber is called in messages.
+
+use std::fmt;
+
+use crate::record::Fiber;
+use crate::worker::CurrentWorker;
+
+/// Identifies a fiber to people: its number, which is reused when it has ended and its handle is
+/// gone, and its name, if it has one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct FiberLabel {
+    /// The first fiber has number 0.
+    pub number: u32,
+    /// See [`Builder::name`](crate::Builder::name).
+    pub name: Option<Box<str>>,
+}
+
+impl FiberLabel {
+    pub(crate) fn of(fiber: Fiber) -> FiberLabel {
+        let name = fiber.has_extras().then(|| fiber.with_extras(|extras| extras.name.clone())).flatten();
+        FiberLabel { number: fiber.number.get(), name }
+    }
+}
+
+impl fmt::Display for FiberLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fiber {}", self.number)?;
+        self.name.as_ref().map_or(Ok(()), |name| write!(f, " `{name}`"))
+    }
+}
+
+/// The number and name of the calling fiber.
+///
+/// # Panics
+/// If called outside a runtime.
+///
+/// ```
+/// rowlock_fiber::run(|| {
+///     let parser = rowlock_fiber::Builder::new().name("parser");
+///     let label = parser.spawn(rowlock_fiber::current).unwrap().join().unwrap();
+///     assert_eq!(label.name.as_deref(), Some("parser"));
+///     assert_eq!(rowlock_fiber::current().to_string(), "fiber 0");
+/// });
+/// ```
+pub fn current() -> FiberLabel {
+    CurrentWorker::enter(|here| FiberLabel::of(here.current()))
+}
