@@ -58,6 +58,13 @@ impl Space {
             if Self::is_inline::<X>() { self.0.get().cast::<X>().read() } else { *self.0.get().cast::<Box<X>>().read() }
         }
     }
+
+    /// # Safety
+    /// As for [`read`](Space::read).
+    unsafe fn empty<X>(&self) {
+        // SAFETY: the caller's promise.
+        drop(unsafe { self.read::<X>() });
+    }
 }
 
 /// A function that returns an outcome.
@@ -67,9 +74,8 @@ impl<F: FnOnce() -> Outcome<T>, T> Of<F, T> {
     const OPERATIONS: Operations = Operations {
         run: Self::run,
         refuse: Self::refuse,
-        // SAFETY: the callers of these two promise that the space contains such a value.
-        drop_function: |space| drop(unsafe { space.read::<F>() }),
-        drop_outcome: |space| drop(unsafe { space.read::<Outcome<T>>() }),
+        drop_function: Space::empty::<F>,
+        drop_outcome: Space::empty::<Outcome<T>>,
     };
 
     /// # Safety
