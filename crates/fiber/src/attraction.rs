@@ -1,10 +1,9 @@
 //! Attraction: a fiber that another worker wakes again and again is brought to that worker.
 //!
-//! Two fibers that hand something over to each other need a wakeup of another CPU for each turn if
-//! they are on different workers, which takes 3 to 100 us; on one worker a hand-over takes some ten
-//! nanoseconds. So if one worker has woken a fiber [`TIMES`] times in a row, each within [`QUICK`]
-//! of the time before, the fiber moves there. A fiber that computes for longer between two wakeups
-//! stays: it may use its own CPU meanwhile.
+//! A hand-over between two workers takes 3 to 100 us, because another CPU must be woken, and within
+//! one worker some ten nanoseconds. So if one worker has woken a fiber [`TIMES`] times in a row,
+//! each within [`QUICK`] of the time before, the fiber moves there. A fiber that computes for longer
+//! between two wakeups stays: it may use its own CPU meanwhile.
 
 use std::cell::Cell;
 

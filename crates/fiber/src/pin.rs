@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::worker::CurrentWorker;
+use crate::worker::{CurrentWorker, Worker};
 
 /// Keeps the calling fiber on its kernel thread until the guard is dropped. Fibers of a runtime
 /// with several workers otherwise continue on any of them.
@@ -29,7 +29,7 @@ use crate::worker::CurrentWorker;
 /// });
 /// ```
 pub fn pin() -> Pin {
-    count(|pins| pins.saturating_add(1));
+    count(1);
     Pin { on_this_fiber: PhantomData }
 }
 
@@ -42,15 +42,14 @@ pub struct Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        count(|pins| pins.saturating_sub(1));
+        count(-1);
     }
 }
 
-fn count(change: impl FnOnce(u32) -> u32) {
+fn count(more: i32) {
     CurrentWorker::visit(|here| {
-        if let Some(here) = here {
-            let me = here.current();
-            me.thread().pins.set(change(me.thread().pins.get()));
+        if let Some(me) = here.as_deref().and_then(Worker::running) {
+            me.thread().pins.set(me.thread().pins.get().saturating_add_signed(more));
         }
     });
 }

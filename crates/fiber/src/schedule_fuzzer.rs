@@ -1,16 +1,14 @@
 //! A schedule fuzzer for tests: draws schedules from a seed. The same seed gives the same order of
 //! everything.
 //!
-//! A *deterministic* runtime has one worker and its own clock. The clock advances by [`STEP`]
-//! at each safepoint and each turn's end, and jumps to the next deadline if no fiber is ready.
-//! Nothing else moves it, so what a fiber sees of the time depends only on what fibers did. At each
-//! safepoint the fuzzer draws whether the fiber continues, and at each turn's end which fiber is
-//! next. How often fibers are interrupted is drawn for the whole run, because some defects need
-//! many switches and others few.
+//! A *deterministic* runtime has one worker and its own clock. The clock advances by [`STEP`] at
+//! each safepoint and each turn's end, and jumps to the next deadline if no fiber is ready. Nothing
+//! else moves it. At each safepoint the fuzzer draws whether the fiber continues, and at each
+//! turn's end which fiber is next. How often fibers are interrupted is drawn for the whole run,
+//! because some defects need many switches and others few.
 //!
-//! Events from outside are not drawn, and differ between runs: other threads, files and
-//! sockets, the real clock, addresses, the order in a `HashMap`. A run whose fibers wait for such
-//! things cannot be repeated.
+//! Events from outside are not drawn, and differ between runs: other threads, files and sockets,
+//! the real clock, addresses, the order in a `HashMap`.
 
 use std::cell::Cell;
 
@@ -54,10 +52,9 @@ pub(crate) struct ScheduleFuzzer {
 
 impl ScheduleFuzzer {
     pub(crate) fn new(deterministic: RandomSchedule) -> ScheduleFuzzer {
-        let fuzzer =
-            ScheduleFuzzer { candidates: deterministic.candidates, state: Cell::new(deterministic.seed), odds: 1 };
-        let odds = 2 << fuzzer.below(5);
-        ScheduleFuzzer { odds, ..fuzzer }
+        let RandomSchedule { seed, candidates } = deterministic;
+        let fuzzer = ScheduleFuzzer { candidates, state: Cell::new(seed), odds: 1 };
+        ScheduleFuzzer { odds: 2 << fuzzer.below(5), ..fuzzer }
     }
 
     /// SplitMix64 (Steele, Lea and Flood, 2014).
@@ -102,21 +99,19 @@ mod tests {
 
     use super::*;
 
-    fn fuzzer(seed: u64, candidates: Candidates) -> ScheduleFuzzer {
-        ScheduleFuzzer::new(RandomSchedule { seed, candidates })
-    }
-
-    /// Three fibers at the highest level, and three at the next.
-    fn six() -> FeedbackQueue {
+    /// The order in which so many fibers are taken, of which all but the first three are at the
+    /// next level.
+    fn order(seed: u64, candidates: Candidates, fibers: u32) -> Vec<u32> {
         let mut ready = FeedbackQueue::new(FeedbackRules::default());
-        for thread in (0..6).map(ThreadId) {
+        for thread in (0..fibers).map(ThreadId) {
             ready.add(thread);
             if thread.0 >= 3 {
                 ready.charge(thread, FeedbackRules::default().running_time);
             }
             ready.enqueue(thread);
         }
-        ready
+        let fuzzer = ScheduleFuzzer::new(RandomSchedule { seed, candidates });
+        std::iter::from_fn(|| fuzzer.take(&mut ready)).map(|thread| thread.0).collect()
     }
 
     #[test]
@@ -124,13 +119,11 @@ mod tests {
         let mut firsts = [[0; 6]; 2];
         for seed in 0..200 {
             for (candidates, firsts) in [Candidates::Highest, Candidates::All].into_iter().zip(&mut firsts) {
-                let (fuzzer, mut ready) = (fuzzer(seed, candidates), six());
-                let order: Vec<_> = std::iter::from_fn(|| fuzzer.take(&mut ready)).map(|thread| thread.0).collect();
-                let mut sorted = order.clone();
-                sorted.sort_unstable();
-                assert_eq!(sorted, [0, 1, 2, 3, 4, 5]);
+                let mut order = order(seed, candidates, 6);
                 assert!(candidates == Candidates::All || order[..3].iter().all(|thread| *thread < 3));
                 firsts[order[0] as usize] += 1;
+                order.sort_unstable();
+                assert_eq!(order, [0, 1, 2, 3, 4, 5]);
             }
         }
         assert!(firsts[0][..3].iter().all(|count| *count > 40) && firsts[0][3..] == [0; 3], "{firsts:?}");
@@ -139,12 +132,7 @@ mod tests {
 
     #[test]
     fn of_very_many_fibers_one_of_the_first_is_taken() {
-        let (fuzzer, mut ready) = (fuzzer(1, Candidates::All), FeedbackQueue::new(FeedbackRules::default()));
-        for thread in (0..1000).map(ThreadId) {
-            ready.add(thread);
-            ready.enqueue(thread);
-        }
-        assert!(fuzzer.take(&mut ready).is_some_and(|thread| u64::from(thread.0) < DRAWN_FROM));
-        assert_eq!(std::iter::from_fn(|| fuzzer.take(&mut ready)).count(), 999);
+        let order = order(1, Candidates::All, 1000);
+        assert!(order[0] < 64 && order.len() == 1000, "{order:?}");
     }
 }

@@ -22,13 +22,12 @@ pub struct FiberWait {
     pub blocker: Option<FiberLabel>,
     /// It waits in the middle of a panic.
     pub unwinding: bool,
-    ends: bool,
 }
 
 impl fmt::Display for FiberWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.blocker {
-            Some(blocker) if self.ends => write!(f, "the end of {blocker}")?,
+            Some(blocker) if self.kind.starts_with("the end of") => write!(f, "the end of {blocker}")?,
             Some(blocker) => write!(f, "{} held by {blocker}", self.kind)?,
             None => f.write_str(self.kind)?,
         }
@@ -113,7 +112,6 @@ impl FiberSnapshot {
                     kind: waits.map_or("nothing", |waits| waits.kind()),
                     blocker: waits.and_then(Waitable::blocker).map(|fiber| label(worker, fiber, all_stand_still)),
                     unwinding: state == State::BlockedUnwinding,
-                    ends: waits.is_some_and(|waits| waits.ends().is_some()),
                 })
             }
         };

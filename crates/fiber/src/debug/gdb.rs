@@ -102,28 +102,17 @@ mod tests {
     #[test]
     fn the_script_asks_for_what_the_table_has_and_reads_its_widths() {
         let script = include_str!("../../gdb/fibers.py");
-        let asked = script.split("layout.").skip(1).map(|rest| {
-            let end = rest.find(|char: char| !char.is_alphanumeric() && char != '_').unwrap_or(rest.len());
-            &rest[..end]
-        });
-        let names: Vec<_> =
-            LAYOUT.iter().map(|entry| std::str::from_utf8(&entry.name).unwrap().trim_end_matches('\0')).collect();
-        let asked: Vec<_> = asked.collect();
-        assert!(asked.len() > 20 && asked.iter().all(|name| names.contains(name)), "{asked:?} in {names:?}");
-        let widths = |record: &Record| {
-            [
-                size_of_val(&record.number),
-                size_of_val(&record.state),
-                size_of_val(&record.spent),
-                size_of_val(&record.used),
-                size_of_val(&record.meeting),
-            ]
-        };
+        let table = LAYOUT.iter().flat_map(|entry| entry.name).map(char::from).collect::<String>();
+        let asked = script.split("layout.").skip(1);
+        let asked = asked.filter_map(|rest| rest.split(|char: char| char != '_' && !char.is_alphabetic()).next());
+        let missing: Vec<_> = asked.filter(|name| !table.contains(&format!("{name}\0"))).collect();
+        assert!(missing.is_empty() && script.matches("layout.").count() > 20, "{missing:?} in {table}");
         let records = Records::new(1).unwrap();
         records.more().unwrap();
         // SAFETY: the number is used once.
         let fiber = unsafe { records.make(0) };
-        assert_eq!(widths(&fiber), [4, 1, 4, 8, 8]);
+        assert_eq!([size_of_val(&fiber.number), size_of_val(&fiber.state), size_of_val(&fiber.spent)], [4, 1, 4]);
+        assert_eq!([size_of_val(&fiber.used), size_of_val(&fiber.meeting)], [8, 8]);
     }
 
     #[test]

@@ -1,9 +1,7 @@
-//! How long a preemptible fiber has to reach a safepoint when its runtime ends.
-//!
-//! The time is counted in ticks, which come every [`TICK`] from then on. Each ends the turn of the
-//! fiber that it finds. A fiber has [`TICKS`] of them. If its turn comes after that, it is
-//! [orphaned](super::orphan). If no fiber has ended during [`MAX_TICKS`] ticks, there are too many,
-//! and each is orphaned when its turn comes.
+//! How long a preemptible fiber has to reach a safepoint when its runtime ends: [`TICKS`] ticks,
+//! which come every [`TICK`] from then on and end the turn of the fiber that they find. If its turn
+//! comes after that, it is [orphaned](super::orphan). If no fiber has ended during [`MAX_TICKS`]
+//! ticks, there are too many, and each is orphaned when its turn comes.
 //!
 //! A kernel thread that does not run gets at most one tick, however long that lasts. So a busy
 //! machine takes little of the fibers' time.
@@ -24,23 +22,20 @@ const TICKS: u32 = 50;
 /// After this many ticks in which no preemptible fiber ended, all are orphaned.
 const MAX_TICKS: u32 = 2_000;
 
-/// The counts of a worker while its runtime ends.
+/// How many ticks have found a preemptible fiber since one last ended. `None` before the runtime
+/// begins to end.
 #[derive(Default)]
-pub(super) struct Grace {
-    /// How many ticks have found a preemptible fiber since one last ended. `None` before the end.
-    ticks: Cell<Option<u32>>,
-}
+pub(super) struct Grace(Cell<Option<u32>>);
 
 impl Grace {
-    /// Whether the runtime has begun to end.
     pub(super) fn has_begun(&self) -> bool {
-        self.ticks.get().is_some()
+        self.0.get().is_some()
     }
 
     /// A tick has found this preemptible fiber. Runs in a handler.
     pub(super) fn count(&self, thread: &FiberThread) {
-        if let Some(ticks) = self.ticks.get() {
-            self.ticks.set(Some(ticks + 1));
+        if let Some(ticks) = self.0.get() {
+            self.0.set(Some(ticks + 1));
             thread.grace_ticks.set(thread.grace_ticks.get() + 1);
         }
     }
@@ -48,23 +43,23 @@ impl Grace {
     /// A preemptible fiber has ended.
     #[inline]
     pub(super) fn restart(&self) {
-        self.ticks.set(self.ticks.get().map(|_| 0));
+        self.0.set(self.0.get().map(|_| 0));
     }
 }
 
 impl Worker {
     /// Begins to count ticks, as the runtime ends.
     pub(crate) fn begin_grace(&self) {
-        self.preemption.grace.ticks.set(Some(0));
+        self.preemption.grace.0.set(Some(0));
         if self.has_ticks() {
             self.start_ticks();
         }
     }
 
-    /// Whether an interrupted fiber is orphaned, because its runtime ends and it has used up its
-    /// ticks. A fiber that stopped at a safepoint is cancelled there instead.
+    /// Whether an interrupted fiber is orphaned. A fiber that stopped at a safepoint is cancelled
+    /// there instead.
     pub(crate) fn is_past_grace(&self, fiber: Fiber) -> bool {
-        self.preemption.grace.ticks.get().is_some_and(|ticks| {
+        self.preemption.grace.0.get().is_some_and(|ticks| {
             let thread = fiber.thread();
             thread.was_interrupted.get() && (thread.grace_ticks.get() >= TICKS || ticks >= MAX_TICKS)
         })

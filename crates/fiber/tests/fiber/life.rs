@@ -1,5 +1,6 @@
 //! How fibers start and end.
 
+use crate::at_drop::AtDrop;
 use crate::calm;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,23 +30,14 @@ fn a_panic_stays_in_its_fiber_and_join_returns_it() {
     });
 }
 
-/// Calls a function when it is dropped.
-struct Finally<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for Finally<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
 #[test]
 fn a_panic_in_the_destructor_of_a_local_is_the_outcome_of_a_fiber_that_returned() {
     let dropped = Arc::new(AtomicUsize::new(0));
     calm::run(|| {
         let theirs = Arc::clone(&dropped);
         let fiber = fiber::spawn(move || {
-            let _first = Finally(|| theirs.store(1, Relaxed));
-            let _second = Finally(|| panic!("at the end"));
+            let _first = AtDrop(|| theirs.store(1, Relaxed));
+            let _second = AtDrop(|| panic!("at the end"));
             42
         });
         assert_eq!(fiber.join().unwrap_err().to_string(), "the fiber panicked: at the end");
@@ -62,7 +54,7 @@ fn a_destructor_can_spawn_and_join_fibers_even_in_a_panic() {
             let sum = Arc::new(fiber::Mutex::new(0));
             let theirs = Arc::clone(&sum);
             let outcome = fiber::spawn(move || {
-                let _adds = Finally(|| {
+                let _adds = AtDrop(|| {
                     let fibers: Vec<_> = (1..=3)
                         .map(|i| {
                             let sum = Arc::clone(&theirs);
@@ -107,16 +99,11 @@ fn fibers_of_one_level_take_turns() {
 
 #[test]
 fn remaining_fibers_end_with_their_runtime_and_drop_what_they_own() {
-    struct Dropped(Arc<AtomicUsize>);
-    impl Drop for Dropped {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, Relaxed);
-        }
-    }
     let dropped = Arc::new(AtomicUsize::new(0));
     calm::run(|| {
         for i in 0..30 {
-            let thing = Dropped(Arc::clone(&dropped));
+            let dropped = Arc::clone(&dropped);
+            let thing = AtDrop(move || _ = dropped.fetch_add(1, Relaxed));
             fiber::spawn(move || {
                 let _thing = thing;
                 match i % 3 {
@@ -163,13 +150,7 @@ fn a_scope_waits_for_its_fibers_even_if_the_runtime_ends() {
         assert!(panicked.is_err());
         fiber::spawn(|| {
             let alive = Cell::new(true);
-            struct Ends<'a>(&'a Cell<bool>);
-            impl Drop for Ends<'_> {
-                fn drop(&mut self) {
-                    self.0.set(false);
-                }
-            }
-            let _ends = Ends(&alive);
+            let _ends = AtDrop(|| alive.set(false));
             let seen = std::sync::atomic::AtomicBool::new(true);
             fiber::scope(|scope| {
                 scope.spawn(|| {
@@ -318,19 +299,13 @@ fn a_million_fibers_are_spawned_and_joined_one_after_the_other() {
 
 #[test]
 fn a_sleeper_whose_time_comes_while_its_runtime_ends_is_woken_once() {
-    /// The others' time comes while one unwinds.
-    struct TakesTime(ScriptedClock);
-    impl Drop for TakesTime {
-        fn drop(&mut self) {
-            self.0.advance(Duration::from_millis(5));
-        }
-    }
     let clock = ScriptedClock::new();
     let run = Runtime::new(Config { clock: Some(clock.clone()), ..Config::default() }).run(|| {
         for _ in 0..4 {
-            let takes = TakesTime(clock.clone());
+            let theirs = clock.clone();
             let sleeps = move || {
-                let _takes = takes;
+                // The others' time comes while one unwinds.
+                let _takes_time = AtDrop(|| theirs.advance(Duration::from_millis(5)));
                 fiber::sleep(Duration::from_millis(3));
             };
             fiber::spawn(sleeps).detach();

@@ -10,6 +10,7 @@
 )]
 
 mod adversary;
+mod at_drop;
 mod blocking;
 mod calm;
 mod deadlock;

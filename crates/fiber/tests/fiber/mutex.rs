@@ -1,5 +1,6 @@
 //! Mutexes and condition variables.
 
+use crate::at_drop::AtDrop;
 use crate::calm;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,15 +12,6 @@ use std::time::{Duration, Instant};
 
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Condvar, Mutex, TimedOut};
-
-/// Calls a function when it is dropped.
-struct AtDrop<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for AtDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
 
 #[test]
 fn one_fiber_at_a_time_holds_a_mutex_even_if_it_yields() {

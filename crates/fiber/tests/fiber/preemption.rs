@@ -15,6 +15,7 @@ use rowlock_fiber::{
 use sys::scheduling::Thread;
 use sys::tick::{SignalMask, Slack};
 
+use crate::at_drop::AtDrop;
 use crate::scripted::{self, KernelLock, TURN};
 
 /// A runtime that uses the real clock.
@@ -206,26 +207,21 @@ fn a_workers_first_preemptible_fiber_can_come_from_outside(by: PreemptBy) {
 }
 
 fn a_dump_reads_nothing_of_an_orphaned_fiber(by: PreemptBy) {
-    struct AtEnd(Arc<AtomicBool>);
-
-    impl Drop for AtEnd {
-        fn drop(&mut self) {
-            let looper = loop {
-                let all = dump().fibers;
-                let looper = all.into_iter().find(|fiber| fiber.label.number == 1 || fiber.label.name.is_some());
-                let looper = looper.unwrap();
-                if looper.activity == Activity::Running {
-                    break looper;
-                }
-                yield_now();
-            };
-            self.0.store(true, Relaxed);
-            assert!(looper.backtrace.is_none(), "{looper}");
-        }
-    }
-
     let (over, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    let (loops, at_end) = (Arc::clone(&over), AtEnd(Arc::clone(&seen)));
+    let (loops, sees) = (Arc::clone(&over), Arc::clone(&seen));
+    let at_end = AtDrop(move || {
+        let looper = loop {
+            let all = dump().fibers;
+            let looper = all.into_iter().find(|fiber| fiber.label.number == 1 || fiber.label.name.is_some());
+            let looper = looper.unwrap();
+            if looper.activity == Activity::Running {
+                break looper;
+            }
+            yield_now();
+        };
+        sees.store(true, Relaxed);
+        assert!(looper.backtrace.is_none(), "{looper}");
+    });
     runtime(by)
         .run(|| {
             Builder::new().name("looper").spawn(move || while !loops.load(Relaxed) {}).unwrap();
@@ -325,19 +321,12 @@ fn a_runtime_is_refused_within_another_one(by: PreemptBy) {
 }
 
 fn an_orphaned_fiber_unwinds_when_it_calls_the_library(by: PreemptBy) {
-    struct SetOnDrop(Arc<AtomicBool>);
-    impl Drop for SetOnDrop {
-        fn drop(&mut self) {
-            self.0.store(true, Relaxed);
-        }
-    }
     let [over, begun, unwound] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
     runtime(by)
         .run(|| {
-            let tells = SetOnDrop(Arc::clone(&unwound));
-            let (over, begins) = (Arc::clone(&over), Arc::clone(&begun));
+            let (over, begins, unwinds) = (Arc::clone(&over), Arc::clone(&begun), Arc::clone(&unwound));
             spawn(move || {
-                let _tells = tells;
+                let _tells = AtDrop(|| unwinds.store(true, Relaxed));
                 begins.store(true, Relaxed);
                 while !over.load(Relaxed) {}
                 yield_now();
@@ -443,15 +432,6 @@ fn sleeps_in_the_kernel_end_although_ticks_are_closer_than_the_timer_slack(preem
     assert_eq!(Slack::of_this_thread(), before);
 }
 
-/// Records that it was dropped.
-struct Dropped(Arc<AtomicBool>);
-
-impl Drop for Dropped {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
 fn an_orphaned_fiber_does_not_leave_its_scope_before_its_borrowers(by: PreemptBy) {
     let scripted = scripted::runtime(by, 4, Boost::Never);
     let [begun, over, dropped] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
@@ -461,7 +441,7 @@ fn an_orphaned_fiber_does_not_leave_its_scope_before_its_borrowers(by: PreemptBy
     scripted
         .run(|| {
             let parent = move || {
-                let mut borrowed = (0_u64, Dropped(drops));
+                let mut borrowed = (0_u64, AtDrop(|| drops.store(true, Relaxed)));
                 scope(|scope| {
                     scope.spawn(|| {
                         while !scripted::is_orphaned() {
