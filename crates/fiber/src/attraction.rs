@@ -2,8 +2,8 @@
 //!
 //! A hand-over between two workers takes 3 to 100 us, because another CPU must be woken, and within
 //! one worker some ten nanoseconds. So if one worker has woken a fiber [`TIMES`] times in a row,
-//! each within [`QUICK`] of the time before, the fiber moves there. A fiber that computes for longer
-//! between two wakeups stays: it may use its own CPU meanwhile.
+//! each within [`QUICK`] of the time before, the fiber moves there. A fiber that computes for
+//! longer between two wakeups stays: it may use its own CPU meanwhile.
 
 use std::cell::Cell;
 

@@ -1,5 +1,5 @@
-//! What people see of fibers: [dumps](crate::dump()) with backtraces, and tables for gdb. Nothing
-//! that runs fibers depends on it.
+//! Views of fibers for people: [dumps](crate::dump()) with backtraces, and tables for gdb. Nothing
+//! that runs fibers depends on them.
 
 #[allow(unsafe_code)] // It reads what blocked fibers wait for, and their stacks.
 pub(crate) mod dump;
