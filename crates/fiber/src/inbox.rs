@@ -27,9 +27,9 @@
 //! it. The model below explores all this.
 //!
 //! A worker that is awake looks at its inbox at the safepoints of the fibers that it runs. If a
-//! fiber reaches no safepoint for long, a sender [makes the worker look](stopped_timer).
+//! fiber reaches no safepoint for long, a sender [requests a tick](tick_request).
 
-pub(crate) mod stopped_timer;
+pub(crate) mod tick_request;
 
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use self::stopped_timer::{FireTimer, StoppedTimer};
+use self::tick_request::{FireTimer, TickRequest};
 use crate::preempt::Ticks;
 use crate::sync::{AtomicU64, Ordering, fence, futex};
 
@@ -78,12 +78,12 @@ pub(crate) struct Inbox<T = Ticks> {
     /// Becomes readable with each wakeup of a worker that sleeps at its descriptors. It is never
     /// read: the worker waits for the event, not for the count.
     eventfd: OnceLock<OwnedFd>,
-    pub(crate) stopped_timer: StoppedTimer<T>,
+    pub(crate) tick_request: TickRequest<T>,
 }
 
 impl<T: FireTimer> Inbox<T> {
     pub(crate) fn new() -> Inbox<T> {
-        Inbox { word: AtomicU64::new(EMPTY), eventfd: OnceLock::new(), stopped_timer: StoppedTimer::new() }
+        Inbox { word: AtomicU64::new(EMPTY), eventfd: OnceLock::new(), tick_request: TickRequest::new() }
     }
 
     /// Sends an item. The inbox must exist until this returns, even if the worker takes the item
@@ -101,7 +101,7 @@ impl<T: FireTimer> Inbox<T> {
             self.wake(old);
         }
         if old == EMPTY {
-            let _ = self.stopped_timer.fire_if_stopped();
+            let _ = self.tick_request.fire();
         }
     }
 

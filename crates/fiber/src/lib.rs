@@ -90,6 +90,7 @@ mod time;
 mod time_accounting;
 mod timers;
 mod waits;
+mod watcher;
 #[allow(unsafe_code)] // Only its kernel thread touches what belongs to a worker.
 mod worker;
 

@@ -21,8 +21,8 @@ pub(crate) enum Direction {
 
 /// A worker's source of events.
 pub(crate) trait EventSource {
-    /// Registers a fiber to be woken when the descriptor is ready.
-    fn register(&self, fd: BorrowedFd<'_>, direction: Direction, fiber: Fiber) -> Result<(), Errno>;
+    /// Registers the worker's running fiber to be woken when the descriptor is ready.
+    fn register(&self, fd: BorrowedFd<'_>, direction: Direction, worker: &Worker) -> Result<(), Errno>;
 
     /// Removes a fiber. Returns false if it has been woken.
     fn leave(&self, fd: BorrowedFd<'_>, direction: Direction, fiber: Fiber) -> bool;
@@ -32,6 +32,12 @@ pub(crate) trait EventSource {
 
     /// Wakes the fibers whose descriptors are ready. Does not wait.
     fn look(&self, worker: &Worker);
+
+    /// Lets the next event request a tick, if that is possible.
+    fn ask_to_be_watched(&self);
+
+    /// Whether the next event requests a tick.
+    fn is_watched(&self) -> bool;
 
     /// Waits for a descriptor, for this time, or for the worker's eventfd.
     fn sleep(&self, worker: &Worker, until: Option<Instant>);
@@ -68,7 +74,13 @@ impl Outside {
     /// Whether a fiber waits for an event from outside.
     #[inline]
     pub(crate) fn is_awaited(&self) -> bool {
-        self.source.get().is_some_and(|source| source.is_awaited())
+        self.awaited_source().is_some()
+    }
+
+    /// The source of events, if a fiber waits for one.
+    #[inline]
+    pub(crate) fn awaited_source(&self) -> Option<&dyn EventSource> {
+        self.source.get().map(|source| &**source).filter(|source| source.is_awaited())
     }
 }
 

@@ -8,12 +8,10 @@
 //! the fiber's turn comes again, the handler returns, and the kernel restores everything.
 //!
 //! # When ticks come
-//! They come only while a preemptible fiber keeps others from running. The timer is started when a
-//! preemptible fiber is about to run or leaves the runtime, and others are ready or wait for events
-//! from outside. If only deadlines lie ahead, it is set to the next one. Then it fires once per
-//! running time, until a tick finds that nothing waits. A kernel thread that sends something to a
-//! worker whose timer is stopped fires it: the worker first publishes that its timer is stopped and
-//! then looks at its inbox. The sender looks at that afterwards, so one of the two sees the other.
+//! They come only while a preemptible fiber keeps others from running: at the next deadline, at the
+//! end of the running time if others are ready, and when another kernel thread [requests
+//! one](crate::inbox::tick_request), because it has sent something or there is an event for which a
+//! fiber waits ([`ticks`]).
 //!
 //! A preemptible fiber's turn ends with a tick at the end of its running time, or at most half of
 //! it earlier, if a tick comes then for another reason. A fiber that holds a lock gets a second
@@ -37,8 +35,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use policy::ThreadId;
 use policy::feedback::TurnOutcome;
+use policy::{Span, ThreadId};
 use sys::tick::{Interrupted, SignalMask, Slack};
 
 pub(crate) use self::donation::wait_for_donor;
@@ -103,9 +101,15 @@ pub(crate) struct Preemption {
     /// The worker's share of its ticks.
     ticks: Cell<Option<NonNull<Ticks>>>,
     ticking: Cell<Ticking>,
-    /// When the next tick comes while [ticking](Ticking::On), in nanoseconds of the worker's
-    /// timers.
+    /// When the timer fires, in nanoseconds of the worker's timers; the maximum if it is not known
+    /// or never.
+    tick_at: Cell<u64>,
+    /// Deadlines after this time need no earlier tick.
     next_tick: Cell<u64>,
+    /// The last tick found a fiber that computes.
+    computes: Cell<bool>,
+    /// How soon the next tick checks for that.
+    check: Cell<Duration>,
     /// The stack of the scheduler, which runs after a tick. Fibers that share their worker's
     /// thread-locals have its block.
     scheduler: Cell<Option<Stack>>,
@@ -128,7 +132,10 @@ impl Default for Preemption {
             slack: Cell::new(None),
             ticks: Cell::new(None),
             ticking: Cell::new(Ticking::Never),
-            next_tick: Cell::new(u64::MAX),
+            tick_at: Cell::new(u64::MAX),
+            next_tick: Cell::new(ticks::SET_AGAIN),
+            computes: Cell::new(false),
+            check: Cell::new(ticks::SOONEST),
             scheduler: Cell::new(None),
             interrupted: UnsafeCell::new(Queue::new()),
             donation: donation::Donation::default(),
@@ -303,9 +310,9 @@ impl Worker {
             // A preemptible fiber that is about to run relies on the timer as it was set for it.
             let runs = self.running().is_none_or(|me| !me.is_preemptible.get());
             if preemption.asleep.get() || runs && preemption.with_interrupted(|queue| queue.is_empty()) {
-                self.stop_timer();
+                preemption.set_ticking(Ticking::Never, Duration::MAX);
             } else if runs && !waits && preemption.ticking.get() == Ticking::On {
-                self.start_slow_ticks();
+                preemption.set_ticking(Ticking::Slowly, Duration::MAX);
             }
             return;
         };
@@ -316,7 +323,7 @@ impl Worker {
         }
         if !thread.try_enter_runtime() {
             if preemption.asleep.get() {
-                self.stop_timer();
+                preemption.set_ticking(Ticking::Never, Duration::MAX);
             } else if donation::is_waiting(interrupted) {
                 self.donate(interrupted);
             } else {
@@ -326,7 +333,7 @@ impl Worker {
             return;
         }
         // A tick that was forwarded may come late, when the timer is stopped.
-        if preemption.ticking.get() != Ticking::On {
+        if matches!(preemption.ticking.get(), Ticking::Never | Ticking::Slowly) {
             self.start_ticks();
         }
         if let Some(mask) = self.mask_to_restore(thread, interrupted) {
@@ -374,6 +381,11 @@ impl Worker {
     /// one.
     fn choose_after_tick(&self, me: Fiber) -> Fiber {
         let before = self.level(me);
+        let turn = self.accounting.turn(self.clock.ticks());
+        self.preemption.computes.set(turn >= self.clock.in_ticks(ticks::LONG));
+        if self.outside.is_awaited() {
+            self.look_outside_within(Span::ZERO);
+        }
         self.read_clock(Some(me));
         // The tick may have been set for one of these very times, and the processor's clock is
         // slightly less exact.

@@ -9,7 +9,7 @@
 //! Times come from a timerfd, which counts nanoseconds and is exact; a timeout of the kernel's wait
 //! may be late by a thousandth of itself, and by at least 50 us.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -26,6 +26,7 @@ use crate::outside::{Direction, EventSource};
 use crate::queue::Queue;
 use crate::record::Fiber;
 use crate::waits::{Waitable, Woken};
+use crate::watcher::Watched;
 use crate::worker::{CurrentWorker, POLL_INTERVAL, Worker};
 
 /// How many events are taken at a time.
@@ -54,7 +55,6 @@ impl Place {
 
 /// A worker's reactor; see the module.
 pub(crate) struct Reactor {
-    epoll: OwnedFd,
     timer: OwnedFd,
     /// When the timer will fire.
     armed: Cell<Option<Instant>>,
@@ -62,6 +62,10 @@ pub(crate) struct Reactor {
     places: RefCell<Vec<Place>>,
     events: RefCell<Vec<epoll::Event>>,
     waiting: Cell<usize>,
+    /// The registration with the watcher, if there can be ticks. It is dropped before the epoll.
+    watched: OnceCell<Watched>,
+    is_watched: Cell<bool>,
+    epoll: OwnedFd,
 }
 
 impl Reactor {
@@ -80,6 +84,8 @@ impl Reactor {
             places: RefCell::default(),
             events: RefCell::new(Vec::with_capacity(EVENTS)),
             waiting: Cell::new(0),
+            watched: OnceCell::new(),
+            is_watched: Cell::new(false),
         }))
     }
 
@@ -103,6 +109,9 @@ impl Reactor {
         events.clear();
         // An interruption by a signal is as good as an event: the caller looks again.
         let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref());
+        if !events.is_empty() {
+            self.is_watched.set(false);
+        }
         for event in events.iter() {
             match event.data.u64() {
                 EVENTFD => (),
@@ -124,7 +133,8 @@ impl Reactor {
 }
 
 impl EventSource for Reactor {
-    fn register(&self, fd: BorrowedFd<'_>, direction: Direction, fiber: Fiber) -> Result<(), Errno> {
+    fn register(&self, fd: BorrowedFd<'_>, direction: Direction, worker: &Worker) -> Result<(), Errno> {
+        let fiber = worker.current();
         let number = fd.as_raw_fd() as usize;
         let mut places = self.places.borrow_mut();
         if number >= places.len() {
@@ -142,7 +152,18 @@ impl EventSource for Reactor {
         };
         place.known = told.is_ok();
         match told {
-            Ok(()) => self.waiting.set(self.waiting.get() + 1),
+            Ok(()) => {
+                if worker.has_ticks() && self.waiting.get() == 0 {
+                    if self.watched.get().is_none()
+                        && let Ok(watched) = Watched::new(&self.epoll, worker.weak_core(), worker.index())
+                    {
+                        let _ = self.watched.set(watched);
+                    }
+                    worker.note_wait_outside();
+                }
+                self.waiting.set(self.waiting.get() + 1);
+                worker.look_outside_within(POLL_INTERVAL);
+            }
             Err(_) => drop(place.queues[direction as usize].remove(fiber)),
         }
         told
@@ -166,6 +187,14 @@ impl EventSource for Reactor {
 
     fn look(&self, worker: &Worker) {
         self.take_events(worker, false);
+    }
+
+    fn ask_to_be_watched(&self) {
+        self.is_watched.set(self.watched.get().is_some_and(|watched| watched.ask(&self.epoll)));
+    }
+
+    fn is_watched(&self) -> bool {
+        self.is_watched.get()
     }
 
     fn sleep(&self, worker: &Worker, until: Option<Instant>) {
@@ -205,13 +234,12 @@ pub(crate) fn wait(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<In
         if here.outside.is_wait_forbidden() {
             return Err(io::Error::other("the runtime ends, and with it the fiber that would wait for this"));
         }
-        match here.event_source()?.register(fd, direction, here.current()) {
+        match here.event_source()?.register(fd, direction, &here) {
             Ok(()) => (),
             // A descriptor that epoll refuses, such as a file on a disk, is always ready.
             Err(Errno::PERM) => return Ok(()),
             Err(why) => return Err(why.into()),
         }
-        here.look_outside_within(POLL_INTERVAL);
         match here.block(&Readiness { fd, direction }, deadline) {
             Woken::TimedOut => Err(ErrorKind::TimedOut.into()),
             Woken::Called | Woken::Cancelled => Ok(()),

@@ -163,11 +163,12 @@ impl Core {
         then()
     }
 
-    /// Wakes a worker that has nothing to do, if there is one.
+    /// Wakes a worker that has nothing to do, if there is one, or makes one look that might not do
+    /// so for ever.
     pub(crate) fn wake_idle_worker(&self) {
         fence(SeqCst);
         let _ = self.inboxes.iter().any(Inbox::wake_if_asleep)
-            || self.inboxes.iter().any(|inbox| inbox.stopped_timer.fire_if_stopped());
+            || self.inboxes.iter().any(|inbox| inbox.tick_request.fire_if_stopped());
     }
 
     /// Tells all workers to cancel what their fibers wait for.
@@ -225,7 +226,9 @@ impl Core {
             inbox.send(fiber);
         } else {
             self.offered.push_urgently(fiber);
-            self.wake_idle_worker();
+            fence(SeqCst);
+            let _ = self.inboxes.iter().any(Inbox::wake_if_asleep)
+                || self.inboxes.iter().any(|inbox| inbox.tick_request.fire());
         }
         Ok(fiber)
     }

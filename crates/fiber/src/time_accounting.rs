@@ -100,6 +100,11 @@ impl TimeAccounting {
         self.left.set(self.interval.get());
     }
 
+    /// How long the turn has lasted that goes on `now`. Quick turns before it may count, too.
+    pub(crate) fn turn(&self, now: u64) -> u64 {
+        now.saturating_sub(self.since.get())
+    }
+
     /// Passes a safepoint. Returns whether the clock must be read.
     #[inline(always)]
     pub(crate) fn safepoint(&self) -> bool {

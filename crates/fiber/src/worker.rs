@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use policy::feedback::{Boost, FeedbackQueue, Level, TurnOutcome};
@@ -126,6 +126,13 @@ impl Worker {
     pub(crate) fn core(&self) -> &Core {
         // SAFETY: the core outlives its workers.
         unsafe { self.core.as_ref() }
+    }
+
+    /// A reference that does not keep the core.
+    pub(crate) fn weak_core(&self) -> Weak<Core> {
+        // SAFETY: the runtime has a share while its workers exist, and the new one is returned.
+        let core = std::mem::ManuallyDrop::new(unsafe { Arc::from_raw(self.core.as_ptr()) });
+        Arc::downgrade(&core)
     }
 
     /// The core, to compare it and to share it.

@@ -103,7 +103,7 @@ impl Worker {
         let donation = &preemption.donation;
         preemption.count(|counts| counts.donated += 1);
         donation.donor_block.set(self.control_block_in_force());
-        preemption.set_ticking(Ticking::On);
+        preemption.set_ticking(Ticking::On, Duration::MAX);
         compiler_fence(SeqCst);
         donation.recipient.set(Some(next));
         next.thread().take_donation(self);
@@ -116,7 +116,7 @@ impl Worker {
         interrupted.allow_ticks_during(switch);
         donation.recipient.set(None);
         compiler_fence(SeqCst);
-        preemption.set_ticking_after(DONOR_INTERVAL);
+        preemption.set_ticking(Ticking::On, DONOR_INTERVAL);
         true
     }
 

@@ -3,21 +3,30 @@
 //! The timer belongs to the worker's own kernel thread. If fibers have [kernel
 //! threads](crate::control_block::thread), each of these has a timer, too, and only the timer of
 //! the thread that has the turn is set. Other threads know only the worker's own timer, and may
-//! fire it at any time. If its thread does not have the turn, it forwards the tick to the thread
-//! that does. If that one is just about to hand over the turn, no fiber is interrupted, and the
-//! next tick is forwarded.
+//! [fire it](crate::inbox::tick_request) at any time. If its thread does not have the turn, it
+//! forwards the tick to the thread that does. If that one is just about to hand over the turn, no
+//! fiber is interrupted, and the next tick is forwarded.
+//!
+//! # Events from outside
+//! A fiber that computes keeps its worker from looking for them. So if a tick finds such a fiber, and
+//! others wait for events, the worker asks to be [watched](crate::watcher): the next event requests
+//! a tick. That costs two switches of kernel threads and a tick, so it is not done where fibers run
+//! for short times and the worker soon looks by itself. As long as it is not watched, ticks check
+//! for fibers that compute, first after [`SOONEST`], and then at intervals that double up to a
+//! running time.
 
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
-use std::sync::atomic::{AtomicPtr, compiler_fence};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicPtr, AtomicU64, compiler_fence};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use policy::Span;
 use sys::tick::{ScriptedClock, Ticker};
 
 use super::{Preemption, grace};
 use crate::control_block::thread::KernelThread;
-use crate::inbox::stopped_timer::FireTimer;
+use crate::inbox::tick_request::FireTimer;
 use crate::record::{Fiber, State};
 use crate::worker::Worker;
 
@@ -27,17 +36,20 @@ const SLOW: Duration = Duration::from_millis(10);
 
 /// Ticks are at least this far apart, except for short running times: each costs the kernel some
 /// microseconds.
-const SOONEST: Duration = Duration::from_micros(50);
+pub(super) const SOONEST: Duration = Duration::from_micros(50);
+
+/// A fiber computes if its turn has taken so long.
+pub(super) const LONG: Span = Span::from_micros(25);
 
 /// The time of the next tick if the timer must be set again before a fiber runs.
-const SET_AGAIN: u64 = u64::MAX;
+pub(super) const SET_AGAIN: u64 = u64::MAX;
 
 /// When the next tick comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ticking {
     Never,
-    /// At this time.
-    At(Instant),
+    /// At the next deadline.
+    AtDeadline,
     /// Every [`SLOW`].
     Slowly,
     /// At the next deadline or the end of a running time, whichever is earlier.
@@ -58,6 +70,9 @@ pub(crate) struct Ticks {
     interval: Duration,
     /// The clock of a worker's ticks, if it is not the real one.
     clock: Option<ScriptedClock>,
+    beginning: Instant,
+    /// The earliest time for a requested tick, in nanoseconds since the beginning.
+    earliest: AtomicU64,
 }
 
 impl Ticks {
@@ -71,9 +86,15 @@ impl Ticks {
         let ticks = Arc::new_cyclic(|ticks: &Weak<Ticks>| {
             let word = ticks.as_ptr().expose_provenance();
             let ticker = Ticker::for_this_thread(word).inspect_err(|error| why = Some(error.kind()));
-            let worker = AtomicPtr::new(address_of(worker));
-            let clock = clock.cloned();
-            Ticks { worker, elsewhere: AtomicPtr::default(), ticker: ticker.ok(), interval, clock }
+            Ticks {
+                worker: AtomicPtr::new(address_of(worker)),
+                elsewhere: AtomicPtr::default(),
+                ticker: ticker.ok(),
+                interval,
+                clock: clock.cloned(),
+                beginning: now(clock),
+                earliest: AtomicU64::new(0),
+            }
         });
         why.map_or(Ok(ticks), |why| Err(why.into()))
     }
@@ -81,12 +102,6 @@ impl Ticks {
     /// The ticks of the calling thread, which belongs to a fiber.
     pub(crate) fn for_fiber_thread() -> std::io::Result<Arc<Ticks>> {
         Ticks::new(None, Duration::ZERO, None)
-    }
-
-    /// Attaches the worker as which this kernel thread runs, and so enables its interruption.
-    /// Called by that thread.
-    fn attach(&self, worker: &Worker) {
-        self.worker.store(address_of(Some(worker)), Release);
     }
 
     /// Detaches the worker: the kernel thread has ended its work, or gives up the turn. For that
@@ -137,9 +152,9 @@ impl Ticks {
         }
     }
 
-    /// The time by the clock of these ticks.
-    fn now(&self) -> Instant {
-        self.clock.as_ref().map_or_else(Instant::now, ScriptedClock::now)
+    /// The time since the beginning, in nanoseconds.
+    fn now(&self) -> u64 {
+        now(self.clock.as_ref()).saturating_duration_since(self.beginning).as_nanos() as u64
     }
 
     fn stop(&self) {
@@ -151,8 +166,13 @@ impl Ticks {
 
 impl FireTimer for Ticks {
     fn fire(&self) {
-        self.set(self, Duration::ZERO, self.interval);
+        let ahead = Duration::from_nanos(self.earliest.load(Relaxed).saturating_sub(self.now()));
+        self.set(self, ahead, self.interval);
     }
+}
+
+fn now(clock: Option<&ScriptedClock>) -> Instant {
+    clock.map_or_else(Instant::now, ScriptedClock::now)
 }
 
 fn address_of(worker: Option<&Worker>) -> *mut Worker {
@@ -160,44 +180,33 @@ fn address_of(worker: Option<&Worker>) -> *mut Worker {
 }
 
 impl Preemption {
-    /// Sets when ticks come, by the timer of the kernel thread that has the turn. The worker's own
-    /// timer is stopped if that is another one.
-    pub(super) fn set_ticking(&self, ticking: Ticking) {
+    /// Sets when ticks come: the first one after this time, and then one per running time.
+    pub(super) fn set_ticking(&self, ticking: Ticking, first: Duration) {
+        self.tick_at.set(u64::MAX);
+        self.next_tick.set(SET_AGAIN);
+        self.set_timer(ticking, first);
+    }
+
+    /// Sets the timer of the kernel thread that has the turn.
+    fn set_timer(&self, ticking: Ticking, first: Duration) {
         let Some((own, ticks)) = self.timer() else { return };
         self.ticking.set(ticking);
         let interval = self.interval(own);
         match ticking {
             Ticking::Never => ticks.stop(),
-            Ticking::At(time) => own.set(ticks, time.saturating_duration_since(own.now()), interval),
+            Ticking::AtDeadline if first < Duration::MAX => own.set(ticks, first, interval),
             Ticking::Slowly => own.set(ticks, SLOW, SLOW),
-            Ticking::On => {
-                own.set(ticks, interval, interval);
-                self.next_tick.set(SET_AGAIN);
-            }
-        }
-    }
-
-    /// Lets the next tick come after this time, which ends at `next`, and further ones once per
-    /// running time.
-    fn set_next_tick(&self, first: Duration, next: u64) {
-        if let Some((own, ticks)) = self.timer() {
-            own.set(ticks, first, self.interval(own));
-            self.next_tick.set(next);
+            Ticking::On | Ticking::AtDeadline => own.set(ticks, first.min(interval), interval),
         }
     }
 
     /// A tick has come. Runs in a handler.
     pub(super) fn note_tick(&self) {
+        self.tick_at.set(u64::MAX);
         self.next_tick.set(SET_AGAIN);
-    }
-
-    /// Lets the first tick come after this time, or after a running time if that is shorter, and
-    /// then one after each running time.
-    pub(super) fn set_ticking_after(&self, first: Duration) {
-        if let Some((own, ticks)) = self.timer() {
-            self.ticking.set(Ticking::On);
-            let interval = self.interval(own);
-            own.set(ticks, first.min(interval), interval);
+        if let Some(own) = self.ticks() {
+            let apart = if self.grace.has_begun() { grace::TICK } else { SOONEST.min(own.interval) };
+            own.earliest.store(own.now() + apart.as_nanos() as u64, Relaxed);
         }
     }
 
@@ -226,13 +235,17 @@ impl Worker {
             ticks.forward_to(theirs.and(Some(thread)));
         }
         if let Some(ticks) = theirs {
-            ticks.attach(self);
+            ticks.worker.store(address_of(Some(self)), Release);
         }
-        preemption.set_ticking(preemption.ticking.get());
-        if theirs.is_some() && preemption.ticking.get() != Ticking::On {
+        let first = match preemption.tick_at.get() {
+            u64::MAX => Duration::MAX,
+            time => Duration::from_nanos(time.saturating_sub(self.timers.nanos(self.now()))),
+        };
+        preemption.set_timer(preemption.ticking.get(), first);
+        if theirs.is_some() {
             // Another thread may have fired the timer of the worker's own thread, which has just
             // been stopped.
-            self.publish_stopped_timer();
+            self.publish_timer();
         }
     }
 
@@ -248,7 +261,7 @@ impl Worker {
         if let Some(ticks) = self.preemption.ticks.take() {
             // SAFETY: it is the worker's share, which is not used again.
             let ticks = unsafe { Arc::from_raw(ticks.as_ptr()) };
-            drop(self.inbox().stopped_timer.take());
+            drop(self.inbox().tick_request.take());
             // A thread that is about to fire a tick will soon be done.
             while Arc::strong_count(&ticks) > 1 {
                 std::thread::yield_now();
@@ -260,11 +273,6 @@ impl Worker {
         }
     }
 
-    /// Whether a preemptible fiber would keep others from running.
-    fn has_waiting_fibers(&self) -> bool {
-        self.ready(|ready| ready.waiting()) > 0 || self.core().offered.len() > 0 || self.outside.is_awaited()
-    }
-
     /// The running fiber has made another one ready: starts ticks if it might keep that from
     /// running.
     #[inline(always)]
@@ -272,20 +280,14 @@ impl Worker {
         if self.has_ticks() && self.preemption.ticking.get() != Ticking::On {
             let runs = |me: &Fiber| me.is_preemptible.get() && me.state.get() == State::Running;
             if let Some(me) = self.running().filter(runs) {
-                self.start_ticks();
                 self.set_tick_for(me);
             }
         }
     }
 
     #[cold]
-    pub(super) fn start_slow_ticks(&self) {
-        self.preemption.set_ticking(Ticking::Slowly);
-    }
-
-    #[cold]
     pub(super) fn start_ticks(&self) {
-        self.preemption.set_ticking(Ticking::On);
+        self.preemption.set_ticking(Ticking::On, Duration::MAX);
     }
 
     /// Sets the timer for this fiber, which is about to run, and is the [current](Worker::current)
@@ -299,54 +301,89 @@ impl Worker {
         }
     }
 
-    /// Sets the timer to the next deadline or the end of the running time of this fiber, which is
-    /// about to run.
-    fn set_tick_for(&self, next: Fiber) {
-        let interval = self.preemption.ticks().map_or(Duration::MAX, |ticks| self.preemption.interval(ticks));
-        let left = next.allowance.get().saturating_sub(next.spent.get());
-        let left = Duration::from_nanos(self.clock.span(left.into()).as_nanos());
-        let now = self.timers.nanos(self.now());
-        let ahead = Duration::from_nanos(self.timers.earliest().saturating_sub(now)).max(SOONEST);
-        let first = left.clamp(SOONEST.min(interval), interval).min(ahead);
-        self.preemption.set_next_tick(first, now.saturating_add(first.as_nanos() as u64));
-    }
-
     #[inline(never)]
     fn update_timer_slow(&self, next: Fiber) {
-        let ticking = self.preemption.ticking.get();
-        if !next.is_preemptible.get() {
-            if ticking == Ticking::Never && self.preemption.with_interrupted(|queue| !queue.is_empty()) {
-                self.start_slow_ticks();
-            }
-            return;
+        let preemption = &self.preemption;
+        if next.is_preemptible.get() {
+            self.set_tick_for(next);
+        } else if preemption.ticking.get() == Ticking::Never && preemption.with_interrupted(|queue| !queue.is_empty()) {
+            preemption.set_ticking(Ticking::Slowly, SLOW);
         }
-        if self.has_waiting_fibers() {
-            if ticking != Ticking::On {
-                self.start_ticks();
-            }
-            if self.timers.earliest() <= self.preemption.next_tick.get() {
-                self.set_tick_for(next);
-            }
-            return;
-        }
-        match self.timers.next() {
-            Some(time) if matches!(ticking, Ticking::At(at) if at <= time) => (),
-            Some(time) => self.preemption.set_ticking(Ticking::At(time)),
-            None if ticking != Ticking::Never => self.preemption.set_ticking(Ticking::Never),
-            None => (),
-        }
-        self.publish_stopped_timer();
     }
 
-    /// Stops the timer, unless other threads have something for the worker. A thread that sends
-    /// something from then on sees that, and fires the timer.
-    fn publish_stopped_timer(&self) {
-        if let Some(ticks) = self.preemption.ticks() {
-            // SAFETY: the worker has a share of them.
-            unsafe { self.inbox().stopped_timer.set(ticks) };
+    /// Sets the timer for this preemptible fiber to the next deadline, the next check for events
+    /// from outside, or the end of its running time, if others wait for their turns.
+    fn set_tick_for(&self, next: Fiber) {
+        let preemption = &self.preemption;
+        let Some(ticks) = preemption.ticks() else { return };
+        let interval = preemption.interval(ticks);
+        let shares = self.ready(|ready| ready.waiting()) > 0 || self.core().offered.len() > 0;
+        let check = self.time_to_check_outside(interval);
+        let deadline = self.timers.earliest();
+        let ticking = match deadline {
+            _ if shares || check.is_some() => Ticking::On,
+            u64::MAX => Ticking::Never,
+            _ => Ticking::AtDeadline,
+        };
+        let mut is_set = preemption.ticking.get() == ticking;
+        if ticking == Ticking::On || !is_set || preemption.tick_at.get() > deadline {
+            let now = self.timers.nanos(self.now());
+            let mut first = Duration::from_nanos(deadline.saturating_sub(now)).min(check.unwrap_or(Duration::MAX));
+            if shares {
+                let left = next.allowance.get().saturating_sub(next.spent.get());
+                first = first.min(Duration::from_nanos(self.clock.span(left.into()).as_nanos())).min(interval);
+            }
+            let first = first.max(SOONEST.min(interval));
+            let time = now.saturating_add(u64::try_from(first.as_nanos()).unwrap_or(u64::MAX));
+            is_set &= preemption.tick_at.get() <= time;
+            if !is_set {
+                preemption.tick_at.set(time);
+            }
+            // Before the timer is set: a tick changes it.
+            preemption.next_tick.set(preemption.tick_at.get().min(deadline.saturating_sub(1)));
+            if !is_set {
+                preemption.set_timer(ticking, first);
+            }
         }
-        if self.inbox().any() || self.core().offered.len() > 0 {
-            self.start_ticks();
+        if !is_set || !self.inbox().tick_request.is_published() {
+            self.publish_timer();
+        }
+    }
+
+    /// When a tick must check for events from outside. `None` if no fiber waits for one, or the
+    /// next event brings a tick.
+    fn time_to_check_outside(&self, interval: Duration) -> Option<Duration> {
+        let source = self.outside.awaited_source()?;
+        let preemption = &self.preemption;
+        if preemption.computes.take() {
+            source.ask_to_be_watched();
+            preemption.check.set(SOONEST);
+        }
+        if source.is_watched() {
+            return None;
+        }
+        let check = preemption.check.get();
+        preemption.check.set((check * 2).min(interval));
+        Some(check)
+    }
+
+    /// A fiber waits for an event from outside, and none did before.
+    pub(crate) fn note_wait_outside(&self) {
+        self.preemption.next_tick.set(SET_AGAIN);
+    }
+
+    /// The timer was set or stopped: other threads that have something for the worker may fire it.
+    /// It ticks soon if they have already.
+    fn publish_timer(&self) {
+        let preemption = &self.preemption;
+        let is_on = preemption.ticking.get() == Ticking::On;
+        if let Some(ticks) = preemption.ticks() {
+            // SAFETY: the worker has a share of them.
+            unsafe { self.inbox().tick_request.publish(ticks, is_on) };
+        }
+        if self.inbox().any() || !is_on && self.core().offered.len() > 0 {
+            preemption.set_ticking(Ticking::On, SOONEST);
+            preemption.tick_at.set(self.timers.nanos(self.now() + SOONEST));
         }
     }
 
@@ -354,10 +391,5 @@ impl Worker {
     pub(crate) fn set_asleep(&self, asleep: bool) {
         self.preemption.asleep.set(asleep);
         compiler_fence(SeqCst);
-    }
-
-    /// Stops the timer on behalf of this worker. Runs in a handler.
-    pub(super) fn stop_timer(&self) {
-        self.preemption.set_ticking(Ticking::Never);
     }
 }

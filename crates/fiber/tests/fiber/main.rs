@@ -34,6 +34,7 @@ mod overflow;
 mod preempted_locks;
 mod preemption;
 mod random;
+mod requested_ticks;
 mod scripted;
 mod sockets;
 mod stacks;
