@@ -141,7 +141,7 @@ fn model<const N: usize>(preemptions: usize, others: [fn(&World); N], worker: fn
         });
         worker(&world);
         others.into_iter().for_each(|other| other.join().unwrap());
-        world.inbox.take(|item| drop(world.read(item)));
+        world.inbox.take(|item| _ = world.read(item));
         assert_eq!(world.unread.load(Ordering::Relaxed), 0);
         drop(world.inbox.tick_request.take());
         assert_eq!(std::sync::Arc::strong_count(&timer), 2);
@@ -182,7 +182,7 @@ fn a_worker_does_not_sleep_while_there_is_another_reason_to_be_awake() {
 
 #[test]
 fn a_wakeup_and_an_item_at_a_time_are_both_seen() {
-    let others: [fn(&World); 2] = [|world| drop(world.inbox.wake_if_asleep()), |world| world.send(1)];
+    let others: [fn(&World); 2] = [|world| _ = world.inbox.wake_if_asleep(), |world| world.send(1)];
     model(3, others, |world| assert_eq!(world.receive(1, Sleep::Timed), [1]));
 }
 
@@ -213,7 +213,7 @@ fn a_worker_that_stops_its_timer_sees_an_unstarted_fiber_or_its_timer_fires() {
 
 #[test]
 fn one_thread_alone_takes_the_share_of_a_timer() {
-    let fire: fn(&World) = |world| drop(world.inbox.tick_request.fire());
+    let fire: fn(&World) = |world| _ = world.inbox.tick_request.fire();
     model(4, [fire, fire], |world| {
         world.publish();
         drop(world.inbox.tick_request.take());
