@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Every millisecond or so a time passes (`sleep`), data come from another kernel thread through a
-//! socket (`socket`), or that thread sends a fiber (`mail`) and waits for its end. Prints the delays
-//! until the fiber runs.
+//! socket (`socket`), or that thread sends a fiber (`mail`) and waits for its end. Prints the
+//! delays until the fiber runs.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

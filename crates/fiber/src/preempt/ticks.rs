@@ -8,12 +8,12 @@
 //! fiber is interrupted, and the next tick is forwarded.
 //!
 //! # Events from outside
-//! A fiber that computes keeps its worker from looking for them. So if a tick finds such a fiber, and
-//! others wait for events, the worker asks to be [watched](crate::watcher): the next event requests
-//! a tick. That costs two switches of kernel threads and a tick, so it is not done where fibers run
-//! for short times and the worker soon looks by itself. As long as it is not watched, ticks check
-//! for fibers that compute, first after [`SOONEST`], and then at intervals that double up to a
-//! running time.
+//! A fiber that computes keeps its worker from looking for them. So if a tick finds such a fiber,
+//! and others wait for events, the worker asks to be [watched](crate::watcher): the next event
+//! requests a tick. That costs two switches of kernel threads and a tick, so it is not done where
+//! fibers run for short times and the worker soon looks by itself. As long as it is not watched,
+//! ticks check for fibers that compute, first after [`SOONEST`], and then at intervals that double
+//! up to a running time.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
