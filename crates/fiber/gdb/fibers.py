@@ -82,8 +82,9 @@ class Fiber:
             name = gdb.execute("info symbol %d" % memory(table + 8 * entry, "Q"), to_string=True)
             if "::kind" not in name:
                 continue
-            if "lock::Lock" in name:
-                holder = memory(data + self.layout.lock_word, "Q") & ~7
+            if "mutex::Lock" in name:
+                mutex = memory(memory(data, "Q"), "Q")
+                holder = memory(mutex + self.layout.lock_word, "Q") & ~15
                 return "a mutex" + (" held by " + Fiber(self.layout, holder).label() if holder else "")
             if "join::End" in name:
                 return "the end of " + Fiber(self.layout, memory(data, "Q")).label()

@@ -43,6 +43,11 @@ pub struct Config {
     /// The mechanism that makes each fiber a thread, with thread-locals of its own, whether it is
     /// preemptible or not.
     pub preempt_by: PreemptBy,
+    /// Whether nothing but the fibers themselves wakes the fibers, except times, descriptors, calls
+    /// that [block](crate::blocking) and [`Remote`](crate::Remote)s: no other thread uses their
+    /// objects. If all fibers of such a runtime wait, that is a [deadlock](crate::Deadlock).
+    /// Otherwise it is one only if fibers wait for each other in a circle.
+    pub closed: bool,
     /// For tests: draws the next fiber from a seed. Only what fibers do advances the clock of
     /// [`now`](crate::now), [`sleep`](crate::sleep) and all deadlines. Runs with the same seed are
     /// alike as long as their fibers wait for nothing from outside: see
@@ -68,6 +73,7 @@ impl Default for Config {
             most: 1 << 22,
             preemptible: false,
             preempt_by: PreemptBy::Auto,
+            closed: false,
             deterministic: None,
             clock: None,
         }

@@ -1,24 +1,27 @@
 //! Deadlocks: no fiber can ever run again.
 //!
-//! A runtime notices when no fiber is ready, none waits for a time, and nothing outside could wake
-//! one. Then it looks which fiber waits for which. Fibers that wait for each other in a circle are
-//! the reason. The others wait for them, or for something that any fiber could do, such as a
-//! notification. The first fiber is cancelled; when it has unwound, the runtime ends and with it
-//! the others. If it cannot be cancelled, because it waits for fibers that borrow from it, all are.
+//! A runtime looks for a deadlock when no fiber is ready, none waits for a time, and nothing that it
+//! knows of outside could wake one. It looks which fiber waits for which. Fibers that wait for each
+//! other in a circle are a deadlock. The others wait for them, or for something that any fiber or
+//! thread could do, such as a notification: without a circle, this is a deadlock only if the
+//! runtime is [closed](crate::Config::closed). The first fiber is cancelled; when it has unwound,
+//! the runtime ends and with it the others. If it cannot be cancelled, because it waits for fibers
+//! that borrow from it, all are.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use crate::debug::dump::FiberSnapshot;
 use crate::debug::trace::Trace;
 use crate::ending::{CAN_UNWIND, RUNTIME_END};
 use crate::record::{Fiber, State};
-use crate::waits::Woken;
+use crate::waiting::Woken;
 use crate::worker::Worker;
 
-/// All fibers of a runtime wait, and nothing can wake them. Includes their backtraces if
+/// All fibers of a runtime wait, and some of them, or if it is [closed](crate::Config::closed) all,
+/// can never be woken. Includes their backtraces if
 /// `RUST_BACKTRACE` is set.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -127,6 +130,9 @@ pub(crate) fn handle_deadlock(worker: &Worker) {
     // asleep, and nothing can make their fibers run until all has been read.
     let seen = core.with_outside_locked(|| worker.are_all_others_asleep().then(|| Deadlock::find(worker)));
     let Some(deadlock) = seen else { return };
+    if deadlock.cycles.is_empty() && !core.config().closed {
+        return core.may_have_cycle.store(false, SeqCst);
+    }
     if core.lasts.load(Relaxed) {
         let _ = writeln!(std::io::stderr(), "{deadlock}");
         std::process::abort();

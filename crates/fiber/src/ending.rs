@@ -21,7 +21,7 @@ use crate::error::{JoinError, StackError};
 use crate::inbox::Inbox;
 use crate::record::{Fiber, State as FiberState};
 use crate::shared::Core;
-use crate::waits::{Waitable, Woken};
+use crate::waiting::{Waitable, Woken};
 use crate::worker::Worker;
 
 /// Whether a fiber can be unwound. If panics abort, fibers that remain when their runtime ends stay
@@ -236,6 +236,9 @@ pub(crate) fn end_own(worker: &Worker) -> usize {
             }
         }
         if let Some(left) = worker.core().rounds.arrive(worker.core(), any) {
+            // Those that remain must get nothing any more for which others wait.
+            let remain = |fiber: &Fiber| fiber.is_waiting() && worker.is_home_of(*fiber);
+            worker.core().records.all().filter(remain).for_each(|fiber| _ = worker.leave_list(fiber));
             return left;
         }
     }
@@ -266,7 +269,13 @@ fn cancel(worker: &Worker, fiber: Fiber) -> bool {
             fiber.cancel_pending.set(true);
             true
         }
-        FiberState::Blocked => worker.cancel_wait(fiber, Woken::Cancelled),
+        FiberState::Blocked => {
+            if !worker.cancel_wait(fiber, Woken::Cancelled) {
+                // Another thread is about to wake it.
+                std::thread::yield_now();
+            }
+            true
+        }
         FiberState::BlockedUnwinding => worker.orphan_in_c_library(fiber),
         FiberState::Free | FiberState::Unstarted | FiberState::Running | FiberState::Ended => false,
     }

@@ -332,6 +332,12 @@ pub(crate) fn is_outside_runtime() -> bool {
     HERE.with(|here| here.worker.get().is_some() && !here.in_runtime.load(Relaxed))
 }
 
+/// An address that belongs to the calling thread as long as it exists. A multiple of 8.
+#[inline(always)]
+pub(crate) fn address() -> usize {
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
+
 /// The worker of the calling fiber, for a caller that is in the runtime, or only reads.
 #[inline(always)]
 pub(crate) fn worker() -> Option<NonNull<Worker>> {

@@ -30,8 +30,11 @@ impl Worker {
     pub(crate) fn send_home(&self, fiber: Fiber) {
         let home = fiber.home.get().unwrap_or(NonNull::from(self));
         // SAFETY: a worker exists as long as its fibers do; other threads read only what never
-        // changes, its index.
-        let index = unsafe { (*home.as_ptr()).index() };
+        // changes.
+        let (core, index) = unsafe { (home.as_ref().core_pointer(), home.as_ref().index()) };
+        if core != self.core_pointer() {
+            return crate::worker::wake(None, fiber, fiber.woken.get());
+        }
         fiber.thread().attraction.count(self.index(), self.clock.ticks(), self.clock.in_ticks(attraction::QUICK));
         self.core().inboxes[index].send(fiber);
     }
@@ -249,7 +252,10 @@ impl Worker {
 
     /// Whether nothing can end a sleep, as far as this worker knows.
     fn is_stuck(&self, until: Option<Instant>) -> bool {
-        until.is_none() && !self.outside.is_awaited() && !self.core().is_expecting()
+        until.is_none()
+            && !self.outside.is_awaited()
+            && !self.core().is_expecting()
+            && (self.core().config().closed || self.core().may_have_cycle.load(SeqCst))
     }
 
     /// Acts as a [searcher](crate::offered) for a time, if there is none, and then waits until

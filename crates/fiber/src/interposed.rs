@@ -44,7 +44,7 @@ use rustix::process::getpid;
 use sys::tick::SignalMask;
 
 use crate::fiber_thread;
-use crate::waits::{Waitable, Woken};
+use crate::waiting::{Waitable, Woken};
 use crate::worker::CurrentWorker;
 
 /// The process whose workers exist.

@@ -1,61 +1,50 @@
-//! Joining: a fiber's end, its handle, and the fiber that waits for the end.
+//! Joining: a fiber's end, its handle, and the fiber, thread or future that waits for the end.
 //!
 //! The fiber and its handle meet at one word of the record, the *meeting*. It says that there is a
-//! handle and [no joiner](NO_JOINER), or contains the joiner's address, or says that the handle is
-//! [gone](DETACHED), or that the fiber has [ended](ENDED). As its last act the fiber exchanges the
-//! word for "ended", and the old value tells it what to do: wake the joiner, release the record, or
-//! leave it to the handle. The handle exchanges it, too. So one of the two sees what the other has
-//! done, and the record is released once.
+//! handle and [no joiner](NO_JOINER), or contains the address of the waiting joiner, or says that
+//! the handle is [gone](DETACHED), or that the fiber has [ended](ENDED). As its last act the fiber
+//! exchanges the word for "ended", and the old value tells it what to do: wake the joiner, release
+//! the record, or leave it to the handle. The handle exchanges it, too. So one of the two sees what
+//! the other has done, and the record is released once.
+//!
+//! If the runtime ends before the fiber, it takes the joiner out of the word and wakes it. A joiner
+//! from elsewhere therefore checks whether the runtime is over after it has written its address.
 
+use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::task::{Context, Poll};
 
+use crate::current_worker::CurrentWorker;
 use crate::ending;
 use crate::error::JoinError;
 use crate::label::FiberLabel;
 use crate::record::{Fiber, State};
-use crate::remote;
 use crate::shared::Core;
 use crate::task::Outcome;
-use crate::waits::{Waitable, Woken};
-use crate::worker::{CurrentWorker, Worker};
+use crate::waiting::list::{Taken, Waiter, Who};
+use crate::waiting::{self, Waitable};
+use crate::worker::Worker;
 
 pub(crate) const NO_JOINER: usize = 0;
 pub(crate) const DETACHED: usize = 1;
 pub(crate) const ENDED: usize = 2;
 
+/// The tag of the address of a future's waiter, which is in a box of its own. The thread that takes
+/// the address frees it.
+const BOXED: usize = 4;
+
 /// A cycle of fibers that wait for each other's ends is found at once up to this length, and
 /// otherwise as a deadlock.
 const MAX_CYCLE: usize = 64;
 
-/// Exchanges the word, without an atomic operation if only one kernel thread does so.
-#[inline(always)]
-fn swap(here: &Worker, meeting: &AtomicUsize, new: usize) -> usize {
-    if here.is_alone() {
-        let old = meeting.load(Relaxed);
-        // A thread outside that asks whether a fiber has ended must see all that came before.
-        meeting.store(new, Release);
-        old
-    } else {
-        meeting.swap(new, if cfg!(rowlock_canary = "a-fiber-ends-relaxed") { Relaxed } else { AcqRel })
-    }
-}
-
-/// Registers the joiner, if there is none.
-#[inline(always)]
-fn register_joiner(here: &Worker, meeting: &AtomicUsize, me: Fiber) -> bool {
-    if here.is_alone() {
-        let free = meeting.load(Relaxed) == NO_JOINER;
-        if free {
-            meeting.store(me.address(), Relaxed);
-        }
-        free
-    } else {
-        meeting.compare_exchange(NO_JOINER, me.address(), AcqRel, Acquire).is_ok()
-    }
+/// Exchanges the word, if it has the expected value.
+fn exchange(meeting: &AtomicUsize, expected: usize, new: usize) -> bool {
+    meeting.compare_exchange(expected, new, SeqCst, Acquire).is_ok()
 }
 
 /// Drops the outcome of a fiber that has run its function and has no handle. Still runs as that
@@ -71,15 +60,39 @@ pub(crate) fn drop_unwanted(fiber: Fiber) {
 #[inline(always)]
 pub(crate) fn ended(here: CurrentWorker, fiber: Fiber) {
     fiber.state.set(State::Ended);
-    match swap(&here, &fiber.meeting, ENDED) {
+    let order = if cfg!(rowlock_canary = "a-fiber-ends-relaxed") { Relaxed } else { AcqRel };
+    match fiber.meeting.swap(ENDED, order) {
         NO_JOINER => (),
         DETACHED => {
             // Again, because it may have been detached since.
             drop_unwanted(fiber);
             here.release(fiber);
         }
-        // SAFETY: it waits for this, so it has not ended.
-        joiner => here.wake(unsafe { Fiber::from_address(joiner) }, Woken::Called),
+        // SAFETY: it waits for this, and only this thread has taken its address.
+        joiner => unsafe { wake(joiner, Some(here)) },
+    }
+}
+
+/// Wakes the joiner of a fiber that has not ended, and never will, because its runtime is over.
+pub(crate) fn abandon(fiber: Fiber) {
+    let joiner = fiber.meeting.load(SeqCst);
+    if joiner > ENDED && exchange(&fiber.meeting, joiner, NO_JOINER) {
+        // SAFETY: as above.
+        unsafe { wake(joiner, None) };
+    }
+}
+
+/// # Safety
+/// It is the address of a waiting joiner, and the caller has taken it out of the meeting.
+unsafe fn wake(joiner: usize, here: Option<CurrentWorker>) {
+    if joiner & BOXED == 0 {
+        // SAFETY: the caller's promise.
+        return unsafe { Taken::at(joiner) }.wake(here);
+    }
+    // SAFETY: as above.
+    let waiter = unsafe { boxed(joiner) };
+    if let Some(Who::Future(waker)) = waiter.take_who() {
+        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
 
@@ -88,12 +101,18 @@ pub(crate) fn has_ended(fiber: Fiber) -> bool {
     fiber.meeting.load(Acquire) == ENDED
 }
 
-/// A wait for a fiber's end.
-struct End(Fiber);
+/// A wait for a fiber's end. A debugger reads the first word.
+#[repr(C)]
+struct End {
+    fiber: Fiber,
+    joiner: usize,
+    /// Both fibers are in the same runtime.
+    is_inside: bool,
+}
 
 impl Waitable for End {
-    fn leave(&self, fiber: Fiber) -> bool {
-        self.0.meeting.compare_exchange(fiber.address(), NO_JOINER, AcqRel, Acquire).is_ok()
+    fn leave(&self, _: Fiber) -> bool {
+        exchange(&self.fiber.meeting, self.joiner, NO_JOINER)
     }
 
     fn kind(&self) -> &'static str {
@@ -101,17 +120,20 @@ impl Waitable for End {
     }
 
     fn blocker(&self) -> Option<Fiber> {
-        Some(self.0)
+        self.is_inside.then_some(self.fiber)
     }
 
     fn ends(&self) -> Option<Fiber> {
-        Some(self.0)
+        self.blocker()
     }
 }
 
 /// The right to a fiber's result. Dropping it detaches the fiber.
+///
+/// It is also a future, which is ready with the result when the fiber has ended.
 pub struct JoinHandle<T> {
-    fiber: Fiber,
+    /// `None` once the result was taken.
+    fiber: Option<Fiber>,
     core: NonNull<Core>,
     result: PhantomData<T>,
 }
@@ -121,24 +143,26 @@ unsafe impl<T: Send> Send for JoinHandle<T> {}
 // SAFETY: a shared handle only reads the record's meeting.
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
 
+impl<T> Unpin for JoinHandle<T> {}
+
 impl<T> JoinHandle<T> {
     /// # Safety
     /// It is the fiber's only handle, and `T` is its function's return type.
     #[inline(always)]
     pub(crate) unsafe fn new(fiber: Fiber, core: NonNull<Core>) -> JoinHandle<T> {
-        JoinHandle { fiber, core, result: PhantomData }
+        JoinHandle { fiber: Some(fiber), core, result: PhantomData }
     }
 
-    pub(crate) fn fiber(&self) -> Fiber {
-        self.fiber
-    }
-
-    /// Waits until the fiber has ended, and takes its result.
+    /// Waits until the fiber has ended, and takes its result. A fiber lets others run meanwhile;
+    /// another thread blocks.
     ///
     /// # Errors
     /// If the fiber panicked, [left](crate::exit) or was cancelled. Fails immediately if the fiber
     /// is the caller, or waits, perhaps through others, for the caller's end. The handle is gone
     /// then, and the fiber detached.
+    ///
+    /// # Panics
+    /// If the result was taken by polling.
     ///
     /// A result can be taken once:
     ///
@@ -150,77 +174,172 @@ impl<T> JoinHandle<T> {
     /// });
     /// ```
     #[inline(always)]
-    pub fn join(self) -> Result<T, JoinError> {
-        let ended = CurrentWorker::visit(|here| self.same_runtime(here).map(|here| self.wait_in_runtime(here)));
-        match ended {
-            Some(outcome) => {
-                let outcome = outcome?;
-                std::mem::forget(self);
-                result(outcome)
+    pub fn join(mut self) -> Result<T, JoinError> {
+        let outcome = CurrentWorker::visit(|here| {
+            let fiber = self.fiber();
+            let insider = self.insider(here);
+            if !has_ended(fiber) {
+                self.wait(fiber, here, insider)?;
             }
-            None => self.join_from_outside(),
-        }
+            Ok(self.take(fiber, insider))
+        });
+        result(outcome?)
     }
 
-    /// Waits for the end in the runtime, for a fiber of the same runtime. If it succeeds, the
-    /// handle must be forgotten.
+    #[allow(clippy::panic, reason = "documented")]
     #[inline(always)]
-    fn wait_in_runtime(&self, here: CurrentWorker) -> Result<Option<Outcome<T>>, JoinError> {
-        wait_for_end(&here, self.fiber)?;
-        // SAFETY: it has ended, and this was its only handle, for this type.
-        let outcome = unsafe { self.fiber.task.take::<T>() };
-        here.release(self.fiber);
-        Ok(outcome)
+    pub(crate) fn fiber(&self) -> Fiber {
+        match self.fiber {
+            Some(fiber) => fiber,
+            None => panic!("the result of a fiber was taken before"),
+        }
     }
 
-    /// The same on a thread that runs no fibers of this runtime: it blocks.
-    #[cold]
-    #[inline(never)]
-    fn join_from_outside(self) -> Result<T, JoinError> {
-        // SAFETY: the handle keeps it.
-        if !remote::wait_for_end(unsafe { self.core.as_ref() }, self.fiber) {
-            return Err(JoinError::Cancelled);
-        }
-        let (core, fiber) = (self.core, self.fiber);
-        std::mem::forget(self);
-        // SAFETY: it has ended, and this was its only handle, for this type.
-        let outcome = unsafe { fiber.task.take::<T>() };
-        // SAFETY: as above; the outcome was taken.
-        unsafe { Core::return_record(core, fiber) };
-        result(outcome)
+    fn core(&self) -> &Core {
+        // SAFETY: the handle keeps it until the result is taken.
+        unsafe { self.core.as_ref() }
     }
 
     /// The calling fiber's worker, if it is in the same runtime.
     #[inline(always)]
-    fn same_runtime(&self, here: Option<CurrentWorker>) -> Option<CurrentWorker> {
+    fn insider(&self, here: Option<CurrentWorker>) -> Option<CurrentWorker> {
         here.filter(|here| here.core_pointer() == self.core)
+    }
+
+    /// Blocks until the fiber has ended.
+    #[inline(always)]
+    fn wait(&self, fiber: Fiber, here: Option<CurrentWorker>, insider: Option<CurrentWorker>) -> Result<(), JoinError> {
+        let waiter = pin!(Waiter::new(()));
+        let joiner = waiter.as_ref().address();
+        let end = End { fiber, joiner, is_inside: insider.is_some() };
+        if let Some(here) = here {
+            waiter.set_who(Who::Fiber(here.current()));
+            if self.register(fiber, joiner, insider.is_some())? {
+                if let Some(here) = insider {
+                    check_for_cycle(&here, &end)?;
+                }
+                here.block(&end, None);
+            }
+        } else {
+            let parker = waiting::thread_parker();
+            waiter.set_who(Who::Thread(parker.unparker()));
+            if self.register(fiber, joiner, false)? {
+                parker.park();
+            }
+        }
+        if has_ended(fiber) { Ok(()) } else { Err(JoinError::Cancelled) }
+    }
+
+    /// Writes a joiner's address into the meeting. Returns false if the fiber has ended.
+    #[inline(always)]
+    fn register(&self, fiber: Fiber, joiner: usize, is_insider: bool) -> Result<bool, JoinError> {
+        let before = fiber.meeting.load(Acquire);
+        if before > ENDED && exchange(&fiber.meeting, before, NO_JOINER) {
+            // SAFETY: this handle put it there when it was polled, and nothing else has taken it.
+            drop(unsafe { boxed(before) });
+        }
+        let registered = exchange(&fiber.meeting, NO_JOINER, joiner);
+        let is_over = registered && !is_insider && self.core().is_over();
+        if is_over && exchange(&fiber.meeting, joiner, NO_JOINER) { Err(JoinError::Cancelled) } else { Ok(registered) }
+    }
+
+    /// Takes the outcome of the fiber, which has ended, and releases its record.
+    #[inline(always)]
+    fn take(&mut self, fiber: Fiber, insider: Option<CurrentWorker>) -> Option<Outcome<T>> {
+        self.fiber = None;
+        // SAFETY: it has ended, and this was its only handle, for this type.
+        let outcome = unsafe { fiber.task.take::<T>() };
+        match insider {
+            Some(here) => here.release(fiber),
+            // SAFETY: it was the only handle, and the outcome was taken.
+            None => unsafe { Core::return_record(self.core, fiber) },
+        }
+        outcome
     }
 
     /// Whether the fiber has ended.
     pub fn is_finished(&self) -> bool {
-        self.fiber.meeting.load(Acquire) == ENDED
+        self.fiber.is_none_or(has_ended)
     }
 
     /// Detaches the fiber.
     pub fn detach(self) {}
 }
 
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    /// # Panics
+    /// If it was ready before.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
+        let fiber = self.fiber();
+        let waiter = Box::pin(Waiter::new(()));
+        waiter.set_who(Who::Future(context.waker().clone()));
+        let joiner = waiter.as_ref().address() | BOXED;
+        match CurrentWorker::visit(|here| self.register(fiber, joiner, self.insider(here).is_some())) {
+            Ok(true) => {
+                // The thread that takes its address frees it.
+                std::mem::forget(waiter);
+                return Poll::Pending;
+            }
+            Ok(false) => (),
+            Err(why) => return Poll::Ready(Err(why)),
+        }
+        let outcome = CurrentWorker::visit(|here| {
+            let insider = self.insider(here);
+            self.take(fiber, insider)
+        });
+        Poll::Ready(result(outcome))
+    }
+}
+
 impl<T> Drop for JoinHandle<T> {
     #[inline(always)]
     fn drop(&mut self) {
-        match CurrentWorker::visit(|here| {
-            self.same_runtime(here).map(|here| swap(&here, &self.fiber.meeting, DETACHED))
-        }) {
-            Some(ENDED) => {
-                // SAFETY: it has run, and this was its only handle.
-                unsafe { self.fiber.task.drop_outcome() };
-                CurrentWorker::visit(|here| here.map(|here| here.release(self.fiber)));
-            }
-            Some(_) => (),
-            // SAFETY: it is the only handle, and is not used after this.
-            None => unsafe { remote::detach(self.core, self.fiber) },
+        let Some(fiber) = self.fiber else { return };
+        let has_ended = CurrentWorker::visit(|here| match self.insider(here) {
+            Some(_) => detach(fiber),
+            // SAFETY: it is the only handle, and is not used for anything else after this unless
+            // the fiber has ended.
+            None => unsafe { Core::detach(self.core, fiber) },
+        });
+        if has_ended {
+            // SAFETY: it has run, and this was its only handle.
+            unsafe { fiber.task.drop_outcome() };
+            // It may be on another worker now.
+            CurrentWorker::visit(|here| match self.insider(here) {
+                Some(here) => here.release(fiber),
+                // SAFETY: it was the only handle, and the outcome was dropped.
+                None => unsafe { Core::return_record(self.core, fiber) },
+            });
         }
     }
+}
+
+/// Says that there is no handle. Returns false if the fiber has not ended; then it releases its
+/// record itself.
+pub(crate) fn detach(fiber: Fiber) -> bool {
+    let mut before = fiber.meeting.load(Acquire);
+    while before != ENDED {
+        if exchange(&fiber.meeting, before, DETACHED) {
+            if before & BOXED != 0 {
+                // SAFETY: the handle has put it there, and nothing else has taken it.
+                drop(unsafe { boxed(before) });
+            }
+            return false;
+        }
+        before = fiber.meeting.load(Acquire);
+    }
+    true
+}
+
+/// The waiter of a handle that was polled.
+///
+/// # Safety
+/// The caller has taken its address out of the meeting.
+unsafe fn boxed(joiner: usize) -> Box<Waiter<()>> {
+    // SAFETY: the box was left to the thread that takes its address.
+    unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut(joiner & !BOXED)) }
 }
 
 fn result<T>(outcome: Option<Outcome<T>>) -> Result<T, JoinError> {
@@ -231,41 +350,27 @@ fn result<T>(outcome: Option<Outcome<T>>) -> Result<T, JoinError> {
     }
 }
 
-/// Blocks the running fiber until another one has ended.
+/// Follows the chain of fibers that wait for another's end. With several workers, a worker must not
+/// look at what another's fibers wait for, and a cycle is found as a deadlock.
 ///
 /// # Errors
-/// If it would wait for itself, directly or through others.
-#[inline(always)]
-pub(crate) fn wait_for_end(here: &Worker, fiber: Fiber) -> Result<(), JoinError> {
+/// If the caller would wait for itself, directly or through others. It is no joiner then.
+fn check_for_cycle(here: &Worker, end: &End) -> Result<(), JoinError> {
     let me = here.current();
-    if register_joiner(here, &fiber.meeting, me) {
-        if fiber == me || here.is_alone() && fiber.waits.get().is_some() {
-            check_for_cycle(fiber, me)?;
-        }
-        here.block(&End(fiber), None);
+    if end.fiber != me && (!here.is_alone() || end.fiber.waits.get().is_none()) {
+        return Ok(());
     }
-    Ok(())
-}
-
-/// Follows the chain of fibers that wait for another's end, from this one. With several workers, a
-/// worker must not look at what another's fibers wait for.
-#[cold]
-fn check_for_cycle(fiber: Fiber, me: Fiber) -> Result<(), JoinError> {
     let mut labels = vec![FiberLabel::of(me).to_string()];
-    let mut next = Some(fiber);
+    let mut next = Some(end.fiber);
     for _ in 0..MAX_CYCLE {
         let Some(at) = next else { return Ok(()) };
-        if at == me {
-            // The meeting names a joiner: remove it.
-            End(fiber).leave(me);
-            labels.push(FiberLabel::of(me).to_string());
-            return Err(if labels.len() == 2 {
-                JoinError::Itself
-            } else {
-                JoinError::Cycle(labels.join(", which waits for "))
-            });
-        }
         labels.push(FiberLabel::of(at).to_string());
+        if at == me {
+            end.leave(me);
+            let is_itself = labels.len() == 2;
+            let cycle = || JoinError::Cycle(labels.join(", which waits for "));
+            return Err(if is_itself { JoinError::Itself } else { cycle() });
+        }
         // SAFETY: it is blocked, so what it waits for exists.
         next = at.waits.get().and_then(|waits| unsafe { waits.as_ref() }.ends());
     }

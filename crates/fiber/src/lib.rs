@@ -7,13 +7,9 @@ struct Guide;
 #[allow(unsafe_code)] // It switches registers and stacks.
 mod arch;
 mod attraction;
-mod barrier;
 #[allow(unsafe_code)] // It switches between fibers.
 mod change;
-mod channel;
-mod channel_error;
 mod clock;
-mod condvar;
 mod config;
 #[allow(unsafe_code)] // It switches stacks, with what belongs to a thread.
 mod control_block;
@@ -32,10 +28,6 @@ mod fiber_thread;
 #[doc(hidden)]
 pub mod foreign;
 pub mod fs;
-#[allow(unsafe_code)] // It gives exclusive access to a value.
-mod gate;
-#[allow(unsafe_code)] // It gives the owner of a lock access to the value.
-mod guarded;
 #[allow(unsafe_code)] // A fiber points to its home worker.
 mod idle;
 #[allow(unsafe_code)] // Items are linked by pointers.
@@ -47,11 +39,10 @@ mod interposed;
 mod join;
 mod label;
 mod local;
-mod lock;
-mod mutex;
 pub mod net;
+#[allow(unsafe_code)] // Locks say who may access their values.
+mod objects;
 mod offered;
-mod once;
 mod outside;
 mod pin;
 mod pollable;
@@ -67,12 +58,9 @@ mod record;
 mod remote;
 #[allow(unsafe_code)] // It makes a kernel thread a worker.
 mod runtime;
-mod rwlock;
 mod schedule_fuzzer;
 #[allow(unsafe_code)] // Data that fibers borrow lives until the scope ends.
 mod scope;
-mod semaphore;
-mod share;
 #[allow(unsafe_code)] // The last handle frees what a runtime leaves behind.
 mod shared;
 pub mod soundness;
@@ -89,15 +77,12 @@ mod time;
 #[allow(unsafe_code)] // Its tests make records.
 mod time_accounting;
 mod timers;
-mod waits;
+#[allow(unsafe_code)] // Waiters are linked by pointers, and one thread at a time has an object.
+mod waiting;
 mod watcher;
 #[allow(unsafe_code)] // Only its kernel thread touches what belongs to a worker.
 mod worker;
 
-pub use barrier::{Barrier, BarrierWaitResult};
-pub use channel::{Receiver, Sender, channel, unbounded};
-pub use channel_error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
-pub use condvar::Condvar;
 pub use config::Config;
 pub use control_block::PreemptBy;
 pub use deadlock::Deadlock;
@@ -109,18 +94,25 @@ pub use explore::{explore, explore_with};
 pub use join::JoinHandle;
 pub use label::{FiberLabel, current};
 pub use local::LocalKey;
-pub use mutex::{Mutex, MutexGuard};
-pub use once::OnceCell;
+pub use objects::barrier::{Barrier, BarrierWaitResult};
+pub use objects::channel::{Receiver, Sender, channel, unbounded};
+pub use objects::channel_error::{
+    RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
+};
+pub use objects::condvar::Condvar;
+pub use objects::event::{Event, block_on};
+pub use objects::mutex::{AsyncMutex, Mutex, MutexGuard, RawMutex};
+pub use objects::once::OnceCell;
+pub use objects::rwlock::{RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use objects::semaphore::{Permit, Semaphore};
 pub use pin::{Pin, pin};
 pub use pollable::Pollable;
 pub use pool::blocking;
 pub use preempt::{Preemptions, preemptions};
 pub use remote::{Remote, remote};
 pub use runtime::{RunError, Runtime, run};
-pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use schedule_fuzzer::{Candidates, RandomSchedule};
 pub use scope::{Scope, ScopedJoinHandle, scope};
-pub use semaphore::{Permit, Semaphore};
 pub use spawn::{Builder, spawn};
 pub use sys::tick::ScriptedClock;
 pub use time::{now, sleep, sleep_until};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::record::Fiber;
 use crate::remote::{Remote, remote};
-use crate::waits::Waitable;
+use crate::waiting::Waitable;
 use crate::worker::CurrentWorker;
 
 /// The maximum number of threads.

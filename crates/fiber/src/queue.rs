@@ -1,8 +1,5 @@
-//! A queue of waiting fibers: a list linked through the fibers' records.
+//! A queue of fibers that nothing else has: a list linked through their records.
 
-use policy::feedback::Level;
-
-use crate::gate::Gated;
 use crate::record::Fiber;
 
 /// Fibers in the order in which they came. A fiber is on one list at a time.
@@ -12,15 +9,8 @@ pub(crate) struct Queue {
     last: Option<Fiber>,
 }
 
-// SAFETY: a list is inside a gate, and only the thread that has entered it touches the links of its
-// fibers.
+// SAFETY: only the thread that has the queue touches the links of its fibers.
 unsafe impl Send for Queue {}
-
-impl Gated for Queue {
-    fn forget_fibers(&mut self) {
-        *self = Queue::new();
-    }
-}
 
 impl Queue {
     pub(crate) const fn new() -> Queue {
@@ -31,14 +21,6 @@ impl Queue {
         self.first.is_none()
     }
 
-    pub(crate) fn first(&self) -> Option<Fiber> {
-        self.first
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Fiber> {
-        std::iter::successors(self.first, |fiber| fiber.next.get())
-    }
-
     /// Appends a fiber.
     #[inline]
     pub(crate) fn push(&mut self, fiber: Fiber) {
@@ -46,25 +28,6 @@ impl Queue {
         fiber.previous.set(self.last);
         match self.last.replace(fiber) {
             Some(last) => last.next.set(Some(fiber)),
-            None => self.first = Some(fiber),
-        }
-    }
-
-    /// Inserts a fiber behind the last one of its level or a higher one, or, with `first`, before
-    /// the first one of its level or a lower one. Levels are the current ones; the list is in their
-    /// order. Looks at the last fiber, and only then at those before it.
-    pub(crate) fn insert(&mut self, fiber: Fiber, first: bool, level: impl Fn(Fiber) -> Level) {
-        let mine = level(fiber);
-        let is_before = |other: &Fiber| mine < level(*other) || first && mine == level(*other);
-        if !self.last.as_ref().is_some_and(is_before) {
-            return self.push(fiber);
-        }
-        let Some(next) = self.iter().find(is_before) else { unreachable!("the last one matches") };
-        let previous = next.previous.replace(Some(fiber));
-        fiber.previous.set(previous);
-        fiber.next.set(Some(next));
-        match previous {
-            Some(previous) => previous.next.set(Some(fiber)),
             None => self.first = Some(fiber),
         }
     }

@@ -25,7 +25,7 @@ use rustix::time::{
 use crate::outside::{Direction, EventSource};
 use crate::queue::Queue;
 use crate::record::Fiber;
-use crate::waits::{Waitable, Woken};
+use crate::waiting::{Waitable, Woken};
 use crate::watcher::Watched;
 use crate::worker::{CurrentWorker, POLL_INTERVAL, Worker};
 

@@ -27,7 +27,7 @@ use crate::fiber_thread::FiberThread;
 use crate::inbox::InboxItem;
 use crate::stack::Stack;
 use crate::task::Task;
-use crate::waits::{Waitable, Woken};
+use crate::waiting::{Waitable, Woken};
 use crate::worker::Worker;
 
 /// The state of a fiber.
@@ -148,15 +148,11 @@ pub(crate) struct Record {
     pub(crate) allowance: Cell<u32>,
     /// Its runtime ends, and it must be cancelled at its next wait.
     pub(crate) cancel_pending: Cell<bool>,
-    /// It waits for a lock for which it was woken before, when another fiber acquired the lock
-    /// first.
-    pub(crate) was_passed_over: Cell<bool>,
     /// For how many of its locks it inherits a level.
     pub(crate) inherited_levels: Cell<u16>,
     /// How many ticks it has run before.
     pub(crate) used: Cell<u64>,
-    /// The list that it is on: a worker's free records, the waiters of one object, or a worker's
-    /// inbox.
+    /// The list that it is on: a worker's free records, a queue, or a worker's inbox.
     pub(crate) next: Cell<Option<Fiber>>,
     pub(crate) previous: Cell<Option<Fiber>>,
     /// The object that it waits for, while it is blocked.
@@ -185,7 +181,6 @@ impl Record {
             spent: SpentTicks(AtomicU32::new(0)),
             allowance: Cell::new(0),
             cancel_pending: Cell::new(false),
-            was_passed_over: Cell::new(false),
             inherited_levels: Cell::new(0),
             used: Cell::new(0),
             next: Cell::new(None),
@@ -231,6 +226,11 @@ impl Record {
     /// thread may touch it.
     pub(crate) fn is_orphan(&self) -> bool {
         self.state.get() == State::Running && self.home.get().is_none()
+    }
+
+    /// Whether it waits for something. May be out of date, if it belongs to another worker.
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.state.get(), State::Blocked | State::BlockedUnwinding)
     }
 
     /// Whether it has a name, its own stack size, or fiber-local values.

@@ -7,18 +7,18 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use crate::current_worker::CurrentWorker;
 use crate::ending;
 use crate::error::{JoinError, SpawnError};
-use crate::gate::{Gate, Gated};
 use crate::join::JoinHandle;
-use crate::record::Fiber;
 use crate::spawn::{Builder, failed};
-use crate::waits::{Waitable, Woken};
-use crate::worker::CurrentWorker;
+use crate::waiting::biased::Biased;
+use crate::waiting::list::{TakenList, WaitList};
+use crate::waiting::{Operation, perform_in_fiber};
 
-/// Counts a scope's fibers, and has the fiber that waits until there are none.
+/// Counts a scope's fibers.
 struct Members {
-    gate: Gate<State>,
+    state: Biased<State>,
     /// One of them panicked, and no joiner has seen the panic. Handles that find this out may be
     /// dropped on other threads.
     panicked: AtomicBool,
@@ -27,25 +27,35 @@ struct Members {
 struct State {
     /// How many of them there are.
     left: usize,
-    waits: Option<Waiting>,
+    /// The fiber that waits until there are none.
+    waiting: WaitList<()>,
 }
 
-struct Waiting(Fiber);
+/// A wait for the end of all.
+struct AllEnd<'a>(&'a Members);
 
-// SAFETY: only the fiber inside the gate touches it.
-unsafe impl Send for Waiting {}
+impl Operation for AllEnd<'_> {
+    type State = State;
+    type Payload = ();
+    type Output = ();
 
-impl Gated for State {
-    fn forget_fibers(&mut self) {
-        self.waits = None;
+    fn object(&self) -> &Biased<State> {
+        &self.0.state
     }
-}
 
-impl Waitable for Members {
-    fn leave(&self, fiber: Fiber) -> bool {
-        let waits = self.gate.enter(&CurrentWorker::expect(), |state| state.waits.take());
-        waits.is_some_and(|waits| waits.0 == fiber)
+    fn list<'a>(&self, state: &'a mut State) -> &'a mut WaitList<()> {
+        &mut state.waiting
     }
+
+    fn attempt(&self, state: &mut State, (): &mut (), _: &mut TakenList<()>) -> Option<()> {
+        (state.left == 0).then_some(())
+    }
+
+    fn complete(&self, (): &mut ()) -> Option<()> {
+        Some(())
+    }
+
+    fn undo(&self, _: Option<()>) {}
 
     fn kind(&self) -> &'static str {
         "the end of a scope's fibers"
@@ -54,23 +64,13 @@ impl Waitable for Members {
 
 impl Members {
     /// Waits until all have ended, even if the runtime ends meanwhile: they borrow from the waiting
-    /// fiber.
-    fn wait_for_all(&self, here: CurrentWorker) -> Woken {
-        let mut woken = Woken::Called;
-        loop {
-            let me = here.current();
-            let wait = self.gate.enter(&here, |state| {
-                let wait = state.left > 0;
-                state.waits = wait.then_some(Waiting(me));
-                wait
-            });
-            if !wait {
-                return woken;
-            }
-            if here.block_quietly(self, None) == Woken::Cancelled {
-                woken = Woken::Cancelled;
-            }
+    /// fiber. Returns whether it ends.
+    fn wait_for_all(&self, here: CurrentWorker) -> bool {
+        let mut is_cancelled = false;
+        while perform_in_fiber(&AllEnd(self), (), None, here).is_err() {
+            is_cancelled = true;
         }
+        is_cancelled
     }
 }
 
@@ -80,13 +80,13 @@ struct Membership<'scope>(&'scope Members);
 impl Drop for Membership<'_> {
     fn drop(&mut self) {
         CurrentWorker::enter(|here| {
-            let last = self.0.gate.enter(&here, |state| {
+            let waiter = self.0.state.enter(Some(&here), |state| {
                 state.left -= 1;
-                if state.left == 0 { state.waits.take() } else { None }
+                if state.left == 0 { state.waiting.pop() } else { None }
             });
             // From here on the count may be gone, if no fiber was waiting for it yet.
-            if let Some(Waiting(fiber)) = last {
-                here.wake(fiber, Woken::Called);
+            if let Some(waiter) = waiter {
+                waiter.wake(Some(here));
             }
         });
     }
@@ -183,7 +183,7 @@ impl<'scope> Scope<'scope, '_> {
         builder: Builder,
         function: impl FnOnce() -> T + Send + 'scope,
     ) -> Result<ScopedJoinHandle<'scope, T>, SpawnError> {
-        CurrentWorker::enter(|here| self.members.gate.enter(&here, |state| state.left += 1));
+        CurrentWorker::enter(|here| self.members.state.enter(Some(&here), |state| state.left += 1));
         let outcome = Arc::new(Mutex::new(None));
         let shared = |outcome| SharedOutcome { outcome: Some(outcome), members: self.members };
         let job = Job {
@@ -238,9 +238,9 @@ impl<T> ScopedJoinHandle<'_, T> {
 #[track_caller]
 #[allow(clippy::panic, reason = "documented, as for threads")]
 pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
-    let members = Members { gate: Gate::new(State { left: 0, waits: None }), panicked: AtomicBool::new(false) };
-    // Makes this runtime the gate's home, before another runtime can use the scope.
-    CurrentWorker::enter(|here| members.gate.enter(&here, |_| ()));
+    let state = Biased::new(State { left: 0, waiting: WaitList::new() });
+    let members = Members { state, panicked: AtomicBool::new(false) };
+    CurrentWorker::enter(|_| ());
     let result = {
         // SAFETY: only the lifetime differs. The function and the fibers have the reference, and
         // the code below waits for all of them in any case.
@@ -252,7 +252,7 @@ pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'e
         }));
         CurrentWorker::visit(|here| match here {
             Some(here) => {
-                if members.wait_for_all(here) == Woken::Cancelled {
+                if members.wait_for_all(here) {
                     ending::unwind_unless_panicking();
                 }
             }

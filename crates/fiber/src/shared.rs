@@ -1,11 +1,10 @@
 //! The state that the workers of a runtime share, and access to it for other threads.
 
 use std::any::Any;
-use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::config::Config;
 use crate::ending::Rounds;
@@ -35,6 +34,8 @@ pub(crate) struct Core {
     /// All fibers seemed to wait, and no thread outside able to wake one: the first worker must
     /// check that.
     pub(crate) stuck: AtomicBool,
+    /// A fiber waits for another one that waits. Cleared by a search for cycles.
+    pub(crate) may_have_cycle: AtomicBool,
     /// How often a worker has gone to sleep until it is woken.
     rests: AtomicUsize,
     /// It lasts as long as the process, so there is no caller to tell of a deadlock.
@@ -42,8 +43,6 @@ pub(crate) struct Core {
     /// How often all waits were cancelled.
     cancellations: AtomicU32,
     outside: Mutex<Outside>,
-    /// The runtime is over.
-    over: Condvar,
     /// The [deadlock](crate::Deadlock) for which the first fiber was cancelled, and how often there
     /// has been one.
     deadlock: Mutex<(Option<Box<dyn Any + Send>>, u32)>,
@@ -71,7 +70,6 @@ impl Core {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let number = NUMBERS.fetch_add(1, Relaxed);
         let records = Records::new(config.most)?;
-        alive(|alive| alive.insert(number));
         Ok(Arc::new(Core {
             number,
             records,
@@ -82,11 +80,11 @@ impl Core {
             expected: AtomicUsize::new(0),
             demotions: AtomicU64::new(0),
             stuck: AtomicBool::new(false),
+            may_have_cycle: AtomicBool::new(false),
             rests: AtomicUsize::new(0),
             lasts: AtomicBool::new(false),
             cancellations: AtomicU32::new(0),
             outside: Mutex::new(Outside { ends: false, over: false, free: Vec::new(), unmade: 0..0 }),
-            over: Condvar::new(),
             deadlock: Mutex::new((None, 0)),
         }))
     }
@@ -198,12 +196,10 @@ impl Core {
 
     /// Adds a fiber on behalf of a thread that is not a worker. `put` gives it its function.
     ///
-    /// The lock is held until the fiber has been sent, so the runtime cannot be over before. While
-    /// the runtime ends, only fibers that release others, or wait for their ends, may still be
-    /// added.
-    pub(crate) fn add_from_outside(&self, is_release: bool, put: impl FnOnce(Fiber)) -> Result<Fiber, SpawnError> {
+    /// The lock is held until the fiber has been sent, so the runtime cannot be over before.
+    pub(crate) fn add_from_outside(&self, put: impl FnOnce(Fiber)) -> Result<Fiber, SpawnError> {
         let mut outside = self.outside();
-        if outside.over || outside.ends && !is_release {
+        if outside.ends {
             return Err(SpawnError::Over);
         }
         let fiber = match outside.free.pop() {
@@ -251,17 +247,13 @@ impl Core {
         self.outside().ends
     }
 
-    /// Blocks the kernel thread until the runtime is over.
-    pub(crate) fn wait_until_over(&self) {
-        let mut outside = self.outside();
-        while !outside.over {
-            outside = self.over.wait(outside).unwrap_or_else(PoisonError::into_inner);
-        }
+    /// Whether it is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.outside().over
     }
 
     /// Ends the runtime, which has no worker any more. From now on each handle has a share of this.
     pub(crate) fn finish(self: &Arc<Core>) {
-        alive(|alive| alive.remove(&self.number));
         let mut outside = self.outside();
         outside.over = true;
         // Those that were added last, from outside, and found no worker to run them.
@@ -276,34 +268,59 @@ impl Core {
             unsafe { Arc::increment_strong_count(Arc::as_ptr(self)) };
         }
         drop(outside);
-        self.over.notify_all();
+        self.records.all().for_each(crate::join::abandon);
         // Without the lock, because they may own handles themselves.
         for fiber in late {
             let _ = crate::ending::drop_task(fiber);
         }
     }
 
-    /// Returns a record on behalf of a handle on a thread that is not a worker. The fiber has
-    /// ended, or never will.
+    /// Detaches a fiber on behalf of a handle on a thread that is not a worker. Returns whether the
+    /// fiber has ended, and so has not been detached.
     ///
     /// # Safety
-    /// It is the only handle, and is forgotten. The outcome was taken or dropped, if the fiber has
-    /// ended.
-    pub(crate) unsafe fn return_record(core: NonNull<Core>, fiber: Fiber) {
-        // SAFETY: the handle has kept it so far.
-        let over = unsafe {
-            let mut outside = core.as_ref().outside();
-            if !outside.over {
-                fiber.state.set(State::Free);
-                fiber.generation.set(fiber.generation.get().wrapping_add(1));
-                fiber.next.set(None);
-                outside.free.push(Spare(fiber));
-            }
-            outside.over
-        };
-        if over {
+    /// It is the only handle to the fiber, and is forgotten unless this returns true.
+    pub(crate) unsafe fn detach(core: NonNull<Core>, fiber: Fiber) -> bool {
+        // SAFETY: the handle keeps it so far.
+        let core = unsafe { Core::share(core) };
+        let outside = core.outside();
+        let has_ended = crate::join::detach(fiber);
+        if outside.over && !has_ended {
             // SAFETY: it is the share that `finish` has counted.
-            unsafe { Arc::decrement_strong_count(core.as_ptr()) };
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(&core)) };
+        }
+        has_ended
+    }
+
+    /// Returns a record on behalf of a handle on a thread that is not a worker. The fiber has
+    /// ended.
+    ///
+    /// # Safety
+    /// It is the only handle, and is forgotten. The outcome was taken or dropped.
+    pub(crate) unsafe fn return_record(core: NonNull<Core>, fiber: Fiber) {
+        // SAFETY: the handle keeps it so far.
+        let core = unsafe { Core::share(core) };
+        let mut outside = core.outside();
+        if outside.over {
+            // SAFETY: it is the share that `finish` has counted.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(&core)) };
+        } else {
+            fiber.state.set(State::Free);
+            fiber.generation.set(fiber.generation.get().wrapping_add(1));
+            fiber.next.set(None);
+            outside.free.push(Spare(fiber));
+        }
+    }
+
+    /// A share of a core.
+    ///
+    /// # Safety
+    /// It exists, and comes from [`pointer`].
+    pub(crate) unsafe fn share(core: NonNull<Core>) -> Arc<Core> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Arc::increment_strong_count(core.as_ptr());
+            Arc::from_raw(core.as_ptr())
         }
     }
 }
@@ -312,15 +329,4 @@ impl Core {
 pub(crate) fn pointer(core: &Arc<Core>) -> NonNull<Core> {
     // SAFETY: an `Arc` is never null.
     unsafe { NonNull::new_unchecked(Arc::as_ptr(core).cast_mut()) }
-}
-
-/// Calls a function with the numbers of the runtimes that are not over.
-fn alive<R>(then: impl FnOnce(&mut BTreeSet<u64>) -> R) -> R {
-    static ALIVE: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
-    then(&mut ALIVE.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-/// Whether a runtime is not over.
-pub(crate) fn is_alive(number: u64) -> bool {
-    alive(|alive| alive.contains(&number))
 }

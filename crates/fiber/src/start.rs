@@ -10,7 +10,7 @@ use crate::fiber_thread::{self, FiberThread};
 use crate::preempt::orphan;
 use crate::record::{Fiber, State};
 use crate::stack::Stack;
-use crate::waits::{Waitable, Woken};
+use crate::waiting::{Waitable, Woken};
 use crate::worker::{CurrentWorker, Worker};
 
 impl Worker {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::record::{Fiber, State};
-use crate::waits::Waitable;
+use crate::waiting::Waitable;
 use crate::worker::CurrentWorker;
 
 /// A wait for a time alone.
@@ -39,14 +39,11 @@ pub fn sleep(time: Duration) {
     sleep_until(after(time));
 }
 
-/// The time after this duration.
-///
-/// # Panics
-/// If called outside a runtime.
+/// The time after this duration, by the clock of the calling fiber's runtime or the real one.
 pub(crate) fn after(time: Duration) -> Instant {
     // Far in the future, but still a valid time.
     const AGES: Duration = Duration::from_secs(1 << 32);
-    now() + time.min(AGES)
+    CurrentWorker::visit(|here| here.map_or_else(Instant::now, |here| here.now())) + time.min(AGES)
 }
 
 /// Lets other fibers run until this time.

@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,8 @@ use crate::shared::{Core, pointer};
 use crate::stack::Stacks;
 use crate::time_accounting::TimeAccounting;
 use crate::timers::Timers;
-use crate::waits::{Waitable, Woken};
+use crate::waiting::biased::NO_RUNTIME;
+use crate::waiting::{Waitable, Woken};
 
 pub(crate) use crate::current_worker::CurrentWorker;
 
@@ -37,8 +39,6 @@ pub(crate) struct Worker {
     core: NonNull<Core>,
     /// Its index among the runtime's workers.
     index: usize,
-    /// The runtime's number.
-    runtime: u64,
     /// The runtime has no other worker.
     alone: bool,
     /// The runtime has no other worker, and the queue alone decides which fiber is next.
@@ -49,7 +49,7 @@ pub(crate) struct Worker {
     has_ticks: Cell<bool>,
     /// The thread that its first fiber is.
     pub(crate) own_thread: FiberThread,
-    /// The runtime's number if it has no other worker, otherwise a number that no runtime has.
+    /// The runtime's number if it has no other worker, otherwise [`NO_RUNTIME`].
     sole: u64,
     /// Chooses the next fiber in a deterministic runtime.
     pub(crate) fuzzer: Option<ScheduleFuzzer>,
@@ -91,13 +91,12 @@ impl Worker {
             // A pointer that may change the count of shares.
             core: pointer(core),
             index,
-            runtime: core.number(),
             alone,
             plain: alone && config.deterministic.is_none(),
             preempts: config.preemptible && config.deterministic.is_none(),
             has_ticks: Cell::new(false),
             own_thread: FiberThread::new(ControlBlock::NONE, None),
-            sole: if alone { core.number() } else { u64::MAX },
+            sole: if alone { core.number() } else { NO_RUNTIME },
             fuzzer: config.deterministic.map(ScheduleFuzzer::new),
             current: Cell::new(None),
             ready: UnsafeCell::new(FeedbackQueue::new(rules)),
@@ -147,12 +146,7 @@ impl Worker {
         self.index
     }
 
-    #[inline(always)]
-    pub(crate) fn runtime(&self) -> u64 {
-        self.runtime
-    }
-
-    /// The runtime's number if this is its only worker, otherwise a number that no runtime has.
+    /// The runtime's number if this is its only worker, otherwise [`NO_RUNTIME`].
     #[inline(always)]
     pub(crate) fn sole(&self) -> u64 {
         self.sole
@@ -313,6 +307,11 @@ impl Worker {
         me.waits.set(Some(erased));
         let lasts = is_in_c_library || std::thread::panicking();
         me.state.set(if lasts { State::BlockedUnwinding } else { State::Blocked });
+        if let Some(blocker) = waits.blocker()
+            && (blocker.is_waiting() || !self.alone)
+        {
+            self.core().may_have_cycle.store(true, Relaxed);
+        }
         let timer = deadline.map(|deadline| {
             self.schedule_look_at(deadline);
             me.has_timer.set(true);
@@ -557,11 +556,16 @@ impl Worker {
         any
     }
 
+    /// Takes a blocked fiber off its list. Returns false if another thread has done so, and will
+    /// wake it.
+    pub(crate) fn leave_list(&self, fiber: Fiber) -> bool {
+        // SAFETY: the fiber is blocked, so what it waits for exists.
+        fiber.waits.get().is_some_and(|waits| unsafe { waits.as_ref() }.leave(fiber))
+    }
+
     /// Wakes a blocked fiber, unless another thread does so. Returns whether it was necessary.
     pub(crate) fn cancel_wait(&self, fiber: Fiber, woken: Woken) -> bool {
-        let Some(waits) = fiber.waits.get() else { return false };
-        // SAFETY: the fiber is blocked, so what it waits for exists.
-        let left = unsafe { waits.as_ref() }.leave(fiber);
+        let left = self.leave_list(fiber);
         if left {
             self.wake(fiber, woken);
         }
@@ -595,4 +599,28 @@ impl Worker {
     pub(crate) fn restart(&self) {
         self.accounting.restart(self.clock.ticks());
     }
+}
+
+/// Makes a blocked fiber ready, from any thread. The thread that has taken it off its list calls
+/// this, once.
+#[inline(always)]
+pub(crate) fn wake(here: Option<CurrentWorker>, fiber: Fiber, woken: Woken) {
+    match here {
+        Some(here) => here.wake(fiber, woken),
+        None => wake_from_outside(fiber, woken),
+    }
+}
+
+/// Sends a fiber, which is ready now, to its worker, on behalf of a thread outside its runtime.
+#[cold]
+#[inline(never)]
+fn wake_from_outside(fiber: Fiber, woken: Woken) {
+    fiber.woken.set(woken);
+    let Some(home) = fiber.home.get() else { unreachable!("a blocked fiber has a worker") };
+    // SAFETY: a worker exists as long as one of its fibers is blocked. Other threads read only what
+    // never changes.
+    let (core, index) = unsafe { (home.as_ref().core, home.as_ref().index) };
+    // SAFETY: as above. From here on the fiber may run, and its runtime end.
+    let core = unsafe { Core::share(core) };
+    core.inboxes[index].send(fiber);
 }

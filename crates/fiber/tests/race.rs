@@ -54,7 +54,7 @@ fn locks(workers: u32) {
         let fiber = |index: usize| {
             move || {
                 for _ in 0..100 {
-                    let guard = LOCK.lock().unwrap();
+                    let guard = LOCK.lock();
                     add(&LOCKED, index % 4);
                     yield_now();
                     add(&LOCKED, index % 4);

@@ -7,7 +7,7 @@ use super::trace::Trace;
 use crate::join;
 use crate::label::FiberLabel;
 use crate::record::{Fiber, State};
-use crate::waits::Waitable;
+use crate::waiting::Waitable;
 use crate::worker::{CurrentWorker, Worker};
 
 /// The object or event that a fiber waits for.

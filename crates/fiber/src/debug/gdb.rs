@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64};
 use policy::feedback::FeedbackQueue;
 
 use crate::clock::Clock;
-use crate::lock::Lock;
+use crate::objects::mutex::RawMutex;
 use crate::record::{Extras, Record, Records};
 use crate::stack::Stack;
 use crate::worker::Worker;
@@ -65,7 +65,7 @@ static LAYOUT: [Entry; 25] = [
     entry("meeting", offset_of!(Record, meeting) as u64),
     entry("extras", offset_of!(Record, extras) as u64),
     entry("name", offset_of!(Extras, name) as u64),
-    entry("lock_word", Lock::WORD),
+    entry("lock_word", RawMutex::WORD),
     entry("ready", Worker::READY),
     entry("threads", FeedbackQueue::LAYOUT[0]),
     entry("boosts", FeedbackQueue::LAYOUT[1]),

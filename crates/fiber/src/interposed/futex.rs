@@ -26,7 +26,7 @@ use super::{Outcome, block, in_fiber, real};
 use crate::fiber_thread::InRuntime;
 use crate::record::Fiber;
 use crate::shared::Core;
-use crate::waits::{Waitable, Woken};
+use crate::waiting::{Waitable, Woken};
 use crate::worker::CurrentWorker;
 
 /// A fiber that waits.

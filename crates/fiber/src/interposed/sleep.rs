@@ -6,7 +6,7 @@ use libc::{c_int, c_uint, clockid_t, timespec, useconds_t};
 
 use super::{Outcome, block, in_fiber, interposed};
 use crate::record::{Fiber, State};
-use crate::waits::{Waitable, Woken};
+use crate::waiting::{Waitable, Woken};
 use crate::worker::CurrentWorker;
 
 /// A wait for a time alone, in a call of the C library.

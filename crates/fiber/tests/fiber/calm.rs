@@ -8,8 +8,17 @@ use rowlock_fiber::{Config, Runtime};
 
 /// A runtime with one worker and one level.
 pub(crate) fn runtime() -> Runtime {
+    Runtime::new(config())
+}
+
+/// The same, in which it is a deadlock if all fibers wait.
+pub(crate) fn closed_runtime() -> Runtime {
+    Runtime::new(Config { closed: true, ..config() })
+}
+
+fn config() -> Config {
     let rules = FeedbackRules { levels: 1, running_time: Span::from_nanos(u64::MAX >> 1), boost: Boost::Never };
-    Runtime::new(Config { rules, ..Config::default() })
+    Config { rules, ..Config::default() }
 }
 
 /// Runs a function in such a runtime.

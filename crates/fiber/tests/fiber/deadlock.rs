@@ -3,16 +3,21 @@
 use crate::calm;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rowlock_fiber as fiber;
-use rowlock_fiber::{Condvar, Deadlock, JoinHandle, Mutex, RunError};
+use rowlock_fiber::{Condvar, Deadlock, JoinHandle, Mutex, RunError, Runtime};
 use testing::isolated_by;
 
-/// The deadlock of a run.
+/// The deadlock of a run in a runtime that is closed.
 fn deadlock(first: impl FnOnce()) -> Deadlock {
-    match calm::runtime().run(first) {
+    deadlock_in(&calm::closed_runtime(), first)
+}
+
+/// The deadlock of a run.
+fn deadlock_in(runtime: &Runtime, first: impl FnOnce()) -> Deadlock {
+    match runtime.run(first) {
         Err(RunError::Deadlock(deadlock)) => deadlock,
         other => panic!("no deadlock, but {other:?}"),
     }
@@ -42,7 +47,8 @@ fn mutexes(many: usize) -> Arc<Vec<Mutex<()>>> {
 /// A circle of fibers, each of which holds a mutex and wants the next one's.
 fn circle(many: usize) -> Deadlock {
     let mutexes = mutexes(many);
-    deadlock(move || {
+    // It is a deadlock in any runtime.
+    deadlock_in(&calm::runtime(), move || {
         let fibers = (0..many).map(|i| {
             let mutexes = Arc::clone(&mutexes);
             named(&format!("f{i}"), move || cross(&mutexes[i], &mutexes[(i + 1) % many]))
@@ -54,7 +60,7 @@ fn circle(many: usize) -> Deadlock {
 
 /// Waits for a notification that never comes.
 fn wait_for_a_missing_notification(mutex: &Mutex<()>) {
-    drop(Condvar::new().wait(mutex.lock().unwrap_or_else(PoisonError::into_inner)));
+    drop(Condvar::new().wait(mutex.lock()));
 }
 
 #[test]
@@ -85,7 +91,7 @@ fn three_fibers_in_a_circle_are_named() {
 #[test]
 fn a_circle_of_a_mutex_and_a_join_is_named() {
     let mutex = Arc::new(Mutex::new(()));
-    let deadlock = deadlock(move || {
+    let deadlock = deadlock_in(&calm::runtime(), move || {
         let parser = Arc::clone(&mutex);
         let held = mutex.lock();
         named("parser", move || drop(parser.lock())).join().unwrap();
@@ -122,7 +128,7 @@ fn a_notification_that_came_too_early_is_a_deadlock_without_a_circle() {
     let deadlock = deadlock(|| {
         let (mutex, condvar) = (Mutex::new(()), Condvar::new());
         condvar.notify_one();
-        drop(condvar.wait(mutex.lock().unwrap()));
+        drop(condvar.wait(mutex.lock()));
     });
     assert!(deadlock.cycles.is_empty());
     assert_eq!(line(&deadlock), "fiber 0 waits for a condition variable");
@@ -184,7 +190,7 @@ fn if_the_first_fiber_cannot_be_cancelled_the_process_says_why_it_ends() {
     };
     isolated_by(start, || {
         let mutex = Mutex::new(());
-        let _ = calm::runtime().run(|| {
+        let _ = calm::closed_runtime().run(|| {
             let _waits = Waits(&mutex);
             panic!("on purpose");
         });

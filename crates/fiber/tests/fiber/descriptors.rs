@@ -184,7 +184,7 @@ fn a_wait_for_a_descriptor_is_no_deadlock_and_prevents_one() {
         output.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
         assert!((&output).read(&mut [0]).is_err());
         let mutex = Arc::new(fiber::Mutex::new(()));
-        let _guard = mutex.lock().unwrap();
+        let _guard = mutex.lock();
         let waits = Arc::clone(&mutex);
         let _ = fiber::spawn(move || drop(waits.lock())).join();
     });

@@ -29,7 +29,7 @@ fn trace(fiber: &FiberSnapshot) -> String {
 
 #[inline(never)]
 fn waits_deep_inside(mutex: &Mutex<u32>) {
-    *mutex.lock().unwrap() += std::hint::black_box(1);
+    *mutex.lock() += std::hint::black_box(1);
 }
 
 #[inline(never)]
@@ -50,7 +50,7 @@ fn a_dump_shows_what_each_fiber_does_and_where_it_is() {
     let deterministic = Some(RandomSchedule { seed: 0, candidates: Candidates::Highest });
     let run = Runtime::new(Config { deterministic, ..Config::default() }).run(|| {
         let mutex = Arc::new(Mutex::new(0));
-        let held = mutex.lock().unwrap();
+        let held = mutex.lock();
         let theirs = Arc::clone(&mutex);
         let handles = [
             spawn("waiting", move || waits_deep_inside(&theirs)),
@@ -90,7 +90,7 @@ fn a_dump_shows_what_each_fiber_does_and_where_it_is() {
 
         drop(held);
         handles.into_iter().chain([unstarted]).for_each(|handle| handle.join().unwrap());
-        assert_eq!(*mutex.lock().unwrap(), 1);
+        assert_eq!(*mutex.lock(), 1);
         assert_eq!(fiber::dump().fibers.len(), 1);
     });
     run.unwrap();
@@ -138,9 +138,9 @@ fn many_dumps_do_not_affect_the_fibers() {
             .map(|i| {
                 let (mutex, condvar) = (Arc::clone(&mutex), Arc::clone(&condvar));
                 fiber::spawn(move || {
-                    let mut turn = mutex.lock().unwrap();
+                    let mut turn = mutex.lock();
                     while *turn < i {
-                        turn = condvar.wait(turn).unwrap();
+                        turn = condvar.wait(turn);
                     }
                     *turn += 1;
                     condvar.notify_all();

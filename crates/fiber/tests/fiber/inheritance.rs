@@ -84,11 +84,11 @@ fn only_without_inheritance_do_fibers_in_between_block_the_highest_forever() {
 
     let mutex = Mutex::new(());
     let has = |progress: &Progress| {
-        let _guard = mutex.lock().unwrap();
+        let _guard = mutex.lock();
         progress.held.store(true, Relaxed);
         work(50);
     };
-    let took = wait(has, || drop(mutex.lock().unwrap()));
+    let took = wait(has, || drop(mutex.lock()));
     assert!(took < Duration::from_micros(200), "{took:?}");
 }
 
@@ -97,11 +97,11 @@ fn a_level_is_inherited_through_a_chain_of_mutexes() {
     let (first, second, third) = (Mutex::new(()), Mutex::new(()), Mutex::new(()));
     let has = |progress: &Progress| {
         fiber::scope(|scope| {
-            let held = third.lock().unwrap();
+            let held = third.lock();
             for (mine, others) in [(&second, &third), (&first, &second)] {
                 scope.spawn(move || {
-                    let _mine = mine.lock().unwrap();
-                    let _others = others.lock().unwrap();
+                    let _mine = mine.lock();
+                    let _others = others.lock();
                 });
             }
             // The other two start to wait.
@@ -111,7 +111,7 @@ fn a_level_is_inherited_through_a_chain_of_mutexes() {
             drop(held);
         });
     };
-    let took = wait(has, || drop(first.lock().unwrap()));
+    let took = wait(has, || drop(first.lock()));
     assert!(took < Duration::from_micros(300), "{took:?}");
 }
 
@@ -120,12 +120,12 @@ fn a_mutex_goes_to_the_highest_level_first_and_among_equals_to_the_first() {
     let (mutex, order) = (Mutex::new(()), std::sync::Mutex::new(Vec::new()));
     run(|| {
         fiber::scope(|scope| {
-            let guard = mutex.lock().unwrap();
+            let guard = mutex.lock();
             for (name, level) in [("c", 2), ("a", 0), ("d", 2), ("b", 1)] {
                 let (mutex, order) = (&mutex, &order);
                 scope.spawn(move || {
                     work(level * 10 + 2);
-                    let _guard = mutex.lock().unwrap();
+                    let _guard = mutex.lock();
                     order.lock().unwrap().push(name);
                 });
                 fiber::sleep(Duration::from_micros(100));
@@ -143,7 +143,7 @@ fn a_fiber_that_has_unlocked_a_mutex_is_at_its_own_level_again() {
         fiber::scope(|scope| {
             scope.spawn(|| {
                 work(105);
-                let guard = mutex.lock().unwrap();
+                let guard = mutex.lock();
                 work(30);
                 drop(guard);
                 order.lock().unwrap().push("the low fiber has unlocked it");
@@ -151,7 +151,7 @@ fn a_fiber_that_has_unlocked_a_mutex_is_at_its_own_level_again() {
                 order.lock().unwrap().push("the low fiber is done");
             });
             fiber::sleep(Duration::from_micros(115));
-            drop(mutex.lock().unwrap());
+            drop(mutex.lock());
             order.lock().unwrap().push("the high fiber has locked it");
             work(30);
             order.lock().unwrap().push("the high fiber is done");

@@ -59,7 +59,7 @@ fn a_destructor_can_spawn_and_join_fibers_even_in_a_panic() {
                         .map(|i| {
                             let sum = Arc::clone(&theirs);
                             fiber::spawn(move || {
-                                let mut sum = sum.lock().unwrap();
+                                let mut sum = sum.lock();
                                 fiber::yield_now();
                                 *sum += i;
                             })
@@ -71,7 +71,7 @@ fn a_destructor_can_spawn_and_join_fibers_even_in_a_panic() {
             });
             assert_eq!(outcome.join().is_err(), panics);
             // It is not poisoned, either: these fibers did not panic.
-            assert_eq!(*sum.lock().unwrap(), 6);
+            assert_eq!(*sum.lock(), 6);
         }
     });
 }
@@ -272,7 +272,7 @@ fn a_fiber_that_joins_itself_or_a_cycle_gets_an_error() {
 
 #[test]
 fn fibers_that_wait_forever_are_a_deadlock() {
-    let run = calm::runtime().run(|| {
+    let run = calm::closed_runtime().run(|| {
         let slot = Arc::new(std::sync::Mutex::new(None::<fiber::JoinHandle<()>>));
         let inner = Arc::clone(&slot);
         let outer = fiber::spawn(move || {

@@ -19,6 +19,7 @@ mod demotions;
 mod descriptors;
 mod deterministic;
 mod dump;
+mod everyone;
 mod exhausted;
 mod fibers_in_gdb;
 mod grace;

@@ -5,9 +5,9 @@ use crate::calm;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, TryLockError};
 use std::time::{Duration, Instant};
 
 use rowlock_fiber as fiber;
@@ -22,7 +22,7 @@ fn one_fiber_at_a_time_holds_a_mutex_even_if_it_yields() {
                 let mutex = Arc::clone(&mutex);
                 fiber::spawn(move || {
                     for _ in 0..50 {
-                        let mut guard = mutex.lock().unwrap();
+                        let mut guard = mutex.lock();
                         guard.0 += 1;
                         assert_eq!(guard.0, 1);
                         fiber::yield_now();
@@ -33,7 +33,7 @@ fn one_fiber_at_a_time_holds_a_mutex_even_if_it_yields() {
             })
             .collect();
         fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
-        assert_eq!(*mutex.lock().unwrap(), (0, 1000));
+        assert_eq!(*mutex.lock(), (0, 1000));
     });
 }
 
@@ -45,7 +45,7 @@ fn a_waiter_is_passed_over_at_most_once() {
             let mutex = Arc::clone(&mutex);
             fiber::spawn(move || {
                 for round in 0.. {
-                    let guard = mutex.lock().unwrap();
+                    let guard = mutex.lock();
                     if Arc::strong_count(&mutex) == 2 {
                         return round;
                     }
@@ -59,7 +59,7 @@ fn a_waiter_is_passed_over_at_most_once() {
             let mutex = Arc::clone(&mutex);
             fiber::spawn(move || {
                 fiber::yield_now();
-                drop(mutex.lock().unwrap());
+                drop(mutex.lock());
             })
         };
         other.join().unwrap();
@@ -73,17 +73,17 @@ fn a_deadline_ends_the_wait_for_a_mutex_and_a_free_one_is_locked_even_after_it()
     calm::run(|| {
         let mutex = Arc::new(Mutex::new(0));
         let past = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-        *mutex.lock_until(past).unwrap().unwrap() += 1;
-        let guard = mutex.lock().unwrap();
+        *mutex.try_lock_until(past).unwrap() += 1;
+        let guard = mutex.lock();
         let waits = Arc::clone(&mutex);
         let in_vain = Arc::new(AtomicBool::new(false));
         let was_in_vain = Arc::clone(&in_vain);
         fiber::spawn(move || {
-            assert!(matches!(waits.try_lock(), Err(TryLockError::WouldBlock)));
-            assert!(matches!(waits.lock_until(past), Err(TimedOut)));
-            assert!(matches!(waits.lock_timeout(Duration::from_millis(2)), Err(TimedOut)));
+            assert!(waits.try_lock().is_none());
+            assert!(waits.try_lock_until(past).is_none());
+            assert!(waits.try_lock_for(Duration::from_millis(2)).is_none());
             was_in_vain.store(true, Relaxed);
-            *waits.lock_timeout(Duration::MAX).unwrap().unwrap() += 1;
+            *waits.try_lock_for(Duration::MAX).unwrap() += 1;
         })
         .detach();
         while !in_vain.load(Relaxed) {
@@ -91,68 +91,22 @@ fn a_deadline_ends_the_wait_for_a_mutex_and_a_free_one_is_locked_even_after_it()
         }
         drop(guard);
         fiber::yield_now();
-        assert_eq!(*mutex.lock().unwrap(), 2);
+        assert_eq!(*mutex.lock(), 2);
     });
 }
 
 #[test]
-fn a_panic_poisons_what_its_fiber_holds() {
+fn a_panic_unlocks_what_its_fiber_holds() {
     calm::run(|| {
         let mutex = Arc::new(Mutex::new(1));
         let panics = Arc::clone(&mutex);
         let fiber = fiber::spawn(move || {
-            let mut guard = panics.lock().unwrap();
-            *guard = 2;
+            *panics.lock() = 2;
+            let _guard = panics.lock();
             std::panic::resume_unwind(Box::new("in the middle"));
         });
         assert!(fiber.join().is_err());
-        assert!(mutex.is_poisoned() && !mutex.is_locked());
-        assert_eq!(**mutex.lock().unwrap_err().get_ref(), 2);
-        assert!(matches!(mutex.try_lock(), Err(TryLockError::Poisoned(_))));
-        mutex.clear_poison();
-        assert_eq!(*mutex.lock().unwrap(), 2);
-    });
-}
-
-#[test]
-fn a_fiber_that_is_stopped_while_it_unwinds_poisons_nothing_that_others_hold() {
-    calm::run(|| {
-        let (inner, outer) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
-        let unwinds = {
-            let outer = Arc::clone(&outer);
-            fiber::spawn(move || {
-                let _guard = outer.lock().unwrap();
-                let _at_drop = AtDrop(|| (0..3).for_each(|_| fiber::yield_now()));
-                std::panic::resume_unwind(Box::new("in the middle"));
-            })
-        };
-        let other = {
-            let inner = Arc::clone(&inner);
-            fiber::spawn(move || {
-                for _ in 0..3 {
-                    let guard = inner.lock().unwrap();
-                    fiber::yield_now();
-                    drop(guard);
-                }
-            })
-        };
-        other.join().unwrap();
-        assert!(unwinds.join().is_err());
-        assert!(!inner.is_poisoned());
-        assert!(outer.is_poisoned());
-    });
-}
-
-#[test]
-fn a_mutex_that_is_locked_while_unwinding_is_not_poisoned() {
-    calm::run(|| {
-        let mutex = Mutex::new(0);
-        let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let _at_drop = AtDrop(|| *mutex.lock().unwrap() += 1);
-            std::panic::resume_unwind(Box::new(()));
-        }));
-        assert!(panicked.is_err());
-        assert_eq!(*mutex.lock().unwrap(), 1);
+        assert_eq!(*mutex.lock(), 2);
     });
 }
 
@@ -160,52 +114,33 @@ fn a_mutex_that_is_locked_while_unwinding_is_not_poisoned() {
 fn locking_a_mutex_twice_panics() {
     calm::run(|| {
         let mutex = Mutex::new(());
-        let _guard = mutex.lock().unwrap();
-        assert!(matches!(mutex.lock_timeout(Duration::from_millis(1)), Err(TimedOut)));
+        let _guard = mutex.lock();
+        assert!(mutex.try_lock_for(Duration::from_millis(1)).is_none());
         let again = catch_unwind(AssertUnwindSafe(|| drop(mutex.lock()))).unwrap_err();
         assert!(again.downcast_ref::<&str>().unwrap().contains("wait for itself"));
     });
 }
 
 #[test]
-fn a_thread_that_runs_no_fibers_is_refused() {
-    let mutex = Mutex::new(());
-    let refused = catch_unwind(AssertUnwindSafe(|| drop(mutex.lock()))).unwrap_err();
-    assert!(refused.downcast_ref::<&str>().unwrap().contains("only a fiber"));
-}
-
-#[test]
 fn a_mutex_outlives_its_runtime_and_can_be_used_in_the_next_one() {
     let mutex = Mutex::new(0);
     for i in 0..3 {
-        calm::run(|| *mutex.lock().unwrap() += 1);
-        assert_eq!(calm::run(|| *mutex.lock().unwrap()), i + 1);
+        calm::run(|| *mutex.lock() += 1);
+        assert_eq!(calm::run(|| *mutex.lock()), i + 1);
     }
-    assert_eq!(mutex.into_inner().unwrap(), 3);
+    assert_eq!(mutex.into_inner(), 3);
 }
 
 #[test]
-fn a_mutex_of_another_running_runtime_is_refused() {
-    let mutex = Mutex::new(0);
-    calm::run(|| {
-        *mutex.lock().unwrap() += 1;
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| calm::run(|| *mutex.lock().unwrap()));
-            let refused = other.join().unwrap_err();
-            assert!(refused.downcast_ref::<&str>().unwrap().contains("belongs to another runtime"));
-        });
-    });
-}
-
-#[test]
-fn a_guard_that_outlives_its_runtime_leaves_the_mutex_locked() {
+fn a_guard_that_outlives_its_runtime_unlocks_the_mutex() {
     thread_local! {
         static KEPT: RefCell<Option<fiber::MutexGuard<'static, u32>>> = const { RefCell::new(None) };
     }
     static MUTEX: Mutex<u32> = Mutex::new(0);
-    calm::run(|| KEPT.set(Some(MUTEX.lock().unwrap())));
+    calm::run(|| KEPT.set(Some(MUTEX.lock())));
+    assert!(MUTEX.is_locked());
     KEPT.set(None);
-    calm::run(|| assert!(MUTEX.try_lock().is_err()));
+    calm::run(|| assert!(MUTEX.try_lock().is_some()));
 }
 
 #[test]
@@ -218,8 +153,8 @@ fn each_notification_wakes_one_waiter_in_their_order() {
                 let (pair, order) = (&pair, AssertSend(Rc::clone(&order)));
                 scope.spawn(move || {
                     let order = order;
-                    let guard = pair.0.lock().unwrap();
-                    drop(pair.1.wait(guard).unwrap());
+                    let guard = pair.0.lock();
+                    drop(pair.1.wait(guard));
                     order.0.borrow_mut().push(i);
                 });
             }
@@ -244,14 +179,14 @@ unsafe impl<T> Send for AssertSend<T> {}
 fn a_wait_ends_at_its_deadline_with_the_mutex_locked() {
     calm::run(|| {
         let (mutex, condvar) = (Mutex::new(1), Condvar::new());
-        let guard = mutex.lock().unwrap();
-        let (mut guard, result) = condvar.wait_timeout(guard, Duration::from_millis(1)).unwrap();
+        let guard = mutex.lock();
+        let (mut guard, result) = condvar.wait_timeout(guard, Duration::from_millis(1));
         assert_eq!(result, Err(TimedOut));
         *guard += 1;
         let soon = fiber::now() + Duration::from_millis(1);
-        let (guard, result) = condvar.wait_while_until(guard, soon, |value| *value == 2).unwrap();
+        let (guard, result) = condvar.wait_while_until(guard, soon, |value| *value == 2);
         assert_eq!((*guard, result), (2, Err(TimedOut)));
-        let (guard, result) = condvar.wait_while_until(guard, soon, |value| *value == 3).unwrap();
+        let (guard, result) = condvar.wait_while_until(guard, soon, |value| *value == 3);
         assert_eq!((*guard, result), (2, Ok(())));
         assert!(mutex.is_locked());
         drop(guard);
@@ -264,9 +199,9 @@ fn two_fibers_take_turns_by_notifying_each_other() {
     calm::run(|| {
         let (mutex, condvar) = (Mutex::new(0), Condvar::new());
         let play = |mine: u32| {
-            let mut turn = mutex.lock().unwrap();
+            let mut turn = mutex.lock();
             for _ in 0..1000 {
-                turn = condvar.wait_while(turn, |turn| *turn % 2 != mine).unwrap();
+                turn = condvar.wait_while(turn, |turn| *turn % 2 != mine);
                 *turn += 1;
                 condvar.notify_one();
             }
@@ -275,7 +210,7 @@ fn two_fibers_take_turns_by_notifying_each_other() {
             scope.spawn(|| play(0));
             scope.spawn(|| play(1));
         });
-        assert_eq!(*mutex.lock().unwrap(), 2000);
+        assert_eq!(*mutex.lock(), 2000);
     });
 }
 
@@ -283,16 +218,16 @@ fn two_fibers_take_turns_by_notifying_each_other() {
 fn a_fiber_that_is_cancelled_when_it_should_get_a_mutex_leaves_it_to_the_next() {
     static MUTEX: Mutex<u32> = Mutex::new(0);
     calm::run(|| {
-        let guard = MUTEX.lock().unwrap();
-        fiber::spawn(|| *MUTEX.lock().unwrap() += 1).detach();
+        let guard = MUTEX.lock();
+        fiber::spawn(|| *MUTEX.lock() += 1).detach();
         // It cannot be cancelled, because it panics already.
         fiber::spawn(|| {
-            let _at_drop = AtDrop(|| *MUTEX.lock().unwrap() += 10);
+            let _at_drop = AtDrop(|| *MUTEX.lock() += 10);
             std::panic::resume_unwind(Box::new("in the middle"));
         })
         .detach();
         fiber::yield_now();
         drop(guard);
     });
-    assert_eq!(calm::run(|| *MUTEX.lock().unwrap()), 11);
+    assert_eq!(calm::run(|| *MUTEX.lock()), 11);
 }

@@ -94,13 +94,13 @@ fn many_fibers_read_or_one_writes() {
                 scope.spawn(move || {
                     for round in 0..5 {
                         if (i + round) % 3 == 0 {
-                            let mut value = lock.write().unwrap();
+                            let mut value = lock.write();
                             assert_eq!((readers.load(Relaxed), writers.fetch_add(1, Relaxed)), (0, 0));
                             *value += 1;
                             fiber::checkpoint();
                             writers.fetch_sub(1, Relaxed);
                         } else {
-                            let _value = lock.read().unwrap();
+                            let _value = lock.read();
                             readers.fetch_add(1, Relaxed);
                             fiber::checkpoint();
                             assert_eq!(writers.load(Relaxed), 0);
@@ -110,7 +110,7 @@ fn many_fibers_read_or_one_writes() {
                 });
             }
         });
-        assert_eq!(lock.into_inner().unwrap(), 10);
+        assert_eq!(lock.into_inner(), 10);
     });
 }
 
@@ -120,15 +120,15 @@ fn readers_and_writers_take_turns() {
         let lock = RwLock::new(());
         let log = Log::default();
         fiber::scope(|scope| {
-            let first = lock.read().unwrap();
+            let first = lock.read();
             for what in ["write", "read", "write", "read"] {
                 let (lock, log) = (&lock, &log);
                 scope.spawn(move || {
                     let (mut reads, mut writes) = (None, None);
                     if what == "read" {
-                        reads = Some(lock.read().unwrap());
+                        reads = Some(lock.read());
                     } else {
-                        writes = Some(lock.write().unwrap());
+                        writes = Some(lock.write());
                     }
                     log.lock().unwrap().push(what);
                     fiber::yield_now();
@@ -136,8 +136,8 @@ fn readers_and_writers_take_turns() {
                 });
             }
             fiber::yield_now();
-            assert!(lock.try_read().is_err(), "a writer waits");
-            assert!(matches!(lock.read_timeout(SHORT), Err(TimedOut)));
+            assert!(lock.try_read().is_none(), "a writer waits");
+            assert!(lock.try_read_for(SHORT).is_none());
             drop(first);
         });
         assert_eq!(log.into_inner().unwrap(), ["write", "read", "read", "write"]);
@@ -149,33 +149,13 @@ fn a_writer_that_times_out_lets_in_the_readers_behind_it() {
     calm::run(|| {
         let lock = RwLock::new(());
         fiber::scope(|scope| {
-            let _reads = lock.read().unwrap();
-            let writer = scope.spawn(|| lock.write_timeout(SHORT).is_err());
+            let _reads = lock.read();
+            let writer = scope.spawn(|| lock.try_write_for(SHORT).is_none());
             fiber::yield_now();
-            let reader = scope.spawn(|| drop(lock.read().unwrap()));
+            let reader = scope.spawn(|| drop(lock.read()));
             assert!(writer.join().unwrap());
             reader.join().unwrap();
         });
-    });
-}
-
-#[test]
-fn a_panic_poisons_a_written_lock_and_not_a_read_one() {
-    calm::run(|| {
-        let lock = RwLock::new(1);
-        let panics = |function: &mut dyn FnMut()| assert!(catch_unwind(AssertUnwindSafe(function)).is_err());
-        panics(&mut || {
-            let _reads = lock.read().unwrap();
-            resume_unwind(Box::new(()));
-        });
-        assert!(!lock.is_poisoned());
-        panics(&mut || {
-            let _writes = lock.write().unwrap();
-            resume_unwind(Box::new(()));
-        });
-        assert!(lock.read().is_err() && lock.try_write().is_err());
-        lock.clear_poison();
-        assert_eq!(*lock.read().unwrap(), 1);
     });
 }
 
@@ -367,7 +347,7 @@ fn the_objects_work_with_two_workers_as_with_one() {
                         (&mutex, &turned, &semaphore, &lock, &barrier, &inside, &leaders);
                     scope.spawn(move || {
                         for round in 0..25 {
-                            let mut turn = turned.wait_while(mutex.lock().unwrap(), |turn| *turn % 4 != who).unwrap();
+                            let mut turn = turned.wait_while(mutex.lock(), |turn| *turn % 4 != who);
                             fiber::yield_now();
                             *turn += 1;
                             turned.notify_all();
@@ -379,10 +359,10 @@ fn the_objects_work_with_two_workers_as_with_one() {
                                 inside.fetch_sub(1, Relaxed);
                             }
                             if (who + round) % 2 == 0 {
-                                *lock.write().unwrap() += 1;
+                                *lock.write() += 1;
                             } else {
-                                let before = *lock.read().unwrap();
-                                assert!(before <= *lock.read().unwrap());
+                                let before = *lock.read();
+                                assert!(before <= *lock.read());
                             }
                             sender.send(round).unwrap();
                             leaders.fetch_add(usize::from(barrier.wait().is_leader()), Relaxed);
@@ -393,7 +373,7 @@ fn the_objects_work_with_two_workers_as_with_one() {
                 receiver.iter().sum::<usize>()
             });
             assert_eq!((sum, leaders.into_inner()), (4 * 24 * 25 / 2, 25));
-            assert_eq!((mutex.into_inner().unwrap(), lock.into_inner().unwrap()), (100, 50));
+            assert_eq!((mutex.into_inner(), lock.into_inner()), (100, 50));
         });
         run.unwrap();
     }
@@ -403,8 +383,8 @@ fn the_objects_work_with_two_workers_as_with_one() {
 fn guards_show_what_they_guard() {
     let (mutex, lock) = (fiber::Mutex::new(1), fiber::RwLock::new(2));
     fiber::run(|| {
-        assert_eq!(mutex.lock().unwrap().to_string(), "1");
-        assert_eq!(lock.read().unwrap().to_string(), "2");
-        assert_eq!(lock.write().unwrap().to_string(), "2");
+        assert_eq!(mutex.lock().to_string(), "1");
+        assert_eq!(lock.read().to_string(), "2");
+        assert_eq!(lock.write().to_string(), "2");
     });
 }

@@ -99,22 +99,22 @@ fn beside_another<T>(clock: &ScriptedClock, turns: u32, before: impl FnOnce() ->
 fn a_fiber_that_has_released_all_locks_gets_no_extension() {
     let (mutex, lock, condvar) = (Mutex::new(()), RwLock::new(()), Condvar::new());
     let before = || {
-        let first = mutex.lock().unwrap();
-        let second = lock.write().unwrap();
-        assert!(mutex.try_lock().is_err() && lock.try_read().is_err());
+        let first = mutex.lock();
+        let second = lock.write();
+        assert!(mutex.try_lock().is_none() && lock.try_read().is_none());
         drop((first, second));
         drop(mutex.try_lock().unwrap());
-        let (guard, result) = condvar.wait_timeout(mutex.lock().unwrap(), Duration::from_micros(1)).unwrap();
+        let (guard, result) = condvar.wait_timeout(mutex.lock(), Duration::from_micros(1));
         assert!(result.is_err());
         drop(guard);
         let panics = catch_unwind(AssertUnwindSafe(|| {
-            let _guard = mutex.lock().unwrap();
+            let _guard = mutex.lock();
             resume_unwind(Box::new(()));
         }));
         assert!(panics.is_err());
-        drop(mutex.lock().unwrap_err());
+        drop(mutex.lock());
         // A reader is one of many.
-        lock.read().unwrap()
+        lock.read()
     };
     let counts = run(Boost::Never, |clock| beside_another(clock, 20, before));
     assert_eq!((counts.taken, counts.extended), (40, 0));
@@ -125,15 +125,15 @@ fn a_fiber_that_holds_a_lock_gets_each_turn_twice_and_is_then_preempted() {
     let (mutex, lock) = (Mutex::new(()), RwLock::new(()));
     // The other fiber has half as many turns.
     let judge = |counts: Preemptions| assert_eq!((counts.taken, counts.extended), (40, 20));
-    judge(run(Boost::Never, |clock| beside_another(clock, 40, || mutex.lock().unwrap())));
-    judge(run(Boost::Never, |clock| beside_another(clock, 40, || (lock.write().unwrap(), mutex.lock().unwrap()))));
-    judge(run(Boost::Never, |clock| beside_another(clock, 40, || std::mem::forget(Mutex::new(()).lock().unwrap()))));
+    judge(run(Boost::Never, |clock| beside_another(clock, 40, || mutex.lock())));
+    judge(run(Boost::Never, |clock| beside_another(clock, 40, || (lock.write(), mutex.lock()))));
+    judge(run(Boost::Never, |clock| beside_another(clock, 40, || std::mem::forget(Mutex::new(()).lock()))));
 }
 
 #[test]
 fn forgotten_guards_do_not_count_for_the_next_fiber_on_the_stack() {
     let counts = run(Boost::Never, |clock| {
-        fiber::spawn(|| std::mem::forget(Mutex::new(()).lock().unwrap())).join().unwrap();
+        fiber::spawn(|| std::mem::forget(Mutex::new(()).lock())).join().unwrap();
         beside_another(clock, 20, || ())
     });
     assert_eq!((counts.taken, counts.extended), (40, 0));
@@ -152,7 +152,7 @@ fn a_fiber_whose_turn_was_extended_gives_way_when_it_unlocks() {
             };
             scope.spawn_with(Builder::new().name("other"), other).unwrap();
             let gives_way = || {
-                let guard = mutex.lock().unwrap();
+                let guard = mutex.lock();
                 let extended = preemptions().extended;
                 clock.advance(TURN);
                 assert_eq!(preemptions().extended, extended + 1);
@@ -185,13 +185,13 @@ fn a_mutex_goes_to_the_highest_level_first_regardless_of_waiting_times() {
                 while level(name) < to {
                     clock.advance(TURN);
                 }
-                let _guard = mutex.lock().unwrap();
+                let _guard = mutex.lock();
                 order.lock().unwrap().push(name);
             }
         };
         scope(|scope| {
             let holder = scope.spawn(|| {
-                let _guard = mutex.lock().unwrap();
+                let _guard = mutex.lock();
                 for (name, to) in [("low", 2), ("high", 0)] {
                     scope.spawn_with(Builder::new().name(name), sinks(name, to)).unwrap();
                     while !waits(name) {
@@ -217,9 +217,9 @@ fn a_fiber_that_unlocks_gives_way_at_once_to_a_waiter_at_a_higher_level() {
                     clock.advance(TURN);
                     checkpoint();
                 }
-                let guard = mutex.lock().unwrap();
+                let guard = mutex.lock();
                 let wants = || {
-                    let _guard = mutex.lock().unwrap();
+                    let _guard = mutex.lock();
                     had.store(true, Relaxed);
                 };
                 scope.spawn_with(Builder::new().name("wants"), wants).unwrap();
@@ -301,7 +301,7 @@ const MANY: u64 = 30;
 #[test]
 fn an_owner_runs_at_the_level_of_its_waiter_before_the_last_newcomer() {
     let mutex = Mutex::new(());
-    let (has, wants) = (|| mutex.lock().unwrap(), || drop(mutex.lock().unwrap()));
+    let (has, wants) = (|| mutex.lock(), || drop(mutex.lock()));
     let begun = run(Boost::Never, |clock| among_newcomers(clock, MANY, has, wants, || waits("wants")));
     // Each of the holder's turns is doubled for its lock, and a newcomer's follows it; the fifth
     // newcomer was ready when it unlocked.

@@ -2,9 +2,9 @@
 //! Their results are known in advance, everything that they create is dropped, and deadlocks are
 //! reported.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use policy::Span;
@@ -176,18 +176,18 @@ fn execute(program: &Program, world: &Arc<World>, thing: Thing) -> Thing {
             Step::Yield => fiber::yield_now(),
             Step::Sleep(micros) => fiber::sleep(Duration::from_micros(*micros)),
             Step::Add(mutex, much) => {
-                add(&mut world.mutexes[*mutex].lock().unwrap_or_else(PoisonError::into_inner), *much);
+                add(&mut world.mutexes[*mutex].lock(), *much);
             }
             Step::AddBoth(one, other) => {
-                let mut one = world.mutexes[*one].lock().unwrap_or_else(PoisonError::into_inner);
-                let mut other = world.mutexes[*other].lock().unwrap_or_else(PoisonError::into_inner);
+                let mut one = world.mutexes[*one].lock();
+                let mut other = world.mutexes[*other].lock();
                 add(&mut one, 1);
                 add(&mut other, 1);
             }
             Step::Meet(turnstile) => {
                 let (mutex, condvar) = &world.turnstiles[*turnstile];
                 let come = {
-                    let mut come = mutex.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut come = mutex.lock();
                     *come += 1;
                     *come
                 };
@@ -263,16 +263,16 @@ fn run(seed: u64, schedule: Schedule) -> bool {
     let outcome = Runtime::new(schedule.config(&mut random)).run(|| {
         drop(execute(&program, &world, Thing::new(&world)));
         for ((mutex, condvar), all) in world.turnstiles.iter().zip(sums.meets) {
-            let mut come = mutex.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut come = mutex.lock();
             while *come < all {
-                come = condvar.wait(come).unwrap_or_else(PoisonError::into_inner);
+                come = condvar.wait(come);
             }
         }
         // Detached fibers end as well.
         while world.things.load(Relaxed) > 0 {
             fiber::sleep(Duration::from_micros(10));
         }
-        let added = std::array::from_fn(|i| *world.mutexes[i].lock().unwrap_or_else(PoisonError::into_inner));
+        let added = std::array::from_fn(|i| *world.mutexes[i].lock());
         assert_eq!(added, sums.added);
     });
     assert_eq!(world.things.load(Relaxed), 0, "things were left");

@@ -135,7 +135,7 @@ fn no_wakeup_across_workers_is_lost() {
                             // In turn, so each step wakes a certain other fiber, perhaps of another
                             // worker.
                             let mine = round * fibers + i;
-                            let mut turn = changed.wait_while(turn.lock().unwrap(), |turn| *turn != mine).unwrap();
+                            let mut turn = changed.wait_while(turn.lock(), |turn| *turn != mine);
                             *turn += 1;
                             drop(turn);
                             changed.notify_all();
@@ -147,7 +147,7 @@ fn no_wakeup_across_workers_is_lost() {
                 })
                 .collect();
             all.into_iter().for_each(|fiber| fiber.join().unwrap());
-            *place.0.lock().unwrap()
+            *place.0.lock()
         })
         .unwrap();
     assert_eq!(total, fibers * rounds);
@@ -239,7 +239,7 @@ fn a_runtime_that_ends_under_load_drops_everything_that_its_fibers_own() {
                         1 => loop {
                             fiber::yield_now();
                         },
-                        2 => drop(place.1.wait(place.0.lock().unwrap())),
+                        2 => drop(place.1.wait(place.0.lock())),
                         3 => {
                             let inner = more();
                             fiber::spawn(move || drop(inner)).detach();
@@ -267,13 +267,14 @@ fn a_runtime_that_ends_under_load_drops_everything_that_its_fibers_own() {
 #[test]
 fn it_is_a_deadlock_if_all_workers_wait_forever() {
     for workers in [2, 3] {
-        let error = with(workers).run(|| {
+        let config = Config { workers, closed: true, ..Config::default() };
+        let error = Runtime::new(config).run(|| {
             let place = Arc::new((fiber::Mutex::new(()), fiber::Condvar::new()));
             for _ in 0..10 {
                 let place = Arc::clone(&place);
-                fiber::spawn(move || drop(place.1.wait(place.0.lock().unwrap()))).detach();
+                fiber::spawn(move || drop(place.1.wait(place.0.lock()))).detach();
             }
-            drop(place.1.wait(place.0.lock().unwrap()));
+            drop(place.1.wait(place.0.lock()));
         });
         assert!(matches!(error, Err(RunError::Deadlock(_))), "{error:?}");
     }
@@ -340,7 +341,7 @@ fn workers_that_use_a_new_object_at_the_same_time_both_enter() {
                 // The other fiber may have no CPU.
                 if looks % 1_000 == 0 { thread::yield_now() } else { std::hint::spin_loop() }
             }
-            *object.lock().unwrap() += 1;
+            *object.lock() += 1;
         }
     };
     let run = patient(2).run(|| {
@@ -350,5 +351,5 @@ fn workers_that_use_a_new_object_at_the_same_time_both_enter() {
         });
     });
     run.unwrap();
-    assert!(objects.into_iter().all(|object| object.into_inner().unwrap() == 2));
+    assert!(objects.into_iter().all(|object| object.into_inner() == 2));
 }

@@ -47,19 +47,19 @@ fn locks_of_fibers_exclude_each_other() {
                     let mut round = 0;
                     while round < 500 || began.elapsed() < length() / 2 {
                         {
-                            let mut pair = pair.lock().unwrap();
+                            let mut pair = pair.lock();
                             let one = pair.0;
                             (0..100).for_each(|_| pair.0 += 1);
                             assert_eq!((pair.0, pair.1), (one + 100, one));
                             pair.1 += 100;
                         }
                         if round % 4 == 0 {
-                            let mut both = both.write().unwrap();
+                            let mut both = both.write();
                             both.0 += 1;
                             let to = both.0;
                             both.1.iter_mut().for_each(|each| *each = to);
                         } else {
-                            let both = both.read().unwrap();
+                            let both = both.read();
                             assert!(both.1.iter().all(|each| *each == both.0));
                         }
                         {

@@ -1,9 +1,9 @@
 //! A value that is created once.
 
 use std::fmt;
-use std::sync::{OnceLock, PoisonError};
+use std::sync::OnceLock;
 
-use crate::mutex::Mutex;
+use crate::objects::mutex::Mutex;
 
 /// A value that is created by the first fiber that needs it, while other fibers that need it wait
 /// and let the rest run.
@@ -46,8 +46,7 @@ impl<T> OnceCell<T> {
     /// still none, and the next caller creates it.
     ///
     /// # Panics
-    /// With the function's panic; if there is no value and this is called outside a runtime; and if
-    /// the function needs the value itself.
+    /// With the function's panic, and if the function needs the value itself.
     #[inline]
     #[track_caller]
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
@@ -61,7 +60,7 @@ impl<T> OnceCell<T> {
     #[track_caller]
     fn make(&self, make: impl FnOnce() -> T) -> &T {
         // A fiber that panicked there has left nothing half made.
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = self.making.lock();
         if let Some(value) = self.value.get() {
             return value;
         }
@@ -73,12 +72,9 @@ impl<T> OnceCell<T> {
     ///
     /// # Errors
     /// If there is one; the error contains the new value.
-    ///
-    /// # Panics
-    /// If called outside a runtime.
     #[track_caller]
     pub fn set(&self, value: T) -> Result<(), T> {
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = self.making.lock();
         self.value.set(value)
     }
 

@@ -1,0 +1,143 @@
+//! A barrier.
+
+use std::fmt;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use crate::error::TimedOut;
+use crate::time::after;
+use crate::waiting::biased::Biased;
+use crate::waiting::list::{TakenList, WaitList, Waiter};
+use crate::waiting::{self, Operation, Performing};
+
+/// A barrier for a number of fibers, threads and futures: they wait here until all have arrived,
+/// and then all continue. It can be used again and again.
+///
+/// ```
+/// use rowlock_fiber::{Barrier, scope};
+///
+/// rowlock_fiber::run(|| {
+///     let barrier = Barrier::new(10);
+///     let leaders = scope(|scope| {
+///         let fibers: Vec<_> = (0..10).map(|_| scope.spawn(|| barrier.wait().is_leader())).collect();
+///         fibers.into_iter().map(|fiber| fiber.join().unwrap()).filter(|leads| *leads).count()
+///     });
+///     assert_eq!(leaders, 1);
+/// });
+/// ```
+pub struct Barrier {
+    parties: usize,
+    state: Biased<State>,
+}
+
+struct State {
+    /// How many have arrived and wait.
+    arrived: usize,
+    waiting: WaitList<()>,
+}
+
+/// What [`Barrier::wait`] returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarrierWaitResult {
+    is_leader: bool,
+}
+
+impl BarrierWaitResult {
+    /// Whether the caller was the last of its round to arrive.
+    pub fn is_leader(&self) -> bool {
+        self.is_leader
+    }
+}
+
+impl Barrier {
+    /// A barrier for this many parties; 0 counts as 1.
+    pub const fn new(parties: usize) -> Barrier {
+        Barrier { parties, state: Biased::new(State { arrived: 0, waiting: WaitList::new() }) }
+    }
+
+    /// How many parties it is for.
+    pub fn parties(&self) -> usize {
+        self.parties
+    }
+
+    /// Waits until all have arrived.
+    pub fn wait(&self) -> BarrierWaitResult {
+        // Without a deadline it always succeeds.
+        waiting::perform(&Arrive(self), (), None).unwrap_or(BarrierWaitResult { is_leader: false })
+    }
+
+    /// Like [`Barrier::wait`], but waits only until the deadline. If it passes, the caller has not
+    /// arrived, and the others wait for one more.
+    ///
+    /// # Errors
+    /// If the deadline has passed. The last one to arrive continues even after the deadline.
+    pub fn wait_until(&self, deadline: Instant) -> Result<BarrierWaitResult, TimedOut> {
+        waiting::perform(&Arrive(self), (), Some(deadline)).map_err(|()| TimedOut)
+    }
+
+    /// Like [`Barrier::wait_until`], with a timeout that starts now.
+    ///
+    /// # Errors
+    /// As for [`Barrier::wait_until`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<BarrierWaitResult, TimedOut> {
+        self.wait_until(after(timeout))
+    }
+
+    /// Like [`Barrier::wait`], in a future. If that is dropped before all have arrived, the caller
+    /// has not arrived.
+    pub async fn wait_async(&self) -> BarrierWaitResult {
+        Performing::new(Arrive(self), ()).await
+    }
+}
+
+struct Arrive<'a>(&'a Barrier);
+
+impl Operation for Arrive<'_> {
+    type State = State;
+    type Payload = ();
+    type Output = BarrierWaitResult;
+
+    fn object(&self) -> &Biased<State> {
+        &self.0.state
+    }
+
+    fn list<'a>(&self, state: &'a mut State) -> &'a mut WaitList<()> {
+        &mut state.waiting
+    }
+
+    fn attempt(&self, state: &mut State, (): &mut (), woken: &mut TakenList<()>) -> Option<BarrierWaitResult> {
+        if state.arrived + 1 < self.0.parties {
+            return None;
+        }
+        state.arrived = 0;
+        while let Some(waiter) = state.waiting.pop() {
+            woken.push(waiter);
+        }
+        Some(BarrierWaitResult { is_leader: true })
+    }
+
+    fn enlist(&self, state: &mut State, waiter: Pin<&Waiter<()>>) {
+        state.arrived += 1;
+        state.waiting.push(waiter);
+    }
+
+    fn complete(&self, (): &mut ()) -> Option<BarrierWaitResult> {
+        Some(BarrierWaitResult { is_leader: false })
+    }
+
+    fn on_left(&self, state: &mut State, _: &mut TakenList<()>) {
+        state.arrived -= 1;
+    }
+
+    fn undo(&self, _: Option<BarrierWaitResult>) {}
+
+    fn kind(&self) -> &'static str {
+        "a barrier"
+    }
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Barrier").field("parties", &self.parties).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,178 @@
+//! An event.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+use std::time::{Duration, Instant};
+
+use crate::current_worker::CurrentWorker;
+use crate::error::TimedOut;
+use crate::time::after;
+use crate::waiting::biased::Biased;
+use crate::waiting::list::{TakenList, WaitList};
+use crate::waiting::{self, Operation, Performing};
+
+/// An event: fibers, threads and futures wait until it is set.
+///
+/// An event with [`manual_reset`](Event::manual_reset) lets all pass until it is reset. Each set of
+/// an event with [`auto_reset`](Event::auto_reset) lets one pass; to set a set event has no effect.
+///
+/// ```
+/// let event = rowlock_fiber::Event::manual_reset();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| rowlock_fiber::run(|| event.wait()));
+///     event.set();
+/// });
+/// ```
+pub struct Event {
+    resets: bool,
+    state: Biased<State>,
+}
+
+struct State {
+    is_set: bool,
+    waiting: WaitList<()>,
+}
+
+impl Event {
+    /// An event that is not set, and stays set until it is [reset](Event::reset).
+    pub const fn manual_reset() -> Event {
+        Event { resets: false, state: Biased::new(State { is_set: false, waiting: WaitList::new() }) }
+    }
+
+    /// An event that is not set. The first to pass resets it.
+    pub const fn auto_reset() -> Event {
+        Event { resets: true, ..Event::manual_reset() }
+    }
+
+    /// Sets it.
+    pub fn set(&self) {
+        CurrentWorker::visit(|here| {
+            let mut woken = TakenList::new();
+            self.state.enter(here.as_deref(), |state| {
+                state.is_set = true;
+                while state.is_set
+                    && let Some(waiter) = state.waiting.pop()
+                {
+                    state.is_set = !self.resets;
+                    woken.push(waiter);
+                }
+            });
+            woken.wake(here);
+        });
+    }
+
+    /// Resets it. Returns whether it was set.
+    pub fn reset(&self) -> bool {
+        CurrentWorker::visit(|here| {
+            self.state.enter(here.as_deref(), |state| std::mem::replace(&mut state.is_set, false))
+        })
+    }
+
+    /// Whether it is set now. The answer may be out of date immediately.
+    pub fn is_set(&self) -> bool {
+        CurrentWorker::visit(|here| self.state.enter(here.as_deref(), |state| state.is_set))
+    }
+
+    /// Waits until it is set.
+    pub fn wait(&self) {
+        // Without a deadline it always succeeds.
+        let _ = waiting::perform(&Pass(self), (), None);
+    }
+
+    /// Like [`Event::wait`], but waits only until the deadline.
+    ///
+    /// # Errors
+    /// If the deadline has passed. A set event lets the caller pass even then.
+    pub fn wait_until(&self, deadline: Instant) -> Result<(), TimedOut> {
+        waiting::perform(&Pass(self), (), Some(deadline)).map_err(|()| TimedOut)
+    }
+
+    /// Like [`Event::wait_until`], with a timeout that starts now.
+    ///
+    /// # Errors
+    /// As for [`Event::wait_until`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<(), TimedOut> {
+        self.wait_until(after(timeout))
+    }
+
+    /// Like [`Event::wait`], in a future.
+    pub async fn wait_async(&self) {
+        Performing::new(Pass(self), ()).await;
+    }
+}
+
+struct Pass<'a>(&'a Event);
+
+impl Operation for Pass<'_> {
+    type State = State;
+    type Payload = ();
+    type Output = ();
+
+    fn object(&self) -> &Biased<State> {
+        &self.0.state
+    }
+
+    fn list<'a>(&self, state: &'a mut State) -> &'a mut WaitList<()> {
+        &mut state.waiting
+    }
+
+    fn attempt(&self, state: &mut State, (): &mut (), _: &mut TakenList<()>) -> Option<()> {
+        let can = state.is_set;
+        state.is_set &= !self.0.resets;
+        can.then_some(())
+    }
+
+    fn complete(&self, (): &mut ()) -> Option<()> {
+        Some(())
+    }
+
+    fn undo(&self, _: Option<()>) {
+        if self.0.resets {
+            self.0.set();
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        "an event"
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event").field("is_set", &self.is_set()).finish_non_exhaustive()
+    }
+}
+
+impl Wake for Event {
+    fn wake(self: Arc<Event>) {
+        self.set();
+    }
+
+    fn wake_by_ref(self: &Arc<Event>) {
+        self.set();
+    }
+}
+
+/// Runs a future to its end on the calling fiber or thread, which blocks while the future waits.
+///
+/// ```
+/// let answer = rowlock_fiber::run(|| {
+///     let fiber = rowlock_fiber::spawn(|| 6 * 7);
+///     rowlock_fiber::block_on(async { fiber.await.unwrap() })
+/// });
+/// assert_eq!(answer, 42);
+/// ```
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let woken = Arc::new(Event::auto_reset());
+    let waker = Arc::clone(&woken).into();
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => woken.wait(),
+        }
+    }
+}
