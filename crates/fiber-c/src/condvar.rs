@@ -9,7 +9,7 @@ use libc::timespec;
 use crate::mutex::{Mutex, chosen};
 use crate::object::{Kind, Place, Pointer, destroy, get, init};
 use crate::runtime::Here;
-use crate::time::{guard, moment};
+use crate::time::moment;
 
 /// A condition variable, and the clock of its deadlines.
 pub struct Condvar {
@@ -32,8 +32,8 @@ impl Condvar {
     fn wait(&self, here: Here, mutex: &'static Mutex, deadline: Option<Instant>) -> Result<(), c_int> {
         let (held, again) = mutex.release(here)?;
         let (held, in_time) = match deadline {
-            None => (guard(self.condvar.wait(held)), Ok(())),
-            Some(deadline) => guard(self.condvar.wait_until(held, deadline)),
+            None => (self.condvar.wait(held), Ok(())),
+            Some(deadline) => self.condvar.wait_until(held, deadline),
         };
         mutex.keep(here, held, again);
         in_time.map_err(|TimedOut| libc::ETIMEDOUT)

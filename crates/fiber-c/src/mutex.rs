@@ -3,13 +3,13 @@
 use std::cell::Cell;
 use std::ffi::c_int;
 
-use fiber::MutexGuard;
+use fiber::{MutexGuard, TimedOut};
 use libc::timespec;
 
 use crate::object::{Kind, Place, Pointer, destroy, get, init};
 use crate::runtime::Here;
 use crate::thread::{Thread, is_running};
-use crate::time::{Limit, guard};
+use crate::time::Limit;
 
 /// The type of a mutex that its owner may lock again. The types 0 and 2 do not differ.
 const RECURSIVE: u64 = 1;
@@ -49,8 +49,8 @@ impl Mutex {
         if owner != 0 && (owner == here.me || !is_running(here, owner)) {
             return Err(limit.deadlock());
         }
-        let wait_until = |deadline| self.mutex.lock_until(deadline).map(guard);
-        let guard = limit.wait(self.mutex.try_lock().ok(), || guard(self.mutex.lock()), wait_until)?;
+        let wait_until = |deadline| self.mutex.try_lock_until(deadline).ok_or(TimedOut);
+        let guard = limit.wait(self.mutex.try_lock(), || self.mutex.lock(), wait_until)?;
         self.keep(here, guard, 0);
         Ok(())
     }

@@ -84,7 +84,7 @@ fn begin() -> Result<(), c_int> {
     }
     let default = Config::default();
     let rules = RULES.get().unwrap_or(default.rules);
-    let config = Config { rules, preemptible: true, stack_size: STACK_SIZE, ..default };
+    let config = Config { rules, preemptible: true, closed: true, stack_size: STACK_SIZE, ..default };
     // SAFETY: the main thread lasts as long as the process.
     unsafe { Runtime::new(config).adopt() }.map_err(|_| libc::ENOMEM)?;
     visit(|here| Ok(thread::with_own(here, |_| ())))

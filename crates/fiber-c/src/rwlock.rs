@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 
-use fiber::{RwLockReadGuard, RwLockWriteGuard};
+use fiber::{RwLockReadGuard, RwLockWriteGuard, TimedOut};
 use libc::timespec;
 
 use crate::object::{Kind, Place, Pointer, destroy, get, init};
 use crate::runtime::Here;
 use crate::thread::Thread;
-use crate::time::{Limit, guard};
+use crate::time::Limit;
 
 /// A reader-writer lock, and the threads that hold it.
 pub struct Rwlock {
@@ -41,7 +41,7 @@ impl Kind for Rwlock {
 
     fn is_busy(&self) -> bool {
         // The lock may have been handed to a thread that has not run since.
-        self.lock.try_write().is_err()
+        self.lock.try_write().is_none()
     }
 }
 
@@ -55,8 +55,8 @@ impl Rwlock {
                 Guard::Write(_) => Err(limit.deadlock()),
             };
         }
-        let wait_until = |deadline| self.lock.read_until(deadline).map(guard);
-        let guard = limit.wait(self.lock.try_read().ok(), || guard(self.lock.read()), wait_until)?;
+        let wait_until = |deadline| self.lock.try_read_until(deadline).ok_or(TimedOut);
+        let guard = limit.wait(self.lock.try_read(), || self.lock.read(), wait_until)?;
         self.keep(here, Guard::Read(guard));
         Ok(())
     }
@@ -65,8 +65,8 @@ impl Rwlock {
         if self.holders.borrow().iter().any(|holder| holder.thread == here.me) {
             return Err(limit.deadlock());
         }
-        let wait_until = |deadline| self.lock.write_until(deadline).map(guard);
-        let guard = limit.wait(self.lock.try_write().ok(), || guard(self.lock.write()), wait_until)?;
+        let wait_until = |deadline| self.lock.try_write_until(deadline).ok_or(TimedOut);
+        let guard = limit.wait(self.lock.try_write(), || self.lock.write(), wait_until)?;
         self.keep(here, Guard::Write(guard));
         Ok(())
     }

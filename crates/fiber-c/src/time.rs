@@ -1,7 +1,6 @@
 //! Times: how long a thread waits at an object, and sleeping.
 
 use std::ffi::{c_int, c_uint};
-use std::sync::{LockResult, PoisonError};
 use std::time::{Duration, Instant};
 
 use fiber::TimedOut;
@@ -47,11 +46,6 @@ impl Limit<'_> {
             Limit::Until(time) => parts(time).err().unwrap_or(libc::EDEADLK),
         }
     }
-}
-
-/// A guard, whose lock is never poisoned: nothing unwinds.
-pub(crate) fn guard<G>(guard: LockResult<G>) -> G {
-    guard.unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The seconds, which may be negative, and nanoseconds of a time. EINVAL if it is null or invalid.

@@ -114,7 +114,13 @@ impl Shared {
         let groups = groups.collect();
         Shared {
             job: order.job.name.clone(),
-            config: Config { rules: of.rules, workers: of.workers, preemptible: of.preemptible, ..Config::default() },
+            config: Config {
+                rules: of.rules,
+                workers: of.workers,
+                preemptible: of.preemptible,
+                closed: true,
+                ..Config::default()
+            },
             rate,
             groups,
             locks: (0..of.locks).map(|_| Mutex::new(())).collect(),
@@ -211,7 +217,7 @@ impl Shared {
             if let Some(critical) = &group.critical {
                 let lock = (group.first + number) as usize % self.locks.len();
                 // No fiber panics while it holds the lock.
-                let _guard = self.locks[lock].lock().unwrap_or_else(PoisonError::into_inner);
+                let _guard = self.locks[lock].lock();
                 self.compute(group, critical.get(burst));
             }
             if let Some(ready_since) = ready_since {

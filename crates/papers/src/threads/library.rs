@@ -103,7 +103,7 @@ impl Library for Fibers {
 
     #[inline(always)]
     fn with<T: Send + 'static, R>(lock: &Self::Lock<T>, then: impl FnOnce(&mut T) -> R) -> R {
-        then(&mut lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        then(&mut lock.lock())
     }
 
     #[inline(always)]
