@@ -1,9 +1,9 @@
 //! Deadlocks: no fiber can ever run again.
 //!
-//! A runtime looks for a deadlock when no fiber is ready, none waits for a time, and nothing that it
-//! knows of outside could wake one. It looks which fiber waits for which. Fibers that wait for each
-//! other in a circle are a deadlock. The others wait for them, or for something that any fiber or
-//! thread could do, such as a notification: without a circle, this is a deadlock only if the
+//! A runtime looks for a deadlock when no fiber is ready, none waits for a time, and nothing that
+//! it knows of outside could wake one. It looks which fiber waits for which. Fibers that wait for
+//! each other in a circle are a deadlock. The others wait for them, or for something that any fiber
+//! or thread could do, such as a notification: without a circle, this is a deadlock only if the
 //! runtime is [closed](crate::Config::closed). The first fiber is cancelled; when it has unwound,
 //! the runtime ends and with it the others. If it cannot be cancelled, because it waits for fibers
 //! that borrow from it, all are.

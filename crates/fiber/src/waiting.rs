@@ -218,11 +218,13 @@ pub(crate) fn perform_in_fiber<O: Operation>(
             return Ok(output);
         }
         match here.block_quietly(&Listed { operation, waiter }, deadline) {
-            // SAFETY: the waiter is on no list, here and below.
-            Woken::Called => match operation.complete(unsafe { waiter.payload() }) {
-                Some(output) => return Ok(output),
-                None => (),
-            },
+            Woken::Called => {
+                // SAFETY: the waiter is on no list.
+                if let Some(output) = operation.complete(unsafe { waiter.payload() }) {
+                    return Ok(output);
+                }
+            }
+            // SAFETY: as above.
             Woken::TimedOut => return Err(Interruption::TimedOut(std::mem::take(unsafe { waiter.payload() }))),
             Woken::Cancelled => return Err(Interruption::Cancelled),
         }
@@ -291,7 +293,7 @@ fn perform_in_thread<O: Operation>(
         match deadline {
             Some(deadline) if parker.park_timeout(deadline).is_err() => {
                 if leave(operation, &waiter, None) {
-                    // SAFETY: the waiter is on no list, here and below.
+                    // SAFETY: the waiter is on no list.
                     return Err(std::mem::take(unsafe { waiter.payload() }));
                 }
                 parker.park();
@@ -299,6 +301,7 @@ fn perform_in_thread<O: Operation>(
             Some(_) => (),
             None => parker.park(),
         }
+        // SAFETY: as above.
         if let Some(output) = operation.complete(unsafe { waiter.payload() }) {
             return Ok(output);
         }

@@ -320,7 +320,7 @@ impl Operation for Lock<'_> {
         let goes_first = unsafe { waiter.payload() }.was_passed_over;
         let mine = level(&waiter);
         let is_before = |other: &Waiter<Payload>| level(other) < mine || !goes_first && level(other) == mine;
-        let previous = waiting.from_last().find(|other| is_before(other)).map(NonNull::from);
+        let previous = waiting.backwards().find(|other| is_before(other)).map(NonNull::from);
         waiting.insert_after(previous, waiter);
     }
 

@@ -119,17 +119,20 @@ impl<P> WaitList<P> {
         self.first.is_none()
     }
 
+    /// A waiter on this list.
+    fn at<'a>(waiter: NonNull<Waiter<P>>) -> &'a Waiter<P> {
+        // SAFETY: waiters leave the list before they are gone, and the caller has the object.
+        unsafe { waiter.as_ref() }
+    }
+
     /// The first waiter.
     pub(crate) fn first(&self) -> Option<&Waiter<P>> {
-        // SAFETY: waiters leave the list before they are gone.
-        self.first.map(|waiter| unsafe { waiter.as_ref() })
+        self.first.map(Self::at)
     }
 
     /// All waiters, from the last one on.
-    pub(crate) fn from_last(&self) -> impl Iterator<Item = &Waiter<P>> {
-        // SAFETY: as above.
-        let at = |waiter: NonNull<Waiter<P>>| unsafe { &*waiter.as_ptr() };
-        std::iter::successors(self.last.map(at), move |waiter| waiter.previous.get().map(at))
+    pub(crate) fn backwards(&self) -> impl Iterator<Item = &Waiter<P>> {
+        std::iter::successors(self.last.map(Self::at), |waiter| waiter.previous.get().map(Self::at))
     }
 
     /// Appends a waiter, which is on no list.
@@ -142,14 +145,12 @@ impl<P> WaitList<P> {
     /// Inserts a waiter, which is on no list, behind another one, or first.
     pub(crate) fn insert_after(&mut self, previous: Option<NonNull<Waiter<P>>>, waiter: Pin<&Waiter<P>>) {
         let this = NonNull::from(waiter.get_ref());
-        // SAFETY: waiters leave the list before they are gone.
         let next = match previous {
-            Some(previous) => unsafe { previous.as_ref() }.next.replace(Some(this)),
+            Some(previous) => Self::at(previous).next.replace(Some(this)),
             None => self.first.replace(this),
         };
         match next {
-            // SAFETY: as above.
-            Some(next) => unsafe { next.as_ref() }.previous.set(Some(this)),
+            Some(next) => Self::at(next).previous.set(Some(this)),
             None => self.last = Some(this),
         }
         waiter.previous.set(previous);
@@ -163,14 +164,12 @@ impl<P> WaitList<P> {
             return false;
         }
         let (previous, next) = (waiter.previous.get(), waiter.next.get());
-        // SAFETY: waiters leave the list before they are gone.
         match previous {
-            Some(previous) => unsafe { previous.as_ref() }.next.set(next),
+            Some(previous) => Self::at(previous).next.set(next),
             None => self.first = next,
         }
         match next {
-            // SAFETY: as above.
-            Some(next) => unsafe { next.as_ref() }.previous.set(previous),
+            Some(next) => Self::at(next).previous.set(previous),
             None => self.last = previous,
         }
         true
@@ -180,8 +179,7 @@ impl<P> WaitList<P> {
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Taken<P>> {
         let first = self.first?;
-        // SAFETY: as above.
-        self.remove(unsafe { first.as_ref() });
+        self.remove(Self::at(first));
         Some(Taken(first))
     }
 }

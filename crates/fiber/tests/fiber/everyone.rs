@@ -120,9 +120,9 @@ fn each_value_of_a_channel_goes_to_one_of_all() {
                 for round in 0..ROUNDS {
                     let value = who * ROUNDS + round;
                     if round % 2 == 0 {
-                        sender.send(value).unwrap()
+                        sender.send(value).unwrap();
                     } else {
-                        block_on(sender.send_async(value)).unwrap()
+                        block_on(sender.send_async(value)).unwrap();
                     }
                 }
             });
@@ -176,9 +176,9 @@ fn each_set_of_an_event_lets_one_pass_or_all() {
     with_everyone(&|who| {
         for _ in 0..ROUNDS {
             if who % 2 == 0 {
-                one.wait()
+                one.wait();
             } else {
-                block_on(one.wait_async())
+                block_on(one.wait_async());
             }
             passed.fetch_add(1, SeqCst);
             one.set();
