@@ -14,9 +14,6 @@ pub enum SpawnError {
         /// The maximum number of fibers.
         most: u32,
     },
-    /// The kernel has no more memory.
-    #[error("no memory for another fiber: {0}")]
-    Memory(#[source] std::io::Error),
     /// The process has no address space for the records of fibers, not even for a few.
     #[error(
         "no address space for fibers, not even for {most}: raise the limit of address space (ulimit -v), or set Config::most to fewer: {why}"

@@ -1,4 +1,4 @@
-//! The runtime: its configuration, its start and its end.
+//! The runtime: its start and its end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -103,9 +103,8 @@ impl Runtime {
     }
 
     /// Runs a function as the first fiber, on this thread's own stack and with its thread-locals,
-    /// and returns its result. Then
-    /// the runtime ends, and with it all remaining fibers: those that have not started never run,
-    /// and the others unwind from where they wait.
+    /// and returns its result. Then the runtime ends, and with it all remaining fibers: those that
+    /// have not started never run, and the others unwind from where they wait.
     ///
     /// # Errors
     /// If there is no memory for it; if the function waited for something that could never come; if

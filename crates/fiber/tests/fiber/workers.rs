@@ -13,6 +13,8 @@ use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber as fiber;
 use rowlock_fiber::{Config, JoinError, RunError, Runtime};
 
+use crate::at_drop::AtDrop;
+
 fn with(workers: u32) -> Runtime {
     Runtime::new(Config { workers, ..Config::default() })
 }
@@ -213,19 +215,14 @@ fn records_circulate_between_workers() {
 
 #[test]
 fn a_runtime_that_ends_under_load_drops_everything_that_its_fibers_own() {
-    struct Counts(Arc<AtomicUsize>);
-    impl Drop for Counts {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, SeqCst);
-        }
-    }
     for round in 0..40 {
         let (made, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let thing = {
             let (made, dropped) = (Arc::clone(&made), Arc::clone(&dropped));
             move || {
                 made.fetch_add(1, SeqCst);
-                Counts(Arc::clone(&dropped))
+                let dropped = Arc::clone(&dropped);
+                AtDrop(move || _ = dropped.fetch_add(1, SeqCst))
             }
         };
         let error = with(3).run(|| {
@@ -324,15 +321,9 @@ fn workers_that_use_a_new_object_at_the_same_time_both_enter() {
     const OBJECTS: usize = 2_000;
     let come = AtomicUsize::new(0);
     let objects: Vec<_> = (0..OBJECTS).map(|_| fiber::Mutex::new(0_u32)).collect();
-    /// A fiber that fails keeps no other one waiting.
-    struct Ends<'a>(&'a AtomicUsize);
-    impl Drop for Ends<'_> {
-        fn drop(&mut self) {
-            self.0.store(3 * OBJECTS, SeqCst);
-        }
-    }
     let use_all = || {
-        let _ends = Ends(&come);
+        // A fiber that fails keeps no other one waiting.
+        let _ends = AtDrop(|| come.store(3 * OBJECTS, SeqCst));
         for (index, object) in objects.iter().enumerate() {
             come.fetch_add(1, SeqCst);
             let mut looks = 0;

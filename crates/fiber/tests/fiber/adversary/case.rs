@@ -12,6 +12,8 @@ use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, preemptions, spawn, yie
 use testing::child::{LIMIT, set_deadline};
 use testing::{Child, Output, isolated_by};
 
+use crate::at_drop::AtDrop;
+
 /// The minimum duration of a case, and whether each fiber has a kernel thread.
 const SECONDS: &str = "ROWLOCK_SOAK_SECONDS";
 const THREADS: &str = "ROWLOCK_ADVERSARY_THREADS";
@@ -69,15 +71,6 @@ pub(crate) fn hasty(workers: u32) -> Runtime {
     Runtime::new(Config { rules, workers, preemptible: true, preempt_by, stack_size: 256 << 10, ..Config::default() })
 }
 
-/// Ends the case when it is dropped, or earlier.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
 /// Lets fibers call a function again and again, with the number of the fiber, of [`ALL`], and of
 /// its round. The first [`PREEMPTIBLE`] of them may be interrupted anywhere. The function must
 /// reach no safepoint.
@@ -116,7 +109,7 @@ fn hazard_here(round: &Arc<dyn Fn(u64, u64) + Send + Sync>, length: Duration, en
     let work = |who: u64| {
         let (round, over, taken) = (Arc::clone(round), Arc::clone(&over), Arc::clone(&taken));
         move || {
-            let _over = Over(&over);
+            let _ends = AtDrop(|| over.store(true, Relaxed));
             let mut rounds = 0;
             while !over.load(Relaxed) {
                 if who < PREEMPTIBLE && preempt_by() == PreemptBy::KernelThreads {
@@ -140,7 +133,7 @@ fn hazard_here(round: &Arc<dyn Fn(u64, u64) + Send + Sync>, length: Duration, en
     let fibers: Vec<_> = preemptible.into_iter().chain(others).collect();
     let mut rounds = 0;
     {
-        let _over = Over(&over);
+        let _ends = AtDrop(|| over.store(true, Relaxed));
         while !over.load(Relaxed) && (taken.load(Relaxed) < ENOUGH || began.elapsed() < length || !enough()) {
             round(ALL - 1, rounds);
             rounds += 1;
