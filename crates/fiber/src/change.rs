@@ -3,8 +3,10 @@
 //! A fiber that is left calls this, and returns from it when it continues; in between its stack is
 //! unchanged. The [thread control block](crate::control_block) is switched along with the stack.
 
+use policy::ThreadId;
+
 use crate::arch;
-use crate::record::Fiber;
+use crate::record::{Fiber, State};
 use crate::worker::Worker;
 
 impl Worker {
@@ -34,6 +36,17 @@ impl Worker {
                 self.switch_to_control_block(me.context.as_ptr(), to, next.thread().control_block());
             }
         }
+    }
+
+    /// Yields to another fiber of any level, if one is ready.
+    #[cold]
+    pub(crate) fn yield_to_any(&self) {
+        let me = self.current();
+        self.end_turn(Some(me));
+        let Some(next) = self.take() else { return };
+        me.state.set(State::Ready);
+        self.ready(|ready| ready.enqueue(ThreadId(me.number.get())));
+        self.change(me, next);
     }
 
     /// The next fiber, if the one that was chosen has ended instead.

@@ -13,6 +13,9 @@
 //! | `syscall` with a futex: all locks of the standard library, `park`, parking_lot, crossbeam | in a [table](futex), by the word's address |
 //! | `nanosleep` and others | as [`sleep`](crate::sleep()) |
 //! | `sched_yield` | lets another fiber run, if one is ready |
+//! | `read`, `write`, `recv`, `send` and others | tries without waiting, and again when the descriptor is ready |
+//! | `poll`, `epoll_wait`, `accept` | until a descriptor is [ready](ready) |
+//! | `connect`, `select`, `waitpid`, `flock`, `pthread_join`, `sem_wait` and others | a thread of a [pool](pooled) makes the real call |
 //!
 //! # What is not noticed
 //! Code that calls the kernel by instructions of its own, as the C library itself does between its
@@ -30,13 +33,15 @@
 //! or by the signals that are blocked; and a child process that a fiber has forked, in which the
 //! other workers do not exist.
 
+mod descriptors;
 mod futex;
+mod pooled;
+mod ready;
 mod real;
 mod sleep;
 
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 use libc::{c_int, c_long};
 use rustix::io::Errno;
@@ -44,7 +49,6 @@ use rustix::process::getpid;
 use sys::tick::SignalMask;
 
 use crate::fiber_thread;
-use crate::waiting::{Waitable, Woken};
 use crate::worker::CurrentWorker;
 
 /// The process whose workers exist.
@@ -77,18 +81,6 @@ fn may_wait(here: &CurrentWorker) -> bool {
         && here.preemption.usual_mask().is_none_or(|mask| mask == SignalMask::of_this_thread())
 }
 
-/// Blocks the fiber, which is on the list of this already. [`Cancelled`](Woken::Cancelled) means
-/// that its runtime is over, and that it has no worker any more.
-fn block(here: CurrentWorker, waits: &dyn Waitable, deadline: Option<Instant>) -> Woken {
-    debug_assert!(waits.is_in_c_library());
-    here.core().add_expected();
-    let woken = here.block_quietly(waits, deadline);
-    if woken != Woken::Cancelled {
-        here.core().remove_expected();
-    }
-    woken
-}
-
 /// The result of a call as C expects it.
 fn returned(outcome: Outcome) -> c_long {
     outcome.unwrap_or_else(|why| {
@@ -118,6 +110,30 @@ macro_rules! interposed {
 }
 use interposed;
 
+/// Calls the kernel, as `syscall` of the C library does, which is no cancellation point.
+///
+/// # Safety
+/// As for the system call.
+#[inline]
+unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> Result<c_long, Errno> {
+    let [a, b, c, d, e, f] = arguments;
+    let result: c_long;
+    // SAFETY: the caller's promise; and the kernel keeps all other registers.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c,
+            in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    // SAFETY: likewise.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("svc 0", in("x8") number, inlateout("x0") a => result, in("x1") b, in("x2") c,
+            in("x3") d, in("x4") e, in("x5") f, options(nostack));
+    }
+    // The last page of numbers are errors.
+    if (-4095..0).contains(&result) { Err(Errno::from_raw_os_error(-result as i32)) } else { Ok(result) }
+}
+
 /// # Safety
 /// As for the real symbol of this name.
 #[unsafe(no_mangle)]
@@ -137,5 +153,5 @@ unsafe extern "C-unwind" fn syscall(
         }
     }
     // SAFETY: the caller's promise.
-    returned(unsafe { real::call(number, [a, b, c, d, e, f]) })
+    returned(unsafe { system_call(number, [a, b, c, d, e, f]) })
 }

@@ -120,7 +120,8 @@ impl<T> Waitable for Call<T> {
     }
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+/// A call.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 struct Pool {
     jobs: VecDeque<Job>,
@@ -160,7 +161,7 @@ fn serve() {
 
 /// Runs a job on a thread of the pool. Returns the job if the pool has no thread and the kernel
 /// cannot start one.
-fn submit(job: Job) -> Result<(), Job> {
+pub(crate) fn submit(job: Job) -> Result<(), Job> {
     let mut pool = pool();
     pool.jobs.push_back(job);
     if pool.jobs.len() <= pool.idle {

@@ -206,11 +206,16 @@ impl EventSource for Reactor {
 struct Readiness<'a> {
     fd: BorrowedFd<'a>,
     direction: Direction,
+    is_in_c_library: bool,
 }
 
 impl Waitable for Readiness<'_> {
     fn leave(&self, fiber: Fiber) -> bool {
         CurrentWorker::expect().event_source().is_ok_and(|source| source.leave(self.fd, self.direction, fiber))
+    }
+
+    fn is_in_c_library(&self) -> bool {
+        self.is_in_c_library
     }
 
     fn kind(&self) -> &'static str {
@@ -234,17 +239,29 @@ pub(crate) fn wait(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<In
         if here.outside.is_wait_forbidden() {
             return Err(io::Error::other("the runtime ends, and with it the fiber that would wait for this"));
         }
-        match here.event_source()?.register(fd, direction, &here) {
-            Ok(()) => (),
-            // A descriptor that epoll refuses, such as a file on a disk, is always ready.
-            Err(Errno::PERM) => return Ok(()),
-            Err(why) => return Err(why.into()),
-        }
-        match here.block(&Readiness { fd, direction }, deadline) {
+        match block(here, fd, direction, deadline, false)? {
             Woken::TimedOut => Err(ErrorKind::TimedOut.into()),
-            Woken::Called | Woken::Cancelled => Ok(()),
+            Woken::Called => Ok(()),
+            Woken::Cancelled => crate::ending::unwind(),
         }
     })
+}
+
+/// Blocks the fiber until a descriptor may be ready. One that epoll refuses, such as a file on a
+/// disk, is always ready.
+pub(crate) fn block(
+    here: CurrentWorker,
+    fd: BorrowedFd<'_>,
+    direction: Direction,
+    deadline: Option<Instant>,
+    is_in_c_library: bool,
+) -> io::Result<Woken> {
+    match here.event_source()?.register(fd, direction, &here) {
+        Ok(()) => (),
+        Err(Errno::PERM) => return Ok(Woken::Called),
+        Err(why) => return Err(why.into()),
+    }
+    Ok(here.block_quietly(&Readiness { fd, direction, is_in_c_library }, deadline))
 }
 
 /// Blocks the kernel thread until a descriptor is ready, or until the deadline. Returns whether it

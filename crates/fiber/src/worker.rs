@@ -317,14 +317,21 @@ impl Worker {
             me.has_timer.set(true);
             self.timers.add(deadline, me)
         });
+        if is_in_c_library {
+            // Other code may end the wait.
+            self.core().add_expected();
+        }
         self.end_turn(Some(me));
         match self.take() {
             Some(next) => self.change(me, next),
             None if self.alone => self.change(me, self.next()),
             None => self.change_to_scheduler(me),
         }
-        if is_in_c_library && me.is_orphan() {
-            return me.woken.get();
+        if is_in_c_library {
+            if me.is_orphan() {
+                return Woken::Cancelled;
+            }
+            self.core().remove_expected();
         }
         if let Some(timer) = timer {
             // A fiber with a timer has not moved.
@@ -408,17 +415,6 @@ impl Worker {
         if me.cancel_pending.get() && self.take_cancellation(me) {
             crate::ending::unwind();
         }
-    }
-
-    /// Yields to another fiber of any level, if one is ready.
-    #[cold]
-    pub(crate) fn yield_to_any(&self) {
-        let me = self.current();
-        self.end_turn(Some(me));
-        let Some(next) = self.take() else { return };
-        me.state.set(State::Ready);
-        self.ready(|ready| ready.enqueue(ThreadId(me.number.get())));
-        self.change(me, next);
     }
 
     /// Whether the fiber, which was cancelled while it was ready, can unwind now. Clears the
@@ -585,7 +581,7 @@ impl Worker {
 
     /// Takes the next fiber out of the queue.
     #[inline(always)]
-    fn take(&self) -> Option<Fiber> {
+    pub(crate) fn take(&self) -> Option<Fiber> {
         if self.plain { self.take_ready(FeedbackQueue::take) } else { self.take_fuzzed_or_offered() }
     }
 

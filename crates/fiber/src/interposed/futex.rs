@@ -22,7 +22,7 @@ use std::time::Instant;
 use libc::{c_int, c_long, timespec};
 use rustix::io::Errno;
 
-use super::{Outcome, block, in_fiber, real};
+use super::{Outcome, in_fiber, system_call};
 use crate::fiber_thread::InRuntime;
 use crate::record::Fiber;
 use crate::shared::Core;
@@ -185,7 +185,7 @@ pub(super) fn wait(here: CurrentWorker, word: &AtomicU32, value: u32, bits: u32,
         WAITING.fetch_sub(1, Relaxed);
         return Err(Errno::AGAIN);
     }
-    match block(here, &waiter, deadline) {
+    match here.block_quietly(&waiter, deadline) {
         // An orphaned fiber looks at the word again, and waits in the kernel.
         Woken::Called | Woken::Cancelled => Ok(0),
         Woken::TimedOut => Err(Errno::TIMEDOUT),
@@ -223,6 +223,14 @@ pub(super) fn wake(address: usize, count: u32, bits: u32) -> u32 {
         waiter.wake(&inside);
     }
     woken
+}
+
+/// Wakes all fibers and threads that wait for a word, which may not exist any more.
+pub(super) fn wake_all(word: *const AtomicU32) {
+    wake(word.addr(), u32::MAX, u32::MAX);
+    let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+    // SAFETY: it only takes an address.
+    let _ = unsafe { system_call(libc::SYS_futex, [word.addr(), operation, i32::MAX as usize, 0, 0, 0]) };
 }
 
 /// The futex call. `None` if the real one must be made.
@@ -273,7 +281,7 @@ pub(super) unsafe fn call(
             let more = if woken < value {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    real::call(
+                    system_call(
                         libc::SYS_futex,
                         [word, operation as usize, (value - woken) as usize, time, other, bits as usize],
                     )

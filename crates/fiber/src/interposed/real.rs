@@ -4,9 +4,6 @@ use std::ffi::{CStr, c_void};
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use libc::c_long;
-use rustix::io::Errno;
-
 /// A function of the C library. It is found when it is first called.
 pub(super) struct RealSymbol {
     name: &'static CStr,
@@ -23,18 +20,18 @@ impl RealSymbol {
     #[inline]
     pub(super) fn address(&self) -> *mut c_void {
         let address = self.address.load(Relaxed);
-        if address.is_null() { self.find() } else { address }
+        if !address.is_null() {
+            return address;
+        }
+        self.find();
+        let address = self.address.load(Relaxed);
+        if address.is_null() { std::process::abort() } else { address }
     }
 
     #[cold]
-    fn find(&self) -> *mut c_void {
+    pub(super) fn find(&self) {
         // SAFETY: the handle is always valid, and the name is a C string.
-        let address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
-        if address.is_null() {
-            std::process::abort();
-        }
-        self.address.store(address, Relaxed);
-        address
+        self.address.store(unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) }, Relaxed);
     }
 }
 
@@ -50,7 +47,7 @@ macro_rules! real_symbols {
             #[unsafe(link_section = ".init_array")]
             static FIND: extern "C" fn() = {
                 extern "C" fn find() {
-                    $(symbols::$name.address();)*
+                    $(symbols::$name.find();)*
                 }
                 find
             };
@@ -86,27 +83,3 @@ macro_rules! real_symbols {
     };
 }
 pub(super) use real_symbols;
-
-/// Calls the kernel, as `syscall` of the C library does, which is no cancellation point.
-///
-/// # Safety
-/// As for the system call.
-#[inline]
-pub(super) unsafe fn call(number: c_long, arguments: [usize; 6]) -> Result<c_long, Errno> {
-    let [a, b, c, d, e, f] = arguments;
-    let result: c_long;
-    // SAFETY: the caller's promise; and the kernel keeps all other registers.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        std::arch::asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c,
-            in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
-    }
-    // SAFETY: likewise.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        std::arch::asm!("svc 0", in("x8") number, inlateout("x0") a => result, in("x1") b, in("x2") c,
-            in("x3") d, in("x4") e, in("x5") f, options(nostack));
-    }
-    // The last page of numbers are errors.
-    if (-4095..0).contains(&result) { Err(Errno::from_raw_os_error(-result as i32)) } else { Ok(result) }
-}

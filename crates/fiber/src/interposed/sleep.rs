@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, c_uint, clockid_t, timespec, useconds_t};
 
-use super::{Outcome, block, in_fiber, interposed};
+use super::{Outcome, in_fiber, interposed};
 use crate::record::{Fiber, State};
 use crate::waiting::{Waitable, Woken};
 use crate::worker::CurrentWorker;
@@ -49,6 +49,11 @@ pub(super) fn after(here: CurrentWorker, ahead: Duration) -> Instant {
     here.now() + ahead.min(AGES)
 }
 
+/// The same for the calling fiber. `None` for other threads.
+pub(super) fn deadline(ahead: Duration) -> Option<Instant> {
+    CurrentWorker::visit(|here| here.map(|here| after(here, ahead)))
+}
+
 /// Sleeps in a fiber. `None` for others, and for an orphaned fiber.
 fn sleep_for(ahead: Option<Duration>) -> Option<Outcome> {
     let ahead = ahead?;
@@ -58,7 +63,7 @@ fn sleep_for(ahead: Option<Duration>) -> Option<Outcome> {
             return Some(Ok(0));
         }
         let until = after(here, ahead);
-        (block(here, &Asleep, Some(until)) == Woken::TimedOut).then_some(Ok(0))
+        (here.block_quietly(&Asleep, Some(until)) == Woken::TimedOut).then_some(Ok(0))
     })
 }
 

@@ -1,6 +1,11 @@
 //! Fibers that wait in calls of the C library, and other fibers of their worker, which run
 //! meanwhile. If a call stopped the worker, nearly all of these tests would wait forever.
 
+use std::io::{ErrorKind, Read, Write, pipe};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Barrier, Condvar, Mutex, RwLock, mpsc};
@@ -196,4 +201,128 @@ fn a_fiber_that_still_waits_when_its_runtime_ends_continues_as_a_thread() {
     let mut told: Vec<_> = told.iter().take(2).collect();
     told.sort_unstable();
     assert_eq!(told, [false, true]);
+}
+
+/// More than any pipe or socket holds.
+const MUCH: usize = 10 << 20;
+
+#[test]
+fn a_fiber_reads_from_a_pipe_what_another_one_writes() {
+    run_each_way(|| {
+        let (mut reader, mut writer) = pipe().unwrap();
+        let all = spawn(move || {
+            let mut all = Vec::new();
+            reader.read_to_end(&mut all).unwrap();
+            all
+        });
+        yield_now();
+        writer.write_all(&vec![7; MUCH]).unwrap();
+        drop(writer);
+        assert_eq!(all.join().unwrap(), vec![7; MUCH]);
+    });
+}
+
+#[test]
+fn fibers_talk_over_standard_sockets() {
+    run_each_way(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let servers = [(); 2].map(|()| {
+            let listener = listener.try_clone().unwrap();
+            spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut all = vec![0; MUCH];
+                stream.read_exact(&mut all).unwrap();
+                stream.write_all(&all).unwrap();
+            })
+        });
+        let clients = [1, 2].map(|value| {
+            spawn(move || {
+                let mut stream = TcpStream::connect(address).unwrap();
+                stream.write_all(&vec![value; MUCH]).unwrap();
+                let mut all = Vec::new();
+                stream.read_to_end(&mut all).unwrap();
+                assert_eq!(all, vec![value; MUCH]);
+            })
+        });
+        servers.into_iter().chain(clients).for_each(|each| each.join().unwrap());
+    });
+}
+
+#[test]
+fn a_read_with_a_timeout_ends_with_the_error_of_a_thread() {
+    run_each_way(|| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(SHORT)).unwrap();
+        assert_eq!(socket.recv(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        let (mut one, _other) = UnixStream::pair().unwrap();
+        one.set_nonblocking(true).unwrap();
+        assert_eq!(one.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert!(one.write(&vec![0; MUCH]).unwrap() < MUCH);
+    });
+}
+
+#[test]
+fn a_fiber_waits_for_a_process_that_waits_for_another_fiber() {
+    run_each_way(|| {
+        let mut cat = testing::command("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut input = cat.stdin.take().unwrap();
+        let waits = spawn(move || cat.wait_with_output().unwrap());
+        yield_now();
+        input.write_all(b"told").unwrap();
+        drop(input);
+        let output = waits.join().unwrap();
+        assert!(output.status.success());
+        assert_eq!(output.stdout, b"told");
+    });
+}
+
+#[test]
+fn a_fiber_joins_a_thread_that_waits_for_another_fiber() {
+    run_each_way(|| {
+        let (send, receive) = mpsc::channel();
+        let thread = thread::spawn(move || receive.recv().unwrap());
+        let joins = spawn(move || thread.join().unwrap());
+        yield_now();
+        send.send(7).unwrap();
+        assert_eq!(joins.join().unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_file_lock_that_another_fiber_holds_is_waited_for() {
+    run_each_way(|| {
+        let (file, path) = tempfile::NamedTempFile::new().unwrap().into_parts();
+        file.lock().unwrap();
+        let other = std::fs::File::open(&path).unwrap();
+        let waits = spawn(move || other.lock().unwrap());
+        yield_now();
+        file.unlock().unwrap();
+        waits.join().unwrap();
+    });
+}
+
+#[test]
+#[allow(unsafe_code)]
+fn a_fiber_polls_until_another_one_writes() {
+    run_each_way(|| {
+        let (reader, mut writer) = pipe().unwrap();
+        let (other, _kept) = pipe().unwrap();
+        let polls = spawn(move || {
+            let entry = |fd: i32| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+            let mut entries = [entry(other.as_raw_fd()), entry(reader.as_raw_fd()), entry(-1)];
+            // SAFETY: the entries exist.
+            let mut poll = |time| unsafe { libc::poll(entries.as_mut_ptr(), 3, time) };
+            assert_eq!(poll(1), 0);
+            assert_eq!(poll(-1), 1);
+            assert_eq!(entries.map(|entry| entry.revents), [0, libc::POLLIN, 0]);
+            drop(reader);
+        });
+        for _ in 0..3 {
+            yield_now();
+        }
+        thread::sleep(SHORT * 2);
+        writer.write_all(b"x").unwrap();
+        polls.join().unwrap();
+    });
 }

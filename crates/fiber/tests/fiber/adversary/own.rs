@@ -180,8 +180,11 @@ fn the_first_fiber_is_preemptible_although_there_was_no_timer_when_it_was_spawne
                 };
                 // If a fiber spawned it, it would be refused immediately. It is spawned from
                 // outside.
-                let loops = std::thread::spawn(move || remote.spawn(loops).unwrap()).join().unwrap();
+                let outside = std::thread::spawn(move || remote.spawn(loops).unwrap());
+                // It must not start in between.
+                while !outside.is_finished() {}
                 limit(before);
+                let loops = outside.join().unwrap();
                 sleep(Duration::from_millis(1));
                 over.store(true, Relaxed);
                 assert_eq!(loops.join().unwrap(), 7);
