@@ -308,20 +308,20 @@ fn a_fiber_polls_until_another_one_writes() {
     run_each_way(|| {
         let (reader, mut writer) = pipe().unwrap();
         let (other, _kept) = pipe().unwrap();
+        let (tell, told) = mpsc::channel();
         let polls = spawn(move || {
             let entry = |fd: i32| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
             let mut entries = [entry(other.as_raw_fd()), entry(reader.as_raw_fd()), entry(-1)];
             // SAFETY: the entries exist.
             let mut poll = |time| unsafe { libc::poll(entries.as_mut_ptr(), 3, time) };
             assert_eq!(poll(1), 0);
+            tell.send(()).unwrap();
             assert_eq!(poll(-1), 1);
             assert_eq!(entries.map(|entry| entry.revents), [0, libc::POLLIN, 0]);
             drop(reader);
         });
-        for _ in 0..3 {
-            yield_now();
-        }
-        thread::sleep(SHORT * 2);
+        told.recv().unwrap();
+        yield_now();
         writer.write_all(b"x").unwrap();
         polls.join().unwrap();
     });
