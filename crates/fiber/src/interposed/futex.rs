@@ -13,90 +13,32 @@
 //! that wait here.
 
 use std::cell::Cell;
-use std::ptr::{NonNull, null};
+use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicUsize, fence};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Instant;
 
 use libc::{c_int, c_long, timespec};
 use rustix::io::Errno;
 
 use super::{Outcome, in_fiber, system_call};
+use crate::current_worker::CurrentWorker;
 use crate::fiber_thread::InRuntime;
 use crate::record::Fiber;
-use crate::shared::Core;
+use crate::waiting::list::{TakenList, WaitList, Waiter, Who};
 use crate::waiting::{Waitable, Woken};
-use crate::worker::CurrentWorker;
 
-/// A fiber that waits.
-struct Waiter {
+/// What a fiber waits for.
+#[derive(Default)]
+struct Key {
     address: usize,
     bits: u32,
-    fiber: Fiber,
-    core: NonNull<Core>,
-    /// The index of its worker, which it does not leave while it waits.
-    worker: usize,
-    next: Cell<*const Waiter>,
-    previous: Cell<*const Waiter>,
-    is_listed: Cell<bool>,
-}
-
-/// The fibers of a bucket, in the order in which they came.
-struct List {
-    first: *const Waiter,
-    last: *const Waiter,
-}
-
-// SAFETY: only a thread that has locked the bucket touches the links of its waiters.
-unsafe impl Send for List {}
-
-impl List {
-    const EMPTY: List = List { first: null(), last: null() };
-
-    fn push(&mut self, waiter: &Waiter) {
-        waiter.next.set(null());
-        waiter.previous.set(self.last);
-        waiter.is_listed.set(true);
-        // SAFETY: waiters exist as long as they are on a list.
-        match unsafe { self.last.as_ref() } {
-            Some(last) => last.next.set(waiter),
-            None => self.first = waiter,
-        }
-        self.last = waiter;
-    }
-
-    /// Removes a waiter. Returns false if it is not on the list.
-    fn remove(&mut self, waiter: &Waiter) -> bool {
-        if !waiter.is_listed.replace(false) {
-            return false;
-        }
-        let (next, previous) = (waiter.next.get(), waiter.previous.get());
-        // SAFETY: as above.
-        unsafe {
-            match previous.as_ref() {
-                Some(previous) => previous.next.set(next),
-                None => self.first = next,
-            }
-            match next.as_ref() {
-                Some(next) => next.previous.set(previous),
-                None => self.last = previous,
-            }
-        }
-        true
-    }
-
-    /// The first waiter for which this holds.
-    fn find(&self, holds: impl Fn(&Waiter) -> bool) -> Option<&Waiter> {
-        // SAFETY: as above.
-        let at = |waiter: *const Waiter| unsafe { waiter.as_ref() };
-        std::iter::successors(at(self.first), |waiter| at(waiter.next.get())).find(|waiter| holds(waiter))
-    }
 }
 
 const BUCKETS: usize = 256;
 
-static TABLE: [Mutex<List>; BUCKETS] = [const { Mutex::new(List::EMPTY) }; BUCKETS];
+static TABLE: [Mutex<WaitList<Key>>; BUCKETS] = [const { Mutex::new(WaitList::new()) }; BUCKETS];
 
 /// How many fibers are in the table.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
@@ -107,11 +49,11 @@ thread_local! {
 }
 
 /// Calls a function with the bucket of an address, for a caller in the runtime.
-fn with_bucket<R>(address: usize, then: impl FnOnce(&mut List) -> R) -> R {
+fn with_bucket<R>(address: usize, then: impl FnOnce(&mut WaitList<Key>) -> R) -> R {
     let bucket = &TABLE[(address >> 2).wrapping_mul(0x9e37_79b9) >> 8 & (BUCKETS - 1)];
     HAS_LOCKED.set(true);
     // Never waits in the kernel, which would lead here again.
-    let mut list: MutexGuard<'_, List> = loop {
+    let mut list: MutexGuard<'_, WaitList<Key>> = loop {
         match bucket.try_lock() {
             Ok(list) => break list,
             Err(TryLockError::Poisoned(list)) => break list.into_inner(),
@@ -124,60 +66,40 @@ fn with_bucket<R>(address: usize, then: impl FnOnce(&mut List) -> R) -> R {
     result
 }
 
-impl Waitable for Waiter {
+/// A fiber in the table.
+struct Listed<'a> {
+    address: usize,
+    waiter: Pin<&'a Waiter<Key>>,
+}
+
+impl Waitable for Listed<'_> {
     fn leave(&self, _: Fiber) -> bool {
-        let left = with_bucket(self.address, |list| list.remove(self));
+        let left = with_bucket(self.address, |list| list.remove(&self.waiter));
         WAITING.fetch_sub(usize::from(left), Relaxed);
         left
-    }
-
-    fn kind(&self) -> &'static str {
-        "a futex"
     }
 
     fn is_in_c_library(&self) -> bool {
         true
     }
-}
 
-impl Waiter {
-    /// Wakes the fiber, which has been taken off the list. Does not touch this afterwards.
-    fn wake(&self, inside: &InRuntime) {
-        let (fiber, core, worker) = (self.fiber, self.core, self.worker);
-        if !inside.is_nested()
-            && let Some(here) = CurrentWorker::look()
-            && here.core_pointer() == core
-        {
-            return here.wake(fiber, Woken::Called);
-        }
-        // SAFETY: the fiber still waits, so its runtime exists. This keeps it until all is done.
-        let core = unsafe {
-            Arc::increment_strong_count(core.as_ptr());
-            Arc::from_raw(core.as_ptr())
-        };
-        fiber.woken.set(Woken::Called);
-        core.inboxes[worker].send(fiber);
+    fn kind(&self) -> &'static str {
+        "a futex"
     }
 }
 
 /// Waits until the word is woken, if it has this value.
 pub(super) fn wait(here: CurrentWorker, word: &AtomicU32, value: u32, bits: u32, deadline: Option<Instant>) -> Outcome {
-    let waiter = Waiter {
-        address: word.as_ptr().addr(),
-        bits,
-        fiber: here.current(),
-        core: here.core_pointer(),
-        worker: here.index(),
-        next: Cell::new(null()),
-        previous: Cell::new(null()),
-        is_listed: Cell::new(false),
-    };
+    let address = word.as_ptr().addr();
+    let waiter = pin!(Waiter::new(Key { address, bits }));
+    let waiter = waiter.into_ref();
+    waiter.set_who(Who::Fiber(here.current()));
     WAITING.fetch_add(1, SeqCst);
     fence(SeqCst);
-    let waits = with_bucket(waiter.address, |list| {
+    let waits = with_bucket(address, |list| {
         let waits = word.load(SeqCst) == value;
         if waits {
-            list.push(&waiter);
+            list.push(waiter);
         }
         waits
     });
@@ -185,7 +107,7 @@ pub(super) fn wait(here: CurrentWorker, word: &AtomicU32, value: u32, bits: u32,
         WAITING.fetch_sub(1, Relaxed);
         return Err(Errno::AGAIN);
     }
-    match here.block_quietly(&waiter, deadline) {
+    match here.block_quietly(&Listed { address, waiter }, deadline) {
         // An orphaned fiber looks at the word again, and waits in the kernel.
         Woken::Called | Woken::Cancelled => Ok(0),
         Woken::TimedOut => Err(Errno::TIMEDOUT),
@@ -199,29 +121,21 @@ pub(super) fn wake(address: usize, count: u32, bits: u32) -> u32 {
         return 0;
     }
     let inside = InRuntime::enter();
-    let mut taken = List::EMPTY;
-    let mut woken = 0;
+    let (mut taken, mut woken) = (TakenList::new(), 0);
     with_bucket(address, |list| {
+        // SAFETY: it is on the list, which the caller has.
+        let is_one =
+            |waiter: &Waiter<Key>| unsafe { waiter.payload().address == address && waiter.payload().bits & bits != 0 };
         while woken < count
-            && let Some(waiter) = list.find(|waiter| waiter.address == address && waiter.bits & bits != 0)
+            && let Some(waiter) = list.take(is_one)
         {
-            // The waiter stays until it is woken.
-            let waiter: *const Waiter = waiter;
-            // SAFETY: it is on the list.
-            let waiter = unsafe { &*waiter };
-            list.remove(waiter);
             taken.push(waiter);
-            waiter.is_listed.set(false);
             woken += 1;
         }
     });
     WAITING.fetch_sub(woken as usize, Relaxed);
-    let mut next = taken.first;
-    // SAFETY: it has been taken, and not been woken yet.
-    while let Some(waiter) = unsafe { next.as_ref() } {
-        next = waiter.next.get();
-        waiter.wake(&inside);
-    }
+    // If the runtime itself has called, it may be changing its queue.
+    taken.wake(if inside.is_nested() { None } else { CurrentWorker::look() });
     woken
 }
 

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use libc::{c_int, c_uint, clockid_t, timespec, useconds_t};
 
 use super::{Outcome, in_fiber, interposed};
+use crate::current_worker::CurrentWorker;
 use crate::record::{Fiber, State};
 use crate::waiting::{Waitable, Woken};
-use crate::worker::CurrentWorker;
 
 /// A wait for a time alone, in a call of the C library.
 struct Asleep;

@@ -175,6 +175,14 @@ impl<P> WaitList<P> {
         true
     }
 
+    /// Takes the first waiter for which this holds off the list. It must be woken.
+    pub(crate) fn take(&mut self, holds: impl Fn(&Waiter<P>) -> bool) -> Option<Taken<P>> {
+        let mut all = std::iter::successors(self.first, |waiter| Self::at(*waiter).next.get());
+        let found = all.find(|waiter| holds(Self::at(*waiter)))?;
+        self.remove(Self::at(found));
+        Some(Taken(found))
+    }
+
     /// Takes the first waiter off the list. It must be woken.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Taken<P>> {
