@@ -144,7 +144,7 @@ KINDS = [
     ("condvar", "a condition variable"), ("scope", "the end of a scope's fibers"), ("time::Asleep", "a time"),
     ("semaphore", "a semaphore"), ("barrier", "a barrier"), ("rwlock", "a reader-writer lock"),
     ("channel", "a channel"), ("once", "a value that another fiber creates"), ("reactor", "a descriptor"),
-    ("pollable", "a descriptor"), ("calls", "a blocking call"), ("blocking", "a blocking call"),
+    ("pollable", "a descriptor"),
 ]
 
 

@@ -205,59 +205,48 @@ impl<T: AsFd> AsFd for Pollable<T> {
     }
 }
 
-impl<'a, T: AsFd> Read for &'a Pollable<T>
-where
-    &'a T: Read,
-{
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        until_ready(In, &self.timeouts, &self.inner, |inner| inner.read(buffer))
-    }
+/// Reading and writing.
+macro_rules! stream {
+    (impl<$($lifetime:lifetime)?> $Stream:ty, |$stream:ident| $inner:expr, $Inner:ty) => {
+        impl<$($lifetime,)? T: AsFd> Read for $Stream
+        where
+            $Inner: Read,
+        {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let $stream = self;
+                until_ready(In, &$stream.timeouts, $inner, |inner| inner.read(buffer))
+            }
 
-    fn read_vectored(&mut self, buffers: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
-        until_ready(In, &self.timeouts, &self.inner, |inner| inner.read_vectored(buffers))
-    }
+            fn read_vectored(&mut self, buffers: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
+                let $stream = self;
+                until_ready(In, &$stream.timeouts, $inner, |inner| inner.read_vectored(buffers))
+            }
+        }
+
+        impl<$($lifetime,)? T: AsFd> Write for $Stream
+        where
+            $Inner: Write,
+        {
+            fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+                let $stream = self;
+                until_ready(Out, &$stream.timeouts, $inner, |inner| inner.write(buffer))
+            }
+
+            fn write_vectored(&mut self, buffers: &[io::IoSlice<'_>]) -> io::Result<usize> {
+                let $stream = self;
+                until_ready(Out, &$stream.timeouts, $inner, |inner| inner.write_vectored(buffers))
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                let $stream = self;
+                until_ready(Out, &$stream.timeouts, $inner, Write::flush)
+            }
+        }
+    };
 }
 
-impl<'a, T: AsFd> Write for &'a Pollable<T>
-where
-    &'a T: Write,
-{
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        until_ready(Out, &self.timeouts, &self.inner, |inner| inner.write(buffer))
-    }
-
-    fn write_vectored(&mut self, buffers: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        until_ready(Out, &self.timeouts, &self.inner, |inner| inner.write_vectored(buffers))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        until_ready(Out, &self.timeouts, &self.inner, Write::flush)
-    }
-}
-
-impl<T: AsFd + Read> Read for Pollable<T> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        until_ready(In, &self.timeouts, &mut self.inner, |inner| inner.read(buffer))
-    }
-
-    fn read_vectored(&mut self, buffers: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
-        until_ready(In, &self.timeouts, &mut self.inner, |inner| inner.read_vectored(buffers))
-    }
-}
-
-impl<T: AsFd + Write> Write for Pollable<T> {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        until_ready(Out, &self.timeouts, &mut self.inner, |inner| inner.write(buffer))
-    }
-
-    fn write_vectored(&mut self, buffers: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        until_ready(Out, &self.timeouts, &mut self.inner, |inner| inner.write_vectored(buffers))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        until_ready(Out, &self.timeouts, &mut self.inner, Write::flush)
-    }
-}
+stream!(impl<> Pollable<T>, |stream| &mut stream.inner, T);
+stream!(impl<'a> &'a Pollable<T>, |stream| &stream.inner, &'a T);
 
 /// Calls a function until it does not fail because it would block.
 fn until_ready<T: AsFd, R>(

@@ -6,14 +6,13 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::record::Fiber;
-use crate::remote::{Remote, remote};
-use crate::waiting::Waitable;
-use crate::worker::CurrentWorker;
+use crate::current_worker::CurrentWorker;
+use crate::objects::channel::channel;
+use crate::remote::remote;
 
 /// The maximum number of threads.
 const MOST: usize = 256;
@@ -46,77 +45,21 @@ pub fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static
     if CurrentWorker::visit(|here| here.is_none_or(|here| here.outside.is_wait_forbidden())) {
         return function();
     }
-    let call = Arc::new(Call { state: Mutex::new(State::Made), remote: remote() });
-    let theirs = Arc::clone(&call);
-    let job = move || theirs.finish(catch_unwind(AssertUnwindSafe(function)));
+    let (sender, receiver) = channel(1);
+    let remote = remote();
+    let job = move || {
+        // While it exists, it is no deadlock if all fibers wait.
+        let _remote = remote;
+        // If the runtime has ended, there is no receiver, and the result is dropped.
+        drop(sender.send(catch_unwind(AssertUnwindSafe(function))));
+    };
     if let Err(job) = submit(Box::new(job)) {
         job();
     }
-    CurrentWorker::enter(|here| {
-        let mut state = call.lock();
-        if let State::Made = *state {
-            *state = State::Awaited { fiber: here.current().number.get(), worker: here.index() };
-            drop(state);
-            here.block(&*call, None);
-        }
-    });
-    let state = std::mem::replace(&mut *call.lock(), State::Left);
-    match state {
-        State::Done(Ok(result)) => result,
-        State::Done(Err(payload)) => resume_unwind(payload),
-        State::Made | State::Awaited { .. } | State::Left => unreachable!("the call is done"),
-    }
-}
-
-/// A call and the fiber that waits for it.
-struct Call<T> {
-    state: Mutex<State<T>>,
-    /// While it exists, it is no deadlock if all fibers wait.
-    remote: Remote,
-}
-
-enum State<T> {
-    Made,
-    Awaited {
-        fiber: u32,
-        worker: usize,
-    },
-    Done(thread::Result<T>),
-    /// The runtime has ended.
-    Left,
-}
-
-impl<T> Call<T> {
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Hands over the result. The lock is held until the fiber has been sent: one that finds that
-    /// it has not been taken may leave.
-    fn finish(&self, result: thread::Result<T>) {
-        let mut state = self.lock();
-        if matches!(*state, State::Left) {
-            // The result is dropped without the lock.
-            return drop(state);
-        }
-        if let State::Awaited { fiber, worker } = std::mem::replace(&mut *state, State::Done(result)) {
-            self.remote.wake(fiber, worker);
-        }
-    }
-}
-
-impl<T> Waitable for Call<T> {
-    fn leave(&self, _: Fiber) -> bool {
-        let mut state = self.lock();
-        let left = matches!(*state, State::Awaited { .. });
-        if left {
-            *state = State::Left;
-        }
-        left
-    }
-
-    fn kind(&self) -> &'static str {
-        "a blocking call on another kernel thread"
+    match receiver.recv() {
+        Ok(Ok(result)) => result,
+        Ok(Err(payload)) => resume_unwind(payload),
+        Err(_) => unreachable!("the job sends a result"),
     }
 }
 

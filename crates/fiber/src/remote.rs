@@ -7,7 +7,6 @@ use crate::error::SpawnError;
 use crate::join::{JoinHandle, NO_JOINER};
 use crate::shared::{Core, pointer};
 use crate::spawn::Builder;
-use crate::waiting::Woken;
 
 /// Spawns fibers in a runtime from other threads; see [`remote`].
 ///
@@ -69,14 +68,6 @@ impl Remote {
         let fiber = self.core.add_from_outside(|fiber| unsafe { fiber.begin(extras, tier, function, NO_JOINER) })?;
         // SAFETY: it is the first handle, and has this type.
         Ok(unsafe { JoinHandle::new(fiber, pointer(&self.core)) })
-    }
-
-    /// Makes a blocked fiber ready, by its number and its worker's. The caller has taken it off
-    /// its list.
-    pub(crate) fn wake(&self, fiber: u32, worker: usize) {
-        let fiber = self.core.records.get(fiber);
-        fiber.woken.set(Woken::Called);
-        self.core.inboxes[worker].send(fiber);
     }
 
     /// Whether the runtime is over, or about to end.

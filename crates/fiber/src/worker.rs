@@ -129,9 +129,8 @@ impl Worker {
 
     /// A reference that does not keep the core.
     pub(crate) fn weak_core(&self) -> Weak<Core> {
-        // SAFETY: the runtime has a share while its workers exist, and the new one is returned.
-        let core = std::mem::ManuallyDrop::new(unsafe { Arc::from_raw(self.core.as_ptr()) });
-        Arc::downgrade(&core)
+        // SAFETY: the runtime has a share while its workers exist.
+        Arc::downgrade(&unsafe { Core::share(self.core) })
     }
 
     /// The core, to compare it and to share it.
