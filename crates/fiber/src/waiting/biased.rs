@@ -122,25 +122,31 @@ mod world {
     /// How often a thread looks before it sleeps.
     const LOOKS: usize = 100;
 
-    /// Locks a word. (Drepper, "Futexes are tricky", mutex 2.)
-    #[inline]
-    pub(super) fn lock(word: &AtomicU32) {
-        let is_free = || word.compare_exchange(FREE, LOCKED, Acquire, Relaxed).is_ok();
-        let look = || {
-            std::hint::spin_loop();
-            word.load(Relaxed) == FREE && is_free()
-        };
-        if !is_free() && !std::iter::repeat_with(look).take(LOOKS).any(|locked| locked) {
-            while word.swap(CONTENDED, Acquire) != FREE {
-                futex::wait(word, CONTENDED, None, Scope::Process);
-            }
-        }
-    }
+    /// An ordinary lock. (Drepper, "Futexes are tricky", mutex 2.)
+    pub(super) struct Lock(AtomicU32);
 
-    #[inline]
-    pub(super) fn unlock(word: &AtomicU32) {
-        if word.swap(FREE, Release) == CONTENDED {
-            futex::wake(word, 1, Scope::Process);
+    impl Lock {
+        pub(super) const fn new() -> Lock {
+            Lock(AtomicU32::new(FREE))
+        }
+
+        /// Calls a function with the lock. The function does not panic.
+        pub(super) fn with<R>(&self, then: impl FnOnce() -> R) -> R {
+            let is_free = || self.0.compare_exchange(FREE, LOCKED, Acquire, Relaxed).is_ok();
+            let look = || {
+                std::hint::spin_loop();
+                self.0.load(Relaxed) == FREE && is_free()
+            };
+            if !is_free() && !std::iter::repeat_with(look).take(LOOKS).any(|locked| locked) {
+                while self.0.swap(CONTENDED, Acquire) != FREE {
+                    futex::wait(&self.0, CONTENDED, None, Scope::Process);
+                }
+            }
+            let result = then();
+            if self.0.swap(FREE, Release) == CONTENDED {
+                futex::wake(&self.0, 1, Scope::Process);
+            }
+            result
         }
     }
 }

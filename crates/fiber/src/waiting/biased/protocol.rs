@@ -1,8 +1,6 @@
 //! The words of a biased lock, and who is inside.
 
-use super::world::{
-    AtomicU32, AtomicU64, can_be_biased, const_fn, lock, owner_fence, revoker_fence, unlock, yield_now,
-};
+use super::world::{AtomicU32, AtomicU64, Lock, can_be_biased, const_fn, owner_fence, revoker_fence, yield_now};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// No thread has been inside.
@@ -18,7 +16,7 @@ const REVOKING: u64 = u64::MAX - 2;
 pub(crate) struct Bias {
     /// The number of the runtime that owns it, or one of the constants.
     owner: AtomicU64,
-    lock: AtomicU32,
+    lock: Lock,
     /// The owner is inside.
     busy: AtomicU32,
 }
@@ -26,7 +24,7 @@ pub(crate) struct Bias {
 impl Bias {
     const_fn! {
         pub(crate) fn new() -> Bias {
-            Bias { owner: AtomicU64::new(UNUSED), lock: AtomicU32::new(0), busy: AtomicU32::new(0) }
+            Bias { owner: AtomicU64::new(UNUSED), lock: Lock::new(), busy: AtomicU32::new(0) }
         }
     }
 
@@ -62,21 +60,20 @@ impl Bias {
     #[cold]
     #[inline(never)]
     pub(crate) fn with_lock<R>(&self, caller: u64, then: impl FnOnce() -> R) -> R {
-        lock(&self.lock);
-        let owner = self.owner.load(Relaxed);
-        if owner == UNUSED {
-            self.owner.store(if caller != NO_RUNTIME && can_be_biased() { caller } else { SHARED }, Release);
-        } else if owner != SHARED && owner != caller {
-            self.owner.store(REVOKING, Relaxed);
-            revoker_fence();
-            while self.busy.load(Acquire) != 0 {
-                // The owner may have lost its CPU.
-                yield_now();
+        self.lock.with(|| {
+            let owner = self.owner.load(Relaxed);
+            if owner == UNUSED {
+                self.owner.store(if caller != NO_RUNTIME && can_be_biased() { caller } else { SHARED }, Release);
+            } else if owner != SHARED && owner != caller {
+                self.owner.store(REVOKING, Relaxed);
+                revoker_fence();
+                while self.busy.load(Acquire) != 0 {
+                    // The owner may have lost its CPU.
+                    yield_now();
+                }
+                self.owner.store(SHARED, Release);
             }
-            self.owner.store(SHARED, Release);
-        }
-        let result = then();
-        unlock(&self.lock);
-        result
+            then()
+        })
     }
 }
