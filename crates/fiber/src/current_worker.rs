@@ -44,13 +44,10 @@ impl CurrentWorker {
     #[inline(always)]
     pub(crate) fn visit<R>(then: impl FnOnce(Option<CurrentWorker>) -> R) -> R {
         let inside = InRuntime::enter();
-        match inside.worker() {
-            Some(here) => then(Some(here)),
-            None => {
-                drop(inside);
-                then(None)
-            }
-        }
+        let here = inside.worker();
+        // One call, which is inlined.
+        let _inside = if here.is_some() { Some(inside) } else { None };
+        then(here)
     }
 
     /// The worker, for a caller in the runtime.

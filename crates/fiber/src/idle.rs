@@ -8,7 +8,6 @@ use std::time::Instant;
 use policy::ThreadId;
 use policy::feedback::{FeedbackQueue, Level};
 
-use crate::attraction;
 use crate::inbox::{Inbox, Sleep};
 use crate::offered::Searcher;
 use crate::record::{Fiber, State};
@@ -22,21 +21,6 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn inbox(&self) -> &Inbox {
         &self.core().inboxes[self.index()]
-    }
-
-    /// Sends a fiber, which is ready now, to its worker.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn send_home(&self, fiber: Fiber) {
-        let home = fiber.home.get().unwrap_or(NonNull::from(self));
-        // SAFETY: a worker exists as long as its fibers do; other threads read only what never
-        // changes.
-        let (core, index) = unsafe { (home.as_ref().core_pointer(), home.as_ref().index()) };
-        if core != self.core_pointer() {
-            return crate::worker::wake(None, fiber, fiber.woken.get());
-        }
-        fiber.thread().attraction.count(self.index(), self.clock.ticks(), self.clock.in_ticks(attraction::QUICK));
-        self.core().inboxes[index].send(fiber);
     }
 
     /// Takes what other threads have sent.

@@ -79,6 +79,8 @@ mod time_accounting;
 mod timers;
 #[allow(unsafe_code)] // Waiters are linked by pointers, and one thread at a time has an object.
 mod waiting;
+#[allow(unsafe_code)] // A fiber points to its home worker.
+mod wake;
 mod watcher;
 #[allow(unsafe_code)] // Only its kernel thread touches what belongs to a worker.
 mod worker;

@@ -351,18 +351,6 @@ impl Worker {
         woken
     }
 
-    /// Makes a blocked fiber ready. The thread that has taken it off its list calls this, once.
-    #[inline(always)]
-    pub(crate) fn wake(&self, fiber: Fiber, woken: Woken) {
-        fiber.woken.set(woken);
-        if fiber.home.get() != Some(NonNull::from(self)) {
-            return self.send_home(fiber);
-        }
-        fiber.state.set(State::Ready);
-        self.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
-        self.start_ticks_if_needed();
-    }
-
     /// Raises a fiber to the level of a fiber that waits for it, until it [drops that
     /// level](Worker::drop_inherited_level); and so on, for the fiber that it waits for itself.
     #[cold]
@@ -541,32 +529,6 @@ impl Worker {
         self.clock.now()
     }
 
-    /// Wakes the fibers whose deadlines have passed. Returns whether there was one.
-    pub(crate) fn expire(&self) -> bool {
-        let mut any = false;
-        let now = self.now();
-        while let Some(fiber) = self.timers.take_due(now) {
-            any |= self.cancel_wait(fiber, Woken::TimedOut);
-        }
-        any
-    }
-
-    /// Takes a blocked fiber off its list. Returns false if another thread has done so, and will
-    /// wake it.
-    pub(crate) fn leave_list(&self, fiber: Fiber) -> bool {
-        // SAFETY: the fiber is blocked, so what it waits for exists.
-        fiber.waits.get().is_some_and(|waits| unsafe { waits.as_ref() }.leave(fiber))
-    }
-
-    /// Wakes a blocked fiber, unless another thread does so. Returns whether it was necessary.
-    pub(crate) fn cancel_wait(&self, fiber: Fiber, woken: Woken) -> bool {
-        let left = self.leave_list(fiber);
-        if left {
-            self.wake(fiber, woken);
-        }
-        left
-    }
-
     /// Chooses the next fiber, and waits until there is one.
     #[inline(always)]
     pub(crate) fn next(&self) -> Fiber {
@@ -594,28 +556,4 @@ impl Worker {
     pub(crate) fn restart(&self) {
         self.accounting.restart(self.clock.ticks());
     }
-}
-
-/// Makes a blocked fiber ready, from any thread. The thread that has taken it off its list calls
-/// this, once.
-#[inline(always)]
-pub(crate) fn wake(here: Option<CurrentWorker>, fiber: Fiber, woken: Woken) {
-    match here {
-        Some(here) => here.wake(fiber, woken),
-        None => wake_from_outside(fiber, woken),
-    }
-}
-
-/// Sends a fiber, which is ready now, to its worker, on behalf of a thread outside its runtime.
-#[cold]
-#[inline(never)]
-fn wake_from_outside(fiber: Fiber, woken: Woken) {
-    fiber.woken.set(woken);
-    let Some(home) = fiber.home.get() else { unreachable!("a blocked fiber has a worker") };
-    // SAFETY: a worker exists as long as one of its fibers is blocked. Other threads read only what
-    // never changes.
-    let (core, index) = unsafe { (home.as_ref().core, home.as_ref().index) };
-    // SAFETY: as above. From here on the fiber may run, and its runtime end.
-    let core = unsafe { Core::share(core) };
-    core.inboxes[index].send(fiber);
 }

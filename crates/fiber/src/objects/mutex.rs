@@ -143,10 +143,7 @@ struct Payload {
 /// Calls a function with the calling fiber's worker, if it has one, and the caller's address.
 #[inline(always)]
 fn as_owner<R>(then: impl FnOnce(Option<CurrentWorker>, usize) -> R) -> R {
-    CurrentWorker::visit(|here| match here {
-        Some(here) => then(Some(here), here.current().address()),
-        None => then(None, fiber_thread::address()),
-    })
+    CurrentWorker::visit(|here| then(here, here.map_or_else(fiber_thread::address, |here| here.current().address())))
 }
 
 impl RawMutex {

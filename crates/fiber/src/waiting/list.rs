@@ -11,9 +11,10 @@ use std::task::Waker;
 
 use wait::parker::Unparker;
 
+use crate::current_worker::CurrentWorker;
 use crate::record::Fiber;
 use crate::waiting::Woken;
-use crate::worker::{self, CurrentWorker};
+use crate::wake;
 
 /// The fiber, thread or future that waits.
 pub(crate) enum Who {
@@ -216,7 +217,7 @@ impl<P> Taken<P> {
         // SAFETY: it exists until it is woken, or released.
         let waiter = unsafe { self.0.as_ref() };
         match waiter.who.take() {
-            Some(Who::Fiber(fiber)) => worker::wake(here, fiber, Woken::Called),
+            Some(Who::Fiber(fiber)) => wake::wake(here, fiber, Woken::Called),
             Some(Who::Thread(thread)) => thread.unpark(),
             Some(Who::Future(waker)) => {
                 waiter.is_released.store(true, Release);
