@@ -46,7 +46,13 @@ impl CurrentWorker {
         let inside = InRuntime::enter();
         let here = inside.worker();
         // One call, which is inlined.
-        let _inside = if here.is_some() { Some(inside) } else { None };
+        let _inside = match here {
+            Some(_) => Some(inside),
+            None => {
+                drop(inside);
+                None
+            }
+        };
         then(here)
     }
 
