@@ -233,11 +233,7 @@ impl<T> JoinHandle<T> {
     /// Writes a joiner's address into the meeting. Returns false if the fiber has ended.
     #[inline(always)]
     fn register(&self, fiber: Fiber, joiner: usize, is_insider: bool) -> Result<bool, JoinError> {
-        let before = fiber.meeting.load(Acquire);
-        if before > ENDED && exchange(&fiber.meeting, before, NO_JOINER) {
-            // SAFETY: this handle put it there when it was polled, and nothing else has taken it.
-            drop(unsafe { boxed(before) });
-        }
+        drop_polled(fiber);
         let registered = exchange(&fiber.meeting, NO_JOINER, joiner);
         let is_over = registered && !is_insider && self.core().is_over();
         if is_over && exchange(&fiber.meeting, joiner, NO_JOINER) { Err(JoinError::Cancelled) } else { Ok(registered) }
@@ -297,6 +293,7 @@ impl<T> Drop for JoinHandle<T> {
     #[inline(always)]
     fn drop(&mut self) {
         let Some(fiber) = self.fiber else { return };
+        drop_polled(fiber);
         let has_ended = CurrentWorker::visit(|here| match self.insider(here) {
             Some(_) => detach(fiber),
             // SAFETY: it is the only handle, and is not used for anything else after this unless
@@ -317,20 +314,19 @@ impl<T> Drop for JoinHandle<T> {
 }
 
 /// Says that there is no handle. Returns false if the fiber has not ended; then it releases its
-/// record itself.
+/// record itself. No joiner waits.
 pub(crate) fn detach(fiber: Fiber) -> bool {
-    let mut before = fiber.meeting.load(Acquire);
-    while before != ENDED {
-        if exchange(&fiber.meeting, before, DETACHED) {
-            if before & BOXED != 0 {
-                // SAFETY: the handle has put it there, and nothing else has taken it.
-                drop(unsafe { boxed(before) });
-            }
-            return false;
-        }
-        before = fiber.meeting.load(Acquire);
+    !exchange(&fiber.meeting, NO_JOINER, DETACHED)
+}
+
+/// Drops the waiter that the handle has left in the meeting when it was polled.
+#[inline(always)]
+fn drop_polled(fiber: Fiber) {
+    let before = fiber.meeting.load(Acquire);
+    if before > ENDED && exchange(&fiber.meeting, before, NO_JOINER) {
+        // SAFETY: nothing else has taken it.
+        drop(unsafe { boxed(before) });
     }
-    true
 }
 
 /// The waiter of a handle that was polled.
