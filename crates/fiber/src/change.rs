@@ -5,7 +5,10 @@
 
 use policy::ThreadId;
 
-use crate::arch;
+use crate::arch::{self, Context};
+use crate::control_block::ControlBlock;
+use crate::control_block::thread::{Handover, KernelThread};
+use crate::current_worker::CurrentWorker;
 use crate::record::{Fiber, State};
 use crate::worker::Worker;
 
@@ -55,4 +58,64 @@ impl Worker {
     fn next_again(&self) -> Fiber {
         self.next()
     }
+
+    /// The block that is in use now. For code that runs as this worker.
+    pub(crate) fn control_block_in_force(&self) -> ControlBlock {
+        self.preemption
+            .runs_on
+            .get()
+            .map_or_else(|| ControlBlock::ThreadPointer(arch::thread_pointer()), ControlBlock::KernelThread)
+    }
+
+    /// Leaves this stack, stores its context in `save`, and continues at the other one. Returns
+    /// when another switch comes back.
+    ///
+    /// # Safety
+    /// As for [`arch::switch`]. The block must be the one with which the other stack was left, or
+    /// with which it starts.
+    #[inline(always)]
+    pub(crate) unsafe fn switch_to_control_block(&self, save: *mut Context, to: Context, block: ControlBlock) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match block {
+                ControlBlock::ThreadPointer(pointer) => arch::switch_and_set_thread_pointer(save, to, pointer),
+                ControlBlock::KernelThread(next) => arch::switch(save, self.handover_target(to, next)),
+            }
+        }
+    }
+
+    /// Like [`switch_to_control_block`](Worker::switch_to_control_block), but never comes back.
+    ///
+    /// # Safety
+    /// As for [`Worker::switch_to_control_block`]. Nothing on this stack may be needed any more.
+    #[inline(always)]
+    pub(crate) unsafe fn leave_to_control_block(&self, to: Context, block: ControlBlock) -> ! {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match block {
+                ControlBlock::ThreadPointer(pointer) => arch::leave_and_set_thread_pointer(to, pointer),
+                ControlBlock::KernelThread(next) => arch::leave(self.handover_target(to, next)),
+            }
+        }
+    }
+
+    /// Where this kernel thread must continue so that `next` continues at `to`: `to` itself if
+    /// `next` is this thread.
+    fn handover_target(&self, to: Context, next: &'static KernelThread) -> Context {
+        match self.preemption.runs_on.get() {
+            Some(own) if own != next => own.prepare_handover(next, Handover::of(self, to)),
+            _ => to,
+        }
+    }
+}
+
+/// The first function on the stack on which a worker's own kernel thread waits for its turn.
+///
+/// # Safety
+/// Only the entry of that stack jumps to it.
+pub(crate) unsafe extern "C" fn wait_for_turn() -> ! {
+    let here = CurrentWorker::expect();
+    let Some(own) = here.preemption.runs_on.get() else { unreachable!("it has a turn to hand over") };
+    // SAFETY: this is the calling kernel thread, on its own stack.
+    unsafe { own.run_turns() }
 }

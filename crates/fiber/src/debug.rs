@@ -5,5 +5,7 @@
 pub(crate) mod dump;
 #[allow(unsafe_code)] // It exports symbols.
 pub(crate) mod gdb;
+#[allow(unsafe_code)] // It explains what a handler has found.
+pub(crate) mod overflow;
 #[allow(unsafe_code)] // It reads a stack that was left.
 pub(crate) mod trace;

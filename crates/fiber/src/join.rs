@@ -23,16 +23,12 @@ use crate::current_worker::CurrentWorker;
 use crate::ending;
 use crate::error::JoinError;
 use crate::label::FiberLabel;
-use crate::record::{Fiber, State};
+use crate::record::{DETACHED, ENDED, Fiber, NO_JOINER, State};
 use crate::shared::Core;
 use crate::task::Outcome;
 use crate::waiting::list::{Taken, Waiter, Who};
 use crate::waiting::{self, Waitable};
 use crate::worker::Worker;
-
-pub(crate) const NO_JOINER: usize = 0;
-pub(crate) const DETACHED: usize = 1;
-pub(crate) const ENDED: usize = 2;
 
 /// The tag of the address of a future's waiter, which is in a box of its own. The thread that takes
 /// the address frees it.

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use crate::record::Fiber;
-use crate::worker::CurrentWorker;
 
 /// Identifies a fiber to people: its number, which is reused when it has ended and its handle is
 /// gone, and its name, if it has one.
@@ -28,21 +27,4 @@ impl fmt::Display for FiberLabel {
         write!(f, "fiber {}", self.number)?;
         self.name.as_ref().map_or(Ok(()), |name| write!(f, " `{name}`"))
     }
-}
-
-/// The number and name of the calling fiber.
-///
-/// # Panics
-/// If called outside a runtime.
-///
-/// ```
-/// rowlock_fiber::run(|| {
-///     let parser = rowlock_fiber::Builder::new().name("parser");
-///     let label = parser.spawn(rowlock_fiber::current).unwrap().join().unwrap();
-///     assert_eq!(label.name.as_deref(), Some("parser"));
-///     assert_eq!(rowlock_fiber::current().to_string(), "fiber 0");
-/// });
-/// ```
-pub fn current() -> FiberLabel {
-    CurrentWorker::enter(|here| FiberLabel::of(here.current()))
 }

@@ -94,7 +94,7 @@ pub use ending::exit;
 pub use error::{JoinError, PreemptionError, SpawnError, StackError, ThreadBlockError, TimedOut};
 pub use explore::{explore, explore_with};
 pub use join::JoinHandle;
-pub use label::{FiberLabel, current};
+pub use label::FiberLabel;
 pub use local::LocalKey;
 pub use objects::barrier::{Barrier, BarrierWaitResult};
 pub use objects::channel::{Receiver, Sender, channel, unbounded};
@@ -138,6 +138,23 @@ pub fn yield_now() {
 #[inline(always)]
 pub fn checkpoint() {
     CurrentWorker::enter(|here| here.safepoint());
+}
+
+/// The number and name of the calling fiber.
+///
+/// # Panics
+/// If called outside a runtime.
+///
+/// ```
+/// rowlock_fiber::run(|| {
+///     let parser = rowlock_fiber::Builder::new().name("parser");
+///     let label = parser.spawn(rowlock_fiber::current).unwrap().join().unwrap();
+///     assert_eq!(label.name.as_deref(), Some("parser"));
+///     assert_eq!(rowlock_fiber::current().to_string(), "fiber 0");
+/// });
+/// ```
+pub fn current() -> FiberLabel {
+    CurrentWorker::enter(|here| FiberLabel::of(here.current()))
 }
 
 /// How often a fiber of this runtime has used up its running time, and so was lowered by a level or

@@ -7,12 +7,6 @@ use std::rc::Rc;
 use crate::record::Fiber;
 use crate::worker::CurrentWorker;
 
-/// The values of one fiber, by the addresses of their keys.
-#[derive(Default)]
-pub(crate) struct Locals {
-    values: Vec<(usize, Rc<dyn Any>)>,
-}
-
 /// How often values are dropped that the destructors of others have created.
 const ROUNDS: usize = 4;
 
@@ -20,7 +14,7 @@ const ROUNDS: usize = 4;
 #[cold]
 pub(crate) fn end(fiber: Fiber) {
     for _ in 0..ROUNDS {
-        let values = fiber.with_extras(|extras| std::mem::take(&mut extras.locals.values));
+        let values = fiber.with_extras(|extras| std::mem::take(&mut extras.locals));
         if values.is_empty() {
             break;
         }
@@ -55,13 +49,13 @@ impl<T: 'static> LocalKey<T> {
         let key = std::ptr::from_ref(self).addr();
         let find = || {
             me.with_extras(|extras| {
-                let found = extras.locals.values.iter().find(|(other, _)| *other == key);
+                let found = extras.locals.iter().find(|(other, _)| *other == key);
                 found.map(|(_, value)| Rc::clone(value))
             })
         };
         let value = find().unwrap_or_else(|| {
             let value: Rc<dyn Any> = Rc::new((self.initial)());
-            me.with_extras(|extras| extras.locals.values.push((key, Rc::clone(&value))));
+            me.with_extras(|extras| extras.locals.push((key, Rc::clone(&value))));
             value
         });
         match value.downcast_ref::<T>() {

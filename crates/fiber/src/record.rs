@@ -13,9 +13,11 @@
 //! handle. Other threads read two things as well: the fiber's [home](Record::home), to send it
 //! there, and its [state](Record::state), when a runtime ends.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::ops::Deref;
 use std::ptr::NonNull;
+use std::rc::Rc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize};
 
@@ -115,8 +117,14 @@ pub(crate) struct Extras {
     pub(crate) name: Option<Box<str>>,
     /// The size of its stack, if it asked for one.
     pub(crate) stack: Option<usize>,
-    pub(crate) locals: crate::local::Locals,
+    /// Fiber-local values, by the addresses of their keys.
+    pub(crate) locals: Vec<(usize, Rc<dyn Any>)>,
 }
+
+// The values of a [meeting](Record::meeting) besides the addresses of joiners.
+pub(crate) const NO_JOINER: usize = 0;
+pub(crate) const DETACHED: usize = 1;
+pub(crate) const ENDED: usize = 2;
 
 /// A fiber's record.
 #[repr(C)]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::current_worker::CurrentWorker;
 use crate::error::SpawnError;
-use crate::join::{JoinHandle, NO_JOINER};
+use crate::join::JoinHandle;
+use crate::record::NO_JOINER;
 use crate::shared::{Core, pointer};
 use crate::spawn::Builder;
 

@@ -10,7 +10,7 @@ use policy::Span;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::deadlock::Deadlock;
-use crate::debug::gdb;
+use crate::debug::{gdb, overflow};
 use crate::ending;
 use crate::error::{JoinError, SpawnError};
 use crate::fiber_thread;
@@ -97,6 +97,7 @@ impl Runtime {
         unsafe { worker.adopt()? };
         core.rounds.join();
         std::mem::forget(gdb::list(&core.records));
+        overflow::watch();
         std::mem::forget(core);
         fiber_thread::leave_runtime();
         Ok(())
@@ -125,6 +126,7 @@ impl Runtime {
         // SAFETY: it stays in its box until it has resigned.
         unsafe { worker.adopt()? };
         let _listed = gdb::list(&core.records);
+        overflow::watch();
         core.rounds.join();
         let mut others = Vec::new();
         let started: Result<(), RunError> = (1..core.inboxes.len()).try_for_each(|index| {

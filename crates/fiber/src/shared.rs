@@ -10,9 +10,8 @@ use crate::config::Config;
 use crate::ending::Rounds;
 use crate::error::SpawnError;
 use crate::inbox::Inbox;
-use crate::join::DETACHED;
 use crate::offered::OfferedFibers;
-use crate::record::{Fiber, Records, State};
+use crate::record::{DETACHED, Fiber, Records, State};
 
 /// The state that the workers of a runtime share.
 ///

@@ -1,7 +1,7 @@
 //! Stacks: a fiber gets one when it first runs, and the one that was released last is used first.
 //!
 //! There is a [class](class::Class) of stacks for each size. Each stack has a guard at its lower
-//! end, pages without access, which stop a fiber that overflows the stack (see [`overflow`]).
+//! end, pages without access, which stop a fiber that overflows the stack (see [`overflow`](crate::debug::overflow)).
 //! Memory is allocated at the first access, and returns to the kernel when many stacks are free.
 //!
 //! Above a stack are the state of the [thread](crate::fiber_thread) that its fiber is and, if that
@@ -16,7 +16,6 @@
 //! use as well, the function is forgotten instead.
 
 mod class;
-pub(crate) mod overflow;
 mod with_block;
 
 use std::cell::{Cell, RefCell};

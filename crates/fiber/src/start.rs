@@ -3,6 +3,8 @@
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
+use sys::fault::AlternateStack;
+
 use crate::arch;
 use crate::ending::NoStack;
 use crate::error::{SpawnError, StackError};
@@ -134,14 +136,14 @@ impl Worker {
         fiber.home.set(Some(NonNull::from(self)));
         fiber.state.set(State::Running);
         // It has no handle.
-        fiber.meeting.store(crate::join::DETACHED, Relaxed);
+        fiber.meeting.store(crate::record::DETACHED, Relaxed);
         self.take_in(fiber);
         self.current.set(Some(fiber));
         self.accounting.restart(self.clock.ticks());
         fiber.thread.set(Some(NonNull::from(&self.own_thread)));
         self.own_thread.adopt();
         self.own_thread.take_turn(self);
-        self.alternate.set(crate::stack::overflow::watch());
+        self.alternate.set(AlternateStack::for_this_thread().ok().flatten());
         self.preemption.note_mask();
         #[cfg(interposed)]
         crate::interposed::prepare();
@@ -212,7 +214,7 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
 fn run(me: Fiber) {
     // SAFETY: it has just started, on this stack.
     unsafe { me.task.run() };
-    if me.meeting.load(Relaxed) == crate::join::DETACHED {
+    if me.meeting.load(Relaxed) == crate::record::DETACHED {
         crate::join::drop_unwanted(me);
     }
     if me.has_extras() {

@@ -268,7 +268,7 @@ impl Worker {
         }
         let fiber = self.record()?;
         // SAFETY: the record is free; the rest is the caller's promise.
-        unsafe { fiber.begin(extras, tier, function, crate::join::NO_JOINER) };
+        unsafe { fiber.begin(extras, tier, function, crate::record::NO_JOINER) };
         if self.alone {
             let thread = ThreadId(fiber.number.get());
             self.ready(|ready| {

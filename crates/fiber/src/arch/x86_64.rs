@@ -163,7 +163,7 @@ macro_rules! entry {
 
 entry!(entry, crate::start::begin);
 entry!(scheduler_entry, crate::preempt::schedule);
-entry!(wait_entry, crate::control_block::wait_for_turn);
+entry!(wait_entry, crate::change::wait_for_turn);
 
 /// Calls a function on this stack, but so that its callers are those of another stack that was
 /// left. Nothing of that stack is used, so it may be full.

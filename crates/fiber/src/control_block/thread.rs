@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, compiler_fence};
 use std::thread::Builder;
 
+use sys::fault::AlternateStack;
 use sys::futex::{self, Scope};
 use sys::scheduling::{Policy, Thread, set_policy};
 
@@ -125,7 +126,7 @@ impl KernelThread {
         let run = move || {
             let ticks = Ticks::for_fiber_thread();
             // It stays in place as long as the thread exists.
-            let _alternate = crate::stack::overflow::watch();
+            let _alternate = AlternateStack::for_this_thread();
             let here = FiberThread::settle(theirs.fibers);
             let made = ticks.map(|ticks| (KernelThread::of_this_thread(Some(ticks), Context::NONE), here));
             let thread = made.as_ref().ok().map(|made| made.0);
@@ -146,7 +147,7 @@ impl KernelThread {
 
     /// Prepares this thread, which has the turn, to hand it over as soon as it is on its own stack.
     /// Returns the context of that stack.
-    pub(super) fn prepare_handover(&self, next: &'static KernelThread, turn: Handover) -> Context {
+    pub(crate) fn prepare_handover(&self, next: &'static KernelThread, turn: Handover) -> Context {
         self.next.set(Some((next, turn)));
         self.own.get()
     }
@@ -155,7 +156,7 @@ impl KernelThread {
     ///
     /// # Safety
     /// This is the calling thread, on its own stack.
-    pub(super) unsafe fn run_turns(&'static self) -> ! {
+    pub(crate) unsafe fn run_turns(&'static self) -> ! {
         loop {
             if let Some((next, turn)) = self.next.take() {
                 self.hand_over(next, turn);

@@ -3,16 +3,15 @@
 
 use std::io::Write;
 
-use sys::fault::{AlternateStack, Text};
+use sys::fault::Text;
 
-use crate::worker::CurrentWorker;
+use crate::current_worker::CurrentWorker;
 
-/// Explains overflows of fibers of this kernel thread, as long as the result exists. If the kernel
-/// has no memory for it, an overflow is a fault like any other.
-pub(crate) fn watch() -> Option<AlternateStack> {
+/// Explains overflows of fibers on all kernel threads that have an alternate stack. If the kernel
+/// has no memory for that, an overflow is a fault like any other.
+pub(crate) fn watch() {
     // SAFETY: it only reads what belongs to the thread, and writes a text of fixed length.
     let _ = unsafe { sys::fault::explain(explain) };
-    AlternateStack::for_this_thread().ok().flatten()
 }
 
 /// Runs in a signal handler, on the thread that has accessed the address.
