@@ -1,8 +1,8 @@
 //! Stacks: a fiber gets one when it first runs, and the one that was released last is used first.
-//!
-//! There is a [class](class::Class) of stacks for each size. Each stack has a guard at its lower
-//! end, pages without access, which stop a fiber that overflows the stack (see [`overflow`](crate::debug::overflow)).
-//! Memory is allocated at the first access, and returns to the kernel when many stacks are free.
+//!  There is a [class](class::Class) of stacks for each size. Each stack has a guard at its
+//! lower end, pages without access, which stop a fiber that overflows the stack (see
+//! [`overflow`](crate::debug::overflow)). Memory is allocated at the first access, and returns
+//! to the kernel when many stacks are free.
 //!
 //! Above a stack are the state of the [thread](crate::fiber_thread) that its fiber is and, if that
 //! has no kernel thread, its thread control block. These exist as long as the process, and so do
