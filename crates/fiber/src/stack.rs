@@ -1,5 +1,6 @@
 //! Stacks: a fiber gets one when it first runs, and the one that was released last is used first.
-//!  There is a [class](class::Class) of stacks for each size. Each stack has a guard at its
+//!
+//! There is a [class](class::Class) of stacks for each size. Each stack has a guard at its
 //! lower end, pages without access, which stop a fiber that overflows the stack (see
 //! [`overflow`](crate::debug::overflow)). Memory is allocated at the first access, and returns
 //! to the kernel when many stacks are free.
