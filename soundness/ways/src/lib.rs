@@ -4,7 +4,7 @@
 //! [`together`], and calls [`switch`] wherever its own code can run: in the callbacks, initialisers
 //! and destructors that a library calls. Its result must not depend on the order of its strands.
 //! A test runs it with threads and then in one way, many times, and expects the same result. The
-//! macros [`in_every_way!`] and [`in_preemptive_ways!`] make these tests.
+//! macro [`in_every_way!`] makes these tests.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue has failed")]
 
 #[cfg(rowlock_canary = "fibers-share-thread-locals")]
@@ -238,8 +238,7 @@ pub fn expect<T: PartialEq + Debug + Send>(way: Way, seed: u64, program: fn() ->
     assert_eq!(&way.run(seed, program), expected, "{way:?} and threads differ");
 }
 
-/// Makes a test of each program, a function without arguments, for each [`Way`]. Fibers may switch
-/// only in calls there, so a program must not wait in the kernel for another strand.
+/// Makes a test of each program, a function without arguments, for each [`Way`].
 ///
 /// A program that fails with fibers has the attribute `#[ignore]`, which says why. If it fails with
 /// blocks alone, `only_on_kernel_threads` says why.
@@ -253,25 +252,11 @@ macro_rules! in_every_way {
         $crate::switching! { $(#[ignore = $why] $program)* }
     };
     ($($(#[$gate:meta])* $program:ident)*) => {
-        $crate::in_preemptive_ways! { $($(#[$gate])* $program)* }
-        $crate::switching! { $($(#[$gate])* $program)* }
-    };
-}
-
-/// The same for programs whose strands may wait in the kernel for each other.
-#[macro_export]
-macro_rules! in_preemptive_ways {
-    (only_on_kernel_threads: $why:literal; $($program:ident)*) => {
-        $crate::tests! { with_threads, Threads, $($program)* }
-        $crate::tests! { bound_to_kernel_threads, Bound, $($program)* }
-        $crate::tests! { preempted, Preempted { workers: 1 }, $(#[ignore = $why] $program)* }
-        $crate::tests! { preempted_on_two_workers, Preempted { workers: 2 }, $(#[ignore = $why] $program)* }
-    };
-    ($($(#[$gate:meta])* $program:ident)*) => {
         $crate::tests! { with_threads, Threads, $($program)* }
         $crate::tests! { bound_to_kernel_threads, Bound, $($(#[$gate])* $program)* }
         $crate::tests! { preempted, Preempted { workers: 1 }, $($(#[$gate])* $program)* }
         $crate::tests! { preempted_on_two_workers, Preempted { workers: 2 }, $($(#[$gate])* $program)* }
+        $crate::switching! { $($(#[$gate])* $program)* }
     };
 }
 

@@ -77,7 +77,7 @@ mod switching {
 
 mod waiting {
     use super::*;
-    ways::in_preemptive_ways! {
+    ways::in_every_way! {
         a_strand_that_parks_is_woken
     }
 }

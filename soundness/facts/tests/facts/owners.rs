@@ -166,7 +166,7 @@ mod switching {
 
 mod waiting {
     use super::*;
-    ways::in_preemptive_ways! {
+    ways::in_every_way! {
         only_on_kernel_threads: "the kernel finds no thread with the number of a block";
         a_mutex_that_inherits_priority_is_handed_over
     }

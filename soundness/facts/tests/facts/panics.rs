@@ -134,7 +134,7 @@ mod switching {
 
 mod waiting {
     use super::*;
-    ways::in_preemptive_ways! {
+    ways::in_every_way! {
         a_hook_may_be_changed_while_strands_panic
     }
 }

@@ -96,7 +96,7 @@ mod switching {
 
 mod waiting {
     use super::*;
-    ways::in_preemptive_ways! {
+    ways::in_every_way! {
         strands_share_a_pool_of_threads
         strands_are_the_threads_of_a_pool
     }

@@ -164,7 +164,7 @@ mod switching {
 
 mod waiting {
     use super::*;
-    ways::in_preemptive_ways! {
+    ways::in_every_way! {
         sleeps_end_and_strands_wake_each_other
     }
 }

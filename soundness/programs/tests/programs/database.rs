@@ -110,7 +110,7 @@ mod switching {
 
 mod waiting {
     use super::*;
-    ways::in_preemptive_ways! {
+    ways::in_every_way! {
         connections_that_sleep_share_a_file
     }
 }

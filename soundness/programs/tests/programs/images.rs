@@ -131,7 +131,7 @@ mod switching {
 
 mod waiting {
     use super::*;
-    ways::in_preemptive_ways! {
+    ways::in_every_way! {
         stages_are_linked_by_channels_of_threads
     }
 }

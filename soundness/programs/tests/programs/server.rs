@@ -77,6 +77,6 @@ fn answers_reach_the_strands_that_asked() -> Vec<Vec<String>> {
     results[SERVERS..].to_vec()
 }
 
-ways::in_preemptive_ways! {
+ways::in_every_way! {
     answers_reach_the_strands_that_asked
 }
