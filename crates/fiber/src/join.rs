@@ -294,7 +294,7 @@ impl<T> Drop for JoinHandle<T> {
             Some(_) => detach(fiber),
             // SAFETY: it is the only handle, and is not used for anything else after this unless
             // the fiber has ended.
-            None => unsafe { Core::detach(self.core, fiber) },
+            None => unsafe { Core::detach(self.core, || detach(fiber)) },
         });
         if has_ended {
             // SAFETY: it has run, and this was its only handle.
@@ -311,7 +311,7 @@ impl<T> Drop for JoinHandle<T> {
 
 /// Says that there is no handle. Returns false if the fiber has not ended; then it releases its
 /// record itself. No joiner waits.
-pub(crate) fn detach(fiber: Fiber) -> bool {
+fn detach(fiber: Fiber) -> bool {
     !exchange(&fiber.meeting, NO_JOINER, DETACHED)
 }
 

@@ -145,6 +145,7 @@ impl Runtime {
         }
         let deadlock = core.take_deadlock().and_then(|deadlock| deadlock.downcast().ok());
         core.finish();
+        core.records.all().for_each(crate::join::abandon);
         if left > 0 {
             // Other threads may have pointers to the remaining stacks.
             std::mem::forget((worker, core));

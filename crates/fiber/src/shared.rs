@@ -267,23 +267,22 @@ impl Core {
             unsafe { Arc::increment_strong_count(Arc::as_ptr(self)) };
         }
         drop(outside);
-        self.records.all().for_each(crate::join::abandon);
         // Without the lock, because they may own handles themselves.
         for fiber in late {
             let _ = crate::ending::drop_task(fiber);
         }
     }
 
-    /// Detaches a fiber on behalf of a handle on a thread that is not a worker. Returns whether the
-    /// fiber has ended, and so has not been detached.
+    /// Detaches a fiber on behalf of a handle on a thread that is not a worker, by a function that
+    /// returns whether the fiber has ended, and so has not been detached. Returns the same.
     ///
     /// # Safety
     /// It is the only handle to the fiber, and is forgotten unless this returns true.
-    pub(crate) unsafe fn detach(core: NonNull<Core>, fiber: Fiber) -> bool {
+    pub(crate) unsafe fn detach(core: NonNull<Core>, detach: impl FnOnce() -> bool) -> bool {
         // SAFETY: the handle keeps it so far.
         let core = unsafe { Core::share(core) };
         let outside = core.outside();
-        let has_ended = crate::join::detach(fiber);
+        let has_ended = detach();
         if outside.over && !has_ended {
             // SAFETY: it is the share that `finish` has counted.
             unsafe { Arc::decrement_strong_count(Arc::as_ptr(&core)) };

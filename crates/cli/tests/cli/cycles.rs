@@ -7,7 +7,7 @@ use std::path::Path;
 const MAX_FILES: usize = 8;
 
 /// Crates with larger cycles, and their maximum. `fiber`: until it is restructured.
-const EXCEPTIONS: [(&str, usize); 1] = [("fiber", 30)];
+const EXCEPTIONS: [(&str, usize); 1] = [("fiber", 29)];
 
 /// The imports of each module of a crate. Modules are identified by their paths; the root is the
 /// empty path.
