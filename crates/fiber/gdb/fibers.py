@@ -134,10 +134,10 @@ class Fiber:
     def registers(self):
         """The registers where it was left: what a switch stores (src/arch)."""
         at = self.word(self.layout.context)
-        words = [memory(at + 8 * i, "Q") for i in range(3)]
+        words = [memory(at + 8 * i, "Q") for i in range(4)]
         if "aarch64" in gdb.selected_frame().architecture().name():
             return dict(zip(("pc", "x19", "x29"), words), sp=at + 32)
-        return dict(zip(("rip", "rbx", "rbp"), words), rsp=at + 24)
+        return dict(zip(("rip", "rbx", "rbp"), words[:1] + words[2:]), rsp=at + 32)
 
 
 KINDS = [

@@ -46,7 +46,7 @@ pub(crate) fn unwind() -> ! {
 /// The same, unless the fiber unwinds already.
 #[cold]
 pub(crate) fn unwind_unless_panicking() {
-    if !std::thread::panicking() {
+    if CurrentWorker::enter(|here| here.current().thread().can_unwind()) {
         unwind();
     }
 }

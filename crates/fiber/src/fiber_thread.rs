@@ -84,6 +84,8 @@ pub(crate) struct FiberThread {
     pub(crate) locks_held: Cell<u32>,
     /// How many ticks have found it since its runtime began to end.
     pub(crate) grace_ticks: Cell<u32>,
+    /// Destructors of its thread-locals run, which must not unwind.
+    pub(crate) is_ending: Cell<bool>,
     /// How many [guards](crate::pin) keep it on its kernel thread.
     pub(crate) pins: Cell<u32>,
     /// Its share in the feedback queue, while it moves from one worker to another.
@@ -106,6 +108,7 @@ impl FiberThread {
             has_extension: Cell::new(false),
             locks_held: Cell::new(0),
             grace_ticks: Cell::new(0),
+            is_ending: Cell::new(false),
             pins: Cell::new(0),
             share: Cell::new(ThreadShare::NEW),
             attraction: Attraction::new(),
@@ -171,6 +174,24 @@ impl FiberThread {
         self.locks_held.set(0);
         self.has_extension.set(false);
         self.grace_ticks.set(0);
+    }
+
+    /// Ends the thread, for its fiber, which has run its function: the destructors of thread-locals
+    /// run. Then it is new, for the next fiber.
+    #[inline(always)]
+    pub(crate) fn end(&self) {
+        let here = std::ptr::from_ref(self.here()).addr();
+        self.is_ending.set(true);
+        // SAFETY: the thread belongs to the fiber, whose function has ended, and what the library
+        // has borrowed is kept.
+        unsafe { sys::thread_end::end(here..here + size_of::<Here>()) };
+        self.is_ending.set(false);
+    }
+
+    /// Whether its fiber, which calls this, may unwind.
+    #[inline(always)]
+    pub(crate) fn can_unwind(&self) -> bool {
+        !self.is_ending.get() && !std::thread::panicking()
     }
 
     /// The fiber, which is in the runtime, is about to run in its own turn.

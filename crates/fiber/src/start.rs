@@ -183,6 +183,7 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
         {
             here.place(next, stack);
             here.make_current(next, false);
+            arch::reset_modes();
             continue;
         }
         // This stack is not free before it is left, so a fiber that starts now first gets another
@@ -219,5 +220,8 @@ fn run(me: Fiber) {
     }
     if me.has_extras() {
         crate::local::end(me);
+    }
+    if !me.is_sharing.get() {
+        me.thread().end();
     }
 }

@@ -304,7 +304,7 @@ impl Worker {
         let erased =
             unsafe { std::mem::transmute::<NonNull<dyn Waitable + '_>, NonNull<dyn Waitable>>(NonNull::from(waits)) };
         me.waits.set(Some(erased));
-        let lasts = is_in_c_library || std::thread::panicking();
+        let lasts = is_in_c_library || !me.thread().can_unwind();
         me.state.set(if lasts { State::BlockedUnwinding } else { State::Blocked });
         if let Some(blocker) = waits.blocker()
             && (blocker.is_waiting() || !self.alone)
@@ -408,7 +408,7 @@ impl Worker {
     /// request if so.
     #[cold]
     fn take_cancellation(&self, me: Fiber) -> bool {
-        let can = !std::thread::panicking();
+        let can = me.thread().can_unwind();
         me.cancel_pending.set(!can);
         can
     }

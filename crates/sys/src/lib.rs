@@ -45,6 +45,8 @@ pub mod shared_memory;
 pub mod signals;
 #[allow(unsafe_code)] // Starts a thread on given memory and ends only its kernel thread.
 pub mod thread_block;
+#[allow(unsafe_code)] // Runs destructors, and gives thread-locals their initial values.
+pub mod thread_end;
 #[allow(unsafe_code)] // Installs a signal handler that inspects what it interrupts.
 pub mod tick;
 pub mod traffic;

@@ -17,17 +17,18 @@
 //! `malloc` really takes its locks. That is needed: code of several blocks may be inside `malloc`
 //! even if there is only one kernel thread.
 //!
-//! A block has no kernel thread with its thread ID. While a block is in use, robust and
-//! priority-inheriting mutexes do not work, since the kernel looks up the thread that owns them.
-//! `pthread_kill`, `pthread_getattr_np` and others find no thread. `setuid` and similar functions
-//! make each thread handle a signal and then check its block for the result; they may never return,
-//! as such a thread may have used another block. A program whose main thread calls `pthread_exit`
-//! no longer ends by itself. And the child of a `fork` has only the block that was in use.
+//! A block has no kernel thread with its thread ID. While a block is in use, priority-inheriting
+//! mutexes do not work, since the kernel looks up the thread that owns them; nor does it release
+//! robust mutexes when the process ends. `pthread_kill`, `pthread_getattr_np` and others find no
+//! thread. `setuid` and similar functions need [some help](user_change). A program whose main
+//! thread calls `pthread_exit` no longer ends by itself. And the child of a `fork` has only the
+//! block that was in use.
 
 mod copy;
 mod donor;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) mod sanitizer;
+mod user_change;
 
 use std::io;
 use std::mem::forget;
@@ -119,6 +120,16 @@ struct Layout {
     needed: usize,
 }
 
+/// Where a thread's list of robust mutexes is, which the kernel knows, as an offset from its
+/// [`pthread_self`](libc::pthread_self).
+pub(crate) fn robust_list() -> Option<usize> {
+    match LAYOUT.get() {
+        Some(Ok(layout)) => layout.identity.robust_list,
+        // As there are no blocks, the caller uses that of its kernel thread.
+        _ => donor::robust_list(),
+    }
+}
+
 /// Checks whether blocks can be created here. Returns the reason if they cannot.
 pub fn check_support() -> Result<(), ThreadBlockError> {
     layout().map(|_| ())
@@ -164,9 +175,10 @@ pub unsafe fn make(
     }
 }
 
+static LAYOUT: OnceLock<Result<Layout, ThreadBlockError>> = OnceLock::new();
+
 /// The layout that all blocks share, measured on a first block.
 fn layout() -> Result<Layout, ThreadBlockError> {
-    static LAYOUT: OnceLock<Result<Layout, ThreadBlockError>> = OnceLock::new();
     *LAYOUT.get_or_init(|| {
         if cfg!(not(target_env = "gnu")) {
             return Err(ThreadBlockError::CLibrary);
@@ -188,6 +200,7 @@ fn layout() -> Result<Layout, ThreadBlockError> {
         }
         let (layout, donation) = first()?;
         copy::learn(&layout, Some(donation));
+        user_change::prepare();
         Ok(layout)
     })
 }
@@ -224,7 +237,8 @@ fn first() -> Result<(Layout, Donation), ThreadBlockError> {
 
 /// The thread pointer of the calling thread.
 #[cfg(target_arch = "x86_64")]
-fn thread_pointer() -> usize {
+#[inline]
+pub(crate) fn thread_pointer() -> usize {
     let pointer;
     // SAFETY: the register is only read. By the ABI the first word of a block is its address.
     unsafe { std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly)) };
@@ -233,7 +247,8 @@ fn thread_pointer() -> usize {
 
 /// The thread pointer of the calling thread.
 #[cfg(target_arch = "aarch64")]
-fn thread_pointer() -> usize {
+#[inline]
+pub(crate) fn thread_pointer() -> usize {
     let pointer;
     // SAFETY: the register is only read.
     unsafe { std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, preserves_flags, nomem)) };
@@ -242,7 +257,8 @@ fn thread_pointer() -> usize {
 
 /// Blocks are not supported on this processor.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn thread_pointer() -> usize {
+#[inline]
+pub(crate) fn thread_pointer() -> usize {
     0
 }
 
@@ -317,4 +333,4 @@ fn exists(thread: libc::pid_t) -> bool {
 
 #[cfg(test)]
 #[cfg(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod tests;
+pub(crate) mod tests;

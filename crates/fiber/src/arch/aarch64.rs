@@ -1,103 +1,108 @@
 //! AArch64, with its procedure call standard.
 //!
 //! A stack that was left has, from its lowest word up: where to continue, x19, x29 (the frame
-//! pointer). The compiler is told that all other callee-saved registers are clobbered, so it saves
-//! what it needs of them itself.
+//! pointer), and the modes of floating-point arithmetic (FPCR) with the exceptions that were
+//! recorded (FPSR), which belong to the thread. The compiler is told that all other callee-saved
+//! registers are clobbered, so it saves what it needs of them itself.
 
 use std::arch::{asm, naked_asm};
 
 use super::{Context, Entrance};
 
-/// Leaves this stack, stores its context in `save`, and continues at the other one. Returns when
-/// another switch comes back.
-///
-/// # Safety
-/// `save` is writable. `to` was left by a switch, or is a [`new_context`], and has not continued
-/// since. The code on its stack may run on this kernel thread.
-#[inline(always)]
-pub(crate) unsafe fn switch(save: *mut Context, to: Context) {
-    // SAFETY: all registers are saved here or declared as clobbered, the stack pointer is restored
-    // when this continues, and the rest is the caller's promise.
-    unsafe {
-        asm!(
-            "adr x9, 2f",
-            "sub sp, sp, #32",
-            "stp x9, x19, [sp]",
-            "str x29, [sp, #16]",
-            "mov x10, sp",
-            "str x10, [x0]",
-            "mov sp, x1",
-            "ldr x9, [sp]",
-            "br x9",
-            "2:",
-            "ldr x19, [sp, #8]",
-            "ldr x29, [sp, #16]",
-            "add sp, sp, #32",
-            inout("x0") save => _,
-            inout("x1") to.0 => _,
-            out("x20") _, out("x21") _, out("x22") _, out("x23") _, out("x24") _,
-            out("x25") _, out("x26") _, out("x27") _, out("x28") _, out("lr") _,
-            out("v8") _, out("v9") _, out("v10") _, out("v11") _,
-            out("v12") _, out("v13") _, out("v14") _, out("v15") _,
-            clobber_abi("C"),
-        );
-    }
+/// Reads the modes into x10. Changes x11.
+macro_rules! read_modes {
+    () => {
+        "mrs x10, fpcr\nmrs x11, fpsr\norr x10, x10, x11, lsl #32"
+    };
 }
 
-/// Like [`switch`], to a stack that uses another thread control block.
-///
-/// # Safety
-/// As for [`switch`]. The thread pointer is that of the block with which the other stack was left.
-#[inline(always)]
-pub(crate) unsafe fn switch_and_set_thread_pointer(save: *mut Context, to: Context, thread_pointer: usize) {
-    // SAFETY: as for a switch. The compiler may have kept what it computed from the thread pointer,
-    // which has the same value again when this continues.
-    unsafe {
-        asm!(
-            "adr x9, 2f",
-            "sub sp, sp, #32",
-            "stp x9, x19, [sp]",
-            "str x29, [sp, #16]",
-            "mov x10, sp",
-            "str x10, [x0]",
-            "msr tpidr_el0, x2",
-            "mov sp, x1",
-            "ldr x9, [sp]",
-            "br x9",
-            "2:",
-            "ldr x19, [sp, #8]",
-            "ldr x29, [sp, #16]",
-            "add sp, sp, #32",
-            inout("x0") save => _,
-            inout("x1") to.0 => _,
-            inout("x2") thread_pointer => _,
-            out("x20") _, out("x21") _, out("x22") _, out("x23") _, out("x24") _,
-            out("x25") _, out("x26") _, out("x27") _, out("x28") _, out("lr") _,
-            out("v8") _, out("v9") _, out("v10") _, out("v11") _,
-            out("v12") _, out("v13") _, out("v14") _, out("v15") _,
-            clobber_abi("C"),
-        );
-    }
+/// Writes the modes in x11, if those in x10 are in force and differ.
+macro_rules! write_modes {
+    () => {
+        "cmp x10, x11\nb.eq 3f\nmsr fpcr, x11\nlsr x11, x11, #32\nmsr fpsr, x11\n3:"
+    };
 }
 
-/// Like [`leave`], to a stack that uses another thread control block.
-///
-/// # Safety
-/// As for [`switch_and_set_thread_pointer`]. Nothing on this stack may be needed any more.
+/// Defines a function that leaves a stack, and one that leaves it for good.
+macro_rules! switches {
+    ($switch:ident, $leave:ident, $set:literal $(, $pointer:ident)?) => {
+        /// Leaves this stack, stores its context in `save`, and continues at the other one, with
+        /// the thread control block at the thread pointer, if that is given. Returns when another
+        /// switch comes back.
+        ///
+        /// # Safety
+        /// `save` is writable. `to` was left by a switch, or is a [`new_context`], and has not
+        /// continued since. The code on its stack may run on this kernel thread. The block is the
+        /// one with which it was left.
+        #[inline(always)]
+        pub(crate) unsafe fn $switch(save: *mut Context, to: Context $(, $pointer: usize)?) {
+            // SAFETY: all registers are saved here or declared as clobbered, the stack pointer is
+            // restored when this continues, and the rest is the caller's promise. The compiler may
+            // have kept what it computed from the thread pointer, which has the same value again.
+            unsafe {
+                asm!(
+                    "adr x9, 2f",
+                    "sub sp, sp, #32",
+                    "stp x9, x19, [sp]",
+                    read_modes!(),
+                    "stp x29, x10, [sp, #16]",
+                    "mov x9, sp",
+                    "str x9, [x0]",
+                    $set,
+                    "mov sp, x1",
+                    "ldr x11, [sp, #24]",
+                    write_modes!(),
+                    "ldr x9, [sp]",
+                    "br x9",
+                    "2:",
+                    "ldr x19, [sp, #8]",
+                    "ldr x29, [sp, #16]",
+                    "add sp, sp, #32",
+                    inout("x0") save => _,
+                    inout("x1") to.0 => _,
+                    $(inout("x2") $pointer => _,)?
+                    out("x20") _, out("x21") _, out("x22") _, out("x23") _, out("x24") _,
+                    out("x25") _, out("x26") _, out("x27") _, out("x28") _, out("lr") _,
+                    out("v8") _, out("v9") _, out("v10") _, out("v11") _,
+                    out("v12") _, out("v13") _, out("v14") _, out("v15") _,
+                    clobber_abi("C"),
+                );
+            }
+        }
+
+        /// The same, but never comes back.
+        ///
+        /// # Safety
+        /// As above. Nothing on this stack may be needed any more.
+        #[inline(always)]
+        pub(crate) unsafe fn $leave(to: Context $(, $pointer: usize)?) -> ! {
+            // SAFETY: the caller's promise.
+            unsafe {
+                asm!(
+                    $set,
+                    read_modes!(),
+                    "mov sp, x1",
+                    "ldr x11, [sp, #24]",
+                    write_modes!(),
+                    "ldr x9, [sp]",
+                    "br x9",
+                    in("x1") to.0,
+                    $(in("x2") $pointer,)?
+                    options(noreturn)
+                );
+            }
+        }
+    };
+}
+
+switches!(switch, leave, "");
+switches!(switch_and_set_thread_pointer, leave_and_set_thread_pointer, "msr tpidr_el0, x2", thread_pointer);
+
+/// Gives the calling thread the modes with which a program starts.
 #[inline(always)]
-pub(crate) unsafe fn leave_and_set_thread_pointer(to: Context, thread_pointer: usize) -> ! {
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!(
-            "msr tpidr_el0, {thread_pointer}",
-            "mov sp, {to}",
-            "ldr x9, [sp]",
-            "br x9",
-            to = in(reg) to.0,
-            thread_pointer = in(reg) thread_pointer,
-            options(noreturn)
-        );
-    }
+pub(crate) fn reset_modes() {
+    // SAFETY: Rust code requires these modes.
+    unsafe { asm!(read_modes!(), "mov x11, #0", write_modes!(), out("x10") _, out("x11") _, options(nostack)) };
 }
 
 /// The thread pointer.
@@ -107,18 +112,6 @@ pub(crate) fn thread_pointer() -> usize {
     // SAFETY: it only reads a register.
     unsafe { asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
     pointer
-}
-
-/// Leaves this stack for good.
-///
-/// # Safety
-/// As for [`switch`]. Nothing on this stack may be needed any more.
-#[inline(always)]
-pub(crate) unsafe fn leave(to: Context) -> ! {
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!("mov sp, {to}", "ldr x9, [sp]", "br x9", to = in(reg) to.0, options(noreturn));
-    }
 }
 
 /// A context that starts on a stack with this top.
@@ -134,9 +127,9 @@ pub(crate) unsafe fn new_context(top: *mut u8, entrance: Entrance) -> Context {
     };
     // SAFETY: the caller's promise.
     unsafe {
-        let word = top.cast::<usize>().sub(4);
-        word.write(entry as usize);
-        Context(word.cast())
+        let words = top.cast::<[usize; 4]>().sub(1);
+        words.write([entry as usize, 0, 0, 0]);
+        Context(words.cast())
     }
 }
 
@@ -182,7 +175,7 @@ pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: ex
         ".cfi_rel_offset x19, 0",
         ".cfi_rel_offset x30, 8",
         "mov x19, x0",
-        // A switch stores the address to continue at, x19, x29, and an unused word.
+        // A switch stores the address to continue at, x19, x29, and the modes.
         ".cfi_remember_state",
         ".cfi_def_cfa x19, 32",
         ".cfi_offset x30, -32",

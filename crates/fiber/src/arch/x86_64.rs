@@ -1,96 +1,150 @@
 //! x86-64, with the System V ABI.
 //!
-//! A stack that was left has, from its lowest word up: where to continue, rbx, rbp. The compiler is
-//! told that all other callee-saved registers (r12 to r15) are clobbered, so it saves what it needs
-//! of them itself, often nothing. A switch uses `jmp`: a `ret` would be mispredicted by the
-//! processor's stack of return addresses, which costs 4 ns.
+//! A stack that was left has, from its lowest word up: where to continue, the modes of
+//! floating-point arithmetic, rbx, rbp. The compiler is told that all other callee-saved registers
+//! (r12 to r15) are clobbered, so it saves what it needs of them itself, often nothing. A switch
+//! uses `jmp`: a `ret` would be mispredicted by the processor's stack of return addresses, which
+//! costs 4 ns.
 //!
-//! The modes of floating-point arithmetic (MXCSR, the x87's control word) are not kept for each
-//! fiber: Rust requires the same ones everywhere. Callers in a language in which a thread may
-//! choose its own save them around the call.
+//! The modes are MXCSR, with the exceptions that it has recorded, and the x87's control word. They
+//! belong to the thread. To load them takes longer than to find that they are the same, as they
+//! nearly always are.
 
 use std::arch::{asm, naked_asm, x86_64::_rdtsc};
 
 use super::{Context, Entrance};
 
-/// Leaves this stack, stores its context in `save`, and continues at the other one. Returns when
-/// another switch comes back.
-///
-/// # Safety
-/// `save` is writable. `to` was left by a switch, or is a [`new_context`], and has not continued
-/// since. The code on its stack may run on this kernel thread.
-#[inline(always)]
-pub(crate) unsafe fn switch(save: *mut Context, to: Context) {
-    // SAFETY: all registers are saved here or declared as clobbered, the stack pointer is restored
-    // when this continues, and the rest is the caller's promise.
-    unsafe {
-        asm!(
-            "push rbp",
-            "push rbx",
-            "lea rax, [rip + 2f]",
-            "push rax",
-            "mov [rdi], rsp",
-            "mov rsp, rsi",
-            "pop rax",
-            "jmp rax",
-            "2:",
-            "pop rbx",
-            "pop rbp",
-            inout("rdi") save => _,
-            inout("rsi") to.0 => _,
-            out("r12") _, out("r13") _, out("r14") _, out("r15") _,
-            clobber_abi("C"),
-        );
-    }
+/// The modes with which a program starts.
+const INITIAL_MODES: usize = 0x037f_0000_1f80;
+
+/// Stores the modes in the word at this address.
+macro_rules! store_modes {
+    ($address:literal) => {
+        concat!("stmxcsr [", $address, "]\nfnstcw [", $address, " + 4]")
+    };
 }
 
-/// Like [`switch`], to a stack that uses another thread control block.
-///
-/// # Safety
-/// As for [`switch`]. The thread pointer is that of the block with which the other stack was left.
-#[inline(always)]
-pub(crate) unsafe fn switch_and_set_thread_pointer(save: *mut Context, to: Context, thread_pointer: usize) {
-    // SAFETY: as for a switch. The compiler may have kept what it computed from the thread pointer,
-    // which has the same value again when this continues.
-    unsafe {
-        asm!(
-            "push rbp",
-            "push rbx",
-            "lea rax, [rip + 2f]",
-            "push rax",
-            "mov [rdi], rsp",
-            "wrfsbase rdx",
-            "mov rsp, rsi",
-            "pop rax",
-            "jmp rax",
-            "2:",
-            "pop rbx",
-            "pop rbp",
-            inout("rdi") save => _,
-            inout("rsi") to.0 => _,
-            inout("rdx") thread_pointer => _,
-            out("r12") _, out("r13") _, out("r14") _, out("r15") _,
-            clobber_abi("C"),
-        );
-    }
+/// Goes to the label if the words of modes at these addresses differ.
+macro_rules! if_modes_differ {
+    ($one:literal, $other:literal, $label:literal) => {
+        concat!(
+            "mov eax, [",
+            $one,
+            "]\ncmp eax, [",
+            $other,
+            "]\njne ",
+            $label,
+            "\n",
+            "movzx eax, word ptr [",
+            $one,
+            " + 4]\ncmp ax, [",
+            $other,
+            " + 4]\njne ",
+            $label
+        )
+    };
 }
 
-/// Like [`leave`], to a stack that uses another thread control block.
-///
-/// # Safety
-/// As for [`switch_and_set_thread_pointer`]. Nothing on this stack may be needed any more.
+/// Loads the modes from the word at this address.
+macro_rules! load_modes {
+    ($address:literal) => {
+        concat!("ldmxcsr [", $address, "]\nfldcw [", $address, " + 4]")
+    };
+}
+
+/// Defines a function that leaves a stack, and one that leaves it for good.
+macro_rules! switches {
+    ($switch:ident, $leave:ident, $set:literal $(, $pointer:ident)?) => {
+        /// Leaves this stack, stores its context in `save`, and continues at the other one, with
+        /// the thread control block at the thread pointer, if that is given. Returns when another
+        /// switch comes back.
+        ///
+        /// # Safety
+        /// `save` is writable. `to` was left by a switch, or is a [`new_context`], and has not
+        /// continued since. The code on its stack may run on this kernel thread. The block is the
+        /// one with which it was left.
+        #[inline(always)]
+        pub(crate) unsafe fn $switch(save: *mut Context, to: Context $(, $pointer: usize)?) {
+            // SAFETY: all registers are saved here or declared as clobbered, the stack pointer is
+            // restored when this continues, and the rest is the caller's promise. The compiler may
+            // have kept what it computed from the thread pointer, which has the same value again.
+            unsafe {
+                asm!(
+                    "push rbp",
+                    "push rbx",
+                    "lea rax, [rip + 2f]",
+                    "sub rsp, 16",
+                    "mov [rsp], rax",
+                    store_modes!("rsp + 8"),
+                    "mov [rdi], rsp",
+                    $set,
+                    if_modes_differ!("rsp + 8", "rsi + 8", "4f"),
+                    "3:",
+                    "lea rsp, [rsi + 16]",
+                    "jmp [rsi]",
+                    "4:",
+                    load_modes!("rsi + 8"),
+                    "jmp 3b",
+                    "2:",
+                    "pop rbx",
+                    "pop rbp",
+                    inout("rdi") save => _,
+                    inout("rsi") to.0 => _,
+                    $(inout("rdx") $pointer => _,)?
+                    out("r12") _, out("r13") _, out("r14") _, out("r15") _,
+                    clobber_abi("C"),
+                );
+            }
+        }
+
+        /// The same, but never comes back.
+        ///
+        /// # Safety
+        /// As above. Nothing on this stack may be needed any more.
+        #[inline(always)]
+        pub(crate) unsafe fn $leave(to: Context $(, $pointer: usize)?) -> ! {
+            // SAFETY: the caller's promise.
+            unsafe {
+                asm!(
+                    $set,
+                    "push rax",
+                    store_modes!("rsp"),
+                    if_modes_differ!("rsp", "rsi + 8", "4f"),
+                    "3:",
+                    "lea rsp, [rsi + 16]",
+                    "jmp [rsi]",
+                    "4:",
+                    load_modes!("rsi + 8"),
+                    "jmp 3b",
+                    in("rsi") to.0,
+                    $(in("rdx") $pointer,)?
+                    options(noreturn)
+                );
+            }
+        }
+    };
+}
+
+switches!(switch, leave, "");
+switches!(switch_and_set_thread_pointer, leave_and_set_thread_pointer, "wrfsbase rdx", thread_pointer);
+
+/// Gives the calling thread the modes with which a program starts.
 #[inline(always)]
-pub(crate) unsafe fn leave_and_set_thread_pointer(to: Context, thread_pointer: usize) -> ! {
-    // SAFETY: the caller's promise.
+pub(crate) fn reset_modes() {
+    let (mut now, initial) = (0_u64, INITIAL_MODES);
+    // SAFETY: Rust code requires these modes.
     unsafe {
         asm!(
-            "wrfsbase {thread_pointer}",
-            "mov rsp, {to}",
-            "pop rax",
-            "jmp rax",
-            to = in(reg) to.0,
-            thread_pointer = in(reg) thread_pointer,
-            options(noreturn)
+            store_modes!("{now}"),
+            if_modes_differ!("{now}", "{initial}", "4f"),
+            "jmp 3f",
+            "4:",
+            load_modes!("{initial}"),
+            "3:",
+            now = in(reg) &raw mut now,
+            initial = in(reg) &raw const initial,
+            out("eax") _,
+            options(nostack)
         );
     }
 }
@@ -103,18 +157,6 @@ pub(crate) fn thread_pointer() -> usize {
     // SAFETY: it only reads a register.
     unsafe { asm!("rdfsbase {}", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
     pointer
-}
-
-/// Leaves this stack for good.
-///
-/// # Safety
-/// As for [`switch`]. Nothing on this stack may be needed any more.
-#[inline(always)]
-pub(crate) unsafe fn leave(to: Context) -> ! {
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!("mov rsp, {to}", "pop rax", "jmp rax", to = in(reg) to.0, options(noreturn));
-    }
 }
 
 /// A context that starts on a stack with this top.
@@ -130,9 +172,9 @@ pub(crate) unsafe fn new_context(top: *mut u8, entrance: Entrance) -> Context {
     };
     // SAFETY: the caller's promise.
     unsafe {
-        let word = top.cast::<usize>().sub(1);
-        word.write(entry as usize);
-        Context(word.cast())
+        let words = top.cast::<[usize; 2]>().sub(1);
+        words.write([entry as usize, INITIAL_MODES]);
+        Context(words.cast())
     }
 }
 
@@ -179,10 +221,10 @@ pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: ex
         ".cfi_adjust_cfa_offset 8",
         ".cfi_rel_offset rbx, 0",
         "mov rbx, rdi",
-        // A switch stores the address to continue at, rbx, and rbp.
+        // A switch stores the address to continue at, the modes, rbx, and rbp.
         ".cfi_remember_state",
-        ".cfi_def_cfa rbx, 24",
-        ".cfi_offset rip, -24",
+        ".cfi_def_cfa rbx, 32",
+        ".cfi_offset rip, -32",
         ".cfi_offset rbx, -16",
         ".cfi_offset rbp, -8",
         "mov rdi, rdx",

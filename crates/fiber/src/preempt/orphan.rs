@@ -101,10 +101,9 @@ pub(crate) fn move_to_thread(fiber: Fiber, let_go: impl FnOnce()) {
 /// already. Returns for other threads.
 #[cold]
 pub(crate) fn unwind_if_orphaned() {
-    if fiber_thread::current().is_none() {
-        return;
-    }
-    if std::thread::panicking() || !crate::ending::CAN_UNWIND {
+    let Some(thread) = fiber_thread::current() else { return };
+    // SAFETY: it is the calling fiber's.
+    if !unsafe { thread.as_ref() }.can_unwind() || !crate::ending::CAN_UNWIND {
         wait_forever();
     }
     crate::ending::unwind()

@@ -2,7 +2,7 @@
 //! and lives until its last borrow has ended.
 #![forbid(unsafe_code)]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
 use std::process::{Command, exit};
 use std::sync::atomic::AtomicBool;
@@ -125,4 +125,71 @@ fn a_thread_local_lives_as_long_as_a_fiber_that_is_left_behind() {
 #[test]
 fn a_thread_local_lives_as_long_as_a_fiber_that_is_left_behind_by_default() {
     isolated_by(expect_same, || a_fiber_that_is_left_behind_lends_a_thread_local(Config::default()));
+}
+
+/// A destructor of a thread-local cannot unwind, so a fiber that waits there when its runtime ends
+/// is left behind.
+fn a_destructor_of_a_thread_local_waits_forever(config: Config) {
+    static WAITS: AtomicBool = AtomicBool::new(false);
+    static NEVER: Semaphore = Semaphore::new(0);
+
+    struct Waits;
+
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            WAITS.store(true, Release);
+            drop(NEVER.acquire());
+        }
+    }
+
+    thread_local! { static LAST: RefCell<Option<Waits>> = const { RefCell::new(None) } }
+
+    let first = || {
+        spawn(|| LAST.set(Some(Waits))).detach();
+        while !WAITS.load(Acquire) {
+            yield_now();
+        }
+    };
+    Runtime::new(config).run(first).unwrap();
+}
+
+fn expect_left(mut test: Command) {
+    run(&mut test).expect_success().expect_stderr("not all fibers ended with their runtime (1 did not)");
+}
+
+#[test]
+fn a_fiber_whose_thread_local_waits_at_its_end_is_left_behind() {
+    isolated_by(expect_left, || a_destructor_of_a_thread_local_waits_forever(interrupted()));
+}
+
+#[test]
+fn a_fiber_whose_thread_local_waits_at_its_end_is_left_behind_by_default() {
+    isolated_by(expect_left, || a_destructor_of_a_thread_local_waits_forever(Config::default()));
+}
+
+#[test]
+fn thread_locals_outlive_the_values_of_the_fiber() {
+    thread_local! { static COUNT: Cell<u32> = const { Cell::new(0) } }
+    static COUNTED: std::sync::Mutex<Vec<u32>> = std::sync::Mutex::new(Vec::new());
+
+    struct Counts;
+
+    impl Drop for Counts {
+        fn drop(&mut self) {
+            COUNTED.lock().unwrap().push(COUNT.get());
+        }
+    }
+
+    rowlock_fiber::fiber_local! { static VALUE: Counts = Counts; }
+
+    rowlock_fiber::run(|| {
+        for count in 1..3 {
+            let fiber = spawn(move || {
+                COUNT.set(COUNT.get() + count);
+                VALUE.with(|_| ());
+            });
+            fiber.join().unwrap();
+        }
+    });
+    assert_eq!(*COUNTED.lock().unwrap(), [1, 2]);
 }

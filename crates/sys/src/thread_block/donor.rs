@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::{ThreadBlock, ThreadBlockError, exists, next_number, thread_pointer, word};
+use crate::reservation::page_size;
 use crate::rseq;
 
 /// The minimum number of bytes that the C library has registered for the kernel to write to (rseq).
@@ -23,6 +24,7 @@ struct Donor {
     block: ThreadBlock,
     /// The value of `pthread_self`, the address of the descriptor.
     handle: usize,
+    robust_list: Option<usize>,
     /// Its thread ID, stored last.
     thread: AtomicI32,
 }
@@ -47,6 +49,19 @@ pub(super) struct Identity {
     pub(super) number: usize,
     /// The offset of the word that the kernel clears, and its value before, if it is not the ID.
     exists: Option<(usize, u32)>,
+    /// The offset of the list of robust mutexes, from the value of `pthread_self`.
+    pub(super) robust_list: Option<usize>,
+}
+
+/// Where the calling kernel thread's list of robust mutexes is, as an offset from `pthread_self`,
+/// if it uses its own block.
+pub(super) fn robust_list() -> Option<usize> {
+    let (mut head, mut length) = (0_usize, 0_usize);
+    // SAFETY: there is room for both.
+    let failed = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut head, &raw mut length) } != 0;
+    // SAFETY: it has no conditions.
+    let offset = head.wrapping_sub(unsafe { libc::pthread_self() } as usize);
+    (!failed && offset < page_size()).then_some(offset)
 }
 
 /// Does nothing to prepare a block.
@@ -74,6 +89,7 @@ pub(super) unsafe fn donate(
             words: if identity.is_none() { words.as_mut_ptr() } else { null_mut() },
             block: ThreadBlock { thread_pointer: 0, stack_top: 0 },
             handle: 0,
+            robust_list: None,
             thread: AtomicI32::new(0),
         });
         start(memory, donor)?;
@@ -92,7 +108,10 @@ pub(super) unsafe fn donate(
         let (block, handle) = ((*donor).block, (*donor).handle);
         forget_cpu(block);
         words.truncate(addresses.end.saturating_sub(handle) / 4);
-        let find = || find(block, handle, &words, id.cast_unsigned());
+        let find = || {
+            let robust_list = (*donor).robust_list;
+            find(block, handle, &words, id.cast_unsigned()).map(|identity| Identity { robust_list, ..identity })
+        };
         let identity = identity.or_else(find).ok_or(ThreadBlockError::Number)?;
         let place = |offset: usize| word(block.thread_pointer.wrapping_add(offset));
         let (cleared, value) = identity.exists.unwrap_or((identity.number, 0));
@@ -120,11 +139,11 @@ unsafe fn find(block: ThreadBlock, start: usize, words: &[u32], thread: u32) -> 
     let mut changed = all().filter(|&(index, before)| before != now(index) && !is_of_kernel(index));
     let (Some((cleared, before)), None) = (changed.next(), changed.next()) else { return None };
     if before == thread {
-        return Some(Identity { number: offset(cleared), exists: None });
+        return Some(Identity { number: offset(cleared), exists: None, robust_list: None });
     }
     let mut numbers = all().filter(|&(_, before)| before == thread);
     let (Some((number, _)), None) = (numbers.next(), numbers.next()) else { return None };
-    Some(Identity { number: offset(number), exists: Some((offset(cleared), before)) })
+    Some(Identity { number: offset(number), exists: Some((offset(cleared), before)), robust_list: None })
 }
 
 /// Starts a donor on this memory.
@@ -173,6 +192,7 @@ extern "C" fn run(donor: *mut libc::c_void) -> *mut libc::c_void {
         ((*donor).prepare)((*donor).argument);
         (*donor).block = ThreadBlock { thread_pointer, stack_top };
         (*donor).handle = libc::pthread_self() as usize;
+        (*donor).robust_list = robust_list();
         if !(*donor).words.is_null() {
             for (index, address) in ((*donor).handle..(*donor).end).step_by(4).enumerate() {
                 (*donor).words.add(index).write(word(address).read_volatile());

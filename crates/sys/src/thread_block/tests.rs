@@ -200,7 +200,7 @@ fn the_kernel_is_asked_for_the_cpu_while_a_block_is_in_use() {
 
 /// Compiles a library with a thread-local variable that is initially 41, and a function `next` that
 /// increments and returns it.
-pub(super) fn library(folder: &Path, model: &str) -> CString {
+pub(crate) fn library(folder: &Path, model: &str) -> CString {
     let (source, library) = (folder.join("next.c"), folder.join(format!("lib{model}.so")));
     std::fs::write(&source, "__thread unsigned long own = 41; unsigned long next(void) { return ++own; }").unwrap();
     let mut compile = testing::command("cc");
@@ -213,7 +213,7 @@ pub(super) fn library(folder: &Path, model: &str) -> CString {
 ///
 /// # Safety
 /// It is the address of the path, a C string.
-pub(super) unsafe extern "C" fn load(path: usize) -> usize {
+pub(crate) unsafe extern "C" fn load(path: usize) -> usize {
     // SAFETY: the caller's promise. The handle is null or the library's.
     unsafe {
         let handle = libc::dlopen(with_exposed_provenance_mut::<libc::c_char>(path), libc::RTLD_NOW);
@@ -223,7 +223,7 @@ pub(super) unsafe extern "C" fn load(path: usize) -> usize {
 
 /// # Safety
 /// It is the address of a C function without arguments that returns a number.
-pub(super) unsafe extern "C" fn next(function: usize) -> usize {
+pub(crate) unsafe extern "C" fn next(function: usize) -> usize {
     // SAFETY: the caller's promise.
     unsafe { std::mem::transmute::<*mut (), extern "C" fn() -> usize>(with_exposed_provenance_mut(function))() }
 }

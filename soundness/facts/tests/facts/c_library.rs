@@ -48,6 +48,19 @@ fn modes_of_arithmetic_belong_to_a_strand() -> Vec<(c_int, f32)> {
     })
 }
 
+/// Another mode stays with the strand that has set it.
+fn modes_of_arithmetic_are_those_of_a_new_strand() -> Vec<c_int> {
+    let strand = |_| {
+        // SAFETY: nothing is computed with the other mode.
+        unsafe {
+            let mode = fegetround();
+            fesetround(if cfg!(target_arch = "x86_64") { 0x400 } else { 0x80_0000 });
+            mode
+        }
+    };
+    (0..4).flat_map(|_| together(1, strand)).collect()
+}
+
 fn the_locale_belongs_to_a_strand() -> Vec<bool> {
     together(3, |who| {
         // SAFETY: a locale is made, used by this thread alone, and freed when it is not in use.
@@ -225,14 +238,15 @@ mod in_blocks {
         the_locale_belongs_to_a_strand
         the_cancellation_state_belongs_to_a_strand
         values_of_keys_belong_to_a_strand
-        #[ignore = "the C library does not see the end of a fiber"]
         destructors_of_keys_have_run_when_a_strand_is_joined
         handles_of_threads_are_different_and_stay
-        #[ignore = "it says where the stack of the block's or the fiber's kernel thread is"]
         the_stack_is_where_the_c_library_says
         the_c_library_knows_the_cpu
         there_is_no_shadow_stack
         a_handle_is_that_of_a_thread
+        modes_of_arithmetic_belong_to_a_strand
+        modes_of_arithmetic_are_those_of_a_new_strand
+        the_user_can_be_set
     }
 }
 
@@ -240,8 +254,6 @@ mod in_the_kernel {
     use super::*;
     ways::in_every_way! {
         only_on_kernel_threads: "the kernel and the C library know the worker's thread only";
-        modes_of_arithmetic_belong_to_a_strand
         restartable_sequences_are_registered
-        the_user_can_be_set
     }
 }

@@ -70,7 +70,6 @@ mod switching {
         the_current_thread_stays_the_same
         strands_at_a_time_are_different_threads
         a_token_is_kept_for_its_strand
-        #[ignore = "a fiber is the same thread as the one before it on its stack"]
         strands_after_each_other_are_different_threads
     }
 }

@@ -158,7 +158,6 @@ mod switching {
     ways::in_every_way! {
         a_recursive_mutex_belongs_to_its_strand
         a_mutex_that_checks_finds_deadlocks_and_other_owners
-        #[ignore = "the kernel does not see the end of a fiber"]
         a_robust_mutex_tells_that_its_owner_has_ended
         a_stream_belongs_to_its_strand
     }

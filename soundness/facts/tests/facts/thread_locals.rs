@@ -52,8 +52,6 @@ fn destructors_have_run_when_a_strand_is_joined() -> Vec<usize> {
 
 ways::in_every_way! {
     thread_locals_belong_to_a_strand
-    #[ignore = "a fiber finds the thread-locals that an earlier one left on its stack"]
     thread_locals_of_a_new_strand_are_new
-    #[ignore = "destructors of a fiber's thread-locals do not run"]
     destructors_have_run_when_a_strand_is_joined
 }

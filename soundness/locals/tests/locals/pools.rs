@@ -89,7 +89,6 @@ fn strands_are_the_threads_of_a_pool() -> (u64, usize) {
 mod switching {
     use super::*;
     ways::in_every_way! {
-        #[ignore = "a fiber finds the thread-locals that an earlier one left on its stack"]
         a_strand_is_a_pool_of_its_own
     }
 }

@@ -16,21 +16,22 @@ thread_local! {
     static MADE: RefCell<Made> = RefCell::new(Made::new());
 }
 
-static MANY_MADE: AtomicUsize = AtomicUsize::new(0);
+static MADE_IN_ALL: AtomicUsize = AtomicUsize::new(0);
+static DROPPED: AtomicUsize = AtomicUsize::new(0);
 
 /// A thread-local of a type with a destructor, which must be initialized.
 struct Made(Vec<String>);
 
 impl Made {
     fn new() -> Made {
-        MANY_MADE.fetch_add(1, Relaxed);
+        MADE_IN_ALL.fetch_add(1, Relaxed);
         Made(Vec::new())
     }
 }
 
 impl Drop for Made {
     fn drop(&mut self) {
-        MANY_MADE.fetch_sub(1, Relaxed);
+        DROPPED.fetch_add(1, Relaxed);
     }
 }
 
@@ -51,8 +52,9 @@ fn thread_locals_belong_to_the_fiber() {
             assert!(OWN.with_borrow(|own| own.len() == 100 && own.iter().zip(0..).all(right)));
             assert!(MADE.with_borrow(|made| made.0.iter().all(|text| *text == who.to_string())));
         });
-        let many = MANY_MADE.load(Relaxed);
-        assert!(many >= PREEMPTIBLE as usize, "each fiber has one, but only {many} were initialized");
+        let (made, dropped) = (MADE_IN_ALL.load(Relaxed), DROPPED.load(Relaxed));
+        assert!(made >= PREEMPTIBLE as usize, "each fiber has one, but only {made} were initialized");
+        assert!(dropped + 1 >= made, "only the first fiber's may be left, but {dropped} of {made} were dropped");
     });
 }
 
