@@ -13,6 +13,7 @@ use std::any::Any;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use policy::ThreadId;
 
@@ -213,14 +214,53 @@ pub(crate) fn end_all(worker: &Worker) -> usize {
     left
 }
 
+/// How many milliseconds fibers that wait in calls of the C library have until one of them goes on,
+/// and in total. They cannot be unwound there, but most such waits are short.
+const PATIENCE: u32 = 50;
+const MAX_PATIENCE: u32 = 2_000;
+
+/// Lets fibers that wait in calls of the C library go on. Returns whether some still do.
+fn await_calls(worker: &Worker, total: &mut u32) -> bool {
+    let mut left = PATIENCE;
+    while worker.core().records.all().any(|fiber| worker.is_in_c_library(fiber)) {
+        if left == 0 || *total == 0 {
+            return true;
+        }
+        (left, *total) = (left - 1, *total - 1);
+        std::thread::sleep(Duration::from_millis(1));
+        worker.read_clock(None);
+        if worker.ready(|ready| ready.waiting()) > 0 {
+            left = PATIENCE;
+            take_turns(worker);
+        }
+    }
+    false
+}
+
+/// Lets the fibers run that are ready.
+fn take_turns(worker: &Worker) {
+    for _ in 0..TURNS {
+        worker.yield_to_any();
+        if worker.ready(|ready| ready.waiting()) == 0 && worker.core().offered.len() == 0 && !worker.inbox().any() {
+            break;
+        }
+    }
+}
+
 /// Each worker's part in this.
 pub(crate) fn end_own(worker: &Worker) -> usize {
     worker.outside.begin_shutdown();
     worker.begin_grace();
+    let (mut patience, mut waits) = (MAX_PATIENCE, 0);
     loop {
         let mut any = false;
         for fiber in worker.core().records.all() {
-            any |= cancel(worker, fiber);
+            // Another worker may have waited for this one in the round before the last.
+            any |= if waits > 1 && worker.is_in_c_library(fiber) {
+                worker.orphan_in_c_library(fiber)
+            } else {
+                cancel(worker, fiber)
+            };
         }
         while let Some(fiber) = worker.core().offered.pop() {
             if fiber.state.get() == FiberState::Unstarted {
@@ -229,11 +269,10 @@ pub(crate) fn end_own(worker: &Worker) -> usize {
             worker.take_in_offered(fiber);
             worker.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
         }
-        for _ in 0..TURNS {
-            worker.yield_to_any();
-            if worker.ready(|ready| ready.waiting()) == 0 && worker.core().offered.len() == 0 && !worker.inbox().any() {
-                break;
-            }
+        take_turns(worker);
+        if await_calls(worker, &mut patience) {
+            waits += 1;
+            any |= waits <= 2;
         }
         if let Some(left) = worker.core().rounds.arrive(worker.core(), any) {
             // Those that remain must get nothing any more for which others wait.
@@ -276,7 +315,10 @@ fn cancel(worker: &Worker, fiber: Fiber) -> bool {
             }
             true
         }
-        FiberState::BlockedUnwinding => worker.orphan_in_c_library(fiber),
-        FiberState::Free | FiberState::Unstarted | FiberState::Running | FiberState::Ended => false,
+        FiberState::Free
+        | FiberState::Unstarted
+        | FiberState::Running
+        | FiberState::BlockedUnwinding
+        | FiberState::Ended => false,
     }
 }

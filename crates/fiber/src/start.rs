@@ -30,15 +30,19 @@ impl Worker {
         }
     }
 
-    /// Orphans a fiber that waits in a call of the C library, as the runtime ends. Returns whether
-    /// that was possible.
+    /// Whether a fiber of this worker waits in a call of the C library.
+    #[cold]
+    pub(crate) fn is_in_c_library(&self, fiber: Fiber) -> bool {
+        // SAFETY: the fiber is blocked, so what it waits for exists.
+        let is = |waits: NonNull<dyn Waitable>| unsafe { waits.as_ref() }.is_in_c_library();
+        fiber.state.get() == State::BlockedUnwinding && self.is_home_of(fiber) && fiber.waits.get().is_some_and(is)
+    }
+
+    /// Orphans such a fiber, as the runtime ends. Returns whether that was possible.
     #[cold]
     pub(crate) fn orphan_in_c_library(&self, fiber: Fiber) -> bool {
-        // SAFETY: the fiber is blocked, so what it waits for exists.
-        let leaves = |waits: NonNull<dyn Waitable>| unsafe {
-            let waits = waits.as_ref();
-            waits.is_in_c_library() && waits.leave(fiber)
-        };
+        // SAFETY: as above.
+        let leaves = |waits: NonNull<dyn Waitable>| unsafe { waits.as_ref() }.leave(fiber);
         let orphans = fiber.can_be_orphaned() && fiber.waits.get().is_some_and(leaves);
         if orphans {
             fiber.waits.set(None);
