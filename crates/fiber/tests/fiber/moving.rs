@@ -27,16 +27,20 @@ fn crowd(preemptible: bool, calls: impl Fn() + Sync, enough: impl Fn() -> bool) 
         .run(|| {
             scope(|scope| {
                 // The other worker runs nothing else meanwhile.
+                let first = gettid();
                 let blocks = || {
                     let _pin = pin();
-                    blocked.store(true, Relaxed);
-                    while !released.load(Relaxed) {
-                        sched_yield();
+                    if gettid() != first {
+                        blocked.store(true, Relaxed);
+                        while !released.load(Relaxed) {
+                            sched_yield();
+                        }
                     }
                 };
-                scope.spawn_with(Builder::new().preemptible(false), blocks).unwrap();
                 while !blocked.load(Relaxed) {
-                    sched_yield();
+                    // If it starts on this worker, it ends at once.
+                    scope.spawn_with(Builder::new().preemptible(false), blocks).unwrap();
+                    yield_now();
                 }
                 for _ in 0..8 {
                     scope.spawn(|| {
