@@ -25,9 +25,9 @@ fn crowd(preemptible: bool, calls: impl Fn() + Sync, enough: impl Fn() -> bool) 
     let waiting = AtomicU64::new(0);
     with_two(preemptible)
         .run(|| {
+            let first = gettid();
             scope(|scope| {
                 // The other worker runs nothing else meanwhile.
-                let first = gettid();
                 let blocks = || {
                     let _pin = pin();
                     if gettid() != first {
