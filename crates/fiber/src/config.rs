@@ -23,11 +23,12 @@ pub struct Config {
     /// The feedback queue's levels, running time and boost. The default is ten levels of 10 ms, and
     /// a boost every second.
     pub rules: FeedbackRules,
-    /// How many kernel threads run fibers, including the one that [runs](Runtime::run) the runtime;
-    /// 0 counts as 1. With one worker, which is usual, fibers need no atomic operations, and a
-    /// switch takes nanoseconds. More workers run fibers in parallel if there are CPUs for them.
-    /// This is for computations of 100 us and more, because waking another CPU takes that long.
-    /// Fibers move to workers that have nothing to do, unless they are [pinned](crate::pin()).
+    /// How many kernel threads run fibers, including the one that [runs](crate::Runtime::run) the
+    /// runtime; 0 counts as 1. With one worker, which is usual, fibers need no atomic operations,
+    /// and a switch takes nanoseconds. More workers run fibers in parallel if there are CPUs for
+    /// them. This is for computations of 100 us and more, because waking another CPU takes that
+    /// long. Fibers move to workers that have nothing to do, unless they are
+    /// [pinned](crate::pin()).
     pub workers: u32,
     /// The size of a fiber's stack in bytes, unless the fiber asks for another.
     pub stack_size: usize,

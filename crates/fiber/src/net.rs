@@ -6,7 +6,7 @@
 //!   block.
 //! * Time-outs belong to a handle and not to the socket, and fail with
 //!   [`TimedOut`](std::io::ErrorKind::TimedOut).
-//! * Names are looked up by [`blocking`](crate::blocking), and not at all if an [`Address`] needs
+//! * Names are looked up by [`blocking`], and not at all if an [`Address`] needs
 //!   no lookup.
 //! * A fiber that waits borrows the socket, so it cannot be closed meanwhile. To end a wait from
 //!   elsewhere, [shut the socket down](std::net::TcpStream::shutdown): a reader gets the end of the

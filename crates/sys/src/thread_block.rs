@@ -20,9 +20,9 @@
 //! A block has no kernel thread with its thread ID. While a block is in use, priority-inheriting
 //! mutexes do not work, since the kernel looks up the thread that owns them; nor does it release
 //! robust mutexes when the process ends. `pthread_kill`, `pthread_getattr_np` and others find no
-//! thread. `setuid` and similar functions need [some help](user_change). A program whose main
-//! thread calls `pthread_exit` no longer ends by itself. And the child of a `fork` has only the
-//! block that was in use.
+//! thread. `setuid` and similar functions need some help (see the module `user_change`). A program
+//! whose main thread calls `pthread_exit` no longer ends by itself. And the child of a `fork` has
+//! only the block that was in use.
 
 mod copy;
 mod donor;

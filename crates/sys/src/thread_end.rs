@@ -8,7 +8,7 @@
 //! * The values of `pthread_key_create` and their destructors are where the C library tells
 //!   debuggers that they are (`_thread_db_...`). A flag says whether there is a value. It follows
 //!   them, which is tried out.
-//! * Thread-locals become [new](renewal).
+//! * Thread-locals become new (see the module `renewal`).
 //!
 //! A sanitizer has its own state in thread-locals and keys. With it, only destructors of the first
 //! kind run; with another C library than GNU's, none.
