@@ -1,8 +1,6 @@
 //! Fibers of rowlock, of both tiers.
 #![allow(unsafe_code, reason = "it starts fibers that share thread-local variables")]
 
-use std::sync::PoisonError;
-
 use fiber::net::TcpListener;
 use fiber::{Builder, Condvar, Config, Mutex, Receiver, Runtime, Sender};
 use policy::Span;
@@ -18,8 +16,8 @@ pub(crate) struct Rowlock<const SAFE: bool>;
 static LOCKS: [Mutex<Words>; 2] = [const { Mutex::new([0; 16]) }; 2];
 static TURN: Mutex<bool> = Mutex::new(false);
 static CHANGED: Condvar = Condvar::new();
-// To be changed: the mutex of fibers, once threads may lock it, too.
-static SHARED: std::sync::Mutex<Words> = std::sync::Mutex::new([0; 16]);
+/// A mutex that a thread has locked, too.
+static SHARED: Mutex<Words> = Mutex::new([0; 16]);
 
 impl<const SAFE: bool> Threads for Rowlock<SAFE> {
     type Handle = fiber::JoinHandle<()>;
@@ -27,6 +25,9 @@ impl<const SAFE: bool> Threads for Rowlock<SAFE> {
     type Receiver = Receiver<usize>;
 
     fn run(setup: Setup, main: impl FnOnce() + Send + 'static) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(SHARED.lock()));
+        });
         // The first fiber is of another tier, so it only starts the measured one.
         or_stop(Runtime::new(config(setup)).run(|| Self::join(Self::spawn(main))));
     }
@@ -52,19 +53,18 @@ impl<const SAFE: bool> Threads for Rowlock<SAFE> {
 
     #[inline(always)]
     fn edit(which: usize, edit: impl FnOnce(&mut Words)) {
-        let mut words = or_stop(LOCKS[which].lock());
-        edit(&mut words);
+        edit(&mut LOCKS[which].lock());
     }
 
     #[inline(always)]
     fn edit_shared(edit: impl FnOnce(&mut Words)) {
-        edit(&mut SHARED.lock().unwrap_or_else(PoisonError::into_inner));
+        edit(&mut SHARED.lock());
     }
 
     fn take_turns(me: bool, times: usize) {
-        let mut turn = or_stop(TURN.lock());
+        let mut turn = TURN.lock();
         for _ in 0..times {
-            turn = or_stop(CHANGED.wait_while(turn, |turn| *turn != me));
+            turn = CHANGED.wait_while(turn, |turn| *turn != me);
             *turn = !me;
             CHANGED.notify_one();
         }
