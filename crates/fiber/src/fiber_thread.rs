@@ -262,6 +262,7 @@ impl InRuntime {
     }
 
     /// Whether the thread was in the runtime before.
+    #[cfg(interposed)]
     #[inline(always)]
     pub(crate) fn is_nested(&self) -> bool {
         self.is_nested
@@ -348,6 +349,7 @@ pub(crate) fn current() -> Option<NonNull<FiberThread>> {
 }
 
 /// Whether the caller is a fiber outside of the runtime, in its own turn.
+#[cfg(interposed)]
 #[inline(always)]
 pub(crate) fn is_outside_runtime() -> bool {
     HERE.with(|here| here.worker.get().is_some() && !here.in_runtime.load(Relaxed))

@@ -177,6 +177,7 @@ impl<P> WaitList<P> {
     }
 
     /// Takes the first waiter for which this holds off the list. It must be woken.
+    #[cfg(interposed)]
     pub(crate) fn take(&mut self, holds: impl Fn(&Waiter<P>) -> bool) -> Option<Taken<P>> {
         let mut all = std::iter::successors(self.first, |waiter| Self::at(*waiter).next.get());
         let found = all.find(|waiter| holds(Self::at(*waiter)))?;
