@@ -82,10 +82,14 @@ class Fiber:
             name = gdb.execute("info symbol %d" % memory(table + 8 * entry, "Q"), to_string=True)
             if "::kind" not in name:
                 continue
-            if "mutex::Lock" in name:
+            if "waiting::Listed" in name:
+                text, length = (memory(data + 8 * i, "Q") for i in (1, 2))
+                kind = bytes(gdb.selected_inferior().read_memory(text, length)).decode()
+                if kind != "a mutex":
+                    return kind
                 mutex = memory(memory(data, "Q"), "Q")
                 holder = memory(mutex + self.layout.lock_word, "Q") & ~15
-                return "a mutex" + (" held by " + Fiber(self.layout, holder).label() if holder else "")
+                return kind + (" held by " + Fiber(self.layout, holder).label() if holder else "")
             if "join::End" in name:
                 return "the end of " + Fiber(self.layout, memory(data, "Q")).label()
             for part, kind in KINDS:
@@ -141,10 +145,7 @@ class Fiber:
 
 
 KINDS = [
-    ("condvar", "a condition variable"), ("scope", "the end of a scope's fibers"), ("time::Asleep", "a time"),
-    ("semaphore", "a semaphore"), ("barrier", "a barrier"), ("rwlock", "a reader-writer lock"),
-    ("channel", "a channel"), ("once", "a value that another fiber creates"), ("reactor", "a descriptor"),
-    ("pollable", "a descriptor"),
+    ("time::Asleep", "a time"), ("reactor", "a descriptor"), ("pollable", "a descriptor"), ("futex", "a futex"),
 ]
 
 

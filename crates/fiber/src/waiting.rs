@@ -217,7 +217,7 @@ pub(crate) fn perform_in_fiber<O: Operation>(
         if let Some(output) = start(operation, waiter, Some(here)) {
             return Ok(output);
         }
-        match here.block_quietly(&Listed { operation, waiter }, deadline) {
+        match here.block_quietly(&Listed { operation, kind: operation.kind(), waiter }, deadline) {
             Woken::Called => {
                 // SAFETY: the waiter is on no list.
                 if let Some(output) = operation.complete(unsafe { waiter.payload() }) {
@@ -231,11 +231,12 @@ pub(crate) fn perform_in_fiber<O: Operation>(
     }
 }
 
-/// A fiber's wait, for reports, and to end it early. A debugger reads its first word, and that of
-/// the operation.
+/// A fiber's wait, for reports, and to end it early. A debugger reads the kind, and the first words
+/// of this and of the operation.
 #[repr(C)]
 struct Listed<'a, O: Operation> {
     operation: &'a O,
+    kind: &'static str,
     waiter: Pin<&'a Waiter<O::Payload>>,
 }
 
@@ -245,7 +246,7 @@ impl<O: Operation> Waitable for Listed<'_, O> {
     }
 
     fn kind(&self) -> &'static str {
-        self.operation.kind()
+        self.kind
     }
 
     fn blocker(&self) -> Option<Fiber> {
