@@ -29,6 +29,34 @@ impl Context {
     pub(crate) const NONE: Context = Context(std::ptr::null_mut());
 }
 
+/// Where to continue when a stack is left for good.
+pub(crate) struct Target {
+    pub(crate) to: Context,
+    /// 0 if it stays.
+    pub(crate) thread_pointer: usize,
+}
+
+impl Target {
+    /// Leaves this stack.
+    ///
+    /// The caller is the first function on the stack, and nothing but this call, because its frame
+    /// is still there for the next one. It has no variables that the address sanitizer would find
+    /// under a handler of a signal that comes before the next one has begun.
+    ///
+    /// # Safety
+    /// As for [`leave`]. Nothing on this stack may be needed any more.
+    #[inline(always)]
+    pub(crate) unsafe fn leave(self) -> ! {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.thread_pointer {
+                0 => leave(self.to),
+                thread_pointer => leave_and_set_thread_pointer(self.to, thread_pointer),
+            }
+        }
+    }
+}
+
 /// The first function on a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entrance {

@@ -5,7 +5,7 @@
 
 use policy::ThreadId;
 
-use crate::arch::{self, Context};
+use crate::arch::{self, Context, Target};
 use crate::control_block::ControlBlock;
 use crate::control_block::thread::{Handover, KernelThread};
 use crate::current_worker::CurrentWorker;
@@ -84,18 +84,12 @@ impl Worker {
         }
     }
 
-    /// Like [`switch_to_control_block`](Worker::switch_to_control_block), but never comes back.
-    ///
-    /// # Safety
-    /// As for [`Worker::switch_to_control_block`]. Nothing on this stack may be needed any more.
+    /// The target at which a fiber with this block continues.
     #[inline(always)]
-    pub(crate) unsafe fn leave_to_control_block(&self, to: Context, block: ControlBlock) -> ! {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match block {
-                ControlBlock::ThreadPointer(pointer) => arch::leave_and_set_thread_pointer(to, pointer),
-                ControlBlock::KernelThread(next) => arch::leave(self.handover_target(to, next)),
-            }
+    pub(crate) fn target(&self, to: Context, block: ControlBlock) -> Target {
+        match block {
+            ControlBlock::ThreadPointer(thread_pointer) => Target { to, thread_pointer },
+            ControlBlock::KernelThread(next) => Target { to: self.handover_target(to, next), thread_pointer: 0 },
         }
     }
 

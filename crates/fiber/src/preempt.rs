@@ -42,7 +42,7 @@ use sys::tick::{Interrupted, SignalMask, Slack};
 pub(crate) use self::donation::wait_for_donor;
 use self::ticks::Ticking;
 pub(crate) use self::ticks::Ticks;
-use crate::arch::{self, Context, Entrance};
+use crate::arch::{self, Context, Entrance, Target};
 use crate::control_block::thread::KernelThread;
 use crate::control_block::{ControlBlock, ControlBlockKind};
 use crate::current_worker::CurrentWorker;
@@ -484,15 +484,20 @@ impl Worker {
     }
 }
 
-/// The first function on the scheduler's stack. The current fiber was interrupted outside the
-/// runtime; if there is none, no fiber was ready.
-///
-/// It leaves its stack itself: a function that it calls would leave a frame there, which the
-/// address sanitizer would find under later ones.
+/// The first function on the scheduler's stack.
 ///
 /// # Safety
 /// Only the entry of that stack jumps to it.
 pub(crate) unsafe extern "C" fn schedule() -> ! {
+    // SAFETY: the other stack was left by this worker, or is new. Its fiber was in the queue once,
+    // so it does not run anywhere.
+    unsafe { choose_target().leave() }
+}
+
+/// Chooses the next fiber. The current one was interrupted outside the runtime; if there is none,
+/// no fiber was ready.
+#[inline(never)]
+fn choose_target() -> Target {
     let here = CurrentWorker::expect();
     let mut next = here.running().map_or_else(|| here.next(), |me| here.next_after_tick(me));
     let to = loop {
@@ -502,9 +507,7 @@ pub(crate) unsafe extern "C" fn schedule() -> ! {
         }
     };
     here.make_current(next, true);
-    // SAFETY: the other stack was left by this worker, or is new. The fiber was in the queue once,
-    // so it does not run anywhere.
-    unsafe { here.leave_to_control_block(to, next.thread().control_block()) }
+    here.target(to, next.thread().control_block())
 }
 
 /// The signal handler.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use sys::fault::AlternateStack;
 
-use crate::arch;
+use crate::arch::{self, Target};
 use crate::ending::NoStack;
 use crate::error::{SpawnError, StackError};
 use crate::fiber_thread::{self, FiberThread};
@@ -161,12 +161,20 @@ impl Worker {
     }
 }
 
-/// The first function on a stack: runs the current fiber, and later ones that start on the same
-/// stack.
+/// The first function on a stack.
 ///
 /// # Safety
 /// Only the entry of the stack of a fiber jumps to it.
 pub(crate) unsafe extern "C" fn begin() -> ! {
+    // SAFETY: the other stack was left by this worker, or is new. Its fiber was in the queue once,
+    // so it does not run anywhere. Nothing on this stack is needed any more.
+    unsafe { run_fibers().leave() }
+}
+
+/// Runs the current fiber, and later ones that start on the same stack. Returns where the worker
+/// continues after them.
+#[inline(never)]
+fn run_fibers() -> Target {
     let here = CurrentWorker::expect();
     loop {
         let me = here.current();
@@ -204,13 +212,11 @@ pub(crate) unsafe extern "C" fn begin() -> ! {
         // That may have waited for the allocator, and donated the timeslice to other fibers.
         let to = if next.thread().was_interrupted.get() { next.context.get() } else { to };
         here.make_current(next, false);
-        // SAFETY: as in `change`; and nothing on this stack is needed any more.
-        unsafe {
-            if next.thread.get() == thread {
-                arch::leave(to)
-            }
-            here.leave_to_control_block(to, next.thread().control_block())
-        }
+        return if next.thread.get() == thread {
+            Target { to, thread_pointer: 0 }
+        } else {
+            here.target(to, next.thread().control_block())
+        };
     }
 }
 

@@ -9,7 +9,7 @@
 //!
 //! # Why one thread at a time is inside
 //! All threads but those of the *owner*, to which the object is biased, hold the lock. The owner
-//! marks the object as busy and then reads again to whom it is biased. A thread that revokes the
+//! marks the object as busy and then reads its bias again. A thread that revokes the
 //! bias holds the lock, writes that it does so, and then reads the mark until it is clear. If both
 //! sides had a full fence in between, one of them would see the other. The owner has only a fence
 //! for the compiler. The other side calls `membarrier` instead, which executes a full fence on
