@@ -22,7 +22,7 @@ pub(crate) const QUANTA: [(&str, Span); 4] = [
 ];
 
 /// Passes over some words in the first-level cache.
-fn compute(passes: u64) -> u64 {
+pub(crate) fn compute(passes: u64) -> u64 {
     let mut words = [1_u64; 1 << 10];
     for pass in 0..passes {
         let mut last = pass;
@@ -35,7 +35,7 @@ fn compute(passes: u64) -> u64 {
 }
 
 /// The number of passes that take this long.
-fn passes(time: Duration) -> u64 {
+pub(crate) fn passes(time: Duration) -> u64 {
     const SOME: u64 = 1000;
     let once = || {
         let began = Instant::now();

@@ -12,6 +12,7 @@ use policy::Span;
 use crate::computation::computation;
 use crate::endless::{Kernel, Preemptible, alone, late, turns};
 use crate::process::{self, Measured};
+use crate::sharing::{convoy, spread};
 
 /// The hidden argument with which this program runs one of the measured programs.
 pub(crate) const HIDDEN: &str = "--carry-out";
@@ -89,6 +90,10 @@ pub(crate) enum Job {
     Turns { loops: usize },
     /// Computations of this many milliseconds each, repeatedly.
     Computation { milliseconds: usize, times: usize },
+    /// Threads that lock a mutex of the standard library, this often each.
+    Convoy { rounds: usize },
+    /// Threads that wait once, and then compute for this many milliseconds.
+    Spread { milliseconds: usize },
 }
 
 impl Job {
@@ -99,6 +104,8 @@ impl Job {
             Job::Alone { milliseconds } => ("alone", vec![milliseconds]),
             Job::Turns { loops } => ("turns", vec![loops]),
             Job::Computation { milliseconds, times } => ("computation", vec![milliseconds, times]),
+            Job::Convoy { rounds } => ("convoy", vec![rounds]),
+            Job::Spread { milliseconds } => ("spread", vec![milliseconds]),
         };
         std::iter::once(name.to_owned()).chain(numbers.iter().map(usize::to_string)).collect()
     }
@@ -112,6 +119,8 @@ impl Job {
             ("alone", &[milliseconds]) => Job::Alone { milliseconds },
             ("turns", &[loops]) => Job::Turns { loops },
             ("computation", &[milliseconds, times]) => Job::Computation { milliseconds, times },
+            ("convoy", &[rounds]) => Job::Convoy { rounds },
+            ("spread", &[milliseconds]) => Job::Spread { milliseconds },
             _ => bail!("there is no program `{}`", words.join(" ")),
         })
     }
@@ -129,6 +138,12 @@ impl Contender {
             (System::Pthreads, Job::Late { loops, times }) => late(Kernel, loops, times),
             (System::Preemptible(quantum), Job::Turns { loops }) => turns(Preemptible(quantum, workers), loops),
             (System::Pthreads, Job::Turns { loops }) => turns(Kernel, loops),
+            (System::Preemptible(quantum), Job::Convoy { rounds }) => convoy(Preemptible(quantum, workers), rounds),
+            (System::Pthreads, Job::Convoy { rounds }) => convoy(Kernel, rounds),
+            (System::Preemptible(quantum), Job::Spread { milliseconds }) => {
+                spread(Preemptible(quantum, workers), milliseconds)
+            }
+            (System::Pthreads, Job::Spread { milliseconds }) => spread(Kernel, milliseconds),
             (System::Nothing, Job::Alone { milliseconds }) => alone(milliseconds),
             (System::Preemptible(_), Job::Computation { milliseconds, times }) => {
                 computation(Duration::from_millis(milliseconds as u64), times)

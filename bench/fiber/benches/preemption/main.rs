@@ -2,7 +2,7 @@
 //! --help` for the options.
 //!
 //! Measures how late a sleeping thread wakes beside endless loops, how long loops wait for their
-//! first turn, and the cost of preemption for computations. The benchmark `fibers` measures
+//! first turn, the cost of preemption for computations, and how computations share a mutex or CPUs. The benchmark `fibers` measures
 //! operations and memory. Each run is a process. In a round, every contender runs every program
 //! once, in random order, and ratios are calculated within a round.
 //!
@@ -22,6 +22,7 @@ mod process;
 mod ratio;
 mod report;
 mod runtime;
+mod sharing;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,7 +41,7 @@ use crate::report::Report;
 #[derive(Debug, Parser)]
 #[command(name = "preemption")]
 struct Options {
-    /// Only these: delays of wakeups, first turns, computation
+    /// Only these: delays of wakeups, first turns, computation, and sharing of a mutex and of CPUs
     #[arg(value_enum)]
     what: Vec<Selection>,
     /// Only these contenders, as in preemptible-1ms,go
@@ -71,6 +72,7 @@ enum Selection {
     Late,
     Turns,
     Computation,
+    Sharing,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -162,6 +164,10 @@ fn programs(contender: Contender, options: &Options) -> Vec<Run> {
     if is_wanted(Selection::Computation) && contender.to_string() == report::USUAL {
         let job = Job::Computation { milliseconds: share(60), times: (6.0 * options.share).ceil() as usize };
         runs.push(run("computation", job));
+    }
+    if is_wanted(Selection::Sharing) && matches!(contender.system, System::Preemptible(_) | System::Pthreads) {
+        runs.push(run("convoy", Job::Convoy { rounds: share(100) }));
+        runs.push(run("spread", Job::Spread { milliseconds: share(20) }));
     }
     runs
 }

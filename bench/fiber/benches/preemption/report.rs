@@ -8,6 +8,7 @@ use crate::contenders::{ALL, Contender, System};
 use crate::figures::{Figures, short};
 use crate::process::Measured;
 use crate::ratio::Ratio;
+use crate::sharing::{FIBERS, SPREAD};
 
 /// The numbers of loops beside the sleeping thread.
 pub(crate) const LOOPS: [usize; 4] = [1, 2, 4, 8];
@@ -107,6 +108,24 @@ impl Report {
         writeln!(f, "In brackets: the CPU stalled in all rounds.\n")
     }
 
+    /// Computations that share a mutex, and computations on all CPUs.
+    fn sharing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = |contender: Contender, program| self.figures.middle(&contender.to_string(), program, "took");
+        let measured = |contender: &Contender| of(*contender, "convoy").or(of(*contender, "spread")).is_some();
+        let mut contenders = ALL.into_iter().filter(measured).peekable();
+        if contenders.peek().is_none() {
+            return Ok(());
+        }
+        writeln!(f, "### {FIBERS} threads with a mutex of std, {SPREAD} that wait once and compute, ms\n")?;
+        writeln!(f, "| | a mutex | wait and compute |\n|---|---|---|")?;
+        for contender in contenders {
+            let [convoy, spread] =
+                ["convoy", "spread"].map(|program| of(contender, program).map_or("-".to_owned(), short));
+            writeln!(f, "| {contender} | {convoy} | {spread} |")?;
+        }
+        writeln!(f)
+    }
+
     /// How much longer one computation takes than another, from the ratios of all rounds.
     fn longer(&self, one: &str, other: &str) -> Option<Ratio> {
         let rounds = |name| self.figures.rounds(USUAL, "computation", name);
@@ -159,6 +178,22 @@ impl Report {
             let is_none = ratio.interval.is_none_or(|(low, _)| low <= 1.0) || ratio.mean <= 1.002;
             say("none: cost without a waiting fiber".to_owned(), percent(ratio), is_none);
         }
+        let took = |name: &str, program| self.figures.rounds(name, program, "took");
+        for cpus in ["", "-all"] {
+            let [fibers, threads] =
+                ["preemptible-10ms", "pthreads"].map(|name| took(&format!("{name}{cpus}"), "convoy"));
+            if let Some(ratio) = fibers.zip(threads).and_then(|(fibers, threads)| Ratio::of(fibers, threads)) {
+                let what = format!("as fast as threads: a mutex of std, preemptible-10ms{cpus}");
+                say(what, format!("{ratio} times as long"), ratio.mean <= 1.05);
+            }
+        }
+        if let Some(spread) = self.figures.middle("preemptible-10ms-all", "spread", "took") {
+            say(
+                "400 ms: 40 fibers wait and compute 20 ms each on two workers".to_owned(),
+                short(spread),
+                spread <= 410.0,
+            );
+        }
         if text.is_empty() {
             return Ok(());
         }
@@ -171,6 +206,7 @@ impl fmt::Display for Report {
         self.late(f)?;
         self.turns(f)?;
         self.computation(f)?;
+        self.sharing(f)?;
         self.goals(f)?;
         self.figures.failures().try_for_each(|failure| writeln!(f, "* left out: {failure}"))
     }
