@@ -166,7 +166,7 @@ fn programs(contender: Contender, options: &Options) -> Vec<Run> {
         runs.push(run("computation", job));
     }
     if is_wanted(Selection::Sharing) && matches!(contender.system, System::Preemptible(_) | System::Pthreads) {
-        runs.push(run("convoy", Job::Convoy { rounds: share(100) }));
+        runs.push(run("convoy", Job::Convoy { rounds: share(400) }));
         runs.push(run("spread", Job::Spread { milliseconds: share(20) }));
     }
     runs
