@@ -197,10 +197,6 @@ impl Waitable for End {
 /// Ends all fibers except the workers' first ones. Returns how many remain for good. For the first
 /// worker.
 pub(crate) fn end_all(worker: &Worker) -> usize {
-    let me = worker.current();
-    if me.has_extras() {
-        crate::local::end(me);
-    }
     worker.core().begin_shutdown();
     worker.core().rounds.begin(worker);
     let left = end_own(worker);

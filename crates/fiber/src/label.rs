@@ -17,8 +17,7 @@ pub struct FiberLabel {
 
 impl FiberLabel {
     pub(crate) fn of(fiber: Fiber) -> FiberLabel {
-        let name = fiber.has_extras().then(|| fiber.with_extras(|extras| extras.name.clone())).flatten();
-        FiberLabel { number: fiber.number.get(), name }
+        FiberLabel { number: fiber.number.get(), name: fiber.name().map(Box::from) }
     }
 }
 

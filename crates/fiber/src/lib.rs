@@ -38,7 +38,6 @@ mod interposed;
 #[allow(unsafe_code)] // The owner of a handle takes the fiber's outcome.
 mod join;
 mod label;
-mod local;
 pub mod net;
 #[allow(unsafe_code)] // Locks say who may access their values.
 mod objects;
@@ -95,16 +94,11 @@ pub use error::{JoinError, PreemptionError, SpawnError, StackError, ThreadBlockE
 pub use explore::{explore, explore_with};
 pub use join::JoinHandle;
 pub use label::FiberLabel;
-pub use local::LocalKey;
 pub use objects::barrier::{Barrier, BarrierWaitResult};
 pub use objects::channel::{Receiver, Sender, channel, unbounded};
-pub use objects::channel_error::{
-    RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
-};
 pub use objects::condvar::Condvar;
 pub use objects::event::{Event, block_on};
-pub use objects::mutex::{AsyncMutex, Mutex, MutexGuard, RawMutex};
-pub use objects::once::OnceCell;
+pub use objects::mutex::{Mutex, MutexGuard, RawMutex, lock_async};
 pub use objects::rwlock::{RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use objects::semaphore::{Permit, Semaphore};
 pub use pin::{Pin, pin};
@@ -116,6 +110,7 @@ pub use runtime::{RunError, Runtime, run};
 pub use schedule_fuzzer::{Candidates, RandomSchedule};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use spawn::{Builder, spawn};
+pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 pub use sys::tick::ScriptedClock;
 pub use time::{now, sleep, sleep_until};
 

@@ -2,10 +2,8 @@
 
 pub(crate) mod barrier;
 pub(crate) mod channel;
-pub(crate) mod channel_error;
 pub(crate) mod condvar;
 pub(crate) mod event;
 pub(crate) mod mutex;
-pub(crate) mod once;
 pub(crate) mod rwlock;
 pub(crate) mod semaphore;

@@ -13,11 +13,9 @@
 //! handle. Other threads read two things as well: the fiber's [home](Record::home), to send it
 //! there, and its [state](Record::state), when a runtime ends.
 
-use std::any::Any;
 use std::cell::Cell;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::rc::Rc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize};
 
@@ -112,13 +110,10 @@ pub(crate) enum Tier {
 }
 
 /// Fields that few fibers need.
-#[derive(Default)]
 pub(crate) struct Extras {
     pub(crate) name: Option<Box<str>>,
     /// The size of its stack, if it asked for one.
     pub(crate) stack: Option<usize>,
-    /// Fiber-local values, by the addresses of their keys.
-    pub(crate) locals: Vec<(usize, Rc<dyn Any>)>,
 }
 
 // The values of a [meeting](Record::meeting) besides the addresses of joiners.
@@ -241,26 +236,23 @@ impl Record {
         matches!(self.state.get(), State::Blocked | State::BlockedUnwinding)
     }
 
-    /// Whether it has a name, its own stack size, or fiber-local values.
+    /// Its name and its own stack size, if it has one of them.
     #[inline(always)]
-    pub(crate) fn has_extras(&self) -> bool {
-        // SAFETY: only the fiber itself, or a thread that may touch it, gets here.
-        unsafe { (*self.extras.as_ptr()).is_some() }
+    fn extras(&self) -> Option<&Extras> {
+        // SAFETY: only the fiber itself, or a thread that may touch it, gets here. They are
+        // replaced between two fibers.
+        unsafe { (*self.extras.as_ptr()).as_deref() }
+    }
+
+    /// Its name, if it has one.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.extras()?.name.as_deref()
     }
 
     /// The size of its stack in bytes, if it asked for one.
-    #[cold]
+    #[inline(always)]
     pub(crate) fn stack_size(&self) -> Option<usize> {
-        if self.has_extras() { self.with_extras(|extras| extras.stack) } else { None }
-    }
-
-    /// Calls a function with its extras, which are created if there are none. The function must not
-    /// get here again.
-    pub(crate) fn with_extras<R>(&self, then: impl FnOnce(&mut Extras) -> R) -> R {
-        let mut extras = self.extras.take().unwrap_or_default();
-        let result = then(&mut extras);
-        self.extras.set(Some(extras));
-        result
+        self.extras()?.stack
     }
 
     /// Makes it an unstarted fiber.

@@ -134,9 +134,6 @@ impl Runtime {
             Ok(())
         });
         let outcome = started.map(|()| fiber_thread::call_outside(|| catch_unwind(AssertUnwindSafe(first))));
-        if worker.current().has_extras() {
-            crate::local::end(worker.current());
-        }
         let left = ending::end_all(&worker);
         worker.resign();
         for other in others {

@@ -37,28 +37,15 @@ struct AllEnd<'a>(&'a Members);
 impl Operation for AllEnd<'_> {
     type State = State;
     type Payload = ();
-    type Output = ();
+    const KIND: &'static str = "the end of a scope's fibers";
+    const LIST: fn(&mut State) -> &mut WaitList<()> = |state| &mut state.waiting;
 
     fn object(&self) -> &Biased<State> {
         &self.0.state
     }
 
-    fn list<'a>(&self, state: &'a mut State) -> &'a mut WaitList<()> {
-        &mut state.waiting
-    }
-
-    fn attempt(&self, state: &mut State, (): &mut (), _: &mut TakenList<()>) -> Option<()> {
-        (state.left == 0).then_some(())
-    }
-
-    fn complete(&self, (): &mut ()) -> Option<()> {
-        Some(())
-    }
-
-    fn undo(&self, _: Option<()>) {}
-
-    fn kind(&self) -> &'static str {
-        "the end of a scope's fibers"
+    fn attempt(&self, state: &mut State, (): &mut (), _: &mut TakenList<()>) -> bool {
+        state.left == 0
     }
 }
 

@@ -153,7 +153,7 @@ impl Builder {
     pub(crate) fn extras(self) -> Option<Box<Extras>> {
         match (self.name, self.stack) {
             (None, None) => None,
-            (name, stack) => Some(Box::new(Extras { name, stack, ..Extras::default() })),
+            (name, stack) => Some(Box::new(Extras { name, stack })),
         }
     }
 

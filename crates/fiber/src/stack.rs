@@ -145,7 +145,7 @@ impl Stacks {
     /// A stack for this fiber.
     #[inline(always)]
     pub(crate) fn take(&self, fiber: Fiber) -> Result<Stack, StackError> {
-        let asked = if fiber.has_extras() { fiber.stack_size() } else { None };
+        let asked = fiber.stack_size();
         if fiber.is_sharing.get() { self.take_bare(asked) } else { self.take_with_block(asked) }
     }
 
@@ -194,8 +194,7 @@ impl Stacks {
     #[inline(always)]
     pub(crate) fn can_reuse(&self, stack: Option<Stack>, next: Fiber) -> bool {
         stack.is_some_and(|stack| {
-            let asked = if next.has_extras() { next.stack_size() } else { None };
-            let size = asked.map_or(self.usual, rounded);
+            let size = next.stack_size().map_or(self.usual, rounded);
             let classes = self.classes.borrow();
             let size = if next.is_sharing.get() { size } else { classes.with_block.size(size) };
             stack.size == size && classes.last.is_none_or(|last| last.top() != stack.top())

@@ -228,9 +228,7 @@ fn run(me: Fiber) {
     if me.meeting.load(Relaxed) == crate::record::DETACHED {
         crate::join::drop_unwanted(me);
     }
-    if me.has_extras() {
-        crate::local::end(me);
-    }
+    me.extras.take();
     if !me.is_sharing.get() {
         me.thread().end();
     }

@@ -12,6 +12,7 @@ pub(crate) mod biased;
 pub(crate) mod list;
 
 use std::future::Future;
+use std::mem::take;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -75,47 +76,50 @@ pub(crate) trait Waitable {
 pub(crate) trait Operation {
     /// The object's state.
     type State;
-    /// What a waiter waits with.
+    /// What the caller waits with, and what it gets.
     type Payload: Default;
-    type Output;
+
+    /// See [`Waitable::kind`].
+    const KIND: &'static str;
+
+    /// The list on which the callers wait.
+    const LIST: fn(&mut Self::State) -> &mut WaitList<Self::Payload>;
 
     fn object(&self) -> &Biased<Self::State>;
 
-    /// The list on which the callers wait.
-    fn list<'a>(&self, state: &'a mut Self::State) -> &'a mut WaitList<Self::Payload>;
-
-    /// Completes the operation if that is possible now, inside the object. Waiters that this ends
-    /// the waits of go to `woken`.
+    /// Completes the operation if that is possible now, inside the object; returns whether it was.
+    /// Waiters that this ends the waits of go to `woken`.
     fn attempt(
         &self,
         state: &mut Self::State,
         payload: &mut Self::Payload,
         woken: &mut TakenList<Self::Payload>,
-    ) -> Option<Self::Output>;
+    ) -> bool;
 
     /// Puts the waiter on the list.
     #[inline]
     fn enlist(&self, state: &mut Self::State, waiter: Pin<&Waiter<Self::Payload>>) {
-        self.list(state).push(waiter);
+        Self::LIST(state).push(waiter);
     }
 
     /// The waiter is on the list, and the caller outside the object, about to block.
     #[inline]
     fn on_listed(&self) {}
 
-    /// The waiter was woken. Returns `None` if the operation must be attempted again.
-    fn complete(&self, payload: &mut Self::Payload) -> Option<Self::Output>;
+    /// The waiter was woken. Returns whether the operation is complete; otherwise it must be
+    /// attempted again.
+    #[inline]
+    fn complete(&self, _: &mut Self::Payload) -> bool {
+        true
+    }
 
     /// The waiter has left the list without being woken.
     #[inline]
     fn on_left(&self, _: &mut Self::State, _: &mut TakenList<Self::Payload>) {}
 
-    /// Gives back what the waiter was [woken with](Operation::complete), because its future was
-    /// dropped.
-    fn undo(&self, output: Option<Self::Output>);
-
-    /// See [`Waitable::kind`].
-    fn kind(&self) -> &'static str;
+    /// Gives back what the waiter was woken with, because its future was dropped. The operation may
+    /// not be [complete](Operation::complete).
+    fn undo(&self, _: Self::Payload) {}
 
     /// See [`Waitable::blocker`].
     fn blocker(&self) -> Option<Fiber> {
@@ -123,110 +127,115 @@ pub(crate) trait Operation {
     }
 }
 
-/// Attempts an operation, and never waits. Returns the payload if it cannot complete.
+/// Calls a function with the state of an object, and then wakes waiters.
 #[inline]
-pub(crate) fn attempt<O: Operation>(operation: &O, mut payload: O::Payload) -> Result<O::Output, O::Payload> {
+pub(crate) fn change<S, P, R>(object: &Biased<S>, change: impl FnOnce(&mut S, &mut TakenList<P>) -> R) -> R {
+    CurrentWorker::visit(|here| change_in(object, here, change))
+}
+
+#[inline(always)]
+fn change_in<S, P, R>(
+    object: &Biased<S>,
+    here: Option<CurrentWorker>,
+    change: impl FnOnce(&mut S, &mut TakenList<P>) -> R,
+) -> R {
+    let mut woken = TakenList::new();
+    let result = object.enter(here.as_deref(), |state| change(state, &mut woken));
+    woken.wake(here);
+    result
+}
+
+/// Attempts an operation, and never waits. Returns the payload, as an error if the operation cannot
+/// complete.
+#[inline]
+pub(crate) fn attempt<O: Operation>(operation: &O, mut payload: O::Payload) -> Result<O::Payload, O::Payload> {
     CurrentWorker::visit(|here| {
         here.inspect(|here| here.safepoint());
-        let mut woken = TakenList::new();
-        let output =
-            operation.object().enter(here.as_deref(), |state| operation.attempt(state, &mut payload, &mut woken));
-        woken.wake(here);
-        output.ok_or(payload)
+        let attempt = |state: &mut _, woken: &mut _| operation.attempt(state, &mut payload, woken);
+        if change_in(operation.object(), here, attempt) { Ok(payload) } else { Err(payload) }
     })
 }
 
-/// Performs an operation. Blocks the calling fiber or thread until it has completed, or until the
-/// deadline; then returns the payload.
+/// Performs an operation. Blocks the calling fiber or thread until it has completed.
 #[inline(always)]
-pub(crate) fn perform<O: Operation>(
+pub(crate) fn perform<O: Operation>(operation: &O, payload: O::Payload) -> O::Payload {
+    match perform_until(operation, payload, None) {
+        Ok(payload) | Err(payload) => payload,
+    }
+}
+
+/// The same until the deadline; then returns the payload as an error.
+#[inline(always)]
+pub(crate) fn perform_until<O: Operation>(
     operation: &O,
     payload: O::Payload,
     deadline: Option<Instant>,
-) -> Result<O::Output, O::Payload> {
+) -> Result<O::Payload, O::Payload> {
     CurrentWorker::visit(|here| match here {
         Some(here) => {
             here.safepoint();
             match perform_in_fiber(operation, payload, deadline, here) {
-                Ok(output) => Ok(output),
-                Err(Interruption::TimedOut(payload)) => Err(payload),
-                Err(Interruption::Cancelled) => crate::ending::unwind(),
+                Ok(payload) => Ok(payload),
+                Err(Some(payload)) => Err(payload),
+                Err(None) => crate::ending::unwind(),
             }
         }
         None => perform_in_thread(operation, payload, deadline),
     })
 }
 
-/// Why a fiber has not completed an operation.
-pub(crate) enum Interruption<P> {
-    TimedOut(P),
-    /// Its runtime ends.
-    Cancelled,
-}
-
-/// Starts an operation: completes it, or puts the waiter on the list.
+/// Starts an operation: completes it and returns true, or puts the waiter on the list.
 #[inline(always)]
-fn start<O: Operation>(
-    operation: &O,
-    waiter: Pin<&Waiter<O::Payload>>,
-    here: Option<CurrentWorker>,
-) -> Option<O::Output> {
-    let mut woken = TakenList::new();
-    let output = operation.object().enter(here.as_deref(), |state| {
+fn start<O: Operation>(operation: &O, waiter: Pin<&Waiter<O::Payload>>, here: Option<CurrentWorker>) -> bool {
+    let completed = change_in(operation.object(), here, |state, woken| {
         // SAFETY: the waiter is on no list.
-        let output = operation.attempt(state, unsafe { waiter.payload() }, &mut woken);
-        if output.is_none() {
+        let completed = operation.attempt(state, unsafe { waiter.payload() }, woken);
+        if !completed {
             operation.enlist(state, waiter);
         }
-        output
+        completed
     });
-    woken.wake(here);
-    if output.is_none() {
+    if !completed {
         operation.on_listed();
     }
-    output
+    completed
 }
 
 /// Takes a waiter off the list. Returns false if another thread has done so already.
 #[cold]
 fn leave<O: Operation>(operation: &O, waiter: &Waiter<O::Payload>, here: Option<CurrentWorker>) -> bool {
-    let mut woken = TakenList::new();
-    let left = operation.object().enter(here.as_deref(), |state| {
-        let left = operation.list(state).remove(waiter);
+    change_in(operation.object(), here, |state, woken| {
+        let left = O::LIST(state).remove(waiter);
         if left {
-            operation.on_left(state, &mut woken);
+            operation.on_left(state, woken);
         }
         left
-    });
-    woken.wake(here);
-    left
+    })
 }
 
-/// Performs an operation in a fiber.
+/// Performs an operation in a fiber. Fails with the payload at the deadline, and without it if the
+/// runtime ends.
 #[inline(always)]
 pub(crate) fn perform_in_fiber<O: Operation>(
     operation: &O,
     payload: O::Payload,
     deadline: Option<Instant>,
     here: CurrentWorker,
-) -> Result<O::Output, Interruption<O::Payload>> {
+) -> Result<O::Payload, Option<O::Payload>> {
     let waiter = pin!(Waiter::new(payload));
     let waiter = waiter.into_ref();
+    // SAFETY: it is called when the waiter is on no list.
+    let payload = || unsafe { waiter.payload() };
     loop {
         waiter.set_who(Who::Fiber(here.current()));
-        if let Some(output) = start(operation, waiter, Some(here)) {
-            return Ok(output);
+        if start(operation, waiter, Some(here)) {
+            return Ok(take(payload()));
         }
-        match here.block_quietly(&Listed { operation, kind: operation.kind(), waiter }, deadline) {
-            Woken::Called => {
-                // SAFETY: the waiter is on no list.
-                if let Some(output) = operation.complete(unsafe { waiter.payload() }) {
-                    return Ok(output);
-                }
-            }
-            // SAFETY: as above.
-            Woken::TimedOut => return Err(Interruption::TimedOut(std::mem::take(unsafe { waiter.payload() }))),
-            Woken::Cancelled => return Err(Interruption::Cancelled),
+        match here.block_quietly(&Listed { operation, kind: O::KIND, waiter }, deadline) {
+            Woken::Called if operation.complete(payload()) => return Ok(take(payload())),
+            Woken::Called => (),
+            Woken::TimedOut => return Err(Some(take(payload()))),
+            Woken::Cancelled => return Err(None),
         }
     }
 }
@@ -255,7 +264,7 @@ impl<O: Operation> Waitable for Listed<'_, O> {
 
     fn requeue_raised(&self, _: Fiber, here: &Worker) -> Option<Fiber> {
         let waits = self.operation.object().enter(Some(here), |state| {
-            let waits = self.operation.list(state).remove(&self.waiter);
+            let waits = O::LIST(state).remove(&self.waiter);
             if waits {
                 self.operation.enlist(state, self.waiter);
             }
@@ -282,29 +291,25 @@ fn perform_in_thread<O: Operation>(
     operation: &O,
     payload: O::Payload,
     deadline: Option<Instant>,
-) -> Result<O::Output, O::Payload> {
+) -> Result<O::Payload, O::Payload> {
     let parker = thread_parker();
     let waiter = pin!(Waiter::new(payload));
     let waiter = waiter.into_ref();
+    // SAFETY: it is called when the waiter is on no list.
+    let payload = || unsafe { waiter.payload() };
     loop {
         waiter.set_who(Who::Thread(parker.unparker()));
-        if let Some(output) = start(operation, waiter, None) {
-            return Ok(output);
+        if start(operation, waiter, None) {
+            return Ok(take(payload()));
         }
-        match deadline {
-            Some(deadline) if parker.park_timeout(deadline).is_err() => {
-                if leave(operation, &waiter, None) {
-                    // SAFETY: the waiter is on no list.
-                    return Err(std::mem::take(unsafe { waiter.payload() }));
-                }
-                parker.park();
+        if deadline.is_none_or(|deadline| parker.park_timeout(deadline).is_err()) {
+            if deadline.is_some() && leave(operation, &waiter, None) {
+                return Err(take(payload()));
             }
-            Some(_) => (),
-            None => parker.park(),
+            parker.park();
         }
-        // SAFETY: as above.
-        if let Some(output) = operation.complete(unsafe { waiter.payload() }) {
-            return Ok(output);
+        if operation.complete(payload()) {
+            return Ok(take(payload()));
         }
     }
 }
@@ -329,16 +334,19 @@ impl<O: Operation> Performing<O> {
 }
 
 impl<O: Operation> Future for Performing<O> {
-    type Output = O::Output;
+    type Output = O::Payload;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<O::Output> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<O::Payload> {
         // SAFETY: the waiter is not moved.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: it is part of what is pinned.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
+        // SAFETY: it is called when the waiter is on no list.
+        let payload = || unsafe { waiter.payload() };
         let mut waker = Some(context.waker().clone());
+        // Dropped outside the object, because it is user code.
         let mut old = None;
-        let output = CurrentWorker::visit(|here| {
+        CurrentWorker::visit(|here| {
             if this.waits {
                 let is_listed = this.operation.object().enter(here.as_deref(), |_| {
                     if waiter.is_listed() {
@@ -347,22 +355,18 @@ impl<O: Operation> Future for Performing<O> {
                     waiter.is_listed()
                 });
                 if is_listed {
-                    return None;
+                    return Poll::Pending;
                 }
                 waiter.wait_until_released();
                 this.waits = false;
-                // SAFETY: the waiter is on no list.
-                let output = this.operation.complete(unsafe { waiter.payload() });
-                if output.is_some() {
-                    return output;
+                if this.operation.complete(payload()) {
+                    return Poll::Ready(take(payload()));
                 }
             }
             old = waker.take().and_then(|waker| waiter.set_who(Who::Future(waker)));
-            let output = start(&this.operation, waiter, here);
-            this.waits = output.is_none();
-            output
-        });
-        output.map_or(Poll::Pending, Poll::Ready)
+            this.waits = !start(&this.operation, waiter, here);
+            if this.waits { Poll::Pending } else { Poll::Ready(take(payload())) }
+        })
     }
 }
 
@@ -375,8 +379,7 @@ impl<O: Operation> Drop for Performing<O> {
             if !leave(&self.operation, &self.waiter, here) {
                 self.waiter.wait_until_released();
                 // SAFETY: the waiter is on no list.
-                let output = self.operation.complete(unsafe { self.waiter.payload() });
-                self.operation.undo(output);
+                self.operation.undo(take(unsafe { self.waiter.payload() }));
             }
         });
     }

@@ -24,11 +24,7 @@ fn explain(address: usize, text: &mut Text) -> bool {
     let (number, size) = (fiber.number.get(), fiber.stack_size().unwrap_or(usual).div_ceil(1024));
     // A text that is too long is truncated.
     let _ = write!(text, "fiber {number}");
-    if fiber.has_extras() {
-        fiber.with_extras(|extras| {
-            let _ = extras.name.as_deref().map(|name| write!(text, " `{name:.100}`"));
-        });
-    }
+    let _ = fiber.name().map(|name| write!(text, " `{name:.100}`"));
     let _ = writeln!(
         text,
         " has overflowed its stack of {size} KiB: give it a larger one with Builder::stack_size, or all of them with Config::stack_size"

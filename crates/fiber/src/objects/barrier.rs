@@ -33,7 +33,7 @@ pub struct Barrier {
 struct State {
     /// How many have arrived and wait.
     arrived: usize,
-    waiting: WaitList<()>,
+    waiting: WaitList<bool>,
 }
 
 /// What [`Barrier::wait`] returns.
@@ -62,8 +62,7 @@ impl Barrier {
 
     /// Waits until all have arrived.
     pub fn wait(&self) -> BarrierWaitResult {
-        // Without a deadline it always succeeds.
-        waiting::perform(&Arrive(self), (), None).unwrap_or(BarrierWaitResult { is_leader: false })
+        BarrierWaitResult { is_leader: waiting::perform(&Arrive(self), false) }
     }
 
     /// Like [`Barrier::wait`], but waits only until the deadline. If it passes, the caller has not
@@ -72,7 +71,8 @@ impl Barrier {
     /// # Errors
     /// If the deadline has passed. The last one to arrive continues even after the deadline.
     pub fn wait_until(&self, deadline: Instant) -> Result<BarrierWaitResult, TimedOut> {
-        waiting::perform(&Arrive(self), (), Some(deadline)).map_err(|()| TimedOut)
+        let arrived = waiting::perform_until(&Arrive(self), false, Some(deadline));
+        arrived.map(|is_leader| BarrierWaitResult { is_leader }).map_err(|_| TimedOut)
     }
 
     /// Like [`Barrier::wait_until`], with a timeout that starts now.
@@ -86,7 +86,7 @@ impl Barrier {
     /// Like [`Barrier::wait`], in a future. If that is dropped before all have arrived, the caller
     /// has not arrived.
     pub async fn wait_async(&self) -> BarrierWaitResult {
-        Performing::new(Arrive(self), ()).await
+        BarrierWaitResult { is_leader: Performing::new(Arrive(self), false).await }
     }
 }
 
@@ -94,45 +94,31 @@ struct Arrive<'a>(&'a Barrier);
 
 impl Operation for Arrive<'_> {
     type State = State;
-    type Payload = ();
-    type Output = BarrierWaitResult;
+    /// Whether the caller is the leader.
+    type Payload = bool;
+    const KIND: &'static str = "a barrier";
+    const LIST: fn(&mut State) -> &mut WaitList<bool> = |state| &mut state.waiting;
 
     fn object(&self) -> &Biased<State> {
         &self.0.state
     }
 
-    fn list<'a>(&self, state: &'a mut State) -> &'a mut WaitList<()> {
-        &mut state.waiting
+    fn attempt(&self, state: &mut State, is_leader: &mut bool, woken: &mut TakenList<bool>) -> bool {
+        *is_leader = state.arrived + 1 >= self.0.parties;
+        if *is_leader {
+            state.arrived = 0;
+            woken.take_all(&mut state.waiting);
+        }
+        *is_leader
     }
 
-    fn attempt(&self, state: &mut State, (): &mut (), woken: &mut TakenList<()>) -> Option<BarrierWaitResult> {
-        if state.arrived + 1 < self.0.parties {
-            return None;
-        }
-        state.arrived = 0;
-        while let Some(waiter) = state.waiting.pop() {
-            woken.push(waiter);
-        }
-        Some(BarrierWaitResult { is_leader: true })
-    }
-
-    fn enlist(&self, state: &mut State, waiter: Pin<&Waiter<()>>) {
+    fn enlist(&self, state: &mut State, waiter: Pin<&Waiter<bool>>) {
         state.arrived += 1;
         state.waiting.push(waiter);
     }
 
-    fn complete(&self, (): &mut ()) -> Option<BarrierWaitResult> {
-        Some(BarrierWaitResult { is_leader: false })
-    }
-
-    fn on_left(&self, state: &mut State, _: &mut TakenList<()>) {
+    fn on_left(&self, state: &mut State, _: &mut TakenList<bool>) {
         state.arrived -= 1;
-    }
-
-    fn undo(&self, _: Option<BarrierWaitResult>) {}
-
-    fn kind(&self) -> &'static str {
-        "a barrier"
     }
 }
 

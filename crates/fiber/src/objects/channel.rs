@@ -12,12 +12,9 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 use std::time::{Duration, Instant};
 
-use crate::current_worker::CurrentWorker;
-use crate::objects::channel_error::{
-    RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
-};
 use crate::time::after;
 use crate::waiting::biased::Biased;
 use crate::waiting::list::{TakenList, WaitList};
@@ -70,21 +67,15 @@ struct State<T> {
     buffer: VecDeque<T>,
     senders: usize,
     receivers: usize,
-    /// They have their values.
+    /// They have their values, and keep them if there are no receivers any more.
     sending: WaitList<Option<T>>,
     /// They are woken with a value, or without one if there are no senders any more.
     receiving: WaitList<Option<T>>,
 }
 
 impl<T> Channel<T> {
-    /// Calls a function with the state, and then wakes waiters.
     fn change<R>(&self, change: impl FnOnce(&mut State<T>, &mut TakenList<Option<T>>) -> R) -> R {
-        CurrentWorker::visit(|here| {
-            let mut woken = TakenList::new();
-            let result = self.state.enter(here.as_deref(), |state| change(state, &mut woken));
-            woken.wake(here);
-            result
-        })
+        waiting::change(&self.state, change)
     }
 }
 
@@ -92,47 +83,27 @@ struct Sending<'a, T>(&'a Channel<T>);
 
 impl<T> Operation for Sending<'_, T> {
     type State = State<T>;
+    /// The value. It stays if there are no receivers.
     type Payload = Option<T>;
-    /// The value, if there are no receivers.
-    type Output = Result<(), T>;
+    const KIND: &'static str = "a channel, to send";
+    const LIST: fn(&mut State<T>) -> &mut WaitList<Option<T>> = |state| &mut state.sending;
 
     fn object(&self) -> &Biased<State<T>> {
         &self.0.state
     }
 
-    fn list<'a>(&self, state: &'a mut State<T>) -> &'a mut WaitList<Option<T>> {
-        &mut state.sending
-    }
-
     #[inline]
-    fn attempt(
-        &self,
-        state: &mut State<T>,
-        value: &mut Option<T>,
-        woken: &mut TakenList<Option<T>>,
-    ) -> Option<Result<(), T>> {
+    fn attempt(&self, state: &mut State<T>, value: &mut Option<T>, woken: &mut TakenList<Option<T>>) -> bool {
         if state.receivers == 0 {
-            return value.take().map(Err);
+            return true;
         }
         if let Some(mut receiver) = state.receiving.pop() {
             *receiver.payload() = value.take();
             woken.push(receiver);
         } else if state.buffer.len() < self.0.room {
             state.buffer.extend(value.take());
-        } else {
-            return None;
         }
-        Some(Ok(()))
-    }
-
-    fn complete(&self, value: &mut Option<T>) -> Option<Result<(), T>> {
-        Some(value.take().map_or(Ok(()), Err))
-    }
-
-    fn undo(&self, _: Option<Result<(), T>>) {}
-
-    fn kind(&self) -> &'static str {
-        "a channel, to send"
+        value.is_none()
     }
 }
 
@@ -140,65 +111,100 @@ struct Receiving<'a, T>(&'a Channel<T>);
 
 impl<T> Operation for Receiving<'_, T> {
     type State = State<T>;
+    /// The value, or none if there are no senders.
     type Payload = Option<T>;
-    type Output = Result<T, RecvError>;
+    const KIND: &'static str = "a channel, to receive";
+    const LIST: fn(&mut State<T>) -> &mut WaitList<Option<T>> = |state| &mut state.receiving;
 
     fn object(&self) -> &Biased<State<T>> {
         &self.0.state
     }
 
-    fn list<'a>(&self, state: &'a mut State<T>) -> &'a mut WaitList<Option<T>> {
-        &mut state.receiving
-    }
-
     #[inline]
-    fn attempt(
-        &self,
-        state: &mut State<T>,
-        _: &mut Option<T>,
-        woken: &mut TakenList<Option<T>>,
-    ) -> Option<Result<T, RecvError>> {
-        let first = state.buffer.pop_front();
-        let sender = state.sending.pop().and_then(|mut sender| {
-            let value = sender.payload().take();
+    fn attempt(&self, state: &mut State<T>, value: &mut Option<T>, woken: &mut TakenList<Option<T>>) -> bool {
+        *value = state.buffer.pop_front();
+        if let Some(mut sender) = state.sending.pop() {
+            let next = sender.payload().take();
             woken.push(sender);
-            value
-        });
-        let value = match first {
-            Some(first) => {
-                state.buffer.extend(sender);
-                Some(first)
+            if value.is_some() {
+                state.buffer.extend(next);
+            } else {
+                *value = next;
             }
-            None => sender,
-        };
-        match value {
-            Some(value) => Some(Ok(value)),
-            None => (state.senders == 0).then_some(Err(RecvError)),
         }
-    }
-
-    fn complete(&self, value: &mut Option<T>) -> Option<Result<T, RecvError>> {
-        Some(value.take().ok_or(RecvError))
+        value.is_some() || state.senders == 0
     }
 
     /// The next receiver gets the value, before those that were sent after it.
-    fn undo(&self, output: Option<Result<T, RecvError>>) {
-        let Some(Ok(value)) = output else { return };
-        let mut value = Some(value);
-        self.0.change(|state, woken| match state.receiving.pop() {
-            Some(mut receiver) => {
-                *receiver.payload() = value.take();
+    fn undo(&self, mut value: Option<T>) {
+        self.0.change(|state, woken| {
+            let Some(value) = value.take_if(|_| state.receivers > 0) else { return };
+            if let Some(mut receiver) = state.receiving.pop() {
+                *receiver.payload() = Some(value);
                 woken.push(receiver);
+            } else {
+                state.buffer.push_front(value);
             }
-            None if state.receivers > 0 => value.take().into_iter().for_each(|value| state.buffer.push_front(value)),
-            None => (),
         });
     }
-
-    fn kind(&self) -> &'static str {
-        "a channel, to receive"
-    }
 }
+
+/// One end of a channel: how it is counted, and how its clones and its drop count.
+macro_rules! end {
+    ($End:ident, $count:ident, $waiting_others:ident) => {
+        impl<T> $End<T> {
+            /// How many values are in the channel now, without those that senders wait to send.
+            pub fn len(&self) -> usize {
+                self.0.change(|state, _| state.buffer.len())
+            }
+
+            /// Whether it is empty.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// How many senders there are.
+            pub fn senders(&self) -> usize {
+                self.0.change(|state, _| state.senders)
+            }
+
+            /// How many receivers there are.
+            pub fn receivers(&self) -> usize {
+                self.0.change(|state, _| state.receivers)
+            }
+        }
+
+        impl<T> Clone for $End<T> {
+            fn clone(&self) -> $End<T> {
+                self.0.change(|state, _| state.$count += 1);
+                $End(Arc::clone(&self.0))
+            }
+        }
+
+        impl<T> Drop for $End<T> {
+            fn drop(&mut self) {
+                let lost = self.0.change(|state, woken| {
+                    state.$count -= 1;
+                    if state.$count == 0 {
+                        woken.take_all(&mut state.$waiting_others);
+                    }
+                    if state.receivers == 0 { std::mem::take(&mut state.buffer) } else { VecDeque::new() }
+                });
+                // No receiver will take them. They are dropped outside the object.
+                drop(lost);
+            }
+        }
+
+        impl<T> fmt::Debug for $End<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($End)).finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+end!(Sender, senders, receiving);
+end!(Receiver, receivers, sending);
 
 /// The sending end of a [`channel`]. It can be cloned.
 pub struct Sender<T>(Arc<Channel<T>>);
@@ -210,10 +216,7 @@ impl<T> Sender<T> {
     /// If there are no receivers any more; the error contains the value.
     #[inline]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
-        match waiting::perform(&Sending(&*self.0), Some(value), None) {
-            Ok(Err(value)) | Err(Some(value)) => Err(SendError(value)),
-            Ok(Ok(())) | Err(None) => Ok(()),
-        }
+        waiting::perform(&Sending(&*self.0), Some(value)).map_or(Ok(()), |value| Err(SendError(value)))
     }
 
     /// Sends the value if there is room, or a receiver waits. Never waits, but other fibers may run
@@ -223,31 +226,23 @@ impl<T> Sender<T> {
     /// If there is no room, or there are no receivers any more; the error contains the value.
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        match waiting::attempt(&Sending(&*self.0), Some(value)) {
-            Ok(Err(value)) => Err(TrySendError::Closed(value)),
-            Err(Some(value)) => Err(TrySendError::Full(value)),
-            Ok(Ok(())) | Err(None) => Ok(()),
-        }
+        tried(waiting::attempt(&Sending(&*self.0), Some(value)))
     }
 
     /// Like [`Sender::send`], but waits only until the deadline.
     ///
     /// # Errors
-    /// If the deadline has passed, or there are no receivers any more; the error contains the
-    /// value.
-    pub fn send_until(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
-        match waiting::perform(&Sending(&*self.0), Some(value), Some(deadline)) {
-            Ok(Err(value)) => Err(SendTimeoutError::Closed(value)),
-            Err(Some(value)) => Err(SendTimeoutError::TimedOut(value)),
-            Ok(Ok(())) | Err(None) => Ok(()),
-        }
+    /// If there is still no room at the deadline, or there are no receivers any more; the error
+    /// contains the value.
+    pub fn send_until(&self, value: T, deadline: Instant) -> Result<(), TrySendError<T>> {
+        tried(waiting::perform_until(&Sending(&*self.0), Some(value), Some(deadline)))
     }
 
     /// Like [`Sender::send_until`], with a timeout that starts now.
     ///
     /// # Errors
     /// As for [`Sender::send_until`].
-    pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
+    pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), TrySendError<T>> {
         self.send_until(value, after(timeout))
     }
 
@@ -257,47 +252,16 @@ impl<T> Sender<T> {
     /// # Errors
     /// As for [`Sender::send`].
     pub async fn send_async(&self, value: T) -> Result<(), SendError<T>> {
-        Performing::new(Sending(&*self.0), Some(value)).await.map_err(SendError)
-    }
-
-    /// How many values are in the channel now, without those that senders wait to send.
-    pub fn len(&self) -> usize {
-        self.0.change(|state, _| state.buffer.len())
-    }
-
-    /// Whether it is empty.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// How many senders there are.
-    pub fn senders(&self) -> usize {
-        self.0.change(|state, _| state.senders)
-    }
-
-    /// How many receivers there are.
-    pub fn receivers(&self) -> usize {
-        self.0.change(|state, _| state.receivers)
+        Performing::new(Sending(&*self.0), Some(value)).await.map_or(Ok(()), |value| Err(SendError(value)))
     }
 }
 
-impl<T> Clone for Sender<T> {
-    fn clone(&self) -> Sender<T> {
-        self.0.change(|state, _| state.senders += 1);
-        Sender(Arc::clone(&self.0))
-    }
-}
-
-impl<T> Drop for Sender<T> {
-    fn drop(&mut self) {
-        self.0.change(|state, woken| {
-            state.senders -= 1;
-            while state.senders == 0
-                && let Some(receiver) = state.receiving.pop()
-            {
-                woken.push(receiver);
-            }
-        });
+#[inline]
+fn tried<T>(sent: Result<Option<T>, Option<T>>) -> Result<(), TrySendError<T>> {
+    match sent {
+        Ok(Some(value)) => Err(TrySendError::Disconnected(value)),
+        Err(Some(value)) => Err(TrySendError::Full(value)),
+        Ok(None) | Err(None) => Ok(()),
     }
 }
 
@@ -311,7 +275,7 @@ impl<T> Receiver<T> {
     /// If there are no senders any more, and all values have been received.
     #[inline]
     pub fn recv(&self) -> Result<T, RecvError> {
-        waiting::perform(&Receiving(&*self.0), None, None).unwrap_or(Err(RecvError))
+        waiting::perform(&Receiving(&*self.0), None).ok_or(RecvError)
     }
 
     /// Takes a value, if there is one. Never waits, but other fibers may run first.
@@ -320,10 +284,8 @@ impl<T> Receiver<T> {
     /// If there is none, or there will never be one.
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        match waiting::attempt(&Receiving(&*self.0), None) {
-            Ok(received) => received.map_err(|RecvError| TryRecvError::Closed),
-            Err(_) => Err(TryRecvError::Empty),
-        }
+        let received = waiting::attempt(&Receiving(&*self.0), None);
+        received.map_err(|_| TryRecvError::Empty)?.ok_or(TryRecvError::Disconnected)
     }
 
     /// Like [`Receiver::recv`], but waits only until the deadline.
@@ -331,10 +293,8 @@ impl<T> Receiver<T> {
     /// # Errors
     /// If the deadline has passed, or there will never be a value.
     pub fn recv_until(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
-        match waiting::perform(&Receiving(&*self.0), None, Some(deadline)) {
-            Ok(received) => received.map_err(|RecvError| RecvTimeoutError::Closed),
-            Err(_) => Err(RecvTimeoutError::TimedOut),
-        }
+        let received = waiting::perform_until(&Receiving(&*self.0), None, Some(deadline));
+        received.map_err(|_| RecvTimeoutError::Timeout)?.ok_or(RecvTimeoutError::Disconnected)
     }
 
     /// Like [`Receiver::recv_until`], with a timeout that starts now.
@@ -351,66 +311,11 @@ impl<T> Receiver<T> {
     /// # Errors
     /// As for [`Receiver::recv`].
     pub async fn recv_async(&self) -> Result<T, RecvError> {
-        Performing::new(Receiving(&*self.0), None).await
+        Performing::new(Receiving(&*self.0), None).await.ok_or(RecvError)
     }
 
     /// The values as they come, until the channel ends.
     pub fn iter(&self) -> impl Iterator<Item = T> {
         std::iter::from_fn(|| self.recv().ok())
-    }
-
-    /// How many values are in the channel now, without those that senders wait to send.
-    pub fn len(&self) -> usize {
-        self.0.change(|state, _| state.buffer.len())
-    }
-
-    /// Whether it is empty.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// How many senders there are.
-    pub fn senders(&self) -> usize {
-        self.0.change(|state, _| state.senders)
-    }
-
-    /// How many receivers there are.
-    pub fn receivers(&self) -> usize {
-        self.0.change(|state, _| state.receivers)
-    }
-}
-
-impl<T> Clone for Receiver<T> {
-    fn clone(&self) -> Receiver<T> {
-        self.0.change(|state, _| state.receivers += 1);
-        Receiver(Arc::clone(&self.0))
-    }
-}
-
-impl<T> Drop for Receiver<T> {
-    fn drop(&mut self) {
-        let left = self.0.change(|state, woken| {
-            state.receivers -= 1;
-            while state.receivers == 0
-                && let Some(sender) = state.sending.pop()
-            {
-                woken.push(sender);
-            }
-            if state.receivers == 0 { std::mem::take(&mut state.buffer) } else { VecDeque::new() }
-        });
-        // No receiver will take them. They are dropped outside the object.
-        drop(left);
-    }
-}
-
-impl<T> fmt::Debug for Sender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for Receiver<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").finish_non_exhaustive()
     }
 }

@@ -53,7 +53,6 @@ impl Condvar {
     /// Unlocks the mutex and waits for a notification, and then for the mutex.
     #[inline]
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        // Without a deadline it always succeeds.
         self.wait_unlocked(guard, None).0
     }
 
@@ -119,7 +118,7 @@ impl Condvar {
         std::mem::forget(guard);
         // SAFETY: the guard that was forgotten has locked it, and the wait unlocks it.
         let raw = unsafe { mutex.raw() };
-        let result = waiting::perform(&Wait { condvar: self, mutex: raw }, (), deadline).map_err(|()| TimedOut);
+        let result = waiting::perform_until(&Wait { condvar: self, mutex: raw }, (), deadline).map_err(|()| TimedOut);
         (mutex.lock(), result)
     }
 
@@ -137,15 +136,7 @@ impl Condvar {
 
     /// Wakes all that wait now, in the order in which they came.
     pub fn notify_all(&self) {
-        CurrentWorker::visit(|here| {
-            let mut woken = TakenList::new();
-            self.0.enter(here.as_deref(), |waiting| {
-                while let Some(waiter) = waiting.pop() {
-                    woken.push(waiter);
-                }
-            });
-            woken.wake(here);
-        });
+        waiting::change(&self.0, |waiting, woken| woken.take_all(waiting));
     }
 }
 
@@ -170,18 +161,15 @@ struct Wait<'a> {
 impl Operation for Wait<'_> {
     type State = WaitList<()>;
     type Payload = ();
-    type Output = ();
+    const KIND: &'static str = "a condition variable";
+    const LIST: fn(&mut WaitList<()>) -> &mut WaitList<()> = |waiting| waiting;
 
     fn object(&self) -> &Biased<WaitList<()>> {
         &self.condvar.0
     }
 
-    fn list<'a>(&self, waiting: &'a mut WaitList<()>) -> &'a mut WaitList<()> {
-        waiting
-    }
-
-    fn attempt(&self, _: &mut WaitList<()>, (): &mut (), _: &mut TakenList<()>) -> Option<()> {
-        None
+    fn attempt(&self, _: &mut WaitList<()>, (): &mut (), _: &mut TakenList<()>) -> bool {
+        false
     }
 
     fn on_listed(&self) {
@@ -189,15 +177,7 @@ impl Operation for Wait<'_> {
         unsafe { self.mutex.unlock() };
     }
 
-    fn complete(&self, (): &mut ()) -> Option<()> {
-        Some(())
-    }
-
-    fn undo(&self, _: Option<()>) {
+    fn undo(&self, (): ()) {
         self.condvar.notify_one();
-    }
-
-    fn kind(&self) -> &'static str {
-        "a condition variable"
     }
 }

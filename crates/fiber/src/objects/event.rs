@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
 use std::time::{Duration, Instant};
 
-use crate::current_worker::CurrentWorker;
 use crate::error::TimedOut;
 use crate::time::after;
 use crate::waiting::biased::Biased;
@@ -49,37 +48,34 @@ impl Event {
 
     /// Sets it.
     pub fn set(&self) {
-        CurrentWorker::visit(|here| {
-            let mut woken = TakenList::new();
-            self.state.enter(here.as_deref(), |state| {
-                state.is_set = true;
-                while state.is_set
-                    && let Some(waiter) = state.waiting.pop()
-                {
-                    state.is_set = !self.resets;
-                    woken.push(waiter);
-                }
-            });
-            woken.wake(here);
+        self.change(|state, woken| {
+            state.is_set = true;
+            while state.is_set
+                && let Some(waiter) = state.waiting.pop()
+            {
+                state.is_set = !self.resets;
+                woken.push(waiter);
+            }
         });
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut State, &mut TakenList<()>) -> R) -> R {
+        waiting::change(&self.state, change)
     }
 
     /// Resets it. Returns whether it was set.
     pub fn reset(&self) -> bool {
-        CurrentWorker::visit(|here| {
-            self.state.enter(here.as_deref(), |state| std::mem::replace(&mut state.is_set, false))
-        })
+        self.change(|state, _| std::mem::replace(&mut state.is_set, false))
     }
 
     /// Whether it is set now. The answer may be out of date immediately.
     pub fn is_set(&self) -> bool {
-        CurrentWorker::visit(|here| self.state.enter(here.as_deref(), |state| state.is_set))
+        self.change(|state, _| state.is_set)
     }
 
     /// Waits until it is set.
     pub fn wait(&self) {
-        // Without a deadline it always succeeds.
-        let _ = waiting::perform(&Pass(self), (), None);
+        waiting::perform(&Pass(self), ());
     }
 
     /// Like [`Event::wait`], but waits only until the deadline.
@@ -87,7 +83,7 @@ impl Event {
     /// # Errors
     /// If the deadline has passed. A set event lets the caller pass even then.
     pub fn wait_until(&self, deadline: Instant) -> Result<(), TimedOut> {
-        waiting::perform(&Pass(self), (), Some(deadline)).map_err(|()| TimedOut)
+        waiting::perform_until(&Pass(self), (), Some(deadline)).map_err(|()| TimedOut)
     }
 
     /// Like [`Event::wait_until`], with a timeout that starts now.
@@ -109,34 +105,23 @@ struct Pass<'a>(&'a Event);
 impl Operation for Pass<'_> {
     type State = State;
     type Payload = ();
-    type Output = ();
+    const KIND: &'static str = "an event";
+    const LIST: fn(&mut State) -> &mut WaitList<()> = |state| &mut state.waiting;
 
     fn object(&self) -> &Biased<State> {
         &self.0.state
     }
 
-    fn list<'a>(&self, state: &'a mut State) -> &'a mut WaitList<()> {
-        &mut state.waiting
-    }
-
-    fn attempt(&self, state: &mut State, (): &mut (), _: &mut TakenList<()>) -> Option<()> {
+    fn attempt(&self, state: &mut State, (): &mut (), _: &mut TakenList<()>) -> bool {
         let can = state.is_set;
         state.is_set &= !self.0.resets;
-        can.then_some(())
+        can
     }
 
-    fn complete(&self, (): &mut ()) -> Option<()> {
-        Some(())
-    }
-
-    fn undo(&self, _: Option<()>) {
+    fn undo(&self, (): ()) {
         if self.0.resets {
             self.0.set();
         }
-    }
-
-    fn kind(&self) -> &'static str {
-        "an event"
     }
 }
 

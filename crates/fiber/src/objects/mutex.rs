@@ -54,7 +54,7 @@ use crate::worker::Worker;
 /// waits for it lets other fibers run; a thread spins for a while and then blocks.
 ///
 /// There is no poisoning: if the owner panics, the mutex is unlocked as at any other end of its
-/// guard. [`AsyncMutex::lock_async`] locks it in a future.
+/// guard. [`lock_async`] locks it in a future.
 ///
 /// # Panics
 /// Locking panics if the calling fiber or thread has locked it already: it would wait for itself.
@@ -87,25 +87,12 @@ pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
 /// Keeps a [`Mutex`] locked until it is dropped. Other fibers may run meanwhile.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
 
-/// Locks a [`Mutex`] in a future.
-pub trait AsyncMutex<T: ?Sized> {
-    /// A future that locks the mutex. If it is dropped before, the mutex is not locked.
-    fn lock_async<'a>(&'a self) -> impl Future<Output = MutexGuard<'a, T>>
-    where
-        T: 'a;
-}
-
-impl<T: ?Sized> AsyncMutex<T> for Mutex<T> {
-    async fn lock_async<'a>(&'a self) -> MutexGuard<'a, T>
-    where
-        T: 'a,
-    {
-        // SAFETY: the raw mutex is locked below, and unlocked by the guard.
-        let raw = unsafe { self.raw() };
-        Performing::new(Lock { mutex: raw, owner: FUTURE }, Payload::default()).await;
-        // SAFETY: it is locked.
-        unsafe { self.make_guard_unchecked() }
-    }
+/// Locks a mutex in a future. If that is dropped before it is ready, the mutex is not locked.
+pub async fn lock_async<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // SAFETY: the raw mutex is locked here, and unlocked by the guard.
+    Performing::new(Lock { mutex: unsafe { mutex.raw() }, owner: FUTURE }, Payload::default()).await;
+    // SAFETY: it is locked.
+    unsafe { mutex.make_guard_unchecked() }
 }
 
 /// No owner.
@@ -140,10 +127,12 @@ struct Payload {
     was_handed_over: bool,
 }
 
-/// Calls a function with the calling fiber's worker, if it has one, and the caller's address.
+/// Counts the locks of a fiber, if it may be interrupted.
 #[inline(always)]
-fn as_owner<R>(then: impl FnOnce(Option<CurrentWorker>, usize) -> R) -> R {
-    CurrentWorker::visit(|here| then(here, here.map_or_else(fiber_thread::address, |here| here.current().address())))
+fn count_locks(here: Option<CurrentWorker>, more: i32) {
+    if let Some(here) = here.filter(|here| here.has_ticks()) {
+        here.count_locks(more);
+    }
 }
 
 impl RawMutex {
@@ -166,20 +155,27 @@ impl RawMutex {
         }
     }
 
+    /// Locks the mutex if it is free, or else by the function, which gets the new owner.
     #[inline(always)]
-    fn lock_until(&self, deadline: Option<Instant>) -> bool {
-        as_owner(|here, owner| {
-            if let Some(here) = here {
-                here.safepoint();
-            } else {
-                crate::preempt::orphan::unwind_if_orphaned();
+    fn lock_or(&self, may_unwind: bool, otherwise: impl FnOnce(Option<CurrentWorker>, usize) -> bool) -> bool {
+        CurrentWorker::visit(|here| {
+            match here {
+                Some(here) => here.safepoint(),
+                None if may_unwind => crate::preempt::orphan::unwind_if_orphaned(),
+                None => (),
             }
-            let locked = self.lock_free(here, owner) || self.lock_contended(owner, deadline);
-            if locked && let Some(here) = here.filter(|here| here.has_ticks()) {
-                here.count_locks(1);
+            let owner = here.map_or_else(fiber_thread::address, |here| here.current().address());
+            let locked = self.lock_free(here, owner) || otherwise(here, owner);
+            if locked {
+                count_locks(here, 1);
             }
             locked
         })
+    }
+
+    #[inline(always)]
+    fn lock_until(&self, deadline: Option<Instant>) -> bool {
+        self.lock_or(true, |_, owner| self.lock_contended(owner, deadline))
     }
 
     #[cold]
@@ -189,7 +185,7 @@ impl RawMutex {
         if deadline.is_none() && self.word.load(Relaxed) & !MARKS == owner {
             panic!("a mutex is locked again by the fiber or thread that has locked it: it would wait for itself");
         }
-        let locked = waiting::perform(&Lock { mutex: self, owner }, Payload::default(), deadline).is_ok();
+        let locked = waiting::perform_until(&Lock { mutex: self, owner }, Payload::default(), deadline).is_ok();
         if locked && self.word.load(Relaxed) & WAITED_FOR != 0 {
             self.raise_owner();
         }
@@ -239,9 +235,7 @@ impl RawMutex {
         if !unlocked {
             self.unlock_contended(here);
         }
-        if let Some(here) = here.filter(|here| here.has_ticks()) {
-            here.count_locks(-1);
-        }
+        count_locks(here, -1);
     }
 
     #[cold]
@@ -287,24 +281,16 @@ struct Lock<'a> {
 impl Operation for Lock<'_> {
     type State = WaitList<Payload>;
     type Payload = Payload;
-    type Output = ();
+    const KIND: &'static str = "a mutex";
+    const LIST: fn(&mut WaitList<Payload>) -> &mut WaitList<Payload> = |waiting| waiting;
 
     fn object(&self) -> &Biased<WaitList<Payload>> {
         &self.mutex.waiting
     }
 
-    fn list<'a>(&self, waiting: &'a mut WaitList<Payload>) -> &'a mut WaitList<Payload> {
-        waiting
-    }
-
-    fn attempt(
-        &self,
-        waiting: &mut WaitList<Payload>,
-        payload: &mut Payload,
-        _: &mut TakenList<Payload>,
-    ) -> Option<()> {
+    fn attempt(&self, waiting: &mut WaitList<Payload>, payload: &mut Payload, _: &mut TakenList<Payload>) -> bool {
         payload.owner = self.owner;
-        self.mutex.lock_or_mark(self.owner, !waiting.is_empty(), WAITED_FOR).then_some(())
+        self.mutex.lock_or_mark(self.owner, !waiting.is_empty(), WAITED_FOR)
     }
 
     fn enlist(&self, waiting: &mut WaitList<Payload>, waiter: Pin<&Waiter<Payload>>) {
@@ -325,24 +311,20 @@ impl Operation for Lock<'_> {
         self.mutex.raise_owner();
     }
 
-    fn complete(&self, payload: &mut Payload) -> Option<()> {
+    fn complete(&self, payload: &mut Payload) -> bool {
         payload.was_passed_over = true;
-        payload.was_handed_over.then_some(())
+        payload.was_handed_over
     }
 
-    fn undo(&self, output: Option<()>) {
+    fn undo(&self, payload: Payload) {
         // Without the mutex, it was woken to lock it, and another waiter must do so.
-        if output.is_some()
+        if payload.was_handed_over
             || self.mutex.waiting.enter(CurrentWorker::look().as_deref(), |waiting| {
                 self.mutex.lock_or_mark(FUTURE, !waiting.is_empty(), 0)
             })
         {
             self.mutex.unlock_contended(CurrentWorker::look());
         }
-    }
-
-    fn kind(&self) -> &'static str {
-        "a mutex"
     }
 
     fn blocker(&self) -> Option<Fiber> {
@@ -366,14 +348,8 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     #[inline]
     fn try_lock(&self) -> bool {
-        as_owner(|here, owner| {
-            here.inspect(|here| here.safepoint());
-            let locked = self.lock_free(here, owner)
-                || self.waiting.enter(here.as_deref(), |waiting| self.lock_or_mark(owner, !waiting.is_empty(), 0));
-            if locked && let Some(here) = here.filter(|here| here.has_ticks()) {
-                here.count_locks(1);
-            }
-            locked
+        self.lock_or(false, |here, owner| {
+            self.waiting.enter(here.as_deref(), |waiting| self.lock_or_mark(owner, !waiting.is_empty(), 0))
         })
     }
 

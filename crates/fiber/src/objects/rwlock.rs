@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use lock_api::GuardNoSend;
 
-use crate::current_worker::CurrentWorker;
 use crate::time::after;
 use crate::waiting::biased::Biased;
 use crate::waiting::list::{TakenList, WaitList};
@@ -74,50 +73,29 @@ impl State {
     }
 }
 
-impl RawRwLock {
-    fn release(&self, release: impl FnOnce(&mut State, &mut TakenList<()>)) {
-        CurrentWorker::visit(|here| {
-            let mut woken = TakenList::new();
-            self.0.enter(here.as_deref(), |state| release(state, &mut woken));
-            woken.wake(here);
-        });
-    }
-}
-
 struct Read<'a>(&'a RawRwLock);
 
 impl Operation for Read<'_> {
     type State = State;
     type Payload = ();
-    type Output = ();
+    const KIND: &'static str = "a reader-writer lock, to read";
+    const LIST: fn(&mut State) -> &mut WaitList<()> = |state| &mut state.reading;
 
     fn object(&self) -> &Biased<State> {
         &self.0.0
     }
 
-    fn list<'a>(&self, state: &'a mut State) -> &'a mut WaitList<()> {
-        &mut state.reading
-    }
-
-    fn attempt(&self, state: &mut State, (): &mut (), _: &mut TakenList<()>) -> Option<()> {
+    fn attempt(&self, state: &mut State, (): &mut (), _: &mut TakenList<()>) -> bool {
         let can = !state.has_writer && state.writing.is_empty();
         state.readers += usize::from(can);
-        can.then_some(())
+        can
     }
 
-    fn complete(&self, (): &mut ()) -> Option<()> {
-        Some(())
-    }
-
-    fn undo(&self, _: Option<()>) {
-        self.0.release(|state, woken| {
+    fn undo(&self, (): ()) {
+        waiting::change(&self.0.0, |state, woken| {
             state.readers -= 1;
             state.let_writer_in(woken);
         });
-    }
-
-    fn kind(&self) -> &'static str {
-        "a reader-writer lock, to read"
     }
 }
 
@@ -126,24 +104,17 @@ struct Write<'a>(&'a RawRwLock);
 impl Operation for Write<'_> {
     type State = State;
     type Payload = ();
-    type Output = ();
+    const KIND: &'static str = "a reader-writer lock, to write";
+    const LIST: fn(&mut State) -> &mut WaitList<()> = |state| &mut state.writing;
 
     fn object(&self) -> &Biased<State> {
         &self.0.0
     }
 
-    fn list<'a>(&self, state: &'a mut State) -> &'a mut WaitList<()> {
-        &mut state.writing
-    }
-
-    fn attempt(&self, state: &mut State, (): &mut (), _: &mut TakenList<()>) -> Option<()> {
+    fn attempt(&self, state: &mut State, (): &mut (), _: &mut TakenList<()>) -> bool {
         let can = !state.has_writer && state.readers == 0;
         state.has_writer |= can;
-        can.then_some(())
-    }
-
-    fn complete(&self, (): &mut ()) -> Option<()> {
-        Some(())
+        can
     }
 
     fn on_left(&self, state: &mut State, woken: &mut TakenList<()>) {
@@ -153,16 +124,12 @@ impl Operation for Write<'_> {
         }
     }
 
-    fn undo(&self, _: Option<()>) {
-        self.0.release(|state, woken| {
+    fn undo(&self, (): ()) {
+        waiting::change(&self.0.0, |state, woken| {
             state.has_writer = false;
             state.let_readers_in(woken);
             state.let_writer_in(woken);
         });
-    }
-
-    fn kind(&self) -> &'static str {
-        "a reader-writer lock, to write"
     }
 }
 
@@ -179,8 +146,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     type GuardMarker = GuardNoSend;
 
     fn lock_shared(&self) {
-        // Without a deadline it always succeeds, as below.
-        let _ = waiting::perform(&Read(self), (), None);
+        waiting::perform(&Read(self), ());
     }
 
     fn try_lock_shared(&self) -> bool {
@@ -188,11 +154,11 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     }
 
     unsafe fn unlock_shared(&self) {
-        Read(self).undo(None);
+        Read(self).undo(());
     }
 
     fn lock_exclusive(&self) {
-        let _ = waiting::perform(&Write(self), (), None);
+        waiting::perform(&Write(self), ());
     }
 
     fn try_lock_exclusive(&self) -> bool {
@@ -200,7 +166,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     }
 
     unsafe fn unlock_exclusive(&self) {
-        Write(self).undo(None);
+        Write(self).undo(());
     }
 }
 
@@ -210,18 +176,18 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLock {
     type Instant = Instant;
 
     fn try_lock_shared_for(&self, timeout: Duration) -> bool {
-        waiting::perform(&Read(self), (), Some(after(timeout))).is_ok()
+        self.try_lock_shared_until(after(timeout))
     }
 
     fn try_lock_shared_until(&self, deadline: Instant) -> bool {
-        waiting::perform(&Read(self), (), Some(deadline)).is_ok()
+        waiting::perform_until(&Read(self), (), Some(deadline)).is_ok()
     }
 
     fn try_lock_exclusive_for(&self, timeout: Duration) -> bool {
-        waiting::perform(&Write(self), (), Some(after(timeout))).is_ok()
+        self.try_lock_exclusive_until(after(timeout))
     }
 
     fn try_lock_exclusive_until(&self, deadline: Instant) -> bool {
-        waiting::perform(&Write(self), (), Some(deadline)).is_ok()
+        waiting::perform_until(&Write(self), (), Some(deadline)).is_ok()
     }
 }

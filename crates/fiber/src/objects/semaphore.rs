@@ -7,7 +7,6 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::current_worker::CurrentWorker;
 use crate::error::TimedOut;
 use crate::time::after;
 use crate::waiting::biased::Biased;
@@ -49,8 +48,7 @@ impl Semaphore {
     /// Waits until there is a permit and acquires it. Dropping the result releases it.
     #[inline]
     pub fn acquire(&self) -> Permit<'_> {
-        // Without a deadline it always succeeds.
-        let _ = waiting::perform(&Acquire(self), (), None);
+        waiting::perform(&Acquire(self), ());
         Permit { semaphore: self }
     }
 
@@ -59,7 +57,7 @@ impl Semaphore {
     /// # Errors
     /// If the deadline has passed. An available permit is acquired even after the deadline.
     pub fn acquire_until(&self, deadline: Instant) -> Result<Permit<'_>, TimedOut> {
-        let acquired = waiting::perform(&Acquire(self), (), Some(deadline));
+        let acquired = waiting::perform_until(&Acquire(self), (), Some(deadline));
         acquired.map(|()| Permit { semaphore: self }).map_err(|()| TimedOut)
     }
 
@@ -85,25 +83,25 @@ impl Semaphore {
     /// Adds permits: new ones, or those that were [forgotten](Permit::forget).
     #[inline]
     pub fn release(&self, permits: usize) {
-        CurrentWorker::visit(|here| {
-            let mut woken = TakenList::new();
-            self.0.enter(here.as_deref(), |state| {
-                let mut left = permits;
-                while left > 0
-                    && let Some(waiter) = state.waiting.pop()
-                {
-                    left -= 1;
-                    woken.push(waiter);
-                }
-                state.permits += left;
-            });
-            woken.wake(here);
+        self.change(|state, woken| {
+            state.permits += permits;
+            while state.permits > 0
+                && let Some(waiter) = state.waiting.pop()
+            {
+                state.permits -= 1;
+                woken.push(waiter);
+            }
         });
     }
 
     /// How many permits there are now.
     pub fn available(&self) -> usize {
-        CurrentWorker::visit(|here| self.0.enter(here.as_deref(), |state| state.permits))
+        self.change(|state, _| state.permits)
+    }
+
+    #[inline]
+    fn change<R>(&self, change: impl FnOnce(&mut State, &mut TakenList<()>) -> R) -> R {
+        waiting::change(&self.0, change)
     }
 }
 
@@ -118,31 +116,21 @@ struct Acquire<'a>(&'a Semaphore);
 impl Operation for Acquire<'_> {
     type State = State;
     type Payload = ();
-    type Output = ();
+    const KIND: &'static str = "a semaphore";
+    const LIST: fn(&mut State) -> &mut WaitList<()> = |state| &mut state.waiting;
 
     fn object(&self) -> &Biased<State> {
         &self.0.0
     }
 
-    fn list<'a>(&self, state: &'a mut State) -> &'a mut WaitList<()> {
-        &mut state.waiting
+    fn attempt(&self, state: &mut State, (): &mut (), _: &mut TakenList<()>) -> bool {
+        let can = state.permits > 0;
+        state.permits -= usize::from(can);
+        can
     }
 
-    fn attempt(&self, state: &mut State, (): &mut (), _: &mut TakenList<()>) -> Option<()> {
-        state.permits = state.permits.checked_sub(1)?;
-        Some(())
-    }
-
-    fn complete(&self, (): &mut ()) -> Option<()> {
-        Some(())
-    }
-
-    fn undo(&self, _: Option<()>) {
+    fn undo(&self, (): ()) {
         self.0.release(1);
-    }
-
-    fn kind(&self) -> &'static str {
-        "a semaphore"
     }
 }
 

@@ -264,6 +264,13 @@ impl<P> TakenList<P> {
         }
     }
 
+    /// Takes all waiters off a list.
+    pub(crate) fn take_all(&mut self, list: &mut WaitList<P>) {
+        while let Some(waiter) = list.pop() {
+            self.push(waiter);
+        }
+    }
+
     /// Wakes them all.
     #[inline]
     pub(crate) fn wake(mut self, here: Option<CurrentWorker>) {

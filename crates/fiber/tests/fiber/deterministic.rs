@@ -170,7 +170,7 @@ fn a_deadline_of_a_scripted_clock_ends_a_wait_at_exactly_its_time() {
     let run = runtime.run(|| {
         let (_sender, receiver) = fiber::channel::<u32>(1);
         let result = receiver.recv_timeout(Duration::from_secs(5));
-        assert!(matches!(result, Err(RecvTimeoutError::TimedOut)));
+        assert!(matches!(result, Err(RecvTimeoutError::Timeout)));
     });
     assert!(run.is_ok());
     assert_eq!(clock.elapsed(), Duration::from_secs(5));

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use rowlock_fiber as fiber;
 use rowlock_fiber::{
-    AsyncMutex, Barrier, Condvar, Config, Event, JoinError, Mutex, RecvError, Runtime, RwLock, Semaphore, TimedOut,
-    block_on, channel,
+    Barrier, Condvar, Config, Event, JoinError, Mutex, RecvError, Runtime, RwLock, Semaphore, TimedOut, block_on,
+    channel, lock_async,
 };
 
 const ROUNDS: usize = 300;
@@ -64,7 +64,7 @@ fn one_of_all_holds_a_mutex_at_a_time() {
     let mutex = Mutex::new((0, 0));
     with_everyone(&|who| {
         for round in 0..ROUNDS {
-            let lock = || if (who + round) % 3 == 0 { block_on(mutex.lock_async()) } else { mutex.lock() };
+            let lock = || if (who + round) % 3 == 0 { block_on(lock_async(&mutex)) } else { mutex.lock() };
             let mut guard = lock();
             guard.0 += 1;
             assert_eq!(guard.0, 1);
@@ -225,8 +225,8 @@ fn a_future_that_is_dropped_gives_back_what_it_was_woken_with() {
         let mut permit = pin!(semaphore.acquire_async());
         let mut value = pin!(receiver.recv_async());
         let held = mutex.lock();
-        let mut guard = pin!(mutex.lock_async());
-        let mut other = pin!(mutex.lock_async());
+        let mut guard = pin!(lock_async(&mutex));
+        let mut other = pin!(lock_async(&mutex));
         assert!(permit.as_mut().poll(context).is_pending() && value.as_mut().poll(context).is_pending());
         assert!(guard.as_mut().poll(context).is_pending() && other.as_mut().poll(context).is_pending());
         semaphore.release(1);
@@ -245,10 +245,10 @@ fn a_future_that_was_woken_and_dropped_wakes_the_next_one() {
     let mutex = Mutex::new(0);
     let (waker, woken) = waker();
     let context = &mut Context::from_waker(&waker);
-    let mut second = pin!(mutex.lock_async());
+    let mut second = pin!(lock_async(&mutex));
     {
         let held = mutex.lock();
-        let mut first = pin!(mutex.lock_async());
+        let mut first = pin!(lock_async(&mutex));
         assert!(first.as_mut().poll(context).is_pending() && second.as_mut().poll(context).is_pending());
         drop(held);
     }

@@ -6,9 +6,9 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Barrier, Condvar, Mutex, RwLock, mpsc};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Barrier, Condvar, LazyLock, Mutex, OnceLock, RwLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -51,6 +51,49 @@ fn a_standard_mutex_that_another_fiber_holds_is_waited_for() {
             });
         });
         assert_eq!(mutex.into_inner().unwrap(), 2);
+    });
+}
+
+#[test]
+fn a_value_is_created_once_for_all_fibers_that_need_it_and_its_creator_may_wait() {
+    let create = || {
+        let (value, made) = (OnceLock::new(), AtomicU32::new(0));
+        let lazy = LazyLock::new(|| {
+            rowlock_fiber::sleep(SHORT);
+            8
+        });
+        scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let create = || {
+                        rowlock_fiber::sleep(SHORT);
+                        made.fetch_add(1, Relaxed);
+                        7
+                    };
+                    assert_eq!((*value.get_or_init(create), *lazy), (7, 8));
+                });
+            }
+        });
+        assert_eq!(made.into_inner(), 1);
+    };
+    run_each_way(create);
+    rowlock_fiber::explore(0..30, create);
+}
+
+#[test]
+fn a_value_that_could_not_be_created_is_created_by_the_next_fiber() {
+    run_each_way(|| {
+        let value = &OnceLock::new();
+        scope(|scope| {
+            let fails = || {
+                yield_now();
+                std::panic::resume_unwind(Box::new(()))
+            };
+            let failing = scope.spawn(move || _ = value.get_or_init(fails));
+            yield_now();
+            assert_eq!(*value.get_or_init(|| 1), 1);
+            _ = failing.join();
+        });
     });
 }
 

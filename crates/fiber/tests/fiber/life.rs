@@ -205,18 +205,6 @@ fn a_fiber_that_unwinds_while_it_spawns_another_leaves_no_result_behind() {
     }
 }
 
-thread_local! {
-    static COUNT: Arc<AtomicUsize> = Arc::default();
-}
-
-fiber::fiber_local! { static MINE: Counted = COUNT.with(Counted::new); }
-
-#[test]
-fn the_first_fibers_locals_are_dropped_when_it_ends() {
-    fiber::run(|| MINE.with(|_| COUNT.with(|count| assert_eq!(count.load(Relaxed), 1))));
-    COUNT.with(|count| assert_eq!(count.load(Relaxed), 0));
-}
-
 #[test]
 fn an_unseen_panic_is_reported_wherever_its_handle_is_dropped() {
     let scope = || {

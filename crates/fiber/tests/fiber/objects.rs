@@ -1,15 +1,14 @@
-//! Semaphores, barriers, reader-writer locks, channels and values that are created once.
+//! Semaphores, barriers, reader-writer locks and channels.
 
 use crate::calm;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use rowlock_fiber as fiber;
 use rowlock_fiber::{
-    Barrier, OnceCell, RecvError, RecvTimeoutError, RwLock, Semaphore, SendError, SendTimeoutError, TimedOut,
-    TryRecvError, TrySendError, channel, unbounded,
+    Barrier, RecvError, RecvTimeoutError, RwLock, Semaphore, SendError, TimedOut, TryRecvError, TrySendError, channel,
+    unbounded,
 };
 
 /// In order.
@@ -203,9 +202,9 @@ fn without_room_a_sender_waits_for_a_receiver() {
     calm::run(|| {
         let (sender, receiver) = channel(0);
         assert_eq!(sender.try_send(1), Err(TrySendError::Full(1)));
-        assert_eq!(sender.send_timeout(2, SHORT), Err(SendTimeoutError::TimedOut(2)));
+        assert_eq!(sender.send_timeout(2, SHORT), Err(TrySendError::Full(2)));
         assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
-        assert_eq!(receiver.recv_timeout(SHORT), Err(RecvTimeoutError::TimedOut));
+        assert_eq!(receiver.recv_timeout(SHORT), Err(RecvTimeoutError::Timeout));
         let other = fiber::spawn(move || receiver.recv().map(|value| (value, receiver)));
         fiber::yield_now();
         sender.try_send(3).unwrap();
@@ -230,11 +229,11 @@ fn a_sender_that_times_out_gets_its_own_value_back() {
                     let sender = sender.clone();
                     scope.spawn(move || match sender.send_timeout(i, Duration::from_micros(5)) {
                         Ok(()) => None,
-                        Err(SendTimeoutError::TimedOut(value)) => {
+                        Err(TrySendError::Full(value)) => {
                             assert_eq!(value, i);
                             Some(value)
                         }
-                        Err(SendTimeoutError::Closed(_)) => panic!("the channel is open"),
+                        Err(TrySendError::Disconnected(_)) => panic!("the channel is open"),
                     })
                 })
                 .collect();
@@ -287,7 +286,7 @@ fn a_channel_ends_when_the_other_end_is_gone() {
         let waits = fiber::spawn(move || (receiver.recv(), receiver.recv(), receiver.try_recv(), receiver.senders()));
         fiber::yield_now();
         drop(sender);
-        assert_eq!(waits.join().unwrap(), (Ok(1), Err(RecvError), Err(TryRecvError::Closed), 0));
+        assert_eq!(waits.join().unwrap(), (Ok(1), Err(RecvError), Err(TryRecvError::Disconnected), 0));
     });
     assert_eq!(dropped.into_inner(), 3);
 }
@@ -298,36 +297,6 @@ fn the_ends_of_a_channel_may_be_dropped_outside_a_runtime() {
     calm::run(|| sender.send(String::from("left")).unwrap());
     drop(sender);
     assert_eq!(calm::run(|| (receiver.recv(), receiver.recv())), (Ok(String::from("left")), Err(RecvError)));
-}
-
-#[test]
-fn a_value_is_created_once_for_all_fibers_that_need_it() {
-    fiber::explore(0..30, || {
-        let (cell, made) = (OnceCell::new(), AtomicUsize::new(0));
-        fiber::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    let value = *cell.get_or_init(|| {
-                        fiber::sleep(SHORT);
-                        made.fetch_add(1, Relaxed);
-                        7
-                    });
-                    assert_eq!(value, 7);
-                });
-            }
-        });
-        assert_eq!((made.into_inner(), cell.set(8), cell.into_inner()), (1, Err(8), Some(7)));
-    });
-}
-
-#[test]
-fn a_value_that_could_not_be_created_is_created_by_the_next_fiber() {
-    calm::run(|| {
-        let cell = OnceCell::new();
-        let failed = catch_unwind(AssertUnwindSafe(|| _ = cell.get_or_init(|| -> u32 { resume_unwind(Box::new(())) })));
-        assert!(failed.is_err() && cell.get().is_none());
-        assert_eq!(*cell.get_or_init(|| 1), 1);
-    });
 }
 
 /// Each object between the fibers of two workers. Nothing here depends on when which of them runs.

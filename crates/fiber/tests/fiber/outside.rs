@@ -391,16 +391,6 @@ fn handles_of_a_scope_can_be_joined_and_dropped_on_threads() {
 }
 
 #[test]
-fn the_first_fibers_locals_are_dropped_with_its_runtime() {
-    fiber::fiber_local! { static VALUE: std::cell::RefCell<Option<Counts>> = std::cell::RefCell::new(None); }
-    with_one_worker_and_with_two(|runtime| {
-        let dropped = Dropped::default();
-        runtime.run(|| VALUE.with(|value| *value.borrow_mut() = Some(dropped.thing()))).unwrap();
-        assert_eq!(dropped.count(), 1);
-    });
-}
-
-#[test]
 fn exit_panics_on_a_thread_that_runs_no_fibers() {
     let refused = thread::spawn(|| fiber::exit()).join().unwrap_err();
     assert!(refused.downcast_ref::<&str>().unwrap().contains("only a fiber"));

@@ -166,30 +166,3 @@ fn a_fiber_whose_thread_local_waits_at_its_end_is_left_behind() {
 fn a_fiber_whose_thread_local_waits_at_its_end_is_left_behind_by_default() {
     isolated_by(expect_left, || a_destructor_of_a_thread_local_waits_forever(Config::default()));
 }
-
-#[test]
-fn thread_locals_outlive_the_values_of_the_fiber() {
-    thread_local! { static COUNT: Cell<u32> = const { Cell::new(0) } }
-    static COUNTED: std::sync::Mutex<Vec<u32>> = std::sync::Mutex::new(Vec::new());
-
-    struct Counts;
-
-    impl Drop for Counts {
-        fn drop(&mut self) {
-            COUNTED.lock().unwrap().push(COUNT.get());
-        }
-    }
-
-    rowlock_fiber::fiber_local! { static VALUE: Counts = Counts; }
-
-    rowlock_fiber::run(|| {
-        for count in 1..3 {
-            let fiber = spawn(move || {
-                COUNT.set(COUNT.get() + count);
-                VALUE.with(|_| ());
-            });
-            fiber.join().unwrap();
-        }
-    });
-    assert_eq!(*COUNTED.lock().unwrap(), [1, 2]);
-}
