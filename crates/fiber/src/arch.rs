@@ -4,7 +4,7 @@
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{
-    announce, as_if_called_from, leave, leave_and_set_thread_pointer, new_context, reset_modes, switch,
+    as_if_called_from, leave, leave_and_set_thread_pointer, new_context, reset_modes, switch,
     switch_and_set_thread_pointer, thread_pointer, ticks,
 };
 
@@ -12,7 +12,7 @@ pub(crate) use x86_64::{
 mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::{
-    announce, as_if_called_from, leave, leave_and_set_thread_pointer, new_context, reset_modes, switch,
+    as_if_called_from, leave, leave_and_set_thread_pointer, new_context, reset_modes, switch,
     switch_and_set_thread_pointer, thread_pointer, ticks,
 };
 
@@ -57,13 +57,5 @@ impl Target {
     }
 }
 
-/// The first function on a stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entrance {
-    /// [Runs fibers](crate::start::begin).
-    Fiber,
-    /// Chooses the next fiber, [on the scheduler's stack](crate::preempt::schedule).
-    Scheduler,
-    /// [Waits](crate::control_block::thread) for a kernel thread's turn.
-    Wait,
-}
+/// The first function on a stack. Only the switch to its [context](new_context) calls it.
+pub(crate) type Begin = unsafe extern "C" fn() -> !;

@@ -7,7 +7,7 @@ use policy::ThreadId;
 
 use crate::arch::{self, Context, Target};
 use crate::control_block::ControlBlock;
-use crate::control_block::thread::{Handover, KernelThread};
+use crate::control_block::thread::{Handover, KernelThread, TurnChange};
 use crate::current_worker::CurrentWorker;
 use crate::record::{Fiber, State};
 use crate::worker::Worker;
@@ -97,11 +97,19 @@ impl Worker {
     /// `next` is this thread.
     fn handover_target(&self, to: Context, next: &'static KernelThread) -> Context {
         match self.preemption.runs_on.get() {
-            Some(own) if own != next => own.prepare_handover(next, Handover::of(self, to)),
+            Some(own) if own != next => own.prepare_handover(next, Handover::of(self.pointer(), TURN_CHANGE, to)),
             _ => to,
         }
     }
 }
+
+const TURN_CHANGE: TurnChange = TurnChange {
+    // SAFETY: a worker exists as long as its kernel threads take turns, and the calling thread has
+    // the turn.
+    before: |worker, next| unsafe { Worker::at(worker) }.forward_ticks_to(next),
+    // SAFETY: as above.
+    after: |worker, thread| unsafe { Worker::at(worker) }.resume_on(thread),
+};
 
 /// The first function on the stack on which a worker's own kernel thread waits for its turn.
 ///

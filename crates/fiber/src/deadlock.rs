@@ -15,9 +15,10 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use crate::debug::dump::FiberSnapshot;
 use crate::debug::trace::Trace;
-use crate::ending::{CAN_UNWIND, RUNTIME_END};
 use crate::record::{Fiber, State};
-use crate::waiting::Woken;
+use crate::rounds::RUNTIME_END;
+use crate::unwinding::CAN_UNWIND;
+use crate::waitable::Woken;
 use crate::worker::Worker;
 
 /// All fibers of a runtime wait, and some of them, or if it is [closed](crate::Config::closed) all,
@@ -169,8 +170,8 @@ mod tests {
     use std::time::Duration;
 
     use crate::config::Config;
+    use crate::current_worker::CurrentWorker;
     use crate::runtime::Runtime;
-    use crate::worker::CurrentWorker;
 
     #[test]
     fn it_is_no_deadlock_if_a_fiber_can_continue_by_now() {

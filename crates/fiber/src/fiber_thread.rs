@@ -9,26 +9,8 @@
 //!
 //! The first fiber has the block of the thread that runs the runtime. Fibers that [share their
 //! worker's thread-locals](crate::Builder::spawn_sharing) have the block of the worker's scheduler.
-//!
-//! # In the runtime and outside
-//! No fiber may be interrupted while the library works for it. A fiber is *in the runtime* from its
-//! call of the library until that returns. A tick that comes meanwhile sets `missed_tick`, and a
-//! fiber that leaves the runtime checks this flag. That costs a few loads and stores, and no system
-//! call.
-//!
-//! Only the fiber writes the flag `in_runtime`, on its own kernel thread, and a handler that
-//! interrupts this thread reads it. Each sees what the other did before, as long as the compiler
-//! keeps the order of the program, which fences ensure. A fiber that leaves the runtime first
-//! clears `in_runtime` and then checks `missed_tick`. A tick before that finds `in_runtime` set,
-//! and sets `missed_tick` in time. A tick after that finds `in_runtime` cleared, and may interrupt
-//! the fiber. The model explores all interleavings.
-//!
-//! The worker that runs the fiber is noted in the fiber's thread-locals. While the fiber runs on a
-//! [donated](crate::preempt) timeslice, or is [orphaned](crate::preempt::orphan), no worker is
-//! noted there, so the usual path needs no check for either.
 
 use std::cell::Cell;
-use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, compiler_fence};
@@ -36,26 +18,26 @@ use std::sync::atomic::{AtomicBool, compiler_fence};
 use policy::feedback::ThreadShare;
 use sys::tick::Interrupted;
 
+use crate::arch::Context;
 use crate::attraction::Attraction;
 use crate::control_block::ControlBlock;
-use crate::preempt::orphan::Orphan;
-use crate::worker::{CurrentWorker, Worker};
+use crate::worker_pointer::WorkerPointer;
 
 thread_local! {
-    static HERE: Here = const { Here::new() };
+    pub(crate) static HERE: Here = const { Here::new() };
 }
 
 /// The part of the state that is in the thread-locals of the fiber.
 pub(crate) struct Here {
     /// The worker that runs the fiber. `None` for threads that run no fibers; while the fiber runs
     /// on a donated timeslice; and once it is orphaned.
-    worker: Cell<Option<NonNull<Worker>>>,
+    pub(crate) worker: Cell<Option<WorkerPointer>>,
     /// `None` for threads that run no fibers.
-    thread: Cell<Option<NonNull<FiberThread>>>,
+    pub(crate) thread: Cell<Option<NonNull<FiberThread>>>,
     /// The library works for it, or has switched away from it.
-    in_runtime: AtomicBool,
+    pub(crate) in_runtime: AtomicBool,
     /// A tick came while it was in the runtime.
-    missed_tick: AtomicBool,
+    pub(crate) missed_tick: AtomicBool,
 }
 
 impl Here {
@@ -67,6 +49,22 @@ impl Here {
             missed_tick: AtomicBool::new(false),
         }
     }
+}
+
+/// Where an orphaned fiber runs.
+#[derive(Clone, Copy)]
+pub(crate) enum Orphan {
+    /// On a kernel thread that was started for it.
+    OnOtherThread(NonNull<OrphanHost>),
+    /// On its own kernel thread.
+    OnOwnThread,
+}
+
+/// A kernel thread that was started for an orphaned fiber.
+pub(crate) struct OrphanHost {
+    /// The context of the thread's own stack.
+    pub(crate) left: Cell<Context>,
+    pub(crate) thread_pointer: usize,
 }
 
 /// The part of the state that other code touches as well. For fibers with blocks of their own it is
@@ -93,7 +91,7 @@ pub(crate) struct FiberThread {
     /// How it was last woken by another worker.
     pub(crate) attraction: Attraction,
     /// The worker that runs it on a donated timeslice.
-    pub(crate) donor: Cell<Option<NonNull<Worker>>>,
+    pub(crate) donor: Cell<Option<WorkerPointer>>,
     /// Its runtime is over, and it runs on its own kernel thread.
     pub(crate) orphan: Cell<Option<Orphan>>,
 }
@@ -166,9 +164,9 @@ impl FiberThread {
     }
 
     /// Prepares for another fiber to start here.
-    pub(crate) fn prepare_for(&self, worker: &Worker) {
+    pub(crate) fn prepare_for(&self, worker: WorkerPointer) {
         let here = self.here();
-        here.worker.set(Some(NonNull::from(worker)));
+        here.worker.set(Some(worker));
         here.missed_tick.store(false, Relaxed);
         self.pins.set(0);
         self.locks_held.set(0);
@@ -195,14 +193,14 @@ impl FiberThread {
     }
 
     /// The fiber, which is in the runtime, is about to run in its own turn.
-    pub(crate) fn take_turn(&self, worker: &Worker) {
+    pub(crate) fn take_turn(&self, worker: WorkerPointer) {
         self.donor.set(None);
-        self.here().worker.set(Some(NonNull::from(worker)));
+        self.here().worker.set(Some(worker));
     }
 
     /// The fiber, which is in the runtime, is about to run on a timeslice that another one donates.
-    pub(crate) fn take_donation(&self, worker: &Worker) {
-        self.donor.set(Some(NonNull::from(worker)));
+    pub(crate) fn take_donation(&self, worker: WorkerPointer) {
+        self.donor.set(Some(worker));
         self.here().worker.set(None);
     }
 
@@ -234,115 +232,6 @@ impl FiberThread {
     }
 }
 
-/// Keeps the calling thread in the runtime until it is dropped.
-pub(crate) struct InRuntime {
-    here: NonNull<Here>,
-    /// It was in the runtime before.
-    is_nested: bool,
-    on_this_thread: PhantomData<*const ()>,
-}
-
-impl InRuntime {
-    /// Enters the runtime.
-    #[inline(always)]
-    pub(crate) fn enter() -> InRuntime {
-        let entered = HERE.with(|here| {
-            let is_nested = here.in_runtime.load(Relaxed);
-            here.in_runtime.store(true, Relaxed);
-            InRuntime { here: NonNull::from(here), is_nested, on_this_thread: PhantomData }
-        });
-        compiler_fence(SeqCst);
-        entered
-    }
-
-    #[inline(always)]
-    fn here(&self) -> &Here {
-        // SAFETY: they are the caller's thread-locals, which it keeps until this is dropped.
-        unsafe { self.here.as_ref() }
-    }
-
-    /// Whether the thread was in the runtime before.
-    #[cfg(interposed)]
-    #[inline(always)]
-    pub(crate) fn is_nested(&self) -> bool {
-        self.is_nested
-    }
-
-    /// The worker that runs the calling fiber. `None` for other threads, and if it is orphaned.
-    #[inline(always)]
-    pub(crate) fn worker(&self) -> Option<CurrentWorker> {
-        // Not before the flag is set: until then, the fiber may be interrupted and orphaned.
-        let worker = match self.here().worker.get() {
-            Some(worker) => Some(worker),
-            None => self.wait_for_donor(),
-        };
-        // SAFETY: the caller has a worker, and stays in the runtime.
-        worker.map(|_| unsafe { CurrentWorker::new() })
-    }
-
-    /// The fiber may run on a donated timeslice, and the donor be in the middle of something.
-    #[cold]
-    #[inline(never)]
-    fn wait_for_donor(&self) -> Option<NonNull<Worker>> {
-        // SAFETY: the state of a fiber exists while its thread-locals say so.
-        let thread = unsafe { self.here().thread.get()?.as_ref() };
-        crate::preempt::wait_for_donor(thread);
-        self.here().worker.get()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn handle_missed_ticks(&self) {
-        let here = self.here();
-        loop {
-            here.in_runtime.store(true, Relaxed);
-            compiler_fence(SeqCst);
-            let Some(worker) = self.worker() else { break };
-            here.missed_tick.store(false, Relaxed);
-            worker.handle_missed_tick();
-            compiler_fence(SeqCst);
-            here.in_runtime.store(false, Relaxed);
-            compiler_fence(SeqCst);
-            if !here.missed_tick.load(Relaxed) {
-                return;
-            }
-        }
-        here.in_runtime.store(false, Relaxed);
-    }
-}
-
-impl Drop for InRuntime {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if !self.is_nested {
-            let here = self.here();
-            compiler_fence(SeqCst);
-            here.in_runtime.store(false, Relaxed);
-            compiler_fence(SeqCst);
-            if here.missed_tick.load(Relaxed) {
-                self.handle_missed_ticks();
-            }
-        }
-    }
-}
-
-/// Leaves the runtime, for a fiber that is in it.
-#[inline(always)]
-pub(crate) fn leave_runtime() {
-    HERE.with(|here| drop(InRuntime { here: NonNull::from(here), is_nested: false, on_this_thread: PhantomData }));
-}
-
-/// Calls a function outside the runtime, for a fiber that is in it. The function must not unwind.
-#[inline(always)]
-pub(crate) fn call_outside<R>(call: impl FnOnce() -> R) -> R {
-    leave_runtime();
-    let result = call();
-    let inside = InRuntime::enter();
-    let _ = inside.worker();
-    std::mem::forget(inside);
-    result
-}
-
 /// The state of the calling fiber. `None` for other threads.
 pub(crate) fn current() -> Option<NonNull<FiberThread>> {
     HERE.with(|here| here.thread.get())
@@ -363,9 +252,6 @@ pub(crate) fn address() -> usize {
 
 /// The worker of the calling fiber, for a caller that is in the runtime, or only reads.
 #[inline(always)]
-pub(crate) fn worker() -> Option<NonNull<Worker>> {
+pub(crate) fn worker() -> Option<WorkerPointer> {
     HERE.with(|here| here.worker.get())
 }
-
-#[cfg(test)]
-mod model;

@@ -1,10 +1,10 @@
 //! Support for interfaces of this crate to other languages.
 
+use crate::current_worker::CurrentWorker;
 use crate::error::SpawnError;
 use crate::join::JoinHandle;
 use crate::record::Fiber;
 use crate::spawn::Builder;
-use crate::worker::CurrentWorker;
 
 /// Identifies a fiber: no other one of its runtime has both numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,6 @@
 //! A worker without ready fibers: how it polls, sleeps and exchanges fibers with other
 //! workers and threads outside.
 
-use std::ptr::NonNull;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
 
@@ -75,8 +74,8 @@ impl Worker {
         }
         let thread = fiber.thread();
         self.ready(|ready| ready.admit(ThreadId(fiber.number.get()), thread.share.get()));
-        fiber.home.set(Some(NonNull::from(self)));
-        thread.take_turn(self);
+        fiber.home.set(Some(self.pointer()));
+        thread.take_turn(self.pointer());
     }
 
     /// Gives ready fibers to workers that have requested some: half of them, or all but the `kept`
@@ -231,7 +230,7 @@ impl Worker {
 
     /// Whether a started fiber belongs to this worker.
     pub(crate) fn is_home_of(&self, fiber: Fiber) -> bool {
-        fiber.home.get() == Some(NonNull::from(self))
+        fiber.home.get() == Some(self.pointer())
     }
 
     /// Whether nothing can end a sleep, as far as this worker knows.

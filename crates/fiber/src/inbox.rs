@@ -38,7 +38,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 
 use self::tick_request::{FireTimer, TickRequest};
-use crate::preempt::Ticks;
+use crate::preempt::ticks::Ticks;
 use crate::sync::{AtomicU64, Ordering, fence, futex};
 
 /// No item.

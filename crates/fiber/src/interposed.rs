@@ -48,8 +48,8 @@ use rustix::io::Errno;
 use rustix::process::getpid;
 use sys::tick::SignalMask;
 
+use crate::current_worker::CurrentWorker;
 use crate::fiber_thread;
-use crate::worker::CurrentWorker;
 
 /// The process whose workers exist.
 static PROCESS: AtomicI32 = AtomicI32::new(0);

@@ -20,14 +20,15 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::task::{Context, Poll};
 
 use crate::current_worker::CurrentWorker;
-use crate::ending;
 use crate::error::JoinError;
 use crate::label::FiberLabel;
 use crate::record::{DETACHED, ENDED, Fiber, NO_JOINER, State};
 use crate::shared::Core;
 use crate::task::Outcome;
+use crate::unwinding;
+use crate::waitable::Waitable;
+use crate::waiting;
 use crate::waiting::list::{Taken, Waiter, Who};
-use crate::waiting::{self, Waitable};
 use crate::worker::Worker;
 
 /// The tag of the address of a future's waiter, which is in a box of its own. The thread that takes
@@ -337,7 +338,7 @@ unsafe fn boxed(joiner: usize) -> Box<Waiter<()>> {
 fn result<T>(outcome: Option<Outcome<T>>) -> Result<T, JoinError> {
     match outcome {
         Some(Ok(result)) => Ok(result),
-        Some(Err(payload)) => Err(ending::reason(payload)),
+        Some(Err(payload)) => Err(unwinding::reason(payload)),
         None => Err(JoinError::Cancelled),
     }
 }

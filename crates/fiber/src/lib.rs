@@ -55,6 +55,7 @@ mod reactor;
 mod record;
 #[allow(unsafe_code)] // Other threads spawn and release fibers.
 mod remote;
+mod rounds;
 #[allow(unsafe_code)] // It makes a kernel thread a worker.
 mod runtime;
 mod schedule_fuzzer;
@@ -76,6 +77,8 @@ mod time;
 #[allow(unsafe_code)] // Its tests make records.
 mod time_accounting;
 mod timers;
+mod unwinding;
+mod waitable;
 #[allow(unsafe_code)] // Waiters are linked by pointers, and one thread at a time has an object.
 mod waiting;
 #[allow(unsafe_code)] // A fiber points to its home worker.
@@ -83,6 +86,7 @@ mod wake;
 mod watcher;
 #[allow(unsafe_code)] // Only its kernel thread touches what belongs to a worker.
 mod worker;
+mod worker_pointer;
 
 pub use config::Config;
 pub use control_block::PreemptBy;
@@ -114,7 +118,7 @@ pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, 
 pub use sys::tick::ScriptedClock;
 pub use time::{now, sleep, sleep_until};
 
-use worker::CurrentWorker;
+use current_worker::CurrentWorker;
 
 /// Yields to other fibers: the caller moves behind those of its level.
 ///

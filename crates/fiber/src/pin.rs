@@ -2,7 +2,8 @@
 
 use std::marker::PhantomData;
 
-use crate::worker::{CurrentWorker, Worker};
+use crate::current_worker::CurrentWorker;
+use crate::worker::Worker;
 
 /// Keeps the calling fiber on its kernel thread until the guard is dropped. Fibers of a runtime
 /// with several workers otherwise continue on any of them.

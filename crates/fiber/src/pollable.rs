@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use rustix::io::ioctl_fionbio;
 
+use crate::current_worker::CurrentWorker;
 use crate::outside::Direction::{self, In, Out};
 use crate::reactor;
-use crate::worker::CurrentWorker;
 
 /// Anything with a file descriptor that the kernel can watch (a socket, a pipe, a child's output, a
 /// terminal, a signalfd, ...). Only the fiber waits for it: others run meanwhile. [Sockets

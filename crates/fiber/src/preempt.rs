@@ -11,7 +11,7 @@
 //! They come only while a preemptible fiber keeps others from running: at the next deadline, at the
 //! end of the running time if others are ready, and when another kernel thread [requests
 //! one](crate::inbox::tick_request), because it has sent something or there is an event for which a
-//! fiber waits ([`ticks`]).
+//! fiber waits ([`timing`]).
 //!
 //! A preemptible fiber's turn ends with a tick at the end of its running time, or at most half of
 //! it earlier, if a tick comes then for another reason. A fiber that holds a lock gets a second
@@ -25,12 +25,13 @@
 //! thread: no thread-locals, no memory, no lock, no panic. It finds its worker by the word that
 //! comes with the signal.
 
-mod donation;
+pub(crate) mod donation;
 mod grace;
 pub(crate) mod orphan;
-mod ticks;
+pub(crate) mod state;
+pub(crate) mod ticks;
+mod timing;
 
-use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,16 +40,16 @@ use policy::feedback::TurnOutcome;
 use policy::{Span, ThreadId};
 use sys::tick::{Interrupted, SignalMask, Slack};
 
-pub(crate) use self::donation::wait_for_donor;
-use self::ticks::Ticking;
-pub(crate) use self::ticks::Ticks;
-use crate::arch::{self, Context, Entrance, Target};
+pub use self::state::Preemptions;
+use self::state::Ticking;
+use self::ticks::Ticks;
+use crate::arch::{self, Context, Target};
+use crate::change::wait_for_turn;
 use crate::control_block::thread::KernelThread;
 use crate::control_block::{ControlBlock, ControlBlockKind};
 use crate::current_worker::CurrentWorker;
 use crate::error::{PreemptionError, StackError};
 use crate::fiber_thread::FiberThread;
-use crate::queue::Queue;
 use crate::record::{Fiber, State};
 use crate::stack::Stack;
 use crate::worker::Worker;
@@ -68,138 +69,6 @@ const FOR_GOOD: Duration = Duration::from_secs(1);
 /// and a tick may interrupt it there.
 const ROOM: usize = 64 << 10;
 
-/// Counts of what the ticks of a runtime have done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Preemptions {
-    /// How often a fiber was preempted.
-    pub taken: u64,
-    /// How often a fiber's turn was extended because it held a lock.
-    pub extended: u64,
-    /// How many ticks came while the library worked for a fiber. It gave way when that was done, if
-    /// its turn was over.
-    pub in_runtime: u64,
-    /// How many ticks came while a fiber blocked signals, usually in a signal handler, or while the
-    /// handler was reinstalled for an alternate stack. The fiber continued.
-    pub masked: u64,
-    /// How often a fiber ran on the timeslice of another one that waited in the kernel for it.
-    pub donated: u64,
-}
-
-/// A worker's state for preemption.
-pub(crate) struct Preemption {
-    /// Fibers can have blocks.
-    has_blocks: Cell<bool>,
-    /// The kernel thread that has the turn, if fibers have kernel threads.
-    pub(crate) runs_on: Cell<Option<&'static KernelThread>>,
-    /// The signals that the worker's own kernel thread blocks.
-    mask: Cell<Option<SignalMask>>,
-    /// How many ticks in a row have found other signals blocked.
-    masked: Cell<u32>,
-    /// The original timer slack of the worker's own kernel thread, if it is reduced meanwhile.
-    slack: Cell<Option<Slack>>,
-    /// The worker's share of its ticks.
-    ticks: Cell<Option<NonNull<Ticks>>>,
-    ticking: Cell<Ticking>,
-    /// When the timer fires, in nanoseconds of the worker's timers; the maximum if it is not known
-    /// or never.
-    tick_at: Cell<u64>,
-    /// Deadlines after this time need no earlier tick.
-    next_tick: Cell<u64>,
-    /// The last tick found a fiber that computes.
-    computes: Cell<bool>,
-    /// How soon the next tick checks for that.
-    check: Cell<Duration>,
-    /// The stack of the scheduler, which runs after a tick. Fibers that share their worker's
-    /// thread-locals have its block.
-    scheduler: Cell<Option<Stack>>,
-    /// Preemptible fibers that were interrupted outside the runtime, and are ready.
-    interrupted: UnsafeCell<Queue>,
-    donation: donation::Donation,
-    /// No fiber is ready, and the worker waits.
-    asleep: Cell<bool>,
-    grace: grace::Grace,
-    counts: Cell<Preemptions>,
-}
-
-impl Default for Preemption {
-    fn default() -> Preemption {
-        Preemption {
-            has_blocks: Cell::new(false),
-            runs_on: Cell::new(None),
-            mask: Cell::new(None),
-            masked: Cell::new(0),
-            slack: Cell::new(None),
-            ticks: Cell::new(None),
-            ticking: Cell::new(Ticking::Never),
-            tick_at: Cell::new(u64::MAX),
-            next_tick: Cell::new(ticks::SET_AGAIN),
-            computes: Cell::new(false),
-            check: Cell::new(ticks::SOONEST),
-            scheduler: Cell::new(None),
-            interrupted: UnsafeCell::new(Queue::new()),
-            donation: donation::Donation::default(),
-            asleep: Cell::new(false),
-            grace: grace::Grace::default(),
-            counts: Cell::new(Preemptions::default()),
-        }
-    }
-}
-
-impl Preemption {
-    /// Calls a function with the queue of interrupted fibers.
-    fn with_interrupted<R>(&self, then: impl FnOnce(&mut Queue) -> R) -> R {
-        // SAFETY: only this kernel thread gets here, and no function that is passed gets here
-        // again. A handler does so only if the interrupted code is in a system call that is not
-        // this crate's, and so not in here.
-        then(unsafe { &mut *self.interrupted.get() })
-    }
-
-    fn count(&self, change: impl FnOnce(&mut Preemptions)) {
-        let mut counts = self.counts.get();
-        change(&mut counts);
-        self.counts.set(counts);
-    }
-
-    #[inline]
-    fn ticks(&self) -> Option<&Ticks> {
-        // SAFETY: the worker has a share of them.
-        self.ticks.get().map(|ticks| unsafe { ticks.as_ref() })
-    }
-
-    pub(crate) fn counts(&self) -> Preemptions {
-        self.counts.get()
-    }
-
-    /// Notes which signals the worker's own kernel thread blocks, and so its fibers.
-    pub(crate) fn note_mask(&self) {
-        self.mask.set(Some(SignalMask::of_this_thread()));
-    }
-
-    /// The signals that are blocked outside of handlers, as far as the worker knows.
-    #[cfg(interposed)]
-    pub(crate) fn usual_mask(&self) -> Option<SignalMask> {
-        self.mask.get()
-    }
-
-    /// Whether fibers can have blocks.
-    #[inline(always)]
-    pub(crate) fn has_blocks(&self) -> bool {
-        self.has_blocks.get()
-    }
-
-    /// The state of the scheduler's thread.
-    pub(crate) fn scheduler_thread(&self) -> Option<NonNull<FiberThread>> {
-        self.scheduler.get().and_then(|stack| stack.thread())
-    }
-
-    /// A fiber has ended here.
-    #[inline]
-    pub(crate) fn restart_grace(&self) {
-        self.grace.restart();
-    }
-}
-
 impl Worker {
     /// Prepares the worker for fibers with blocks. Only its first fiber has run so far.
     #[cold]
@@ -210,7 +79,7 @@ impl Worker {
             ControlBlockKind::KernelThread => {
                 let stack = self.stacks.take_bare(Some(ROOM))?;
                 // SAFETY: the stack is taken for this purpose.
-                ControlBlock::KernelThread(unsafe { KernelThread::of_worker(stack.top()) })
+                ControlBlock::KernelThread(unsafe { KernelThread::of_worker(stack.top(), wait_for_turn) })
             }
         };
         self.own_thread.set_control_block(block);
@@ -232,7 +101,7 @@ impl Worker {
         let stack = self.stacks.take_with_block(Some(ROOM))?;
         if let Some(thread) = stack.thread() {
             // SAFETY: it stays in place.
-            unsafe { thread.as_ref() }.prepare_for(self);
+            unsafe { thread.as_ref() }.prepare_for(self.pointer());
         }
         self.preemption.scheduler.set(Some(stack));
         Ok(stack)
@@ -243,7 +112,7 @@ impl Worker {
         let stack = self.scheduler()?;
         let Some(thread) = stack.thread() else { unreachable!("it has a block") };
         // SAFETY: the stack is unused until the scheduler begins, and the state stays in place.
-        unsafe { Ok((arch::new_context(stack.top(), Entrance::Scheduler), thread.as_ref().control_block())) }
+        unsafe { Ok((arch::new_context(stack.top(), schedule), thread.as_ref().control_block())) }
     }
 
     /// Prepares the worker for preemptible fibers, if that has not been done.
@@ -265,7 +134,8 @@ impl Worker {
         unsafe { sys::tick::handle(tick) }.map_err(PreemptionError::Timer)?;
         let shortest = if kind == ControlBlockKind::ThreadPointer { SHORTEST } else { SHORTEST_TURN };
         let interval = Duration::from_nanos(self.core().config().rules.running_time.as_nanos()).max(shortest);
-        let ticks = Ticks::new(Some(self), interval, self.clock.scripted()).map_err(PreemptionError::Timer)?;
+        let ticks =
+            Ticks::new(Some(self.pointer()), interval, self.clock.scripted()).map_err(PreemptionError::Timer)?;
         self.preemption.note_mask();
         let slack = Slack::of_this_thread();
         if slack.limit_for(interval) != slack {
@@ -293,7 +163,7 @@ impl Worker {
         let preemption = &self.preemption;
         preemption.note_tick();
         let block = self.control_block_in_force();
-        if let Some(recipient) = preemption.donation.recipient() {
+        if let Some(recipient) = preemption.recipient.get() {
             return self.reclaim(recipient, block, interrupted);
         }
         let is_on_its_stack = |stack: Stack| stack.contains(interrupted.stack_pointer());
@@ -317,7 +187,7 @@ impl Worker {
             return;
         };
         let thread = me.thread();
-        preemption.grace.count(thread);
+        self.count_grace(thread);
         if interrupted.is_on_alternate_stack() {
             return preemption.count(|counts| counts.masked += 1);
         }
@@ -382,7 +252,7 @@ impl Worker {
     fn choose_after_tick(&self, me: Fiber) -> Fiber {
         let before = self.level(me);
         let turn = self.accounting.turn(self.clock.ticks());
-        self.preemption.computes.set(turn >= self.clock.in_ticks(ticks::LONG));
+        self.preemption.computes.set(turn >= self.clock.in_ticks(timing::LONG));
         if self.outside.is_awaited() {
             self.look_outside_within(Span::ZERO);
         }
@@ -395,7 +265,7 @@ impl Worker {
         let had_extension = thread.has_extension.replace(false);
         let over = over
             || had_extension
-            || self.preemption.grace.has_begun()
+            || self.preemption.grace.get().is_some()
             || u64::from(me.spent.get()) * 2 >= u64::from(me.allowance.get());
         let level = self.level(me);
         let gives_way = self.highest().is_some_and(|highest| over && highest <= level || highest < level);
@@ -471,7 +341,7 @@ impl Worker {
             let thread = next.thread();
             if thread.was_interrupted.replace(false) {
                 self.preemption.with_interrupted(|queue| queue.remove(next));
-                thread.take_turn(self);
+                thread.take_turn(self.pointer());
             }
             self.update_timer(next, after_tick);
         }
@@ -520,7 +390,7 @@ unsafe fn tick(word: usize, interrupted: &Interrupted) {
     // SAFETY: it is the thread's own handler.
     if let Some(worker) = unsafe { ticks.worker() } {
         // SAFETY: the worker detaches itself before it is freed, on this same kernel thread.
-        unsafe { worker.as_ref() }.handle_tick(interrupted);
+        unsafe { Worker::at(worker) }.handle_tick(interrupted);
     }
 }
 

@@ -22,12 +22,13 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
+use crate::current_worker::CurrentWorker;
 use crate::outside::{Direction, EventSource};
 use crate::queue::Queue;
 use crate::record::Fiber;
-use crate::waiting::{Waitable, Woken};
+use crate::waitable::{Waitable, Woken};
 use crate::watcher::Watched;
-use crate::worker::{CurrentWorker, POLL_INTERVAL, Worker};
+use crate::worker::{POLL_INTERVAL, Worker};
 
 /// How many events are taken at a time.
 const EVENTS: usize = 256;
@@ -242,7 +243,7 @@ pub(crate) fn wait(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<In
         match block(here, fd, direction, deadline, false)? {
             Woken::TimedOut => Err(ErrorKind::TimedOut.into()),
             Woken::Called => Ok(()),
-            Woken::Cancelled => crate::ending::unwind(),
+            Woken::Cancelled => crate::unwinding::unwind(),
         }
     })
 }

@@ -15,6 +15,7 @@
 
 use std::cell::Cell;
 use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize};
@@ -27,8 +28,8 @@ use crate::fiber_thread::FiberThread;
 use crate::inbox::InboxItem;
 use crate::stack::Stack;
 use crate::task::Task;
-use crate::waiting::{Waitable, Woken};
-use crate::worker::Worker;
+use crate::waitable::{Waitable, Woken};
+use crate::worker_pointer::WorkerPointer;
 
 /// The state of a fiber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,17 +85,17 @@ impl SpentTicks {
 }
 
 /// A fiber's worker.
-pub(crate) struct Home(AtomicPtr<Worker>);
+pub(crate) struct Home(AtomicPtr<()>);
 
 impl Home {
     #[inline(always)]
-    pub(crate) fn get(&self) -> Option<NonNull<Worker>> {
-        NonNull::new(self.0.load(Relaxed))
+    pub(crate) fn get(&self) -> Option<WorkerPointer> {
+        NonNull::new(self.0.load(Relaxed)).map(WorkerPointer)
     }
 
     #[inline(always)]
-    pub(crate) fn set(&self, worker: Option<NonNull<Worker>>) {
-        self.0.store(worker.map_or(std::ptr::null_mut(), NonNull::as_ptr), Relaxed);
+    pub(crate) fn set(&self, worker: Option<WorkerPointer>) {
+        self.0.store(worker.map_or(std::ptr::null_mut(), |worker| worker.0.as_ptr()), Relaxed);
     }
 }
 
@@ -288,7 +289,9 @@ impl Record {
     pub(crate) fn drop_task(&self) -> bool {
         debug_assert_eq!(self.state.get(), State::Unstarted);
         // SAFETY: it has not started.
-        unsafe { self.task.drop_function() }
+        let drop = || unsafe { self.task.drop_function() };
+        // A panic ends here, because there is no joiner to tell.
+        catch_unwind(AssertUnwindSafe(drop)).unwrap_or(true)
     }
 }
 

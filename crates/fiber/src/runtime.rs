@@ -9,17 +9,18 @@ use policy::Span;
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::current_worker::{self, CurrentWorker};
 use crate::deadlock::Deadlock;
 use crate::debug::{gdb, overflow};
 use crate::ending;
 use crate::error::{JoinError, SpawnError};
-use crate::fiber_thread;
 use crate::preempt::orphan;
 use crate::reactor::Reactor;
 use crate::record::Fiber;
 use crate::schedule_fuzzer::STEP;
 use crate::shared::Core;
-use crate::worker::{CurrentWorker, Worker};
+use crate::unwinding;
+use crate::worker::Worker;
 
 /// Why a runtime's first fiber has no result.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +100,7 @@ impl Runtime {
         std::mem::forget(gdb::list(&core.records));
         overflow::watch();
         std::mem::forget(core);
-        fiber_thread::leave_runtime();
+        current_worker::leave_runtime();
         Ok(())
     }
 
@@ -133,7 +134,7 @@ impl Runtime {
             others.push(start(&core, &worker, index)?);
             Ok(())
         });
-        let outcome = started.map(|()| fiber_thread::call_outside(|| catch_unwind(AssertUnwindSafe(first))));
+        let outcome = started.map(|()| current_worker::call_outside(|| catch_unwind(AssertUnwindSafe(first))));
         let left = ending::end_all(&worker);
         worker.resign();
         for other in others {
@@ -149,7 +150,7 @@ impl Runtime {
         }
         match outcome? {
             Ok(result) => Ok(result),
-            Err(payload) => match (ending::reason(payload), deadlock) {
+            Err(payload) => match (unwinding::reason(payload), deadlock) {
                 (JoinError::Cancelled, Some(deadlock)) => Err(RunError::Deadlock(*deadlock)),
                 (JoinError::Exited, _) => Err(RunError::Exited),
                 (JoinError::Panicked(payload), _) => resume_unwind(payload),
@@ -192,7 +193,7 @@ fn start(core: &Arc<Core>, first: &Worker, index: usize) -> Result<JoinHandle<()
         let worker = Box::new(Worker::new(&core, index, Clock::real(), Reactor::make));
         // SAFETY: it stays in its box until it has resigned.
         unsafe { worker.adopt_as(root) };
-        core.rounds.wait(&worker);
+        ending::await_end(&worker);
         let left = ending::end_own(&worker);
         worker.resign();
         if left > 0 {

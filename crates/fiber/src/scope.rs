@@ -12,6 +12,7 @@ use crate::ending;
 use crate::error::{JoinError, SpawnError};
 use crate::join::JoinHandle;
 use crate::spawn::{Builder, failed};
+use crate::unwinding;
 use crate::waiting::biased::Biased;
 use crate::waiting::list::{TakenList, WaitList};
 use crate::waiting::{Operation, perform_in_fiber};
@@ -124,7 +125,7 @@ impl<T> Drop for SharedOutcome<'_, T> {
         let Some(outcome) = self.outcome.take().and_then(Arc::into_inner) else { return };
         let unseen = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(Err(payload)) = unseen
-            && let JoinError::Panicked(_) = ending::reason(payload)
+            && let JoinError::Panicked(_) = unwinding::reason(payload)
         {
             self.members.panicked.store(true, Relaxed);
         }
@@ -194,7 +195,7 @@ impl<T> ScopedJoinHandle<'_, T> {
         let ScopedJoinHandle { end, shared } = self;
         end.join()?;
         match shared.take() {
-            Some(outcome) => outcome.map_err(ending::reason),
+            Some(outcome) => outcome.map_err(unwinding::reason),
             None => Err(JoinError::Cancelled),
         }
     }

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::config::Config;
-use crate::ending::Rounds;
 use crate::error::SpawnError;
 use crate::inbox::Inbox;
 use crate::offered::OfferedFibers;
 use crate::record::{DETACHED, Fiber, Records, State};
+use crate::rounds::Rounds;
 
 /// The state that the workers of a runtime share.
 ///
@@ -63,6 +63,9 @@ struct Spare(Fiber);
 
 // SAFETY: free records belong to no thread.
 unsafe impl Send for Spare {}
+
+/// The number of no runtime.
+pub(crate) const NO_RUNTIME: u64 = u64::MAX;
 
 impl Core {
     pub(crate) fn new(config: Config) -> Result<Arc<Core>, SpawnError> {
@@ -269,7 +272,7 @@ impl Core {
         drop(outside);
         // Without the lock, because they may own handles themselves.
         for fiber in late {
-            let _ = crate::ending::drop_task(fiber);
+            fiber.drop_task();
         }
     }
 

@@ -1,10 +1,10 @@
 //! Spawning fibers.
 
 use crate::config::Config;
+use crate::current_worker::CurrentWorker;
 use crate::error::SpawnError;
 use crate::join::JoinHandle;
 use crate::record::{Extras, Tier};
-use crate::worker::CurrentWorker;
 
 /// Spawns a fiber, which runs the function when its turn comes. [`JoinHandle::join`] returns its
 /// result.

@@ -31,7 +31,6 @@ use self::with_block::StacksWithBlock;
 use crate::control_block::ControlBlockKind;
 use crate::error::StackError;
 use crate::fiber_thread::FiberThread;
-use crate::record::Fiber;
 
 /// A stack that is in use. Packed, because each fiber's record has one.
 #[derive(Clone, Copy, Debug)]
@@ -142,11 +141,10 @@ impl Stacks {
         self.classes.borrow_mut().with_block = StacksWithBlock::new(kind);
     }
 
-    /// A stack for this fiber.
+    /// A stack for a fiber that asked for this size, and needs a block or not.
     #[inline(always)]
-    pub(crate) fn take(&self, fiber: Fiber) -> Result<Stack, StackError> {
-        let asked = fiber.stack_size();
-        if fiber.is_sharing.get() { self.take_bare(asked) } else { self.take_with_block(asked) }
+    pub(crate) fn take(&self, asked: Option<usize>, is_bare: bool) -> Result<Stack, StackError> {
+        if is_bare { self.take_bare(asked) } else { self.take_with_block(asked) }
     }
 
     /// A stack with a block, of the size that was asked for, or of the configured size.
@@ -190,15 +188,14 @@ impl Stacks {
         classes.bare[index].take(&self.guard)
     }
 
-    /// Whether the next fiber may start on this stack.
+    /// Whether a fiber for which a stack would otherwise be [taken](Stacks::take) may start on this
+    /// one.
     #[inline(always)]
-    pub(crate) fn can_reuse(&self, stack: Option<Stack>, next: Fiber) -> bool {
-        stack.is_some_and(|stack| {
-            let size = next.stack_size().map_or(self.usual, rounded);
-            let classes = self.classes.borrow();
-            let size = if next.is_sharing.get() { size } else { classes.with_block.size(size) };
-            stack.size == size && classes.last.is_none_or(|last| last.top() != stack.top())
-        })
+    pub(crate) fn can_reuse(&self, stack: Stack, asked: Option<usize>, is_bare: bool) -> bool {
+        let size = asked.map_or(self.usual, rounded);
+        let classes = self.classes.borrow();
+        let size = if is_bare { size } else { classes.with_block.size(size) };
+        stack.size == size && classes.last.is_none_or(|last| last.top() != stack.top())
     }
 
     /// Releases a stack. The caller must not use it any more when this worker next takes one.

@@ -6,14 +6,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use sys::fault::AlternateStack;
 
 use crate::arch::{self, Target};
-use crate::ending::NoStack;
+use crate::current_worker::{self, CurrentWorker};
 use crate::error::{SpawnError, StackError};
-use crate::fiber_thread::{self, FiberThread};
+use crate::fiber_thread::FiberThread;
 use crate::preempt::orphan;
 use crate::record::{Fiber, State};
 use crate::stack::Stack;
-use crate::waiting::{Waitable, Woken};
-use crate::worker::{CurrentWorker, Worker};
+use crate::unwinding::NoStack;
+use crate::waitable::{Waitable, Woken};
+use crate::worker::Worker;
 
 impl Worker {
     /// The context at which a fiber continues or starts. `None` if there was no stack for it and it
@@ -64,13 +65,14 @@ impl Worker {
 
     /// Gives an unstarted fiber a stack.
     fn prepare(&self, fiber: Fiber) -> Option<arch::Context> {
-        let stack = match self.prepare_for(fiber).and_then(|()| self.stacks.take(fiber)) {
-            Ok(stack) => stack,
-            Err(why) => self.refuse(fiber, why)?,
-        };
+        let stack =
+            match self.prepare_for(fiber).and_then(|()| self.stacks.take(fiber.stack_size(), fiber.is_sharing.get())) {
+                Ok(stack) => stack,
+                Err(why) => self.refuse(fiber, why)?,
+            };
         self.place(fiber, stack);
         // SAFETY: nothing else uses the stack.
-        Some(unsafe { arch::new_context(stack.top(), arch::Entrance::Fiber) })
+        Some(unsafe { arch::new_context(stack.top(), begin) })
     }
 
     /// Prepares what the worker needs for such a fiber.
@@ -92,11 +94,11 @@ impl Worker {
     #[inline(always)]
     fn place(&self, fiber: Fiber, stack: Stack) {
         fiber.stack.set(Some(stack));
-        fiber.home.set(Some(NonNull::from(self)));
+        fiber.home.set(Some(self.pointer()));
         match stack.thread() {
             Some(thread) => {
                 fiber.thread.set(Some(thread));
-                fiber.thread().prepare_for(self);
+                fiber.thread().prepare_for(self.pointer());
             }
             None => fiber.thread.set(self.preemption.scheduler_thread()),
         }
@@ -137,7 +139,7 @@ impl Worker {
     /// # Safety
     /// As for [`adopt`](Worker::adopt).
     pub(crate) unsafe fn adopt_as(&self, fiber: Fiber) {
-        fiber.home.set(Some(NonNull::from(self)));
+        fiber.home.set(Some(self.pointer()));
         fiber.state.set(State::Running);
         // It has no handle.
         fiber.meeting.store(crate::record::DETACHED, Relaxed);
@@ -146,7 +148,7 @@ impl Worker {
         self.accounting.restart(self.clock.ticks());
         fiber.thread.set(Some(NonNull::from(&self.own_thread)));
         self.own_thread.adopt();
-        self.own_thread.take_turn(self);
+        self.own_thread.take_turn(self.pointer());
         self.alternate.set(AlternateStack::for_this_thread().ok().flatten());
         self.preemption.note_mask();
         #[cfg(interposed)]
@@ -179,7 +181,7 @@ fn run_fibers() -> Target {
     loop {
         let me = here.current();
         here.apply_mask(me.thread());
-        fiber_thread::call_outside(|| run(me));
+        current_worker::call_outside(|| run(me));
         if let Some(orphan) = me.thread().orphan.get() {
             // SAFETY: nothing on this stack is needed any more.
             unsafe { orphan::end(me.thread(), orphan) }
@@ -190,8 +192,8 @@ fn run_fibers() -> Target {
         crate::join::ended(here, me);
         let mut next = here.next();
         if next.state.get() == State::Unstarted
-            && here.stacks.can_reuse(stack, next)
             && let Some(stack) = stack
+            && here.stacks.can_reuse(stack, next.stack_size(), next.is_sharing.get())
         {
             here.place(next, stack);
             here.make_current(next, false);

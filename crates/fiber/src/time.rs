@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use crate::current_worker::CurrentWorker;
 use crate::record::{Fiber, State};
-use crate::waiting::Waitable;
-use crate::worker::CurrentWorker;
+use crate::waitable::Waitable;
 
 /// A wait for a time alone.
 struct Asleep;

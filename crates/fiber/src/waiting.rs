@@ -25,52 +25,8 @@ use self::list::{TakenList, WaitList, Waiter, Who};
 use crate::current_worker::CurrentWorker;
 use crate::preempt::orphan;
 use crate::record::Fiber;
-use crate::worker::Worker;
-
-/// Why a fiber was woken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Woken {
-    /// The awaited event has happened.
-    Called,
-    /// Its deadline has passed.
-    TimedOut,
-    /// The runtime ends: the fiber must unwind.
-    Cancelled,
-}
-
-/// Something for which a fiber waits.
-///
-/// Only the thread that takes a fiber off its list wakes it: a fiber is woken once each time it
-/// blocks.
-pub(crate) trait Waitable {
-    /// Takes the waiting fiber off the list. Returns false if another thread has done so already,
-    /// and will wake it.
-    fn leave(&self, fiber: Fiber) -> bool;
-
-    /// Whether the fiber is in a call of the C library, which cannot be unwound.
-    fn is_in_c_library(&self) -> bool {
-        false
-    }
-
-    /// Its name in a word or two: "a mutex".
-    fn kind(&self) -> &'static str;
-
-    /// The fiber that alone can end the wait, if there is one.
-    fn blocker(&self) -> Option<Fiber> {
-        None
-    }
-
-    /// Moves the fiber, which has been raised to a higher level. Returns the fiber that it waits
-    /// for, if that inherits its level.
-    fn requeue_raised(&self, _: Fiber, _: &Worker) -> Option<Fiber> {
-        None
-    }
-
-    /// The fiber whose end this is a wait for, if it is one.
-    fn ends(&self) -> Option<Fiber> {
-        None
-    }
-}
+use crate::unwinding;
+use crate::waitable::{Waitable, Woken};
 
 /// An operation at an object at which its caller may have to wait.
 pub(crate) trait Operation {
@@ -177,7 +133,7 @@ pub(crate) fn perform_until<O: Operation>(
             match perform_in_fiber(operation, payload, deadline, here) {
                 Ok(payload) => Ok(payload),
                 Err(Some(payload)) => Err(payload),
-                Err(None) => crate::ending::unwind(),
+                Err(None) => unwinding::unwind(),
             }
         }
         None => perform_in_thread(operation, payload, deadline),
@@ -262,8 +218,9 @@ impl<O: Operation> Waitable for Listed<'_, O> {
         self.operation.blocker()
     }
 
-    fn requeue_raised(&self, _: Fiber, here: &Worker) -> Option<Fiber> {
-        let waits = self.operation.object().enter(Some(here), |state| {
+    fn requeue_raised(&self, _: Fiber) -> Option<Fiber> {
+        let here = CurrentWorker::look();
+        let waits = self.operation.object().enter(here.as_deref(), |state| {
             let waits = O::LIST(state).remove(&self.waiter);
             if waits {
                 self.operation.enlist(state, self.waiter);

@@ -1,14 +1,12 @@
 //! Waking blocked fibers: from their own worker, from other workers and from other threads.
 
-use std::ptr::NonNull;
-
 use policy::ThreadId;
 
 use crate::attraction;
 use crate::current_worker::CurrentWorker;
 use crate::record::{Fiber, State};
 use crate::shared::Core;
-use crate::waiting::Woken;
+use crate::waitable::Woken;
 use crate::worker::Worker;
 
 impl Worker {
@@ -16,7 +14,7 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn wake(&self, fiber: Fiber, woken: Woken) {
         fiber.woken.set(woken);
-        if fiber.home.get() != Some(NonNull::from(self)) {
+        if fiber.home.get() != Some(self.pointer()) {
             return self.send_home(fiber);
         }
         fiber.state.set(State::Ready);
@@ -28,10 +26,10 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn send_home(&self, fiber: Fiber) {
-        let home = fiber.home.get().unwrap_or(NonNull::from(self));
         // SAFETY: a worker exists as long as its fibers do; other threads read only what never
         // changes.
-        let (core, index) = unsafe { (home.as_ref().core_pointer(), home.as_ref().index()) };
+        let home = fiber.home.get().map_or(self, |home| unsafe { Worker::at(home) });
+        let (core, index) = (home.core_pointer(), home.index());
         if core != self.core_pointer() {
             return wake(None, fiber, fiber.woken.get());
         }
@@ -84,7 +82,7 @@ fn wake_from_outside(fiber: Fiber, woken: Woken) {
     let Some(home) = fiber.home.get() else { unreachable!("a blocked fiber has a worker") };
     // SAFETY: a worker exists as long as one of its fibers is blocked. Other threads read only what
     // never changes.
-    let (core, index) = unsafe { (home.as_ref().core_pointer(), home.as_ref().index()) };
+    let (core, index) = unsafe { (Worker::at(home).core_pointer(), Worker::at(home).index()) };
     // SAFETY: as above. From here on the fiber may run, and its runtime end.
     let core = unsafe { Core::share(core) };
     core.inboxes[index].send(fiber);

@@ -19,17 +19,16 @@ use crate::control_block::ControlBlock;
 use crate::error::SpawnError;
 use crate::fiber_thread::FiberThread;
 use crate::outside::{MakeSource, Outside};
-use crate::preempt::Preemption;
+use crate::preempt::state::Preemption;
 use crate::record::{Extras, Fiber, State, Tier};
 use crate::schedule_fuzzer::ScheduleFuzzer;
-use crate::shared::{Core, pointer};
+use crate::shared::{Core, NO_RUNTIME, pointer};
 use crate::stack::Stacks;
 use crate::time_accounting::TimeAccounting;
 use crate::timers::Timers;
-use crate::waiting::biased::NO_RUNTIME;
-use crate::waiting::{Waitable, Woken};
-
-pub(crate) use crate::current_worker::CurrentWorker;
+use crate::unwinding::unwind;
+use crate::waitable::{Waitable, Woken};
+use crate::worker_pointer::WorkerPointer;
 
 /// How often a busy worker looks for events from outside.
 pub(crate) const POLL_INTERVAL: Span = Span::from_micros(50);
@@ -119,6 +118,22 @@ impl Worker {
             preemption: Preemption::default(),
             clock,
         }
+    }
+
+    #[inline(always)]
+    pub(crate) fn pointer(&self) -> WorkerPointer {
+        WorkerPointer(NonNull::from(self).cast())
+    }
+
+    /// The worker that this names.
+    ///
+    /// # Safety
+    /// It exists as long as the reference is used. Threads that it does not run on read only what
+    /// never changes.
+    #[inline(always)]
+    pub(crate) unsafe fn at<'a>(pointer: WorkerPointer) -> &'a Worker {
+        // SAFETY: the caller's promise.
+        unsafe { pointer.0.cast().as_ref() }
     }
 
     #[inline(always)]
@@ -288,7 +303,7 @@ impl Worker {
     /// Blocks the running fiber and continues with the next one. Returns when the fiber is woken.
     ///
     /// `waits` is what it waits for, and has it on its list already. A fiber that is cancelled must
-    /// first undo what it has begun, and then [unwind](crate::ending::unwind).
+    /// first undo what it has begun, and then [unwind].
     ///
     /// This is always inlined: if it were a function, its return would be predicted for the last
     /// caller, which is another fiber.
@@ -346,7 +361,7 @@ impl Worker {
     pub(crate) fn block(&self, waits: &dyn Waitable, deadline: Option<Instant>) -> Woken {
         let woken = self.block_quietly(waits, deadline);
         if woken == Woken::Cancelled {
-            crate::ending::unwind();
+            unwind();
         }
         woken
     }
@@ -361,7 +376,7 @@ impl Worker {
             self.ready(|ready| ready.inherit(ThreadId(fiber.number.get()), level));
             // SAFETY: only a blocked fiber waits for something, which exists meanwhile.
             let waits = fiber.waits.get().map(|waits| unsafe { &*waits.as_ptr() });
-            next = if rises { waits.and_then(|waits| waits.requeue_raised(fiber, self)) } else { None };
+            next = if rises { waits.and_then(|waits| waits.requeue_raised(fiber)) } else { None };
         }
     }
 
@@ -400,7 +415,7 @@ impl Worker {
             self.change(me, self.next());
         }
         if me.cancel_pending.get() && self.take_cancellation(me) {
-            crate::ending::unwind();
+            unwind();
         }
     }
 

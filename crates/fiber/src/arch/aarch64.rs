@@ -7,7 +7,7 @@
 
 use std::arch::{asm, naked_asm};
 
-use super::{Context, Entrance};
+use super::{Begin, Context};
 
 /// Reads the modes into x10. Changes x11.
 macro_rules! read_modes {
@@ -119,46 +119,34 @@ pub(crate) fn thread_pointer() -> usize {
 /// # Safety
 /// The top is a multiple of 16, and below it is memory that is writable and unused.
 #[inline(always)]
-pub(crate) unsafe fn new_context(top: *mut u8, entrance: Entrance) -> Context {
-    let entry = match entrance {
-        Entrance::Fiber => entry as *const (),
-        Entrance::Scheduler => scheduler_entry as *const (),
-        Entrance::Wait => wait_entry as *const (),
-    };
+pub(crate) unsafe fn new_context(top: *mut u8, begin: Begin) -> Context {
     // SAFETY: the caller's promise.
     unsafe {
         let words = top.cast::<[usize; 4]>().sub(1);
-        words.write([entry as usize, 0, 0, 0]);
+        words.write([outermost as *const () as usize, begin as *const () as usize, 0, 0]);
         Context(words.cast())
     }
 }
 
-/// The first function of a stack. Unwinders end here: it has no caller. It does not `bl` a function
-/// that never returns, because the processor's stack of return addresses would be off by one, and
-/// the returns of the code that made the fiber run would be mispredicted until the two agree again.
-macro_rules! entry {
-    ($name:ident, $begin:path) => {
-        /// # Safety
-        /// A switch enters it, on a stack that nothing uses.
-        #[unsafe(naked)]
-        unsafe extern "C" fn $name() -> ! {
-            naked_asm!(
-                ".cfi_startproc",
-                ".cfi_undefined x30",
-                "adr x30, 2f",
-                "b {begin}",
-                "2:",
-                "brk #1",
-                ".cfi_endproc",
-                begin = sym $begin
-            )
-        }
-    };
+/// Calls the first function of a stack. Has no caller, so unwinders end here. There is no `blr`,
+/// because the processor's stack of return addresses would be off by one, and the returns of the
+/// code that made the fiber run would be mispredicted until the two agree again.
+///
+/// # Safety
+/// A switch enters it, on a stack that nothing uses.
+#[unsafe(naked)]
+unsafe extern "C" fn outermost() -> ! {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined x30",
+        "ldr x9, [sp, #8]",
+        "adr x30, 2f",
+        "br x9",
+        "2:",
+        "brk #1",
+        ".cfi_endproc",
+    )
 }
-
-entry!(entry, crate::start::begin);
-entry!(scheduler_entry, crate::preempt::schedule);
-entry!(wait_entry, crate::change::wait_for_turn);
 
 /// Calls a function on this stack, but so that its callers are those of another stack that was
 /// left. Nothing of that stack is used, so it may be full.
@@ -200,24 +188,4 @@ pub(crate) fn ticks() -> u64 {
     // SAFETY: Linux lets programs read the virtual counter.
     unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
     ticks
-}
-
-/// Tells Valgrind that this is a stack, by its interface for client requests. On a real processor
-/// the instructions do nothing.
-pub(crate) fn announce(low: usize, top: usize) {
-    let request: [usize; 6] = [0x1501, low, top, 0, 0, 0];
-    // SAFETY: rotations by 128 bits in all, and a register or itself.
-    unsafe {
-        asm!(
-            "ror x12, x12, #3",
-            "ror x12, x12, #13",
-            "ror x12, x12, #51",
-            "ror x12, x12, #61",
-            "orr x10, x10, x10",
-            inout("x3") 0_usize => _,
-            in("x4") &raw const request,
-            out("x12") _,
-            options(nostack),
-        );
-    }
 }

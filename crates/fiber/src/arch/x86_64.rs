@@ -12,7 +12,7 @@
 
 use std::arch::{asm, naked_asm, x86_64::_rdtsc};
 
-use super::{Context, Entrance};
+use super::{Begin, Context};
 
 /// The modes with which a program starts.
 const INITIAL_MODES: usize = 0x037f_0000_1f80;
@@ -161,51 +161,28 @@ pub(crate) fn thread_pointer() -> usize {
 
 /// A context that starts on a stack with this top.
 ///
+/// It looks as if [`outermost`] had called the function. There is no `call`, because the
+/// processor's stack of return addresses would be off by one, and the returns of the code that made
+/// the fiber run would be mispredicted until the two agree again.
+///
 /// # Safety
 /// The top is a multiple of 16, and below it is memory that is writable and unused.
 #[inline(always)]
-pub(crate) unsafe fn new_context(top: *mut u8, entrance: Entrance) -> Context {
-    let entry = match entrance {
-        Entrance::Fiber => entry as *const (),
-        Entrance::Scheduler => scheduler_entry as *const (),
-        Entrance::Wait => wait_entry as *const (),
-    };
+pub(crate) unsafe fn new_context(top: *mut u8, begin: Begin) -> Context {
     // SAFETY: the caller's promise.
     unsafe {
-        let words = top.cast::<[usize; 2]>().sub(1);
-        words.write([entry as usize, INITIAL_MODES]);
+        let words = top.cast::<[usize; 3]>().sub(1);
+        // Unwinders look one byte before a return address.
+        words.write([begin as usize, INITIAL_MODES, outermost as *const () as usize + 1]);
         Context(words.cast())
     }
 }
 
-/// The first function of a stack. Unwinders end here: it has no caller. It does not `call` a
-/// function that never returns, because the processor's stack of return addresses would be off by
-/// one, and the returns of the code that made the fiber run would be mispredicted until the two
-/// agree again.
-macro_rules! entry {
-    ($name:ident, $begin:path) => {
-        /// # Safety
-        /// A switch enters it, on a stack that nothing uses.
-        #[unsafe(naked)]
-        unsafe extern "C" fn $name() -> ! {
-            naked_asm!(
-                ".cfi_startproc",
-                ".cfi_undefined rip",
-                "lea rax, [rip + 2f]",
-                "push rax",
-                "jmp {begin}",
-                "2:",
-                "ud2",
-                ".cfi_endproc",
-                begin = sym $begin
-            )
-        }
-    };
+/// Has no caller, so unwinders end here. Never runs.
+#[unsafe(naked)]
+extern "C" fn outermost() -> ! {
+    naked_asm!(".cfi_startproc", ".cfi_undefined rip", "nop", "ud2", ".cfi_endproc")
 }
-
-entry!(entry, crate::start::begin);
-entry!(scheduler_entry, crate::preempt::schedule);
-entry!(wait_entry, crate::change::wait_for_turn);
 
 /// Calls a function on this stack, but so that its callers are those of another stack that was
 /// left. Nothing of that stack is used, so it may be full.
@@ -243,24 +220,4 @@ pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: ex
 pub(crate) fn ticks() -> u64 {
     // SAFETY: every x86-64 has the instruction.
     unsafe { _rdtsc() }
-}
-
-/// Tells Valgrind that this is a stack, by its interface for client requests. On a real processor
-/// the instructions do nothing.
-pub(crate) fn announce(low: usize, top: usize) {
-    let request: [usize; 6] = [0x1501, low, top, 0, 0, 0];
-    // SAFETY: rotations by 128 bits in all, and an exchange of a register with itself.
-    unsafe {
-        asm!(
-            "rol rdi, 3",
-            "rol rdi, 13",
-            "rol rdi, 61",
-            "rol rdi, 51",
-            "xchg rbx, rbx",
-            in("rax") &raw const request,
-            inout("rdx") 0_usize => _,
-            in("rdi") 0_usize,
-            options(nostack),
-        );
-    }
 }

@@ -21,24 +21,33 @@ use sys::fault::AlternateStack;
 use sys::futex::{self, Scope};
 use sys::scheduling::{Policy, Thread, set_policy};
 
-use crate::arch::{self, Context};
+use crate::arch::{self, Begin, Context};
 use crate::event::Event;
 use crate::fiber_thread::{FiberThread, Here};
-use crate::preempt::Ticks;
-use crate::worker::Worker;
+use crate::preempt::ticks::Ticks;
+use crate::worker_pointer::WorkerPointer;
 
 /// Where a kernel thread continues.
 #[derive(Clone, Copy)]
 pub(crate) struct Handover {
     to: Context,
     /// The worker as which it runs. `None` if no other thread takes turns with it any more.
-    worker: Option<NonNull<Worker>>,
+    worker: Option<(WorkerPointer, TurnChange)>,
 }
 
 impl Handover {
-    pub(crate) fn of(worker: &Worker, to: Context) -> Handover {
-        Handover { to, worker: Some(NonNull::from(worker)) }
+    pub(crate) fn of(worker: WorkerPointer, change: TurnChange, to: Context) -> Handover {
+        Handover { to, worker: Some((worker, change)) }
     }
+}
+
+/// What a worker does when its turn passes to this kernel thread.
+#[derive(Clone, Copy)]
+pub(crate) struct TurnChange {
+    /// On its own thread, before another one has the turn.
+    pub(crate) before: fn(WorkerPointer, &'static KernelThread),
+    /// On the thread that has the turn.
+    pub(crate) after: fn(WorkerPointer, &'static KernelThread),
 }
 
 /// A kernel thread that takes turns.
@@ -97,13 +106,13 @@ impl KernelThread {
         }))
     }
 
-    /// A worker's own thread. It waits on a stack with this top.
+    /// A worker's own thread. It waits on a stack with this top, in this function.
     ///
     /// # Safety
     /// Nothing else uses the stack as long as the worker exists.
-    pub(crate) unsafe fn of_worker(top: *mut u8) -> &'static KernelThread {
+    pub(crate) unsafe fn of_worker(top: *mut u8, wait: Begin) -> &'static KernelThread {
         // SAFETY: the caller's promise.
-        KernelThread::of_this_thread(None, unsafe { arch::new_context(top, arch::Entrance::Wait) })
+        KernelThread::of_this_thread(None, unsafe { arch::new_context(top, wait) })
     }
 
     /// Starts a thread for fibers with this state.
@@ -162,10 +171,8 @@ impl KernelThread {
                 self.hand_over(next, turn);
             }
             let turn = self.wait_for_turn();
-            // SAFETY: a worker exists as long as its kernel threads take turns, and this one has
-            // the turn.
-            if let Some(worker) = turn.worker.map(|worker| unsafe { &*worker.as_ptr() }) {
-                worker.resume_on(self);
+            if let Some((worker, change)) = turn.worker {
+                (change.after)(worker, self);
             }
             // SAFETY: the stack was left, or is new; the thread that gave the turn has chosen it
             // among this thread's stacks.
@@ -177,8 +184,7 @@ impl KernelThread {
     fn hand_over(&self, next: &'static KernelThread, turn: Handover) {
         match (&self.ticks, turn.worker) {
             (Some(ticks), _) => ticks.detach(),
-            // SAFETY: the worker exists, because its thread has the turn.
-            (None, Some(worker)) => unsafe { worker.as_ref() }.forward_ticks_to(next),
+            (None, Some((worker, change))) => (change.before)(worker, next),
             (None, None) => (),
         }
         compiler_fence(SeqCst);

@@ -4,11 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use super::trace::Trace;
+use crate::current_worker::CurrentWorker;
 use crate::join;
 use crate::label::FiberLabel;
 use crate::record::{Fiber, State};
-use crate::waiting::Waitable;
-use crate::worker::{CurrentWorker, Worker};
+use crate::waitable::Waitable;
+use crate::worker::Worker;
 
 /// The object or event that a fiber waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use super::ready::{is_ready, wait};
 use super::{Outcome, interposed, system_call};
 use crate::fiber_thread;
 use crate::outside::Direction;
-use crate::waiting::Woken;
+use crate::waitable::Woken;
 
 /// A descriptor for the time of a call.
 pub(super) fn borrow(fd: c_int) -> Option<BorrowedFd<'static>> {

@@ -23,11 +23,10 @@ use libc::{c_int, c_long, timespec};
 use rustix::io::Errno;
 
 use super::{Outcome, in_fiber, system_call};
-use crate::current_worker::CurrentWorker;
-use crate::fiber_thread::InRuntime;
+use crate::current_worker::{CurrentWorker, InRuntime};
 use crate::record::Fiber;
+use crate::waitable::{Waitable, Woken};
 use crate::waiting::list::{TakenList, WaitList, Waiter, Who};
-use crate::waiting::{Waitable, Woken};
 
 /// What a fiber waits for.
 #[derive(Default)]

@@ -15,7 +15,7 @@ use super::{Outcome, in_fiber, interposed, system_call};
 use crate::fiber_thread;
 use crate::outside::Direction;
 use crate::reactor;
-use crate::waiting::Woken;
+use crate::waitable::Woken;
 
 /// Whether a call at this descriptor does not wait now.
 pub(super) fn is_ready(fd: BorrowedFd<'_>, direction: Direction) -> bool {

@@ -7,7 +7,7 @@ use libc::{c_int, c_uint, clockid_t, timespec, useconds_t};
 use super::{Outcome, in_fiber, interposed};
 use crate::current_worker::CurrentWorker;
 use crate::record::{Fiber, State};
-use crate::waiting::{Waitable, Woken};
+use crate::waitable::{Waitable, Woken};
 
 /// A wait for a time alone, in a call of the C library.
 struct Asleep;

@@ -27,15 +27,13 @@
 //! it is in the runtime, where no fiber is interrupted. And a fiber that holds a lock of the
 //! standard library while it calls this one, which may let others run, has no guarantee.
 
-use std::cell::Cell;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::compiler_fence;
 use std::time::Duration;
 
 use sys::tick::Interrupted;
 
-use super::Ticking;
-use crate::arch::Context;
+use super::state::Ticking;
 use crate::control_block::ControlBlock;
 use crate::fiber_thread::FiberThread;
 use crate::record::Fiber;
@@ -43,30 +41,6 @@ use crate::worker::Worker;
 
 /// How long the donor looks whether it can continue, before the next fiber runs on its timeslice.
 const DONOR_INTERVAL: Duration = Duration::from_micros(50);
-
-/// The donation that is in progress.
-pub(super) struct Donation {
-    recipient: Cell<Option<Fiber>>,
-    /// The donor's context, and its block.
-    donor: Cell<Context>,
-    donor_block: Cell<ControlBlock>,
-}
-
-impl Default for Donation {
-    fn default() -> Donation {
-        Donation {
-            recipient: Cell::new(None),
-            donor: Cell::new(Context::NONE),
-            donor_block: Cell::new(ControlBlock::NONE),
-        }
-    }
-}
-
-impl Donation {
-    pub(super) fn recipient(&self) -> Option<Fiber> {
-        self.recipient.get()
-    }
-}
 
 /// Whether the interrupted code waits for another thread.
 pub(super) fn is_waiting(interrupted: &Interrupted) -> bool {
@@ -80,10 +54,10 @@ impl Worker {
     /// # Safety
     /// The fiber runs, and is marked as being in the runtime.
     unsafe fn switch_to_donor(&self, from: Fiber) {
-        let donation = &self.preemption.donation;
+        let preemption = &self.preemption;
         // SAFETY: the donor was left when it began to donate, and has not continued since.
         unsafe {
-            self.switch_to_control_block(from.context.as_ptr(), donation.donor.get(), donation.donor_block.get());
+            self.switch_to_control_block(from.context.as_ptr(), preemption.donor.get(), preemption.donor_block.get());
         };
     }
 
@@ -100,21 +74,20 @@ impl Worker {
             next.inspect(|next| queue.push(*next))
         });
         let Some(next) = next else { return false };
-        let donation = &preemption.donation;
         preemption.count(|counts| counts.donated += 1);
-        donation.donor_block.set(self.control_block_in_force());
+        preemption.donor_block.set(self.control_block_in_force());
         preemption.set_ticking(Ticking::On, Duration::MAX);
         compiler_fence(SeqCst);
-        donation.recipient.set(Some(next));
-        next.thread().take_donation(self);
+        preemption.recipient.set(Some(next));
+        next.thread().take_donation(self.pointer());
         // SAFETY: the preemptible fiber was interrupted outside the runtime, or stopped while it
         // entered it, and has not continued since. The donor's context is written before it is
         // read.
         let switch = || unsafe {
-            self.switch_to_control_block(donation.donor.as_ptr(), next.context.get(), next.thread().control_block());
+            self.switch_to_control_block(preemption.donor.as_ptr(), next.context.get(), next.thread().control_block());
         };
         interrupted.allow_ticks_during(switch);
-        donation.recipient.set(None);
+        preemption.recipient.set(None);
         compiler_fence(SeqCst);
         preemption.set_ticking(Ticking::On, DONOR_INTERVAL);
         true
@@ -146,8 +119,8 @@ pub(crate) fn wait_for_donor(thread: &FiberThread) {
         && let Some(worker) = thread.donor.get()
     {
         // SAFETY: a worker that runs a fiber exists.
-        let worker = unsafe { worker.as_ref() };
-        if let Some(recipient) = worker.preemption.donation.recipient() {
+        let worker = unsafe { Worker::at(worker) };
+        if let Some(recipient) = worker.preemption.recipient.get() {
             // SAFETY: only the recipient runs while there is a donation.
             unsafe { worker.switch_to_donor(recipient) };
         }

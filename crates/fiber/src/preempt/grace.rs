@@ -6,7 +6,6 @@
 //! A kernel thread that does not run gets at most one tick, however long that lasts. So a busy
 //! machine takes little of the fibers' time.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use crate::fiber_thread::FiberThread;
@@ -22,44 +21,27 @@ const TICKS: u32 = 50;
 /// After this many ticks in which no preemptible fiber ended, all are orphaned.
 const MAX_TICKS: u32 = 2_000;
 
-/// How many ticks have found a preemptible fiber since one last ended. `None` before the runtime
-/// begins to end.
-#[derive(Default)]
-pub(super) struct Grace(Cell<Option<u32>>);
-
-impl Grace {
-    pub(super) fn has_begun(&self) -> bool {
-        self.0.get().is_some()
-    }
-
-    /// A tick has found this preemptible fiber. Runs in a handler.
-    pub(super) fn count(&self, thread: &FiberThread) {
-        if let Some(ticks) = self.0.get() {
-            self.0.set(Some(ticks + 1));
-            thread.grace_ticks.set(thread.grace_ticks.get() + 1);
-        }
-    }
-
-    /// A preemptible fiber has ended.
-    #[inline]
-    pub(super) fn restart(&self) {
-        self.0.set(self.0.get().map(|_| 0));
-    }
-}
-
 impl Worker {
     /// Begins to count ticks, as the runtime ends.
     pub(crate) fn begin_grace(&self) {
-        self.preemption.grace.0.set(Some(0));
+        self.preemption.grace.set(Some(0));
         if self.has_ticks() {
             self.start_ticks();
+        }
+    }
+
+    /// A tick has found this preemptible fiber. Runs in a handler.
+    pub(super) fn count_grace(&self, thread: &FiberThread) {
+        if let Some(ticks) = self.preemption.grace.get() {
+            self.preemption.grace.set(Some(ticks + 1));
+            thread.grace_ticks.set(thread.grace_ticks.get() + 1);
         }
     }
 
     /// Whether an interrupted fiber is orphaned. A fiber that stopped at a safepoint is cancelled
     /// there instead.
     pub(crate) fn is_past_grace(&self, fiber: Fiber) -> bool {
-        self.preemption.grace.0.get().is_some_and(|ticks| {
+        self.preemption.grace.get().is_some_and(|ticks| {
             let thread = fiber.thread();
             thread.was_interrupted.get() && (thread.grace_ticks.get() >= TICKS || ticks >= MAX_TICKS)
         })

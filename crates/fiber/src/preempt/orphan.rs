@@ -23,24 +23,9 @@ use sys::scheduling::{Policy, Thread, set_policy};
 use crate::arch::{self, Context};
 use crate::control_block::ControlBlock;
 use crate::event::Event;
-use crate::fiber_thread::{self, FiberThread};
+use crate::fiber_thread::{self, FiberThread, Orphan, OrphanHost};
 use crate::record::Fiber;
-
-/// Where an orphaned fiber runs.
-#[derive(Clone, Copy)]
-pub(crate) enum Orphan {
-    /// On a kernel thread that was started for it.
-    OnOtherThread(NonNull<OrphanHost>),
-    /// On its own kernel thread.
-    OnOwnThread,
-}
-
-/// A kernel thread that was started for an orphaned fiber.
-pub(crate) struct OrphanHost {
-    /// The context of the thread's own stack.
-    left: Cell<Context>,
-    thread_pointer: usize,
-}
+use crate::unwinding::{CAN_UNWIND, unwind};
 
 /// A fiber that moves to another kernel thread.
 struct Sent(Fiber);
@@ -103,10 +88,10 @@ pub(crate) fn move_to_thread(fiber: Fiber, let_go: impl FnOnce()) {
 pub(crate) fn unwind_if_orphaned() {
     let Some(thread) = fiber_thread::current() else { return };
     // SAFETY: it is the calling fiber's.
-    if !unsafe { thread.as_ref() }.can_unwind() || !crate::ending::CAN_UNWIND {
+    if !unsafe { thread.as_ref() }.can_unwind() || !CAN_UNWIND {
         wait_forever();
     }
-    crate::ending::unwind()
+    unwind()
 }
 
 /// An orphaned fiber waits for fibers that borrow from it. It is not told when they end.

@@ -11,7 +11,6 @@ use std::ptr::NonNull;
 use sys::reservation::{Guard, Reservation, page_size};
 
 use super::Stack;
-use crate::arch;
 use crate::control_block::ControlBlockKind;
 use crate::error::{PreemptionError, StackError};
 
@@ -99,7 +98,6 @@ impl Class {
                 return Err(why);
             }
         }
-        arch::announce(chunk.base().addr().get() + low + page_size(), top.addr().get());
         Ok(Stack { top, size: self.size })
     }
 

@@ -24,7 +24,7 @@
 use std::cell::UnsafeCell;
 
 use self::protocol::Bias;
-pub(crate) use self::protocol::NO_RUNTIME;
+use crate::shared::NO_RUNTIME;
 use crate::worker::Worker;
 
 mod protocol;

@@ -13,7 +13,7 @@ use wait::parker::Unparker;
 
 use crate::current_worker::CurrentWorker;
 use crate::record::Fiber;
-use crate::waiting::Woken;
+use crate::waitable::Woken;
 use crate::wake;
 
 /// The fiber, thread or future that waits.

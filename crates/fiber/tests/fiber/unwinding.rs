@@ -26,11 +26,11 @@ fn a_backtrace_shows_the_frames_of_a_fiber_and_ends_with_its_first() {
             let text = spawn(the_outer_of_two).join().unwrap();
             let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what} in\n{text}"));
             let (inner, outer) = (place("the_inner_of_two"), place("the_outer_of_two"));
-            let (begin, entry) = (place("begin\n"), place("::entry"));
-            assert!(inner < outer && outer < begin && begin < entry, "{text}");
+            let (begin, outermost) = (place("begin\n"), place("::outermost"));
+            assert!(inner < outer && outer < begin && begin < outermost, "{text}");
             // A frame has a line that starts with its number; there is no frame below the first
             // one.
-            let frames = text[entry..]
+            let frames = text[outermost..]
                 .lines()
                 .skip(1)
                 .filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit()));

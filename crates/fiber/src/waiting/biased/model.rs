@@ -47,7 +47,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
-use self::protocol::{Bias, NO_RUNTIME};
+use self::protocol::Bias;
+use crate::shared::NO_RUNTIME;
 
 /// A count, and the lock that guards it. Loom reports two threads inside as a data race.
 struct Count {

@@ -1,12 +1,11 @@
 //! The words of a biased lock, and who is inside.
 
 use super::world::{AtomicU32, AtomicU64, Lock, can_be_biased, const_fn, owner_fence, revoker_fence, yield_now};
+use crate::shared::NO_RUNTIME;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// No thread has been inside.
 const UNUSED: u64 = 0;
-/// The number of a caller that cannot be an owner.
-pub(crate) const NO_RUNTIME: u64 = u64::MAX;
 /// Biased to no runtime.
 const SHARED: u64 = u64::MAX - 1;
 /// A thread that holds the lock waits until the owner is outside.

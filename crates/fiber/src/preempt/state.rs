@@ -1,0 +1,174 @@
+//! What a worker keeps for preemption.
+
+use std::cell::{Cell, UnsafeCell};
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use sys::tick::{SignalMask, Slack};
+
+use super::ticks::Ticks;
+use crate::arch::Context;
+use crate::control_block::ControlBlock;
+use crate::control_block::thread::KernelThread;
+use crate::fiber_thread::FiberThread;
+use crate::queue::Queue;
+use crate::record::Fiber;
+use crate::stack::Stack;
+
+/// Ticks are at least this far apart, except for short running times: each costs the kernel some
+/// microseconds.
+pub(super) const SOONEST: Duration = Duration::from_micros(50);
+
+/// The time of the next tick if the timer must be set again before a fiber runs.
+pub(super) const SET_AGAIN: u64 = u64::MAX;
+
+/// When the next tick comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ticking {
+    Never,
+    /// At the next deadline.
+    AtDeadline,
+    /// Every [`SLOW`].
+    Slowly,
+    /// At the next deadline or the end of a running time, whichever is earlier.
+    On,
+}
+
+/// Counts of what the ticks of a runtime have done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Preemptions {
+    /// How often a fiber was preempted.
+    pub taken: u64,
+    /// How often a fiber's turn was extended because it held a lock.
+    pub extended: u64,
+    /// How many ticks came while the library worked for a fiber. It gave way when that was done, if
+    /// its turn was over.
+    pub in_runtime: u64,
+    /// How many ticks came while a fiber blocked signals, usually in a signal handler, or while the
+    /// handler was reinstalled for an alternate stack. The fiber continued.
+    pub masked: u64,
+    /// How often a fiber ran on the timeslice of another one that waited in the kernel for it.
+    pub donated: u64,
+}
+
+/// A worker's state for preemption.
+pub(crate) struct Preemption {
+    /// Fibers can have blocks.
+    pub(super) has_blocks: Cell<bool>,
+    /// The kernel thread that has the turn, if fibers have kernel threads.
+    pub(crate) runs_on: Cell<Option<&'static KernelThread>>,
+    /// The signals that the worker's own kernel thread blocks.
+    pub(super) mask: Cell<Option<SignalMask>>,
+    /// How many ticks in a row have found other signals blocked.
+    pub(super) masked: Cell<u32>,
+    /// The original timer slack of the worker's own kernel thread, if it is reduced meanwhile.
+    pub(super) slack: Cell<Option<Slack>>,
+    /// The worker's share of its ticks.
+    pub(super) ticks: Cell<Option<NonNull<Ticks>>>,
+    pub(super) ticking: Cell<Ticking>,
+    /// When the timer fires, in nanoseconds of the worker's timers; the maximum if it is not known
+    /// or never.
+    pub(super) tick_at: Cell<u64>,
+    /// Deadlines after this time need no earlier tick.
+    pub(super) next_tick: Cell<u64>,
+    /// The last tick found a fiber that computes.
+    pub(super) computes: Cell<bool>,
+    /// How soon the next tick checks for that.
+    pub(super) check: Cell<Duration>,
+    /// The stack of the scheduler, which runs after a tick. Fibers that share their worker's
+    /// thread-locals have its block.
+    pub(super) scheduler: Cell<Option<Stack>>,
+    /// Preemptible fibers that were interrupted outside the runtime, and are ready.
+    pub(super) interrupted: UnsafeCell<Queue>,
+    /// The donation that is in progress: the recipient, the donor's context, and its block.
+    pub(super) recipient: Cell<Option<Fiber>>,
+    pub(super) donor: Cell<Context>,
+    pub(super) donor_block: Cell<ControlBlock>,
+    /// No fiber is ready, and the worker waits.
+    pub(super) asleep: Cell<bool>,
+    /// How many ticks have found a preemptible fiber since one last ended. `None` before the
+    /// runtime begins to end.
+    pub(super) grace: Cell<Option<u32>>,
+    pub(super) counts: Cell<Preemptions>,
+}
+
+impl Default for Preemption {
+    fn default() -> Preemption {
+        Preemption {
+            has_blocks: Cell::new(false),
+            runs_on: Cell::new(None),
+            mask: Cell::new(None),
+            masked: Cell::new(0),
+            slack: Cell::new(None),
+            ticks: Cell::new(None),
+            ticking: Cell::new(Ticking::Never),
+            tick_at: Cell::new(u64::MAX),
+            next_tick: Cell::new(SET_AGAIN),
+            computes: Cell::new(false),
+            check: Cell::new(SOONEST),
+            scheduler: Cell::new(None),
+            interrupted: UnsafeCell::new(Queue::new()),
+            recipient: Cell::new(None),
+            donor: Cell::new(Context::NONE),
+            donor_block: Cell::new(ControlBlock::NONE),
+            asleep: Cell::new(false),
+            grace: Cell::new(None),
+            counts: Cell::new(Preemptions::default()),
+        }
+    }
+}
+
+impl Preemption {
+    /// Calls a function with the queue of interrupted fibers.
+    pub(super) fn with_interrupted<R>(&self, then: impl FnOnce(&mut Queue) -> R) -> R {
+        // SAFETY: only this kernel thread gets here, and no function that is passed gets here
+        // again. A handler does so only if the interrupted code is in a system call that is not
+        // this crate's, and so not in here.
+        then(unsafe { &mut *self.interrupted.get() })
+    }
+
+    pub(super) fn count(&self, change: impl FnOnce(&mut Preemptions)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+
+    #[inline]
+    pub(super) fn ticks(&self) -> Option<&Ticks> {
+        // SAFETY: the worker has a share of them.
+        self.ticks.get().map(|ticks| unsafe { ticks.as_ref() })
+    }
+
+    pub(crate) fn counts(&self) -> Preemptions {
+        self.counts.get()
+    }
+
+    /// Notes which signals the worker's own kernel thread blocks, and so its fibers.
+    pub(crate) fn note_mask(&self) {
+        self.mask.set(Some(SignalMask::of_this_thread()));
+    }
+
+    /// The signals that are blocked outside of handlers, as far as the worker knows.
+    #[cfg(interposed)]
+    pub(crate) fn usual_mask(&self) -> Option<SignalMask> {
+        self.mask.get()
+    }
+
+    /// Whether fibers can have blocks.
+    #[inline(always)]
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.has_blocks.get()
+    }
+
+    /// The state of the scheduler's thread.
+    pub(crate) fn scheduler_thread(&self) -> Option<NonNull<FiberThread>> {
+        self.scheduler.get().and_then(|stack| stack.thread())
+    }
+
+    /// A fiber has ended here.
+    #[inline]
+    pub(crate) fn restart_grace(&self) {
+        self.grace.set(self.grace.get().map(|_| 0));
+    }
+}
