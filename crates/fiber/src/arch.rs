@@ -24,9 +24,11 @@ compile_error!("rowlock-fiber switches stacks on x86-64 and aarch64 only: anothe
 #[repr(transparent)]
 pub(crate) struct Context(*mut u8);
 
-impl Context {
+impl Default for Context {
     /// No context.
-    pub(crate) const NONE: Context = Context(std::ptr::null_mut());
+    fn default() -> Context {
+        Context(std::ptr::null_mut())
+    }
 }
 
 /// Where to continue when a stack is left for good.

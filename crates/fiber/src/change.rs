@@ -3,8 +3,6 @@
 //! A fiber that is left calls this, and returns from it when it continues; in between its stack is
 //! unchanged. The [thread control block](crate::control_block) is switched along with the stack.
 
-use policy::ThreadId;
-
 use crate::arch::{self, Context, Target};
 use crate::control_block::ControlBlock;
 use crate::control_block::thread::{Handover, KernelThread, TurnChange};
@@ -48,7 +46,7 @@ impl Worker {
         self.end_turn(Some(me));
         let Some(next) = self.take() else { return };
         me.state.set(State::Ready);
-        self.ready(|ready| ready.enqueue(ThreadId(me.number.get())));
+        self.ready(|ready| ready.enqueue(me.id()));
         self.change(me, next);
     }
 

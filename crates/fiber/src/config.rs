@@ -5,6 +5,7 @@ use policy::feedback::{Boost, FeedbackRules};
 use sys::tick::ScriptedClock;
 
 use crate::control_block::PreemptBy;
+use crate::record::Tier;
 use crate::schedule_fuzzer::RandomSchedule;
 
 /// The configuration of a runtime.
@@ -59,6 +60,17 @@ pub struct Config {
     /// Its time passes only when a thread [advances](ScriptedClock::advance) the clock, and jumps
     /// to the next deadline if no fiber is ready. `None` is real time.
     pub clock: Option<ScriptedClock>,
+}
+
+impl Config {
+    /// The tier of a fiber for which this one was requested.
+    pub(crate) fn tier(&self, requested: Option<Tier>) -> Tier {
+        let default = if self.preemptible { Tier::Preemptible } else { Tier::Cooperative };
+        match requested.unwrap_or(default) {
+            Tier::Preemptible if self.deterministic.is_some() => Tier::Cooperative,
+            tier => tier,
+        }
+    }
 }
 
 impl Default for Config {

@@ -36,14 +36,6 @@ pub(crate) struct CurrentWorker {
 }
 
 impl CurrentWorker {
-    /// # Safety
-    /// The caller is run by a worker, and stays in the runtime as long as this is used, or only
-    /// reads, as a signal handler does.
-    #[inline(always)]
-    pub(crate) unsafe fn new() -> CurrentWorker {
-        CurrentWorker { on_this_thread: PhantomData }
-    }
-
     /// Calls a function in the runtime, for what only fibers can do. It must not call user code,
     /// which could not be interrupted there.
     ///
@@ -94,8 +86,7 @@ impl CurrentWorker {
     /// The worker, for a caller that is in the runtime, or only reads, such as a signal handler.
     #[inline(always)]
     pub(crate) fn look() -> Option<CurrentWorker> {
-        // SAFETY: the caller's thread-locals say that it has a worker.
-        fiber_thread::worker().map(|_| unsafe { CurrentWorker::new() })
+        fiber_thread::worker().map(|_| CurrentWorker { on_this_thread: PhantomData })
     }
 }
 
@@ -125,7 +116,6 @@ pub(crate) struct InRuntime {
     here: NonNull<Here>,
     /// It was in the runtime before.
     is_nested: bool,
-    on_this_thread: PhantomData<*const ()>,
 }
 
 impl InRuntime {
@@ -135,7 +125,7 @@ impl InRuntime {
         let entered = HERE.with(|here| {
             let is_nested = here.in_runtime.load(Relaxed);
             here.in_runtime.store(true, Relaxed);
-            InRuntime { here: NonNull::from(here), is_nested, on_this_thread: PhantomData }
+            InRuntime { here: NonNull::from(here), is_nested }
         });
         compiler_fence(SeqCst);
         entered
@@ -162,8 +152,7 @@ impl InRuntime {
             Some(worker) => Some(worker),
             None => self.wait_for_donor(),
         };
-        // SAFETY: the caller has a worker, and stays in the runtime.
-        worker.map(|_| unsafe { CurrentWorker::new() })
+        worker.map(|_| CurrentWorker { on_this_thread: PhantomData })
     }
 
     /// The fiber may run on a donated timeslice, and the donor be in the middle of something.
@@ -180,20 +169,17 @@ impl InRuntime {
     #[inline(never)]
     fn handle_missed_ticks(&self) {
         let here = self.here();
-        loop {
+        while here.missed_tick.load(Relaxed) {
             here.in_runtime.store(true, Relaxed);
             compiler_fence(SeqCst);
-            let Some(worker) = self.worker() else { break };
             here.missed_tick.store(false, Relaxed);
-            worker.handle_missed_tick();
+            if let Some(worker) = self.worker() {
+                worker.handle_missed_tick();
+            }
             compiler_fence(SeqCst);
             here.in_runtime.store(false, Relaxed);
             compiler_fence(SeqCst);
-            if !here.missed_tick.load(Relaxed) {
-                return;
-            }
         }
-        here.in_runtime.store(false, Relaxed);
     }
 }
 
@@ -215,7 +201,7 @@ impl Drop for InRuntime {
 /// Leaves the runtime, for a fiber that is in it.
 #[inline(always)]
 pub(crate) fn leave_runtime() {
-    HERE.with(|here| drop(InRuntime { here: NonNull::from(here), is_nested: false, on_this_thread: PhantomData }));
+    HERE.with(|here| drop(InRuntime { here: NonNull::from(here), is_nested: false }));
 }
 
 /// Calls a function outside the runtime, for a fiber that is in it. The function must not unwind.

@@ -18,7 +18,7 @@ use crate::debug::trace::Trace;
 use crate::record::{Fiber, State};
 use crate::rounds::RUNTIME_END;
 use crate::unwinding::CAN_UNWIND;
-use crate::waitable::Woken;
+use crate::waitable::{Waitable, Woken};
 use crate::worker::Worker;
 
 /// All fibers of a runtime wait, and some of them, or if it is [closed](crate::Config::closed) all,
@@ -78,15 +78,13 @@ fn are_backtraces_wanted() -> bool {
 
 /// Whether a fiber that the program spawned waits.
 fn is_blocked(fiber: Fiber) -> bool {
-    // SAFETY: it is blocked when this is called, so what it waits for exists.
-    let is_root = || fiber.waits.get().is_some_and(|waits| unsafe { waits.as_ref() }.kind() == RUNTIME_END);
+    let is_root = || fiber.waitable().is_some_and(|waits| waits.kind() == RUNTIME_END);
     matches!(fiber.state.get(), State::Blocked | State::BlockedUnwinding) && !is_root()
 }
 
 /// The fiber that a blocked fiber waits for, if it is one.
 fn blocker(fiber: Fiber) -> Option<Fiber> {
-    // SAFETY: it is blocked, so what it waits for exists.
-    fiber.waits.get().and_then(|waits| unsafe { waits.as_ref() }.blocker())
+    fiber.waitable().and_then(Waitable::blocker)
 }
 
 impl fmt::Display for Deadlock {
@@ -143,7 +141,7 @@ pub(crate) fn handle_deadlock(worker: &Worker) {
         return;
     }
     core.cancel_all_waits();
-    let any = cancel_all(worker) || !worker.is_alone();
+    let any = cancel_all(worker) || !worker.is_alone;
     if !any || times > MAX_CANCELLATIONS {
         // No fiber can be cancelled, and there is no way to continue.
         let _ = writeln!(std::io::stderr(), "rowlock_fiber: the runtime cannot end, so the process does: {deadlock}");

@@ -13,8 +13,6 @@ use std::io::Write;
 use std::panic::resume_unwind;
 use std::time::Duration;
 
-use policy::ThreadId;
-
 use crate::current_worker::CurrentWorker;
 use crate::record::{Fiber, State};
 use crate::rounds::RuntimeEnd;
@@ -123,7 +121,7 @@ pub(crate) fn end_own(worker: &Worker) -> usize {
                 fiber.drop_task();
             }
             worker.take_in_offered(fiber);
-            worker.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
+            worker.ready(|ready| ready.enqueue(fiber.id()));
         }
         take_turns(worker);
         if await_calls(worker, &mut patience) {
@@ -148,7 +146,7 @@ fn cancel(worker: &Worker, fiber: Fiber) -> bool {
     if state == State::Unstarted {
         // With several workers they are in the queue of unstarted fibers, or are refused when they
         // have started.
-        return worker.is_alone() && fiber.drop_task();
+        return worker.is_alone && fiber.drop_task();
     }
     if worker.running() == Some(fiber) || !worker.is_home_of(fiber) || !CAN_UNWIND {
         return false;

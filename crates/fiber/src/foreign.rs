@@ -17,7 +17,7 @@ pub struct Id {
 
 impl Id {
     fn of(fiber: Fiber) -> Id {
-        Id { number: fiber.number.get(), generation: fiber.generation.get() }
+        Id { number: fiber.number, generation: fiber.generation.get() }
     }
 }
 

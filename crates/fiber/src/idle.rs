@@ -19,7 +19,7 @@ impl Worker {
     /// This worker's inbox.
     #[inline(always)]
     pub(crate) fn inbox(&self) -> &Inbox {
-        &self.core().inboxes[self.index()]
+        &self.core().inboxes[self.index]
     }
 
     /// Takes what other threads have sent.
@@ -44,7 +44,7 @@ impl Worker {
                     }
                 }
             }
-            self.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
+            self.ready(|ready| ready.enqueue(fiber.id()));
         });
     }
 
@@ -58,7 +58,7 @@ impl Worker {
     /// any more.
     fn give_away(&self, fiber: Fiber) {
         let thread = fiber.thread();
-        thread.share.set(self.ready(|ready| ready.release(ThreadId(fiber.number.get()))));
+        thread.share.set(self.ready(|ready| ready.release(fiber.id())));
         fiber.home.set(None);
     }
 
@@ -73,7 +73,7 @@ impl Worker {
             let _ = self.prepare_ticks();
         }
         let thread = fiber.thread();
-        self.ready(|ready| ready.admit(ThreadId(fiber.number.get()), thread.share.get()));
+        self.ready(|ready| ready.admit(fiber.id(), thread.share.get()));
         fiber.home.set(Some(self.pointer()));
         thread.take_turn(self.pointer());
     }
@@ -122,7 +122,7 @@ impl Worker {
 
     /// Makes this worker the one on which a fiber will start.
     pub(crate) fn take_in(&self, fiber: Fiber) {
-        self.ready(|ready| ready.add(ThreadId(fiber.number.get())));
+        self.ready(|ready| ready.add(fiber.id()));
         fiber.allowance.set(self.accounting.whole);
     }
 
@@ -208,11 +208,11 @@ impl Worker {
         if self.take_cancel_request() && crate::deadlock::cancel_all(self) {
             return;
         }
-        if self.index() == 0 && core.stuck.swap(false, SeqCst) {
+        if self.index == 0 && core.stuck.swap(false, SeqCst) {
             return crate::deadlock::handle_deadlock(self);
         }
         let until = self.timers.next();
-        if !self.is_alone() {
+        if !self.is_alone {
             self.idle_among_workers(until);
         } else if self.is_stuck(until) {
             crate::deadlock::handle_deadlock(self);
@@ -288,11 +288,11 @@ impl Worker {
     /// that run there reach no safepoint.
     fn take_stuck_mail(&self) {
         let core = self.core();
-        for (index, inbox) in core.inboxes.iter().enumerate().filter(|(index, _)| *index != self.index()) {
+        for (index, inbox) in core.inboxes.iter().enumerate().filter(|(index, _)| *index != self.index) {
             inbox.steal(|fiber: Fiber| {
                 if fiber.state.get() == State::Ready {
                     self.take_in_started(fiber);
-                    self.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
+                    self.ready(|ready| ready.enqueue(fiber.id()));
                 } else {
                     core.inboxes[index].send(fiber);
                 }
@@ -307,11 +307,11 @@ impl Worker {
         let all = self.is_stuck(until) && core.offered.len() == 0 && core.inboxes.iter().all(Inbox::is_asleep_for_good);
         if all {
             core.stuck.store(true, SeqCst);
-            if self.index() != 0 {
+            if self.index != 0 {
                 core.inboxes[0].wake_if_asleep();
             }
         }
-        all && self.index() == 0
+        all && self.index == 0
     }
 
     /// Whether all workers are really stuck. The first worker asks, which is awake itself and has

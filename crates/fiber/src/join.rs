@@ -200,7 +200,7 @@ impl<T> JoinHandle<T> {
     /// The calling fiber's worker, if it is in the same runtime.
     #[inline(always)]
     fn insider(&self, here: Option<CurrentWorker>) -> Option<CurrentWorker> {
-        here.filter(|here| here.core_pointer() == self.core)
+        here.filter(|here| here.core_pointer == self.core)
     }
 
     /// Blocks until the fiber has ended.
@@ -350,7 +350,7 @@ fn result<T>(outcome: Option<Outcome<T>>) -> Result<T, JoinError> {
 /// If the caller would wait for itself, directly or through others. It is no joiner then.
 fn check_for_cycle(here: &Worker, end: &End) -> Result<(), JoinError> {
     let me = here.current();
-    if end.fiber != me && (!here.is_alone() || end.fiber.waits.get().is_none()) {
+    if end.fiber != me && (!here.is_alone || end.fiber.waits.get().is_none()) {
         return Ok(());
     }
     let mut labels = vec![FiberLabel::of(me).to_string()];
@@ -364,8 +364,7 @@ fn check_for_cycle(here: &Worker, end: &End) -> Result<(), JoinError> {
             let cycle = || JoinError::Cycle(labels.join(", which waits for "));
             return Err(if is_itself { JoinError::Itself } else { cycle() });
         }
-        // SAFETY: it is blocked, so what it waits for exists.
-        next = at.waits.get().and_then(|waits| unsafe { waits.as_ref() }.ends());
+        next = at.waitable().and_then(Waitable::ends);
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ pub struct FiberLabel {
 
 impl FiberLabel {
     pub(crate) fn of(fiber: Fiber) -> FiberLabel {
-        FiberLabel { number: fiber.number.get(), name: fiber.name().map(Box::from) }
+        FiberLabel { number: fiber.number, name: fiber.name().map(Box::from) }
     }
 }
 

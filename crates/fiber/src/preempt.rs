@@ -36,8 +36,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
+use policy::Span;
 use policy::feedback::TurnOutcome;
-use policy::{Span, ThreadId};
 use sys::tick::{Interrupted, SignalMask, Slack};
 
 pub use self::state::Preemptions;
@@ -144,7 +144,6 @@ impl Worker {
             self.preemption.slack.set(Some(slack));
         }
         self.preemption.ticks.set(NonNull::new(Arc::into_raw(ticks).cast_mut()));
-        self.enable_ticks();
         Ok(())
     }
 
@@ -254,7 +253,7 @@ impl Worker {
         let turn = self.accounting.turn(self.clock.ticks());
         self.preemption.computes.set(turn >= self.clock.in_ticks(timing::LONG));
         if self.outside.is_awaited() {
-            self.look_outside_within(Span::ZERO);
+            self.look_within(Span::ZERO);
         }
         self.read_clock(Some(me));
         // The tick may have been set for one of these very times, and the processor's clock is
@@ -280,7 +279,7 @@ impl Worker {
         self.end_turn(Some(me));
         me.state.set(State::Ready);
         self.ready(|ready| {
-            let thread = ThreadId(me.number.get());
+            let thread = me.id();
             if over { ready.enqueue(thread) } else { ready.enqueue_preempted(thread) }
         });
         self.next()

@@ -156,14 +156,14 @@ impl EventSource for Reactor {
             Ok(()) => {
                 if worker.has_ticks() && self.waiting.get() == 0 {
                     if self.watched.get().is_none()
-                        && let Ok(watched) = Watched::new(&self.epoll, worker.weak_core(), worker.index())
+                        && let Ok(watched) = Watched::new(&self.epoll, worker.weak_core(), worker.index)
                     {
                         let _ = self.watched.set(watched);
                     }
                     worker.note_wait_outside();
                 }
                 self.waiting.set(self.waiting.get() + 1);
-                worker.look_outside_within(POLL_INTERVAL);
+                worker.look_within(POLL_INTERVAL);
             }
             Err(_) => drop(place.queues[direction as usize].remove(fiber)),
         }

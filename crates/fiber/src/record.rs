@@ -17,9 +17,10 @@ use std::cell::Cell;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize};
 
+use policy::ThreadId;
 use sys::reservation::{Reservation, page_size};
 
 use crate::arch::Context;
@@ -53,6 +54,7 @@ pub(crate) enum State {
 /// A state that other threads may read while its owner changes it: what they see may be out of
 /// date. A thread that reads a state sees also all that came before it, in particular the fiber's
 /// [home](Record::home).
+#[derive(Default)]
 pub(crate) struct SharedState(AtomicU8);
 
 impl SharedState {
@@ -70,6 +72,7 @@ impl SharedState {
 
 /// Ticks that a fiber has run. A worker that has given the fiber away, or the record back, may
 /// still add some.
+#[derive(Default)]
 pub(crate) struct SpentTicks(AtomicU32);
 
 impl SpentTicks {
@@ -85,6 +88,7 @@ impl SpentTicks {
 }
 
 /// A fiber's worker.
+#[derive(Default)]
 pub(crate) struct Home(AtomicPtr<()>);
 
 impl Home {
@@ -123,6 +127,7 @@ pub(crate) const DETACHED: usize = 1;
 pub(crate) const ENDED: usize = 2;
 
 /// A fiber's record.
+#[derive(Default)]
 #[repr(C)]
 pub(crate) struct Record {
     /// Where it was left, if it has started and does not run.
@@ -130,7 +135,7 @@ pub(crate) struct Record {
     /// From its first run to its end. `None` for a fiber on the kernel thread's own stack.
     pub(crate) stack: Cell<Option<Stack>>,
     /// Its index among the records, by which the feedback queue knows it.
-    pub(crate) number: Cell<u32>,
+    pub(crate) number: u32,
     /// The thread that it is, from its first run to its end.
     pub(crate) thread: Cell<Option<NonNull<FiberThread>>>,
     /// Its worker, once it has started.
@@ -159,42 +164,13 @@ pub(crate) struct Record {
     /// The list that it is on: a worker's free records, a queue, or a worker's inbox.
     pub(crate) next: Cell<Option<Fiber>>,
     pub(crate) previous: Cell<Option<Fiber>>,
-    /// The object that it waits for, while it is blocked.
+    /// What it waits for, while it is blocked.
     pub(crate) waits: Cell<Option<NonNull<dyn Waitable>>>,
     /// Where its end and its handle meet; see [`join`](crate::join).
     pub(crate) meeting: AtomicUsize,
     /// Only while it is this fiber's record.
     pub(crate) extras: Cell<Option<Box<Extras>>>,
     pub(crate) task: Task,
-}
-
-impl Record {
-    fn new(number: u32) -> Record {
-        Record {
-            context: Cell::new(Context::NONE),
-            stack: Cell::new(None),
-            thread: Cell::new(None),
-            home: Home(AtomicPtr::new(std::ptr::null_mut())),
-            number: Cell::new(number),
-            generation: Cell::new(0),
-            state: SharedState(AtomicU8::new(State::Free as u8)),
-            woken: Cell::new(Woken::Called),
-            is_preemptible: Cell::new(false),
-            has_timer: Cell::new(false),
-            is_sharing: Cell::new(false),
-            spent: SpentTicks(AtomicU32::new(0)),
-            allowance: Cell::new(0),
-            cancel_pending: Cell::new(false),
-            inherited_levels: Cell::new(0),
-            used: Cell::new(0),
-            next: Cell::new(None),
-            previous: Cell::new(None),
-            waits: Cell::new(None),
-            meeting: AtomicUsize::new(0),
-            extras: Cell::new(None),
-            task: Task::new(),
-        }
-    }
 }
 
 impl Record {
@@ -208,22 +184,26 @@ impl Record {
         }
     }
 
+    /// What it waits for, while it is blocked. Only its worker looks.
+    pub(crate) fn waitable(&self) -> Option<&dyn Waitable> {
+        // SAFETY: a blocked fiber keeps it, and forgets it before it continues.
+        self.waits.get().map(|waits| unsafe { &*waits.as_ptr() })
+    }
+
+    /// Whether it has a stack with a block of its own. The first fiber of a worker has none.
+    pub(crate) fn has_own_block(&self) -> bool {
+        !self.is_sharing.get() && self.stack.get().is_some_and(|stack| stack.thread().is_some())
+    }
+
     /// Whether it may continue on another worker, once it is ready and not in the middle of a
     /// switch.
     pub(crate) fn is_movable(&self) -> bool {
-        // The first fiber of a worker has no stack of its own.
-        let has_block = || self.stack.get().is_some_and(|stack| stack.thread().is_some());
         // An interrupted fiber may hold a lock for which code waits that cannot be preempted: it
         // must be among those to which its worker donates timeslices.
         let thread = |thread: &FiberThread| {
             thread.pins.get() == 0 && !thread.was_interrupted.get() && thread.control_block().thread().is_none()
         };
-        !self.is_sharing.get() && !self.has_timer.get() && has_block() && thread(self.thread())
-    }
-
-    /// Whether it can continue without a worker.
-    pub(crate) fn can_be_orphaned(&self) -> bool {
-        !self.is_sharing.get() && self.stack.get().is_some_and(|stack| stack.thread().is_some())
+        !self.has_timer.get() && self.has_own_block() && thread(self.thread())
     }
 
     /// Whether it runs and has no home: it was [orphaned](crate::preempt::orphan), and no other
@@ -300,6 +280,12 @@ impl Record {
 pub(crate) struct Fiber(NonNull<Record>);
 
 impl Fiber {
+    /// The feedback queue knows it by this.
+    #[inline(always)]
+    pub(crate) fn id(self) -> ThreadId {
+        ThreadId(self.number)
+    }
+
     /// Its address, which is not below 16.
     pub(crate) fn address(self) -> usize {
         self.0.addr().get()
@@ -378,42 +364,34 @@ impl Records {
         Ok(Records { first, memory, capacity, made: AtomicU32::new(0) })
     }
 
-    /// The capacity.
-    pub(crate) fn most(&self) -> u32 {
-        self.capacity
-    }
-
-    /// Numbers of new records. `None` if the capacity is exhausted.
-    pub(crate) fn more(&self) -> Option<std::ops::Range<u32>> {
-        let more = |made: u32| (made < self.capacity).then(|| (made + MORE).min(self.capacity));
-        let first = self.made.fetch_update(AcqRel, Acquire, more).ok()?;
-        let end = (first + MORE).min(self.capacity);
-        // All their pages at once, which costs a quarter of touching each. Kernels before Linux
-        // 5.14 cannot do this.
-        let page = page_size();
-        let bytes = |number: u32| (number as usize * size_of::<Record>()).next_multiple_of(page);
-        let _ = self.memory.populate(bytes(first)..bytes(end));
-        Some(first..end)
-    }
-
-    /// A new record.
+    /// Makes free records, linked to each other, and returns the first.
     ///
     /// # Safety
-    /// The number comes from [`more`](Records::more), and is used for the first time.
-    pub(crate) unsafe fn make(&self, number: u32) -> Fiber {
-        let fiber = self.get(number);
-        // SAFETY: it is within writable memory.
-        unsafe { fiber.0.write(Record::new(number)) };
-        fiber
+    /// One thread at a time calls this.
+    pub(crate) unsafe fn make(&self) -> Result<Fiber, SpawnError> {
+        let start = self.made.load(Relaxed);
+        let end = (start + MORE).min(self.capacity);
+        // All their pages at once, which costs a quarter of touching each. Kernels before Linux
+        // 5.14 cannot do this.
+        let bytes = |number: u32| (number as usize * size_of::<Record>()).next_multiple_of(page_size());
+        let _ = self.memory.populate(bytes(start)..bytes(end));
+        let mut first = None;
+        for number in (start..end).rev() {
+            let fiber = self.get(number);
+            // SAFETY: it is within writable memory, and no other thread knows it yet.
+            unsafe { fiber.0.write(Record { number, next: Cell::new(first), ..Record::default() }) };
+            first = Some(fiber);
+        }
+        self.made.store(end, Release);
+        first.ok_or(SpawnError::TooMany { most: self.capacity })
     }
 
-    /// All that were made. Their memory can be read, and those whose numbers no worker has used yet
-    /// look free.
+    /// All that were made.
     pub(crate) fn all(&self) -> impl Iterator<Item = Fiber> {
         (0..self.made.load(Acquire)).map(|number| self.get(number))
     }
 
-    /// The record with a number that was [made](Records::make).
+    /// The record with a number below the capacity.
     #[inline(always)]
     pub(crate) fn get(&self, number: u32) -> Fiber {
         debug_assert!(number < self.capacity);

@@ -33,7 +33,7 @@ pub struct Remote {
 /// # Panics
 /// If called outside a runtime.
 pub fn remote() -> Remote {
-    let core = CurrentWorker::enter(|here| here.core_pointer());
+    let core = CurrentWorker::enter(|here| here.core_pointer);
     // SAFETY: the runtime has a share while its fibers run.
     let core = unsafe { Core::share(core) };
     core.add_expected();
@@ -62,7 +62,7 @@ impl Remote {
         builder: Builder,
         function: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SpawnError> {
-        let tier = builder.tier(self.core.config());
+        let tier = self.core.config().tier(builder.tier);
         let extras = builder.extras();
         // SAFETY: the record is free; the function borrows nothing, and may move to another kernel
         // thread.

@@ -54,8 +54,6 @@ struct Outside {
     over: bool,
     /// Free records, by their links.
     free: Vec<Spare>,
-    /// Numbers that have no records yet.
-    unmade: std::ops::Range<u32>,
 }
 
 /// A free record, and those that its links lead to.
@@ -86,7 +84,7 @@ impl Core {
             rests: AtomicUsize::new(0),
             lasts: AtomicBool::new(false),
             cancellations: AtomicU32::new(0),
-            outside: Mutex::new(Outside { ends: false, over: false, free: Vec::new(), unmade: 0..0 }),
+            outside: Mutex::new(Outside { ends: false, over: false, free: Vec::new() }),
             deadlock: Mutex::new((None, 0)),
         }))
     }
@@ -187,8 +185,15 @@ impl Core {
     // Free records that no worker has.
 
     /// Takes some free records, by their links.
-    pub(crate) fn take_spare(&self) -> Option<Fiber> {
-        self.outside().free.pop().map(|spare| spare.0)
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_records(&self) -> Result<Fiber, SpawnError> {
+        self.take_records_from(&mut self.outside())
+    }
+
+    fn take_records_from(&self, outside: &mut Outside) -> Result<Fiber, SpawnError> {
+        // SAFETY: the caller has the lock.
+        outside.free.pop().map_or_else(|| unsafe { self.records.make() }, |spare| Ok(spare.0))
     }
 
     /// Returns such records.
@@ -204,21 +209,8 @@ impl Core {
         if outside.ends {
             return Err(SpawnError::Over);
         }
-        let fiber = match outside.free.pop() {
-            Some(Spare(fiber)) => {
-                outside.free.extend(fiber.next.take().map(Spare));
-                fiber
-            }
-            None => {
-                if outside.unmade.is_empty() {
-                    outside.unmade = self.more()?;
-                }
-                let number = outside.unmade.start;
-                outside.unmade.start += 1;
-                // SAFETY: each number is used once.
-                unsafe { self.records.make(number) }
-            }
-        };
+        let fiber = self.take_records_from(&mut outside)?;
+        outside.free.extend(fiber.next.take().map(Spare));
         put(fiber);
         if let [inbox] = &*self.inboxes {
             inbox.send(fiber);
@@ -229,11 +221,6 @@ impl Core {
                 || self.inboxes.iter().any(|inbox| inbox.tick_request.fire());
         }
         Ok(fiber)
-    }
-
-    /// Numbers of new records.
-    pub(crate) fn more(&self) -> Result<std::ops::Range<u32>, SpawnError> {
-        self.records.more().ok_or(SpawnError::TooMany { most: self.records.most() })
     }
 
     // The end.

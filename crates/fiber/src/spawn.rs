@@ -1,6 +1,5 @@
 //! Spawning fibers.
 
-use crate::config::Config;
 use crate::current_worker::CurrentWorker;
 use crate::error::SpawnError;
 use crate::join::JoinHandle;
@@ -46,7 +45,7 @@ pub(crate) fn failed(error: &SpawnError) -> ! {
 pub struct Builder {
     name: Option<Box<str>>,
     stack: Option<usize>,
-    tier: Option<Tier>,
+    pub(crate) tier: Option<Tier>,
 }
 
 impl Builder {
@@ -139,16 +138,6 @@ impl Builder {
         unsafe { self.spawn_unchecked(function) }
     }
 
-    /// The tier of the fiber in a runtime with this configuration.
-    pub(crate) fn tier(&self, config: &Config) -> Tier {
-        match self.tier {
-            Some(Tier::Preemptible) | None if config.deterministic.is_some() => Tier::Cooperative,
-            Some(tier) => tier,
-            None if config.preemptible => Tier::Preemptible,
-            None => Tier::Cooperative,
-        }
-    }
-
     #[inline(always)]
     pub(crate) fn extras(self) -> Option<Box<Extras>> {
         match (self.name, self.stack) {
@@ -190,7 +179,7 @@ impl Builder {
             // SAFETY: the caller's promise.
             let fiber = unsafe { here.spawn(extras, tier, function) }.map_err(Box::new)?;
             // SAFETY: as above, and it is the first handle.
-            let handle = unsafe { JoinHandle::new(fiber, here.core_pointer()) };
+            let handle = unsafe { JoinHandle::new(fiber, here.core_pointer) };
             // Not before the handle exists: a fiber that unwinds from here, because its runtime
             // ends, must drop it.
             then(here);

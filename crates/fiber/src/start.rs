@@ -10,7 +10,7 @@ use crate::current_worker::{self, CurrentWorker};
 use crate::error::{SpawnError, StackError};
 use crate::fiber_thread::FiberThread;
 use crate::preempt::orphan;
-use crate::record::{Fiber, State};
+use crate::record::{Fiber, State, Tier};
 use crate::stack::Stack;
 use crate::unwinding::NoStack;
 use crate::waitable::{Waitable, Woken};
@@ -34,17 +34,15 @@ impl Worker {
     /// Whether a fiber of this worker waits in a call of the C library.
     #[cold]
     pub(crate) fn is_in_c_library(&self, fiber: Fiber) -> bool {
-        // SAFETY: the fiber is blocked, so what it waits for exists.
-        let is = |waits: NonNull<dyn Waitable>| unsafe { waits.as_ref() }.is_in_c_library();
-        fiber.state.get() == State::BlockedUnwinding && self.is_home_of(fiber) && fiber.waits.get().is_some_and(is)
+        fiber.state.get() == State::BlockedUnwinding
+            && self.is_home_of(fiber)
+            && fiber.waitable().is_some_and(Waitable::is_in_c_library)
     }
 
     /// Orphans such a fiber, as the runtime ends. Returns whether that was possible.
     #[cold]
     pub(crate) fn orphan_in_c_library(&self, fiber: Fiber) -> bool {
-        // SAFETY: as above.
-        let leaves = |waits: NonNull<dyn Waitable>| unsafe { waits.as_ref() }.leave(fiber);
-        let orphans = fiber.can_be_orphaned() && fiber.waits.get().is_some_and(leaves);
+        let orphans = fiber.has_own_block() && self.leave_list(fiber);
         if orphans {
             fiber.waits.set(None);
             fiber.woken.set(Woken::Cancelled);
@@ -128,7 +126,7 @@ impl Worker {
     /// The worker is not moved until it [resigns](Worker::resign).
     pub(crate) unsafe fn adopt(&self) -> Result<Fiber, SpawnError> {
         let fiber = self.record()?;
-        fiber.is_preemptible.set(self.preempts());
+        fiber.is_preemptible.set(self.default_tier == Tier::Preemptible);
         // SAFETY: the caller's promise.
         unsafe { self.adopt_as(fiber) };
         Ok(fiber)

@@ -115,11 +115,13 @@ fn __rust_begin_short_backtrace<T>(function: impl FnOnce() -> T) -> T {
     result
 }
 
-impl Task {
-    pub(crate) const fn new() -> Task {
+impl Default for Task {
+    fn default() -> Task {
         Task { operations: Cell::new(None), space: Space(UnsafeCell::new(MaybeUninit::uninit())) }
     }
+}
 
+impl Task {
     /// Stores a function.
     ///
     /// # Safety

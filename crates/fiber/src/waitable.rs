@@ -3,9 +3,10 @@
 use crate::record::Fiber;
 
 /// Why a fiber was woken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Woken {
     /// The awaited event has happened.
+    #[default]
     Called,
     /// Its deadline has passed.
     TimedOut,

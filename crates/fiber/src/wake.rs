@@ -1,7 +1,5 @@
 //! Waking blocked fibers: from their own worker, from other workers and from other threads.
 
-use policy::ThreadId;
-
 use crate::attraction;
 use crate::current_worker::CurrentWorker;
 use crate::record::{Fiber, State};
@@ -15,26 +13,11 @@ impl Worker {
     pub(crate) fn wake(&self, fiber: Fiber, woken: Woken) {
         fiber.woken.set(woken);
         if fiber.home.get() != Some(self.pointer()) {
-            return self.send_home(fiber);
+            return send_home(Some(self), fiber);
         }
         fiber.state.set(State::Ready);
-        self.ready(|ready| ready.enqueue(ThreadId(fiber.number.get())));
+        self.ready(|ready| ready.enqueue(fiber.id()));
         self.start_ticks_if_needed();
-    }
-
-    /// Sends a fiber, which is ready now, to its worker.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn send_home(&self, fiber: Fiber) {
-        // SAFETY: a worker exists as long as its fibers do; other threads read only what never
-        // changes.
-        let home = fiber.home.get().map_or(self, |home| unsafe { Worker::at(home) });
-        let (core, index) = (home.core_pointer(), home.index());
-        if core != self.core_pointer() {
-            return wake(None, fiber, fiber.woken.get());
-        }
-        fiber.thread().attraction.count(self.index(), self.clock.ticks(), self.clock.in_ticks(attraction::QUICK));
-        self.core().inboxes[index].send(fiber);
     }
 
     /// Wakes the fibers whose deadlines have passed. Returns whether there was one.
@@ -50,8 +33,7 @@ impl Worker {
     /// Takes a blocked fiber off its list. Returns false if another thread has done so, and will
     /// wake it.
     pub(crate) fn leave_list(&self, fiber: Fiber) -> bool {
-        // SAFETY: the fiber is blocked, so what it waits for exists.
-        fiber.waits.get().is_some_and(|waits| unsafe { waits.as_ref() }.leave(fiber))
+        fiber.waitable().is_some_and(|waits| waits.leave(fiber))
     }
 
     /// Wakes a blocked fiber, unless another thread does so. Returns whether it was necessary.
@@ -70,20 +52,27 @@ impl Worker {
 pub(crate) fn wake(here: Option<CurrentWorker>, fiber: Fiber, woken: Woken) {
     match here {
         Some(here) => here.wake(fiber, woken),
-        None => wake_from_outside(fiber, woken),
+        None => {
+            fiber.woken.set(woken);
+            send_home(None, fiber);
+        }
     }
 }
 
-/// Sends a fiber, which is ready now, to its worker, on behalf of a thread outside its runtime.
+/// Sends a fiber, which is ready now, to its worker, on behalf of another one, or of a thread that
+/// is none.
 #[cold]
 #[inline(never)]
-fn wake_from_outside(fiber: Fiber, woken: Woken) {
-    fiber.woken.set(woken);
+fn send_home(here: Option<&Worker>, fiber: Fiber) {
     let Some(home) = fiber.home.get() else { unreachable!("a blocked fiber has a worker") };
-    // SAFETY: a worker exists as long as one of its fibers is blocked. Other threads read only what
-    // never changes.
-    let (core, index) = unsafe { (Worker::at(home).core_pointer(), Worker::at(home).index()) };
-    // SAFETY: as above. From here on the fiber may run, and its runtime end.
-    let core = unsafe { Core::share(core) };
-    core.inboxes[index].send(fiber);
+    // SAFETY: a worker exists as long as one of its fibers is blocked.
+    let home = unsafe { Worker::at(home) };
+    let (core, index) = (home.core_pointer, home.index);
+    if let Some(here) = here.filter(|here| here.core_pointer == core) {
+        fiber.thread().attraction.count(here.index, here.clock.ticks(), here.clock.in_ticks(attraction::QUICK));
+        here.core().inboxes[index].send(fiber);
+    } else {
+        // SAFETY: as above. As soon as the fiber is sent, it may run, and its runtime may end.
+        unsafe { Core::share(core) }.inboxes[index].send(fiber);
+    }
 }

@@ -35,21 +35,20 @@ pub(crate) const POLL_INTERVAL: Span = Span::from_micros(50);
 
 /// A worker; see the module.
 pub(crate) struct Worker {
-    core: NonNull<Core>,
-    /// Its index among the runtime's workers.
-    index: usize,
+    /// The core, to compare it and to share it.
+    pub(crate) core_pointer: NonNull<Core>,
+    /// Its index among the runtime's workers. The first one runs the first fiber.
+    pub(crate) index: usize,
     /// The runtime has no other worker.
-    alone: bool,
-    /// The runtime has no other worker, and the queue alone decides which fiber is next.
-    plain: bool,
-    /// Fibers are preemptible unless they are spawned otherwise.
-    preempts: bool,
-    /// There may be preemptible fibers.
-    has_ticks: Cell<bool>,
+    pub(crate) is_alone: bool,
+    /// The same, and the queue alone decides which fiber is next.
+    is_plain: bool,
+    /// The runtime's number if it has no other worker, otherwise [`NO_RUNTIME`].
+    pub(crate) sole: u64,
+    /// That of fibers that are not spawned otherwise.
+    pub(crate) default_tier: Tier,
     /// The thread that its first fiber is.
     pub(crate) own_thread: FiberThread,
-    /// The runtime's number if it has no other worker, otherwise [`NO_RUNTIME`].
-    sole: u64,
     /// Chooses the next fiber in a deterministic runtime.
     pub(crate) fuzzer: Option<ScheduleFuzzer>,
     pub(crate) current: Cell<Option<Fiber>>,
@@ -66,10 +65,9 @@ pub(crate) struct Worker {
     pub(crate) offered_turn: Cell<bool>,
     /// The runtime's count of cancellations when this worker last cancelled its fibers' waits.
     pub(crate) cancellations: Cell<u32>,
-    /// Free records, how many have been added to them, and numbers that have no record yet.
+    /// Free records, and how many have been added to them.
     pub(crate) free: Cell<Option<Fiber>>,
     pub(crate) freed: Cell<u32>,
-    unmade: Cell<(u32, u32)>,
     pub(crate) stacks: Stacks,
     /// The stack on which a handler explains the overflow of another stack.
     pub(crate) alternate: Cell<Option<AlternateStack>>,
@@ -84,18 +82,16 @@ impl Worker {
 
     pub(crate) fn new(core: &Arc<Core>, index: usize, clock: Clock, make_source: MakeSource) -> Worker {
         let config = core.config();
-        let alone = core.inboxes.len() == 1;
+        let is_alone = core.inboxes.len() == 1;
         let rules = config.rules;
         Worker {
-            // A pointer that may change the count of shares.
-            core: pointer(core),
+            core_pointer: pointer(core),
             index,
-            alone,
-            plain: alone && config.deterministic.is_none(),
-            preempts: config.preemptible && config.deterministic.is_none(),
-            has_ticks: Cell::new(false),
+            is_alone,
+            is_plain: is_alone && config.deterministic.is_none(),
+            sole: if is_alone { core.number() } else { NO_RUNTIME },
+            default_tier: config.tier(None),
             own_thread: FiberThread::new(ControlBlock::NONE, None),
-            sole: if alone { core.number() } else { NO_RUNTIME },
             fuzzer: config.deterministic.map(ScheduleFuzzer::new),
             current: Cell::new(None),
             ready: UnsafeCell::new(FeedbackQueue::new(rules)),
@@ -110,7 +106,6 @@ impl Worker {
             cancellations: Cell::new(0),
             free: Cell::new(None),
             freed: Cell::new(0),
-            unmade: Cell::new((0, 0)),
             stacks: Stacks::new(config.stack_size),
             alternate: Cell::new(None),
             timers: Timers::new(clock.now()),
@@ -139,53 +134,19 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn core(&self) -> &Core {
         // SAFETY: the core outlives its workers.
-        unsafe { self.core.as_ref() }
+        unsafe { self.core_pointer.as_ref() }
     }
 
     /// A reference that does not keep the core.
     pub(crate) fn weak_core(&self) -> Weak<Core> {
         // SAFETY: the runtime has a share while its workers exist.
-        Arc::downgrade(&unsafe { Core::share(self.core) })
-    }
-
-    /// The core, to compare it and to share it.
-    #[inline(always)]
-    pub(crate) fn core_pointer(&self) -> NonNull<Core> {
-        self.core
-    }
-
-    /// Its index among the runtime's workers. The first one runs the first fiber.
-    #[inline(always)]
-    pub(crate) fn index(&self) -> usize {
-        self.index
-    }
-
-    /// The runtime's number if this is its only worker, otherwise [`NO_RUNTIME`].
-    #[inline(always)]
-    pub(crate) fn sole(&self) -> u64 {
-        self.sole
-    }
-
-    /// Whether it is its runtime's only worker.
-    #[inline(always)]
-    pub(crate) fn is_alone(&self) -> bool {
-        self.alone
-    }
-
-    /// Whether fibers are preemptible unless they are spawned otherwise.
-    pub(crate) fn preempts(&self) -> bool {
-        self.preempts
+        Arc::downgrade(&unsafe { Core::share(self.core_pointer) })
     }
 
     /// Whether there may be preemptible fibers.
     #[inline(always)]
     pub(crate) fn has_ticks(&self) -> bool {
-        self.has_ticks.get()
-    }
-
-    /// From now on there may be preemptible fibers.
-    pub(crate) fn enable_ticks(&self) {
-        self.has_ticks.set(true);
+        self.preemption.has_ticks()
     }
 
     /// The running fiber; `None` before the first.
@@ -212,7 +173,7 @@ impl Worker {
 
     /// The level of a fiber of this worker.
     pub(crate) fn level(&self, fiber: Fiber) -> Level {
-        self.ready(|ready| ready.level(ThreadId(fiber.number.get())))
+        self.ready(|ready| ready.level(fiber.id()))
     }
 
     /// How long a fiber of this worker has run.
@@ -225,27 +186,12 @@ impl Worker {
     /// A record for a new fiber.
     #[inline(always)]
     pub(crate) fn record(&self) -> Result<Fiber, SpawnError> {
-        if let Some(fiber) = self.free.get() {
-            self.free.set(fiber.next.take());
-            return Ok(fiber);
-        }
-        self.make_record()
-    }
-
-    #[inline(never)]
-    fn make_record(&self) -> Result<Fiber, SpawnError> {
-        let (mut next, mut end) = self.unmade.get();
-        if next == end {
-            if let Some(fiber) = self.core().take_spare() {
-                self.free.set(fiber.next.take());
-                return Ok(fiber);
-            }
-            let more = self.core().more()?;
-            (next, end) = (more.start, more.end);
-        }
-        self.unmade.set((next + 1, end));
-        // SAFETY: each number is used once.
-        Ok(unsafe { self.core().records.make(next) })
+        let fiber = match self.free.get() {
+            Some(fiber) => fiber,
+            None => self.core().take_records()?,
+        };
+        self.free.set(fiber.next.take());
+        Ok(fiber)
     }
 
     /// Makes a fiber's record free.
@@ -254,7 +200,7 @@ impl Worker {
         fiber.state.set(State::Free);
         fiber.generation.set(fiber.generation.get().wrapping_add(1));
         fiber.next.set(self.free.replace(Some(fiber)));
-        if !self.alone {
+        if !self.is_alone {
             self.share_free();
         }
     }
@@ -272,20 +218,15 @@ impl Worker {
         tier: Option<Tier>,
         function: F,
     ) -> Result<Fiber, SpawnError> {
-        let tier = match tier {
-            Some(Tier::Preemptible) if self.fuzzer.is_some() => Tier::Cooperative,
-            Some(tier) => tier,
-            None if self.preempts => Tier::Preemptible,
-            None => Tier::Cooperative,
-        };
+        let tier = tier.map_or(self.default_tier, |tier| self.core().config().tier(Some(tier)));
         if tier == Tier::Preemptible && !self.has_ticks() {
             self.prepare_ticks()?;
         }
         let fiber = self.record()?;
         // SAFETY: the record is free; the rest is the caller's promise.
         unsafe { fiber.begin(extras, tier, function, crate::record::NO_JOINER) };
-        if self.alone {
-            let thread = ThreadId(fiber.number.get());
+        if self.is_alone {
+            let thread = fiber.id();
             self.ready(|ready| {
                 ready.add(thread);
                 ready.enqueue(thread);
@@ -322,12 +263,12 @@ impl Worker {
         let lasts = is_in_c_library || !me.thread().can_unwind();
         me.state.set(if lasts { State::BlockedUnwinding } else { State::Blocked });
         if let Some(blocker) = waits.blocker()
-            && (blocker.is_waiting() || !self.alone)
+            && (blocker.is_waiting() || !self.is_alone)
         {
             self.core().may_have_cycle.store(true, Relaxed);
         }
         let timer = deadline.map(|deadline| {
-            self.schedule_look_at(deadline);
+            self.look_at(deadline);
             me.has_timer.set(true);
             self.timers.add(deadline, me)
         });
@@ -338,7 +279,7 @@ impl Worker {
         self.end_turn(Some(me));
         match self.take() {
             Some(next) => self.change(me, next),
-            None if self.alone => self.change(me, self.next()),
+            None if self.is_alone => self.change(me, self.next()),
             None => self.change_to_scheduler(me),
         }
         if is_in_c_library {
@@ -373,10 +314,8 @@ impl Worker {
         let mut next = Some(fiber);
         while let Some(fiber) = next {
             let rises = level < self.level(fiber);
-            self.ready(|ready| ready.inherit(ThreadId(fiber.number.get()), level));
-            // SAFETY: only a blocked fiber waits for something, which exists meanwhile.
-            let waits = fiber.waits.get().map(|waits| unsafe { &*waits.as_ptr() });
-            next = if rises { waits.and_then(|waits| waits.requeue_raised(fiber)) } else { None };
+            self.ready(|ready| ready.inherit(fiber.id(), level));
+            next = fiber.waitable().filter(|_| rises).and_then(|waits| waits.requeue_raised(fiber));
         }
     }
 
@@ -384,7 +323,7 @@ impl Worker {
     /// level wait for.
     #[cold]
     pub(crate) fn drop_inherited_level(&self, fiber: Fiber) {
-        self.ready(|ready| ready.disinherit(ThreadId(fiber.number.get())));
+        self.ready(|ready| ready.disinherit(fiber.id()));
     }
 
     /// Makes the running fiber give up its CPU soon if another fiber, which has become ready, is of
@@ -405,9 +344,9 @@ impl Worker {
     pub(crate) fn yield_now(&self) {
         let me = self.current();
         self.end_turn(Some(me));
-        let thread = ThreadId(me.number.get());
+        let thread = me.id();
         me.state.set(State::Ready);
-        if self.plain {
+        if self.is_plain {
             let next = self.ready(|ready| ready.requeue_and_take(thread));
             self.change(me, self.core().records.get(next.0));
         } else {
@@ -455,7 +394,7 @@ impl Worker {
 
     /// The highest level at which a fiber is ready.
     pub(crate) fn highest(&self) -> Option<Level> {
-        let has_unstarted = !self.alone && self.core().offered.len() > 0;
+        let has_unstarted = !self.is_alone && self.core().offered.len() > 0;
         if has_unstarted { Some(Level(0)) } else { self.ready(|ready| ready.highest()) }
     }
 
@@ -482,7 +421,7 @@ impl Worker {
         if self.inbox().any() {
             self.receive();
         }
-        if !self.alone && self.core().offered.is_requested() {
+        if !self.is_alone && self.core().offered.is_requested() {
             self.give_to_others(usize::from(going_on.is_none()));
         }
     }
@@ -494,7 +433,7 @@ impl Worker {
         if spent < fiber.allowance.get() {
             return TurnOutcome::TimeLeft;
         }
-        let thread = ThreadId(fiber.number.get());
+        let thread = fiber.id();
         let span = self.clock.span(spent.into());
         let turn = self.ready(|ready| ready.charge(thread, span));
         if turn == TurnOutcome::UsedUp {
@@ -519,24 +458,23 @@ impl Worker {
         self.expire();
         self.due.set(self.boost.get());
         if let Some(next) = self.timers.next() {
-            self.schedule_look_at(next);
+            self.look_at(next);
         }
         if self.outside.is_awaited() {
             self.look_outside();
-            self.look_outside_within(POLL_INTERVAL);
+            self.look_within(POLL_INTERVAL);
         }
     }
 
-    /// Ensures that the worker looks for events from outside within this time.
-    pub(crate) fn look_outside_within(&self, time: Span) {
+    /// Ensures that the worker looks around within this time.
+    pub(crate) fn look_within(&self, time: Span) {
         self.due.set(self.due.get().min(self.clock.ticks().saturating_add(self.clock.in_ticks(time))));
     }
 
     /// Ensures that the worker looks around at this time.
-    fn schedule_look_at(&self, time: Instant) {
-        let ahead = time.saturating_duration_since(self.now());
-        let ahead = self.clock.in_ticks(Span::from_nanos(u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX)));
-        self.due.set(self.due.get().min(self.clock.ticks().saturating_add(ahead)));
+    fn look_at(&self, time: Instant) {
+        let ahead = time.saturating_duration_since(self.now()).as_nanos();
+        self.look_within(Span::from_nanos(u64::try_from(ahead).unwrap_or(u64::MAX)));
     }
 
     /// The current time.
@@ -558,7 +496,7 @@ impl Worker {
     /// Takes the next fiber out of the queue.
     #[inline(always)]
     pub(crate) fn take(&self) -> Option<Fiber> {
-        if self.plain { self.take_ready(FeedbackQueue::take) } else { self.take_fuzzed_or_offered() }
+        if self.is_plain { self.take_ready(FeedbackQueue::take) } else { self.take_fuzzed_or_offered() }
     }
 
     #[inline(always)]

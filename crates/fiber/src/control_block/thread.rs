@@ -100,7 +100,7 @@ impl KernelThread {
             thread: Thread::current(),
             ticks,
             has_turn: AtomicU32::new(0),
-            turn: Cell::new(Handover { to: Context::NONE, worker: None }),
+            turn: Cell::new(Handover { to: Context::default(), worker: None }),
             own: Cell::new(own),
             next: Cell::new(None),
         }))
@@ -137,7 +137,7 @@ impl KernelThread {
             // It stays in place as long as the thread exists.
             let _alternate = AlternateStack::for_this_thread();
             let here = FiberThread::settle(theirs.fibers);
-            let made = ticks.map(|ticks| (KernelThread::of_this_thread(Some(ticks), Context::NONE), here));
+            let made = ticks.map(|ticks| (KernelThread::of_this_thread(Some(ticks), Context::default()), here));
             let thread = made.as_ref().ok().map(|made| made.0);
             theirs.made.set(Some(made));
             theirs.has_answered.set();

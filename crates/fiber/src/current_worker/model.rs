@@ -13,6 +13,8 @@ enum Step {
     OwnCode,
     /// Sets the flag that says that it is in the runtime.
     SetFlag,
+    /// Has set the flag to handle a missed tick, and forgets that one.
+    ClearMissed,
     /// Has set the flag. Checks whether it is orphaned, and then whether it runs on a donated
     /// timeslice.
     Enter,
@@ -119,7 +121,11 @@ impl State {
                 assert!(!self.choice_is_due, "forgotten tick: {self:?}");
                 visit(to(Step::SetFlag));
             }
-            Step::SetFlag => visit(State { in_runtime: true, ..to(Step::Enter) }),
+            Step::SetFlag => {
+                let next = if self.handles_missed { Step::ClearMissed } else { Step::Enter };
+                visit(State { in_runtime: true, ..to(next) });
+            }
+            Step::ClearMissed => visit(State { missed_tick: false, ..to(Step::Enter) }),
             Step::Enter if self.orphan && !(self.handles_missed && defect == Defect::HandlesMissedAsOrphan) => {
                 visit(State { handles_missed: false, ..to(Step::OwnCode) });
             }
@@ -145,7 +151,7 @@ impl State {
             }
             Step::HandleMissed => {
                 self.assert_may_work();
-                visit(State { missed_tick: false, choice_is_due: false, handles_missed: false, ..to(Step::ClearFlag) });
+                visit(State { choice_is_due: false, handles_missed: false, ..to(Step::ClearFlag) });
             }
         }
     }

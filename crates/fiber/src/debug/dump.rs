@@ -107,8 +107,7 @@ impl FiberSnapshot {
             State::Ready => Activity::Ready,
             State::Running => Activity::Running,
             _ => {
-                // SAFETY: it is blocked, so what it waits for exists.
-                let waits = fiber.waits.get().map(|waits| unsafe { waits.as_ref() });
+                let waits = fiber.waitable();
                 Activity::Waiting(FiberWait {
                     kind: waits.map_or("nothing", |waits| waits.kind()),
                     blocker: waits.and_then(Waitable::blocker).map(|fiber| label(worker, fiber, all_stand_still)),
@@ -142,10 +141,10 @@ impl FiberSnapshot {
 /// before it.
 fn label(worker: &Worker, fiber: Fiber, all_stand_still: bool) -> FiberLabel {
     let is_here = || fiber.state.get() != State::Unstarted && worker.is_home_of(fiber);
-    if !fiber.is_orphan() && (all_stand_still || worker.is_alone() || is_here()) {
+    if !fiber.is_orphan() && (all_stand_still || worker.is_alone || is_here()) {
         FiberLabel::of(fiber)
     } else {
-        FiberLabel { number: fiber.number.get(), name: None }
+        FiberLabel { number: fiber.number, name: None }
     }
 }
 
@@ -187,13 +186,9 @@ impl fmt::Display for Dump {
 /// If called outside a runtime.
 ///
 /// ```
-/// rowlock_fiber::run(|| {
-///     let sleeper = rowlock_fiber::Builder::new().name("sleeper");
-///     let sleeper = sleeper.spawn(|| rowlock_fiber::sleep(std::time::Duration::from_millis(1))).unwrap();
-///     rowlock_fiber::yield_now();
-///     println!("{}", rowlock_fiber::dump());
-///     sleeper.join().unwrap();
-/// });
+/// rowlock_fiber::run(|| { let sleeper = rowlock_fiber::Builder::new().name("sleeper"); let sleeper
+/// = sleeper.spawn(|| rowlock_fiber::sleep(std::time::Duration::from_millis(1))).unwrap();
+/// rowlock_fiber::yield_now(); println!("{}", rowlock_fiber::dump()); sleeper.join().unwrap(); });
 /// ```
 #[inline(never)]
 pub fn dump() -> Dump {
@@ -203,9 +198,8 @@ pub fn dump() -> Dump {
         // Another worker's fibers must not be read while that may run them. The state first, then
         // the home: see `SharedState`.
         let has_started = |fiber: Fiber| !matches!(fiber.state.get(), State::Free | State::Unstarted | State::Ended);
-        let is_mine = |fiber: &Fiber| {
-            here.is_alone() || has_started(*fiber) && here.is_home_of(*fiber) && !join::has_ended(*fiber)
-        };
+        let is_mine =
+            |fiber: &Fiber| here.is_alone || has_started(*fiber) && here.is_home_of(*fiber) && !join::has_ended(*fiber);
         let fibers = here.core().records.all().filter(is_mine);
         Dump { fibers: fibers.filter_map(|fiber| FiberSnapshot::of(&here, fiber, false, Some(&own))).collect() }
     })

@@ -21,7 +21,7 @@ fn explain(address: usize, text: &mut Text) -> bool {
         return false;
     }
     let usual = CurrentWorker::look().map_or(0, |here| here.core().config().stack_size);
-    let (number, size) = (fiber.number.get(), fiber.stack_size().unwrap_or(usual).div_ceil(1024));
+    let (number, size) = (fiber.number, fiber.stack_size().unwrap_or(usual).div_ceil(1024));
     // A text that is too long is truncated.
     let _ = write!(text, "fiber {number}");
     let _ = fiber.name().map(|name| write!(text, " `{name:.100}`"));

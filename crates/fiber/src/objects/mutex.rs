@@ -202,7 +202,7 @@ impl RawMutex {
     /// Raises the owner to the level of the first waiter, if both are fibers of the caller's
     /// runtime, and that has one worker.
     fn raise_owner(&self) {
-        let Some(here) = CurrentWorker::look().filter(|here| here.is_alone()) else { return };
+        let Some(here) = CurrentWorker::look().filter(|here| here.is_alone) else { return };
         let first = self.waiting.enter(Some(&here), |waiting| waiting.first().and_then(Waiter::fiber));
         if let (Some(first), Some(owner)) = (first.filter(|first| here.is_home_of(*first)), self.owner(&here)) {
             if self.word.fetch_or(INHERITED, Relaxed) & INHERITED == 0 {
@@ -242,7 +242,7 @@ impl RawMutex {
     #[inline(never)]
     fn unlock_contended(&self, here: Option<CurrentWorker>) {
         if self.word.load(Relaxed) & INHERITED != 0
-            && let Some(here) = here.filter(|here| here.is_alone())
+            && let Some(here) = here.filter(|here| here.is_alone)
             && let Some(owner) = self.owner(&here)
         {
             let inherited = owner.inherited_levels.get().saturating_sub(1);
@@ -262,7 +262,7 @@ impl RawMutex {
             next
         });
         let Some(next) = next else { return };
-        let alone = here.filter(|here| here.is_alone());
+        let alone = here.filter(|here| here.is_alone);
         let fiber = next.fiber().filter(|fiber| alone.is_some_and(|here| here.is_home_of(*fiber)));
         next.wake(here);
         if let (Some(here), Some(fiber)) = (alone, fiber) {
@@ -294,7 +294,7 @@ impl Operation for Lock<'_> {
     }
 
     fn enlist(&self, waiting: &mut WaitList<Payload>, waiter: Pin<&Waiter<Payload>>) {
-        let here = CurrentWorker::look().filter(|here| here.is_alone());
+        let here = CurrentWorker::look().filter(|here| here.is_alone);
         let level = |waiter: &Waiter<Payload>| match (here, waiter.fiber()) {
             (Some(here), Some(fiber)) if here.is_home_of(fiber) => here.level(fiber),
             _ => Level::default(),

@@ -1,31 +1,19 @@
-//! Timeslice donation: a waiter in the kernel lets the interrupted fiber run that it waits for.
+//! Timeslice donation: code that cannot be interrupted lets interrupted fibers run while it waits
+//! in the kernel.
 //!
 //! A preemptible fiber may be interrupted while it holds a lock of the C library or of the standard
-//! library, for example the allocator's. Another preemptible fiber outside the runtime that wants
-//! the lock waits in the kernel until a tick interrupts it; so the owner eventually runs, and
-//! releases the lock. The library does not know that the owner holds a lock, so it runs the owner
-//! when its level says so. If fibers of a higher level are always ready, that is after each boost,
-//! when all fibers that were ready before it at the highest level have had a turn: a boost puts
-//! those of lower levels behind. Without boosts it is never.
+//! library, for example the allocator's. If another preemptible fiber wants the lock, ticks
+//! interrupt its wait, so the owner eventually runs. But no tick preempts fibers that are not
+//! preemptible, or the library itself, which takes such locks, too. If a tick finds one of these in
+//! a wait for a futex, or just after it has yielded its CPU (`sched_yield`) because it polls, then
+//! the fibers that were interrupted run instead, one after another, from tick to tick, regardless
+//! of their levels. In between, the donor looks whether it can continue. What this guarantees is in
+//! [`soundness`](crate::soundness::interruption#locks).
 //!
-//! But no tick preempts fibers that are not preemptible, or the library itself, which takes such
-//! locks, too, when it allocates memory. If one of these waits for a futex when a tick comes, it
-//! donates its timeslice: preemptible fibers that were interrupted run instead, one after another,
-//! from tick to tick. In between, the donor looks whether it can continue. So it waits for as many
-//! running times as there are such fibers, for each running time that the owner of the lock still
-//! needs, regardless of levels.
-//!
-//! Some code does not wait in the kernel, but polls, and yields its CPU in between (`sched_yield`).
-//! For example, a receiver of an unbounded channel of the standard library does so while a message
-//! is being sent. A tick that finds a fiber there treats it in the same way. A fiber that polls
-//! without yielding is not detected, and polls forever; a receiver of a bounded channel of the
-//! standard library is an example.
-//!
-//! The library does not notice the donation: the current fiber is the donor. So a preemptible fiber
-//! that runs on a donated timeslice and calls the library stops there, and continues in its
-//! ordinary turn. It cannot hold what the donor waits for: the library releases its own locks while
-//! it is in the runtime, where no fiber is interrupted. And a fiber that holds a lock of the
-//! standard library while it calls this one, which may let others run, has no guarantee.
+//! The library does not notice the donation: the current fiber is the donor. So a recipient that
+//! calls the library stops there, and continues in its ordinary turn. It cannot hold what the donor
+//! waits for, unless it holds a lock of the standard library while it calls this one, for which
+//! there is no guarantee.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::compiler_fence;

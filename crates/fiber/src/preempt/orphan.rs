@@ -59,7 +59,7 @@ pub(crate) fn move_to_thread(fiber: Fiber, let_go: impl FnOnce()) {
         is_let_go.wait();
         // If that is refused, the thread has its share like any other.
         let _ = set_policy(Thread::current(), Policy::Idle);
-        let host = OrphanHost { left: Cell::new(Context::NONE), thread_pointer: arch::thread_pointer() };
+        let host = OrphanHost { left: Cell::new(Context::default()), thread_pointer: arch::thread_pointer() };
         fiber.thread().become_orphan(Orphan::OnOtherThread(NonNull::from(&host)));
         // SAFETY: it was interrupted outside the runtime, or stopped while it entered it; its
         // worker does not use it any more, and it never goes back.

@@ -110,7 +110,7 @@ impl Default for Preemption {
             scheduler: Cell::new(None),
             interrupted: UnsafeCell::new(Queue::new()),
             recipient: Cell::new(None),
-            donor: Cell::new(Context::NONE),
+            donor: Cell::new(Context::default()),
             donor_block: Cell::new(ControlBlock::NONE),
             asleep: Cell::new(false),
             grace: Cell::new(None),
@@ -153,6 +153,11 @@ impl Preemption {
     #[cfg(interposed)]
     pub(crate) fn usual_mask(&self) -> Option<SignalMask> {
         self.mask.get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_ticks(&self) -> bool {
+        self.ticks.get().is_some()
     }
 
     /// Whether fibers can have blocks.

@@ -47,7 +47,7 @@ impl<S> Biased<S> {
     /// Calls a function inside, if the object is biased to this worker's runtime.
     #[inline(always)]
     pub(crate) fn if_biased<R>(&self, here: &Worker, then: impl FnOnce() -> R) -> Option<R> {
-        self.bias.try_enter(here.sole()).then(|| {
+        self.bias.try_enter(here.sole).then(|| {
             let result = then();
             self.bias.leave();
             result
@@ -64,7 +64,7 @@ impl<S> Biased<S> {
     /// instructions only, and must neither panic nor call user code.
     #[inline(always)]
     pub(crate) fn enter<R>(&self, here: Option<&Worker>, then: impl FnOnce(&mut S) -> R) -> R {
-        let caller = here.map_or(NO_RUNTIME, Worker::sole);
+        let caller = here.map_or(NO_RUNTIME, |here| here.sole);
         // SAFETY: it is called inside.
         let call = || then(unsafe { &mut *self.state.get() });
         if self.bias.try_enter(caller) {
