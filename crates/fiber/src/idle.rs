@@ -62,8 +62,24 @@ impl Worker {
         fiber.home.set(None);
     }
 
+    /// Offers such a fiber to all workers. Returns whether a worker should be woken for it.
+    fn offer_started(&self, fiber: Fiber) -> bool {
+        let offered = &self.core().offered;
+        if !fiber.thread().was_interrupted.get() {
+            return offered.push(fiber);
+        }
+        // The worker waits for nothing in between.
+        self.forget_interrupted(fiber);
+        fiber.thread().was_interrupted.set(true);
+        offered.push_interrupted(fiber)
+    }
+
     /// Makes this worker the home of a ready fiber that another worker has given away.
     fn take_in_started(&self, fiber: Fiber) {
+        // Before all else: the library may have to wait for something that this fiber holds.
+        if fiber.thread().was_interrupted.get() {
+            self.remember_interrupted(fiber);
+        }
         if !self.preemption.has_blocks() {
             // The runtime has made blocks before, so it can.
             let _ = self.prepare_blocks();
@@ -98,7 +114,7 @@ impl Worker {
             };
             let Some(fiber) = self.take_ready(|ready| ready.take_if(may_give)) else { break };
             self.give_away(fiber);
-            wakes |= core.offered.push(fiber);
+            wakes |= self.offer_started(fiber);
             gives = true;
         }
         if !gives {
@@ -145,6 +161,10 @@ impl Worker {
         let core = self.core();
         if core.offered.len() > 0 {
             let is_highest = self.ready(|ready| ready.highest()) == Some(Level(0));
+            if core.offered.has_interrupted() && !self.has_ticks() {
+                // One of them may hold what this needs, and a worker with ticks donates to it.
+                let _ = self.prepare_ticks();
+            }
             if (!is_highest || self.toggle_offered_turn())
                 && let Some(fiber) = core.offered.pop()
             {
@@ -198,6 +218,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn idle(&self) {
+        self.return_borrowed();
         if self.expire() {
             return;
         }

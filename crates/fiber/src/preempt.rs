@@ -178,14 +178,14 @@ impl Worker {
             }
             // A preemptible fiber that is about to run relies on the timer as it was set for it.
             let runs = self.running().is_none_or(|me| !me.is_preemptible.get());
-            if preemption.asleep.get() || runs && preemption.with_interrupted(|queue| queue.is_empty()) {
+            if preemption.asleep.get() || runs && !self.has_recipients() {
                 preemption.set_ticking(Ticking::Never, Duration::MAX);
             } else if runs && !waits && preemption.ticking.get() == Ticking::On {
                 preemption.set_ticking(Ticking::Slowly, Duration::MAX);
             }
             return;
         };
-        let thread = me.thread();
+        let (thread, before) = (me.thread(), self.pointer());
         self.count_grace(thread);
         if interrupted.is_on_alternate_stack() {
             return preemption.count(|counts| counts.masked += 1);
@@ -222,7 +222,7 @@ impl Worker {
                 self.switch_to_control_block(me.context.as_ptr(), to, block);
             });
         }
-        thread.resume_after(interrupted);
+        thread.resume_after(interrupted, before);
     }
 
     /// The worker's mask, if a preemptible fiber on its kernel thread has other signals blocked:
@@ -344,6 +344,19 @@ impl Worker {
             }
             self.update_timer(next, after_tick);
         }
+    }
+
+    /// Adds a fiber that was interrupted on another worker. Ticks come from then on.
+    pub(crate) fn remember_interrupted(&self, fiber: Fiber) {
+        self.preemption.with_interrupted(|queue| queue.push(fiber));
+        if self.preemption.ticking.get() == Ticking::Never {
+            self.preemption.set_ticking(Ticking::Slowly, Duration::MAX);
+        }
+    }
+
+    /// Whether there are interrupted fibers, here or on their way from one worker to another.
+    fn has_recipients(&self) -> bool {
+        self.preemption.with_interrupted(|queue| !queue.is_empty()) || self.core().offered.has_interrupted()
     }
 
     /// Removes a fiber from those that were interrupted here.

@@ -3,6 +3,20 @@
 pub(crate) use self::world::{AtomicPtr, AtomicU64, fence, futex};
 pub(crate) use std::sync::atomic::Ordering;
 
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+/// Locks a mutex that is never locked for long. If this alone locks it, or tries to, nothing ever
+/// waits for it in the kernel, or is woken there, so signal handlers may unlock it.
+pub(crate) fn lock_by_polling<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    loop {
+        match mutex.try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::Poisoned(guard)) => return guard.into_inner(),
+            Err(TryLockError::WouldBlock) => rustix::thread::sched_yield(),
+        }
+    }
+}
+
 #[cfg(not(loom))]
 mod world {
     pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, fence};

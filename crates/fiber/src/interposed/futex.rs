@@ -14,9 +14,9 @@
 
 use std::cell::Cell;
 use std::pin::{Pin, pin};
+use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicUsize, fence};
-use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Instant;
 
 use libc::{c_int, c_long, timespec};
@@ -25,6 +25,7 @@ use rustix::io::Errno;
 use super::{Outcome, in_fiber, system_call};
 use crate::current_worker::{CurrentWorker, InRuntime};
 use crate::record::Fiber;
+use crate::sync::lock_by_polling;
 use crate::waitable::{Waitable, Woken};
 use crate::waiting::list::{TakenList, WaitList, Waiter, Who};
 
@@ -52,13 +53,7 @@ fn with_bucket<R>(address: usize, then: impl FnOnce(&mut WaitList<Key>) -> R) ->
     let bucket = &TABLE[(address >> 2).wrapping_mul(0x9e37_79b9) >> 8 & (BUCKETS - 1)];
     HAS_LOCKED.set(true);
     // Never waits in the kernel, which would lead here again.
-    let mut list: MutexGuard<'_, WaitList<Key>> = loop {
-        match bucket.try_lock() {
-            Ok(list) => break list,
-            Err(TryLockError::Poisoned(list)) => break list.into_inner(),
-            Err(TryLockError::WouldBlock) => rustix::thread::sched_yield(),
-        }
-    };
+    let mut list = lock_by_polling(bucket);
     let result = then(&mut list);
     drop(list);
     HAS_LOCKED.set(false);

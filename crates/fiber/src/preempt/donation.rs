@@ -49,6 +49,35 @@ impl Worker {
         };
     }
 
+    /// The next of the interrupted fibers: of this worker's, and of those on their way from one
+    /// worker to another, in turn. Runs in a handler.
+    fn next_recipient(&self) -> Option<Fiber> {
+        let borrowed = &self.preemption.borrowed;
+        let own = || {
+            self.preemption.with_interrupted(|queue| {
+                let next = queue.pop();
+                next.inspect(|next| queue.push(*next))
+            })
+        };
+        if borrowed.get().is_some() {
+            self.core().offered.try_return(borrowed);
+            own().or(borrowed.get())
+        } else {
+            self.core().offered.try_borrow(borrowed);
+            borrowed.get().or_else(own)
+        }
+    }
+
+    /// Returns the fiber that was borrowed for a donation.
+    #[inline]
+    pub(crate) fn return_borrowed(&self) {
+        if let Some(fiber) = self.preemption.borrowed.take()
+            && self.core().offered.push_interrupted(fiber)
+        {
+            self.core().wake_idle_worker();
+        }
+    }
+
     /// Donates the timeslice of the interrupted code, which waits for another thread and cannot be
     /// preempted, until the next tick. Returns false if there is no recipient. Runs in a handler.
     pub(super) fn donate(&self, interrupted: &Interrupted) -> bool {
@@ -57,11 +86,7 @@ impl Worker {
             return false;
         }
         let preemption = &self.preemption;
-        let next = preemption.with_interrupted(|queue| {
-            let next = queue.pop();
-            next.inspect(|next| queue.push(*next))
-        });
-        let Some(next) = next else { return false };
+        let Some(next) = self.next_recipient() else { return false };
         preemption.count(|counts| counts.donated += 1);
         preemption.donor_block.set(self.control_block_in_force());
         preemption.set_ticking(Ticking::On, Duration::MAX);
@@ -83,6 +108,7 @@ impl Worker {
 
     /// Returns the timeslice to the donor after a tick. Runs in a handler.
     pub(super) fn reclaim(&self, recipient: Fiber, block: ControlBlock, interrupted: &Interrupted) {
+        let before = self.pointer();
         let on_its_stack = |stack: crate::stack::Stack| stack.contains(interrupted.stack_pointer());
         let thread = recipient.thread();
         let is_it = thread.control_block() == block && recipient.stack.get().is_none_or(on_its_stack);
@@ -93,7 +119,7 @@ impl Worker {
         if thread.try_enter_runtime() {
             // SAFETY: the fiber runs, and has been marked.
             interrupted.allow_ticks_during(|| unsafe { self.switch_to_donor(recipient) });
-            thread.resume_after(interrupted);
+            thread.resume_after(interrupted, before);
         }
     }
 }

@@ -85,6 +85,8 @@ pub(crate) struct Preemption {
     pub(super) recipient: Cell<Option<Fiber>>,
     pub(super) donor: Cell<Context>,
     pub(super) donor_block: Cell<ControlBlock>,
+    /// A fiber of no worker that is among the recipients. The worker returns it when it continues.
+    pub(super) borrowed: Cell<Option<Fiber>>,
     /// No fiber is ready, and the worker waits.
     pub(super) asleep: Cell<bool>,
     /// How many ticks have found a preemptible fiber since one last ended. `None` before the
@@ -110,6 +112,7 @@ impl Default for Preemption {
             scheduler: Cell::new(None),
             interrupted: UnsafeCell::new(Queue::new()),
             recipient: Cell::new(None),
+            borrowed: Cell::new(None),
             donor: Cell::new(Context::default()),
             donor_block: Cell::new(ControlBlock::NONE),
             asleep: Cell::new(false),

@@ -156,7 +156,7 @@ impl Worker {
         let preemption = &self.preemption;
         if next.is_preemptible.get() {
             self.set_tick_for(next);
-        } else if preemption.ticking.get() == Ticking::Never && preemption.with_interrupted(|queue| !queue.is_empty()) {
+        } else if preemption.ticking.get() == Ticking::Never && self.has_recipients() {
             preemption.set_ticking(Ticking::Slowly, SLOW);
         }
     }
