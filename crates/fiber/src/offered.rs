@@ -18,11 +18,11 @@
 //! no safepoint, or by a tick if it is preemptible.
 //!
 //! # Interrupted fibers
-//! A fiber that was interrupted outside the runtime may hold a lock for which a worker waits. Such a
-//! worker [donates its timeslice](crate::preempt) to interrupted fibers, one of which has the lock.
-//! So the fiber must be among the recipients of some worker at all times, and while it is in this
-//! queue it is among those of all. A handler that donates *borrows* it, without waiting, and pushes
-//! it again when the next one's turn comes.
+//! A fiber that was interrupted outside the runtime may hold a lock for which a worker waits. Such
+//! a worker [donates its timeslice](crate::preempt) to interrupted fibers, one of which has the
+//! lock. So the fiber must be among the recipients of some worker at all times, and while it is in
+//! this queue it is among those of all. A handler that donates *borrows* it, without waiting, and
+//! pushes it again when the next one's turn comes.
 
 use std::cell::Cell;
 use std::sync::Mutex;
