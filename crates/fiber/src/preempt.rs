@@ -37,7 +37,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use policy::Span;
-use policy::feedback::TurnOutcome;
 use sys::tick::{Interrupted, SignalMask, Slack};
 
 pub use self::state::Preemptions;
@@ -249,26 +248,22 @@ impl Worker {
     /// Chooses the fiber that continues after a tick. The current fiber is queued if it is another
     /// one.
     fn choose_after_tick(&self, me: Fiber) -> Fiber {
-        let before = self.level(me);
         let turn = self.accounting.turn(self.clock.ticks());
         self.preemption.computes.set(turn >= self.clock.in_ticks(timing::LONG));
         if self.outside.is_awaited() {
             self.look_within(Span::ZERO);
         }
-        self.read_clock(Some(me));
         // The tick may have been set for one of these very times, and the processor's clock is
         // slightly less exact.
         self.expire();
-        let over = self.charge(me) == TurnOutcome::UsedUp || self.level(me) != before;
+        let over = self.update_turn(me);
         let thread = me.thread();
         let had_extension = thread.has_extension.replace(false);
         let over = over
             || had_extension
             || self.preemption.grace.get().is_some()
             || u64::from(me.spent.get()) * 2 >= u64::from(me.allowance.get());
-        let level = self.level(me);
-        let gives_way = self.highest().is_some_and(|highest| over && highest <= level || highest < level);
-        if !gives_way {
+        if !self.is_outranked(me, over) {
             return me;
         }
         if thread.locks_held.get() > 0 && !had_extension {

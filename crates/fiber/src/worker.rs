@@ -380,22 +380,27 @@ impl Worker {
     #[inline(never)]
     fn check_turn(&self) {
         let me = self.current();
-        let before = self.level(me);
-        self.read_clock(Some(me));
-        let over = self.charge(me) == TurnOutcome::UsedUp || self.level(me) != before;
-        if self.fuzzer.as_ref().is_some_and(ScheduleFuzzer::should_preempt) {
-            return self.yield_now();
-        }
-        let highest = self.highest();
-        if highest.is_some_and(|highest| over && highest <= self.level(me) || highest < self.level(me)) {
+        let over = self.update_turn(me);
+        if self.fuzzer.as_ref().is_some_and(ScheduleFuzzer::should_preempt) || self.is_outranked(me, over) {
             self.yield_now();
         }
     }
 
-    /// The highest level at which a fiber is ready.
-    pub(crate) fn highest(&self) -> Option<Level> {
+    /// Reads the clock during the turn of the running fiber. Returns whether its running time is
+    /// over, or it has got another level.
+    pub(crate) fn update_turn(&self, me: Fiber) -> bool {
+        let before = self.level(me);
+        self.read_clock(Some(me));
+        self.charge(me) == TurnOutcome::UsedUp || self.level(me) != before
+    }
+
+    /// Whether another fiber is ready that goes before the running one, whose time is `over` or
+    /// not.
+    pub(crate) fn is_outranked(&self, me: Fiber, over: bool) -> bool {
         let has_unstarted = !self.is_alone && self.core().offered.len() > 0;
-        if has_unstarted { Some(Level(0)) } else { self.ready(|ready| ready.highest()) }
+        let highest = if has_unstarted { Some(Level(0)) } else { self.ready(|ready| ready.highest()) };
+        let level = self.level(me);
+        highest.is_some_and(|highest| over && highest <= level || highest < level)
     }
 
     /// Ends the turn of the running fiber, which stops or has ended.

@@ -28,7 +28,7 @@ pub(super) enum Ticking {
     Never,
     /// At the next deadline.
     AtDeadline,
-    /// Every [`SLOW`].
+    /// Every [`SLOW`](super::timing::SLOW).
     Slowly,
     /// At the next deadline or the end of a running time, whichever is earlier.
     On,

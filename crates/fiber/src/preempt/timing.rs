@@ -24,7 +24,7 @@ use crate::worker::Worker;
 
 /// The interval at which the worker checks whether a running fiber that is not preemptible waits
 /// for something that an interrupted fiber holds.
-const SLOW: Duration = Duration::from_millis(10);
+pub(super) const SLOW: Duration = Duration::from_millis(10);
 
 /// A fiber computes if its turn has taken so long.
 pub(super) const LONG: Span = Span::from_micros(25);
