@@ -119,7 +119,7 @@ impl Worker {
         }
         if !gives {
             // None of them may move, but others may, later.
-            core.offered.request();
+            let _ = core.offered.request();
         }
         if wakes {
             core.wake_idle_worker();
@@ -301,8 +301,19 @@ impl Worker {
             if passed || self.inbox().any() || self.ready(|ready| ready.waiting()) > 0 || searcher.should_help() {
                 return true;
             }
+            self.request_fibers();
         }
         false
+    }
+
+    /// Requests ready fibers of other workers. Fibers that reach no safepoint keep these from the
+    /// request until a tick.
+    fn request_fibers(&self) {
+        let core = self.core();
+        if core.offered.len() == 0 && core.offered.request() {
+            let others = core.inboxes.iter().enumerate().filter(|(index, _)| *index != self.index);
+            others.for_each(|(_, inbox)| _ = inbox.tick_request.fire());
+        }
     }
 
     /// Takes fibers that are on their way to workers that do not look at their inboxes: the fibers

@@ -123,9 +123,9 @@ impl OfferedFibers {
         }
     }
 
-    /// Requests started fibers of other workers.
-    pub(crate) fn request(&self) {
-        self.requested.store(true, Relaxed);
+    /// Requests started fibers of other workers. Returns false if some are requested already.
+    pub(crate) fn request(&self) -> bool {
+        !self.requested.swap(true, Relaxed)
     }
 
     /// Whether some are requested.
@@ -199,9 +199,6 @@ impl Searcher<'_> {
         let (many, taken) = (self.offered.len() as u64, self.offered.taken.load(Relaxed));
         let passed = taken.wrapping_sub(std::mem::replace(&mut self.taken, taken));
         self.nap = if passed > 0 || many > 0 { SHORTEST } else { self.nap * 2 };
-        if many == 0 {
-            self.offered.request();
-        }
         many > passed || many > 0 && self.offered.is_urgent()
     }
 
