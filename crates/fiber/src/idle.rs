@@ -375,7 +375,6 @@ impl Worker {
     fn sleep(&self, until: Option<Instant>, awake: impl FnOnce() -> bool) {
         let inbox = self.inbox();
         let how = if until.is_none() && !self.outside.is_awaited() { Sleep::ForGood } else { Sleep::AtDescriptors };
-        self.set_asleep(true);
         if how == Sleep::ForGood {
             self.core().count_rest();
         }
@@ -386,6 +385,5 @@ impl Worker {
             }
             inbox.stop_sleeping(how);
         }
-        self.set_asleep(false);
     }
 }

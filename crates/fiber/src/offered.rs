@@ -74,14 +74,14 @@ impl OfferedFibers {
 
     /// Pushes a fiber. Returns true if it is the only one, and there is no searcher.
     pub(crate) fn push(&self, fiber: Fiber) -> bool {
-        let mut queues = lock_by_polling(&self.queues);
+        let queues = lock_by_polling(&self.queues);
         queues.others.push(fiber);
         self.add_one() && !self.has_searcher.load(SeqCst)
     }
 
     /// The same for a fiber that was interrupted outside the runtime.
     pub(crate) fn push_interrupted(&self, fiber: Fiber) -> bool {
-        let mut queues = lock_by_polling(&self.queues);
+        let queues = lock_by_polling(&self.queues);
         queues.interrupted.push(fiber);
         self.interrupted.store(self.interrupted.load(Relaxed) + 1, SeqCst);
         self.add_one() && !self.has_searcher.load(SeqCst)
@@ -103,7 +103,7 @@ impl OfferedFibers {
     /// call it: it does nothing if the lock is taken.
     pub(crate) fn try_borrow(&self, borrowed: &Cell<Option<Fiber>>) {
         if self.has_interrupted()
-            && let Ok(mut queues) = self.queues.try_lock()
+            && let Ok(queues) = self.queues.try_lock()
             && let Some(fiber) = queues.interrupted.pop()
         {
             self.interrupted.store(self.interrupted.load(Relaxed) - 1, Relaxed);
@@ -114,7 +114,7 @@ impl OfferedFibers {
 
     /// Pushes such a fiber again, in the same way.
     pub(crate) fn try_return(&self, borrowed: &Cell<Option<Fiber>>) {
-        if let Ok(mut queues) = self.queues.try_lock()
+        if let Ok(queues) = self.queues.try_lock()
             && let Some(fiber) = borrowed.take()
         {
             queues.interrupted.push(fiber);
@@ -148,7 +148,7 @@ impl OfferedFibers {
 
     /// Takes the oldest fiber.
     pub(crate) fn pop(&self) -> Option<Fiber> {
-        let mut queues = lock_by_polling(&self.queues);
+        let queues = lock_by_polling(&self.queues);
         let fiber = match queues.interrupted.pop() {
             Some(fiber) => {
                 self.interrupted.store(self.interrupted.load(Relaxed) - 1, Relaxed);

@@ -177,7 +177,7 @@ impl Worker {
             }
             // A preemptible fiber that is about to run relies on the timer as it was set for it.
             let runs = self.running().is_none_or(|me| !me.is_preemptible.get());
-            if preemption.asleep.get() || runs && !self.has_recipients() {
+            if runs && !self.has_recipients() {
                 preemption.set_ticking(Ticking::Never, Duration::MAX);
             } else if runs && !waits && preemption.ticking.get() == Ticking::On {
                 preemption.set_ticking(Ticking::Slowly, Duration::MAX);
@@ -190,10 +190,12 @@ impl Worker {
             return preemption.count(|counts| counts.masked += 1);
         }
         if !thread.try_enter_runtime() {
-            if preemption.asleep.get() {
+            if donation::is_waiting(interrupted) && self.donate(interrupted) {
+                return;
+            }
+            if me.state.get() != State::Running && !self.has_recipients() {
+                // The worker sleeps, or chooses the next fiber, for which it sets the timer.
                 preemption.set_ticking(Ticking::Never, Duration::MAX);
-            } else if donation::is_waiting(interrupted) {
-                self.donate(interrupted);
             } else {
                 preemption.count(|counts| counts.in_runtime += 1);
                 thread.note_missed_tick();
@@ -237,7 +239,7 @@ impl Worker {
             return None;
         }
         preemption.masked.set(preemption.masked.get() + 1);
-        if preemption.ticks().is_some_and(|ticks| ticks.duration_of(preemption.masked.get()) < FOR_GOOD) {
+        if preemption.ticks().is_some_and(|ticks| ticks.interval * preemption.masked.get() < FOR_GOOD) {
             return Some(mask);
         }
         preemption.masked.set(0);
@@ -285,7 +287,7 @@ impl Worker {
     fn next_after_tick(&self, me: Fiber) -> Fiber {
         // Before all else: the library may have to wait for something that this fiber holds.
         me.thread().was_interrupted.set(true);
-        self.preemption.with_interrupted(|queue| queue.push(me));
+        self.preemption.interrupted.push(me);
         let next = self.choose_after_tick(me);
         if next == me {
             self.forget_interrupted(me);
@@ -302,12 +304,12 @@ impl Worker {
         let me = self.current();
         let next = self.choose_after_tick(me);
         if next == me {
+            me.state.set(State::Running);
             self.update_timer(me, false);
         } else {
             self.preemption.count(|counts| counts.taken += 1);
             self.change(me, next);
         }
-        me.state.set(State::Running);
     }
 
     /// Adds to the number of locks that the running preemptible fiber holds. When it has released
@@ -334,7 +336,7 @@ impl Worker {
         if self.has_ticks() {
             let thread = next.thread();
             if thread.was_interrupted.replace(false) {
-                self.preemption.with_interrupted(|queue| queue.remove(next));
+                self.preemption.interrupted.remove(next);
                 thread.take_turn(self.pointer());
             }
             self.update_timer(next, after_tick);
@@ -343,7 +345,7 @@ impl Worker {
 
     /// Adds a fiber that was interrupted on another worker. Ticks come from then on.
     pub(crate) fn remember_interrupted(&self, fiber: Fiber) {
-        self.preemption.with_interrupted(|queue| queue.push(fiber));
+        self.preemption.interrupted.push(fiber);
         if self.preemption.ticking.get() == Ticking::Never {
             self.preemption.set_ticking(Ticking::Slowly, Duration::MAX);
         }
@@ -351,13 +353,13 @@ impl Worker {
 
     /// Whether there are interrupted fibers, here or on their way from one worker to another.
     fn has_recipients(&self) -> bool {
-        self.preemption.with_interrupted(|queue| !queue.is_empty()) || self.core().offered.has_interrupted()
+        !self.preemption.interrupted.is_empty() || self.core().offered.has_interrupted()
     }
 
     /// Removes a fiber from those that were interrupted here.
     pub(crate) fn forget_interrupted(&self, fiber: Fiber) {
         fiber.thread().was_interrupted.set(false);
-        self.preemption.with_interrupted(|queue| queue.remove(fiber));
+        self.preemption.interrupted.remove(fiber);
     }
 }
 

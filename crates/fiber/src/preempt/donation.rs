@@ -53,12 +53,8 @@ impl Worker {
     /// worker to another, in turn. Runs in a handler.
     fn next_recipient(&self) -> Option<Fiber> {
         let borrowed = &self.preemption.borrowed;
-        let own = || {
-            self.preemption.with_interrupted(|queue| {
-                let next = queue.pop();
-                next.inspect(|next| queue.push(*next))
-            })
-        };
+        let interrupted = &self.preemption.interrupted;
+        let own = || interrupted.pop().inspect(|next| interrupted.push(*next));
         if borrowed.get().is_some() {
             self.core().offered.try_return(borrowed);
             own().or(borrowed.get())

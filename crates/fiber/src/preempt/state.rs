@@ -1,6 +1,6 @@
 //! What a worker keeps for preemption.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::time::Duration;
 
@@ -79,16 +79,15 @@ pub(crate) struct Preemption {
     /// The stack of the scheduler, which runs after a tick. Fibers that share their worker's
     /// thread-locals have its block.
     pub(super) scheduler: Cell<Option<Stack>>,
-    /// Preemptible fibers that were interrupted outside the runtime, and are ready.
-    pub(super) interrupted: UnsafeCell<Queue>,
+    /// Preemptible fibers that were interrupted outside the runtime, and are ready. A handler
+    /// changes it only if it has interrupted a system call that is not this crate's.
+    pub(super) interrupted: Queue,
     /// The donation that is in progress: the recipient, the donor's context, and its block.
     pub(super) recipient: Cell<Option<Fiber>>,
     pub(super) donor: Cell<Context>,
     pub(super) donor_block: Cell<ControlBlock>,
     /// A fiber of no worker that is among the recipients. The worker returns it when it continues.
     pub(super) borrowed: Cell<Option<Fiber>>,
-    /// No fiber is ready, and the worker waits.
-    pub(super) asleep: Cell<bool>,
     /// How many ticks have found a preemptible fiber since one last ended. `None` before the
     /// runtime begins to end.
     pub(super) grace: Cell<Option<u32>>,
@@ -110,12 +109,11 @@ impl Default for Preemption {
             computes: Cell::new(false),
             check: Cell::new(SOONEST),
             scheduler: Cell::new(None),
-            interrupted: UnsafeCell::new(Queue::new()),
+            interrupted: Queue::default(),
             recipient: Cell::new(None),
             borrowed: Cell::new(None),
             donor: Cell::new(Context::default()),
             donor_block: Cell::new(ControlBlock::NONE),
-            asleep: Cell::new(false),
             grace: Cell::new(None),
             counts: Cell::new(Preemptions::default()),
         }
@@ -123,14 +121,6 @@ impl Default for Preemption {
 }
 
 impl Preemption {
-    /// Calls a function with the queue of interrupted fibers.
-    pub(super) fn with_interrupted<R>(&self, then: impl FnOnce(&mut Queue) -> R) -> R {
-        // SAFETY: only this kernel thread gets here, and no function that is passed gets here
-        // again. A handler does so only if the interrupted code is in a system call that is not
-        // this crate's, and so not in here.
-        then(unsafe { &mut *self.interrupted.get() })
-    }
-
     pub(super) fn count(&self, change: impl FnOnce(&mut Preemptions)) {
         let mut counts = self.counts.get();
         change(&mut counts);

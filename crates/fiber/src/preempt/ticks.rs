@@ -101,11 +101,6 @@ impl Ticks {
             .store(thread.map_or(std::ptr::null_mut(), |thread| std::ptr::from_ref(thread).cast_mut()), Release);
     }
 
-    /// The time that this many ticks take.
-    pub(super) fn duration_of(&self, many: u32) -> Duration {
-        self.interval * many
-    }
-
     /// Sets the timer of these ticks, or of another kernel thread's, by the clock of these.
     pub(super) fn set(&self, theirs: &Ticks, first: Duration, interval: Duration) {
         match (&theirs.ticker, &self.clock) {

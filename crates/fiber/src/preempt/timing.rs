@@ -236,10 +236,4 @@ impl Worker {
             preemption.tick_at.set(self.timers.nanos(self.now() + SOONEST));
         }
     }
-
-    /// Says whether the worker waits because no fiber is ready.
-    pub(crate) fn set_asleep(&self, asleep: bool) {
-        self.preemption.asleep.set(asleep);
-        compiler_fence(SeqCst);
-    }
 }
