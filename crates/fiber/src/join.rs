@@ -172,8 +172,9 @@ impl<T> JoinHandle<T> {
     /// ```
     #[inline(always)]
     pub fn join(mut self) -> Result<T, JoinError> {
+        let fiber = self.fiber();
+        drop_polled(fiber);
         let outcome = CurrentWorker::visit(|here| {
-            let fiber = self.fiber();
             let insider = self.insider(here);
             if !has_ended(fiber) {
                 self.wait(fiber, here, insider)?;
@@ -230,7 +231,6 @@ impl<T> JoinHandle<T> {
     /// Writes a joiner's address into the meeting. Returns false if the fiber has ended.
     #[inline(always)]
     fn register(&self, fiber: Fiber, joiner: usize, is_insider: bool) -> Result<bool, JoinError> {
-        drop_polled(fiber);
         let registered = exchange(&fiber.meeting, NO_JOINER, joiner);
         let is_over = registered && !is_insider && self.core().is_over();
         if is_over && exchange(&fiber.meeting, joiner, NO_JOINER) { Err(JoinError::Cancelled) } else { Ok(registered) }
@@ -266,23 +266,24 @@ impl<T> Future for JoinHandle<T> {
     /// If it was ready before.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
         let fiber = self.fiber();
+        drop_polled(fiber);
         let waiter = Box::pin(Waiter::new(()));
         waiter.set_who(Who::Future(context.waker().clone()));
         let joiner = waiter.as_ref().address() | BOXED;
-        match CurrentWorker::visit(|here| self.register(fiber, joiner, self.insider(here).is_some())) {
-            Ok(true) => {
-                // The thread that takes its address frees it.
-                std::mem::forget(waiter);
-                return Poll::Pending;
-            }
-            Ok(false) => (),
-            Err(why) => return Poll::Ready(Err(why)),
-        }
         let outcome = CurrentWorker::visit(|here| {
             let insider = self.insider(here);
-            self.take(fiber, insider)
+            let registered = self.register(fiber, joiner, insider.is_some())?;
+            Ok((!registered).then(|| self.take(fiber, insider)))
         });
-        Poll::Ready(result(outcome))
+        match outcome {
+            Ok(None) => {
+                // The thread that takes its address frees it.
+                std::mem::forget(waiter);
+                Poll::Pending
+            }
+            Ok(Some(outcome)) => Poll::Ready(result(outcome)),
+            Err(why) => Poll::Ready(Err(why)),
+        }
     }
 }
 
@@ -291,22 +292,17 @@ impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         let Some(fiber) = self.fiber else { return };
         drop_polled(fiber);
-        let has_ended = CurrentWorker::visit(|here| match self.insider(here) {
-            Some(_) => detach(fiber),
-            // SAFETY: it is the only handle, and is not used for anything else after this unless
-            // the fiber has ended.
-            None => unsafe { Core::detach(self.core, || detach(fiber)) },
+        let outcome = CurrentWorker::visit(|here| {
+            let insider = self.insider(here);
+            let has_ended = match insider {
+                Some(_) => detach(fiber),
+                // SAFETY: it is the only handle, and is not used for anything else after this
+                // unless the fiber has ended.
+                None => unsafe { Core::detach(self.core, || detach(fiber)) },
+            };
+            has_ended.then(|| self.take(fiber, insider))
         });
-        if has_ended {
-            // SAFETY: it has run, and this was its only handle.
-            unsafe { fiber.task.drop_outcome() };
-            // It may be on another worker now.
-            CurrentWorker::visit(|here| match self.insider(here) {
-                Some(here) => here.release(fiber),
-                // SAFETY: it was the only handle, and the outcome was dropped.
-                None => unsafe { Core::return_record(self.core, fiber) },
-            });
-        }
+        drop(outcome);
     }
 }
 

@@ -50,18 +50,6 @@ impl Operation for AllEnd<'_> {
     }
 }
 
-impl Members {
-    /// Waits until all have ended, even if the runtime ends meanwhile: they borrow from the waiting
-    /// fiber. Returns whether it ends.
-    fn wait_for_all(&self, here: CurrentWorker) -> bool {
-        let mut is_cancelled = false;
-        while perform_in_fiber(&AllEnd(self), (), None, here).is_err() {
-            is_cancelled = true;
-        }
-        is_cancelled
-    }
-}
-
 /// Counts one of a scope's fibers until all of it is dropped.
 struct Membership<'scope>(&'scope Members);
 
@@ -80,55 +68,36 @@ impl Drop for Membership<'_> {
     }
 }
 
-type OutcomeCell<T> = Mutex<Option<thread::Result<T>>>;
-
-/// The function of a scope's fiber. The fields are dropped in this order, so everything that may
-/// borrow is gone before the scope is told.
-struct Job<'scope, F, T> {
-    function: Option<F>,
-    outcome: SharedOutcome<'scope, T>,
-    _membership: Membership<'scope>,
-}
-
-impl<F: FnOnce() -> T, T> Job<'_, F, T> {
-    fn run(mut self) {
-        if let Some(function) = self.function.take() {
-            let outcome = catch_unwind(AssertUnwindSafe(function));
-            self.outcome.put(outcome);
-        }
-    }
-}
-
-/// A fiber's outcome, shared with its handle.
-struct SharedOutcome<'scope, T> {
-    /// Present until it is dropped.
-    outcome: Option<Arc<OutcomeCell<T>>>,
+/// A fiber's outcome, which its handle shares. The last owner drops it.
+struct Outcome<'scope, T> {
+    outcome: Mutex<Option<thread::Result<T>>>,
     members: &'scope Members,
 }
 
-impl<T> SharedOutcome<'_, T> {
-    fn put(&self, outcome: thread::Result<T>) {
-        if let Some(shared) = &self.outcome {
-            *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-        }
-    }
-
-    fn take(&self) -> Option<thread::Result<T>> {
-        self.outcome.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl<T> Drop for SharedOutcome<'_, T> {
+impl<T> Drop for Outcome<'_, T> {
     fn drop(&mut self) {
-        // The last owner drops an outcome that was not taken. If both drop it at a time, one of
-        // them is the last.
-        let Some(outcome) = self.outcome.take().and_then(Arc::into_inner) else { return };
-        let unseen = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Err(payload)) = unseen
+        if let Some(Err(payload)) = self.outcome.get_mut().unwrap_or_else(PoisonError::into_inner).take()
             && let JoinError::Panicked(_) = unwinding::reason(payload)
         {
             self.members.panicked.store(true, Relaxed);
         }
+    }
+}
+
+/// The function of a scope's fiber. The fields are dropped in this order, so everything that may
+/// borrow is gone before the scope is told.
+struct Job<'scope, F, T> {
+    function: F,
+    outcome: Arc<Outcome<'scope, T>>,
+    membership: Membership<'scope>,
+}
+
+impl<F: FnOnce() -> T, T> Job<'_, F, T> {
+    fn run(self) {
+        // Variables are dropped in the opposite order.
+        let Job { membership: _membership, outcome, function } = self;
+        let result = catch_unwind(AssertUnwindSafe(function));
+        *outcome.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
     }
 }
 
@@ -143,7 +112,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// The right to the result of a scope's fiber.
 pub struct ScopedJoinHandle<'scope, T> {
     end: JoinHandle<()>,
-    shared: SharedOutcome<'scope, T>,
+    outcome: Arc<Outcome<'scope, T>>,
 }
 
 impl<'scope> Scope<'scope, '_> {
@@ -172,17 +141,13 @@ impl<'scope> Scope<'scope, '_> {
         function: impl FnOnce() -> T + Send + 'scope,
     ) -> Result<ScopedJoinHandle<'scope, T>, SpawnError> {
         CurrentWorker::enter(|here| self.members.state.enter(Some(&here), |state| state.left += 1));
-        let outcome = Arc::new(Mutex::new(None));
-        let shared = |outcome| SharedOutcome { outcome: Some(outcome), members: self.members };
-        let job = Job {
-            function: Some(function),
-            outcome: shared(Arc::clone(&outcome)),
-            _membership: Membership(self.members),
-        };
+        let membership = Membership(self.members);
+        let outcome = Arc::new(Outcome { outcome: Mutex::new(None), members: self.members });
+        let job = Job { function, outcome: Arc::clone(&outcome), membership };
         // SAFETY: the scope waits until the job is dropped, and with it all that it borrows; the
         // job returns nothing.
         let end = unsafe { builder.spawn_unchecked(move || job.run())? };
-        Ok(ScopedJoinHandle { end, shared: shared(outcome) })
+        Ok(ScopedJoinHandle { end, outcome })
     }
 }
 
@@ -192,12 +157,9 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// # Errors
     /// As for [`JoinHandle::join`].
     pub fn join(self) -> Result<T, JoinError> {
-        let ScopedJoinHandle { end, shared } = self;
-        end.join()?;
-        match shared.take() {
-            Some(outcome) => outcome.map_err(unwinding::reason),
-            None => Err(JoinError::Cancelled),
-        }
+        self.end.join()?;
+        let outcome = self.outcome.outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+        outcome.map_or(Err(JoinError::Cancelled), |outcome| outcome.map_err(unwinding::reason))
     }
 
     /// Whether the fiber has ended.
@@ -226,28 +188,25 @@ impl<T> ScopedJoinHandle<'_, T> {
 #[track_caller]
 #[allow(clippy::panic, reason = "documented, as for threads")]
 pub fn scope<'env, T>(function: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
+    CurrentWorker::enter(|_| ());
     let state = Biased::new(State { left: 0, waiting: WaitList::new() });
     let members = Members { state, panicked: AtomicBool::new(false) };
-    CurrentWorker::enter(|_| ());
-    let result = {
-        // SAFETY: only the lifetime differs. The function and the fibers have the reference, and
-        // the code below waits for all of them in any case.
-        let members = unsafe { &*std::ptr::from_ref(&members) };
-        let scope = Scope { members, scope: PhantomData, env: PhantomData };
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: as above.
-            function(unsafe { &*std::ptr::from_ref(&scope) })
-        }));
-        CurrentWorker::visit(|here| match here {
-            Some(here) => {
-                if members.wait_for_all(here) {
-                    ending::unwind_unless_panicking();
-                }
-            }
-            None => crate::preempt::orphan::wait_forever(),
-        });
-        result
-    };
+    // SAFETY: only the lifetime differs. The function and the fibers have the reference, and the
+    // code below waits for all of them in any case.
+    let scope = Scope { members: unsafe { &*std::ptr::from_ref(&members) }, scope: PhantomData, env: PhantomData };
+    // SAFETY: as above.
+    let result = catch_unwind(AssertUnwindSafe(|| function(unsafe { &*std::ptr::from_ref(&scope) })));
+    CurrentWorker::visit(|here| {
+        let Some(here) = here else { crate::preempt::orphan::wait_forever() };
+        let mut is_cancelled = false;
+        // Even if the runtime ends meanwhile, they borrow from this fiber.
+        while perform_in_fiber(&AllEnd(&members), (), None, here).is_err() {
+            is_cancelled = true;
+        }
+        if is_cancelled {
+            ending::unwind_unless_panicking();
+        }
+    });
     match result {
         Err(payload) => resume_unwind(payload),
         Ok(_) if members.panicked.load(Relaxed) => panic!("a fiber of a scope panicked"),
