@@ -374,14 +374,20 @@ impl Worker {
     /// already see this worker as asleep.
     fn sleep(&self, until: Option<Instant>, awake: impl FnOnce() -> bool) {
         let inbox = self.inbox();
-        let how = if until.is_none() && !self.outside.is_awaited() { Sleep::ForGood } else { Sleep::AtDescriptors };
+        let source = (until.is_some() || self.outside.is_awaited()).then(|| self.event_source());
+        let how = match source {
+            None => Sleep::ForGood,
+            Some(Ok(_)) => Sleep::AtDescriptors,
+            // There are no descriptors left, so no fiber waits for one either.
+            Some(Err(_)) => Sleep::Timed,
+        };
         if how == Sleep::ForGood {
             self.core().count_rest();
         }
         if inbox.prepare_to_sleep(how, awake) {
-            match how {
-                Sleep::AtDescriptors => self.sleep_outside(until),
-                _ => inbox.sleep(how, None),
+            match source {
+                Some(Ok(source)) => source.sleep(self, until),
+                _ => inbox.sleep(how, until.map(|until| until.saturating_duration_since(Instant::now()))),
             }
             inbox.stop_sleeping(how);
         }

@@ -101,16 +101,4 @@ impl Worker {
             source.look(self);
         }
     }
-
-    /// Blocks the kernel thread until an event comes, until this time, or until another thread
-    /// writes to the worker's eventfd.
-    #[cold]
-    pub(crate) fn sleep_outside(&self, until: Option<Instant>) {
-        match (self.event_source(), until) {
-            (Ok(source), _) => source.sleep(self, until),
-            // There are no descriptors left, so no fiber waits for one either.
-            (Err(_), Some(until)) => std::thread::sleep(until.saturating_duration_since(Instant::now())),
-            (Err(_), None) => std::thread::yield_now(),
-        }
-    }
 }

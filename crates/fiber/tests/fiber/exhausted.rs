@@ -5,8 +5,8 @@ use std::io::{Read, pipe};
 use std::time::Duration;
 
 use rowlock_fiber as fiber;
-use rowlock_fiber::Pollable;
 use rowlock_fiber::net::{TcpListener, TcpStream};
+use rowlock_fiber::{Event, Pollable};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -42,5 +42,25 @@ fn without_descriptors_there_are_errors_and_sleepers_continue_to_sleep() {
             fill.clear();
             listener.accept().unwrap();
         });
+    });
+}
+
+#[test]
+fn without_descriptors_a_fiber_that_waits_until_a_deadline_is_woken_before_it() {
+    testing::isolated(|| {
+        let limit = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(3), maximum: limit.maximum }).unwrap();
+        for workers in [1, 2] {
+            let event = Event::manual_reset();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    // By then it waits.
+                    std::thread::sleep(Duration::from_millis(50));
+                    event.set();
+                });
+                let runtime = fiber::Runtime::new(fiber::Config { workers, ..fiber::Config::default() });
+                runtime.run(|| event.wait_timeout(Duration::from_secs(3_600))).unwrap().unwrap();
+            });
+        }
     });
 }
