@@ -18,13 +18,10 @@ pub(crate) const QUICK: Span = Span::from_micros(100);
 /// The wakeups of a fiber by another worker: the worker's index, how many were quick in a row, and
 /// when the last one was, in ticks. The thread that wakes the fiber, and then the fiber's worker,
 /// touch it.
+#[derive(Default)]
 pub(crate) struct Attraction(Cell<(u16, u8, u64)>);
 
 impl Attraction {
-    pub(crate) const fn new() -> Attraction {
-        Attraction(Cell::new((0, 0, 0)))
-    }
-
     /// Another worker wakes the fiber.
     pub(crate) fn count(&self, waker: usize, now: u64, quick: u64) {
         let waker = u16::try_from(waker).unwrap_or(u16::MAX);
@@ -49,7 +46,7 @@ mod tests {
 
     #[test]
     fn only_quick_wakeups_in_a_row_by_one_worker_attract_a_fiber() {
-        let attraction = Attraction::new();
+        let attraction = Attraction::default();
         let wake = |waker, times: std::ops::Range<u64>, apart: u64| {
             times.for_each(|time| attraction.count(waker, time * apart, 100));
             attraction.take()

@@ -65,6 +65,12 @@ pub(crate) enum ControlBlock {
     KernelThread(&'static KernelThread),
 }
 
+impl Default for ControlBlock {
+    fn default() -> ControlBlock {
+        ControlBlock::NONE
+    }
+}
+
 impl ControlBlock {
     /// No block.
     pub(crate) const NONE: ControlBlock = ControlBlock::ThreadPointer(0);

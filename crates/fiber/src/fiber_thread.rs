@@ -69,6 +69,7 @@ pub(crate) struct OrphanHost {
 
 /// The part of the state that other code touches as well. For fibers with blocks of their own it is
 /// above the stack, and stays there for later fibers.
+#[derive(Default)]
 #[repr(C, align(16))]
 pub(crate) struct FiberThread {
     /// The block that is in use while the fiber runs.
@@ -98,21 +99,8 @@ pub(crate) struct FiberThread {
 
 impl FiberThread {
     /// For a fiber with this block, whose thread-locals are here.
-    pub(crate) const fn new(control_block: ControlBlock, here: Option<NonNull<Here>>) -> FiberThread {
-        FiberThread {
-            control_block: Cell::new(control_block),
-            here: Cell::new(here),
-            was_interrupted: Cell::new(false),
-            has_extension: Cell::new(false),
-            locks_held: Cell::new(0),
-            grace_ticks: Cell::new(0),
-            is_ending: Cell::new(false),
-            pins: Cell::new(0),
-            share: Cell::new(ThreadShare::NEW),
-            attraction: Attraction::new(),
-            donor: Cell::new(None),
-            orphan: Cell::new(None),
-        }
+    pub(crate) fn new(control_block: ControlBlock, here: Option<NonNull<Here>>) -> FiberThread {
+        FiberThread { control_block: Cell::new(control_block), here: Cell::new(here), ..FiberThread::default() }
     }
 
     /// Initializes the thread-locals of the calling thread for this fiber, and returns where they

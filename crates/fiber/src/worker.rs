@@ -110,7 +110,7 @@ impl Worker {
             alternate: Cell::new(None),
             timers: Timers::new(clock.now()),
             outside: Outside::new(make_source),
-            preemption: Preemption::default(),
+            preemption: Preemption::new(),
             clock,
         }
     }

@@ -103,11 +103,6 @@ pub struct ThreadShare {
     used: Span,
 }
 
-impl ThreadShare {
-    /// The share of a new thread.
-    pub const NEW: ThreadShare = ThreadShare { level: 0, used: Span::ZERO };
-}
-
 /// The end of a list.
 const END: u32 = u32::MAX;
 

@@ -23,8 +23,9 @@ pub(super) const SOONEST: Duration = Duration::from_micros(50);
 pub(super) const SET_AGAIN: u64 = u64::MAX;
 
 /// When the next tick comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Ticking {
+    #[default]
     Never,
     /// At the next deadline.
     AtDeadline,
@@ -53,6 +54,7 @@ pub struct Preemptions {
 }
 
 /// A worker's state for preemption.
+#[derive(Default)]
 pub(crate) struct Preemption {
     /// Fibers can have blocks.
     pub(super) has_blocks: Cell<bool>,
@@ -94,33 +96,16 @@ pub(crate) struct Preemption {
     pub(super) counts: Cell<Preemptions>,
 }
 
-impl Default for Preemption {
-    fn default() -> Preemption {
+impl Preemption {
+    pub(crate) fn new() -> Preemption {
         Preemption {
-            has_blocks: Cell::new(false),
-            runs_on: Cell::new(None),
-            mask: Cell::new(None),
-            masked: Cell::new(0),
-            slack: Cell::new(None),
-            ticks: Cell::new(None),
-            ticking: Cell::new(Ticking::Never),
             tick_at: Cell::new(u64::MAX),
             next_tick: Cell::new(SET_AGAIN),
-            computes: Cell::new(false),
             check: Cell::new(SOONEST),
-            scheduler: Cell::new(None),
-            interrupted: Queue::default(),
-            recipient: Cell::new(None),
-            borrowed: Cell::new(None),
-            donor: Cell::new(Context::default()),
-            donor_block: Cell::new(ControlBlock::NONE),
-            grace: Cell::new(None),
-            counts: Cell::new(Preemptions::default()),
+            ..Preemption::default()
         }
     }
-}
 
-impl Preemption {
     pub(super) fn count(&self, change: impl FnOnce(&mut Preemptions)) {
         let mut counts = self.counts.get();
         change(&mut counts);
