@@ -7,10 +7,10 @@
 //! ```
 
 use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
 use rowlock_fiber as fiber;
-use rowlock_fiber::net::{TcpListener, TcpStream};
 
 /// How often each connection is used when the server talks to itself.
 const ROUNDS: usize = 100;

@@ -103,7 +103,7 @@ fn take_turns(worker: &Worker) {
 /// Each worker's part in this.
 pub(crate) fn end_own(worker: &Worker) -> usize {
     let core = worker.core();
-    worker.outside.begin_shutdown();
+    worker.is_ending.set(true);
     worker.begin_grace();
     let (mut patience, mut waits) = (MAX_PATIENCE, 0);
     loop {

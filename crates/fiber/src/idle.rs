@@ -257,7 +257,7 @@ impl Worker {
     /// Whether nothing can end a sleep, as far as this worker knows.
     fn is_stuck(&self, until: Option<Instant>) -> bool {
         until.is_none()
-            && !self.outside.is_awaited()
+            && self.awaited_reactor().is_none()
             && !self.core().is_expecting()
             && (self.core().config().closed || self.core().may_have_cycle.load(SeqCst))
     }
@@ -291,7 +291,7 @@ impl Worker {
         while !searcher.is_done() {
             let end = Instant::now() + searcher.nap();
             let first = until.is_some_and(|until| until <= end);
-            if first || self.outside.is_awaited() {
+            if first || self.awaited_reactor().is_some() {
                 self.sleep(Some(if first { until.unwrap_or(end) } else { end }), || false);
             } else if self.inbox().prepare_to_sleep(Sleep::Timed, || false) {
                 self.inbox().sleep(Sleep::Timed, Some(searcher.nap()));
@@ -374,8 +374,8 @@ impl Worker {
     /// already see this worker as asleep.
     fn sleep(&self, until: Option<Instant>, awake: impl FnOnce() -> bool) {
         let inbox = self.inbox();
-        let source = (until.is_some() || self.outside.is_awaited()).then(|| self.event_source());
-        let how = match source {
+        let reactor = (until.is_some() || self.awaited_reactor().is_some()).then(|| self.reactor());
+        let how = match reactor {
             None => Sleep::ForGood,
             Some(Ok(_)) => Sleep::AtDescriptors,
             // There are no descriptors left, so no fiber waits for one either.
@@ -385,8 +385,8 @@ impl Worker {
             self.core().count_rest();
         }
         if inbox.prepare_to_sleep(how, awake) {
-            match source {
-                Some(Ok(source)) => source.sleep(self, until),
+            match reactor {
+                Some(Ok(reactor)) => reactor.sleep(until, |fiber| self.wake(fiber, Woken::Called)),
                 _ => inbox.sleep(how, until.map(|until| until.saturating_duration_since(Instant::now()))),
             }
             inbox.stop_sleeping(how);

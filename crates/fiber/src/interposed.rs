@@ -14,8 +14,8 @@
 //! | `nanosleep` and others | as [`sleep`](crate::sleep()) |
 //! | `sched_yield` | lets another fiber run, if one is ready |
 //! | `read`, `write`, `recv`, `send` and others | tries without waiting, and again when the descriptor is ready |
-//! | `poll`, `epoll_wait`, `accept` | until a descriptor is [ready](ready) |
-//! | `connect`, `select`, `waitpid`, `flock`, `pthread_join`, `sem_wait` and others | a thread of a [pool](pooled) makes the real call |
+//! | `poll`, `epoll_wait`, `accept`, `connect` | until a descriptor is [ready](ready) |
+//! | `getaddrinfo`, `splice`, `fsync`, `select`, `waitpid`, `flock`, `pthread_join`, `sem_wait` and others | a thread of a [pool](pooled) makes the real call |
 //!
 //! # What is not noticed
 //! Code that calls the kernel by instructions of its own, as the C library itself does between its
@@ -33,11 +33,12 @@
 //! or by the signals that are blocked; and a child process that a fiber has forked, in which the
 //! other workers do not exist.
 
+mod connections;
 mod descriptors;
 mod futex;
 mod pooled;
 mod ready;
-mod real;
+mod real_symbol;
 mod sleep;
 
 use std::sync::atomic::AtomicI32;
@@ -81,11 +82,27 @@ fn may_wait(here: &CurrentWorker) -> bool {
         && here.preemption.usual_mask().is_none_or(|mask| mask == SignalMask::of_this_thread())
 }
 
+/// The error of the calling thread's last call of the C library.
+fn last_error() -> c_int {
+    // SAFETY: it is the calling thread's own.
+    unsafe { *libc::__errno_location() }
+}
+
+fn set_last_error(error: c_int) {
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = error };
+}
+
+/// The outcome of a call of the C library.
+fn outcome_of(result: impl Into<c_long>) -> Outcome {
+    let result = result.into();
+    if result == -1 { Err(Errno::from_raw_os_error(last_error())) } else { Ok(result) }
+}
+
 /// The result of a call as C expects it.
 fn returned(outcome: Outcome) -> c_long {
     outcome.unwrap_or_else(|why| {
-        // SAFETY: it is the calling thread's own.
-        unsafe { *libc::__errno_location() = why.raw_os_error() };
+        set_last_error(why.raw_os_error());
         -1
     })
 }
@@ -93,7 +110,7 @@ fn returned(outcome: Outcome) -> c_long {
 /// Defines functions of the C library: what they do in a fiber, and otherwise the real symbol.
 macro_rules! interposed {
     ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty = $in_fiber:expr;)*) => {
-        $crate::interposed::real::real_symbols! { $(fn $name($($argument: $type),*) -> $result;)* }
+        $crate::interposed::real_symbol::real_symbols! { $(fn $name($($argument: $type),*) -> $result;)* }
         $(
             /// # Safety
             /// As for the real symbol of this name.
@@ -110,48 +127,18 @@ macro_rules! interposed {
 }
 use interposed;
 
-/// Calls the kernel, as `syscall` of the C library does, which is no cancellation point.
+interposed! {
+    fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long = {
+        // SAFETY: the caller's promise.
+        if number == libc::SYS_futex { unsafe { futex::call(a, b as c_int, c as u32, d, e, f as u32) } } else { None }
+    };
+}
+
+/// Calls the kernel.
 ///
 /// # Safety
 /// As for the system call.
-#[inline]
-unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> Result<c_long, Errno> {
-    let [a, b, c, d, e, f] = arguments;
-    let result: c_long;
-    // SAFETY: the caller's promise; and the kernel keeps all other registers.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        std::arch::asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c,
-            in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
-    }
-    // SAFETY: likewise.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        std::arch::asm!("svc 0", in("x8") number, inlateout("x0") a => result, in("x1") b, in("x2") c,
-            in("x3") d, in("x4") e, in("x5") f, options(nostack));
-    }
-    // The last page of numbers are errors.
-    if (-4095..0).contains(&result) { Err(Errno::from_raw_os_error(-result as i32)) } else { Ok(result) }
-}
-
-/// # Safety
-/// As for the real symbol of this name.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn syscall(
-    number: c_long,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    e: usize,
-    f: usize,
-) -> c_long {
-    if number == libc::SYS_futex {
-        // SAFETY: the caller's promise.
-        if let Some(outcome) = unsafe { futex::call(a, b as c_int, c as u32, d, e, f as u32) } {
-            return returned(outcome);
-        }
-    }
+unsafe fn system_call(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Outcome {
     // SAFETY: the caller's promise.
-    returned(unsafe { system_call(number, [a, b, c, d, e, f]) })
+    outcome_of(unsafe { real::syscall(number, a, b, c, d, e, f) })
 }

@@ -27,7 +27,6 @@ mod explore;
 mod fiber_thread;
 #[doc(hidden)]
 pub mod foreign;
-pub mod fs;
 #[allow(unsafe_code)] // A fiber points to its home worker.
 mod idle;
 #[allow(unsafe_code)] // Items are linked by pointers.
@@ -38,11 +37,9 @@ mod interposed;
 #[allow(unsafe_code)] // The owner of a handle takes the fiber's outcome.
 mod join;
 mod label;
-pub mod net;
 #[allow(unsafe_code)] // Locks say who may access their values.
 mod objects;
 mod offered;
-mod outside;
 mod pin;
 mod pollable;
 mod pool;
@@ -51,6 +48,7 @@ mod preempt;
 #[allow(unsafe_code)] // Lists are linked through records.
 mod queue;
 mod reactor;
+mod readiness;
 #[allow(unsafe_code)] // Records have stable addresses, and only their owners touch them.
 mod record;
 #[allow(unsafe_code)] // Other threads spawn and release fibers.

@@ -2,20 +2,24 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::ops::Deref;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use rustix::io::ioctl_fionbio;
 
+use crate::reactor::Direction::{self, In, Out};
 use crate::current_worker::CurrentWorker;
-use crate::outside::Direction::{self, In, Out};
-use crate::reactor;
+use crate::{readiness, time};
 
 /// Anything with a file descriptor that the kernel can watch (a socket, a pipe, a child's output, a
-/// terminal, a signalfd, ...). Only the fiber waits for it: others run meanwhile. [Sockets
-/// ](crate::net) are made of it.
+/// terminal, a signalfd, ...). Only the fiber waits for it: others run meanwhile.
+///
+/// Most programs do not need it: types of the standard library do the same in a fiber, where
+/// [calls of the C library wait](crate::soundness#calls-of-the-c-library). This type is for
+/// programs without that, such as those that are linked statically, for descriptors that are read
+/// by other means, and for waits that end with the runtime.
 ///
 /// The methods here wait. Those of the inner value, to which it dereferences, do not: they fail
 /// with [`WouldBlock`](ErrorKind::WouldBlock) if they would have to.
@@ -29,19 +33,22 @@ use crate::reactor;
 ///
 /// ```
 /// use std::io::{Read, Write};
+/// use std::net::{TcpListener, TcpStream};
 /// use rowlock_fiber::{self as fiber, Pollable};
 ///
-/// let (output, mut input) = std::io::pipe()?;
 /// fiber::run(|| {
-///     let reader = fiber::spawn(move || {
+///     let listener = Pollable::new(TcpListener::bind("127.0.0.1:0")?)?;
+///     let mut client = TcpStream::connect(listener.local_addr()?)?;
+///     let server = fiber::spawn(move || {
+///         let (stream, _) = listener.read_with(|listener| listener.accept())?;
 ///         let mut text = String::new();
-///         Pollable::new(output)?.read_to_string(&mut text).map(|_| text)
+///         Pollable::new(stream)?.read_to_string(&mut text).map(|_| text)
 ///     });
-///     // The reader waits for the pipe, and this fiber runs on.
+///     // The server waits for the client, and this fiber runs on.
 ///     fiber::yield_now();
-///     input.write_all(b"from a pipe")?;
-///     drop(input);
-///     assert_eq!(reader.join().unwrap()?, "from a pipe");
+///     client.write_all(b"from a client")?;
+///     drop(client);
+///     assert_eq!(server.join().unwrap()?, "from a client");
 ///     Ok::<_, std::io::Error>(())
 /// })?;
 /// # Ok::<_, std::io::Error>(())
@@ -69,20 +76,11 @@ impl Timeouts {
         Ok(())
     }
 
-    fn get(&self, direction: Direction) -> Option<Duration> {
-        let nanos = self.0[direction as usize].load(Relaxed);
-        (nanos > 0).then(|| Duration::from_nanos(nanos))
-    }
-
     /// The deadline of a call that starts now.
     fn deadline(&self, direction: Direction) -> Option<Instant> {
-        deadline(self.get(direction)?)
+        let nanos = self.0[direction as usize].load(Relaxed);
+        (nanos > 0).then(|| time::after(Duration::from_nanos(nanos)))
     }
-}
-
-/// The deadline of a call that starts now; `None` if it is too far away.
-pub(crate) fn deadline(timeout: Duration) -> Option<Instant> {
-    CurrentWorker::visit(|here| here.map_or_else(Instant::now, |here| here.now())).checked_add(timeout)
 }
 
 impl<T: AsFd> Pollable<T> {
@@ -105,19 +103,6 @@ impl<T: AsFd> Pollable<T> {
         Ok(self.inner)
     }
 
-    /// Another handle of the same socket or pipe, with the current time-outs of this one.
-    ///
-    /// # Errors
-    /// If there is no descriptor left for it.
-    pub fn try_clone(&self) -> io::Result<Pollable<T>>
-    where
-        T: From<OwnedFd>,
-    {
-        let inner = self.as_fd().try_clone_to_owned()?.into();
-        let timeouts = Timeouts([In, Out].map(|direction| self.timeouts.0[direction as usize].load(Relaxed).into()));
-        Ok(Pollable { inner, timeouts })
-    }
-
     /// Sets how long a read, or an accept, may wait; `None` is forever. It then fails with
     /// [`TimedOut`](ErrorKind::TimedOut). This belongs to the handle, not to the descriptor.
     ///
@@ -133,16 +118,6 @@ impl<T: AsFd> Pollable<T> {
     /// If it is zero.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.timeouts.set(Out, timeout)
-    }
-
-    /// How long a read may wait.
-    pub fn read_timeout(&self) -> Option<Duration> {
-        self.timeouts.get(In)
-    }
-
-    /// How long a write may wait.
-    pub fn write_timeout(&self) -> Option<Duration> {
-        self.timeouts.get(Out)
     }
 
     /// Waits until there is something to read, or its end.
@@ -166,8 +141,8 @@ impl<T: AsFd> Pollable<T> {
     fn wait(&self, direction: Direction) -> io::Result<()> {
         let deadline = self.timeouts.deadline(direction);
         // The wakeup may have been for the other direction.
-        while !reactor::is_ready(self.as_fd(), direction, Some(Instant::now()))? {
-            reactor::wait(self.as_fd(), direction, deadline)?;
+        while !readiness::is_ready(self.as_fd(), direction, Some(Instant::now()))? {
+            readiness::wait(self.as_fd(), direction, deadline)?;
         }
         Ok(())
     }
@@ -205,48 +180,43 @@ impl<T: AsFd> AsFd for Pollable<T> {
     }
 }
 
-/// Reading and writing.
-macro_rules! stream {
-    (impl<$($lifetime:lifetime)?> $Stream:ty, |$stream:ident| $inner:expr, $Inner:ty) => {
-        impl<$($lifetime,)? T: AsFd> Read for $Stream
-        where
-            $Inner: Read,
-        {
-            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-                let $stream = self;
-                until_ready(In, &$stream.timeouts, $inner, |inner| inner.read(buffer))
-            }
-
-            fn read_vectored(&mut self, buffers: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
-                let $stream = self;
-                until_ready(In, &$stream.timeouts, $inner, |inner| inner.read_vectored(buffers))
-            }
-        }
-
-        impl<$($lifetime,)? T: AsFd> Write for $Stream
-        where
-            $Inner: Write,
-        {
-            fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-                let $stream = self;
-                until_ready(Out, &$stream.timeouts, $inner, |inner| inner.write(buffer))
-            }
-
-            fn write_vectored(&mut self, buffers: &[io::IoSlice<'_>]) -> io::Result<usize> {
-                let $stream = self;
-                until_ready(Out, &$stream.timeouts, $inner, |inner| inner.write_vectored(buffers))
-            }
-
-            fn flush(&mut self) -> io::Result<()> {
-                let $stream = self;
-                until_ready(Out, &$stream.timeouts, $inner, Write::flush)
-            }
-        }
-    };
+impl<T: AsFd + Read> Read for Pollable<T> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        until_ready(In, &self.timeouts, &mut self.inner, |inner| inner.read(buffer))
+    }
 }
 
-stream!(impl<> Pollable<T>, |stream| &mut stream.inner, T);
-stream!(impl<'a> &'a Pollable<T>, |stream| &stream.inner, &'a T);
+impl<T: AsFd + Write> Write for Pollable<T> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        until_ready(Out, &self.timeouts, &mut self.inner, |inner| inner.write(buffer))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        until_ready(Out, &self.timeouts, &mut self.inner, Write::flush)
+    }
+}
+
+impl<'a, T: AsFd> Read for &'a Pollable<T>
+where
+    &'a T: Read,
+{
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        until_ready(In, &self.timeouts, &self.inner, |inner| inner.read(buffer))
+    }
+}
+
+impl<'a, T: AsFd> Write for &'a Pollable<T>
+where
+    &'a T: Write,
+{
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        until_ready(Out, &self.timeouts, &self.inner, |inner| inner.write(buffer))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        until_ready(Out, &self.timeouts, &self.inner, Write::flush)
+    }
+}
 
 /// Calls a function until it does not fail because it would block.
 fn until_ready<T: AsFd, R>(
@@ -255,7 +225,8 @@ fn until_ready<T: AsFd, R>(
     mut inner: T,
     mut call: impl FnMut(&mut T) -> io::Result<R>,
 ) -> io::Result<R> {
-    safepoint();
+    // For fibers that never have to wait.
+    CurrentWorker::visit(|here| here.map(|here| here.safepoint()));
     let mut deadline = None;
     loop {
         match call(&mut inner) {
@@ -264,11 +235,6 @@ fn until_ready<T: AsFd, R>(
             done => return done,
         }
         let by = *deadline.get_or_insert_with(|| timeouts.deadline(direction));
-        reactor::wait(inner.as_fd(), direction, by)?;
+        readiness::wait(inner.as_fd(), direction, by)?;
     }
-}
-
-/// A safepoint for fibers that never have to wait for their descriptors.
-pub(crate) fn safepoint() {
-    CurrentWorker::visit(|here| here.map(|here| here.safepoint()));
 }

@@ -42,7 +42,7 @@ const STACK: usize = 2 << 20;
 /// assert_eq!(answer, "from another kernel thread");
 /// ```
 pub fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static) -> T {
-    if CurrentWorker::visit(|here| here.is_none_or(|here| here.outside.is_wait_forbidden())) {
+    if CurrentWorker::visit(|here| here.is_none_or(|here| here.is_wait_forbidden())) {
         return function();
     }
     let (sender, receiver) = channel(1);

@@ -252,7 +252,7 @@ impl Worker {
     fn choose_after_tick(&self, me: Fiber) -> Fiber {
         let turn = self.accounting.turn(self.clock.ticks());
         self.preemption.computes.set(turn >= self.clock.in_ticks(timing::LONG));
-        if self.outside.is_awaited() {
+        if self.awaited_reactor().is_some() {
             self.look_within(Span::ZERO);
         }
         // The tick may have been set for one of these very times, and the processor's clock is

@@ -15,7 +15,6 @@ use crate::debug::{gdb, overflow};
 use crate::ending;
 use crate::error::{JoinError, SpawnError};
 use crate::preempt::orphan;
-use crate::reactor::Reactor;
 use crate::record::Fiber;
 use crate::schedule_fuzzer::STEP;
 use crate::shared::Core;
@@ -93,7 +92,7 @@ impl Runtime {
         }
         let core = Core::new(Config { workers: 1, deterministic: None, clock: None, ..self.config.clone() })?;
         core.lasts.store(true, Relaxed);
-        let worker = Box::leak(Box::new(Worker::new(&core, 0, Clock::real(), Reactor::make)));
+        let worker = Box::leak(Box::new(Worker::new(&core, 0, Clock::real())));
         // SAFETY: it is never moved or freed.
         unsafe { worker.adopt()? };
         core.rounds.join();
@@ -123,7 +122,7 @@ impl Runtime {
             return Err(RunError::Workers { workers: self.config.workers });
         }
         let core = Core::new(self.config.clone())?;
-        let worker = Box::new(Worker::new(&core, 0, new_clock(&self.config), Reactor::make));
+        let worker = Box::new(Worker::new(&core, 0, new_clock(&self.config)));
         // SAFETY: it stays in its box until it has resigned.
         unsafe { worker.adopt()? };
         let _listed = gdb::list(&core.records);
@@ -190,7 +189,7 @@ fn start(core: &Arc<Core>, first: &Worker, index: usize) -> Result<JoinHandle<()
     let root = Root(first.record()?);
     let work = move || {
         let (core, Root(root)) = (shared, { root });
-        let worker = Box::new(Worker::new(&core, index, Clock::real(), Reactor::make));
+        let worker = Box::new(Worker::new(&core, index, Clock::real()));
         // SAFETY: it stays in its box until it has resigned.
         unsafe { worker.adopt_as(root) };
         ending::await_end(&worker);

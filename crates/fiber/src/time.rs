@@ -7,13 +7,19 @@ use crate::record::{Fiber, State};
 use crate::waitable::Waitable;
 
 /// A wait for a time alone.
-struct Asleep;
+pub(crate) struct Asleep {
+    pub(crate) is_in_c_library: bool,
+}
 
 impl Waitable for Asleep {
     fn leave(&self, fiber: Fiber) -> bool {
         // It is on no list, and may have been woken already, by its timer or because its runtime
         // ends.
         matches!(fiber.state.get(), State::Blocked | State::BlockedUnwinding)
+    }
+
+    fn is_in_c_library(&self) -> bool {
+        self.is_in_c_library
     }
 
     fn kind(&self) -> &'static str {
@@ -52,18 +58,13 @@ pub(crate) fn after(time: Duration) -> Instant {
 /// If called outside a runtime.
 pub fn sleep_until(time: Instant) {
     CurrentWorker::enter(|here| {
-        if here.outside.is_wait_forbidden() {
+        if here.is_wait_forbidden() {
             return;
         }
         if here.now() < time {
-            here.block(&Asleep, Some(time));
+            here.block(&Asleep { is_in_c_library: false }, Some(time));
         } else {
             here.yield_now();
         }
     });
-}
-
-/// Sleeps in a fiber, or blocks another thread.
-pub(crate) fn pause(time: Duration) {
-    if CurrentWorker::visit(|here| here.is_some()) { sleep(time) } else { std::thread::sleep(time) }
 }

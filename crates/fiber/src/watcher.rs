@@ -8,14 +8,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use sys::scheduling::{Thread, set_slice};
-
-use crate::shared::Core;
 
 /// The timeslice of the thread. A shorter one lets the kernel run it sooner on a busy CPU.
 const SLICE: Duration = Duration::from_micros(100);
@@ -24,14 +22,8 @@ const STACK: usize = 64 << 10;
 
 struct Watcher {
     epoll: OwnedFd,
-    /// The workers that have registered, by their numbers here.
-    workers: Mutex<Workers>,
-}
-
-#[derive(Default)]
-struct Workers {
-    last: u64,
-    all: BTreeMap<u64, (Weak<Core>, usize)>,
+    /// What to call at an event, by the number of the registration.
+    registered: Mutex<BTreeMap<u64, Arc<dyn Fn() + Send + Sync>>>,
 }
 
 impl Watcher {
@@ -42,14 +34,14 @@ impl Watcher {
         if let Some(watcher) = &*started {
             return Ok(Arc::clone(watcher));
         }
-        let watcher = Arc::new(Watcher { epoll: epoll::create(CreateFlags::CLOEXEC)?, workers: Mutex::default() });
+        let watcher = Arc::new(Watcher { epoll: epoll::create(CreateFlags::CLOEXEC)?, registered: Mutex::default() });
         let theirs = Arc::clone(&watcher);
         std::thread::Builder::new().name("fiber watcher".into()).stack_size(STACK).spawn(move || theirs.serve())?;
         Ok(Arc::clone(started.insert(watcher)))
     }
 
-    fn workers(&self) -> MutexGuard<'_, Workers> {
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn registered(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<dyn Fn() + Send + Sync>>> {
+        self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn serve(&self) {
@@ -60,11 +52,9 @@ impl Watcher {
             events.clear();
             let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), None);
             for event in &events {
-                let worker = self.workers().all.get(&event.data.u64()).cloned();
-                if let Some((core, index)) = worker
-                    && let Some(core) = core.upgrade()
-                {
-                    core.inboxes[index].tick_request.fire();
+                let on_event = self.registered().get(&event.data.u64()).cloned();
+                if let Some(on_event) = on_event {
+                    on_event();
                 }
             }
         }
@@ -79,18 +69,18 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    pub(crate) fn new(epoll: &OwnedFd, core: Weak<Core>, index: usize) -> io::Result<Watched> {
+    /// Registers an epoll, and what to call at its next event after it has [asked](Watched::ask).
+    pub(crate) fn new(epoll: &OwnedFd, on_event: impl Fn() + Send + Sync + 'static) -> io::Result<Watched> {
         let watcher = Watcher::get()?;
-        let mut workers = watcher.workers();
-        workers.last += 1;
-        let number = workers.last;
+        let mut registered = watcher.registered();
+        let number = registered.last_key_value().map_or(0, |(last, _)| last + 1);
         epoll::add(&watcher.epoll, epoll, EventData::new_u64(number), EventFlags::ONESHOT)?;
-        workers.all.insert(number, (core, index));
-        drop(workers);
+        registered.insert(number, Arc::new(on_event));
+        drop(registered);
         Ok(Watched { watcher, number })
     }
 
-    /// Asks for a tick at the next event, or now if there is one. Returns false if that is not
+    /// Asks for the next event, or for one now if there is one. Returns false if that is not
     /// possible.
     pub(crate) fn ask(&self, epoll: &OwnedFd) -> bool {
         let events = EventFlags::ONESHOT | EventFlags::IN;
@@ -100,6 +90,6 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.watcher.workers().all.remove(&self.number);
+        self.watcher.registered().remove(&self.number);
     }
 }

@@ -4,7 +4,7 @@
 //! switches to it. If no fiber is ready, it waits on its own stack until one is. A fiber that ends
 //! runs the next one on its stack at once, if that one has not started yet.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -18,8 +18,8 @@ use crate::clock::Clock;
 use crate::control_block::ControlBlock;
 use crate::error::SpawnError;
 use crate::fiber_thread::FiberThread;
-use crate::outside::{MakeSource, Outside};
 use crate::preempt::state::Preemption;
+use crate::reactor::Reactor;
 use crate::record::{Extras, Fiber, State, Tier};
 use crate::schedule_fuzzer::ScheduleFuzzer;
 use crate::shared::{Core, NO_RUNTIME, pointer};
@@ -72,7 +72,10 @@ pub(crate) struct Worker {
     /// The stack on which a handler explains the overflow of another stack.
     pub(crate) alternate: Cell<Option<AlternateStack>>,
     pub(crate) timers: Timers,
-    pub(crate) outside: Outside,
+    /// Made when it is first needed.
+    pub(crate) reactor: OnceCell<Reactor>,
+    /// The runtime ends.
+    pub(crate) is_ending: Cell<bool>,
     pub(crate) preemption: Preemption,
 }
 
@@ -80,7 +83,7 @@ impl Worker {
     /// The offset of the queue, for debuggers.
     pub(crate) const READY: u64 = std::mem::offset_of!(Worker, ready) as u64;
 
-    pub(crate) fn new(core: &Arc<Core>, index: usize, clock: Clock, make_source: MakeSource) -> Worker {
+    pub(crate) fn new(core: &Arc<Core>, index: usize, clock: Clock) -> Worker {
         let config = core.config();
         let is_alone = core.inboxes.len() == 1;
         let rules = config.rules;
@@ -109,7 +112,8 @@ impl Worker {
             stacks: Stacks::new(config.stack_size),
             alternate: Cell::new(None),
             timers: Timers::new(clock.now()),
-            outside: Outside::new(make_source),
+            reactor: OnceCell::new(),
+            is_ending: Cell::new(false),
             preemption: Preemption::new(),
             clock,
         }
@@ -466,8 +470,8 @@ impl Worker {
         if let Some(next) = self.timers.next() {
             self.look_at(next);
         }
-        if self.outside.is_awaited() {
-            self.look_outside();
+        if let Some(reactor) = self.awaited_reactor() {
+            reactor.look(|fiber| self.wake(fiber, Woken::Called));
             self.look_within(POLL_INTERVAL);
         }
     }

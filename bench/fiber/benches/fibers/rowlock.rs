@@ -1,7 +1,6 @@
 //! Fibers of rowlock, of both tiers.
 #![allow(unsafe_code, reason = "it starts fibers that share thread-local variables")]
 
-use fiber::net::TcpListener;
 use fiber::{Builder, Condvar, Config, Mutex, Receiver, Runtime, Sender};
 use policy::Span;
 use policy::feedback::FeedbackRules;
@@ -85,7 +84,6 @@ impl<const SAFE: bool> Threads for Rowlock<SAFE> {
     }
 
     fn serve(listener: std::net::TcpListener, connections: usize) {
-        let listener = or_stop(TcpListener::new(listener));
         let streams = listener.incoming().flatten().take(connections);
         let fibers: Vec<_> = streams.map(|stream| Self::spawn(move || answer(stream))).collect();
         fibers.into_iter().for_each(Self::join);

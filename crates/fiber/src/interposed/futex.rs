@@ -6,8 +6,10 @@
 //! the word. Both steps are sequentially consistent on both sides, so one of the two sees the
 //! other, as in the kernel. So programs without such fibers pay a fence and a load for each wakeup.
 //!
-//! A wakeup by the kernel, or by code that calls the kernel by itself, is not seen here. The words
-//! on which such code waits are its own; it does not wait by `syscall` either.
+//! A wakeup by the kernel, or by code that calls the kernel by itself, is not seen here. That is
+//! harmless as long as the code that wakes also waits in its own way, and not by `syscall`: the
+//! words are its own. What the kernel wakes, at a thread's end, waits with the flag for other
+//! processes, and so in the kernel.
 //!
 //! The table allocates nothing: its nodes are on the fibers' stacks. So allocators may use locks
 //! that wait here.
@@ -26,6 +28,7 @@ use super::{Outcome, in_fiber, system_call};
 use crate::current_worker::{CurrentWorker, InRuntime};
 use crate::record::Fiber;
 use crate::sync::lock_by_polling;
+use crate::time;
 use crate::waitable::{Waitable, Woken};
 use crate::waiting::list::{TakenList, WaitList, Waiter, Who};
 
@@ -166,7 +169,7 @@ pub(super) unsafe fn call(
     match command {
         libc::FUTEX_WAIT if is_private && bits != 0 && word != 0 && word.is_multiple_of(4) => in_fiber(|here| {
             // SAFETY: the caller's promise.
-            let (word, time) = unsafe {
+            let (word, until) = unsafe {
                 (
                     AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(word)),
                     std::ptr::with_exposed_provenance::<timespec>(time).as_ref(),
@@ -174,31 +177,22 @@ pub(super) unsafe fn call(
             };
             let is_absolute = operation & !flags == libc::FUTEX_WAIT_BITSET;
             let is_real = operation & libc::FUTEX_CLOCK_REALTIME != 0;
-            let clock = if is_real { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
-            let ahead = match time {
-                Some(time) => Some(super::sleep::ahead(time, is_absolute.then_some(clock))?),
+            let clock = is_absolute.then_some(if is_real { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC });
+            let deadline = match until {
+                Some(until) => Some(time::after(super::sleep::ahead(until, clock)?)),
                 None => None,
             };
-            Some(wait(here, word, value, bits, ahead.map(|ahead| super::sleep::after(here, ahead))))
+            Some(wait(here, word, value, bits, deadline))
         }),
         libc::FUTEX_WAKE if bits != 0 => {
             let woken = wake(word, value, bits);
             if woken == 0 {
                 return None;
             }
-            let more = if woken < value {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    system_call(
-                        libc::SYS_futex,
-                        [word, operation as usize, (value - woken) as usize, time, other, bits as usize],
-                    )
-                }
-                .unwrap_or(0)
-            } else {
-                0
-            };
-            Some(Ok(c_long::from(woken) + more))
+            let rest = [word, operation as usize, (value - woken) as usize, time, other, bits as usize];
+            // SAFETY: the caller's promise.
+            let more = if woken < value { unsafe { system_call(libc::SYS_futex, rest) } } else { Ok(0) };
+            Some(Ok(c_long::from(woken) + more.unwrap_or(0)))
         }
         // Fibers wake and look again, which is always allowed.
         libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE => {

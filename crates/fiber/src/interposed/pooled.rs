@@ -6,20 +6,19 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use libc::{
-    c_int, c_void, fd_set, id_t, idtype_t, pid_t, pthread_t, rusage, sem_t, siginfo_t, sockaddr, socklen_t, timespec,
-    timeval,
+    addrinfo, c_char, c_int, c_long, c_uint, c_void, fd_set, id_t, idtype_t, off64_t, pid_t, pthread_t, rusage, sem_t,
+    siginfo_t, size_t, ssize_t, timespec, timeval,
 };
 use rustix::io::Errno;
 use sys::futex::{self as kernel, Scope};
 
-use super::descriptors::{borrow, is_nonblocking};
-use super::{Outcome, futex, in_fiber, interposed};
+use super::{Outcome, futex, in_fiber, interposed, last_error, outcome_of, set_last_error};
 use crate::fiber_thread;
 use crate::pool;
 
-/// A call, on the stack of the fiber that waits for it.
-struct Call {
-    outcome: Cell<Outcome>,
+/// A call, on the stack of the fiber that waits for it: its result, and the last error.
+struct Call<R> {
+    result: Cell<Option<(R, c_int)>>,
     is_done: AtomicU32,
 }
 
@@ -30,16 +29,16 @@ struct Sent<T>(T);
 unsafe impl<T> Send for Sent<T> {}
 
 /// Makes a real call on a thread of the pool. `None` if the caller is no fiber, or is pinned.
-pub(super) fn on_pool(real: impl FnOnce() -> Outcome) -> Option<Outcome> {
+pub(super) fn on_pool<R>(real: impl FnOnce() -> R) -> Option<R> {
     in_fiber(|here| (here.current().thread().pins.get() == 0).then_some(()))?;
-    let call = Call { outcome: Cell::new(Ok(0)), is_done: AtomicU32::new(0) };
+    let call = Call { result: Cell::new(None), is_done: AtomicU32::new(0) };
     let sent = Sent((real, &raw const call));
     let job = move || {
         let Sent((real, call)) = { sent };
-        let outcome = real();
+        let result = (real(), last_error());
         // SAFETY: the fiber does not leave before it is done. Then only the address is used.
         let word = unsafe {
-            (*call).outcome.set(outcome);
+            (*call).result.set(Some(result));
             &raw const (*call).is_done
         };
         // SAFETY: likewise.
@@ -55,7 +54,9 @@ pub(super) fn on_pool(real: impl FnOnce() -> Outcome) -> Option<Outcome> {
             kernel::wait(&call.is_done, 0, None, Scope::Process);
         }
     }
-    Some(call.outcome.get())
+    let (result, error) = call.result.take()?;
+    set_last_error(error);
+    Some(result)
 }
 
 /// Tries a real call that does not wait, and then makes one that waits elsewhere. `would_wait` gets
@@ -75,19 +76,9 @@ fn tried(
     Some(outcome_of(result))
 }
 
-/// What a call has returned, or set as the last error.
-fn outcome_of(result: c_int) -> Outcome {
-    if result == -1 { Err(last_error()) } else { Ok(result.into()) }
-}
-
-fn last_error() -> Errno {
-    // SAFETY: it is the calling thread's own.
-    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
-}
-
 /// Whether a call has failed with one of these errors.
 fn failed(with: &'static [Errno]) -> impl Fn(c_int) -> bool {
-    move |result| result == -1 && with.contains(&last_error())
+    move |result| result == -1 && with.iter().any(|why| why.raw_os_error() == last_error())
 }
 
 fn is_zero(result: c_int) -> bool {
@@ -95,10 +86,26 @@ fn is_zero(result: c_int) -> bool {
 }
 
 interposed! {
-    fn connect(fd: c_int, address: *const sockaddr, size: socklen_t) -> c_int = {
-        // SAFETY: the caller's promise.
-        if borrow(fd).is_none_or(is_nonblocking) { None } else { on_pool(|| outcome_of(unsafe { real::connect(fd, address, size) })) }
+    fn getaddrinfo(node: *const c_char, service: *const c_char, hints: *const addrinfo, found: *mut *mut addrinfo) -> c_int = {
+        // SAFETY: the caller's promise. It returns the error.
+        on_pool(|| unsafe { real::getaddrinfo(node, service, hints, found) }).map(|result| Ok(result.into()))
     };
+    fn splice(from: c_int, at: *mut off64_t, to: c_int, offset: *mut off64_t, length: size_t, flags: c_uint) -> ssize_t = {
+        // SAFETY: the caller's promise.
+        on_pool(|| outcome_of(unsafe { real::splice(from, at, to, offset, length, flags) as c_long }))
+    };
+    fn sendfile(to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t = {
+        // SAFETY: the caller's promise.
+        on_pool(|| outcome_of(unsafe { real::sendfile(to, from, offset, length) as c_long }))
+    };
+    fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t = {
+        // SAFETY: the caller's promise.
+        on_pool(|| outcome_of(unsafe { real::sendfile64(to, from, offset, length) as c_long }))
+    };
+    // SAFETY: the caller's promise.
+    fn fsync(fd: c_int) -> c_int = on_pool(|| outcome_of(unsafe { real::fsync(fd) }));
+    // SAFETY: the caller's promise.
+    fn fdatasync(fd: c_int) -> c_int = on_pool(|| outcome_of(unsafe { real::fdatasync(fd) }));
     fn select(count: c_int, reads: *mut fd_set, writes: *mut fd_set, others: *mut fd_set, time: *mut timeval) -> c_int = {
         // SAFETY: the caller's promise.
         on_pool(|| outcome_of(unsafe { real::select(count, reads, writes, others, time) }))

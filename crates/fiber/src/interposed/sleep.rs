@@ -1,31 +1,12 @@
 //! Sleeps, and letting others run.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use libc::{c_int, c_uint, clockid_t, timespec, useconds_t};
 
 use super::{Outcome, in_fiber, interposed};
-use crate::current_worker::CurrentWorker;
-use crate::record::{Fiber, State};
-use crate::waitable::{Waitable, Woken};
-
-/// A wait for a time alone, in a call of the C library.
-struct Asleep;
-
-impl Waitable for Asleep {
-    fn leave(&self, fiber: Fiber) -> bool {
-        // It is on no list, and may have been woken already.
-        fiber.state.get() == State::BlockedUnwinding
-    }
-
-    fn kind(&self) -> &'static str {
-        "a time"
-    }
-
-    fn is_in_c_library(&self) -> bool {
-        true
-    }
-}
+use crate::time::{self, Asleep};
+use crate::waitable::Woken;
 
 /// The time from now to a time of a clock, or this time itself without a clock. `None` if it is
 /// invalid.
@@ -42,28 +23,16 @@ pub(super) fn ahead(time: &timespec, of: Option<clockid_t>) -> Option<Duration> 
     Some(time.saturating_sub(valid(&now)?))
 }
 
-/// The time after this one, by the runtime's clock.
-pub(super) fn after(here: CurrentWorker, ahead: Duration) -> Instant {
-    // Far in the future, but still a valid time.
-    const AGES: Duration = Duration::from_secs(1 << 32);
-    here.now() + ahead.min(AGES)
-}
-
-/// The same for the calling fiber. `None` for other threads.
-pub(super) fn deadline(ahead: Duration) -> Option<Instant> {
-    CurrentWorker::visit(|here| here.map(|here| after(here, ahead)))
-}
-
 /// Sleeps in a fiber. `None` for others, and for an orphaned fiber.
-fn sleep_for(ahead: Option<Duration>) -> Option<Outcome> {
+pub(super) fn sleep_for(ahead: Option<Duration>) -> Option<Outcome> {
     let ahead = ahead?;
     in_fiber(|here| {
         if ahead.is_zero() {
             here.yield_to_any();
             return Some(Ok(0));
         }
-        let until = after(here, ahead);
-        (here.block_quietly(&Asleep, Some(until)) == Woken::TimedOut).then_some(Ok(0))
+        let asleep = Asleep { is_in_c_library: true };
+        (here.block_quietly(&asleep, Some(time::after(ahead))) == Woken::TimedOut).then_some(Ok(0))
     })
 }
 

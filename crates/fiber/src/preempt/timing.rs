@@ -203,13 +203,13 @@ impl Worker {
     /// When a tick must check for events from outside. `None` if no fiber waits for one, or the
     /// next event brings a tick.
     fn time_to_check_outside(&self, interval: Duration) -> Option<Duration> {
-        let source = self.outside.awaited_source()?;
+        let reactor = self.awaited_reactor()?;
         let preemption = &self.preemption;
         if preemption.computes.take() {
-            source.ask_to_be_watched();
+            reactor.ask_to_be_watched();
             preemption.check.set(SOONEST);
         }
-        if source.is_watched() {
+        if reactor.is_watched() {
             return None;
         }
         let check = preemption.check.get();

@@ -1,7 +1,9 @@
-//! Fibers that wait for descriptors and for times.
+//! Fibers that wait for descriptors by `Pollable`, and for times.
 
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,6 +16,11 @@ use testing::Child;
 fn pollable_pipe() -> (Pollable<PipeReader>, PipeWriter) {
     let (output, input) = pipe().unwrap();
     (Pollable::new(output).unwrap(), input)
+}
+
+fn pollable_pair() -> (Pollable<UnixStream>, Pollable<UnixStream>) {
+    let (one, other) = UnixStream::pair().unwrap();
+    (Pollable::new(one).unwrap(), Pollable::new(other).unwrap())
 }
 
 #[test]
@@ -92,8 +99,9 @@ fn fibers_wait_for_the_output_of_a_child_as_for_a_pipe() {
 #[test]
 fn one_fiber_may_wait_to_read_and_another_to_write_at_the_same_descriptor() {
     fiber::run(|| {
-        let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
-        let one = Arc::new(Pollable::new(one).unwrap());
+        let (one, other) = pollable_pair();
+        let one = Arc::new(one);
+        let other = other.into_inner().unwrap();
         one.write_with(|one| {
             loop {
                 // Until it is full.
@@ -247,4 +255,106 @@ fn sleepers_and_readers_do_not_disturb_each_other() {
         assert_eq!(reader.join().unwrap(), 80);
         sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
     });
+}
+
+#[test]
+fn a_zero_timeout_is_refused() {
+    let (one, _other) = pollable_pair();
+    assert_eq!(one.set_read_timeout(Some(Duration::ZERO)).unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn fibers_accept_and_answer_by_sockets_that_do_not_block() {
+    fiber::run(|| {
+        let listener = Pollable::new(TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = fiber::spawn(move || {
+            let (stream, _) = listener.read_with(TcpListener::accept).unwrap();
+            let stream = Pollable::new(stream).unwrap();
+            std::io::copy(&mut &stream, &mut &stream).unwrap()
+        });
+        fiber::yield_now();
+        let mut client = Pollable::new(TcpStream::connect(address).unwrap()).unwrap();
+        client.write_all(b"is anybody there?").unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert_eq!((answer.as_str(), server.join().unwrap()), ("is anybody there?", 17));
+    });
+}
+
+#[test]
+fn pollables_simply_block_outside_a_runtime() {
+    let (mut one, mut other) = pollable_pair();
+    let client = std::thread::spawn(move || {
+        other.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        assert_eq!(other.read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
+        other.write_all(b"go on").unwrap();
+    });
+    let mut heard = String::new();
+    one.read_to_string(&mut heard).unwrap();
+    assert_eq!(heard, "go on");
+    client.join().unwrap();
+    // And back to the standard library's, whose read waits again.
+    let (one, other) = pollable_pair();
+    let (mut one, other) = (one.into_inner().unwrap(), other.into_inner().unwrap());
+    let reader = std::thread::spawn(move || (&other).read(&mut [0]).unwrap());
+    one.write_all(b"x").unwrap();
+    assert_eq!(reader.join().unwrap(), 1);
+}
+
+#[test]
+fn fibers_that_wait_for_pollables_end_with_their_runtime() {
+    let (one, other) = pollable_pair();
+    let one = Arc::new(one);
+    fiber::run(|| {
+        for _ in 0..10 {
+            let one = Arc::clone(&one);
+            fiber::spawn(move || (&*one).read(&mut [0])).detach();
+        }
+        fiber::yield_now();
+    });
+    // Their stacks are gone, with everything on them.
+    let one = Arc::into_inner(one).unwrap();
+    // And another runtime works.
+    fiber::run(|| {
+        let reader = fiber::spawn(move || (&one).read(&mut [0]).unwrap());
+        fiber::yield_now();
+        (&other).write_all(b"x").unwrap();
+        assert_eq!(reader.join().unwrap(), 1);
+    });
+}
+
+#[test]
+fn a_fiber_that_unwinds_with_its_runtime_waits_for_nothing_from_outside() {
+    struct Says(Pollable<UnixStream>, Arc<AtomicUsize>);
+    impl Drop for Says {
+        fn drop(&mut self) {
+            // No answer ever comes, and the test does not have all this time.
+            assert!(self.0.read(&mut [0]).is_err());
+            fiber::sleep(Duration::from_secs(1000));
+            assert_eq!(fiber::blocking(|| 5), 5);
+            self.1.fetch_add(1, Relaxed);
+        }
+    }
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let sees = Arc::clone(&dropped);
+    fiber::run(move || {
+        for waits in [true, false] {
+            let (one, other) = pollable_pair();
+            let says = Says(one, Arc::clone(&sees));
+            fiber::spawn(move || {
+                let _both = (says, other);
+                match waits {
+                    true => fiber::sleep(Duration::from_secs(1000)),
+                    false => loop {
+                        fiber::yield_now();
+                    },
+                }
+            })
+            .detach();
+        }
+        fiber::yield_now();
+    });
+    assert_eq!(dropped.load(Relaxed), 2);
 }

@@ -1,11 +1,11 @@
 //! A process that has no descriptors left. Alone in its file: all tests of a file share their
 //! process.
 
-use std::io::{Read, pipe};
+use std::io::{Read, Write, pipe};
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use rowlock_fiber as fiber;
-use rowlock_fiber::net::{TcpListener, TcpStream};
 use rowlock_fiber::{Event, Pollable};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -18,6 +18,7 @@ fn without_descriptors_there_are_errors_and_sleepers_continue_to_sleep() {
         let is_exhausted = |why: std::io::Error| why.raw_os_error() == Some(Errno::MFILE.raw_os_error());
         let (output, _input) = pipe().unwrap();
         let mut output = Pollable::new(output).unwrap();
+        let (mut plain, mut input) = pipe().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let mut fill: Vec<_> = std::iter::from_fn(|| pipe().ok()).collect();
@@ -30,6 +31,10 @@ fn without_descriptors_there_are_errors_and_sleepers_continue_to_sleep() {
             let here = std::thread::current().id();
             assert_ne!(fiber::blocking(|| std::thread::current().id()), here, "a call needs no descriptor");
             assert!(is_exhausted(TcpStream::connect(address).unwrap_err()));
+            let reader = fiber::spawn(move || plain.read(&mut [0]).unwrap());
+            fiber::yield_now();
+            input.write_all(b"x").unwrap();
+            assert_eq!(reader.join().unwrap(), 1, "another thread reads, without a descriptor");
             // With a few descriptors again there is an epoll. When they are used up, a connection
             // cannot be accepted, but is not lost.
             fill.truncate(fill.len() - 3);

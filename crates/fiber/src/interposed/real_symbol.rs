@@ -54,7 +54,7 @@ macro_rules! real_symbols {
 
             #[allow(non_upper_case_globals)]
             mod symbols {
-                use $crate::interposed::real::RealSymbol;
+                use $crate::interposed::real_symbol::RealSymbol;
 
                 $(pub(super) static $name: RealSymbol =
                     match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {

@@ -1,0 +1,127 @@
+//! Waiting for descriptors, and for all else that comes from outside of a worker.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::reactor::{Direction, Reactor};
+use crate::record::Fiber;
+use crate::waitable::{Waitable, Woken};
+use crate::current_worker::CurrentWorker;
+use crate::worker::{POLL_INTERVAL, Worker};
+
+/// A wait for a descriptor.
+struct Readiness<'a> {
+    fd: BorrowedFd<'a>,
+    direction: Direction,
+    is_in_c_library: bool,
+}
+
+impl Waitable for Readiness<'_> {
+    fn leave(&self, fiber: Fiber) -> bool {
+        CurrentWorker::expect().reactor.get().is_some_and(|reactor| reactor.leave(self.fd, self.direction, fiber))
+    }
+
+    fn is_in_c_library(&self) -> bool {
+        self.is_in_c_library
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.direction {
+            Direction::In => "input from a descriptor",
+            Direction::Out => "room for output to a descriptor",
+        }
+    }
+}
+
+/// Waits until a descriptor may be ready: the caller tries, and waits again if it was not. A fiber
+/// lets others run meanwhile; another thread blocks.
+///
+/// # Errors
+/// [`TimedOut`](ErrorKind::TimedOut), or the kernel's error if it cannot watch the descriptor.
+pub(crate) fn wait(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<Instant>) -> io::Result<()> {
+    CurrentWorker::visit(|here| {
+        let Some(here) = here else {
+            return if is_ready(fd, direction, deadline)? { Ok(()) } else { Err(ErrorKind::TimedOut.into()) };
+        };
+        if here.is_wait_forbidden() {
+            return Err(io::Error::other("the runtime ends, and with it the fiber that would wait for this"));
+        }
+        match block(here, fd, direction, deadline, false)? {
+            Woken::TimedOut => Err(ErrorKind::TimedOut.into()),
+            Woken::Called => Ok(()),
+            Woken::Cancelled => crate::unwinding::unwind(),
+        }
+    })
+}
+
+/// Blocks the fiber until a descriptor may be ready. One that epoll refuses, such as a file on a
+/// disk, is always ready.
+pub(crate) fn block(
+    here: CurrentWorker,
+    fd: BorrowedFd<'_>,
+    direction: Direction,
+    deadline: Option<Instant>,
+    is_in_c_library: bool,
+) -> io::Result<Woken> {
+    let reactor = here.reactor()?;
+    let is_first = !reactor.is_awaited();
+    match reactor.register(fd, direction, here.current()) {
+        Ok(()) => (),
+        Err(Errno::PERM) => return Ok(Woken::Called),
+        Err(why) => return Err(why.into()),
+    }
+    if is_first && here.has_ticks() {
+        let (core, index) = (here.weak_core(), here.index);
+        reactor.watch(move || {
+            if let Some(core) = core.upgrade() {
+                core.inboxes[index].tick_request.fire();
+            }
+        });
+        here.note_wait_outside();
+    }
+    here.look_within(POLL_INTERVAL);
+    Ok(here.block_quietly(&Readiness { fd, direction, is_in_c_library }, deadline))
+}
+
+/// Blocks the kernel thread until a descriptor is ready, or until the deadline. Returns whether it
+/// is ready.
+pub(crate) fn is_ready(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<Instant>) -> io::Result<bool> {
+    let flags = [PollFlags::IN | PollFlags::RDHUP, PollFlags::OUT][direction as usize];
+    loop {
+        let ahead = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        // A time that is too long is forever.
+        let timeout = ahead.and_then(|ahead| Timespec::try_from(ahead).ok());
+        match poll(&mut [PollFd::from_borrowed_fd(fd, flags)], timeout.as_ref()) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => (),
+            Err(why) => return Err(why.into()),
+        }
+    }
+}
+
+impl Worker {
+    /// The reactor, made if there is none.
+    pub(crate) fn reactor(&self) -> io::Result<&Reactor> {
+        if let Some(reactor) = self.reactor.get() {
+            return Ok(reactor);
+        }
+        let reactor = Reactor::new(self.inbox().make_eventfd()?)?;
+        Ok(self.reactor.get_or_init(|| reactor))
+    }
+
+    /// The reactor, if a fiber waits for a descriptor.
+    #[inline]
+    pub(crate) fn awaited_reactor(&self) -> Option<&Reactor> {
+        self.reactor.get().filter(|reactor| reactor.is_awaited())
+    }
+
+    /// Whether the calling fiber must not wait for events from outside: its runtime ends and no
+    /// worker will wait for them, but the fiber cannot be cancelled either, because it unwinds.
+    pub(crate) fn is_wait_forbidden(&self) -> bool {
+        self.is_ending.get() && std::thread::panicking()
+    }
+}
