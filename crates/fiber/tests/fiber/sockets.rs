@@ -293,21 +293,22 @@ fn names_are_looked_up_and_sockets_bound_to_them() {
 
 #[test]
 fn while_threads_and_fibers_accept_at_one_listener_other_fibers_run() {
-    const MANY: usize = 2000;
-    let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
-    let address = listener.local_addr().unwrap();
-    // Each is closed by the one that accepts it.
-    let serve = |listener: Arc<TcpListener>| move || while listener.accept().unwrap().0.read(&mut [0]).unwrap() == 1 {};
+    const MANY: usize = 20_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = Arc::new(UnixListener::bind(&path).unwrap());
+    // A connection without a byte ends a server.
+    let serve =
+        |listener: Arc<UnixListener>| move || while listener.accept().unwrap().0.read(&mut [0]).unwrap() == 1 {};
     let threads = [(); 2].map(|()| std::thread::spawn(serve(Arc::clone(&listener))));
     fiber::run(|| {
         let fibers = [(); 2].map(|()| fiber::spawn(serve(Arc::clone(&listener))));
         for _ in 0..MANY {
-            let mut stream = TcpStream::connect(address).unwrap();
+            let mut stream = UnixStream::connect(&path).unwrap();
             stream.write_all(b"x").unwrap();
-            assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+            assert_eq!(stream.read(&mut [0]).unwrap(), 0);
         }
-        // Those without a byte end the servers.
-        let _ends = [(); 4].map(|()| TcpStream::connect(address).unwrap().shutdown(Shutdown::Both));
+        (0..4).for_each(|_| drop(UnixStream::connect(&path).unwrap()));
         fibers.map(|fiber| fiber.join().unwrap());
     });
     threads.map(|thread| thread.join().unwrap());
