@@ -23,16 +23,20 @@ fn main() -> io::Result<()> {
         address => {
             let listener = TcpListener::bind(address)?;
             writeln!(io::stderr(), "listening at {}", listener.local_addr()?)?;
-            serve(&listener)
+            serve(&listener, usize::MAX)
         }
     })
 }
 
-/// Sends everything back to its sender, for every connection.
-fn serve(listener: &TcpListener) -> io::Result<()> {
-    loop {
+/// Sends everything back to its sender, for so many connections.
+fn serve(listener: &TcpListener, many: usize) -> io::Result<()> {
+    let mut accepted = 0;
+    while accepted < many {
         match listener.accept() {
-            Ok((stream, _)) => fiber::spawn(move || io::copy(&mut &stream, &mut &stream)).detach(),
+            Ok((stream, _)) => {
+                accepted += 1;
+                fiber::spawn(move || io::copy(&mut &stream, &mut &stream)).detach();
+            }
             // Without descriptors left, new connections wait until others are closed.
             Err(why) => {
                 writeln!(io::stderr(), "cannot accept: {why}")?;
@@ -40,13 +44,14 @@ fn serve(listener: &TcpListener) -> io::Result<()> {
             }
         }
     }
+    Ok(())
 }
 
 /// Serves this many connections of its own, and prints how long that took.
 fn talk(many: usize) -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
-    fiber::spawn(move || serve(&listener)).detach();
+    fiber::spawn(move || serve(&listener, many)).detach();
     let streams = (0..many).map(|_| TcpStream::connect(address)).collect::<io::Result<Vec<_>>>()?;
     let began = Instant::now();
     fiber::scope(|scope| {

@@ -292,6 +292,29 @@ fn names_are_looked_up_and_sockets_bound_to_them() {
 }
 
 #[test]
+fn while_a_name_is_looked_up_other_fibers_run() {
+    let start = |mut command: std::process::Command| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("aliases");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        testing::expect_pass(command.env("HOSTALIASES", &path));
+    };
+    testing::isolated_by(start, || {
+        fiber::run(|| {
+            // If it is configured so, the C library reads aliases from this pipe until its end.
+            let path = std::env::var_os("HOSTALIASES").unwrap();
+            let aliases = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+            // It is too long to ask a server.
+            let lookup = fiber::spawn(|| ("x".repeat(70).as_str(), 80).to_socket_addrs().map(drop));
+            fiber::yield_now();
+            std::fs::remove_file(path).unwrap();
+            drop(aliases);
+            lookup.join().unwrap().unwrap_err();
+        });
+    });
+}
+
+#[test]
 fn while_threads_and_fibers_accept_at_one_listener_other_fibers_run() {
     const MANY: usize = 20_000;
     let folder = tempfile::tempdir().unwrap();
@@ -309,9 +332,9 @@ fn while_threads_and_fibers_accept_at_one_listener_other_fibers_run() {
             assert_eq!(stream.read(&mut [0]).unwrap(), 0);
         }
         (0..4).for_each(|_| drop(UnixStream::connect(&path).unwrap()));
-        fibers.map(|fiber| fiber.join().unwrap());
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
     });
-    threads.map(|thread| thread.join().unwrap());
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
 #[test]
