@@ -41,23 +41,33 @@ mod ready;
 mod real_symbol;
 mod sleep;
 
-use std::sync::atomic::AtomicI32;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use libc::{c_int, c_long};
 use rustix::io::Errno;
-use rustix::process::getpid;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use sys::tick::SignalMask;
 
 use crate::current_worker::CurrentWorker;
 use crate::fiber_thread;
 
-/// The process whose workers exist.
-static PROCESS: AtomicI32 = AtomicI32::new(0);
+/// Whether the workers exist: in memory that the kernel clears in the child of a fork.
+static DO_WORKERS_EXIST: OnceLock<Option<&'static AtomicBool>> = OnceLock::new();
 
 /// A kernel thread becomes a worker.
 pub(crate) fn prepare() {
-    PROCESS.store(getpid().as_raw_pid(), Relaxed);
+    let exist = DO_WORKERS_EXIST.get_or_init(|| {
+        // SAFETY: it is new memory, which is never freed.
+        unsafe {
+            let page = mmap_anonymous(std::ptr::null_mut(), 1, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+            let page = page.ok()?;
+            madvise(page, 1, Advice::LinuxWipeOnFork).ok()?;
+            Some(AtomicBool::from_ptr(page.cast()))
+        }
+    });
+    exist.inspect(|exist| exist.store(true, Relaxed));
 }
 
 /// What a call of the C library returns: a number, or an error for `errno`.
@@ -78,7 +88,7 @@ fn may_wait(here: &CurrentWorker) -> bool {
     let (me, local) = (here.current(), 0_u8);
     !me.is_sharing.get()
         && me.stack.get().is_none_or(|stack| stack.contains((&raw const local).addr()))
-        && PROCESS.load(Relaxed) == getpid().as_raw_pid()
+        && DO_WORKERS_EXIST.get().is_some_and(|exist| exist.is_some_and(|exist| exist.load(Relaxed)))
         && here.preemption.usual_mask().is_none_or(|mask| mask == SignalMask::of_this_thread())
 }
 
