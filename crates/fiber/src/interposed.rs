@@ -126,10 +126,12 @@ macro_rules! interposed {
             /// As for the real symbol of this name.
             #[unsafe(no_mangle)]
             unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
-                match $in_fiber {
-                    Some(outcome) => $crate::interposed::returned(outcome) as $result,
-                    // SAFETY: the caller's promise.
-                    None => unsafe { real::$name($($argument),*) },
+                // SAFETY: both get what the caller has promised for the real symbol.
+                unsafe {
+                    match $in_fiber {
+                        Some(outcome) => $crate::interposed::returned(outcome) as $result,
+                        None => real::$name($($argument),*),
+                    }
                 }
             }
         )*
@@ -139,8 +141,7 @@ use interposed;
 
 interposed! {
     fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long = {
-        // SAFETY: the caller's promise.
-        if number == libc::SYS_futex { unsafe { futex::call(a, b as c_int, c as u32, d, e, f as u32) } } else { None }
+        if number == libc::SYS_futex { futex::call(a, b as c_int, c as u32, d, e, f as u32) } else { None }
     };
 }
 

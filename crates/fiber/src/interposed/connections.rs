@@ -160,10 +160,8 @@ unsafe fn accept_in_fiber(
 }
 
 interposed! {
-    // SAFETY: the caller's promise.
-    fn connect(fd: c_int, address: *const sockaddr, size: socklen_t) -> c_int = unsafe { connect_in_fiber(fd, address, size) };
-    // SAFETY: the caller's promise.
-    fn accept(fd: c_int, address: *mut sockaddr, size: *mut socklen_t) -> c_int = unsafe { accept_anywhere(fd, address, size, 0) };
-    // SAFETY: the caller's promise.
-    fn accept4(fd: c_int, address: *mut sockaddr, size: *mut socklen_t, flags: c_int) -> c_int = unsafe { accept_anywhere(fd, address, size, flags) };
+    fn connect(fd: c_int, address: *const sockaddr, size: socklen_t) -> c_int = connect_in_fiber(fd, address, size);
+    fn accept(fd: c_int, address: *mut sockaddr, size: *mut socklen_t) -> c_int = accept_anywhere(fd, address, size, 0);
+    fn accept4(fd: c_int, address: *mut sockaddr, size: *mut socklen_t, flags: c_int) -> c_int =
+        accept_anywhere(fd, address, size, flags);
 }

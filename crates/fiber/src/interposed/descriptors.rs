@@ -218,39 +218,30 @@ unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int) -> Optio
 interposed! {
     fn read(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t = {
         let buffer = iovec { iov_base: buffer, iov_len: length };
-        // SAFETY: the caller's promise.
-        unsafe { vectored(libc::SYS_preadv2, Direction::In, fd, &raw const buffer, 1) }
+        vectored(libc::SYS_preadv2, Direction::In, fd, &raw const buffer, 1)
     };
-    // SAFETY: the caller's promise.
-    fn readv(fd: c_int, buffers: *const iovec, count: c_int) -> ssize_t = unsafe { vectored(libc::SYS_preadv2, Direction::In, fd, buffers, count) };
+    fn readv(fd: c_int, buffers: *const iovec, count: c_int) -> ssize_t =
+        vectored(libc::SYS_preadv2, Direction::In, fd, buffers, count);
     fn write(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t = {
         let buffer = iovec { iov_base: buffer.cast_mut(), iov_len: length };
-        // SAFETY: the caller's promise.
-        unsafe { vectored(libc::SYS_pwritev2, Direction::Out, fd, &raw const buffer, 1) }
+        vectored(libc::SYS_pwritev2, Direction::Out, fd, &raw const buffer, 1)
     };
-    // SAFETY: the caller's promise.
-    fn writev(fd: c_int, buffers: *const iovec, count: c_int) -> ssize_t = unsafe { vectored(libc::SYS_pwritev2, Direction::Out, fd, buffers, count) };
+    fn writev(fd: c_int, buffers: *const iovec, count: c_int) -> ssize_t =
+        vectored(libc::SYS_pwritev2, Direction::Out, fd, buffers, count);
     fn recv(fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int) -> ssize_t = receive(fd, flags, |flags| {
-        // SAFETY: the caller's promise.
-        unsafe { system_call(libc::SYS_recvfrom, [fd as usize, buffer.expose_provenance(), length, flags, 0, 0]) }
+        system_call(libc::SYS_recvfrom, [fd as usize, buffer.expose_provenance(), length, flags, 0, 0])
     });
-    fn recvfrom(fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int, address: *mut sockaddr, size: *mut socklen_t) -> ssize_t = receive(fd, flags, |flags| {
+    fn recvfrom(fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int, address: *mut sockaddr, size: *mut socklen_t) -> ssize_t =
+        receive(fd, flags, |flags| {
         let arguments = [fd as usize, buffer.expose_provenance(), length, flags, address.expose_provenance(), size.expose_provenance()];
-        // SAFETY: the caller's promise.
-        unsafe { system_call(libc::SYS_recvfrom, arguments) }
+        system_call(libc::SYS_recvfrom, arguments)
     });
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t = receive(fd, flags, |flags| {
-        // SAFETY: the caller's promise.
-        unsafe { system_call(libc::SYS_recvmsg, [fd as usize, message.expose_provenance(), flags, 0, 0, 0]) }
+        system_call(libc::SYS_recvmsg, [fd as usize, message.expose_provenance(), flags, 0, 0, 0])
     });
-    fn send(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t = {
-        // SAFETY: the caller's promise.
-        unsafe { send_in_fiber(fd, buffer, length, flags, std::ptr::null(), 0) }
-    };
-    fn sendto(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int, address: *const sockaddr, size: socklen_t) -> ssize_t = {
-        // SAFETY: the caller's promise.
-        unsafe { send_in_fiber(fd, buffer, length, flags, address, size) }
-    };
-    // SAFETY: the caller's promise.
-    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t = unsafe { send_message(fd, message, flags) };
+    fn send(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t =
+        send_in_fiber(fd, buffer, length, flags, std::ptr::null(), 0);
+    fn sendto(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int, address: *const sockaddr, size: socklen_t) -> ssize_t =
+        send_in_fiber(fd, buffer, length, flags, address, size);
+    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t = send_message(fd, message, flags);
 }

@@ -86,76 +86,49 @@ fn is_zero(result: c_int) -> bool {
 }
 
 interposed! {
-    fn getaddrinfo(node: *const c_char, service: *const c_char, hints: *const addrinfo, found: *mut *mut addrinfo) -> c_int = {
-        // SAFETY: the caller's promise. It returns the error.
-        on_pool(|| unsafe { real::getaddrinfo(node, service, hints, found) }).map(|result| Ok(result.into()))
-    };
-    fn splice(from: c_int, at: *mut off64_t, to: c_int, offset: *mut off64_t, length: size_t, flags: c_uint) -> ssize_t = {
-        // SAFETY: the caller's promise.
-        on_pool(|| outcome_of(unsafe { real::splice(from, at, to, offset, length, flags) as c_long }))
-    };
-    fn sendfile(to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t = {
-        // SAFETY: the caller's promise.
-        on_pool(|| outcome_of(unsafe { real::sendfile(to, from, offset, length) as c_long }))
-    };
-    fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t = {
-        // SAFETY: the caller's promise.
-        on_pool(|| outcome_of(unsafe { real::sendfile64(to, from, offset, length) as c_long }))
-    };
-    // SAFETY: the caller's promise.
-    fn fsync(fd: c_int) -> c_int = on_pool(|| outcome_of(unsafe { real::fsync(fd) }));
-    // SAFETY: the caller's promise.
-    fn fdatasync(fd: c_int) -> c_int = on_pool(|| outcome_of(unsafe { real::fdatasync(fd) }));
-    fn select(count: c_int, reads: *mut fd_set, writes: *mut fd_set, others: *mut fd_set, time: *mut timeval) -> c_int = {
-        // SAFETY: the caller's promise.
-        on_pool(|| outcome_of(unsafe { real::select(count, reads, writes, others, time) }))
-    };
-    fn wait(status: *mut c_int) -> pid_t = {
-        // SAFETY: the caller's promise.
-        unsafe { tried(|| libc::waitpid(-1, status, libc::WNOHANG), is_zero, || real::wait(status)) }
-    };
+    fn getaddrinfo(node: *const c_char, service: *const c_char, hints: *const addrinfo, found: *mut *mut addrinfo) -> c_int =
+        on_pool(|| real::getaddrinfo(node, service, hints, found)).map(|result| Ok(result.into()));
+    fn splice(from: c_int, at: *mut off64_t, to: c_int, offset: *mut off64_t, length: size_t, flags: c_uint) -> ssize_t =
+        on_pool(|| outcome_of(real::splice(from, at, to, offset, length, flags) as c_long));
+    fn sendfile(to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t =
+        on_pool(|| outcome_of(real::sendfile(to, from, offset, length) as c_long));
+    fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t =
+        on_pool(|| outcome_of(real::sendfile64(to, from, offset, length) as c_long));
+    fn fsync(fd: c_int) -> c_int = on_pool(|| outcome_of(real::fsync(fd)));
+    fn fdatasync(fd: c_int) -> c_int = on_pool(|| outcome_of(real::fdatasync(fd)));
+    fn select(count: c_int, reads: *mut fd_set, writes: *mut fd_set, others: *mut fd_set, time: *mut timeval) -> c_int =
+        on_pool(|| outcome_of(real::select(count, reads, writes, others, time)));
+    fn wait(status: *mut c_int) -> pid_t =
+        tried(|| libc::waitpid(-1, status, libc::WNOHANG), is_zero, || real::wait(status));
     fn waitpid(process: pid_t, status: *mut c_int, options: c_int) -> pid_t = {
-        // SAFETY: the caller's promise.
-        let wait = |options| unsafe { real::waitpid(process, status, options) };
-        if options & libc::WNOHANG != 0 { None } else { tried(|| wait(options | libc::WNOHANG), is_zero, || wait(options)) }
+        let wait = |options| real::waitpid(process, status, options);
+        let waits = options & libc::WNOHANG == 0;
+        if waits { tried(|| wait(options | libc::WNOHANG), is_zero, || wait(options)) } else { None }
     };
     fn wait4(process: pid_t, status: *mut c_int, options: c_int, usage: *mut rusage) -> pid_t = {
-        // SAFETY: the caller's promise.
-        let wait = |options| unsafe { real::wait4(process, status, options, usage) };
-        if options & libc::WNOHANG != 0 { None } else { tried(|| wait(options | libc::WNOHANG), is_zero, || wait(options)) }
+        let wait = |options| real::wait4(process, status, options, usage);
+        let waits = options & libc::WNOHANG == 0;
+        if waits { tried(|| wait(options | libc::WNOHANG), is_zero, || wait(options)) } else { None }
     };
-    fn waitid(of: idtype_t, id: id_t, info: *mut siginfo_t, options: c_int) -> c_int = {
-        // SAFETY: the caller's promise.
-        if options & libc::WNOHANG != 0 { None } else { on_pool(|| outcome_of(unsafe { real::waitid(of, id, info, options) })) }
-    };
+    fn waitid(of: idtype_t, id: id_t, info: *mut siginfo_t, options: c_int) -> c_int =
+        if options & libc::WNOHANG != 0 { None } else { on_pool(|| outcome_of(real::waitid(of, id, info, options))) };
     fn flock(fd: c_int, operation: c_int) -> c_int = {
-        // SAFETY: the caller's promise.
-        let lock = |operation| unsafe { real::flock(fd, operation) };
-        if operation & libc::LOCK_NB != 0 { None } else { tried(|| lock(operation | libc::LOCK_NB), failed(&[Errno::WOULDBLOCK]), || lock(operation)) }
+        let lock = |operation| real::flock(fd, operation);
+        let waits = operation & libc::LOCK_NB == 0;
+        if waits { tried(|| lock(operation | libc::LOCK_NB), failed(&[Errno::WOULDBLOCK]), || lock(operation)) } else { None }
     };
-    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int = {
-        // SAFETY: the caller's promise.
-        lock_file(command, |command| unsafe { real::fcntl(fd, command, argument) })
-    };
-    fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int = {
-        // SAFETY: the caller's promise.
-        lock_file(command, |command| unsafe { real::fcntl64(fd, command, argument) })
-    };
-    fn sem_wait(semaphore: *mut sem_t) -> c_int = {
-        // SAFETY: the caller's promise.
-        unsafe { tried(|| libc::sem_trywait(semaphore), failed(&[Errno::AGAIN]), || real::sem_wait(semaphore)) }
-    };
-    fn sem_timedwait(semaphore: *mut sem_t, until: *const timespec) -> c_int = {
-        // SAFETY: the caller's promise.
-        unsafe { tried(|| libc::sem_trywait(semaphore), failed(&[Errno::AGAIN]), || real::sem_timedwait(semaphore, until)) }
-    };
+    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int =
+        lock_file(command, |command| real::fcntl(fd, command, argument));
+    fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int =
+        lock_file(command, |command| real::fcntl64(fd, command, argument));
+    fn sem_wait(semaphore: *mut sem_t) -> c_int =
+        tried(|| libc::sem_trywait(semaphore), failed(&[Errno::AGAIN]), || real::sem_wait(semaphore));
+    fn sem_timedwait(semaphore: *mut sem_t, until: *const timespec) -> c_int =
+        tried(|| libc::sem_trywait(semaphore), failed(&[Errno::AGAIN]), || real::sem_timedwait(semaphore, until));
     fn pthread_join(thread: pthread_t, value: *mut *mut c_void) -> c_int = {
-        // SAFETY: the caller's promise. These return the error.
-        unsafe {
-            if thread == libc::pthread_self() { None } else {
-                tried(|| pthread_tryjoin_np(thread, value), |result| result == libc::EBUSY, || real::pthread_join(thread, value))
-            }
-        }
+        let is_busy = |result| result == libc::EBUSY;
+        let join = || real::pthread_join(thread, value);
+        if thread == libc::pthread_self() { None } else { tried(|| pthread_tryjoin_np(thread, value), is_busy, join) }
     };
 }
 

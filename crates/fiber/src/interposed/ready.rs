@@ -109,16 +109,14 @@ unsafe fn epoll_in_fiber(
 }
 
 interposed! {
-    // SAFETY: the caller's promise.
-    fn poll(entries: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int = unsafe { poll_in_fiber(entries, count, after_millis(timeout)) };
+    fn poll(entries: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int =
+        poll_in_fiber(entries, count, after_millis(timeout));
     fn ppoll(entries: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int = {
-        // SAFETY: the caller's promise.
-        let ahead = unsafe { timeout.as_ref() }.map(|time| super::sleep::ahead(time, None));
-        // SAFETY: likewise.
-        if mask.is_null() && ahead != Some(None) { unsafe { poll_in_fiber(entries, count, ahead.flatten()) } } else { None }
+        let ahead = timeout.as_ref().map(|time| super::sleep::ahead(time, None));
+        if mask.is_null() && ahead != Some(None) { poll_in_fiber(entries, count, ahead.flatten()) } else { None }
     };
-    // SAFETY: the caller's promise.
-    fn epoll_wait(fd: c_int, events: *mut epoll_event, most: c_int, timeout: c_int) -> c_int = unsafe { epoll_in_fiber(fd, events, most, timeout, std::ptr::null()) };
-    // SAFETY: the caller's promise.
-    fn epoll_pwait(fd: c_int, events: *mut epoll_event, most: c_int, timeout: c_int, mask: *const sigset_t) -> c_int = unsafe { epoll_in_fiber(fd, events, most, timeout, mask) };
+    fn epoll_wait(fd: c_int, events: *mut epoll_event, most: c_int, timeout: c_int) -> c_int =
+        epoll_in_fiber(fd, events, most, timeout, std::ptr::null());
+    fn epoll_pwait(fd: c_int, events: *mut epoll_event, most: c_int, timeout: c_int, mask: *const sigset_t) -> c_int =
+        epoll_in_fiber(fd, events, most, timeout, mask);
 }

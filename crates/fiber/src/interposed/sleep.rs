@@ -44,13 +44,11 @@ unsafe fn sleep_by(request: *const timespec, clock: Option<clockid_t>) -> Option
 }
 
 interposed! {
-    // SAFETY: the caller's promise.
-    fn nanosleep(request: *const timespec, remaining: *mut timespec) -> c_int = unsafe { sleep_by(request, None) };
+    fn nanosleep(request: *const timespec, remaining: *mut timespec) -> c_int = sleep_by(request, None);
     fn clock_nanosleep(clock: clockid_t, flags: c_int, request: *const timespec, remaining: *mut timespec) -> c_int = {
         let is_time = matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC | libc::CLOCK_BOOTTIME);
         let is_absolute = flags & libc::TIMER_ABSTIME != 0;
-        // SAFETY: the caller's promise.
-        is_time.then(|| unsafe { sleep_by(request, is_absolute.then_some(clock)) }).flatten()
+        is_time.then(|| sleep_by(request, is_absolute.then_some(clock))).flatten()
     };
     fn usleep(micros: useconds_t) -> c_int = sleep_for(Some(Duration::from_micros(micros.into())));
     fn sleep(seconds: c_uint) -> c_uint = sleep_for(Some(Duration::from_secs(seconds.into())));
