@@ -10,6 +10,7 @@ use policy::feedback::{FeedbackQueue, Level};
 use crate::inbox::{Inbox, Sleep};
 use crate::offered::Searcher;
 use crate::record::{Fiber, State};
+use crate::waitable::Woken;
 use crate::worker::Worker;
 
 /// After this many records were freed here, they are shared with all workers.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::io::ioctl_fionbio;
 
-use crate::reactor::Direction::{self, In, Out};
 use crate::current_worker::CurrentWorker;
+use crate::reactor::Direction::{self, In, Out};
 use crate::{readiness, time};
 
 /// Anything with a file descriptor that the kernel can watch (a socket, a pipe, a child's output, a

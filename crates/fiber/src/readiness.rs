@@ -7,10 +7,10 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use crate::current_worker::CurrentWorker;
 use crate::reactor::{Direction, Reactor};
 use crate::record::Fiber;
 use crate::waitable::{Waitable, Woken};
-use crate::current_worker::CurrentWorker;
 use crate::worker::{POLL_INTERVAL, Worker};
 
 /// A wait for a descriptor.

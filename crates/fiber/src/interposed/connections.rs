@@ -11,9 +11,9 @@ use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::sockopt::{socket_domain, socket_type};
 use rustix::net::{AddressFamily, SocketType};
 
-use super::descriptors::{borrow, is_nonblocking, socket_deadline};
+use super::descriptors::{is_nonblocking, socket_deadline};
 use super::pooled::on_pool;
-use super::ready::{is_ready, wait};
+use super::ready::{borrow, is_ready, wait};
 use super::sleep::sleep_for;
 use super::{Outcome, in_fiber, interposed, system_call};
 use crate::current_worker::{CurrentWorker, InRuntime};

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, socket_timeout};
 
 use super::pooled::on_pool;
-use super::ready::{is_ready, wait};
+use super::ready::{borrow, is_ready, wait};
 use super::{Outcome, interposed, system_call};
 use crate::fiber_thread;
 use crate::reactor::Direction;
@@ -25,12 +25,6 @@ use crate::waitable::Woken;
 
 /// A pipe that is ready has room for this much.
 const ROOM: usize = libc::PIPE_BUF;
-
-/// A descriptor for the time of a call.
-pub(super) fn borrow(fd: c_int) -> Option<BorrowedFd<'static>> {
-    // SAFETY: it is only passed to the kernel, which checks it.
-    (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
-}
 
 /// Whether calls at this descriptor never wait, because the program has said so.
 pub(super) fn is_nonblocking(fd: BorrowedFd<'_>) -> bool {

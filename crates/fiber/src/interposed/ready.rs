@@ -8,7 +8,6 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-use super::descriptors::borrow;
 use super::pooled::on_pool;
 use super::{Outcome, in_fiber, interposed, system_call};
 use crate::fiber_thread;
@@ -16,6 +15,12 @@ use crate::reactor::Direction;
 use crate::readiness;
 use crate::time;
 use crate::waitable::Woken;
+
+/// A descriptor for the time of a call.
+pub(super) fn borrow(fd: c_int) -> Option<BorrowedFd<'static>> {
+    // SAFETY: it is only passed to the kernel, which checks it.
+    (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+}
 
 /// Whether a call at this descriptor does not wait now.
 pub(super) fn is_ready(fd: BorrowedFd<'_>, direction: Direction) -> bool {
