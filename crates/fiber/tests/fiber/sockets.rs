@@ -1,5 +1,5 @@
-//! Fibers that communicate over sockets of the standard library. If a call stopped the worker, nearly
-//! all of these tests would wait forever.
+//! Fibers that communicate over sockets of the standard library. If a call stopped the worker,
+//! nearly all of these tests would wait forever.
 
 use std::io::{ErrorKind, PipeReader, Read, Write, pipe};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
