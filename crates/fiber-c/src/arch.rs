@@ -10,21 +10,3 @@ pub(crate) use x86_64::{Modes, call, leave};
 mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::{Modes, call, leave};
-
-/// The floating-point modes of the calling thread, such as the rounding mode. Dropping this
-/// restores them after other threads may have run.
-pub(crate) struct SavedModes(Modes);
-
-impl SavedModes {
-    #[inline(always)]
-    pub(crate) fn now() -> SavedModes {
-        SavedModes(Modes::current())
-    }
-}
-
-impl Drop for SavedModes {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.0.set();
-    }
-}

@@ -1,5 +1,6 @@
 //! Keys of values that each thread has of its own.
 
+use std::cell::RefCell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
@@ -27,8 +28,10 @@ struct Key {
 
 static KEYS: State<Vec<Key>> = State::new(Vec::new());
 
-/// A thread's value, and the generation of its key.
-pub(crate) type Value = (u64, *mut c_void);
+thread_local! {
+    /// The thread's values by their keys, and the generations of these.
+    static VALUES: RefCell<Vec<(u64, *mut c_void)>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A key that exists. EINVAL otherwise.
 fn find(here: Here, index: usize) -> Result<Key, c_int> {
@@ -38,15 +41,17 @@ fn find(here: Here, index: usize) -> Result<Key, c_int> {
 /// The place of the calling thread's value of a key, which is valid until the thread sets another.
 fn with_value<R>(here: Here, index: usize, then: impl FnOnce(&mut *mut c_void) -> R) -> Result<R, c_int> {
     let key = find(here, index)?;
-    Ok(thread::with_own(here, |entry| {
-        let values = &mut entry.values;
+    let with = |values: &RefCell<Vec<_>>| {
+        let values = &mut *values.borrow_mut();
         values.resize(values.len().max(index + 1), (0, null_mut()));
         let (generation, value) = &mut values[index];
         if *generation != key.generation {
             (*generation, *value) = (key.generation, null_mut());
         }
         then(value)
-    }))
+    };
+    // Destructors of thread-locals may run when the values are gone.
+    VALUES.try_with(with).map_err(|_| libc::EINVAL)
 }
 
 /// Calls the destructors of the calling thread's values.
@@ -65,7 +70,7 @@ pub(crate) fn destroy_values() {
 
 /// Takes the first value from this index on that has a destructor.
 fn take_from(here: Here, from: usize) -> Option<(usize, Destructor, *mut c_void)> {
-    let many = thread::with_own(here, |entry| entry.values.len());
+    let many = VALUES.with_borrow(Vec::len);
     (from..many).find_map(|index| {
         let destructor = find(here, index).ok()?.destructor?;
         let value = with_value(here, index, |value| std::mem::replace(value, null_mut())).ok()?;

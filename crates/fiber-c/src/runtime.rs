@@ -8,7 +8,6 @@ use fiber::{Config, Runtime, foreign};
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 
-use crate::arch::SavedModes;
 use crate::thread::{self, Thread, number};
 
 /// The size of stacks, unless a thread asks for another: C programs expect more than fibers need.
@@ -87,15 +86,13 @@ fn begin() -> Result<(), c_int> {
     let config = Config { rules, preemptible: true, closed: true, stack_size: STACK_SIZE, ..default };
     // SAFETY: the main thread lasts as long as the process.
     unsafe { Runtime::new(config).adopt() }.map_err(|_| libc::ENOMEM)?;
-    visit(|here| Ok(thread::with_own(here, |_| ())))
+    visit(|here| Ok(thread::add_main(here)))
 }
 
-/// Runs the body of a C function in the runtime, and returns its status. Afterwards the thread has
-/// its floating-point modes again, although others may have run.
+/// Runs the body of a C function in the runtime, and returns its status.
 #[inline(always)]
 pub(crate) fn enter(body: impl FnOnce(Here) -> Result<(), c_int>) -> c_int {
-    let _modes = SavedModes::now();
-    status(visit(body))
+    visit(body).err().unwrap_or(0)
 }
 
 /// The same, but returns -1 for an error, which is in `errno`.
@@ -110,24 +107,20 @@ pub(crate) fn enter_with_errno(body: impl FnOnce(Here) -> Result<(), c_int>) -> 
     }
 }
 
-/// The return value of a C function.
-fn status(result: Result<(), c_int>) -> c_int {
-    result.err().unwrap_or(0)
-}
-
 #[unsafe(no_mangle)]
 pub extern "C" fn my_pthread_configure(levels: c_uint, running_time_us: c_uint) -> c_int {
-    status(if levels == 0 || levels > FeedbackRules::MOST_LEVELS || running_time_us == 0 {
-        Err(libc::EINVAL)
-    } else if foreign::current().is_some() {
-        Err(libc::EBUSY)
-    } else if !is_main() {
-        Err(libc::EPERM)
-    } else {
-        let running_time = Span::from_micros(running_time_us.into());
-        // As in the default rules: a boost every hundred running times.
-        let boost = Boost::Every(Span::from_micros(u64::from(running_time_us) * 100));
-        RULES.set(Some(FeedbackRules { levels, running_time, boost }));
-        Ok(())
-    })
+    if levels == 0 || levels > FeedbackRules::MOST_LEVELS || running_time_us == 0 {
+        return libc::EINVAL;
+    }
+    if foreign::enter(|_| ()).is_some() {
+        return libc::EBUSY;
+    }
+    if !is_main() {
+        return libc::EPERM;
+    }
+    let running_time = Span::from_micros(running_time_us.into());
+    // As in the default rules: a boost every hundred running times.
+    let boost = Boost::Every(Span::from_micros(u64::from(running_time_us) * 100));
+    RULES.set(Some(FeedbackRules { levels, running_time, boost }));
+    0
 }

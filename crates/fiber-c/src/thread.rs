@@ -1,8 +1,10 @@
 //! Threads: their numbers, how they start and how they end.
 
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 
 use fiber::foreign::{self, Id};
 use fiber::{Builder, JoinError, JoinHandle, Permit, Semaphore};
@@ -34,30 +36,26 @@ unsafe impl Send for Value {}
 
 /// A thread that has not ended, or can be joined.
 pub(crate) struct ThreadEntry {
-    thread: Thread,
     /// `None` if it is detached, or another thread is joining it.
     handle: Option<JoinHandle<Value>>,
     has_ended: bool,
-    /// The address of the [frame](arch::call) of the function of the program that it runs.
-    frame: *const *mut u8,
-    /// Its values by their keys.
-    pub(crate) values: Vec<key::Value>,
 }
 
 impl ThreadEntry {
-    fn new(thread: Thread, handle: Option<JoinHandle<Value>>) -> ThreadEntry {
-        ThreadEntry { thread, handle, has_ended: false, frame: null(), values: Vec::new() }
+    /// Its thread has ended. Returns whether the entry is not needed any more.
+    fn end(&mut self) -> bool {
+        self.has_ended = true;
+        self.handle.is_none()
     }
 }
 
-/// The threads by the numbers of their fibers, and how many others than the main thread have not
-/// ended.
+/// The threads, and how many others than the main thread have not ended.
 struct Threads {
-    entries: Vec<Option<ThreadEntry>>,
+    entries: BTreeMap<Thread, ThreadEntry>,
     running: usize,
 }
 
-static THREADS: State<Threads> = State::new(Threads { entries: Vec::new(), running: 0 });
+static THREADS: State<Threads> = State::new(Threads { entries: BTreeMap::new(), running: 0 });
 
 /// The main thread waits here after it has exited. There is a permit for each time at which no
 /// other thread was left.
@@ -67,65 +65,39 @@ pub(crate) fn number(id: Id) -> Thread {
     (u64::from(id.generation) << 32) | (u64::from(id.number) + 1)
 }
 
-/// The number of a thread's fiber. An invalid number is larger than all.
-fn index(thread: Thread) -> usize {
-    (thread as u32).wrapping_sub(1) as usize
-}
-
 impl Threads {
-    /// The entry of a thread, if it still exists.
-    fn get(&mut self, thread: Thread) -> Option<&mut ThreadEntry> {
-        self.entries.get_mut(index(thread))?.as_mut().filter(|entry| entry.thread == thread)
-    }
-
-    /// The place for the entry of a thread that exists.
-    fn place(&mut self, thread: Thread) -> &mut Option<ThreadEntry> {
-        if index(thread) >= self.entries.len() {
-            self.entries.resize_with(index(thread) + 1, || None);
-        }
-        let place = &mut self.entries[index(thread)];
-        place.take_if(|entry| entry.thread != thread);
-        place
-    }
-
-    fn remove(&mut self, thread: Thread) {
-        if self.get(thread).is_some() {
-            self.entries[index(thread)] = None;
-        }
-    }
-
     /// Takes the handle of a thread, which is detached then. ESRCH if there is no such thread,
     /// EINVAL if it cannot be joined.
     fn detach(&mut self, thread: Thread) -> Result<JoinHandle<Value>, c_int> {
-        let entry = self.get(thread).ok_or(libc::ESRCH)?;
+        let entry = self.entries.get_mut(&thread).ok_or(libc::ESRCH)?;
         let handle = entry.handle.take().ok_or(libc::EINVAL)?;
         if entry.has_ended {
-            self.remove(thread);
+            self.entries.remove(&thread);
         }
         Ok(handle)
     }
 }
 
-/// Calls a function with the entry of the calling thread.
-pub(crate) fn with_own<R>(here: Here, then: impl FnOnce(&mut ThreadEntry) -> R) -> R {
-    // No thread has created the main thread.
-    let new = || ThreadEntry::new(here.me, None);
-    THREADS.with(here, |threads| then(threads.place(here.me).get_or_insert_with(new)))
+/// Adds the main thread, which no thread has created.
+pub(crate) fn add_main(here: Here) {
+    THREADS.with(here, |threads| threads.entries.insert(here.me, ThreadEntry { handle: None, has_ended: false }));
 }
 
 /// Whether this thread, which has called this library, has not ended.
 pub(crate) fn is_running(here: Here, thread: Thread) -> bool {
-    THREADS.with(here, |threads| threads.get(thread).is_some_and(|entry| !entry.has_ended))
+    THREADS.with(here, |threads| threads.entries.get(&thread).is_some_and(|entry| !entry.has_ended))
+}
+
+thread_local! {
+    /// The [frame](arch::call) of the function of the program that the thread runs.
+    static FRAME: Cell<*mut u8> = const { Cell::new(null_mut()) };
 }
 
 /// Calls a function of the program, from which [`my_pthread_exit`] returns with a value.
 pub(crate) fn call(function: Function, argument: *mut c_void) -> *mut c_void {
-    let mut frame = null_mut();
-    let set_frame = |frame| enter(|here| Ok(with_own(here, |entry| entry.frame = frame)));
-    set_frame(&raw const frame);
     // SAFETY: the program guarantees it.
-    let value = unsafe { arch::call(function, argument, &raw mut frame) };
-    set_frame(null());
+    let value = unsafe { arch::call(function, argument, FRAME.with(Cell::as_ptr)) };
+    FRAME.set(null_mut());
     value
 }
 
@@ -168,13 +140,11 @@ impl Job {
         let value = call(self.function, self.argument.0);
         key::destroy_values();
         enter(|here| {
-            let is_detached = with_own(here, |entry| {
-                (entry.has_ended, entry.values) = (true, Vec::new());
-                entry.handle.is_none()
+            THREADS.with(here, |threads| {
+                if threads.entries.get_mut(&here.me).is_some_and(ThreadEntry::end) {
+                    threads.entries.remove(&here.me);
+                }
             });
-            if is_detached {
-                THREADS.with(here, |threads| threads.remove(here.me));
-            }
             Ok(())
         });
         drop(self.running);
@@ -217,7 +187,7 @@ pub unsafe extern "C" fn my_pthread_create(
                 Some(Attributes { detached: 1.., .. }) => (None, Some(handle)),
                 _ => (Some(handle), None),
             };
-            *threads.place(number) = Some(ThreadEntry::new(number, kept));
+            threads.entries.insert(number, ThreadEntry { handle: kept, has_ended: false });
             detached
         });
         detached.into_iter().for_each(JoinHandle::detach);
@@ -247,7 +217,7 @@ exports! { enter:
         if let Err(JoinError::Itself | JoinError::Cycle(_)) = result {
             return Err(libc::EDEADLK);
         }
-        THREADS.with(here, |threads| threads.remove(thread));
+        THREADS.with(here, |threads| threads.entries.remove(&thread));
         let Value(result) = result.map_err(|_| libc::EAGAIN)?;
         value.into_iter().for_each(|value| *value = result);
         Ok(())
@@ -261,11 +231,11 @@ exports! { enter:
 /// The frames between the function of the thread and this call have nothing to clean up.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn my_pthread_exit(value: *mut c_void) -> ! {
-    let frame = visit(|here| Ok(with_own(here, |entry| entry.frame)));
-    if let Some(frame) = frame.ok().filter(|frame| !frame.is_null()) {
+    let frame = FRAME.get();
+    if !frame.is_null() {
         // SAFETY: it is this thread's own frame. Its function has not returned, and the caller
         // guarantees the rest.
-        unsafe { arch::leave(*frame, value) }
+        unsafe { arch::leave(frame, value) }
     }
     // The main thread: the process lasts as long as other threads run.
     key::destroy_values();

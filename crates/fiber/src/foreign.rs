@@ -21,12 +21,6 @@ impl Id {
     }
 }
 
-/// The calling fiber; `None` on a thread that runs no fibers.
-#[inline(always)]
-pub fn current() -> Option<Id> {
-    enter(|id| id)
-}
-
 /// Calls a function with the calling fiber. No other fiber of its worker interrupts the function,
 /// unless it calls what may let others run. It must be short, and call no code of the program.
 /// Returns `None` on a thread that runs no fibers.
@@ -46,5 +40,6 @@ pub fn spawn<T: Send + 'static>(
     builder: Builder,
     function: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, SpawnError> {
-    builder.spawn_quietly(function)
+    // SAFETY: it borrows nothing, and may move to another kernel thread.
+    unsafe { builder.spawn_unchecked(function, |_| ()) }
 }

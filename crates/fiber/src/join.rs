@@ -98,6 +98,8 @@ pub(crate) fn has_ended(fiber: Fiber) -> bool {
     fiber.meeting.load(Acquire) == ENDED
 }
 
+const FIBER_END: &str = "the end of a fiber";
+
 /// A wait for a fiber's end. A debugger reads the first word.
 #[repr(C)]
 struct End {
@@ -113,15 +115,11 @@ impl Waitable for End {
     }
 
     fn kind(&self) -> &'static str {
-        "the end of a fiber"
+        FIBER_END
     }
 
     fn blocker(&self) -> Option<Fiber> {
         self.is_inside.then_some(self.fiber)
-    }
-
-    fn ends(&self) -> Option<Fiber> {
-        self.blocker()
     }
 }
 
@@ -360,7 +358,7 @@ fn check_for_cycle(here: &Worker, end: &End) -> Result<(), JoinError> {
             let cycle = || JoinError::Cycle(labels.join(", which waits for "));
             return Err(if is_itself { JoinError::Itself } else { cycle() });
         }
-        next = at.waitable().and_then(Waitable::ends);
+        next = at.waitable().filter(|waits| waits.kind() == FIBER_END).and_then(Waitable::blocker);
     }
     Ok(())
 }

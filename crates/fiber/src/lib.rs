@@ -25,6 +25,7 @@ mod event;
 mod explore;
 #[allow(unsafe_code)] // Thread-locals point to the worker.
 mod fiber_thread;
+#[allow(unsafe_code)] // A fiber's function borrows nothing.
 #[doc(hidden)]
 pub mod foreign;
 #[allow(unsafe_code)] // A fiber points to its home worker.

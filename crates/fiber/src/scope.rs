@@ -146,7 +146,7 @@ impl<'scope> Scope<'scope, '_> {
         let job = Job { function, outcome: Arc::clone(&outcome), membership };
         // SAFETY: the scope waits until the job is dropped, and with it all that it borrows; the
         // job returns nothing.
-        let end = unsafe { builder.spawn_unchecked(move || job.run())? };
+        let end = unsafe { builder.spawn_unchecked(move || job.run(), |here| here.safepoint())? };
         Ok(ScopedJoinHandle { end, outcome })
     }
 }

@@ -89,7 +89,7 @@ impl Builder {
         function: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SpawnError> {
         // SAFETY: it borrows nothing, and may move to another kernel thread.
-        unsafe { self.spawn_unchecked(function) }
+        unsafe { self.spawn_unchecked(function, |here| here.safepoint()) }
     }
 
     /// Spawns a fiber that shares the thread-locals of its worker with all other fibers that are
@@ -135,7 +135,7 @@ impl Builder {
         self.tier = Some(Tier::Sharing);
         // SAFETY: it borrows nothing, and may move to another kernel thread; the rest is the
         // caller's promise.
-        unsafe { self.spawn_unchecked(function) }
+        unsafe { self.spawn_unchecked(function, |here| here.safepoint()) }
     }
 
     #[inline(always)]
@@ -146,27 +146,10 @@ impl Builder {
         }
     }
 
-    /// Spawns the fiber without a safepoint: no other fiber of the worker runs meanwhile.
-    pub(crate) fn spawn_quietly<T: Send + 'static>(
-        self,
-        function: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<JoinHandle<T>, SpawnError> {
-        // SAFETY: as in `spawn`.
-        unsafe { self.spawn_then(function, |_| ()) }
-    }
-
     /// # Safety
     /// As for [`Worker::spawn`](crate::worker::Worker::spawn).
     #[inline(always)]
-    pub(crate) unsafe fn spawn_unchecked<T>(self, function: impl FnOnce() -> T) -> Result<JoinHandle<T>, SpawnError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.spawn_then(function, |here| here.safepoint()) }
-    }
-
-    /// # Safety
-    /// As for [`Worker::spawn`](crate::worker::Worker::spawn).
-    #[inline(always)]
-    unsafe fn spawn_then<T>(
+    pub(crate) unsafe fn spawn_unchecked<T>(
         self,
         function: impl FnOnce() -> T,
         then: impl FnOnce(CurrentWorker),

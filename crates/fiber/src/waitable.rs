@@ -41,9 +41,4 @@ pub(crate) trait Waitable {
     fn requeue_raised(&self, _: Fiber) -> Option<Fiber> {
         None
     }
-
-    /// The fiber whose end this is a wait for, if it is one.
-    fn ends(&self) -> Option<Fiber> {
-        None
-    }
 }

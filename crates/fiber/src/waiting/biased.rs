@@ -80,12 +80,12 @@ impl<S> Biased<S> {
 /// The real atomics and fences.
 mod world {
     use std::sync::OnceLock;
-    use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+    use std::sync::atomic::Ordering::SeqCst;
     use std::sync::atomic::compiler_fence;
 
     use rustix::thread::{MembarrierCommand, membarrier};
-    use sys::futex::{self, Scope};
 
+    pub(super) use std::sync::Mutex;
     pub(super) use std::sync::atomic::{AtomicU32, AtomicU64};
     pub(super) use std::thread::yield_now;
 
@@ -112,42 +112,6 @@ mod world {
     pub(super) fn can_be_biased() -> bool {
         static REGISTERED: OnceLock<bool> = OnceLock::new();
         *REGISTERED.get_or_init(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok())
-    }
-
-    const FREE: u32 = 0;
-    const LOCKED: u32 = 1;
-    /// Another thread may sleep.
-    const CONTENDED: u32 = 2;
-
-    /// How often a thread looks before it sleeps.
-    const LOOKS: usize = 100;
-
-    /// An ordinary lock. (Drepper, "Futexes are tricky", mutex 2.)
-    pub(super) struct Lock(AtomicU32);
-
-    impl Lock {
-        pub(super) const fn new() -> Lock {
-            Lock(AtomicU32::new(FREE))
-        }
-
-        /// Calls a function with the lock. The function does not panic.
-        pub(super) fn with<R>(&self, then: impl FnOnce() -> R) -> R {
-            let is_free = || self.0.compare_exchange(FREE, LOCKED, Acquire, Relaxed).is_ok();
-            let look = || {
-                std::hint::spin_loop();
-                self.0.load(Relaxed) == FREE && is_free()
-            };
-            if !is_free() && !std::iter::repeat_with(look).take(LOOKS).any(|locked| locked) {
-                while self.0.swap(CONTENDED, Acquire) != FREE {
-                    futex::wait(&self.0, CONTENDED, None, Scope::Process);
-                }
-            }
-            let result = then();
-            if self.0.swap(FREE, Release) == CONTENDED {
-                futex::wake(&self.0, 1, Scope::Process);
-            }
-            result
-        }
     }
 }
 

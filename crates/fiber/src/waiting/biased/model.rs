@@ -1,7 +1,7 @@
 //! A loom model of the same code, with full fences on both sides.
 
 mod world {
-    use loom::sync::Mutex;
+    pub(super) use loom::sync::Mutex;
     pub(super) use loom::sync::atomic::{AtomicU32, AtomicU64};
     use loom::sync::atomic::{Ordering, fence};
     pub(super) use loom::thread::yield_now;
@@ -21,19 +21,6 @@ mod world {
 
     pub(super) fn can_be_biased() -> bool {
         true
-    }
-
-    pub(super) struct Lock(Mutex<()>);
-
-    impl Lock {
-        pub(super) fn new() -> Lock {
-            Lock(Mutex::new(()))
-        }
-
-        pub(super) fn with<R>(&self, then: impl FnOnce() -> R) -> R {
-            let _locked = self.0.lock();
-            then()
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The words of a biased lock, and who is inside.
 
-use super::world::{AtomicU32, AtomicU64, Lock, can_be_biased, const_fn, owner_fence, revoker_fence, yield_now};
+use super::world::{AtomicU32, AtomicU64, Mutex, can_be_biased, const_fn, owner_fence, revoker_fence, yield_now};
 use crate::shared::NO_RUNTIME;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -15,7 +15,7 @@ const REVOKING: u64 = u64::MAX - 2;
 pub(crate) struct Bias {
     /// The number of the runtime that owns it, or one of the constants.
     owner: AtomicU64,
-    lock: Lock,
+    lock: Mutex<()>,
     /// The owner is inside.
     busy: AtomicU32,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Bias {
 impl Bias {
     const_fn! {
         pub(crate) fn new() -> Bias {
-            Bias { owner: AtomicU64::new(UNUSED), lock: Lock::new(), busy: AtomicU32::new(0) }
+            Bias { owner: AtomicU64::new(UNUSED), lock: Mutex::new(()), busy: AtomicU32::new(0) }
         }
     }
 
@@ -59,20 +59,19 @@ impl Bias {
     #[cold]
     #[inline(never)]
     pub(crate) fn with_lock<R>(&self, caller: u64, then: impl FnOnce() -> R) -> R {
-        self.lock.with(|| {
-            let owner = self.owner.load(Relaxed);
-            if owner == UNUSED {
-                self.owner.store(if caller != NO_RUNTIME && can_be_biased() { caller } else { SHARED }, Release);
-            } else if owner != SHARED && owner != caller {
-                self.owner.store(REVOKING, Relaxed);
-                revoker_fence();
-                while self.busy.load(Acquire) != 0 {
-                    // The owner may have lost its CPU.
-                    yield_now();
-                }
-                self.owner.store(SHARED, Release);
+        let _locked = self.lock.lock();
+        let owner = self.owner.load(Relaxed);
+        if owner == UNUSED {
+            self.owner.store(if caller != NO_RUNTIME && can_be_biased() { caller } else { SHARED }, Release);
+        } else if owner != SHARED && owner != caller {
+            self.owner.store(REVOKING, Relaxed);
+            revoker_fence();
+            while self.busy.load(Acquire) != 0 {
+                // The owner may have lost its CPU.
+                yield_now();
             }
-            then()
-        })
+            self.owner.store(SHARED, Release);
+        }
+        then()
     }
 }
