@@ -4,7 +4,7 @@
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{
-    as_if_called_from, leave, leave_and_set_thread_pointer, new_context, reset_modes, switch,
+    as_if_called_from, call_as_if_left, leave, leave_and_set_thread_pointer, new_context, reset_modes, switch,
     switch_and_set_thread_pointer, thread_pointer, ticks,
 };
 
@@ -12,7 +12,7 @@ pub(crate) use x86_64::{
 mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::{
-    as_if_called_from, leave, leave_and_set_thread_pointer, new_context, reset_modes, switch,
+    as_if_called_from, call_as_if_left, leave, leave_and_set_thread_pointer, new_context, reset_modes, switch,
     switch_and_set_thread_pointer, thread_pointer, ticks,
 };
 

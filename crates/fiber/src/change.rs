@@ -3,10 +3,8 @@
 //! A fiber that is left calls this, and returns from it when it continues; in between its stack is
 //! unchanged. The [thread control block](crate::control_block) is switched along with the stack.
 
-use crate::arch::{self, Context, Target};
+use crate::arch::{self, Context};
 use crate::control_block::ControlBlock;
-use crate::control_block::thread::{Handover, KernelThread, TurnChange};
-use crate::current_worker::CurrentWorker;
 use crate::record::{Fiber, State};
 use crate::worker::Worker;
 
@@ -60,6 +58,7 @@ impl Worker {
     /// The block that is in use now. For code that runs as this worker.
     pub(crate) fn control_block_in_force(&self) -> ControlBlock {
         self.preemption
+            .threads
             .runs_on
             .get()
             .map_or_else(|| ControlBlock::ThreadPointer(arch::thread_pointer()), ControlBlock::KernelThread)
@@ -77,45 +76,8 @@ impl Worker {
         unsafe {
             match block {
                 ControlBlock::ThreadPointer(pointer) => arch::switch_and_set_thread_pointer(save, to, pointer),
-                ControlBlock::KernelThread(next) => arch::switch(save, self.handover_target(to, next)),
+                ControlBlock::KernelThread(next) => _ = self.hand_over(save, next),
             }
         }
     }
-
-    /// The target at which a fiber with this block continues.
-    #[inline(always)]
-    pub(crate) fn target(&self, to: Context, block: ControlBlock) -> Target {
-        match block {
-            ControlBlock::ThreadPointer(thread_pointer) => Target { to, thread_pointer },
-            ControlBlock::KernelThread(next) => Target { to: self.handover_target(to, next), thread_pointer: 0 },
-        }
-    }
-
-    /// Where this kernel thread must continue so that `next` continues at `to`: `to` itself if
-    /// `next` is this thread.
-    fn handover_target(&self, to: Context, next: &'static KernelThread) -> Context {
-        match self.preemption.runs_on.get() {
-            Some(own) if own != next => own.prepare_handover(next, Handover::of(self.pointer(), TURN_CHANGE, to)),
-            _ => to,
-        }
-    }
-}
-
-const TURN_CHANGE: TurnChange = TurnChange {
-    // SAFETY: a worker exists as long as its kernel threads take turns, and the calling thread has
-    // the turn.
-    before: |worker, next| unsafe { Worker::at(worker) }.forward_ticks_to(next),
-    // SAFETY: as above.
-    after: |worker, thread| unsafe { Worker::at(worker) }.resume_on(thread),
-};
-
-/// The first function on the stack on which a worker's own kernel thread waits for its turn.
-///
-/// # Safety
-/// Only the entry of that stack jumps to it.
-pub(crate) unsafe extern "C" fn wait_for_turn() -> ! {
-    let here = CurrentWorker::expect();
-    let Some(own) = here.preemption.runs_on.get() else { unreachable!("it has a turn to hand over") };
-    // SAFETY: this is the calling kernel thread, on its own stack.
-    unsafe { own.run_turns() }
 }

@@ -6,9 +6,9 @@
 //!
 //! * A thread control block alone. The worker's kernel thread switches from one block to the next
 //!   by changing the thread pointer.
-//! * A kernel thread, on systems on which a block cannot exist without one. It waits in the kernel
-//!   for its turn. Of a worker's kernel threads, its own and those of its fibers, exactly one runs
-//!   at a time. To switch is to [hand over](thread::KernelThread) the turn.
+//! * A [kernel thread](thread), on systems on which a block cannot exist without one. It waits in
+//!   the kernel for its turn. Of a worker's kernel threads, its own and those of its fibers,
+//!   exactly one runs at a time.
 
 pub(crate) mod thread;
 
@@ -27,14 +27,15 @@ pub enum PreemptBy {
     /// switch takes nanoseconds. This needs the GNU C library, and a processor and a kernel that
     /// let programs change the thread pointer.
     ThreadBlocks,
-    /// A kernel thread for each fiber, one of which runs at a time for each worker. This needs
-    /// nothing but Linux, and a switch takes microseconds. All that the kernel keeps for a thread
-    /// belongs to the fiber, too: see [the table](crate::soundness#what-a-thread-may-assume). Each
-    /// fiber that has started has a kernel thread and a timer, of which a process may have some
-    /// 4000; they stay, for later fibers. A kernel thread keeps the CPUs, the nice value and the
-    /// policy of the thread that created it. With a real-time policy on a single CPU, what other
-    /// threads send does not interrupt a fiber that reaches no safepoint, because the worker's own
-    /// thread, which is the one that they know, never runs there.
+    /// A kernel thread for each fiber, one of which runs at a time for each worker. The fiber is
+    /// that thread, from its start to its end, so all that the kernel and the C library keep for a
+    /// thread belongs to it: see [the table](crate::soundness#what-a-thread-may-assume). This needs
+    /// nothing but Linux. To spawn and join a fiber takes as long as with a thread, some 50 us, and
+    /// a switch takes microseconds. Each fiber that has started has a kernel thread and a timer, of
+    /// which a process may have some 4000. The thread inherits the CPUs, the nice value and the
+    /// policy of the one that starts it, another of the worker's. With a real-time policy on a
+    /// single CPU, what other threads send does not interrupt a fiber that reaches no safepoint,
+    /// because the worker's own thread, which is the one that they know, never runs there.
     KernelThreads,
 }
 
@@ -74,6 +75,15 @@ impl Default for ControlBlock {
 impl ControlBlock {
     /// No block.
     pub(crate) const NONE: ControlBlock = ControlBlock::ThreadPointer(0);
+
+    /// The thread pointer of a block alone, otherwise 0.
+    #[inline(always)]
+    pub(crate) fn thread_pointer(self) -> usize {
+        match self {
+            ControlBlock::ThreadPointer(pointer) => pointer,
+            ControlBlock::KernelThread(_) => 0,
+        }
+    }
 
     pub(crate) fn thread(self) -> Option<&'static KernelThread> {
         match self {

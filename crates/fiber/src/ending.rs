@@ -133,7 +133,7 @@ pub(crate) fn end_own(worker: &Worker) -> usize {
             // Those that remain must get nothing any more for which others wait.
             let remain = |fiber: &Fiber| fiber.is_waiting() && worker.is_home_of(*fiber);
             core.records.all().filter(remain).for_each(|fiber| _ = worker.leave_list(fiber));
-            return left;
+            return if left == 0 && !worker.end_scheduler() { 1 } else { left };
         }
     }
 }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, compiler_fence};
 use policy::feedback::ThreadShare;
 use sys::tick::Interrupted;
 
-use crate::arch::Context;
+use crate::arch::{self, Context};
 use crate::attraction::Attraction;
 use crate::control_block::ControlBlock;
 use crate::worker_pointer::WorkerPointer;
@@ -58,6 +58,18 @@ pub(crate) enum Orphan {
     OnOtherThread(NonNull<OrphanHost>),
     /// On its own kernel thread.
     OnOwnThread,
+}
+
+impl Orphan {
+    /// Ends the kernel thread that was started for the calling fiber.
+    ///
+    /// # Safety
+    /// Nothing on its stack is needed any more.
+    pub(crate) unsafe fn end(self) -> ! {
+        let Orphan::OnOtherThread(host) = self else { unreachable!("its own thread ends by itself") };
+        // SAFETY: the host exists until its stack is resumed, which is now.
+        unsafe { arch::leave_and_set_thread_pointer(host.as_ref().left.get(), host.as_ref().thread_pointer) }
+    }
 }
 
 /// A kernel thread that was started for an orphaned fiber.

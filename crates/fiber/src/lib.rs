@@ -76,6 +76,8 @@ mod time;
 #[allow(unsafe_code)] // Its tests make records.
 mod time_accounting;
 mod timers;
+#[allow(unsafe_code)] // Passes the CPU from one kernel thread of a worker to another.
+mod turns;
 mod unwinding;
 mod waitable;
 #[allow(unsafe_code)] // Waiters are linked by pointers, and one thread at a time has an object.

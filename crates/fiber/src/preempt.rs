@@ -43,8 +43,6 @@ pub use self::state::Preemptions;
 use self::state::Ticking;
 use self::ticks::Ticks;
 use crate::arch::{self, Context, Target};
-use crate::change::wait_for_turn;
-use crate::control_block::thread::KernelThread;
 use crate::control_block::{ControlBlock, ControlBlockKind};
 use crate::current_worker::CurrentWorker;
 use crate::error::{PreemptionError, StackError};
@@ -66,50 +64,49 @@ const FOR_GOOD: Duration = Duration::from_secs(1);
 
 /// The size of stacks on which the library works for a worker. The program may use any allocator,
 /// and a tick may interrupt it there.
-const ROOM: usize = 64 << 10;
+pub(crate) const ROOM: usize = 64 << 10;
 
 impl Worker {
     /// Prepares the worker for fibers with blocks. Only its first fiber has run so far.
     #[cold]
     pub(crate) fn prepare_blocks(&self) -> Result<(), StackError> {
-        let kind = self.core().config().preempt_by.kind()?;
-        let block = match kind {
-            ControlBlockKind::ThreadPointer => ControlBlock::ThreadPointer(arch::thread_pointer()),
-            ControlBlockKind::KernelThread => {
-                let stack = self.stacks.take_bare(Some(ROOM))?;
-                // SAFETY: the stack is taken for this purpose.
-                ControlBlock::KernelThread(unsafe { KernelThread::of_worker(stack.top(), wait_for_turn) })
+        match self.core().config().preempt_by.kind()? {
+            ControlBlockKind::ThreadPointer => {
+                self.own_thread.set_control_block(ControlBlock::ThreadPointer(arch::thread_pointer()));
             }
-        };
-        self.own_thread.set_control_block(block);
-        self.preemption.runs_on.set(block.thread());
-        self.stacks.set_kind(kind);
+            ControlBlockKind::KernelThread => self.prepare_threads()?,
+        }
         self.preemption.has_blocks.set(true);
         Ok(())
     }
 
-    /// The stack of the scheduler, which is made if there is none.
+    /// Makes the scheduler, if there is none.
     #[cold]
-    pub(crate) fn scheduler(&self) -> Result<Stack, StackError> {
-        if let Some(stack) = self.preemption.scheduler.get() {
-            return Ok(stack);
-        }
+    pub(crate) fn prepare_scheduler(&self) -> Result<(), StackError> {
         if !self.preemption.has_blocks() {
             self.prepare_blocks()?;
         }
-        let stack = self.stacks.take_with_block(Some(ROOM))?;
-        if let Some(thread) = stack.thread() {
-            // SAFETY: it stays in place.
-            unsafe { thread.as_ref() }.prepare_for(self.pointer());
+        if self.preemption.scheduler.get().is_none() && self.preemption.threads.scheduler.get().is_none() {
+            let stack = self.stacks.take_with_block(Some(ROOM))?;
+            if let Some(thread) = stack.thread() {
+                // SAFETY: it stays in place.
+                unsafe { thread.as_ref() }.prepare_for(self.pointer());
+            }
+            self.preemption.scheduler.set(Some(stack));
         }
-        self.preemption.scheduler.set(Some(stack));
-        Ok(stack)
+        Ok(())
     }
 
     /// Where the scheduler begins, and its block.
     pub(crate) fn scheduler_context(&self) -> Result<(Context, ControlBlock), StackError> {
-        let stack = self.scheduler()?;
-        let Some(thread) = stack.thread() else { unreachable!("it has a block") };
+        self.prepare_scheduler()?;
+        if let Some(thread) = self.preemption.threads.scheduler.get() {
+            return Ok((Context::default(), ControlBlock::KernelThread(thread)));
+        }
+        let Some((stack, thread)) = self.preemption.scheduler.get().and_then(|stack| Some((stack, stack.thread()?)))
+        else {
+            unreachable!("it was prepared")
+        };
         // SAFETY: the stack is unused until the scheduler begins, and the state stays in place.
         unsafe { Ok((arch::new_context(stack.top(), schedule), thread.as_ref().control_block())) }
     }
@@ -124,10 +121,7 @@ impl Worker {
             StackError::Preemption(why) => why,
             why => PreemptionError::Stack(Box::new(why)),
         };
-        if !self.preemption.has_blocks() {
-            self.prepare_blocks().map_err(stack_error)?;
-        }
-        self.scheduler().map_err(stack_error)?;
+        self.prepare_scheduler().map_err(stack_error)?;
         let kind = self.core().config().preempt_by.kind()?;
         // SAFETY: the handler keeps to the rules in the module's documentation.
         unsafe { sys::tick::handle(tick) }.map_err(PreemptionError::Timer)?;
@@ -144,14 +138,6 @@ impl Worker {
         }
         self.preemption.ticks.set(NonNull::new(Arc::into_raw(ticks).cast_mut()));
         Ok(())
-    }
-
-    /// Blocks the same signals as the worker, for a fiber that starts on a stack with a kernel
-    /// thread. The previous fiber there may have blocked others.
-    pub(crate) fn apply_mask(&self, thread: &FiberThread) {
-        if let (ControlBlock::KernelThread(_), Some(mask)) = (thread.control_block(), self.preemption.mask.get()) {
-            mask.apply_to_this_thread();
-        }
     }
 
     // The work of a tick.
@@ -297,6 +283,20 @@ impl Worker {
         next
     }
 
+    /// Chooses the next fiber, for the scheduler. The current one was interrupted outside the
+    /// runtime; if there is none, no fiber was ready, or the last one has ended.
+    pub(crate) fn choose(&self) -> (Context, Fiber) {
+        let mut next = self.running().map_or_else(|| self.next(), |me| self.next_after_tick(me));
+        let to = loop {
+            match self.entrance(next) {
+                Some(to) => break to,
+                None => next = self.next(),
+            }
+        };
+        self.make_current(next, true);
+        (to, next)
+    }
+
     /// Does what a tick would have done that came while the library worked for the running
     /// preemptible fiber.
     #[cold]
@@ -370,23 +370,14 @@ impl Worker {
 pub(crate) unsafe extern "C" fn schedule() -> ! {
     // SAFETY: the other stack was left by this worker, or is new. Its fiber was in the queue once,
     // so it does not run anywhere.
-    unsafe { choose_target().leave() }
+    unsafe { target().leave() }
 }
 
-/// Chooses the next fiber. The current one was interrupted outside the runtime; if there is none,
-/// no fiber was ready.
+/// Where the next fiber continues.
 #[inline(never)]
-fn choose_target() -> Target {
-    let here = CurrentWorker::expect();
-    let mut next = here.running().map_or_else(|| here.next(), |me| here.next_after_tick(me));
-    let to = loop {
-        match here.entrance(next) {
-            Some(to) => break to,
-            None => next = here.next(),
-        }
-    };
-    here.make_current(next, true);
-    here.target(to, next.thread().control_block())
+fn target() -> Target {
+    let (to, next) = CurrentWorker::expect().choose();
+    Target { to, thread_pointer: next.thread().control_block().thread_pointer() }
 }
 
 /// The signal handler.

@@ -190,9 +190,9 @@ impl Record {
         self.waits.get().map(|waits| unsafe { &*waits.as_ptr() })
     }
 
-    /// Whether it has a stack with a block of its own. The first fiber of a worker has none.
+    /// Whether it has a stack and a block of its own. The first fiber of a worker has none.
     pub(crate) fn has_own_block(&self) -> bool {
-        !self.is_sharing.get() && self.stack.get().is_some_and(|stack| stack.thread().is_some())
+        !self.is_sharing.get() && self.stack.get().is_some()
     }
 
     /// Whether it may continue on another worker, once it is ready and not in the middle of a

@@ -196,7 +196,7 @@ fn start(core: &Arc<Core>, first: &Worker, index: usize) -> Result<JoinHandle<()
         let left = ending::end_own(&worker);
         worker.resign();
         if left > 0 {
-            std::mem::forget(worker);
+            std::mem::forget((worker, core));
         }
     };
     core.rounds.join();

@@ -5,10 +5,11 @@
 //! [`overflow`](crate::debug::overflow)). Memory is allocated at the first access, and returns
 //! to the kernel when many stacks are free.
 //!
-//! Above a stack are the state of the [thread](crate::fiber_thread) that its fiber is and, if that
-//! has no kernel thread, its thread control block. These exist as long as the process, and so do
-//! such stacks. Workers take them from a common pool, and return them there. Fibers that share
-//! their worker's thread-locals have *bare* stacks, which belong to the worker.
+//! Above a stack are the state of the [thread](crate::fiber_thread) that its fiber is, and its
+//! thread control block. These exist as long as the process, and so do such stacks. Workers take
+//! them from a common pool, and return them there. Fibers that share their worker's thread-locals
+//! have *bare* stacks, which belong to the worker. Fibers that are [kernel
+//! threads](crate::control_block::thread) have the stacks of these.
 //!
 //! # If there is no stack
 //! A fiber that cannot get a stack does not run: its function is dropped, and its joiner gets the
@@ -22,13 +23,13 @@ mod class;
 mod with_block;
 
 use std::cell::{Cell, RefCell};
-use std::ptr::NonNull;
+use std::ops::Range;
+use std::ptr::{NonNull, with_exposed_provenance_mut};
 
-use sys::reservation::{Guard, page_size};
+use sys::reservation::{Guard, in_memory_at_end, page_size};
 
 use self::class::Class;
 use self::with_block::StacksWithBlock;
-use crate::control_block::ControlBlockKind;
 use crate::error::StackError;
 use crate::fiber_thread::FiberThread;
 
@@ -45,6 +46,13 @@ impl Stack {
     /// The offsets of its top and of its size with the guard, for debuggers.
     pub(crate) const LAYOUT: [u64; 2] =
         [std::mem::offset_of!(Stack, top) as u64, std::mem::offset_of!(Stack, size) as u64];
+
+    /// The stack of a kernel thread, at these addresses, without its guard.
+    pub(crate) fn of_thread(addresses: &Range<usize>) -> Option<Stack> {
+        let size = addresses.len().next_multiple_of(page_size());
+        let top = NonNull::new(with_exposed_provenance_mut(addresses.start + size))?;
+        Some(Stack { top, size: (size + page_size()) as u32 })
+    }
 
     /// Its upper end, where it starts.
     #[inline(always)]
@@ -125,20 +133,19 @@ impl Stacks {
     }
 
     fn guarded_by(asked: usize, guard: Guard) -> Stacks {
-        let with_block = StacksWithBlock::new(ControlBlockKind::ThreadPointer);
         Stacks {
             usual: rounded(asked),
             asked,
-            classes: RefCell::new(Classes { with_block, bare: Vec::new(), last: None }),
+            classes: RefCell::new(Classes { with_block: StacksWithBlock::default(), bare: Vec::new(), last: None }),
             guard: Cell::new(guard),
             last: Cell::new(None),
         }
     }
 
-    /// Sets the kind of the blocks. There must have been no stack with a block before.
-    #[cold]
-    pub(crate) fn set_kind(&self, kind: ControlBlockKind) {
-        self.classes.borrow_mut().with_block = StacksWithBlock::new(kind);
+    /// How many bytes of stack a fiber gets that asked for this size, on a kernel thread.
+    pub(crate) fn bytes(&self, asked: Option<usize>) -> Result<usize, StackError> {
+        let asked = asked.unwrap_or(self.asked);
+        if asked <= MOST { Ok(asked) } else { Err(StackError::TooLarge { asked, most: MOST }) }
     }
 
     /// A stack for a fiber that asked for this size, and needs a block or not.
@@ -224,7 +231,10 @@ impl Stacks {
     pub(crate) fn high_water(&self, stack: &Stack) -> usize {
         let classes = self.classes.borrow();
         let used = classes.bare.iter().filter(|class| class.size() == stack.size).find_map(|class| class.used(stack));
-        used.unwrap_or_else(|| with_block::used(stack))
+        used.or_else(|| with_block::used(stack)).unwrap_or_else(|| {
+            let top = stack.top.addr().get();
+            in_memory_at_end(top - stack.size()..top).unwrap_or(0)
+        })
     }
 }
 

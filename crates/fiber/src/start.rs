@@ -10,7 +10,7 @@ use crate::current_worker::{self, CurrentWorker};
 use crate::error::{SpawnError, StackError};
 use crate::fiber_thread::FiberThread;
 use crate::preempt::orphan;
-use crate::record::{Fiber, State, Tier};
+use crate::record::{DETACHED, Fiber, State, Tier};
 use crate::stack::Stack;
 use crate::unwinding::NoStack;
 use crate::waitable::{Waitable, Woken};
@@ -61,13 +61,20 @@ impl Worker {
         orphan::move_to_thread(fiber, || self.forget_interrupted(fiber));
     }
 
-    /// Gives an unstarted fiber a stack.
+    /// Gives an unstarted fiber a stack, or a kernel thread.
     fn prepare(&self, fiber: Fiber) -> Option<arch::Context> {
-        let stack =
-            match self.prepare_for(fiber).and_then(|()| self.stacks.take(fiber.stack_size(), fiber.is_sharing.get())) {
-                Ok(stack) => stack,
-                Err(why) => self.refuse(fiber, why)?,
-            };
+        let prepared = self.prepare_for(fiber);
+        if self.preemption.threads.runs_on.get().is_some() {
+            if let Err(why) = prepared.and_then(|()| self.place_on_thread(fiber)) {
+                self.refuse(fiber, why, self.place_on_spare_thread(fiber))?;
+            }
+            return Some(arch::Context::default());
+        }
+        let take = || self.stacks.take(fiber.stack_size(), fiber.is_sharing.get());
+        let stack = match prepared.and_then(|()| take()) {
+            Ok(stack) => stack,
+            Err(why) => self.refuse(fiber, why, self.stacks.take_last())?,
+        };
         self.place(fiber, stack);
         // SAFETY: nothing else uses the stack.
         Some(unsafe { arch::new_context(stack.top(), begin) })
@@ -80,7 +87,7 @@ impl Worker {
             self.prepare_blocks()?;
         }
         if fiber.is_sharing.get() {
-            self.scheduler()?;
+            self.prepare_scheduler()?;
         }
         if fiber.is_preemptible.get() && !self.has_ticks() {
             self.prepare_ticks()?;
@@ -102,12 +109,11 @@ impl Worker {
         }
     }
 
-    /// There is no stack for a fiber. It drops its function on the last stack, or forgets it
-    /// and has ended if that is in use.
+    /// There is no stack for a fiber. It drops its function on the last stack or thread, or forgets
+    /// it and has ended if that is in use.
     #[cold]
     #[inline(never)]
-    fn refuse(&self, fiber: Fiber, why: StackError) -> Option<Stack> {
-        let last = self.stacks.take_last();
+    fn refuse<T>(&self, fiber: Fiber, why: StackError, last: Option<T>) -> Option<T> {
         // SAFETY: it has not started.
         unsafe { fiber.task.refuse(Box::new(NoStack(why)), last.is_some()) };
         if last.is_none() {
@@ -140,7 +146,7 @@ impl Worker {
         fiber.home.set(Some(self.pointer()));
         fiber.state.set(State::Running);
         // It has no handle.
-        fiber.meeting.store(crate::record::DETACHED, Relaxed);
+        fiber.meeting.store(DETACHED, Relaxed);
         self.take_in(fiber);
         self.current.set(Some(fiber));
         self.accounting.restart(self.clock.ticks());
@@ -153,9 +159,31 @@ impl Worker {
         crate::interposed::prepare();
     }
 
+    /// Ends the scheduler of a worker whose other fibers have ended: a last fiber has its stack and
+    /// its block, and ends there. So the destructors of sharing fibers' thread-locals run. Returns
+    /// false if they wait.
+    pub(crate) fn end_scheduler(&self) -> bool {
+        let Some(stack) = self.preemption.scheduler.take() else { return true };
+        // Others have ended, so there is one.
+        let Ok(last) = self.record() else { return true };
+        // SAFETY: the record is free, and the function borrows nothing.
+        unsafe { last.begin(None, Tier::Cooperative, || (), DETACHED) };
+        self.place(last, stack);
+        self.take_in(last);
+        // SAFETY: nothing else uses the stack.
+        last.context.set(unsafe { arch::new_context(stack.top(), begin) });
+        last.state.set(State::Ready);
+        self.ready(|ready| ready.enqueue(last.id()));
+        while last.state.get() == State::Ready {
+            self.yield_to_any();
+        }
+        last.state.get() == State::Free
+    }
+
     /// Makes this kernel thread a plain thread again.
     pub(crate) fn resign(&self) {
         self.stop_ticks();
+        self.end_threads();
         FiberThread::leave_for_good();
         self.alternate.take();
     }
@@ -178,11 +206,15 @@ fn run_fibers() -> Target {
     let here = CurrentWorker::expect();
     loop {
         let me = here.current();
-        here.apply_mask(me.thread());
-        current_worker::call_outside(|| run(me));
+        current_worker::call_outside(|| {
+            run(me);
+            if !me.is_sharing.get() {
+                me.thread().end();
+            }
+        });
         if let Some(orphan) = me.thread().orphan.get() {
             // SAFETY: nothing on this stack is needed any more.
-            unsafe { orphan::end(me.thread(), orphan) }
+            unsafe { orphan.end() }
         }
         here.preemption.restart_grace();
         let (stack, thread) = (me.stack.take(), me.thread.get());
@@ -215,21 +247,18 @@ fn run_fibers() -> Target {
         return if next.thread.get() == thread {
             Target { to, thread_pointer: 0 }
         } else {
-            here.target(to, next.thread().control_block())
+            Target { to, thread_pointer: next.thread().control_block().thread_pointer() }
         };
     }
 }
 
-/// Runs a fiber's function, and the destructors of what it leaves.
+/// Runs a fiber's function, which has just started, and drops what nothing else gets.
 #[inline(always)]
-fn run(me: Fiber) {
+pub(crate) fn run(me: Fiber) {
     // SAFETY: it has just started, on this stack.
     unsafe { me.task.run() };
-    if me.meeting.load(Relaxed) == crate::record::DETACHED {
+    if me.meeting.load(Relaxed) == DETACHED {
         crate::join::drop_unwanted(me);
     }
     me.extras.take();
-    if !me.is_sharing.get() {
-        me.thread().end();
-    }
 }

@@ -19,6 +19,8 @@ pub mod futex;
 pub mod heap;
 pub mod identity;
 pub mod load;
+#[allow(unsafe_code)] // Starts and ends threads of the C library.
+pub mod native_thread;
 #[allow(unsafe_code)] // Views memory from the kernel as bytes.
 pub mod pages;
 #[allow(unsafe_code)] // Keeps a raw pointer per thread in the C library.

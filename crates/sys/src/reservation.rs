@@ -140,12 +140,18 @@ impl Reservation {
     /// Takes one system call, and a byte of memory per page.
     pub fn used_at_end(&self, part: Range<usize>) -> io::Result<usize> {
         let (start, length) = self.part(&part)?;
-        let mut pages = vec![0_u8; length / page_size()];
-        // SAFETY: there is a byte for each page.
-        errno::check(unsafe { libc::mincore(start, length, pages.as_mut_ptr()) })?;
-        let untouched = pages.iter().take_while(|&&page| page & 1 == 0).count();
-        Ok(length - untouched * page_size())
+        in_memory_at_end(start.addr()..start.addr() + length)
     }
+}
+
+/// The same for any memory of the process, of whole pages.
+pub fn in_memory_at_end(memory: Range<usize>) -> io::Result<usize> {
+    let mut pages = vec![0_u8; memory.len() / page_size()];
+    let start = std::ptr::without_provenance_mut(memory.start);
+    // SAFETY: there is a byte for each page.
+    errno::check(unsafe { libc::mincore(start, memory.len(), pages.as_mut_ptr()) })?;
+    let untouched = pages.iter().take_while(|&&page| page & 1 == 0).count();
+    Ok(memory.len() - untouched * page_size())
 }
 
 impl Drop for Reservation {

@@ -373,6 +373,14 @@ fn mark_of(slot: usize) -> usize {
     NEXT.fetch_add(SLOTS.len(), Relaxed) | slot | 1 << (usize::BITS - 1)
 }
 
+/// Lets the ticker with this [mark](Ticker::mark) tick once, now, if it exists. It may be called in
+/// a signal handler, and preserves `errno`.
+pub fn fire(mark: usize) {
+    if word_of(mark).is_some() {
+        scripted::send(&SLOTS[mark % SLOTS.len()]);
+    }
+}
+
 /// The word of the ticker with this mark, if it exists.
 fn word_of(mark: usize) -> Option<usize> {
     let slot = &SLOTS[mark % SLOTS.len()];
@@ -440,6 +448,11 @@ impl Ticker {
         if self.exists() {
             clock.set(self.mark % SLOTS.len(), first, interval);
         }
+    }
+
+    /// A number by which any thread can [fire](fire) the ticker. It is not 0.
+    pub fn mark(&self) -> usize {
+        self.mark
     }
 
     /// Stops the ticks. Otherwise as [`start`](Ticker::start).

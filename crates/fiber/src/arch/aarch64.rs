@@ -181,6 +181,37 @@ pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: ex
     )
 }
 
+/// Stores the caller's context in `save`, as if it had left its stack, and calls a function on the
+/// same stack. As long as that lasts, the context serves for [backtraces](as_if_called_from).
+///
+/// # Safety
+/// `save` is writable. The function takes the data, and does not unwind.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn call_as_if_left(save: *mut Context, function: extern "C" fn(*mut ()), data: *mut ()) {
+    naked_asm!(
+        ".cfi_startproc",
+        // The context is that of the caller when this returns.
+        "stp x30, x19, [sp, #-32]!",
+        "stp x29, xzr, [sp, #16]",
+        ".cfi_adjust_cfa_offset 32",
+        ".cfi_rel_offset x30, 0",
+        ".cfi_rel_offset x19, 8",
+        ".cfi_rel_offset x29, 16",
+        "mov x9, sp",
+        "str x9, [x0]",
+        "mov x0, x2",
+        "blr x1",
+        "ldr x29, [sp, #16]",
+        "ldp x30, x19, [sp], #32",
+        ".cfi_adjust_cfa_offset -32",
+        ".cfi_restore x30",
+        ".cfi_restore x19",
+        ".cfi_restore x29",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
 /// The processor's clock, in its own ticks.
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {

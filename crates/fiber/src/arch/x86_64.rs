@@ -215,6 +215,47 @@ pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: ex
     )
 }
 
+/// Stores the caller's context in `save`, as if it had left its stack, and calls a function on the
+/// same stack. As long as that lasts, the context serves for [backtraces](as_if_called_from).
+///
+/// # Safety
+/// `save` is writable. The function takes the data, and does not unwind.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn call_as_if_left(save: *mut Context, function: extern "C" fn(*mut ()), data: *mut ()) {
+    naked_asm!(
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset rbp, 0",
+        "push rbx",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset rbx, 0",
+        "lea rax, [rip + 2f]",
+        "push 0",
+        ".cfi_adjust_cfa_offset 8",
+        "push rax",
+        ".cfi_adjust_cfa_offset 8",
+        "mov [rdi], rsp",
+        "sub rsp, 8",
+        ".cfi_adjust_cfa_offset 8",
+        "mov rdi, rdx",
+        "call rsi",
+        "add rsp, 24",
+        ".cfi_adjust_cfa_offset -24",
+        "pop rbx",
+        ".cfi_adjust_cfa_offset -8",
+        ".cfi_restore rbx",
+        "pop rbp",
+        ".cfi_adjust_cfa_offset -8",
+        ".cfi_restore rbp",
+        // An unwinder looks up the instruction before the address in the context.
+        "nop",
+        "2:",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
 /// The processor's clock, in its own ticks.
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {

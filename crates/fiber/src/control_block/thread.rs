@@ -1,72 +1,59 @@
-//! Kernel threads that take turns.
+//! Kernel threads that take turns, for fibers that have one each.
 //!
-//! Each has its own stack besides those of fibers, and waits for its turn there. A thread that
-//! gives up the turn switches to that stack first, and only then tells the next thread where to
-//! continue. So the thread that has the turn finds that all stacks of fibers have been left, as on
-//! a single kernel thread. It may send any of these threads to any stack of its fibers, or to a new
-//! one.
-//!
-//! Signal handlers hand over the turn, too: that takes system calls and atomic operations, and
-//! nothing of the C library.
+//! Such a fiber *is* its kernel thread: it runs on the thread's own stack, from its start to its
+//! end. So all that anything knows of a thread holds for it. To switch is to give the turn to
+//! another thread and to wait for the own one, in place, even in a signal handler: that takes
+//! system calls and atomic operations, and nothing of the C library. See
+//! [`turns`](crate::turns) for what a worker does with them.
 
 use std::cell::Cell;
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU32, compiler_fence};
-use std::thread::Builder;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sys::fault::AlternateStack;
 use sys::futex::{self, Scope};
+use sys::native_thread::{NativeThread, call_at_end, stack_of_this_thread};
+use sys::reservation::page_size;
 use sys::scheduling::{Policy, Thread, set_policy};
 
-use crate::arch::{self, Begin, Context};
-use crate::event::Event;
-use crate::fiber_thread::{FiberThread, Here};
+use crate::control_block::ControlBlock;
+use crate::fiber_thread::{FiberThread, Orphan};
 use crate::preempt::ticks::Ticks;
 use crate::worker_pointer::WorkerPointer;
 
-/// Where a kernel thread continues.
-#[derive(Clone, Copy)]
-pub(crate) struct Handover {
-    to: Context,
-    /// The worker as which it runs. `None` if no other thread takes turns with it any more.
-    worker: Option<(WorkerPointer, TurnChange)>,
-}
+// The values of a turn. The thread has:
+/// no turn yet, because it is starting;
+const STARTING: u32 = 0;
+/// no turn, and never will, because it could not start, or has ended;
+const NEVER: u32 = 1;
+/// no turn: it waits for it;
+const WAITS: u32 = 2;
+/// the turn;
+const RUNS: u32 = 3;
+/// no turn any more: it continues without a worker, or ends if it has no fiber.
+const ALONE: u32 = 4;
 
-impl Handover {
-    pub(crate) fn of(worker: WorkerPointer, change: TurnChange, to: Context) -> Handover {
-        Handover { to, worker: Some((worker, change)) }
-    }
-}
-
-/// What a worker does when its turn passes to this kernel thread.
-#[derive(Clone, Copy)]
-pub(crate) struct TurnChange {
-    /// On its own thread, before another one has the turn.
-    pub(crate) before: fn(WorkerPointer, &'static KernelThread),
-    /// On the thread that has the turn.
-    pub(crate) after: fn(WorkerPointer, &'static KernelThread),
-}
-
-/// A kernel thread that takes turns.
+/// A kernel thread that takes turns; see the module.
 pub(crate) struct KernelThread {
-    thread: Thread,
-    /// How it is interrupted. While it runs, its worker is noted there. `None` for a worker's own
-    /// thread, whose worker has the ticks.
-    ticks: Option<Arc<Ticks>>,
-    /// Whether it has been given the turn in `turn`: the futex at which it waits.
-    has_turn: AtomicU32,
-    turn: Cell<Handover>,
-    /// The context of its own stack, while it has the turn.
-    own: Cell<Context>,
-    /// The thread to which it gives the turn when it is on its own stack.
-    next: Cell<Option<(&'static KernelThread, Handover)>>,
+    /// The futex at which it waits for its turn.
+    turn: AtomicU32,
+    handle: Cell<Option<NativeThread>>,
+    // These are set while it starts.
+    thread: Cell<Option<Thread>>,
+    stack: Cell<(usize, usize)>,
+    /// How it is interrupted. `None` for a worker's own thread, whose worker has the ticks.
+    ticks: Cell<Option<NonNull<Ticks>>>,
+    why_failed: Cell<Option<io::Error>>,
+    /// The state of its fiber.
+    pub(crate) state: FiberThread,
 }
 
-// SAFETY: only the thread that has the turn touches its cells. The turn is written by the thread
-// that gives it, which happens before it is taken.
+// SAFETY: only the thread that has the turn touches the cells, and the thread itself while it
+// starts, before it can get the turn.
 unsafe impl Send for KernelThread {}
 // SAFETY: as above.
 unsafe impl Sync for KernelThread {}
@@ -81,156 +68,178 @@ impl Eq for KernelThread {}
 
 impl std::fmt::Debug for KernelThread {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.debug_tuple("KernelThread").field(&self.thread.number()).finish()
+        to.debug_tuple("KernelThread").field(&self.thread.get().map(Thread::number)).finish()
     }
 }
 
-/// The size of the own stack of a fiber's kernel thread. Hardly anything is called
-/// there, but the stack must hold the frame of a tick and the program's thread-local variables.
-const STACK: usize = 64 << 10;
+/// The kernel threads of a worker whose fibers have some.
+#[derive(Default)]
+pub(crate) struct Threads {
+    /// The one that has the turn.
+    pub(crate) runs_on: Cell<Option<&'static KernelThread>>,
+    pub(crate) scheduler: Cell<Option<&'static KernelThread>>,
+    /// For a fiber that cannot get one, and drops its function.
+    pub(crate) spare: Cell<Option<&'static KernelThread>>,
+    /// That of a fiber that has ended, until the scheduler has joined it.
+    pub(crate) ended: Cell<Option<&'static KernelThread>>,
+}
 
-/// A thread that was started, and where its thread-locals are.
-type Started = io::Result<(&'static KernelThread, NonNull<Here>)>;
+/// Threads that have ended, to be reused for others. They are never freed: a thread that has given
+/// the turn to one may be about to wake it when that has already ended.
+static FREE: Mutex<Vec<&'static KernelThread>> = Mutex::new(Vec::new());
+
+/// How much is above the first frame of a thread. 0 until the first one has started.
+static ABOVE: AtomicUsize = AtomicUsize::new(0);
 
 impl KernelThread {
-    /// The calling thread, which has the turn. It is never freed: a thread that has handed over the
-    /// turn to it may be about to wake it when it already runs.
-    fn of_this_thread(ticks: Option<Arc<Ticks>>, own: Context) -> &'static KernelThread {
-        Box::leak(Box::new(KernelThread {
-            thread: Thread::current(),
-            ticks,
-            has_turn: AtomicU32::new(0),
-            turn: Cell::new(Handover { to: Context::default(), worker: None }),
-            own: Cell::new(own),
-            next: Cell::new(None),
-        }))
+    fn new() -> &'static KernelThread {
+        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let new = free.unwrap_or_else(|| {
+            Box::leak(Box::new(KernelThread {
+                turn: AtomicU32::new(NEVER),
+                handle: Cell::new(None),
+                thread: Cell::new(None),
+                stack: Cell::new((0, 0)),
+                ticks: Cell::new(None),
+                why_failed: Cell::new(None),
+                state: FiberThread::new(ControlBlock::NONE, None),
+            }))
+        });
+        new.turn.swap(STARTING, Acquire);
+        new.state.set_control_block(ControlBlock::KernelThread(new));
+        new
     }
 
-    /// A worker's own thread. It waits on a stack with this top, in this function.
-    ///
-    /// # Safety
-    /// Nothing else uses the stack as long as the worker exists.
-    pub(crate) unsafe fn of_worker(top: *mut u8, wait: Begin) -> &'static KernelThread {
-        // SAFETY: the caller's promise.
-        KernelThread::of_this_thread(None, unsafe { arch::new_context(top, wait) })
+    /// The calling thread, which is a worker's own, and has the turn.
+    pub(crate) fn of_worker() -> &'static KernelThread {
+        let new = KernelThread::new();
+        new.thread.set(Some(Thread::current()));
+        new.turn.store(RUNS, Relaxed);
+        new
     }
 
-    /// Starts a thread for fibers with this state.
-    pub(crate) fn start(fibers: NonNull<FiberThread>) -> Started {
-        /// What the thread needs, and its answer.
-        struct Start {
-            fibers: NonNull<FiberThread>,
-            made: Cell<Option<Started>>,
-            has_answered: Event,
-        }
-
-        // SAFETY: the state of the fibers goes to the thread.
-        unsafe impl Send for Start {}
-        // SAFETY: only the thread touches the answer before the event, and only the caller
-        // afterwards.
-        unsafe impl Sync for Start {}
-
-        let start = Arc::new(Start { fibers, made: Cell::new(None), has_answered: Event::default() });
-        let theirs = Arc::clone(&start);
-        let run = move || {
-            let ticks = Ticks::for_fiber_thread();
-            // It stays in place as long as the thread exists.
+    /// Starts a thread with this much stack for a worker. In its first turn it calls `run`, and
+    /// `end` when nothing else of it runs any more.
+    pub(crate) fn start(
+        worker: WorkerPointer,
+        bytes: usize,
+        run: fn(&'static KernelThread),
+        end: fn(),
+    ) -> io::Result<&'static KernelThread> {
+        let new = KernelThread::new();
+        let first = move || {
+            // A name for debuggers.
+            let _ = rustix::thread::set_name(c"rowlock-fiber");
+            // It stays in place until the destructors run.
             let _alternate = AlternateStack::for_this_thread();
-            let here = FiberThread::settle(theirs.fibers);
-            let made = ticks.map(|ticks| (KernelThread::of_this_thread(Some(ticks), Context::default()), here));
-            let thread = made.as_ref().ok().map(|made| made.0);
-            theirs.made.set(Some(made));
-            theirs.has_answered.set();
-            // It lasts as long as the thread, which never ends. The thread sanitizer does not see
-            // that the last owner of an `Arc` is the last one.
-            std::mem::forget(theirs);
-            if let Some(thread) = thread {
-                // SAFETY: this is the calling thread, on its own stack.
-                unsafe { thread.run_turns() }
+            let settled = new.settle(end);
+            let turn = if settled.is_ok() { WAITS } else { NEVER };
+            new.why_failed.set(settled.err());
+            new.set_turn(turn);
+            if turn == WAITS && new.wait_for_turn() {
+                run(new);
+            } else {
+                FiberThread::leave_for_good();
             }
         };
-        Builder::new().name("rowlock-fiber".into()).stack_size(STACK).spawn(run)?;
-        start.has_answered.wait();
-        start.made.take().unwrap_or_else(|| Err(io::ErrorKind::Other.into()))
+        // In addition to what the fiber uses: thread-locals and what the C library needs, the
+        // guard, and what the kernel saves at an interruption.
+        let more = ABOVE.load(Relaxed) + page_size() + sys::tick::signal_frame_size();
+        let started = NativeThread::start(bytes + more, first).and_then(|handle| {
+            new.handle.set(Some(handle));
+            while new.turn.load(Acquire) == STARTING {
+                futex::wait(&new.turn, STARTING, None, Scope::Process);
+            }
+            new.why_failed.take().map_or(Ok(()), Err)
+        });
+        if let Err(why) = started {
+            new.join();
+            return Err(why);
+        }
+        new.state.prepare_for(worker);
+        Ok(new)
     }
 
-    /// Prepares this thread, which has the turn, to hand it over as soon as it is on its own stack.
-    /// Returns the context of that stack.
-    pub(crate) fn prepare_handover(&self, next: &'static KernelThread, turn: Handover) -> Context {
-        self.next.set(Some((next, turn)));
-        self.own.get()
+    /// Sets what belongs to the calling thread, which is starting.
+    fn settle(&'static self, end: fn()) -> io::Result<()> {
+        let (stack, here) = (stack_of_this_thread()?, 0_u8);
+        ABOVE.fetch_max(stack.end - (&raw const here).addr(), Relaxed);
+        self.thread.set(Some(Thread::current()));
+        self.stack.set((stack.start, stack.end));
+        call_at_end(end)?;
+        let ticks = Ticks::for_fiber_thread()?;
+        self.ticks.set(NonNull::new(Arc::into_raw(ticks).cast_mut()));
+        self.state.adopt();
+        Ok(())
     }
 
-    /// Hands over the turn if that is due, waits for the next turn, and so on.
-    ///
-    /// # Safety
-    /// This is the calling thread, on its own stack.
-    pub(crate) unsafe fn run_turns(&'static self) -> ! {
+    /// Waits until the thread, which ends, is gone.
+    pub(crate) fn join(&'static self) {
+        self.handle.take().into_iter().for_each(NativeThread::join);
+        if let Some(ticks) = self.ticks.take() {
+            // SAFETY: they come from `Arc::into_raw`, and the thread to which they belong is gone.
+            drop(unsafe { Arc::from_raw(ticks.as_ptr()) });
+        }
+        self.turn.store(NEVER, Release);
+        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+    }
+
+    fn set_turn(&self, turn: u32) {
+        self.turn.store(turn, Release);
+        futex::wake(&self.turn, 1, Scope::Process);
+    }
+
+    /// Waits until the calling thread, which is this one, gets the turn. Returns false if it is
+    /// alone instead.
+    fn wait_for_turn(&self) -> bool {
         loop {
-            if let Some((next, turn)) = self.next.take() {
-                self.hand_over(next, turn);
+            match self.turn.load(Acquire) {
+                WAITS => _ = futex::wait(&self.turn, WAITS, None, Scope::Process),
+                turn => return turn == RUNS,
             }
-            let turn = self.wait_for_turn();
-            if let Some((worker, change)) = turn.worker {
-                (change.after)(worker, self);
-            }
-            // SAFETY: the stack was left, or is new; the thread that gave the turn has chosen it
-            // among this thread's stacks.
-            unsafe { arch::switch(self.own.as_ptr(), turn.to) };
         }
-    }
-
-    /// Gives the turn to another thread.
-    fn hand_over(&self, next: &'static KernelThread, turn: Handover) {
-        match (&self.ticks, turn.worker) {
-            (Some(ticks), _) => ticks.detach(),
-            (None, Some((worker, change))) => (change.before)(worker, next),
-            (None, None) => (),
-        }
-        compiler_fence(SeqCst);
-        next.give_turn(turn);
     }
 
     /// Gives this thread the turn.
-    fn give_turn(&self, turn: Handover) {
-        self.turn.set(turn);
-        self.has_turn.store(1, Release);
-        futex::wake(&self.has_turn, 1, Scope::Process);
+    pub(crate) fn give_turn(&self) {
+        self.set_turn(RUNS);
     }
 
-    /// Waits for the turn.
-    fn wait_for_turn(&self) -> Handover {
-        while self.has_turn.load(Acquire) == 0 {
-            futex::wait(&self.has_turn, 0, None, Scope::Process);
-        }
-        self.has_turn.store(0, Relaxed);
-        self.turn.get()
+    /// Gives the turn of this thread, the calling one, to another one, and waits for the next.
+    /// Returns false if it is alone instead.
+    pub(crate) fn exchange_turn(&self, next: &KernelThread) -> bool {
+        self.turn.store(WAITS, Relaxed);
+        next.give_turn();
+        self.wait_for_turn()
     }
 
-    /// Its ticks, if it is a fiber's thread.
+    /// Its stack, if it is not a worker's own thread.
+    pub(crate) fn stack(&self) -> Range<usize> {
+        let (low, top) = self.stack.get();
+        low..top
+    }
+
+    /// Its ticks, if it is not a worker's own thread.
     pub(crate) fn ticks(&self) -> Option<&Ticks> {
-        self.ticks.as_deref()
+        // SAFETY: it has a share of them until it has ended.
+        self.ticks.get().map(|ticks| unsafe { ticks.as_ref() })
     }
 
-    /// Lets the thread continue at a stack on its own and at the lowest priority, while the caller
-    /// continues as well.
-    ///
-    /// # Safety
-    /// The stack is that of this thread's fiber. It was left, and its worker does not
-    /// use it any more.
-    pub(crate) unsafe fn start_orphan(&self, to: Context) {
-        // If that is refused, the thread has its share like any other.
-        let _ = set_policy(self.thread, Policy::Idle);
-        self.give_turn(Handover { to, worker: None });
+    /// Lets the thread, which waits for its turn and has no fiber, end.
+    pub(crate) fn end(&'static self) {
+        self.set_turn(ALONE);
+        self.join();
     }
 
-    /// Waits forever, after the thread's orphaned fiber has ended.
-    ///
-    /// # Safety
-    /// This is the calling thread, and nothing on its current stack is needed any more.
-    pub(crate) unsafe fn wait_forever(&self) -> ! {
-        // SAFETY: its own stack was left when the fiber was orphaned, and it has no turn to hand
-        // over.
-        unsafe { arch::leave(self.own.get()) }
+    /// Lets the thread continue at the lowest priority with its fiber, which has become an orphan,
+    /// while the caller continues as well.
+    pub(crate) fn start_orphan(&self) {
+        drop(self.handle.take());
+        if let Some(thread) = self.thread.get() {
+            // If that is refused, the thread has its share like any other.
+            let _ = set_policy(thread, Policy::Idle);
+        }
+        self.state.become_orphan(Orphan::OnOwnThread);
+        self.set_turn(ALONE);
     }
 }

@@ -23,7 +23,7 @@ use sys::scheduling::{Policy, Thread, set_policy};
 use crate::arch::{self, Context};
 use crate::control_block::ControlBlock;
 use crate::event::Event;
-use crate::fiber_thread::{self, FiberThread, Orphan, OrphanHost};
+use crate::fiber_thread::{self, Orphan, OrphanHost};
 use crate::record::Fiber;
 use crate::unwinding::{CAN_UNWIND, unwind};
 
@@ -41,11 +41,7 @@ pub(crate) fn move_to_thread(fiber: Fiber, let_go: impl FnOnce()) {
         ControlBlock::ThreadPointer(thread_pointer) => thread_pointer,
         ControlBlock::KernelThread(thread) => {
             let_go();
-            fiber.thread().become_orphan(Orphan::OnOwnThread);
-            // SAFETY: it was interrupted outside the runtime, or stopped while it entered it; its
-            // worker does not use it any more.
-            unsafe { thread.start_orphan(fiber.context.get()) };
-            return;
+            return thread.start_orphan();
         }
     };
     let sent = Sent(fiber);
@@ -99,26 +95,5 @@ pub(crate) fn unwind_if_orphaned() {
 pub(crate) fn wait_forever() -> ! {
     loop {
         park();
-    }
-}
-
-/// Ends the kernel thread of an orphaned fiber that has ended. If it is the fiber's own, it waits
-/// forever.
-///
-/// # Safety
-/// The caller is the fiber of this state, and nothing on its stack is needed any more.
-pub(crate) unsafe fn end(thread: &FiberThread, orphan: Orphan) -> ! {
-    // SAFETY: the host exists until its stack is resumed, which is now; and a fiber's own thread is
-    // the calling one.
-    unsafe {
-        match (orphan, thread.control_block()) {
-            (Orphan::OnOtherThread(host), _) => {
-                arch::leave_and_set_thread_pointer(host.as_ref().left.get(), host.as_ref().thread_pointer)
-            }
-            (Orphan::OnOwnThread, ControlBlock::KernelThread(thread)) => thread.wait_forever(),
-            (Orphan::OnOwnThread, ControlBlock::ThreadPointer(_)) => {
-                unreachable!("such a fiber moves to another kernel thread")
-            }
-        }
     }
 }

@@ -9,7 +9,7 @@ use sys::tick::{SignalMask, Slack};
 use super::ticks::Ticks;
 use crate::arch::Context;
 use crate::control_block::ControlBlock;
-use crate::control_block::thread::KernelThread;
+use crate::control_block::thread::Threads;
 use crate::fiber_thread::FiberThread;
 use crate::queue::Queue;
 use crate::record::Fiber;
@@ -58,8 +58,8 @@ pub struct Preemptions {
 pub(crate) struct Preemption {
     /// Fibers can have blocks.
     pub(super) has_blocks: Cell<bool>,
-    /// The kernel thread that has the turn, if fibers have kernel threads.
-    pub(crate) runs_on: Cell<Option<&'static KernelThread>>,
+    /// Only if fibers have kernel threads.
+    pub(crate) threads: Threads,
     /// The signals that the worker's own kernel thread blocks.
     pub(super) mask: Cell<Option<SignalMask>>,
     /// How many ticks in a row have found other signals blocked.
@@ -80,7 +80,7 @@ pub(crate) struct Preemption {
     pub(super) check: Cell<Duration>,
     /// The stack of the scheduler, which runs after a tick. Fibers that share their worker's
     /// thread-locals have its block.
-    pub(super) scheduler: Cell<Option<Stack>>,
+    pub(crate) scheduler: Cell<Option<Stack>>,
     /// Preemptible fibers that were interrupted outside the runtime, and are ready. A handler
     /// changes it only if it has interrupted a system call that is not this crate's.
     pub(super) interrupted: Queue,
@@ -142,6 +142,11 @@ impl Preemption {
     #[inline(always)]
     pub(crate) fn has_blocks(&self) -> bool {
         self.has_blocks.get()
+    }
+
+    /// Blocks the same signals on the calling thread.
+    pub(crate) fn apply_mask(&self) {
+        self.mask.get().inspect(SignalMask::apply_to_this_thread);
     }
 
     /// The state of the scheduler's thread.

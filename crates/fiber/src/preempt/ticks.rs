@@ -9,13 +9,12 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU64};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use sys::tick::{ScriptedClock, Ticker};
 
-use crate::control_block::thread::KernelThread;
 use crate::inbox::tick_request::FireTimer;
 use crate::worker_pointer::WorkerPointer;
 
@@ -26,9 +25,9 @@ pub(crate) struct Ticks {
     /// The worker that runs on the kernel thread. For a fiber's kernel thread, only
     /// while it has the turn.
     pub(super) worker: AtomicPtr<()>,
-    /// The fiber's kernel thread that has, or last had, the turn in place of the
-    /// worker's own: ticks are forwarded to it.
-    elsewhere: AtomicPtr<KernelThread>,
+    /// The mark of the ticker of the kernel thread that has, or last had, the turn in place of the
+    /// worker's own: ticks are forwarded to it. Otherwise 0.
+    elsewhere: AtomicUsize,
     ticker: Option<Ticker>,
     pub(super) interval: Duration,
     /// The clock of a worker's ticks, if it is not the real one.
@@ -51,7 +50,7 @@ impl Ticks {
             let ticker = Ticker::for_this_thread(word).inspect_err(|error| why = Some(error.kind()));
             Ticks {
                 worker: AtomicPtr::new(address_of(worker)),
-                elsewhere: AtomicPtr::default(),
+                elsewhere: AtomicUsize::new(0),
                 ticker: ticker.ok(),
                 interval,
                 clock: clock.cloned(),
@@ -79,11 +78,9 @@ impl Ticks {
     /// # Safety
     /// That thread calls it.
     pub(super) unsafe fn worker(&self) -> Option<WorkerPointer> {
-        if let Some(thread) = NonNull::new(self.elsewhere.load(Acquire)) {
-            // SAFETY: kernel threads that take turns are never freed.
-            if let Some(theirs) = unsafe { thread.as_ref() }.ticks() {
-                self.set(theirs, Duration::ZERO, self.interval);
-            }
+        let elsewhere = self.elsewhere.load(Acquire);
+        if elsewhere != 0 {
+            sys::tick::fire(elsewhere);
             return None;
         }
         let worker = NonNull::new(self.worker.load(Acquire)).map(WorkerPointer);
@@ -94,11 +91,11 @@ impl Ticks {
         worker
     }
 
-    /// Sets the thread to which ticks are forwarded, or ends forwarding. Only the worker's own
-    /// thread may do the latter.
-    pub(super) fn forward_to(&self, thread: Option<&'static KernelThread>) {
-        self.elsewhere
-            .store(thread.map_or(std::ptr::null_mut(), |thread| std::ptr::from_ref(thread).cast_mut()), Release);
+    /// Sets the ticks of the thread to which these are forwarded, or ends forwarding. Only the
+    /// worker's own thread may do the latter.
+    pub(super) fn forward_to(&self, theirs: Option<&Ticks>) {
+        let mark = theirs.and_then(|theirs| theirs.ticker.as_ref()).map_or(0, Ticker::mark);
+        self.elsewhere.store(mark, Release);
     }
 
     /// Sets the timer of these ticks, or of another kernel thread's, by the clock of these.

@@ -69,7 +69,7 @@ impl Preemption {
     /// stopped if they differ.
     fn timer(&self) -> Option<(&Ticks, &Ticks)> {
         let own = self.ticks()?;
-        let theirs = self.runs_on.get().and_then(KernelThread::ticks).inspect(|_| own.stop());
+        let theirs = self.threads.runs_on.get().and_then(KernelThread::ticks).inspect(|_| own.stop());
         Some((own, theirs.unwrap_or(own)))
     }
 }
@@ -78,11 +78,11 @@ impl Worker {
     /// The calling kernel thread takes the turn as this worker: it is the one that is interrupted.
     pub(crate) fn resume_on(&self, thread: &'static KernelThread) {
         let preemption = &self.preemption;
-        preemption.runs_on.set(Some(thread));
+        preemption.threads.runs_on.set(Some(thread));
         compiler_fence(SeqCst);
         let theirs = thread.ticks();
         if let Some(ticks) = preemption.ticks() {
-            ticks.forward_to(theirs.and(Some(thread)));
+            ticks.forward_to(theirs);
         }
         if let Some(ticks) = theirs {
             ticks.worker.store(address_of(Some(self.pointer())), Release);
@@ -102,7 +102,7 @@ impl Worker {
     /// The calling kernel thread, which is the worker's own, is about to hand over to another one.
     pub(crate) fn forward_ticks_to(&self, next: &'static KernelThread) {
         if let Some(ticks) = self.preemption.ticks() {
-            ticks.forward_to(Some(next));
+            ticks.forward_to(next.ticks());
         }
     }
 

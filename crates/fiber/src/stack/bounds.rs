@@ -1,15 +1,15 @@
 //! Where the C library says that the stack of a fiber is.
 //!
 //! `pthread_getattr_np` fails for a thread control block without a kernel thread, whose CPUs it
-//! cannot find out, and tells of another stack if there is one. So this definition replaces it, as
-//! a definition in an executable does.
+//! cannot find out. So this definition replaces it, as a definition in an executable does.
 
 use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::current_worker::CurrentWorker;
-use crate::fiber_thread;
+use crate::fiber_thread::{self, FiberThread};
 
 /// # Safety
 /// As for the function of the C library.
@@ -18,7 +18,9 @@ unsafe extern "C" fn pthread_getattr_np(thread: libc::pthread_t, attributes: *mu
     // SAFETY: the caller's promise.
     unsafe {
         // At the start of a program, even a sanitizer calls this.
-        if fiber_thread::current().is_none() || thread != libc::pthread_self() {
+        // The state is the calling fiber's.
+        let has_own = |state: NonNull<FiberThread>| state.as_ref().control_block().thread().is_some();
+        if fiber_thread::current().is_none_or(has_own) || thread != libc::pthread_self() {
             return real(thread, attributes);
         }
         let stack = CurrentWorker::visit(|here| here.and_then(|here| here.current().stack.get()));

@@ -11,7 +11,6 @@ use std::ptr::NonNull;
 use sys::reservation::{Guard, Reservation, page_size};
 
 use super::Stack;
-use crate::control_block::ControlBlockKind;
 use crate::error::{PreemptionError, StackError};
 
 /// The maximum number of warm stacks,
@@ -34,8 +33,6 @@ pub(super) struct Class {
     size: u32,
     /// How many bytes are above each, for the state and the thread control block of its fibers.
     above: u32,
-    /// The kind of these blocks.
-    kind: ControlBlockKind,
     chunks: Vec<Reservation>,
     /// How many stacks have been made from all chunks but the newest, and from that one.
     before: usize,
@@ -49,14 +46,14 @@ pub(super) struct Class {
 impl Class {
     /// For stacks of this size, which includes the guard and is a multiple of the page size.
     pub(super) fn new(size: u32) -> Class {
-        Class::with_space_above(size, 0, ControlBlockKind::ThreadPointer)
+        Class::with_space_above(size, 0)
     }
 
-    /// For stacks of this size, including the guard, with space above each for a block of this
-    /// kind. Both together are a multiple of the page size.
-    pub(super) fn with_space_above(size: u32, above: u32, kind: ControlBlockKind) -> Class {
+    /// For stacks of this size, including the guard, with space above each for a block. Both
+    /// together are a multiple of the page size.
+    pub(super) fn with_space_above(size: u32, above: u32) -> Class {
         let most = (WARM_BYTES / size as usize).clamp(FEW, WARM);
-        Class { size, above, kind, chunks: Vec::new(), before: 0, made: 0, warm: Vec::new(), cold: Vec::new(), most }
+        Class { size, above, chunks: Vec::new(), before: 0, made: 0, warm: Vec::new(), cold: Vec::new(), most }
     }
 
     pub(super) fn size(&self) -> u32 {
@@ -89,7 +86,7 @@ impl Class {
             // SAFETY: the memory is this stack's, and memory of stacks with blocks is never freed.
             let lowest = unsafe { chunk.base().add(low + page_size()) };
             // SAFETY: as above.
-            let made = unsafe { super::with_block::init_thread(self.kind, lowest, top, self.above as usize) };
+            let made = unsafe { super::with_block::init_thread(lowest, top, self.above as usize) };
             if let Err(why) = made {
                 if !matches!(&why, StackError::Preemption(PreemptionError::Block(why)) if why.has_lost_memory()) {
                     // Nothing refers to the memory: it is for the next attempt.

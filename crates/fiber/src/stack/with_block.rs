@@ -1,8 +1,7 @@
-//! Stacks with a thread control block above each, or with a kernel thread.
+//! Stacks with a thread control block above each.
 //!
-//! The C library knows a block as long as the process lasts, and a kernel thread that was started
-//! stays. So these stacks are shared by all workers. A worker keeps some of them, and returns
-//! surplus ones, and all when it ends.
+//! The C library knows a block as long as the process lasts. So these stacks are shared by all
+//! workers. A worker keeps some of them, and returns surplus ones, and all when it ends.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -15,9 +14,8 @@ use sys::reservation::{Guard, Reservation, page_size};
 use sys::thread_block::{self, ThreadBlock, ThreadBlockError};
 
 use super::class::Class;
-use super::{MOST, Stack, has_block, smallest};
-use crate::control_block::thread::KernelThread;
-use crate::control_block::{ControlBlock, ControlBlockKind};
+use super::{MOST, Stack, smallest};
+use crate::control_block::ControlBlock;
 use crate::error::{PreemptionError, StackError};
 use crate::fiber_thread::{FiberThread, Here};
 
@@ -31,27 +29,19 @@ const LEAST: usize = 3 << 12;
 /// program's initial thread-locals. 0 until it is known.
 static ABOVE: AtomicU32 = AtomicU32::new(0);
 
-/// All stacks with blocks that no worker has, by kind and size.
-static ALL: Mutex<BTreeMap<(ControlBlockKind, u32), Class>> = Mutex::new(BTreeMap::new());
+/// All stacks with blocks that no worker has, by size.
+static ALL: Mutex<BTreeMap<u32, Class>> = Mutex::new(BTreeMap::new());
 
 // SAFETY: any thread may use stacks that no worker has.
 unsafe impl Send for Class {}
 
-fn all() -> MutexGuard<'static, BTreeMap<(ControlBlockKind, u32), Class>> {
+fn all() -> MutexGuard<'static, BTreeMap<u32, Class>> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How much is above a stack of this kind.
-fn above(kind: ControlBlockKind) -> u32 {
-    match kind {
-        ControlBlockKind::ThreadPointer => ABOVE.load(Relaxed),
-        ControlBlockKind::KernelThread => size_of::<FiberThread>() as u32,
-    }
-}
-
 /// The stacks with blocks that a worker keeps.
+#[derive(Default)]
 pub(super) struct StacksWithBlock {
-    kind: ControlBlockKind,
     /// How much larger these stacks are than others, for what the kernel saves at an interruption.
     /// 0 until it is known.
     longer: u32,
@@ -59,10 +49,6 @@ pub(super) struct StacksWithBlock {
 }
 
 impl StacksWithBlock {
-    pub(super) fn new(kind: ControlBlockKind) -> StacksWithBlock {
-        StacksWithBlock { kind, longer: 0, sizes: Vec::new() }
-    }
-
     /// The size with guard of a stack that would otherwise have size `other`. It differs from all
     /// bare stacks' sizes. 0 until the first one exists.
     #[inline(always)]
@@ -83,17 +69,15 @@ impl StacksWithBlock {
             return Err(StackError::TooLarge { asked: bytes, most: MOST });
         }
         if self.longer == 0 {
-            let needed = if self.kind == ControlBlockKind::ThreadPointer { measure()? } else { 0 };
-            let above = above(self.kind) as usize;
+            let needed = measure()?;
+            let above = ABOVE.load(Relaxed) as usize;
             // The smallest must have room for the thread that makes a block.
             let least = (above + sys::tick::signal_frame_size()).max(LEAST).max(needed.saturating_sub(smallest()));
             self.longer = (least.next_multiple_of(page_size()) - above) as u32;
         }
         let size = self.size(other);
         let mut all = all();
-        let class =
-            all.entry((self.kind, size)).or_insert_with(|| Class::with_space_above(size, above(self.kind), self.kind));
-        class.take(guard)
+        all.entry(size).or_insert_with(|| Class::with_space_above(size, ABOVE.load(Relaxed))).take(guard)
     }
 
     /// Releases a stack. The caller must not use it any more when this worker next takes or
@@ -105,7 +89,7 @@ impl StacksWithBlock {
                 stacks.push(stack);
                 if stacks.len() > AT_HAND {
                     // Not the last one, on which the caller may still run.
-                    return_to_pool(self.kind, stacks.drain(..AT_HAND / 2));
+                    return_to_pool(stacks.drain(..AT_HAND / 2));
                 }
             }
             None => self.sizes.push((stack.size, vec![stack])),
@@ -115,26 +99,23 @@ impl StacksWithBlock {
 
 impl Drop for StacksWithBlock {
     fn drop(&mut self) {
-        self.sizes.iter_mut().for_each(|(_, stacks)| return_to_pool(self.kind, stacks.drain(..)));
+        self.sizes.iter_mut().for_each(|(_, stacks)| return_to_pool(stacks.drain(..)));
     }
 }
 
 #[cold]
-fn return_to_pool(kind: ControlBlockKind, stacks: impl Iterator<Item = Stack>) {
+fn return_to_pool(stacks: impl Iterator<Item = Stack>) {
     let mut all = all();
     for stack in stacks {
-        if let Some(class) = all.get_mut(&(kind, stack.size)) {
+        if let Some(class) = all.get_mut(&stack.size) {
             class.give(stack);
         }
     }
 }
 
-/// How much of a stack with a block has been used.
-pub(super) fn used(stack: &Stack) -> usize {
-    if !has_block(stack.size) {
-        return 0;
-    }
-    all().values().filter(|class| class.size() == stack.size).find_map(|class| class.used(stack)).unwrap_or(0)
+/// How much of a stack has been used, if it has a block.
+pub(super) fn used(stack: &Stack) -> Option<usize> {
+    all().get(&stack.size)?.used(stack)
 }
 
 /// Measures the space of a block, once. Returns how much memory it takes to make one.
@@ -187,31 +168,19 @@ unsafe fn make_control_block(
     Ok((block.map_err(PreemptionError::from)?, settled.here))
 }
 
-/// Makes the state of fibers above a stack with this top, with their thread control block or their
-/// kernel thread.
+/// Makes the state of fibers above a stack with this top, with their thread control block.
 ///
 /// # Safety
 /// The memory from `low` to `above` bytes above the top is writable, unused and never freed.
-pub(super) unsafe fn init_thread(
-    kind: ControlBlockKind,
-    low: NonNull<u8>,
-    top: NonNull<u8>,
-    above: usize,
-) -> Result<(), StackError> {
+pub(super) unsafe fn init_thread(low: NonNull<u8>, top: NonNull<u8>, above: usize) -> Result<(), StackError> {
     let thread = top.cast::<FiberThread>();
-    let (block, here) = if kind == ControlBlockKind::KernelThread {
-        let (kernel_thread, here) = KernelThread::start(thread).map_err(PreemptionError::Thread)?;
-        (ControlBlock::KernelThread(kernel_thread), Some(here))
-    } else {
-        // SAFETY: the caller's promise.
-        let (block, here) = unsafe { make_control_block(low, top.add(above), Some(thread))? };
-        // SAFETY: one past it is within the memory.
-        if block.stack_top < unsafe { thread.add(1) }.addr().get() {
-            return Err(PreemptionError::from(ThreadBlockError::Number).into());
-        }
-        (ControlBlock::ThreadPointer(block.thread_pointer), here)
-    };
+    // SAFETY: the caller's promise.
+    let (block, here) = unsafe { make_control_block(low, top.add(above), Some(thread))? };
+    // SAFETY: one past it is within the memory.
+    if block.stack_top < unsafe { thread.add(1) }.addr().get() {
+        return Err(PreemptionError::from(ThreadBlockError::Number).into());
+    }
     // SAFETY: there is room, by the caller's promise; nothing reads it before a fiber starts.
-    unsafe { thread.write(FiberThread::new(block, here)) };
+    unsafe { thread.write(FiberThread::new(ControlBlock::ThreadPointer(block.thread_pointer), here)) };
     Ok(())
 }

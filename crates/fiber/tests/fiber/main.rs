@@ -24,6 +24,7 @@ mod exhausted;
 mod fibers_in_gdb;
 mod grace;
 mod inheritance;
+mod kernel_threads;
 mod kernel_waits;
 mod life;
 mod little_room;

@@ -13,7 +13,7 @@ use rowlock_fiber::{
     scope, sleep, spawn, yield_now,
 };
 use sys::scheduling::Thread;
-use sys::tick::{SignalMask, Slack};
+use sys::tick::Slack;
 
 use crate::at_drop::AtDrop;
 use crate::scripted::{self, KernelLock, TURN};
@@ -342,30 +342,6 @@ fn an_orphaned_fiber_unwinds_when_it_calls_the_library(by: PreemptBy) {
     while !unwound.load(Relaxed) {
         std::thread::yield_now();
     }
-}
-
-#[test]
-#[allow(unsafe_code)] // Signals are blocked by the C library.
-fn signals_that_a_fiber_left_blocked_are_unblocked_for_the_next_one_on_its_kernel_thread() {
-    runtime(PreemptBy::KernelThreads)
-        .run(|| {
-            let before = spawn(SignalMask::of_this_thread).join().unwrap();
-            let block = || {
-                // SAFETY: zeros are a set, to which a signal is added, and the old set is not
-                // returned.
-                unsafe {
-                    let mut user: libc::sigset_t = std::mem::zeroed();
-                    libc::sigaddset(&raw mut user, libc::SIGUSR1);
-                    libc::pthread_sigmask(libc::SIG_BLOCK, &raw const user, std::ptr::null_mut());
-                }
-                (Thread::current(), SignalMask::of_this_thread())
-            };
-            let (thread, blocked) = spawn(block).join().unwrap();
-            let next = spawn(|| (Thread::current(), SignalMask::of_this_thread())).join().unwrap();
-            assert_ne!(blocked, before);
-            assert_eq!(next, (thread, before));
-        })
-        .unwrap();
 }
 
 #[test]

@@ -170,7 +170,7 @@ impl ScriptedClock {
 }
 
 /// Sends the signal of the ticker of a slot, as the kernel does for a timer.
-fn send(slot: &Slot) {
+pub(super) fn send(slot: &Slot) {
     /// The beginning of a `siginfo_t` with a value.
     #[repr(C)]
     struct Info {

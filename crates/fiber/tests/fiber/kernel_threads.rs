@@ -1,0 +1,151 @@
+//! Fibers that have kernel threads, and what a runtime leaves behind.
+
+use std::cell::RefCell;
+use std::fs;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, scope, spawn, yield_now};
+use sys::scheduling::Thread;
+use sys::tick::SignalMask;
+use testing::{expect_pass, isolated_by};
+
+fn config(preempt_by: PreemptBy) -> Config {
+    Config { preempt_by, ..Config::default() }
+}
+
+/// Waits until a thread that has been joined is gone, which takes the kernel a moment.
+fn await_end(thread: Thread) {
+    while fs::exists(format!("/proc/self/task/{}", thread.number())).unwrap() {
+        std::thread::yield_now();
+    }
+}
+
+/// The number of kernel threads, and of pages of memory that may be written to, in use or not.
+fn sizes() -> (usize, usize) {
+    let pages = fs::read_to_string("/proc/self/statm").unwrap();
+    (fs::read_dir("/proc/self/task").unwrap().count(), pages.split(' ').nth(5).unwrap().parse().unwrap())
+}
+
+#[test]
+fn many_runtimes_in_a_row_add_neither_threads_nor_stacks() {
+    let run = |config: &Config| {
+        let start = || scope(|scope| (0..4).for_each(|_| drop(scope.spawn(yield_now))));
+        Runtime::new(config.clone()).run(start).unwrap();
+    };
+    let all = |preempt_by: PreemptBy| {
+        for (workers, preemptible) in [(1, false), (1, true), (2, true)] {
+            let config = Config { workers, preemptible, ..config(preempt_by) };
+            (0..10).for_each(|_| run(&config));
+            let (threads, pages) = sizes();
+            (0..100).for_each(|_| run(&config));
+            while sizes().0 != threads {
+                std::thread::yield_now();
+            }
+            let pages_after = sizes().1;
+            // The stack of a worker's scheduler has 16 pages.
+            assert!(pages_after < pages + 800, "{pages} pages, then {pages_after}, {config:?}");
+        }
+    };
+    isolated_by(
+        |mut test| expect_pass(&mut test),
+        || {
+            all(PreemptBy::Auto);
+            all(PreemptBy::KernelThreads);
+        },
+    );
+}
+
+#[test]
+fn a_fiber_has_a_new_kernel_thread_which_is_gone_when_it_is_joined() {
+    thread_local! { static USED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) } }
+
+    let body = || {
+        let before = USED.take();
+        USED.set(vec![7]);
+        (Thread::current(), before)
+    };
+    let program = || {
+        for _ in 0..20 {
+            let (thread, before) = spawn(body).join().unwrap();
+            assert!(before.is_empty());
+            await_end(thread);
+        }
+    };
+    Runtime::new(config(PreemptBy::KernelThreads)).run(program).unwrap();
+}
+
+#[test]
+fn a_destructor_of_a_thread_local_waits_in_its_fiber() {
+    static DROPPED: AtomicU32 = AtomicU32::new(0);
+
+    struct Waits(Thread);
+
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            let own = self.0;
+            spawn(move || assert_ne!(Thread::current(), own)).join().unwrap();
+            yield_now();
+            assert_eq!(Thread::current(), own);
+            DROPPED.fetch_add(1, Relaxed);
+        }
+    }
+
+    thread_local! { static LAST: RefCell<Option<Waits>> = const { RefCell::new(None) } }
+
+    let program = || {
+        for count in 1..20 {
+            let fibers = [(); 3].map(|()| spawn(|| LAST.set(Some(Waits(Thread::current())))));
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+            assert_eq!(DROPPED.load(Relaxed), 3 * count);
+        }
+    };
+    let preempted = Config { preemptible: true, ..config(PreemptBy::KernelThreads) };
+    for config in [config(PreemptBy::KernelThreads), preempted] {
+        DROPPED.store(0, Relaxed);
+        Runtime::new(config).run(program).unwrap();
+    }
+}
+
+#[test]
+#[allow(unsafe_code)] // Signals are blocked by the C library, and sharing fibers are unsafe.
+fn a_fiber_starts_with_the_signals_of_its_worker() {
+    let block = || {
+        let before = SignalMask::of_this_thread();
+        // SAFETY: zeros are a set, to which a signal is added, and the old set is not returned.
+        unsafe {
+            let mut user: libc::sigset_t = std::mem::zeroed();
+            libc::sigaddset(&raw mut user, libc::SIGUSR1);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const user, std::ptr::null_mut());
+        }
+        assert_ne!(SignalMask::of_this_thread(), before);
+        // This thread starts the new one.
+        (before, spawn(SignalMask::of_this_thread).join().unwrap())
+    };
+    Runtime::new(config(PreemptBy::KernelThreads))
+        .run(|| {
+            let (before, theirs) = spawn(block).join().unwrap();
+            assert_eq!(theirs, before);
+        })
+        .unwrap();
+}
+
+#[test]
+#[allow(unsafe_code)] // Sharing fibers are unsafe.
+fn a_sharing_fiber_has_a_kernel_thread_too() {
+    let program = || {
+        let own = Thread::current();
+        let thread = || {
+            let thread = Thread::current();
+            yield_now();
+            assert_eq!(Thread::current(), thread);
+            thread
+        };
+        // SAFETY: nothing is borrowed while it yields.
+        let threads = [(); 3].map(|()| unsafe { Builder::new().spawn_sharing(thread) }.unwrap());
+        let threads = threads.map(|fiber| fiber.join().unwrap());
+        assert!(!threads.contains(&own) && threads[0] != threads[1]);
+        threads.into_iter().for_each(await_end);
+    };
+    Runtime::new(config(PreemptBy::KernelThreads)).run(program).unwrap();
+}
