@@ -129,7 +129,7 @@ pub(crate) fn handle_deadlock(worker: &Worker) {
     // asleep, and nothing can make their fibers run until all has been read.
     let seen = core.with_outside_locked(|| worker.are_all_others_asleep().then(|| Deadlock::find(worker)));
     let Some(deadlock) = seen else { return };
-    if deadlock.cycles.is_empty() && !core.config().closed {
+    if deadlock.cycles.is_empty() && !core.config.closed {
         return core.may_have_cycle.store(false, SeqCst);
     }
     if core.lasts.load(Relaxed) {
@@ -140,7 +140,8 @@ pub(crate) fn handle_deadlock(worker: &Worker) {
     if times == 1 && cancel(worker, core.records.get(0)) {
         return;
     }
-    core.cancel_all_waits();
+    core.cancellations.fetch_add(1, SeqCst);
+    core.wake_all_workers();
     let any = cancel_all(worker) || !worker.is_alone;
     if !any || times > MAX_CANCELLATIONS {
         // No fiber can be cancelled, and there is no way to continue.
@@ -164,7 +165,6 @@ fn cancel(worker: &Worker, fiber: Fiber) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
-    use std::sync::atomic::Ordering::SeqCst;
     use std::time::Duration;
 
     use crate::config::Config;
@@ -175,8 +175,8 @@ mod tests {
     fn it_is_no_deadlock_if_a_fiber_can_continue_by_now() {
         let runtime = Runtime::new(Config { workers: 2, ..Config::default() });
         let slept = runtime.run(|| {
-            // Like another worker that looked at a moment at which it seemed so.
-            CurrentWorker::enter(|here| here.core().stuck.store(true, SeqCst));
+            // As if another worker had looked at a moment at which it seemed so.
+            CurrentWorker::enter(|here| super::handle_deadlock(&here));
             crate::sleep(Duration::from_millis(1));
         });
         slept.unwrap();

@@ -17,7 +17,6 @@ use crate::worker::Worker;
 const FREED: u32 = 512;
 
 impl Worker {
-    /// This worker's inbox.
     #[inline(always)]
     pub(crate) fn inbox(&self) -> &Inbox {
         &self.core().inboxes[self.index]
@@ -31,7 +30,12 @@ impl Worker {
             match fiber.state.get() {
                 State::Unstarted => {
                     self.take_in(fiber);
-                    self.replace_record();
+                    // The record will be this worker's. If the threads outside got none in return,
+                    // they would need ever more, and this worker would collect them.
+                    if let Some(free) = self.free.get() {
+                        self.free.set(free.next.take());
+                        self.core().return_records(free);
+                    }
                 }
                 State::Ready => self.take_in_started(fiber),
                 state => {
@@ -55,8 +59,7 @@ impl Worker {
         self.running() != Some(fiber) && fiber.is_movable()
     }
 
-    /// Gives away a ready fiber, which is not in the queue: this worker has nothing to do with it
-    /// any more.
+    /// Gives away a ready fiber, which is not in the queue.
     fn give_away(&self, fiber: Fiber) {
         let thread = fiber.thread();
         thread.share.set(self.ready(|ready| ready.release(fiber.id())));
@@ -100,7 +103,6 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn give_to_others(&self, kept: usize) {
-        /// The maximum number at a time.
         const MOST: usize = 32;
         let core = self.core();
         let many = self.ready(|ready| ready.waiting()).saturating_sub(kept);
@@ -124,16 +126,6 @@ impl Worker {
         }
         if wakes {
             core.wake_idle_worker();
-        }
-    }
-
-    /// Gives the threads outside a record in return for one that they have used up, and that will
-    /// be this worker's when its fiber has ended. Otherwise they would need ever more records, and
-    /// this worker would collect ever more free ones.
-    fn replace_record(&self) {
-        if let Some(fiber) = self.free.get() {
-            self.free.set(fiber.next.take());
-            self.core().return_records(fiber);
         }
     }
 
@@ -166,7 +158,7 @@ impl Worker {
                 // One of them may hold what this needs, and a worker with ticks donates to it.
                 let _ = self.prepare_ticks();
             }
-            if (!is_highest || self.toggle_offered_turn())
+            if (!is_highest || !self.offered_turn.replace(!self.offered_turn.get()))
                 && let Some(fiber) = core.offered.pop()
             {
                 self.take_in_offered(fiber);
@@ -191,12 +183,6 @@ impl Worker {
         {
             self.core().return_records(first);
         }
-    }
-
-    /// Whether an offered fiber goes first this time. They alternate.
-    fn toggle_offered_turn(&self) -> bool {
-        self.offered_turn.set(!self.offered_turn.get());
-        self.offered_turn.get()
     }
 
     /// No fiber is ready, and this one waits: leaves its stack, so that it can continue on another
@@ -226,12 +212,10 @@ impl Worker {
         if self.inbox().any() {
             return self.receive();
         }
-        let core = self.core();
-        if self.take_cancel_request() && crate::deadlock::cancel_all(self) {
+        // Whether all waits of this worker's fibers must be cancelled.
+        let cancellations = self.core().cancellations.load(SeqCst);
+        if self.cancellations.replace(cancellations) != cancellations && crate::deadlock::cancel_all(self) {
             return;
-        }
-        if self.index == 0 && core.stuck.swap(false, SeqCst) {
-            return crate::deadlock::handle_deadlock(self);
         }
         let until = self.timers.next();
         if !self.is_alone {
@@ -244,13 +228,6 @@ impl Worker {
         self.restart();
     }
 
-    /// Whether all waits of this worker's fibers must be cancelled. Clears the request.
-    fn take_cancel_request(&self) -> bool {
-        let times = self.core().cancellations();
-        self.cancellations.replace(times) != times
-    }
-
-    /// Whether a started fiber belongs to this worker.
     pub(crate) fn is_home_of(&self, fiber: Fiber) -> bool {
         fiber.home.get() == Some(self.pointer())
     }
@@ -260,7 +237,7 @@ impl Worker {
         until.is_none()
             && self.awaited_reactor().is_none()
             && !self.core().is_expecting()
-            && (self.core().config().closed || self.core().may_have_cycle.load(SeqCst))
+            && (self.core().config.closed || self.core().may_have_cycle.load(SeqCst))
     }
 
     /// Acts as a [searcher](crate::offered) for a time, if there is none, and then waits until
@@ -279,7 +256,14 @@ impl Worker {
                     return;
                 }
             }
-            self.sleep(until, || offered.needs_worker() || self.declare_stuck(until));
+            let mut is_first_to_check = false;
+            self.sleep(until, || {
+                is_first_to_check = self.are_all_asleep(until);
+                is_first_to_check || offered.needs_worker()
+            });
+            if is_first_to_check {
+                return crate::deadlock::handle_deadlock(self);
+            }
             // Its own fibers may have become ready while it slept.
             if self.ready(|ready| ready.waiting()) > 0 || !offered.needs_worker() || offered.is_urgent() {
                 return;
@@ -333,16 +317,14 @@ impl Worker {
         }
     }
 
-    /// Checks whether no worker has anything to do, nor ever will, and tells the first worker.
-    /// Called when other threads already see this worker as asleep.
-    fn declare_stuck(&self, until: Option<Instant>) -> bool {
+    /// Whether this is the first worker, and none has anything to do, nor ever will, as far as
+    /// this one knows. Another worker wakes the first one, which will ask then. Called when other
+    /// threads already see this worker as asleep.
+    fn are_all_asleep(&self, until: Option<Instant>) -> bool {
         let core = self.core();
         let all = self.is_stuck(until) && core.offered.len() == 0 && core.inboxes.iter().all(Inbox::is_asleep_for_good);
-        if all {
-            core.stuck.store(true, SeqCst);
-            if self.index != 0 {
-                core.inboxes[0].wake_if_asleep();
-            }
+        if all && self.index != 0 {
+            core.inboxes[0].wake_if_asleep();
         }
         all && self.index == 0
     }
@@ -351,7 +333,7 @@ impl Worker {
     /// no ready fiber, and the answer holds as long as it [keeps threads outside from adding
     /// fibers](crate::shared::Core::with_outside_locked).
     ///
-    /// The state that a worker has [declared](Worker::declare_stuck) may be out of date: a thread
+    /// What a worker has [seen](Worker::are_all_asleep) may be out of date: a thread
     /// outside may have added a fiber since, and a worker that was checked first may have been
     /// woken by one that went to sleep before it was checked. So all others must be asleep, and
     /// none may have gone to sleep in the meantime. Then no worker was awake to wake any of them
@@ -360,14 +342,14 @@ impl Worker {
     /// that are added or run wake them.
     pub(crate) fn are_all_others_asleep(&self) -> bool {
         let core = self.core();
-        let rested = core.rest_count();
+        let rested = core.rests.load(SeqCst);
         // A thread that was expected adds its fiber before it is no longer expected, so that is
         // checked first.
         self.is_stuck(self.timers.next())
             && core.inboxes.iter().skip(1).all(Inbox::is_asleep_for_good)
             && core.offered.len() == 0
             && !self.inbox().any()
-            && core.rest_count() == rested
+            && core.rests.load(SeqCst) == rested
     }
 
     /// Blocks the kernel thread until something is in the inbox or happens at its descriptors, or
@@ -383,7 +365,7 @@ impl Worker {
             Some(Err(_)) => Sleep::Timed,
         };
         if how == Sleep::ForGood {
-            self.core().count_rest();
+            self.core().rests.fetch_add(1, SeqCst);
         }
         if inbox.prepare_to_sleep(how, awake) {
             match reactor {

@@ -41,15 +41,12 @@ use self::tick_request::{FireTimer, TickRequest};
 use crate::preempt::ticks::Ticks;
 use crate::sync::{AtomicU64, Ordering, fence, futex};
 
-/// No item.
 const EMPTY: u64 = 0;
 
-/// How a worker sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sleep {
     /// Until another thread wakes it: nothing else will.
     ForGood = 1,
-    /// For a limited time.
     Timed = 2,
     /// At its descriptors, where its eventfd wakes it.
     AtDescriptors = 3,
@@ -183,7 +180,6 @@ impl<T: FireTimer> Inbox<T> {
         self.stop_sleeping(how);
     }
 
-    /// The worker is awake.
     pub(crate) fn stop_sleeping(&self, how: Sleep) {
         // If this fails, another thread has woken it, and may have left an item.
         let _ = self.word.compare_exchange(how as u64, EMPTY, Ordering::SeqCst, Ordering::Relaxed);

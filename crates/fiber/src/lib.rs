@@ -163,5 +163,5 @@ pub fn current() -> FiberLabel {
 /// # Panics
 /// If called outside a runtime.
 pub fn demotions() -> u64 {
-    CurrentWorker::enter(|here| here.core().demotions())
+    CurrentWorker::enter(|here| here.core().demotions.load(std::sync::atomic::Ordering::Relaxed))
 }

@@ -57,7 +57,6 @@ pub(crate) struct OfferedFibers {
     interrupted: AtomicUsize,
     /// How many have ever been taken.
     taken: AtomicU64,
-    /// There is a searcher.
     has_searcher: AtomicBool,
     /// A thread outside, which takes none, has pushed some.
     urgent: AtomicBool,
@@ -66,7 +65,6 @@ pub(crate) struct OfferedFibers {
 }
 
 impl OfferedFibers {
-    /// How many there are now.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.count.load(Relaxed)
@@ -82,9 +80,20 @@ impl OfferedFibers {
     /// The same for a fiber that was interrupted outside the runtime.
     pub(crate) fn push_interrupted(&self, fiber: Fiber) -> bool {
         let queues = lock_by_polling(&self.queues);
+        self.add_interrupted(&queues, fiber) && !self.has_searcher.load(SeqCst)
+    }
+
+    fn add_interrupted(&self, queues: &Queues, fiber: Fiber) -> bool {
         queues.interrupted.push(fiber);
         self.interrupted.store(self.interrupted.load(Relaxed) + 1, SeqCst);
-        self.add_one() && !self.has_searcher.load(SeqCst)
+        self.add_one()
+    }
+
+    fn pop_interrupted(&self, queues: &Queues) -> Option<Fiber> {
+        let fiber = queues.interrupted.pop()?;
+        self.interrupted.store(self.interrupted.load(Relaxed) - 1, Relaxed);
+        self.count.store(self.count.load(Relaxed) - 1, Relaxed);
+        Some(fiber)
     }
 
     /// Counts one that was pushed. Returns whether it is the only one. The caller has the lock.
@@ -94,7 +103,6 @@ impl OfferedFibers {
         many == 0
     }
 
-    /// Whether some were interrupted outside the runtime.
     pub(crate) fn has_interrupted(&self) -> bool {
         self.interrupted.load(Relaxed) > 0
     }
@@ -104,11 +112,8 @@ impl OfferedFibers {
     pub(crate) fn try_borrow(&self, borrowed: &Cell<Option<Fiber>>) {
         if self.has_interrupted()
             && let Ok(queues) = self.queues.try_lock()
-            && let Some(fiber) = queues.interrupted.pop()
         {
-            self.interrupted.store(self.interrupted.load(Relaxed) - 1, Relaxed);
-            self.count.store(self.count.load(Relaxed) - 1, Relaxed);
-            borrowed.set(Some(fiber));
+            borrowed.set(self.pop_interrupted(&queues));
         }
     }
 
@@ -117,9 +122,7 @@ impl OfferedFibers {
         if let Ok(queues) = self.queues.try_lock()
             && let Some(fiber) = borrowed.take()
         {
-            queues.interrupted.push(fiber);
-            self.interrupted.store(self.interrupted.load(Relaxed) + 1, SeqCst);
-            self.add_one();
+            self.add_interrupted(&queues, fiber);
         }
     }
 
@@ -128,7 +131,6 @@ impl OfferedFibers {
         !self.requested.swap(true, Relaxed)
     }
 
-    /// Whether some are requested.
     #[inline(always)]
     pub(crate) fn is_requested(&self) -> bool {
         self.requested.load(Relaxed)
@@ -146,17 +148,13 @@ impl OfferedFibers {
         fence(SeqCst);
     }
 
-    /// Takes the oldest fiber.
     pub(crate) fn pop(&self) -> Option<Fiber> {
         let queues = lock_by_polling(&self.queues);
-        let fiber = match queues.interrupted.pop() {
-            Some(fiber) => {
-                self.interrupted.store(self.interrupted.load(Relaxed) - 1, Relaxed);
-                fiber
-            }
-            None => queues.others.pop()?,
-        };
-        self.count.store(self.count.load(Relaxed) - 1, Relaxed);
+        let fiber = self.pop_interrupted(&queues).or_else(|| {
+            let fiber = queues.others.pop()?;
+            self.count.store(self.count.load(Relaxed) - 1, Relaxed);
+            Some(fiber)
+        })?;
         self.taken.store(self.taken.load(Relaxed) + 1, Relaxed);
         if queues.others.is_empty() {
             self.urgent.store(false, Relaxed);
@@ -189,7 +187,6 @@ pub(crate) struct Searcher<'a> {
 }
 
 impl Searcher<'_> {
-    /// The length of the next nap.
     pub(crate) fn nap(&self) -> Duration {
         self.nap
     }
@@ -202,7 +199,6 @@ impl Searcher<'_> {
         many > passed || many > 0 && self.offered.is_urgent()
     }
 
-    /// Whether it has searched long enough.
     pub(crate) fn is_done(&self) -> bool {
         self.nap > LONGEST
     }

@@ -56,31 +56,8 @@ use crate::{readiness, time};
 #[derive(Debug)]
 pub struct Pollable<T> {
     inner: T,
-    timeouts: Timeouts,
-}
-
-/// Time-outs in nanoseconds, by direction; 0 is none.
-#[derive(Debug, Default)]
-struct Timeouts([AtomicU64; 2]);
-
-impl Timeouts {
-    fn set(&self, direction: Direction, timeout: Option<Duration>) -> io::Result<()> {
-        if timeout == Some(Duration::ZERO) {
-            return Err(io::Error::new(
-                ErrorKind::InvalidInput,
-                "a time-out cannot be zero: None waits forever, and a nanosecond does not wait",
-            ));
-        }
-        let nanos = timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
-        self.0[direction as usize].store(nanos, Relaxed);
-        Ok(())
-    }
-
-    /// The deadline of a call that starts now.
-    fn deadline(&self, direction: Direction) -> Option<Instant> {
-        let nanos = self.0[direction as usize].load(Relaxed);
-        (nanos > 0).then(|| time::after(Duration::from_nanos(nanos)))
-    }
+    /// In nanoseconds, by direction; 0 is none.
+    timeouts: [AtomicU64; 2],
 }
 
 impl<T: AsFd> Pollable<T> {
@@ -91,7 +68,7 @@ impl<T: AsFd> Pollable<T> {
     /// If the descriptor cannot be made non-blocking.
     pub fn new(inner: T) -> io::Result<Pollable<T>> {
         ioctl_fionbio(&inner, true)?;
-        Ok(Pollable { inner, timeouts: Timeouts::default() })
+        Ok(Pollable { inner, timeouts: Default::default() })
     }
 
     /// Returns the inner value and makes its descriptor blocking again.
@@ -109,7 +86,7 @@ impl<T: AsFd> Pollable<T> {
     /// # Errors
     /// If it is zero.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.timeouts.set(In, timeout)
+        self.set_timeout(In, timeout)
     }
 
     /// The same for a write.
@@ -117,7 +94,17 @@ impl<T: AsFd> Pollable<T> {
     /// # Errors
     /// If it is zero.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.timeouts.set(Out, timeout)
+        self.set_timeout(Out, timeout)
+    }
+
+    fn set_timeout(&self, direction: Direction, timeout: Option<Duration>) -> io::Result<()> {
+        if timeout == Some(Duration::ZERO) {
+            let why = "a time-out cannot be zero: None waits forever, and a nanosecond does not wait";
+            return Err(io::Error::new(ErrorKind::InvalidInput, why));
+        }
+        let nanos = timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+        self.timeouts[direction as usize].store(nanos, Relaxed);
+        Ok(())
     }
 
     /// Waits until there is something to read, or its end.
@@ -139,7 +126,7 @@ impl<T: AsFd> Pollable<T> {
     }
 
     fn wait(&self, direction: Direction) -> io::Result<()> {
-        let deadline = self.timeouts.deadline(direction);
+        let deadline = deadline(&self.timeouts, direction);
         // The wakeup may have been for the other direction.
         while !readiness::is_ready(self.as_fd(), direction, Some(Instant::now()))? {
             readiness::wait(self.as_fd(), direction, deadline)?;
@@ -218,23 +205,29 @@ where
     }
 }
 
+/// The deadline of a call that starts now.
+fn deadline(timeouts: &[AtomicU64; 2], direction: Direction) -> Option<Instant> {
+    let nanos = timeouts[direction as usize].load(Relaxed);
+    (nanos > 0).then(|| time::after(Duration::from_nanos(nanos)))
+}
+
 /// Calls a function until it does not fail because it would block.
 fn until_ready<T: AsFd, R>(
     direction: Direction,
-    timeouts: &Timeouts,
+    timeouts: &[AtomicU64; 2],
     mut inner: T,
     mut call: impl FnMut(&mut T) -> io::Result<R>,
 ) -> io::Result<R> {
     // For fibers that never have to wait.
     CurrentWorker::visit(|here| here.map(|here| here.safepoint()));
-    let mut deadline = None;
+    let mut until = None;
     loop {
         match call(&mut inner) {
             Err(why) if why.kind() == ErrorKind::WouldBlock => (),
             Err(why) if why.kind() == ErrorKind::Interrupted => continue,
             done => return done,
         }
-        let by = *deadline.get_or_insert_with(|| timeouts.deadline(direction));
-        readiness::wait(inner.as_fd(), direction, by)?;
+        let until = *until.get_or_insert_with(|| deadline(timeouts, direction));
+        readiness::wait(inner.as_fd(), direction, until)?;
     }
 }

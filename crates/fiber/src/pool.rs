@@ -14,7 +14,6 @@ use crate::current_worker::CurrentWorker;
 use crate::objects::channel::channel;
 use crate::remote::remote;
 
-/// The maximum number of threads.
 const MOST: usize = 256;
 
 /// How long a thread waits for another call before it ends.
@@ -63,7 +62,6 @@ pub fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static
     }
 }
 
-/// A call.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 struct Pool {

@@ -70,7 +70,7 @@ impl Worker {
     /// Prepares the worker for fibers with blocks. Only its first fiber has run so far.
     #[cold]
     pub(crate) fn prepare_blocks(&self) -> Result<(), StackError> {
-        match self.core().config().preempt_by.kind()? {
+        match self.core().config.preempt_by.kind()? {
             ControlBlockKind::ThreadPointer => {
                 self.own_thread.set_control_block(ControlBlock::ThreadPointer(arch::thread_pointer()));
             }
@@ -122,11 +122,11 @@ impl Worker {
             why => PreemptionError::Stack(Box::new(why)),
         };
         self.prepare_scheduler().map_err(stack_error)?;
-        let kind = self.core().config().preempt_by.kind()?;
+        let kind = self.core().config.preempt_by.kind()?;
         // SAFETY: the handler keeps to the rules in the module's documentation.
         unsafe { sys::tick::handle(tick) }.map_err(PreemptionError::Timer)?;
         let shortest = if kind == ControlBlockKind::ThreadPointer { SHORTEST } else { SHORTEST_TURN };
-        let interval = Duration::from_nanos(self.core().config().rules.running_time.as_nanos()).max(shortest);
+        let interval = Duration::from_nanos(self.core().config.rules.running_time.as_nanos()).max(shortest);
         let ticks =
             Ticks::new(Some(self.pointer()), interval, self.clock.scripted()).map_err(PreemptionError::Timer)?;
         self.preemption.note_mask();

@@ -35,7 +35,6 @@ pub(crate) enum Direction {
     Out = 1,
 }
 
-/// How many events are taken at a time.
 const EVENTS: usize = 256;
 
 /// The events of the eventfd and of the timer: no descriptor has these numbers.
@@ -133,7 +132,6 @@ impl Reactor {
         left
     }
 
-    /// Whether a fiber is registered.
     pub(crate) fn is_awaited(&self) -> bool {
         self.waiting.get() > 0
     }

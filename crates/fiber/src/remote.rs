@@ -62,7 +62,7 @@ impl Remote {
         builder: Builder,
         function: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SpawnError> {
-        let tier = self.core.config().tier(builder.tier);
+        let tier = self.core.config.tier(builder.tier);
         let extras = builder.extras();
         // SAFETY: the record is free; the function borrows nothing, and may move to another kernel
         // thread.

@@ -19,28 +19,24 @@ use crate::rounds::Rounds;
 /// [`Remote`](crate::Remote)s. Handles are not counted while it runs, because that would be an
 /// atomic operation for each. At the [end](Core::finish) those that remain are counted.
 pub(crate) struct Core {
-    number: u64,
-    config: Config,
+    pub(crate) number: u64,
+    pub(crate) config: Config,
     pub(crate) records: Records,
-    /// One for each worker.
     pub(crate) inboxes: Box<[Inbox]>,
     pub(crate) offered: OfferedFibers,
     pub(crate) rounds: Rounds,
     /// How many sources outside may still add something.
     expected: AtomicUsize,
     /// How often a fiber has used up its running time.
-    demotions: AtomicU64,
-    /// All fibers seemed to wait, and no thread outside able to wake one: the first worker must
-    /// check that.
-    pub(crate) stuck: AtomicBool,
+    pub(crate) demotions: AtomicU64,
     /// A fiber waits for another one that waits. Cleared by a search for cycles.
     pub(crate) may_have_cycle: AtomicBool,
     /// How often a worker has gone to sleep until it is woken.
-    rests: AtomicUsize,
+    pub(crate) rests: AtomicUsize,
     /// It lasts as long as the process, so there is no caller to tell of a deadlock.
     pub(crate) lasts: AtomicBool,
     /// How often all waits were cancelled.
-    cancellations: AtomicU32,
+    pub(crate) cancellations: AtomicU32,
     outside: Mutex<Outside>,
     /// The [deadlock](crate::Deadlock) for which the first fiber was cancelled, and how often there
     /// has been one.
@@ -79,7 +75,6 @@ impl Core {
             rounds: Rounds::default(),
             expected: AtomicUsize::new(0),
             demotions: AtomicU64::new(0),
-            stuck: AtomicBool::new(false),
             may_have_cycle: AtomicBool::new(false),
             rests: AtomicUsize::new(0),
             lasts: AtomicBool::new(false),
@@ -87,22 +82,6 @@ impl Core {
             outside: Mutex::new(Outside { ends: false, over: false, free: Vec::new() }),
             deadlock: Mutex::new((None, 0)),
         }))
-    }
-
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
-    pub(crate) fn count_demotion(&self) {
-        self.demotions.fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn demotions(&self) -> u64 {
-        self.demotions.load(Relaxed)
-    }
-
-    pub(crate) fn config(&self) -> &Config {
-        &self.config
     }
 
     /// Keeps the first deadlock for the caller of `run`. Returns how often there has been one.
@@ -113,7 +92,6 @@ impl Core {
         kept.1
     }
 
-    /// The deadlock that was kept.
     pub(crate) fn take_deadlock(&self) -> Option<Box<dyn Any + Send>> {
         self.deadlock.lock().unwrap_or_else(PoisonError::into_inner).0.take()
     }
@@ -130,28 +108,14 @@ impl Core {
         self.expected.fetch_add(1, SeqCst);
     }
 
-    /// Removes a source outside.
     pub(crate) fn remove_expected(&self) {
         if self.expected.fetch_sub(1, SeqCst) == 1 {
-            for inbox in &self.inboxes {
-                let _ = inbox.wake_if_asleep();
-            }
+            self.wake_all_workers();
         }
     }
 
-    /// Whether something may come from outside.
     pub(crate) fn is_expecting(&self) -> bool {
         self.expected.load(SeqCst) > 0
-    }
-
-    /// Counts a worker that is about to sleep until it is woken.
-    pub(crate) fn count_rest(&self) {
-        self.rests.fetch_add(1, SeqCst);
-    }
-
-    /// How often that has happened.
-    pub(crate) fn rest_count(&self) -> usize {
-        self.rests.load(SeqCst)
     }
 
     /// Calls a function while no thread outside can add a fiber, make one ready, or return a
@@ -169,17 +133,8 @@ impl Core {
             || self.inboxes.iter().any(|inbox| inbox.tick_request.fire_if_stopped());
     }
 
-    /// Tells all workers to cancel what their fibers wait for.
-    pub(crate) fn cancel_all_waits(&self) {
-        self.cancellations.fetch_add(1, SeqCst);
-        for inbox in &self.inboxes {
-            let _ = inbox.wake_if_asleep();
-        }
-    }
-
-    /// How often that has happened.
-    pub(crate) fn cancellations(&self) -> u32 {
-        self.cancellations.load(SeqCst)
+    pub(crate) fn wake_all_workers(&self) {
+        self.inboxes.iter().for_each(|inbox| _ = inbox.wake_if_asleep());
     }
 
     // Free records that no worker has.
@@ -196,7 +151,6 @@ impl Core {
         outside.free.pop().map_or_else(|| unsafe { self.records.make() }, |spare| Ok(spare.0))
     }
 
-    /// Returns such records.
     pub(crate) fn return_records(&self, first: Fiber) {
         self.outside().free.push(Spare(first));
     }
@@ -231,12 +185,10 @@ impl Core {
         self.outside().ends = true;
     }
 
-    /// Whether new fibers from outside are refused.
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.outside().ends
     }
 
-    /// Whether it is over.
     pub(crate) fn is_over(&self) -> bool {
         self.outside().over
     }

@@ -62,7 +62,7 @@ impl Worker {
     fn prepare_spare_thread(&self) {
         let spare = &self.preemption.threads.spare;
         if spare.get().is_none() {
-            spare.set(self.start_thread(self.core().config().stack_size, run_fiber).ok());
+            spare.set(self.start_thread(self.core().config.stack_size, run_fiber).ok());
         }
     }
 

@@ -20,10 +20,12 @@ const SLICE: Duration = Duration::from_micros(100);
 
 const STACK: usize = 64 << 10;
 
+/// What to call at an event, by the number of the registration.
+type Registered = BTreeMap<u64, Arc<dyn Fn() + Send + Sync>>;
+
 struct Watcher {
     epoll: OwnedFd,
-    /// What to call at an event, by the number of the registration.
-    registered: Mutex<BTreeMap<u64, Arc<dyn Fn() + Send + Sync>>>,
+    registered: Mutex<Registered>,
 }
 
 impl Watcher {
@@ -40,7 +42,7 @@ impl Watcher {
         Ok(Arc::clone(started.insert(watcher)))
     }
 
-    fn registered(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<dyn Fn() + Send + Sync>>> {
+    fn registered(&self) -> MutexGuard<'_, Registered> {
         self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -84,7 +84,7 @@ impl Worker {
     pub(crate) const READY: u64 = std::mem::offset_of!(Worker, ready) as u64;
 
     pub(crate) fn new(core: &Arc<Core>, index: usize, clock: Clock) -> Worker {
-        let config = core.config();
+        let config = &core.config;
         let is_alone = core.inboxes.len() == 1;
         let rules = config.rules;
         Worker {
@@ -92,7 +92,7 @@ impl Worker {
             index,
             is_alone,
             is_plain: is_alone && config.deterministic.is_none(),
-            sole: if is_alone { core.number() } else { NO_RUNTIME },
+            sole: if is_alone { core.number } else { NO_RUNTIME },
             default_tier: config.tier(None),
             own_thread: FiberThread::new(ControlBlock::NONE, None),
             fuzzer: config.deterministic.map(ScheduleFuzzer::new),
@@ -222,7 +222,7 @@ impl Worker {
         tier: Option<Tier>,
         function: F,
     ) -> Result<Fiber, SpawnError> {
-        let tier = tier.map_or(self.default_tier, |tier| self.core().config().tier(Some(tier)));
+        let tier = tier.map_or(self.default_tier, |tier| self.core().config.tier(Some(tier)));
         if tier == Tier::Preemptible && !self.has_ticks() {
             self.prepare_ticks()?;
         }
@@ -447,7 +447,7 @@ impl Worker {
         let span = self.clock.span(spent.into());
         let turn = self.ready(|ready| ready.charge(thread, span));
         if turn == TurnOutcome::UsedUp {
-            self.core().count_demotion();
+            self.core().demotions.fetch_add(1, Relaxed);
         }
         fiber.used.set(fiber.used.get() + u64::from(spent));
         fiber.spent.set(0);

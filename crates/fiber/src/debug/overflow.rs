@@ -20,7 +20,7 @@ fn explain(address: usize, text: &mut Text) -> bool {
     if !fiber.stack.get().is_some_and(|stack| stack.is_in_guard(address)) {
         return false;
     }
-    let usual = CurrentWorker::look().map_or(0, |here| here.core().config().stack_size);
+    let usual = CurrentWorker::look().map_or(0, |here| here.core().config.stack_size);
     let (number, size) = (fiber.number, fiber.stack_size().unwrap_or(usual).div_ceil(1024));
     // A text that is too long is truncated.
     let _ = write!(text, "fiber {number}");

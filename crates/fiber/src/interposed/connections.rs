@@ -1,10 +1,9 @@
 //! Connections: `connect` and `accept`.
 
-use std::os::fd::BorrowedFd;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use libc::{c_int, sockaddr, socklen_t};
 use rustix::io::{Errno, ioctl_fionbio};
@@ -19,27 +18,12 @@ use super::{Outcome, in_fiber, interposed, system_call};
 use crate::current_worker::{CurrentWorker, InRuntime};
 use crate::fiber_thread;
 use crate::reactor::Direction;
+use crate::sync::lock_by_polling;
 use crate::waitable::Woken;
 
 /// The interval of attempts to connect to a Unix listener whose queue is full: the kernel does not
 /// report when it has room again.
 const FULL: Duration = Duration::from_millis(1);
-
-/// Waits until a socket is ready, and tells how its call continues: again (`Ok`), or with this.
-fn wait_or(
-    fd: BorrowedFd<'_>,
-    direction: Direction,
-    deadline: Option<Instant>,
-    late: Errno,
-    call: impl FnOnce() -> Outcome,
-) -> Result<(), Option<Outcome>> {
-    match wait(fd, direction, deadline) {
-        Some(Woken::Called) => Ok(()),
-        Some(Woken::TimedOut) => Err(Some(Err(late))),
-        Some(Woken::Cancelled) => Err(None),
-        None => Err(on_pool(call)),
-    }
-}
 
 /// Connects in the form that does not wait, and completes that when the socket is ready. The kernel
 /// has this form only as a state of the socket, which nothing else uses yet.
@@ -72,12 +56,12 @@ unsafe fn connect_in_fiber(number: c_int, address: *const sockaddr, size: sockle
     loop {
         // Not interrupted in between.
         match in_fiber(attempt)? {
-            Err(why @ (Errno::INPROGRESS | Errno::ALREADY)) => {
-                if let Err(outcome) = wait_or(fd, Direction::Out, deadline, Errno::INPROGRESS, connect) {
-                    return outcome;
-                }
-                waited = why == Errno::ALREADY;
-            }
+            Err(why @ (Errno::INPROGRESS | Errno::ALREADY)) => match wait(fd, Direction::Out, deadline) {
+                Some(Woken::Called) => waited = why == Errno::ALREADY,
+                Some(Woken::TimedOut) => return Some(Err(Errno::INPROGRESS)),
+                Some(Woken::Cancelled) => return None,
+                None => return on_pool(connect),
+            },
             Err(Errno::AGAIN) if socket_domain(fd) == Ok(AddressFamily::UNIX) => {
                 if deadline.is_some_and(|deadline| deadline <= crate::time::after(Duration::ZERO)) {
                     return Some(Err(Errno::AGAIN));
@@ -101,7 +85,7 @@ static DO_THREADS_ACCEPT: AtomicBool = AtomicBool::new(false);
 fn note_thread() {
     // The runtime does not accept: a handler has interrupted it, perhaps in the middle of that.
     if !DO_THREADS_ACCEPT.load(Acquire) && !InRuntime::enter().is_nested() {
-        let _guard = ACCEPTING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = lock_by_polling(&ACCEPTING);
         DO_THREADS_ACCEPT.store(true, Release);
     }
 }
@@ -144,17 +128,18 @@ unsafe fn accept_in_fiber(
     loop {
         // Not interrupted in between.
         let attempt = in_fiber(|_| {
-            let _guard = ACCEPTING.lock().unwrap_or_else(PoisonError::into_inner);
-            Some(is_ready(fd, Direction::In).then(|| (!DO_THREADS_ACCEPT.load(Acquire)).then(accept)))
+            let _guard = lock_by_polling(&ACCEPTING);
+            let do_threads_accept = DO_THREADS_ACCEPT.load(Acquire);
+            Some(is_ready(fd, Direction::In).then(|| (!do_threads_accept).then(accept)))
         })?;
-        match attempt {
-            Some(Some(outcome)) => return Some(outcome),
-            Some(None) => return on_pool(accept),
-            None => {
-                if let Err(outcome) = wait_or(fd, Direction::In, deadline, Errno::AGAIN, accept) {
-                    return outcome;
-                }
-            }
+        if let Some(accepted) = attempt {
+            return accepted.or_else(|| on_pool(accept));
+        }
+        match wait(fd, Direction::In, deadline) {
+            Some(Woken::Called) => (),
+            Some(Woken::TimedOut) => return Some(Err(Errno::AGAIN)),
+            Some(Woken::Cancelled) => return None,
+            None => return on_pool(accept),
         }
     }
 }

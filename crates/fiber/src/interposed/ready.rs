@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, timespec};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use super::pooled::on_pool;
@@ -24,9 +23,7 @@ pub(super) fn borrow(fd: c_int) -> Option<BorrowedFd<'static>> {
 
 /// Whether a call at this descriptor does not wait now.
 pub(super) fn is_ready(fd: BorrowedFd<'_>, direction: Direction) -> bool {
-    let flags = if direction == Direction::In { PollFlags::IN } else { PollFlags::OUT };
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut [PollFd::from_borrowed_fd(fd, flags)], Some(&now)) != Ok(0)
+    readiness::is_ready(fd, direction, Some(Instant::now())).unwrap_or(true)
 }
 
 /// Waits in a fiber until a descriptor may be ready. `None` for others, and if that is impossible.

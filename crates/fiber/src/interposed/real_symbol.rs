@@ -11,8 +11,12 @@ pub(super) struct RealSymbol {
 }
 
 impl RealSymbol {
-    pub(super) const fn new(name: &'static CStr) -> RealSymbol {
-        RealSymbol { name, address: AtomicPtr::new(std::ptr::null_mut()) }
+    /// The symbol of this name, which ends with a zero.
+    pub(super) const fn new(name: &'static str) -> RealSymbol {
+        match CStr::from_bytes_with_nul(name.as_bytes()) {
+            Ok(name) => RealSymbol { name, address: AtomicPtr::new(std::ptr::null_mut()) },
+            Err(_) => unreachable!(),
+        }
     }
 
     /// Its address. Aborts the process if there is none: without this crate, the program would not
@@ -41,39 +45,29 @@ macro_rules! real_symbols {
         mod real {
             use super::*;
 
-            /// Finds all of them when the program starts: to do that later takes the loader's
-            /// lock, and a signal handler must not.
-            #[used]
-            #[unsafe(link_section = ".init_array")]
-            static FIND: extern "C" fn() = {
-                extern "C" fn find() {
-                    $(symbols::$name.find();)*
-                }
-                find
-            };
-
-            #[allow(non_upper_case_globals)]
-            mod symbols {
-                use $crate::interposed::real_symbol::RealSymbol;
-
-                $(pub(super) static $name: RealSymbol =
-                    match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                        Ok(name) => RealSymbol::new(name),
-                        Err(_) => unreachable!(),
-                    };)*
-            }
-
             $(
                 /// # Safety
                 /// As for the function of this name.
                 #[inline]
                 pub(super) unsafe fn $name($($argument: $type),*) -> $result {
+                    static SYMBOL: $crate::interposed::real_symbol::RealSymbol =
+                        $crate::interposed::real_symbol::RealSymbol::new(concat!(stringify!($name), "\0"));
+                    /// Finds it when the program starts: to do that later takes the loader's lock,
+                    /// and a signal handler must not.
+                    #[used]
+                    #[unsafe(link_section = ".init_array")]
+                    static FIND: extern "C" fn() = {
+                        extern "C" fn find() {
+                            SYMBOL.find();
+                        }
+                        find
+                    };
                     // SAFETY: it is the function of this name, which has this type.
                     let function = unsafe {
                         std::mem::transmute::<
                             *mut std::ffi::c_void,
                             unsafe extern "C-unwind" fn($($type),*) -> $result,
-                        >(symbols::$name.address())
+                        >(SYMBOL.address())
                     };
                     // SAFETY: the caller's promise.
                     unsafe { function($($argument),*) }
