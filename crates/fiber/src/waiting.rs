@@ -140,13 +140,20 @@ pub(crate) fn perform_until<O: Operation>(
     })
 }
 
-/// Starts an operation: completes it and returns true, or puts the waiter on the list.
+/// Starts an operation: completes it and returns true, or puts the waiter on the list, with the
+/// payload. (It is not there from the start, to stay in registers if the operation completes.)
 #[inline(always)]
-fn start<O: Operation>(operation: &O, waiter: Pin<&Waiter<O::Payload>>, here: Option<CurrentWorker>) -> bool {
+fn start<O: Operation>(
+    operation: &O,
+    payload: &mut O::Payload,
+    waiter: Pin<&Waiter<O::Payload>>,
+    here: Option<CurrentWorker>,
+) -> bool {
     let completed = change_in(operation.object(), here, |state, woken| {
-        // SAFETY: the waiter is on no list.
-        let completed = operation.attempt(state, unsafe { waiter.payload() }, woken);
+        let completed = operation.attempt(state, payload, woken);
         if !completed {
+            // SAFETY: the waiter is on no list.
+            *unsafe { waiter.payload() } = take(payload);
             operation.enlist(state, waiter);
         }
         completed
@@ -174,23 +181,24 @@ fn leave<O: Operation>(operation: &O, waiter: &Waiter<O::Payload>, here: Option<
 #[inline(always)]
 pub(crate) fn perform_in_fiber<O: Operation>(
     operation: &O,
-    payload: O::Payload,
+    mut payload: O::Payload,
     deadline: Option<Instant>,
     here: CurrentWorker,
 ) -> Result<O::Payload, Option<O::Payload>> {
-    let waiter = pin!(Waiter::new(payload));
+    let waiter = pin!(Waiter::new(O::Payload::default()));
     let waiter = waiter.into_ref();
-    // SAFETY: it is called when the waiter is on no list.
-    let payload = || unsafe { waiter.payload() };
     loop {
         waiter.set_who(Who::Fiber(here.current()));
-        if start(operation, waiter, Some(here)) {
-            return Ok(take(payload()));
+        if start(operation, &mut payload, waiter, Some(here)) {
+            return Ok(payload);
         }
-        match here.block_quietly(&Listed { operation, kind: O::KIND, waiter }, deadline) {
-            Woken::Called if operation.complete(payload()) => return Ok(take(payload())),
+        let woken = here.block_quietly(&Listed { operation, kind: O::KIND, waiter }, deadline);
+        // SAFETY: the waiter is on no list.
+        payload = take(unsafe { waiter.payload() });
+        match woken {
+            Woken::Called if operation.complete(&mut payload) => return Ok(payload),
             Woken::Called => (),
-            Woken::TimedOut => return Err(Some(take(payload()))),
+            Woken::TimedOut => return Err(Some(payload)),
             Woken::Cancelled => return Err(None),
         }
     }
@@ -246,27 +254,31 @@ pub(crate) fn thread_parker() -> Rc<Parker> {
 #[inline(never)]
 fn perform_in_thread<O: Operation>(
     operation: &O,
-    payload: O::Payload,
+    mut payload: O::Payload,
     deadline: Option<Instant>,
 ) -> Result<O::Payload, O::Payload> {
     let parker = thread_parker();
-    let waiter = pin!(Waiter::new(payload));
+    let waiter = pin!(Waiter::new(O::Payload::default()));
     let waiter = waiter.into_ref();
-    // SAFETY: it is called when the waiter is on no list.
-    let payload = || unsafe { waiter.payload() };
     loop {
         waiter.set_who(Who::Thread(parker.unparker()));
-        if start(operation, waiter, None) {
-            return Ok(take(payload()));
+        if start(operation, &mut payload, waiter, None) {
+            return Ok(payload);
         }
+        let mut left = false;
         if deadline.is_none_or(|deadline| parker.park_timeout(deadline).is_err()) {
-            if deadline.is_some() && leave(operation, &waiter, None) {
-                return Err(take(payload()));
+            left = deadline.is_some() && leave(operation, &waiter, None);
+            if !left {
+                parker.park();
             }
-            parker.park();
         }
-        if operation.complete(payload()) {
-            return Ok(take(payload()));
+        // SAFETY: the waiter is on no list.
+        payload = take(unsafe { waiter.payload() });
+        if left {
+            return Err(payload);
+        }
+        if operation.complete(&mut payload) {
+            return Ok(payload);
         }
     }
 }
@@ -298,8 +310,6 @@ impl<O: Operation> Future for Performing<O> {
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: it is part of what is pinned.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
-        // SAFETY: it is called when the waiter is on no list.
-        let payload = || unsafe { waiter.payload() };
         let mut waker = Some(context.waker().clone());
         // Dropped outside the object, because it is user code.
         let mut old = None;
@@ -315,14 +325,15 @@ impl<O: Operation> Future for Performing<O> {
                     return Poll::Pending;
                 }
                 waiter.wait_until_released();
-                this.waits = false;
-                if this.operation.complete(payload()) {
-                    return Poll::Ready(take(payload()));
-                }
+            }
+            // SAFETY: the waiter is on no list.
+            let mut payload = take(unsafe { waiter.payload() });
+            if take(&mut this.waits) && this.operation.complete(&mut payload) {
+                return Poll::Ready(payload);
             }
             old = waker.take().and_then(|waker| waiter.set_who(Who::Future(waker)));
-            this.waits = !start(&this.operation, waiter, here);
-            if this.waits { Poll::Pending } else { Poll::Ready(take(payload())) }
+            this.waits = !start(&this.operation, &mut payload, waiter, here);
+            if this.waits { Poll::Pending } else { Poll::Ready(payload) }
         })
     }
 }
