@@ -3,7 +3,7 @@
 //! A fiber that is left calls this, and returns from it when it continues; in between its stack is
 //! unchanged. The [thread control block](crate::control_block) is switched along with the stack.
 
-use crate::arch::{self, Context};
+use crate::arch::{self, Context, Target};
 use crate::control_block::ControlBlock;
 use crate::record::{Fiber, State};
 use crate::worker::Worker;
@@ -25,16 +25,12 @@ impl Worker {
         if self.has_ticks() {
             me.thread().has_extension.set(false);
         }
+        let stays = me.thread.get() == next.thread.get();
+        let block = if stays { ControlBlock::NONE } else { next.thread().control_block() };
         // SAFETY: the other stack was left in this way by this worker, or is new, and the block is
         // the one with which it was left. The fiber was in the queue once, so it does not run
         // anywhere.
-        unsafe {
-            if me.thread.get() == next.thread.get() {
-                arch::switch(me.context.as_ptr(), to);
-            } else {
-                self.switch_to_control_block(me.context.as_ptr(), to, next.thread().control_block());
-            }
-        }
+        unsafe { self.switch_to_control_block(me.context.as_ptr(), to, block) };
     }
 
     /// Yields to another fiber of any level, if one is ready.
@@ -69,13 +65,13 @@ impl Worker {
     ///
     /// # Safety
     /// As for [`arch::switch`]. The block must be the one with which the other stack was left, or
-    /// with which it starts.
+    /// with which it starts, or none if that is in use.
     #[inline(always)]
     pub(crate) unsafe fn switch_to_control_block(&self, save: *mut Context, to: Context, block: ControlBlock) {
         // SAFETY: the caller's promise.
         unsafe {
             match block {
-                ControlBlock::ThreadPointer(pointer) => arch::switch_and_set_thread_pointer(save, to, pointer),
+                ControlBlock::ThreadPointer(thread_pointer) => arch::switch(save, Target { to, thread_pointer }),
                 ControlBlock::KernelThread(next) => _ = self.hand_over(save, next),
             }
         }

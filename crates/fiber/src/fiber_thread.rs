@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, compiler_fence};
 use policy::feedback::ThreadShare;
 use sys::tick::Interrupted;
 
-use crate::arch::{self, Context};
+use crate::arch::{self, Context, Target};
 use crate::attraction::Attraction;
 use crate::control_block::ControlBlock;
 use crate::worker_pointer::WorkerPointer;
@@ -68,7 +68,7 @@ impl Orphan {
     pub(crate) unsafe fn end(self) -> ! {
         let Orphan::OnOtherThread(host) = self else { unreachable!("its own thread ends by itself") };
         // SAFETY: the host exists until its stack is resumed, which is now.
-        unsafe { arch::leave_and_set_thread_pointer(host.as_ref().left.get(), host.as_ref().thread_pointer) }
+        unsafe { arch::leave(Target { to: host.as_ref().left.get(), thread_pointer: host.as_ref().thread_pointer }) }
     }
 }
 

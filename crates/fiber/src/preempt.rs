@@ -370,7 +370,7 @@ impl Worker {
 pub(crate) unsafe extern "C" fn schedule() -> ! {
     // SAFETY: the other stack was left by this worker, or is new. Its fiber was in the queue once,
     // so it does not run anywhere.
-    unsafe { target().leave() }
+    unsafe { arch::leave(target()) }
 }
 
 /// Where the next fiber continues.

@@ -196,7 +196,7 @@ impl Worker {
 pub(crate) unsafe extern "C" fn begin() -> ! {
     // SAFETY: the other stack was left by this worker, or is new. Its fiber was in the queue once,
     // so it does not run anywhere. Nothing on this stack is needed any more.
-    unsafe { run_fibers().leave() }
+    unsafe { arch::leave(run_fibers()) }
 }
 
 /// Runs the current fiber, and later ones that start on the same stack. Returns where the worker
@@ -244,11 +244,9 @@ fn run_fibers() -> Target {
         // That may have waited for the allocator, and donated the timeslice to other fibers.
         let to = if next.thread().was_interrupted.get() { next.context.get() } else { to };
         here.make_current(next, false);
-        return if next.thread.get() == thread {
-            Target { to, thread_pointer: 0 }
-        } else {
-            Target { to, thread_pointer: next.thread().control_block().thread_pointer() }
-        };
+        let stays = next.thread.get() == thread;
+        let thread_pointer = if stays { 0 } else { next.thread().control_block().thread_pointer() };
+        return Target { to, thread_pointer };
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::arch::{asm, naked_asm};
 
-use super::{Begin, Context};
+use super::{Begin, Context, Target};
 
 /// Reads the modes into x10. Changes x11.
 macro_rules! read_modes {
@@ -23,80 +23,76 @@ macro_rules! write_modes {
     };
 }
 
-/// Defines a function that leaves a stack, and one that leaves it for good.
-macro_rules! switches {
-    ($switch:ident, $leave:ident, $set:literal $(, $pointer:ident)?) => {
-        /// Leaves this stack, stores its context in `save`, and continues at the other one, with
-        /// the thread control block at the thread pointer, if that is given. Returns when another
-        /// switch comes back.
-        ///
-        /// # Safety
-        /// `save` is writable. `to` was left by a switch, or is a [`new_context`], and has not
-        /// continued since. The code on its stack may run on this kernel thread. The block is the
-        /// one with which it was left.
-        #[inline(always)]
-        pub(crate) unsafe fn $switch(save: *mut Context, to: Context $(, $pointer: usize)?) {
-            // SAFETY: all registers are saved here or declared as clobbered, the stack pointer is
-            // restored when this continues, and the rest is the caller's promise. The compiler may
-            // have kept what it computed from the thread pointer, which has the same value again.
-            unsafe {
-                asm!(
-                    "adr x9, 2f",
-                    "sub sp, sp, #32",
-                    "stp x9, x19, [sp]",
-                    read_modes!(),
-                    "stp x29, x10, [sp, #16]",
-                    "mov x9, sp",
-                    "str x9, [x0]",
-                    $set,
-                    "mov sp, x1",
-                    "ldr x11, [sp, #24]",
-                    write_modes!(),
-                    "ldr x9, [sp]",
-                    "br x9",
-                    "2:",
-                    "ldr x19, [sp, #8]",
-                    "ldr x29, [sp, #16]",
-                    "add sp, sp, #32",
-                    inout("x0") save => _,
-                    inout("x1") to.0 => _,
-                    $(inout("x2") $pointer => _,)?
-                    out("x20") _, out("x21") _, out("x22") _, out("x23") _, out("x24") _,
-                    out("x25") _, out("x26") _, out("x27") _, out("x28") _, out("lr") _,
-                    out("v8") _, out("v9") _, out("v10") _, out("v11") _,
-                    out("v12") _, out("v13") _, out("v14") _, out("v15") _,
-                    clobber_abi("C"),
-                );
-            }
-        }
-
-        /// The same, but never comes back.
-        ///
-        /// # Safety
-        /// As above. Nothing on this stack may be needed any more.
-        #[inline(always)]
-        pub(crate) unsafe fn $leave(to: Context $(, $pointer: usize)?) -> ! {
-            // SAFETY: the caller's promise.
-            unsafe {
-                asm!(
-                    $set,
-                    read_modes!(),
-                    "mov sp, x1",
-                    "ldr x11, [sp, #24]",
-                    write_modes!(),
-                    "ldr x9, [sp]",
-                    "br x9",
-                    in("x1") to.0,
-                    $(in("x2") $pointer,)?
-                    options(noreturn)
-                );
-            }
-        }
+/// Continues at the context in x1, with the thread pointer in x2. This stack's modes are in x10.
+macro_rules! continue_there {
+    () => {
+        concat!(
+            "cbz x2, 5f\nmsr tpidr_el0, x2\n5: mov sp, x1\nldr x11, [sp, #24]\n",
+            write_modes!(),
+            "\nldr x9, [sp]\nbr x9"
+        )
     };
 }
 
-switches!(switch, leave, "");
-switches!(switch_and_set_thread_pointer, leave_and_set_thread_pointer, "msr tpidr_el0, x2", thread_pointer);
+/// Leaves this stack, stores its context in `save`, and continues at the target. Returns when
+/// another switch comes back.
+///
+/// # Safety
+/// `save` is writable. The target was left by a switch, or is a [`new_context`], and has not
+/// continued since. The code on its stack may run on this kernel thread. The block is the one with
+/// which it was left.
+#[inline(always)]
+pub(crate) unsafe fn switch(save: *mut Context, target: Target) {
+    // SAFETY: all registers are saved here or declared as clobbered, the stack pointer is restored
+    // when this continues, and the rest is the caller's promise. The compiler may have kept what it
+    // computed from the thread pointer, which has the same value again.
+    unsafe {
+        asm!(
+            "adr x9, 2f",
+            "sub sp, sp, #32",
+            "stp x9, x19, [sp]",
+            read_modes!(),
+            "stp x29, x10, [sp, #16]",
+            "mov x9, sp",
+            "str x9, [x0]",
+            continue_there!(),
+            "2:",
+            "ldr x19, [sp, #8]",
+            "ldr x29, [sp, #16]",
+            "add sp, sp, #32",
+            inout("x0") save => _,
+            inout("x1") target.to.0 => _,
+            inout("x2") target.thread_pointer => _,
+            out("x20") _, out("x21") _, out("x22") _, out("x23") _, out("x24") _,
+            out("x25") _, out("x26") _, out("x27") _, out("x28") _, out("lr") _,
+            out("v8") _, out("v9") _, out("v10") _, out("v11") _,
+            out("v12") _, out("v13") _, out("v14") _, out("v15") _,
+            clobber_abi("C"),
+        );
+    }
+}
+
+/// Leaves this stack for good.
+///
+/// The caller is the first function on the stack, and nothing but this call, because its frame is
+/// still there for the next one. It has no variables that the address sanitizer would find under a
+/// handler of a signal that comes before the next one has begun.
+///
+/// # Safety
+/// As for [`switch`]. Nothing on this stack may be needed any more.
+#[inline(always)]
+pub(crate) unsafe fn leave(target: Target) -> ! {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            read_modes!(),
+            continue_there!(),
+            in("x1") target.to.0,
+            in("x2") target.thread_pointer,
+            options(noreturn)
+        );
+    }
+}
 
 /// Gives the calling thread the modes with which a program starts.
 #[inline(always)]

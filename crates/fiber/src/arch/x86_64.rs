@@ -12,7 +12,7 @@
 
 use std::arch::{asm, naked_asm, x86_64::_rdtsc};
 
-use super::{Begin, Context};
+use super::{Begin, Context, Target};
 
 /// The modes with which a program starts.
 const INITIAL_MODES: usize = 0x037f_0000_1f80;
@@ -52,81 +52,76 @@ macro_rules! load_modes {
     };
 }
 
-/// Defines a function that leaves a stack, and one that leaves it for good.
-macro_rules! switches {
-    ($switch:ident, $leave:ident, $set:literal $(, $pointer:ident)?) => {
-        /// Leaves this stack, stores its context in `save`, and continues at the other one, with
-        /// the thread control block at the thread pointer, if that is given. Returns when another
-        /// switch comes back.
-        ///
-        /// # Safety
-        /// `save` is writable. `to` was left by a switch, or is a [`new_context`], and has not
-        /// continued since. The code on its stack may run on this kernel thread. The block is the
-        /// one with which it was left.
-        #[inline(always)]
-        pub(crate) unsafe fn $switch(save: *mut Context, to: Context $(, $pointer: usize)?) {
-            // SAFETY: all registers are saved here or declared as clobbered, the stack pointer is
-            // restored when this continues, and the rest is the caller's promise. The compiler may
-            // have kept what it computed from the thread pointer, which has the same value again.
-            unsafe {
-                asm!(
-                    "push rbp",
-                    "push rbx",
-                    "lea rax, [rip + 2f]",
-                    "sub rsp, 16",
-                    "mov [rsp], rax",
-                    store_modes!("rsp + 8"),
-                    "mov [rdi], rsp",
-                    $set,
-                    if_modes_differ!("rsp + 8", "rsi + 8", "4f"),
-                    "3:",
-                    "lea rsp, [rsi + 16]",
-                    "jmp [rsi]",
-                    "4:",
-                    load_modes!("rsi + 8"),
-                    "jmp 3b",
-                    "2:",
-                    "pop rbx",
-                    "pop rbp",
-                    inout("rdi") save => _,
-                    inout("rsi") to.0 => _,
-                    $(inout("rdx") $pointer => _,)?
-                    out("r12") _, out("r13") _, out("r14") _, out("r15") _,
-                    clobber_abi("C"),
-                );
-            }
-        }
-
-        /// The same, but never comes back.
-        ///
-        /// # Safety
-        /// As above. Nothing on this stack may be needed any more.
-        #[inline(always)]
-        pub(crate) unsafe fn $leave(to: Context $(, $pointer: usize)?) -> ! {
-            // SAFETY: the caller's promise.
-            unsafe {
-                asm!(
-                    $set,
-                    "push rax",
-                    store_modes!("rsp"),
-                    if_modes_differ!("rsp", "rsi + 8", "4f"),
-                    "3:",
-                    "lea rsp, [rsi + 16]",
-                    "jmp [rsi]",
-                    "4:",
-                    load_modes!("rsi + 8"),
-                    "jmp 3b",
-                    in("rsi") to.0,
-                    $(in("rdx") $pointer,)?
-                    options(noreturn)
-                );
-            }
-        }
+/// Continues at the context in rsi, with the thread pointer in rdx. This stack's modes are at its
+/// second lowest word.
+macro_rules! continue_there {
+    () => {
+        concat!(
+            "test rdx, rdx\njz 5f\nwrfsbase rdx\n5:\n",
+            if_modes_differ!("rsp + 8", "rsi + 8", "4f"),
+            "\n3: lea rsp, [rsi + 16]\njmp [rsi]\n4: ",
+            load_modes!("rsi + 8"),
+            "\njmp 3b"
+        )
     };
 }
 
-switches!(switch, leave, "");
-switches!(switch_and_set_thread_pointer, leave_and_set_thread_pointer, "wrfsbase rdx", thread_pointer);
+/// Leaves this stack, stores its context in `save`, and continues at the target. Returns when
+/// another switch comes back.
+///
+/// # Safety
+/// `save` is writable. The target was left by a switch, or is a [`new_context`], and has not
+/// continued since. The code on its stack may run on this kernel thread. The block is the one with
+/// which it was left.
+#[inline(always)]
+pub(crate) unsafe fn switch(save: *mut Context, target: Target) {
+    // SAFETY: all registers are saved here or declared as clobbered, the stack pointer is restored
+    // when this continues, and the rest is the caller's promise. The compiler may have kept what it
+    // computed from the thread pointer, which has the same value again.
+    unsafe {
+        asm!(
+            "push rbp",
+            "push rbx",
+            "lea rax, [rip + 2f]",
+            "sub rsp, 16",
+            "mov [rsp], rax",
+            store_modes!("rsp + 8"),
+            "mov [rdi], rsp",
+            continue_there!(),
+            "2:",
+            "pop rbx",
+            "pop rbp",
+            inout("rdi") save => _,
+            inout("rsi") target.to.0 => _,
+            inout("rdx") target.thread_pointer => _,
+            out("r12") _, out("r13") _, out("r14") _, out("r15") _,
+            clobber_abi("C"),
+        );
+    }
+}
+
+/// Leaves this stack for good.
+///
+/// The caller is the first function on the stack, and nothing but this call, because its frame is
+/// still there for the next one. It has no variables that the address sanitizer would find under a
+/// handler of a signal that comes before the next one has begun.
+///
+/// # Safety
+/// As for [`switch`]. Nothing on this stack may be needed any more.
+#[inline(always)]
+pub(crate) unsafe fn leave(target: Target) -> ! {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "sub rsp, 16",
+            store_modes!("rsp + 8"),
+            continue_there!(),
+            in("rsi") target.to.0,
+            in("rdx") target.thread_pointer,
+            options(noreturn)
+        );
+    }
+}
 
 /// Gives the calling thread the modes with which a program starts.
 #[inline(always)]

@@ -20,7 +20,7 @@ use std::thread::{Builder, park};
 
 use sys::scheduling::{Policy, Thread, set_policy};
 
-use crate::arch::{self, Context};
+use crate::arch::{self, Context, Target};
 use crate::control_block::ControlBlock;
 use crate::event::Event;
 use crate::fiber_thread::{self, Orphan, OrphanHost};
@@ -59,7 +59,7 @@ pub(crate) fn move_to_thread(fiber: Fiber, let_go: impl FnOnce()) {
         fiber.thread().become_orphan(Orphan::OnOtherThread(NonNull::from(&host)));
         // SAFETY: it was interrupted outside the runtime, or stopped while it entered it; its
         // worker does not use it any more, and it never goes back.
-        unsafe { arch::switch_and_set_thread_pointer(host.left.as_ptr(), fiber.context.get(), thread_pointer) };
+        unsafe { arch::switch(host.left.as_ptr(), Target { to: fiber.context.get(), thread_pointer }) };
     };
     let (is_ready, is_let_go) = &*events;
     match Builder::new().name("rowlock-orphan".into()).spawn(run) {
