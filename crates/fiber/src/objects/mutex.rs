@@ -127,6 +127,12 @@ struct Payload {
     was_handed_over: bool,
 }
 
+/// Calls a function with the calling fiber's worker, if it has one, and the caller's address.
+#[inline(always)]
+fn as_owner<R>(then: impl FnOnce(Option<CurrentWorker>, usize) -> R) -> R {
+    CurrentWorker::visit(|here| then(here, here.map_or_else(fiber_thread::address, |here| here.current().address())))
+}
+
 /// Counts the locks of a fiber, if it may be interrupted.
 #[inline(always)]
 fn count_locks(here: Option<CurrentWorker>, more: i32) {
@@ -155,27 +161,20 @@ impl RawMutex {
         }
     }
 
-    /// Locks the mutex if it is free, or else by the function, which gets the new owner.
     #[inline(always)]
-    fn lock_or(&self, may_unwind: bool, otherwise: impl FnOnce(Option<CurrentWorker>, usize) -> bool) -> bool {
-        CurrentWorker::visit(|here| {
-            match here {
-                Some(here) => here.safepoint(),
-                None if may_unwind => crate::preempt::orphan::unwind_if_orphaned(),
-                None => (),
+    fn lock_until(&self, deadline: Option<Instant>) -> bool {
+        as_owner(|here, owner| {
+            if let Some(here) = here {
+                here.safepoint();
+            } else {
+                crate::preempt::orphan::unwind_if_orphaned();
             }
-            let owner = here.map_or_else(fiber_thread::address, |here| here.current().address());
-            let locked = self.lock_free(here, owner) || otherwise(here, owner);
+            let locked = self.lock_free(here, owner) || self.lock_contended(owner, deadline);
             if locked {
                 count_locks(here, 1);
             }
             locked
         })
-    }
-
-    #[inline(always)]
-    fn lock_until(&self, deadline: Option<Instant>) -> bool {
-        self.lock_or(true, |_, owner| self.lock_contended(owner, deadline))
     }
 
     #[cold]
@@ -348,8 +347,14 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.lock_or(false, |here, owner| {
-            self.waiting.enter(here.as_deref(), |waiting| self.lock_or_mark(owner, !waiting.is_empty(), 0))
+        as_owner(|here, owner| {
+            here.inspect(|here| here.safepoint());
+            let locked = self.lock_free(here, owner)
+                || self.waiting.enter(here.as_deref(), |waiting| self.lock_or_mark(owner, !waiting.is_empty(), 0));
+            if locked {
+                count_locks(here, 1);
+            }
+            locked
         })
     }
 
