@@ -26,14 +26,13 @@ const WATCHED: Duration = Duration::from_micros(10);
 /// Both clocks at one moment. Takes the best of a few tries, because a thread that loses its CPU
 /// between the two readings compares different moments.
 fn both() -> (Instant, u64) {
-    let read = |_| {
+    let read = || {
         let before = arch::ticks();
         let now = Instant::now();
         let apart = arch::ticks() - before;
         (apart, (now, before + apart / 2))
     };
-    let (_, best) = [(); 3].map(read).into_iter().min().unwrap_or_else(|| read(()));
-    best
+    read().min(read()).min(read()).1
 }
 
 impl Clock {
@@ -97,14 +96,5 @@ impl Clock {
     /// The time as an `Instant`.
     pub(crate) fn now(&self) -> Instant {
         self.scripted().map_or_else(Instant::now, ScriptedClock::now)
-    }
-
-    /// Waits until this time. Real time passes by `sleep`; a scripted clock jumps to the time, if
-    /// there is one.
-    pub(crate) fn sleep(&self, until: Option<Instant>, sleep: impl FnOnce(Option<Instant>)) {
-        match (self.scripted(), until) {
-            (Some(clock), Some(until)) => clock.advance_to(until),
-            _ => sleep(until),
-        }
     }
 }

@@ -8,6 +8,7 @@
 //! the runtime ends and with it the others. If it cannot be cancelled, because it waits for fibers
 //! that borrow from it, all are.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write;
@@ -60,20 +61,15 @@ impl Deadlock {
         }
         let circling: BTreeSet<_> = cycles.iter().flatten().map(|fiber| fiber.address()).collect();
         let others = blocked.into_iter().filter(|fiber| !circling.contains(&fiber.address()));
-        let own = if are_backtraces_wanted() { Some(Trace::here()) } else { None };
+        // The standard library knows what the environment asks for.
+        let wanted = Backtrace::capture().status() != BacktraceStatus::Disabled;
+        let own = wanted.then(Trace::here);
         let as_seen = |fiber| FiberSnapshot::of(worker, fiber, true, own.as_ref());
         Deadlock {
             others: others.filter_map(as_seen).collect(),
             cycles: cycles.iter().map(|cycle| cycle.iter().copied().filter_map(as_seen).collect()).collect(),
         }
     }
-}
-
-/// Whether the environment asks for backtraces, by the rule of [`std::backtrace`]: any value but 0
-/// of the first of these variables that is set.
-fn are_backtraces_wanted() -> bool {
-    let value = ["RUST_LIB_BACKTRACE", "RUST_BACKTRACE"].into_iter().find_map(std::env::var_os);
-    value.is_some_and(|value| value != "0")
 }
 
 /// Whether a fiber that the program spawned waits.

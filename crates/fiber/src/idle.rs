@@ -222,8 +222,10 @@ impl Worker {
             self.idle_among_workers(until);
         } else if self.is_stuck(until) {
             crate::deadlock::handle_deadlock(self);
+        } else if let (Some(clock), Some(until)) = (self.clock.scripted(), until) {
+            clock.advance_to(until);
         } else {
-            self.clock.sleep(until, |until| self.sleep(until, || self.is_stuck(until)));
+            self.sleep(until, || self.is_stuck(until));
         }
         self.restart();
     }

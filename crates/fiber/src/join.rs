@@ -82,14 +82,11 @@ pub(crate) fn abandon(fiber: Fiber) {
 /// # Safety
 /// It is the address of a waiting joiner, and the caller has taken it out of the meeting.
 unsafe fn wake(joiner: usize, here: Option<CurrentWorker>) {
-    if joiner & BOXED == 0 {
-        // SAFETY: the caller's promise.
-        return unsafe { Taken::at(joiner) }.wake(here);
-    }
-    // SAFETY: as above.
-    let waiter = unsafe { boxed(joiner) };
-    if let Some(Who::Future(waker)) = waiter.take_who() {
-        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+    // SAFETY: the caller's promise.
+    unsafe { Taken::at(joiner & !BOXED) }.wake(here);
+    if joiner & BOXED != 0 {
+        // SAFETY: as above.
+        drop(unsafe { boxed(joiner) });
     }
 }
 

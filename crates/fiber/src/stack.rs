@@ -142,7 +142,7 @@ impl Stacks {
         }
     }
 
-    /// How many bytes of stack a fiber gets that asked for this size, on a kernel thread.
+    /// How many bytes of stack a fiber gets that asked for this size.
     pub(crate) fn bytes(&self, asked: Option<usize>) -> Result<usize, StackError> {
         let asked = asked.unwrap_or(self.asked);
         if asked <= MOST { Ok(asked) } else { Err(StackError::TooLarge { asked, most: MOST }) }
@@ -161,35 +161,27 @@ impl Stacks {
         let classes = &mut *self.classes.borrow_mut();
         match classes.with_block.take_kept(size) {
             Some(stack) => Ok(stack),
-            None => self.fetch_with_block(classes, size, asked.unwrap_or(self.asked)),
+            None => self.fetch_with_block(classes, size, asked),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn fetch_with_block(&self, classes: &mut Classes, size: u32, bytes: usize) -> Result<Stack, StackError> {
-        self.ensure_last(classes);
-        classes.with_block.fetch(size, bytes, &self.guard)
-    }
-
-    /// Makes the last stack, unless it exists.
-    fn ensure_last(&self, classes: &mut Classes) {
+    fn fetch_with_block(&self, classes: &mut Classes, size: u32, asked: Option<usize>) -> Result<Stack, StackError> {
+        self.bytes(asked)?;
         if classes.last.is_none() {
-            classes.last = classes.with_block.fetch(self.usual, self.asked, &self.guard).ok();
+            classes.last = classes.with_block.fetch(self.usual, &self.guard).ok();
             self.last.set(classes.last);
         }
+        classes.with_block.fetch(size, &self.guard)
     }
 
     /// A bare stack, of the size that was asked for, or of the configured size.
     pub(crate) fn take_bare(&self, asked: Option<usize>) -> Result<Stack, StackError> {
         let classes = &mut *self.classes.borrow_mut();
-        let asked = asked.unwrap_or(self.asked);
-        if asked > MOST {
-            return Err(StackError::TooLarge { asked, most: MOST });
-        }
-        let size = rounded(asked);
+        let size = rounded(self.bytes(asked)?);
         let index = classes.bare.iter().position(|class| class.size() == size).unwrap_or_else(|| {
-            classes.bare.push(Class::new(size));
+            classes.bare.push(Class::new(size, 0));
             classes.bare.len() - 1
         });
         classes.bare[index].take(&self.guard)

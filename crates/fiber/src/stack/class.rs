@@ -13,18 +13,15 @@ use sys::reservation::{Guard, Reservation, page_size};
 use super::Stack;
 use crate::error::{PreemptionError, StackError};
 
-/// The maximum number of warm stacks,
+/// The maximum number of warm stacks, and of their bytes; but a few stacks may have more.
 const WARM: usize = 1 << 10;
-
-/// and the maximum of their bytes, as far as stacks were used; but a few stacks may have more.
 const WARM_BYTES: usize = 64 << 20;
 const FEW: usize = 16;
 
 /// The number of stacks in the first chunk. Each further chunk has as many as exist so far, up to
+/// this number and this many bytes, but at least one.
 const FIRST: usize = 16;
-/// this number,
 const LARGEST: usize = 1 << 12;
-/// and this many bytes, but at least one stack.
 const LARGEST_BYTES: usize = 1 << 28;
 
 /// A class of stacks; see the module.
@@ -44,14 +41,9 @@ pub(super) struct Class {
 }
 
 impl Class {
-    /// For stacks of this size, which includes the guard and is a multiple of the page size.
-    pub(super) fn new(size: u32) -> Class {
-        Class::with_space_above(size, 0)
-    }
-
-    /// For stacks of this size, including the guard, with space above each for a block. Both
-    /// together are a multiple of the page size.
-    pub(super) fn with_space_above(size: u32, above: u32) -> Class {
+    /// For stacks of this size, including the guard, with so much space above each for a block.
+    /// Both together are a multiple of the page size.
+    pub(super) fn new(size: u32, above: u32) -> Class {
         let most = (WARM_BYTES / size as usize).clamp(FEW, WARM);
         Class { size, above, chunks: Vec::new(), before: 0, made: 0, warm: Vec::new(), cold: Vec::new(), most }
     }
@@ -60,7 +52,6 @@ impl Class {
         self.size
     }
 
-    /// Any stack.
     pub(super) fn take(&mut self, guard: &Cell<Guard>) -> Result<Stack, StackError> {
         match self.warm.pop().or_else(|| self.cold.pop()) {
             Some(stack) => Ok(stack),
@@ -106,13 +97,13 @@ impl Class {
     /// A new chunk; a smaller one if there is no address space for a large one.
     fn reserve(&self) -> io::Result<Reservation> {
         let size = self.pitch();
-        let many = (self.before + self.made).clamp(FIRST, LARGEST).min(LARGEST_BYTES / size).max(1);
-        let mut sizes = std::iter::successors(Some(many), |&many| (many > 1).then_some(many / 2));
-        let mut result = Err(io::ErrorKind::OutOfMemory.into());
-        while let (true, Some(many)) = (result.is_err(), sizes.next()) {
-            result = Reservation::new(many * size);
+        let mut many = (self.before + self.made).clamp(FIRST, LARGEST).min(LARGEST_BYTES / size).max(1);
+        loop {
+            match Reservation::new(many * size) {
+                Err(_) if many > 1 => many /= 2,
+                result => return result,
+            }
         }
-        result
     }
 
     /// Releases a stack.

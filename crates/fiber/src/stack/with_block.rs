@@ -14,7 +14,7 @@ use sys::reservation::{Guard, Reservation, page_size};
 use sys::thread_block::{self, ThreadBlock, ThreadBlockError};
 
 use super::class::Class;
-use super::{MOST, Stack, smallest};
+use super::{Stack, smallest};
 use crate::control_block::ControlBlock;
 use crate::error::{PreemptionError, StackError};
 use crate::fiber_thread::{FiberThread, Here};
@@ -63,11 +63,8 @@ impl StacksWithBlock {
         self.sizes.iter_mut().find(|(other, _)| *other == size)?.1.pop()
     }
 
-    /// A stack of the common pool, for this many bytes, whose size would otherwise be `other`.
-    pub(super) fn fetch(&mut self, other: u32, bytes: usize, guard: &Cell<Guard>) -> Result<Stack, StackError> {
-        if bytes > MOST {
-            return Err(StackError::TooLarge { asked: bytes, most: MOST });
-        }
+    /// A stack of the common pool, whose size would otherwise be `other`.
+    pub(super) fn fetch(&mut self, other: u32, guard: &Cell<Guard>) -> Result<Stack, StackError> {
         if self.longer == 0 {
             let needed = measure()?;
             let above = ABOVE.load(Relaxed) as usize;
@@ -77,7 +74,7 @@ impl StacksWithBlock {
         }
         let size = self.size(other);
         let mut all = all();
-        all.entry(size).or_insert_with(|| Class::with_space_above(size, ABOVE.load(Relaxed))).take(guard)
+        all.entry(size).or_insert_with(|| Class::new(size, ABOVE.load(Relaxed))).take(guard)
     }
 
     /// Releases a stack. The caller must not use it any more when this worker next takes or

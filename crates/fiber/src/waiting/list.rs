@@ -68,11 +68,6 @@ impl<P> Waiter<P> {
         self.who.replace(Some(who))
     }
 
-    /// Who waits. For the thread that has taken the waiter.
-    pub(crate) fn take_who(&self) -> Option<Who> {
-        self.who.take()
-    }
-
     /// Its address, which is a multiple of 8 and not below 16.
     pub(crate) fn address(self: Pin<&Self>) -> usize {
         std::ptr::from_ref(self.get_ref()).expose_provenance()
