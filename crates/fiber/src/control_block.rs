@@ -33,7 +33,7 @@ pub enum PreemptBy {
     /// nothing but Linux. To spawn and join a fiber takes as long as with a thread, some 50 us, and
     /// a switch takes microseconds. Each fiber that has started has a kernel thread and a timer, of
     /// which a process may have some 4000. The thread inherits the CPUs, the nice value and the
-    /// policy of the one that starts it, another of the worker's. With a real-time policy on a
+    /// policy that its worker's thread had before its first fiber. With a real-time policy on a
     /// single CPU, what other threads send does not interrupt a fiber that reaches no safepoint,
     /// because the worker's own thread, which is the one that they know, never runs there.
     KernelThreads,

@@ -4,6 +4,13 @@
 //! other fibers; and its scheduler's, which chooses the next fiber after a tick and after the end
 //! of a fiber.
 //!
+//! # The starter
+//! Another thread starts the others. A thread inherits what the kernel keeps for the one that
+//! starts it, and a fiber must not get what another one has changed for itself. And sanitizers
+//! block signals while they start a thread, and wait for locks that an interrupted fiber may hold.
+//! The worker waits for the starter without that, and so can [donate](crate::preempt::donation) its
+//! timeslice to the fiber.
+//!
 //! # The end of a fiber
 //! It returns from the thread's first function, and the C library ends the thread. The destructors
 //! that it runs belong to the fiber: they may wait, and be interrupted. After them comes [`end`],
@@ -16,7 +23,7 @@ use std::sync::atomic::compiler_fence;
 
 use crate::arch::{self, Context};
 use crate::control_block::ControlBlock;
-use crate::control_block::thread::KernelThread;
+use crate::control_block::thread::{KernelThread, Order};
 use crate::current_worker::{self, CurrentWorker, InRuntime};
 use crate::error::{PreemptionError, StackError};
 use crate::fiber_thread::FiberThread;
@@ -28,16 +35,22 @@ use crate::worker::Worker;
 impl Worker {
     /// Prepares this worker, whose first fiber is the caller, for fibers with kernel threads.
     pub(crate) fn prepare_threads(&self) -> Result<(), StackError> {
-        let scheduler = self.start_thread(2 * ROOM, run_scheduler)?;
+        let threads = &self.preemption.threads;
+        if threads.starter.get().is_none() {
+            threads.starter.set(Some(self.start_thread(ROOM, KernelThread::start_others)?));
+        }
+        threads.scheduler.set(Some(self.start_thread(2 * ROOM, run_scheduler)?));
         let own = KernelThread::of_worker();
         self.own_thread.set_control_block(ControlBlock::KernelThread(own));
-        self.preemption.threads.scheduler.set(Some(scheduler));
-        self.preemption.threads.runs_on.set(Some(own));
+        threads.runs_on.set(Some(own));
         Ok(())
     }
 
     fn start_thread(&self, bytes: usize, run: fn(&'static KernelThread)) -> Result<&'static KernelThread, StackError> {
-        KernelThread::start(self.pointer(), bytes, run, end).map_err(|why| PreemptionError::Thread(why).into())
+        let order = Order { worker: self.pointer(), bytes, run, end };
+        let starter = self.preemption.threads.starter.get();
+        let started = starter.map_or_else(|| KernelThread::start(order), |starter| starter.let_start(order));
+        started.map_err(|why| PreemptionError::Thread(why).into())
     }
 
     /// Gives an unstarted fiber a kernel thread.
@@ -105,7 +118,8 @@ impl Worker {
     /// its last one.
     pub(crate) fn end_threads(&self) {
         let threads = &self.preemption.threads;
-        [threads.scheduler.take(), threads.spare.take()].into_iter().flatten().for_each(KernelThread::end);
+        let idle = [threads.scheduler.take(), threads.spare.take(), threads.starter.take()];
+        idle.into_iter().flatten().for_each(KernelThread::end);
         threads.runs_on.take().into_iter().for_each(KernelThread::join);
     }
 }
@@ -139,9 +153,24 @@ fn run_fiber(own: &'static KernelThread) {
     // The thread has inherited both from the one that has started it.
     here.preemption.apply_mask();
     arch::reset_modes();
-    current_worker::leave_runtime();
-    crate::start::run(me);
+    current_worker::call_outside(|| crate::start::run(me));
     own.state.is_ending.set(true);
+    BEFORE_OTHERS.with(|_| ());
+}
+
+thread_local! {
+    static BEFORE_OTHERS: LeavesRuntime = const { LeavesRuntime };
+}
+
+/// The first destructor of a fiber's thread-locals, because it is the last one that is registered.
+/// Before it, sanitizers and the C library end the thread, which must not be interrupted: they hold
+/// locks for which they wait with signals blocked.
+struct LeavesRuntime;
+
+impl Drop for LeavesRuntime {
+    fn drop(&mut self) {
+        current_worker::leave_runtime();
+    }
 }
 
 /// Ends the fiber of the calling thread, of which nothing else runs any more.

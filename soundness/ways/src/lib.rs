@@ -241,7 +241,9 @@ pub fn expect<T: PartialEq + Debug + Send>(way: Way, seed: u64, program: fn() ->
 /// Makes a test of each program, a function without arguments, for each [`Way`].
 ///
 /// A program that fails with fibers has the attribute `#[ignore]`, which says why. If it fails with
-/// blocks alone, `only_on_kernel_threads` says why.
+/// blocks alone, `only_on_kernel_threads` says why. If strands wait in the kernel for each other,
+/// it has `if_calls_are_interposed`: under a sanitizer they are not, and fibers that switch only in
+/// calls would wait forever.
 #[macro_export]
 macro_rules! in_every_way {
     (only_on_kernel_threads: $why:literal; $($program:ident)*) => {
@@ -251,12 +253,25 @@ macro_rules! in_every_way {
         $crate::tests! { preempted_on_two_workers, Preempted { workers: 2 }, $(#[ignore = $why] $program)* }
         $crate::switching! { $(#[ignore = $why] $program)* }
     };
+    (if_calls_are_interposed; $($program:ident)*) => {
+        $crate::interrupted! { $($program)* }
+        #[cfg(not(rowlock_asan))]
+        $crate::switching! { $($program)* }
+    };
+    ($($(#[$gate:meta])* $program:ident)*) => {
+        $crate::interrupted! { $($(#[$gate])* $program)* }
+        $crate::switching! { $($(#[$gate])* $program)* }
+    };
+}
+
+/// The ways in which strands may be interrupted.
+#[macro_export]
+macro_rules! interrupted {
     ($($(#[$gate:meta])* $program:ident)*) => {
         $crate::tests! { with_threads, Threads, $($program)* }
         $crate::tests! { bound_to_kernel_threads, Bound, $($(#[$gate])* $program)* }
         $crate::tests! { preempted, Preempted { workers: 1 }, $($(#[$gate])* $program)* }
         $crate::tests! { preempted_on_two_workers, Preempted { workers: 2 }, $($(#[$gate])* $program)* }
-        $crate::switching! { $($(#[$gate])* $program)* }
     };
 }
 

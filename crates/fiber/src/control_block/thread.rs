@@ -48,12 +48,26 @@ pub(crate) struct KernelThread {
     /// How it is interrupted. `None` for a worker's own thread, whose worker has the ticks.
     ticks: Cell<Option<NonNull<Ticks>>>,
     why_failed: Cell<Option<io::Error>>,
+    /// The thread that it starts in its turn, if it is a starter.
+    order: Cell<Option<(&'static KernelThread, Order)>>,
     /// The state of its fiber.
     pub(crate) state: FiberThread,
 }
 
+/// How a thread is started.
+#[derive(Clone, Copy)]
+pub(crate) struct Order {
+    pub(crate) worker: WorkerPointer,
+    /// How much stack it has at least.
+    pub(crate) bytes: usize,
+    /// What it calls in its first turn.
+    pub(crate) run: fn(&'static KernelThread),
+    /// What it calls when nothing else of it runs any more.
+    pub(crate) end: fn(),
+}
+
 // SAFETY: only the thread that has the turn touches the cells, and the thread itself while it
-// starts, before it can get the turn.
+// starts, before it can get the turn. What a starter has in hand is awaited.
 unsafe impl Send for KernelThread {}
 // SAFETY: as above.
 unsafe impl Sync for KernelThread {}
@@ -78,6 +92,8 @@ pub(crate) struct Threads {
     /// The one that has the turn.
     pub(crate) runs_on: Cell<Option<&'static KernelThread>>,
     pub(crate) scheduler: Cell<Option<&'static KernelThread>>,
+    /// Starts others.
+    pub(crate) starter: Cell<Option<&'static KernelThread>>,
     /// For a fiber that cannot get one, and drops its function.
     pub(crate) spare: Cell<Option<&'static KernelThread>>,
     /// That of a fiber that has ended, until the scheduler has joined it.
@@ -102,6 +118,7 @@ impl KernelThread {
                 stack: Cell::new((0, 0)),
                 ticks: Cell::new(None),
                 why_failed: Cell::new(None),
+                order: Cell::new(None),
                 state: FiberThread::new(ControlBlock::NONE, None),
             }))
         });
@@ -118,26 +135,47 @@ impl KernelThread {
         new
     }
 
-    /// Starts a thread with this much stack for a worker. In its first turn it calls `run`, and
-    /// `end` when nothing else of it runs any more.
-    pub(crate) fn start(
-        worker: WorkerPointer,
-        bytes: usize,
-        run: fn(&'static KernelThread),
-        end: fn(),
-    ) -> io::Result<&'static KernelThread> {
+    /// Starts a thread.
+    pub(crate) fn start(order: Order) -> io::Result<&'static KernelThread> {
         let new = KernelThread::new();
+        new.launch(order);
+        new.await_start(order.worker)
+    }
+
+    /// Starts a thread that inherits from this one, a [starter](KernelThread::start_others), what
+    /// the kernel keeps for a thread.
+    pub(crate) fn let_start(&self, order: Order) -> io::Result<&'static KernelThread> {
+        let new = KernelThread::new();
+        self.order.set(Some((new, order)));
+        self.give_turn();
+        self.wait_while(RUNS);
+        new.await_start(order.worker)
+    }
+
+    /// Runs in a starter: starts threads.
+    pub(crate) fn start_others(&'static self) {
+        loop {
+            self.order.take().into_iter().for_each(|(new, order)| new.launch(order));
+            self.set_turn(WAITS);
+            if !self.wait_for_turn() {
+                return FiberThread::leave_for_good();
+            }
+        }
+    }
+
+    /// Starts the thread. The calling thread does not wait until it runs.
+    fn launch(&'static self, order: Order) {
         let first = move || {
             // A name for debuggers.
             let _ = rustix::thread::set_name(c"rowlock-fiber");
             // It stays in place until the destructors run.
             let _alternate = AlternateStack::for_this_thread();
-            let settled = new.settle(end);
+            let settled = self.settle(order.end);
             let turn = if settled.is_ok() { WAITS } else { NEVER };
-            new.why_failed.set(settled.err());
-            new.set_turn(turn);
-            if turn == WAITS && new.wait_for_turn() {
-                run(new);
+            self.why_failed.set(settled.err());
+            self.set_turn(turn);
+            if turn == WAITS && self.wait_for_turn() {
+                (order.run)(self);
             } else {
                 FiberThread::leave_for_good();
             }
@@ -145,19 +183,24 @@ impl KernelThread {
         // In addition to what the fiber uses: thread-locals and what the C library needs, the
         // guard, and what the kernel saves at an interruption.
         let more = ABOVE.load(Relaxed) + page_size() + sys::tick::signal_frame_size();
-        let started = NativeThread::start(bytes + more, first).and_then(|handle| {
-            new.handle.set(Some(handle));
-            while new.turn.load(Acquire) == STARTING {
-                futex::wait(&new.turn, STARTING, None, Scope::Process);
+        match NativeThread::start(order.bytes + more, first) {
+            Ok(handle) => self.handle.set(Some(handle)),
+            Err(why) => {
+                self.why_failed.set(Some(why));
+                self.turn.store(NEVER, Release);
             }
-            new.why_failed.take().map_or(Ok(()), Err)
-        });
-        if let Err(why) = started {
-            new.join();
+        }
+    }
+
+    /// Waits until the thread has started.
+    fn await_start(&'static self, worker: WorkerPointer) -> io::Result<&'static KernelThread> {
+        self.wait_while(STARTING);
+        if let Some(why) = self.why_failed.take() {
+            self.join();
             return Err(why);
         }
-        new.state.prepare_for(worker);
-        Ok(new)
+        self.state.prepare_for(worker);
+        Ok(self)
     }
 
     /// Sets what belongs to the calling thread, which is starting.
@@ -189,15 +232,17 @@ impl KernelThread {
         futex::wake(&self.turn, 1, Scope::Process);
     }
 
+    fn wait_while(&self, turn: u32) {
+        while self.turn.load(Acquire) == turn {
+            futex::wait(&self.turn, turn, None, Scope::Process);
+        }
+    }
+
     /// Waits until the calling thread, which is this one, gets the turn. Returns false if it is
     /// alone instead.
     fn wait_for_turn(&self) -> bool {
-        loop {
-            match self.turn.load(Acquire) {
-                WAITS => _ = futex::wait(&self.turn, WAITS, None, Scope::Process),
-                turn => return turn == RUNS,
-            }
-        }
+        self.wait_while(WAITS);
+        self.turn.load(Relaxed) == RUNS
     }
 
     /// Gives this thread the turn.

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, scope, spawn, yield_now};
-use sys::scheduling::Thread;
+use sys::scheduling::{Thread, nice, set_nice};
 use sys::tick::SignalMask;
 use testing::{expect_pass, isolated_by};
 
@@ -119,13 +119,27 @@ fn a_fiber_starts_with_the_signals_of_its_worker() {
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const user, std::ptr::null_mut());
         }
         assert_ne!(SignalMask::of_this_thread(), before);
-        // This thread starts the new one.
         (before, spawn(SignalMask::of_this_thread).join().unwrap())
     };
     Runtime::new(config(PreemptBy::KernelThreads))
         .run(|| {
             let (before, theirs) = spawn(block).join().unwrap();
             assert_eq!(theirs, before);
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_kernel_thread_inherits_nothing_from_another_fiber() {
+    let own = || nice(Thread::current()).unwrap();
+    Runtime::new(config(PreemptBy::KernelThreads))
+        .run(|| {
+            let before = own();
+            let theirs = spawn(move || {
+                set_nice(Thread::current(), before + 3).unwrap();
+                spawn(own).join().unwrap()
+            });
+            assert_eq!(theirs.join().unwrap(), before);
         })
         .unwrap();
 }

@@ -24,7 +24,6 @@ fn sum(from: u64, to: u64) -> u64 {
 }
 
 /// Each strand is a pool, and runs all callbacks itself.
-#[cfg_attr(rowlock_asan, allow(dead_code))]
 fn a_strand_is_a_pool_of_its_own() -> Vec<Option<(u64, usize, u64)>> {
     together(3, |who| {
         let pool = own_pool()?;
@@ -87,8 +86,6 @@ fn strands_are_the_threads_of_a_pool() -> (u64, usize) {
     each(std::iter::once(caller).chain(threads), |part| part())[0]
 }
 
-// Under the address sanitizer thread-locals stay as the last fiber left them.
-#[cfg(not(rowlock_asan))]
 mod switching {
     use super::*;
     ways::in_every_way! {
@@ -96,10 +93,17 @@ mod switching {
     }
 }
 
-mod waiting {
+mod calling {
     use super::*;
     ways::in_every_way! {
         strands_share_a_pool_of_threads
+    }
+}
+
+mod waiting {
+    use super::*;
+    ways::in_every_way! {
+        if_calls_are_interposed;
         strands_are_the_threads_of_a_pool
     }
 }

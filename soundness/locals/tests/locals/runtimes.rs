@@ -165,6 +165,7 @@ mod switching {
 mod waiting {
     use super::*;
     ways::in_every_way! {
+        if_calls_are_interposed;
         sleeps_end_and_strands_wake_each_other
     }
 }
