@@ -168,11 +168,11 @@ impl Stacks {
     #[cold]
     #[inline(never)]
     fn fetch_with_block(&self, classes: &mut Classes, size: u32, asked: Option<usize>) -> Result<Stack, StackError> {
-        self.bytes(asked)?;
         if classes.last.is_none() {
             classes.last = classes.with_block.fetch(self.usual, &self.guard).ok();
             self.last.set(classes.last);
         }
+        self.bytes(asked)?;
         classes.with_block.fetch(size, &self.guard)
     }
 
