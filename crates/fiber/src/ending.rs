@@ -14,10 +14,11 @@ use std::panic::resume_unwind;
 use std::time::Duration;
 
 use crate::current_worker::CurrentWorker;
+use crate::preempt::orphan;
 use crate::record::{Fiber, State};
 use crate::rounds::RuntimeEnd;
 use crate::unwinding::{CAN_UNWIND, Exited, unwind};
-use crate::waitable::Woken;
+use crate::waitable::{Waitable, Woken};
 use crate::worker::Worker;
 
 /// Unwinds the fiber, whose runtime ends, unless it unwinds already.
@@ -62,6 +63,38 @@ pub(crate) fn end_all(worker: &Worker) -> usize {
         );
     }
     left
+}
+
+impl Worker {
+    /// Whether a fiber of this worker waits in a call of the C library.
+    #[cold]
+    fn is_in_c_library(&self, fiber: Fiber) -> bool {
+        fiber.state.get() == State::BlockedUnwinding
+            && self.is_home_of(fiber)
+            && fiber.waitable().is_some_and(Waitable::is_in_c_library)
+    }
+
+    /// Orphans such a fiber, as the runtime ends. Returns whether that was possible.
+    #[cold]
+    fn orphan_in_c_library(&self, fiber: Fiber) -> bool {
+        let orphans = fiber.has_own_block() && self.leave_list(fiber);
+        if orphans {
+            fiber.waits.set(None);
+            fiber.woken.set(Woken::Cancelled);
+            self.core().remove_expected();
+            self.orphan(fiber);
+        }
+        orphans
+    }
+
+    /// Orphans a fiber. If no kernel thread can be started for it, it stops forever.
+    #[cold]
+    pub(crate) fn orphan(&self, fiber: Fiber) {
+        fiber.state.set(State::Running);
+        // No other thread may ask any more where it is.
+        fiber.home.set(None);
+        orphan::move_to_thread(fiber, || self.forget_interrupted(fiber));
+    }
 }
 
 /// How many milliseconds fibers that wait in calls of the C library have until one of them goes on,

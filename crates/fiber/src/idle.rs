@@ -84,7 +84,7 @@ impl Worker {
         if fiber.thread().was_interrupted.get() {
             self.remember_interrupted(fiber);
         }
-        if !self.preemption.has_blocks() {
+        if !self.preemption.has_blocks.get() {
             // The runtime has made blocks before, so it can.
             let _ = self.prepare_blocks();
         }

@@ -89,7 +89,7 @@ fn may_wait(here: &CurrentWorker) -> bool {
     !me.is_sharing.get()
         && me.stack.get().is_none_or(|stack| stack.contains((&raw const local).addr()))
         && DO_WORKERS_EXIST.get().is_some_and(|exist| exist.is_some_and(|exist| exist.load(Relaxed)))
-        && here.preemption.usual_mask().is_none_or(|mask| mask == SignalMask::of_this_thread())
+        && here.preemption.mask.get().is_none_or(|mask| mask == SignalMask::of_this_thread())
 }
 
 /// The error of the calling thread's last call of the C library.

@@ -83,7 +83,7 @@ impl Worker {
     /// Makes the scheduler, if there is none.
     #[cold]
     pub(crate) fn prepare_scheduler(&self) -> Result<(), StackError> {
-        if !self.preemption.has_blocks() {
+        if !self.preemption.has_blocks.get() {
             self.prepare_blocks()?;
         }
         if self.preemption.scheduler.get().is_none() && self.preemption.threads.scheduler.get().is_none() {
@@ -150,12 +150,7 @@ impl Worker {
         if let Some(recipient) = preemption.recipient.get() {
             return self.reclaim(recipient, block, interrupted);
         }
-        let is_on_its_stack = |stack: Stack| stack.contains(interrupted.stack_pointer());
-        let is_it = |me: &Fiber| {
-            me.is_preemptible.get()
-                && me.thread().control_block() == block
-                && me.stack.get().is_none_or(is_on_its_stack)
-        };
+        let is_it = |me: &Fiber| me.is_preemptible.get() && is_interrupted(*me, block, interrupted);
         let Some(me) = self.running().filter(is_it) else {
             let waits = donation::is_waiting(interrupted);
             if waits && self.donate(interrupted) {
@@ -363,6 +358,12 @@ impl Worker {
     }
 }
 
+/// Whether this fiber is interrupted, and not code that is about to leave it or to continue it.
+fn is_interrupted(fiber: Fiber, block: ControlBlock, interrupted: &Interrupted) -> bool {
+    let is_on_its_stack = |stack: Stack| stack.contains(interrupted.stack_pointer());
+    fiber.thread().control_block() == block && fiber.stack.get().is_none_or(is_on_its_stack)
+}
+
 /// The first function on the scheduler's stack.
 ///
 /// # Safety
@@ -399,5 +400,5 @@ unsafe fn tick(word: usize, interrupted: &Interrupted) {
 /// # Panics
 /// If no runtime runs on this thread.
 pub fn preemptions() -> Preemptions {
-    CurrentWorker::enter(|here| here.preemption.counts())
+    CurrentWorker::enter(|here| here.preemption.counts.get())
 }

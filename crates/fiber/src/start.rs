@@ -9,11 +9,9 @@ use crate::arch::{self, Target};
 use crate::current_worker::{self, CurrentWorker};
 use crate::error::{SpawnError, StackError};
 use crate::fiber_thread::FiberThread;
-use crate::preempt::orphan;
 use crate::record::{DETACHED, Fiber, State, Tier};
 use crate::stack::Stack;
 use crate::unwinding::NoStack;
-use crate::waitable::{Waitable, Woken};
 use crate::worker::Worker;
 
 impl Worker {
@@ -29,36 +27,6 @@ impl Worker {
             self.orphan(fiber);
             None
         }
-    }
-
-    /// Whether a fiber of this worker waits in a call of the C library.
-    #[cold]
-    pub(crate) fn is_in_c_library(&self, fiber: Fiber) -> bool {
-        fiber.state.get() == State::BlockedUnwinding
-            && self.is_home_of(fiber)
-            && fiber.waitable().is_some_and(Waitable::is_in_c_library)
-    }
-
-    /// Orphans such a fiber, as the runtime ends. Returns whether that was possible.
-    #[cold]
-    pub(crate) fn orphan_in_c_library(&self, fiber: Fiber) -> bool {
-        let orphans = fiber.has_own_block() && self.leave_list(fiber);
-        if orphans {
-            fiber.waits.set(None);
-            fiber.woken.set(Woken::Cancelled);
-            self.core().remove_expected();
-            self.orphan(fiber);
-        }
-        orphans
-    }
-
-    /// Orphans a fiber. If no kernel thread can be started for it, it stops forever.
-    #[cold]
-    fn orphan(&self, fiber: Fiber) {
-        fiber.state.set(State::Running);
-        // No other thread may ask any more where it is.
-        fiber.home.set(None);
-        orphan::move_to_thread(fiber, || self.forget_interrupted(fiber));
     }
 
     /// Gives an unstarted fiber a stack, or a kernel thread.
@@ -83,7 +51,7 @@ impl Worker {
     /// Prepares what the worker needs for such a fiber.
     #[inline(always)]
     fn prepare_for(&self, fiber: Fiber) -> Result<(), StackError> {
-        if !self.preemption.has_blocks() {
+        if !self.preemption.has_blocks.get() {
             self.prepare_blocks()?;
         }
         if fiber.is_sharing.get() {

@@ -150,7 +150,7 @@ impl Worker {
     /// Whether there may be preemptible fibers.
     #[inline(always)]
     pub(crate) fn has_ticks(&self) -> bool {
-        self.preemption.has_ticks()
+        self.preemption.ticks.get().is_some()
     }
 
     /// The running fiber; `None` before the first.

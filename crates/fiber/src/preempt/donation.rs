@@ -105,14 +105,12 @@ impl Worker {
     /// Returns the timeslice to the donor after a tick. Runs in a handler.
     pub(super) fn reclaim(&self, recipient: Fiber, block: ControlBlock, interrupted: &Interrupted) {
         let before = self.pointer();
-        let on_its_stack = |stack: crate::stack::Stack| stack.contains(interrupted.stack_pointer());
         let thread = recipient.thread();
-        let is_it = thread.control_block() == block && recipient.stack.get().is_none_or(on_its_stack);
-        if !is_it || interrupted.is_on_alternate_stack() {
-            return;
-        }
         // If it is about to enter the runtime, it returns the timeslice by itself.
-        if thread.try_enter_runtime() {
+        if super::is_interrupted(recipient, block, interrupted)
+            && !interrupted.is_on_alternate_stack()
+            && thread.try_enter_runtime()
+        {
             // SAFETY: the fiber runs, and has been marked.
             interrupted.allow_ticks_during(|| unsafe { self.switch_to_donor(recipient) });
             thread.resume_after(interrupted, before);

@@ -57,17 +57,17 @@ pub struct Preemptions {
 #[derive(Default)]
 pub(crate) struct Preemption {
     /// Fibers can have blocks.
-    pub(super) has_blocks: Cell<bool>,
+    pub(crate) has_blocks: Cell<bool>,
     /// Only if fibers have kernel threads.
     pub(crate) threads: Threads,
-    /// The signals that the worker's own kernel thread blocks.
-    pub(super) mask: Cell<Option<SignalMask>>,
+    /// The signals that the worker's own kernel thread blocks outside of handlers, as far as known.
+    pub(crate) mask: Cell<Option<SignalMask>>,
     /// How many ticks in a row have found other signals blocked.
     pub(super) masked: Cell<u32>,
     /// The original timer slack of the worker's own kernel thread, if it is reduced meanwhile.
     pub(super) slack: Cell<Option<Slack>>,
     /// The worker's share of its ticks.
-    pub(super) ticks: Cell<Option<NonNull<Ticks>>>,
+    pub(crate) ticks: Cell<Option<NonNull<Ticks>>>,
     pub(super) ticking: Cell<Ticking>,
     /// When the timer fires, in nanoseconds of the worker's timers; the maximum if it is not known
     /// or never.
@@ -118,30 +118,9 @@ impl Preemption {
         self.ticks.get().map(|ticks| unsafe { ticks.as_ref() })
     }
 
-    pub(crate) fn counts(&self) -> Preemptions {
-        self.counts.get()
-    }
-
     /// Notes which signals the worker's own kernel thread blocks, and so its fibers.
     pub(crate) fn note_mask(&self) {
         self.mask.set(Some(SignalMask::of_this_thread()));
-    }
-
-    /// The signals that are blocked outside of handlers, as far as the worker knows.
-    #[cfg(interposed)]
-    pub(crate) fn usual_mask(&self) -> Option<SignalMask> {
-        self.mask.get()
-    }
-
-    #[inline(always)]
-    pub(crate) fn has_ticks(&self) -> bool {
-        self.ticks.get().is_some()
-    }
-
-    /// Whether fibers can have blocks.
-    #[inline(always)]
-    pub(crate) fn has_blocks(&self) -> bool {
-        self.has_blocks.get()
     }
 
     /// Blocks the same signals on the calling thread.
