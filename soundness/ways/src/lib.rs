@@ -255,7 +255,7 @@ macro_rules! in_every_way {
     };
     (if_calls_are_interposed; $($program:ident)*) => {
         $crate::interrupted! { $($program)* }
-        #[cfg(not(rowlock_asan))]
+        #[cfg(not(any(rowlock_asan, rowlock_tsan)))]
         $crate::switching! { $($program)* }
     };
     ($($(#[$gate:meta])* $program:ident)*) => {
