@@ -24,7 +24,6 @@ use crate::error::JoinError;
 use crate::label::FiberLabel;
 use crate::record::{DETACHED, ENDED, Fiber, NO_JOINER, State};
 use crate::shared::Core;
-use crate::task::Outcome;
 use crate::unwinding;
 use crate::waitable::Waitable;
 use crate::waiting;
@@ -169,14 +168,13 @@ impl<T> JoinHandle<T> {
     pub fn join(mut self) -> Result<T, JoinError> {
         let fiber = self.fiber();
         drop_polled(fiber);
-        let outcome = CurrentWorker::visit(|here| {
+        CurrentWorker::visit(|here| {
             let insider = self.insider(here);
             if !has_ended(fiber) {
                 self.wait(fiber, here, insider)?;
             }
-            Ok(self.take(fiber, insider))
-        });
-        result(outcome?)
+            self.take(fiber, insider)
+        })
     }
 
     #[allow(clippy::panic, reason = "documented")]
@@ -186,11 +184,6 @@ impl<T> JoinHandle<T> {
             Some(fiber) => fiber,
             None => panic!("the result of a fiber was taken before"),
         }
-    }
-
-    fn core(&self) -> &Core {
-        // SAFETY: the handle keeps it until the result is taken.
-        unsafe { self.core.as_ref() }
     }
 
     /// The calling fiber's worker, if it is in the same runtime.
@@ -227,13 +220,14 @@ impl<T> JoinHandle<T> {
     #[inline(always)]
     fn register(&self, fiber: Fiber, joiner: usize, is_insider: bool) -> Result<bool, JoinError> {
         let registered = exchange(&fiber.meeting, NO_JOINER, joiner);
-        let is_over = registered && !is_insider && self.core().is_over();
+        // SAFETY: the handle keeps it until the result is taken.
+        let is_over = registered && !is_insider && unsafe { self.core.as_ref() }.is_over();
         if is_over && exchange(&fiber.meeting, joiner, NO_JOINER) { Err(JoinError::Cancelled) } else { Ok(registered) }
     }
 
     /// Takes the outcome of the fiber, which has ended, and releases its record.
     #[inline(always)]
-    fn take(&mut self, fiber: Fiber, insider: Option<CurrentWorker>) -> Option<Outcome<T>> {
+    fn take(&mut self, fiber: Fiber, insider: Option<CurrentWorker>) -> Result<T, JoinError> {
         self.fiber = None;
         // SAFETY: it has ended, and this was its only handle, for this type.
         let outcome = unsafe { fiber.task.take::<T>() };
@@ -242,7 +236,7 @@ impl<T> JoinHandle<T> {
             // SAFETY: it was the only handle, and the outcome was taken.
             None => unsafe { Core::return_record(self.core, fiber) },
         }
-        outcome
+        outcome.map_or(Err(JoinError::Cancelled), |outcome| outcome.map_err(unwinding::reason))
     }
 
     /// Whether the fiber has ended.
@@ -267,18 +261,17 @@ impl<T> Future for JoinHandle<T> {
         let joiner = waiter.as_ref().address() | BOXED;
         let outcome = CurrentWorker::visit(|here| {
             let insider = self.insider(here);
-            let registered = self.register(fiber, joiner, insider.is_some())?;
-            Ok((!registered).then(|| self.take(fiber, insider)))
-        });
-        match outcome {
-            Ok(None) => {
-                // The thread that takes its address frees it.
-                std::mem::forget(waiter);
-                Poll::Pending
+            match self.register(fiber, joiner, insider.is_some()) {
+                Ok(true) => None,
+                Ok(false) => Some(self.take(fiber, insider)),
+                Err(why) => Some(Err(why)),
             }
-            Ok(Some(outcome)) => Poll::Ready(result(outcome)),
-            Err(why) => Poll::Ready(Err(why)),
+        });
+        if outcome.is_none() {
+            // The thread that takes its address frees it.
+            std::mem::forget(waiter);
         }
+        outcome.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
@@ -324,14 +317,6 @@ fn drop_polled(fiber: Fiber) {
 unsafe fn boxed(joiner: usize) -> Box<Waiter<()>> {
     // SAFETY: the box was left to the thread that takes its address.
     unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut(joiner & !BOXED)) }
-}
-
-fn result<T>(outcome: Option<Outcome<T>>) -> Result<T, JoinError> {
-    match outcome {
-        Some(Ok(result)) => Ok(result),
-        Some(Err(payload)) => Err(unwinding::reason(payload)),
-        None => Err(JoinError::Cancelled),
-    }
 }
 
 /// Follows the chain of fibers that wait for another's end. With several workers, a worker must not

@@ -141,10 +141,8 @@ impl Builder {
 
     #[inline(always)]
     pub(crate) fn extras(self) -> Option<Box<Extras>> {
-        match (self.name, self.stack) {
-            (None, None) => None,
-            (name, stack) => Some(Box::new(Extras { name, stack })),
-        }
+        let Builder { name, stack, .. } = self;
+        (name.is_some() || stack.is_some()).then(|| Box::new(Extras { name, stack }))
     }
 
     /// # Safety

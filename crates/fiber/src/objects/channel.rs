@@ -36,17 +36,6 @@ use crate::waiting::{self, Operation, Performing};
 /// # thread.join().unwrap().unwrap();
 /// ```
 pub fn channel<T>(room: usize) -> (Sender<T>, Receiver<T>) {
-    make(room)
-}
-
-/// A channel with room for any number of values: no sender waits.
-///
-/// Otherwise like [`channel`].
-pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
-    make(usize::MAX)
-}
-
-fn make<T>(room: usize) -> (Sender<T>, Receiver<T>) {
     let state = State {
         buffer: VecDeque::new(),
         senders: 1,
@@ -56,6 +45,11 @@ fn make<T>(room: usize) -> (Sender<T>, Receiver<T>) {
     };
     let channel = Arc::new(Channel { room, state: Biased::new(state) });
     (Sender(Arc::clone(&channel)), Receiver(channel))
+}
+
+/// A [`channel`] with room for any number of values: no sender waits.
+pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+    channel(usize::MAX)
 }
 
 struct Channel<T> {
