@@ -280,8 +280,9 @@ impl Worker {
             let first = until.is_some_and(|until| until <= end);
             if first || self.awaited_reactor().is_some() {
                 self.sleep(Some(if first { until.unwrap_or(end) } else { end }), || false);
-            } else if self.inbox().prepare_to_sleep(Sleep::Timed, || false) {
-                self.inbox().sleep(Sleep::Timed, Some(searcher.nap()));
+            } else {
+                let nap = || self.inbox().block(Sleep::Timed, Some(searcher.nap()));
+                self.inbox().sleep(Sleep::Timed, || false, nap);
             }
             self.take_stuck_mail();
             let passed = until.is_some_and(|until| until <= Instant::now());
@@ -369,12 +370,9 @@ impl Worker {
         if how == Sleep::ForGood {
             self.core().rests.fetch_add(1, SeqCst);
         }
-        if inbox.prepare_to_sleep(how, awake) {
-            match reactor {
-                Some(Ok(reactor)) => reactor.sleep(until, |fiber| self.wake(fiber, Woken::Called)),
-                _ => inbox.sleep(how, until.map(|until| until.saturating_duration_since(Instant::now()))),
-            }
-            inbox.stop_sleeping(how);
-        }
+        inbox.sleep(how, awake, || match reactor {
+            Some(Ok(reactor)) => reactor.sleep(until, |fiber| self.wake(fiber, Woken::Called)),
+            _ => inbox.block(how, until.map(|until| until.saturating_duration_since(Instant::now()))),
+        });
     }
 }

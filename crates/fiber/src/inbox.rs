@@ -159,30 +159,24 @@ impl<T: FireTimer> Inbox<T> {
         }
     }
 
-    /// Announces that the worker sleeps. Returns false if there are items, or if `awake` returns
-    /// true.
-    pub(crate) fn prepare_to_sleep(&self, how: Sleep, awake: impl FnOnce() -> bool) -> bool {
+    /// Announces that the worker sleeps, and calls `block`, which returns at the latest when another
+    /// thread wakes the worker. Does not block if there are items, or if `awake` returns true, which
+    /// is called when other threads already see the worker as asleep.
+    pub(crate) fn sleep(&self, how: Sleep, awake: impl FnOnce() -> bool, block: impl FnOnce()) {
         if self.word.compare_exchange(EMPTY, how as u64, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-            return false;
+            return;
         }
         fence(Ordering::SeqCst);
-        let may_sleep = !awake();
-        if !may_sleep {
-            self.stop_sleeping(how);
+        if !awake() {
+            block();
         }
-        may_sleep
-    }
-
-    /// Sleeps until another thread wakes the worker, or for this time; may return earlier. The
-    /// worker must have [announced](Inbox::prepare_to_sleep) it.
-    pub(crate) fn sleep(&self, how: Sleep, time: Option<Duration>) {
-        futex::sleep(&self.word, how as u32, time);
-        self.stop_sleeping(how);
-    }
-
-    pub(crate) fn stop_sleeping(&self, how: Sleep) {
         // If this fails, another thread has woken it, and may have left an item.
         let _ = self.word.compare_exchange(how as u64, EMPTY, Ordering::SeqCst, Ordering::Relaxed);
+    }
+
+    /// Blocks the worker, which [sleeps](Inbox::sleep) elsewhere than at its descriptors.
+    pub(crate) fn block(&self, how: Sleep, time: Option<Duration>) {
+        futex::sleep(&self.word, how as u32, time);
     }
 }
 

@@ -42,20 +42,12 @@ const EVENTFD: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
 /// The fibers that wait at a descriptor, by direction.
-#[derive(Default)]
-struct Place {
-    queues: [Queue; 2],
-    /// The descriptor has been added to epoll under this number, and is most likely still there.
-    known: bool,
-}
+type Waiting = [Queue; 2];
 
-impl Place {
-    /// The events for which fibers wait.
-    fn events(&self) -> EventFlags {
-        let [reads, writes] = [EventFlags::IN | EventFlags::RDHUP, EventFlags::OUT];
-        let wanted = |queue: &Queue, events| if queue.is_empty() { EventFlags::empty() } else { events };
-        EventFlags::ONESHOT | wanted(&self.queues[0], reads) | wanted(&self.queues[1], writes)
-    }
+/// The events for which fibers wait.
+fn events([reads, writes]: &Waiting) -> EventFlags {
+    let wanted = |queue: &Queue, events| if queue.is_empty() { EventFlags::empty() } else { events };
+    EventFlags::ONESHOT | wanted(reads, EventFlags::IN | EventFlags::RDHUP) | wanted(writes, EventFlags::OUT)
 }
 
 /// A worker's reactor; see the module.
@@ -64,7 +56,7 @@ pub(crate) struct Reactor {
     /// When the timer will fire.
     armed: Cell<Option<Instant>>,
     /// By the descriptor's number.
-    places: RefCell<Vec<Place>>,
+    places: RefCell<Vec<Waiting>>,
     events: RefCell<Vec<epoll::Event>>,
     waiting: Cell<usize>,
     /// The registration with the watcher, if there can be ticks. It is dropped before the epoll.
@@ -99,22 +91,19 @@ impl Reactor {
         let number = fd.as_raw_fd() as usize;
         let mut places = self.places.borrow_mut();
         if number >= places.len() {
-            places.resize_with(number + 1, Place::default);
+            places.resize_with(number + 1, Waiting::default);
         }
         let place = &mut places[number];
-        place.queues[direction as usize].push(fiber);
-        let (data, events) = (EventData::new_u64(number as u64), place.events());
-        let add = || epoll::add(&self.epoll, fd, data, events);
-        let modify = || epoll::modify(&self.epoll, fd, data, events);
-        let told = if place.known {
-            modify().or_else(|why| if why == Errno::NOENT { add() } else { Err(why) })
-        } else {
-            add().or_else(|why| if why == Errno::EXIST { modify() } else { Err(why) })
+        place[direction as usize].push(fiber);
+        let (data, events) = (EventData::new_u64(number as u64), events(place));
+        // Most have been added before, unless the number was another descriptor's then.
+        let told = match epoll::modify(&self.epoll, fd, data, events) {
+            Err(Errno::NOENT) => epoll::add(&self.epoll, fd, data, events),
+            told => told,
         };
-        place.known = told.is_ok();
         match told {
             Ok(()) => self.waiting.set(self.waiting.get() + 1),
-            Err(_) => drop(place.queues[direction as usize].remove(fiber)),
+            Err(_) => drop(place[direction as usize].remove(fiber)),
         }
         told
     }
@@ -123,11 +112,11 @@ impl Reactor {
     pub(crate) fn leave(&self, fd: BorrowedFd<'_>, direction: Direction, fiber: Fiber) -> bool {
         let number = fd.as_raw_fd() as usize;
         let place = &mut self.places.borrow_mut()[number];
-        let left = place.queues[direction as usize].remove(fiber);
+        let left = place[direction as usize].remove(fiber);
         if left {
             self.waiting.set(self.waiting.get() - 1);
             // The number may soon be another descriptor's, for which no fiber waits.
-            let _ = epoll::modify(&self.epoll, fd, EventData::new_u64(number as u64), place.events());
+            let _ = epoll::modify(&self.epoll, fd, EventData::new_u64(number as u64), events(place));
         }
         left
     }
@@ -177,7 +166,7 @@ impl Reactor {
                 EVENTFD => (),
                 TIMER => self.armed.set(None),
                 number => {
-                    let [readers, writers] = &mut self.places.borrow_mut()[number as usize].queues;
+                    let [readers, writers] = &mut self.places.borrow_mut()[number as usize];
                     while let Some(fiber) = readers.pop().or_else(|| writers.pop()) {
                         self.waiting.set(self.waiting.get() - 1);
                         wake(fiber);

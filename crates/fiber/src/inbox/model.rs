@@ -101,8 +101,8 @@ impl World {
         while said.len() < many {
             if self.inbox.any() {
                 self.inbox.take(|item| said.push(self.read(item)));
-            } else if self.inbox.prepare_to_sleep(how, || false) {
-                self.inbox.sleep(how, None);
+            } else {
+                self.inbox.sleep(how, || false, || self.inbox.block(how, None));
             }
         }
         said
@@ -173,9 +173,8 @@ fn a_worker_does_not_sleep_while_there_is_another_reason_to_be_awake() {
     model(4, [World::give_reason], |world| {
         let World { inbox, reason, .. } = world;
         while !reason.load(Ordering::SeqCst) {
-            if inbox.prepare_to_sleep(Sleep::ForGood, || reason.load(Ordering::SeqCst)) {
-                inbox.sleep(Sleep::ForGood, None);
-            }
+            let is_awake = || reason.load(Ordering::SeqCst);
+            inbox.sleep(Sleep::ForGood, is_awake, || inbox.block(Sleep::ForGood, None));
         }
     });
 }
