@@ -159,9 +159,9 @@ impl<T: FireTimer> Inbox<T> {
         }
     }
 
-    /// Announces that the worker sleeps, and calls `block`, which returns at the latest when another
-    /// thread wakes the worker. Does not block if there are items, or if `awake` returns true, which
-    /// is called when other threads already see the worker as asleep.
+    /// Announces that the worker sleeps, and calls `block`, which returns at the latest when
+    /// another thread wakes the worker. Does not block if there are items, or if `awake` returns
+    /// true, which is called when other threads already see the worker as asleep.
     pub(crate) fn sleep(&self, how: Sleep, awake: impl FnOnce() -> bool, block: impl FnOnce()) {
         if self.word.compare_exchange(EMPTY, how as u64, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             return;
