@@ -60,7 +60,7 @@ impl Bias {
     #[inline(never)]
     pub(crate) fn with_lock<R>(&self, caller: u64, then: impl FnOnce() -> R) -> R {
         let _locked = self.lock.lock();
-        let owner = self.owner.load(Relaxed);
+        let owner = self.owner.load(Acquire);
         if owner == UNUSED {
             self.owner.store(if caller != NO_RUNTIME && can_be_biased() { caller } else { SHARED }, Release);
         } else if owner != SHARED && owner != caller {
@@ -72,6 +72,11 @@ impl Bias {
             }
             self.owner.store(SHARED, Release);
         }
-        then()
+        let result = then();
+        if cfg!(rowlock_tsan) {
+            // The thread sanitizer does not see locks of the standard library.
+            self.owner.store(self.owner.load(Relaxed), Release);
+        }
+        result
     }
 }
