@@ -48,7 +48,6 @@ use crate::current_worker::CurrentWorker;
 use crate::error::{PreemptionError, StackError};
 use crate::fiber_thread::FiberThread;
 use crate::record::{Fiber, State};
-use crate::stack::Stack;
 use crate::worker::Worker;
 
 /// A tick costs the kernel some microseconds, and ten on a virtual machine. If ticks were not much
@@ -150,7 +149,7 @@ impl Worker {
         if let Some(recipient) = preemption.recipient.get() {
             return self.reclaim(recipient, block, interrupted);
         }
-        let is_it = |me: &Fiber| me.is_preemptible.get() && is_interrupted(*me, block, interrupted);
+        let is_it = |me: &Fiber| me.is_preemptible.get() && donation::is_interrupted(*me, block, interrupted);
         let Some(me) = self.running().filter(is_it) else {
             let waits = donation::is_waiting(interrupted);
             if waits && self.donate(interrupted) {
@@ -356,12 +355,6 @@ impl Worker {
         fiber.thread().was_interrupted.set(false);
         self.preemption.interrupted.remove(fiber);
     }
-}
-
-/// Whether this fiber is interrupted, and not code that is about to leave it or to continue it.
-fn is_interrupted(fiber: Fiber, block: ControlBlock, interrupted: &Interrupted) -> bool {
-    let is_on_its_stack = |stack: Stack| stack.contains(interrupted.stack_pointer());
-    fiber.thread().control_block() == block && fiber.stack.get().is_none_or(is_on_its_stack)
 }
 
 /// The first function on the scheduler's stack.

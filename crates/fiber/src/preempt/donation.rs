@@ -25,6 +25,7 @@ use super::state::Ticking;
 use crate::control_block::ControlBlock;
 use crate::fiber_thread::FiberThread;
 use crate::record::Fiber;
+use crate::stack::Stack;
 use crate::worker::Worker;
 
 /// How long the donor looks whether it can continue, before the next fiber runs on its timeslice.
@@ -33,6 +34,12 @@ const DONOR_INTERVAL: Duration = Duration::from_micros(50);
 /// Whether the interrupted code waits for another thread.
 pub(super) fn is_waiting(interrupted: &Interrupted) -> bool {
     interrupted.is_in_futex_wait() || interrupted.has_yielded()
+}
+
+/// Whether this fiber is interrupted, and not code that is about to leave it or to continue it.
+pub(super) fn is_interrupted(fiber: Fiber, block: ControlBlock, interrupted: &Interrupted) -> bool {
+    let is_on_its_stack = |stack: Stack| stack.contains(interrupted.stack_pointer());
+    fiber.thread().control_block() == block && fiber.stack.get().is_none_or(is_on_its_stack)
 }
 
 impl Worker {
@@ -107,7 +114,7 @@ impl Worker {
         let before = self.pointer();
         let thread = recipient.thread();
         // If it is about to enter the runtime, it returns the timeslice by itself.
-        if super::is_interrupted(recipient, block, interrupted)
+        if is_interrupted(recipient, block, interrupted)
             && !interrupted.is_on_alternate_stack()
             && thread.try_enter_runtime()
         {
