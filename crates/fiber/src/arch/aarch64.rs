@@ -4,6 +4,8 @@
 //! pointer), and the modes of floating-point arithmetic (FPCR) with the exceptions that were
 //! recorded (FPSR), which belong to the thread. The compiler is told that all other callee-saved
 //! registers are clobbered, so it saves what it needs of them itself.
+//!
+//! The functions are those in `x86_64.rs`, where they are described.
 
 use std::arch::{asm, naked_asm};
 
@@ -34,13 +36,8 @@ macro_rules! continue_there {
     };
 }
 
-/// Leaves this stack, stores its context in `save`, and continues at the target. Returns when
-/// another switch comes back.
-///
 /// # Safety
-/// `save` is writable. The target was left by a switch, or is a [`new_context`], and has not
-/// continued since. The code on its stack may run on this kernel thread. The block is the one with
-/// which it was left.
+/// As on x86-64.
 #[inline(always)]
 pub(crate) unsafe fn switch(save: *mut Context, target: Target) {
     // SAFETY: all registers are saved here or declared as clobbered, the stack pointer is restored
@@ -72,14 +69,8 @@ pub(crate) unsafe fn switch(save: *mut Context, target: Target) {
     }
 }
 
-/// Leaves this stack for good.
-///
-/// The caller is the first function on the stack, and nothing but this call, because its frame is
-/// still there for the next one. It has no variables that the address sanitizer would find under a
-/// handler of a signal that comes before the next one has begun.
-///
 /// # Safety
-/// As for [`switch`]. Nothing on this stack may be needed any more.
+/// As on x86-64.
 #[inline(always)]
 pub(crate) unsafe fn leave(target: Target) -> ! {
     // SAFETY: the caller's promise.
@@ -94,14 +85,12 @@ pub(crate) unsafe fn leave(target: Target) -> ! {
     }
 }
 
-/// Gives the calling thread the modes with which a program starts.
 #[inline(always)]
 pub(crate) fn reset_modes() {
     // SAFETY: Rust code requires these modes.
     unsafe { asm!(read_modes!(), "mov x11, #0", write_modes!(), out("x10") _, out("x11") _, options(nostack)) };
 }
 
-/// The thread pointer.
 #[inline(always)]
 pub(crate) fn thread_pointer() -> usize {
     let pointer;
@@ -110,10 +99,8 @@ pub(crate) fn thread_pointer() -> usize {
     pointer
 }
 
-/// A context that starts on a stack with this top.
-///
 /// # Safety
-/// The top is a multiple of 16, and below it is memory that is writable and unused.
+/// As on x86-64.
 #[inline(always)]
 pub(crate) unsafe fn new_context(top: *mut u8, begin: Begin) -> Context {
     // SAFETY: the caller's promise.
@@ -144,12 +131,8 @@ unsafe extern "C" fn outermost() -> ! {
     )
 }
 
-/// Calls a function on this stack, but so that its callers are those of another stack that was
-/// left. Nothing of that stack is used, so it may be full.
-///
 /// # Safety
-/// The context was left by a switch, and does not continue meanwhile. The function takes the data,
-/// and does not unwind.
+/// As on x86-64.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: extern "C" fn(*mut ()), data: *mut ()) {
     naked_asm!(
@@ -177,11 +160,8 @@ pub(crate) unsafe extern "C" fn as_if_called_from(context: Context, function: ex
     )
 }
 
-/// Stores the caller's context in `save`, as if it had left its stack, and calls a function on the
-/// same stack. As long as that lasts, the context serves for [backtraces](as_if_called_from).
-///
 /// # Safety
-/// `save` is writable. The function takes the data, and does not unwind.
+/// As on x86-64.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn call_as_if_left(save: *mut Context, function: extern "C" fn(*mut ()), data: *mut ()) {
     naked_asm!(
@@ -208,7 +188,6 @@ pub(crate) unsafe extern "C" fn call_as_if_left(save: *mut Context, function: ex
     )
 }
 
-/// The processor's clock, in its own ticks.
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
     let ticks: u64;
