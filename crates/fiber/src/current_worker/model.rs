@@ -7,9 +7,10 @@
 use std::collections::BTreeSet;
 
 /// The next step of the fiber.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     /// Runs its own code, or calls the library.
+    #[default]
     OwnCode,
     /// Sets the flag that says that it is in the runtime.
     SetFlag,
@@ -29,7 +30,7 @@ enum Step {
 }
 
 /// The whole state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct State {
     next: Step,
     /// It enters the runtime to handle a missed tick.
@@ -42,16 +43,6 @@ struct State {
     on_donation: bool,
     orphan: bool,
 }
-
-const START: State = State {
-    next: Step::OwnCode,
-    handles_missed: false,
-    in_runtime: false,
-    missed_tick: false,
-    choice_is_due: false,
-    on_donation: false,
-    orphan: false,
-};
 
 /// A mistake that the model must detect.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,6 +106,7 @@ impl State {
     /// The states that the fiber's next step leads to.
     fn step(self, defect: Defect, mut visit: impl FnMut(State)) {
         let to = |next| State { next, ..self };
+        let checks_first = defect == Defect::ChecksBeforeClearing;
         match self.next {
             Step::OwnCode => {
                 assert!(!self.in_runtime || self.orphan, "never interrupted again: {self:?}");
@@ -136,19 +128,14 @@ impl State {
             Step::Enter => visit(to(if self.handles_missed { Step::HandleMissed } else { Step::Work })),
             Step::Work => {
                 self.assert_may_work();
-                let checks_first = defect == Defect::ChecksBeforeClearing;
                 visit(to(if checks_first { Step::CheckMissed } else { Step::ClearFlag }));
             }
             Step::ClearFlag => {
-                let checks_first = defect == Defect::ChecksBeforeClearing;
                 let next = if checks_first { Step::OwnCode } else { Step::CheckMissed };
                 visit(State { in_runtime: false, ..to(next) });
             }
             Step::CheckMissed if self.missed_tick => visit(State { handles_missed: true, ..to(Step::SetFlag) }),
-            Step::CheckMissed => {
-                let checks_first = defect == Defect::ChecksBeforeClearing;
-                visit(to(if checks_first { Step::ClearFlag } else { Step::OwnCode }));
-            }
+            Step::CheckMissed => visit(to(if checks_first { Step::ClearFlag } else { Step::OwnCode })),
             Step::HandleMissed => {
                 self.assert_may_work();
                 visit(State { choice_is_due: false, handles_missed: false, ..to(Step::ClearFlag) });
@@ -159,7 +146,7 @@ impl State {
 
 /// Visits all states that can be reached. Returns their number.
 fn explore(defect: Defect) -> usize {
-    let (mut seen, mut ahead) = (BTreeSet::from([START]), vec![START]);
+    let (mut seen, mut ahead) = (BTreeSet::from([State::default()]), vec![State::default()]);
     while let Some(state) = ahead.pop() {
         let mut visit = |next: State| {
             if seen.insert(next) {
