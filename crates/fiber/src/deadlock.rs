@@ -85,22 +85,13 @@ fn blocker(fiber: Fiber) -> Option<Fiber> {
 
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "all fibers wait, and nothing can wake them: ")?;
-        let mut separator = "";
-        for cycle in &self.cycles {
-            write!(f, "{separator}")?;
-            separator = "; ";
-            for (index, fiber) in cycle.iter().enumerate() {
-                match (&fiber.activity, index) {
-                    (activity, 0) => write!(f, "{} {activity}", fiber.label)?,
-                    (activity, _) => write!(f, ", which {activity}")?,
-                }
-            }
-        }
-        for fiber in &self.others {
-            write!(f, "{separator}{} {}", fiber.label, fiber.activity)?;
-            separator = "; ";
-        }
+        let describe = |chain: &[FiberSnapshot]| {
+            let waits: Vec<_> = chain.iter().map(|fiber| fiber.activity.to_string()).collect();
+            Some(format!("{} {}", chain.first()?.label, waits.join(", which ")))
+        };
+        let chains = self.cycles.iter().map(Vec::as_slice).chain(self.others.chunks(1));
+        let chains: Vec<_> = chains.filter_map(describe).collect();
+        write!(f, "all fibers wait, and nothing can wake them: {}", chains.join("; "))?;
         for fiber in self.fibers() {
             if let Some(trace) = &fiber.backtrace {
                 write!(f, "\n{}:\n{trace}", fiber.label)?;

@@ -38,10 +38,10 @@ pub(crate) trait Operation {
     /// See [`Waitable::kind`].
     const KIND: &'static str;
 
+    const OBJECT: fn(&Self) -> &Biased<Self::State>;
+
     /// The list on which the callers wait.
     const LIST: fn(&mut Self::State) -> &mut WaitList<Self::Payload>;
-
-    fn object(&self) -> &Biased<Self::State>;
 
     /// Completes the operation if that is possible now, inside the object; returns whether it was.
     /// Waiters that this ends the waits of go to `woken`.
@@ -108,7 +108,7 @@ pub(crate) fn attempt<O: Operation>(operation: &O, mut payload: O::Payload) -> R
     CurrentWorker::visit(|here| {
         here.inspect(|here| here.safepoint());
         let attempt = |state: &mut _, woken: &mut _| operation.attempt(state, &mut payload, woken);
-        if change_in(operation.object(), here, attempt) { Ok(payload) } else { Err(payload) }
+        if change_in(O::OBJECT(operation), here, attempt) { Ok(payload) } else { Err(payload) }
     })
 }
 
@@ -149,7 +149,7 @@ fn start<O: Operation>(
     waiter: Pin<&Waiter<O::Payload>>,
     here: Option<CurrentWorker>,
 ) -> bool {
-    let completed = change_in(operation.object(), here, |state, woken| {
+    let completed = change_in(O::OBJECT(operation), here, |state, woken| {
         let completed = operation.attempt(state, payload, woken);
         if !completed {
             // SAFETY: the waiter is on no list.
@@ -167,7 +167,7 @@ fn start<O: Operation>(
 /// Takes a waiter off the list. Returns false if another thread has done so already.
 #[cold]
 fn leave<O: Operation>(operation: &O, waiter: &Waiter<O::Payload>, here: Option<CurrentWorker>) -> bool {
-    change_in(operation.object(), here, |state, woken| {
+    change_in(O::OBJECT(operation), here, |state, woken| {
         let left = O::LIST(state).remove(waiter);
         if left {
             operation.on_left(state, woken);
@@ -228,7 +228,7 @@ impl<O: Operation> Waitable for Listed<'_, O> {
 
     fn requeue_raised(&self, _: Fiber) -> Option<Fiber> {
         let here = CurrentWorker::look();
-        let waits = self.operation.object().enter(here.as_deref(), |state| {
+        let waits = O::OBJECT(self.operation).enter(here.as_deref(), |state| {
             let waits = O::LIST(state).remove(&self.waiter);
             if waits {
                 self.operation.enlist(state, self.waiter);
@@ -315,7 +315,7 @@ impl<O: Operation> Future for Performing<O> {
         let mut old = None;
         CurrentWorker::visit(|here| {
             if this.waits {
-                let is_listed = this.operation.object().enter(here.as_deref(), |_| {
+                let is_listed = O::OBJECT(&this.operation).enter(here.as_deref(), |_| {
                     if waiter.is_listed() {
                         old = waker.take().and_then(|waker| waiter.set_who(Who::Future(waker)));
                     }

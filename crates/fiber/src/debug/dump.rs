@@ -169,12 +169,8 @@ pub struct Dump {
 
 impl fmt::Display for Dump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut separator = "";
-        for fiber in &self.fibers {
-            write!(f, "{separator}{fiber}")?;
-            separator = "\n";
-        }
-        Ok(())
+        let fibers: Vec<_> = self.fibers.iter().map(FiberSnapshot::to_string).collect();
+        f.write_str(&fibers.join("\n"))
     }
 }
 

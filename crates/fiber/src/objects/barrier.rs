@@ -97,11 +97,8 @@ impl Operation for Arrive<'_> {
     /// Whether the caller is the leader.
     type Payload = bool;
     const KIND: &'static str = "a barrier";
+    const OBJECT: fn(&Self) -> &Biased<State> = |operation| &operation.0.state;
     const LIST: fn(&mut State) -> &mut WaitList<bool> = |state| &mut state.waiting;
-
-    fn object(&self) -> &Biased<State> {
-        &self.0.state
-    }
 
     fn attempt(&self, state: &mut State, is_leader: &mut bool, woken: &mut TakenList<bool>) -> bool {
         *is_leader = state.arrived + 1 >= self.0.parties;

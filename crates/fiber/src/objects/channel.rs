@@ -80,11 +80,8 @@ impl<T> Operation for Sending<'_, T> {
     /// The value. It stays if there are no receivers.
     type Payload = Option<T>;
     const KIND: &'static str = "a channel, to send";
+    const OBJECT: fn(&Self) -> &Biased<State<T>> = |operation| &operation.0.state;
     const LIST: fn(&mut State<T>) -> &mut WaitList<Option<T>> = |state| &mut state.sending;
-
-    fn object(&self) -> &Biased<State<T>> {
-        &self.0.state
-    }
 
     #[inline]
     fn attempt(&self, state: &mut State<T>, value: &mut Option<T>, woken: &mut TakenList<Option<T>>) -> bool {
@@ -108,11 +105,8 @@ impl<T> Operation for Receiving<'_, T> {
     /// The value, or none if there are no senders.
     type Payload = Option<T>;
     const KIND: &'static str = "a channel, to receive";
+    const OBJECT: fn(&Self) -> &Biased<State<T>> = |operation| &operation.0.state;
     const LIST: fn(&mut State<T>) -> &mut WaitList<Option<T>> = |state| &mut state.receiving;
-
-    fn object(&self) -> &Biased<State<T>> {
-        &self.0.state
-    }
 
     #[inline]
     fn attempt(&self, state: &mut State<T>, value: &mut Option<T>, woken: &mut TakenList<Option<T>>) -> bool {

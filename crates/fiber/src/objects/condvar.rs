@@ -162,11 +162,8 @@ impl Operation for Wait<'_> {
     type State = WaitList<()>;
     type Payload = ();
     const KIND: &'static str = "a condition variable";
+    const OBJECT: fn(&Self) -> &Biased<WaitList<()>> = |operation| &operation.condvar.0;
     const LIST: fn(&mut WaitList<()>) -> &mut WaitList<()> = |waiting| waiting;
-
-    fn object(&self) -> &Biased<WaitList<()>> {
-        &self.condvar.0
-    }
 
     fn attempt(&self, _: &mut WaitList<()>, (): &mut (), _: &mut TakenList<()>) -> bool {
         false

@@ -106,11 +106,8 @@ impl Operation for Pass<'_> {
     type State = State;
     type Payload = ();
     const KIND: &'static str = "an event";
+    const OBJECT: fn(&Self) -> &Biased<State> = |operation| &operation.0.state;
     const LIST: fn(&mut State) -> &mut WaitList<()> = |state| &mut state.waiting;
-
-    fn object(&self) -> &Biased<State> {
-        &self.0.state
-    }
 
     fn attempt(&self, state: &mut State, (): &mut (), _: &mut TakenList<()>) -> bool {
         let can = state.is_set;

@@ -281,11 +281,8 @@ impl Operation for Lock<'_> {
     type State = WaitList<Payload>;
     type Payload = Payload;
     const KIND: &'static str = "a mutex";
+    const OBJECT: fn(&Self) -> &Biased<WaitList<Payload>> = |operation| &operation.mutex.waiting;
     const LIST: fn(&mut WaitList<Payload>) -> &mut WaitList<Payload> = |waiting| waiting;
-
-    fn object(&self) -> &Biased<WaitList<Payload>> {
-        &self.mutex.waiting
-    }
 
     fn attempt(&self, waiting: &mut WaitList<Payload>, payload: &mut Payload, _: &mut TakenList<Payload>) -> bool {
         payload.owner = self.owner;

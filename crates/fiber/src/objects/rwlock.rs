@@ -79,11 +79,8 @@ impl Operation for Read<'_> {
     type State = State;
     type Payload = ();
     const KIND: &'static str = "a reader-writer lock, to read";
+    const OBJECT: fn(&Self) -> &Biased<State> = |operation| &operation.0.0;
     const LIST: fn(&mut State) -> &mut WaitList<()> = |state| &mut state.reading;
-
-    fn object(&self) -> &Biased<State> {
-        &self.0.0
-    }
 
     fn attempt(&self, state: &mut State, (): &mut (), _: &mut TakenList<()>) -> bool {
         let can = !state.has_writer && state.writing.is_empty();
@@ -105,11 +102,8 @@ impl Operation for Write<'_> {
     type State = State;
     type Payload = ();
     const KIND: &'static str = "a reader-writer lock, to write";
+    const OBJECT: fn(&Self) -> &Biased<State> = |operation| &operation.0.0;
     const LIST: fn(&mut State) -> &mut WaitList<()> = |state| &mut state.writing;
-
-    fn object(&self) -> &Biased<State> {
-        &self.0.0
-    }
 
     fn attempt(&self, state: &mut State, (): &mut (), _: &mut TakenList<()>) -> bool {
         let can = !state.has_writer && state.readers == 0;

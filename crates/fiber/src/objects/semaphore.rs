@@ -117,11 +117,8 @@ impl Operation for Acquire<'_> {
     type State = State;
     type Payload = ();
     const KIND: &'static str = "a semaphore";
+    const OBJECT: fn(&Self) -> &Biased<State> = |operation| &operation.0.0;
     const LIST: fn(&mut State) -> &mut WaitList<()> = |state| &mut state.waiting;
-
-    fn object(&self) -> &Biased<State> {
-        &self.0.0
-    }
 
     fn attempt(&self, state: &mut State, (): &mut (), _: &mut TakenList<()>) -> bool {
         let can = state.permits > 0;
