@@ -16,6 +16,7 @@
 //! | `read`, `write`, `recv`, `send` and others | tries without waiting, and again when the descriptor is ready |
 //! | `poll`, `epoll_wait`, `accept`, `connect` | until a descriptor is [ready](ready) |
 //! | `getaddrinfo`, `splice`, `fsync`, `select`, `waitpid`, `flock`, `pthread_join`, `sem_wait` and others | a thread of a [pool](pooled) makes the real call |
+//! | `pthread_getattr_np`, which never waits | it tells the bounds of the fiber's stack |
 //!
 //! # What is not noticed
 //! Code that calls the kernel by instructions of its own, as the C library itself does between its
@@ -40,6 +41,7 @@ mod pooled;
 mod ready;
 mod real_symbol;
 mod sleep;
+mod stack_bounds;
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;

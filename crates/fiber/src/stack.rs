@@ -17,8 +17,6 @@
 //! stack, too. For that each worker keeps a *last* stack, which is otherwise unused. If that is in
 //! use as well, the function is forgotten instead.
 
-#[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
-mod bounds;
 mod class;
 mod with_block;
 
