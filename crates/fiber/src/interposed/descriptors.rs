@@ -153,7 +153,9 @@ fn dont_wait(may_wait: bool) -> c_int {
 
 /// Receives by a call that gets the flags.
 fn receive(fd: c_int, flags: c_int, call: impl Fn(usize) -> Outcome) -> Option<Outcome> {
-    match flags & (libc::MSG_DONTWAIT | libc::MSG_WAITALL) {
+    // Without data of these kinds, a call fails at once.
+    let never_waits = libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE | libc::MSG_OOB;
+    match flags & (never_waits | libc::MSG_WAITALL) {
         0 => transfer(fd, Direction::In, 0, |_, may_wait| call((flags | dont_wait(may_wait)) as usize)),
         libc::MSG_WAITALL => on_pool(|| call(flags as usize)),
         _ => None,

@@ -3,6 +3,7 @@
 
 use std::io::{ErrorKind, PipeReader, Read, Write, pipe};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -353,5 +354,16 @@ fn what_is_copied_between_pipes_and_sockets_waits_for_other_fibers() {
         writes.join().unwrap();
         assert_eq!(copies.join().unwrap(), 4 << 20);
         assert_eq!(all, vec![7; 4 << 20]);
+    });
+}
+
+#[test]
+#[allow(unsafe_code)]
+fn a_call_that_never_waits_does_not_wait_in_a_fiber() {
+    fiber::run(|| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // SAFETY: no bytes are received.
+        let received = unsafe { libc::recv(socket.as_raw_fd(), std::ptr::null_mut(), 0, libc::MSG_ERRQUEUE) };
+        assert_eq!((received, std::io::Error::last_os_error().kind()), (-1, ErrorKind::WouldBlock));
     });
 }
