@@ -64,11 +64,14 @@ impl Worker {
         let own = || interrupted.pop().inspect(|next| interrupted.push(*next));
         if borrowed.get().is_some() {
             self.core().offered.try_return(borrowed);
-            own().or(borrowed.get())
-        } else {
-            self.core().offered.try_borrow(borrowed);
-            borrowed.get().or_else(own)
+            if let Some(next) = own() {
+                return Some(next);
+            }
         }
+        if borrowed.get().is_none() {
+            self.core().offered.try_borrow(borrowed);
+        }
+        borrowed.get().or_else(own)
     }
 
     /// Returns the fiber that was borrowed for a donation.
