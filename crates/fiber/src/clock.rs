@@ -11,7 +11,6 @@ use crate::arch;
 /// A clock's ticks become nanoseconds by a multiplication and a right shift by [`SHIFT`].
 const SHIFT: u32 = 24;
 
-/// The clock of a runtime.
 pub(crate) enum Clock {
     /// The processor's clock.
     Real { multiplier: u64 },
@@ -50,7 +49,6 @@ impl Clock {
         Clock::Real { multiplier }
     }
 
-    /// The clock, if it is a scripted one.
     pub(crate) fn scripted(&self) -> Option<&ScriptedClock> {
         match self {
             Clock::Real { .. } => None,
@@ -58,7 +56,6 @@ impl Clock {
         }
     }
 
-    /// The time in ticks.
     #[inline(always)]
     pub(crate) fn ticks(&self) -> u64 {
         match self {
@@ -83,12 +80,10 @@ impl Clock {
         if let Clock::Real { multiplier } = self { *multiplier } else { 1 << SHIFT }
     }
 
-    /// The duration of this many ticks.
     pub(crate) fn span(&self, ticks: u64) -> Span {
         Span::from_nanos(((u128::from(ticks) * u128::from(self.multiplier())) >> SHIFT) as u64)
     }
 
-    /// The number of ticks in this time.
     pub(crate) fn in_ticks(&self, span: Span) -> u64 {
         ((u128::from(span.as_nanos()) << SHIFT) / u128::from(self.multiplier().max(1))) as u64
     }

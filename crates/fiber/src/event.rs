@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use sys::futex::{self, Scope};
 
-/// An event that happens once.
 #[derive(Default)]
 pub(crate) struct Event(AtomicU32);
 

@@ -42,7 +42,6 @@ pub enum Candidates {
     All,
 }
 
-/// Draws the schedule.
 pub(crate) struct ScheduleFuzzer {
     candidates: Candidates,
     state: Cell<u64>,
@@ -76,7 +75,6 @@ impl ScheduleFuzzer {
         self.below(self.odds) == 0
     }
 
-    /// Takes a ready fiber.
     pub(crate) fn take(&self, ready: &mut FeedbackQueue) -> Option<ThreadId> {
         let lowest = match self.candidates {
             Candidates::Highest => ready.highest()?,

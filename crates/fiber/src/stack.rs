@@ -106,7 +106,6 @@ fn has_block(size: u32) -> bool {
     !size.is_multiple_of(1 << 12)
 }
 
-/// The stacks of a worker.
 pub(crate) struct Stacks {
     /// The size with guard if the fiber asked for no other.
     usual: u32,

@@ -7,10 +7,8 @@ use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The outcome of a fiber's function.
 pub(crate) type Outcome<T> = std::thread::Result<T>;
 
-/// The space of a task.
 type Words = [usize; 6];
 
 /// A task: nothing, a function, or its outcome.
@@ -19,7 +17,6 @@ pub(crate) struct Task {
     space: Space,
 }
 
-/// The operations of a task of some type.
 struct Operations {
     run: unsafe fn(&Space),
     refuse: unsafe fn(&Task, Box<dyn Any + Send>, bool),
@@ -122,8 +119,6 @@ impl Default for Task {
 }
 
 impl Task {
-    /// Stores a function.
-    ///
     /// # Safety
     /// The task is empty. Data that the function and its outcome borrow lives until the outcome is
     /// taken or dropped, or the function is dropped.

@@ -13,7 +13,6 @@ use crate::record::Fiber;
 /// were added.
 pub(crate) type Timer = (u64, u64);
 
-/// The timers of a worker.
 pub(crate) struct Timers {
     beginning: Instant,
     all: RefCell<BTreeMap<Timer, Fiber>>,
@@ -23,7 +22,6 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Timers that start at this time.
     pub(crate) fn new(beginning: Instant) -> Timers {
         Timers { beginning, all: RefCell::default(), added: Cell::new(0), earliest: Cell::new(u64::MAX) }
     }
@@ -53,7 +51,6 @@ impl Timers {
         self.earliest.get()
     }
 
-    /// When the next timer is due.
     pub(crate) fn next(&self) -> Option<Instant> {
         let first = *self.all.borrow().first_key_value()?.0;
         self.beginning.checked_add(Duration::from_nanos(first.0))

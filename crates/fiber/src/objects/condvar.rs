@@ -152,7 +152,6 @@ impl fmt::Debug for Condvar {
     }
 }
 
-/// A wait for a notification.
 struct Wait<'a> {
     condvar: &'a Condvar,
     mutex: &'a RawMutex,

@@ -95,7 +95,6 @@ pub async fn lock_async<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     unsafe { mutex.make_guard_unchecked() }
 }
 
-/// No owner.
 const FREE: usize = 0;
 
 /// There is a waiter, or was when the word was written.
@@ -117,7 +116,6 @@ pub struct RawMutex {
     waiting: Biased<WaitList<Payload>>,
 }
 
-/// What a waiter waits with.
 #[derive(Default)]
 struct Payload {
     owner: usize,
@@ -270,7 +268,6 @@ impl RawMutex {
     }
 }
 
-/// Locking the mutex.
 #[repr(C)]
 struct Lock<'a> {
     mutex: &'a RawMutex,

@@ -24,7 +24,6 @@ const FIRST: usize = 16;
 const LARGEST: usize = 1 << 12;
 const LARGEST_BYTES: usize = 1 << 28;
 
-/// A class of stacks; see the module.
 pub(super) struct Class {
     /// Of each stack, including its guard.
     size: u32,
@@ -89,7 +88,6 @@ impl Class {
         Ok(Stack { top, size: self.size })
     }
 
-    /// The distance from one stack to the next.
     fn pitch(&self) -> usize {
         (self.size + self.above) as usize
     }
@@ -106,7 +104,6 @@ impl Class {
         }
     }
 
-    /// Releases a stack.
     #[inline(always)]
     pub(super) fn give(&mut self, stack: Stack) {
         self.warm.push(stack);

@@ -29,7 +29,6 @@ use crate::worker::Worker;
 
 mod protocol;
 
-/// A value; see the module.
 pub(crate) struct Biased<S> {
     bias: Bias,
     state: UnsafeCell<S>,

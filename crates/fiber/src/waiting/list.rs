@@ -84,8 +84,6 @@ impl<P> Waiter<P> {
         }
     }
 
-    /// The payload.
-    ///
     /// # Safety
     /// The waiter is on a list of an object whose state the caller has, or it belongs to the caller
     /// alone: it was taken off the list and not woken yet, or is the caller's own and on no list.
@@ -121,7 +119,6 @@ impl<P> WaitList<P> {
         unsafe { waiter.as_ref() }
     }
 
-    /// The first waiter.
     pub(crate) fn first(&self) -> Option<&Waiter<P>> {
         self.first.map(Self::at)
     }
@@ -194,14 +191,12 @@ impl<P> WaitList<P> {
 pub(crate) struct Taken<P>(NonNull<Waiter<P>>);
 
 impl<P> Taken<P> {
-    /// Its payload.
     #[inline]
     pub(crate) fn payload(&mut self) -> &mut P {
         // SAFETY: it belongs to the caller alone until it is woken.
         unsafe { self.0.as_ref().payload() }
     }
 
-    /// Its fiber.
     pub(crate) fn fiber(&self) -> Option<Fiber> {
         // SAFETY: as above.
         unsafe { self.0.as_ref() }.fiber()
@@ -259,14 +254,12 @@ impl<P> TakenList<P> {
         }
     }
 
-    /// Takes all waiters off a list.
     pub(crate) fn take_all(&mut self, list: &mut WaitList<P>) {
         while let Some(waiter) = list.pop() {
             self.push(waiter);
         }
     }
 
-    /// Wakes them all.
     #[inline]
     pub(crate) fn wake(mut self, here: Option<CurrentWorker>) {
         while let Some(first) = self.first {
