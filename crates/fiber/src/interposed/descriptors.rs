@@ -146,9 +146,9 @@ unsafe fn vectored(
     })
 }
 
-/// A flag of a call at a socket.
-fn dont_wait(may_wait: bool) -> c_int {
-    if may_wait { 0 } else { libc::MSG_DONTWAIT }
+/// The flags of a call at a socket.
+fn with_dont_wait(flags: c_int, may_wait: bool) -> usize {
+    (if may_wait { flags } else { flags | libc::MSG_DONTWAIT }) as usize
 }
 
 /// Receives by a call that gets the flags.
@@ -156,37 +156,24 @@ fn receive(fd: c_int, flags: c_int, call: impl Fn(usize) -> Outcome) -> Option<O
     // Without data of these kinds, a call fails at once.
     let never_waits = libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE | libc::MSG_OOB;
     match flags & (never_waits | libc::MSG_WAITALL) {
-        0 => transfer(fd, Direction::In, 0, |_, may_wait| call((flags | dont_wait(may_wait)) as usize)),
+        0 => transfer(fd, Direction::In, 0, |_, may_wait| call(with_dont_wait(flags, may_wait))),
         libc::MSG_WAITALL => on_pool(|| call(flags as usize)),
         _ => None,
     }
 }
 
-/// # Safety
-/// As for `sendto`.
-unsafe fn send_in_fiber(
-    fd: c_int,
-    buffer: *const c_void,
-    length: size_t,
-    flags: c_int,
-    address: *const sockaddr,
-    size: socklen_t,
-) -> Option<Outcome> {
+/// Sends by a call that gets how much has been sent so far, and the flags.
+fn send_all(fd: c_int, length: usize, flags: c_int, call: impl Fn(usize, usize) -> Outcome) -> Option<Outcome> {
     if flags & libc::MSG_DONTWAIT != 0 {
         return None;
     }
-    transfer(fd, Direction::Out, length, |done, may_wait| {
-        let flags = (flags | dont_wait(may_wait)) as usize;
-        let (buffer, address) = (buffer.expose_provenance() + done, address.expose_provenance());
-        // SAFETY: the caller's promise.
-        unsafe { system_call(libc::SYS_sendto, [fd as usize, buffer, length - done, flags, address, size as usize]) }
-    })
+    transfer(fd, Direction::Out, length, |done, may_wait| call(done, with_dont_wait(flags, may_wait)))
 }
 
 /// # Safety
 /// As for `sendmsg`.
 unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int) -> Option<Outcome> {
-    if flags & libc::MSG_DONTWAIT != 0 || !fiber_thread::is_outside_runtime() {
+    if !fiber_thread::is_outside_runtime() {
         return None;
     }
     // SAFETY: the caller's promise.
@@ -196,14 +183,13 @@ unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int) -> Optio
         // SAFETY: likewise.
         count => unsafe { std::slice::from_raw_parts(message.msg_iov, count) },
     };
-    transfer(fd, Direction::Out, length_of(all), |done, may_wait| {
+    send_all(fd, length_of(all), flags, |done, flags| {
         let (mut rest, mut message) = (rest(all, done).into_owned(), *message);
         (message.msg_iov, message.msg_iovlen) = (rest.as_mut_ptr(), rest.len());
         if done > 0 {
             // It came with the first bytes.
             (message.msg_control, message.msg_controllen) = (std::ptr::null_mut(), 0);
         }
-        let flags = (flags | dont_wait(may_wait)) as usize;
         // SAFETY: the caller's promise.
         unsafe {
             system_call(libc::SYS_sendmsg, [fd as usize, (&raw const message).expose_provenance(), flags, 0, 0, 0])
@@ -235,9 +221,12 @@ interposed! {
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t = receive(fd, flags, |flags| {
         system_call(libc::SYS_recvmsg, [fd as usize, message.expose_provenance(), flags, 0, 0, 0])
     });
-    fn send(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t =
-        send_in_fiber(fd, buffer, length, flags, std::ptr::null(), 0);
-    fn sendto(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int, address: *const sockaddr, size: socklen_t) -> ssize_t =
-        send_in_fiber(fd, buffer, length, flags, address, size);
+    fn send(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t = send_all(fd, length, flags, |done, flags| {
+        system_call(libc::SYS_sendto, [fd as usize, buffer.expose_provenance() + done, length - done, flags, 0, 0])
+    });
+    fn sendto(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int, address: *const sockaddr, size: socklen_t) -> ssize_t = send_all(fd, length, flags, |done, flags| {
+        let (buffer, address) = (buffer.expose_provenance() + done, address.expose_provenance());
+        system_call(libc::SYS_sendto, [fd as usize, buffer, length - done, flags, address, size as usize])
+    });
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t = send_message(fd, message, flags);
 }
