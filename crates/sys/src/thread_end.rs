@@ -10,8 +10,8 @@
 //!   them, which is tried out.
 //! * Thread-locals become new (see the module `renewal`).
 //!
-//! A sanitizer has its own state in thread-locals and keys. With it, only destructors of the first
-//! kind run; with another C library than GNU's, none.
+//! With another C library than GNU's, nothing is done. Nor is this for programs with a sanitizer,
+//! which has state of its own in thread-locals and keys.
 
 mod renewal;
 
@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use self::renewal::Renewal;
 use crate::futex::{self, Scope};
-use crate::thread_block::{robust_list, sanitizer, thread_pointer};
+use crate::thread_block::{robust_list, thread_pointer};
 
 /// What is the same in all threads. Offsets are from the thread pointer, wrapping around.
 struct Facts {
@@ -67,7 +67,8 @@ const HAS_WAITERS: u32 = 0x8000_0000;
 /// always the same one, stays unchanged.
 ///
 /// # Safety
-/// No thread-local of the caller is borrowed any more, except for the one that is kept.
+/// No thread-local of the caller is borrowed any more, except for the one that is kept. There is no
+/// sanitizer.
 #[inline]
 pub unsafe fn end(kept: Range<usize>) {
     static FACTS: OnceLock<Option<Facts>> = OnceLock::new();
@@ -126,9 +127,6 @@ impl Facts {
         // SAFETY: it is the C library's function, which has this type.
         let run_destructors = unsafe { transmute::<NonNull<libc::c_void>, unsafe extern "C" fn()>(run_destructors) };
         let robust_list = robust_list().map(|list| list.wrapping_add(description()));
-        if cfg!(rowlock_tsan) || sanitizer::name().is_some() {
-            return Some(Facts { run_destructors, keys: None, robust_list, renewal: None });
-        }
         Some(Facts { run_destructors, keys: Keys::new(), robust_list, renewal: Renewal::new(kept) })
     }
 }
@@ -228,5 +226,5 @@ unsafe fn release_robust_mutexes(head: *mut usize) {
 }
 
 #[cfg(test)]
-#[cfg(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64"), not(rowlock_asan)))]
 mod tests;

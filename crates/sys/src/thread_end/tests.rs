@@ -24,11 +24,6 @@ impl Drop for Logs {
     }
 }
 
-/// Whether a sanitizer keeps threads from becoming new.
-fn is_incomplete() -> bool {
-    sanitizer::name().is_some()
-}
-
 fn end_thread() {
     let kept = KEPT.with(Cell::as_ptr).addr();
     // SAFETY: none is borrowed.
@@ -37,9 +32,6 @@ fn end_thread() {
 
 #[test]
 fn thread_locals_are_new_except_for_the_one_that_is_kept() {
-    if is_incomplete() {
-        return;
-    }
     let run = || {
         for round in 0..3 {
             assert_eq!((COUNT.get(), ZERO.get()), (7, [0; 100]));
@@ -55,9 +47,6 @@ fn thread_locals_are_new_except_for_the_one_that_is_kept() {
 
 #[test]
 fn destructors_run_once_and_see_the_thread_locals_of_their_thread() {
-    if is_incomplete() {
-        return;
-    }
     testing::isolated(|| {
         let run = || {
             for count in 1..4 {
@@ -74,9 +63,6 @@ fn destructors_run_once_and_see_the_thread_locals_of_their_thread() {
 
 #[test]
 fn each_thread_that_ends_has_been_another_one() {
-    if is_incomplete() {
-        return;
-    }
     let run = || {
         let threads = [(); 3].map(|()| {
             let thread = std::thread::current().id();
@@ -90,9 +76,6 @@ fn each_thread_that_ends_has_been_another_one() {
 
 #[test]
 fn a_value_that_a_destructor_of_a_key_has_set_has_its_destructor_run_as_well() {
-    if is_incomplete() {
-        return;
-    }
     static KEY: Mutex<u32> = Mutex::new(0);
     extern "C" fn again(value: *mut libc::c_void) {
         LOG.lock().unwrap().push(value.addr());
@@ -131,9 +114,6 @@ fn a_value_that_a_destructor_of_a_key_has_set_has_its_destructor_run_as_well() {
 
 #[test]
 fn thread_locals_of_libraries_that_are_loaded_later_are_new() {
-    if is_incomplete() {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     spawn(end_thread).join().unwrap();
     for model in ["initial-exec", "global-dynamic"] {
@@ -152,9 +132,6 @@ fn thread_locals_of_libraries_that_are_loaded_later_are_new() {
 
 #[test]
 fn the_last_error_and_the_locale_are_those_of_a_new_thread() {
-    if is_incomplete() {
-        return;
-    }
     // SAFETY: the locale is not in use when it is freed.
     let run = || unsafe {
         end_thread();
