@@ -2,13 +2,14 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::time::Duration;
 
-use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, scope, spawn, yield_now};
+use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, Semaphore, dump, scope, sleep, spawn, yield_now};
 use sys::scheduling::{Thread, nice, set_nice};
 use sys::tick::SignalMask;
-use testing::{expect_pass, isolated_by};
+use testing::{expect_pass, isolated_by, run};
 
 fn config(preempt_by: PreemptBy) -> Config {
     Config { preempt_by, ..Config::default() }
@@ -29,16 +30,16 @@ fn sizes() -> (usize, usize) {
 
 #[test]
 fn many_runtimes_in_a_row_add_neither_threads_nor_stacks() {
-    let run = |config: &Config| {
+    let one = |config: &Config| {
         let start = || scope(|scope| (0..4).for_each(|_| drop(scope.spawn(yield_now))));
         Runtime::new(config.clone()).run(start).unwrap();
     };
     let all = |preempt_by: PreemptBy| {
         for (workers, preemptible) in [(1, false), (1, true), (2, true)] {
             let config = Config { workers, preemptible, ..config(preempt_by) };
-            (0..10).for_each(|_| run(&config));
+            (0..10).for_each(|_| one(&config));
             let (threads, pages) = sizes();
-            (0..100).for_each(|_| run(&config));
+            (0..100).for_each(|_| one(&config));
             while sizes().0 != threads {
                 std::thread::yield_now();
             }
@@ -162,4 +163,60 @@ fn a_sharing_fiber_has_a_kernel_thread_too() {
         threads.into_iter().for_each(await_end);
     };
     Runtime::new(config(PreemptBy::KernelThreads)).run(program).unwrap();
+}
+
+#[inline(never)]
+fn waits_deep_inside(begun: &AtomicBool, gate: &Semaphore) {
+    begun.store(true, Relaxed);
+    gate.acquire().forget();
+}
+
+#[inline(never)]
+fn computes_deep_inside(begun: &AtomicBool, over: &AtomicBool) {
+    begun.store(true, Relaxed);
+    while !over.load(Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn a_dump_shows_where_fibers_are_and_how_much_stack_they_have_used() {
+    let ([begun, waiting, over], gate) = ([(); 3].map(|()| AtomicBool::new(false)), Semaphore::new(0));
+    let config = Config { preemptible: true, ..config(PreemptBy::KernelThreads) };
+    let first = || {
+        scope(|scope| {
+            scope.spawn(|| computes_deep_inside(&begun, &over));
+            scope.spawn(|| waits_deep_inside(&waiting, &gate));
+            while !begun.load(Relaxed) || !waiting.load(Relaxed) {
+                sleep(Duration::from_millis(1));
+            }
+            let dump = dump();
+            over.store(true, Relaxed);
+            gate.release(1);
+            for (fiber, function) in dump.fibers[1..].iter().zip(["computes_deep_inside", "waits_deep_inside"]) {
+                let (stack, trace) = (fiber.stack.unwrap(), fiber.backtrace.as_ref().unwrap().to_string());
+                assert!(trace.contains(function), "{trace}");
+                assert!((4 << 10..=stack.size).contains(&stack.high_water), "{stack:?}");
+            }
+        });
+    };
+    Runtime::new(config).run(first).unwrap();
+}
+
+#[test]
+fn a_fiber_that_overflows_its_stack_is_named() {
+    #[inline(never)]
+    fn dive(depth: u64) -> u64 {
+        let here = [depth; 16];
+        let here = std::hint::black_box(&here);
+        if depth == 0 { 0 } else { dive(depth - 1) + here[7] }
+    }
+    let expect = |mut test| {
+        _ = run(&mut test).expect_signal(libc::SIGABRT).expect_stderr(" `parser` has overflowed its stack of 64 KiB: ");
+    };
+    let body = || {
+        let parser = || Builder::new().name("parser").spawn(|| dive(u64::MAX)).unwrap().join().unwrap();
+        Runtime::new(config(PreemptBy::KernelThreads)).run(parser).unwrap();
+    };
+    isolated_by(expect, body);
 }
