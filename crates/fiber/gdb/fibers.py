@@ -145,7 +145,8 @@ class Fiber:
 
 
 KINDS = [
-    ("time::Asleep", "a time"), ("reactor", "a descriptor"), ("pollable", "a descriptor"), ("futex", "a futex"),
+    ("time::Asleep", "a time"), ("readiness::Readiness", "a descriptor"), ("futex::Listed", "a futex"),
+    ("rounds::RuntimeEnd", "the end of its runtime"),
 ]
 
 
