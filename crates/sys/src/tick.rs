@@ -450,7 +450,7 @@ impl Ticker {
         }
     }
 
-    /// A number by which any thread can [fire](fire) the ticker. It is not 0.
+    /// A number by which any thread can [fire] the ticker. It is not 0.
     pub fn mark(&self) -> usize {
         self.mark
     }
