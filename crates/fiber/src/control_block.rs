@@ -30,12 +30,13 @@ pub enum PreemptBy {
     /// A kernel thread for each fiber, one of which runs at a time for each worker. The fiber is
     /// that thread, from its start to its end, so all that the kernel and the C library keep for a
     /// thread belongs to it: see [the table](crate::soundness#what-a-thread-may-assume). This needs
-    /// nothing but Linux. To spawn and join a fiber takes as long as with a thread, some 50 us, and
-    /// a switch takes microseconds. Each fiber that has started has a kernel thread and a timer, of
-    /// which a process may have some 4000. The thread inherits the CPUs, the nice value and the
-    /// policy that its worker's thread had before its first fiber. With a real-time policy on a
-    /// single CPU, what other threads send does not interrupt a fiber that reaches no safepoint,
-    /// because the worker's own thread, which is the one that they know, never runs there.
+    /// nothing but Linux. To spawn and join a fiber takes some 30 us, twice as long as with a
+    /// thread, and a switch takes microseconds. Each fiber that has started has a kernel thread and
+    /// a timer, of which a process may have some 4000. The thread inherits the CPUs, the nice value
+    /// and the policy that its worker's thread had before its first fiber. With a real-time policy
+    /// on a single CPU, what other threads send does not interrupt a fiber that reaches no
+    /// safepoint, because the worker's own thread, which is the one that they know, never runs
+    /// there.
     KernelThreads,
 }
 
