@@ -149,7 +149,6 @@ pub(crate) fn end_own(worker: &Worker) -> usize {
                 cancel(worker, fiber)
             };
         }
-        worker.return_borrowed();
         while let Some(fiber) = core.offered.pop() {
             if fiber.state.get() == State::Unstarted {
                 fiber.drop_task();

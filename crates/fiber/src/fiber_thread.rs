@@ -210,14 +210,11 @@ impl FiberThread {
         !self.here().in_runtime.swap(true, Relaxed)
     }
 
-    /// Continues after an interruption, which was on this worker's kernel thread.
-    pub(crate) fn resume_after(&self, interrupted: &Interrupted, before: WorkerPointer) {
-        let now = self.here().worker.get().or(self.donor.get());
-        match self.orphan.get() {
+    /// Continues after an interruption.
+    pub(crate) fn resume_after(&self, interrupted: &Interrupted) {
+        if let Some(Orphan::OnOtherThread(_)) = self.orphan.get() {
             // It was interrupted on another kernel thread, to which the alternate stack belongs.
-            Some(Orphan::OnOtherThread(_)) => interrupted.disable_alternate_stack(),
-            None if now != Some(before) => interrupted.move_to_this_thread(),
-            None | Some(Orphan::OnOwnThread) => (),
+            interrupted.disable_alternate_stack();
         }
         compiler_fence(SeqCst);
         self.here().in_runtime.store(false, Relaxed);

@@ -66,24 +66,8 @@ impl Worker {
         fiber.home.set(None);
     }
 
-    /// Offers such a fiber to all workers. Returns whether a worker should be woken for it.
-    fn offer_started(&self, fiber: Fiber) -> bool {
-        let offered = &self.core().offered;
-        if !fiber.thread().was_interrupted.get() {
-            return offered.push(fiber);
-        }
-        // The worker waits for nothing in between.
-        self.forget_interrupted(fiber);
-        fiber.thread().was_interrupted.set(true);
-        offered.push_interrupted(fiber)
-    }
-
     /// Makes this worker the home of a ready fiber that another worker has given away.
     fn take_in_started(&self, fiber: Fiber) {
-        // Before all else: the library may have to wait for something that this fiber holds.
-        if fiber.thread().was_interrupted.get() {
-            self.remember_interrupted(fiber);
-        }
         if !self.preemption.has_blocks.get() {
             // The runtime has made blocks before, so it can.
             let _ = self.prepare_blocks();
@@ -117,7 +101,7 @@ impl Worker {
             };
             let Some(fiber) = self.take_ready(|ready| ready.take_if(may_give)) else { break };
             self.give_away(fiber);
-            wakes |= self.offer_started(fiber);
+            wakes |= core.offered.push(fiber);
             gives = true;
         }
         if !gives {
@@ -154,10 +138,6 @@ impl Worker {
         let core = self.core();
         if core.offered.len() > 0 {
             let is_highest = self.ready(|ready| ready.highest()) == Some(Level(0));
-            if core.offered.has_interrupted() && !self.has_ticks() {
-                // One of them may hold what this needs, and a worker with ticks donates to it.
-                let _ = self.prepare_ticks();
-            }
             if (!is_highest || !self.offered_turn.replace(!self.offered_turn.get()))
                 && let Some(fiber) = core.offered.pop()
             {
@@ -205,7 +185,6 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn idle(&self) {
-        self.return_borrowed();
         if self.expire() {
             return;
         }
@@ -336,7 +315,7 @@ impl Worker {
     /// no ready fiber, and the answer holds as long as it [keeps threads outside from adding
     /// fibers](crate::shared::Core::with_outside_locked).
     ///
-    /// What a worker has [seen](Worker::are_all_asleep) may be out of date: a thread
+    /// The state that a worker has [seen](Worker::are_all_asleep) may be out of date: a thread
     /// outside may have added a fiber since, and a worker that was checked first may have been
     /// woken by one that went to sleep before it was checked. So all others must be asleep, and
     /// none may have gone to sleep in the meantime. Then no worker was awake to wake any of them

@@ -14,17 +14,10 @@
 //!
 //! Started fibers are in the queues of their workers, which no other worker touches. So a searcher
 //! that finds nothing *requests* some. A worker with ready fibers sees the request when it next
-//! reads its clock, and gives half of them away. That is late by the time for which a fiber reaches
-//! no safepoint, or by a tick if it is preemptible.
-//!
-//! # Interrupted fibers
-//! A fiber that was interrupted outside the runtime may hold a lock for which a worker waits. Such
-//! a worker [donates its timeslice](crate::preempt) to interrupted fibers, one of which has the
-//! lock. So the fiber must be among the recipients of some worker at all times, and while it is in
-//! this queue it is among those of all. A handler that donates *borrows* it, without waiting, and
-//! pushes it again when the next one's turn comes.
+//! reads its clock, and gives half of those away that have stopped in a call of the library. If its
+//! running fiber reaches no safepoint, but is preemptible, it sees the request at a tick, which the
+//! searcher fires.
 
-use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
@@ -40,21 +33,11 @@ const SHORTEST: Duration = Duration::from_micros(50);
 /// After a nap of this length with nothing to do, the searcher sleeps for good.
 const LONGEST: Duration = Duration::from_micros(1600);
 
-/// All of them, oldest first.
-#[derive(Default)]
-struct Queues {
-    /// Those that were interrupted outside the runtime. They may hold locks for which workers wait.
-    interrupted: Queue,
-    others: Queue,
-}
-
 /// The queue; see the module.
 #[derive(Default)]
 pub(crate) struct OfferedFibers {
-    queues: Mutex<Queues>,
+    queue: Mutex<Queue>,
     count: AtomicUsize,
-    /// How many of them were interrupted outside the runtime.
-    interrupted: AtomicUsize,
     /// How many have ever been taken.
     taken: AtomicU64,
     has_searcher: AtomicBool,
@@ -72,58 +55,12 @@ impl OfferedFibers {
 
     /// Pushes a fiber. Returns true if it is the only one, and there is no searcher.
     pub(crate) fn push(&self, fiber: Fiber) -> bool {
-        let queues = lock_by_polling(&self.queues);
-        queues.others.push(fiber);
-        self.add_one() && !self.has_searcher.load(SeqCst)
-    }
-
-    /// The same for a fiber that was interrupted outside the runtime.
-    pub(crate) fn push_interrupted(&self, fiber: Fiber) -> bool {
-        let queues = lock_by_polling(&self.queues);
-        self.add_interrupted(&queues, fiber) && !self.has_searcher.load(SeqCst)
-    }
-
-    fn add_interrupted(&self, queues: &Queues, fiber: Fiber) -> bool {
-        queues.interrupted.push(fiber);
-        self.interrupted.store(self.interrupted.load(Relaxed) + 1, SeqCst);
-        self.add_one()
-    }
-
-    fn pop_interrupted(&self, queues: &Queues) -> Option<Fiber> {
-        let fiber = queues.interrupted.pop()?;
-        self.interrupted.store(self.interrupted.load(Relaxed) - 1, Relaxed);
-        self.count.store(self.count.load(Relaxed) - 1, Relaxed);
-        Some(fiber)
-    }
-
-    /// Counts one that was pushed. Returns whether it is the only one. The caller has the lock.
-    fn add_one(&self) -> bool {
+        let queue = lock_by_polling(&self.queue);
+        queue.push(fiber);
         let many = self.count.load(Relaxed);
         self.count.store(many + 1, SeqCst);
-        many == 0
-    }
-
-    pub(crate) fn has_interrupted(&self) -> bool {
-        self.interrupted.load(Relaxed) > 0
-    }
-
-    /// Takes the oldest interrupted fiber, if there is one. It never waits, so that a handler may
-    /// call it: it does nothing if the lock is taken.
-    pub(crate) fn try_borrow(&self, borrowed: &Cell<Option<Fiber>>) {
-        if self.has_interrupted()
-            && let Ok(queues) = self.queues.try_lock()
-        {
-            borrowed.set(self.pop_interrupted(&queues));
-        }
-    }
-
-    /// Pushes such a fiber again, in the same way.
-    pub(crate) fn try_return(&self, borrowed: &Cell<Option<Fiber>>) {
-        if let Ok(queues) = self.queues.try_lock()
-            && let Some(fiber) = borrowed.take()
-        {
-            self.add_interrupted(&queues, fiber);
-        }
+        drop(queue);
+        many == 0 && !self.has_searcher.load(SeqCst)
     }
 
     /// Requests started fibers of other workers. Returns false if some are requested already.
@@ -149,14 +86,11 @@ impl OfferedFibers {
     }
 
     pub(crate) fn pop(&self) -> Option<Fiber> {
-        let queues = lock_by_polling(&self.queues);
-        let fiber = self.pop_interrupted(&queues).or_else(|| {
-            let fiber = queues.others.pop()?;
-            self.count.store(self.count.load(Relaxed) - 1, Relaxed);
-            Some(fiber)
-        })?;
+        let queue = lock_by_polling(&self.queue);
+        let fiber = queue.pop()?;
+        self.count.store(self.count.load(Relaxed) - 1, Relaxed);
         self.taken.store(self.taken.load(Relaxed) + 1, Relaxed);
-        if queues.others.is_empty() {
+        if queue.is_empty() {
             self.urgent.store(false, Relaxed);
         }
         Some(fiber)

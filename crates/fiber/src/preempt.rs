@@ -157,14 +157,14 @@ impl Worker {
             }
             // A preemptible fiber that is about to run relies on the timer as it was set for it.
             let runs = self.running().is_none_or(|me| !me.is_preemptible.get());
-            if runs && !self.has_recipients() {
+            if runs && preemption.interrupted.is_empty() {
                 preemption.set_ticking(Ticking::Never, Duration::MAX);
             } else if runs && !waits && preemption.ticking.get() == Ticking::On {
                 preemption.set_ticking(Ticking::Slowly, Duration::MAX);
             }
             return;
         };
-        let (thread, before) = (me.thread(), self.pointer());
+        let thread = me.thread();
         self.count_grace(thread);
         if interrupted.is_on_alternate_stack() {
             return preemption.count(|counts| counts.masked += 1);
@@ -173,7 +173,7 @@ impl Worker {
             if donation::is_waiting(interrupted) && self.donate(interrupted) {
                 return;
             }
-            if me.state.get() != State::Running && !self.has_recipients() {
+            if me.state.get() != State::Running && preemption.interrupted.is_empty() {
                 // The worker sleeps, or chooses the next fiber, for which it sets the timer.
                 preemption.set_ticking(Ticking::Never, Duration::MAX);
             } else {
@@ -203,7 +203,7 @@ impl Worker {
                 self.switch_to_control_block(me.context.as_ptr(), to, block);
             });
         }
-        thread.resume_after(interrupted, before);
+        thread.resume_after(interrupted);
     }
 
     /// The worker's mask, if a preemptible fiber on its kernel thread has other signals blocked:
@@ -335,19 +335,6 @@ impl Worker {
             }
             self.update_timer(next, after_tick);
         }
-    }
-
-    /// Adds a fiber that was interrupted on another worker. Ticks come from then on.
-    pub(crate) fn remember_interrupted(&self, fiber: Fiber) {
-        self.preemption.interrupted.push(fiber);
-        if self.preemption.ticking.get() == Ticking::Never {
-            self.preemption.set_ticking(Ticking::Slowly, Duration::MAX);
-        }
-    }
-
-    /// Whether there are interrupted fibers, here or on their way from one worker to another.
-    fn has_recipients(&self) -> bool {
-        !self.preemption.interrupted.is_empty() || self.core().offered.has_interrupted()
     }
 
     /// Removes a fiber from those that were interrupted here.

@@ -184,7 +184,8 @@ impl Record {
         }
     }
 
-    /// What it waits for, while it is blocked. Only its worker looks.
+    /// What it waits for, while it is blocked. Only its worker looks, and the one that looks for
+    /// deadlocks while all others sleep.
     pub(crate) fn waitable(&self) -> Option<&dyn Waitable> {
         // SAFETY: a blocked fiber keeps it, and forgets it before it continues.
         self.waits.get().map(|waits| unsafe { &*waits.as_ptr() })
@@ -198,7 +199,11 @@ impl Record {
     /// Whether it may continue on another worker, once it is ready and not in the middle of a
     /// switch.
     pub(crate) fn is_movable(&self) -> bool {
-        let thread = |thread: &FiberThread| thread.pins.get() == 0 && thread.control_block().thread().is_none();
+        // An interrupted fiber may hold a lock for which code waits that cannot be preempted: it
+        // must be among those to which its worker donates timeslices.
+        let thread = |thread: &FiberThread| {
+            thread.pins.get() == 0 && !thread.was_interrupted.get() && thread.control_block().thread().is_none()
+        };
         !self.has_timer.get() && self.has_own_block() && thread(self.thread())
     }
 

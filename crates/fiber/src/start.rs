@@ -39,11 +39,17 @@ impl Worker {
             return Some(arch::Context::default());
         }
         let take = || self.stacks.take(fiber.stack_size(), fiber.is_sharing.get());
-        let stack = match prepared.and_then(|()| take()) {
+        let taken = prepared.and_then(|()| take());
+        let is_last = taken.is_err();
+        let stack = match taken {
             Ok(stack) => stack,
             Err(why) => self.refuse(fiber, why, self.stacks.take_last())?,
         };
         self.place(fiber, stack);
+        if is_last {
+            // The last stack stays with its worker.
+            fiber.thread().pins.set(1);
+        }
         // SAFETY: nothing else uses the stack.
         Some(unsafe { arch::new_context(stack.top(), begin) })
     }

@@ -75,7 +75,8 @@ impl Worker {
     fn prepare_spare_thread(&self) {
         let spare = &self.preemption.threads.spare;
         if spare.get().is_none() {
-            spare.set(self.start_thread(self.core().config.stack_size, run_fiber).ok());
+            let start = |bytes| self.start_thread(bytes, run_fiber).ok();
+            spare.set(self.stacks.bytes(None).ok().and_then(start));
         }
     }
 

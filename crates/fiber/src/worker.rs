@@ -424,7 +424,6 @@ impl Worker {
     pub(crate) fn read_clock(&self, going_on: Option<Fiber>) {
         let now = self.clock.read();
         self.accounting.read(now, going_on);
-        self.return_borrowed();
         if now >= self.due.get() {
             self.run_due_work(now);
         }

@@ -153,22 +153,6 @@ impl Interrupted {
         unsafe { (*self.context).uc_stack.ss_flags = libc::SS_DISABLE };
     }
 
-    /// Gives the interrupted code the alternate signal stack and the blocked signals of the calling
-    /// thread when the handler returns. For a handler that returns on another thread than the one
-    /// that was interrupted, to which the others belong.
-    pub fn move_to_this_thread(&self) {
-        // SAFETY: there is room for a stack, and the kernel has written the context, which other
-        // code does not access meanwhile.
-        unsafe {
-            let mut stack = std::mem::zeroed();
-            if libc::sigaltstack(std::ptr::null(), &raw mut stack) == 0 {
-                (*self.context).uc_stack = stack;
-            }
-            let mask = SignalMask::of_this_thread().0 & !SignalMask::TICKS.0;
-            (&raw mut (*self.context).uc_sigmask).cast::<u64>().write_unaligned(mask);
-        }
-    }
-
     /// Runs a closure that leaves the stack, and allows ticks until the stack is resumed. If ticks
     /// were always allowed, a slow machine could nest handlers until the stack is full.
     pub fn allow_ticks_during(&self, leave: impl FnOnce()) {

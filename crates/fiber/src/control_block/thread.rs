@@ -60,14 +60,14 @@ pub(crate) struct Order {
     pub(crate) worker: WorkerPointer,
     /// How much stack it has at least.
     pub(crate) bytes: usize,
-    /// What it calls in its first turn.
+    /// The function that it calls in its first turn,
     pub(crate) run: fn(&'static KernelThread),
-    /// What it calls when nothing else of it runs any more.
+    /// and the one that it calls when nothing else of it runs any more.
     pub(crate) end: fn(),
 }
 
 // SAFETY: only the thread that has the turn touches the cells, and the thread itself while it
-// starts, before it can get the turn. What a starter has in hand is awaited.
+// starts, before it can get the turn. A thread that a starter has in hand is awaited.
 unsafe impl Send for KernelThread {}
 // SAFETY: as above.
 unsafe impl Sync for KernelThread {}

@@ -8,8 +8,8 @@
 //!
 //! A wakeup by the kernel, or by code that calls the kernel by itself, is not seen here. That is
 //! harmless as long as the code that wakes also waits in its own way, and not by `syscall`: the
-//! words are its own. What the kernel wakes, at a thread's end, waits with the flag for other
-//! processes, and so in the kernel.
+//! words are its own. Waits for a thread's end, which the kernel wakes, have the flag for other
+//! processes, and so are in the kernel.
 //!
 //! The table allocates nothing: its nodes are on the fibers' stacks. So allocators may use locks
 //! that wait here.

@@ -7,8 +7,8 @@
 //! preemptible, or the library itself, which takes such locks, too. If a tick finds one of these in
 //! a wait for a futex, or just after it has yielded its CPU (`sched_yield`) because it polls, then
 //! the fibers that were interrupted run instead, one after another, from tick to tick, regardless
-//! of their levels. In between, the donor looks whether it can continue. What this guarantees is in
-//! [`soundness`](crate::soundness::interruption#locks).
+//! of their levels. In between, the donor looks whether it can continue. [`soundness`
+//! ](crate::soundness::interruption#locks) has the guarantees.
 //!
 //! The library does not notice the donation: the current fiber is the donor. So a recipient that
 //! calls the library stops there, and continues in its ordinary turn. It cannot hold what the donor
@@ -56,34 +56,6 @@ impl Worker {
         };
     }
 
-    /// The next of the interrupted fibers: of this worker's, and of those on their way from one
-    /// worker to another, in turn. Runs in a handler.
-    fn next_recipient(&self) -> Option<Fiber> {
-        let borrowed = &self.preemption.borrowed;
-        let interrupted = &self.preemption.interrupted;
-        let own = || interrupted.pop().inspect(|next| interrupted.push(*next));
-        if borrowed.get().is_some() {
-            self.core().offered.try_return(borrowed);
-            if let Some(next) = own() {
-                return Some(next);
-            }
-        }
-        if borrowed.get().is_none() {
-            self.core().offered.try_borrow(borrowed);
-        }
-        borrowed.get().or_else(own)
-    }
-
-    /// Returns the fiber that was borrowed for a donation.
-    #[inline]
-    pub(crate) fn return_borrowed(&self) {
-        if let Some(fiber) = self.preemption.borrowed.take()
-            && self.core().offered.push_interrupted(fiber)
-        {
-            self.core().wake_idle_worker();
-        }
-    }
-
     /// Donates the timeslice of the interrupted code, which waits for another thread and cannot be
     /// preempted, until the next tick. Returns false if there is no recipient. Runs in a handler.
     pub(super) fn donate(&self, interrupted: &Interrupted) -> bool {
@@ -92,7 +64,8 @@ impl Worker {
             return false;
         }
         let preemption = &self.preemption;
-        let Some(next) = self.next_recipient() else { return false };
+        let Some(next) = preemption.interrupted.pop() else { return false };
+        preemption.interrupted.push(next);
         preemption.count(|counts| counts.donated += 1);
         preemption.donor_block.set(self.control_block_in_force());
         preemption.set_ticking(Ticking::On, Duration::MAX);
@@ -114,7 +87,6 @@ impl Worker {
 
     /// Returns the timeslice to the donor after a tick. Runs in a handler.
     pub(super) fn reclaim(&self, recipient: Fiber, block: ControlBlock, interrupted: &Interrupted) {
-        let before = self.pointer();
         let thread = recipient.thread();
         // If it is about to enter the runtime, it returns the timeslice by itself.
         if is_interrupted(recipient, block, interrupted)
@@ -123,7 +95,7 @@ impl Worker {
         {
             // SAFETY: the fiber runs, and has been marked.
             interrupted.allow_ticks_during(|| unsafe { self.switch_to_donor(recipient) });
-            thread.resume_after(interrupted, before);
+            thread.resume_after(interrupted);
         }
     }
 }

@@ -88,8 +88,6 @@ pub(crate) struct Preemption {
     pub(super) recipient: Cell<Option<Fiber>>,
     pub(super) donor: Cell<Context>,
     pub(super) donor_block: Cell<ControlBlock>,
-    /// A fiber of no worker that is among the recipients. The worker returns it when it continues.
-    pub(super) borrowed: Cell<Option<Fiber>>,
     /// How many ticks have found a preemptible fiber since one last ended. `None` before the
     /// runtime begins to end.
     pub(super) grace: Cell<Option<u32>>,

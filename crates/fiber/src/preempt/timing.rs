@@ -92,11 +92,8 @@ impl Worker {
             time => Duration::from_nanos(time.saturating_sub(self.timers.nanos(self.now()))),
         };
         preemption.set_timer(preemption.ticking.get(), first);
-        if theirs.is_some() {
-            // Another thread may have fired the timer of the worker's own thread, which has just
-            // been stopped.
-            self.publish_timer();
-        }
+        // Another thread may have fired a timer that has just been stopped.
+        self.publish_timer();
     }
 
     /// The calling kernel thread, which is the worker's own, is about to hand over to another one.
@@ -156,7 +153,7 @@ impl Worker {
         let preemption = &self.preemption;
         if next.is_preemptible.get() {
             self.set_tick_for(next);
-        } else if preemption.ticking.get() == Ticking::Never && self.has_recipients() {
+        } else if preemption.ticking.get() == Ticking::Never && !preemption.interrupted.is_empty() {
             preemption.set_ticking(Ticking::Slowly, SLOW);
         }
     }

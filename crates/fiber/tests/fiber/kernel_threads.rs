@@ -220,3 +220,17 @@ fn a_fiber_that_overflows_its_stack_is_named() {
     };
     isolated_by(expect, body);
 }
+
+#[test]
+fn a_stack_that_is_too_large_is_refused() {
+    isolated_by(
+        |mut test| expect_pass(&mut test),
+        || {
+            for preempt_by in [PreemptBy::Auto, PreemptBy::KernelThreads] {
+                let config = Config { stack_size: usize::MAX, ..config(preempt_by) };
+                let error = Runtime::new(config).run(|| spawn(|| ()).join().unwrap_err()).unwrap();
+                assert!(error.to_string().contains("the largest stack has"), "{error}");
+            }
+        },
+    );
+}
