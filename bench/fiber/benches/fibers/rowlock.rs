@@ -1,7 +1,7 @@
 //! Fibers of rowlock, of both tiers.
 #![allow(unsafe_code, reason = "it starts fibers that share thread-local variables")]
 
-use fiber::{Builder, Condvar, Config, Mutex, Receiver, Runtime, Sender};
+use fiber::{Builder, Condvar, Config, Mutex, Pollable, Receiver, Runtime, Sender};
 use policy::Span;
 use policy::feedback::FeedbackRules;
 use rowlock_fiber as fiber;
@@ -84,8 +84,17 @@ impl<const SAFE: bool> Threads for Rowlock<SAFE> {
     }
 
     fn serve(listener: std::net::TcpListener, connections: usize) {
-        let streams = listener.incoming().flatten().take(connections);
-        let fibers: Vec<_> = streams.map(|stream| Self::spawn(move || answer(stream))).collect();
+        let fibers: Vec<_> = if SAFE {
+            let streams = listener.incoming().flatten().take(connections);
+            streams.map(|stream| Self::spawn(move || answer(stream))).collect()
+        } else {
+            // Sharing fibers make the real calls, which would stop their worker.
+            let listener = or_stop(Pollable::new(listener));
+            let accept = || or_stop(listener.read_with(std::net::TcpListener::accept)).0;
+            let streams = std::iter::repeat_with(accept).take(connections);
+            let streams = streams.map(|stream| or_stop(Pollable::new(stream)));
+            streams.map(|stream| Self::spawn(move || answer(stream))).collect()
+        };
         fibers.into_iter().for_each(Self::join);
     }
 }
