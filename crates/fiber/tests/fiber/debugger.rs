@@ -26,9 +26,9 @@ fn a_backtrace_in_gdb_shows_the_frames_of_a_fiber_and_ends_with_its_first() {
         let output = testing::run(&mut through(gdb, &test));
         let text = format!("{}{}", output.stdout, output.stderr);
         let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what} in\n{output}"));
-        let (inner, outer, entry) = (place("the_inner_of_two"), place("the_outer_of_two"), place("::entry"));
-        assert!(inner < outer && outer < entry, "{output}");
-        assert!(!text[entry..].contains("\n#") && !text.contains("Backtrace stopped"), "{output}");
+        let (inner, outer, outermost) = (place("the_inner_of_two"), place("the_outer_of_two"), place("::outermost"));
+        assert!(inner < outer && outer < outermost, "{output}");
+        assert!(!text[outermost..].contains("\n#") && !text.contains("Backtrace stopped"), "{output}");
     };
     isolated_by(start, || run(|| spawn(the_outer_of_two).join().unwrap()));
 }
