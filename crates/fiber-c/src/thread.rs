@@ -34,19 +34,12 @@ struct Value(*mut c_void);
 // SAFETY: the program decides what it points to, and there is one worker.
 unsafe impl Send for Value {}
 
-/// A thread that has not ended, or can be joined.
+/// A thread that has not ended, or can be joined, or was detached and is still known: to join it
+/// is EINVAL even if it has ended, until another thread has its fiber's record.
 pub(crate) struct ThreadEntry {
     /// `None` if it is detached, or another thread is joining it.
     handle: Option<JoinHandle<Value>>,
     has_ended: bool,
-}
-
-impl ThreadEntry {
-    /// Its thread has ended. Returns whether the entry is not needed any more.
-    fn end(&mut self) -> bool {
-        self.has_ended = true;
-        self.handle.is_none()
-    }
 }
 
 /// The threads, and how many others than the main thread have not ended.
@@ -141,9 +134,7 @@ impl Job {
         key::destroy_values();
         enter(|here| {
             THREADS.with(here, |threads| {
-                if threads.entries.get_mut(&here.me).is_some_and(ThreadEntry::end) {
-                    threads.entries.remove(&here.me);
-                }
+                threads.entries.get_mut(&here.me).into_iter().for_each(|entry| entry.has_ended = true);
             });
             Ok(())
         });
@@ -187,6 +178,8 @@ pub unsafe extern "C" fn my_pthread_create(
                 Some(Attributes { detached: 1.., .. }) => (None, Some(handle)),
                 _ => (Some(handle), None),
             };
+            // The thread before, with the same record, was detached if it is still there.
+            threads.entries.remove(&number.wrapping_sub(1 << 32));
             threads.entries.insert(number, ThreadEntry { handle: kept, has_ended: false });
             detached
         });

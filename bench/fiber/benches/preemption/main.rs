@@ -2,9 +2,9 @@
 //! --help` for the options.
 //!
 //! Measures how late a sleeping thread wakes beside endless loops, how long loops wait for their
-//! first turn, the cost of preemption for computations, and how computations share a mutex or CPUs. The benchmark `fibers` measures
-//! operations and memory. Each run is a process. In a round, every contender runs every program
-//! once, in random order, and ratios are calculated within a round.
+//! first turn, the cost of preemption for computations, and how computations share a mutex or CPUs.
+//! The benchmark `fibers` measures operations and memory. Each run is a process. In a round, every
+//! contender runs every program once, in random order, and ratios are calculated within a round.
 //!
 //! The output goes into docs/results/fibers.md.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its results")]

@@ -87,8 +87,8 @@ ways::in_every_way! {
     a_value_may_be_borrowed_across_a_switch
 }
 
-/// Strands start threads. Meanwhile the address sanitizer blocks signals, and waits for a lock. If a
-/// fiber of the same worker was interrupted with that, no tick would let it release it.
+/// Strands start threads. Meanwhile the address sanitizer blocks signals, and waits for a lock. If
+/// a fiber of the same worker was interrupted with that, no tick would let it release it.
 mod lending {
     use super::*;
     #[cfg(not(rowlock_asan))]
