@@ -93,9 +93,10 @@ __attribute__((noreturn))
 void my_pthread_exit(void *value);
 
 /* Waits until the thread has ended, and stores its result in `*value` unless `value` is NULL. ESRCH
- * if there is no such thread, EINVAL if it is detached or the main thread or another thread joins
- * it, EDEADLK if it is the calling thread, or waits for that one (it is detached then), EAGAIN if it
- * never ran because there was no stack for it. */
+ * if there is no such thread, EINVAL if it is detached (also if it has ended, until later threads
+ * need its place) or the main thread or another thread joins it, EDEADLK if it is the calling
+ * thread, or waits for that one (it is detached then), EAGAIN if it never ran because there was no
+ * stack for it. */
 int my_pthread_join(my_pthread_t thread, void **value);
 
 /* Detaches the thread: it cannot be joined any more. ESRCH, EINVAL as above. */

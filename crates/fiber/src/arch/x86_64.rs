@@ -102,10 +102,6 @@ pub(crate) unsafe fn switch(save: *mut Context, target: Target) {
 
 /// Leaves this stack for good.
 ///
-/// The caller is the first function on the stack, and nothing but this call, because its frame is
-/// still there for the next one. It has no variables that the address sanitizer would find under a
-/// handler of a signal that comes before the next one has begun.
-///
 /// # Safety
 /// As for [`switch`]. Nothing on this stack may be needed any more.
 #[inline(always)]
