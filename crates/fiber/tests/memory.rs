@@ -70,6 +70,14 @@ fn a_million_successive_fibers_take_one_record_one_stack_and_no_memory() {
     });
 }
 
+/// A page of the calling fiber's stack that has nothing of its thread control block, whose memory
+/// stays.
+#[inline(never)]
+fn deep_page() -> usize {
+    let deep = black_box([0_u8; 3 << 12]);
+    black_box(&raw const deep).addr() / rustix::param::page_size()
+}
+
 /// Whether a page has memory, or was swapped out.
 fn has_memory(pagemap: &File, page: usize) -> bool {
     let mut entry = [0; 8];
@@ -96,7 +104,7 @@ fn the_memory_of_many_waiting_fibers_is_returned_when_they_have_ended() {
         for _ in 0..MANY {
             let pages = Arc::clone(&pages);
             last = spawn(move || {
-                pages.lock().unwrap().insert(page());
+                pages.lock().unwrap().insert(deep_page());
                 last.join().unwrap();
             });
         }
