@@ -177,8 +177,10 @@ impl Drop for LeavesRuntime {
 /// Ends the fiber of the calling thread, of which nothing else runs any more.
 fn end() {
     let inside = InRuntime::enter();
-    // There is none if it is an orphan, or had no fiber.
-    let Some(here) = inside.worker() else { return };
+    let Some(here) = inside.worker() else {
+        // It is an orphan, or had no fiber.
+        return KernelThread::of_orphan().into_iter().for_each(KernelThread::end_orphan);
+    };
     std::mem::forget(inside);
     // SAFETY: the worker exists as long as this thread has the turn.
     let worker = unsafe { Worker::at(here.pointer()) };

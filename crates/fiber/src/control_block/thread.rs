@@ -21,7 +21,7 @@ use sys::reservation::page_size;
 use sys::scheduling::{Policy, Thread, set_policy};
 
 use crate::control_block::ControlBlock;
-use crate::fiber_thread::{FiberThread, Orphan};
+use crate::fiber_thread::{self, FiberThread, Orphan};
 use crate::preempt::ticks::Ticks;
 use crate::worker_pointer::WorkerPointer;
 
@@ -219,8 +219,15 @@ impl KernelThread {
     /// Waits until the thread, which ends, is gone.
     pub(crate) fn join(&'static self) {
         self.handle.take().into_iter().for_each(NativeThread::join);
+        self.free();
+    }
+
+    /// Frees what belongs to the thread, of which nothing runs any more, and lets another one reuse
+    /// the rest.
+    fn free(&'static self) {
         if let Some(ticks) = self.ticks.take() {
-            // SAFETY: they come from `Arc::into_raw`, and the thread to which they belong is gone.
+            // SAFETY: they come from `Arc::into_raw`, and nothing runs on the thread to which they
+            // belong.
             drop(unsafe { Arc::from_raw(ticks.as_ptr()) });
         }
         self.turn.store(NEVER, Release);
@@ -287,5 +294,20 @@ impl KernelThread {
         }
         self.state.become_orphan(Orphan::OnOwnThread);
         self.set_turn(ALONE);
+    }
+
+    /// The calling thread, if its fiber is an orphan.
+    pub(crate) fn of_orphan() -> Option<&'static KernelThread> {
+        // SAFETY: it is the calling thread's.
+        unsafe { fiber_thread::current()?.as_ref() }.control_block().thread()
+    }
+
+    /// Ends the orphan of this thread, the calling one, of which nothing else runs any more.
+    pub(crate) fn end_orphan(&'static self) {
+        FiberThread::leave_for_good();
+        self.state.is_ending.set(false);
+        self.state.donor.set(None);
+        self.state.orphan.set(None);
+        self.free();
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, Semaphore, dump, scope, sleep, spawn, yield_now};
 use sys::scheduling::{Thread, nice, set_nice};
 use sys::tick::SignalMask;
-use testing::{expect_pass, isolated_by, run};
+use testing::{expect_pass, isolated, isolated_by, run};
 
 fn config(preempt_by: PreemptBy) -> Config {
     Config { preempt_by, ..Config::default() }
@@ -55,6 +55,42 @@ fn many_runtimes_in_a_row_add_neither_threads_nor_stacks() {
             all(PreemptBy::KernelThreads);
         },
     );
+}
+
+#[test]
+fn an_orphan_with_a_kernel_thread_leaves_nothing_when_it_ends() {
+    static OVER: AtomicBool = AtomicBool::new(false);
+    static BEGUN: AtomicU32 = AtomicU32::new(0);
+
+    let timers = || fs::read_to_string("/proc/self/timers").unwrap().matches("ID: ").count();
+    isolated(|| {
+        let (threads, before) = (sizes().0, timers());
+        for _ in 0..3 {
+            OVER.store(false, Relaxed);
+            BEGUN.store(0, Relaxed);
+            let config = Config { preemptible: true, ..config(PreemptBy::KernelThreads) };
+            let first = || {
+                let body = || {
+                    BEGUN.fetch_add(1, Relaxed);
+                    while !OVER.load(Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                };
+                (0..3).for_each(|_| spawn(body).detach());
+                while BEGUN.load(Relaxed) < 3 {
+                    yield_now();
+                }
+                spawn(|| ()).join().unwrap();
+            };
+            Runtime::new(config).run(first).unwrap();
+            assert!(timers() >= before + 3);
+            OVER.store(true, Relaxed);
+            while sizes().0 != threads {
+                std::thread::yield_now();
+            }
+            assert_eq!(timers(), before);
+        }
+    });
 }
 
 #[test]
