@@ -89,6 +89,8 @@ pub(crate) struct FiberThread {
     here: Cell<Option<NonNull<Here>>>,
     /// It was interrupted outside the runtime, and is ready.
     pub(crate) was_interrupted: Cell<bool>,
+    /// It was interrupted where it has state that belongs to the kernel thread.
+    pub(crate) is_tied: Cell<bool>,
     /// Its turn has been extended by one quantum because of the locks that it holds.
     pub(crate) has_extension: Cell<bool>,
     /// How many locks it holds.
@@ -208,6 +210,11 @@ impl FiberThread {
     /// so must not be interrupted.
     pub(crate) fn try_enter_runtime(&self) -> bool {
         !self.here().in_runtime.swap(true, Relaxed)
+    }
+
+    /// The worker that runs it, in its own turn or on a donated timeslice.
+    pub(crate) fn runs_on(&self) -> Option<WorkerPointer> {
+        self.here().worker.get().or(self.donor.get()).filter(|_| self.orphan.get().is_none())
     }
 
     /// Continues after an interruption.

@@ -1,10 +1,8 @@
-//! A worker without ready fibers: how it polls, sleeps and exchanges fibers with other
-//! workers and threads outside.
+//! A worker without ready fibers: how it polls, sleeps, and takes unstarted fibers.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
 
-use policy::ThreadId;
 use policy::feedback::{FeedbackQueue, Level};
 
 use crate::inbox::{Inbox, Sleep};
@@ -20,97 +18,6 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn inbox(&self) -> &Inbox {
         &self.core().inboxes[self.index]
-    }
-
-    /// Takes what other threads have sent.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn receive(&self) {
-        self.inbox().take(|fiber: Fiber| {
-            match fiber.state.get() {
-                State::Unstarted => {
-                    self.take_in(fiber);
-                    // The record will be this worker's. If the threads outside got none in return,
-                    // they would need ever more, and this worker would collect them.
-                    if let Some(free) = self.free.get() {
-                        self.free.set(free.next.take());
-                        self.core().return_records(free);
-                    }
-                }
-                State::Ready => self.take_in_started(fiber),
-                state => {
-                    debug_assert!(matches!(state, State::Blocked | State::BlockedUnwinding), "{state:?}");
-                    fiber.state.set(State::Ready);
-                    if let Some(waker) = fiber.thread().attraction.take()
-                        && self.may_give_away(fiber)
-                    {
-                        self.give_away(fiber);
-                        return self.core().inboxes[waker].send(fiber);
-                    }
-                }
-            }
-            self.ready(|ready| ready.enqueue(fiber.id()));
-        });
-    }
-
-    /// Whether a ready fiber of this worker may continue on another one.
-    fn may_give_away(&self, fiber: Fiber) -> bool {
-        // The stack of the current fiber may still be in use.
-        self.running() != Some(fiber) && fiber.is_movable()
-    }
-
-    /// Gives away a ready fiber, which is not in the queue.
-    fn give_away(&self, fiber: Fiber) {
-        let thread = fiber.thread();
-        thread.share.set(self.ready(|ready| ready.release(fiber.id())));
-        fiber.home.set(None);
-    }
-
-    /// Makes this worker the home of a ready fiber that another worker has given away.
-    fn take_in_started(&self, fiber: Fiber) {
-        if !self.preemption.has_blocks.get() {
-            // The runtime has made blocks before, so it can.
-            let _ = self.prepare_blocks();
-        }
-        if fiber.is_preemptible.get() {
-            // Without ticks the fiber is interrupted no more.
-            let _ = self.prepare_ticks();
-        }
-        let thread = fiber.thread();
-        self.ready(|ready| ready.admit(fiber.id(), thread.share.get()));
-        fiber.home.set(Some(self.pointer()));
-        thread.take_turn(self.pointer());
-    }
-
-    /// Gives ready fibers to workers that have requested some: half of them, or all but the `kept`
-    /// one that is next.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn give_to_others(&self, kept: usize) {
-        const MOST: usize = 32;
-        let core = self.core();
-        let many = self.ready(|ready| ready.waiting()).saturating_sub(kept);
-        if many == 0 || !core.offered.take_request() {
-            return;
-        }
-        let (mut gives, mut wakes) = (false, false);
-        for _ in 0..many.div_ceil(2).min(MOST) {
-            let may_give = |thread: ThreadId| {
-                let fiber = core.records.get(thread.0);
-                fiber.state.get() == State::Ready && self.may_give_away(fiber)
-            };
-            let Some(fiber) = self.take_ready(|ready| ready.take_if(may_give)) else { break };
-            self.give_away(fiber);
-            wakes |= core.offered.push(fiber);
-            gives = true;
-        }
-        if !gives {
-            // None of them may move, but others may, later.
-            let _ = core.offered.request();
-        }
-        if wakes {
-            core.wake_idle_worker();
-        }
     }
 
     /// Makes this worker the one on which a fiber will start.
@@ -242,11 +149,12 @@ impl Worker {
                 is_first_to_check = self.are_all_asleep(until);
                 is_first_to_check || offered.needs_worker()
             });
-            if is_first_to_check {
+            let has_ready = self.ready(|ready| ready.waiting()) > 0;
+            if is_first_to_check && !has_ready {
                 return crate::deadlock::handle_deadlock(self);
             }
             // Its own fibers may have become ready while it slept.
-            if self.ready(|ready| ready.waiting()) > 0 || !offered.needs_worker() || offered.is_urgent() {
+            if has_ready || !offered.needs_worker() || offered.is_urgent() {
                 return;
             }
         }
@@ -254,6 +162,7 @@ impl Worker {
 
     /// Returns true when there is something to do.
     fn search(&self, searcher: &mut Searcher<'_>, until: Option<Instant>) -> bool {
+        self.prepare_to_take_interrupted();
         while !searcher.is_done() {
             let end = Instant::now() + searcher.nap();
             let first = until.is_some_and(|until| until <= end);
@@ -262,41 +171,16 @@ impl Worker {
             } else {
                 let nap = || self.inbox().block(Sleep::Timed, Some(searcher.nap()));
                 self.inbox().sleep(Sleep::Timed, || false, nap);
+                self.receive_any();
             }
             self.take_stuck_mail();
             let passed = until.is_some_and(|until| until <= Instant::now());
-            if passed || self.inbox().any() || self.ready(|ready| ready.waiting()) > 0 || searcher.should_help() {
+            if passed || self.ready(|ready| ready.waiting()) > 0 || searcher.should_help() {
                 return true;
             }
             self.request_fibers();
         }
         false
-    }
-
-    /// Requests ready fibers of other workers. Fibers that reach no safepoint keep these from the
-    /// request until a tick.
-    fn request_fibers(&self) {
-        let core = self.core();
-        if core.offered.len() == 0 && core.offered.request() {
-            let others = core.inboxes.iter().enumerate().filter(|(index, _)| *index != self.index);
-            others.for_each(|(_, inbox)| _ = inbox.tick_request.fire());
-        }
-    }
-
-    /// Takes fibers that are on their way to workers that do not look at their inboxes: the fibers
-    /// that run there reach no safepoint.
-    fn take_stuck_mail(&self) {
-        let core = self.core();
-        for (index, inbox) in core.inboxes.iter().enumerate().filter(|(index, _)| *index != self.index) {
-            inbox.steal(|fiber: Fiber| {
-                if fiber.state.get() == State::Ready {
-                    self.take_in_started(fiber);
-                    self.ready(|ready| ready.enqueue(fiber.id()));
-                } else {
-                    core.inboxes[index].send(fiber);
-                }
-            });
-        }
     }
 
     /// Whether this is the first worker, and none has anything to do, nor ever will, as far as
@@ -350,8 +234,20 @@ impl Worker {
             self.core().rests.fetch_add(1, SeqCst);
         }
         inbox.sleep(how, awake, || match reactor {
-            Some(Ok(reactor)) => reactor.sleep(until, |fiber| self.wake(fiber, Woken::Called)),
+            Some(Ok(reactor)) => reactor.sleep(until),
             _ => inbox.block(how, until.map(|until| until.saturating_duration_since(Instant::now()))),
         });
+        self.receive_any();
+        if let Some(Ok(reactor)) = reactor {
+            reactor.wake_ready(|fiber| self.wake(fiber, Woken::Called));
+        }
+    }
+
+    /// Takes what other threads have sent while this worker slept. Before all else: there may be
+    /// [interrupted fibers](crate::moving).
+    fn receive_any(&self) {
+        if self.inbox().any() {
+            self.receive();
+        }
     }
 }

@@ -22,6 +22,12 @@
 //! and then [wakes a sleeper](Inbox::wake_if_asleep). Both steps are sequentially consistent on
 //! both sides, so one of the two sees the other.
 //!
+//! # Interrupted fibers
+//! Some items are sent only to a worker that sleeps, and that can take them at once: fibers that
+//! were [interrupted outside the runtime](crate::moving). It says that it can by a bit of the word.
+//! The sender replaces exactly this word, so these items are the oldest ones in the inbox, and the
+//! worker does nothing before it takes them.
+//!
 //! The links are written before the exchange, which releases them, and read after the worker's own
 //! exchange, which acquires them: each sender's exchange is in the release sequence of those before
 //! it. The model below explores all this.
@@ -52,6 +58,9 @@ pub(crate) enum Sleep {
     AtDescriptors = 3,
 }
 
+/// The word of a worker that sleeps has this bit, too, if it can take interrupted fibers.
+const TAKES_INTERRUPTED: u64 = 4;
+
 /// The addresses of items are above this.
 const ADDRESSES: u64 = 8;
 
@@ -72,6 +81,8 @@ pub(crate) trait InboxItem: Copy {
 /// A worker's inbox; see the module.
 pub(crate) struct Inbox<T = Ticks> {
     word: AtomicU64,
+    /// [`TAKES_INTERRUPTED`] or 0. Only the worker itself changes it.
+    takes: AtomicU64,
     /// Becomes readable with each wakeup of a worker that sleeps at its descriptors. It is never
     /// read: the worker waits for the event, not for the count.
     eventfd: OnceLock<OwnedFd>,
@@ -80,7 +91,12 @@ pub(crate) struct Inbox<T = Ticks> {
 
 impl<T: FireTimer> Inbox<T> {
     pub(crate) fn new() -> Inbox<T> {
-        Inbox { word: AtomicU64::new(EMPTY), eventfd: OnceLock::new(), tick_request: TickRequest::new() }
+        Inbox {
+            word: AtomicU64::new(EMPTY),
+            takes: AtomicU64::new(0),
+            eventfd: OnceLock::new(),
+            tick_request: TickRequest::new(),
+        }
     }
 
     /// Sends an item. The inbox must exist until this returns, even if the worker takes the item
@@ -105,8 +121,7 @@ impl<T: FireTimer> Inbox<T> {
     /// Wakes the worker if it sleeps. Returns false if it does not, or if another thread wakes it.
     pub(crate) fn wake_if_asleep(&self) -> bool {
         let old = self.word.load(Ordering::SeqCst);
-        let sleeps = old != EMPTY && old < ADDRESSES;
-        let ours = sleeps && self.word.compare_exchange(old, EMPTY, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        let ours = is_asleep(old) && self.word.compare_exchange(old, EMPTY, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         if ours {
             self.wake(old);
         }
@@ -114,14 +129,44 @@ impl<T: FireTimer> Inbox<T> {
     }
 
     fn wake(&self, old: u64) {
-        if old == Sleep::AtDescriptors as u64 {
+        if !is_asleep(old) {
+            // It is awake, or another thread has woken it.
+        } else if old & !TAKES_INTERRUPTED == Sleep::AtDescriptors as u64 {
             if let Some(eventfd) = self.eventfd.get() {
                 // It fails only after 2^64 wakeups, and then the descriptor is readable anyway.
                 let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
             }
-        } else if old != EMPTY && old < ADDRESSES {
+        } else {
             futex::wake(&self.word);
         }
+    }
+
+    /// Says whether the worker can take interrupted fibers when it sleeps. For the worker itself.
+    pub(crate) fn set_takes_interrupted(&self, takes: bool) {
+        self.takes.store(if takes { TAKES_INTERRUPTED } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// Whether the worker sleeps and can take interrupted fibers.
+    pub(crate) fn takes_interrupted(&self) -> bool {
+        takes_interrupted(self.word.load(Ordering::Relaxed))
+    }
+
+    /// Sends items, the oldest first, if the worker sleeps and can take interrupted fibers. It
+    /// takes them before it does anything else. Returns false if it does not sleep, or there are no
+    /// items.
+    pub(crate) fn send_to_taker<L: InboxItem>(&self, items: impl Iterator<Item = L>) -> bool {
+        let old = self.word.load(Ordering::Relaxed);
+        let newest = items.fold(EMPTY, |older, item| {
+            item.link(older);
+            item.address()
+        });
+        let sends = newest != EMPTY
+            && takes_interrupted(old)
+            && self.word.compare_exchange(old, newest, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        if sends {
+            self.wake(old);
+        }
+        sends
     }
 
     /// What wakes the worker when it sleeps at its descriptors, made if there is none.
@@ -141,7 +186,7 @@ impl<T: FireTimer> Inbox<T> {
 
     /// Whether the worker is asleep until another thread wakes it.
     pub(crate) fn is_asleep_for_good(&self) -> bool {
-        self.word.load(Ordering::SeqCst) == Sleep::ForGood as u64
+        self.word.load(Ordering::SeqCst) & !TAKES_INTERRUPTED == Sleep::ForGood as u64
     }
 
     /// Takes all items, oldest first. For the worker itself.
@@ -149,10 +194,12 @@ impl<T: FireTimer> Inbox<T> {
         visit_oldest_first(self.word.swap(EMPTY, Ordering::Acquire), each);
     }
 
-    /// The same for other workers, if this one is awake.
-    pub(crate) fn steal<L: InboxItem>(&self, each: impl FnMut(L)) {
-        let newest = self.word.load(Ordering::Relaxed);
+    /// The same for another worker, if this one is awake. There can be interrupted fibers only if
+    /// this worker can take them, and then the other one must be able to as well.
+    pub(crate) fn steal<L: InboxItem>(&self, takes_interrupted: bool, each: impl FnMut(L)) {
+        let newest = self.word.load(Ordering::Acquire);
         if newest >= ADDRESSES
+            && (takes_interrupted || self.takes.load(Ordering::Relaxed) == 0)
             && self.word.compare_exchange(newest, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok()
         {
             visit_oldest_first(newest, each);
@@ -163,7 +210,8 @@ impl<T: FireTimer> Inbox<T> {
     /// another thread wakes the worker. Does not block if there are items, or if `awake` returns
     /// true, which is called when other threads already see the worker as asleep.
     pub(crate) fn sleep(&self, how: Sleep, awake: impl FnOnce() -> bool, block: impl FnOnce()) {
-        if self.word.compare_exchange(EMPTY, how as u64, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+        let asleep = self.asleep(how);
+        if self.word.compare_exchange(EMPTY, asleep, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             return;
         }
         fence(Ordering::SeqCst);
@@ -171,13 +219,26 @@ impl<T: FireTimer> Inbox<T> {
             block();
         }
         // If this fails, another thread has woken it, and may have left an item.
-        let _ = self.word.compare_exchange(how as u64, EMPTY, Ordering::SeqCst, Ordering::Relaxed);
+        let _ = self.word.compare_exchange(asleep, EMPTY, Ordering::SeqCst, Ordering::Relaxed);
+    }
+
+    /// The word while the worker sleeps in this way.
+    fn asleep(&self, how: Sleep) -> u64 {
+        how as u64 | self.takes.load(Ordering::Relaxed)
     }
 
     /// Blocks the worker, which [sleeps](Inbox::sleep) elsewhere than at its descriptors.
     pub(crate) fn block(&self, how: Sleep, time: Option<Duration>) {
-        futex::sleep(&self.word, how as u32, time);
+        futex::sleep(&self.word, self.asleep(how) as u32, time);
     }
+}
+
+fn is_asleep(word: u64) -> bool {
+    word != EMPTY && word < ADDRESSES
+}
+
+fn takes_interrupted(word: u64) -> bool {
+    is_asleep(word) && word & TAKES_INTERRUPTED != 0
 }
 
 /// Visits the items of a list that was taken, oldest first.

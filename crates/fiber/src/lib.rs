@@ -38,6 +38,7 @@ mod interposed;
 #[allow(unsafe_code)] // The owner of a handle takes the fiber's outcome.
 mod join;
 mod label;
+mod moving;
 #[allow(unsafe_code)] // Locks say who may access their values.
 mod objects;
 mod offered;

@@ -34,6 +34,8 @@ mod timing;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::compiler_fence;
 use std::time::Duration;
 
 use policy::Span;
@@ -49,6 +51,7 @@ use crate::error::{PreemptionError, StackError};
 use crate::fiber_thread::FiberThread;
 use crate::record::{Fiber, State};
 use crate::worker::Worker;
+use crate::worker_pointer::WorkerPointer;
 
 /// A tick costs the kernel some microseconds, and ten on a virtual machine. If ticks were not much
 /// further apart, nothing else would get done.
@@ -136,6 +139,8 @@ impl Worker {
             self.preemption.slack.set(Some(slack));
         }
         self.preemption.ticks.set(NonNull::new(Arc::into_raw(ticks).cast_mut()));
+        self.inbox().set_takes_interrupted(kind == ControlBlockKind::ThreadPointer);
+        self.core().has_ticks.store(true, Relaxed);
         Ok(())
     }
 
@@ -164,7 +169,7 @@ impl Worker {
             }
             return;
         };
-        let thread = me.thread();
+        let (thread, before) = (me.thread(), self.pointer());
         self.count_grace(thread);
         if interrupted.is_on_alternate_stack() {
             return preemption.count(|counts| counts.masked += 1);
@@ -196,6 +201,7 @@ impl Worker {
             preemption.count(|counts| counts.masked += 1);
         } else if let Ok((to, block)) = self.scheduler_context() {
             // It exists, because there are ticks.
+            thread.is_tied.set(interrupted.is_tied_to_thread());
             // SAFETY: the scheduler's stack is unused while a fiber runs. The preemptible fiber is
             // outside the runtime, and the handler runs on its stack, where it continues when its
             // turn comes.
@@ -203,7 +209,8 @@ impl Worker {
                 self.switch_to_control_block(me.context.as_ptr(), to, block);
             });
         }
-        thread.resume_after(interrupted);
+        // The fiber may have moved, so `self` is not its worker from here on.
+        resume(thread, interrupted, before);
     }
 
     /// The worker's mask, if a preemptible fiber on its kernel thread has other signals blocked:
@@ -340,8 +347,42 @@ impl Worker {
     /// Removes a fiber from those that were interrupted here.
     pub(crate) fn forget_interrupted(&self, fiber: Fiber) {
         fiber.thread().was_interrupted.set(false);
+        self.unlist_interrupted(fiber);
+    }
+
+    /// The same for a fiber that another worker will put on its list.
+    pub(crate) fn unlist_interrupted(&self, fiber: Fiber) {
         self.preemption.interrupted.remove(fiber);
     }
+
+    /// Puts an interrupted fiber on the list of this worker, whose timer ticks from then on.
+    pub(crate) fn list_interrupted(&self, fiber: Fiber) {
+        self.preemption.interrupted.push(fiber);
+        compiler_fence(SeqCst);
+        if matches!(self.preemption.ticking.get(), Ticking::Never | Ticking::AtDeadline) {
+            self.preemption.set_ticking(Ticking::Slowly, Duration::MAX);
+        }
+    }
+
+    /// Prepares the ticks of a worker that is about to sleep, so that it can take interrupted
+    /// fibers from others.
+    pub(crate) fn prepare_to_take_interrupted(&self) {
+        let core = self.core();
+        let may_move = || matches!(core.config.preempt_by.kind(), Ok(ControlBlockKind::ThreadPointer));
+        if core.has_ticks.load(Relaxed) && !self.has_ticks() && may_move() {
+            // Otherwise it takes none.
+            let _ = self.prepare_ticks();
+        }
+    }
+}
+
+/// An interrupted fiber continues, possibly on another worker than the one `before`.
+fn resume(thread: &FiberThread, interrupted: &Interrupted, before: WorkerPointer) {
+    if let Some(now) = thread.runs_on().filter(|now| *now != before) {
+        // SAFETY: a worker that runs a fiber exists.
+        unsafe { Worker::at(now) }.preemption.mask.get().inspect(|mask| interrupted.move_to_this_thread(*mask));
+    }
+    thread.resume_after(interrupted);
 }
 
 /// The first function on the scheduler's stack.

@@ -127,13 +127,15 @@ impl Reactor {
 
     /// Wakes the fibers whose descriptors are ready. Does not wait.
     pub(crate) fn look(&self, wake: impl FnMut(Fiber)) {
-        self.take_events(Some(&NOW), wake);
+        self.wait(Some(&NOW));
+        self.wake_ready(wake);
     }
 
-    /// The same, but first waits for a descriptor, for this time, or for the worker's eventfd.
-    pub(crate) fn sleep(&self, until: Option<Instant>, wake: impl FnMut(Fiber)) {
+    /// Waits for a descriptor, for this time, or for the worker's eventfd. The fibers must be
+    /// [woken](Reactor::wake_ready) then.
+    pub(crate) fn sleep(&self, until: Option<Instant>) {
         let waits = until.is_none_or(|until| self.arm(until));
-        self.take_events((!waits).then_some(&NOW), wake);
+        self.wait((!waits).then_some(&NOW));
     }
 
     /// Sets the timer. Returns false if the time has come, or the timer cannot be set.
@@ -151,17 +153,21 @@ impl Reactor {
         timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &times).is_ok()
     }
 
-    /// Wakes all fibers that wait at the descriptors of the next events, in both directions: to
-    /// register one direction again would take a system call, and fibers rarely wait for both.
-    fn take_events(&self, timeout: Option<&Timespec>, mut wake: impl FnMut(Fiber)) {
+    /// Waits for events.
+    fn wait(&self, timeout: Option<&Timespec>) {
         let mut events = self.events.borrow_mut();
-        events.clear();
         // An interruption by a signal is as good as an event: the caller looks again.
         let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout);
+    }
+
+    /// Wakes all fibers that wait at the descriptors of the last events, in both directions: to
+    /// register one direction again would take a system call, and fibers rarely wait for both.
+    pub(crate) fn wake_ready(&self, mut wake: impl FnMut(Fiber)) {
+        let mut events = self.events.borrow_mut();
         if !events.is_empty() {
             self.is_watched.set(false);
         }
-        for event in events.iter() {
+        for event in events.drain(..) {
             match event.data.u64() {
                 EVENTFD => (),
                 TIMER => self.armed.set(None),

@@ -199,10 +199,9 @@ impl Record {
     /// Whether it may continue on another worker, once it is ready and not in the middle of a
     /// switch.
     pub(crate) fn is_movable(&self) -> bool {
-        // An interrupted fiber may hold a lock for which code waits that cannot be preempted: it
-        // must be among those to which its worker donates timeslices.
         let thread = |thread: &FiberThread| {
-            thread.pins.get() == 0 && !thread.was_interrupted.get() && thread.control_block().thread().is_none()
+            let is_tied = thread.was_interrupted.get() && thread.is_tied.get();
+            thread.pins.get() == 0 && !is_tied && thread.control_block().thread().is_none()
         };
         !self.has_timer.get() && self.has_own_block() && thread(self.thread())
     }

@@ -29,6 +29,8 @@ pub(crate) struct Core {
     expected: AtomicUsize,
     /// How often a fiber has used up its running time.
     pub(crate) demotions: AtomicU64,
+    /// A worker has ticks, so there may be preemptible fibers.
+    pub(crate) has_ticks: AtomicBool,
     /// A fiber waits for another one that waits. Cleared by a search for cycles.
     pub(crate) may_have_cycle: AtomicBool,
     /// How often a worker has gone to sleep until it is woken.
@@ -75,6 +77,7 @@ impl Core {
             rounds: Rounds::default(),
             expected: AtomicUsize::new(0),
             demotions: AtomicU64::new(0),
+            has_ticks: AtomicBool::new(false),
             may_have_cycle: AtomicBool::new(false),
             rests: AtomicUsize::new(0),
             lasts: AtomicBool::new(false),

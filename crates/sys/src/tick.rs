@@ -153,6 +153,21 @@ impl Interrupted {
         unsafe { (*self.context).uc_stack.ss_flags = libc::SS_DISABLE };
     }
 
+    /// Gives the interrupted code the alternate signal stack of the calling thread, and these
+    /// blocked signals, when the handler returns. For a handler that returns on another thread than
+    /// the one that was interrupted. Preserves `errno`.
+    pub fn move_to_this_thread(&self, mask: SignalMask) {
+        // SAFETY: there is room for a stack. The kernel has written the context, which other code
+        // does not access meanwhile; its mask has 64 bits.
+        unsafe {
+            let mut stack = std::mem::zeroed();
+            // It fails only for arguments that are wrong.
+            libc::sigaltstack(std::ptr::null(), &raw mut stack);
+            (*self.context).uc_stack = stack;
+            (&raw mut (*self.context).uc_sigmask).cast::<u64>().write_unaligned(mask.0);
+        }
+    }
+
     /// Runs a closure that leaves the stack, and allows ticks until the stack is resumed. If ticks
     /// were always allowed, a slow machine could nest handlers until the stack is full.
     pub fn allow_ticks_during(&self, leave: impl FnOnce()) {
@@ -179,6 +194,21 @@ struct Registers {
 
 #[cfg(target_arch = "x86_64")]
 impl Interrupted {
+    /// Whether it has registers that the kernel would not restore on another thread: those of AMX,
+    /// for which each thread gets room only when it first uses them.
+    pub fn is_tied_to_thread(&self) -> bool {
+        const MAGIC: u32 = 0x4650_5853;
+        const AMX: u64 = 0b11 << 17;
+        // SAFETY: the kernel has written them. The magic number says that the area of 512 bytes is
+        // followed by the header, which begins with the set of saved states.
+        unsafe {
+            let area = (*self.context).uc_mcontext.fpregs.cast::<u8>();
+            !area.is_null()
+                && area.add(464).cast::<u32>().read_unaligned() == MAGIC
+                && area.add(512).cast::<u64>().read_unaligned() & AMX != 0
+        }
+    }
+
     fn registers(&self) -> Registers {
         // SAFETY: the kernel has written them.
         let all = unsafe { &(*self.context).uc_mcontext.gregs };
@@ -209,6 +239,14 @@ impl Registers {
         let at = std::ptr::with_exposed_provenance::<[u8; 7]>(self.instruction.wrapping_sub(CODE.len()));
         // SAFETY: it is on the same page as the code that executes next.
         self.call == 0 && is_on_one_page && unsafe { at.read() } == CODE
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+impl Interrupted {
+    /// Whether it has registers that the kernel would not restore on another thread.
+    pub fn is_tied_to_thread(&self) -> bool {
+        false
     }
 }
 

@@ -106,6 +106,7 @@ impl Worker {
     /// Ends all ticks.
     pub(crate) fn stop_ticks(&self) {
         if let Some(ticks) = self.preemption.ticks.take() {
+            self.inbox().set_takes_interrupted(false);
             // SAFETY: it is the worker's share, which is not used again.
             let ticks = unsafe { Arc::from_raw(ticks.as_ptr()) };
             drop(self.inbox().tick_request.take());

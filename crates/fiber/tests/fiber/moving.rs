@@ -78,6 +78,11 @@ fn fibers_that_have_waited_on_one_worker_are_spread_over_all() {
 }
 
 #[test]
+fn a_fiber_that_reaches_no_safepoint_of_its_own_is_moved_when_a_tick_comes() {
+    crowd(true, || (), || true);
+}
+
+#[test]
 fn a_pinned_fiber_stays_on_its_kernel_thread() {
     let rounds = AtomicU64::new(0);
     let stays = || {
