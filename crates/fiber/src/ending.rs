@@ -8,6 +8,10 @@
 //! fiber that catches this and continues is cancelled again at its next wait. A fiber that waits
 //! during a panic of its own cannot be cancelled: if no other fiber wakes it, its stack stays until
 //! the process ends, and standard error says so.
+//!
+//! Calls of the C library cannot be unwound. Those that wait for a descriptor fail, so that the
+//! fiber's function can return. A fiber that calls again and again, or waits in a call that cannot
+//! fail, is [orphaned](orphan).
 
 use std::io::Write;
 use std::panic::resume_unwind;
@@ -74,9 +78,17 @@ impl Worker {
             && fiber.waitable().is_some_and(Waitable::is_in_c_library)
     }
 
-    /// Orphans such a fiber, as the runtime ends. Returns whether that was possible.
+    /// Ends the wait of such a fiber, as the runtime ends, when the patience has run out this often:
+    /// the call fails, or the fiber is orphaned. Returns whether either was possible.
     #[cold]
-    fn orphan_in_c_library(&self, fiber: Fiber) -> bool {
+    fn end_wait_in_c_library(&self, fiber: Fiber, waits: u32) -> bool {
+        let can_fail = fiber.waitable().is_some_and(Waitable::fails_at_end);
+        if can_fail && waits < ORPHAN_ALL {
+            return self.cancel_wait(fiber, Woken::Cancelled);
+        }
+        if waits < ORPHAN {
+            return false;
+        }
         let orphans = fiber.has_own_block() && self.leave_list(fiber);
         if orphans {
             fiber.waits.set(None);
@@ -101,6 +113,16 @@ impl Worker {
 /// and in total. They cannot be unwound there, but most such waits are short.
 const PATIENCE: u32 = 50;
 const MAX_PATIENCE: u32 = 2_000;
+
+/// How often this patience has run out when calls fail that can: another worker may have waited for
+/// this one in the round before the last.
+const FAIL: u32 = 2;
+
+/// The same when fibers are orphaned that wait in other calls, perhaps for one whose call fails.
+const ORPHAN: u32 = FAIL + 1;
+
+/// The same when all are orphaned that still wait: they have repeated calls that failed.
+const ORPHAN_ALL: u32 = FAIL + 3;
 
 /// Lets fibers that wait in calls of the C library go on. Returns whether some still do.
 fn await_calls(worker: &Worker, total: &mut u32) -> bool {
@@ -142,9 +164,8 @@ pub(crate) fn end_own(worker: &Worker) -> usize {
     loop {
         let mut any = false;
         for fiber in core.records.all() {
-            // Another worker may have waited for this one in the round before the last.
-            any |= if waits > 1 && worker.is_in_c_library(fiber) {
-                worker.orphan_in_c_library(fiber)
+            any |= if waits >= FAIL && worker.is_in_c_library(fiber) {
+                worker.end_wait_in_c_library(fiber, waits)
             } else {
                 cancel(worker, fiber)
             };
@@ -159,7 +180,7 @@ pub(crate) fn end_own(worker: &Worker) -> usize {
         take_turns(worker);
         if await_calls(worker, &mut patience) {
             waits += 1;
-            any |= waits <= 2;
+            any |= waits <= ORPHAN;
         }
         if let Some(left) = core.rounds.arrive(any, &core.inboxes, &core.records) {
             // Those that remain must get nothing any more for which others wait.

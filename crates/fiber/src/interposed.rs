@@ -26,8 +26,9 @@
 //! # A thread's semantics
 //! A call ends as it does for a thread, with its result and `errno`. It is not interrupted by
 //! signals. It cannot be unwound, because its callers have no code for that. If the runtime ends
-//! meanwhile, the fiber [continues as a kernel thread](crate::preempt::orphan), and makes the real
-//! call.
+//! meanwhile, a wait for a descriptor fails with `ECANCELED`. In other calls, and if it makes such
+//! calls again and again, the fiber [continues as a kernel thread](crate::preempt::orphan), which
+//! makes the real call.
 //!
 //! These make the real call, too: a fiber that shares its worker's thread-locals, since the code
 //! that calls may rely on being alone with them; a signal handler, which is recognized by its stack

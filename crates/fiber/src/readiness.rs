@@ -29,6 +29,10 @@ impl Waitable for Readiness<'_> {
         self.is_in_c_library
     }
 
+    fn fails_at_end(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> &'static str {
         match self.direction {
             Direction::In => "input from a descriptor",

@@ -28,6 +28,11 @@ pub(crate) trait Waitable {
         false
     }
 
+    /// Whether such a call fails if the runtime ends, instead of waiting on in an orphaned fiber.
+    fn fails_at_end(&self) -> bool {
+        false
+    }
+
     /// Its name in a word or two: "a mutex".
     fn kind(&self) -> &'static str;
 

@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketType};
 
 use super::descriptors::{is_nonblocking, socket_deadline};
 use super::pooled::on_pool;
-use super::ready::{borrow, is_ready, wait};
+use super::ready::{borrow, cancelled, is_ready, wait};
 use super::sleep::sleep_for;
 use super::{Outcome, in_fiber, interposed, system_call};
 use crate::current_worker::{CurrentWorker, InRuntime};
@@ -59,7 +59,7 @@ unsafe fn connect_in_fiber(number: c_int, address: *const sockaddr, size: sockle
             Err(why @ (Errno::INPROGRESS | Errno::ALREADY)) => match wait(fd, Direction::Out, deadline) {
                 Some(Woken::Called) => waited = why == Errno::ALREADY,
                 Some(Woken::TimedOut) => return Some(Err(Errno::INPROGRESS)),
-                Some(Woken::Cancelled) => return None,
+                Some(Woken::Cancelled) => return cancelled(),
                 None => return on_pool(connect),
             },
             Err(Errno::AGAIN) if socket_domain(fd) == Ok(AddressFamily::UNIX) => {
@@ -138,7 +138,7 @@ unsafe fn accept_in_fiber(
         match wait(fd, Direction::In, deadline) {
             Some(Woken::Called) => (),
             Some(Woken::TimedOut) => return Some(Err(Errno::AGAIN)),
-            Some(Woken::Cancelled) => return None,
+            Some(Woken::Cancelled) => return cancelled(),
             None => return on_pool(accept),
         }
     }

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, socket_timeout};
 
 use super::pooled::on_pool;
-use super::ready::{borrow, is_ready, wait};
+use super::ready::{borrow, cancelled, is_ready, wait};
 use super::{Outcome, interposed, system_call};
 use crate::fiber_thread;
 use crate::reactor::Direction;
@@ -96,7 +96,7 @@ fn transfer(
             Some(Woken::TimedOut) => return so_far(Errno::AGAIN),
             // The rest is for the caller, as if a signal had interrupted the call.
             _ if done > 0 => return Some(Ok(done as c_long)),
-            Some(Woken::Cancelled) => return None,
+            Some(Woken::Cancelled) => return cancelled(),
             None => return on_pool(|| call(0, true)),
         }
     }

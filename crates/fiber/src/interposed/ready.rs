@@ -31,6 +31,12 @@ pub(super) fn wait(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<In
     in_fiber(|here| readiness::block(here, fd, direction, deadline, true).ok())
 }
 
+/// The outcome of a call that waits for a descriptor when the runtime ends: an error, so that the
+/// fiber can end. `None` for an orphaned fiber.
+pub(super) fn cancelled() -> Option<Outcome> {
+    fiber_thread::is_outside_runtime().then_some(Err(Errno::CANCELED))
+}
+
 /// Waits until `poll`, which gets a timeout, finds anything: this descriptor tells when to look.
 fn look(
     fd: Option<BorrowedFd<'_>>,
@@ -46,7 +52,7 @@ fn look(
         match fd.and_then(|fd| wait(fd, Direction::In, deadline)) {
             Some(Woken::Called) => (),
             Some(Woken::TimedOut) => return Some(poll(Some(Duration::ZERO))),
-            Some(Woken::Cancelled) => return None,
+            Some(Woken::Cancelled) => return cancelled(),
             None => return on_pool(|| poll(timeout)),
         }
     }

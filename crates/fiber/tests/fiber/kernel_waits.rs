@@ -1,7 +1,7 @@
 //! Fibers that wait in calls of the C library, and other fibers of their worker, which run
 //! meanwhile. If a call stopped the worker, nearly all of these tests would wait forever.
 
-use std::io::{ErrorKind, Read, Write, pipe};
+use std::io::{self, ErrorKind, Read, Write, pipe};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -19,18 +19,21 @@ const LONG: Duration = Duration::from_secs(3_600);
 
 const SHORT: Duration = Duration::from_millis(1);
 
-/// Runs a program with fibers of several kinds.
-fn run_each_way(program: impl Fn()) {
+/// Runtimes with fibers of several kinds.
+fn each_way() -> impl Iterator<Item = Runtime> {
     let default = Config::default;
-    for config in [
+    let configs = [
         default(),
         Config { workers: 2, ..default() },
         Config { preemptible: true, ..default() },
         Config { preemptible: true, workers: 2, ..default() },
         Config { preempt_by: rowlock_fiber::PreemptBy::KernelThreads, ..default() },
-    ] {
-        Runtime::new(config).run(&program).unwrap();
-    }
+    ];
+    configs.into_iter().map(Runtime::new)
+}
+
+fn run_each_way(program: impl Fn()) {
+    each_way().for_each(|runtime| runtime.run(&program).unwrap());
 }
 
 #[test]
@@ -248,6 +251,67 @@ fn a_fiber_that_still_waits_when_its_runtime_ends_continues_as_a_thread() {
 
 /// More than any pipe or socket holds.
 const MUCH: usize = 10 << 20;
+
+#[test]
+fn waits_for_descriptors_fail_when_the_runtime_ends() {
+    for runtime in each_way() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let ((mut reader, kept), (unread, mut writer)) = (pipe().unwrap(), pipe().unwrap());
+        let calls: [Box<dyn FnOnce() -> io::Result<()> + Send>; 4] = [
+            Box::new(move || listener.accept().map(drop)),
+            Box::new(move || socket.recv(&mut [0]).map(drop)),
+            Box::new(move || (reader.read(&mut [0]), kept).0.map(drop)),
+            Box::new(move || (writer.write_all(&vec![7; MUCH]), unread).0),
+        ];
+        let (begun, (tell, told)) = (Arc::new(AtomicU32::new(0)), mpsc::channel());
+        let first = || {
+            for call in calls {
+                let (begun, tell) = (Arc::clone(&begun), tell.clone());
+                let body = move || {
+                    begun.fetch_add(1, Relaxed);
+                    tell.send(call().unwrap_err().raw_os_error()).unwrap();
+                };
+                spawn(body).detach();
+            }
+            while begun.load(Relaxed) < 4 {
+                yield_now();
+            }
+        };
+        runtime.run(first).unwrap();
+        let errors: Vec<_> = told.try_iter().collect();
+        assert_eq!(errors, [Some(libc::ECANCELED); 4]);
+        TcpListener::bind(address).unwrap();
+    }
+}
+
+#[test]
+fn a_fiber_that_repeats_a_failed_call_when_its_runtime_ends_continues_as_a_thread() {
+    for runtime in each_way() {
+        let ((mut reader, mut writer), (tell, told)) = (pipe().unwrap(), mpsc::channel());
+        let begun = Arc::new(AtomicBool::new(false));
+        let first = || {
+            let begins = Arc::clone(&begun);
+            let body = move || {
+                begins.store(true, Relaxed);
+                let mut failed = 0;
+                while reader.read(&mut [0]).is_err() {
+                    failed += 1;
+                }
+                tell.send(failed).unwrap();
+            };
+            spawn(body).detach();
+            while !begun.load(Relaxed) {
+                yield_now();
+            }
+        };
+        runtime.run(first).unwrap();
+        assert_eq!(told.try_recv(), Err(mpsc::TryRecvError::Empty));
+        writer.write_all(&[7]).unwrap();
+        assert_eq!(told.recv(), Ok(3));
+    }
+}
 
 #[test]
 fn a_fiber_reads_from_a_pipe_what_another_one_writes() {
