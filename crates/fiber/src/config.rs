@@ -48,7 +48,20 @@ pub struct Config {
     /// Whether nothing but the fibers themselves wakes the fibers, except times, descriptors, calls
     /// that [block](crate::blocking) and [`Remote`](crate::Remote)s: no other thread uses their
     /// objects. If all fibers of such a runtime wait, that is a [deadlock](crate::Deadlock).
-    /// Otherwise it is one only if fibers wait for each other in a circle.
+    /// Otherwise it is one only if fibers wait for each other in a circle: another thread may have
+    /// the sender of a channel, or notify a condition variable, and the runtime waits for that, if
+    /// need be forever, as a thread does.
+    ///
+    /// ```
+    /// use rowlock_fiber::{Config, RunError, Runtime, channel};
+    ///
+    /// let (sender, receiver) = channel::<u32>(1);
+    /// let runtime = Runtime::new(Config { closed: true, ..Config::default() });
+    /// // Without `closed` it would wait for the sender forever.
+    /// let outcome = runtime.run(|| receiver.recv());
+    /// assert!(matches!(outcome, Err(RunError::Deadlock(_))));
+    /// # drop(sender);
+    /// ```
     pub closed: bool,
     /// For tests: draws the next fiber from a seed. Only what fibers do advances the clock of
     /// [`now`](crate::now), [`sleep`](crate::sleep) and all deadlines. Runs with the same seed are

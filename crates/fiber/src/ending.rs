@@ -78,7 +78,7 @@ impl Worker {
             && fiber.waitable().is_some_and(Waitable::is_in_c_library)
     }
 
-    /// Ends the wait of such a fiber, as the runtime ends, when the patience has run out this often:
+    /// Ends the wait of such a fiber, as the runtime ends, when the patience has run out so often:
     /// the call fails, or the fiber is orphaned. Returns whether either was possible.
     #[cold]
     fn end_wait_in_c_library(&self, fiber: Fiber, waits: u32) -> bool {
@@ -114,8 +114,8 @@ impl Worker {
 const PATIENCE: u32 = 50;
 const MAX_PATIENCE: u32 = 2_000;
 
-/// How often this patience has run out when calls fail that can: another worker may have waited for
-/// this one in the round before the last.
+/// How often this patience has run out when calls fail that can: another worker may have waited
+/// for this one in the round before the last.
 const FAIL: u32 = 2;
 
 /// The same when fibers are orphaned that wait in other calls, perhaps for one whose call fails.

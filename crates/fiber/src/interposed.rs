@@ -10,12 +10,12 @@
 //!
 //! | call of a fiber | how it waits |
 //! |---|---|
-//! | `syscall` with a futex: all locks of the standard library, `park`, parking_lot, crossbeam | in a [table](futex), by the word's address |
+//! | futexes: `std::sync`, `park`, parking_lot | in a [table](futex), by the word's address |
 //! | `nanosleep` and others | as [`sleep`](crate::sleep()) |
 //! | `sched_yield` | lets another fiber run, if one is ready |
-//! | `read`, `write`, `recv`, `send` and others | tries without waiting, and again when the descriptor is ready |
+//! | `read`, `write`, `recv`, `send` and others | tries, and again when the descriptor is ready |
 //! | `poll`, `epoll_wait`, `accept`, `connect` | until a descriptor is [ready](ready) |
-//! | `getaddrinfo`, `splice`, `fsync`, `select`, `waitpid`, `flock`, `pthread_join`, `sem_wait` and others | a thread of a [pool](pooled) makes the real call |
+//! | `getaddrinfo`, `fsync`, `waitpid` and others | a thread of a [pool](pooled) calls |
 //! | `pthread_getattr_np`, which never waits | it tells the bounds of the fiber's stack |
 //!
 //! # What is not noticed

@@ -58,6 +58,9 @@ pub struct Runtime {
 /// Runs a function as the first fiber of a [`Runtime`] with the default [`Config`], and returns its
 /// result.
 ///
+/// It waits as long as its fibers wait for something that another thread could do: see
+/// [`Config::closed`].
+///
 /// # Panics
 /// If [`Runtime::run`] returns an error.
 #[track_caller]
@@ -108,7 +111,7 @@ impl Runtime {
     /// have not started never run, and the others unwind from where they wait.
     ///
     /// # Errors
-    /// If there is no memory for it; if the function waited for something that could never come; if
+    /// If there is no memory for it; if the function waited in a [deadlock](crate::Deadlock); if
     /// it left by [`exit`](crate::exit); if the thread runs fibers already; or if a runtime that is
     /// deterministic or has a scripted clock was to have several workers.
     ///

@@ -26,7 +26,9 @@ use crate::waiting::{self, Operation, Performing};
 /// Any number of fibers, threads and futures may send and receive; each value goes to one of them.
 /// The values of one sender arrive in the order in which it sends them. The channel ends when there
 /// are no senders any more and everything has been received, or when there are no receivers any
-/// more.
+/// more. As long as there is a sender, receivers wait, even if no thread ever uses it: drop those
+/// that you do not need. If only the fibers of one runtime use its channels,
+/// [`Config::closed`](crate::Config::closed) makes it an error that all of them wait.
 ///
 /// ```
 /// let (sender, receiver) = rowlock_fiber::channel(4);
