@@ -121,7 +121,8 @@ impl<T: FireTimer> Inbox<T> {
     /// Wakes the worker if it sleeps. Returns false if it does not, or if another thread wakes it.
     pub(crate) fn wake_if_asleep(&self) -> bool {
         let old = self.word.load(Ordering::SeqCst);
-        let ours = is_asleep(old) && self.word.compare_exchange(old, EMPTY, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        let ours =
+            is_asleep(old) && self.word.compare_exchange(old, EMPTY, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         if ours {
             self.wake(old);
         }
