@@ -8,7 +8,12 @@ use std::sync::atomic::Ordering::SeqCst;
 use crossbeam_epoch::pin;
 use ways::{switch, together};
 
-const VERSIONS: usize = 200;
+/// How often a strand pins itself. It collects each time. Under a sanitizer a switch takes
+/// microseconds, and the schedules are as many.
+const ROUNDS: usize = if cfg!(any(rowlock_asan, rowlock_tsan)) { 25 } else { 100 };
+
+/// Two strands retire versions.
+const VERSIONS: usize = 2 * ROUNDS;
 
 /// Versions of something that are retired one by one, and freed when no strand can see them.
 struct Versions {
@@ -26,7 +31,7 @@ impl Versions {
 fn a_pinned_strand_sees_nothing_that_is_freed() -> Vec<bool> {
     let versions = Versions::new();
     together(4, |who| {
-        (0..VERSIONS / 2 - 1).all(|_| {
+        (0..ROUNDS - 1).all(|_| {
             let guard = pin();
             let seen = versions.current.load(SeqCst);
             if who < 2 {
@@ -48,14 +53,14 @@ fn a_pinned_strand_sees_nothing_that_is_freed() -> Vec<bool> {
 
 /// A deferred function runs in any strand that collects, in the middle of the library.
 fn deferred_functions_may_switch_and_run_once() -> Vec<usize> {
-    let ran: Arc<Vec<AtomicUsize>> = Arc::new((0..400).map(|_| AtomicUsize::new(0)).collect());
+    let ran: Arc<Vec<AtomicUsize>> = Arc::new((0..4 * ROUNDS).map(|_| AtomicUsize::new(0)).collect());
     together(4, |who| {
-        for round in 0..100 {
+        for round in 0..ROUNDS {
             let mut guard = pin();
             let ran = Arc::clone(&ran);
             guard.defer(move || {
                 switch();
-                ran[who * 100 + round].fetch_add(1, SeqCst);
+                ran[who * ROUNDS + round].fetch_add(1, SeqCst);
                 switch();
             });
             guard.flush();
@@ -65,7 +70,7 @@ fn deferred_functions_may_switch_and_run_once() -> Vec<usize> {
     let many = || ran.iter().filter(|count| count.load(SeqCst) > 0).count();
     // The end of a strand does not run what it deferred, but later strands do.
     together(1, |_| {
-        while many() < 400 {
+        while many() < 4 * ROUNDS {
             pin().flush();
             switch();
         }
