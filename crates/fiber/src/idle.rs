@@ -133,6 +133,7 @@ impl Worker {
     fn idle_among_workers(&self, until: Option<Instant>) {
         let offered = &self.core().offered;
         loop {
+            let has_ticks = self.prepare_to_take_interrupted();
             if let Some(mut searcher) = offered.try_search() {
                 let found = self.search(&mut searcher, until);
                 drop(searcher);
@@ -147,7 +148,8 @@ impl Worker {
             let mut is_first_to_check = false;
             self.sleep(until, || {
                 is_first_to_check = self.are_all_asleep(until);
-                is_first_to_check || offered.needs_worker()
+                let must_prepare = has_ticks != self.core().has_ticks.load(SeqCst);
+                is_first_to_check || offered.needs_worker() || must_prepare
             });
             let has_ready = self.ready(|ready| ready.waiting()) > 0;
             if is_first_to_check && !has_ready {
@@ -162,7 +164,6 @@ impl Worker {
 
     /// Returns true when there is something to do.
     fn search(&self, searcher: &mut Searcher<'_>, until: Option<Instant>) -> bool {
-        self.prepare_to_take_interrupted();
         while !searcher.is_done() {
             let end = Instant::now() + searcher.nap();
             let first = until.is_some_and(|until| until <= end);

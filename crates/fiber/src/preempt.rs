@@ -34,7 +34,7 @@ mod timing;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::compiler_fence;
 use std::time::Duration;
 
@@ -140,7 +140,10 @@ impl Worker {
         }
         self.preemption.ticks.set(NonNull::new(Arc::into_raw(ticks).cast_mut()));
         self.inbox().set_takes_interrupted(kind == ControlBlockKind::ThreadPointer);
-        self.core().has_ticks.store(true, Relaxed);
+        if !self.core().has_ticks.swap(true, SeqCst) {
+            // Those that sleep prepare theirs.
+            self.core().wake_all_workers();
+        }
         Ok(())
     }
 
@@ -364,15 +367,17 @@ impl Worker {
         }
     }
 
-    /// Prepares the ticks of a worker that is about to sleep, so that it can take interrupted
-    /// fibers from others.
-    pub(crate) fn prepare_to_take_interrupted(&self) {
+    /// If any worker has ticks, prepares this one, which is about to sleep, to take interrupted
+    /// fibers. Returns whether one has.
+    pub(crate) fn prepare_to_take_interrupted(&self) -> bool {
         let core = self.core();
+        let has_ticks = core.has_ticks.load(SeqCst);
         let may_move = || matches!(core.config.preempt_by.kind(), Ok(ControlBlockKind::ThreadPointer));
-        if core.has_ticks.load(Relaxed) && !self.has_ticks() && may_move() {
-            // Otherwise it takes none.
+        if has_ticks && !self.has_ticks() && may_move() {
+            // If that fails, it takes none.
             let _ = self.prepare_ticks();
         }
+        has_ticks
     }
 }
 

@@ -340,6 +340,42 @@ fn the_library_donates_its_timeslice_to_an_interrupted_owner_of_the_allocators_l
 }
 
 #[test]
+fn interrupted_owners_of_the_allocators_lock_move_while_both_workers_need_it() {
+    const MOVES: usize = 20;
+
+    let rules = FeedbackRules { levels: 4, running_time: RUNNING_TIME, boost: Boost::Every(Span::from_millis(10)) };
+    let config = Config { rules, preemptible: true, workers: 2, ..Config::default() };
+    let moves = AtomicUsize::new(0);
+    Runtime::new(config)
+        .run(|| {
+            // A worker has nothing to do at the end of each round.
+            while moves.load(Relaxed) < MOVES {
+                scope(|scope| {
+                    for turns in 1..6 {
+                        let moves = &moves;
+                        scope.spawn(move || {
+                            let mut last = Thread::current();
+                            for _ in 0..turns {
+                                allocate();
+                                let now = Thread::current();
+                                moves.fetch_add(usize::from(now != last), Relaxed);
+                                last = now;
+                            }
+                        });
+                        let sleeps = || {
+                            sleep(Duration::from_micros(300));
+                            drop(black_box(vec![1_u8; 100]));
+                        };
+                        scope.spawn_with(Builder::new().preemptible(false), sleeps).unwrap();
+                    }
+                });
+                sleep(Duration::from_millis(1));
+            }
+        })
+        .unwrap();
+}
+
+#[test]
 #[cfg(target_env = "gnu")]
 fn thread_control_blocks_are_made_while_other_fibers_hold_a_lock_that_they_need() {
     /// Holds the allocator's lock for long, to return the pages of many pieces in the memory of the

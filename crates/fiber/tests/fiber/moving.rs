@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::thread;
 
 use rowlock_fiber::{Builder, Config, Runtime, Semaphore, channel, pin, scope, spawn, yield_now};
@@ -18,12 +18,23 @@ fn compute() {
     std::hint::black_box((0..20_000).fold(0_u64, |sum, i| sum.wrapping_mul(31) ^ std::hint::black_box(i)));
 }
 
-/// Lets eight fibers start and wait on the first fiber's worker, and then compute and call a
+/// Why the fibers of a crowd have stopped where they have started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stopped {
+    /// They wait, and are not preemptible.
+    Waiting,
+    /// They wait, and are preemptible.
+    WaitingPreemptible,
+    /// They were interrupted by a tick.
+    Interrupted,
+}
+
+/// Lets eight fibers start and stop on the first fiber's worker, and then compute and call a
 /// function again and again, until one of them has run on another worker and `enough` returns true.
-fn crowd(preemptible: bool, calls: impl Fn() + Sync, enough: impl Fn() -> bool) {
+fn crowd(stopped: Stopped, calls: impl Fn() + Sync, enough: impl Fn() -> bool) {
     let (began, [blocked, released, over, moved]) = (Semaphore::new(0), [(); 4].map(|()| AtomicBool::new(false)));
     let waiting = AtomicU64::new(0);
-    with_two(preemptible)
+    with_two(stopped != Stopped::Waiting)
         .run(|| {
             let first = gettid();
             scope(|scope| {
@@ -46,7 +57,9 @@ fn crowd(preemptible: bool, calls: impl Fn() + Sync, enough: impl Fn() -> bool) 
                     scope.spawn(|| {
                         let thread = gettid();
                         waiting.fetch_add(1, Relaxed);
-                        drop(began.acquire());
+                        if stopped != Stopped::Interrupted {
+                            drop(began.acquire());
+                        }
                         while !over.load(Relaxed) {
                             compute();
                             calls();
@@ -72,14 +85,45 @@ fn crowd(preemptible: bool, calls: impl Fn() + Sync, enough: impl Fn() -> bool) 
 
 #[test]
 fn fibers_that_have_waited_on_one_worker_are_spread_over_all() {
-    for preemptible in [false, true] {
-        crowd(preemptible, yield_now, || true);
+    for stopped in [Stopped::Waiting, Stopped::WaitingPreemptible] {
+        crowd(stopped, yield_now, || true);
     }
 }
 
 #[test]
-fn a_fiber_that_reaches_no_safepoint_of_its_own_is_moved_when_a_tick_comes() {
-    crowd(true, || (), || true);
+fn fibers_that_a_tick_has_interrupted_are_spread_over_all() {
+    crowd(Stopped::Interrupted, || (), || true);
+}
+
+#[test]
+fn a_fiber_that_is_moved_by_a_tick_has_the_alternate_stack_of_its_kernel_thread() {
+    let (main, looked) = (AtomicU64::new(0), AtomicU64::new(0));
+    // Of the thread that looks first, and of the other.
+    let stacks = [(); 2].map(|()| AtomicUsize::new(0));
+    // Reaches no safepoint.
+    let looks = || {
+        let (thread, stack) = (gettid(), alternate_stack());
+        if gettid() == thread {
+            let number = thread.as_raw_nonzero().get() as u64;
+            let first = main.compare_exchange(0, number, Relaxed, Relaxed).unwrap_or_else(|first| first);
+            let expected = &stacks[usize::from(first != 0 && first != number)];
+            assert_eq!(expected.compare_exchange(0, stack, Relaxed, Relaxed).map_or_else(|known| known, |_| stack), stack);
+            looked.fetch_add(1, Relaxed);
+        }
+    };
+    crowd(Stopped::Interrupted, looks, || looked.load(Relaxed) > 1_000 && stacks[1].load(Relaxed) > 0);
+    assert_ne!(stacks[0].load(Relaxed), stacks[1].load(Relaxed), "each thread has its own");
+}
+
+/// The address of the calling thread's alternate signal stack.
+#[allow(unsafe_code, reason = "the standard library does not tell it")]
+fn alternate_stack() -> usize {
+    // SAFETY: there is room for a stack.
+    unsafe {
+        let mut stack: libc::stack_t = std::mem::zeroed();
+        assert_eq!(libc::sigaltstack(std::ptr::null(), &raw mut stack), 0);
+        stack.ss_sp.addr()
+    }
 }
 
 #[test]
@@ -99,7 +143,7 @@ fn a_pinned_fiber_stays_on_its_kernel_thread() {
         // Here it may move.
         yield_now();
     };
-    crowd(true, stays, || rounds.load(Relaxed) > 100);
+    crowd(Stopped::WaitingPreemptible, stays, || rounds.load(Relaxed) > 100);
 }
 
 #[test]
@@ -122,7 +166,7 @@ fn what_belongs_to_a_thread_goes_along() {
         assert!(std.try_lock().is_err());
         drop(guard);
     };
-    crowd(true, belongs, || next.load(Relaxed) > 200);
+    crowd(Stopped::WaitingPreemptible, belongs, || next.load(Relaxed) > 200);
 }
 
 #[test]
