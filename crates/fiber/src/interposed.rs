@@ -43,6 +43,7 @@ mod ready;
 mod real_symbol;
 mod sleep;
 mod stack_bounds;
+mod table;
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
@@ -73,6 +74,11 @@ pub(crate) fn prepare() {
     exist.inspect(|exist| exist.store(true, Relaxed));
 }
 
+/// Whether the fibers of this process have workers: not in the child of a fork.
+fn do_workers_exist() -> bool {
+    DO_WORKERS_EXIST.get().is_some_and(|exist| exist.is_some_and(|exist| exist.load(Relaxed)))
+}
+
 /// What a call of the C library returns: a number, or an error for `errno`.
 type Outcome = Result<c_long, Errno>;
 
@@ -91,7 +97,7 @@ fn may_wait(here: &CurrentWorker) -> bool {
     let (me, local) = (here.current(), 0_u8);
     !me.is_sharing.get()
         && me.stack.get().is_none_or(|stack| stack.contains((&raw const local).addr()))
-        && DO_WORKERS_EXIST.get().is_some_and(|exist| exist.is_some_and(|exist| exist.load(Relaxed)))
+        && do_workers_exist()
         && here.preemption.mask.get().is_none_or(|mask| mask == SignalMask::of_this_thread())
 }
 

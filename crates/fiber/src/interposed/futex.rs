@@ -1,4 +1,4 @@
-//! Futexes: fibers wait in a table, by the address of the word.
+//! Futexes: fibers wait in a [table](super::table), by the address of the word.
 //!
 //! `FUTEX_WAIT` compares the word and adds the fiber to the table under the lock of a bucket.
 //! `FUTEX_WAKE` first wakes fibers there, and then threads in the kernel for the rest. A waker
@@ -10,130 +10,37 @@
 //! harmless as long as the code that wakes also waits in its own way, and not by `syscall`: the
 //! words are its own. Waits for a thread's end, which the kernel wakes, have the flag for other
 //! processes, and so are in the kernel.
-//!
-//! The table allocates nothing: its nodes are on the fibers' stacks. So allocators may use locks
-//! that wait here.
 
-use std::cell::Cell;
-use std::pin::{Pin, pin};
-use std::sync::Mutex;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicU32, AtomicUsize, fence};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU32, fence};
 use std::time::Instant;
 
 use libc::{c_int, c_long, timespec};
 use rustix::io::Errno;
 
+use super::table::{Key, Table};
 use super::{Outcome, in_fiber, system_call};
-use crate::current_worker::{CurrentWorker, InRuntime};
-use crate::record::Fiber;
-use crate::sync::lock_by_polling;
+use crate::current_worker::CurrentWorker;
 use crate::time;
-use crate::waitable::{Waitable, Woken};
-use crate::waiting::list::{TakenList, WaitList, Waiter, Who};
+use crate::waitable::Woken;
 
-/// What a fiber waits for.
-#[derive(Default)]
-struct Key {
-    address: usize,
-    bits: u32,
-}
-
-const BUCKETS: usize = 256;
-
-static TABLE: [Mutex<WaitList<Key>>; BUCKETS] = [const { Mutex::new(WaitList::new()) }; BUCKETS];
-
-/// How many fibers are in the table.
-static WAITING: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    /// The thread has locked a bucket: its signal handlers must not.
-    static HAS_LOCKED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Calls a function with the bucket of an address, for a caller in the runtime.
-fn with_bucket<R>(address: usize, then: impl FnOnce(&mut WaitList<Key>) -> R) -> R {
-    let bucket = &TABLE[(address >> 2).wrapping_mul(0x9e37_79b9) >> 8 & (BUCKETS - 1)];
-    HAS_LOCKED.set(true);
-    // Never waits in the kernel, which would lead here again.
-    let mut list = lock_by_polling(bucket);
-    let result = then(&mut list);
-    drop(list);
-    HAS_LOCKED.set(false);
-    result
-}
-
-/// A fiber in the table.
-struct Listed<'a> {
-    address: usize,
-    waiter: Pin<&'a Waiter<Key>>,
-}
-
-impl Waitable for Listed<'_> {
-    fn leave(&self, _: Fiber) -> bool {
-        let left = with_bucket(self.address, |list| list.remove(&self.waiter));
-        WAITING.fetch_sub(usize::from(left), Relaxed);
-        left
-    }
-
-    fn is_in_c_library(&self) -> bool {
-        true
-    }
-
-    fn kind(&self) -> &'static str {
-        "a futex"
-    }
-}
+static TABLE: Table = Table::new("a futex");
 
 /// Waits until the word is woken, if it has this value.
 pub(super) fn wait(here: CurrentWorker, word: &AtomicU32, value: u32, bits: u32, deadline: Option<Instant>) -> Outcome {
-    let address = word.as_ptr().addr();
-    let waiter = pin!(Waiter::new(Key { address, bits }));
-    let waiter = waiter.into_ref();
-    waiter.set_who(Who::Fiber(here.current()));
-    WAITING.fetch_add(1, SeqCst);
-    fence(SeqCst);
-    let waits = with_bucket(address, |list| {
-        let waits = word.load(SeqCst) == value;
-        if waits {
-            list.push(waiter);
-        }
-        waits
-    });
-    if !waits {
-        WAITING.fetch_sub(1, Relaxed);
-        return Err(Errno::AGAIN);
-    }
-    match here.block_quietly(&Listed { address, waiter }, deadline) {
+    let key = Key { address: word.as_ptr().addr(), bits };
+    match TABLE.wait(here, key, || word.load(SeqCst) == value, || (), deadline) {
+        None => Err(Errno::AGAIN),
         // An orphaned fiber looks at the word again, and waits in the kernel.
-        Woken::Called | Woken::Cancelled => Ok(0),
-        Woken::TimedOut => Err(Errno::TIMEDOUT),
+        Some(Woken::Called | Woken::Cancelled) => Ok(0),
+        Some(Woken::TimedOut) => Err(Errno::TIMEDOUT),
     }
 }
 
 /// Wakes so many fibers that wait for a word. Returns how many there were.
-pub(super) fn wake(address: usize, count: u32, bits: u32) -> u32 {
+fn wake(address: usize, count: u32, bits: u32) -> u32 {
     fence(SeqCst);
-    if WAITING.load(Relaxed) == 0 || HAS_LOCKED.get() {
-        return 0;
-    }
-    let inside = InRuntime::enter();
-    let (mut taken, mut woken) = (TakenList::new(), 0);
-    with_bucket(address, |list| {
-        // SAFETY: it is on the list, which the caller has.
-        let is_one =
-            |waiter: &Waiter<Key>| unsafe { waiter.payload().address == address && waiter.payload().bits & bits != 0 };
-        while woken < count
-            && let Some(waiter) = list.take(is_one)
-        {
-            taken.push(waiter);
-            woken += 1;
-        }
-    });
-    WAITING.fetch_sub(woken as usize, Relaxed);
-    // If the runtime itself has called, it may be changing its queue.
-    taken.wake(if inside.is_nested() { None } else { CurrentWorker::look() });
-    woken
+    TABLE.wake(Key { address, bits }, count)
 }
 
 /// Wakes all fibers and threads that wait for a word, which may not exist any more.
