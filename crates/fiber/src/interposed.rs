@@ -15,6 +15,8 @@
 //! | `sched_yield` | lets another fiber run, if one is ready |
 //! | `read`, `write`, `recv`, `send` and others | tries, and again when the descriptor is ready |
 //! | `poll`, `epoll_wait`, `accept`, `connect` | until a descriptor is [ready](ready) |
+//! | `pthread_mutex_lock`, `pthread_once` and others | until it is [unlocked](locks) |
+//! | `pthread_cond_wait` and others | in a table, until it is [signaled](conditions) |
 //! | `getaddrinfo`, `fsync`, `waitpid` and others | a thread of a [pool](pooled) calls |
 //! | `pthread_getattr_np`, which never waits | it tells the bounds of the fiber's stack |
 //!
@@ -35,9 +37,11 @@
 //! or by the signals that are blocked; and a child process that a fiber has forked, in which the
 //! other workers do not exist.
 
+mod conditions;
 mod connections;
 mod descriptors;
 mod futex;
+mod locks;
 mod pooled;
 mod ready;
 mod real_symbol;

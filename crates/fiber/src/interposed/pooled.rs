@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use libc::{
-    addrinfo, c_char, c_int, c_long, c_uint, c_void, fd_set, id_t, idtype_t, off64_t, pid_t, pthread_t, rusage, sem_t,
-    siginfo_t, size_t, ssize_t, timespec, timeval,
+    addrinfo, c_char, c_int, c_long, c_uint, c_void, fd_set, id_t, idtype_t, off64_t, pid_t, pthread_barrier_t,
+    pthread_t, rusage, sem_t, siginfo_t, size_t, ssize_t, timespec, timeval,
 };
 use rustix::io::Errno;
 use sys::futex::{self as kernel, Scope};
@@ -125,6 +125,8 @@ interposed! {
         tried(|| libc::sem_trywait(semaphore), failed(&[Errno::AGAIN]), || real::sem_wait(semaphore));
     fn sem_timedwait(semaphore: *mut sem_t, until: *const timespec) -> c_int =
         tried(|| libc::sem_trywait(semaphore), failed(&[Errno::AGAIN]), || real::sem_timedwait(semaphore, until));
+    fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int =
+        on_pool(|| real::pthread_barrier_wait(barrier)).map(|result| Ok(result.into()));
     fn pthread_join(thread: pthread_t, value: *mut *mut c_void) -> c_int = {
         let is_busy = |result| result == libc::EBUSY;
         let join = || real::pthread_join(thread, value);

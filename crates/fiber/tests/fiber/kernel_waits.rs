@@ -32,7 +32,7 @@ fn each_way() -> impl Iterator<Item = Runtime> {
     configs.into_iter().map(Runtime::new)
 }
 
-fn run_each_way(program: impl Fn()) {
+pub(crate) fn run_each_way(program: impl Fn()) {
     each_way().for_each(|runtime| runtime.run(&program).unwrap());
 }
 

@@ -33,6 +33,7 @@ mod mutex;
 mod objects;
 mod outside;
 mod overflow;
+mod posix_locks;
 mod preempted_locks;
 mod preemption;
 mod random;
