@@ -25,6 +25,13 @@ struct Sent(*const Note);
 // SAFETY: loom reports conflicting accesses.
 unsafe impl Send for Sent {}
 
+impl Sent {
+    fn says(self) -> u32 {
+        // SAFETY: it has not been read; loom reports conflicting accesses.
+        unsafe { (*self.0).says.with(|says| *says) }
+    }
+}
+
 impl InboxItem for Sent {
     fn address(self) -> u64 {
         self.0.expose_provenance() as u64
@@ -82,9 +89,21 @@ struct World {
 }
 
 impl World {
-    fn send(&self, says: u32) {
+    fn note(&self, says: u32) -> Sent {
         self.unread.fetch_add(1, Ordering::Relaxed);
-        self.inbox.send(Sent(Box::into_raw(Box::new(Note { says: UnsafeCell::new(says), older: UnsafeCell::new(0) }))));
+        Sent(Box::into_raw(Box::new(Note { says: UnsafeCell::new(says), older: UnsafeCell::new(0) })))
+    }
+
+    fn send(&self, says: u32) {
+        self.inbox.send(self.note(says));
+    }
+
+    /// Like a worker with two interrupted fibers.
+    fn send_interrupted(&self) {
+        let notes = INTERRUPTED.map(|says| self.note(says));
+        if !self.inbox.takes_interrupted() || !self.inbox.send_to_taker(notes.into_iter()) {
+            notes.into_iter().for_each(|note| _ = self.read(note));
+        }
     }
 
     fn read(&self, item: Sent) -> u32 {
@@ -122,6 +141,8 @@ impl World {
         let _ = self.inbox.wake_if_asleep() || self.inbox.tick_request.fire_if_stopped();
     }
 }
+
+const INTERRUPTED: [u32; 2] = [100, 101];
 
 /// Explores what a worker and other threads do. No share of the timer is lost or released twice.
 fn model<const N: usize>(preemptions: usize, others: [fn(&World); N], worker: fn(&World)) {
@@ -163,9 +184,40 @@ fn every_item_of_two_senders_is_read_whole_and_in_order() {
 fn an_item_is_read_once_if_another_worker_takes_items_too() {
     let others: [fn(&World); 2] = [
         |world| (0..2).for_each(|says| world.send(says)),
-        |world| world.inbox.steal(|item| assert!(world.read(item) < 2)),
+        |world| world.inbox.steal(true, |item| assert!(world.read(item) < 2)),
     ];
     model(3, others, |world| world.inbox.take(|item| assert!(world.read(item) < 2)));
+}
+
+#[test]
+fn a_worker_that_has_slept_gets_interrupted_fibers_first_and_from_there_alone() {
+    let others: [fn(&World); 2] = [World::send_interrupted, |world| {
+        world.send(1);
+        // It cannot take interrupted fibers itself.
+        world.inbox.steal(false, |item: Sent| {
+            assert!(!INTERRUPTED.contains(&item.says()));
+            world.inbox.send(item);
+        });
+        world.send(2);
+    }];
+    model(2, others, |world| {
+        world.inbox.set_takes_interrupted(true);
+        let mut said = Vec::new();
+        let take = |said: &mut Vec<u32>, has_slept: bool| {
+            let mut new = Vec::new();
+            world.inbox.take(|item| new.push(world.read(item)));
+            let interrupted = new.iter().filter(|says| INTERRUPTED.contains(says)).count();
+            assert!(interrupted == 0 || has_slept && new.starts_with(&INTERRUPTED), "{new:?}");
+            said.extend(new);
+            said.contains(&1) && said.contains(&2)
+        };
+        let mut has_slept = false;
+        while !take(&mut said, has_slept) {
+            // If it does not sleep, none can be there.
+            has_slept = !world.inbox.any();
+            world.inbox.sleep(Sleep::ForGood, || false, || world.inbox.block(Sleep::ForGood, None));
+        }
+    });
 }
 
 #[test]
