@@ -1,8 +1,8 @@
 //! Calls that block a kernel thread, and the pool of threads that make them.
 //!
 //! There is one pool per process. A call takes an idle thread, or a new one while there are fewer
-//! than [`MOST`], or waits for its turn. So many threads cost little, because most of them sleep in
-//! the kernel, and calls that wait for each other need one each.
+//! than [`MOST`], or waits for its turn. Calls that wait for other threads, which may need the pool
+//! themselves, have as many threads as there are such calls, in addition.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -52,7 +52,7 @@ pub fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static
         // If the runtime has ended, there is no receiver, and the result is dropped.
         drop(sender.send(catch_unwind(AssertUnwindSafe(function))));
     };
-    if let Err(job) = submit(Box::new(job)) {
+    if let Err(job) = submit(Box::new(job), false) {
         job();
     }
     match receiver.recv() {
@@ -65,14 +65,17 @@ pub fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 struct Pool {
-    jobs: VecDeque<Job>,
+    /// And whether they wait for other threads.
+    jobs: VecDeque<(Job, bool)>,
     threads: usize,
+    /// How many jobs that wait for other threads have not ended.
+    waits: usize,
     /// How many of them wait for a job, including those that have been notified and have not woken
     /// yet.
     idle: usize,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { jobs: VecDeque::new(), threads: 0, idle: 0 });
+static POOL: Mutex<Pool> = Mutex::new(Pool { jobs: VecDeque::new(), threads: 0, waits: 0, idle: 0 });
 static SUBMITTED: Condvar = Condvar::new();
 
 fn pool() -> MutexGuard<'static, Pool> {
@@ -83,11 +86,12 @@ fn pool() -> MutexGuard<'static, Pool> {
 fn serve() {
     let mut pool = pool();
     loop {
-        while let Some(job) = pool.jobs.pop_front() {
+        while let Some((job, waits)) = pool.jobs.pop_front() {
             drop(pool);
             // A panic of what the job drops concerns no caller.
             let _ = catch_unwind(AssertUnwindSafe(job));
             pool = self::pool();
+            pool.waits -= usize::from(waits);
         }
         pool.idle += 1;
         let (again, timeout) = SUBMITTED.wait_timeout(pool, IDLE).unwrap_or_else(PoisonError::into_inner);
@@ -100,19 +104,21 @@ fn serve() {
     }
 }
 
-/// Runs a job on a thread of the pool. Returns the job if the pool has no thread and the kernel
-/// cannot start one.
-pub(crate) fn submit(job: Job) -> Result<(), Job> {
+/// Runs a job on a thread of the pool. `waits` says whether it waits for other threads. Returns the
+/// job if the pool has no thread and the kernel cannot start one.
+pub(crate) fn submit(job: Job, waits: bool) -> Result<(), Job> {
     let mut pool = pool();
-    pool.jobs.push_back(job);
+    pool.jobs.push_back((job, waits));
+    pool.waits += usize::from(waits);
     if pool.jobs.len() <= pool.idle {
         SUBMITTED.notify_one();
-    } else if pool.threads < MOST {
+    } else if pool.threads < MOST + pool.waits {
         let made = thread::Builder::new().name("fiber call".into()).stack_size(STACK).spawn(serve);
         if made.is_ok() {
             pool.threads += 1;
         } else if pool.threads == 0 {
-            return pool.jobs.pop_back().map_or(Ok(()), Err);
+            pool.waits -= usize::from(waits);
+            return pool.jobs.pop_back().map_or(Ok(()), |(job, _)| Err(job));
         }
     }
     Ok(())

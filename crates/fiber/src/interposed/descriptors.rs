@@ -15,7 +15,7 @@ use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, socket_timeout};
 
-use super::pooled::on_pool;
+use super::pooled::{on_pool, work_on_pool};
 use super::ready::{borrow, cancelled, is_ready, wait};
 use super::{Outcome, interposed, system_call};
 use crate::fiber_thread;
@@ -85,7 +85,7 @@ fn transfer(
             Some(until) => until,
             None => match socket_deadline(fd, direction) {
                 Err(_) if is_file(fd) => {
-                    let rest = on_pool(|| call(done, true)).unwrap_or_else(|| call(done, true));
+                    let rest = work_on_pool(|| call(done, true)).unwrap_or_else(|| call(done, true));
                     return Some(if done > 0 { Ok(done as c_long + rest.unwrap_or(0)) } else { rest });
                 }
                 until => *deadline.insert(until.unwrap_or(None)),

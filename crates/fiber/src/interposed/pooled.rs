@@ -28,8 +28,18 @@ struct Sent<T>(T);
 // SAFETY: the fiber waits meanwhile, and what a call refers to does not depend on the thread.
 unsafe impl<T> Send for Sent<T> {}
 
-/// Makes a real call on a thread of the pool. `None` if the caller is no fiber, or is pinned.
+/// Makes a real call, which may wait for other threads, on a thread of the pool. `None` if the
+/// caller is no fiber, or is pinned.
 pub(super) fn on_pool<R>(real: impl FnOnce() -> R) -> Option<R> {
+    make_on_pool(real, true)
+}
+
+/// The same for a call that waits for the outside alone, such as a disk.
+pub(super) fn work_on_pool<R>(real: impl FnOnce() -> R) -> Option<R> {
+    make_on_pool(real, false)
+}
+
+fn make_on_pool<R>(real: impl FnOnce() -> R, waits: bool) -> Option<R> {
     in_fiber(|here| (here.current().thread().pins.get() == 0).then_some(()))?;
     let call = Call { result: Cell::new(None), is_done: AtomicU32::new(0) };
     let sent = Sent((real, &raw const call));
@@ -48,7 +58,7 @@ pub(super) fn on_pool<R>(real: impl FnOnce() -> R) -> Option<R> {
     let job: Box<dyn FnOnce() + '_> = Box::new(job);
     // SAFETY: only the lifetime differs, and the bound. The fiber does not leave before it is done.
     let job = unsafe { std::mem::transmute::<Box<dyn FnOnce() + '_>, pool::Job>(job) };
-    pool::submit(job).ok()?;
+    pool::submit(job, waits).ok()?;
     while call.is_done.load(Acquire) == 0 {
         if in_fiber(|here| Some(futex::wait(here, &call.is_done, 0, u32::MAX, None))).is_none() {
             kernel::wait(&call.is_done, 0, None, Scope::Process);
@@ -87,15 +97,15 @@ fn is_zero(result: c_int) -> bool {
 
 interposed! {
     fn getaddrinfo(node: *const c_char, service: *const c_char, hints: *const addrinfo, found: *mut *mut addrinfo) -> c_int =
-        on_pool(|| real::getaddrinfo(node, service, hints, found)).map(|result| Ok(result.into()));
+        work_on_pool(|| real::getaddrinfo(node, service, hints, found)).map(|result| Ok(result.into()));
     fn splice(from: c_int, at: *mut off64_t, to: c_int, offset: *mut off64_t, length: size_t, flags: c_uint) -> ssize_t =
         on_pool(|| outcome_of(real::splice(from, at, to, offset, length, flags) as c_long));
     fn sendfile(to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t =
         on_pool(|| outcome_of(real::sendfile(to, from, offset, length) as c_long));
     fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t =
         on_pool(|| outcome_of(real::sendfile64(to, from, offset, length) as c_long));
-    fn fsync(fd: c_int) -> c_int = on_pool(|| outcome_of(real::fsync(fd)));
-    fn fdatasync(fd: c_int) -> c_int = on_pool(|| outcome_of(real::fdatasync(fd)));
+    fn fsync(fd: c_int) -> c_int = work_on_pool(|| outcome_of(real::fsync(fd)));
+    fn fdatasync(fd: c_int) -> c_int = work_on_pool(|| outcome_of(real::fdatasync(fd)));
     fn select(count: c_int, reads: *mut fd_set, writes: *mut fd_set, others: *mut fd_set, time: *mut timeval) -> c_int =
         on_pool(|| outcome_of(real::select(count, reads, writes, others, time)));
     fn wait(status: *mut c_int) -> pid_t =

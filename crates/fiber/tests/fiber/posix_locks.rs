@@ -505,6 +505,36 @@ fn a_function_is_called_once_by_one_fiber_while_others_wait() {
 }
 
 #[test]
+fn more_fibers_than_the_pool_has_threads_wait_for_each_other() {
+    const FIBERS: usize = 300;
+
+    run_each_way(|| {
+        // SAFETY: they are new.
+        let (barrier, semaphore) = unsafe {
+            (
+                Object::new(|new| libc::pthread_barrier_init(new, null(), FIBERS as u32 + 1)),
+                Object::new(|new| libc::sem_init(new, 0, 0)),
+            )
+        };
+        scope(|scope| {
+            for _ in 0..FIBERS {
+                // SAFETY: they exist.
+                scope.spawn(|| unsafe {
+                    libc::pthread_barrier_wait(barrier.get());
+                    assert_eq!(libc::sem_wait(semaphore.get()), 0);
+                });
+            }
+            // SAFETY: likewise.
+            unsafe { libc::pthread_barrier_wait(barrier.get()) };
+            (0..3).for_each(|_| yield_now());
+            blocking(|| ());
+            // SAFETY: likewise.
+            (0..FIBERS).for_each(|_| assert_eq!(unsafe { libc::sem_post(semaphore.get()) }, 0));
+        });
+    });
+}
+
+#[test]
 fn interrupted_fibers_share_a_mutex_and_condition_variables() {
     let rules = policy::feedback::FeedbackRules {
         running_time: policy::Span::from_micros(100),
