@@ -12,11 +12,7 @@
 //! that is pushed to the empty queue wakes a sleeper as the searcher, which costs something once in
 //! some milliseconds at most.
 //!
-//! Started fibers are in the queues of their workers, which no other worker touches. So a searcher
-//! that finds nothing *requests* some. A worker with ready fibers sees the request when it next
-//! reads its clock, and gives half of those away that have stopped in a call of the library. If its
-//! running fiber reaches no safepoint, but is preemptible, it sees the request at a tick, which the
-//! searcher fires.
+//! A searcher that finds nothing requests fibers that have [started](crate::moving).
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
