@@ -20,7 +20,9 @@ struct Mutex(Box<UnsafeCell<libc::pthread_mutex_t>>);
 // SAFETY: it is a mutex.
 unsafe impl Sync for Mutex {}
 
+#[derive(Clone, Copy)]
 enum Kind {
+    Plain,
     Recursive,
     Checked,
     Robust,
@@ -36,6 +38,7 @@ impl Mutex {
             let attributes = attributes.as_mut_ptr();
             libc::pthread_mutexattr_init(attributes);
             let set = match kind {
+                Kind::Plain => 0,
                 Kind::Recursive => libc::pthread_mutexattr_settype(attributes, libc::PTHREAD_MUTEX_RECURSIVE),
                 Kind::Checked => libc::pthread_mutexattr_settype(attributes, libc::PTHREAD_MUTEX_ERRORCHECK),
                 Kind::Robust => libc::pthread_mutexattr_setrobust(attributes, libc::PTHREAD_MUTEX_ROBUST),
@@ -134,6 +137,82 @@ fn a_mutex_that_inherits_priority_is_handed_over() -> Vec<c_int> {
     })
 }
 
+fn strands_wait_for_mutexes_whose_owners_switch() -> usize {
+    let kinds = [Kind::Plain, Kind::Recursive, Kind::Checked, Kind::Robust, Kind::Inheriting];
+    let (mutexes, inside, locks) = (kinds.map(Mutex::new), AtomicUsize::new(0), AtomicUsize::new(0));
+    for mutex in &mutexes {
+        together(3, |_| {
+            for _ in 0..4 {
+                assert_eq!(mutex.lock(), 0);
+                assert_eq!(inside.fetch_add(1, SeqCst), 0);
+                switch();
+                inside.fetch_sub(1, SeqCst);
+                assert_eq!(mutex.unlock(), 0);
+                locks.fetch_add(1, SeqCst);
+            }
+        });
+    }
+    locks.into_inner()
+}
+
+/// An object of the C library, which stays in its place.
+struct Shared<T>(UnsafeCell<T>);
+
+// SAFETY: it is for all threads.
+unsafe impl<T> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    fn get(&self) -> *mut T {
+        self.0.get()
+    }
+}
+
+fn strands_wait_for_a_read_write_lock_whose_owners_switch() -> Vec<usize> {
+    let (lock, values) = (Shared(UnsafeCell::new(libc::PTHREAD_RWLOCK_INITIALIZER)), [0; 2].map(AtomicUsize::new));
+    together(4, |who| {
+        for _ in 0..4 {
+            // SAFETY: it is initialised, and the strand has locked it before it unlocks it.
+            unsafe {
+                if who == 0 {
+                    assert_eq!(libc::pthread_rwlock_wrlock(lock.get()), 0);
+                    values[0].fetch_add(1, SeqCst);
+                    switch();
+                    values[1].fetch_add(1, SeqCst);
+                } else {
+                    assert_eq!(libc::pthread_rwlock_rdlock(lock.get()), 0);
+                    let before = values[0].load(SeqCst);
+                    switch();
+                    assert_eq!(values[1].load(SeqCst), before);
+                }
+                assert_eq!(libc::pthread_rwlock_unlock(lock.get()), 0);
+            }
+        }
+    });
+    values.map(AtomicUsize::into_inner).to_vec()
+}
+
+fn strands_take_turns_by_a_condition_variable() -> Vec<usize> {
+    let changed = Shared(UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER));
+    let (mutex, turn) = (Mutex::new(Kind::Recursive), AtomicUsize::new(0));
+    together(3, |who| {
+        (0..4)
+            .map(|round| {
+                assert_eq!(mutex.lock(), 0);
+                while turn.load(SeqCst) != round * 3 + who {
+                    // SAFETY: both are initialised, and the mutex is locked.
+                    assert_eq!(unsafe { libc::pthread_cond_wait(changed.get(), mutex.0.get()) }, 0);
+                }
+                switch();
+                let number = turn.fetch_add(1, SeqCst);
+                // SAFETY: it is initialised.
+                assert_eq!(unsafe { libc::pthread_cond_broadcast(changed.get()) }, 0);
+                assert_eq!(mutex.unlock(), 0);
+                number
+            })
+            .sum()
+    })
+}
+
 /// A stream is locked by its thread, which may lock it again.
 fn a_stream_belongs_to_its_strand() -> Vec<Option<bool>> {
     /// A stream.
@@ -166,7 +245,10 @@ mod switching {
 mod waiting {
     use super::*;
     ways::in_every_way! {
-        only_on_kernel_threads: "the kernel finds no thread with the number of a block";
+        if_calls_are_interposed;
         a_mutex_that_inherits_priority_is_handed_over
+        strands_wait_for_mutexes_whose_owners_switch
+        strands_wait_for_a_read_write_lock_whose_owners_switch
+        strands_take_turns_by_a_condition_variable
     }
 }
