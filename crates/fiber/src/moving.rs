@@ -20,17 +20,15 @@
 //! holds.
 
 use policy::ThreadId;
+use policy::feedback::{MOST_GIVEN, given_share};
 
 use crate::inbox::Inbox;
 use crate::record::{Fiber, State};
 use crate::worker::Worker;
 
-/// A worker gives away at most this many fibers at once.
-const MOST: usize = 32;
-
 /// Some fibers. Their number is limited, so that no memory must be allocated for them.
 #[derive(Default)]
-struct Batch([Option<Fiber>; MOST]);
+struct Batch([Option<Fiber>; MOST_GIVEN]);
 
 impl Batch {
     /// As many as there are, up to a number.
@@ -171,7 +169,7 @@ impl Worker {
     fn offer_some(&self, many: usize) -> bool {
         let core = self.core();
         let (mut gives, mut wakes) = (false, false);
-        for _ in 0..many.div_ceil(2).min(MOST) {
+        for _ in 0..given_share(many, 1) {
             let Some(fiber) = self.take_movable(false) else { break };
             self.give_away(fiber);
             wakes |= core.offered.push(fiber);
@@ -187,7 +185,7 @@ impl Worker {
     /// them, to each worker that can take them. Returns false if no fiber was sent.
     fn send_interrupted(&self, many: usize) -> bool {
         let takers = || self.core().inboxes.iter().filter(|inbox| inbox.takes_interrupted());
-        let share = many.div_ceil(takers().count() + 1).min(MOST);
+        let share = given_share(many, takers().count());
         let mut gives = false;
         for inbox in takers() {
             let batch = Batch::take(share, || self.take_movable(true));

@@ -38,7 +38,8 @@
 //! when [none is left](FeedbackQueue::time_left) if it can interrupt the thread, or else later, at
 //! the thread's next call. It calls [`FeedbackQueue::boost`] at the period that the
 //! [`FeedbackRules`] state. With several CPUs, the world says which thread may run
-//! [where](FeedbackQueue::take_if).
+//! [where](FeedbackQueue::take_if), or each CPU has a queue, and gives threads to those that have
+//! none: [`given_share`] says how many.
 
 mod boost;
 mod level_set;
@@ -101,6 +102,15 @@ pub enum TurnOutcome {
 pub struct ThreadShare {
     level: u16,
     used: Span,
+}
+
+/// The most ready threads that a queue gives away at once.
+pub const MOST_GIVEN: usize = 32;
+
+/// How many of so many ready threads a queue gives to each of the others that have requested some:
+/// all get equal shares, and it keeps one itself, but none gets more than [`MOST_GIVEN`].
+pub fn given_share(ready: usize, takers: usize) -> usize {
+    ready.div_ceil(takers + 1).min(MOST_GIVEN)
 }
 
 /// The end of a list.

@@ -32,6 +32,13 @@ const A: ThreadId = ThreadId(0);
 const B: ThreadId = ThreadId(1);
 
 #[test]
+fn a_queue_gives_equal_shares_away_up_to_a_limit() {
+    let shares =
+        [(0, 1), (1, 1), (2, 1), (3, 1), (40, 3), (63, 1), (100, 1)].map(|(ready, takers)| given_share(ready, takers));
+    assert_eq!(shares, [0, 1, 1, 2, 10, 32, MOST_GIVEN]);
+}
+
+#[test]
 fn a_thread_at_the_bottom_runs_after_each_boost_however_many_arrive_at_the_top() {
     let mut queue = queue_of(3, 1);
     (0..3).for_each(|_| _ = turn(&mut queue, 100));

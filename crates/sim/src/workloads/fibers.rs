@@ -3,10 +3,16 @@
 //! It works like `rowlock-fiber`, with the same queue, [`policy::feedback`]:
 //!
 //! * **Scheduling.** Each worker has a queue. Whenever its fiber stops, it takes the first fiber of
-//!   the highest level. A started fiber stays with its worker. A worker with an empty queue steals
-//!   a fiber that has not started from another worker. If there is none, it sleeps until a fiber is
-//!   created, until one of its own fibers is woken, or until the sleep of one of its own fibers is
-//!   over.
+//!   the highest level. A worker with an empty queue steals a fiber that has not started from
+//!   another worker. If there is none, it sleeps until a fiber is created, until another worker
+//!   gives it fibers, until one of its own fibers is woken, or until the sleep of one of its own
+//!   fibers is over.
+//! * **Moving.** When a fiber stops or reaches a safepoint, its worker gives ready fibers to those
+//!   that sleep, by [`policy::feedback::given_share`], but keeps the next one if the fiber has
+//!   stopped. A `preemptible` fiber lets its worker do so as soon as another one finds nothing to
+//!   run. The first fiber stays. (The worker that requests fibers of the real library naps for some
+//!   50 us before. Cooperative fibers go to a queue of all workers, in which they count as at the
+//!   highest level. A fiber that another worker wakes again and again goes there; here it stays.)
 //! * **Time.** Turns are measured by the clock, from the end of the previous turn. They include the
 //!   switch, and the time in which the worker had no CPU. The library reads the clock when a fiber
 //!   stops and at *safepoints*: when it creates another fiber, wants a lock, or has computed up to
@@ -28,7 +34,7 @@
 mod lock;
 mod worker;
 
-use policy::feedback::Level;
+use policy::feedback::{Level, given_share};
 use policy::{Instant, Span, ThreadId};
 use scenario::draw::Stream;
 use scenario::fibers::{Burst, FiberCosts, FiberProgram};
@@ -81,7 +87,7 @@ struct Fiber {
     group: u32,
     number: u32,
     next: FiberStep,
-    /// The worker on which it started.
+    /// The worker to which it belongs, once it has started.
     home: Option<u32>,
     /// Its random numbers, once it has started.
     stream: Option<Stream>,
@@ -105,6 +111,8 @@ pub(crate) struct Fibers {
     fibers: Vec<Fiber>,
     locks: Vec<Lock>,
     workers: Vec<Worker>,
+    /// How many created fibers have not started.
+    unstarted: usize,
     /// The workers to wake, the last one first.
     pub(crate) woken: Vec<usize>,
     pub(crate) is_over: bool,
@@ -133,6 +141,7 @@ impl Fibers {
             fibers: Vec::with_capacity(job.fibers() as usize + 1),
             locks: vec![Lock::default(); job.locks as usize],
             workers: vec![Worker::new(job.rules.floor_to(step)); job.workers as usize],
+            unstarted: 0,
             woken: Vec::new(),
             is_over: false,
             bursts: 0,
@@ -189,6 +198,9 @@ impl Fibers {
 
     /// A worker without a fiber takes the next one.
     fn take_next(&mut self, worker: usize) -> Option<WorkerAction> {
+        if self.workers[worker].ready.waiting() == 0 {
+            self.request_fibers(worker);
+        }
         let Some(ThreadId(next)) = self.workers[worker].ready.take().or_else(|| self.steal(worker)) else {
             self.workers[worker].sleep = Sleep::Asleep;
             return Some(WorkerAction::Sleep(self.workers[worker].until()));
@@ -201,6 +213,7 @@ impl Fibers {
         }
         let program = &self.programs[fiber.group as usize];
         fiber.stream = Some(program.stream(self.seed, fiber.number));
+        self.unstarted -= 1;
         None
     }
 
@@ -216,6 +229,48 @@ impl Fibers {
             }
         }
         None
+    }
+
+    /// A worker without fibers gets some of another one that computes and can be interrupted.
+    fn request_fibers(&mut self, worker: usize) {
+        let count = self.workers.len();
+        for other in (1..count).map(|step| (worker + step) % count) {
+            if self.preemptible && self.workers[other].current.is_some() {
+                self.give(other, worker, given_share(self.workers[other].ready.waiting(), 1));
+            }
+            if self.workers[worker].ready.waiting() > 0 {
+                break;
+            }
+        }
+    }
+
+    /// A worker gives ready fibers to those that sleep. It keeps some if its fiber has stopped.
+    fn give_to_others(&mut self, worker: usize, kept: usize) {
+        let sleeps = |of: &Worker| of.sleep == Sleep::Asleep;
+        let takers = self.workers.iter().filter(|of| sleeps(of)).count();
+        let share = given_share(self.workers[worker].ready.waiting().saturating_sub(kept), takers);
+        for taker in 0..self.workers.len() {
+            if sleeps(&self.workers[taker]) && self.give(worker, taker, share) {
+                self.call(taker);
+            }
+        }
+    }
+
+    /// A worker gives up to so many ready fibers to another one. Returns whether there was one.
+    /// They have all started, because created ones are stolen before.
+    fn give(&mut self, worker: usize, taker: usize, share: usize) -> bool {
+        let share = if self.unstarted == 0 { share } else { 0 };
+        let mut gives = false;
+        for _ in 0..share {
+            let Some(fiber) = self.workers[worker].ready.take_if(|fiber| fiber != ThreadId(FIRST)) else { break };
+            let standing = self.workers[worker].ready.release(fiber);
+            let of = &mut self.workers[taker].ready;
+            of.admit(fiber, standing);
+            of.enqueue(fiber);
+            self.fibers[fiber.index()].home = Some(taker as u32);
+            gives = true;
+        }
+        gives
     }
 
     /// Runs the next step of a worker's fiber. `None` if the step takes no time.
@@ -291,6 +346,7 @@ impl Fibers {
             FiberStep::End => {
                 self.workers[worker].skip_time(now);
                 self.workers[worker].current = None;
+                self.give_to_others(worker, 1);
                 self.fibers[me].has_ended = true;
                 if let Some(joiner) = self.fibers[me].joiner {
                     self.wake(joiner);
@@ -303,6 +359,7 @@ impl Fibers {
     /// The first fiber has created another one, which is ready. An idle worker may take it.
     fn add_created(&mut self, now: Instant, worker: usize, number: u32) {
         self.fibers[number as usize].could_run = now;
+        self.unstarted += 1;
         self.workers[worker].ready.add(ThreadId(number));
         self.workers[worker].ready.enqueue(ThreadId(number));
         if let Some(idle) = self.workers.iter().position(|worker| worker.sleep == Sleep::Asleep) {
@@ -413,6 +470,7 @@ impl Fibers {
     fn stop(&mut self, now: Instant, worker: usize, fiber: u32) {
         self.demotions += u64::from(self.workers[worker].charge(now, fiber).is_used_up);
         self.workers[worker].current = None;
+        self.give_to_others(worker, 1);
     }
 
     /// The fiber of a worker goes behind the others of its level.
@@ -423,9 +481,10 @@ impl Fibers {
 
     /// A safepoint, at which the fiber of a worker may have to let others run.
     fn reach_safepoint(&mut self, now: Instant, worker: usize, fiber: u32) {
-        let of = &mut self.workers[worker];
-        let charged = of.charge(now, fiber);
+        let charged = self.workers[worker].charge(now, fiber);
         self.demotions += u64::from(charged.is_used_up);
+        self.give_to_others(worker, 0);
+        let of = &mut self.workers[worker];
         let level = of.ready.level(ThreadId(fiber));
         if of.ready.highest().is_some_and(|highest| highest < level || charged.turn_is_over && highest == level) {
             of.current = None;
