@@ -28,8 +28,7 @@ use crate::worker::Worker;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Deadlock {
-    /// Fibers that wait for each other: each for the next one, and the last for the first. A single
-    /// fiber waits for itself.
+    /// Fibers that wait for each other: each for the next one, and the last for the first.
     pub cycles: Vec<Vec<FiberSnapshot>>,
     /// The other fibers that wait.
     pub others: Vec<FiberSnapshot>,
@@ -78,9 +77,10 @@ fn is_blocked(fiber: Fiber) -> bool {
     matches!(fiber.state.get(), State::Blocked | State::BlockedUnwinding) && !is_root()
 }
 
-/// The fiber that a blocked fiber waits for, if it is one.
+/// The fiber that a blocked fiber waits for, if it is one. A fiber that seems to wait for itself
+/// has got the mutex from another thread, which is about to wake it.
 fn blocker(fiber: Fiber) -> Option<Fiber> {
-    fiber.waitable().and_then(Waitable::blocker)
+    fiber.waitable().and_then(Waitable::blocker).filter(|blocker| *blocker != fiber)
 }
 
 impl fmt::Display for Deadlock {
@@ -156,7 +156,9 @@ mod tests {
 
     use crate::config::Config;
     use crate::current_worker::CurrentWorker;
+    use crate::record::Fiber;
     use crate::runtime::Runtime;
+    use crate::waitable::{Waitable, Woken};
 
     #[test]
     fn it_is_no_deadlock_if_a_fiber_can_continue_by_now() {
@@ -167,6 +169,40 @@ mod tests {
             crate::sleep(Duration::from_millis(1));
         });
         slept.unwrap();
+    }
+
+    #[test]
+    fn it_is_no_deadlock_that_a_thread_outside_is_about_to_wake_the_fiber_to_which_it_has_handed_a_mutex() {
+        /// A mutex that the waiting fiber owns by now.
+        struct HandedOver(Fiber);
+
+        impl Waitable for HandedOver {
+            fn leave(&self, _: Fiber) -> bool {
+                false
+            }
+
+            fn kind(&self) -> &'static str {
+                "a mutex"
+            }
+
+            fn blocker(&self) -> Option<Fiber> {
+                Some(self.0)
+            }
+        }
+
+        let run = Runtime::default().run(|| {
+            let waits = || CurrentWorker::enter(|here| _ = here.block_quietly(&HandedOver(here.current()), None));
+            let owner = crate::spawn(waits);
+            let looks = || {
+                CurrentWorker::enter(|here| {
+                    super::handle_deadlock(&here);
+                    here.wake(here.core().records.get(1), Woken::Called);
+                });
+            };
+            crate::spawn(looks).detach();
+            owner.join().unwrap();
+        });
+        run.unwrap();
     }
 
     #[test]
