@@ -4,7 +4,7 @@ use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 use sys::tick::ScriptedClock;
 
-use crate::control_block::PreemptBy;
+use crate::control_block::ThreadControlBlocks;
 use crate::record::Tier;
 use crate::schedule_fuzzer::RandomSchedule;
 
@@ -40,11 +40,12 @@ pub struct Config {
     /// Whether fibers may be interrupted anywhere when their running time is over or a deadline has
     /// come, and not only at safepoints. This is for the first fiber, too, and for all others that
     /// do [not say otherwise](crate::Builder::preemptible). Running times below 20 us, or below 500
-    /// us if each fiber has a [kernel thread](PreemptBy::KernelThreads), count as that long.
+    /// us if each fiber has a [kernel thread](ThreadControlBlocks::KernelThreads), count as that
+    /// long.
     pub preemptible: bool,
-    /// The mechanism that makes each fiber a thread, with thread-locals of its own, whether it is
-    /// preemptible or not.
-    pub preempt_by: PreemptBy,
+    /// How each fiber gets a thread control block, and with it thread-locals of its own, whether it
+    /// is preemptible or not.
+    pub thread_control_blocks: ThreadControlBlocks,
     /// Whether nothing but the fibers themselves wakes the fibers, except times, descriptors, calls
     /// that [block](crate::blocking) and [`Remote`](crate::Remote)s: no other thread uses their
     /// objects. If all fibers of such a runtime wait, that is a [deadlock](crate::Deadlock).
@@ -98,7 +99,7 @@ impl Default for Config {
             stack_size: 64 << 10,
             most: 1 << 22,
             preemptible: false,
-            preempt_by: PreemptBy::Auto,
+            thread_control_blocks: ThreadControlBlocks::Auto,
             closed: false,
             deterministic: None,
             clock: None,

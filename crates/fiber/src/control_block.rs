@@ -15,18 +15,18 @@ pub(crate) mod thread;
 use self::thread::KernelThread;
 use crate::error::PreemptionError;
 
-/// The mechanism that gives each fiber thread-locals of its own; see
-/// [`Config::preempt_by`](crate::Config::preempt_by).
+/// How each fiber gets a thread control block, and with it thread-locals of its own; see
+/// [`Config::thread_control_blocks`](crate::Config::thread_control_blocks).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PreemptBy {
-    /// Thread control blocks if the system supports them, otherwise kernel threads.
+pub enum ThreadControlBlocks {
+    /// By the thread pointer if the system supports that, otherwise by kernel threads.
     #[default]
     Auto,
-    /// A thread control block for each fiber. The fibers of a worker share its kernel thread, and a
-    /// switch takes nanoseconds. This needs the GNU C library, and a processor and a kernel that
-    /// let programs change the thread pointer.
-    ThreadBlocks,
+    /// A thread control block alone for each fiber. The fibers of a worker share its kernel thread,
+    /// and a switch changes the thread pointer, which takes nanoseconds. This needs the GNU C
+    /// library, and a processor and a kernel that let programs change the thread pointer.
+    ThreadPointer,
     /// A kernel thread for each fiber, one of which runs at a time for each worker. The fiber is
     /// that thread, from its start to its end, so all that the kernel and the C library keep for a
     /// thread belongs to it: see [the table](crate::soundness#what-a-thread-may-assume). This needs
@@ -40,21 +40,25 @@ pub enum PreemptBy {
     KernelThreads,
 }
 
-/// The mechanism that a [`PreemptBy`] resolves to.
+/// The mechanism that a [`ThreadControlBlocks`] resolves to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ControlBlockKind {
     ThreadPointer,
     KernelThread,
 }
 
-impl PreemptBy {
+impl ThreadControlBlocks {
     /// The kind that this system supports.
     pub(crate) fn kind(self) -> Result<ControlBlockKind, PreemptionError> {
         use sys::thread_block::check_support;
         match (self, check_support()) {
-            (PreemptBy::ThreadBlocks, Err(why)) => Err(why.into()),
-            (PreemptBy::KernelThreads, _) | (PreemptBy::Auto, Err(_)) => Ok(ControlBlockKind::KernelThread),
-            (PreemptBy::Auto | PreemptBy::ThreadBlocks, Ok(())) => Ok(ControlBlockKind::ThreadPointer),
+            (ThreadControlBlocks::ThreadPointer, Err(why)) => Err(why.into()),
+            (ThreadControlBlocks::KernelThreads, _) | (ThreadControlBlocks::Auto, Err(_)) => {
+                Ok(ControlBlockKind::KernelThread)
+            }
+            (ThreadControlBlocks::Auto | ThreadControlBlocks::ThreadPointer, Ok(())) => {
+                Ok(ControlBlockKind::ThreadPointer)
+            }
         }
     }
 }

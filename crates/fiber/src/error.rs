@@ -28,8 +28,8 @@ pub enum SpawnError {
     /// The runtime is over.
     #[error("the runtime is over, so it takes no more fibers")]
     Over,
-    /// The fiber cannot have thread-locals of its own here as [requested](crate::PreemptBy), or
-    /// cannot be interrupted.
+    /// The fiber cannot have thread-locals of its own here as
+    /// [requested](crate::ThreadControlBlocks), or cannot be interrupted.
     #[error(transparent)]
     Preemption(#[from] PreemptionError),
 }
@@ -39,13 +39,13 @@ pub enum SpawnError {
 #[non_exhaustive]
 pub enum PreemptionError {
     /// There are no thread control blocks for fibers.
-    #[error("fibers cannot have thread control blocks here (see Config::preempt_by): {0}")]
+    #[error("fibers cannot have thread control blocks here (see Config::thread_control_blocks): {0}")]
     Block(#[from] ThreadBlockError),
     /// The kernel has no timer.
     #[error("no timer to interrupt fibers: {0}")]
     Timer(#[source] std::io::Error),
     /// There is no kernel thread for another fiber, or no timer for the thread.
-    #[error("no kernel thread for a fiber (see Config::preempt_by): {0}")]
+    #[error("no kernel thread for a fiber (see Config::thread_control_blocks): {0}")]
     Thread(#[source] std::io::Error),
     /// There is no stack for the code that runs after an interruption.
     #[error("no memory to interrupt fibers: {0}")]

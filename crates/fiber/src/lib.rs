@@ -91,7 +91,7 @@ mod worker;
 mod worker_pointer;
 
 pub use config::Config;
-pub use control_block::PreemptBy;
+pub use control_block::ThreadControlBlocks;
 pub use deadlock::Deadlock;
 pub use debug::dump::{Activity, Dump, FiberSnapshot, FiberWait, StackUse, dump};
 pub use debug::trace::Trace;

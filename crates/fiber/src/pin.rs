@@ -16,7 +16,7 @@ use crate::worker::Worker;
 ///
 /// It does not help with mutexes of the C library that are robust or inherit priority: use them in
 /// the first fiber, in [`blocking`](crate::blocking()), or let each fiber have a [kernel
-/// thread](crate::PreemptBy::KernelThreads). [The
+/// thread](crate::ThreadControlBlocks::KernelThreads). [The
 /// table](crate::soundness#what-a-thread-may-assume) has all that belongs to a thread.
 ///
 /// Guards can be nested. On a thread that runs no fibers the guard does nothing.

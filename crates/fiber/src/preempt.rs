@@ -72,7 +72,7 @@ impl Worker {
     /// Prepares the worker for fibers with blocks. Only its first fiber has run so far.
     #[cold]
     pub(crate) fn prepare_blocks(&self) -> Result<(), StackError> {
-        match self.core().config.preempt_by.kind()? {
+        match self.core().config.thread_control_blocks.kind()? {
             ControlBlockKind::ThreadPointer => {
                 self.own_thread.set_control_block(ControlBlock::ThreadPointer(arch::thread_pointer()));
             }
@@ -124,7 +124,7 @@ impl Worker {
             why => PreemptionError::Stack(Box::new(why)),
         };
         self.prepare_scheduler().map_err(stack_error)?;
-        let kind = self.core().config.preempt_by.kind()?;
+        let kind = self.core().config.thread_control_blocks.kind()?;
         // SAFETY: the handler keeps to the rules in the module's documentation.
         unsafe { sys::tick::handle(tick) }.map_err(PreemptionError::Timer)?;
         let shortest = if kind == ControlBlockKind::ThreadPointer { SHORTEST } else { SHORTEST_TURN };
@@ -372,7 +372,7 @@ impl Worker {
     pub(crate) fn prepare_to_take_interrupted(&self) -> bool {
         let core = self.core();
         let has_ticks = core.has_ticks.load(SeqCst);
-        let may_move = || matches!(core.config.preempt_by.kind(), Ok(ControlBlockKind::ThreadPointer));
+        let may_move = || matches!(core.config.thread_control_blocks.kind(), Ok(ControlBlockKind::ThreadPointer));
         if has_ticks && !self.has_ticks() && may_move() {
             // If that fails, it takes none.
             let _ = self.prepare_ticks();

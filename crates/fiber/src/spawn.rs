@@ -96,8 +96,8 @@ impl Builder {
     /// spawned so: a *sharing* fiber. A switch between two of them does not change the thread
     /// control block, which saves some ten nanoseconds. A sharing fiber gives up its CPU only in
     /// calls of this crate that may let other fibers run (its *waits*), and stays with its worker
-    /// once it has started. If fibers have [kernel threads](crate::PreemptBy::KernelThreads), it
-    /// shares nothing.
+    /// once it has started. If fibers have [kernel
+    /// threads](crate::ThreadControlBlocks::KernelThreads), it shares nothing.
     ///
     /// # Errors
     /// As for [`spawn`](Builder::spawn).

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber::{
-    Builder, Config, Dump, JoinHandle, PreemptBy, Runtime, ScriptedClock, Semaphore, dump, preemptions, scope, sleep,
-    sleep_until, spawn,
+    Builder, Config, Dump, JoinHandle, Runtime, ScriptedClock, Semaphore, ThreadControlBlocks, dump, preemptions,
+    scope, sleep, sleep_until, spawn,
 };
 use sys::futex::{self, Scope};
 use sys::scheduling::Thread;
@@ -227,7 +227,7 @@ fn a_dump_shows_where_a_fiber_went_while_it_waited_for_memory() {
     testing::isolated(|| {
         const HEIGHTS: [usize; 2] = [20, 2];
 
-        let scripted = scripted::runtime(PreemptBy::Auto, 4, Boost::Never);
+        let scripted = scripted::runtime(ThreadControlBlocks::Auto, 4, Boost::Never);
         let (worker, clock) = (Thread::current(), &scripted.clock);
         let halts: &'static Halts = Box::leak(Box::default());
         // How often the fiber has reached a top, and how often it may leave one.
@@ -303,7 +303,7 @@ fn a_dump_shows_where_a_fiber_went_while_it_waited_for_memory() {
 fn the_library_donates_its_timeslice_to_an_interrupted_owner_of_the_allocators_lock() {
     // In a process with other tests, these hold the lock at times.
     testing::isolated(|| {
-        let scripted = scripted::runtime(PreemptBy::Auto, 4, Boost::Never);
+        let scripted = scripted::runtime(ThreadControlBlocks::Auto, 4, Boost::Never);
         let (worker, [is_exempt, has_unlocked]) =
             (Thread::current(), [(); 2].map(|()| Arc::new(AtomicBool::new(false))));
         let clock: &'static ScriptedClock = Box::leak(Box::new(scripted.clock.clone()));

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber as fiber;
-use rowlock_fiber::{Candidates, Config, PreemptBy, RandomSchedule, Runtime};
+use rowlock_fiber::{Candidates, Config, RandomSchedule, Runtime, ThreadControlBlocks};
 use testing::Child;
 use testing::child::{LIMIT, set_deadline};
 
@@ -66,7 +66,12 @@ impl Way {
                 Config { deterministic: Some(RandomSchedule { seed, candidates: Candidates::All }), ..usual }
             }
             Way::Preempted { workers } => Config { workers, rules: hasty, preemptible: true, ..usual },
-            Way::Bound => Config { rules: hasty, preemptible: true, preempt_by: PreemptBy::KernelThreads, ..usual },
+            Way::Bound => Config {
+                rules: hasty,
+                preemptible: true,
+                thread_control_blocks: ThreadControlBlocks::KernelThreads,
+                ..usual
+            },
         }
     }
 

@@ -3,7 +3,7 @@
 
 use policy::Span;
 use policy::feedback::Boost;
-use rowlock_fiber::{PreemptBy, checkpoint, current, demotions, dump, spawn};
+use rowlock_fiber::{ThreadControlBlocks, checkpoint, current, demotions, dump, spawn};
 
 use crate::scripted::{self, TURN};
 
@@ -15,7 +15,7 @@ fn level() -> u32 {
 
 #[test]
 fn a_fiber_that_computes_is_demoted_at_its_checkpoints_and_one_that_takes_no_time_is_not() {
-    let scripted = scripted::runtime(PreemptBy::Auto, 4, Boost::Never);
+    let scripted = scripted::runtime(ThreadControlBlocks::Auto, 4, Boost::Never);
     let counted = scripted.run(|| {
         for _ in 0..1000 {
             spawn(checkpoint).join().unwrap();
@@ -35,7 +35,7 @@ fn a_fiber_that_computes_is_demoted_at_its_checkpoints_and_one_that_takes_no_tim
 
 #[test]
 fn a_fiber_sinks_by_a_level_with_each_running_time_and_rises_to_the_highest_with_each_boost() {
-    let scripted = scripted::runtime(PreemptBy::Auto, 4, Boost::Every(Span::from_millis(6)));
+    let scripted = scripted::runtime(ThreadControlBlocks::Auto, 4, Boost::Every(Span::from_millis(6)));
     let levels = scripted.run(|| {
         checkpoint();
         [(); 14].map(|()| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
-use rowlock_fiber::{PreemptBy, ScriptedClock, sleep, spawn, yield_now};
+use rowlock_fiber::{ScriptedClock, ThreadControlBlocks, sleep, spawn, yield_now};
 
 use crate::preemption::tests;
 use crate::scripted::{self, TURN};
@@ -19,9 +19,9 @@ tests! {
     when_a_runtime_ends_turns_last_one_tick_even_if_running_times_are_long,
 }
 
-fn a_fiber_of_a_low_level_is_orphaned_when_its_runtime_ends(by: PreemptBy) {
+fn a_fiber_of_a_low_level_is_orphaned_when_its_runtime_ends(blocks: ThreadControlBlocks) {
     let rules = FeedbackRules { levels: 2, running_time: Span::from_millis(1_000), boost: Boost::Never };
-    let scripted = scripted::with(by, rules);
+    let scripted = scripted::with(blocks, rules);
     let (rounds, clock) = (Arc::new(AtomicU64::new(0)), scripted.clock.clone());
     let (tell, told) = std::sync::mpsc::channel();
     let theirs = Arc::clone(&rounds);
@@ -50,7 +50,7 @@ const GRACE: u64 = 50;
 /// If no preemptible fiber ends within this many turns, all are orphaned.
 const MAX_TICKS: u64 = 2_000;
 
-fn many_slow_fibers_all_end_with_their_runtime(by: PreemptBy) {
+fn many_slow_fibers_all_end_with_their_runtime(blocks: ThreadControlBlocks) {
     const MANY: u64 = 100;
     /// Ends after it has computed for a number of turns: each for one more than the one before it.
     struct Slow(ScriptedClock, Arc<[AtomicU64; 2]>, u64);
@@ -60,7 +60,7 @@ fn many_slow_fibers_all_end_with_their_runtime(by: PreemptBy) {
             self.1[usize::from(scripted::is_orphaned())].fetch_add(1, Relaxed);
         }
     }
-    let scripted = scripted::runtime(by, 1, Boost::Never);
+    let scripted = scripted::runtime(blocks, 1, Boost::Never);
     let ended: Arc<[AtomicU64; 2]> = Arc::default();
     scripted
         .run(|| {
@@ -83,9 +83,9 @@ fn many_slow_fibers_all_end_with_their_runtime(by: PreemptBy) {
     }
 }
 
-fn if_none_ends_all_are_orphaned_before_each_has_used_its_turns(by: PreemptBy) {
+fn if_none_ends_all_are_orphaned_before_each_has_used_its_turns(blocks: ThreadControlBlocks) {
     const MANY: usize = 100;
-    let scripted = scripted::runtime(by, 1, Boost::Never);
+    let scripted = scripted::runtime(blocks, 1, Boost::Never);
     let turns = Arc::new([const { AtomicU64::new(0) }; MANY]);
     scripted
         .run(|| {
@@ -106,7 +106,7 @@ fn if_none_ends_all_are_orphaned_before_each_has_used_its_turns(by: PreemptBy) {
     assert_eq!(turns.each_ref().map(|turns| turns.load(Relaxed)), [1 + MAX_TICKS / MANY as u64; MANY]);
 }
 
-fn when_a_runtime_ends_turns_last_one_tick_even_if_running_times_are_long(by: PreemptBy) {
+fn when_a_runtime_ends_turns_last_one_tick_even_if_running_times_are_long(blocks: ThreadControlBlocks) {
     struct Loops(ScriptedClock, Arc<AtomicU64>);
     impl Drop for Loops {
         fn drop(&mut self) {
@@ -117,7 +117,7 @@ fn when_a_runtime_ends_turns_last_one_tick_even_if_running_times_are_long(by: Pr
         }
     }
     let rules = FeedbackRules { levels: 1, running_time: Span::from_millis(1_000_000), boost: Boost::Never };
-    let scripted = scripted::with(by, rules);
+    let scripted = scripted::with(blocks, rules);
     let turns: [Arc<AtomicU64>; 2] = Default::default();
     scripted
         .run(|| {

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
-use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, Semaphore, dump, scope, sleep, spawn, yield_now};
+use rowlock_fiber::{Builder, Config, Runtime, Semaphore, ThreadControlBlocks, dump, scope, sleep, spawn, yield_now};
 use sys::scheduling::{Thread, nice, set_nice};
 use sys::tick::SignalMask;
 use testing::{expect_pass, isolated, isolated_by, run};
 
-fn config(preempt_by: PreemptBy) -> Config {
-    Config { preempt_by, ..Config::default() }
+fn config(thread_control_blocks: ThreadControlBlocks) -> Config {
+    Config { thread_control_blocks, ..Config::default() }
 }
 
 /// Waits until a thread that has been joined is gone, which takes the kernel a moment.
@@ -34,9 +34,9 @@ fn many_runtimes_in_a_row_add_neither_threads_nor_stacks() {
         let start = || scope(|scope| (0..4).for_each(|_| drop(scope.spawn(yield_now))));
         Runtime::new(config.clone()).run(start).unwrap();
     };
-    let all = |preempt_by: PreemptBy| {
+    let all = |thread_control_blocks: ThreadControlBlocks| {
         for (workers, preemptible) in [(1, false), (1, true), (2, true)] {
-            let config = Config { workers, preemptible, ..config(preempt_by) };
+            let config = Config { workers, preemptible, ..config(thread_control_blocks) };
             (0..10).for_each(|_| one(&config));
             let (threads, pages) = sizes();
             (0..100).for_each(|_| one(&config));
@@ -51,8 +51,8 @@ fn many_runtimes_in_a_row_add_neither_threads_nor_stacks() {
     isolated_by(
         |mut test| expect_pass(&mut test),
         || {
-            all(PreemptBy::Auto);
-            all(PreemptBy::KernelThreads);
+            all(ThreadControlBlocks::Auto);
+            all(ThreadControlBlocks::KernelThreads);
         },
     );
 }
@@ -68,7 +68,7 @@ fn an_orphan_with_a_kernel_thread_leaves_nothing_when_it_ends() {
         for _ in 0..3 {
             OVER.store(false, Relaxed);
             BEGUN.store(0, Relaxed);
-            let config = Config { preemptible: true, ..config(PreemptBy::KernelThreads) };
+            let config = Config { preemptible: true, ..config(ThreadControlBlocks::KernelThreads) };
             let first = || {
                 let body = || {
                     BEGUN.fetch_add(1, Relaxed);
@@ -109,7 +109,7 @@ fn a_fiber_has_a_new_kernel_thread_which_is_gone_when_it_is_joined() {
             await_end(thread);
         }
     };
-    Runtime::new(config(PreemptBy::KernelThreads)).run(program).unwrap();
+    Runtime::new(config(ThreadControlBlocks::KernelThreads)).run(program).unwrap();
 }
 
 #[test]
@@ -137,8 +137,8 @@ fn a_destructor_of_a_thread_local_waits_in_its_fiber() {
             assert_eq!(DROPPED.load(Relaxed), 3 * count);
         }
     };
-    let preempted = Config { preemptible: true, ..config(PreemptBy::KernelThreads) };
-    for config in [config(PreemptBy::KernelThreads), preempted] {
+    let preempted = Config { preemptible: true, ..config(ThreadControlBlocks::KernelThreads) };
+    for config in [config(ThreadControlBlocks::KernelThreads), preempted] {
         DROPPED.store(0, Relaxed);
         Runtime::new(config).run(program).unwrap();
     }
@@ -158,7 +158,7 @@ fn a_fiber_starts_with_the_signals_of_its_worker() {
         assert_ne!(SignalMask::of_this_thread(), before);
         (before, spawn(SignalMask::of_this_thread).join().unwrap())
     };
-    Runtime::new(config(PreemptBy::KernelThreads))
+    Runtime::new(config(ThreadControlBlocks::KernelThreads))
         .run(|| {
             let (before, theirs) = spawn(block).join().unwrap();
             assert_eq!(theirs, before);
@@ -169,7 +169,7 @@ fn a_fiber_starts_with_the_signals_of_its_worker() {
 #[test]
 fn a_kernel_thread_inherits_nothing_from_another_fiber() {
     let own = || nice(Thread::current()).unwrap();
-    Runtime::new(config(PreemptBy::KernelThreads))
+    Runtime::new(config(ThreadControlBlocks::KernelThreads))
         .run(|| {
             let before = own();
             let theirs = spawn(move || {
@@ -198,7 +198,7 @@ fn a_sharing_fiber_has_a_kernel_thread_too() {
         assert!(!threads.contains(&own) && threads[0] != threads[1]);
         threads.into_iter().for_each(await_end);
     };
-    Runtime::new(config(PreemptBy::KernelThreads)).run(program).unwrap();
+    Runtime::new(config(ThreadControlBlocks::KernelThreads)).run(program).unwrap();
 }
 
 #[inline(never)]
@@ -218,7 +218,7 @@ fn computes_deep_inside(begun: &AtomicBool, over: &AtomicBool) {
 #[test]
 fn a_dump_shows_where_fibers_are_and_how_much_stack_they_have_used() {
     let ([begun, waiting, over], gate) = ([(); 3].map(|()| AtomicBool::new(false)), Semaphore::new(0));
-    let config = Config { preemptible: true, ..config(PreemptBy::KernelThreads) };
+    let config = Config { preemptible: true, ..config(ThreadControlBlocks::KernelThreads) };
     let first = || {
         scope(|scope| {
             scope.spawn(|| computes_deep_inside(&begun, &over));
@@ -252,7 +252,7 @@ fn a_fiber_that_overflows_its_stack_is_named() {
     };
     let body = || {
         let parser = || Builder::new().name("parser").spawn(|| dive(u64::MAX)).unwrap().join().unwrap();
-        Runtime::new(config(PreemptBy::KernelThreads)).run(parser).unwrap();
+        Runtime::new(config(ThreadControlBlocks::KernelThreads)).run(parser).unwrap();
     };
     isolated_by(expect, body);
 }
@@ -262,8 +262,8 @@ fn a_stack_that_is_too_large_is_refused() {
     isolated_by(
         |mut test| expect_pass(&mut test),
         || {
-            for preempt_by in [PreemptBy::Auto, PreemptBy::KernelThreads] {
-                let config = Config { stack_size: usize::MAX, ..config(preempt_by) };
+            for thread_control_blocks in [ThreadControlBlocks::Auto, ThreadControlBlocks::KernelThreads] {
+                let config = Config { stack_size: usize::MAX, ..config(thread_control_blocks) };
                 let error = Runtime::new(config).run(|| spawn(|| ()).join().unwrap_err()).unwrap();
                 assert!(error.to_string().contains("the largest stack has"), "{error}");
             }

@@ -27,7 +27,7 @@ fn each_way() -> impl Iterator<Item = Runtime> {
         Config { workers: 2, ..default() },
         Config { preemptible: true, ..default() },
         Config { preemptible: true, workers: 2, ..default() },
-        Config { preempt_by: rowlock_fiber::PreemptBy::KernelThreads, ..default() },
+        Config { thread_control_blocks: rowlock_fiber::ThreadControlBlocks::KernelThreads, ..default() },
     ];
     configs.into_iter().map(Runtime::new)
 }

@@ -10,7 +10,7 @@ use policy::Span;
 use policy::feedback::Boost;
 use rowlock_fiber as fiber;
 use rowlock_fiber::{
-    Activity, Builder, Condvar, Mutex, PreemptBy, Preemptions, RwLock, ScriptedClock, Semaphore, checkpoint,
+    Activity, Builder, Condvar, Mutex, Preemptions, RwLock, ScriptedClock, Semaphore, ThreadControlBlocks, checkpoint,
     preemptions, scope, yield_now,
 };
 use sys::scheduling::Thread;
@@ -19,7 +19,7 @@ use crate::scripted::{self, KernelLock, TURN};
 
 /// Runs a program with a scripted clock and four levels.
 fn run<T>(boost: Boost, program: impl FnOnce(&ScriptedClock) -> T) -> T {
-    let scripted = scripted::runtime(PreemptBy::Auto, 4, boost);
+    let scripted = scripted::runtime(ThreadControlBlocks::Auto, 4, boost);
     scripted.run(|| program(&scripted.clock)).unwrap()
 }
 

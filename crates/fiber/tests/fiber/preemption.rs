@@ -9,8 +9,8 @@ use std::time::Duration;
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
 use rowlock_fiber::{
-    Activity, Builder, Config, JoinError, PreemptBy, RunError, Runtime, StackError, channel, dump, preemptions, remote,
-    scope, sleep, spawn, yield_now,
+    Activity, Builder, Config, JoinError, RunError, Runtime, StackError, ThreadControlBlocks, channel, dump,
+    preemptions, remote, scope, sleep, spawn, yield_now,
 };
 use sys::scheduling::Thread;
 use sys::tick::Slack;
@@ -19,10 +19,10 @@ use crate::at_drop::AtDrop;
 use crate::scripted::{self, KernelLock, TURN};
 
 /// A runtime that uses the real clock.
-fn runtime(preempt_by: PreemptBy) -> Runtime {
+fn runtime(thread_control_blocks: ThreadControlBlocks) -> Runtime {
     let rules =
         FeedbackRules { levels: 4, running_time: Span::from_micros(200), boost: Boost::Every(Span::from_millis(10)) };
-    Runtime::new(Config { rules, preemptible: true, preempt_by, ..Config::default() })
+    Runtime::new(Config { rules, preemptible: true, thread_control_blocks, ..Config::default() })
 }
 
 /// Runs each of these tests with the best kind of preemption here, and with kernel threads, which
@@ -30,10 +30,10 @@ fn runtime(preempt_by: PreemptBy) -> Runtime {
 macro_rules! tests {
     ($($name:ident,)*) => {
         mod by_the_best_means {
-            $(#[test] fn $name() { super::$name(super::PreemptBy::Auto) })*
+            $(#[test] fn $name() { super::$name(super::ThreadControlBlocks::Auto) })*
         }
         mod by_kernel_threads {
-            $(#[test] fn $name() { super::$name(super::PreemptBy::KernelThreads) })*
+            $(#[test] fn $name() { super::$name(super::ThreadControlBlocks::KernelThreads) })*
         }
     };
 }
@@ -59,8 +59,8 @@ tests! {
     an_orphaned_fiber_does_not_leave_its_scope_before_its_borrowers,
 }
 
-fn a_fiber_that_reaches_no_safepoint_is_preempted(by: PreemptBy) {
-    let scripted = scripted::runtime(by, 4, Boost::Never);
+fn a_fiber_that_reaches_no_safepoint_is_preempted(blocks: ThreadControlBlocks) {
+    let scripted = scripted::runtime(blocks, 4, Boost::Never);
     let (over, clock) = (Arc::new(AtomicBool::new(false)), scripted.clock.clone());
     let loops = Arc::clone(&over);
     let counts = scripted.run(|| {
@@ -80,8 +80,8 @@ fn a_fiber_that_reaches_no_safepoint_is_preempted(by: PreemptBy) {
     assert_eq!(counts.unwrap(), (4, 1));
 }
 
-fn fibers_of_one_level_take_turns_that_end_with_ticks(by: PreemptBy) {
-    let scripted = scripted::runtime(by, 1, Boost::Never);
+fn fibers_of_one_level_take_turns_that_end_with_ticks(blocks: ThreadControlBlocks) {
+    let scripted = scripted::runtime(blocks, 1, Boost::Never);
     let order = Mutex::new(String::new());
     let taken = scripted.run(|| {
         scope(|scope| {
@@ -103,8 +103,8 @@ fn fibers_of_one_level_take_turns_that_end_with_ticks(by: PreemptBy) {
     assert_eq!(scripted.clock.elapsed(), 6 * TURN);
 }
 
-fn a_thread_outside_can_advance_the_clock(by: PreemptBy) {
-    let scripted = scripted::runtime(by, 1, Boost::Never);
+fn a_thread_outside_can_advance_the_clock(blocks: ThreadControlBlocks) {
+    let scripted = scripted::runtime(blocks, 1, Boost::Never);
     let [begun, over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
     let (begins, loops) = (Arc::clone(&begun), Arc::clone(&over));
     let clock = scripted.clock.clone();
@@ -128,8 +128,8 @@ fn a_thread_outside_can_advance_the_clock(by: PreemptBy) {
     assert_eq!(taken.unwrap(), 1);
 }
 
-fn a_sleeper_wakes_beside_an_endless_loop(by: PreemptBy) {
-    let scripted = scripted::runtime(by, 4, Boost::Every(Span::from_millis(50)));
+fn a_sleeper_wakes_beside_an_endless_loop(blocks: ThreadControlBlocks) {
+    let scripted = scripted::runtime(blocks, 4, Boost::Every(Span::from_millis(50)));
     let (over, clock) = (Arc::new(AtomicBool::new(false)), scripted.clock.clone());
     let loops = Arc::clone(&over);
     let taken = scripted.run(|| {
@@ -149,8 +149,8 @@ fn a_sleeper_wakes_beside_an_endless_loop(by: PreemptBy) {
     assert_eq!((taken.unwrap(), scripted.clock.elapsed()), (10, 30 * TURN));
 }
 
-fn a_runtime_ends_while_a_fiber_loops(by: PreemptBy) {
-    runtime(by)
+fn a_runtime_ends_while_a_fiber_loops(blocks: ThreadControlBlocks) {
+    runtime(blocks)
         .run(|| {
             Builder::new()
                 .spawn(|| {
@@ -164,10 +164,10 @@ fn a_runtime_ends_while_a_fiber_loops(by: PreemptBy) {
         .unwrap();
 }
 
-fn memory_is_allocated_everywhere(by: PreemptBy) {
+fn memory_is_allocated_everywhere(blocks: ThreadControlBlocks) {
     const ENOUGH: u64 = 200;
     let rounds: Arc<[AtomicU64; 8]> = Arc::default();
-    runtime(by)
+    runtime(blocks)
         .run(|| {
             let work = |byte: u8| {
                 let rounds = Arc::clone(&rounds);
@@ -185,9 +185,9 @@ fn memory_is_allocated_everywhere(by: PreemptBy) {
         .unwrap();
 }
 
-fn a_workers_first_preemptible_fiber_can_come_from_outside(by: PreemptBy) {
+fn a_workers_first_preemptible_fiber_can_come_from_outside(blocks: ThreadControlBlocks) {
     thread_local! { static MARK: Cell<u32> = const { Cell::new(0) } }
-    runtime(by)
+    runtime(blocks)
         .run(|| {
             MARK.set(1);
             let remote = remote();
@@ -206,7 +206,7 @@ fn a_workers_first_preemptible_fiber_can_come_from_outside(by: PreemptBy) {
         .unwrap();
 }
 
-fn a_dump_reads_nothing_of_an_orphaned_fiber(by: PreemptBy) {
+fn a_dump_reads_nothing_of_an_orphaned_fiber(blocks: ThreadControlBlocks) {
     let (over, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (loops, sees) = (Arc::clone(&over), Arc::clone(&seen));
     let at_end = AtDrop(move || {
@@ -222,7 +222,7 @@ fn a_dump_reads_nothing_of_an_orphaned_fiber(by: PreemptBy) {
         sees.store(true, Relaxed);
         assert!(looper.backtrace.is_none(), "{looper}");
     });
-    runtime(by)
+    runtime(blocks)
         .run(|| {
             Builder::new().name("looper").spawn(move || while !loops.load(Relaxed) {}).unwrap();
             let waits = Builder::new().preemptible(false).spawn(move || {
@@ -239,9 +239,9 @@ fn a_dump_reads_nothing_of_an_orphaned_fiber(by: PreemptBy) {
     assert!(seen.load(Relaxed));
 }
 
-fn a_running_time_shorter_than_a_tick_keeps_no_fiber_from_running(by: PreemptBy) {
+fn a_running_time_shorter_than_a_tick_keeps_no_fiber_from_running(blocks: ThreadControlBlocks) {
     let rules = FeedbackRules { levels: 4, running_time: Span::from_nanos(1), boost: Boost::Never };
-    let runtime = Runtime::new(Config { rules, preemptible: true, preempt_by: by, ..Config::default() });
+    let runtime = Runtime::new(Config { rules, preemptible: true, thread_control_blocks: blocks, ..Config::default() });
     runtime
         .run(|| {
             let count = || (0..10_000).map(std::hint::black_box).sum::<u64>();
@@ -251,8 +251,8 @@ fn a_running_time_shorter_than_a_tick_keeps_no_fiber_from_running(by: PreemptBy)
         .unwrap();
 }
 
-fn a_fiber_that_is_not_preemptible_gets_a_lock_that_an_interrupted_one_holds(by: PreemptBy) {
-    let scripted = scripted::runtime(by, 4, Boost::Never);
+fn a_fiber_that_is_not_preemptible_gets_a_lock_that_an_interrupted_one_holds(blocks: ThreadControlBlocks) {
+    let scripted = scripted::runtime(blocks, 4, Boost::Never);
     let lock = Arc::new(KernelLock::default());
     let (waits, clock) = (Arc::new(AtomicBool::new(false)), scripted.clock.clone());
     let (theirs, is_waited_for) = (Arc::clone(&lock), Arc::clone(&waits));
@@ -285,9 +285,9 @@ fn a_fiber_that_is_not_preemptible_gets_a_lock_that_an_interrupted_one_holds(by:
     assert_eq!(counts.unwrap(), (1, 1));
 }
 
-fn a_fiber_that_is_not_preemptible_and_yields_its_cpu_lets_an_interrupted_one_run(by: PreemptBy) {
+fn a_fiber_that_is_not_preemptible_and_yields_its_cpu_lets_an_interrupted_one_run(blocks: ThreadControlBlocks) {
     let [begun, looks, done] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
-    let donated = runtime(by)
+    let donated = runtime(blocks)
         .run(|| {
             let theirs = [&begun, &looks, &done].map(Arc::clone);
             let fiber = spawn(move || {
@@ -314,15 +314,15 @@ fn a_fiber_that_is_not_preemptible_and_yields_its_cpu_lets_an_interrupted_one_ru
     assert!(donated > 0);
 }
 
-fn a_runtime_is_refused_within_another_one(by: PreemptBy) {
+fn a_runtime_is_refused_within_another_one(blocks: ThreadControlBlocks) {
     let within = || matches!(Runtime::default().run(|| ()), Err(RunError::Inside));
-    let refused = runtime(by).run(|| spawn(within).join().unwrap()).unwrap();
+    let refused = runtime(blocks).run(|| spawn(within).join().unwrap()).unwrap();
     assert!(refused);
 }
 
-fn an_orphaned_fiber_unwinds_when_it_calls_the_library(by: PreemptBy) {
+fn an_orphaned_fiber_unwinds_when_it_calls_the_library(blocks: ThreadControlBlocks) {
     let [over, begun, unwound] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
-    runtime(by)
+    runtime(blocks)
         .run(|| {
             let (over, begins, unwinds) = (Arc::clone(&over), Arc::clone(&begun), Arc::clone(&unwound));
             spawn(move || {
@@ -351,7 +351,7 @@ fn each_fiber_has_a_kernel_thread_and_one_runs_at_a_time() {
         let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", thread.number())).unwrap();
         stat.rsplit_once(") ").unwrap().1.starts_with('R')
     };
-    runtime(PreemptBy::KernelThreads)
+    runtime(ThreadControlBlocks::KernelThreads)
         .run(|| {
             let (sender, begun) = channel(4);
             let fibers: Vec<_> = (0..4)
@@ -378,15 +378,15 @@ fn each_fiber_has_a_kernel_thread_and_one_runs_at_a_time() {
         .unwrap();
 }
 
-fn the_smallest_stack_suffices_to_start(by: PreemptBy) {
-    let config = Config { preemptible: true, preempt_by: by, stack_size: 1, ..Config::default() };
+fn the_smallest_stack_suffices_to_start(blocks: ThreadControlBlocks) {
+    let config = Config { preemptible: true, thread_control_blocks: blocks, stack_size: 1, ..Config::default() };
     assert_eq!(Runtime::new(config).run(|| spawn(|| 7).join().unwrap()).unwrap(), 7);
 }
 
-fn a_preemptible_fiber_without_a_stack_drops_its_function(by: PreemptBy) {
+fn a_preemptible_fiber_without_a_stack_drops_its_function(blocks: ThreadControlBlocks) {
     let thing = Arc::new(());
     let theirs = Arc::clone(&thing);
-    runtime(by)
+    runtime(blocks)
         .run(|| {
             let refused = Builder::new().stack_size(usize::MAX).spawn(move || drop(theirs)).unwrap();
             assert!(matches!(refused.join(), Err(JoinError::NoStack(StackError::TooLarge { .. }))));
@@ -395,11 +395,11 @@ fn a_preemptible_fiber_without_a_stack_drops_its_function(by: PreemptBy) {
     assert_eq!(Arc::strong_count(&thing), 1);
 }
 
-fn sleeps_in_the_kernel_end_although_ticks_are_closer_than_the_timer_slack(preempt_by: PreemptBy) {
+fn sleeps_in_the_kernel_end_although_ticks_are_closer_than_the_timer_slack(thread_control_blocks: ThreadControlBlocks) {
     let before = Slack::of_this_thread();
     let rules =
         FeedbackRules { levels: 4, running_time: Span::from_micros(40), boost: Boost::Every(Span::from_millis(10)) };
-    Runtime::new(Config { rules, preemptible: true, preempt_by, ..Config::default() })
+    Runtime::new(Config { rules, preemptible: true, thread_control_blocks, ..Config::default() })
         .run(|| {
             let sleepers = [(); 4].map(|()| spawn(|| std::thread::sleep(Duration::from_millis(1))));
             sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
@@ -408,8 +408,8 @@ fn sleeps_in_the_kernel_end_although_ticks_are_closer_than_the_timer_slack(preem
     assert_eq!(Slack::of_this_thread(), before);
 }
 
-fn an_orphaned_fiber_does_not_leave_its_scope_before_its_borrowers(by: PreemptBy) {
-    let scripted = scripted::runtime(by, 4, Boost::Never);
+fn an_orphaned_fiber_does_not_leave_its_scope_before_its_borrowers(blocks: ThreadControlBlocks) {
+    let scripted = scripted::runtime(blocks, 4, Boost::Never);
     let [begun, over, dropped] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
     let (begins, drops) = (Arc::clone(&begun), Arc::clone(&dropped));
     let (is_over, clock) = (Arc::clone(&over), scripted.clock.clone());

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
 use policy::feedback::Boost;
-use rowlock_fiber::{Pollable, PreemptBy, preemptions, remote, spawn, yield_now};
+use rowlock_fiber::{Pollable, ThreadControlBlocks, preemptions, remote, spawn, yield_now};
 
 use crate::scripted::{self, TURN};
 
@@ -43,7 +43,7 @@ fn compute(scripted: &scripted::Scripted, then: impl FnOnce() + Send + 'static) 
 
 #[test]
 fn a_fiber_from_another_thread_gets_its_turn_long_before_the_end_of_a_running_time() {
-    let scripted = scripted::runtime(PreemptBy::Auto, 2, Boost::Never);
+    let scripted = scripted::runtime(ThreadControlBlocks::Auto, 2, Boost::Never);
     let clock = scripted.clock.clone();
     compute(&scripted, move || {
         let began = clock.elapsed();
@@ -61,7 +61,7 @@ fn a_fiber_from_another_thread_gets_its_turn_long_before_the_end_of_a_running_ti
 #[test]
 fn a_flood_of_fibers_from_another_thread_brings_one_tick_at_a_time() {
     const MANY: usize = 1000;
-    let scripted = scripted::runtime(PreemptBy::Auto, 2, Boost::Never);
+    let scripted = scripted::runtime(ThreadControlBlocks::Auto, 2, Boost::Never);
     let clock = scripted.clock.clone();
     compute(&scripted, move || {
         let before = preemptions();
@@ -87,7 +87,7 @@ fn a_flood_of_fibers_from_another_thread_brings_one_tick_at_a_time() {
 
 #[test]
 fn a_fiber_that_waits_for_a_descriptor_gets_its_turn_when_data_come() {
-    let scripted = scripted::runtime(PreemptBy::Auto, 2, Boost::Never);
+    let scripted = scripted::runtime(ThreadControlBlocks::Auto, 2, Boost::Never);
     let clock = scripted.clock.clone();
     let (output, mut input) = pipe().unwrap();
     let read = Arc::new(AtomicUsize::new(0));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
-use rowlock_fiber::{Config, PreemptBy, Runtime, ScriptedClock};
+use rowlock_fiber::{Config, Runtime, ScriptedClock, ThreadControlBlocks};
 use sys::futex::{self, Scope};
 use sys::scheduling::{Policy, Thread, attributes};
 
@@ -31,13 +31,14 @@ impl Deref for Scripted {
 }
 
 /// A runtime whose running times are a [`TURN`].
-pub(crate) fn runtime(preempt_by: PreemptBy, levels: u32, boost: Boost) -> Scripted {
-    with(preempt_by, FeedbackRules { levels, running_time: Span::from_nanos(TURN.as_nanos() as u64), boost })
+pub(crate) fn runtime(thread_control_blocks: ThreadControlBlocks, levels: u32, boost: Boost) -> Scripted {
+    with(thread_control_blocks, FeedbackRules { levels, running_time: Span::from_nanos(TURN.as_nanos() as u64), boost })
 }
 
-pub(crate) fn with(preempt_by: PreemptBy, rules: FeedbackRules) -> Scripted {
+pub(crate) fn with(thread_control_blocks: ThreadControlBlocks, rules: FeedbackRules) -> Scripted {
     let clock = ScriptedClock::new();
-    let config = Config { rules, preemptible: true, preempt_by, clock: Some(clock.clone()), ..Config::default() };
+    let config =
+        Config { rules, preemptible: true, thread_control_blocks, clock: Some(clock.clone()), ..Config::default() };
     Scripted { clock, runtime: Runtime::new(config) }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
-use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, preemptions, spawn, yield_now};
+use rowlock_fiber::{Builder, Config, Runtime, ThreadControlBlocks, preemptions, spawn, yield_now};
 use testing::child::{LIMIT, set_deadline};
 use testing::{Child, Output, isolated_by};
 
@@ -59,16 +59,23 @@ pub(crate) fn length() -> Duration {
 }
 
 /// The kind of preemption.
-pub(crate) fn preempt_by() -> PreemptBy {
-    if std::env::var_os(THREADS).is_some() { PreemptBy::KernelThreads } else { PreemptBy::Auto }
+pub(crate) fn thread_control_blocks() -> ThreadControlBlocks {
+    if std::env::var_os(THREADS).is_some() { ThreadControlBlocks::KernelThreads } else { ThreadControlBlocks::Auto }
 }
 
 /// A runtime whose preemptible fibers are interrupted about as often as possible.
 pub(crate) fn hasty(workers: u32) -> Runtime {
     let rules =
         FeedbackRules { levels: 3, running_time: Span::from_micros(50), boost: Boost::Every(Span::from_millis(5)) };
-    let preempt_by = preempt_by();
-    Runtime::new(Config { rules, workers, preemptible: true, preempt_by, stack_size: 256 << 10, ..Config::default() })
+    let thread_control_blocks = thread_control_blocks();
+    Runtime::new(Config {
+        rules,
+        workers,
+        preemptible: true,
+        thread_control_blocks,
+        stack_size: 256 << 10,
+        ..Config::default()
+    })
 }
 
 /// Lets fibers call a function again and again, with the number of the fiber, of [`ALL`], and of
@@ -112,7 +119,7 @@ fn hazard_here(round: &Arc<dyn Fn(u64, u64) + Send + Sync>, length: Duration, en
             let _ends = AtDrop(|| over.store(true, Relaxed));
             let mut rounds = 0;
             while !over.load(Relaxed) {
-                if who < PREEMPTIBLE && preempt_by() == PreemptBy::KernelThreads {
+                if who < PREEMPTIBLE && thread_control_blocks() == ThreadControlBlocks::KernelThreads {
                     compute(who, rounds);
                 }
                 round(who, rounds);

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use rowlock_fiber as fiber;
-use rowlock_fiber::{Builder, Config, PreemptBy, Runtime, preemptions, scope, sleep, spawn, yield_now};
+use rowlock_fiber::{Builder, Config, Runtime, ThreadControlBlocks, preemptions, scope, sleep, spawn, yield_now};
 
-use crate::adversary::case::{alone, elsewhere, hasty, preempt_by};
+use crate::adversary::case::{alone, elsewhere, hasty, thread_control_blocks};
 
 /// Ends runtimes of one worker and of two while four fibers call a function again and again, and
 /// checks that what follows works. The function counts once that it has started.
@@ -155,8 +155,12 @@ fn fibers_reach_a_safepoint_very_late() {
 fn fibers_have_the_smallest_stacks() {
     alone(|| {
         // How much there must be for a fiber to start.
-        let config =
-            |stack_size| Config { preemptible: true, preempt_by: preempt_by(), stack_size, ..Config::default() };
+        let config = |stack_size| Config {
+            preemptible: true,
+            thread_control_blocks: thread_control_blocks(),
+            stack_size,
+            ..Config::default()
+        };
         let begins = |size: &usize| Runtime::new(config(*size)).run(|| spawn(|| ()).join().is_ok()).unwrap();
         let stack_size = (1..).map(|pages| pages << 14).find(begins).unwrap();
         println!("{stack_size} bytes");
@@ -249,7 +253,7 @@ fn other_fibers_wait_in_the_kernel_for_what_they_hold() {
 
 #[test]
 fn there_is_no_kernel_thread_for_a_fiber_that_loops() {
-    if preempt_by() == PreemptBy::KernelThreads {
+    if thread_control_blocks() == ThreadControlBlocks::KernelThreads {
         return eprintln!("skipped: each fiber has one of its own");
     }
     let output = elsewhere(|| {

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
-use rowlock_fiber::{Config, PreemptBy, Runtime, ScriptedClock, Semaphore, preemptions, sleep, spawn};
+use rowlock_fiber::{Config, Runtime, ScriptedClock, Semaphore, ThreadControlBlocks, preemptions, sleep, spawn};
 
-use crate::adversary::case::{alone, hasty, preempt_by};
+use crate::adversary::case::{alone, hasty, thread_control_blocks};
 use crate::scripted::TURN;
 
 /// The pages that belong to the calling fiber: those of its stack except the lowest, and, unless it
@@ -25,7 +25,7 @@ fn own_pages() -> RangeInclusive<usize> {
     let stack = page(black_box(&raw const local).addr());
     // SAFETY: it only returns a value.
     let block = page(unsafe { libc::pthread_self() } as usize);
-    stack - 14..=if preempt_by() == PreemptBy::Auto { block } else { stack }
+    stack - 14..=if thread_control_blocks() == ThreadControlBlocks::Auto { block } else { stack }
 }
 
 /// How many of these have memory, or were swapped out.
@@ -48,14 +48,15 @@ fn thousands_of_fibers_take_a_few_pages_and_two_mappings_each_and_are_interrupte
     alone(|| {
         // To make one takes a kernel thread, and so a timeslice of each program on a busy machine.
         // A process may have 65,000 mappings: if each takes two, there can be 30,000 of them.
-        let many = if preempt_by() == PreemptBy::Auto { 5_000 } else { 3_000 };
+        let many = if thread_control_blocks() == ThreadControlBlocks::Auto { 5_000 } else { 3_000 };
         let before = mappings();
         // No fiber is interrupted before all exist, because an interruption writes to its stack.
         let clock = ScriptedClock::new();
         let rules =
             FeedbackRules { levels: 4, running_time: Span::from_nanos(TURN.as_nanos() as u64), boost: Boost::Never };
-        let preempt_by = preempt_by();
-        let config = Config { rules, preemptible: true, preempt_by, clock: Some(clock.clone()), ..Config::default() };
+        let thread_control_blocks = thread_control_blocks();
+        let config =
+            Config { rules, preemptible: true, thread_control_blocks, clock: Some(clock.clone()), ..Config::default() };
         let pagemap = File::open("/proc/self/pagemap").unwrap();
         let pages = Arc::new(Mutex::new(Vec::with_capacity(many)));
         let (sum, taken) = Runtime::new(config)
@@ -81,7 +82,10 @@ fn thousands_of_fibers_take_a_few_pages_and_two_mappings_each_and_are_interrupte
                 assert!(each.iter().all(|pages| (1..8).contains(pages)), "{each:?}");
                 let added = mappings() - before;
                 println!("{added} mappings for {many}");
-                assert!(preempt_by == PreemptBy::KernelThreads || added < 2 * many + 100, "{added}");
+                assert!(
+                    thread_control_blocks == ThreadControlBlocks::KernelThreads || added < 2 * many + 100,
+                    "{added}"
+                );
                 let before = preemptions().taken;
                 go.release(many);
                 let sum: usize = fibers.into_iter().map(|fiber| fiber.join().unwrap()).sum();

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use rowlock_fiber::{PreemptBy, preemptions, spawn, yield_now};
+use rowlock_fiber::{ThreadControlBlocks, preemptions, spawn, yield_now};
 
-use crate::adversary::case::{ALL, alone, hasty, hazard, hazard_until, hazard_with, preempt_by};
+use crate::adversary::case::{ALL, alone, hasty, hazard, hazard_until, hazard_with, thread_control_blocks};
 
 /// Installs a handler.
 fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int), flags: libc::c_int) {
@@ -113,7 +113,7 @@ extern "C" fn profiles(signal: libc::c_int) {
 
 #[test]
 fn timers_of_the_program_tick_on_any_stack() {
-    if preempt_by() == PreemptBy::KernelThreads {
+    if thread_control_blocks() == ThreadControlBlocks::KernelThreads {
         return eprintln!("skipped: each kernel thread has only the alternate stack of the standard library");
     }
     alone(|| {
@@ -223,7 +223,7 @@ fn signals_that_are_blocked_for_good_keep_no_fiber_from_running() {
 
 #[test]
 fn a_fiber_that_blocks_signals_is_not_interrupted() {
-    if preempt_by() == PreemptBy::KernelThreads {
+    if thread_control_blocks() == ThreadControlBlocks::KernelThreads {
         return eprintln!("skipped: each kernel thread blocks its own signals, and is still interrupted");
     }
     alone(|| {
