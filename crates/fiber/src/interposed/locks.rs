@@ -28,6 +28,8 @@ static LOCKS: Table = Table::new("a lock of the C library");
 const INTERVAL: Duration = Duration::from_micros(50);
 /// up to this one.
 const LONGEST: Duration = Duration::from_millis(10);
+/// All fibers together try again at most once in this time, so that it costs little.
+const TURN: Duration = Duration::from_millis(1);
 
 /// Before all times. The C library does not ask the kernel to wait until then.
 const PAST: &timespec = &timespec { tv_sec: -1, tv_nsec: 0 };
@@ -71,7 +73,9 @@ unsafe fn lock_in_fiber(
             };
             let mut interval = INTERVAL;
             while let Some(woken) = in_fiber(|here| {
-                let (now, again) = (here.now(), here.now() + interval);
+                let now = here.now();
+                let others = u32::try_from(LOCKS.waiting()).unwrap_or(u32::MAX);
+                let again = now + interval.max(TURN * others);
                 let must_wait = || {
                     result = attempt();
                     result == EBUSY && deadline.is_none_or(|deadline| now < deadline)

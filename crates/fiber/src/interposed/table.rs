@@ -39,7 +39,6 @@ pub(super) struct Table {
     /// See [`Waitable::kind`].
     kind: &'static str,
     buckets: [Mutex<WaitList<Key>>; BUCKETS],
-    /// How many fibers are in the table.
     waiting: AtomicUsize,
 }
 
@@ -51,6 +50,11 @@ thread_local! {
 impl Table {
     pub(super) const fn new(kind: &'static str) -> Table {
         Table { kind, buckets: [const { Mutex::new(WaitList::new()) }; BUCKETS], waiting: AtomicUsize::new(0) }
+    }
+
+    /// How many fibers are in the table.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Relaxed)
     }
 
     /// Calls a function with the bucket of an address, for a caller in the runtime.
@@ -99,7 +103,7 @@ impl Table {
     /// Wakes so many fibers that wait for this. Returns how many there were. A caller that is not
     /// to miss one has changed what it waits for, and then a fence.
     pub(super) fn wake(&self, key: Key, count: u32) -> u32 {
-        if self.waiting.load(Relaxed) == 0 {
+        if self.waiting() == 0 {
             return 0;
         }
         let inside = InRuntime::enter();
@@ -109,7 +113,7 @@ impl Table {
 
     /// The same for a caller in the runtime.
     pub(super) fn wake_from(&self, here: Option<CurrentWorker>, key: Key, count: u32) -> u32 {
-        if self.waiting.load(Relaxed) == 0 || HAS_LOCKED.get() || !do_workers_exist() {
+        if self.waiting() == 0 || HAS_LOCKED.get() || !do_workers_exist() {
             return 0;
         }
         let (mut taken, mut woken) = (TakenList::new(), 0);
