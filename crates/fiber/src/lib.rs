@@ -77,6 +77,8 @@ mod time;
 #[allow(unsafe_code)] // Its tests make records.
 mod time_accounting;
 mod timers;
+#[allow(unsafe_code)] // It names descriptors by their numbers.
+mod trust;
 #[allow(unsafe_code)] // Passes the CPU from one kernel thread of a worker to another.
 mod turns;
 mod unwinding;

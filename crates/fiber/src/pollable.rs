@@ -11,7 +11,7 @@ use rustix::io::ioctl_fionbio;
 
 use crate::current_worker::CurrentWorker;
 use crate::reactor::Direction::{self, In, Out};
-use crate::{readiness, time};
+use crate::{readiness, time, trust};
 
 /// Anything with a file descriptor that the kernel can watch (a socket, a pipe, a child's output, a
 /// terminal, a signalfd, ...). Only the fiber waits for it: others run meanwhile.
@@ -68,6 +68,7 @@ impl<T: AsFd> Pollable<T> {
     /// If the descriptor cannot be made non-blocking.
     pub fn new(inner: T) -> io::Result<Pollable<T>> {
         ioctl_fionbio(&inner, true)?;
+        trust::end();
         Ok(Pollable { inner, timeouts: Default::default() })
     }
 

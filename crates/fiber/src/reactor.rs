@@ -11,7 +11,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -22,6 +22,7 @@ use rustix::time::{
 
 use crate::queue::Queue;
 use crate::record::Fiber;
+use crate::trust::{Known, PATIENCE, Trials, borrow};
 use crate::watcher::Watched;
 
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -37,12 +38,22 @@ pub(crate) enum Direction {
 
 const EVENTS: usize = 256;
 
+/// The maximum number of trials that end at once.
+const AT_ONCE: usize = 16;
+
 /// The events of the eventfd and of the timer: no descriptor has these numbers.
 const EVENTFD: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
 /// The fibers that wait at a descriptor, by direction.
 type Waiting = [Queue; 2];
+
+/// What belongs to a descriptor's number.
+#[derive(Default)]
+struct Place {
+    waiting: Waiting,
+    known: Known,
+}
 
 /// The events for which fibers wait.
 fn events([reads, writes]: &Waiting) -> EventFlags {
@@ -56,9 +67,10 @@ pub(crate) struct Reactor {
     /// When the timer will fire.
     armed: Cell<Option<Instant>>,
     /// By the descriptor's number.
-    places: RefCell<Vec<Waiting>>,
+    places: RefCell<Vec<Place>>,
     events: RefCell<Vec<epoll::Event>>,
     waiting: Cell<usize>,
+    trials: Trials,
     /// The registration with the watcher, if there can be ticks. It is dropped before the epoll.
     watched: OnceCell<Watched>,
     is_watched: Cell<bool>,
@@ -81,6 +93,7 @@ impl Reactor {
             places: RefCell::default(),
             events: RefCell::new(Vec::with_capacity(EVENTS)),
             waiting: Cell::new(0),
+            trials: Trials::default(),
             watched: OnceCell::new(),
             is_watched: Cell::new(false),
         })
@@ -91,32 +104,72 @@ impl Reactor {
         let number = fd.as_raw_fd() as usize;
         let mut places = self.places.borrow_mut();
         if number >= places.len() {
-            places.resize_with(number + 1, Waiting::default);
+            places.resize_with(number + 1, Place::default);
         }
-        let place = &mut places[number];
-        place[direction as usize].push(fiber);
-        let (data, events) = (EventData::new_u64(number as u64), events(place));
+        let Place { waiting, known } = &places[number];
+        waiting[direction as usize].push(fiber);
+        let (data, events) = (EventData::new_u64(number as u64), events(waiting));
         // Most have been added before, unless the number was another descriptor's then.
         let told = match epoll::modify(&self.epoll, fd, data, events) {
-            Err(Errno::NOENT) => epoll::add(&self.epoll, fd, data, events),
+            Err(Errno::NOENT) => {
+                known.forget();
+                epoll::add(&self.epoll, fd, data, events)
+            }
             told => told,
         };
         match told {
             Ok(()) => self.waiting.set(self.waiting.get() + 1),
-            Err(_) => drop(place[direction as usize].remove(fiber)),
+            Err(_) => drop(waiting[direction as usize].remove(fiber)),
         }
         told
+    }
+
+    /// The same at a descriptor that is known to be plain. Returns false if that is wrong, because
+    /// the number is another descriptor's now.
+    #[cfg(interposed)]
+    pub(crate) fn register_on_trust(&self, fd: BorrowedFd<'_>, direction: Direction, fiber: Fiber) -> bool {
+        if self.register(fd, direction, fiber).is_err() {
+            return false;
+        }
+        let is_plain = |known: &Known| {
+            let is_plain = known.is_plain(direction);
+            if is_plain {
+                self.trials.begin(fd.as_raw_fd(), known);
+            }
+            is_plain
+        };
+        self.known(fd, is_plain) == Some(true) || !self.leave(fd, direction, fiber)
+    }
+
+    /// Calls a function with what is known of a descriptor that has been registered.
+    pub(crate) fn known<R>(&self, fd: BorrowedFd<'_>, then: impl FnOnce(&Known) -> R) -> Option<R> {
+        self.places.borrow().get(fd.as_raw_fd() as usize).map(|place| then(&place.known))
+    }
+
+    /// Ends trials that have lasted so long. If trust was wrong, that counts as an event. Returns
+    /// false if there is such an event, or more trials, so that the worker does not sleep.
+    fn end_trials(&self, time: Duration) -> bool {
+        let mut events = self.events.borrow_mut();
+        for _ in 0..AT_ONCE {
+            let Some(number) = self.trials.next(time) else { return events.is_empty() };
+            let is_wrong = |fd| self.known(fd, |known| known.end_trial(fd)) == Some(true);
+            if borrow(number).is_some_and(is_wrong) {
+                let (flags, data) = (EventFlags::empty(), EventData::new_u64(number as u64));
+                events.push(epoll::Event { flags, data });
+            }
+        }
+        false
     }
 
     /// Removes a fiber. Returns false if it has been woken.
     pub(crate) fn leave(&self, fd: BorrowedFd<'_>, direction: Direction, fiber: Fiber) -> bool {
         let number = fd.as_raw_fd() as usize;
-        let place = &mut self.places.borrow_mut()[number];
-        let left = place[direction as usize].remove(fiber);
+        let waiting = &self.places.borrow()[number].waiting;
+        let left = waiting[direction as usize].remove(fiber);
         if left {
             self.waiting.set(self.waiting.get() - 1);
             // The number may soon be another descriptor's, for which no fiber waits.
-            let _ = epoll::modify(&self.epoll, fd, EventData::new_u64(number as u64), events(place));
+            let _ = epoll::modify(&self.epoll, fd, EventData::new_u64(number as u64), events(waiting));
         }
         left
     }
@@ -125,8 +178,14 @@ impl Reactor {
         self.waiting.get() > 0
     }
 
+    /// Whether a single fiber waits.
+    pub(crate) fn awaits_one(&self) -> bool {
+        self.waiting.get() == 1
+    }
+
     /// Wakes the fibers whose descriptors are ready. Does not wait.
     pub(crate) fn look(&self, wake: impl FnMut(Fiber)) {
+        self.end_trials(PATIENCE);
         self.wait(Some(&NOW));
         self.wake_ready(wake);
     }
@@ -134,7 +193,7 @@ impl Reactor {
     /// Waits for a descriptor, for this time, or for the worker's eventfd. The fibers must be
     /// [woken](Reactor::wake_ready) then.
     pub(crate) fn sleep(&self, until: Option<Instant>) {
-        let waits = until.is_none_or(|until| self.arm(until));
+        let waits = self.end_trials(Duration::ZERO) && until.is_none_or(|until| self.arm(until));
         self.wait((!waits).then_some(&NOW));
     }
 
@@ -172,7 +231,7 @@ impl Reactor {
                 EVENTFD => (),
                 TIMER => self.armed.set(None),
                 number => {
-                    let [readers, writers] = &mut self.places.borrow_mut()[number as usize];
+                    let [readers, writers] = &self.places.borrow()[number as usize].waiting;
                     while let Some(fiber) = readers.pop().or_else(|| writers.pop()) {
                         self.waiting.set(self.waiting.get() - 1);
                         wake(fiber);

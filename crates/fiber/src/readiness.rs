@@ -54,7 +54,7 @@ pub(crate) fn wait(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<In
         if here.is_wait_forbidden() {
             return Err(io::Error::other("the runtime ends, and with it the fiber that would wait for this"));
         }
-        match block(here, fd, direction, deadline, false)? {
+        match block(here, fd, direction, deadline, false, None)? {
             Woken::TimedOut => Err(ErrorKind::TimedOut.into()),
             Woken::Called => Ok(()),
             Woken::Cancelled => crate::unwinding::unwind(),
@@ -63,22 +63,41 @@ pub(crate) fn wait(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<In
 }
 
 /// Blocks the fiber until a descriptor may be ready. One that epoll refuses, such as a file on a
-/// disk, is always ready.
+/// disk, is always ready. After `plain` changes it was [plain](crate::trust), if that is known.
 pub(crate) fn block(
     here: CurrentWorker,
     fd: BorrowedFd<'_>,
     direction: Direction,
     deadline: Option<Instant>,
     is_in_c_library: bool,
+    plain: Option<u64>,
 ) -> io::Result<Woken> {
     let reactor = here.reactor()?;
-    let is_first = !reactor.is_awaited();
     match reactor.register(fd, direction, here.current()) {
         Ok(()) => (),
         Err(Errno::PERM) => return Ok(Woken::Called),
         Err(why) => return Err(why.into()),
     }
-    if is_first && here.has_ticks() {
+    if let Some(changes) = plain {
+        reactor.known(fd, |known| known.learn(direction, changes));
+    }
+    Ok(stop(here, Readiness { fd, direction, is_in_c_library }, deadline))
+}
+
+/// The same in a call of the C library, on [trust](crate::trust). `None` if there is none: then the
+/// fiber has not waited.
+#[cfg(interposed)]
+pub(crate) fn block_on_trust(here: CurrentWorker, fd: BorrowedFd<'_>, direction: Direction) -> Option<Woken> {
+    let is_registered = here.reactor.get()?.register_on_trust(fd, direction, here.current());
+    is_registered.then(|| stop(here, Readiness { fd, direction, is_in_c_library: true }, None))
+}
+
+/// Stops a fiber that has been registered.
+fn stop(here: CurrentWorker, readiness: Readiness<'_>, deadline: Option<Instant>) -> Woken {
+    if here.has_ticks()
+        && let Some(reactor) = here.reactor.get()
+        && reactor.awaits_one()
+    {
         let (core, index) = (here.weak_core(), here.index);
         reactor.watch(move || {
             if let Some(core) = core.upgrade() {
@@ -88,7 +107,7 @@ pub(crate) fn block(
         here.note_wait_outside();
     }
     here.look_within(POLL_INTERVAL);
-    Ok(here.block_quietly(&Readiness { fd, direction, is_in_c_library }, deadline))
+    here.block_quietly(&readiness, deadline)
 }
 
 /// Blocks the kernel thread until a descriptor is ready, or until the deadline. Returns whether it

@@ -10,15 +10,16 @@ use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::sockopt::{socket_domain, socket_type};
 use rustix::net::{AddressFamily, SocketType};
 
-use super::descriptors::{is_nonblocking, socket_deadline};
+use super::descriptors::socket_deadline;
 use super::pooled::on_pool;
-use super::ready::{borrow, cancelled, is_ready, wait};
+use super::ready::{cancelled, is_ready, wait};
 use super::sleep::sleep_for;
 use super::{Outcome, in_fiber, interposed, system_call};
 use crate::current_worker::{CurrentWorker, InRuntime};
 use crate::fiber_thread;
 use crate::reactor::Direction;
 use crate::sync::lock_by_polling;
+use crate::trust::{borrow, is_nonblocking};
 use crate::waitable::Woken;
 
 /// The interval of attempts to connect to a Unix listener whose queue is full: the kernel does not

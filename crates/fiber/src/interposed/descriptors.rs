@@ -11,25 +11,22 @@ use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use libc::{c_int, c_long, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
-use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat};
+use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, socket_timeout};
+use rustix::net::SocketType;
+use rustix::net::sockopt::socket_type;
 
 use super::pooled::{on_pool, work_on_pool};
-use super::ready::{borrow, cancelled, is_ready, wait};
+use super::ready::{cancelled, is_ready, note_drained, wait, wait_and_learn, wait_on_trust};
 use super::{Outcome, interposed, system_call};
 use crate::fiber_thread;
 use crate::reactor::Direction;
 use crate::time;
+use crate::trust::{self, borrow, is_nonblocking};
 use crate::waitable::Woken;
 
 /// A pipe that is ready has room for this much.
 const ROOM: usize = libc::PIPE_BUF;
-
-/// Whether calls at this descriptor never wait, because the program has said so.
-pub(super) fn is_nonblocking(fd: BorrowedFd<'_>) -> bool {
-    fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
-}
 
 fn is_file(fd: BorrowedFd<'_>) -> bool {
     fstat(fd).is_ok_and(|about| FileType::from_raw_mode(about.st_mode) == FileType::RegularFile)
@@ -40,8 +37,7 @@ fn is_file(fd: BorrowedFd<'_>) -> bool {
 /// # Errors
 /// If it is no socket.
 pub(super) fn socket_deadline(fd: BorrowedFd<'_>, direction: Direction) -> Result<Option<Instant>, Errno> {
-    let timeout = socket_timeout(fd, if direction == Direction::In { Timeout::Recv } else { Timeout::Send })?;
-    Ok(timeout.map(time::after))
+    Ok(trust::timeout(fd, direction)?.map(time::after))
 }
 
 /// Transfers data in a fiber. `call` gets how much has been transferred so far, and whether it may
@@ -71,7 +67,6 @@ fn transfer(
         };
         let so_far = |why| Some(if done > 0 { Ok(done as c_long) } else { Err(why) });
         match why {
-            Errno::AGAIN if is_nonblocking(fd) => return so_far(why),
             Errno::AGAIN => (),
             Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS if done == 0 => {
                 if is_nonblocking(fd) || is_ready(fd, direction) {
@@ -81,17 +76,27 @@ fn transfer(
             }
             _ => return so_far(why),
         }
-        let until = match deadline {
-            Some(until) => until,
-            None => match socket_deadline(fd, direction) {
-                Err(_) if is_file(fd) => {
-                    let rest = work_on_pool(|| call(done, true)).unwrap_or_else(|| call(done, true));
-                    return Some(if done > 0 { Ok(done as c_long + rest.unwrap_or(0)) } else { rest });
+        let on_trust = if deadline.is_none() { wait_on_trust(fd, direction, |_| true) } else { None };
+        let woken = match (on_trust, deadline) {
+            (None, Some(until)) => wait(fd, direction, until),
+            (None, None) => {
+                let changes = trust::changes();
+                if why == Errno::AGAIN && is_nonblocking(fd) {
+                    return so_far(why);
                 }
-                until => *deadline.insert(until.unwrap_or(None)),
-            },
+                let until = match socket_deadline(fd, direction) {
+                    Err(_) if is_file(fd) => {
+                        let rest = work_on_pool(|| call(done, true)).unwrap_or_else(|| call(done, true));
+                        return Some(if done > 0 { Ok(done as c_long + rest.unwrap_or(0)) } else { rest });
+                    }
+                    until => *deadline.insert(until.unwrap_or(None)),
+                };
+                let is_plain = until.is_none() && socket_type(fd) == Ok(SocketType::STREAM);
+                wait_and_learn(fd, direction, until, is_plain.then_some(changes))
+            }
+            (woken, _) => woken,
         };
-        match wait(fd, direction, until) {
+        match woken {
             Some(Woken::Called) => (),
             Some(Woken::TimedOut) => return so_far(Errno::AGAIN),
             // The rest is for the caller, as if a signal had interrupted the call.
@@ -151,12 +156,23 @@ fn with_dont_wait(flags: c_int, may_wait: bool) -> usize {
     (if may_wait { flags } else { flags | libc::MSG_DONTWAIT }) as usize
 }
 
-/// Receives by a call that gets the flags.
-fn receive(fd: c_int, flags: c_int, call: impl Fn(usize) -> Outcome) -> Option<Outcome> {
+/// Receives by a call that gets the flags. After less than this length there was no more.
+fn receive(fd: c_int, length: usize, flags: c_int, call: impl Fn(usize) -> Outcome) -> Option<Outcome> {
     // Without data of these kinds, a call fails at once.
     let never_waits = libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE | libc::MSG_OOB;
     match flags & (never_waits | libc::MSG_WAITALL) {
-        0 => transfer(fd, Direction::In, 0, |_, may_wait| call(with_dont_wait(flags, may_wait))),
+        0 => {
+            let socket = borrow(fd)?;
+            // The next data come later, so to try would be in vain.
+            if wait_on_trust(socket, Direction::In, |known| known.is_drained.take()) == Some(Woken::Cancelled) {
+                return cancelled();
+            }
+            let received = transfer(fd, Direction::In, 0, |_, may_wait| call(with_dont_wait(flags, may_wait)));
+            if flags == 0 && matches!(received, Some(Ok(some)) if some > 0 && (some as usize) < length) {
+                note_drained(socket);
+            }
+            received
+        }
         libc::MSG_WAITALL => on_pool(|| call(flags as usize)),
         _ => None,
     }
@@ -210,15 +226,15 @@ interposed! {
     };
     fn writev(fd: c_int, buffers: *const iovec, count: c_int) -> ssize_t =
         vectored(libc::SYS_pwritev2, Direction::Out, fd, buffers, count);
-    fn recv(fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int) -> ssize_t = receive(fd, flags, |flags| {
+    fn recv(fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int) -> ssize_t = receive(fd, length, flags, |flags| {
         system_call(libc::SYS_recvfrom, [fd as usize, buffer.expose_provenance(), length, flags, 0, 0])
     });
     fn recvfrom(fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int, address: *mut sockaddr, size: *mut socklen_t) -> ssize_t =
-        receive(fd, flags, |flags| {
+        receive(fd, 0, flags, |flags| {
         let arguments = [fd as usize, buffer.expose_provenance(), length, flags, address.expose_provenance(), size.expose_provenance()];
         system_call(libc::SYS_recvfrom, arguments)
     });
-    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t = receive(fd, flags, |flags| {
+    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t = receive(fd, 0, flags, |flags| {
         system_call(libc::SYS_recvmsg, [fd as usize, message.expose_provenance(), flags, 0, 0, 0])
     });
     fn send(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t = send_all(fd, length, flags, |done, flags| {

@@ -12,6 +12,7 @@ use libc::{
 use rustix::io::Errno;
 use sys::futex::{self as kernel, Scope};
 
+use super::settings::change;
 use super::{Outcome, futex, in_fiber, interposed, last_error, outcome_of, set_last_error};
 use crate::fiber_thread;
 use crate::pool;
@@ -153,6 +154,7 @@ fn lock_file(command: c_int, call: impl Fn(c_int) -> c_int) -> Option<Outcome> {
     let attempt = match command {
         libc::F_SETLKW => libc::F_SETLK,
         libc::F_OFD_SETLKW => libc::F_OFD_SETLK,
+        libc::F_SETFL | libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => return change(|| call(command)),
         _ => return None,
     };
     tried(|| call(attempt), failed(&[Errno::AGAIN, Errno::ACCESS]), || call(command))

@@ -8,18 +8,14 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
 use super::pooled::on_pool;
-use super::{Outcome, in_fiber, interposed, system_call};
+use super::{Outcome, in_fiber, interposed, may_wait, system_call};
+use crate::current_worker::CurrentWorker;
 use crate::fiber_thread;
 use crate::reactor::Direction;
 use crate::readiness;
 use crate::time;
+use crate::trust::{Known, borrow};
 use crate::waitable::Woken;
-
-/// A descriptor for the time of a call.
-pub(super) fn borrow(fd: c_int) -> Option<BorrowedFd<'static>> {
-    // SAFETY: it is only passed to the kernel, which checks it.
-    (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
-}
 
 /// Whether a call at this descriptor does not wait now.
 pub(super) fn is_ready(fd: BorrowedFd<'_>, direction: Direction) -> bool {
@@ -28,7 +24,35 @@ pub(super) fn is_ready(fd: BorrowedFd<'_>, direction: Direction) -> bool {
 
 /// Waits in a fiber until a descriptor may be ready. `None` for others, and if that is impossible.
 pub(super) fn wait(fd: BorrowedFd<'_>, direction: Direction, deadline: Option<Instant>) -> Option<Woken> {
-    in_fiber(|here| readiness::block(here, fd, direction, deadline, true).ok())
+    wait_and_learn(fd, direction, deadline, None)
+}
+
+/// The same at a descriptor that was [plain](crate::trust) after so many changes, if that is known.
+pub(super) fn wait_and_learn(
+    fd: BorrowedFd<'_>,
+    direction: Direction,
+    deadline: Option<Instant>,
+    plain: Option<u64>,
+) -> Option<Woken> {
+    in_fiber(|here| readiness::block(here, fd, direction, deadline, true, plain).ok())
+}
+
+/// Waits in a fiber for a descriptor that is known to be plain, if this is so as well. `None` if the
+/// fiber has not waited.
+pub(super) fn wait_on_trust(fd: BorrowedFd<'_>, direction: Direction, and: impl Fn(&Known) -> bool) -> Option<Woken> {
+    let is_known = |known: &Known| known.is_plain(direction) && and(known);
+    CurrentWorker::visit(|here| {
+        here.filter(|here| here.reactor.get().and_then(|reactor| reactor.known(fd, is_known)) == Some(true))
+            .filter(may_wait)
+            .and_then(|here| readiness::block_on_trust(here, fd, direction))
+    })
+}
+
+/// A call at this descriptor has received all that there was.
+pub(super) fn note_drained(fd: BorrowedFd<'_>) {
+    CurrentWorker::visit(|here| {
+        here?.reactor.get()?.known(fd, |known| known.is_drained.set(true))
+    });
 }
 
 /// The outcome of a call that waits for a descriptor when the runtime ends: an error, so that the

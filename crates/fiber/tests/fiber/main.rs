@@ -42,5 +42,6 @@ mod scripted;
 mod sockets;
 mod stacks;
 mod thread_locals;
+mod trust;
 mod unwinding;
 mod workers;
