@@ -19,13 +19,13 @@
 //! | `pthread_cond_wait` and others | in a table, until it is [signaled](conditions) |
 //! | `getaddrinfo`, `fsync`, `waitpid` and others | a thread of a [pool](pooled) calls |
 //! | `pthread_getattr_np`, which never waits | it tells the bounds of the fiber's stack |
-//! | `fcntl`, `ioctl`, `setsockopt`, `dup` and others, which never wait | they are noted if [descriptors](settings) may have changed |
+//! | `fcntl`, `ioctl`, `setsockopt`, `dup` and others | does not wait, and ends [trust](settings) |
 //!
 //! # What is not noticed
 //! Code that calls the kernel by instructions of its own, as the C library itself does between its
 //! functions, and the crate `rustix`; and a library that binds its own references first. There the
-//! worker stops, as any thread does. If such code changes the mode or the time-out of a socket, that
-//! is noticed [late](crate::trust).
+//! worker stops, as any thread does. If such code changes the mode or the time-out of a socket,
+//! that is noticed [late](crate::trust).
 //!
 //! # A thread's semantics
 //! A call ends as it does for a thread, with its result and `errno`. It is not interrupted by

@@ -1,7 +1,7 @@
 //! Trust in what the kernel has said of a descriptor, so that a worker need not ask at each wait.
 //!
-//! At a *plain* socket, calls wait, and without a time-out. To ask for that takes two system calls, so
-//! a worker asks once, and then trusts the answer:
+//! At a *plain* socket, calls wait, and without a time-out. To ask for that takes two system calls,
+//! so a worker asks once, and then trusts the answer:
 //!
 //! * The answer is about an open file. Whether a number still stands for the same one, the worker's
 //!   epoll tells at each wait: for another one it has no registration.

@@ -37,8 +37,8 @@ pub(super) fn wait_and_learn(
     in_fiber(|here| readiness::block(here, fd, direction, deadline, true, plain).ok())
 }
 
-/// Waits in a fiber for a descriptor that is known to be plain, if this is so as well. `None` if the
-/// fiber has not waited.
+/// Waits in a fiber for a descriptor that is known to be plain, if this is so as well. `None` if
+/// the fiber has not waited.
 pub(super) fn wait_on_trust(fd: BorrowedFd<'_>, direction: Direction, and: impl Fn(&Known) -> bool) -> Option<Woken> {
     let is_known = |known: &Known| known.is_plain(direction) && and(known);
     CurrentWorker::visit(|here| {
@@ -50,9 +50,7 @@ pub(super) fn wait_on_trust(fd: BorrowedFd<'_>, direction: Direction, and: impl 
 
 /// A call at this descriptor has received all that there was.
 pub(super) fn note_drained(fd: BorrowedFd<'_>) {
-    CurrentWorker::visit(|here| {
-        here?.reactor.get()?.known(fd, |known| known.is_drained.set(true))
-    });
+    CurrentWorker::visit(|here| here?.reactor.get()?.known(fd, |known| known.is_drained.set(true)));
 }
 
 /// The outcome of a call that waits for a descriptor when the runtime ends: an error, so that the

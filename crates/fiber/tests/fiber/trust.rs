@@ -76,7 +76,8 @@ fn a_socket_that_was_made_nonblocking_does_not_wait_any_more_and_can_be_made_blo
             // SAFETY: it only changes a flag of this descriptor.
             unsafe { libc::fcntl(one.as_raw_fd(), libc::F_SETFL, if on { libc::O_NONBLOCK } else { 0 }) };
         };
-        let by_thread = |on| std::thread::scope(|scope| scope.spawn(|| one.set_nonblocking(on).unwrap()).join().unwrap());
+        let by_thread =
+            |on| std::thread::scope(|scope| scope.spawn(|| one.set_nonblocking(on).unwrap()).join().unwrap());
         let ways: [&dyn Fn(bool); 4] =
             [&|on| one.set_nonblocking(on).unwrap(), &|on| again.set_nonblocking(on).unwrap(), &by_fcntl, &by_thread];
         for set_nonblocking in ways {
