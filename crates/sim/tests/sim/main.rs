@@ -6,6 +6,7 @@ mod cfs;
 mod eevdf;
 mod extremes;
 mod feedback;
+mod fiber_workers;
 mod fibers;
 mod fifo;
 mod fingerprint;
