@@ -20,6 +20,7 @@
 //! | `getaddrinfo`, `fsync`, `waitpid` and others | a thread of a [pool](pooled) calls |
 //! | `pthread_getattr_np`, which never waits | it tells the bounds of the fiber's stack |
 //! | `fcntl`, `ioctl`, `setsockopt`, `dup` and others | does not wait, and ends [trust](settings) |
+//! | `sigaction`, `pthread_sigmask` and others | does not wait, and is [noted](signals) |
 //!
 //! # What is not noticed
 //! Code that calls the kernel by instructions of its own, as the C library itself does between its
@@ -36,8 +37,8 @@
 //!
 //! These make the real call, too: a fiber that shares its worker's thread-locals, since the code
 //! that calls may rely on being alone with them; a signal handler, which is recognized by its stack
-//! or by the signals that are blocked; and a child process that a fiber has forked, in which the
-//! other workers do not exist.
+//! or, once the program has [installed](signals) one, by the signals that are blocked; and a child
+//! process that a fiber has forked, in which the other workers do not exist.
 
 mod conditions;
 mod connections;
@@ -48,6 +49,7 @@ mod pooled;
 mod ready;
 mod real_symbol;
 mod settings;
+mod signals;
 mod sleep;
 mod stack_bounds;
 mod table;
@@ -105,7 +107,8 @@ fn may_wait(here: &CurrentWorker) -> bool {
     !me.is_sharing.get()
         && me.stack.get().is_none_or(|stack| stack.contains((&raw const local).addr()))
         && do_workers_exist()
-        && here.preemption.mask.get().is_none_or(|mask| mask == SignalMask::of_this_thread())
+        && (me.stack.get().is_some() && !signals::are_used()
+            || here.preemption.mask.get().is_none_or(|mask| mask == SignalMask::of_this_thread()))
 }
 
 /// The error of the calling thread's last call of the C library.

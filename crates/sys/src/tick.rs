@@ -35,7 +35,8 @@ impl SignalMask {
             let mut sets: [libc::sigset_t; 2] = std::mem::zeroed();
             let [mask, before] = &mut sets;
             std::ptr::from_mut(mask).cast::<u64>().write_unaligned(self.0);
-            libc::pthread_sigmask(how, mask, before);
+            // Directly: `pthread_sigmask` counts as the program's.
+            libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const *mask, &raw mut *before, size_of::<u64>());
             SignalMask::of(before)
         }
     }
@@ -342,6 +343,11 @@ pub unsafe fn handle(handler: Handler) -> io::Result<()> {
     INSTALLED.get_or_init(|| (handler, PreviousHandler::of(libc::SIGURG)));
     // SAFETY: the handler is async-signal-safe by the promise of the caller.
     unsafe { previous_handler::install(libc::SIGURG, run, libc::SA_RESTART, &[]) }
+}
+
+/// The address of the handler that [`handle`] installs.
+pub fn handler_address() -> usize {
+    run as *const () as usize
 }
 
 /// The handler of the signal. It is async-signal-safe: it allocates no memory, takes no lock, and

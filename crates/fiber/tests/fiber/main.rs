@@ -39,6 +39,7 @@ mod preemption;
 mod random;
 mod requested_ticks;
 mod scripted;
+mod signal_handlers;
 mod sockets;
 mod stacks;
 mod thread_locals;
