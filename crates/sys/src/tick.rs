@@ -27,9 +27,12 @@ pub struct SignalMask(u64);
 impl SignalMask {
     const TICKS: SignalMask = SignalMask(1 << (libc::SIGURG - 1));
 
+    /// All signals but ticks, and without the two that the C library needs for itself.
+    pub(crate) const ALL_BUT_TICKS: SignalMask = SignalMask(!(SignalMask::TICKS.0 | 3 << 31));
+
     /// Changes the mask of the calling thread by this one. Returns the one before. Preserves
     /// `errno`.
-    fn change(self, how: libc::c_int) -> SignalMask {
+    pub(crate) fn change(self, how: libc::c_int) -> SignalMask {
         // SAFETY: zeros are valid sets, which begin as those of the kernel.
         unsafe {
             let mut sets: [libc::sigset_t; 2] = std::mem::zeroed();

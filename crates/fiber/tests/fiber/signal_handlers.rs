@@ -9,6 +9,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rowlock_fiber as fiber;
+use rowlock_fiber::{Config, Runtime};
 
 /// Whether another fiber runs during a function.
 fn lets_others_run(function: impl FnOnce()) -> bool {
@@ -101,4 +102,35 @@ fn a_handler_that_signal_has_installed_sleeps_alone() {
             assert_ne!(unsafe { libc::signal(libc::SIGUSR1, handler as *const () as usize) }, libc::SIG_ERR);
         });
     });
+}
+
+/// Blocks a signal without the C library, which is not seen. So a wait shows whether fibers ask.
+fn expect_that_none_asks(config: Config) {
+    let run = Runtime::new(config).run(|| {
+        let waits = || {
+            let mask = 1_u64 << (libc::SIGUSR1 - 1);
+            let none = std::ptr::null_mut::<u64>();
+            // SAFETY: it changes only the mask.
+            unsafe {
+                let change = |how: libc::c_int| {
+                    libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const mask, none, size_of::<u64>())
+                };
+                assert_eq!(change(libc::SIG_BLOCK), 0);
+                assert!(lets_others_run(nap));
+                assert_eq!(change(libc::SIG_UNBLOCK), 0);
+            }
+        };
+        fiber::spawn(waits).join().unwrap();
+    });
+    assert!(run.is_ok());
+}
+
+#[test]
+fn a_runtime_uses_no_signals_by_which_its_fibers_would_have_to_ask_at_each_wait() {
+    testing::isolated(|| expect_that_none_asks(Config::default()));
+}
+
+#[test]
+fn a_runtime_with_ticks_uses_no_other_signals() {
+    testing::isolated(|| expect_that_none_asks(Config { preemptible: true, ..Config::default() }));
 }

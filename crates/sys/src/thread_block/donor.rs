@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::{ThreadBlock, ThreadBlockError, exists, next_number, thread_pointer, word};
 use crate::reservation::page_size;
 use crate::rseq;
+use crate::tick::SignalMask;
 
 /// The minimum number of bytes that the C library has registered for the kernel to write to (rseq).
 const AREA: usize = 32;
@@ -152,8 +153,6 @@ unsafe fn find(block: ThreadBlock, start: usize, words: &[u32], thread: u32) -> 
 /// The memory is owned by the donor, whose state is at its start.
 unsafe fn start(memory: Range<*mut u8>, donor: *mut Donor) -> Result<(), ThreadBlockError> {
     let mut attributes = MaybeUninit::uninit();
-    let mut all = MaybeUninit::uninit();
-    let mut before = MaybeUninit::uninit();
     let mut thread = MaybeUninit::uninit();
     let length = memory.end.addr() - memory.start.addr();
     // The donor inherits the blocked signals of its creator, and no handler of the program must run
@@ -167,11 +166,9 @@ unsafe fn start(memory: Range<*mut u8>, donor: *mut Donor) -> Result<(), ThreadB
         }
         let mut result = libc::pthread_attr_setstack(attributes.as_mut_ptr(), memory.start.cast(), length);
         if result == 0 {
-            libc::sigfillset(all.as_mut_ptr());
-            libc::sigdelset(all.as_mut_ptr(), libc::SIGURG);
-            libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
+            let before = SignalMask::ALL_BUT_TICKS.change(libc::SIG_BLOCK);
             result = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, donor.cast());
-            libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut());
+            before.apply_to_this_thread();
         }
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
         result
