@@ -89,8 +89,6 @@ pub(crate) struct FiberThread {
     here: Cell<Option<NonNull<Here>>>,
     /// It was interrupted outside the runtime, and is ready.
     pub(crate) was_interrupted: Cell<bool>,
-    /// It was interrupted where it has state that belongs to the kernel thread.
-    pub(crate) is_tied: Cell<bool>,
     /// Its turn has been extended by one quantum because of the locks that it holds.
     pub(crate) has_extension: Cell<bool>,
     /// How many locks it holds.

@@ -133,7 +133,8 @@ impl Worker {
     fn idle_among_workers(&self, until: Option<Instant>) {
         let offered = &self.core().offered;
         loop {
-            let has_ticks = self.prepare_to_take_interrupted();
+            let has_ticks = self.core().has_ticks.load(SeqCst);
+            self.prepare_to_take_interrupted();
             if let Some(mut searcher) = offered.try_search() {
                 let found = self.search(&mut searcher, until);
                 drop(searcher);
@@ -149,6 +150,8 @@ impl Worker {
             self.sleep(until, || {
                 is_first_to_check = self.are_all_asleep(until);
                 let must_prepare = has_ticks != self.core().has_ticks.load(SeqCst);
+                // It may have found fibers of its own before it has requested others'.
+                let _ = offered.request();
                 is_first_to_check || offered.needs_worker() || must_prepare
             });
             let has_ready = self.ready(|ready| ready.waiting()) > 0;
@@ -165,6 +168,7 @@ impl Worker {
     /// Returns true when there is something to do.
     fn search(&self, searcher: &mut Searcher<'_>, until: Option<Instant>) -> bool {
         while !searcher.is_done() {
+            self.prepare_to_take_interrupted();
             let end = Instant::now() + searcher.nap();
             let first = until.is_some_and(|until| until <= end);
             if first || self.awaited_reactor().is_some() {
@@ -179,7 +183,7 @@ impl Worker {
             if passed || self.ready(|ready| ready.waiting()) > 0 || searcher.should_help() {
                 return true;
             }
-            self.request_fibers();
+            self.request_fibers(searcher.has_seen_nothing());
         }
         false
     }

@@ -26,7 +26,8 @@
 //! Some items are sent only to a worker that sleeps, and that can take them at once: fibers that
 //! were [interrupted outside the runtime](crate::moving). It says that it can by a bit of the word.
 //! The sender replaces exactly this word, so these items are the oldest ones in the inbox, and the
-//! worker does nothing before it takes them.
+//! worker does nothing for which it could wait before it takes them. The new word says that they
+//! are there, as long as they are: another worker takes them only if it can do the same.
 //!
 //! The links are written before the exchange, which releases them, and read after the worker's own
 //! exchange, which acquires them: each sender's exchange is in the release sequence of those before
@@ -61,7 +62,10 @@ pub(crate) enum Sleep {
 /// The word of a worker that sleeps has this bit, too, if it can take interrupted fibers.
 const TAKES_INTERRUPTED: u64 = 4;
 
-/// The addresses of items are above this.
+/// The address in the word has this bit as well, if there are interrupted fibers in the inbox.
+const HAS_INTERRUPTED: u64 = 1;
+
+/// The addresses of items, which are multiples of this, are not below it.
 const ADDRESSES: u64 = 8;
 
 /// An item that can be sent; links through the items keep them in order.
@@ -104,8 +108,9 @@ impl<T: FireTimer> Inbox<T> {
     pub(crate) fn send<L: InboxItem>(&self, item: L) {
         let mut old = self.word.load(Ordering::Relaxed);
         loop {
-            item.link(if old < ADDRESSES { EMPTY } else { old });
-            match self.word.compare_exchange_weak(old, item.address(), Ordering::SeqCst, Ordering::Relaxed) {
+            item.link(address(old));
+            let new = item.address() | interrupted(old);
+            match self.word.compare_exchange_weak(old, new, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => break,
                 Err(now) => old = now,
             }
@@ -153,7 +158,7 @@ impl<T: FireTimer> Inbox<T> {
     }
 
     /// Sends items, the oldest first, if the worker sleeps and can take interrupted fibers. It
-    /// takes them before it does anything else. Returns false if it does not sleep, or there are no
+    /// takes them before it does anything for which it could wait. Returns false if it does not sleep, or there are no
     /// items.
     pub(crate) fn send_to_taker<L: InboxItem>(&self, items: impl Iterator<Item = L>) -> bool {
         let old = self.word.load(Ordering::Relaxed);
@@ -163,7 +168,7 @@ impl<T: FireTimer> Inbox<T> {
         });
         let sends = newest != EMPTY
             && takes_interrupted(old)
-            && self.word.compare_exchange(old, newest, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+            && self.word.compare_exchange(old, newest | HAS_INTERRUPTED, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         if sends {
             self.wake(old);
         }
@@ -185,6 +190,11 @@ impl<T: FireTimer> Inbox<T> {
         self.word.load(Ordering::Relaxed) != EMPTY
     }
 
+    /// Whether the worker is asleep.
+    pub(crate) fn is_asleep(&self) -> bool {
+        is_asleep(self.word.load(Ordering::Relaxed))
+    }
+
     /// Whether the worker is asleep until another thread wakes it.
     pub(crate) fn is_asleep_for_good(&self) -> bool {
         self.word.load(Ordering::SeqCst) & !TAKES_INTERRUPTED == Sleep::ForGood as u64
@@ -195,12 +205,12 @@ impl<T: FireTimer> Inbox<T> {
         visit_oldest_first(self.word.swap(EMPTY, Ordering::Acquire), each);
     }
 
-    /// The same for another worker, if this one is awake. There can be interrupted fibers only if
-    /// this worker can take them, and then the other one must be able to as well.
+    /// The same for another worker, if this one is awake. It takes no items if there are interrupted
+    /// fibers among them, unless it can take these.
     pub(crate) fn steal<L: InboxItem>(&self, takes_interrupted: bool, each: impl FnMut(L)) {
-        let newest = self.word.load(Ordering::Acquire);
+        let newest = self.word.load(Ordering::Relaxed);
         if newest >= ADDRESSES
-            && (takes_interrupted || self.takes.load(Ordering::Relaxed) == 0)
+            && (takes_interrupted || interrupted(newest) == 0)
             && self.word.compare_exchange(newest, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok()
         {
             visit_oldest_first(newest, each);
@@ -238,13 +248,23 @@ fn is_asleep(word: u64) -> bool {
     word != EMPTY && word < ADDRESSES
 }
 
+/// The newest item, if the word leads to one.
+fn address(word: u64) -> u64 {
+    if word < ADDRESSES { EMPTY } else { word & !HAS_INTERRUPTED }
+}
+
+/// [`HAS_INTERRUPTED`], if the word leads to an item and has it.
+fn interrupted(word: u64) -> u64 {
+    if word < ADDRESSES { 0 } else { word & HAS_INTERRUPTED }
+}
+
 fn takes_interrupted(word: u64) -> bool {
     is_asleep(word) && word & TAKES_INTERRUPTED != 0
 }
 
 /// Visits the items of a list that was taken, oldest first.
-fn visit_oldest_first<L: InboxItem>(mut newest: u64, mut each: impl FnMut(L)) {
-    let mut oldest = EMPTY;
+fn visit_oldest_first<L: InboxItem>(word: u64, mut each: impl FnMut(L)) {
+    let (mut newest, mut oldest) = (address(word), EMPTY);
     while newest != EMPTY {
         // SAFETY: it was sent, and taken with the exchange of the word.
         let item = unsafe { L::at(newest) };

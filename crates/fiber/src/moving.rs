@@ -17,7 +17,7 @@
 //! that gets it sleeps, because it has nothing to do, and has prepared its ticks. It says both in
 //! the word of its [inbox](crate::inbox), which the exchange replaces. So it puts the fiber on its
 //! list first, and then does everything else, for which it may have to wait for what the fiber
-//! holds.
+//! holds. A third worker that takes [stuck mail](Worker::take_stuck_mail) does the same.
 
 use policy::ThreadId;
 use policy::feedback::{MOST_GIVEN, given_share};
@@ -39,12 +39,13 @@ impl Batch {
     }
 
     fn push(&mut self, fiber: Fiber) {
-        let place = self.0.iter_mut().find(|place| place.is_none());
-        debug_assert!(place.is_some(), "one batch at a time is sent");
-        place.into_iter().for_each(|place| *place = Some(fiber));
+        match self.0.iter_mut().find(|place| place.is_none()) {
+            Some(place) => *place = Some(fiber),
+            None => unreachable!("one batch at a time is sent"),
+        }
     }
 
-    fn fibers(&self) -> impl DoubleEndedIterator<Item = Fiber> {
+    fn fibers(&self) -> impl Iterator<Item = Fiber> {
         self.0.iter().copied().flatten()
     }
 }
@@ -76,6 +77,8 @@ impl Worker {
         let mut interrupted = Batch::default();
         visit(&mut |fiber| {
             if fiber.state.get() == State::Ready && fiber.thread().was_interrupted.get() {
+                // A fiber may have left ticks blocked on this thread.
+                sys::tick::allow_on_this_thread();
                 self.list_interrupted(fiber);
                 interrupted.push(fiber);
             } else {
@@ -141,7 +144,7 @@ impl Worker {
     }
 
     /// Gives ready fibers to workers that have requested some. A request remains if none can be
-    /// given now. Keeps the one that is next if `kept` is 1 and not 0.
+    /// given now. Keeps at least `kept`, which is 0 or 1.
     #[cold]
     #[inline(never)]
     pub(crate) fn give_to_others(&self, kept: usize) {
@@ -184,11 +187,20 @@ impl Worker {
     /// Sends an equal share of this many ready fibers, or of those that were interrupted among
     /// them, to each worker that can take them. Returns false if no fiber was sent.
     fn send_interrupted(&self, many: usize) -> bool {
-        let takers = || self.core().inboxes.iter().filter(|inbox| inbox.takes_interrupted());
+        if !self.has_interrupted() {
+            return false;
+        }
+        let core = self.core();
+        let takers = || core.inboxes.iter().filter(|inbox| inbox.takes_interrupted());
         let share = given_share(many, takers().count());
         let mut gives = false;
         for inbox in takers() {
             let batch = Batch::take(share, || self.take_movable(true));
+            if batch.fibers().next().is_none() {
+                // Those that get none get some later.
+                let _ = core.offered.request();
+                break;
+            }
             batch.fibers().for_each(|fiber| self.give_away(fiber));
             // From here on this worker waits for nothing until the fibers are on a list again.
             batch.fibers().for_each(|fiber| self.unlist_interrupted(fiber));
@@ -202,12 +214,13 @@ impl Worker {
         gives
     }
 
-    /// Requests ready fibers of other workers.
-    pub(crate) fn request_fibers(&self) {
+    /// Requests ready fibers of other workers. `again` makes workers look that may have found this
+    /// one awake before.
+    pub(crate) fn request_fibers(&self, again: bool) {
         let core = self.core();
-        if core.offered.len() == 0 {
-            let _ = core.offered.request();
-            self.other_inboxes().for_each(|inbox| _ = inbox.tick_request.fire());
+        if core.offered.len() == 0 && (core.offered.request() || again) {
+            let awake = self.other_inboxes().filter(|inbox| !inbox.is_asleep());
+            awake.for_each(|inbox| _ = inbox.tick_request.fire());
         }
     }
 

@@ -129,6 +129,11 @@ impl Searcher<'_> {
         many > passed || many > 0 && self.offered.is_urgent()
     }
 
+    /// Whether the last nap has passed without a fiber that was taken or offered.
+    pub(crate) fn has_seen_nothing(&self) -> bool {
+        self.nap > SHORTEST
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         self.nap > LONGEST
     }

@@ -167,12 +167,12 @@ impl Worker {
             let runs = self.running().is_none_or(|me| !me.is_preemptible.get());
             if runs && preemption.interrupted.is_empty() {
                 preemption.set_ticking(Ticking::Never, Duration::MAX);
-            } else if runs && !waits && preemption.ticking.get() == Ticking::On {
+            } else if runs && !waits {
                 preemption.set_ticking(Ticking::Slowly, Duration::MAX);
             }
             return;
         };
-        let (thread, before) = (me.thread(), self.pointer());
+        let (thread, before) = (me.thread(), self.interrupted_at());
         self.count_grace(thread);
         if interrupted.is_on_alternate_stack() {
             return preemption.count(|counts| counts.masked += 1);
@@ -204,7 +204,6 @@ impl Worker {
             preemption.count(|counts| counts.masked += 1);
         } else if let Ok((to, block)) = self.scheduler_context() {
             // It exists, because there are ticks.
-            thread.is_tied.set(interrupted.is_tied_to_thread());
             // SAFETY: the scheduler's stack is unused while a fiber runs. The preemptible fiber is
             // outside the runtime, and the handler runs on its stack, where it continues when its
             // turn comes.
@@ -367,25 +366,42 @@ impl Worker {
         }
     }
 
-    /// If any worker has ticks, prepares this one, which is about to sleep, to take interrupted
-    /// fibers. Returns whether one has.
-    pub(crate) fn prepare_to_take_interrupted(&self) -> bool {
+    /// Whether fibers are ready that were interrupted here.
+    pub(crate) fn has_interrupted(&self) -> bool {
+        !self.preemption.interrupted.is_empty()
+    }
+
+    /// Prepares this worker, which is about to sleep, to take interrupted fibers, if any worker has
+    /// ticks.
+    pub(crate) fn prepare_to_take_interrupted(&self) {
         let core = self.core();
-        let has_ticks = core.has_ticks.load(SeqCst);
         let may_move = || matches!(core.config.thread_control_blocks.kind(), Ok(ControlBlockKind::ThreadPointer));
-        if has_ticks && !self.has_ticks() && may_move() {
+        if core.has_ticks.load(SeqCst) && !self.has_ticks() && may_move() {
             // If that fails, it takes none.
             let _ = self.prepare_ticks();
         }
-        has_ticks
     }
 }
 
-/// An interrupted fiber continues, possibly on another worker than the one `before`.
-fn resume(thread: &FiberThread, interrupted: &Interrupted, before: WorkerPointer) {
-    if let Some(now) = thread.runs_on().filter(|now| *now != before) {
+/// Where a fiber was interrupted: the worker, and the signals that it blocked.
+struct Place(WorkerPointer, Option<SignalMask>);
+
+impl Worker {
+    fn interrupted_at(&self) -> Place {
+        Place(self.pointer(), self.preemption.mask.get())
+    }
+}
+
+/// An interrupted fiber continues, possibly at another place, or orphaned.
+fn resume(thread: &FiberThread, interrupted: &Interrupted, Place(before, mask): Place) {
+    let now = thread.runs_on();
+    if now != Some(before) {
+        interrupted.move_to_this_thread();
+    }
+    // A handler of the program keeps what it blocks.
+    if let Some(now) = now.filter(|now| *now != before && mask == Some(interrupted.mask())) {
         // SAFETY: a worker that runs a fiber exists.
-        unsafe { Worker::at(now) }.preemption.mask.get().inspect(|mask| interrupted.move_to_this_thread(*mask));
+        unsafe { Worker::at(now) }.preemption.mask.get().inspect(|mask| interrupted.set_mask(*mask));
     }
     thread.resume_after(interrupted);
 }

@@ -199,10 +199,7 @@ impl Record {
     /// Whether it may continue on another worker, once it is ready and not in the middle of a
     /// switch.
     pub(crate) fn is_movable(&self) -> bool {
-        let thread = |thread: &FiberThread| {
-            let is_tied = thread.was_interrupted.get() && thread.is_tied.get();
-            thread.pins.get() == 0 && !is_tied && thread.control_block().thread().is_none()
-        };
+        let thread = |thread: &FiberThread| thread.pins.get() == 0 && thread.control_block().thread().is_none();
         !self.has_timer.get() && self.has_own_block() && thread(self.thread())
     }
 

@@ -108,7 +108,7 @@ pub struct ThreadShare {
 pub const MOST_GIVEN: usize = 32;
 
 /// How many of so many ready threads a queue gives to each of the others that have requested some:
-/// all get equal shares, and it keeps one itself, but none gets more than [`MOST_GIVEN`].
+/// all get equal shares, and it keeps one share itself, but none gets more than [`MOST_GIVEN`].
 pub fn given_share(ready: usize, takers: usize) -> usize {
     ready.div_ceil(takers + 1).min(MOST_GIVEN)
 }

@@ -99,6 +99,11 @@ impl Slack {
     }
 }
 
+/// Unblocks ticks on the calling thread. Preserves `errno`.
+pub fn allow_on_this_thread() {
+    allow(libc::SIG_UNBLOCK);
+}
+
 /// Blocks or unblocks ticks on the calling thread. Preserves `errno`.
 pub(crate) fn allow(how: libc::c_int) {
     SignalMask::TICKS.change(how);
@@ -157,19 +162,25 @@ impl Interrupted {
         unsafe { (*self.context).uc_stack.ss_flags = libc::SS_DISABLE };
     }
 
-    /// Gives the interrupted code the alternate signal stack of the calling thread, and these
-    /// blocked signals, when the handler returns. For a handler that returns on another thread than
-    /// the one that was interrupted. Preserves `errno`.
-    pub fn move_to_this_thread(&self, mask: SignalMask) {
+    /// Lets the handler return on the calling thread, although the code was interrupted on another
+    /// one: it gets this thread's alternate signal stack, and keeps all registers. Preserves
+    /// `errno`.
+    pub fn move_to_this_thread(&self) {
+        self.prepare_registers();
         // SAFETY: there is room for a stack. The kernel has written the context, which other code
-        // does not access meanwhile; its mask has 64 bits.
+        // does not access meanwhile. The call fails only for arguments that are wrong.
         unsafe {
             let mut stack = std::mem::zeroed();
-            // It fails only for arguments that are wrong.
             libc::sigaltstack(std::ptr::null(), &raw mut stack);
             (*self.context).uc_stack = stack;
-            (&raw mut (*self.context).uc_sigmask).cast::<u64>().write_unaligned(mask.0);
         }
+    }
+
+    /// Blocks these signals, and no others, when the handler returns.
+    pub fn set_mask(&self, mask: SignalMask) {
+        // SAFETY: the kernel has written the mask, of which it uses 64 bits, and other code does
+        // not access it meanwhile.
+        unsafe { (&raw mut (*self.context).uc_sigmask).cast::<u64>().write_unaligned(mask.0) };
     }
 
     /// Runs a closure that leaves the stack, and allows ticks until the stack is resumed. If ticks
@@ -198,18 +209,33 @@ struct Registers {
 
 #[cfg(target_arch = "x86_64")]
 impl Interrupted {
-    /// Whether it has registers that the kernel would not restore on another thread: those of AMX,
-    /// for which each thread gets room only when it first uses them.
-    pub fn is_tied_to_thread(&self) -> bool {
+    /// Prepares the calling thread for all registers that were saved. If the interrupted thread has
+    /// ever used the tiles of AMX, the kernel has saved more than fits on a thread that never has,
+    /// and it would restore little of that there. A first use makes room.
+    fn prepare_registers(&self) {
+        /// The number in the software bytes at 464, which says that the others are there.
         const MAGIC: u32 = 0x4650_5853;
-        const AMX: u64 = 0b11 << 17;
-        // SAFETY: the kernel has written them. The magic number says that the area of 512 bytes is
-        // followed by the header, which begins with the set of saved states.
-        unsafe {
+        /// The bit of the tiles among the states for which the thread has room.
+        const TILES: u64 = 1 << 18;
+        /// The configuration of tiles: one row with one byte in the first.
+        const SHAPE: [u8; 64] = {
+            let mut shape = [0; 64];
+            (shape[0], shape[16], shape[48]) = (1, 1, 1);
+            shape
+        };
+        // SAFETY: the kernel has written them.
+        let has_room = unsafe {
             let area = (*self.context).uc_mcontext.fpregs.cast::<u8>();
             !area.is_null()
                 && area.add(464).cast::<u32>().read_unaligned() == MAGIC
-                && area.add(512).cast::<u64>().read_unaligned() & AMX != 0
+                && area.add(472).cast::<u64>().read_unaligned() & TILES != 0
+        };
+        if has_room {
+            // SAFETY: the processor has tiles, and the process may use them. No code on this thread
+            // relies on them now: calls do not keep them.
+            unsafe {
+                std::arch::asm!("ldtilecfg [{}]", "tilezero tmm0", "tilerelease", in(reg) SHAPE.as_ptr());
+            }
         }
     }
 
@@ -248,10 +274,8 @@ impl Registers {
 
 #[cfg(not(target_arch = "x86_64"))]
 impl Interrupted {
-    /// Whether it has registers that the kernel would not restore on another thread.
-    pub fn is_tied_to_thread(&self) -> bool {
-        false
-    }
+    /// The kernel restores all registers on any thread.
+    fn prepare_registers(&self) {}
 }
 
 #[cfg(target_arch = "aarch64")]

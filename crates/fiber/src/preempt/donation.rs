@@ -87,13 +87,12 @@ impl Worker {
 
     /// Returns the timeslice to the donor after a tick. Runs in a handler.
     pub(super) fn reclaim(&self, recipient: Fiber, block: ControlBlock, interrupted: &Interrupted) {
-        let (thread, before) = (recipient.thread(), self.pointer());
+        let (thread, before) = (recipient.thread(), self.interrupted_at());
         // If it is about to enter the runtime, it returns the timeslice by itself.
         if is_interrupted(recipient, block, interrupted)
             && !interrupted.is_on_alternate_stack()
             && thread.try_enter_runtime()
         {
-            thread.is_tied.set(interrupted.is_tied_to_thread());
             // SAFETY: the fiber runs, and has been marked.
             interrupted.allow_ticks_during(|| unsafe { self.switch_to_donor(recipient) });
             super::resume(thread, interrupted, before);

@@ -43,8 +43,7 @@ impl Worker {
     pub(crate) fn is_past_grace(&self, fiber: Fiber) -> bool {
         self.preemption.grace.get().is_some_and(|ticks| {
             let thread = fiber.thread();
-            let may_move = thread.was_interrupted.get() && !thread.is_tied.get();
-            may_move && (thread.grace_ticks.get() >= TICKS || ticks >= MAX_TICKS)
+            thread.was_interrupted.get() && (thread.grace_ticks.get() >= TICKS || ticks >= MAX_TICKS)
         })
     }
 }

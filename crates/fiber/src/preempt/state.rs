@@ -82,7 +82,7 @@ pub(crate) struct Preemption {
     /// thread-locals have its block.
     pub(crate) scheduler: Cell<Option<Stack>>,
     /// Preemptible fibers that were interrupted outside the runtime, and are ready. A handler
-    /// changes it only if it has interrupted a system call that is not this crate's.
+    /// changes it only if it has interrupted a wait, and no code waits while it changes the list.
     pub(super) interrupted: Queue,
     /// The donation that is in progress: the recipient, the donor's context, and its block.
     pub(super) recipient: Cell<Option<Fiber>>,

@@ -116,6 +116,68 @@ fn a_fiber_that_is_moved_by_a_tick_has_the_alternate_stack_of_its_kernel_thread(
     assert_ne!(stacks[0].load(Relaxed), stacks[1].load(Relaxed), "each thread has its own");
 }
 
+#[test]
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "the test looks at registers")]
+fn a_fiber_that_is_moved_by_a_tick_keeps_all_registers_even_if_its_old_thread_has_used_tiles() {
+    use std::arch::asm;
+
+    /// Lets the calling kernel thread use the tiles of AMX, if there are some. The kernel saves
+    /// more for it from then on.
+    fn use_tiles() {
+        const REQUEST: libc::c_int = 0x1023;
+        const TILES: libc::c_ulong = 18;
+        let mut shape = [0_u8; 64];
+        (shape[0], shape[16], shape[48]) = (1, 1, 1);
+        // SAFETY: the call only permits the process to use them, and the shape is valid.
+        unsafe {
+            if libc::syscall(libc::SYS_arch_prctl, REQUEST, TILES) == 0 {
+                asm!("ldtilecfg [{}]", "tilezero tmm0", "tilerelease", in(reg) shape.as_ptr());
+            }
+        }
+    }
+
+    if !is_x86_feature_detected!("avx2") {
+        return eprintln!("left out: the processor has no AVX2");
+    }
+    // In a process of its own: other threads could use tiles, too.
+    testing::isolated(|| {
+        let (used, looked, elsewhere) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+        let main = AtomicU64::new(0);
+        // Reaches no safepoint.
+        let looks = || {
+            let thread = gettid().as_raw_nonzero().get() as u64;
+            let first = main.compare_exchange(0, thread, Relaxed, Relaxed).unwrap_or_else(|first| first);
+            if first == thread || first == 0 {
+                if !used.swap(true, Relaxed) {
+                    use_tiles();
+                }
+            } else {
+                elsewhere.fetch_add(1, Relaxed);
+            }
+            let (pattern, mut seen) = ([0x5a_u8; 32], [0_u8; 32]);
+            // SAFETY: the memory is as large as the register.
+            unsafe {
+                asm!(
+                    "vmovdqu ymm15, [{pattern}]",
+                    "2:",
+                    "dec {count}",
+                    "jnz 2b",
+                    "vmovdqu [{seen}], ymm15",
+                    "vzeroupper",
+                    pattern = in(reg) pattern.as_ptr(),
+                    seen = in(reg) seen.as_mut_ptr(),
+                    count = inout(reg) 200_000_u64 => _,
+                    out("xmm15") _,
+                );
+            }
+            assert_eq!(seen, pattern);
+            looked.fetch_add(1, Relaxed);
+        };
+        crowd(Stopped::Interrupted, looks, || looked.load(Relaxed) > 1_000 && elsewhere.load(Relaxed) > 10);
+    });
+}
+
 /// The address of the calling thread's alternate signal stack.
 #[allow(unsafe_code, reason = "the standard library does not tell it")]
 fn alternate_stack() -> usize {

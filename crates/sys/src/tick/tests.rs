@@ -21,7 +21,6 @@ struct Seen {
     masks: AtomicUsize,
     stack_pointer: AtomicUsize,
     on_alternate_stack: AtomicUsize,
-    tied: AtomicUsize,
     /// The expected mask, if any.
     mask: OnceLock<SignalMask>,
     /// The next tick lasts until further ones are due by this clock, and until one of these has
@@ -41,7 +40,6 @@ unsafe fn see(word: usize, interrupted: &Interrupted) {
     let differs = seen.mask.get().is_some_and(|mask| interrupted.mask() != *mask);
     seen.masks.fetch_add(usize::from(differs), SeqCst);
     seen.on_alternate_stack.fetch_add(usize::from(interrupted.is_on_alternate_stack()), SeqCst);
-    seen.tied.fetch_add(usize::from(interrupted.is_tied_to_thread()), SeqCst);
     seen.stack_pointer.store(interrupted.stack_pointer(), SeqCst);
     let ticks = seen.ticks.fetch_add(1, SeqCst) + 1;
     // SAFETY: the test that has stored the clock waits for this.
@@ -413,46 +411,4 @@ fn errno_is_preserved() {
     clock.advance(MILLISECOND);
     // SAFETY: as above.
     assert_eq!(unsafe { *libc::__errno_location() }, 77);
-}
-
-#[test]
-#[cfg(target_arch = "x86_64")]
-fn code_that_uses_tiles_is_tied_to_its_thread() {
-    use std::arch::asm;
-
-    /// `ARCH_REQ_XCOMP_PERM`
-    const REQUEST: libc::c_int = 0x1023;
-    const TILES: libc::c_ulong = 18;
-    /// One tile of 8 rows with 64 bytes.
-    const SHAPE: [u8; 64] = {
-        let mut shape = [0; 64];
-        (shape[0], shape[16], shape[48]) = (1, 64, 8);
-        shape
-    };
-
-    alone(|| {
-        let (clock, _ticker, seen) = scripted();
-        clock.advance(MILLISECOND);
-        assert_eq!((seen.ticks.load(SeqCst), seen.tied.load(SeqCst)), (1, 0));
-        // SAFETY: it only permits the process to use these registers.
-        if unsafe { libc::syscall(libc::SYS_arch_prctl, REQUEST, TILES) } != 0 {
-            return eprintln!("left out: the processor has no tiles, or they are refused");
-        }
-        // SAFETY: the shape is valid, and the memory is as large as the tile. No other code uses
-        // tiles.
-        unsafe {
-            asm!(
-                "ldtilecfg [{shape}]",
-                "tileloadd tmm0, [{memory} + {stride}]",
-                shape = in(reg) SHAPE.as_ptr(),
-                memory = in(reg) [1_u8; 512].as_ptr(),
-                stride = in(reg) 0_usize,
-            );
-        }
-        clock.advance(MILLISECOND);
-        // SAFETY: as above.
-        unsafe { asm!("tilerelease") };
-        clock.advance(MILLISECOND);
-        assert_eq!((seen.ticks.load(SeqCst), seen.tied.load(SeqCst)), (3, 1));
-    });
 }
