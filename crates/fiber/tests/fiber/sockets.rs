@@ -18,10 +18,9 @@ fn allow_many_descriptors() {
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
 }
 
-/// Sends everything back to its sender, for every connection.
+/// Sends everything back to its sender, for every connection, until the runtime ends.
 fn echo(listener: TcpListener) {
-    for stream in listener.incoming() {
-        let stream = stream.unwrap();
+    for stream in listener.incoming().map_while(Result::ok) {
         fiber::spawn(move || std::io::copy(&mut &stream, &mut &stream)).detach();
     }
 }
