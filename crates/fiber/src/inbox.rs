@@ -158,8 +158,8 @@ impl<T: FireTimer> Inbox<T> {
     }
 
     /// Sends items, the oldest first, if the worker sleeps and can take interrupted fibers. It
-    /// takes them before it does anything for which it could wait. Returns false if it does not sleep, or there are no
-    /// items.
+    /// takes them before it does anything for which it could wait. Returns false if it does not
+    /// sleep, or there are no items.
     pub(crate) fn send_to_taker<L: InboxItem>(&self, items: impl Iterator<Item = L>) -> bool {
         let old = self.word.load(Ordering::Relaxed);
         let newest = items.fold(EMPTY, |older, item| {
@@ -205,8 +205,8 @@ impl<T: FireTimer> Inbox<T> {
         visit_oldest_first(self.word.swap(EMPTY, Ordering::Acquire), each);
     }
 
-    /// The same for another worker, if this one is awake. It takes no items if there are interrupted
-    /// fibers among them, unless it can take these.
+    /// The same for another worker, if this one is awake. It takes no items if there are
+    /// interrupted fibers among them, unless it can take these.
     pub(crate) fn steal<L: InboxItem>(&self, takes_interrupted: bool, each: impl FnMut(L)) {
         let newest = self.word.load(Ordering::Relaxed);
         if newest >= ADDRESSES
