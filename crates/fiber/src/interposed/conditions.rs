@@ -2,8 +2,8 @@
 //!
 //! A fiber that waits is in a [table](super::table), and the C library does not know of it. The
 //! fiber unlocks the mutex when it is listed, and locks it again as any other. A signal first wakes
-//! fibers there, and then threads in the C library. Whoever signals has had the mutex since the
-//! fiber unlocked it, or what it signals was seen by the fiber before, so no fiber is missed.
+//! fibers there, and then threads in the C library. The thread that signals has had the mutex since
+//! the fiber unlocked it, or the fiber has seen before why it signals, so no fiber is missed.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
