@@ -77,8 +77,8 @@ fn is_blocked(fiber: Fiber) -> bool {
     matches!(fiber.state.get(), State::Blocked | State::BlockedUnwinding) && !is_root()
 }
 
-/// The fiber that a blocked fiber waits for, if it is one. A fiber that seems to wait for itself
-/// has got the mutex from another thread, which is about to wake it.
+/// The fiber for which a blocked fiber waits, if it waits for one. A fiber that seems to wait for
+/// itself has got the mutex from another thread, which is about to wake it.
 fn blocker(fiber: Fiber) -> Option<Fiber> {
     fiber.waitable().and_then(Waitable::blocker).filter(|blocker| *blocker != fiber)
 }

@@ -150,7 +150,7 @@ impl Worker {
             self.sleep(until, || {
                 is_first_to_check = self.are_all_asleep(until);
                 let must_prepare = has_ticks != self.core().has_ticks.load(SeqCst);
-                // It may have found fibers of its own before it has requested others'.
+                // A search that has found something may have ended before it requested fibers.
                 let _ = offered.request();
                 is_first_to_check || offered.needs_worker() || must_prepare
             });

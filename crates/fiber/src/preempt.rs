@@ -392,7 +392,7 @@ impl Worker {
     }
 }
 
-/// An interrupted fiber continues, possibly at another place, or orphaned.
+/// Resumes an interrupted fiber, which may have moved to another worker, or be orphaned.
 fn resume(thread: &FiberThread, interrupted: &Interrupted, Place(before, mask): Place) {
     let now = thread.runs_on();
     if now != Some(before) {
