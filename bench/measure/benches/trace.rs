@@ -54,7 +54,7 @@ fn main() {
     let machine = Machine { scheduler: Scheduler::Rr, ..Machine::with_cpus(CPUS) };
     let folder = tempfile::tempdir().unwrap();
     for (name, jobs) in [("CPU-bound", cpu_bound()), ("blocking", blocking())] {
-        let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+        let setting = Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: false };
         let mut bytes_per_event = 0.0;
         let mut in_file = || {
             let path = folder.path().join("out.pftrace");

@@ -84,7 +84,7 @@ fn bound(scheduler: Scheduler, cpus: u32, threads: u32) -> (Machine, Setting) {
         .map(|n| cpu(format!("offset.{n}"), 1, 1, Span::from_nanos(1 + stream.below(turn.as_nanos()))))
         .collect();
     jobs.push(cpu("bound".to_owned(), copies, threads, work));
-    (machine, Setting { machine: MachineKeys::default(), jobs, keep_running: false })
+    (machine, Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: false })
 }
 
 /// The cost of an event in nanoseconds: median, minimum, maximum.
@@ -106,7 +106,8 @@ fn bytes_a_thread(scheduler: Scheduler, kind: impl Fn(u32) -> JobKind) -> f64 {
     let (machine, _) = machine(scheduler, CPUS);
     let [few, many] = [10_000, 60_000].map(|threads| {
         let job = Job::new("bound", 1, kind(threads));
-        let setting = Setting { machine: MachineKeys::default(), jobs: vec![job], keep_running: false };
+        let setting =
+            Setting { machine: MachineKeys::default(), jobs: vec![job], coscheduling: None, keep_running: false };
         let before = NOW.load(Relaxed);
         HIGHEST.store(before, Relaxed);
         rowlock_sim::run(&machine, &setting, 1).unwrap();

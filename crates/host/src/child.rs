@@ -44,6 +44,7 @@ fn serve() -> Result<(), Failure> {
         JobKind::Pipeline(of) => pipeline::serve(&order, of, requests),
         JobKind::Fibers(of) => fibers::serve(&order, of, requests),
         JobKind::Barrier { .. } | JobKind::Lock { .. } | JobKind::Cpu { .. } => threads::serve(&order, requests),
+        JobKind::Message(_) => Err("its messages are not sent here".to_owned().into()),
         JobKind::Command { argv, .. } => {
             // On this thread too, and not on another one: the kernel would kill the command with
             // the thread that started it.

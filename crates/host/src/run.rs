@@ -78,6 +78,9 @@ impl Host {
         for job in &setting.jobs {
             let refused = |why| Error::Refused { job: job.name.clone(), why };
             scheduling::check(&job.attributes).map_err(refused)?;
+            if let JobKind::Message(_) = job.kind {
+                return Err(refused("only the simulator runs jobs of kind `message`: add `--world sim`".to_owned()));
+            }
             if let JobKind::Command { argv, .. } = &job.kind {
                 check_command(argv.first().map_or("", String::as_str)).map_err(refused)?;
             }
@@ -164,7 +167,7 @@ impl Host {
         let name = argv.first().cloned().unwrap_or_default();
         let kind = JobKind::Command { argv: argv.to_vec(), threads: 1, work: None };
         let jobs = vec![scenario::Job::new(name, 1, kind)];
-        let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+        let setting = Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: false };
         let run = self.run(&setting, 0, Recording::Nothing, cancel)?;
         Ok(run.outcome.jobs.iter().filter_map(|job| job.cpu_ns).sum())
     }
@@ -237,7 +240,7 @@ mod tests {
         };
         let costs = |machine| {
             let jobs = vec![scenario::Job::new("crew", 1, crew.clone())];
-            let setting = Setting { machine, jobs, keep_running: false };
+            let setting = Setting { machine, jobs, coscheduling: None, keep_running: false };
             host.orders(&setting, 1, Recording::Nothing).remove(0).costs
         };
         let like_host = MachineKeys { like_host: true, ..MachineKeys::default() };

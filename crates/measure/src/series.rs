@@ -149,7 +149,7 @@ mod tests {
         let crew = |copies| Job::new("crew", copies, kind.clone());
         let other = Job { name: "other".into(), ..crew(1) };
         let jobs = vec![other, crew(2)];
-        let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+        let setting = Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: false };
         let arm = Arm { factors: Vec::new(), setting };
         let sample = |world, repeat, millis: [u64; 3]| Sample::of(world, repeat, millis.map(job).to_vec());
         let samples =

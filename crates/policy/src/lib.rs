@@ -3,14 +3,18 @@
 
 mod cpu_set;
 pub mod feedback;
+pub mod gang;
+pub mod layout;
 mod parse;
 pub mod priority;
 pub mod record;
+pub mod slices;
 pub mod table;
+pub mod turn;
 mod units;
 pub mod waiting;
 pub mod wakeup;
 
 pub use cpu_set::CpuSet;
 pub use parse::ParseError;
-pub use units::{CpuId, Instant, JobId, ParseSpanError, Span, ThreadId};
+pub use units::{CellId, CpuId, Instant, JobId, ParseSpanError, Span, ThreadId};

@@ -268,6 +268,8 @@ macro_rules! identities {
 identities! {
     /// A CPU, by its number.
     CpuId;
+    /// A cell of a mesh, counted row by row.
+    CellId;
     /// A thread, by its number in the run, or in the team of a barrier.
     ThreadId;
     /// A job of a scenario, in the order of the file; each copy counts as one.

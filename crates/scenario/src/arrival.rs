@@ -45,7 +45,7 @@ mod tests {
         let kind = || JobKind::Cpu { threads: 1, work: None };
         let arrival = Arrival { at: Span::from_nanos(2_500), every };
         let jobs = vec![Job::new("there", 2, kind()), Job { arrival, ..Job::new("later", copies, kind()) }];
-        Setting { machine: MachineKeys::default(), jobs, keep_running: false }
+        Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: false }
     }
 
     #[test]

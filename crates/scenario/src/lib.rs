@@ -1,27 +1,33 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod named;
+
 pub mod arrival;
+pub mod coscheduling;
 pub mod diagnostics;
 pub mod distribution;
 pub mod draw;
 pub mod fibers;
 pub mod keys;
 mod machine;
+pub mod message;
 pub mod model;
-mod named;
 pub mod pipeline;
 mod read;
 pub mod result;
 mod write;
 
 pub use arrival::Arrival;
+pub use coscheduling::Coscheduling;
 pub use diagnostics::{Diagnostic, Diagnostics};
 pub use distribution::{Distribution, Empirical};
 pub use fibers::Fibers;
+pub use message::Message;
 pub use model::{
     Accounting, Arm, Attributes, Cfs, Compute, Experiment, Granularity, Job, JobKind, Linux24, Machine, MachineKeys,
-    Scenario, Scheduler, Setting, Tie,
+    Network, Scenario, Scheduler, Setting, Tie,
 };
 pub use pipeline::Pipeline;
 pub use policy::Span;

@@ -2,6 +2,7 @@
 
 use policy::Span;
 use policy::feedback::{Boost, FeedbackRules};
+use policy::layout::Mesh;
 use policy::waiting::{Bound, Costs};
 use policy::wakeup::Scheme;
 
@@ -109,6 +110,11 @@ impl MachineKeys {
 pub struct Machine {
     /// Number of CPUs, at least one.
     pub cpus: u32,
+    /// The cells, each of which has `cpus` CPUs, a clock and a kernel of its own. `None` for one kernel
+    /// on all CPUs.
+    pub cells: Option<Mesh>,
+    /// The network between cells.
+    pub network: Network,
     /// Granularity of simulated time, at least one nanosecond.
     pub step: Span,
     /// CS: the time that a CPU takes to switch from one thread to another, or to or from idleness.
@@ -149,6 +155,8 @@ impl Machine {
     pub fn with_cpus(cpus: u32) -> Machine {
         Machine {
             cpus,
+            cells: None,
+            network: Network::default(),
             step: Span::from_nanos(1),
             context_switch: Span::from_micros(6),
             wakeup_cost: Span::ZERO,
@@ -166,6 +174,11 @@ impl Machine {
             timeslice: 100,
             feedback: FeedbackRules::default(),
         }
+    }
+
+    /// The number of CPUs of all cells together.
+    pub fn total_cpus(&self) -> u32 {
+        self.cpus * self.cells.map_or(1, Mesh::cells)
     }
 
     /// The costs for waiting rules: CS is the cost of getting a blocked sibling running again, so
@@ -197,6 +210,26 @@ pub fn default_slice(cpus: u32) -> Span {
 /// Scales a span by the number of CPUs, as the kernel's fair schedulers do.
 fn for_cpus(span: Span, cpus: u32) -> Span {
     span.scaled(1000 * u64::from(1 + cpus.clamp(1, 8).ilog2()))
+}
+
+/// The network between the cells of a machine.
+///
+/// The defaults are those of the AP1000+ (Suzaki and Walsh, section 2), except the latency, which is
+/// ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// How long a message travels besides the time of its bytes.
+    pub latency: Span,
+    /// The bytes that a cell sends per second, above zero. It sends one message at a time.
+    pub bandwidth: u64,
+    /// How long the hardware barrier takes after the last arrival.
+    pub barrier: Span,
+}
+
+impl Default for Network {
+    fn default() -> Network {
+        Network { latency: Span::from_micros(5), bandwidth: 25_000_000, barrier: Span::from_micros(1) }
+    }
 }
 
 /// The options of `cfs`, besides those of all schedulers.

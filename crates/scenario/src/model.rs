@@ -5,11 +5,13 @@ use policy::{CpuSet, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::arrival::Arrival;
+use crate::coscheduling::Coscheduling;
 use crate::distribution::Distribution;
 use crate::draw::{Law, Normal};
 use crate::fibers::Fibers;
 use crate::keys::job::KINDS;
-pub use crate::machine::{Cfs, Linux24, Machine, MachineKeys, default_slice};
+pub use crate::machine::{Cfs, Linux24, Machine, MachineKeys, Network, default_slice};
+use crate::message::Message;
 pub use crate::named::{Accounting, Granularity, Scheduler, Tie};
 use crate::pipeline::Pipeline;
 
@@ -43,6 +45,8 @@ pub struct Setting {
     pub machine: MachineKeys,
     /// The jobs, in the order of the file; their names are unique.
     pub jobs: Vec<Job>,
+    /// How they share the cells of the machine, if it has cells.
+    pub coscheduling: Option<Coscheduling>,
     /// Whether jobs that have finished continue until all have finished once (and count once).
     pub keep_running: bool,
 }
@@ -148,6 +152,8 @@ pub enum JobKind {
     Pipeline(Pipeline),
     /// User-level threads under a feedback queue.
     Fibers(Fibers),
+    /// Ranks that exchange messages.
+    Message(Message),
 }
 
 impl JobKind {
@@ -160,6 +166,7 @@ impl JobKind {
             | JobKind::Command { threads, .. } => *threads,
             JobKind::Pipeline(pipeline) => pipeline.threads(cpus),
             JobKind::Fibers(fibers) => fibers.workers,
+            JobKind::Message(message) => message.ranks(),
         }
     }
 
@@ -177,6 +184,7 @@ impl JobKind {
             JobKind::Command { .. } => KINDS[3],
             JobKind::Pipeline(_) => KINDS[4],
             JobKind::Fibers(_) => KINDS[5],
+            JobKind::Message(_) => KINDS[6],
         }
     }
 }

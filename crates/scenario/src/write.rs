@@ -83,6 +83,7 @@ fn write_job(job: &Job, out: &mut String) {
         }
         JobKind::Pipeline(pipeline) => write_pipeline(pipeline, out),
         JobKind::Fibers(fibers) => write_fibers(fibers, out),
+        JobKind::Message(_) => {}
     }
 }
 

@@ -100,7 +100,7 @@ pub enum Error {
 ///
 /// let work = Some(Span::from_millis(1).into());
 /// let job = Job::new("solo", 1, JobKind::Cpu { threads: 1, work });
-/// let setting = Setting { machine: MachineKeys::default(), jobs: vec![job], keep_running: false };
+/// let setting = Setting { machine: MachineKeys::default(), jobs: vec![job], coscheduling: None, keep_running: false };
 /// let outcome = rowlock_sim::run(&Machine::with_cpus(2), &setting, 1)?;
 /// // One switch from idleness, then one millisecond of work.
 /// assert_eq!(outcome.jobs[0].completion_ns, Some(Span::from_micros(1_006)));

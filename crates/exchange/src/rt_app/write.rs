@@ -112,6 +112,7 @@ fn task(job: &Job) -> Result<String, String> {
         JobKind::Pipeline(pipeline) => (job.copies, stages(pipeline)?),
         JobKind::Command { .. } => return refuse("rt-app starts no programs"),
         JobKind::Fibers(_) => return refuse("rt-app has no fibers"),
+        JobKind::Message(_) => return refuse("rt-app sends no messages between ranks"),
     };
     if job.arrival.every.is_some() {
         return refuse("`every` starts its copies one after the other; write separate jobs, each with its `arrival`");

@@ -371,7 +371,7 @@ mod tests {
         calibration.rate = Rate { iteration_ps: 2_000, start_ps: 0 };
         let host = Host { program: "/nowhere".into(), calibration };
         let jobs = vec![Job::new("fibers", 1, JobKind::Fibers(of.clone()))];
-        let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+        let setting = Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: false };
         let order = host.orders(&setting, 1, Recording::Nothing).remove(0);
         let mut shared = Shared::new(&order, &of);
         shared.config.clock = Some(ScriptedClock::new());

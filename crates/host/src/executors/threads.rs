@@ -157,7 +157,7 @@ fn shared_task<R: Recorder + Default>(order: &Order) -> Result<SharedTask<R>, Fa
         }
         JobKind::Cpu { work: Some(ref work), .. } => SharedTask::Cpu { work: work.law() },
         JobKind::Cpu { work: None, .. } => SharedTask::Endless,
-        JobKind::Command { .. } | JobKind::Pipeline(_) | JobKind::Fibers(_) => {
+        JobKind::Command { .. } | JobKind::Pipeline(_) | JobKind::Fibers(_) | JobKind::Message(_) => {
             return Err("its threads are not made here".to_owned().into());
         }
     })

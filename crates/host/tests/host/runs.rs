@@ -60,7 +60,7 @@ pub(crate) fn host() -> Host {
 }
 
 pub(crate) fn setting(jobs: Vec<Job>) -> Setting {
-    Setting { machine: MachineKeys::default(), jobs, keep_running: false }
+    Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: false }
 }
 
 pub(crate) fn job(name: &str, kind: JobKind) -> Job {

@@ -227,7 +227,7 @@ mod tests {
         let crew = scenario::Job::new("crew", copies, kind);
         let kind = JobKind::Cpu { threads: crowd, work: None };
         let jobs = vec![scenario::Job::new("crowd", 1, kind), crew];
-        Setting { machine: MachineKeys::default(), jobs, keep_running: false }
+        Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: false }
     }
 
     fn observed(setting: &Setting, machine: &Machine) -> (RunStates, scenario::result::Outcome) {

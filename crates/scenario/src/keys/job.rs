@@ -6,7 +6,7 @@ use super::{Key, MOST_BUFFERS, MOST_CPUS, MOST_ROUNDS, MOST_THREADS, Value, coun
 use crate::named::{Granularity, Structure};
 
 /// The names of all kinds of jobs, in the order of the documentation.
-pub const KINDS: [&str; 6] = ["barrier", "lock", "cpu", "command", "pipeline", "fibers"];
+pub const KINDS: [&str; 7] = ["barrier", "lock", "cpu", "command", "pipeline", "fibers", "message"];
 
 keys! {
     NAME = "name", Value::Name, Required, r#""crew""#, "the name, unique among jobs";
@@ -95,12 +95,15 @@ pub const PIPELINE: &[Key] = &[STAGES, BUFFERS, PASSES, STRUCTURE, THREAD, PRIOR
 /// The further keys of `fibers`.
 pub const FIBERS: &[Key] =
     &[GROUPS, WORKERS, LEVELS, RUNNING_TIME, BOOST, LOCKS, PREEMPTIBLE, CREATE_COST, SWITCH_COST, LOCK_COST];
+/// The further keys of `message`.
+pub const MESSAGE: &[Key] = &[];
 /// The keys of each kind, besides the common ones.
-pub const OF_KINDS: [(&str, &[Key]); 6] = [
+pub const OF_KINDS: [(&str, &[Key]); 7] = [
     (KINDS[0], BARRIER),
     (KINDS[1], LOCK),
     (KINDS[2], CPU),
     (KINDS[3], COMMAND),
     (KINDS[4], PIPELINE),
     (KINDS[5], FIBERS),
+    (KINDS[6], MESSAGE),
 ];

@@ -31,7 +31,7 @@ pub(super) fn setting(root: &Table<'_, '_>) -> Option<Setting> {
     }
     check_totals(&jobs, &machine, report);
     let jobs = jobs.into_iter().map(|(job, _)| job).collect();
-    (report.mark() == mark).then_some(Setting { machine, jobs, keep_running })
+    (report.mark() == mark).then_some(Setting { machine, jobs, coscheduling: None, keep_running })
 }
 
 fn machine_keys(table: &Table<'_, '_>) -> MachineKeys {
@@ -112,6 +112,7 @@ fn kind(table: &Table<'_, '_>) -> Option<JobKind> {
         }
         "pipeline" => pipeline(table).map(JobKind::Pipeline),
         "fibers" => fibers(table).map(JobKind::Fibers),
+        "message" => None,
         _ => {
             let argv = table.read(&job::ARGV, value::words);
             let threads = table.read(&job::SPREAD, value::count).unwrap_or(1);
@@ -223,6 +224,9 @@ fn check_totals(jobs: &[PlacedJob], machine: &MachineKeys, report: &ReadReport) 
             JobKind::Command { work, .. } => copies * work.unwrap_or(Span::ZERO).as_nanos() as f64,
             JobKind::Pipeline(pipeline) => copies * pipeline.rounds as f64 * pipeline.mean_of_a_round(),
             JobKind::Fibers(fibers) => copies * fibers.mean(),
+            JobKind::Message(message) => {
+                of_job * message.rounds as f64 * message.compute.as_ref().map_or(0.0, Distribution::mean)
+            }
         };
         if work > keys::MOST_WORK.as_nanos() as f64 {
             let message = "the jobs up to here compute for more than 100 years together";

@@ -227,7 +227,7 @@ fn single() -> impl Strategy<Value = Scenario> {
             // The number makes the names unique.
             Job { attributes, arrival, ..Job::new(format!("{name}{index}"), copies, kind) }
         });
-        let setting = Setting { machine, jobs: jobs.collect(), keep_running };
+        let setting = Setting { machine, jobs: jobs.collect(), coscheduling: None, keep_running };
         let experiment = Experiment { repeat, seed, compare: None, x: None };
         Scenario { title, arms: vec![Arm { factors: Vec::new(), setting }], experiment }
     })

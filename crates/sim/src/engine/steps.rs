@@ -56,7 +56,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             }
             Task::Lock { rounds, .. } => self.reach_lock(cpu, thread, rounds),
             Task::Pipeline { .. } => self.finish_computation(cpu, thread),
-            Task::Fibers => self.run_fibers(cpu, thread),
+            Task::Fibers | Task::Messages => self.run_fibers(cpu, thread),
             Task::Cpu { .. } if self.keep_running => {
                 self.count_as_ended(thread);
                 self.begin(thread);

@@ -71,6 +71,8 @@ impl Activity {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Thread {
     pub(super) job: u32,
+    /// The cell on which it runs; zero on a machine without cells.
+    pub(crate) cell: u32,
     pub(crate) place: Place,
     pub(crate) activity: Activity,
     pub(crate) nice: i8,

@@ -25,6 +25,8 @@ pub(crate) enum Task {
     Pipeline { rounds: u64 },
     /// Run fibers until all have ended.
     Fibers,
+    /// Exchange messages.
+    Messages,
 }
 
 /// One job. Copies are counted one by one.
@@ -191,7 +193,7 @@ impl Workload {
                 work.draw(&mut Stream::named(self.seed, &job.name, member as u32), self.step)
             }
             Task::Cpu { work: None } => ENDLESS,
-            Task::Pipeline { .. } | Task::Fibers => {
+            Task::Pipeline { .. } | Task::Fibers | Task::Messages => {
                 thread.activity = Activity::Look;
                 return;
             }
@@ -351,6 +353,7 @@ fn resolve(kind: &JobKind, costs: Costs) -> (Task, Waiter) {
         JobKind::Cpu { work, .. } => (Task::Cpu { work: work.as_ref().map(Distribution::law) }, none_waits),
         JobKind::Pipeline(pipeline) => (Task::Pipeline { rounds: pipeline.rounds }, pipeline.waiting.waiter(costs)),
         JobKind::Fibers(_) => (Task::Fibers, none_waits),
+        JobKind::Message(message) => (Task::Messages, message.waiting.waiter(costs)),
         JobKind::Command { work, threads, .. } => {
             let share = work.map(|work| Span::from_nanos(work.as_nanos() / u64::from(*threads)));
             (Task::Cpu { work: share.map(|share| Distribution::exactly(share).law()) }, none_waits)

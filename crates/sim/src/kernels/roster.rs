@@ -32,7 +32,7 @@ impl Roster {
         for (_, job) in setting.jobs_with_copies() {
             let shares_memory = match job.kind {
                 JobKind::Barrier { .. } | JobKind::Lock { .. } | JobKind::Pipeline(_) | JobKind::Fibers(_) => true,
-                JobKind::Cpu { .. } | JobKind::Command { .. } => false,
+                JobKind::Cpu { .. } | JobKind::Command { .. } | JobKind::Message(_) => false,
             };
             roster.enter(job.kind.threads(cpus), job.attributes.clone(), shares_memory);
         }

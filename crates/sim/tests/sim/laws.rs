@@ -228,7 +228,7 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
                 *waiting = WaitingRule::AlwaysBlock;
             }
         }
-        (machine, Setting { machine: MachineKeys::default(), jobs, keep_running })
+        (machine, Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running })
     })
 }
 

@@ -23,7 +23,7 @@ fn every_policy_runs_under_every_scheduler_and_its_record_replays() {
                 waiting: entry.example,
             };
             let jobs = vec![Job::new("crew", 2, kind), cpu("x", None)];
-            let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+            let setting = Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: false };
             let tick = Span::from_micros(400);
             let machine = Machine { scheduler, tick, timeslice: 1, ..Machine::with_cpus(3) };
             let (outcome, records) = run_recorded(&machine, &setting, 1).unwrap();
@@ -51,7 +51,7 @@ fn run_beside(endless: u32, rule: &str) -> (Vec<RecordedStep>, Option<Span>) {
     };
     let crowd = Job::new("crowd", 1, JobKind::Cpu { threads: endless, work: None });
     let jobs = vec![Job::new("crew", 1, kind), crowd];
-    let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+    let setting = Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: false };
     let (outcome, records) = run_recorded(&Machine::with_cpus(2), &setting, 1).unwrap();
     (records[0].entries(), outcome.jobs[0].delivered_work_ns)
 }
@@ -86,7 +86,7 @@ fn crowd(scheduler: Scheduler) -> (Setting, Machine) {
     let compute = Compute::Drawn(Distribution::Normal { mean, sd });
     let kind = JobKind::Barrier { threads: 4, compute, rounds: 20_000, waiting: WaitingRule::Adaptive };
     let jobs = vec![Job::new("crew", 1, kind), cpu("x", None), cpu("y", None)];
-    let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+    let setting = Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: false };
     (setting, Machine { scheduler, context_switch: Span::from_micros(2), ..Machine::with_cpus(2) })
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn barrier(name: &str, threads: u32, compute: Span, rounds: u64, wait
 }
 
 pub(crate) fn setting(jobs: Vec<Job>) -> Setting {
-    Setting { machine: MachineKeys::default(), jobs, keep_running: false }
+    Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: false }
 }
 
 /// Runs a setting whose threads are queued in this order at the start, and returns the states of

@@ -169,6 +169,7 @@ impl Worlds for Mock<'_> {
 fn words(kind: &JobKind) -> String {
     match kind {
         JobKind::Barrier { waiting, .. } | JobKind::Lock { waiting, .. } => waiting.to_string(),
+        JobKind::Message(message) => message.waiting.to_string(),
         JobKind::Cpu { threads, .. } => threads.to_string(),
         JobKind::Command { work, .. } => work.map_or("unknown".to_owned(), |work| work.to_string()),
         JobKind::Pipeline(pipeline) => pipeline.priority.to_string(),
@@ -220,7 +221,7 @@ fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
             let fibers = FibersOutcome { switches: Some(3), demotions: Some(seed), groups };
             JobOutcome { job, fibers: Some(fibers), ..JobOutcome::default() }
         }
-        JobKind::Cpu { .. } | JobKind::Command { .. } => JobOutcome {
+        JobKind::Cpu { .. } | JobKind::Command { .. } | JobKind::Message(_) => JobOutcome {
             job,
             cpu_ns: Some(Span::from_micros(crowd * 200_000 + noise)),
             delivered_work_ns: Some(Span::from_micros(crowd * 200_000)),

@@ -150,7 +150,7 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
     });
     (machine, prop::collection::vec(job, 1..4)).prop_map(|(machine, mut jobs)| {
         jobs.iter_mut().enumerate().for_each(|(n, job)| job.name = format!("job{n}"));
-        (machine, Setting { machine: MachineKeys::default(), jobs, keep_running: false })
+        (machine, Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: false })
     })
 }
 
@@ -206,7 +206,7 @@ fn blocked_threads_are_woken_by_the_last_to_arrive() {
         waiting: "always-block".parse().unwrap(),
     };
     let jobs = vec![Job::new("crew", 1, kind)];
-    let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+    let setting = Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: false };
     let machine = Machine { scheduler: Scheduler::Rr, ..Machine::with_cpus(3) };
     let (_, trace, _) = traced(&machine, &setting, 1);
     // Two threads sleep in each round. Their waker runs on the CPU that the waking names.
@@ -226,7 +226,7 @@ fn blocked_threads_are_woken_by_the_last_to_arrive() {
 #[test]
 fn switches_that_take_no_time_are_not_shown() {
     let jobs = vec![Job::new("x", 3, JobKind::Cpu { threads: 1, work: Some(us(500).into()) })];
-    let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: false };
+    let setting = Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: false };
     let free = Machine { context_switch: Span::ZERO, scheduler: Scheduler::Rr, ..Machine::with_cpus(1) };
     let (_, trace, _) = traced(&free, &setting, 1);
     let names: Vec<_> = trace.switches[&0].iter().map(|switch| switch.name.as_str()).collect();

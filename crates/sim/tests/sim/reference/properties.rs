@@ -131,7 +131,8 @@ fn agree_at_the_size_of_the_paper(machine: &Machine, granularity: Granularity, w
     };
     let crowd = JobKind::Cpu { threads: 85, work: None };
     let jobs = [("crew", crew), ("crowd", crowd)].map(|(name, kind)| Job::new(name, 1, kind));
-    let setting = Setting { machine: MachineKeys::default(), jobs: jobs.into(), keep_running: false };
+    let setting =
+        Setting { machine: MachineKeys::default(), jobs: jobs.into(), coscheduling: None, keep_running: false };
     if let Err(text) = difference(machine, &setting, seed) {
         panic!("{text}");
     }
@@ -196,7 +197,12 @@ fn a_bound_job_that_endless_epochs_starve_is_starved_in_both() {
     let work = Some(Distribution::Exponential { mean: us(276) });
     let attributes = Attributes { nice: 15, cpus: "1".parse().ok(), ..Attributes::default() };
     let bound = Job { attributes, ..Job::new("job1", 3, JobKind::Cpu { threads: 6, work }) };
-    let setting = Setting { machine: MachineKeys::default(), jobs: vec![endless, bound], keep_running: false };
+    let setting = Setting {
+        machine: MachineKeys::default(),
+        jobs: vec![endless, bound],
+        coscheduling: None,
+        keep_running: false,
+    };
     if let Err(text) = difference(&machine, &setting, 146_208) {
         panic!("{text}");
     }
@@ -229,7 +235,7 @@ fn a_new_epoch_does_not_hide_a_counter_that_ran_out_in_the_switch() {
         job("job1", 1, 3, 17_930, 9_182, 5, "2cs+"),
         job("job2", 2, 3, 3_000, 0, 1, "always-block"),
     ];
-    let setting = Setting { machine: MachineKeys::default(), jobs, keep_running: true };
+    let setting = Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running: true };
     if let Err(text) = difference(&machine, &setting, 155_573) {
         panic!("{text}");
     }

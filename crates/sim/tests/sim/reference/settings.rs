@@ -56,7 +56,7 @@ pub(crate) fn any_setting() -> impl Strategy<Value = Setting> {
             jobs[0].kind = JobKind::Cpu { threads: 2, work: Some(us(50).into()) };
         }
         jobs.iter_mut().enumerate().for_each(|(n, job)| job.name = format!("job{n}"));
-        Setting { machine: MachineKeys::default(), jobs, keep_running }
+        Setting { machine: MachineKeys::default(), jobs, coscheduling: None, keep_running }
     })
 }
 

@@ -1,0 +1,66 @@
+//! How jobs share the cells of a machine.
+
+use policy::Span;
+use policy::gang::{Gang, Lowering};
+use policy::layout::Partitioner;
+use policy::slices::Movement;
+
+named_enum! {
+    /// The moment at which a cell looks whose turn it is.
+    #[derive(Default)]
+    pub enum Reschedule {
+        /// A timer interrupts it at each boundary.
+        #[default]
+        Boundary = "boundary",
+        /// The first tick of its timer after a boundary. The ticks of cells are not synchronised.
+        Tick = "tick",
+        /// The next time that its scheduler chooses a thread.
+        Choice = "choice",
+    }
+}
+
+/// The `[coscheduling]` table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coscheduling {
+    /// What happens to jobs that are not active.
+    pub how: Gang,
+    /// How long a slice is active.
+    pub slice: Span,
+    /// How a job finds its cells.
+    pub partition: Partitioner,
+    /// Whether a job may have other cells in another slice.
+    pub movement: Movement,
+    /// How a job that is not active is lowered.
+    pub lower: Lowering,
+    /// The standard deviation of the clocks of the cells.
+    pub clock_skew: Span,
+    /// When a cell looks whose turn it is.
+    pub reschedule: Reschedule,
+    /// The time that the server takes to create a job. It creates one after another.
+    pub create: Span,
+    /// The time that each rank computes before its work: loading and linking its program.
+    pub start: Span,
+    /// The time that a cell takes to switch to the next job, besides the context switch, and for
+    /// each job that it has.
+    pub switch_cost: Span,
+    /// See [`switch_cost`](Coscheduling::switch_cost).
+    pub switch_cost_per_job: Span,
+}
+
+impl Default for Coscheduling {
+    fn default() -> Coscheduling {
+        Coscheduling {
+            how: Gang::default(),
+            slice: Span::from_millis(50),
+            partition: Partitioner::default(),
+            movement: Movement::default(),
+            lower: Lowering::default(),
+            clock_skew: Span::ZERO,
+            reschedule: Reschedule::default(),
+            create: Span::ZERO,
+            start: Span::ZERO,
+            switch_cost: Span::ZERO,
+            switch_cost_per_job: Span::ZERO,
+        }
+    }
+}
