@@ -66,6 +66,7 @@ impl<K: Kernel> Reference<K> {
                 scenario::JobKind::Command { .. } => panic!("the reference runs no commands"),
                 scenario::JobKind::Pipeline(_) => panic!("the reference has no pipelines"),
                 scenario::JobKind::Fibers(_) => panic!("fibers have their own reference"),
+                scenario::JobKind::Message(_) => panic!("the reference has no messages"),
             };
             for number in 0..job.kind.threads(machine.cpus) {
                 world.threads.push(ThreadState {
