@@ -14,6 +14,7 @@ pub mod keys;
 mod machine;
 pub mod message;
 pub mod model;
+pub mod network;
 pub mod pipeline;
 mod read;
 pub mod result;
@@ -27,8 +28,9 @@ pub use fibers::Fibers;
 pub use message::Message;
 pub use model::{
     Accounting, Arm, Attributes, Cfs, Compute, Experiment, Granularity, Job, JobKind, Linux24, Machine, MachineKeys,
-    Network, Scenario, Scheduler, Setting, Tie,
+    Scenario, Scheduler, Setting, Tie,
 };
+pub use network::{Bandwidth, Network};
 pub use pipeline::Pipeline;
 pub use policy::Span;
 pub use read::read;

@@ -8,6 +8,7 @@ use policy::wakeup::Scheme;
 
 use crate::keys::machine;
 use crate::named::{Accounting, Scheduler, Tie};
+use crate::network::Network;
 use crate::read::table::Table;
 use crate::read::value;
 use crate::write::optional;
@@ -110,8 +111,8 @@ impl MachineKeys {
 pub struct Machine {
     /// Number of CPUs, at least one.
     pub cpus: u32,
-    /// The cells, each of which has `cpus` CPUs, a clock and a kernel of its own. `None` for one kernel
-    /// on all CPUs.
+    /// The cells, each of which has `cpus` CPUs, a clock and a kernel of its own. `None` for one
+    /// kernel on all CPUs.
     pub cells: Option<Mesh>,
     /// The network between cells.
     pub network: Network,
@@ -210,26 +211,6 @@ pub fn default_slice(cpus: u32) -> Span {
 /// Scales a span by the number of CPUs, as the kernel's fair schedulers do.
 fn for_cpus(span: Span, cpus: u32) -> Span {
     span.scaled(1000 * u64::from(1 + cpus.clamp(1, 8).ilog2()))
-}
-
-/// The network between the cells of a machine.
-///
-/// The defaults are those of the AP1000+ (Suzaki and Walsh, section 2), except the latency, which is
-/// ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    /// How long a message travels besides the time of its bytes.
-    pub latency: Span,
-    /// The bytes that a cell sends per second, above zero. It sends one message at a time.
-    pub bandwidth: u64,
-    /// How long the hardware barrier takes after the last arrival.
-    pub barrier: Span,
-}
-
-impl Default for Network {
-    fn default() -> Network {
-        Network { latency: Span::from_micros(5), bandwidth: 25_000_000, barrier: Span::from_micros(1) }
-    }
 }
 
 /// The options of `cfs`, besides those of all schedulers.

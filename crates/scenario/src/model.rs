@@ -10,7 +10,7 @@ use crate::distribution::Distribution;
 use crate::draw::{Law, Normal};
 use crate::fibers::Fibers;
 use crate::keys::job::KINDS;
-pub use crate::machine::{Cfs, Linux24, Machine, MachineKeys, Network, default_slice};
+pub use crate::machine::{Cfs, Linux24, Machine, MachineKeys, default_slice};
 use crate::message::Message;
 pub use crate::named::{Accounting, Granularity, Scheduler, Tie};
 use crate::pipeline::Pipeline;
