@@ -219,6 +219,7 @@ impl Host {
             switch_percent: None,
             idle_percent: idle.filter(|_| length >= SHORTEST_FOR_IDLE).map(|idle| percent(idle, allowed).min(100.0)),
             events: None,
+            coscheduling: None,
         }
     }
 }

@@ -44,6 +44,10 @@ pub struct JobOutcome {
     pub job: String,
     /// From the common start to the end of its last thread.
     pub completion_ns: Option<Span>,
+    /// From its arrival to the first computation of its work: creating, placing and loading it. Only
+    /// on a machine with cells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_ns: Option<Span>,
     /// How often its threads have met.
     pub rounds: Option<u64>,
     /// Successful spins over all spins in percent; the last thread to arrive is not counted.
@@ -152,6 +156,22 @@ pub struct MachineOutcome {
     pub idle_percent: Option<f64>,
     /// The number of state changes of one CPU or thread that the simulator took from its queue.
     pub events: Option<u64>,
+    /// The turns of jobs. Only on a machine with cells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coscheduling: Option<CoschedulingOutcome>,
+}
+
+/// The turns of jobs on a machine with cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoschedulingOutcome {
+    /// The largest number of slices.
+    pub slices_most: u32,
+    /// How often a cell has switched to other jobs at a boundary.
+    pub turns: u64,
+    /// The mean time from a boundary to such a switch.
+    pub delay_mean_ns: Option<Span>,
+    /// The standard deviation of that time.
+    pub delay_sd_ns: Option<Span>,
 }
 
 /// One run: its place in the experiment, and its outcome.

@@ -202,6 +202,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
                 switch_percent: self.time.percent(CpuUse::Switch),
                 idle_percent: self.time.percent(CpuUse::Idle),
                 events: Some(self.events),
+                coscheduling: None,
             },
         };
         (outcome, self.recorders)

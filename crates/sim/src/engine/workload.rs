@@ -326,6 +326,7 @@ impl Workload {
         JobOutcome {
             job: job.name.clone(),
             completion_ns: completion.map(|at| at.since(job.arrives)),
+            start_ns: None,
             rounds: (!matches!(job.task, Task::Cpu { .. })).then_some(job.rounds_done),
             ssr_percent: sum.ssr_percent(),
             cpu_ns: Some(sum.cpu),

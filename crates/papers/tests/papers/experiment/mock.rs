@@ -238,6 +238,7 @@ fn outcome(world: World, setting: &Setting, seed: u64) -> Outcome {
         switch_percent: (world == World::Sim).then_some(1.5),
         idle_percent: Some(1.0),
         events: (world == World::Sim).then_some(123_456),
+        coscheduling: None,
     };
     Outcome { jobs: setting.jobs_with_copies().map(job).collect(), machine }
 }
