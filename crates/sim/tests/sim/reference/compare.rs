@@ -98,6 +98,7 @@ fn run<K: Kernel>(machine: &Machine, setting: &Setting, seed: u64, kernel: K) ->
         switch_percent: switch,
         idle_percent: idle,
         events: None,
+        coscheduling: None,
     };
     (reference.events, Some(Outcome { jobs, machine: of_machine }))
 }
@@ -109,6 +110,7 @@ fn job_outcome(job: &JobState, step: Span) -> JobOutcome {
     JobOutcome {
         job: job.name.clone(),
         completion_ns: job.completed.and_then(span),
+        start_ns: None,
         rounds: match job.kind {
             JobKind::Barrier { rounds, .. } => Some(job.met.min(rounds)),
             JobKind::Cpu { .. } => None,
