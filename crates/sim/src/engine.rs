@@ -12,6 +12,8 @@ mod event;
 mod fibers;
 mod headway;
 mod lock;
+mod messages;
+mod network;
 pub mod observer;
 mod pipeline;
 pub mod scheduler;
@@ -21,7 +23,7 @@ pub(crate) mod winner;
 mod workload;
 
 use policy::record::Recorder;
-use policy::waiting::TeamState;
+use policy::waiting::{Missing, TeamState};
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::draw::Stream;
 use scenario::result::{MachineOutcome, Outcome};
@@ -31,10 +33,11 @@ use self::account::{CpuUse, MachineTime};
 use self::device::{Agenda, Device, TimedEvent};
 use self::event::{Event, Order};
 use self::headway::Headway;
+use self::network::Network;
 use self::observer::{CpuState, Observer};
 use self::scheduler::{Marks, ReadyReason, Scheduler};
 use self::winner::{Key, WinnerTree};
-use self::workload::Workload;
+use self::workload::{Job, Workload};
 use crate::Error;
 
 #[derive(Clone, Copy, Debug)]
@@ -58,15 +61,20 @@ pub(crate) struct Engine<'a, S, R, W: ?Sized> {
     scheduler: S,
     cpus: Vec<Cpu>,
     marks: Marks,
-    /// The next event of each CPU. If there are pipelines or jobs that arrive later, the last slot
-    /// has the next event of the agenda.
+    /// The next event of each CPU. If there can be timed events, the last slot has the next one of
+    /// the agenda.
     queue: WinnerTree<u64>,
     order: Order,
     agenda: Agenda,
     device: Device,
+    network: Network,
     workload: Workload,
     /// The threads that the current event has woken. Empty between events.
     woken: Vec<ThreadId>,
+    /// The spinning ranks whose messages have arrived in the current event. Empty between events.
+    receivers: Vec<ThreadId>,
+    /// The memory for the list of missing threads.
+    missing: Vec<Missing>,
     team_states: Vec<TeamState>,
     recorders: Vec<R>,
     observer: &'a mut W,
@@ -82,7 +90,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         let workload = Workload::new(machine, setting, seed);
         let cpus = machine.cpus as usize;
         let has_agenda =
-            workload.to_come > 0 || workload.jobs.iter().any(|job| job.pipeline.is_some() || job.fibers.is_some());
+            machine.cells.is_some() || workload.to_come > 0 || workload.jobs.iter().any(Job::has_timed_events);
         let start = Instant::ZERO;
         let idle = Cpu { state: CpuState::Idle, charged: start, alarm: start, owed: Span::ZERO, moved_to: None };
         let mut engine = Engine {
@@ -96,7 +104,10 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             order: Order::new(machine.tie),
             agenda: Agenda::default(),
             device: Device::new(machine.device_depth),
+            network: Network::new(machine),
             woken: Vec::new(),
+            receivers: Vec::new(),
+            missing: Vec::new(),
             team_states: vec![TeamState::default(); workload.jobs.len()],
             recorders: workload.jobs.iter().map(|_| R::default()).collect(),
             observer,
@@ -157,6 +168,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             } else {
                 self.process_event(CpuId(slot as u32), key)?;
             }
+            self.continue_receivers();
             self.let_marked_cpus_pick();
             if cfg!(debug_assertions) {
                 self.check();

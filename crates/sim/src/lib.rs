@@ -100,7 +100,8 @@ pub enum Error {
 ///
 /// let work = Some(Span::from_millis(1).into());
 /// let job = Job::new("solo", 1, JobKind::Cpu { threads: 1, work });
-/// let setting = Setting { machine: MachineKeys::default(), jobs: vec![job], coscheduling: None, keep_running: false };
+/// let machine = MachineKeys::default();
+/// let setting = Setting { machine, jobs: vec![job], coscheduling: None, keep_running: false };
 /// let outcome = rowlock_sim::run(&Machine::with_cpus(2), &setting, 1)?;
 /// // One switch from idleness, then one millisecond of work.
 /// assert_eq!(outcome.jobs[0].completion_ns, Some(Span::from_micros(1_006)));
@@ -187,6 +188,11 @@ fn on_grid(machine: &Machine) -> Machine {
             migration_cost: floor(machine.cfs.migration_cost),
         },
         feedback: machine.feedback.floor_to(machine.step),
+        network: scenario::Network {
+            latency: floor(machine.network.latency),
+            barrier: floor(machine.network.barrier),
+            ..machine.network
+        },
         ..*machine
     }
 }

@@ -1,12 +1,12 @@
 //! Invariants that hold after every event, for every scheduler and every rule. Debug builds check
 //! them.
 
-use policy::{Instant, Span};
+use policy::{Instant, Span, ThreadId};
 
 use super::Engine;
 use super::observer::CpuState;
 use super::scheduler::Scheduler;
-use super::threads::Place;
+use super::threads::{Activity, Place};
 use crate::workloads::fibers::Fibers;
 use crate::workloads::pipeline::Pipeline;
 
@@ -31,6 +31,11 @@ impl<S: Scheduler, R, W: ?Sized> Engine<'_, S, R, W> {
             job.lock.check(|thread| self.workload.spins_on(thread).is_some());
             job.pipeline.iter().for_each(Pipeline::check);
             job.fibers.iter().for_each(Fibers::check);
+            for thread in job.threads.clone().map(|thread| ThreadId(thread as u32)) {
+                let waits =
+                    threads[thread.index()].activity == Activity::Block || self.workload.spins_on(thread).is_some();
+                assert!(!(waits && self.workload.has_messages(thread)), "rank {thread} waits for messages that it has");
+            }
         }
     }
 

@@ -70,6 +70,13 @@ pub(crate) enum TimedEvent {
     /// The controller of this job looks at its stages.
     PriorityControl(usize),
     JobArrival(usize),
+    /// A message arrives.
+    MessageArrives {
+        from: ThreadId,
+        to: ThreadId,
+    },
+    /// The hardware barrier completes. This thread was the last to arrive.
+    BarrierCompletes(ThreadId),
 }
 
 /// The pending timed events, the earliest first. Events of one moment are in the order in which

@@ -5,8 +5,7 @@ use policy::record::Recorder;
 use policy::{CpuId, ThreadId};
 
 use super::Engine;
-use super::device::TimedEvent;
-use super::observer::{LeaveReason, Observer, ThreadPhase};
+use super::observer::{Observer, ThreadPhase};
 use super::scheduler::Scheduler;
 use super::threads::Activity;
 use crate::workloads::fibers::WorkerAction;
@@ -34,14 +33,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let activity = match action {
             WorkerAction::Compute(left) => Activity::Compute { left },
             WorkerAction::Manage(left) => Activity::Manage { left },
-            WorkerAction::Sleep(until) => {
-                self.workload.threads[thread.index()].activity = Activity::Block;
-                self.observer.thread_began(now, thread, ThreadPhase::Block);
-                if let Some(until) = until {
-                    self.set_timed_event(until, TimedEvent::SleepOver(thread));
-                }
-                return self.leave(cpu, thread, LeaveReason::Blocking);
-            }
+            WorkerAction::Sleep(until) => return self.sleep(cpu, thread, until),
             WorkerAction::End => return self.end(cpu, thread),
         };
         self.workload.threads[thread.index()].activity = activity;
@@ -63,11 +55,12 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// The time until which a worker sleeps is reached. Another event may have woken it before.
+    /// The time until which a worker or a rank sleeps is reached. Another event may have woken a
+    /// worker before.
     pub(super) fn end_sleep(&mut self, thread: ThreadId) {
         let (job, worker) = self.workload.job_and_number(thread);
         let fibers = self.workload.jobs[job].fibers.as_ref();
-        let has_slept_enough = fibers.is_some_and(|fibers| fibers.has_slept_enough(self.now, worker));
+        let has_slept_enough = fibers.is_none_or(|fibers| fibers.has_slept_enough(self.now, worker));
         if has_slept_enough && self.workload.threads[thread.index()].activity == Activity::Block {
             self.wake(thread);
         }

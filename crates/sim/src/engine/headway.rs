@@ -123,8 +123,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let at = self.now;
         match no_headway_since {
             Some(since) => Error::NoHeadway { since, job },
-            // The other jobs arrive after the clock has run out.
-            None if self.workload.to_come > 0 => Error::TooLong,
+            // The other jobs or messages arrive after the clock has run out.
+            None if self.agenda.next().is_some() => Error::TooLong,
             None if self.cpus.iter().all(|cpu| cpu.state == CpuState::Idle) => Error::Stuck { at, job },
             None if self.cpus.iter().any(|cpu| self.is_hogged(cpu)) => Error::Hogged { at, job },
             None => Error::TooLong,

@@ -44,7 +44,7 @@ pub enum ThreadPhase {
     Spin,
     /// A `sched_yield`.
     Yield,
-    /// Leaving its CPU until it is woken, or until the device or a message is done.
+    /// Leaving its CPU until it is woken, or until the device, a message or its sleep is done.
     Block,
     /// Leaving its CPU for good.
     End,
@@ -75,6 +75,12 @@ pub trait Observer {
 
     /// `thread` releases its job's lock. The consequences are reported next.
     fn lock_released(&mut self, _at: Instant, _thread: ThreadId) {}
+
+    /// `from` sends a message to `to`.
+    fn message_sent(&mut self, _at: Instant, _from: ThreadId, _to: ThreadId) {}
+
+    /// `to` takes a message of `from` from its mailbox.
+    fn message_received(&mut self, _at: Instant, _from: ThreadId, _to: ThreadId) {}
 
     /// `waker` wakes `woken`, which is blocked or about to block. It becomes ready immediately, or
     /// when its CPU has switched away.

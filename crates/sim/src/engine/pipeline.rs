@@ -30,7 +30,7 @@ use policy::{CpuId, Span, ThreadId};
 use super::Engine;
 use super::device::TimedEvent;
 use super::event::Event;
-use super::observer::{LeaveReason, Observer, ThreadPhase};
+use super::observer::{Observer, ThreadPhase};
 use super::scheduler::{ReadyReason, Scheduler};
 use super::threads::{Activity, Place};
 use super::winner::Key;
@@ -53,16 +53,6 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.workload.jobs[job].pipeline.as_mut().map(|pipeline| (pipeline, number))
     }
 
-    /// A thread of a pipeline has a CPU, and was not computing when it last had one.
-    pub(super) fn resume_carrier(&mut self, cpu: CpuId, thread: ThreadId) {
-        if self.workload.threads[thread.index()].is_waiting {
-            self.decide(cpu, thread, Observation::Woken);
-        } else {
-            // It returns from the device, or runs for the first time.
-            self.convey(cpu, thread);
-        }
-    }
-
     pub(super) fn finish_computation(&mut self, cpu: CpuId, thread: ThreadId) {
         let now = self.now;
         let request = self.pipeline(thread).and_then(|(pipeline, number)| pipeline.computed(now, number));
@@ -75,9 +65,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
                 }
             }
         }
-        self.workload.threads[thread.index()].activity = Activity::Block;
-        self.observer.thread_began(now, thread, ThreadPhase::Block);
-        self.leave(cpu, thread, LeaveReason::Blocking);
+        self.sleep(cpu, thread, None);
     }
 
     pub(super) fn process_timed_event(&mut self) {
@@ -92,6 +80,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             Some(TimedEvent::SleepOver(thread)) => self.end_sleep(thread),
             Some(TimedEvent::PriorityControl(job)) => self.control_priorities(job),
             Some(TimedEvent::JobArrival(job)) => self.admit_job(job),
+            Some(TimedEvent::MessageArrives { from, to }) => self.deliver_message(from, to),
+            Some(TimedEvent::BarrierCompletes(last)) => self.complete_barrier(last),
             None => {}
         }
         self.await_agenda();
@@ -125,7 +115,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     }
 
     /// A thread conveys its round, if it has one, and takes the next buffer, waits or ends.
-    fn convey(&mut self, cpu: CpuId, thread: ThreadId) {
+    pub(super) fn convey(&mut self, cpu: CpuId, thread: ThreadId) {
         let now = self.now;
         let job = self.workload.threads[thread.index()].job();
         let completed = self.pipeline(thread).and_then(|(pipeline, number)| pipeline.convey(now, number));
@@ -158,14 +148,15 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         true
     }
 
-    /// Whether a thread that waits for a lock or a buffer can have it now.
+    /// Whether a thread that waits for a lock, a buffer or messages can have them now.
     pub(super) fn can_end_wait(&self, thread: ThreadId) -> bool {
-        self.is_lock_free_for(thread) || self.is_buffer_ready(thread)
+        self.is_lock_free_for(thread) || self.is_buffer_ready(thread) || self.workload.has_messages(thread)
     }
 
     pub(super) fn take_awaited(&mut self, cpu: CpuId, thread: ThreadId) {
         match self.workload.jobs[self.workload.threads[thread.index()].job()].task {
             Task::Pipeline { .. } => self.end_buffer_wait(cpu, thread),
+            Task::Messages => self.end_message_wait(cpu, thread),
             _ => self.acquire_lock(cpu, thread),
         }
     }

@@ -1,11 +1,12 @@
-//! The activities of threads: computations, waits, and the barrier. Locks, pipelines and fibers
-//! have modules of their own.
+//! The activities of threads: computations, waits, and the barrier. Locks, pipelines, fibers and
+//! messages have modules of their own.
 
 use policy::record::{RecordedStep, Recorder};
 use policy::waiting::{Decision, Observation, Team};
 use policy::{CpuId, Instant, JobId, ThreadId};
 
 use super::Engine;
+use super::device::TimedEvent;
 use super::observer::{CpuState, LeaveReason, Observer, ThreadPhase};
 use super::scheduler::{ReadyReason, Scheduler};
 use super::threads::{Activity, ENDLESS, Place};
@@ -21,14 +22,24 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             {
                 self.take_awaited(cpu, thread);
             }
-            Activity::Look if self.workload.has_fibers(thread) => self.run_fibers(cpu, thread),
-            Activity::Look => self.resume_carrier(cpu, thread),
+            Activity::Look => self.look(cpu, thread),
             Activity::Yield { since, .. } => self.decide(cpu, thread, Observation::Yielded(self.now.since(since))),
             Activity::Move => self.decide(cpu, thread, Observation::Moved),
             Activity::Exit => self.end(cpu, thread),
             Activity::Compute { .. } | Activity::Manage { .. } | Activity::Spin { .. } | Activity::Block => {
                 self.await_event(cpu, thread);
             }
+        }
+    }
+
+    /// A thread that was woken, or that runs for the first time, looks what there is to do.
+    fn look(&mut self, cpu: CpuId, thread: ThreadId) {
+        let of = &self.workload.threads[thread.index()];
+        match self.workload.jobs[of.job()].task {
+            _ if of.is_waiting => self.decide(cpu, thread, Observation::Woken),
+            Task::Fibers => self.run_fibers(cpu, thread),
+            Task::Messages => self.run_rank(cpu, thread),
+            _ => self.convey(cpu, thread),
         }
     }
 
@@ -47,16 +58,11 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
 
     fn end_computation(&mut self, cpu: CpuId, thread: ThreadId) {
         match self.workload.jobs[self.workload.threads[thread.index()].job()].task {
-            Task::Barrier { rounds, .. } => {
-                if self.workload.arrive(thread.index(), cpu) {
-                    self.complete_barrier(thread, rounds);
-                } else {
-                    self.decide(cpu, thread, Observation::Arrived);
-                }
-            }
+            Task::Barrier { .. } => self.reach_barrier(cpu, thread),
             Task::Lock { rounds, .. } => self.reach_lock(cpu, thread, rounds),
             Task::Pipeline { .. } => self.finish_computation(cpu, thread),
-            Task::Fibers | Task::Messages => self.run_fibers(cpu, thread),
+            Task::Fibers => self.run_fibers(cpu, thread),
+            Task::Messages => self.run_rank(cpu, thread),
             Task::Cpu { .. } if self.keep_running => {
                 self.count_as_ended(thread);
                 self.begin(thread);
@@ -66,13 +72,28 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
+    /// On a machine with cells, the last thread to arrive waits, too, for the hardware barrier.
+    fn reach_barrier(&mut self, cpu: CpuId, thread: ThreadId) {
+        let is_last = self.workload.arrive(thread.index(), cpu);
+        if is_last && self.machine.cells.is_none() {
+            return self.complete_barrier(thread);
+        }
+        if is_last {
+            self.workload.threads[thread.index()].is_last = true;
+            let at = self.now + self.machine.network.barrier;
+            self.set_timed_event(at, TimedEvent::BarrierCompletes(thread));
+        }
+        self.decide(cpu, thread, Observation::Arrived);
+    }
+
     /// All threads have arrived. The threads without a CPU are released first, so that a thread
     /// which leaves its CPU for good leaves it to them.
-    fn complete_barrier(&mut self, last: ThreadId, rounds: u64) {
+    pub(super) fn complete_barrier(&mut self, last: ThreadId) {
         let job = self.workload.threads[last.index()].job();
         self.observer.barrier_completed(self.now, JobId(job as u32), last);
         let mut arrivals = self.workload.complete(job);
-        let done = self.workload.jobs[job].rounds_done == rounds;
+        let of = &self.workload.jobs[job];
+        let done = matches!(of.task, Task::Barrier { rounds, .. } if of.rounds_done == rounds);
         let ends = done && !self.keep_running;
         for &thread in &arrivals {
             if !self.is_running(thread) {
@@ -104,7 +125,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         if let Place::Running(cpu) = place {
             self.charge(cpu);
         }
-        if self.workload.threads[thread.index()].activity == Activity::Block {
+        if thread != last && self.workload.threads[thread.index()].activity == Activity::Block {
             self.observer.thread_woken(self.now, last, thread);
         }
         self.workload.note_wait_over(thread.index());
@@ -158,12 +179,16 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let index = thread.index();
         let job = self.workload.threads[index].job();
         let inputs = self.workload.member(index).waiter.inputs();
-        let missing = if inputs.missing || R::ON { self.workload.missing(job) } else { Vec::new() };
+        let mut missing = std::mem::take(&mut self.missing);
+        missing.clear();
+        if inputs.missing || R::ON {
+            self.workload.list_missing(thread, &mut missing);
+        }
         let load = if inputs.load { self.workload.load(job) } else { 0 };
         let draw = if inputs.draw { self.workload.draw(index) } else { 0 };
         let of = &self.workload.jobs[job];
-        let threads = if of.has_barrier() { of.threads.len() as u32 } else { 0 };
-        let (now, cpus, movable) = (self.now, self.machine.cpus, S::MOVES);
+        let threads = if of.is_team() { of.threads.len() as u32 } else { 0 };
+        let (now, cpus, movable) = (self.now, self.cpus.len() as u32, S::MOVES);
         let team = Team { now, threads, cpus, own_cpu: cpu, missing: &missing, load, movable, draw };
         let before = self.team_states[job];
         let member = self.workload.member(index);
@@ -171,6 +196,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         if R::ON {
             self.recorders[job].record(RecordedStep::new(member.recorded_as, &team, before, seen, decision));
         }
+        self.missing = missing;
         let begins = match decision {
             Decision::Spin(_) => ThreadPhase::Spin,
             Decision::Yield | Decision::Move(_) => ThreadPhase::Yield,
@@ -183,7 +209,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             Decision::Spin(span) => {
                 let left = if span == ENDLESS { span } else { span.floor_to(step).max(step) };
                 waiting.activity = Activity::Spin { left, asked: span };
-                let is_first = !std::mem::replace(&mut waiting.has_spun, true);
+                let is_first = !std::mem::replace(&mut waiting.has_spun, true) && !waiting.is_last;
                 self.workload.jobs[job].account.spins += u64::from(is_first);
                 self.await_event(cpu, thread);
             }
@@ -198,6 +224,16 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
                 self.leave(cpu, thread, LeaveReason::Blocking);
             }
         }
+    }
+
+    /// A thread is blocked until another one or the device wakes it, or until this moment.
+    pub(super) fn sleep(&mut self, cpu: CpuId, thread: ThreadId, until: Option<Instant>) {
+        self.workload.threads[thread.index()].activity = Activity::Block;
+        self.observer.thread_began(self.now, thread, ThreadPhase::Block);
+        if let Some(until) = until {
+            self.set_timed_event(until, TimedEvent::SleepOver(thread));
+        }
+        self.leave(cpu, thread, LeaveReason::Blocking);
     }
 
     /// A thread moves to another CPU: it leaves this one, and is ready there when the switch away

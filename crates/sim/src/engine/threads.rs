@@ -21,8 +21,8 @@ pub(crate) enum Place {
     Running(CpuId),
     /// A CPU is switching away from it.
     SwitchingOut(CpuId),
-    /// Off the CPUs until its barrier completes, its lock is released, a buffer comes, or the
-    /// device is done.
+    /// Off the CPUs until its barrier completes, its lock is released, a buffer or a message comes,
+    /// the device is done, or its sleep is over.
     Blocked,
     /// It has ended, or its job has not arrived.
     Gone,
@@ -50,7 +50,8 @@ pub(crate) enum Activity {
     Move,
     /// It waits to be woken.
     Block,
-    /// It was woken, and checks whether its lock is free, or what its pipeline has for it.
+    /// It was woken, and checks whether its lock is free, or what its pipeline, its fibers or its
+    /// mailbox have for it.
     Look,
     /// Its work is complete.
     #[default]
@@ -78,7 +79,9 @@ pub(crate) struct Thread {
     pub(crate) nice: i8,
     /// Whether it waits at the barrier.
     pub(super) arrived: bool,
-    /// Whether it waits for its job's lock, or for a buffer.
+    /// Whether it was the last to arrive at a barrier that has not completed.
+    pub(super) is_last: bool,
+    /// Whether it waits for its job's lock, for a buffer or for messages.
     pub(crate) is_waiting: bool,
     /// Whether its wait is over but it has had no CPU to notice that.
     pub(super) has_waited: bool,
@@ -103,7 +106,7 @@ pub(crate) struct Member {
     pub(super) turns: u64,
     /// Its activity at the end of its wait, if [`has_waited`](Thread::has_waited).
     pub(super) waited: Activity,
-    /// The CPU on which it last arrived.
+    /// The CPU on which it last arrived or, as a rank, last did something.
     pub(super) last_seen: Option<CpuId>,
     /// Its number in the records of decisions: that within the job or, for a lock, one for each
     /// wait.

@@ -10,6 +10,7 @@ use super::account::Account;
 use super::threads::{Activity, ENDLESS, Member, Place, Thread};
 use crate::workloads::fibers::Fibers;
 use crate::workloads::lock::Lock;
+use crate::workloads::messages::Messages;
 use crate::workloads::pipeline::Pipeline;
 
 /// The task of a job's threads, resolved for the machine.
@@ -46,6 +47,7 @@ pub(crate) struct Job {
     pub(crate) lock: Lock,
     pub(crate) pipeline: Option<Pipeline>,
     pub(crate) fibers: Option<Fibers>,
+    pub(crate) messages: Option<Messages>,
     /// The times of the CPUs and of the device that its controller has seen.
     pub(crate) observed: (Span, Span),
     /// The initial state of a waiter.
@@ -62,9 +64,15 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Whether all of its threads meet, so that a waiter knows which ones are missing.
-    pub(crate) fn has_barrier(&self) -> bool {
-        matches!(self.task, Task::Barrier { .. })
+    /// Whether a waiter knows for which threads it waits: those that are missing at the barrier, or
+    /// those that send to it.
+    pub(crate) fn is_team(&self) -> bool {
+        matches!(self.task, Task::Barrier { .. } | Task::Messages)
+    }
+
+    /// Whether it can cause timed events after its arrival, on a machine without cells.
+    pub(crate) fn has_timed_events(&self) -> bool {
+        matches!(self.task, Task::Pipeline { .. } | Task::Fibers | Task::Messages)
     }
 
     /// Whether it never ends, so that the run does not wait for it.
@@ -90,16 +98,19 @@ impl Workload {
         let costs = machine.costs();
         let arrivals = setting.arrivals(seed, machine.step);
         let to_come = arrivals.iter().filter(|at| !at.is_zero()).count();
+        let start = setting.coscheduling.map_or(Span::ZERO, |of| of.start);
         let (threads, jobs) = (Vec::new(), Vec::new());
         let mut workload = Workload { threads, jobs, to_come, away: 0, step: machine.step, seed };
         for ((name, job), arrives) in setting.jobs_with_copies().zip(arrivals) {
             let (task, waiter) = resolve(&job.kind, costs);
             let (nice, keeps_running) = (job.attributes.nice, setting.keep_running);
-            let (pipeline, fibers) = match &job.kind {
-                JobKind::Pipeline(of) => (Some(Pipeline::new(of, machine, &name, seed, nice, keeps_running)), None),
-                JobKind::Fibers(of) => (None, Some(Fibers::new(of, &name, seed, machine.step))),
-                _ => (None, None),
-            };
+            let (mut pipeline, mut fibers, mut messages) = (None, None, None);
+            match &job.kind {
+                JobKind::Pipeline(of) => pipeline = Some(Pipeline::new(of, machine, &name, seed, nice, keeps_running)),
+                JobKind::Fibers(of) => fibers = Some(Fibers::new(of, &name, seed, machine.step)),
+                JobKind::Message(of) => messages = Some(Messages::new(of, machine, &name, seed, start)),
+                _ => {}
+            }
             let first = workload.threads.len();
             let count = job.kind.threads(machine.cpus);
             let threads = first..first + count as usize;
@@ -128,6 +139,7 @@ impl Workload {
                 lock: Lock::default(),
                 pipeline,
                 fibers,
+                messages,
                 observed: (Span::ZERO, Span::ZERO),
                 fresh: waiter,
                 waits: 0,
@@ -155,11 +167,6 @@ impl Workload {
         &mut self.jobs[self.threads[thread.index()].job()].account
     }
 
-    #[inline]
-    pub(crate) fn has_fibers(&self, thread: ThreadId) -> bool {
-        self.jobs[self.threads[thread.index()].job()].fibers.is_some()
-    }
-
     /// The job of a thread, and the thread's number in it.
     #[inline]
     pub(crate) fn job_and_number(&self, thread: ThreadId) -> (usize, usize) {
@@ -174,6 +181,13 @@ impl Workload {
             (Activity::Spin { .. }, Place::Running(cpu)) => Some(cpu),
             _ => None,
         }
+    }
+
+    /// Whether a rank that waits for messages finds them in its mailbox.
+    pub(crate) fn has_messages(&self, thread: ThreadId) -> bool {
+        let (job, rank) = self.job_and_number(thread);
+        let can_receive = |messages: &Messages| messages.can_receive(rank);
+        self.threads[thread.index()].is_waiting && self.jobs[job].messages.as_ref().is_some_and(can_receive)
     }
 
     pub(crate) fn begin(&mut self, number: usize) {
@@ -232,7 +246,8 @@ impl Workload {
         waiting.has_waited = !matches!(waited, Activity::Compute { .. } | Activity::Manage { .. } | Activity::Exit);
         if waiting.has_waited {
             self.member(thread).waited = waited;
-            let successful = u64::from(matches!(waited, Activity::Spin { .. }));
+            let is_last = std::mem::take(&mut self.threads[thread].is_last);
+            let successful = u64::from(matches!(waited, Activity::Spin { .. }) && !is_last);
             self.jobs[self.threads[thread].job()].account.successful_spins += successful;
         }
     }
@@ -294,7 +309,8 @@ impl Workload {
         match &mut job.pipeline {
             _ if !sleeper.is_waiting => {}
             Some(pipeline) => pipeline.sleep(thread.index() - job.threads.start, thread),
-            None => job.lock.sleep(thread),
+            None if matches!(job.task, Task::Lock { .. }) => job.lock.sleep(thread),
+            None => {}
         }
     }
 
@@ -308,15 +324,20 @@ impl Workload {
         missing > 0 && missing <= completed
     }
 
-    /// The threads that are missing at the barrier of `job`, by their numbers in the job; or the
-    /// owner of its lock.
-    pub(crate) fn missing(&self, job: usize) -> Vec<Missing> {
-        if !self.jobs[job].has_barrier() {
-            return self.jobs[job].lock.missing(self.jobs[job].threads.start);
+    /// Lists the threads for which a thread waits, by their numbers in the job: those that are
+    /// missing at its barrier, those of which it has no message, or the owner of its lock.
+    pub(crate) fn list_missing(&self, thread: ThreadId, list: &mut Vec<Missing>) {
+        let (job, number) = self.job_and_number(thread);
+        let job = &self.jobs[job];
+        let missing = |n: u32| Missing { thread: ThreadId(n), last_seen: job.members[n as usize].last_seen };
+        let threads = || (0..).zip(&self.threads[job.threads.clone()]);
+        match (&job.task, &job.messages) {
+            (_, Some(messages)) => list.extend(messages.missing(number).map(missing)),
+            (Task::Barrier { .. }, _) => {
+                list.extend(threads().filter(|(_, thread)| !thread.arrived).map(|(n, _)| missing(n)));
+            }
+            _ => list.extend(job.lock.missing(job.threads.start)),
         }
-        let threads = &self.threads[self.jobs[job].threads.clone()];
-        let missing = (0..).zip(threads.iter().zip(&self.jobs[job].members)).filter(|(_, (thread, _))| !thread.arrived);
-        missing.map(|(n, (_, member))| Missing { thread: ThreadId(n), last_seen: member.last_seen }).collect()
     }
 
     /// The outcome of `job` if it ends, or is cut off, now.

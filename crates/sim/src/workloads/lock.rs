@@ -54,9 +54,9 @@ impl Lock {
     }
 
     /// The owner as its siblings know it. `first` is the number of the first of them.
-    pub(crate) fn missing(&self, first: usize) -> Vec<Missing> {
+    pub(crate) fn missing(&self, first: usize) -> Option<Missing> {
         let number = |owner: ThreadId| ThreadId((owner.index() - first) as u32);
-        self.owner.iter().map(|&(owner, cpu)| Missing { thread: number(owner), last_seen: Some(cpu) }).collect()
+        self.owner.map(|(owner, cpu)| Missing { thread: number(owner), last_seen: Some(cpu) })
     }
 
     /// The waiters that do not sleep, the one that has waited longest first.
