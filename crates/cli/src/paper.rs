@@ -13,11 +13,11 @@ use measure::folder::{self, Folder};
 use measure::manifest::{Manifest, ScenarioFile};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
-use papers::barrier::changes::Changes;
-use papers::barrier::evidence::Evidence;
-use papers::barrier::expected::Expected;
-use papers::barrier::judgement::Judgement;
-use papers::barrier::{FigureFiles, patterns, text};
+use papers::figure::changes::Changes;
+use papers::figure::evidence::Evidence;
+use papers::figure::expected::Expected;
+use papers::figure::judgement::Judgement;
+use papers::figure::{FigureFiles, patterns, text};
 use papers::{Paper, Study};
 use scenario::Scenario;
 use scenario::result::World;
@@ -36,8 +36,8 @@ pub(crate) fn paper(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let paper = Paper::named(name).ok_or_else(|| Stop::Input(anyhow!("there is no paper `{name}`")))?;
     refuse_options_of_others(paper, arguments)?;
     match paper.study {
-        Study::Barrier(files) if arguments.scenario => show(files, arguments),
-        Study::Barrier(files) => run(paper, files, arguments),
+        Study::Figure(files) if arguments.scenario => show(files, arguments),
+        Study::Figure(files) => run(paper, files, arguments),
         Study::Today => today::run(paper, arguments),
         Study::Fg(experiment) => fg::run(paper, experiment, arguments),
         Study::Threads(experiment) => threads::run(paper, experiment, arguments),
@@ -56,7 +56,7 @@ fn refuse_options_of_others(paper: &Paper, arguments: &arguments::paper::Paper) 
         Study::Threads(_) => sorting
             .or(change.map(|_| "--scheduler or --waiting"))
             .map(|option| format!("{option} is not for {name}, which measures threads on this machine")),
-        Study::Barrier(_) | Study::Today => sorting
+        Study::Figure(_) | Study::Today => sorting
             .map(|option| format!("{option} is for fg/... papers; {name} is simulated"))
             .or(threads.map(|option| format!("{option} is for threads/... papers; {name} is simulated"))),
     };
@@ -93,7 +93,7 @@ fn run(paper: &Paper, files: FigureFiles, arguments: &arguments::paper::Paper) -
         let _ = patterns::show(&mut histories, &evidence, measure, &worlds, signals.cancel());
     }
     let judgement = Judgement::new(paper, &expected, &evidence, &changes, &report);
-    let page = papers::barrier::page::render(&judgement, &manifest, &histories);
+    let page = papers::figure::page::render(&judgement, &manifest, &histories);
     let text = || text::render(&judgement, &expected, &evidence);
     folder.write_text(folder::PAGE, &page);
     print_as(arguments.format, text, &judgement, "the result")?;

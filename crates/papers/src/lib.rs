@@ -1,8 +1,8 @@
 //! Figures and tables of papers, run again and judged. docs/papers.md says what each of them shows.
 #![forbid(unsafe_code)]
 
-pub mod barrier;
 pub mod fg;
+pub mod figure;
 mod registry;
 mod scenario_file;
 mod text;

@@ -7,8 +7,8 @@ use scenario::Diagnostics;
 use scenario::result::World;
 use serde::Serialize;
 
-use self::Study::{Barrier, Fg, Threads, Today};
-use crate::barrier::FigureFiles;
+use self::Study::{Fg, Figure, Threads, Today};
+use crate::figure::FigureFiles;
 use crate::{fg, threads, today};
 
 /// A figure, a table or a section of a paper that can be run again.
@@ -32,8 +32,8 @@ pub struct Paper {
 /// A study, and the part of it that a paper repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Study {
-    /// Tsafrir and Feitelson on barriers, simulated.
-    Barrier(FigureFiles),
+    /// A simulated figure with bands.
+    Figure(FigureFiles),
     /// The advice of that paper on later kernels, simulated.
     Today,
     /// Roysden on the scheduling of pipelines, measured.
@@ -48,20 +48,24 @@ macro_rules! paper {
     };
 }
 
-macro_rules! barrier {
-    ($name:literal, $source:literal, $takes:literal, $shows:literal) => {
+macro_rules! figure {
+    ($study:literal, $authors:literal, $name:literal, $source:literal, $takes:literal, $shows:literal) => {
         paper!(
-            concat!("barrier/", $name),
-            concat!("Tsafrir and Feitelson, ", $source),
+            concat!($study, "/", $name),
+            concat!($authors, ", ", $source),
             $takes,
-            Barrier(FigureFiles {
-                name: concat!("barrier/", $name, ".toml"),
-                scenario: include_str!(concat!("../papers/barrier/", $name, ".toml")),
-                bands: include_str!(concat!("../papers/barrier/", $name, ".bands.toml")),
+            Figure(FigureFiles {
+                name: concat!($study, "/", $name, ".toml"),
+                scenario: include_str!(concat!("../papers/", $study, "/", $name, ".toml")),
+                bands: include_str!(concat!("../papers/", $study, "/", $name, ".bands.toml")),
             }),
             $shows
         )
     };
+}
+
+macro_rules! barrier {
+    ($($of:literal),*) => { figure!("barrier", "Tsafrir and Feitelson", $($of),*) };
 }
 
 /// All papers, in the order of the list.
@@ -127,9 +131,9 @@ impl Paper {
         self.name.replace('/', "-")
     }
 
-    /// The files of a figure of the paper on barriers. `None` for the others.
+    /// The files of a simulated figure with bands. `None` for the others.
     pub fn figure(&self) -> Option<FigureFiles> {
-        if let Barrier(files) = self.study { Some(files) } else { None }
+        if let Figure(files) = self.study { Some(files) } else { None }
     }
 
     /// The statement and its place.
@@ -146,7 +150,7 @@ impl Paper {
 pub fn list() -> Result<String, Diagnostics> {
     let entry = |Paper { name, source, shows, takes, study }: &Paper| {
         let scenario = match study {
-            Barrier(files) => Some(files.scenario()?),
+            Figure(files) => Some(files.scenario()?),
             Today => Some(today::grid::scenario(today::grid::REPEAT, 1)?),
             Fg(_) | Threads(_) => None,
         };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use papers::PAPERS;
-use papers::barrier::changes::Changes;
+use papers::figure::changes::Changes;
 use papers::threads::MOST_THREADS;
 use policy::waiting::WaitingRule;
 use scenario::Scheduler;

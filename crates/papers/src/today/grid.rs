@@ -196,7 +196,7 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::barrier::evidence;
+    use crate::figure::evidence;
     use std::collections::BTreeSet;
 
     #[test]

@@ -7,7 +7,7 @@ use scenario::Granularity;
 
 use super::conclusions::{Conclusions, Speed};
 use super::grid::{BASELINE, RULES, SCHEDULERS};
-use crate::barrier::drawing::{Axes, DrawnLine, Panel, Point};
+use crate::figure::drawing::{Axes, DrawnLine, Panel, Point};
 use measure::manifest::Manifest;
 use measure::results::html;
 use measure::sample::History;

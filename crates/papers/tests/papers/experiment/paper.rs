@@ -13,11 +13,11 @@ use measure::results::ExperimentReport;
 use measure::timestamp::Timestamp;
 use measure::two_worlds::TwoWorlds;
 use report::WIDTH;
-use rowlock_papers::barrier::changes::Changes;
-use rowlock_papers::barrier::evidence::Evidence;
-use rowlock_papers::barrier::expected::{ArmGroup, Expected, Measure};
-use rowlock_papers::barrier::judgement::{BandResult, Judgement};
-use rowlock_papers::barrier::{FigureFiles, text};
+use rowlock_papers::figure::changes::Changes;
+use rowlock_papers::figure::evidence::Evidence;
+use rowlock_papers::figure::expected::{ArmGroup, Expected, Measure};
+use rowlock_papers::figure::judgement::{BandResult, Judgement};
+use rowlock_papers::figure::{FigureFiles, text};
 use rowlock_papers::{PAPERS, Paper, Study};
 use scenario::result::World;
 use scenario::{JobKind, Scenario};
@@ -79,7 +79,7 @@ experiment = { repeat = 1, sweep = { "machine.cpus" = [1, 2] } }
 
 /// A fictitious paper with this scenario.
 fn mock(scenario: &'static str) -> Paper {
-    let study = Study::Barrier(FigureFiles { name: "mock.toml", scenario, bands: EXPECTED });
+    let study = Study::Figure(FigureFiles { name: "mock.toml", scenario, bands: EXPECTED });
     Paper { name: "mock", source: "a paper, section 1", shows: "Spinning is faster.", takes: "1 s", study }
 }
 

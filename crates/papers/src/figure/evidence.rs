@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use scenario::result::{JobOutcome, Run};
+use policy::Span;
+use scenario::result::{CoschedulingOutcome, JobOutcome, Run};
 use scenario::{Arm, Machine, Scenario, Setting};
 
 use super::expected::{ArmGroup, LoadUnit, Measure};
@@ -41,6 +42,8 @@ pub struct Quantity<'a> {
 pub struct Load {
     /// The total number of threads.
     pub threads: u64,
+    /// The number of jobs, with one for each copy.
+    pub jobs: u32,
     /// The number of CPUs of the machine.
     pub cpus: u32,
 }
@@ -53,6 +56,8 @@ impl Load {
             LoadUnit::Threads => threads,
             LoadUnit::ThreadsPerCpu => threads / cpus,
             LoadUnit::ExtraThreads => threads - cpus,
+            LoadUnit::Jobs => f64::from(self.jobs),
+            LoadUnit::Cpus => cpus,
         }
     }
 }
@@ -143,6 +148,21 @@ impl<'a> Evidence<'a> {
                 let own = mean(JobQuantity::Completion, arm).filter(|own| *own > 0.0)?;
                 Some(mean(JobQuantity::Completion, self.reference_arm(arm, quantity.against)?)? / own)
             }
+            Measure::ElapsedRatio => {
+                let reference = self.elapsed(quantity.jobs, self.reference_arm(arm, quantity.against)?, repeat)?;
+                Some(self.elapsed(quantity.jobs, arm, repeat)? / reference)
+            }
+            Measure::Elapsed => self.elapsed(quantity.jobs, arm, repeat),
+            Measure::ProcessTime => average(self.times(arm, repeat, quantity.jobs, process_time)),
+            Measure::Start => average(self.times(arm, repeat, quantity.jobs, |job| job.start_ns)),
+            Measure::StartSpread => {
+                let starts = self.times(arm, repeat, quantity.jobs, |job| job.start_ns);
+                Some(largest(&starts)? - starts.iter().copied().reduce(f64::min)?)
+            }
+            Measure::Throughput => self.throughput(arm, repeat, quantity.against),
+            Measure::Delay => Some(milliseconds(self.coscheduling(arm, repeat)?.delay_mean_ns?)),
+            Measure::DelayDeviation => Some(milliseconds(self.coscheduling(arm, repeat)?.delay_sd_ns?)),
+            Measure::Slices => Some(f64::from(self.coscheduling(arm, repeat)?.slices_most)),
             measure => pattern(measure, self.patterns.get(&(arm, repeat))?),
         }
     }
@@ -150,7 +170,8 @@ impl<'a> Evidence<'a> {
     /// The load of an arm.
     pub fn load(&self, arm: usize) -> Load {
         let arm = &self.scenario.arms[arm];
-        Load { threads: threads(arm), cpus: machine(&arm.setting).cpus }
+        let jobs = arm.setting.jobs.iter().map(|job| job.copies).sum();
+        Load { threads: threads(arm), jobs, cpus: machine(&arm.setting).total_cpus() }
     }
 
     /// The arm that has these factors and otherwise equals `arm`. Paths that vary together with one
@@ -167,15 +188,72 @@ impl<'a> Evidence<'a> {
 
     /// The mean over the copies of these jobs.
     fn mean(&self, quantity: JobQuantity, jobs: &[String], arm: usize, repeat: u32) -> Option<f64> {
-        // A copy's name is the job's name, a dot and a number.
-        let is_copy = |job: &&JobOutcome| {
-            let rest = |name: &String| job.job.strip_prefix(name.as_str());
-            jobs.iter().filter_map(rest).any(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        let jobs = self.runs[arm].get(&repeat)?.outcome.jobs.iter().filter(is_copy);
-        let values: Vec<f64> = jobs.filter_map(|job| quantity.of(job)).collect();
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        average(self.copies(arm, repeat, jobs).filter_map(|job| quantity.of(job)).collect())
     }
+
+    /// The outcomes of the copies of these jobs.
+    fn copies(&self, arm: usize, repeat: u32, jobs: &[String]) -> impl Iterator<Item = &'a JobOutcome> {
+        let all: &'a [JobOutcome] = self.runs[arm].get(&repeat).map_or(&[], |run| &run.outcome.jobs);
+        all.iter().filter(move |job| jobs.iter().any(|name| is_copy(&job.job, name)))
+    }
+
+    /// A time of every copy of these jobs, in seconds.
+    fn times(&self, arm: usize, repeat: u32, jobs: &[String], time: fn(&JobOutcome) -> Option<Span>) -> Vec<f64> {
+        self.copies(arm, repeat, jobs).filter_map(time).map(Span::as_secs_f64).collect()
+    }
+
+    fn elapsed(&self, jobs: &[String], arm: usize, repeat: u32) -> Option<f64> {
+        largest(&self.times(arm, repeat, jobs, |job| job.completion_ns))
+    }
+
+    fn coscheduling(&self, arm: usize, repeat: u32) -> Option<&'a CoschedulingOutcome> {
+        self.runs[arm].get(&repeat)?.outcome.machine.coscheduling.as_ref()
+    }
+
+    /// See [`Measure::Throughput`].
+    fn throughput(&self, arm: usize, repeat: u32, against: &BTreeMap<String, toml::Value>) -> Option<f64> {
+        let all = &self.runs[arm].get(&repeat)?.outcome.jobs;
+        let ratio = |job: &JobOutcome| {
+            let alone = self.arm_alone(arm, &job.job, against)?;
+            let [alone] = self.runs[alone].get(&repeat)?.outcome.jobs.as_slice() else { return None };
+            Some(alone.completion_ns?.as_secs_f64() / job.completion_ns?.as_secs_f64())
+        };
+        all.iter().map(ratio).sum()
+    }
+
+    /// The arm in which a job is alone, with these factors.
+    pub fn arm_alone(&self, arm: usize, job: &str, against: &BTreeMap<String, toml::Value>) -> Option<usize> {
+        let is_alone = |other: &usize| {
+            let mut jobs = self.scenario.arms[*other].setting.jobs_with_copies();
+            let is_the_job = jobs.next().is_some_and(|(_, alone)| is_copy(job, &alone.name));
+            is_the_job
+                && jobs.next().is_none()
+                && against.iter().all(|(path, value)| factor::value(&self.factors[*other], path) == Some(value))
+                && self.scenario.arms[*other].setting.machine == self.scenario.arms[arm].setting.machine
+        };
+        (0..self.factors.len()).find(is_alone)
+    }
+}
+
+/// Whether an outcome is that of a copy of a job: the job's name, or with a dot and a number.
+fn is_copy(outcome: &str, job: &str) -> bool {
+    outcome.strip_prefix(job).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+fn process_time(job: &JobOutcome) -> Option<Span> {
+    Some(job.completion_ns? - job.start_ns?)
+}
+
+fn milliseconds(span: Span) -> f64 {
+    span.as_secs_f64() * 1e3
+}
+
+fn average(values: Vec<f64>) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn largest(values: &[f64]) -> Option<f64> {
+    values.iter().copied().reduce(f64::max)
 }
 
 /// A measure of patterns.
@@ -188,7 +266,7 @@ fn pattern(measure: Measure, Patterns { transition, alternation }: &Patterns) ->
         Measure::Alternation => share(alternation.is_some()),
         Measure::AlternatingRounds => Some(alternation.as_ref()?.alternating_percent),
         Measure::CleanGroups => Some(alternation.as_ref()?.clean_percent),
-        Measure::Ssr | Measure::SpeedUp => None,
+        _ => None,
     }
 }
 

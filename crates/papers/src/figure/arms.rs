@@ -135,7 +135,7 @@ mod tests {
 
     /// Arms of 10, 20, 30 and so on threads on four CPUs.
     fn arms(values: &[&[f64]]) -> Arms {
-        let arm = |(number, values): (u64, &&[f64])| (Load { threads: 10 * number, cpus: 4 }, by_seed(values));
+        let arm = |(number, values): (u64, &&[f64])| (Load { threads: 10 * number, jobs: 1, cpus: 4 }, by_seed(values));
         Arms((1..).zip(values).map(arm).filter(|(_, values)| !values.is_empty()).collect())
     }
 
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn arms_of_the_same_load_are_one_point() {
-        let of = |threads, values: &[f64]| (Load { threads, cpus: 4 }, by_seed(values));
+        let of = |threads, values: &[f64]| (Load { threads, jobs: 1, cpus: 4 }, by_seed(values));
         let arms = Arms(vec![of(20, &[1.0, 3.0]), of(10, &[7.0]), of(20, &[3.0, 7.0])]);
         let points = arms.by_load(LoadUnit::ThreadsPerCpu);
         assert_eq!(points, [(2.5, by_seed(&[7.0])), (5.0, by_seed(&[2.0, 5.0]))]);

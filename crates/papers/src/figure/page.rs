@@ -1,7 +1,7 @@
 //! The HTML page of a paper: its claims and the results here.
 
-use crate::barrier::judgement::{BandResult, Judgement};
-use crate::barrier::text;
+use crate::figure::judgement::{BandResult, Judgement};
+use crate::figure::text;
 use measure::manifest::Manifest;
 use measure::results::html;
 use measure::sample::History;

@@ -77,6 +77,10 @@ pub enum LoadUnit {
     ThreadsPerCpu,
     /// Threads beyond one per CPU.
     ExtraThreads,
+    /// Jobs, with one for each copy.
+    Jobs,
+    /// The CPUs of the machine.
+    Cpus,
 }
 
 impl LoadUnit {
@@ -86,6 +90,8 @@ impl LoadUnit {
             LoadUnit::Threads => "threads",
             LoadUnit::ThreadsPerCpu => "threads per CPU",
             LoadUnit::ExtraThreads => "extra threads",
+            LoadUnit::Jobs => "jobs",
+            LoadUnit::Cpus => "CPUs",
         }
     }
 }
@@ -114,6 +120,27 @@ pub enum Measure {
     AlternatingRounds,
     /// The share of threads that change sides from one of these rounds to the next, in percent.
     CleanGroups,
+    /// The longest completion time of the jobs, in seconds.
+    Elapsed,
+    /// The longest completion time over that of the reference, which is found as for a speed-up.
+    ElapsedRatio,
+    /// The completion time without the start, in seconds: from the first computation of a job's work
+    /// to its end.
+    ProcessTime,
+    /// From the arrival of a job to the first computation of its work, in seconds.
+    Start,
+    /// The time between the first and the last start of the jobs, in seconds.
+    StartSpread,
+    /// The work done per unit of time, as a sum over all jobs, each in units of its work alone: its
+    /// completion time in the reference over that in the run. The reference of a job is the arm in
+    /// which one copy of it is alone and which has the factors in `against`.
+    Throughput,
+    /// The mean time from a boundary to the moment at which a cell acts on it, in milliseconds.
+    Delay,
+    /// The standard deviation of that time.
+    DelayDeviation,
+    /// The largest number of slices.
+    Slices,
 }
 
 impl Measure {
@@ -143,12 +170,26 @@ impl Measure {
             Measure::Alternation => "runs whose threads alternate, %",
             Measure::AlternatingRounds => "rounds that alternate, %",
             Measure::CleanGroups => "threads that change sides, %",
+            Measure::Elapsed => "total time, s",
+            Measure::ElapsedRatio => "total time in units of the reference",
+            Measure::ProcessTime => "process time, s",
+            Measure::Start => "start, s",
+            Measure::StartSpread => "time between the first and the last start, s",
+            Measure::Throughput => "work per time, in units of jobs alone",
+            Measure::Delay => "delay, ms",
+            Measure::DelayDeviation => "standard deviation of the delay, ms",
+            Measure::Slices => "slices",
         }
     }
 
     /// The number of meaningful decimals.
     pub fn decimals(self) -> usize {
-        if self == Measure::SpeedUp { 2 } else { 1 }
+        match self {
+            Measure::Elapsed | Measure::ProcessTime | Measure::Start | Measure::StartSpread => 2,
+            Measure::SpeedUp | Measure::ElapsedRatio | Measure::Throughput => 2,
+            Measure::Slices => 0,
+            _ => 1,
+        }
     }
 }
 

@@ -79,7 +79,7 @@ fn set(arm: &mut Arm, which: impl Fn(&str) -> bool, to: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::barrier::FigureFiles;
+    use crate::figure::FigureFiles;
     use crate::{PAPERS, Paper};
 
     fn figure(name: &str) -> FigureFiles {

@@ -1,7 +1,7 @@
-//! The paper on barriers: each figure is a scenario with expected values, so that a run shows how
+//! Simulated figures of papers: each is a scenario with expected values, so that a run shows how
 //! close the simulator is to the paper.
 //!
-//! The scenario `papers/barrier/NAME.toml` has a file `papers/barrier/NAME.bands.toml` with the
+//! The scenario `papers/STUDY/NAME.toml` has a file `papers/STUDY/NAME.bands.toml` with the
 //! [`expected`] bands. [`evidence`] has the runs and what is measured in each, [`drawing`] makes
 //! the paper's lines of them, [`judgement`] compares them with the bands, and [`text`] and [`page`]
 //! show both.

@@ -125,7 +125,7 @@ fn caption(figure: &Figure) -> String {
     let against = words::factors(&figure.against);
     match figure.measure {
         Measure::SpeedUp => format!("speed-up over {against} (and the average ± the average absolute deviation)"),
-        _ => "SSR % (and the average ± the average absolute deviation)".to_owned(),
+        measure => format!("{} (and the average ± the average absolute deviation)", measure.name()),
     }
 }
 
@@ -148,7 +148,7 @@ fn table_of_arms(
     let x_name = x.map_or(String::new(), |path| words::path(path));
     let header = ["threads".to_owned(), x_name].into_iter().chain(columns.iter().map(|column| match compare {
         Some(_) => column.clone(),
-        None => "SSR %".to_owned(),
+        None => figure.measure.name().to_owned(),
     }));
     let mut table = Table::new(header, 1);
     let quantity = Quantity { jobs: &figure.job, measure: figure.measure, against: &figure.against };

@@ -191,7 +191,7 @@ impl BandResult {
     pub fn in_words(&self) -> Option<String> {
         let decimals = match self.counted {
             Some(LoadUnit::ThreadsPerCpu) => 2,
-            Some(LoadUnit::Threads | LoadUnit::ExtraThreads) => 1,
+            Some(_) => 1,
             None => self.measure.decimals(),
         };
         self.ours.map(|ours| super::text::number(&ours, decimals))
