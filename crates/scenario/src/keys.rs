@@ -5,8 +5,9 @@
 //!
 //! Apart from its row here, in the list of its table, a new key needs:
 //!
-//! * for `[machine]`: a row and a field in `machine.rs`; for other tables: a field of the job's
-//!   struct (`model.rs`, `pipeline.rs`, `fibers.rs`), read in `read/` and written in `write.rs`;
+//! * for `[machine]`: a row and a field in `machine.rs`; for other tables: a field of its struct
+//!   (`coscheduling.rs`, or that of the job: `model.rs`, `pipeline.rs`, `fibers.rs`, `message.rs`),
+//!   read in `read/` and written in `write.rs`;
 //! * its row in docs/scenario.md (`tests/scenario/document.rs` prints the expected table);
 //! * a value in `tests/scenario/round_trip.rs`, which draws every field;
 //! * for an option of a simulated scheduler: a value in `sim/tests/sim/reference/` (`settings.rs`
@@ -26,6 +27,7 @@ macro_rules! keys {
 }
 
 pub mod compute;
+pub mod coscheduling;
 pub mod group;
 pub mod job;
 pub mod stage;
@@ -33,7 +35,10 @@ pub mod stage;
 use std::fmt;
 
 use policy::Span;
+use policy::gang::Gang;
+use policy::layout::Partitioner;
 use policy::priority::StageKind;
+use policy::slices::Movement;
 use policy::wakeup::Scheme;
 
 use crate::named::{Accounting, Scheduler, Tie};
@@ -60,6 +65,8 @@ pub const MOST_TEXT: usize = 1 << 28;
 pub const MOST_RUNS: u64 = 1_000_000;
 /// The most CPUs of a machine.
 pub const MOST_CPUS: u32 = 8_192;
+/// The most CPUs of all cells of a machine together.
+pub const MOST_CPUS_OF_CELLS: u32 = 65_536;
 /// The most rounds.
 pub const MOST_ROUNDS: u64 = 1_000_000_000_000;
 /// The largest number of ticks.
@@ -68,6 +75,10 @@ pub const MOST_TICKS: u64 = 1_000_000;
 pub const MOST_BUFFERS: u64 = 1_000_000;
 /// The most bursts of all fibers of a job together.
 pub const MOST_BURSTS: u64 = 10_000_000;
+/// The longest message, in bytes: 1 GiB.
+pub const LONGEST_MESSAGE: u64 = 1 << 30;
+/// The largest weight of a job.
+pub const LARGEST_WEIGHT: u64 = 1_000;
 /// The longest name, in characters.
 pub const LONGEST_NAME: usize = 64;
 
@@ -134,6 +145,9 @@ values! {
     Margin = "a span of time or a multiple of CS",
     Nice = "a whole number, -20 to 19",
     Cpus = "a text of CPUs and ranges of them",
+    Shape = "a text of columns and rows",
+    Bandwidth = "a bandwidth",
+    Lowering = r#"`"nice 1"` to `"nice 39"`, or `"weight 2"` to `"weight 1023"`"#,
     Waiting = "a waiting rule",
     Priority = "a priority rule",
     Stages = "a list of tables, one per stage",
@@ -171,13 +185,15 @@ pub mod file {
     keys! {
         TITLE = "title", Value::Text, Is("none"), r#""Eleven threads against a crowd""#, "the title";
         MACHINE = "machine", Value::Table, Required, "{ cpus = 32 }", "the machine";
+        COSCHEDULING = "coscheduling", Value::Table, Is("no turns"), r#"{ how = "moderate" }"#,
+            "how jobs share the cells of the machine";
         JOB = "job", Value::Tables, Required, r#"[{ name = "crowd", kind = "cpu", work = "1 s" }]"#,
             "the jobs that run on it";
         EXPERIMENT = "experiment", Value::Table, Is("as below"), "{ repeat = 3 }", "how the jobs are run and compared";
     }
 
     /// All of them.
-    pub const ALL: &[Key] = &[TITLE, MACHINE, JOB, EXPERIMENT];
+    pub const ALL: &[Key] = &[TITLE, MACHINE, COSCHEDULING, JOB, EXPERIMENT];
 }
 
 /// The `[machine]` table.
@@ -190,7 +206,8 @@ pub mod machine {
     keys! {
         LIKE = "like", Value::OneOf(&["host"]), Is("none"), r#""host""#,
             "missing keys are detected on the machine that rowlock runs on";
-        CPUS = "cpus", count(1, MOST_CPUS as u64), Is("required without `like`"), "32", "the number of CPUs";
+        CPUS = "cpus", count(1, MOST_CPUS as u64), Is("required without `like` or `cells`"), "32",
+            "the number of CPUs, with `cells` that of each cell";
         STEP = "step", Value::Time, Is("1 ns"), r#""1 us""#,
             "the granularity of simulated time: drawn durations are rounded down to it";
         CONTEXT_SWITCH = "context_switch", Value::Span, Is("6 us"), r#""6 us""#,
@@ -205,6 +222,14 @@ pub mod machine {
         SCHEDULER = "scheduler", Value::OneOf(&Scheduler::NAMES), Is("eevdf"), r#""rr""#, "the kernel's scheduler";
         TIE = "tie", Value::OneOf(&Tie::NAMES), Is("arrive"), r#""timeout""#,
             "which comes first if a spin ends in the same step as the awaited arrival";
+        CELLS = "cells", Value::Shape, Is("none"), r#""8x2""#,
+            "the cells, each of which has a kernel, a clock and `cpus` CPUs of its own (by default one)";
+        NETWORK_LATENCY = "network_latency", Value::Span, Is("5 us"), r#""20 us""#,
+            "how long a message travels between cells, besides the time of its bytes";
+        BANDWIDTH = "bandwidth", Value::Bandwidth, Is("25 MB/s"), r#""10 GB/s""#,
+            "how fast a cell sends, one message at a time";
+        BARRIER_LATENCY = "barrier_latency", Value::Span, Is("1 us"), r#""200 ns""#,
+            "how long the hardware barrier takes after the last arrival";
         QUANTUM = "quantum", Value::Time, Is("100 us"), r#""100 us""#, "how long a thread runs before the next one";
         TICK = "tick", Value::Time, Is("4 ms"), r#""1 ms""#, "the period of the timer interrupt";
         SLICE = "slice", Value::Time, Is("700 us with 1 CPU, 1.4 ms from 2, 2.1 ms from 4, 2.8 ms from 8"), r#""3 ms""#,
@@ -254,6 +279,8 @@ pub mod machine {
     /// The keys of every scheduler.
     pub const COMMON: &[Key] =
         &[LIKE, CPUS, STEP, CONTEXT_SWITCH, WAKEUP_COST, YIELD_COST, SPIN_MARGIN, TIE, DEVICE_DEPTH, SCHEDULER];
+    /// The further keys of a machine with cells.
+    pub const OF_CELLS: &[Key] = &[CELLS, NETWORK_LATENCY, BANDWIDTH, BARRIER_LATENCY];
     /// The further keys of `rr`.
     pub const RR: &[Key] = &[QUANTUM];
     /// The further keys of `linux-2.4`.
@@ -269,7 +296,7 @@ pub mod machine {
     pub const FEEDBACK: &[Key] = &[LEVELS, RUNNING_TIME, BOOST];
     /// All keys. A key that the chosen scheduler does not use is allowed, so that schedulers can be
     /// swept.
-    pub const ALL: &[&[Key]] = &[COMMON, RR, LINUX_2_4, LINUX_O1, CFS, EEVDF, FEEDBACK];
+    pub const ALL: &[&[Key]] = &[COMMON, OF_CELLS, RR, LINUX_2_4, LINUX_O1, CFS, EEVDF, FEEDBACK];
 }
 
 /// The `[experiment]` table.
@@ -315,18 +342,23 @@ macro_rules! names {
 }
 
 const STAGE_KINDS: [&str; StageKind::ALL.len()] = names!(StageKind);
+const GANGS: [&str; Gang::ALL.len()] = names!(Gang);
+const PARTITIONERS: [&str; Partitioner::ALL.len()] = names!(Partitioner);
+const MOVEMENTS: [&str; Movement::ALL.len()] = names!(Movement);
 const SCHEMES: [&str; Scheme::ALL.len()] = names!(Scheme);
 
 /// Every table of a scenario file with its keys, in the order of docs/scenario.md.
 pub const TABLES: &[(&str, &[Key])] = &[
     ("The file", file::ALL),
     ("`[machine]`", machine::COMMON),
+    ("`[machine]` with `cells`", machine::OF_CELLS),
     ("`[machine]`, `scheduler = \"rr\"`", machine::RR),
     ("`[machine]`, `scheduler = \"linux-2.4\"`", machine::LINUX_2_4),
     ("`[machine]`, `scheduler = \"linux-o1\"`", machine::LINUX_O1),
     ("`[machine]`, `scheduler = \"cfs\"`", machine::CFS),
     ("`[machine]`, `scheduler = \"eevdf\"`", machine::EEVDF),
     ("`[machine]`, `scheduler = \"feedback\"`", machine::FEEDBACK),
+    ("`[coscheduling]`", coscheduling::ALL),
     ("`[[job]]`", job::COMMON),
     ("`[[job]]`, `kind = \"barrier\"`", job::BARRIER),
     ("`compute`", compute::ALL),
@@ -337,5 +369,6 @@ pub const TABLES: &[(&str, &[Key])] = &[
     ("`stages`", stage::ALL),
     ("`[[job]]`, `kind = \"fibers\"`", job::FIBERS),
     ("`groups`", group::ALL),
+    ("`[[job]]`, `kind = \"message\"`", job::MESSAGE),
     ("`[experiment]`", experiment::ALL),
 ];

@@ -8,7 +8,7 @@ use policy::wakeup::Scheme;
 
 use crate::keys::machine;
 use crate::named::{Accounting, Scheduler, Tie};
-use crate::network::Network;
+use crate::network::{Bandwidth, Network};
 use crate::read::table::Table;
 use crate::read::value;
 use crate::write::optional;
@@ -44,7 +44,7 @@ macro_rules! machine_keys {
 
             /// Overwrites the machine's values with those that are written.
             fn apply(&self, machine: &mut Machine) {
-                $(machine.$($place).+ = self.$field.unwrap_or(machine.$($place).+);)*
+                $(if let Some(value) = self.$field { machine.$($place).+ = value.into(); })*
             }
         }
     };
@@ -52,6 +52,10 @@ macro_rules! machine_keys {
 
 machine_keys! {
     CPUS cpus: u32, value::count, cpus;
+    CELLS cells: Mesh, value::mesh, cells;
+    NETWORK_LATENCY network_latency: Span, value::span, network.latency;
+    BANDWIDTH bandwidth: Bandwidth, value::bandwidth, network.bandwidth;
+    BARRIER_LATENCY barrier_latency: Span, value::span, network.barrier;
     STEP step: Span, value::span, step;
     CONTEXT_SWITCH context_switch: Span, value::span, context_switch;
     WAKEUP_COST wakeup_cost: Span, value::span, wakeup_cost;
@@ -88,7 +92,9 @@ impl MachineKeys {
     /// of the base.
     pub fn complete(&self, base: &Machine) -> Machine {
         let mut machine = *base;
-        if let Some(cpus) = self.cpus.filter(|&cpus| cpus != base.cpus) {
+        let cpus = self.cpus.or(self.cells.map(|_| 1));
+        if let Some(cpus) = cpus.filter(|&cpus| cpus != base.cpus) {
+            machine.cpus = cpus;
             machine.slice = default_slice(cpus);
             machine.cfs = Cfs::with_cpus(cpus);
         }
@@ -180,6 +186,11 @@ impl Machine {
     /// The number of CPUs of all cells together.
     pub fn total_cpus(&self) -> u32 {
         self.cpus * self.cells.map_or(1, Mesh::cells)
+    }
+
+    /// Whether its jobs are groups, which have weights.
+    pub const fn has_group_weights(&self) -> bool {
+        matches!(self.scheduler, Scheduler::Eevdf) && self.groups
     }
 
     /// The costs for waiting rules: CS is the cost of getting a blocked sibling running again, so

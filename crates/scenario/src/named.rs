@@ -57,6 +57,16 @@ impl Scheduler {
     pub const fn shares_time(self) -> bool {
         !matches!(self, Scheduler::Fifo)
     }
+
+    /// Whether a timer interrupts each CPU periodically.
+    pub const fn ticks(self) -> bool {
+        !matches!(self, Scheduler::Fifo | Scheduler::Rr | Scheduler::Feedback)
+    }
+
+    /// Whether it heeds the nice values of threads.
+    pub const fn has_priorities(self) -> bool {
+        !matches!(self, Scheduler::Fifo | Scheduler::Rr | Scheduler::Feedback)
+    }
 }
 
 named_enum! {

@@ -6,8 +6,11 @@
 //! whole. So a mistake in only one combination is found too, and is reported at the value in the
 //! sweep that causes it.
 
+mod cells;
+mod coscheduling;
 mod distribution;
 mod fibers;
+mod message;
 mod pipeline;
 mod setting;
 mod sweep;

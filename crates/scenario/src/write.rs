@@ -3,9 +3,13 @@
 use std::collections::HashSet;
 use std::fmt::Display;
 
+use policy::layout::Request;
+
+use crate::coscheduling::Coscheduling;
 use crate::distribution::Distribution;
 use crate::fibers::{FiberCosts, FiberGroup, Fibers};
-use crate::keys::{Key, Value, compute, experiment, file, group, job, stage};
+use crate::keys::{Key, Value, compute, coscheduling, experiment, file, group, job, stage};
+use crate::message::Message;
 use crate::model::{Compute, Job, JobKind, Scenario};
 use crate::pipeline::{Pipeline, Stage, StageTurn};
 
@@ -23,6 +27,10 @@ impl Scenario {
         let Some(arm) = self.arms.first() else { return std::mem::take(out) };
         *out += &format!("\n[{}]\n", file::MACHINE.name);
         arm.setting.machine.write(out);
+        if let Some(coscheduling) = &arm.setting.coscheduling {
+            *out += &format!("\n[{}]\n", file::COSCHEDULING.name);
+            write_coscheduling(coscheduling, out);
+        }
         for job in &arm.setting.jobs {
             *out += &format!("\n[[{}]]\n", file::JOB.name);
             write_job(job, out);
@@ -43,6 +51,22 @@ impl Scenario {
         }
         std::mem::take(out)
     }
+}
+
+fn write_coscheduling(coscheduling: &Coscheduling, out: &mut String) {
+    let Coscheduling { how, slice, partition, movement, lower, clock_skew, reschedule, .. } = coscheduling;
+    line(out, &coscheduling::HOW, how);
+    line(out, &coscheduling::SLICE, slice);
+    line(out, &coscheduling::PARTITION, partition);
+    line(out, &coscheduling::MOVE, movement);
+    line(out, &coscheduling::LOWER, lower);
+    line(out, &coscheduling::CLOCK_SKEW, clock_skew);
+    line(out, &coscheduling::RESCHEDULE, reschedule);
+    let Coscheduling { create, start, switch_cost, switch_cost_per_job, .. } = coscheduling;
+    line(out, &coscheduling::CREATE, create);
+    line(out, &coscheduling::START, start);
+    line(out, &coscheduling::SWITCH_COST, switch_cost);
+    line(out, &coscheduling::SWITCH_COST_PER_JOB, switch_cost_per_job);
 }
 
 fn write_job(job: &Job, out: &mut String) {
@@ -83,7 +107,7 @@ fn write_job(job: &Job, out: &mut String) {
         }
         JobKind::Pipeline(pipeline) => write_pipeline(pipeline, out),
         JobKind::Fibers(fibers) => write_fibers(fibers, out),
-        JobKind::Message(_) => {}
+        JobKind::Message(message) => write_message(message, out),
     }
 }
 
@@ -106,6 +130,21 @@ fn write_pipeline(pipeline: &Pipeline, out: &mut String) {
     line(out, &job::THREAD, list(pipeline.shared.iter().map(|turns| list(turns.iter().map(turn)))));
     line(out, &job::PRIORITY, pipeline.priority);
     line(out, &job::QUEUEING, pipeline.waiting);
+}
+
+fn write_message(message: &Message, out: &mut String) {
+    let Message { request, pattern, bytes, rounds, compute, sleep, waiting, weight } = message;
+    match request {
+        Request::Ranks(ranks) => line(out, &job::RANKS, ranks),
+        Request::Rectangle(shape) => line(out, &job::MESH, shape),
+    }
+    line(out, &job::PATTERN, pattern);
+    line(out, &job::BYTES, bytes);
+    line(out, &job::EXCHANGES, rounds);
+    optional(out, &job::BEFORE_SENDING, compute.as_ref().map(distribution));
+    optional(out, &job::SLEEP, sleep.as_ref().map(distribution));
+    line(out, &job::RECEIVING, waiting);
+    line(out, &job::WEIGHT, weight);
 }
 
 fn write_fibers(fibers: &Fibers, out: &mut String) {
@@ -186,6 +225,7 @@ fn tables(out: &mut String, key: &Key, tables: impl Iterator<Item = String>) {
 fn assignment(key: &Key, value: impl Display) -> String {
     let value = match key.value {
         Value::Text | Value::Name | Value::OneOf(_) | Value::Cpus | Value::Waiting | Value::Priority => quote(value),
+        Value::Shape | Value::Bandwidth | Value::Lowering => quote(value),
         Value::Span | Value::Time | Value::Period | Value::Margin | Value::Path | Value::Axis => quote(value),
         _ => value.to_string(),
     };

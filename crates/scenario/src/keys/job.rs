@@ -2,7 +2,8 @@
 
 use super::KeyDefault::{Is, Required};
 pub use super::machine::{BOOST, LEVELS, RUNNING_TIME};
-use super::{Key, MOST_BUFFERS, MOST_CPUS, MOST_ROUNDS, MOST_THREADS, Value, count};
+use super::{Key, LARGEST_WEIGHT, LONGEST_MESSAGE, MOST_BUFFERS, MOST_CPUS, MOST_ROUNDS, MOST_THREADS, Value, count};
+use crate::message::Pattern;
 use crate::named::{Granularity, Structure};
 
 /// The names of all kinds of jobs, in the order of the documentation.
@@ -78,6 +79,23 @@ keys! {
     SWITCH_COST = "switch_cost", Value::Span, Is("14 ns"), r#""250 ns""#, "the simulated cost of resuming a fiber";
     LOCK_COST = "lock_cost", Value::Span, Is("2 ns"), r#""20 ns""#,
         "the simulated cost of acquiring and releasing a lock";
+
+    RANKS = "ranks", count(2, MOST_THREADS), Is("required without `mesh`"), "4",
+        "the number of ranks: rank i is on cell i of the job, modulo the number of its cells";
+    MESH = "mesh", Value::Shape, Is("required without `ranks`"), r#""2x2""#,
+        "the cells of the job, as written or turned by 90 degrees, with a rank on each";
+    PATTERN = "pattern", Value::OneOf(&Pattern::NAMES), Required, r#""ring""#,
+        "the order in which ranks send and receive in a round";
+    BYTES = "bytes", count(1, LONGEST_MESSAGE), Required, "2000", "the length of a message";
+    /// of a `message` job
+    EXCHANGES = "rounds", count(1, MOST_ROUNDS), Required, "1000", "the number of rounds";
+    /// of a `message` job
+    BEFORE_SENDING = "compute", Value::Compute, Is("none"), r#""20 us""#, "the time that a rank computes before it sends";
+    SLEEP = "sleep", Value::Compute, Is("none"), r#""2 ms""#,
+        "the time that a rank sleeps after its computation, for example for I/O";
+    /// of a `message` job
+    RECEIVING = "waiting", Value::Waiting, Required, r#""50 us""#, "the rule by which a rank waits for messages";
+    WEIGHT = "weight", count(1, LARGEST_WEIGHT), Is("1"), "3", "its share of the turns";
 }
 
 /// The keys of every kind.
@@ -96,7 +114,7 @@ pub const PIPELINE: &[Key] = &[STAGES, BUFFERS, PASSES, STRUCTURE, THREAD, PRIOR
 pub const FIBERS: &[Key] =
     &[GROUPS, WORKERS, LEVELS, RUNNING_TIME, BOOST, LOCKS, PREEMPTIBLE, CREATE_COST, SWITCH_COST, LOCK_COST];
 /// The further keys of `message`.
-pub const MESSAGE: &[Key] = &[];
+pub const MESSAGE: &[Key] = &[RANKS, MESH, PATTERN, BYTES, EXCHANGES, BEFORE_SENDING, SLEEP, RECEIVING, WEIGHT];
 /// The keys of each kind, besides the common ones.
 pub const OF_KINDS: [(&str, &[Key]); 7] = [
     (KINDS[0], BARRIER),

@@ -5,7 +5,10 @@ use std::ops::Range;
 use policy::Span;
 use toml::de::DeTable;
 
+use super::cells;
+use super::coscheduling::{self, coscheduling};
 use super::fibers::{GROUPS, fibers};
+use super::message::message;
 use super::pipeline::{STAGES, pipeline};
 use super::table::{NamedTables, ReadReport, Table};
 use super::value::{self, Node};
@@ -20,27 +23,39 @@ use crate::model::{Attributes, Compute, Granularity, Job, JobKind, Machine, Mach
 pub(super) fn setting(root: &Table<'_, '_>) -> Option<Setting> {
     let report = root.report;
     let mark = report.mark();
-    let machine = root.table(&file::MACHINE).map(|table| machine_keys(&table)).unwrap_or_default();
+    let table = root.table(&file::MACHINE);
+    let machine = table.as_ref().map(machine_keys).unwrap_or_default();
+    let is_sound = report.mark() == mark;
+    let coscheduling = table.as_ref().and_then(|table| coscheduling(root, table));
     let experiment = root.get(&file::EXPERIMENT).filter(|node| node.get_ref().is_table());
     let keep_running = experiment
         .and_then(|_| root.table(&file::EXPERIMENT)?.read(&experiment::KEEP_RUNNING, value::flag))
         .unwrap_or(false);
-    let jobs = jobs(root, machine.cpus);
+    let jobs = jobs(root, &machine, is_sound);
     if report.mark() != mark {
         return None;
     }
     check_totals(&jobs, &machine, report);
-    let jobs = jobs.into_iter().map(|(job, _)| job).collect();
-    (report.mark() == mark).then_some(Setting { machine, jobs, coscheduling: None, keep_running })
+    let jobs: Vec<Job> = jobs.into_iter().map(|(job, _)| job).collect();
+    if let (Some(table), Some(coscheduling)) = (&table, &coscheduling) {
+        coscheduling::check(root, table, coscheduling, &machine, &jobs);
+    }
+    (report.mark() == mark).then_some(Setting { machine, jobs, coscheduling, keep_running })
 }
 
 fn machine_keys(table: &Table<'_, '_>) -> MachineKeys {
     table.check_keys(machine::ALL, |_| None);
     let keys = MachineKeys::read(table);
-    if [machine::LIKE, machine::CPUS].iter().all(|key| table.get(key).is_none()) {
+    if [machine::LIKE, machine::CPUS, machine::CELLS].iter().all(|key| table.get(key).is_none()) {
         let diagnostic = Diagnostic::new(table.header.clone(), "the machine has no CPUs");
         let help = "write `cpus = 32`, or `like = \"host\"` for the machine that this runs on";
         table.report.missing(diagnostic.help(help));
+    }
+    if let (Some(mesh), cpus) = (keys.cells, keys.cpus.unwrap_or(1))
+        && u64::from(mesh.cells()) * u64::from(cpus) > keys::MOST_CPUS_OF_CELLS.into()
+    {
+        let message = format!("{mesh} cells of {cpus} CPUs have more than {} together", keys::MOST_CPUS_OF_CELLS);
+        table.report.add(Diagnostic::new(table.place(&machine::CELLS), message).help("write fewer `cells` or `cpus`"));
     }
     keys
 }
@@ -55,19 +70,24 @@ const JOBS: NamedTables = NamedTables {
 /// A job and the place of its header.
 type PlacedJob = (Job, Range<usize>);
 
-fn jobs(root: &Table<'_, '_>, cpus: Option<u32>) -> Vec<PlacedJob> {
+/// Reads the jobs. `is_sound` if the keys of the machine are valid.
+fn jobs(root: &Table<'_, '_>, machine: &MachineKeys, is_sound: bool) -> Vec<PlacedJob> {
     if let Some(node) = root.get(&file::JOB)
         && node.get_ref().as_array().is_some_and(|array| array.is_empty())
     {
         let diagnostic = Diagnostic::new(node.span(), "there are no jobs");
         root.report.missing(diagnostic.help(value::example(&file::JOB)));
     }
+    let cpus = machine.cpus.filter(|_| machine.cells.is_none());
     let jobs = root.named_tables(&JOBS, |table, name| {
         let copies = table.read(&job::COPIES, value::count).unwrap_or(1);
         let attributes = attributes(table, cpus);
         let at = table.read(&job::ARRIVAL, value::span).unwrap_or(Span::ZERO);
         let arrival = Arrival { at, every: table.distribution(&job::EVERY) };
         let kind = kind(table);
+        if let (Some(kind), true) = (&kind, is_sound) {
+            cells::check(table, kind, machine.cells);
+        }
         Some((Job { attributes, arrival, ..Job::new(name?, copies, kind?) }, table.header.clone()))
     });
     jobs.unwrap_or_default()
@@ -112,7 +132,7 @@ fn kind(table: &Table<'_, '_>) -> Option<JobKind> {
         }
         "pipeline" => pipeline(table).map(JobKind::Pipeline),
         "fibers" => fibers(table).map(JobKind::Fibers),
-        "message" => None,
+        "message" => message(table).map(JobKind::Message),
         _ => {
             let argv = table.read(&job::ARGV, value::words);
             let threads = table.read(&job::SPREAD, value::count).unwrap_or(1);
@@ -145,7 +165,7 @@ fn barrier(table: &Table<'_, '_>) -> Option<JobKind> {
 
 /// Requires one of two keys. Returns whether it is the first, or `None` after a report that both or
 /// none is written; `both` is the help for both.
-fn require_one(table: &Table<'_, '_>, first: &Key, second: &Key, both: &str) -> Option<bool> {
+pub(super) fn require_one(table: &Table<'_, '_>, first: &Key, second: &Key, both: &str) -> Option<bool> {
     match (table.get(first), table.get(second)) {
         (Some(one), Some(other)) => {
             let message = format!("both `{}` and `{}` are given", first.name, second.name);

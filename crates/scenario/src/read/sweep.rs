@@ -13,7 +13,7 @@ use super::setting::{NamedJob, named_jobs};
 use super::table::ReadReport;
 use super::value::{self, Node};
 use crate::diagnostics::{Diagnostic, did_you_mean, quoted};
-use crate::keys::{self, Key, compute, experiment, file, group, job, machine, stage};
+use crate::keys::{self, Key, compute, coscheduling, experiment, file, group, job, machine, stage};
 
 /// A factor: one swept path, or several that vary together, and its values.
 #[derive(Clone, Debug)]
@@ -109,7 +109,7 @@ fn factor<'i>(
         let Some(steps) = steps(single, jobs) else {
             let paths = all_paths(jobs);
             let help = did_you_mean(single, paths.iter().map(String::as_str)).unwrap_or_else(|| {
-                "a path is machine.KEY, job.NAME.KEY, job.NAME.stages.STAGE.KEY, job.NAME.groups.GROUP.KEY or experiment.keep_running; names cannot be swept".to_owned()
+                "a path is machine.KEY, coscheduling.KEY, job.NAME.KEY, job.NAME.stages.STAGE.KEY, job.NAME.groups.GROUP.KEY or experiment.keep_running; names cannot be swept".to_owned()
             });
             return wrong(path.span(), format!("no path {} to sweep", quoted(single)), help);
         };
@@ -164,6 +164,7 @@ fn steps(path: &str, jobs: &[NamedJob<'_>]) -> Option<Vec<Step>> {
     let segments: Vec<&str> = path.split('.').collect();
     let (section, start, rest) = match segments.as_slice() {
         ["machine", rest @ ..] => (&file::MACHINE, vec![Step::Key("machine")], rest),
+        ["coscheduling", rest @ ..] => (&file::COSCHEDULING, vec![Step::Key("coscheduling")], rest),
         ["experiment", rest @ ..] => (&file::EXPERIMENT, vec![Step::Key("experiment")], rest),
         ["job", name, rest @ ..] => {
             let job = jobs.iter().find(|job| job.name == *name)?;
@@ -186,9 +187,13 @@ fn steps(path: &str, jobs: &[NamedJob<'_>]) -> Option<Vec<Step>> {
 fn sweepable(section: &Key) -> Vec<Vec<&'static str>> {
     let (lists, times): (Vec<&[Key]>, &[Key]) = match section.name {
         "machine" => (machine::ALL.to_vec(), &[]),
+        "coscheduling" => (vec![coscheduling::ALL], &[]),
         "job" => {
             let kinds = job::OF_KINDS.iter().map(|(_, keys)| *keys);
-            (std::iter::once(job::COMMON).chain(kinds).collect(), &[job::COMPUTE, job::CRITICAL, job::WORK, job::EVERY])
+            (
+                std::iter::once(job::COMMON).chain(kinds).collect(),
+                &[job::COMPUTE, job::CRITICAL, job::WORK, job::EVERY, job::SLEEP],
+            )
         }
         "stages" => (vec![stage::ALL], &[stage::COMPUTE, stage::DEVICE]),
         "groups" => (vec![group::ALL], &[group::COMPUTE, group::CRITICAL, group::THINK]),
@@ -211,6 +216,7 @@ fn all_paths(jobs: &[NamedJob<'_>]) -> Vec<String> {
         job.parts.iter().flat_map(of_part).collect::<Vec<_>>()
     });
     let machine = below("machine".to_owned(), &file::MACHINE);
+    let machine = machine.chain(below("coscheduling".to_owned(), &file::COSCHEDULING));
     machine.chain(below("experiment".to_owned(), &file::EXPERIMENT)).chain(of_jobs).chain(of_parts).collect()
 }
 

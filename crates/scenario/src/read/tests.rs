@@ -115,7 +115,7 @@ fn a_file_is_read_completely() {
 
 #[test]
 fn missing_keys_have_the_documented_defaults() {
-    use crate::keys::{KeyDefault, job, machine as of_machine, stage};
+    use crate::keys::{KeyDefault, coscheduling as of_coscheduling, job, machine as of_machine, stage};
     let scenario = good(CREW);
     let setting = &scenario.arms[0].setting;
     let machine = Machine::with_cpus(1);
@@ -135,7 +135,15 @@ fn missing_keys_have_the_documented_defaults() {
         panic!("another kind")
     };
     assert!(pipeline.shared.is_empty());
-    let defaults: [(keys::Key, &dyn std::fmt::Display); 41] = [
+    let cells = good("machine.cells = '2x1'\ncoscheduling = {}\njob = [{ name = 'a', kind = 'cpu', work = '1 s' }]");
+    let coscheduling = cells.arms[0].setting.coscheduling.unwrap();
+    let JobKind::Message(message) =
+        kind("kind = 'message', ranks = 2, pattern = 'ring', bytes = 1, rounds = 1, waiting = 'cs'")
+    else {
+        panic!("another kind")
+    };
+    assert_eq!((&message.compute, &message.sleep), (&None, &None));
+    let defaults: [(keys::Key, &dyn std::fmt::Display); 56] = [
         (experiment::REPEAT, &scenario.experiment.repeat),
         (experiment::SEED, &scenario.experiment.seed),
         (experiment::KEEP_RUNNING, &setting.keep_running),
@@ -168,6 +176,21 @@ fn missing_keys_have_the_documented_defaults() {
         (of_machine::GRANULARITY, &by_cpus(|machine| machine.cfs.granularity)),
         (of_machine::WAKEUP_GRANULARITY, &by_cpus(|machine| machine.cfs.wakeup_granularity)),
         (of_machine::MIGRATION_COST, &machine.cfs.migration_cost),
+        (of_machine::NETWORK_LATENCY, &machine.network.latency),
+        (of_machine::BANDWIDTH, &machine.network.bandwidth),
+        (of_machine::BARRIER_LATENCY, &machine.network.barrier),
+        (of_coscheduling::HOW, &coscheduling.how),
+        (of_coscheduling::SLICE, &coscheduling.slice),
+        (of_coscheduling::PARTITION, &coscheduling.partition),
+        (of_coscheduling::MOVE, &coscheduling.movement),
+        (of_coscheduling::LOWER, &coscheduling.lower),
+        (of_coscheduling::CLOCK_SKEW, &coscheduling.clock_skew),
+        (of_coscheduling::RESCHEDULE, &coscheduling.reschedule),
+        (of_coscheduling::CREATE, &coscheduling.create),
+        (of_coscheduling::START, &coscheduling.start),
+        (of_coscheduling::SWITCH_COST, &coscheduling.switch_cost),
+        (of_coscheduling::SWITCH_COST_PER_JOB, &coscheduling.switch_cost_per_job),
+        (job::WEIGHT, &message.weight),
         (job::COPIES, &setting.jobs[0].copies),
         (job::THREADS, &cpu.threads(1)),
         (job::SPREAD, &command.threads(1)),
@@ -260,6 +283,8 @@ fn every_example_in_the_table_of_keys_is_accepted() {
     let mut names = std::collections::HashSet::new();
     let once = |key: &&keys::Key| names.insert(key.name);
     let machine: Vec<_> = keys::machine::ALL.iter().copied().flatten().filter(once).copied().collect();
+    let of_cells = |key: &keys::Key| keys::machine::OF_CELLS.iter().any(|other| other.name == key.name);
+    let (on_cells, machine): (Vec<_>, Vec<_>) = machine.into_iter().partition(of_cells);
     let mut text = "[machine]\n".to_owned() + &with(&machine);
     for (index, (own, kind)) in own.into_iter().enumerate() {
         text += &format!("[[job]]\nname = \"job{index}\"\nkind = \"{kind}\"\n{}", with(own));
@@ -268,6 +293,61 @@ fn every_example_in_the_table_of_keys_is_accepted() {
     let mut experiment = with(experiment::ALL);
     experiment = experiment.replace("job.crew", "job.job0").replace("x = \"job.crowd.threads\"", "");
     good(&format!("{text}[experiment]\n{experiment}"));
+
+    let coscheduling = with(keys::coscheduling::ALL);
+    let machine = format!("[machine]\n{}scheduler = \"eevdf\"\ngroups = true\n", with(&on_cells));
+    let ranks: Vec<_> = keys::job::MESSAGE.iter().copied().filter(|key| key.name != "mesh").collect();
+    let mesh: Vec<_> = keys::job::MESSAGE.iter().copied().filter(|key| key.name != "ranks").collect();
+    let job = |name, keys: &[keys::Key]| format!("[[job]]\nname = \"{name}\"\nkind = \"message\"\n{}", with(keys));
+    good(&format!("{machine}[coscheduling]\n{coscheduling}{}{}", job("one", &ranks), job("two", &mesh)));
+}
+
+const CELLS: &str = r#"
+[machine]
+cells = "8x2"
+
+[[job]]
+name = "ring"
+kind = "message"
+mesh = "2x2"
+pattern = "ring"
+bytes = 10
+rounds = 5
+waiting = "always-spin"
+"#;
+
+#[test]
+fn jobs_on_cells_take_no_turns_unless_the_file_asks_for_them() {
+    use policy::gang::Gang;
+    use policy::layout::{Request, Shape};
+    let of = |text: &str| good(text).arms[0].setting.clone();
+    let setting = of(CELLS);
+    let machine = setting.machine.complete(&Machine::with_cpus(4));
+    assert_eq!((machine.cpus, machine.total_cpus()), (1, 16));
+    assert_eq!(machine.slice, Machine::with_cpus(1).slice);
+    let JobKind::Message(message) = &setting.jobs[0].kind else { panic!("another kind") };
+    assert_eq!(message.request, Request::Rectangle(Shape { columns: 2, rows: 2 }));
+    let how = |text: &str| of(text).coscheduling.map(|coscheduling| coscheduling.how);
+    assert_eq!(how(CELLS), Some(Gang::None));
+    assert_eq!(how(&format!("{CELLS}[coscheduling]")), Some(Gang::Adaptive));
+    assert_eq!(how(CREW), None);
+    let two = CELLS.replace("[machine]", "[machine]\ncpus = 2");
+    assert_eq!(of(&two).machine.complete(&Machine::with_cpus(4)).total_cpus(), 32);
+}
+
+#[test]
+fn coscheduling_is_swept_and_each_arm_is_checked_against_its_machine() {
+    use policy::gang::Gang;
+    let sweep = "[experiment.sweep]\n'coscheduling.how' = ['none', 'moderate']\n'machine.cells' = ['8x2', '2x2']";
+    let arms = good(&format!("{CELLS}{sweep}")).arms;
+    let of = |arm: &Arm| (arm.setting.coscheduling.unwrap().how, arm.setting.machine.cells.unwrap().to_string());
+    let expected = [(Gang::None, "8x2"), (Gang::None, "2x2"), (Gang::Moderate, "8x2"), (Gang::Moderate, "2x2")];
+    assert_eq!(arms.iter().map(of).collect::<Vec<_>>(), expected.map(|(how, cells)| (how, cells.to_owned())));
+    let scheduler = "'machine.scheduler' = ['cfs', 'fifo']\n'coscheduling.how' = ['none', 'moderate']";
+    let found = bad(&format!("{CELLS}[experiment.sweep]\n{scheduler}"));
+    assert_eq!(found, ["15:31 `how = \"moderate\"` needs priorities, and `fifo` has none"]);
+    let found = bad(&format!("{CELLS}[experiment.sweep]\n'machine.cells' = ['4x4', '3x1']"));
+    assert_eq!(found, ["8:8 2x2 cells fit into a mesh of 3x1 in neither orientation"]);
 }
 
 #[test]

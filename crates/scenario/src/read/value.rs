@@ -4,6 +4,8 @@ use std::borrow::Borrow;
 use std::fmt::Display;
 
 use policy::feedback::Boost;
+use policy::gang::Lowering;
+use policy::layout::{Mesh, Shape};
 use policy::waiting::{Bound, ParseRuleError, WaitingRule};
 use policy::{CpuId, CpuSet, ParseSpanError, Span, priority};
 use toml::Spanned;
@@ -11,6 +13,7 @@ use toml::de::DeValue;
 
 use crate::diagnostics::{Diagnostic, did_you_mean, quoted};
 use crate::keys::{self, Key, Value};
+use crate::network::Bandwidth;
 
 /// A value with its place in the file.
 pub(crate) type Node<'i> = Spanned<DeValue<'i>>;
@@ -175,6 +178,39 @@ pub(crate) fn cpus(key: &Key, node: &Node<'_>) -> Result<CpuSet, BoxedDiagnostic
         ),
         _ => Ok(set),
     }
+}
+
+/// Columns and rows.
+pub(crate) fn shape(key: &Key, node: &Node<'_>) -> Result<Shape, BoxedDiagnostic> {
+    parsed(key, node, &format!("a size of 1 to {} cells", Mesh::MOST_CELLS))
+}
+
+/// Columns and rows of cells.
+pub(crate) fn mesh(key: &Key, node: &Node<'_>) -> Result<Mesh, BoxedDiagnostic> {
+    Mesh::new(shape(key, node)?).ok_or_else(|| mismatch(key, node))
+}
+
+/// A bandwidth.
+pub(crate) fn bandwidth(key: &Key, node: &Node<'_>) -> Result<Bandwidth, BoxedDiagnostic> {
+    let number = match node.get_ref() {
+        DeValue::Integer(number) => number.as_str(),
+        DeValue::Float(number) => number.as_str(),
+        _ => return parsed(key, node, &format!("a bandwidth of 1 kB/s to {} in whole numbers", Bandwidth::MOST)),
+    };
+    let diagnostic = Diagnostic::new(node.span(), format!("`{}` has no unit", key.name)).label("a number of what?");
+    let help = format!("write \"{} MB/s\" (the units are kB/s, MB/s and GB/s)", shortened(number));
+    Err(Box::new(diagnostic.help(help)))
+}
+
+/// A way to lower jobs.
+pub(crate) fn lowering(key: &Key, node: &Node<'_>) -> Result<Lowering, BoxedDiagnostic> {
+    parsed(key, node, "`nice 1` to `nice 39` or `weight 2` to `weight 1023`")
+}
+
+/// A text that is parsed; `what` it should be.
+fn parsed<T: std::str::FromStr>(key: &Key, node: &Node<'_>, what: &str) -> Result<T, BoxedDiagnostic> {
+    let text = any_text(key, node)?;
+    text.parse().or_else(|_| reject(node, format!("{} is not {what}", quoted(text)), example(key)))
 }
 
 /// One of the names that the key allows.

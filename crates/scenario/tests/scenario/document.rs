@@ -45,6 +45,7 @@ fn of_limits() -> String {
         ("a multiple of CS", (keys::LARGEST_MULTIPLE / 1000).to_string()),
         ("threads of all jobs together", keys::MOST_THREADS.to_string()),
         ("computation of all threads together", format!("{years} years")),
+        ("CPUs of all cells together", keys::MOST_CPUS_OF_CELLS.to_string()),
         ("fibers of a job", keys::MOST_THREADS.to_string()),
         ("bursts of a job's fibers together", keys::MOST_BURSTS.to_string()),
         ("what is counted in ticks", keys::MOST_TICKS.to_string()),
@@ -97,7 +98,7 @@ fn the_tables_of_the_document_match_the_code() {
 #[test]
 fn every_example_in_the_documents_is_a_valid_scenario() {
     let tutorial = include_str!("../../../../docs/tutorial.md");
-    for (name, document, examples) in [("docs/scenario.md", DOCUMENT, 9), ("docs/tutorial.md", tutorial, 1)] {
+    for (name, document, examples) in [("docs/scenario.md", DOCUMENT, 10), ("docs/tutorial.md", tutorial, 1)] {
         let found: Vec<&str> =
             document.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
         assert!(found.len() >= examples, "{name}");

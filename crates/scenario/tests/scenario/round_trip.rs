@@ -1,6 +1,9 @@
 //! Every accepted file survives a round trip, and no input makes the reader panic.
 
 use policy::feedback::{Boost, FeedbackRules};
+use policy::gang::{Gang, Lowering};
+use policy::layout::{Mesh, Partitioner, Request, Shape};
+use policy::slices::Movement;
 use policy::waiting::{Bound, WaitingRule};
 use policy::wakeup::Scheme;
 use policy::{CpuId, Span, priority};
@@ -8,11 +11,14 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
+use rowlock_scenario::coscheduling::Reschedule;
 use rowlock_scenario::fibers::{FiberCosts, FiberGroup};
+use rowlock_scenario::message::Pattern;
 use rowlock_scenario::pipeline::{Stage, StageTurn, Structure};
 use rowlock_scenario::{
-    Accounting, Arm, Arrival, Attributes, Compute, Distribution, Empirical, Experiment, Fibers, Granularity, Job,
-    JobKind, MachineKeys, Pipeline, Scenario, Scheduler, Setting, Tie, read,
+    Accounting, Arm, Arrival, Attributes, Bandwidth, Compute, Coscheduling, Distribution, Empirical, Experiment,
+    Fibers, Granularity, Job, JobKind, Machine, MachineKeys, Message, Pipeline, Scenario, Scheduler, Setting, Tie,
+    read,
 };
 
 fn span() -> impl Strategy<Value = Span> {
@@ -54,6 +60,11 @@ fn machine() -> impl Strategy<Value = MachineKeys> {
         MachineKeys {
             like_host,
             cpus: (!like_host || cpus % 2 == 0).then_some(cpus),
+            // As `on_cells` draws them.
+            cells: None,
+            network_latency: None,
+            bandwidth: None,
+            barrier_latency: None,
             step: spans[0],
             context_switch: spans[1],
             wakeup_cost: spans[2],
@@ -88,7 +99,8 @@ fn machine() -> impl Strategy<Value = MachineKeys> {
     (spans, rest, ticks, named, flags).prop_map(machine)
 }
 
-fn distribution() -> impl Strategy<Value = Distribution> {
+/// Boxed, since many of them would fill the stack.
+fn distribution() -> BoxedStrategy<Distribution> {
     let normal = (span(), 0..=1000_u64).prop_map(|(mean, part)| Distribution::Normal { mean, sd: mean.scaled(part) });
     let weighted = vec((span(), 0.1..9.0), 1..5).prop_map(|list| {
         let (values, weights) = list.into_iter().unzip();
@@ -102,6 +114,7 @@ fn distribution() -> impl Strategy<Value = Distribution> {
         1 => (span(), span()).prop_map(|(mean, sd)| Distribution::LogNormal { mean, sd }),
         1 => prop_oneof![weighted, seen].prop_filter_map("nothing to draw", |list| list.map(Distribution::Empirical)),
     ]
+    .boxed()
 }
 
 fn barrier() -> impl Strategy<Value = JobKind> {
@@ -195,6 +208,17 @@ fn fibers() -> impl Strategy<Value = JobKind> {
     })
 }
 
+fn message() -> impl Strategy<Value = Message> {
+    let times = (option::of(distribution()), option::of(distribution()));
+    let counts = (2..100_u32, 1..9_000_u64, 1..500_u64, 1..=1_000_u32);
+    (counts, select(Pattern::ALL.to_vec()), times, rule()).prop_map(
+        |((ranks, bytes, rounds, weight), pattern, (compute, sleep), waiting)| {
+            let request = Request::Ranks(ranks);
+            Message { request, pattern, bytes, rounds, compute, sleep, waiting, weight }
+        },
+    )
+}
+
 fn kind() -> impl Strategy<Value = JobKind> {
     let cpu = (1..200_u32, option::of(distribution())).prop_map(|(threads, work)| JobKind::Cpu { threads, work });
     let word = "[^\0]{0,12}";
@@ -203,7 +227,7 @@ fn kind() -> impl Strategy<Value = JobKind> {
         argv.insert(0, program);
         JobKind::Command { argv, threads, work }
     });
-    prop_oneof![barrier(), lock(), cpu, command, pipeline(), fibers()]
+    prop_oneof![barrier(), lock(), cpu, command, pipeline(), fibers(), message().prop_map(JobKind::Message)]
 }
 
 /// CPU 0 exists on any machine.
@@ -217,17 +241,87 @@ fn arrival() -> impl Strategy<Value = Arrival> {
     (prop_oneof![Just(Span::ZERO), span()], option::of(distribution())).prop_map(|(at, every)| Arrival { at, every })
 }
 
+fn coscheduling() -> impl Strategy<Value = Coscheduling> {
+    let lower = prop_oneof![(1..=39_u8).prop_map(Lowering::Nice), (2..=1023_u16).prop_map(Lowering::Weight)];
+    let named = (
+        select(Gang::ALL.to_vec()),
+        select(Partitioner::ALL.to_vec()),
+        select(Movement::ALL.to_vec()),
+        select(Reschedule::ALL.to_vec()),
+    );
+    (named, lower, vec(span(), 6)).prop_map(|((how, partition, movement, reschedule), lower, spans)| Coscheduling {
+        how,
+        slice: spans[0],
+        partition,
+        movement,
+        lower,
+        clock_skew: spans[1],
+        reschedule,
+        create: spans[2],
+        start: spans[3],
+        switch_cost: spans[4],
+        switch_cost_per_job: spans[5].scaled(1),
+    })
+}
+
+/// A machine of eight by three cells with a network, how jobs share them, and a job of a rectangle.
+fn cells() -> impl Strategy<Value = (MachineKeys, Coscheduling, Job)> {
+    let megabytes = option::of((1..2_000_u64).prop_map(Bandwidth::from_megabytes));
+    let shape = (2..=8_u32, 1..=3_u32, any::<bool>()).prop_map(|(columns, rows, is_turned)| match is_turned {
+        true => Shape { columns: rows, rows: columns },
+        false => Shape { columns, rows },
+    });
+    (vec(option::of(span()), 2), megabytes, coscheduling(), shape, message())
+        .prop_map(|(spans, bandwidth, coscheduling, shape, message)| {
+            let cells = Mesh::new(Shape { columns: 8, rows: 3 });
+            let network = MachineKeys {
+                cells,
+                network_latency: spans[0],
+                bandwidth,
+                barrier_latency: spans[1],
+                ..MachineKeys::default()
+            };
+            let message = Message { request: Request::Rectangle(shape), ..message };
+            (network, coscheduling, Job::new("rectangle", 1, JobKind::Message(message)))
+        })
+        .boxed()
+}
+
+/// The setting on cells, without what cells do not allow.
+fn on_cells(setting: Setting, (network, coscheduling, job): (MachineKeys, Coscheduling, Job)) -> Setting {
+    let MachineKeys { cells, network_latency, bandwidth, barrier_latency, .. } = network;
+    let mut machine = MachineKeys { cells, network_latency, bandwidth, barrier_latency, ..setting.machine };
+    if matches!(coscheduling.how, Gang::Moderate | Gang::Original | Gang::Dynamic) {
+        (machine.scheduler, machine.groups) = (Some(Scheduler::Eevdf), Some(true));
+    }
+    let mut jobs = setting.jobs;
+    jobs.retain(|job| !matches!(job.kind, JobKind::Lock { .. } | JobKind::Pipeline(_) | JobKind::Fibers(_)));
+    jobs.iter_mut().for_each(|job| job.attributes.cpus = None);
+    jobs.push(job);
+    let costs = machine.complete(&Machine::with_cpus(1));
+    let copies: u64 = jobs.iter().map(|job| u64::from(job.copies)).sum();
+    let Coscheduling { switch_cost, switch_cost_per_job, .. } = coscheduling;
+    let switches = (costs.context_switch + switch_cost + switch_cost_per_job.scaled(1000 * copies)).scaled(2000);
+    let coscheduling = Coscheduling { slice: coscheduling.slice + costs.tick + switches, ..coscheduling };
+    Setting { machine, jobs, coscheduling: Some(coscheduling), ..setting }
+}
+
 /// A scenario with one arm. Its first job is a barrier, so that it ends.
 fn single() -> impl Strategy<Value = Scenario> {
     let jobs = (barrier(), vec(kind(), 0..4), vec(("[a-zß0-9_-]{1,9}", 1..20_u32, (attributes(), arrival())), 5));
     let rest = ("[^\\p{Cc}]{0,30}", 1..1000_u32, 0..=i64::MAX as u64, any::<bool>());
-    (machine(), jobs, rest).prop_map(|(machine, (first, kinds, names), (title, repeat, seed, keep_running))| {
+    (machine(), jobs, rest, option::of(cells())).prop_map(|(machine, (first, kinds, names), rest, cells)| {
+        let (title, repeat, seed, keep_running) = rest;
         let kinds = std::iter::once(first).chain(kinds);
         let jobs = kinds.zip(names).enumerate().map(|(index, (kind, (name, copies, (attributes, arrival))))| {
             // The number makes the names unique.
             Job { attributes, arrival, ..Job::new(format!("{name}{index}"), copies, kind) }
         });
         let setting = Setting { machine, jobs: jobs.collect(), coscheduling: None, keep_running };
+        let setting = match cells {
+            Some(cells) => on_cells(setting, cells),
+            None => setting,
+        };
         let experiment = Experiment { repeat, seed, compare: None, x: None };
         Scenario { title, arms: vec![Arm { factors: Vec::new(), setting }], experiment }
     })
@@ -265,7 +359,7 @@ fn swept(scenario: Scenario, rules: &[WaitingRule], cpus: &[u32]) -> Scenario {
 }
 
 /// Valid files, to be mutated.
-const GOOD: [&str; 4] = [
+const GOOD: [&str; 5] = [
     r#"title = "Eleven threads at a barrier against a crowd"
 
 [machine]
@@ -368,6 +462,42 @@ join_every = 2
 "job.mixed.levels" = [1, 4]
 "job.mixed.groups.batch.fibers" = [3, 6]
 "#,
+    r#"[machine]
+cells = "8x2"
+network_latency = "5 us"
+bandwidth = "25 MB/s"
+
+[coscheduling]
+how = "moderate"
+slice = "200 ms"
+lower = "nice 15"
+
+[[job]]
+name = "ring"
+kind = "message"
+mesh = "2x2"
+copies = 3
+pattern = "ring"
+bytes = 10
+rounds = 1000
+waiting = "always-spin"
+
+[[job]]
+name = "all"
+kind = "message"
+ranks = 5
+pattern = "exchange"
+bytes = 2000
+rounds = 10
+compute = "20 us"
+sleep = { distribution = "exponential", mean = "1 ms" }
+waiting = "50 us"
+weight = 2
+
+[experiment.sweep]
+"coscheduling.how" = ["none", "strict"]
+"job.all.sleep.mean" = ["1 ms", "2 ms"]
+"#,
 ];
 
 #[derive(Clone, Debug)]
@@ -425,6 +555,8 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         "experiment.sweep",
         "job.",
         "\"machine.cpus\" = [1, 2]\n",
+        "[coscheduling]\n",
+        "cells = \"2x2\"\n",
     ];
     prop_oneof![
         (any::<Index>(), any::<u8>()).prop_map(|(at, byte)| Mutation::Flip(at, byte)),
