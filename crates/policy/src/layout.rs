@@ -2,9 +2,30 @@
 //!
 //! Source: Suzaki and Walsh, "Scheduling on AP/Linux for Fine and Coarse Grain Parallel Processes",
 //! section 3.2. Their machine is a torus that is used as a mesh.
+//!
+//! # Use
+//!
+//! An [`Occupancy`] has the taken cells. A [`Partitioner`] [finds](Partitioner::find) a free
+//! rectangle for a [`Request`], which the caller then [takes](Occupancy::take). All partitioners
+//! find a rectangle whenever there is one, as asked for or turned by 90 degrees. They differ in its
+//! place and in the time that they need.
+//!
+//! Choices that the source leaves open: a request that is only a number of ranks gets the most
+//! square rectangle that is free. If it has more ranks than the mesh has cells, it asks for the
+//! whole mesh, and the cells have [several ranks each](Rectangle::cell_of_rank).
+
+pub mod adaptive_scan;
+mod best_fit;
+mod first_fit;
+mod occupancy;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
+use std::iter;
 use std::str::FromStr;
+
+pub use self::occupancy::Occupancy;
 
 use crate::ParseError;
 use crate::units::CellId;
@@ -53,7 +74,7 @@ pub enum Partitioner {
     AdaptiveScan,
     /// The first free rectangle, cell by cell.
     FirstFit,
-    /// The free rectangle with the fewest free cells around it.
+    /// The free rectangle with the fewest free cells beside it.
     BestFit,
 }
 
@@ -81,12 +102,65 @@ impl Mesh {
     pub const fn cells(self) -> u32 {
         self.0.cells()
     }
+
+    /// Whether a rectangle of this size fits, as written or turned by 90 degrees.
+    pub fn can_hold(self, shape: Shape) -> bool {
+        shape.orientations().any(|shape| self.has(Rectangle::at_origin(shape)))
+    }
+
+    /// Whether a rectangle has cells, all of them on the mesh.
+    pub fn has(self, rectangle: Rectangle) -> bool {
+        let is_within =
+            |first: u32, count: u32, all: u32| first.checked_add(count).is_some_and(|end| first < end && end <= all);
+        is_within(rectangle.column, rectangle.shape.columns, self.0.columns)
+            && is_within(rectangle.row, rectangle.shape.rows, self.0.rows)
+    }
 }
 
 impl Shape {
-    /// The number of cells.
+    /// The number of cells. It saturates.
     pub const fn cells(self) -> u32 {
-        self.columns * self.rows
+        self.columns.saturating_mul(self.rows)
+    }
+
+    /// This size, then the one turned by 90 degrees if it differs.
+    pub fn orientations(self) -> impl Iterator<Item = Shape> {
+        let turned = Shape { columns: self.rows, rows: self.columns };
+        iter::once(self).chain((turned != self).then_some(turned))
+    }
+}
+
+impl Request {
+    /// The rectangles that meet the request on a mesh, the best first. Each may be turned by 90
+    /// degrees.
+    ///
+    /// For a number of ranks, where zero counts as one, these are the rectangles that hold it, of
+    /// which neither side can be shorter, the most square first.
+    pub fn shapes(self, mesh: Mesh) -> impl Iterator<Item = Shape> {
+        let (whole, ranks) = match self {
+            Request::Rectangle(shape) => (Some(shape), 0),
+            Request::Ranks(ranks) if ranks > mesh.cells() => (Some(mesh.shape()), 0),
+            Request::Ranks(ranks) => (None, ranks.max(1)),
+        };
+        let most_rows = ranks.saturating_sub(1).isqrt() + 1;
+        let by_ranks = (1..=most_rows).rev().filter_map(move |rows| {
+            let columns = ranks.div_ceil(rows);
+            (columns >= rows).then_some(Shape { columns, rows })
+        });
+        whole.into_iter().chain(by_ranks)
+    }
+}
+
+impl Partitioner {
+    /// A free rectangle for a request. `None` if there is none.
+    pub fn find(self, occupancy: &Occupancy, request: Request) -> Option<Rectangle> {
+        let mesh = occupancy.mesh();
+        let can_fit = |shape: &Shape| mesh.can_hold(*shape) && shape.cells() <= occupancy.free_cells();
+        request.shapes(mesh).filter(can_fit).find_map(|shape| match self {
+            Partitioner::AdaptiveScan => adaptive_scan::find(occupancy, shape, &mut 0),
+            Partitioner::FirstFit => first_fit::find(occupancy, shape),
+            Partitioner::BestFit => best_fit::find(occupancy, shape),
+        })
     }
 }
 
@@ -102,11 +176,21 @@ impl Rectangle {
         let columns = self.column..self.column + self.shape.columns;
         rows.flat_map(move |row| columns.clone().map(move |column| CellId(row * mesh.0.columns + column)))
     }
-}
 
-impl fmt::Display for Mesh {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+    /// Whether two rectangles have a cell in common.
+    pub const fn overlaps(self, other: Rectangle) -> bool {
+        self.column < other.column + other.shape.columns
+            && other.column < self.column + self.shape.columns
+            && self.row < other.row + other.shape.rows
+            && other.row < self.row + self.shape.rows
+    }
+
+    /// The cell of a rank of the job that has this rectangle: row by row, and from the first cell
+    /// again if the job has more ranks than cells.
+    pub const fn cell_of_rank(self, rank: u32, mesh: Mesh) -> CellId {
+        let place = rank % self.shape.cells();
+        let (column, row) = (self.column + place % self.shape.columns, self.row + place / self.shape.columns);
+        CellId(row * mesh.0.columns + column)
     }
 }
 

@@ -1,9 +1,34 @@
 //! The layout of parallel jobs in time: the table of slices.
 //!
 //! Source: Suzaki and Walsh, "Scheduling on AP/Linux for Fine and Coarse Grain Parallel Processes",
-//! section 3.2.
+//! section 3.2. A slice is a virtual machine: a mesh of its own, on which jobs have rectangles that
+//! do not overlap. The slices take turns on the machine.
+//!
+//! 1. A job is placed in the first slice with room for it, or in a new slice.
+//! 2. A job keeps its cells until it is released. It is entered in every other slice in which the
+//!    same cells are free. In one slice it is a *single task*, in several a *multiple task*.
+//! 3. A slice without a single task is dropped: all its jobs run in other slices, too. Redundant
+//!    slices are dropped one at a time, the last one first.
+//! 4. A release enters the jobs that now have room, then drops slices. No job is moved.
+//!
+//! Choices that the source leaves open: if no slice has room, a job is placed in the first one that
+//! has room without its multiple tasks. Those in its way leave this slice, as they run in other
+//! ones. Without this rule six jobs of 2 x 2 would need three slices on 8 x 2 cells; table 3 has
+//! two. Jobs enter a slice in the order in which they were placed. A slice weighs as much as the
+//! heaviest of its single tasks. The number of slices can be limited. Then requests wait in order
+//! of arrival, and none overtakes another. After each release they are placed as if they arrived
+//! then.
+//!
+//! A job can be taken [out of all slices](SliceTable::set_takes_turns): it is not bound to turns.
+//! It keeps its cells, which others may have at the same time. If it takes turns again, it gets a
+//! slice at once, beyond the limit if need be: it is running.
 
-use crate::layout::{Mesh, Partitioner, Rectangle, Request};
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::layout::{Mesh, Occupancy, Partitioner, Rectangle, Request};
 use crate::units::JobId;
 
 /// Whether a job may have other cells in another slice.
@@ -36,7 +61,41 @@ pub struct Slice {
 #[derive(Clone, Debug)]
 pub struct SliceTable {
     mesh: Mesh,
+    partitioner: Partitioner,
+    most_slices: usize,
+    jobs: BTreeMap<JobId, Job>,
+    /// The jobs with cells, in the order in which they were placed.
+    placed: Vec<JobId>,
+    waiting: VecDeque<Waiting>,
     slices: Vec<Slice>,
+    /// The cells of each slice.
+    cells: Vec<Cells>,
+}
+
+/// A job that has cells.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    rectangle: Rectangle,
+    weight: u32,
+    takes_turns: bool,
+    /// The number of slices that it is in.
+    slices: usize,
+}
+
+/// A job that waits for cells.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    job: JobId,
+    request: Request,
+    weight: u32,
+}
+
+/// The cells of a slice.
+#[derive(Clone, Debug)]
+struct Cells {
+    occupancy: Occupancy,
+    /// Whether there may be room for jobs that are not in this slice: it is new, or a job left it.
+    has_new_room: bool,
 }
 
 /// The place of a job that has asked for cells.
@@ -65,21 +124,43 @@ pub enum SliceError {
     /// The job is not in the table, for example because it has been released.
     #[error("job {0} is not in the table")]
     Unknown(JobId),
+    /// The job still waits for cells.
+    #[error("job {0} has no cells yet")]
+    Waiting(JobId),
 }
 
 impl SliceTable {
-    /// An empty table of at most `most_slices` slices.
-    pub fn new(mesh: Mesh, _partitioner: Partitioner, _movement: Movement, _most_slices: Option<u32>) -> SliceTable {
-        SliceTable { mesh, slices: Vec::new() }
+    /// An empty table of at most `most_slices` slices, where zero counts as one.
+    pub fn new(mesh: Mesh, partitioner: Partitioner, _movement: Movement, most_slices: Option<u32>) -> SliceTable {
+        SliceTable {
+            mesh,
+            partitioner,
+            most_slices: most_slices.map_or(usize::MAX, |most| most.max(1) as usize),
+            jobs: BTreeMap::new(),
+            placed: Vec::new(),
+            waiting: VecDeque::new(),
+            slices: Vec::new(),
+            cells: Vec::new(),
+        }
     }
 
-    /// Enters a job with a weight of at least one.
+    /// Enters a job with a weight of at least one; zero counts as one.
     ///
     /// # Errors
     ///
     /// [`SliceError::TooLarge`], [`SliceError::Twice`].
-    pub fn enter(&mut self, _job: JobId, _request: Request, _weight: u32) -> Result<Entry, SliceError> {
-        Ok(Entry::Waits)
+    pub fn enter(&mut self, job: JobId, request: Request, weight: u32) -> Result<Entry, SliceError> {
+        if !matches!(self.rectangle(job), Err(SliceError::Unknown(_))) {
+            return Err(SliceError::Twice(job));
+        }
+        match request {
+            Request::Rectangle(request) if !self.mesh.can_hold(request) => {
+                return Err(SliceError::TooLarge { request, mesh: self.mesh.shape() });
+            }
+            _ => self.waiting.push_back(Waiting { job, request, weight: weight.max(1) }),
+        }
+        self.settle();
+        Ok(self.rectangle(job).map_or(Entry::Waits, Entry::Placed))
     }
 
     /// Releases the cells of a job, or its place among those that wait. Returns the jobs that had
@@ -89,16 +170,39 @@ impl SliceTable {
     ///
     /// [`SliceError::Unknown`].
     pub fn release(&mut self, job: JobId) -> Result<Vec<(JobId, Rectangle)>, SliceError> {
-        Err(SliceError::Unknown(job))
+        match self.rectangle(job) {
+            Ok(_) => {
+                self.leave_all(job);
+                self.jobs.remove(&job);
+                self.placed.retain(|&placed| placed != job);
+            }
+            Err(SliceError::Waiting(_)) => self.waiting.retain(|waiting| waiting.job != job),
+            Err(error) => return Err(error),
+        }
+        Ok(self.settle())
     }
 
-    /// Lets a placed job take turns, or takes it out of all slices. It keeps its cells.
+    /// Lets a placed job take turns, or takes it out of all slices. It keeps its cells. Returns the
+    /// jobs that had to wait and have been placed, in the order of their arrival.
     ///
     /// # Errors
     ///
-    /// [`SliceError::Unknown`].
-    pub fn set_takes_turns(&mut self, job: JobId, _takes_turns: bool) -> Result<(), SliceError> {
-        Err(SliceError::Unknown(job))
+    /// [`SliceError::Unknown`], [`SliceError::Waiting`].
+    pub fn set_takes_turns(&mut self, job: JobId, takes_turns: bool) -> Result<Vec<(JobId, Rectangle)>, SliceError> {
+        let rectangle = self.rectangle(job)?;
+        let Some(placed) = self.jobs.get_mut(&job).filter(|placed| placed.takes_turns != takes_turns) else {
+            return Ok(Vec::new());
+        };
+        placed.takes_turns = takes_turns;
+        if takes_turns {
+            let own = |occupancy: &Occupancy| occupancy.is_free(rectangle).then_some(rectangle);
+            let found = self.find_room(own);
+            let slice = found.map_or_else(|| self.add_slice(), |(slice, _)| slice);
+            self.enter_first(job, slice);
+        } else {
+            self.leave_all(job);
+        }
+        Ok(self.settle())
     }
 
     /// The slices, in the order in which they were made.
@@ -106,8 +210,151 @@ impl SliceTable {
         &self.slices
     }
 
+    /// The cells that a job was given when it was placed.
+    ///
+    /// # Errors
+    ///
+    /// [`SliceError::Unknown`], [`SliceError::Waiting`].
+    pub fn rectangle(&self, job: JobId) -> Result<Rectangle, SliceError> {
+        match self.jobs.get(&job) {
+            Some(placed) => Ok(placed.rectangle),
+            None if self.waiting.iter().any(|waiting| waiting.job == job) => Err(SliceError::Waiting(job)),
+            None => Err(SliceError::Unknown(job)),
+        }
+    }
+
+    /// The jobs that wait for cells, in the order of their arrival.
+    pub fn waiting(&self) -> impl Iterator<Item = JobId> {
+        self.waiting.iter().map(|waiting| waiting.job)
+    }
+
     /// The mesh.
     pub fn mesh(&self) -> Mesh {
         self.mesh
+    }
+
+    /// Enters all jobs where their cells are free, drops the slices that are redundant, and places
+    /// the jobs that wait, until none of them can be placed. Returns those that it placed.
+    fn settle(&mut self) -> Vec<(JobId, Rectangle)> {
+        let mut placed = Vec::new();
+        loop {
+            self.spread();
+            self.drop_redundant();
+            let Some(&next) = self.waiting.front() else { break };
+            let Some(rectangle) = self.place(next) else { break };
+            self.waiting.pop_front();
+            placed.push((next.job, rectangle));
+        }
+        self.weigh();
+        placed
+    }
+
+    /// Places a job in the first slice with room, or in a new one.
+    fn place(&mut self, Waiting { job, request, weight }: Waiting) -> Option<Rectangle> {
+        let find = |occupancy: &Occupancy| self.partitioner.find(occupancy, request);
+        let (slice, rectangle) = match self.find_room(find) {
+            Some(found) => found,
+            None if self.slices.len() < self.most_slices => {
+                let rectangle = find(&Occupancy::new(self.mesh))?;
+                (self.add_slice(), rectangle)
+            }
+            None => return None,
+        };
+        self.jobs.insert(job, Job { rectangle, weight, takes_turns: true, slices: 0 });
+        self.placed.push(job);
+        self.enter_first(job, slice);
+        Some(rectangle)
+    }
+
+    /// The first slice with room, or else the first one with room without its multiple tasks.
+    fn find_room(&self, find: impl Fn(&Occupancy) -> Option<Rectangle>) -> Option<(usize, Rectangle)> {
+        let slices = || self.cells.iter().enumerate();
+        let free = slices().find_map(|(slice, cells)| Some((slice, find(&cells.occupancy)?)));
+        free.or_else(|| slices().find_map(|(slice, cells)| Some((slice, find(&self.without_multiple(slice, cells)?)?))))
+    }
+
+    /// The cells that the single tasks of a slice take. `None` if it has no others.
+    fn without_multiple(&self, slice: usize, cells: &Cells) -> Option<Occupancy> {
+        let is_multiple = |job: JobId| self.jobs.get(&job).is_some_and(|placed| placed.slices > 1);
+        let mut multiple = self.slices[slice].jobs.iter().filter(|&&(job, _)| is_multiple(job)).peekable();
+        multiple.peek()?;
+        let mut occupancy = cells.occupancy.clone();
+        multiple.for_each(|&(_, rectangle)| occupancy.release(rectangle));
+        Some(occupancy)
+    }
+
+    /// Enters a job in a slice, which the multiple tasks in its way leave, and in all others in
+    /// which its cells are free.
+    fn enter_first(&mut self, job: JobId, slice: usize) {
+        if let Some(&Job { rectangle, .. }) = self.jobs.get(&job) {
+            self.leave_if(slice, |_, other| other.overlaps(rectangle));
+        }
+        self.enter_if_free(job, slice);
+        (0..self.slices.len()).for_each(|slice| self.enter_if_free(job, slice));
+    }
+
+    /// Enters all jobs in the slices with new room.
+    fn spread(&mut self) {
+        for slice in 0..self.slices.len() {
+            if std::mem::take(&mut self.cells[slice].has_new_room) {
+                for place in 0..self.placed.len() {
+                    self.enter_if_free(self.placed[place], slice);
+                }
+            }
+        }
+    }
+
+    /// Enters a job that takes turns in a slice, if its cells are free there.
+    fn enter_if_free(&mut self, job: JobId, slice: usize) {
+        let Some(placed) = self.jobs.get_mut(&job).filter(|placed| placed.takes_turns) else { return };
+        if self.cells[slice].occupancy.take(placed.rectangle) {
+            placed.slices += 1;
+            self.slices[slice].jobs.push((job, placed.rectangle));
+        }
+    }
+
+    /// Takes a job out of all slices.
+    fn leave_all(&mut self, job: JobId) {
+        (0..self.slices.len()).for_each(|slice| self.leave_if(slice, |other, _| other == job));
+    }
+
+    /// Takes some of its jobs out of a slice.
+    fn leave_if(&mut self, slice: usize, leaves: impl Fn(JobId, Rectangle) -> bool) {
+        let cells = &mut self.cells[slice];
+        for (job, rectangle) in self.slices[slice].jobs.extract_if(.., |&mut (job, cells)| leaves(job, cells)) {
+            cells.occupancy.release(rectangle);
+            cells.has_new_room = true;
+            self.jobs.entry(job).and_modify(|placed| placed.slices -= 1);
+        }
+    }
+
+    fn add_slice(&mut self) -> usize {
+        self.slices.push(Slice::default());
+        self.cells.push(Cells { occupancy: Occupancy::new(self.mesh), has_new_room: true });
+        self.slices.len() - 1
+    }
+
+    /// Drops the slices without a single task, one at a time, the last one first.
+    fn drop_redundant(&mut self) {
+        for slice in (0..self.slices.len()).rev() {
+            if self.single_tasks(slice).next().is_none() {
+                self.cells.remove(slice);
+                for (job, _) in self.slices.remove(slice).jobs {
+                    self.jobs.entry(job).and_modify(|placed| placed.slices -= 1);
+                }
+            }
+        }
+    }
+
+    fn weigh(&mut self) {
+        for slice in 0..self.slices.len() {
+            self.slices[slice].weight = self.single_tasks(slice).map(|job| job.weight).max().unwrap_or(1);
+        }
+    }
+
+    /// The jobs of a slice that are in no other one.
+    fn single_tasks(&self, slice: usize) -> impl Iterator<Item = &Job> {
+        let jobs = self.slices[slice].jobs.iter().filter_map(|(job, _)| self.jobs.get(job));
+        jobs.filter(|placed| placed.slices == 1)
     }
 }
