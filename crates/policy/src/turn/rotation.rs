@@ -27,26 +27,26 @@
 //!
 //! * **The slice of the job that has waited for the longest time has place 0.** Assume that it is
 //!   the only one that may be in a later place `s`. Then all other turns in the places up to `s`
-//!   have to end before `s`. But there are fewer than `s` of them, as the shares of the other slices
-//!   are less than one.
+//!   have to end before `s`. But there are fewer than `s` of them, as the shares of the other
+//!   slices are less than one.
 //! * In a table with `n` slices, at most `(m - 1) W / n` places are before the m-th first turn.
 //!
-//! Consider a job that waits, and the `p` slices (its own included) that have jobs which have waited
-//! as long. Jobs that arrive or have a turn come later, so each turn of one of these slices makes `p`
-//! smaller. **A job is active once in the longest round of the tables that are in force while it
-//! waits** if the table does not change, if it changes at every boundary (`p` turns, and `p` is at
-//! most `W`), and, however it changes, if weights are equal.
+//! Consider a job that waits, and the `p` slices (its own included) that have jobs which have
+//! waited as long. Jobs that arrive or have a turn come later, so each turn of one of these slices
+//! makes `p` smaller. **A job is active once in the longest round of the tables that are in force
+//! while it waits** if the table does not change, if it changes at every boundary (`p` turns, and
+//! `p` is at most `W`), and, however it changes, if weights are equal.
 //!
 //! # What no order can do
 //!
-//! * With unequal weights, and changes that come immediately before the turns of light slices, a job
-//!   may wait for longer: for less than 1 + 1/2 + ... + 1/n of the longest round. It is less than a
-//!   round until the first change, and then `W / p` places until `p` is smaller. Example: slices of
-//!   weight 1 wait beside one of weight 1000, and each is released after its turn. After each change
-//!   the heavy slice has a right to all but one of the next `W / p` places.
+//! * With unequal weights, and changes that come immediately before the turns of light slices, a
+//!   job may wait for longer: for less than 1 + 1/2 + ... + 1/n of the longest round. It is less
+//!   than a round until the first change, and then `W / p` places until `p` is smaller. Example:
+//!   slices of weight 1 wait beside one of weight 1000, and each is released after its turn. After
+//!   each change the heavy slice has a right to all but one of the next `W / p` places.
 //! * A job of several slices may lose one that would have been active next, because that slice has
-//!   no single task any more, and its other slices may just have been active. Two such jobs need two
-//!   turns instead of one. So a job may wait for one more turn for each longer waiting job that
+//!   no single task any more, and its other slices may just have been active. Two such jobs need
+//!   two turns instead of one. So a job may wait for one more turn for each longer waiting job that
 //!   enters another slice in this time.
 
 use std::collections::{BTreeMap, BinaryHeap};
@@ -95,8 +95,8 @@ impl Rotation {
         Rotation { table, slices: Vec::new(), waiting: BTreeMap::new() }
     }
 
-    /// Makes the table that replaces the last one from `reference` on: a boundary of the last table,
-    /// not before its reference time.
+    /// Makes the table that replaces the last one from `reference` on: a boundary of the last
+    /// table, not before its reference time.
     ///
     /// # Errors
     ///

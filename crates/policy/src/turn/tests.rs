@@ -76,8 +76,8 @@ proptest! {
         skew in 0..100_u64,
         mut looks in prop::collection::vec((400..9_000_u64, 0..=100_u64, 0..=100_u64), 50),
     ) {
-        // The tables, and by definition the slice of each turn. They are told from 0 to 100 ms after
-        // the boundary before their reference time, on the clock of the publisher.
+        // The tables, and by definition the slice of each turn. They are told from 0 to 100 ms
+        // after the boundary before their reference time, on the clock of the publisher.
         let mut tables = Vec::new();
         let mut turns = vec![None; 50];
         let mut reference = 3;
