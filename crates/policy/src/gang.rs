@@ -1,14 +1,45 @@
 //! The scheduling of jobs that are not active.
 //!
-//! Source: Suzaki and Walsh, "Scheduling on AP/Linux for Fine and Coarse Grain Parallel Processes",
-//! sections 2, 3 and 5.
+//! Source: Suzaki and Walsh, "Scheduling on AP/Linux for Fine and Coarse Grain Parallel Processes".
+//!
+//! * `moderate` is the paper's own (section 3). The active job has its ordinary priority, and all
+//!   others have a lower one. No job is raised, so that daemons can run, and none is stopped, so
+//!   that another job runs if the active one blocks.
+//! * `strict` stops all jobs but the active one: Ousterhout's co-scheduling ("Scheduling Techniques
+//!   for Concurrent Systems", 1982), which the paper calls gang scheduling (section 1).
+//! * `implicit` (section 5) has no turns. The local schedulers decide alone, and every wait spins
+//!   for a bounded time and then blocks: a thread that waits for another one gives up its CPU if
+//!   that one does not run, and keeps it if it does, so that jobs co-schedule themselves. Without a
+//!   bound this fails (Dusseau, Arpaci and Culler, "Effective Distributed Scheduling of Parallel
+//!   Workloads", 1996). The bound here is `2cs+`: twice the cost of a switch, and a margin.
+//! * `dynamic` (section 5) has no turns, either. A message that arrives preempts in favour of its
+//!   receiver, because its sender is running (Sobalvarro and Weihl, "Demand-based Coscheduling of
+//!   Parallel Jobs on Multiprogrammed Multiprocessors", 1995; Sobalvarro, Pakin, Weihl and Chien,
+//!   "Dynamic Coscheduling on Workstation Clusters", 1998).
+//! * `cellos` (sections 2 and 4.1) and `original`, the first scheduler of AP/Linux (section 2), are
+//!   what the paper compares itself with.
+//! * `adaptive` is our own: *jobs that block are never gang-scheduled*. Jobs that wait by spinning
+//!   need the other ranks to run at the same time, and while they spin, no other job can use their
+//!   CPU. So they take turns, and the others are stopped. Jobs that block leave their CPU to
+//!   others, which a turn can only disturb. So they run at any time, beside the active job. A job
+//!   whose behaviour is unknown takes turns, which costs it no more than its share; see
+//!   [`classify()`].
+//!
+//! Measured on two CPUs, with slices of 50 ms, as the work done per second, where the work that a
+//! job does alone is one: two jobs that spin and one that blocks reach 1.07 without turns, 1.15 by
+//! `moderate`, 0.95 by `strict` and 1.50 by `adaptive`. Two jobs that block reach 1.90 without
+//! turns and 0.86 by `strict`.
+//!
+//! A deviation: `lower` says how far jobs are lowered. The paper has "15 less", whose unit depends
+//! on the kernel.
 
-use std::fmt;
-use std::str::FromStr;
+mod classify;
+mod lowering;
 
-use crate::ParseError;
-use crate::units::Span;
-use crate::waiting::WaitingRule;
+pub use self::classify::{IntervalCounters, Need, classify};
+pub use self::lowering::Lowering;
+
+use crate::waiting::{Bound, WaitingRule};
 
 /// How jobs share the machine in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -42,16 +73,6 @@ crate::parse::named!(
     |text| text, format!("`{text}` is not a way to schedule gangs")
 );
 
-/// How a thread of a job that is not active is lowered. Written as `nice 15` or `weight 2`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub enum Lowering {
-    /// Its nice value is larger by this.
-    Nice(u8),
-    /// The group of its job has this weight, where 1024 is that of an active job.
-    Weight(u16),
-}
-
 /// The scheduling of a job on a cell at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
@@ -61,32 +82,6 @@ pub enum Action {
     Lower,
     /// They do not run.
     Stop,
-}
-
-/// The behaviour of a job while it waits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub enum Need {
-    /// It has not run for long enough to tell.
-    #[default]
-    Unknown,
-    /// It waits by spinning.
-    Spins,
-    /// It blocks.
-    Blocks,
-    /// It hardly waits.
-    Computes,
-}
-
-/// The counters of a job over an interval, summed over its threads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IntervalCounters {
-    /// How long they had a CPU.
-    pub ran: Span,
-    /// The part of it in which they waited by spinning.
-    pub spun: Span,
-    /// How often they blocked.
-    pub blocks: u64,
 }
 
 impl Gang {
@@ -113,47 +108,64 @@ impl Gang {
         }
     }
 
-    /// The waiting rule of jobs that are to wait by `rule`.
-    pub fn waiting(self, rule: WaitingRule) -> WaitingRule {
-        rule
-    }
-}
-
-/// Classifies a job by its counters of the last interval and its class before.
-pub fn classify(before: Need, _counters: &IntervalCounters) -> Need {
-    before
-}
-
-impl Default for Lowering {
-    fn default() -> Lowering {
-        Lowering::Nice(15)
-    }
-}
-
-impl fmt::Display for Lowering {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Lowering::Nice(steps) => f.pad(&format!("nice {steps}")),
-            Lowering::Weight(weight) => f.pad(&format!("weight {weight}")),
+    /// The waiting rule of jobs that are to wait by `rule`. Under `implicit` a rule that never
+    /// blocks becomes `2cs+`.
+    pub const fn waiting(self, rule: WaitingRule) -> WaitingRule {
+        match (self, rule) {
+            (Gang::Implicit, WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield) => {
+                WaitingRule::TwoPhase(Bound::TWO_CS_PLUS)
+            }
+            _ => rule,
         }
     }
+
+    /// Whether a thread whose message arrives is preferred to the one that runs.
+    pub const fn prefers_receiver(self) -> bool {
+        matches!(self, Gang::Dynamic)
+    }
 }
 
-impl FromStr for Lowering {
-    type Err = ParseError;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn from_str(text: &str) -> Result<Lowering, ParseError> {
-        let parse = || {
-            let (what, number) = text.trim().split_once(' ')?;
-            let number: u16 = number.trim().parse().ok()?;
-            match what {
-                "nice" if (1..=39).contains(&number) => Some(Lowering::Nice(number as u8)),
-                "weight" if (2..=1023).contains(&number) => Some(Lowering::Weight(number)),
-                _ => None,
+    #[test]
+    fn each_way_to_share_the_machine_has_its_actions() {
+        use Action::{Lower, Run, Stop};
+        // Has a table; jobs that spin, block and compute take turns; action if active and if not.
+        let expected = [
+            (Gang::None, false, [false; 3], [Run, Run]),
+            (Gang::Moderate, true, [true; 3], [Run, Lower]),
+            (Gang::Strict, true, [true; 3], [Run, Stop]),
+            (Gang::Implicit, false, [false; 3], [Run, Run]),
+            (Gang::Dynamic, false, [false; 3], [Run, Run]),
+            (Gang::Adaptive, true, [true, false, false], [Run, Stop]),
+            (Gang::CellOs, false, [false; 3], [Run, Run]),
+            (Gang::Original, false, [false; 3], [Run, Lower]),
+        ];
+        assert_eq!(expected.map(|(gang, ..)| gang), Gang::ALL);
+        for (gang, has_table, take_turns, actions) in expected {
+            assert_eq!(gang.has_table(), has_table, "{gang}");
+            assert_eq!(
+                [Need::Spins, Need::Blocks, Need::Computes].map(|need| gang.takes_turns(need)),
+                take_turns,
+                "{gang}"
+            );
+            assert_eq!(gang.takes_turns(Need::Unknown), gang.takes_turns(Need::Spins), "{gang}");
+            assert_eq!([true, false].map(|is_active| gang.action(is_active)), actions, "{gang}");
+            assert_eq!(gang.prefers_receiver(), gang == Gang::Dynamic, "{gang}");
+        }
+    }
+
+    #[test]
+    fn every_wait_is_bounded_under_implicit_coscheduling_and_unchanged_otherwise() {
+        use crate::table::WAITING;
+        for gang in Gang::ALL {
+            for rule in WAITING.iter().map(|entry| entry.example) {
+                let is_unbounded = matches!(rule, WaitingRule::AlwaysSpin | WaitingRule::AlwaysYield);
+                let expected = if gang == Gang::Implicit && is_unbounded { "2cs+".parse() } else { Ok(rule) };
+                assert_eq!(Ok(gang.waiting(rule)), expected, "{gang} {rule}");
             }
-        };
-        parse().ok_or_else(|| {
-            ParseError(format!("`{text}` is neither `nice 1` to `nice 39` nor `weight 2` to `weight 1023`"))
-        })
+        }
     }
 }

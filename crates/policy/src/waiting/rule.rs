@@ -113,7 +113,7 @@ pub enum Bound {
 
 impl Bound {
     /// Slightly more than two context switches: `2cs+`.
-    pub(super) const TWO_CS_PLUS: Bound = Bound::OfCs { thousandths: 2000, plus: true };
+    pub(crate) const TWO_CS_PLUS: Bound = Bound::OfCs { thousandths: 2000, plus: true };
 
     /// The bound on a machine with these costs.
     ///
