@@ -39,7 +39,7 @@ pub enum State {
     Switching,
     /// Ready to run, waits for a CPU.
     Ready,
-    /// Sleeps until its barrier completes or it is woken for a lock.
+    /// Sleeps until its barrier completes or it is woken for a lock, or is stopped.
     Blocked,
     /// Has a CPU or waits for one. The host does not show the difference.
     Runnable,

@@ -310,6 +310,14 @@ impl FeedbackQueue {
         self.waiting += 1;
     }
 
+    /// Takes a thread out of the queue, if it is there. It keeps its level and the rest of its
+    /// running time.
+    pub fn dequeue(&mut self, thread: ThreadId) {
+        if self.threads[thread.index()].list != NO_LEVEL {
+            self.remove(thread);
+        }
+    }
+
     #[inline]
     fn remove(&mut self, thread: ThreadId) {
         let state = self.state(thread);

@@ -17,7 +17,10 @@ mod network;
 pub mod observer;
 mod pipeline;
 pub mod scheduler;
+#[cfg(test)]
+mod script;
 mod steps;
+mod stop;
 mod threads;
 pub(crate) mod winner;
 mod workload;
@@ -89,8 +92,10 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
     pub(crate) fn new(machine: &'a Machine, setting: &Setting, seed: u64, scheduler: S, observer: &'a mut W) -> Self {
         let workload = Workload::new(machine, setting, seed);
         let cpus = machine.cpus as usize;
-        let has_agenda =
-            machine.cells.is_some() || workload.to_come > 0 || workload.jobs.iter().any(Job::has_timed_events);
+        let has_agenda = cfg!(test)
+            || machine.cells.is_some()
+            || workload.to_come > 0
+            || workload.jobs.iter().any(Job::has_timed_events);
         let start = Instant::ZERO;
         let idle = Cpu { state: CpuState::Idle, charged: start, alarm: start, owed: Span::ZERO, moved_to: None };
         let mut engine = Engine {
@@ -124,6 +129,8 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
     /// Makes the threads of all jobs that start with the run ready, in random order, schedules the
     /// arrivals of the others, and lets all CPUs pick.
     fn start(&mut self, seed: u64) {
+        #[cfg(test)]
+        self.load_script();
         for job in 0..self.workload.jobs.len() {
             match self.workload.jobs[job].arrives {
                 Instant::ZERO => self.prepare_pipeline(job),

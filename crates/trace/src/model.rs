@@ -99,6 +99,8 @@ pub enum PreviousState {
     Yielded,
     /// It is blocked.
     Blocked,
+    /// It is stopped.
+    Stopped,
     /// It has ended.
     Ended,
 }

@@ -31,6 +31,7 @@ const fn state(previous: PreviousState) -> u64 {
         PreviousState::Preempted => 0x800,
         PreviousState::Yielded => 0,
         PreviousState::Blocked => 1,
+        PreviousState::Stopped => 4,
         PreviousState::Ended => 0x10,
     }
 }

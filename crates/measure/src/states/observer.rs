@@ -148,7 +148,7 @@ impl Thread {
     /// Leaves its CPU. If it is still runnable, `thread_ready` follows.
     fn leave_cpu(&mut self, how: LeaveReason) {
         match how {
-            LeaveReason::Blocking => self.state = Some(State::Blocked),
+            LeaveReason::Blocking | LeaveReason::Stopped => self.state = Some(State::Blocked),
             LeaveReason::Ending => self.state = None,
             LeaveReason::Preempted | LeaveReason::Yielding => {}
         }
@@ -163,7 +163,7 @@ impl sim::observer::Observer for Observer {
         let before = std::mem::replace(&mut self.cpus[cpu.index()], state);
         if let CpuState::Switching { from: Some((thread, how)), .. } = before {
             match how {
-                LeaveReason::Blocking => self.change_load(at, -1, 0),
+                LeaveReason::Blocking | LeaveReason::Stopped => self.change_load(at, -1, 0),
                 LeaveReason::Ending => self.change_load(at, -1, -1),
                 LeaveReason::Preempted | LeaveReason::Yielding => {}
             }
@@ -202,6 +202,11 @@ impl sim::observer::Observer for Observer {
             ReadyReason::Preempted | ReadyReason::Yielded | ReadyReason::Moved(_) => {}
         }
         self.thread(at, thread, |thread| thread.state = Some(State::Ready));
+    }
+
+    fn thread_stopped(&mut self, at: Instant, thread: ThreadId) {
+        self.change_load(at, -1, 0);
+        self.thread(at, thread, |thread| thread.state = Some(State::Blocked));
     }
 
     fn barrier_completed(&mut self, at: Instant, job: JobId, _last: ThreadId) {

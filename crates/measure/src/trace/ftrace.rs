@@ -110,6 +110,7 @@ impl Observer for FtraceWriter {
                     LeaveReason::Preempted => "R+",
                     LeaveReason::Yielding => "R",
                     LeaveReason::Blocking => "S",
+                    LeaveReason::Stopped => "T",
                     LeaveReason::Ending => "X",
                 };
                 self.switch(at, cpu, state, None);

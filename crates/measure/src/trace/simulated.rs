@@ -82,6 +82,7 @@ impl<W: Write> Observer for SimulationTracer<W> {
                     None | Some(LeaveReason::Yielding) => PreviousState::Yielded,
                     Some(LeaveReason::Preempted) => PreviousState::Preempted,
                     Some(LeaveReason::Blocking) => PreviousState::Blocked,
+                    Some(LeaveReason::Stopped) => PreviousState::Stopped,
                     Some(LeaveReason::Ending) => PreviousState::Ended,
                 };
                 self.switching[cpu.index()] = Some((at, previous));

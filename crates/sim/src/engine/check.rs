@@ -56,6 +56,15 @@ impl<S: Scheduler, R, W: ?Sized> Engine<'_, S, R, W> {
                 on_cpus += 1;
             }
         }
+        for (number, thread) in self.workload.threads.iter().enumerate() {
+            let may_be_there = match thread.place {
+                Place::Ready | Place::Running(_) => !thread.is_stopped,
+                Place::Stopped => thread.is_stopped,
+                // A switch that has begun comes to its end.
+                Place::SwitchingIn(_) | Place::SwitchingOut(_) | Place::Blocked | Place::Gone => true,
+            };
+            assert!(may_be_there, "thread {number} at {}: {thread:?}", self.now);
+        }
         let count = |wanted: fn(Place) -> bool| self.workload.threads.iter().filter(|of| wanted(of.place)).count();
         let claim = count(|place| !place.is_away() && place != Place::Ready);
         assert_eq!(claim, on_cpus, "threads that are on a CPU, and threads that CPUs have, at {}", self.now);

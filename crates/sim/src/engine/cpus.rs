@@ -17,8 +17,16 @@ type Leaving = (ThreadId, LeaveReason);
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
     pub(super) fn ready(&mut self, thread: ThreadId, why: ReadyReason) {
+        let may_not_run = self.may_not_run(thread);
+        // Of a thread that becomes ready for another reason, the scheduler must know that first.
+        if may_not_run && why == ReadyReason::Woken {
+            return self.put_aside(thread);
+        }
         self.note_ready(thread, why);
         self.scheduler.ready(thread, why, self.now, &mut self.marks);
+        if may_not_run {
+            self.dequeue(thread);
+        }
     }
 
     pub(super) fn note_ready(&mut self, thread: ThreadId, why: ReadyReason) {
@@ -37,6 +45,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
                 // It picks when its switch is over.
                 CpuState::Switching { .. } => {}
                 CpuState::Idle => self.pick_when_idle(cpu),
+                CpuState::Running(thread) if self.may_not_run(thread) => {
+                    self.leave(cpu, thread, LeaveReason::Stopped);
+                }
                 CpuState::Running(thread) => self.pick_instead_of(cpu, thread, LeaveReason::Preempted),
             }
         }
@@ -65,13 +76,13 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         match how {
             // As Linux counts: a thread that yields could have continued.
             LeaveReason::Preempted | LeaveReason::Yielding => account.involuntary += 1,
-            LeaveReason::Blocking => account.voluntary += 1,
+            LeaveReason::Blocking | LeaveReason::Stopped => account.voluntary += 1,
             LeaveReason::Ending => {}
         }
         self.switch(cpu, Some((running, how)), to, self.machine.context_switch);
     }
 
-    /// The running thread cannot continue: it blocks or ends.
+    /// The running thread cannot continue: it blocks, ends or is stopped.
     pub(super) fn leave(&mut self, cpu: CpuId, thread: ThreadId, how: LeaveReason) {
         match how {
             LeaveReason::Blocking => self.scheduler.block(cpu, thread, self.now),
@@ -109,6 +120,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             (None, _) => {}
         }
         match to {
+            // It was stopped during the switch.
+            Some(to) if self.may_not_run(to) => self.marks.mark(cpu),
             Some(to) => self.dispatch(cpu, to),
             None => self.queue.set(cpu.index(), u64::NEVER),
         }
@@ -133,6 +146,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             LeaveReason::Blocking if activity == Activity::Block => self.workload.put(thread, Place::Blocked),
             // Its barrier completed during the switch.
             LeaveReason::Blocking => self.ready(thread, ReadyReason::Woken),
+            LeaveReason::Stopped if self.may_not_run(thread) => self.put_aside(thread),
+            // It was resumed during the switch.
+            LeaveReason::Stopped => self.ready(thread, ReadyReason::Woken),
             LeaveReason::Ending => self.workload.put(thread, Place::Gone),
         }
     }

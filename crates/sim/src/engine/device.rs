@@ -77,6 +77,9 @@ pub(crate) enum TimedEvent {
     },
     /// The hardware barrier completes. This thread was the last to arrive.
     BarrierCompletes(ThreadId),
+    /// An action of a test.
+    #[cfg(test)]
+    Act(super::script::Action),
 }
 
 /// The pending timed events, the earliest first. Events of one moment are in the order in which

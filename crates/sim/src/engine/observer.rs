@@ -15,6 +15,8 @@ pub enum LeaveReason {
     Blocking,
     /// It has ended.
     Ending,
+    /// It is stopped, or moves to another cell.
+    Stopped,
 }
 
 /// The state of a CPU. Threads are numbered through the run, job by job.
@@ -82,8 +84,11 @@ pub trait Observer {
     /// `to` takes a message of `from` from its mailbox.
     fn message_received(&mut self, _at: Instant, _from: ThreadId, _to: ThreadId) {}
 
+    /// `thread`, which was ready, is stopped and leaves its queue.
+    fn thread_stopped(&mut self, _at: Instant, _thread: ThreadId) {}
+
     /// `waker` wakes `woken`, which is blocked or about to block. It becomes ready immediately, or
-    /// when its CPU has switched away.
+    /// when its CPU has switched away. A stopped thread becomes ready when it is resumed.
     fn thread_woken(&mut self, _at: Instant, _waker: ThreadId, _woken: ThreadId) {}
 }
 

@@ -82,6 +82,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             Some(TimedEvent::JobArrival(job)) => self.admit_job(job),
             Some(TimedEvent::MessageArrives { from, to }) => self.deliver_message(from, to),
             Some(TimedEvent::BarrierCompletes(last)) => self.complete_barrier(last),
+            #[cfg(test)]
+            Some(TimedEvent::Act(action)) => self.act(action),
             None => {}
         }
         self.await_agenda();

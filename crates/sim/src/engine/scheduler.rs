@@ -11,7 +11,7 @@ use policy::{CpuId, CpuSet, Instant, ThreadId};
 pub enum ReadyReason {
     /// The run begins, or its job arrives.
     New,
-    /// The event that it waited for has happened.
+    /// The event that it waited for has happened, or it was stopped and is resumed.
     Woken,
     /// It was preempted, and the switch away from it is over.
     Preempted,
@@ -54,8 +54,8 @@ pub(crate) trait Scheduler {
     /// by [`ready`](Scheduler::ready) when the switch is over.
     fn pick(&mut self, cpu: CpuId, current: Option<ThreadId>, now: Instant) -> Option<ThreadId>;
 
-    /// The current `thread` of `cpu` blocks or ends. The next call is a [`pick`](Scheduler::pick)
-    /// for `cpu` without it.
+    /// The current `thread` of `cpu` blocks, ends or is stopped. The next call is a
+    /// [`pick`](Scheduler::pick) for `cpu` without it.
     fn leave(&mut self, cpu: CpuId, thread: ThreadId, now: Instant);
 
     /// The current `thread` of `cpu` blocks. Override it if a thread that will return is treated
@@ -63,6 +63,11 @@ pub(crate) trait Scheduler {
     fn block(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
         self.leave(cpu, thread, now);
     }
+
+    /// `thread` has no CPU, and is stopped or moves to another cell. If it is in a queue, because
+    /// it is ready or because the scheduler has kept it there after it blocked, it leaves it. It
+    /// returns by [`ready`](Scheduler::ready), as a woken thread.
+    fn dequeue(&mut self, thread: ThreadId, now: Instant);
 
     /// The current `thread` of `cpu` calls `sched_yield`. The next call is a
     /// [`pick`](Scheduler::pick) for `cpu`.

@@ -139,9 +139,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
                 self.end_wait(thread);
                 if ends { self.end(cpu, thread) } else { self.await_event(cpu, thread) }
             }
+            Place::Blocked if self.may_not_run(thread) => self.put_aside(thread),
             Place::Blocked => self.woken.push(thread),
             // It continues when it next has a CPU.
-            Place::Ready | Place::SwitchingIn(_) | Place::SwitchingOut(_) | Place::Gone => {}
+            Place::Ready | Place::Stopped | Place::SwitchingIn(_) | Place::SwitchingOut(_) | Place::Gone => {}
         }
     }
 

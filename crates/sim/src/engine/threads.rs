@@ -21,6 +21,8 @@ pub(crate) enum Place {
     Running(CpuId),
     /// A CPU is switching away from it.
     SwitchingOut(CpuId),
+    /// Off the CPUs because it is stopped. It could run otherwise.
+    Stopped,
     /// Off the CPUs until its barrier completes, its lock is released, a buffer or a message comes,
     /// the device is done, or its sleep is over.
     Blocked,
@@ -31,7 +33,7 @@ pub(crate) enum Place {
 impl Place {
     /// Whether a thread in this place neither has nor wants a CPU.
     pub(super) fn is_away(self) -> bool {
-        matches!(self, Place::Blocked | Place::Gone)
+        matches!(self, Place::Stopped | Place::Blocked | Place::Gone)
     }
 }
 
@@ -77,6 +79,8 @@ pub(crate) struct Thread {
     pub(crate) place: Place,
     pub(crate) activity: Activity,
     pub(crate) nice: i8,
+    /// Whether it may not run, in whatever place it is.
+    pub(super) is_stopped: bool,
     /// Whether it waits at the barrier.
     pub(super) arrived: bool,
     /// Whether it was the last to arrive at a barrier that has not completed.

@@ -151,7 +151,7 @@ impl Cfs {
     }
 
     /// Removes a thread that does not wait from its queue.
-    fn dequeue(&mut self, thread: ThreadId) {
+    fn remove(&mut self, thread: ThreadId) {
         let Entity { cpu, weight, .. } = *self.entity(thread);
         self.entities[thread.index()].place = Place::AWAY;
         let queue = &mut self.queues[cpu.index()];
@@ -348,10 +348,20 @@ impl Scheduler for Cfs {
 
     fn leave(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
         self.update(cpu, now);
-        self.dequeue(thread);
+        self.remove(thread);
         let queue = &mut self.queues[cpu.index()];
         queue.current = None;
         queue.advance(&self.entities);
+    }
+
+    fn dequeue(&mut self, thread: ThreadId, now: Instant) {
+        if self.entity(thread).place.is_waiting() {
+            let cpu = self.entity(thread).cpu;
+            self.update(cpu, now);
+            self.stop_waiting(thread);
+            self.remove(thread);
+            self.queues[cpu.index()].advance(&self.entities);
+        }
     }
 
     fn note_yield(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
@@ -392,7 +402,7 @@ impl Scheduler for Cfs {
         if place.is_waiting() {
             self.stop_waiting(thread);
         }
-        self.dequeue(thread);
+        self.remove(thread);
         self.entities[thread.index()].weight = weight;
         self.enqueue(thread);
         if !place.is_waiting() {

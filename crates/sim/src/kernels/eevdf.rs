@@ -18,7 +18,8 @@
 //!   the average stays in its queue until it would be picked. Then it leaves without a positive
 //!   lag. If it is woken before, it continues to wait in that queue (`requeue_delayed_entity`),
 //!   even if other CPUs are idle. If it has fallen behind the average meanwhile, it is placed at
-//!   the average with a new request.
+//!   the average with a new request. A thread that is stopped leaves its queue immediately, with
+//!   its lag (`DEQUEUE_SPECIAL`).
 //! * **Wakeup** (`select_task_rq_fair`; here `wakeup.rs`): a thread wakes on its previous CPU if
 //!   that is idle, else on the next idle CPU, else on its previous one (`cpu_to_wake_on`). It
 //!   preempts if the CPU would pick it (`check_preempt_wakeup_fair`; here `check_preemption`).
@@ -152,6 +153,20 @@ impl Scheduler for Eevdf {
             self.leave(cpu, thread, now);
         } else {
             self.delay(thread, cpu);
+        }
+    }
+
+    fn dequeue(&mut self, thread: ThreadId, now: Instant) {
+        let Entity { cpu, is_waiting, is_delayed, .. } = *self.entity(thread);
+        if is_delayed {
+            self.update(cpu, now);
+            self.finish_delay(thread, cpu);
+        } else if is_waiting {
+            self.update(cpu, now);
+            self.remember_lag(thread, cpu);
+            self.unlink(thread, cpu);
+            self.leave_group(thread);
+            self.note_load(cpu);
         }
     }
 

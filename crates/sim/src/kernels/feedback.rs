@@ -178,6 +178,14 @@ impl Scheduler for Feedback {
         self.cpus[cpu.index()] = CpuData::default();
     }
 
+    fn dequeue(&mut self, thread: ThreadId, now: Instant) {
+        self.boost_if_due(now);
+        match self.cpus.iter_mut().find(|cpu| cpu.kept_for == Some(thread)) {
+            Some(cpu) => cpu.kept_for = None,
+            None => self.queue.dequeue(thread),
+        }
+    }
+
     fn note_yield(&mut self, cpu: CpuId, _: ThreadId, _: Instant) {
         self.cpus[cpu.index()].is_over = true;
     }

@@ -386,6 +386,12 @@ impl Scheduler for Linux24 {
         self.locals[cpu.index()].current = None;
     }
 
+    fn dequeue(&mut self, thread: ThreadId, _: Instant) {
+        if self.tasks[thread.index()].is_ready {
+            self.remove(thread);
+        }
+    }
+
     fn note_yield(&mut self, cpu: CpuId, _: ThreadId, _: Instant) {
         self.locals[cpu.index()].has_yielded = true;
     }

@@ -249,6 +249,16 @@ impl Scheduler for LinuxO1 {
         self.lose(cpu, now);
     }
 
+    fn dequeue(&mut self, thread: ThreadId, now: Instant) {
+        let task = &mut self.tasks[thread.index()];
+        let cpu = task.cpu;
+        if self.queues[cpu.index()].remove(thread, &mut self.tasks).is_some() {
+            // The kernel lets it run before it stops. Its sleep begins there.
+            self.tasks[thread.index()].since = now;
+            self.lose(cpu, now);
+        }
+    }
+
     fn note_yield(&mut self, cpu: CpuId, thread: ThreadId, _: Instant) {
         let queue = &mut self.queues[cpu.index()];
         queue.remove(thread, &mut self.tasks);

@@ -70,6 +70,10 @@ impl Scheduler for RoundRobin {
 
     fn leave(&mut self, _: CpuId, _: ThreadId, _: Instant) {}
 
+    fn dequeue(&mut self, thread: ThreadId, _: Instant) {
+        self.queue.retain(|&other| other != thread);
+    }
+
     fn note_yield(&mut self, _: CpuId, _: ThreadId, _: Instant) {}
 
     fn alarm(&mut self, _: CpuId, now: Instant) -> Instant {

@@ -80,6 +80,7 @@ impl Observer for Log {
                         LeaveReason::Preempted => "preempted",
                         LeaveReason::Yielding => "yields",
                         LeaveReason::Blocking => "blocks",
+                        LeaveReason::Stopped => "is stopped",
                         LeaveReason::Ending => "ends",
                     };
                     format!("{} {how}", name(thread))

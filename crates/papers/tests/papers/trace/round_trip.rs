@@ -29,6 +29,7 @@ fn any_events() -> impl Strategy<Value = (Participants, Vec<(Instant, Event)>)> 
             PreviousState::Preempted,
             PreviousState::Yielded,
             PreviousState::Blocked,
+            PreviousState::Stopped,
             PreviousState::Ended,
         ]);
         let phase = prop::sample::select(Phase::ALL.to_vec());
@@ -72,6 +73,7 @@ fn previous(state: i64) -> PreviousState {
         0x800 => PreviousState::Preempted,
         0 => PreviousState::Yielded,
         1 => PreviousState::Blocked,
+        4 => PreviousState::Stopped,
         0x10 => PreviousState::Ended,
         other => panic!("a thread leaves in state {other}"),
     }

@@ -193,7 +193,7 @@ impl Cfs {
         let from = self.entity(thread).cpu;
         let later = self.later(cpu, from, now);
         self.stop_waiting(thread);
-        self.dequeue(thread);
+        self.remove(thread);
         self.migrate(thread, cpu, later);
         self.queues[from.index()].advance(&self.entities);
         self.enqueue(thread);

@@ -280,7 +280,7 @@ impl<K: Kernel> Reference<K> {
             }
             LeaveReason::Blocking => self.world.threads[thread].place = Place::Blocked,
             LeaveReason::Ending => self.world.threads[thread].place = Place::Gone,
-            LeaveReason::Yielding => unreachable!("no thread yields here"),
+            LeaveReason::Yielding | LeaveReason::Stopped => unreachable!("no thread yields or is stopped here"),
         }
     }
 
