@@ -22,12 +22,18 @@
 //! A job can be taken [out of all slices](SliceTable::set_takes_turns): it is not bound to turns.
 //! It keeps its cells, which others may have at the same time. If it takes turns again, it gets a
 //! slice at once, beyond the limit if need be: it is running.
+//!
+//! With [`Movement::WithinNode`], our addition, requests are placed in the same way. If another
+//! table, in which jobs have other cells in some slices, gives the least served job a larger share,
+//! this table is the one that is in force.
 
 #[cfg(test)]
 mod tests;
+mod within_node;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use self::within_node::Candidate;
 use crate::layout::{Mesh, Occupancy, Partitioner, Rectangle, Request};
 use crate::units::JobId;
 
@@ -38,7 +44,7 @@ pub enum Movement {
     /// Never: a job has the same cells in all its slices.
     #[default]
     Never,
-    /// It may have other cells of the same node.
+    /// It may have other cells of the same node. The whole mesh counts as one node.
     WithinNode,
 }
 
@@ -53,7 +59,7 @@ pub struct Slice {
     /// Its jobs with their cells, in the order in which they were entered.
     pub jobs: Vec<(JobId, Rectangle)>,
     /// Its share of the time, relative to that of the other slices: the largest weight of its
-    /// single tasks.
+    /// single tasks, or one if jobs move.
     pub weight: u32,
 }
 
@@ -62,6 +68,7 @@ pub struct Slice {
 pub struct SliceTable {
     mesh: Mesh,
     partitioner: Partitioner,
+    movement: Movement,
     most_slices: usize,
     jobs: BTreeMap<JobId, Job>,
     /// The jobs with cells, in the order in which they were placed.
@@ -70,6 +77,8 @@ pub struct SliceTable {
     slices: Vec<Slice>,
     /// The cells of each slice.
     cells: Vec<Cells>,
+    /// The slices in which some jobs have other cells, if these are in force.
+    moved: Option<Vec<Slice>>,
 }
 
 /// A job that has cells.
@@ -131,16 +140,18 @@ pub enum SliceError {
 
 impl SliceTable {
     /// An empty table of at most `most_slices` slices, where zero counts as one.
-    pub fn new(mesh: Mesh, partitioner: Partitioner, _movement: Movement, most_slices: Option<u32>) -> SliceTable {
+    pub fn new(mesh: Mesh, partitioner: Partitioner, movement: Movement, most_slices: Option<u32>) -> SliceTable {
         SliceTable {
             mesh,
             partitioner,
+            movement,
             most_slices: most_slices.map_or(usize::MAX, |most| most.max(1) as usize),
             jobs: BTreeMap::new(),
             placed: Vec::new(),
             waiting: VecDeque::new(),
             slices: Vec::new(),
             cells: Vec::new(),
+            moved: None,
         }
     }
 
@@ -207,10 +218,11 @@ impl SliceTable {
 
     /// The slices, in the order in which they were made.
     pub fn slices(&self) -> &[Slice] {
-        &self.slices
+        self.moved.as_ref().unwrap_or(&self.slices)
     }
 
-    /// The cells that a job was given when it was placed.
+    /// The cells that a job was given when it was placed. If jobs move, it may have others in some
+    /// slices.
     ///
     /// # Errors
     ///
@@ -246,6 +258,7 @@ impl SliceTable {
             placed.push((next.job, rectangle));
         }
         self.weigh();
+        self.moved = self.move_jobs();
         placed
     }
 
@@ -350,6 +363,18 @@ impl SliceTable {
         for slice in 0..self.slices.len() {
             self.slices[slice].weight = self.single_tasks(slice).map(|job| job.weight).max().unwrap_or(1);
         }
+    }
+
+    fn move_jobs(&self) -> Option<Vec<Slice>> {
+        if self.movement == Movement::Never || self.slices.len() <= 1 {
+            return None;
+        }
+        let jobs = self.placed.iter().filter_map(|&job| Some((job, self.jobs.get(&job)?)));
+        let candidates: Vec<Candidate> = jobs
+            .filter(|(_, placed)| placed.takes_turns)
+            .map(|(job, placed)| Candidate { job, weight: placed.weight, rectangle: placed.rectangle })
+            .collect();
+        within_node::improve(&self.slices, self.mesh, self.partitioner, &candidates, self.most_slices)
     }
 
     /// The jobs of a slice that are in no other one.

@@ -139,6 +139,33 @@ fn a_request_that_cannot_be_met_is_refused() {
     assert_eq!(table.enter(JobId(1), Request::Ranks(1), 1), Err(SliceError::Twice(JobId(1))));
 }
 
+#[test]
+fn of_five_jobs_that_move_each_slice_lacks_one() {
+    let mesh = Mesh::new(shape(8, 2)).unwrap();
+    let mut table = SliceTable::new(mesh, Partitioner::AdaptiveScan, Movement::WithinNode, None);
+    (0..5).for_each(|job| assert!(enter(&mut table, job, 2, 2).is_some()));
+    let columns = |slice: &Slice| slice.jobs.iter().map(|(job, cells)| (job.0, cells.column)).collect::<Vec<_>>();
+    let slices: Vec<_> = table.slices().iter().map(columns).collect();
+    let expected = [
+        [(0, 0), (1, 2), (2, 4), (3, 6)],
+        [(4, 0), (1, 2), (2, 4), (0, 6)],
+        [(3, 6), (4, 0), (1, 2), (0, 4)],
+        [(2, 4), (3, 6), (4, 0), (0, 2)],
+        [(1, 2), (2, 4), (3, 6), (4, 0)],
+    ];
+    assert_eq!(slices, expected, "only job 0 moves");
+}
+
+#[test]
+fn jobs_that_move_share_the_slices_beside_a_job_on_all_cells() {
+    let mesh = Mesh::new(shape(8, 2)).unwrap();
+    let mut table = SliceTable::new(mesh, Partitioner::AdaptiveScan, Movement::WithinNode, None);
+    enter(&mut table, 9, 8, 2);
+    (0..5).for_each(|job| assert!(enter(&mut table, job, 2, 2).is_some()));
+    assert!((least_share(&table) - 4. / 9.).abs() < 1e-9, "9 slices: 4 for job 9, and 5 with 4 jobs each");
+    assert_eq!(table.slices().len(), 9);
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Enter(Request, u32),
@@ -204,6 +231,69 @@ proptest! {
             prop_assert_eq!(table.slices(), &[]);
         }
     }
+}
+
+/// The share of the least served job that takes turns.
+fn least_share(table: &SliceTable) -> f64 {
+    let all: u32 = table.slices().iter().map(|slice| slice.weight).sum();
+    let share = |job: JobId, weight: u32| {
+        let its = table.slices().iter().filter(|slice| slice.jobs.iter().any(|&(other, _)| other == job));
+        f64::from(its.map(|slice| slice.weight).sum::<u32>()) / f64::from(all) / f64::from(weight)
+    };
+    let jobs = table.jobs.iter().filter(|(_, placed)| placed.takes_turns);
+    jobs.map(|(&job, placed)| share(job, placed.weight)).fold(f64::INFINITY, f64::min)
+}
+
+proptest! {
+    /// Requests are placed as if jobs could not move, and the least served job never has less. If
+    /// the table is another one, it has more.
+    #[test]
+    fn jobs_move_only_if_the_least_served_one_gets_more((mesh, most, calls) in history()) {
+        let mesh = Mesh::new(mesh).unwrap();
+        let mut still = SliceTable::new(mesh, Partitioner::AdaptiveScan, Movement::Never, most);
+        let mut moving = SliceTable::new(mesh, Partitioner::AdaptiveScan, Movement::WithinNode, most);
+        let mut alive = Vec::new();
+        for (job, call) in (0..).map(JobId).zip(calls) {
+            match call {
+                Call::Enter(request, weight) => {
+                    alive.push(job);
+                    prop_assert_eq!(moving.enter(job, request, weight), still.enter(job, request, weight));
+                }
+                Call::Release(place) if !alive.is_empty() => {
+                    let job = alive.remove(place % alive.len());
+                    prop_assert_eq!(moving.release(job), still.release(job));
+                }
+                Call::SetTakesTurns(place, takes_turns) if !alive.is_empty() => {
+                    let job = alive[place % alive.len()];
+                    prop_assert_eq!(moving.set_takes_turns(job, takes_turns), still.set_takes_turns(job, takes_turns));
+                }
+                _ => {}
+            }
+            if moving.slices() != still.slices() {
+                prop_assert!(least_share(&moving) > least_share(&still) + 1e-9);
+                prop_assert!(moving.slices().len() <= most.unwrap_or(64).clamp(1, 64) as usize);
+                check_full(&moving)?;
+            }
+        }
+    }
+}
+
+/// Checks that jobs do not overlap, and that none has room in a slice that it is not in.
+fn check_full(table: &SliceTable) -> Result<(), TestCaseError> {
+    for slice in table.slices() {
+        prop_assert_eq!(slice.weight, 1);
+        let mut occupancy = Occupancy::new(table.mesh());
+        for &(job, rectangle) in &slice.jobs {
+            prop_assert!(occupancy.take(rectangle), "job {} overlaps", job);
+            prop_assert!(table.rectangle(job).unwrap().shape.orientations().any(|shape| shape == rectangle.shape));
+        }
+        for (&job, placed) in table.jobs.iter().filter(|(_, placed)| placed.takes_turns) {
+            let is_in = slice.jobs.iter().any(|&(other, _)| other == job);
+            let room = table.partitioner.find(&occupancy, Request::Rectangle(placed.rectangle.shape));
+            prop_assert!(is_in || room.is_none(), "job {} has room at {:?}", job, room);
+        }
+    }
+    Ok(())
 }
 
 /// Checks what the table promises, with its slices only.

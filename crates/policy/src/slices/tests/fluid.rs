@@ -43,3 +43,11 @@ fn jobs_that_keep_their_cells_need_as_long_as_the_slices_that_hold_them() {
     check(shape(1, 1), Movement::Never, [1.; 12]);
     check(shape(8, 2), Movement::Never, [1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12.]);
 }
+
+#[test]
+fn jobs_that_move_need_as_long_as_all_cells_need_for_their_work() {
+    check(shape(2, 2), Movement::WithinNode, [1., 1., 1., 1., 1.25, 1.5, 1.75, 2., 2.25, 2.5, 2.75, 3.]);
+    check(shape(4, 2), Movement::WithinNode, [1., 1., 1.5, 2., 2.5, 3., 3.5, 4., 4.5, 5., 5.5, 6.]);
+    check(shape(1, 1), Movement::WithinNode, [1.; 12]);
+    check(shape(8, 2), Movement::WithinNode, [1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12.]);
+}
