@@ -89,6 +89,11 @@ impl Turns {
         true
     }
 
+    /// Whether a table is known by its version.
+    pub fn knows(&self, version: u64) -> bool {
+        self.tables.iter().any(|table| table.version == version)
+    }
+
     /// The table in force at `now`. `None` before the reference time of the first one.
     pub fn in_force(&self, now: Instant) -> Option<&TurnTable> {
         self.tables.iter().rfind(|table| table.reference <= now)

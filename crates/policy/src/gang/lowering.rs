@@ -15,6 +15,11 @@ pub enum Lowering {
     Weight(u16),
 }
 
+impl Lowering {
+    /// The weight of the group of an active job: `NICE_0_LOAD` of Linux.
+    pub const NORMAL_WEIGHT: u16 = 1024;
+}
+
 impl Default for Lowering {
     fn default() -> Lowering {
         Lowering::Nice(15)

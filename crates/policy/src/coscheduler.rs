@@ -1,0 +1,212 @@
+//! All decisions of co-scheduling together: which cells a job gets, whose turn it is, and what
+//! happens to the others.
+//!
+//! Source: Suzaki and Walsh, "Scheduling on AP/Linux for Fine and Coarse Grain Parallel Processes",
+//! section 3: [`SliceTable`] is their `bootap+`, [`TurnTable`](crate::turn::TurnTable) the slice
+//! queue in each kernel, and [`Gang`] the priority control.
+//!
+//! A world enters each job when it arrives, and releases it when it ends. Each cell asks for the
+//! [action](Coscheduler::action) of its jobs at each boundary, with the time on its own clock. A
+//! change of the slices takes effect at the next boundary of the table in force. If that has one
+//! slice at the most, no job loses a turn, and the change takes effect at once.
+//!
+//! * `none`, `implicit`, `dynamic`: jobs get cells by the same table as under `moderate`, so that
+//!   only the time differs, but take no turns.
+//! * `cellos`: one job at a time, on the first cells of the machine; the others wait in order of
+//!   arrival.
+//! * `original`: every job is laid out from the first cell. The job that the first cell's local
+//!   scheduler runs is [active](Coscheduler::follow).
+//! * `adaptive`: the class of each job is [observed](Coscheduler::observe) as long as it runs. A job
+//!   that does not wait by spinning leaves the slices but keeps its cells.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::gang::{Action, Gang, IntervalCounters, Need, classify};
+use crate::layout::{Mesh, Occupancy, Partitioner, Rectangle, Request};
+use crate::slices::{Entry, Movement, Slice, SliceError, SliceTable};
+use crate::turn::{Rotation, Turns};
+use crate::units::{Instant, JobId, Span};
+
+/// The decisions for all jobs of a machine.
+#[derive(Clone, Debug)]
+pub struct Coscheduler {
+    gang: Gang,
+    table: SliceTable,
+    rotation: Rotation,
+    jobs: BTreeMap<JobId, Job>,
+    /// `cellos`: the job that has the machine, and those that wait for it.
+    queue: VecDeque<JobId>,
+    /// `original`: the job that the first cell runs.
+    followed: Option<JobId>,
+    turns: Turns,
+    /// The slices of the tables of turns that are known, by their versions.
+    published: BTreeMap<u64, Vec<Slice>>,
+    most_slices: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    need: Need,
+    /// Its cells without slices: `None` if the table of slices has them.
+    alone: Option<Rectangle>,
+}
+
+impl Coscheduler {
+    /// No jobs on a mesh whose slices are active for `slice` at a time.
+    pub fn new(gang: Gang, mesh: Mesh, partitioner: Partitioner, movement: Movement, slice: Span) -> Coscheduler {
+        Coscheduler {
+            gang,
+            table: SliceTable::new(mesh, partitioner, movement, None),
+            rotation: Rotation::new(slice),
+            jobs: BTreeMap::new(),
+            queue: VecDeque::new(),
+            followed: None,
+            turns: Turns::new(),
+            published: BTreeMap::new(),
+            most_slices: 0,
+        }
+    }
+
+    /// Enters a job with a weight of at least one.
+    ///
+    /// # Errors
+    ///
+    /// [`SliceError::TooLarge`], [`SliceError::Twice`].
+    pub fn enter(&mut self, job: JobId, request: Request, weight: u32, now: Instant) -> Result<Entry, SliceError> {
+        if self.jobs.contains_key(&job) {
+            return Err(SliceError::Twice(job));
+        }
+        let (entry, alone) = match self.gang {
+            Gang::CellOs | Gang::Original => {
+                let place = self.first_place(request)?;
+                let waits = self.gang == Gang::CellOs && !self.queue.is_empty();
+                self.queue.push_back(job);
+                (if waits { Entry::Waits } else { Entry::Placed(place) }, Some(place))
+            }
+            _ => (self.table.enter(job, request, weight)?, None),
+        };
+        self.jobs.insert(job, Job { need: Need::Unknown, alone });
+        self.publish(now);
+        Ok(entry)
+    }
+
+    /// Releases the cells of a job. Returns the jobs that had to wait and have been placed.
+    ///
+    /// # Errors
+    ///
+    /// [`SliceError::Unknown`].
+    pub fn release(&mut self, job: JobId, now: Instant) -> Result<Vec<(JobId, Rectangle)>, SliceError> {
+        let released = self.jobs.remove(&job).ok_or(SliceError::Unknown(job))?;
+        let placed = match released.alone {
+            Some(_) => {
+                let had_the_machine = self.queue.front() == Some(&job);
+                self.queue.retain(|&queued| queued != job);
+                self.followed = self.followed.filter(|&followed| followed != job);
+                let next = self.queue.front().filter(|_| self.gang == Gang::CellOs && had_the_machine);
+                next.and_then(|&next| Some((next, self.jobs.get(&next)?.alone?))).into_iter().collect()
+            }
+            None => self.table.release(job)?,
+        };
+        self.publish(now);
+        Ok(placed)
+    }
+
+    /// Classifies a placed job by its counters since it was last observed. Returns the jobs that had
+    /// to wait and have been placed.
+    ///
+    /// # Errors
+    ///
+    /// [`SliceError::Unknown`].
+    pub fn observe(&mut self, job: JobId, counters: &IntervalCounters, now: Instant) -> Result<Vec<(JobId, Rectangle)>, SliceError> {
+        let of = self.jobs.get_mut(&job).ok_or(SliceError::Unknown(job))?;
+        let (before, need, alone) = (of.need, classify(of.need, counters), of.alone);
+        of.need = need;
+        if self.gang.has_table() && alone.is_none() && self.gang.takes_turns(before) != self.gang.takes_turns(need) {
+            let placed = self.table.set_takes_turns(job, self.gang.takes_turns(need))?;
+            self.publish(now);
+            return Ok(placed);
+        }
+        Ok(Vec::new())
+    }
+
+    /// `original`: the first cell's local scheduler runs a thread of this job. Returns whether
+    /// another job has become active.
+    pub fn follow(&mut self, job: JobId) -> bool {
+        let is_new = self.gang == Gang::Original && self.jobs.contains_key(&job) && self.followed != Some(job);
+        if is_new {
+            self.followed = Some(job);
+        }
+        is_new
+    }
+
+    /// The scheduling of a job on a cell whose clock shows `now`.
+    pub fn action(&self, job: JobId, now: Instant) -> Action {
+        let Some(of) = self.jobs.get(&job) else { return Action::Run };
+        match self.gang {
+            Gang::Original => self.gang.action(self.followed.is_none_or(|followed| followed == job)),
+            gang if gang.has_table() && gang.takes_turns(of.need) => {
+                gang.action(self.active(now).is_some_and(|slice| slice.jobs.iter().any(|(active, _)| *active == job)))
+            }
+            _ => Action::Run,
+        }
+    }
+
+    /// The cells of a job in the slice that is active at `now`, or those that it would have.
+    pub fn cells(&self, job: JobId, now: Instant) -> Option<Rectangle> {
+        let alone = self.jobs.get(&job)?.alone;
+        let in_slice = |slice: &Slice| slice.jobs.iter().find(|(other, _)| *other == job).map(|(_, cells)| *cells);
+        let active = self.active(now).filter(|_| self.gang.has_table()).and_then(in_slice);
+        active.or(alone).or_else(|| self.table.rectangle(job).ok())
+    }
+
+    /// The boundary after `now` at which a cell looks again. `None` if nothing changes with time.
+    pub fn next_boundary(&self, now: Instant) -> Option<Instant> {
+        let next = self.turns.next_boundary(now)?;
+        // With one slice, nothing happens at a boundary before the next table.
+        let is_alone = |now| self.turns.in_force(now).is_some_and(|table| table.order.len() <= 1);
+        (!is_alone(now) || !is_alone(next)).then_some(next)
+    }
+
+    /// The slices in force at `now`, in the order in which they were made.
+    pub fn slices(&self, now: Instant) -> &[Slice] {
+        let published = self.turns.in_force(now).and_then(|table| self.published.get(&table.version));
+        published.map_or(&[], Vec::as_slice)
+    }
+
+    /// The largest number of slices so far.
+    pub fn most_slices(&self) -> usize {
+        self.most_slices
+    }
+
+    fn active(&self, now: Instant) -> Option<&Slice> {
+        self.slices(now).get(self.turns.active(now)? as usize)
+    }
+
+    /// The cells for a request on a machine without other jobs.
+    fn first_place(&self, request: Request) -> Result<Rectangle, SliceError> {
+        let mesh = self.table.mesh();
+        let request_shape = request.shapes(mesh).next().unwrap_or(mesh.shape());
+        let found = Partitioner::FirstFit.find(&Occupancy::new(mesh), request);
+        found.ok_or(SliceError::TooLarge { request: request_shape, mesh: mesh.shape() })
+    }
+
+    /// Publishes the slices, if they take turns and have changed.
+    fn publish(&mut self, now: Instant) {
+        let slices = self.table.slices();
+        self.most_slices = self.most_slices.max(slices.len());
+        if !self.gang.has_table() || self.published.last_key_value().is_some_and(|(_, last)| last == slices) {
+            return;
+        }
+        let in_force = self.turns.in_force(now).filter(|table| table.order.len() > 1);
+        let boundary = in_force.map_or(now, |table| table.next_boundary(now));
+        // Scenarios limit the weights, so that a round is never too long.
+        if let Ok(table) = self.rotation.publish(slices, boundary) {
+            self.published.insert(table.version, slices.to_vec());
+            self.turns.publish(table);
+            self.published.retain(|version, _| self.turns.knows(*version));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

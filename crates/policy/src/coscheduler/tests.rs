@@ -1,0 +1,153 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::layout::Shape;
+
+const SLICE: Span = Span::from_millis(200);
+const EIGHT_BY_TWO: Shape = Shape { columns: 8, rows: 2 };
+
+fn new(gang: Gang) -> Coscheduler {
+    Coscheduler::new(gang, Mesh::new(EIGHT_BY_TWO).unwrap(), Partitioner::AdaptiveScan, Movement::Never, SLICE)
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Span::from_millis(millis)
+}
+
+fn all(columns: u32, rows: u32) -> Request {
+    Request::Rectangle(Shape { columns, rows })
+}
+
+/// The actions of the first jobs at a time.
+fn actions<const N: usize>(of: &Coscheduler, millis: u64) -> [Action; N] {
+    std::array::from_fn(|job| of.action(JobId(job as u32), at(millis)))
+}
+
+const SPINS: IntervalCounters =
+    IntervalCounters { ran: Span::from_millis(100), spun: Span::from_millis(60), blocks: 0 };
+const BLOCKS: IntervalCounters = IntervalCounters { ran: Span::from_millis(100), spun: Span::ZERO, blocks: 60 };
+
+#[test]
+fn jobs_on_the_same_cells_take_turns_and_a_new_one_waits_for_a_boundary() {
+    use Action::{Lower, Run, Stop};
+    for (gang, other) in [(Gang::Strict, Stop), (Gang::Moderate, Lower), (Gang::Adaptive, Stop)] {
+        let mut of = new(gang);
+        of.enter(JobId(0), all(8, 2), 1, at(70)).unwrap();
+        assert_eq!((actions(&of, 70), of.next_boundary(at(70))), ([Run], None), "{gang}");
+        // The first job was alone: the second one is entered at once, and has the first turn.
+        of.enter(JobId(1), all(8, 2), 1, at(100)).unwrap();
+        assert_eq!([100, 299, 300, 500].map(|millis| actions(&of, millis)), [
+            [other, Run],
+            [other, Run],
+            [Run, other],
+            [other, Run]
+        ]);
+        assert_eq!(of.next_boundary(at(100)), Some(at(300)));
+        of.enter(JobId(2), all(4, 2), 1, at(310)).unwrap();
+        assert_eq!(actions(&of, 310), [Run, other, other]);
+        let turns = [500, 700, 900].map(|millis| actions::<3>(&of, millis));
+        for job in 0..3 {
+            assert_eq!(turns.iter().filter(|turn| turn[job] == Run).count(), 1, "{turns:?}");
+        }
+    }
+}
+
+#[test]
+fn jobs_take_no_turns_if_the_local_schedulers_decide() {
+    for gang in [Gang::None, Gang::Implicit, Gang::Dynamic] {
+        let mut of = new(gang);
+        for job in 0..3 {
+            of.enter(JobId(job), all(8, 2), 1, at(0)).unwrap();
+        }
+        assert_eq!((actions(&of, 250), of.next_boundary(at(0))), ([Action::Run; 3], None));
+        assert_eq!(of.most_slices(), 3);
+    }
+}
+
+#[test]
+fn a_job_that_blocks_takes_no_turns_until_it_spins_again() {
+    use Action::{Run, Stop};
+    let mut of = new(Gang::Adaptive);
+    for job in 0..3 {
+        of.enter(JobId(job), all(8, 2), 1, at(0)).unwrap();
+        of.observe(JobId(job), &SPINS, at(0)).unwrap();
+    }
+    of.observe(JobId(2), &BLOCKS, at(50)).unwrap();
+    let turns = [200, 400, 600].map(|millis| actions(&of, millis));
+    assert!(turns.iter().all(|turn: &[Action; 3]| turn[2] == Run && turn[0] != turn[1]), "{turns:?}");
+    of.observe(JobId(2), &SPINS, at(650)).unwrap();
+    let turns = [800, 1000, 1200].map(|millis| actions(&of, millis));
+    assert!(turns.iter().all(|turn: &[Action; 3]| turn.iter().filter(|&&action| action == Stop).count() == 2));
+}
+
+#[test]
+fn cellos_runs_one_job_after_another() {
+    let mut of = new(Gang::CellOs);
+    let cells = Rectangle::at_origin(Shape { columns: 4, rows: 2 });
+    assert_eq!(of.enter(JobId(0), all(2, 4), 1, at(0)), Ok(Entry::Placed(cells)));
+    assert_eq!(of.enter(JobId(1), all(4, 2), 1, at(0)), Ok(Entry::Waits));
+    assert_eq!(of.enter(JobId(2), all(4, 2), 1, at(0)), Ok(Entry::Waits));
+    assert_eq!(of.release(JobId(1), at(1)), Ok(vec![]));
+    assert_eq!(of.release(JobId(0), at(2)), Ok(vec![(JobId(2), cells)]));
+    assert_eq!(of.enter(JobId(3), all(9, 1), 1, at(2)).unwrap_err().to_string(), "9x1 cells fit into a mesh of 8x2 in neither orientation");
+}
+
+#[test]
+fn original_follows_the_first_cell() {
+    use Action::{Lower, Run};
+    let mut of = new(Gang::Original);
+    for job in 0..2 {
+        let cells = Rectangle::at_origin(Shape { columns: 2, rows: 2 });
+        assert_eq!(of.enter(JobId(job), all(2, 2), 1, at(0)), Ok(Entry::Placed(cells)));
+    }
+    assert_eq!(actions(&of, 0), [Run, Run]);
+    assert!(of.follow(JobId(1)) && !of.follow(JobId(1)) && !of.follow(JobId(7)));
+    assert_eq!(actions(&of, 0), [Lower, Run]);
+    of.release(JobId(1), at(1)).unwrap();
+    assert_eq!(actions(&of, 1), [Run, Run]);
+}
+
+#[test]
+fn a_job_that_has_gone_is_an_error_value() {
+    for gang in Gang::ALL {
+        let mut of = new(gang);
+        assert_eq!(of.release(JobId(5), at(0)), Err(SliceError::Unknown(JobId(5))));
+        assert_eq!(of.observe(JobId(5), &SPINS, at(0)), Err(SliceError::Unknown(JobId(5))));
+        of.enter(JobId(5), all(1, 1), 1, at(0)).unwrap();
+        assert_eq!(of.enter(JobId(5), all(1, 1), 1, at(0)), Err(SliceError::Twice(JobId(5))));
+        assert_eq!((of.action(JobId(6), at(0)), of.cells(JobId(6), at(0))), (Action::Run, None));
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_two_jobs_run_on_a_cell_in_turn_whatever_the_clock_shows(
+        events in prop::collection::vec((0_u32..12, 0_u64..400, 1_u32..5, 1_u32..3, 1_u32..4, any::<bool>()), 1..60),
+    ) {
+        let mut of = new(Gang::Adaptive);
+        let mut now = 0;
+        for (job, gap, columns, rows, weight, blocks) in events {
+            now += gap;
+            let job = JobId(job);
+            match (of.cells(job, at(now)), blocks) {
+                (None, _) => {
+                    of.enter(job, all(columns, rows), weight, at(now)).unwrap();
+                }
+                (Some(_), true) => {
+                    of.observe(job, if rows == 1 { &BLOCKS } else { &SPINS }, at(now)).unwrap();
+                }
+                (Some(_), false) => {
+                    of.release(job, at(now)).unwrap();
+                }
+            }
+            for clock in [now.saturating_sub(30), now, now + 30, now + 777] {
+                let in_turn = (0..12).map(JobId).filter(|job| of.jobs.get(job).is_some_and(|of| of.need != Need::Blocks));
+                let runs = in_turn.filter(|&job| of.action(job, at(clock)) == Action::Run);
+                let cells: Vec<Rectangle> = runs.filter_map(|job| of.cells(job, at(clock))).collect();
+                for (number, one) in cells.iter().enumerate() {
+                    prop_assert!(cells[number + 1..].iter().all(|other| !one.overlaps(*other)), "{:?}", of);
+                }
+            }
+        }
+    }
+}
