@@ -117,7 +117,12 @@ impl Coscheduler {
     /// # Errors
     ///
     /// [`SliceError::Unknown`].
-    pub fn observe(&mut self, job: JobId, counters: &IntervalCounters, now: Instant) -> Result<Vec<(JobId, Rectangle)>, SliceError> {
+    pub fn observe(
+        &mut self,
+        job: JobId,
+        counters: &IntervalCounters,
+        now: Instant,
+    ) -> Result<Vec<(JobId, Rectangle)>, SliceError> {
         let of = self.jobs.get_mut(&job).ok_or(SliceError::Unknown(job))?;
         let (before, need, alone) = (of.need, classify(of.need, counters), of.alone);
         of.need = need;

@@ -36,12 +36,10 @@ fn jobs_on_the_same_cells_take_turns_and_a_new_one_waits_for_a_boundary() {
         assert_eq!((actions(&of, 70), of.next_boundary(at(70))), ([Run], None), "{gang}");
         // The first job was alone: the second one is entered at once, and has the first turn.
         of.enter(JobId(1), all(8, 2), 1, at(100)).unwrap();
-        assert_eq!([100, 299, 300, 500].map(|millis| actions(&of, millis)), [
-            [other, Run],
-            [other, Run],
-            [Run, other],
-            [other, Run]
-        ]);
+        assert_eq!(
+            [100, 299, 300, 500].map(|millis| actions(&of, millis)),
+            [[other, Run], [other, Run], [Run, other], [other, Run]]
+        );
         assert_eq!(of.next_boundary(at(100)), Some(at(300)));
         of.enter(JobId(2), all(4, 2), 1, at(310)).unwrap();
         assert_eq!(actions(&of, 310), [Run, other, other]);
@@ -89,7 +87,10 @@ fn cellos_runs_one_job_after_another() {
     assert_eq!(of.enter(JobId(2), all(4, 2), 1, at(0)), Ok(Entry::Waits));
     assert_eq!(of.release(JobId(1), at(1)), Ok(vec![]));
     assert_eq!(of.release(JobId(0), at(2)), Ok(vec![(JobId(2), cells)]));
-    assert_eq!(of.enter(JobId(3), all(9, 1), 1, at(2)).unwrap_err().to_string(), "9x1 cells fit into a mesh of 8x2 in neither orientation");
+    assert_eq!(
+        of.enter(JobId(3), all(9, 1), 1, at(2)).unwrap_err().to_string(),
+        "9x1 cells fit into a mesh of 8x2 in neither orientation"
+    );
 }
 
 #[test]

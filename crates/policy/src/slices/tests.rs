@@ -139,13 +139,20 @@ fn a_request_that_cannot_be_met_is_refused() {
     assert_eq!(table.enter(JobId(1), Request::Ranks(1), 1), Err(SliceError::Twice(JobId(1))));
 }
 
+fn table_whose_jobs_move(mesh: Shape) -> SliceTable {
+    SliceTable::new(Mesh::new(mesh).unwrap(), Partitioner::AdaptiveScan, Movement::WithinNode, None)
+}
+
+/// The jobs of each slice with their first columns.
+fn columns(table: &SliceTable) -> Vec<Vec<(u32, u32)>> {
+    let columns = |slice: &Slice| slice.jobs.iter().map(|(job, cells)| (job.0, cells.column)).collect();
+    table.slices().iter().map(columns).collect()
+}
+
 #[test]
 fn of_five_jobs_that_move_each_slice_lacks_one() {
-    let mesh = Mesh::new(shape(8, 2)).unwrap();
-    let mut table = SliceTable::new(mesh, Partitioner::AdaptiveScan, Movement::WithinNode, None);
+    let mut table = table_whose_jobs_move(shape(8, 2));
     (0..5).for_each(|job| assert!(enter(&mut table, job, 2, 2).is_some()));
-    let columns = |slice: &Slice| slice.jobs.iter().map(|(job, cells)| (job.0, cells.column)).collect::<Vec<_>>();
-    let slices: Vec<_> = table.slices().iter().map(columns).collect();
     let expected = [
         [(0, 0), (1, 2), (2, 4), (3, 6)],
         [(4, 0), (1, 2), (2, 4), (0, 6)],
@@ -153,17 +160,25 @@ fn of_five_jobs_that_move_each_slice_lacks_one() {
         [(2, 4), (3, 6), (4, 0), (0, 2)],
         [(1, 2), (2, 4), (3, 6), (4, 0)],
     ];
-    assert_eq!(slices, expected, "only job 0 moves");
+    assert_eq!(columns(&table), expected, "only job 0 moves");
 }
 
 #[test]
 fn jobs_that_move_share_the_slices_beside_a_job_on_all_cells() {
-    let mesh = Mesh::new(shape(8, 2)).unwrap();
-    let mut table = SliceTable::new(mesh, Partitioner::AdaptiveScan, Movement::WithinNode, None);
+    let mut table = table_whose_jobs_move(shape(8, 2));
     enter(&mut table, 9, 8, 2);
     (0..5).for_each(|job| assert!(enter(&mut table, job, 2, 2).is_some()));
     assert!((least_share(&table) - 4. / 9.).abs() < 1e-9, "9 slices: 4 for job 9, and 5 with 4 jobs each");
     assert_eq!(table.slices().len(), 9);
+}
+
+#[test]
+fn a_job_leaves_its_own_cells_if_a_job_with_a_smaller_share_has_no_room_otherwise() {
+    let mut table = table_whose_jobs_move(shape(5, 1));
+    let places = [(0, 2), (1, 2), (2, 1), (3, 1)].map(|(job, width)| enter(&mut table, job, width, 1));
+    assert_eq!(places, [0, 2, 4, 0].map(|column| Some((column, 0))));
+    let second = &columns(&table)[1];
+    assert_eq!(second, &[(3, 0), (0, 1), (1, 3)], "job 1 on its own cells would leave none for job 0");
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -226,6 +241,9 @@ proptest! {
                 }
                 prop_assert_eq!(table.slices(), &reference.slices()[..]);
                 prop_assert_eq!(table.waiting().collect::<Vec<_>>(), reference.waiting());
+                let waiting: Vec<JobId> = table.waiting().collect();
+                prop_assert!(alive.ends_with(&waiting), "{:?} do not wait for older ones only", waiting);
+                prop_assert!(alive.is_empty() || waiting.len() < alive.len(), "the oldest one waits");
                 check_promises(&table, most)?;
             }
             prop_assert_eq!(table.slices(), &[]);
