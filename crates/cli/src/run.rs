@@ -9,7 +9,7 @@ use measure::manifest::{Manifest, ScenarioFile};
 use measure::results::{ExperimentReport, csv, text};
 use measure::timestamp::Timestamp;
 use measure::two_worlds::{TwoWorlds, needs_host};
-use measure::world::default_worlds;
+use measure::world::{default_worlds, why_not_here};
 use scenario::Scenario;
 
 use crate::arguments::{self, Format};
@@ -27,6 +27,9 @@ pub(crate) fn run(arguments: &arguments::Run) -> Result<(), Stop> {
     apply_arguments(&mut scenario, arguments).or_input()?;
     let until = precision::until(&mut scenario, arguments).or_input()?;
     let chosen = arguments.world.map_or_else(|| default_worlds(&scenario), arguments::Worlds::list);
+    if arguments.world.is_none() {
+        print_notes(why_not_here(&scenario).as_slice());
+    }
 
     let signals = Signals::catch()?;
     let calibration = if needs_host(&scenario, chosen) { Some(calibrate::load(false)?) } else { None };
@@ -68,6 +71,9 @@ fn apply_arguments(scenario: &mut Scenario, arguments: &arguments::Run) -> anyho
             return Err(anyhow!("--scheduler: the scenario sweeps machine.scheduler itself; leave one of the two out"));
         }
         arm.setting.machine.scheduler = Some(scheduler);
+        if let Some(conflict) = arm.setting.conflicts().first() {
+            return Err(anyhow!("--scheduler: {conflict}"));
+        }
     }
     Ok(())
 }

@@ -27,6 +27,9 @@ pub enum Error {
     /// All jobs are endless.
     #[error("all jobs are endless, so the run would never end: give at least one of them `work`")]
     Endless,
+    /// The machine of the scenario has cells, and this machine has none.
+    #[error("only the simulator has machines with cells: add `--world sim`")]
+    Cells,
     /// A job, its command or its process failed.
     #[error("job `{job}`: {why}")]
     Failed {
@@ -55,7 +58,7 @@ impl Error {
     /// Whether the scenario asks for something that this machine lacks, as opposed to a failure
     /// during the run.
     pub fn is_input(&self) -> bool {
-        matches!(self, Error::Refused { .. } | Error::TooManyThreads { .. } | Error::Endless)
+        matches!(self, Error::Refused { .. } | Error::TooManyThreads { .. } | Error::Endless | Error::Cells)
     }
 
     /// Makes an error of a job.

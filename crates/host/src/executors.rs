@@ -65,7 +65,7 @@ fn run_program(
 ) {
     // If the run is gone, the main thread sees the end of its input and ends the process.
     let run = || {
-        let _ = reply(&Reply::Finished(first()?));
+        let _ = reply(&Reply::Finished(first()?.into()));
         if keep_running {
             loop {
                 again()?;

@@ -116,7 +116,7 @@ impl Job {
                 Reply::Ready { threads } => self.threads = Some(threads),
                 Reply::Recorded(record) => self.record = record,
                 Reply::EventLog(piece) => self.add_log_piece(piece),
-                Reply::Finished(outcome) => self.outcome = Some(outcome),
+                Reply::Finished(outcome) => self.outcome = Some(*outcome),
                 Reply::Failed(Failure { message, is_input }) => {
                     return Err(Error::of_job(&self.name, message, is_input));
                 }

@@ -88,7 +88,7 @@ pub(crate) enum Reply {
     Recorded(Vec<RecordedStep>),
     /// A piece of a thread's event log, before the job finishes.
     EventLog(EventLog),
-    Finished(JobOutcome),
+    Finished(Box<JobOutcome>),
     Failed(Failure),
 }
 

@@ -66,14 +66,17 @@ pub struct JobEventLogs {
 
 impl Host {
     /// Refuses what this machine cannot do, before anything starts: missing commands, more threads
-    /// than the limits allow, nice values, CPUs and slices that the kernel does not grant, and
-    /// settings without a job that ends.
+    /// than the limits allow, nice values, CPUs and slices that the kernel does not grant,
+    /// machines with cells, messages, and settings without a job that ends.
     ///
     /// # Errors
     /// Only errors for which [`Error::is_input`] is true.
     pub fn check(&self, setting: &Setting) -> Result<(), Error> {
         if setting.jobs.iter().all(|job| job.kind.is_endless()) {
             return Err(Error::Endless);
+        }
+        if setting.machine.cells.is_some() {
+            return Err(Error::Cells);
         }
         for job in &setting.jobs {
             let refused = |why| Error::Refused { job: job.name.clone(), why };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use host::{Host, Recording};
 use scenario::result::World;
-use scenario::{JobKind, Machine, Scenario, Setting, Span};
+use scenario::{JobKind, Machine, MachineKeys, Scenario, Setting, Span};
 
 use crate::disturbance::Monitor;
 use crate::states::Observer;
@@ -57,10 +57,12 @@ impl TwoWorlds {
                 host.check(&arm.setting).map_err(of_host)?;
                 continue;
             }
-            // Only the commands that are measured must be possible here.
+            // Only the commands that are measured must be possible here, on this machine.
             let commands = arm.setting.jobs.iter().filter(|job| is_unmeasured(&job.kind)).cloned().collect::<Vec<_>>();
             if !commands.is_empty() {
-                host.check(&Setting { jobs: commands, ..arm.setting.clone() }).map_err(of_host)?;
+                let (machine, coscheduling) = (MachineKeys::default(), None);
+                let setting = Setting { machine, jobs: commands, coscheduling, keep_running: false };
+                host.check(&setting).map_err(of_host)?;
             }
         }
         Ok(())
@@ -69,7 +71,7 @@ impl TwoWorlds {
     /// Rejects a trace with more CPUs than Perfetto reads.
     pub fn check_trace(&self, world: World, setting: &Setting) -> Result<(), Failure> {
         let cpus = match world {
-            World::Sim => self.simulated(setting)?.cpus,
+            World::Sim => self.simulated(setting)?.total_cpus(),
             World::Host => self.host()?.calibration.machine.cpus_allowed.iter().max().map_or(1, |highest| highest + 1),
         };
         if cpus <= MOST_CPUS {
@@ -100,7 +102,7 @@ impl TwoWorlds {
         let written = match world {
             World::Sim => {
                 let simulation = move |machine: &Machine, setting: &Setting| {
-                    let mut watch = SimulationTracer::new(writer, setting, machine.cpus);
+                    let mut watch = SimulationTracer::new(writer, setting, machine.total_cpus());
                     let outcome = sim::run_observed(machine, setting, seed, &mut watch)?;
                     Ok(watch.finish(end_of_simulation(setting, machine.step, seed, &outcome)).map(|_| 0))
                 };
@@ -119,7 +121,7 @@ impl TwoWorlds {
     /// Simulates one run and returns its scheduling events in the kernel's format.
     pub fn ftrace(&self, setting: &Setting, seed: u64, cancel: &AtomicBool) -> Result<String, Failure> {
         let simulation = move |machine: &Machine, setting: &Setting| {
-            let mut watch = FtraceWriter::new(setting, machine.cpus);
+            let mut watch = FtraceWriter::new(setting, machine.total_cpus());
             let outcome = sim::run_observed(machine, setting, seed, &mut watch)?;
             Ok(watch.finish(end_of_simulation(setting, machine.step, seed, &outcome)))
         };
@@ -186,7 +188,7 @@ impl Worlds for TwoWorlds {
                     if !is_watched {
                         return Ok(Executed { outcome: sim::run(machine, setting, seed)?, ..Executed::default() });
                     }
-                    let mut observer = Observer::new(setting, machine.cpus);
+                    let mut observer = Observer::new(setting, machine.total_cpus());
                     let outcome = sim::run_observed(machine, setting, seed, &mut observer)?;
                     Ok(Executed { outcome, states: observer.into_run_states(), ..Executed::default() })
                 };

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use host::StateSample;
 use scenario::result::{Outcome, World};
-use scenario::{Scenario, Setting, Span};
+use scenario::{JobKind, Scenario, Setting, Span};
 
 use crate::disturbance::Disturbance;
 use crate::states::RunStates;
@@ -69,8 +69,50 @@ pub enum Failure {
     Failed(Box<dyn Error + Send + Sync>),
 }
 
-/// The default worlds: both if the scenario is about this machine, else only the simulator.
+/// The default worlds: both if the scenario is about this machine, which can run it, else only the
+/// simulator.
 pub fn default_worlds(scenario: &Scenario) -> &'static [World] {
-    let about_this_machine = scenario.arms.iter().all(|arm| arm.setting.machine.like_host);
-    if about_this_machine { &[World::Sim, World::Host] } else { &[World::Sim] }
+    let runs_here = is_about_this_machine(scenario) && simulated_only(scenario).is_none();
+    if runs_here { &[World::Sim, World::Host] } else { &[World::Sim] }
+}
+
+/// The sentence about a scenario that is about this machine, but that only the simulator can run.
+pub fn why_not_here(scenario: &Scenario) -> Option<String> {
+    let what = simulated_only(scenario).filter(|_| is_about_this_machine(scenario))?;
+    Some(format!("this runs only in the simulator, which alone has {what}"))
+}
+
+fn is_about_this_machine(scenario: &Scenario) -> bool {
+    scenario.arms.iter().all(|arm| arm.setting.machine.like_host)
+}
+
+/// The part of a scenario that only the simulator has.
+fn simulated_only(scenario: &Scenario) -> Option<&'static str> {
+    let settings = scenario.arms.iter().map(|arm| &arm.setting);
+    if settings.clone().any(|setting| setting.machine.cells.is_some()) {
+        return Some("machines with cells");
+    }
+    let mut jobs = settings.flat_map(|setting| &setting.jobs);
+    jobs.any(|job| matches!(job.kind, JobKind::Message(_))).then_some("jobs of kind `message`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_and_messages_are_only_simulated_by_default() {
+        let of = |machine: &str, kind: &str| {
+            let text = format!("machine = {{ {machine} }}\njob = [{{ name = 'a', {kind} }}]");
+            let scenario = scenario::read("a.toml", text.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
+            (default_worlds(&scenario).len(), why_not_here(&scenario))
+        };
+        let cpu = "kind = 'cpu', work = '1 s'";
+        let message = "kind = 'message', ranks = 2, pattern = 'ring', bytes = 1, rounds = 1, waiting = 'cs'";
+        let only = |what: &str| (1, Some(format!("this runs only in the simulator, which alone has {what}")));
+        assert_eq!(of("like = 'host'", cpu), (2, None));
+        assert_eq!(of("like = 'host', cells = '2x1'", cpu), only("machines with cells"));
+        assert_eq!(of("like = 'host'", message), only("jobs of kind `message`"));
+        assert_eq!(of("cpus = 2", message), (1, None));
+    }
 }

@@ -9,7 +9,7 @@
 //!   `papers/tests/papers/trace/simulation.rs`, in the simulator;
 //! * `host/tests/host/` (`runs.rs`, `pipelines.rs`) on the host, and `wait/tests/` (`wait`, `race`,
 //!   `shared`) with the objects of `rowlock-wait`;
-//! * `scenario/tests/scenario/round_trip.rs` and `cli/tests/cli/command.rs`.
+//! * `scenario/tests/scenario/drawn.rs` and `cli/tests/cli/command.rs`.
 //!
 //! `scenario/tests/scenario/document.rs` compares its rows with the tables in docs/scenario.md.
 //!

@@ -9,7 +9,7 @@
 //!   (`coscheduling.rs`, or that of the job: `model.rs`, `pipeline.rs`, `fibers.rs`, `message.rs`),
 //!   read in `read/` and written in `write.rs`;
 //! * its row in docs/scenario.md (`tests/scenario/document.rs` prints the expected table);
-//! * a value in `tests/scenario/round_trip.rs`, which draws every field;
+//! * a value in `tests/scenario/drawn.rs`, which draws every field;
 //! * for an option of a simulated scheduler: a value in `sim/tests/sim/reference/` (`settings.rs`
 //!   or `properties.rs`).
 

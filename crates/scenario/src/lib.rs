@@ -5,6 +5,7 @@
 mod named;
 
 pub mod arrival;
+pub mod conflict;
 pub mod coscheduling;
 pub mod diagnostics;
 pub mod distribution;

@@ -214,7 +214,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         let outcome = Outcome {
             jobs: jobs.collect(),
             machine: MachineOutcome {
-                cpus: self.machine.cpus,
+                cpus: self.machine.total_cpus(),
                 scheduler: self.machine.scheduler.name().to_owned(),
                 work_percent: self.time.percent(CpuUse::Work),
                 spin_percent: self.time.percent(CpuUse::Spin),

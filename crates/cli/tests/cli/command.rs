@@ -174,6 +174,35 @@ fn a_scheduler_that_the_scenario_sweeps_cannot_be_an_option() {
     assert!(done.stderr.contains("machine.scheduler"), "{}", done.stderr);
 }
 
+#[test]
+fn what_only_the_simulator_can_do_is_refused_elsewhere_with_a_way_out() {
+    let cells = r#"
+        machine = { like = "host", cells = "2x1" }
+        coscheduling.how = "moderate"
+        [[job]]
+        name = "ring"
+        kind = "message"
+        ranks = 2
+        pattern = "ring"
+        bytes = 1
+        rounds = 1
+        waiting = "cs"
+    "#;
+    let place = Place::with(cells);
+    place.rowlock(&["run", "crew.toml", "--world", "both"]).expect_exit(2).expect_stderr("cells: add `--world sim`");
+    let line = ["run", "crew.toml", "--scheduler", "fifo"];
+    place.rowlock(&line).expect_exit(2).expect_stderr("--scheduler: `how = \"moderate\"` needs priorities");
+    place.rowlock(&["export", "crew.toml", "--to", "rt-app"]).expect_exit(2).expect_stderr("the machine: rt-app runs");
+    let message = cells.replace(", cells = \"2x1\"", "").replace("coscheduling.how = \"moderate\"", "");
+    let place = Place::with(message);
+    place
+        .rowlock(&["run", "crew.toml", "--world", "host"])
+        .expect_exit(2)
+        .expect_stderr("`message`: add `--world sim`");
+    let done = place.rowlock(&["check", "crew.toml"]).expect_exit(0);
+    assert!(done.stdout.ends_with("runs in sim\n"), "{}", done.stdout);
+}
+
 fn with_command(argv: &str) -> Place {
     let command = format!("[[job]]\nname = \"tool\"\nkind = \"command\"\nargv = {argv}\n\n[experiment]");
     Place::with(CREW.replace("[experiment]", &command))

@@ -37,7 +37,8 @@ pub(crate) fn serve(
         }
         let usage = descendants_usage().since(before);
         if !replied {
-            reply(&Reply::Finished(outcome(job, Some(completion), usage))).map_err(Failure::io("cannot reply"))?;
+            reply(&Reply::Finished(outcome(job, Some(completion), usage).into()))
+                .map_err(Failure::io("cannot reply"))?;
             replied = true;
         }
     }

@@ -294,7 +294,7 @@ impl<R: Recorder> ThreadJob<R> {
         }
         event_logs.into_iter().for_each(send_event_log);
         // If the run is gone, the main thread sees the end of its input and ends the process.
-        let _ = reply(&Reply::Finished(outcome));
+        let _ = reply(&Reply::Finished(outcome.into()));
     }
 }
 

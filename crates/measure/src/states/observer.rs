@@ -52,9 +52,7 @@ struct Thread {
 impl Observer {
     /// An observer for a run of this setting on a machine with `cpus` CPUs.
     pub fn new(setting: &Setting, cpus: u32) -> Observer {
-        let has_waits = |kind: &JobKind| {
-            matches!(kind, JobKind::Barrier { .. } | JobKind::Lock { .. } | JobKind::Pipeline(_) | JobKind::Fibers(_))
-        };
+        let has_waits = |kind: &JobKind| !matches!(kind, JobKind::Cpu { .. } | JobKind::Command { .. });
         let observed = first_copies(setting, cpus).filter(|(job, ..)| has_waits(&job.kind)).take(MOST_JOBS);
         let jobs = observed.map(|(job, id, numbers)| {
             let name = if job.copies > 1 { format!("{}.0", job.name) } else { job.name.clone() };

@@ -120,7 +120,7 @@ impl<'a> Evidence<'a> {
     /// The value of an arm on an axis.
     pub fn axis_value(&self, arm: usize, x: &str) -> Option<toml::Value> {
         let of = &self.scenario.arms[arm];
-        factor::axis_value(x, &self.factors[arm], threads(of), machine(&of.setting).cpus)
+        factor::axis_value(x, &self.factors[arm], threads(of), machine(&of.setting).total_cpus())
     }
 
     /// The arms of a group.

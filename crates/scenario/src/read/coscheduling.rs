@@ -1,15 +1,17 @@
 //! Reads how jobs share the cells of the machine.
 
-use policy::gang::{Gang, Lowering};
+use policy::gang::Gang;
 use policy::layout::Partitioner;
 use policy::slices::Movement;
+use toml::Spanned;
 
 use super::table::Table;
 use super::value;
+use crate::conflict::Conflict;
 use crate::coscheduling::{Coscheduling, Reschedule};
 use crate::diagnostics::Diagnostic;
-use crate::keys::{Key, coscheduling, file, machine};
-use crate::model::{Job, Machine, MachineKeys};
+use crate::keys::{coscheduling, file, machine};
+use crate::model::Setting;
 
 /// Reads the table of a file with this `[machine]`. Without it, jobs share the cells of a machine
 /// without turns.
@@ -46,59 +48,15 @@ pub(super) fn coscheduling(root: &Table<'_, '_>, of_machine: &Table<'_, '_>) -> 
     })
 }
 
-/// Checks that the machine can do what a valid table asks for.
-pub(super) fn check(
-    root: &Table<'_, '_>,
-    of_machine: &Table<'_, '_>,
-    of: &Coscheduling,
-    keys: &MachineKeys,
-    jobs: &[Job],
-) {
+/// Reports what the machine cannot do.
+pub(super) fn check(root: &Table<'_, '_>, of_machine: &Table<'_, '_>, setting: &Setting) {
     let Some(table) = root.table(&file::COSCHEDULING) else { return };
-    let machine = keys.complete(&Machine::with_cpus(1));
-    let report = |keys: &[&Key], message: String, cause: &Key, label: &str, help: String| {
-        let place = keys.iter().find_map(|key| table.get(key)).map_or(table.header.clone(), toml::Spanned::span);
+    for Conflict { at, with, message, help } in setting.conflicts() {
+        let place = at.iter().find_map(|key| table.get(key)).map_or(table.header.clone(), Spanned::span);
         let diagnostic = Diagnostic::new(place, message).help(help);
-        root.report.add(match of_machine.get(cause) {
-            Some(node) => diagnostic.context(node.span(), label),
+        root.report.add(match of_machine.get(&with) {
+            Some(node) => diagnostic.context(node.span(), "in conflict with this"),
             None => diagnostic,
         });
-    };
-    if takes_turns(of.how) {
-        let at = &[&coscheduling::SLICE];
-        // The tick of the machine that rowlock runs on is unknown here.
-        let has_known_tick = keys.tick.is_some() || !keys.like_host;
-        let ticks = machine.scheduler.ticks() || of.reschedule == Reschedule::Tick;
-        if ticks && has_known_tick && of.slice < machine.tick {
-            let message = format!("a slice of {} is shorter than the tick of {}", of.slice, machine.tick);
-            let help = "cells would miss slices: write a longer `slice`, or a shorter `tick` in `[machine]`";
-            report(at, message, &machine::TICK, "the tick", help.to_owned());
-        }
-        let jobs: u64 = jobs.iter().map(|job| u64::from(job.copies)).sum();
-        let switch = machine.context_switch + of.switch_cost + of.switch_cost_per_job.scaled(1000 * jobs);
-        if of.slice < switch + switch {
-            let message = format!("a slice of {} is shorter than two switches, of {switch} each", of.slice);
-            let help = "cells would only switch: write a longer `slice`, or shorter switches".to_owned();
-            report(at, message, &machine::CONTEXT_SWITCH, "a part of the switch", help);
-        }
     }
-    let scheduler = machine.scheduler;
-    let at = &[&coscheduling::LOWER, &coscheduling::HOW];
-    let lowers = matches!(of.how, Gang::Moderate | Gang::Original);
-    if let (true, Lowering::Weight(_)) = (lowers, of.lower) {
-        if !machine.has_group_weights() {
-            let message = format!("`lower = \"{}\"` needs jobs that are groups", of.lower);
-            let help = "write `scheduler = \"eevdf\"` and `groups = true` in `[machine]`, or `lower = \"nice 15\"`";
-            report(at, message, &machine::SCHEDULER, "the scheduler", help.to_owned());
-        }
-    } else if (lowers || of.how == Gang::Dynamic) && !scheduler.has_priorities() {
-        let message = format!("`how = \"{}\"` needs priorities, and `{scheduler}` has none", of.how);
-        let help = "choose another scheduler in `[machine]`, or `how = \"strict\"`, which stops jobs".to_owned();
-        report(at, message, &machine::SCHEDULER, "the scheduler", help);
-    }
-}
-
-/// Whether jobs are active in turn.
-const fn takes_turns(how: Gang) -> bool {
-    how.has_table() || matches!(how, Gang::Original)
 }

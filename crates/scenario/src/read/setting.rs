@@ -36,11 +36,12 @@ pub(super) fn setting(root: &Table<'_, '_>) -> Option<Setting> {
         return None;
     }
     check_totals(&jobs, &machine, report);
-    let jobs: Vec<Job> = jobs.into_iter().map(|(job, _)| job).collect();
-    if let (Some(table), Some(coscheduling)) = (&table, &coscheduling) {
-        coscheduling::check(root, table, coscheduling, &machine, &jobs);
+    let jobs = jobs.into_iter().map(|(job, _)| job).collect();
+    let setting = Setting { machine, jobs, coscheduling, keep_running };
+    if let Some(of_machine) = &table {
+        coscheduling::check(root, of_machine, &setting);
     }
-    (report.mark() == mark).then_some(Setting { machine, jobs, coscheduling, keep_running })
+    (report.mark() == mark).then_some(setting)
 }
 
 fn machine_keys(table: &Table<'_, '_>) -> MachineKeys {

@@ -2,4 +2,5 @@
 
 mod bad;
 mod document;
+mod drawn;
 mod round_trip;
