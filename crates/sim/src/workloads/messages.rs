@@ -214,3 +214,168 @@ fn role(pattern: Pattern, number: u32, ranks: u32) -> (&'static [Step], Vec<u32>
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use policy::layout::Request;
+    use policy::waiting::WaitingRule;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+
+    fn us(n: u64) -> Span {
+        Span::from_micros(n)
+    }
+
+    fn job(pattern: Pattern, ranks: u32, rounds: u64) -> Message {
+        Message {
+            request: Request::Ranks(ranks),
+            pattern,
+            bytes: 100,
+            rounds,
+            compute: Some(us(3).into()),
+            sleep: Some(us(2).into()),
+            waiting: WaitingRule::AlwaysBlock,
+            weight: 1,
+        }
+    }
+
+    fn messages(job: &Message) -> Messages {
+        Messages::new(job, &Machine::with_cpus(1), "job", 1, Span::ZERO)
+    }
+
+    /// Lets a rank act, and its messages arrive at once, until it lacks a message or is through with
+    /// a round. Returns what it did.
+    fn act(messages: &mut Messages, number: usize) -> String {
+        let mut text = String::new();
+        loop {
+            match messages.next(number) {
+                RankAction::Compute(span) => text += &format!("computes {span}, "),
+                RankAction::Sleep(span) => text += &format!("sleeps {span}, "),
+                RankAction::Send => {
+                    for to in messages.receivers(number).to_vec() {
+                        text += &format!("sends to {to}, ");
+                        messages.arrive(number, to as usize);
+                    }
+                }
+                RankAction::Receive if messages.receive(number) => text += "receives, ",
+                RankAction::Receive => return text + "waits",
+                RankAction::EndRound { done } => return text + if done { "is done" } else { "ends a round" },
+            }
+        }
+    }
+
+    /// A rank that waited receives and continues.
+    fn resume(messages: &mut Messages, number: usize) -> String {
+        assert!(messages.receive(number));
+        act(messages, number)
+    }
+
+    #[test]
+    fn a_message_goes_around_the_ring() {
+        let mut ring = messages(&job(Pattern::Ring, 3, 1));
+        assert_eq!(act(&mut ring, 1), "waits");
+        assert_eq!(act(&mut ring, 0), "computes 3 us, sleeps 2 us, sends to 1, waits");
+        assert_eq!(ring.missing(0).collect::<Vec<_>>(), [2]);
+        assert_eq!(resume(&mut ring, 1), "computes 3 us, sleeps 2 us, sends to 2, is done");
+        assert_eq!(act(&mut ring, 2), "receives, computes 3 us, sleeps 2 us, sends to 0, is done");
+        assert_eq!((ring.rounds_done, resume(&mut ring, 0), ring.rounds_done), (0, "is done".to_owned(), 1));
+    }
+
+    #[test]
+    fn the_first_rank_sends_to_all_others_and_waits_for_all_answers() {
+        let mut job = job(Pattern::OneToAll, 4, 2);
+        job.sleep = None;
+        let mut all = messages(&job);
+        assert_eq!(act(&mut all, 0), "computes 3 us, sends to 1, sends to 2, sends to 3, waits");
+        assert_eq!(act(&mut all, 2), "receives, sends to 0, ends a round");
+        assert_eq!(all.missing(0).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(act(&mut all, 3), "receives, sends to 0, ends a round");
+        assert!(!all.can_receive(0));
+        assert_eq!(act(&mut all, 1), "receives, sends to 0, ends a round");
+        assert_eq!(resume(&mut all, 0), "ends a round");
+    }
+
+    #[test]
+    fn neighbours_exchange_messages_and_may_be_a_round_ahead() {
+        let mut ring = messages(&job(Pattern::Exchange, 4, 2));
+        let line = |to: &str| format!("computes 3 us, sleeps 2 us, {to}, waits");
+        assert_eq!(act(&mut ring, 0), line("sends to 1, sends to 3"));
+        assert_eq!(act(&mut ring, 1), line("sends to 0, sends to 2"));
+        assert_eq!(act(&mut ring, 3), line("sends to 0, sends to 2"));
+        // It goes on to the next round, and what it sends is kept for that.
+        assert_eq!(resume(&mut ring, 0), "ends a round");
+        assert_eq!(act(&mut ring, 0), line("sends to 1, sends to 3"));
+        assert_eq!(ring.missing(1).collect::<Vec<_>>(), [2]);
+        assert_eq!(act(&mut ring, 2), line("sends to 1, sends to 3").replace("waits", "receives, ends a round"));
+        assert_eq!(resume(&mut ring, 1), "ends a round");
+        assert_eq!((ring.missing(1).collect::<Vec<_>>(), ring.rounds_done), (vec![2], 0));
+        let two = messages(&job(Pattern::Exchange, 2, 1));
+        assert_eq!([two.receivers(0), two.receivers(1)], [[1], [0]]);
+    }
+
+    #[test]
+    fn a_rank_loads_its_program_once_and_each_round_takes_time() {
+        let job = Message { compute: None, sleep: None, ..job(Pattern::Ring, 2, 9) };
+        let mut ring = Messages::new(&job, &Machine::with_cpus(1), "job", 1, us(7));
+        assert_eq!(act(&mut ring, 1), "computes 7 us, waits");
+        assert_eq!(act(&mut ring, 0), "computes 7 us, computes 1 ns, sends to 1, waits");
+        assert_eq!(resume(&mut ring, 1), "sends to 0, ends a round");
+        assert_eq!(act(&mut ring, 1), "waits");
+        assert_eq!(resume(&mut ring, 0), "ends a round");
+        assert_eq!(act(&mut ring, 0), "computes 1 ns, sends to 1, waits");
+    }
+
+    /// What a rank is about to do.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Next {
+        Act,
+        Receive,
+        Nothing,
+    }
+
+    proptest! {
+        /// Ranks act in any order, and messages of different pairs arrive in any order.
+        #[test]
+        fn every_rank_completes_its_rounds_and_a_round_is_over_with_the_slowest(
+            pattern in select(Pattern::ALL.to_vec()), ranks in 2_u32..8, rounds in 1_u64..6, seed in 0_u64..1_000,
+        ) {
+            let mut messages = messages(&job(pattern, ranks, rounds));
+            let mut order = Stream::named(seed, "order", 0);
+            let mut next = vec![Next::Act; ranks as usize];
+            let (mut through, mut under_way) = (vec![0; ranks as usize], Vec::new());
+            while next.iter().any(|next| *next != Next::Nothing) {
+                let choice = order.below(u64::from(ranks) + under_way.len() as u64) as usize;
+                let Some(number) = Some(choice).filter(|choice| *choice < ranks as usize) else {
+                    let (from, to): (usize, usize) = under_way.swap_remove(choice - ranks as usize);
+                    let was_last = messages.arrive(from, to);
+                    prop_assert!(!was_last || messages.can_receive(to));
+                    continue;
+                };
+                match next[number] {
+                    Next::Nothing => {}
+                    Next::Receive if !messages.receive(number) => prop_assert!(messages.missing(number).count() > 0),
+                    Next::Act | Next::Receive => {
+                        next[number] = Next::Act;
+                        match messages.next(number) {
+                            RankAction::Send => {
+                                under_way.extend(messages.receivers(number).iter().map(|&to| (number, to as usize)));
+                            }
+                            RankAction::Receive => next[number] = Next::Receive,
+                            RankAction::EndRound { done } => {
+                                through[number] += 1;
+                                prop_assert_eq!(done, through[number] == rounds);
+                                next[number] = if done { Next::Nothing } else { Next::Act };
+                            }
+                            RankAction::Compute(_) | RankAction::Sleep(_) => {}
+                        }
+                        prop_assert_eq!(Some(&messages.rounds_done), through.iter().min());
+                    }
+                }
+            }
+            prop_assert!(under_way.is_empty(), "every message is received");
+            prop_assert!((0..ranks as usize).all(|rank| messages.senders(rank).eq(messages.missing(rank))));
+        }
+    }
+}

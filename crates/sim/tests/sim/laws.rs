@@ -1,6 +1,7 @@
 //! Laws that hold forevery setting.
 
 use policy::Span;
+use policy::layout::Request;
 use policy::table::WAITING;
 use policy::waiting::WaitingRule;
 use policy::wakeup::Scheme;
@@ -8,8 +9,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use rowlock_sim::{Error, run};
 use scenario::draw::Stream;
+use scenario::message::Pattern;
 use scenario::{
-    Accounting, Compute, Distribution, Job, JobKind, Linux24, Machine, MachineKeys, Pipeline, Scheduler, Setting, Tie,
+    Accounting, Compute, Distribution, Job, JobKind, Linux24, Machine, MachineKeys, Message, Pipeline, Scheduler,
+    Setting, Tie,
 };
 
 use crate::pipeline::{any_pipeline, can_starve, has_nice_values};
@@ -169,8 +172,18 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
         },
     );
     let kind = (kind, any_pipeline()).prop_map(|(kind, pipeline)| match kind {
-        // Instead of the locks of many threads.
+        // Instead of the locks and the barriers of many threads.
         JobKind::Lock { threads: 5.., .. } => JobKind::Pipeline(pipeline),
+        JobKind::Barrier { threads: ranks @ 5.., rounds, waiting, .. } => JobKind::Message(Message {
+            request: Request::Ranks(ranks),
+            pattern: Pattern::ALL[rounds as usize % 3],
+            bytes: 100,
+            rounds,
+            compute: rounds.is_multiple_of(2).then(|| lengths(10)),
+            sleep: rounds.is_multiple_of(5).then(|| lengths(30)),
+            waiting,
+            weight: 1,
+        }),
         kind => kind,
     });
     let job = (1_u32..3, kind).prop_map(|(copies, kind)| Job::new("", copies, kind));
@@ -210,7 +223,8 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
             }
             if let JobKind::Barrier { waiting: waiting @ WaitingRule::AlwaysSpin, .. }
             | JobKind::Lock { waiting: waiting @ WaitingRule::AlwaysSpin, .. }
-            | JobKind::Pipeline(Pipeline { waiting: waiting @ WaitingRule::AlwaysSpin, .. }) = &mut job.kind
+            | JobKind::Pipeline(Pipeline { waiting: waiting @ WaitingRule::AlwaysSpin, .. })
+            | JobKind::Message(Message { waiting: waiting @ WaitingRule::AlwaysSpin, .. }) = &mut job.kind
                 && hogs
             {
                 *waiting = WaitingRule::Adaptive;
@@ -222,7 +236,8 @@ fn any_setting() -> impl Strategy<Value = (Machine, Setting)> {
             }
             if let JobKind::Barrier { waiting: waiting @ WaitingRule::AlwaysYield, .. }
             | JobKind::Lock { waiting: waiting @ WaitingRule::AlwaysYield, .. }
-            | JobKind::Pipeline(Pipeline { waiting: waiting @ WaitingRule::AlwaysYield, .. }) = &mut job.kind
+            | JobKind::Pipeline(Pipeline { waiting: waiting @ WaitingRule::AlwaysYield, .. })
+            | JobKind::Message(Message { waiting: waiting @ WaitingRule::AlwaysYield, .. }) = &mut job.kind
                 && cheats
             {
                 *waiting = WaitingRule::AlwaysBlock;
@@ -252,7 +267,9 @@ proptest! {
             prop_assert_eq!(came.completion_ns.is_none(), job.kind.is_endless());
             prop_assert!(came.spin_ns.unwrap() + came.delivered_work_ns.unwrap() <= came.cpu_ns.unwrap());
             match job.kind {
-                JobKind::Barrier { rounds, .. } => prop_assert_eq!(came.rounds, Some(rounds)),
+                JobKind::Barrier { rounds, .. } | JobKind::Message(Message { rounds, .. }) => {
+                    prop_assert_eq!(came.rounds, Some(rounds));
+                }
                 JobKind::Lock { rounds, threads, .. } => prop_assert_eq!(came.rounds, Some(rounds * u64::from(threads))),
                 JobKind::Pipeline(ref pipeline) => {
                     prop_assert_eq!(came.rounds, Some(pipeline.rounds));

@@ -15,6 +15,7 @@ mod laws;
 mod linux_2_4;
 mod linux_o1;
 mod lock;
+mod messages;
 mod nice;
 mod pipeline;
 mod reference;
