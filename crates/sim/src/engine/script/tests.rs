@@ -1,15 +1,18 @@
 use std::collections::BTreeSet;
 
+use policy::layout::Request;
 use policy::priority::{PriorityRule, StageKind};
 use policy::table::WAITING;
 use policy::waiting::WaitingRule;
 use policy::{CpuId, Instant, Span, ThreadId};
 use proptest::prelude::*;
 use proptest::sample::select;
+use scenario::message::Pattern;
 use scenario::pipeline::{Stage, Structure};
 use scenario::result::Outcome;
 use scenario::{
-    Accounting, Cfs, Compute, Distribution, Job, JobKind, Linux24, Machine, MachineKeys, Pipeline, Scheduler, Setting,
+    Accounting, Cfs, Compute, Distribution, Job, JobKind, Linux24, Machine, MachineKeys, Message, Pipeline, Scheduler,
+    Setting,
 };
 
 use super::{Action, with_script};
@@ -169,10 +172,17 @@ fn pipeline(rounds: u64, waiting: WaitingRule) -> Pipeline {
     Pipeline { stages, buffers: 3, rounds, structure: Structure::Threads, shared: Vec::new(), priority, waiting }
 }
 
+/// Ranks that compute, sleep and exchange messages.
+fn message(ranks: u32, rounds: u64, waiting: WaitingRule) -> Message {
+    let (compute, sleep) = (Some(us(10).into()), (ranks > 3).then(|| us(15).into()));
+    let (request, pattern) = (Request::Ranks(ranks), Pattern::ALL[rounds as usize % 3]);
+    Message { request, pattern, bytes: 100, rounds, compute, sleep, waiting, weight: 1 }
+}
+
 fn any_jobs() -> impl Strategy<Value = Vec<Job>> {
     let compute = (0_u64..40, 0_u64..9)
         .prop_map(|(mean, sd)| Compute::Drawn(Distribution::Normal { mean: us(mean), sd: us(sd) }));
-    let kind = (0_usize..4, 1_u32..5, compute, 1_u64..20, 0..WAITING.len()).prop_map(
+    let kind = (0_usize..5, 1_u32..5, compute, 1_u64..20, 0..WAITING.len()).prop_map(
         |(kind, threads, compute, rounds, rule)| {
             let waiting = WAITING[rule].example;
             match kind {
@@ -182,6 +192,7 @@ fn any_jobs() -> impl Strategy<Value = Vec<Job>> {
                     JobKind::Lock { threads, compute, critical, rounds, waiting }
                 }
                 2 => JobKind::Pipeline(pipeline(rounds, waiting)),
+                3 => JobKind::Message(message(threads + 1, rounds, waiting)),
                 _ => JobKind::Barrier { threads, compute, rounds, waiting },
             }
         },
@@ -203,7 +214,8 @@ fn tamed(jobs: &mut [Job], scheduler: Scheduler) {
     for job in jobs {
         if let JobKind::Barrier { waiting, .. }
         | JobKind::Lock { waiting, .. }
-        | JobKind::Pipeline(Pipeline { waiting, .. }) = &mut job.kind
+        | JobKind::Pipeline(Pipeline { waiting, .. })
+        | JobKind::Message(Message { waiting, .. }) = &mut job.kind
         {
             match waiting {
                 WaitingRule::AlwaysSpin if !scheduler.shares_time() => *waiting = WaitingRule::Adaptive,
