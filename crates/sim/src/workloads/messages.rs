@@ -245,8 +245,8 @@ mod tests {
         Messages::new(job, &Machine::with_cpus(1), "job", 1, Span::ZERO)
     }
 
-    /// Lets a rank act, and its messages arrive at once, until it lacks a message or is through with
-    /// a round. Returns what it did.
+    /// Lets a rank act until it lacks a message or is through with a round. Its messages arrive at
+    /// once. Returns what it did.
     fn act(messages: &mut Messages, number: usize) -> String {
         let mut text = String::new();
         loop {
