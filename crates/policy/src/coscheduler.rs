@@ -16,8 +16,8 @@
 //!   arrival.
 //! * `original`: every job is laid out from the first cell. The job that the first cell's local
 //!   scheduler runs is [active](Coscheduler::follow).
-//! * `adaptive`: the class of each job is [observed](Coscheduler::observe) as long as it runs. A job
-//!   that does not wait by spinning leaves the slices but keeps its cells.
+//! * `adaptive`: the class of each job is [observed](Coscheduler::observe) as long as it runs. A
+//!   job that does not wait by spinning leaves the slices but keeps its cells.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -111,8 +111,8 @@ impl Coscheduler {
         Ok(placed)
     }
 
-    /// Classifies a placed job by its counters since it was last observed. Returns the jobs that had
-    /// to wait and have been placed.
+    /// Classifies a placed job by its counters since it was last observed. Returns the jobs that
+    /// had to wait and have been placed.
     ///
     /// # Errors
     ///
