@@ -1,4 +1,5 @@
-//! The time of requests for rectangles and slices: `cargo bench -p rowlock-bench-policy`.
+//! The time of requests for rectangles and slices: `cargo bench -p rowlock-bench-policy`, with the
+//! number of requests after `--`, by default one million.
 //!
 //! Jobs enter and leave at random; 45 of 100 calls are releases. A request has sides of up to half
 //! of the mesh. First one mesh, on which a request without room is dropped, by partitioner. Then
@@ -11,8 +12,6 @@ use policy::layout::{Mesh, Occupancy, Partitioner, Rectangle, Request, Shape, ad
 use policy::slices::{Movement, SliceTable};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-
-const REQUESTS: u32 = 1_000_000;
 
 /// The CPU time of this process in seconds.
 fn cpu_time() -> f64 {
@@ -83,20 +82,22 @@ fn table(mesh: Mesh, jobs: u32, movement: Movement, calls: u32) -> (f64, usize) 
 }
 
 fn main() {
+    let number = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
+    let many: u32 = number.map_or(1_000_000, |number| number.parse().unwrap());
     for (columns, rows) in [(8, 2), (32, 32), (64, 64)] {
         let mesh = mesh(columns, rows);
         let mut looks = 0;
-        let met = run(mesh, REQUESTS, |occupancy, shape| adaptive_scan::find(occupancy, shape, &mut looks));
-        let (looks, met) = (looks as f64 / f64::from(REQUESTS), 100. * f64::from(met) / f64::from(REQUESTS));
+        let met = run(mesh, many, |occupancy, shape| adaptive_scan::find(occupancy, shape, &mut looks));
+        let (looks, met) = (looks as f64 / f64::from(many), 100. * f64::from(met) / f64::from(many));
         println!("{columns}x{rows}: adaptive-scan looks at {looks:.1} cells a request, {met:.0} % are met");
-        for (partitioner, requests) in Partitioner::ALL.into_iter().zip([REQUESTS, REQUESTS / 10, REQUESTS / 10]) {
+        for (partitioner, requests) in Partitioner::ALL.into_iter().zip([many, many / 10, many / 10]) {
             let start = cpu_time();
             run(mesh, requests, |occupancy, shape| partitioner.find(occupancy, Request::Rectangle(shape)));
-            let seconds = (cpu_time() - start) / f64::from(requests) * f64::from(REQUESTS);
+            let seconds = (cpu_time() - start) / f64::from(requests) * 1e6;
             println!("{columns}x{rows}: 1 000 000 requests with their releases take {seconds:.2} s by {partitioner}");
         }
     }
-    for (columns, rows, jobs, calls) in [(8, 2, 8, 100_000), (32, 32, 100, 10_000), (8, 2, 3_000, 1_000)] {
+    for (columns, rows, jobs, calls) in [(8, 2, 8, many / 10), (32, 32, 100, many / 100), (8, 2, 3_000, many / 1_000)] {
         for movement in Movement::ALL {
             let (seconds, most) = table(mesh(columns, rows), jobs, movement, calls);
             let micros = seconds * 1e6;
