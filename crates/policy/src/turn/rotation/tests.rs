@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::layout::{Rectangle, Shape};
+use crate::layout::{Mesh, Partitioner, Rectangle, Request, Shape};
+use crate::slices::{Movement, SliceTable};
+use crate::turn::Turns;
 
 const TURN: Span = Span::from_millis(200);
 
@@ -225,4 +227,82 @@ fn light_slices_that_leave_after_their_turns_can_delay_the_last_one_as_long_as_s
     }
     let stated: f64 = (2..=6).map(|slices| 1000.0 / f64::from(slices)).sum();
     assert!((stated - 6.0..=stated).contains(&(now as f64)), "{now} {stated}");
+}
+
+/// How many slices have a job that has waited for as long, by the boundaries since when jobs wait.
+fn slices_before(slices: &[Slice], waiting: &BTreeMap<JobId, u64>, since: u64) -> usize {
+    slices.iter().filter(|slice| slice.jobs.iter().any(|(job, _)| waiting[job] <= since)).count()
+}
+
+proptest! {
+    #[test]
+    fn a_job_of_the_table_of_slices_waits_only_for_slices_that_waited_as_long(
+        steps in prop::collection::vec((any::<bool>(), 1..=4_u32, 1..=2_u32, 0..100_usize, 0..5_u64), 1..60),
+    ) {
+        let mesh = Mesh::new(Shape { columns: 4, rows: 2 }).unwrap();
+        let mut table = SliceTable::new(mesh, Partitioner::AdaptiveScan, Movement::Never, None);
+        let (mut rotation, mut now) = (Rotation::new(TURN), 0);
+        // Since when each job waits, and for how many slices it still may.
+        let (mut waiting, mut left) = (BTreeMap::new(), BTreeMap::new());
+        for (&(leaves, columns, rows, job, turns), new_job) in steps.iter().zip(0..) {
+            let mut before = table.slices().to_vec();
+            if leaves && !waiting.is_empty() {
+                let job = *waiting.keys().nth(job % waiting.len()).unwrap();
+                table.release(job).unwrap();
+                (waiting.remove(&job), left.remove(&job));
+            } else {
+                table.enter(JobId(new_job), Request::Rectangle(Shape { columns, rows }), 1).unwrap();
+                waiting.insert(JobId(new_job), now);
+            }
+            let slices = table.slices();
+            let turn_table = rotation.publish(slices, at(now)).unwrap();
+            // A job that has waited as long and enters another slice may add a turn.
+            before.iter_mut().for_each(|slice| slice.jobs.retain(|(job, _)| waiting.contains_key(job)));
+            for (job, left) in &mut left {
+                let count = |slices: &[Slice]| slices_before(slices, &waiting, waiting[job]);
+                *left += count(slices).saturating_sub(count(&before));
+            }
+            for turn in now..now + turns {
+                let active = turn_table.active(at(turn)).map_or(&[][..], |slice| &slices[slice as usize].jobs);
+                for (&job, &since) in &waiting {
+                    if active.iter().any(|&(active, _)| active == job) {
+                        left.remove(&job);
+                        continue;
+                    }
+                    let left = left.entry(job).or_insert_with(|| slices_before(slices, &waiting, since));
+                    *left -= 1;
+                    prop_assert!(*left > 0, "job {job} in turn {turn}");
+                }
+                waiting.extend(active.iter().map(|&(job, _)| (job, turn + 1)));
+            }
+            now += turns;
+        }
+    }
+}
+
+/// Publishes the tables of a history, and looks at a cell at the given turns of each. Returns all
+/// tables and the answers, with the turn of each.
+fn record(history: &[Step], looks: impl Fn(u64) -> bool) -> (Vec<TurnTable>, Vec<(u64, Option<u32>)>) {
+    let (mut rotation, mut cell, mut slices, mut now) = (Rotation::new(TURN), Turns::new(), Vec::new(), 0);
+    let (mut tables, mut answers) = (Vec::new(), Vec::new());
+    for (step, new_job) in history.iter().zip(0..) {
+        step.change.apply(&mut slices, new_job);
+        let published: Vec<Slice> = slices.iter().map(|(jobs, weight)| slice(jobs, *weight)).collect();
+        let table = rotation.publish(&published, at(now)).unwrap();
+        assert!(cell.publish(table.clone()));
+        tables.push(table);
+        answers.extend((now..now + step.turns).filter(|&turn| looks(turn)).map(|turn| (turn, cell.active(at(turn)))));
+        now += step.turns;
+    }
+    (tables, answers)
+}
+
+proptest! {
+    #[test]
+    fn a_replay_gives_the_same_tables_and_answers_also_if_it_misses_looks(history in history(1..20, 0..9)) {
+        let (tables, answers) = record(&history, |_| true);
+        let (tables_again, fewer_answers) = record(&history, |turn| turn % 3 == 0);
+        prop_assert_eq!(tables, tables_again);
+        prop_assert!(answers.into_iter().filter(|(turn, _)| turn % 3 == 0).eq(fewer_answers));
+    }
 }
