@@ -45,9 +45,9 @@
 //!   slices of weight 1 wait beside one of weight 1000, and each is released after its turn. After
 //!   each change the heavy slice has a right to all but one of the next `W / p` places.
 //! * A job of several slices may lose the one that would have been active next, because that slice
-//!   is dropped or has to make room for another job, and its other slices may just have been active.
-//!   Two such jobs need two turns instead of one. So a job may wait for one more turn for each time
-//!   that a job which has waited as long enters another slice.
+//!   is dropped or has to make room for another job, and its other slices may just have been
+//!   active. Two such jobs need two turns instead of one. So a job may wait for one more turn for
+//!   each time that a job which has waited as long enters another slice.
 
 use std::collections::{BTreeMap, BinaryHeap};
 
