@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use policy::table::{PRIORITY, PolicyEntry, SCHEDULER, WAITING, WAKEUP};
+use policy::table::{GANG, PARTITION, PRIORITY, PolicyEntry, SCHEDULER, WAITING, WAKEUP};
 use serde::Serialize;
 
 use crate::arguments::TextOrJson;
@@ -44,7 +44,8 @@ struct Policy {
 /// The policies of all decisions.
 fn all() -> Vec<Policy> {
     let of_kernels = WAKEUP.iter().map(policy).chain(SCHEDULER.iter().map(policy));
-    WAITING.iter().map(policy).chain(of_kernels).chain(PRIORITY.iter().map(policy)).collect()
+    let of_cells = GANG.iter().map(policy).chain(PARTITION.iter().map(policy));
+    WAITING.iter().map(policy).chain(of_kernels).chain(PRIORITY.iter().map(policy)).chain(of_cells).collect()
 }
 
 fn policy<P: std::fmt::Display>(entry: &PolicyEntry<P>) -> Policy {

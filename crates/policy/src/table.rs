@@ -15,8 +15,11 @@
 //!
 //! "Tsafrir and Feitelson" is their paper "Barrier Synchronization on a Loaded SMP using Two-Phase
 //! Waiting Algorithms", "Roysden" is "Scheduling Pipelined, Multi-Threaded Programs in Linux",
-//! Dartmouth TR2004-500, 2004.
+//! Dartmouth TR2004-500, 2004, and "Suzaki and Walsh" is "Scheduling on AP/Linux for Fine and
+//! Coarse Grain Parallel Processes".
 
+use crate::gang::Gang;
+use crate::layout::Partitioner;
 use crate::priority::{PriorityRule, StageKind};
 use crate::units::Span;
 use crate::waiting::{Bound, WaitingRule};
@@ -59,6 +62,15 @@ const fn scheme(scheme: Scheme, meaning: Text, source: Text) -> PolicyEntry<Sche
 
 const fn priority(rule: PriorityRule, meaning: Text, source: Text) -> PolicyEntry<PriorityRule> {
     PolicyEntry { decision: "priority", form: rule.name(), meaning, source, rule: Some(rule), example: rule }
+}
+
+const fn gang(gang: Gang, meaning: Text, source: Text) -> PolicyEntry<Gang> {
+    PolicyEntry { decision: "how", form: gang.name(), meaning, source, rule: Some(gang), example: gang }
+}
+
+const fn partition(partitioner: Partitioner, meaning: Text, source: Text) -> PolicyEntry<Partitioner> {
+    let (form, rule) = (partitioner.name(), Some(partitioner));
+    PolicyEntry { decision: "partition", form, meaning, source, rule, example: partitioner }
 }
 
 /// How a thread waits: spin, yield or block, and how long. In the order of the documentation.
@@ -241,6 +253,66 @@ pub const SCHEDULER: &[PolicyEntry<&str>] = &[PolicyEntry {
     example: "feedback",
 }];
 
+/// How parallel jobs share the cells of a machine in time. In the order of the documentation.
+pub const GANG: &[PolicyEntry<Gang>] = &[
+    gang(Gang::None, "the schedulers of the cells decide alone", "Suzaki and Walsh, section 1"),
+    gang(
+        Gang::Moderate,
+        "jobs take turns: the active ones have their ordinary priority, all others a lower one",
+        "Suzaki and Walsh, section 3",
+    ),
+    gang(
+        Gang::Strict,
+        "jobs take turns: all but the active ones are stopped",
+        "Ousterhout (1982); Suzaki and Walsh, section 1",
+    ),
+    gang(
+        Gang::Implicit,
+        "the schedulers of the cells decide alone, and every wait is bounded: it spins, then blocks",
+        "Dusseau, Arpaci and Culler (1996); Suzaki and Walsh, section 5",
+    ),
+    gang(
+        Gang::Dynamic,
+        "the schedulers of the cells decide, and prefer a thread whose message arrives",
+        "Sobalvarro and Weihl (1995); Suzaki and Walsh, section 5",
+    ),
+    gang(
+        Gang::Adaptive,
+        "jobs that wait by spinning take turns, and are stopped meanwhile; jobs that block or compute run at any time",
+        "our own, after Suzaki and Walsh, section 6",
+    ),
+    gang(
+        Gang::CellOs,
+        "one job at a time has the whole machine, until it ends",
+        "CellOS; Suzaki and Walsh, sections 2 and 4.1",
+    ),
+    gang(
+        Gang::Original,
+        "all jobs are placed from the first cell, and its scheduler decides which one is active; the others have a lower priority",
+        "the first AP/Linux; Suzaki and Walsh, section 2",
+    ),
+];
+
+/// The algorithm that finds a rectangle of free cells for a parallel job. In the order of the
+/// documentation.
+pub const PARTITION: &[PolicyEntry<Partitioner>] = &[
+    partition(
+        Partitioner::AdaptiveScan,
+        "row by row, past each task that it meets; as asked for, then turned by 90 degrees",
+        "Ding and Bhuyan (1993); Suzaki and Walsh, section 3.2",
+    ),
+    partition(
+        Partitioner::FirstFit,
+        "the free rectangle at the lowest row, and there at the lowest column; as asked for, then turned by 90 degrees",
+        "Zhu (1992)",
+    ),
+    partition(
+        Partitioner::BestFit,
+        "the free rectangle with the fewest free cells beside it, as asked for or turned by 90 degrees",
+        "Zhu (1992)",
+    ),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,5 +329,9 @@ mod tests {
         assert_eq!(WAKEUP.len(), Scheme::ALL.len());
         assert!(PRIORITY.iter().all(|entry| entry.form.parse() == Ok(entry.example)));
         assert!(PRIORITY.iter().map(|entry| entry.example).eq(PriorityRule::ALL));
+        assert!(GANG.iter().all(|entry| entry.form.parse() == Ok(entry.example)));
+        assert!(GANG.iter().map(|entry| entry.example).eq(Gang::ALL));
+        assert!(PARTITION.iter().all(|entry| entry.form.parse() == Ok(entry.example)));
+        assert!(PARTITION.iter().map(|entry| entry.example).eq(Partitioner::ALL));
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use policy::table::{GANG, PARTITION, PRIORITY, PolicyEntry, SCHEDULER, WAITING, WAKEUP};
 use serde_json::Value;
 use testing::{Child, Output};
 
@@ -302,14 +303,12 @@ fn the_policies_are_those_of_the_table() {
     let json: Value = crate::json(&place.rowlock(&["policies", "--format", "json"]).expect_exit(0));
     let listed: Vec<&str> =
         json["policies"].as_array().unwrap().iter().map(|of| of["form"].as_str().unwrap()).collect();
-    let schemes = policy::table::WAKEUP.iter().map(|policy| policy.form);
-    let rules = policy::table::PRIORITY.iter().map(|policy| policy.form);
-    let waiting = policy::table::WAITING.iter().map(|policy| policy.form);
-    let schedulers = policy::table::SCHEDULER.iter().map(|policy| policy.form);
-    assert_eq!(listed, waiting.chain(schemes).chain(schedulers).chain(rules).collect::<Vec<_>>());
-    assert!(policy::table::PRIORITY.iter().all(|policy| text.contains(policy.meaning)), "{text}");
-    assert!(policy::table::WAKEUP.iter().all(|policy| text.contains(policy.meaning)), "{text}");
-    assert!(policy::table::WAITING.iter().all(|policy| text.contains(policy.meaning)), "{text}");
+    fn rows<P>(table: &[PolicyEntry<P>]) -> Vec<(&'static str, &'static str)> {
+        table.iter().map(|policy| (policy.form, policy.meaning)).collect()
+    }
+    let expected = [rows(WAITING), rows(WAKEUP), rows(SCHEDULER), rows(PRIORITY), rows(GANG), rows(PARTITION)].concat();
+    assert!(listed.into_iter().eq(expected.iter().map(|&(form, _)| form)));
+    assert!(expected.iter().all(|(_, meaning)| text.contains(meaning)), "{text}");
 }
 
 #[test]

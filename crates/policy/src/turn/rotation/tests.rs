@@ -249,7 +249,8 @@ proptest! {
             if leaves && !waiting.is_empty() {
                 let job = *waiting.keys().nth(job % waiting.len()).unwrap();
                 table.release(job).unwrap();
-                (waiting.remove(&job), left.remove(&job));
+                waiting.remove(&job);
+                left.remove(&job);
             } else {
                 table.enter(JobId(new_job), Request::Rectangle(Shape { columns, rows }), 1).unwrap();
                 waiting.insert(JobId(new_job), now);
