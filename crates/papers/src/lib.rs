@@ -1,6 +1,7 @@
 //! Figures and tables of papers, run again and judged. docs/papers.md says what each of them shows.
 #![forbid(unsafe_code)]
 
+pub mod ap;
 pub mod fg;
 pub mod figure;
 mod registry;
