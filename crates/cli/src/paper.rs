@@ -38,6 +38,7 @@ pub(crate) fn paper(arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     match paper.study {
         Study::Figure(files) if arguments.scenario => show(files, arguments),
         Study::Figure(files) => run(paper, files, arguments),
+        Study::Example => draw_example(paper, arguments),
         Study::Today => today::run(paper, arguments),
         Study::Fg(experiment) => fg::run(paper, experiment, arguments),
         Study::Threads(experiment) => threads::run(paper, experiment, arguments),
@@ -56,11 +57,25 @@ fn refuse_options_of_others(paper: &Paper, arguments: &arguments::paper::Paper) 
         Study::Threads(_) => sorting
             .or(change.map(|_| "--scheduler or --waiting"))
             .map(|option| format!("{option} is not for {name}, which measures threads on this machine")),
-        Study::Figure(_) | Study::Today => sorting
+        Study::Figure(_) | Study::Today | Study::Example => sorting
             .map(|option| format!("{option} is for fg/... papers; {name} is simulated"))
             .or(threads.map(|option| format!("{option} is for threads/... papers; {name} is simulated"))),
     };
     why.map_or(Ok(()), |why| Err(Stop::Input(anyhow!(why))))
+}
+
+/// Draws the example of a layout.
+fn draw_example(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
+    if let [option, ..] = arguments.changes().words().as_slice() {
+        return Err(Stop::Input(anyhow!("{option}: {} runs no jobs", paper.name)));
+    }
+    let example = papers::ap::Example::new().ok_or_else(|| Stop::Failed(anyhow!("the example does not fit")))?;
+    print_as(
+        arguments.format,
+        || format!("{}\n\n{}", report::words::wrap(&paper.statement(), report::WIDTH), example.text()),
+        &example,
+        "the drawing",
+    )
 }
 
 /// Prints the scenario: its file if it is unchanged.

@@ -7,7 +7,7 @@ use scenario::Diagnostics;
 use scenario::result::World;
 use serde::Serialize;
 
-use self::Study::{Fg, Figure, Threads, Today};
+use self::Study::{Example, Fg, Figure, Threads, Today};
 use crate::figure::FigureFiles;
 use crate::{fg, threads, today};
 
@@ -34,8 +34,10 @@ pub struct Paper {
 pub enum Study {
     /// A simulated figure with bands.
     Figure(FigureFiles),
-    /// The advice of that paper on later kernels, simulated.
+    /// The advice of the paper on barriers on later kernels, simulated.
     Today,
+    /// The example of Suzaki and Walsh: a layout, drawn.
+    Example,
     /// Roysden on the scheduling of pipelines, measured.
     Fg(fg::Experiment),
     /// Patel, Hidalgo and Ismail on user-level threads, measured.
@@ -69,7 +71,7 @@ macro_rules! barrier {
 }
 
 /// All papers, in the order of the list.
-pub static PAPERS: [Paper; 22] = [
+pub static PAPERS: [Paper; 23] = [
     barrier! { "fig1", "section 3 and figure 1", "10 s",
     "If threads far outnumber the processors, less than half of the spins of equal jobs succeed, whatever the load." },
     barrier! { "fig2", "section 3 and figure 2", "5 s",
@@ -118,6 +120,8 @@ pub static PAPERS: [Paper; 22] = [
     paper! { "threads/workloads", "Patel, Hidalgo and Ismail, Thread Scheduling, the last paragraph", "1 min", Threads(threads::Experiment::Workloads),
     "\"Depending on the exact program specifics [...] and what kind of metrics are favorable (execution time, response time, etc), different \
      configurations of the thread scheduler would be more optimal.\"" },
+    paper! { "ap/example", "Suzaki and Walsh, section 3.2 and figures 2 and 3", "0 s", Example,
+    "Jobs that do not fit side by side go to different slices. A job keeps its cells, and runs in every slice in which they are free." },
 ];
 
 impl Paper {
@@ -137,7 +141,7 @@ impl Paper {
     }
 
     /// The statement and its place.
-    pub(crate) fn statement(&self) -> String {
+    pub fn statement(&self) -> String {
         format!("{}: {}", self.source, self.shows)
     }
 }
@@ -152,10 +156,11 @@ pub fn list() -> Result<String, Diagnostics> {
         let scenario = match study {
             Figure(files) => Some(files.scenario()?),
             Today => Some(today::grid::scenario(today::grid::REPEAT, 1)?),
-            Fg(_) | Threads(_) => None,
+            Example | Fg(_) | Threads(_) => None,
         };
         let runs = scenario.map(|scenario| format!("{} runs", Plan::new(&scenario, &[World::Sim]).runs()));
-        let size = runs.unwrap_or_else(|| "on this machine".to_owned());
+        let elsewhere = if matches!(study, Example) { "a drawing" } else { "on this machine" };
+        let size = runs.unwrap_or_else(|| elsewhere.to_owned());
         let shows = words::wrap(shows, WIDTH - 2);
         Ok(format!("{name}  {source}\n  {shows}\n  {size}; about {takes} on two CPUs\n"))
     };
