@@ -25,6 +25,7 @@ pub mod states;
 pub mod summary;
 pub mod timestamp;
 pub mod trace;
+pub mod turns;
 pub mod two_worlds;
 pub mod verdict;
 pub mod workers;

@@ -19,6 +19,7 @@ use crate::sample::Sample;
 use crate::sample_quality;
 use crate::series::AllSeries;
 use crate::summary::{self, Accuracy, Gap, Summary};
+use crate::turns::{self, Turns};
 use crate::verdict::{self, Verdict};
 use report::words;
 
@@ -51,6 +52,9 @@ pub struct ExperimentReport {
     pub runs: Vec<Run>,
     /// Every job in every arm and world.
     pub summaries: Vec<Summary>,
+    /// The turns of jobs in every arm and world that has any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Turns>,
     /// The gap between the simulator and the host, by arm and job.
     pub gaps: Vec<Gap>,
     /// The accuracy of the simulator, by job.
@@ -107,6 +111,7 @@ impl ExperimentReport {
             comparisons: comparisons.pairs,
             x: scenario.experiment.x.clone(),
             accuracy: summary::accuracy(&gaps),
+            turns: turns::turns(scenario, &samples, first_stage),
             runs: samples.into_iter().map(|sample| sample.run).collect(),
             summaries,
             gaps,
@@ -151,14 +156,43 @@ fn gap_note(scenario: &Scenario, worlds: &[World]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use scenario::result::{JobOutcome, StageOutcome};
+    use scenario::Span;
+    use scenario::result::{CoschedulingOutcome, JobOutcome, StageOutcome};
 
     use super::*;
+    use crate::manifest::Manifest;
+    use crate::timestamp::Timestamp;
 
     fn sample(refused: &[&str]) -> Sample {
         let refused = refused.iter().map(ToString::to_string).collect();
         let stages = vec![StageOutcome { refused, ..StageOutcome::default() }];
         Sample::of(World::Host, 0, vec![JobOutcome { stages, ..JobOutcome::default() }])
+    }
+
+    #[test]
+    fn starts_and_turns_are_reported_only_where_there_are_some() {
+        let file = "machine.cells = '2x1'\njob = [{ name = 'crew', kind = 'cpu', work = '1 s' }]";
+        let scenario = scenario::read("crew.toml", file.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
+        let report = |start_ns, coscheduling| {
+            let job = JobOutcome { completion_ns: Some(Span::from_millis(7)), start_ns, ..JobOutcome::default() };
+            let mut sample = Sample::of(World::Sim, 0, vec![job]);
+            sample.run.outcome.machine.coscheduling = coscheduling;
+            let report = ExperimentReport::new(&scenario, &[World::Sim], 1, vec![sample], &[], None);
+            let manifest = Manifest::begin("run", &[World::Sim], Timestamp::of(std::time::UNIX_EPOCH));
+            let json = serde_json::to_string(&report).unwrap();
+            [text::render(&report), html::render(None, &report, &manifest, &[]), json]
+        };
+        let of_cells = ["  start", "start, ", "start_ns", "Turns of", "turns\":"];
+        for without in report(None, None) {
+            assert!(!of_cells.iter().any(|of_cells| without.contains(of_cells)), "{without}");
+        }
+        let turns =
+            CoschedulingOutcome { turns: 1234, delay_mean_ns: Some(Span::from_millis(9)), ..Default::default() };
+        let [text, html, json] = report(Some(Span::from_millis(3)), Some(turns));
+        assert!(text.contains("completion     start") && text.contains("7.000 ms  3.000 ms"), "{text}");
+        assert!(text.contains("Turns of jobs on cells") && text.contains("1234  9.000 ms"), "{text}");
+        assert!(html.contains("start, ms") && html.contains("Turns of jobs on cells"), "{html}");
+        assert!(json.contains(r#""start_ns":3000000"#) && json.contains(r#""turns":[{"world":"sim""#), "{json}");
     }
 
     #[test]

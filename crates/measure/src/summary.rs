@@ -41,6 +41,9 @@ pub struct Summary {
     pub repetitions: usize,
     /// Completion time.
     pub completion_ns: Option<Estimate>,
+    /// From its arrival to its first computation. Only on a machine with cells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_ns: Option<Estimate>,
     /// Rounds per second.
     pub rounds_per_second: Option<Estimate>,
     /// Successful spins.
@@ -164,6 +167,7 @@ pub fn summaries(all: &AllSeries<'_>, comparisons: &Comparisons) -> Vec<Summary>
             speedups: speedups.unwrap_or_default(),
             repetitions: series.repetitions.len(),
             completion_ns: mean(JobQuantity::Completion),
+            start_ns: series.stages_by(|job| Some(job.start_ns?.as_nanos() as f64)).mean(),
             rounds_per_second: mean(JobQuantity::RoundsPerSecond),
             ssr_percent: mean(JobQuantity::Ssr),
             cpu_ns: mean(JobQuantity::CpuTime),

@@ -8,11 +8,13 @@ use super::ExperimentReport;
 use crate::claim::ClaimOutcome;
 use crate::factor::{self, Factors};
 use crate::summary::{Accuracy, Gap, Responses, Summary};
+use crate::turns::Turns;
 use crate::verdict::{Fastest, Verdict};
 use report::WIDTH;
 use report::distinct;
 use report::table::Table;
 use report::words;
+use stats::Estimate;
 
 /// The whole report.
 pub fn render(report: &ExperimentReport) -> String {
@@ -29,6 +31,7 @@ pub fn render(report: &ExperimentReport) -> String {
     for job in jobs(report) {
         text.push_str(&job_block(report, job));
     }
+    text.push_str(&turns_block(report));
     if !report.gaps.is_empty() {
         text.push_str("\nPrediction against reality: sim over host, less one (SSR: sim less host)\n");
         for job in jobs(report) {
@@ -156,7 +159,7 @@ fn job_block(report: &ExperimentReport, job: &str) -> String {
     let copies = summaries().map(|summary| summary.copies).max().unwrap_or(1);
     let copies = if copies > 1 { " (mean of its copies)" } else { "" };
     let label = line_factor(report).map_or("", last_part);
-    let header = [label, "world", "completion", "rounds/s", "SSR %", "CPU time", "switches", "speed-up"];
+    let header = [label, "world", "completion", "start", "rounds/s", "SSR %", "CPU time", "switches", "speed-up"];
     let rows = summaries().map(|summary| (&summary.factors, summary_cells(report, summary)));
     let text = format!("\n{job}{copies}\n{}", tables(report, header, 2, rows));
     if summaries().all(|summary| summary.responses.is_empty()) {
@@ -185,6 +188,7 @@ fn summary_cells(report: &ExperimentReport, summary: &Summary) -> Vec<Option<Str
     vec![
         Some(summary.world.name().to_owned()),
         summary.completion_ns.map(|estimate| words::with_share(&estimate, words::time)),
+        summary.start_ns.map(|estimate| words::time(estimate.mean)),
         summary.rounds_per_second.map(|estimate| words::count(estimate.mean)),
         summary.ssr_percent.map(|estimate| words::with_half_width(&estimate)),
         summary.cpu_ns.map(|estimate| words::time(estimate.mean)),
@@ -195,6 +199,22 @@ fn summary_cells(report: &ExperimentReport, summary: &Summary) -> Vec<Option<Str
             if is_baseline { "baseline ".to_owned() } else { words::ratio(&estimate) + mark }
         }),
     ]
+}
+
+fn turns_block(report: &ExperimentReport) -> String {
+    if report.turns.is_empty() {
+        return String::new();
+    }
+    let label = line_factor(report).map_or("", last_part);
+    let header = [label, "world", "slices", "turns", "delay", "its deviation"];
+    let cells = |of: &Turns| {
+        let count = |estimate: Option<Estimate>| estimate.map(|estimate| words::count(estimate.mean));
+        let time = |estimate: Option<Estimate>| estimate.map(|estimate| words::time(estimate.mean));
+        let (counts, times) = ([of.slices_most, of.turns].map(count), [of.delay_mean_ns, of.delay_sd_ns].map(time));
+        [Some(of.world.name().to_owned())].into_iter().chain(counts).chain(times).collect()
+    };
+    let rows = report.turns.iter().map(|of| (&of.factors, cells(of)));
+    format!("\nTurns of jobs on cells, and the delay from a boundary to a turn\n{}", tables(report, header, 2, rows))
 }
 
 fn gap_block(report: &ExperimentReport, job: &str) -> String {

@@ -1,6 +1,6 @@
 //! Checks that a job can run on the cells of a machine.
 
-use policy::layout::{Mesh, Request, Shape};
+use policy::layout::{Mesh, Request};
 use policy::slices::SliceError;
 
 use super::table::Table;
@@ -39,15 +39,9 @@ pub(super) fn check(table: &Table<'_, '_>, kind: &JobKind, cells: Option<Mesh>) 
         let message = format!("{} has `cpus`, and the machine has cells", table.what);
         report(&job::CPUS, message, "leave `cpus` out: the layout chooses the cells of a job".to_owned());
     }
-    if let Some(request) = rectangle.filter(|&shape| !fits(shape, mesh.shape())) {
+    if let Some(request) = rectangle.filter(|&shape| !mesh.can_hold(shape)) {
         let too_large = SliceError::TooLarge { request, mesh: mesh.shape() };
         let help = format!("write a smaller `mesh`, or `ranks = {}`: ranks may share cells", request.cells());
         report(&job::MESH, too_large.to_string(), help);
     }
-}
-
-/// Whether there is room for a rectangle, as written or turned.
-fn fits(Shape { columns, rows }: Shape, mesh: Shape) -> bool {
-    let fits = |columns, rows| columns <= mesh.columns && rows <= mesh.rows;
-    fits(columns, rows) || fits(rows, columns)
 }

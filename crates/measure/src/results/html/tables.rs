@@ -4,6 +4,7 @@ use super::figures::unit_of_time;
 use crate::factor::Factors;
 use crate::results::{ExperimentReport, text};
 use crate::summary::{Gap, Summary};
+use crate::turns::Turns;
 use report::html::page::Section;
 use report::html::table::{self, Cell, Column};
 use report::words;
@@ -20,7 +21,8 @@ pub(super) fn section(report: &ExperimentReport) -> Section {
              simulated less host, in points. In brackets the 95 % interval.</p>\n{gaps}"
         ),
     };
-    Section { id: "figures", title: "All figures", body: summaries.collect::<String>() + &gaps }
+    let body = summaries.collect::<String>() + &turns_table(report) + &gaps;
+    Section { id: "figures", title: "All figures", body }
 }
 
 /// The columns of an arm's factors, in the order of the file.
@@ -47,7 +49,7 @@ fn summary_table(report: &ExperimentReport, number: usize, job: &str) -> String 
         share.map(|share| Cell::number(&words::percent(share), share * 100.0)).unwrap_or_default()
     };
     let completion = longest(|summary| summary.completion_ns);
-    let cpu = longest(|summary| summary.cpu_ns);
+    let (start, cpu) = (longest(|summary| summary.start_ns), longest(|summary| summary.cpu_ns));
     let speed_up = |summary: &Summary| {
         let mark = if text::differs_from_baseline(summary) { text::MARK } else { "" };
         let cell = |estimate: Estimate| Cell::number(&format!("{}{mark}", words::ratio(&estimate)), estimate.mean);
@@ -58,6 +60,7 @@ fn summary_table(report: &ExperimentReport, number: usize, job: &str) -> String 
         Column::words("world", rows().map(|summary| summary.world.name().to_owned())),
         means(&format!("completion, {}", completion.1), completion.0, |summary| summary.completion_ns),
         Column::cells("± %", rows().map(share)),
+        means(&format!("start, {}", start.1), start.0, |summary| summary.start_ns),
         means("rounds/s", 1.0, |summary| summary.rounds_per_second),
         Column::cells(
             "SSR, %",
@@ -74,6 +77,24 @@ fn summary_table(report: &ExperimentReport, number: usize, job: &str) -> String 
     let copies = rows().map(|summary| summary.copies).max().unwrap_or(1);
     let copies = if copies > 1 { ", mean of its copies" } else { "" };
     table::render(&format!("summary-{number}"), &format!("{job}{copies}"), columns)
+}
+
+fn turns_table(report: &ExperimentReport) -> String {
+    let rows = || report.turns.iter();
+    let means = |name: &str, scale: f64, figure: fn(&Turns) -> Option<Estimate>| {
+        Column::numbers(name, rows().map(|of| figure(of).map(|estimate| estimate.mean / scale)))
+    };
+    let longest = rows().filter_map(|of| of.delay_mean_ns).map(|estimate| estimate.mean).fold(0.0, f64::max);
+    let (scale, unit) = unit_of_time(longest);
+    let mut columns = factor_columns(report, rows().map(|of| &of.factors));
+    columns.extend([
+        Column::words("world", rows().map(|of| of.world.name().to_owned())),
+        means("slices", 1.0, |of| of.slices_most),
+        means("turns", 1.0, |of| of.turns),
+        means(&format!("delay, {unit}"), scale, |of| of.delay_mean_ns),
+        means(&format!("its deviation, {unit}"), scale, |of| of.delay_sd_ns),
+    ]);
+    table::render("turns", "Turns of jobs on cells, and the delay from a boundary to a turn", columns)
 }
 
 fn gap_table(report: &ExperimentReport, number: usize, job: &str) -> String {
