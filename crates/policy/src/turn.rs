@@ -15,7 +15,7 @@
 
 mod rotation;
 
-pub use rotation::{LARGEST_WEIGHT, LONGEST_ROUND, Rotation, TurnError};
+pub use rotation::{LARGEST_WEIGHT, LONGEST_ROUND, Rotation, TurnError, round_of_jobs};
 
 use crate::units::{Instant, Span};
 

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use policy::gang::{Gang, Lowering};
+use policy::turn;
 
 use crate::coscheduling::{Coscheduling, Reschedule};
 use crate::keys::{Key, coscheduling, machine};
-use crate::model::{Machine, Setting};
+use crate::model::{JobKind, Machine, Setting};
 
 /// The machine cannot do what the `[coscheduling]` table asks for.
 #[derive(Clone, Debug)]
@@ -30,10 +31,8 @@ impl Setting {
     pub fn conflicts(&self) -> Vec<Conflict> {
         let Some(of) = &self.coscheduling else { return Vec::new() };
         let machine = self.machine.complete(&Machine::with_cpus(1));
-        [self.misses_slices(of, &machine), self.only_switches(of, &machine), cannot_lower(of, &machine)]
-            .into_iter()
-            .flatten()
-            .collect()
+        let of_turns = [self.misses_slices(of, &machine), self.only_switches(of, &machine), self.has_long_rounds(of)];
+        of_turns.into_iter().chain([cannot_lower(of, &machine)]).flatten().collect()
     }
 
     fn misses_slices(&self, of: &Coscheduling, machine: &Machine) -> Option<Conflict> {
@@ -57,6 +56,19 @@ impl Setting {
             with: machine::CONTEXT_SWITCH,
             message: format!("a slice of {} is shorter than two switches of {switch} each", of.slice),
             help: "cells would hardly do anything else; write a longer `slice`, or shorter switches",
+        })
+    }
+
+    fn has_long_rounds(&self, of: &Coscheduling) -> Option<Conflict> {
+        let weight = |kind: &JobKind| if let JobKind::Message(message) = kind { message.weight } else { 1 };
+        let jobs = self.jobs.iter().filter(|job| job.copies > 0);
+        let weights: Vec<_> = jobs.map(|job| (weight(&job.kind), u64::from(job.copies))).collect();
+        let places = turn::round_of_jobs(&weights);
+        (of.how.has_table() && places > turn::LONGEST_ROUND).then(|| Conflict {
+            at: &[coscheduling::HOW],
+            with: machine::CELLS,
+            message: format!("a round may have {places} turns, more than {}", turn::LONGEST_ROUND),
+            help: "write smaller weights, or weights with a common divisor, or lower `copies`",
         })
     }
 }

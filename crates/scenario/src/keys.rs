@@ -78,7 +78,7 @@ pub const MOST_BURSTS: u64 = 10_000_000;
 /// The longest message, in bytes: 1 GiB.
 pub const LONGEST_MESSAGE: u64 = 1 << 30;
 /// The largest weight of a job.
-pub const LARGEST_WEIGHT: u64 = 1_000;
+pub const LARGEST_WEIGHT: u64 = policy::turn::LARGEST_WEIGHT as u64;
 /// The longest name, in characters.
 pub const LONGEST_NAME: usize = 64;
 

@@ -58,9 +58,16 @@ use crate::units::{Instant, JobId, Span};
 /// The largest weight of a job in a scenario.
 pub const LARGEST_WEIGHT: u32 = 1_000;
 
-/// The most places of a round. The sum of the weights of all jobs, divided by their greatest common
-/// divisor, is never smaller than a round.
+/// The most places of a round.
 pub const LONGEST_ROUND: u64 = 10_000;
+
+/// How many places a round may have, if there are so many jobs of each of these weights, all of
+/// them above zero: as many as if each job had a slice of its own.
+pub fn round_of_jobs(weights: &[(u32, u64)]) -> u64 {
+    let divisor = weights.iter().map(|&(weight, _)| weight).fold(0, greatest_common_divisor).max(1);
+    let places = weights.iter().map(|&(weight, jobs)| u64::from(weight / divisor).saturating_mul(jobs));
+    places.fold(0, u64::saturating_add)
+}
 
 /// The reason why no table of turns can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -46,6 +46,7 @@ fn of_limits() -> String {
         ("threads of all jobs together", keys::MOST_THREADS.to_string()),
         ("computation of all threads together", format!("{years} years")),
         ("CPUs of all cells together", keys::MOST_CPUS_OF_CELLS.to_string()),
+        ("turns of a round", policy::turn::LONGEST_ROUND.to_string()),
         ("fibers of a job", keys::MOST_THREADS.to_string()),
         ("bursts of a job's fibers together", keys::MOST_BURSTS.to_string()),
         ("what is counted in ticks", keys::MOST_TICKS.to_string()),

@@ -39,6 +39,14 @@ fn weights_of_zero_and_rounds_that_are_too_long_are_errors_and_change_nothing() 
 }
 
 #[test]
+fn no_round_has_more_places_than_the_jobs_allow() {
+    assert_eq!(round_of_jobs(&[]), 0);
+    assert_eq!(round_of_jobs(&[(1000, 11), (500, 1)]), 23);
+    assert_eq!(round_of_jobs(&[(1000, 11), (999, 1)]), 11_999);
+    assert_eq!(round_of_jobs(&[(2, u64::MAX), (3, 1)]), u64::MAX);
+}
+
+#[test]
 fn a_new_job_comes_before_the_one_that_has_just_been_active() {
     let mut rotation = Rotation::new(TURN);
     rotation.publish(&slices(&[1]), at(0)).unwrap();
