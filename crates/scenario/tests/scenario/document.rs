@@ -1,7 +1,7 @@
 //! Tests that docs/scenario.md matches the code: its examples are valid, and its tables are those
 //! of the code.
 
-use policy::table::{PRIORITY, PolicyEntry, WAITING, WAKEUP};
+use policy::table::{GANG, PARTITION, PRIORITY, PolicyEntry, WAITING, WAKEUP};
 use rowlock_scenario::keys::{self, Key, KeyDefault, TABLES};
 use rowlock_scenario::read;
 
@@ -83,6 +83,8 @@ fn the_tables_of_the_document_match_the_code() {
     expected.push(("`waiting`", of_policies("rule", WAITING)));
     expected.push(("`priority`", of_policies("rule", PRIORITY)));
     expected.push(("`wakeup`", of_policies("scheme", WAKEUP)));
+    expected.push(("`how`", of_policies("how", GANG)));
+    expected.push(("`partition`", of_policies("algorithm", PARTITION)));
     expected.push(("Limits", of_limits()));
     let found = tables_in_the_document();
     for (heading, table) in &expected {
