@@ -36,7 +36,7 @@ pub fn is_counted(x: &str) -> bool {
 /// the threads that it sets.
 pub fn is_determined_by(x: &str, factor: &str) -> bool {
     /// The keys that only set numbers of threads.
-    const NUMBERS: [&str; 3] = [job::THREADS.name, job::COPIES.name, stage::FORK.name];
+    const NUMBERS: [&str; 4] = [job::THREADS.name, job::RANKS.name, job::COPIES.name, stage::FORK.name];
     let is_number = |path: &str| path.rsplit('.').next().is_some_and(|key| NUMBERS.contains(&key));
     is_in(factor, x) || is_counted(x) && factor.split(PATH_SEPARATOR).all(is_number)
 }
@@ -146,6 +146,7 @@ mod tests {
         let both = "job.a.threads, job.b.stages.read.fork";
         assert!(
             is_determined_by("load", both)
+                && is_determined_by("load", "job.a.ranks")
                 && is_determined_by("threads", "job.a.copies")
                 && is_determined_by("job.a.threads", both)
         );
