@@ -71,17 +71,18 @@ impl CpuSet {
     /// The lowest CPU that is also in `allowed`; `None` allows all CPUs.
     #[inline]
     pub fn first_among(&self, allowed: Option<&CpuSet>) -> Option<CpuId> {
-        self.first_not_below(CpuId(0), allowed)
+        self.first_at_or_after(CpuId(0), allowed)
     }
 
     /// The same from `from` on, cyclically.
     #[inline]
     pub fn first_from(&self, from: CpuId, allowed: Option<&CpuSet>) -> Option<CpuId> {
-        self.first_not_below(from, allowed).or_else(|| self.first_among(allowed))
+        self.first_at_or_after(from, allowed).or_else(|| self.first_among(allowed))
     }
 
+    /// The same from `least` on, and none below it.
     #[inline]
-    fn first_not_below(&self, least: CpuId, allowed: Option<&CpuSet>) -> Option<CpuId> {
+    pub fn first_at_or_after(&self, least: CpuId, allowed: Option<&CpuSet>) -> Option<CpuId> {
         let word_of = |set: &CpuSet, index: usize| set.words.get(index).copied().unwrap_or(0);
         let mut part = u64::MAX << (least.index() % 64);
         (least.index() / 64..self.words.len()).find_map(|index| {

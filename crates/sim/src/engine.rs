@@ -5,6 +5,7 @@
 //! rule.
 
 mod account;
+pub(crate) mod cells;
 mod check;
 mod cpus;
 mod device;
@@ -27,7 +28,7 @@ mod workload;
 
 use policy::record::Recorder;
 use policy::waiting::{Missing, TeamState};
-use policy::{CpuId, Instant, Span, ThreadId};
+use policy::{CellId, CpuId, Instant, Span, ThreadId};
 use scenario::draw::Stream;
 use scenario::result::{MachineOutcome, Outcome};
 use scenario::{Machine, Setting};
@@ -45,6 +46,7 @@ use crate::Error;
 
 #[derive(Clone, Copy, Debug)]
 struct Cpu {
+    cell: CellId,
     state: CpuState,
     /// The moment up to which its time has been charged.
     charged: Instant,
@@ -91,21 +93,22 @@ pub(crate) struct Engine<'a, S, R, W: ?Sized> {
 impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S, R, W> {
     pub(crate) fn new(machine: &'a Machine, setting: &Setting, seed: u64, scheduler: S, observer: &'a mut W) -> Self {
         let workload = Workload::new(machine, setting, seed);
-        let cpus = machine.cpus as usize;
         let has_agenda = cfg!(test)
             || machine.cells.is_some()
             || workload.to_come > 0
             || workload.jobs.iter().any(Job::has_timed_events);
         let start = Instant::ZERO;
-        let idle = Cpu { state: CpuState::Idle, charged: start, alarm: start, owed: Span::ZERO, moved_to: None };
+        let (charged, alarm, owed) = (start, start, Span::ZERO);
+        let idle = |cell| Cpu { cell, state: CpuState::Idle, charged, alarm, owed, moved_to: None };
+        let cpus: Vec<Cpu> = (0..machine.total_cpus()).map(|cpu| idle(CellId(cpu / machine.cpus))).collect();
         let mut engine = Engine {
             machine,
             keep_running: setting.keep_running,
             now: start,
             scheduler,
-            cpus: vec![idle; cpus],
-            marks: Marks::new(cpus),
-            queue: WinnerTree::new(cpus + usize::from(has_agenda)),
+            marks: Marks::new(cpus.len()),
+            queue: WinnerTree::new(cpus.len() + usize::from(has_agenda)),
+            cpus,
             order: Order::new(machine.tie),
             agenda: Agenda::default(),
             device: Device::new(machine.device_depth),
@@ -132,6 +135,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         #[cfg(test)]
         self.load_script();
         for job in 0..self.workload.jobs.len() {
+            self.place_job(job);
             match self.workload.jobs[job].arrives {
                 Instant::ZERO => self.prepare_pipeline(job),
                 later => self.set_timed_event(later, TimedEvent::JobArrival(job)),
@@ -169,7 +173,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             debug_assert!(at >= self.now, "time runs backwards: {at} after {}", self.now);
             self.now = at;
             self.events += 1;
-            self.marks.here = (slot < self.cpus.len()).then_some(CpuId(slot as u32));
+            self.marks.begin_event((slot < self.cpus.len()).then_some(CpuId(slot as u32)));
             if slot == self.cpus.len() {
                 self.process_timed_event();
             } else {

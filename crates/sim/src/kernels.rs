@@ -1,6 +1,7 @@
 //! The simulated kernels: one scheduler per module (`rr` is also `fifo`), and what several share.
 
 mod affinity;
+pub(crate) mod cells;
 pub mod cfs;
 pub mod eevdf;
 pub mod feedback;

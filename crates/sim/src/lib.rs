@@ -17,6 +17,7 @@ use crate::cfs::Cfs;
 use crate::eevdf::Eevdf;
 use crate::engine::Engine;
 use crate::feedback::Feedback;
+use crate::kernels::cells::Cells;
 use crate::linux_2_4::Linux24;
 use crate::linux_o1::LinuxO1;
 use crate::observer::Observer;
@@ -139,8 +140,8 @@ pub fn run_recorded(machine: &Machine, setting: &Setting, seed: u64) -> Result<(
     simulate(machine, setting, seed, &mut ())
 }
 
-/// The engine is compiled in this crate, three times for each scheduler, and not again for each
-/// observer type of another crate.
+/// The engine is compiled in this crate, three times for each scheduler and for the kernels of
+/// cells, and not again for each observer type of another crate.
 fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
     machine: &Machine,
     setting: &Setting,
@@ -157,6 +158,10 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
     }
     let machine = &on_grid(machine);
     let roster = &Roster::new(setting, machine.cpus);
+    if machine.cells.is_some() {
+        let cells = Cells::new(machine, setting, roster, |of_cell| kernel(machine, of_cell));
+        return Engine::new(machine, setting, seed, cells, observer).run();
+    }
     match machine.scheduler {
         Scheduler::Fifo | Scheduler::Rr => {
             let quantum = if machine.scheduler == Scheduler::Rr { machine.quantum } else { Span::MAX };
@@ -167,6 +172,20 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
         Scheduler::Cfs => Engine::new(machine, setting, seed, Cfs::new(machine, roster), observer).run(),
         Scheduler::Eevdf => Engine::new(machine, setting, seed, Eevdf::new(machine, roster), observer).run(),
         Scheduler::Feedback => Engine::new(machine, setting, seed, Feedback::new(machine, roster), observer).run(),
+    }
+}
+
+/// The kernel of a cell. It is called through a table, so that the engine is not compiled again for
+/// the cells of each scheduler.
+fn kernel(machine: &Machine, roster: &Roster) -> Box<dyn scheduler::Scheduler> {
+    match machine.scheduler {
+        Scheduler::Fifo => Box::new(RoundRobin::new(Span::MAX, machine, roster)),
+        Scheduler::Rr => Box::new(RoundRobin::new(machine.quantum, machine, roster)),
+        Scheduler::Linux24 => Box::new(Linux24::new(machine, roster)),
+        Scheduler::LinuxO1 => Box::new(LinuxO1::new(machine, roster)),
+        Scheduler::Cfs => Box::new(Cfs::new(machine, roster)),
+        Scheduler::Eevdf => Box::new(Eevdf::new(machine, roster)),
+        Scheduler::Feedback => Box::new(Feedback::new(machine, roster)),
     }
 }
 

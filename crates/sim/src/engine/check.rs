@@ -6,7 +6,7 @@ use policy::{Instant, Span, ThreadId};
 use super::Engine;
 use super::observer::CpuState;
 use super::scheduler::Scheduler;
-use super::threads::{Activity, Place};
+use super::threads::{Activity, Place, Thread};
 use crate::workloads::fibers::Fibers;
 use crate::workloads::pipeline::Pipeline;
 
@@ -24,10 +24,12 @@ impl<S: Scheduler, R, W: ?Sized> Engine<'_, S, R, W> {
         assert_eq!(self.time.total() + not_yet_charged, elapsed, "time of all CPUs at {}", self.now);
         let threads = &self.workload.threads;
         for (number, job) in self.workload.jobs.iter().enumerate() {
-            let blocked = threads[job.threads.clone()].iter().filter(|thread| thread.place == Place::Blocked);
-            let others = threads.iter().filter(|thread| !thread.place.is_away());
-            let load = blocked.count() + others.count();
-            assert_eq!(self.workload.load(number) as usize, load, "load at {}", self.now);
+            for seen_by in job.threads.clone().take(job.lanes()) {
+                let beside = threads.iter().filter(|thread| thread.cell == threads[seen_by].cell);
+                let counts = |thread: &&Thread| thread.place == Place::Blocked && thread.job() == number;
+                let load = beside.filter(|thread| counts(thread) || !thread.place.is_away()).count();
+                assert_eq!(self.workload.load(ThreadId(seen_by as u32)) as usize, load, "load at {}", self.now);
+            }
             job.lock.check(|thread| self.workload.spins_on(thread).is_some());
             job.pipeline.iter().for_each(Pipeline::check);
             job.fibers.iter().for_each(Fibers::check);
@@ -58,7 +60,8 @@ impl<S: Scheduler, R, W: ?Sized> Engine<'_, S, R, W> {
         }
         for (number, thread) in self.workload.threads.iter().enumerate() {
             let may_be_there = match thread.place {
-                Place::Ready | Place::Running(_) => !thread.is_stopped,
+                Place::Ready => !thread.is_stopped,
+                Place::Running(cpu) => !thread.is_stopped && self.cpus[cpu.index()].cell == thread.cell,
                 Place::Stopped => thread.is_stopped,
                 // A switch that has begun comes to its end.
                 Place::SwitchingIn(_) | Place::SwitchingOut(_) | Place::Blocked | Place::Gone => true,

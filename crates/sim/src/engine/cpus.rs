@@ -57,7 +57,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     fn pick_when_idle(&mut self, cpu: CpuId) {
         self.marks.clear(cpu);
         match self.scheduler.pick(cpu, None, self.now) {
-            None => self.marks.idle.insert(cpu),
+            None => self.marks.insert_idle(cpu),
             to => self.switch(cpu, None, to, self.machine.context_switch + self.machine.wakeup_cost),
         }
     }
@@ -119,16 +119,21 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             (Some((from, how)), None) => self.finish_leaving(from, how),
             (None, _) => {}
         }
+        if let Some((from, _)) = from
+            && self.workload.threads[from.index()].cell != self.cpus[cpu.index()].cell
+        {
+            self.arrive_in_cell(from);
+        }
         match to {
             // It was stopped during the switch.
             Some(to) if self.may_not_run(to) => self.marks.mark(cpu),
             Some(to) => self.dispatch(cpu, to),
             None => self.queue.set(cpu.index(), u64::NEVER),
         }
-        if self.marks.is_marked(cpu) || (to.is_none() && S::LOOKS_WHEN_IDLE) {
+        if self.marks.is_marked(cpu) || (to.is_none() && self.scheduler.looks_when_idle()) {
             self.marks.mark(cpu);
         } else if to.is_none() {
-            self.marks.idle.insert(cpu);
+            self.marks.insert_idle(cpu);
         }
     }
 
@@ -156,7 +161,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     /// The scheduler wants to look at a CPU.
     pub(super) fn alarm(&mut self, cpu: CpuId, thread: ThreadId) -> Result<(), Error> {
         self.charge(cpu);
-        let picks = self.scheduler.alarmed(cpu, self.now, &self.marks);
+        let picks = self.scheduler.alarmed(cpu, self.now, &mut self.marks);
         if let Some(another) = picks.another {
             self.marks.mark(another);
             self.pick_when_idle(another);
@@ -165,7 +170,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             self.pick_instead_of(cpu, thread, LeaveReason::Preempted);
         }
         if self.cpus[cpu.index()].state == CpuState::Running(thread) {
-            if S::CAN_STARVE {
+            if self.scheduler.can_starve() {
                 self.count_step_without_headway()?;
             }
             self.cpus[cpu.index()].alarm = self.scheduler.alarm(cpu, self.now);

@@ -69,7 +69,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             if self.workload.threads[to.index()].cell == cell {
                 self.deliver_message(from, to);
             } else {
-                let at = self.network.send(self.now, cell as usize, messages.transmission);
+                let at = self.network.send(self.now, cell.index(), messages.transmission);
                 self.set_timed_event(at, TimedEvent::MessageArrives { from, to });
             }
         }

@@ -4,7 +4,9 @@
 //! reports every change, asks which thread to run, and carries out the answer at the machine's
 //! cost. The scheduler has no clock but the `now` that it is given.
 
-use policy::{CpuId, CpuSet, Instant, ThreadId};
+use std::ops::Range;
+
+use policy::{CellId, CpuId, CpuSet, Instant, ThreadId};
 
 /// The reason why a thread became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +31,20 @@ pub enum ReadyReason {
 pub(crate) trait Scheduler {
     /// Whether a CPU that has become idle looks for work again when the switch to idleness is over.
     /// Otherwise it only looks when it is marked.
-    const LOOKS_WHEN_IDLE: bool = true;
+    fn looks_when_idle(&self) -> bool {
+        true
+    }
 
     /// Whether a thread can continue from alarm to alarm forever while others wait for a CPU.
-    const CAN_STARVE: bool = false;
+    fn can_starve(&self) -> bool {
+        false
+    }
 
     /// Whether a thread can move to a CPU that it names. False for kernels with one queue for all
     /// CPUs.
-    const MOVES: bool = false;
+    fn moves(&self) -> bool {
+        false
+    }
 
     /// `thread` becomes ready. Marks the CPU that should pick again, if any: an idle one, or one
     /// whose thread should be preempted. When the run begins, all CPUs pick, marked or not.
@@ -78,7 +86,7 @@ pub(crate) trait Scheduler {
     fn alarm(&mut self, cpu: CpuId, now: Instant) -> Instant;
 
     /// The alarm of `cpu` went off. Returns which CPUs should pick again.
-    fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Picks;
+    fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &mut Marks) -> Picks;
 
     /// For checks: whether there is a waiting thread that `cpu`, idle and not marked, should run.
     fn has_work_for(&self, _cpu: CpuId) -> bool {
@@ -89,6 +97,10 @@ pub(crate) trait Scheduler {
     /// of its [attributes](crate::kernels::roster::Roster::attributes). Marks the CPU that should
     /// pick again, if any. A scheduler without priorities ignores the call.
     fn set_nice(&mut self, _thread: ThreadId, _nice: i8, _now: Instant, _marks: &mut Marks) {}
+
+    /// `thread`, which is in no queue, belongs to this cell from now on, and returns by
+    /// [`ready`](Scheduler::ready) as a new thread. Does nothing on a machine without cells.
+    fn place(&mut self, _thread: ThreadId, _cell: CellId, _now: Instant) {}
 
     /// For checks: the number of threads that are ready and not running.
     fn waiting(&self) -> usize;
@@ -106,35 +118,93 @@ pub(crate) struct Picks {
 /// The CPUs that are marked: they have been told to pick again and have not done so, as with the
 /// kernel's `need_resched`. They pick when the event is over, in the order of their numbers. CPUs
 /// that are switching pick when their switch is over. A pick removes the mark.
+///
+/// The kernel of a cell sees only the CPUs of [its cell](Marks::within), by their numbers there.
 #[derive(Clone, Debug)]
 pub(crate) struct Marks {
     marked: Vec<bool>,
     /// The CPUs that were marked since the last event, possibly with duplicates.
     pub(crate) pending: Vec<CpuId>,
     /// The CPUs that are idle and not marked: they look for no work until they are marked.
-    pub(crate) idle: CpuSet,
-    /// The CPU of the current event, whose thread wakes the others. `None` if the event belongs to
-    /// no CPU.
-    pub(crate) here: Option<CpuId>,
+    idle: CpuSet,
+    /// The CPU of the current event.
+    here: Option<CpuId>,
+    /// The CPUs of the cell whose kernel is asked, if there are cells.
+    cell: Option<Range<u32>>,
 }
 
 impl Marks {
     pub(crate) fn new(cpus: usize) -> Marks {
         let idle = crate::cpu_ids(cpus).collect();
-        Marks { marked: vec![false; cpus], pending: Vec::new(), idle, here: None }
+        Marks { marked: vec![false; cpus], pending: Vec::new(), idle, here: None, cell: None }
+    }
+
+    /// Lets the kernel of a cell, which has these CPUs, see the marks.
+    pub(crate) fn within<T>(&mut self, cell: Range<u32>, ask: impl FnOnce(&mut Marks) -> T) -> T {
+        self.cell = Some(cell);
+        let answer = ask(self);
+        self.cell = None;
+        answer
+    }
+
+    /// The number of a CPU on the machine.
+    #[inline]
+    fn on_machine(&self, cpu: CpuId) -> CpuId {
+        CpuId(self.cell.as_ref().map_or(0, |cell| cell.start) + cpu.0)
     }
 
     pub(crate) fn mark(&mut self, cpu: CpuId) {
+        let cpu = self.on_machine(cpu);
         self.idle.remove(cpu);
         self.pending.push(cpu);
         self.marked[cpu.index()] = true;
     }
 
     pub(crate) fn is_marked(&self, cpu: CpuId) -> bool {
-        self.marked[cpu.index()]
+        self.marked[self.on_machine(cpu).index()]
     }
 
     pub(crate) fn clear(&mut self, cpu: CpuId) {
         self.marked[cpu.index()] = false;
+    }
+
+    /// A CPU is idle, and looks for no work until it is marked.
+    pub(crate) fn insert_idle(&mut self, cpu: CpuId) {
+        self.idle.insert(cpu);
+    }
+
+    /// Whether a CPU is idle and not marked.
+    pub(crate) fn is_idle(&self, cpu: CpuId) -> bool {
+        self.idle.contains(self.on_machine(cpu))
+    }
+
+    /// The CPUs that are idle and not marked, in ascending order.
+    pub(crate) fn idle(&self) -> impl Iterator<Item = CpuId> {
+        let Range { start, end } = self.cell.clone().unwrap_or(0..u32::MAX);
+        let next = move |from: u32| self.idle.first_at_or_after(CpuId(from), None).filter(|cpu| cpu.0 < end);
+        std::iter::successors(next(start), move |cpu| next(cpu.0 + 1)).map(move |cpu| CpuId(cpu.0 - start))
+    }
+
+    /// The first of them that is also in `allowed`; `None` allows all CPUs.
+    #[inline]
+    pub(crate) fn first_idle(&self, allowed: Option<&CpuSet>) -> Option<CpuId> {
+        match &self.cell {
+            None => self.idle.first_among(allowed),
+            Some(_) => self.idle().find(|cpu| allowed.is_none_or(|set| set.contains(*cpu))),
+        }
+    }
+
+    /// The CPU of the current event, whose thread wakes the others. `None` if the event belongs to
+    /// no CPU, or to one of another cell.
+    pub(crate) fn here(&self) -> Option<CpuId> {
+        match (&self.cell, self.here) {
+            (Some(cell), Some(here)) => cell.contains(&here.0).then(|| CpuId(here.0 - cell.start)),
+            (_, here) => here,
+        }
+    }
+
+    /// An event of this CPU begins, or one that belongs to no CPU.
+    pub(crate) fn begin_event(&mut self, here: Option<CpuId>) {
+        self.here = here;
     }
 }

@@ -2,10 +2,10 @@
 
 mod tests;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use policy::record::Recorder;
-use policy::{Instant, Span, ThreadId};
+use policy::{CellId, Instant, JobId, Span, ThreadId};
 
 use super::Engine;
 use super::device::TimedEvent;
@@ -18,19 +18,40 @@ pub(crate) enum Action {
     Resume(ThreadId),
     /// In one event.
     StopAndResume(ThreadId),
+    /// Moves the threads of a job, the first of them to this cell.
+    Relocate(JobId, CellId),
 }
 
 thread_local! {
     /// The actions of the next runs of this thread.
     static SCRIPT: RefCell<Vec<(Span, Action)>> = const { RefCell::new(Vec::new()) };
+    static ON_ONE_CELL: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `body`. Meanwhile, every run of this thread is subject to these actions.
 pub(crate) fn with_script<T>(script: &[(Span, Action)], body: impl FnOnce() -> T) -> T {
+    /// Clears the script even if a test fails, so that the next case is not subject to it.
+    struct Clear;
+    impl Drop for Clear {
+        fn drop(&mut self) {
+            SCRIPT.take();
+        }
+    }
+    let _clear = Clear;
     SCRIPT.set(script.to_vec());
+    body()
+}
+
+/// Runs `body`. Meanwhile, all threads of a job are on the same cell.
+pub(crate) fn with_jobs_on_one_cell<T>(body: impl FnOnce() -> T) -> T {
+    ON_ONE_CELL.set(true);
     let result = body();
-    SCRIPT.take();
+    ON_ONE_CELL.set(false);
     result
+}
+
+pub(crate) fn are_jobs_on_one_cell() -> bool {
+    ON_ONE_CELL.get()
 }
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
@@ -44,6 +65,14 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         match action {
             Action::Stop(thread) => self.stop(thread),
             Action::Resume(thread) => self.resume(thread),
+            Action::Relocate(job, first) => {
+                let (cells, job) = (self.machine.cells.unwrap().cells(), &self.workload.jobs[job.index()]);
+                let (threads, lanes) = (job.threads.clone(), job.lanes() as u32);
+                for (number, thread) in (0..).zip(threads) {
+                    let cell = CellId((first.0 + number % lanes) % cells);
+                    self.relocate(ThreadId(thread as u32), cell);
+                }
+            }
             Action::StopAndResume(thread) => {
                 self.stop(thread);
                 self.resume(thread);

@@ -185,12 +185,13 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         if inputs.missing || R::ON {
             self.workload.list_missing(thread, &mut missing);
         }
-        let load = if inputs.load { self.workload.load(job) } else { 0 };
+        let (own_cpu, first) = self.number_in_cell(cpu, &mut missing);
+        let load = if inputs.load { self.workload.load(thread) } else { 0 };
         let draw = if inputs.draw { self.workload.draw(index) } else { 0 };
         let of = &self.workload.jobs[job];
-        let threads = if of.is_team() { of.threads.len() as u32 } else { 0 };
-        let (now, cpus, movable) = (self.now, self.cpus.len() as u32, S::MOVES);
-        let team = Team { now, threads, cpus, own_cpu: cpu, missing: &missing, load, movable, draw };
+        let threads = if of.is_team() { of.threads_of_lane(index - of.threads.start) } else { 0 };
+        let (now, cpus, movable) = (self.now, self.machine.cpus, self.scheduler.moves());
+        let team = Team { now, threads, cpus, own_cpu, missing: &missing, load, movable, draw };
         let before = self.team_states[job];
         let member = self.workload.member(index);
         let decision = member.waiter.step(&team, &mut self.team_states[job], seen);
@@ -218,7 +219,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
                 waiting.activity = Activity::Yield { left: self.machine.yield_cost.max(step), since: self.now };
                 self.await_event(cpu, thread);
             }
-            Decision::Move(to) => self.migrate(cpu, thread, to),
+            Decision::Move(to) => self.migrate(cpu, thread, CpuId(first.saturating_add(to.0))),
             Decision::Block => {
                 waiting.activity = Activity::Block;
                 self.workload.sleep(thread);
@@ -240,7 +241,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     /// A thread moves to another CPU: it leaves this one, and is ready there when the switch away
     /// from it is over.
     fn migrate(&mut self, cpu: CpuId, thread: ThreadId, to: CpuId) {
-        if !S::MOVES || to == cpu || to.index() >= self.cpus.len() {
+        let is_in_cell = self.cpus.get(to.index()).is_some_and(|of| of.cell == self.cpus[cpu.index()].cell);
+        if !self.scheduler.moves() || to == cpu || !is_in_cell {
             return self.decide(cpu, thread, Observation::Moved);
         }
         self.workload.threads[thread.index()].activity = Activity::Move;

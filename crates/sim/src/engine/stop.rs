@@ -39,10 +39,12 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         }
     }
 
-    /// Whether a thread may have no CPU.
+    /// Whether a thread may not have its CPU, or none at all: it is stopped, or moves to another
+    /// cell.
     #[inline]
     pub(super) fn may_not_run(&self, thread: ThreadId) -> bool {
-        self.workload.threads[thread.index()].is_stopped
+        let thread = &self.workload.threads[thread.index()];
+        thread.is_stopped || thread.place.cpu().is_some_and(|cpu| self.cpus[cpu.index()].cell != thread.cell)
     }
 
     /// A ready thread leaves its queue.

@@ -1,7 +1,7 @@
 //! Threads: where each is, and what it does.
 
 use policy::waiting::Waiter;
-use policy::{CpuId, Instant, Span, ThreadId};
+use policy::{CellId, CpuId, Instant, Span, ThreadId};
 use scenario::draw::Stream;
 
 use super::account::CpuUse;
@@ -31,6 +31,14 @@ pub(crate) enum Place {
 }
 
 impl Place {
+    /// The CPU that has the thread, or switches to it or away from it.
+    pub(super) fn cpu(self) -> Option<CpuId> {
+        match self {
+            Place::SwitchingIn(cpu) | Place::Running(cpu) | Place::SwitchingOut(cpu) => Some(cpu),
+            Place::Ready | Place::Stopped | Place::Blocked | Place::Gone => None,
+        }
+    }
+
     /// Whether a thread in this place neither has nor wants a CPU.
     pub(super) fn is_away(self) -> bool {
         matches!(self, Place::Stopped | Place::Blocked | Place::Gone)
@@ -75,7 +83,7 @@ impl Activity {
 pub(crate) struct Thread {
     pub(super) job: u32,
     /// The cell on which it runs; zero on a machine without cells.
-    pub(crate) cell: u32,
+    pub(crate) cell: CellId,
     pub(crate) place: Place,
     pub(crate) activity: Activity,
     pub(crate) nice: i8,

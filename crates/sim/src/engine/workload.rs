@@ -1,12 +1,14 @@
 //! The workload of a run: its jobs and all of their threads.
 
+use policy::layout::Mesh;
 use policy::waiting::{Costs, Missing, Waiter};
-use policy::{CpuId, Instant, Span, ThreadId};
+use policy::{CellId, CpuId, Instant, Span, ThreadId};
 use scenario::draw::{Law, Stream};
 use scenario::result::JobOutcome;
 use scenario::{Distribution, JobKind, Machine, Setting};
 
 use super::account::Account;
+use super::cells::lanes;
 use super::threads::{Activity, ENDLESS, Member, Place, Thread};
 use crate::workloads::fibers::Fibers;
 use crate::workloads::lock::Lock;
@@ -57,8 +59,9 @@ pub(crate) struct Job {
     /// How often they have met or had the lock.
     pub(crate) rounds_done: u64,
     pub(crate) threads_left: usize,
-    /// How many of its threads are blocked.
-    blocked: usize,
+    /// How many threads of each lane are blocked. The threads of a lane are on the same cell:
+    /// there are so many lanes, and the threads take turns to be in them.
+    blocked: Vec<usize>,
     /// Its outcome, once it has ended for the first time.
     pub(crate) outcome: Option<JobOutcome>,
 }
@@ -75,6 +78,21 @@ impl Job {
         matches!(self.task, Task::Pipeline { .. } | Task::Fibers | Task::Messages)
     }
 
+    /// The lane of a thread, by its number in the job.
+    #[inline]
+    fn lane(&self, number: usize) -> usize {
+        if self.blocked.len() == 1 { 0 } else { number % self.blocked.len() }
+    }
+
+    pub(crate) fn lanes(&self) -> usize {
+        self.blocked.len()
+    }
+
+    /// The number of threads on the cell of this one.
+    pub(crate) fn threads_of_lane(&self, number: usize) -> u32 {
+        (self.threads.len() - self.lane(number)).div_ceil(self.blocked.len()) as u32
+    }
+
     /// Whether it never ends, so that the run does not wait for it.
     pub(crate) fn is_endless(&self) -> bool {
         matches!(self.task, Task::Cpu { work: None })
@@ -87,8 +105,8 @@ pub(crate) struct Workload {
     pub(crate) jobs: Vec<Job>,
     /// How many jobs have not arrived.
     pub(crate) to_come: usize,
-    /// How many threads are neither on a CPU nor ready for one.
-    away: usize,
+    /// How many threads of each cell are on a CPU or ready for one.
+    runnable: Vec<usize>,
     step: Span,
     seed: u64,
 }
@@ -100,7 +118,9 @@ impl Workload {
         let to_come = arrivals.iter().filter(|at| !at.is_zero()).count();
         let start = setting.coscheduling.map_or(Span::ZERO, |of| of.start);
         let (threads, jobs) = (Vec::new(), Vec::new());
-        let mut workload = Workload { threads, jobs, to_come, away: 0, step: machine.step, seed };
+        let cells = machine.cells.map_or(1, Mesh::cells);
+        let runnable = vec![0; cells as usize];
+        let mut workload = Workload { threads, jobs, to_come, runnable, step: machine.step, seed };
         for ((name, job), arrives) in setting.jobs_with_copies().zip(arrivals) {
             let (task, waiter) = resolve(&job.kind, costs);
             let (nice, keeps_running) = (job.attributes.nice, setting.keep_running);
@@ -117,7 +137,7 @@ impl Workload {
             let is_awaited = !matches!(task, Task::Cpu { work: None });
             let place = if arrives.is_zero() { Place::Ready } else { Place::Gone };
             let thread = Thread { job: workload.jobs.len() as u32, place, nice, is_awaited, ..Thread::default() };
-            workload.away += if arrives.is_zero() { 0 } else { count as usize };
+            workload.runnable[thread.cell.index()] += if arrives.is_zero() { count as usize } else { 0 };
             workload.threads.extend(std::iter::repeat_n(thread, count as usize));
             let member = |number| Member {
                 waiter,
@@ -145,7 +165,7 @@ impl Workload {
                 waits: 0,
                 rounds_done: 0,
                 threads_left: threads.len(),
-                blocked: 0,
+                blocked: vec![0; lanes(count, cells) as usize],
                 threads,
                 outcome: None,
             });
@@ -219,14 +239,28 @@ impl Workload {
         let moved = &mut self.threads[thread.index()];
         let before = std::mem::replace(&mut moved.place, place);
         let job = &mut self.jobs[moved.job()];
-        job.blocked = job.blocked + usize::from(place == Place::Blocked) - usize::from(before == Place::Blocked);
-        self.away = self.away + usize::from(place.is_away()) - usize::from(before.is_away());
+        let lane = job.lane(thread.index() - job.threads.start);
+        let blocked = &mut job.blocked[lane];
+        *blocked = *blocked + usize::from(place == Place::Blocked) - usize::from(before == Place::Blocked);
+        let runnable = &mut self.runnable[moved.cell.index()];
+        *runnable = *runnable + usize::from(before.is_away()) - usize::from(place.is_away());
     }
 
-    /// The load as threads of `job` see it: all running and ready threads, and the blocked ones of
-    /// this job.
-    pub(crate) fn load(&self, job: usize) -> u32 {
-        (self.threads.len() - self.away + self.jobs[job].blocked) as u32
+    /// A thread belongs to another cell from now on.
+    pub(super) fn set_cell(&mut self, thread: ThreadId, cell: CellId) {
+        let moved = &mut self.threads[thread.index()];
+        let before = std::mem::replace(&mut moved.cell, cell);
+        let counts = usize::from(!moved.place.is_away());
+        self.runnable[before.index()] -= counts;
+        self.runnable[cell.index()] += counts;
+    }
+
+    /// The load as a thread sees it: the running and ready threads of its cell, and the blocked
+    /// ones of its job there.
+    pub(crate) fn load(&self, thread: ThreadId) -> u32 {
+        let (job, number) = self.job_and_number(thread);
+        let job = &self.jobs[job];
+        (self.runnable[self.threads[thread.index()].cell.index()] + job.blocked[job.lane(number)]) as u32
     }
 
     /// A random number for the waiting rule of a thread.

@@ -284,8 +284,13 @@ impl Cfs {
 }
 
 impl Scheduler for Cfs {
-    const LOOKS_WHEN_IDLE: bool = false;
-    const MOVES: bool = true;
+    fn looks_when_idle(&self) -> bool {
+        false
+    }
+
+    fn moves(&self) -> bool {
+        true
+    }
 
     fn ready(&mut self, thread: ThreadId, why: ReadyReason, now: Instant, marks: &mut Marks) {
         match why {
@@ -302,7 +307,7 @@ impl Scheduler for Cfs {
                 self.entities[thread.index()].vruntime = self.queues[cpu.index()].min_vruntime + debit;
             }
             ReadyReason::Woken => {
-                let cpu = self.cpu_to_wake_on(thread, marks.here);
+                let cpu = self.cpu_to_wake_on(thread, marks.here());
                 let previous = self.entity(thread).cpu;
                 let later = self.later(cpu, previous, now);
                 if cpu != previous {
@@ -377,7 +382,7 @@ impl Scheduler for Cfs {
         next_tick(now, self.tick)
     }
 
-    fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Picks {
+    fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &mut Marks) -> Picks {
         self.update(cpu, now);
         let mut this_cpu = self.end_slice_if_over(cpu, now);
         this_cpu |= self.balance_busy(cpu, this_cpu, now);

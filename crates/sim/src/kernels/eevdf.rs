@@ -94,7 +94,9 @@ use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
 use crate::kernels::{next_tick, nice};
 
 impl Scheduler for Eevdf {
-    const MOVES: bool = true;
+    fn moves(&self) -> bool {
+        true
+    }
 
     fn ready(&mut self, thread: ThreadId, why: ReadyReason, now: Instant, marks: &mut Marks) {
         let was_delayed = self.entity(thread).is_delayed;
@@ -185,7 +187,7 @@ impl Scheduler for Eevdf {
         next_tick(now, self.tick)
     }
 
-    fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Picks {
+    fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &mut Marks) -> Picks {
         let request_is_over = self.update(cpu, now);
         let this_cpu = self.is_due(cpu, request_is_over);
         if let Some(current) = self.queues[cpu.index()].current {

@@ -131,7 +131,7 @@ fn rank(level: Option<Level>) -> u64 {
 impl Scheduler for Feedback {
     fn ready(&mut self, thread: ThreadId, why: ReadyReason, now: Instant, marks: &mut Marks) {
         self.boost_if_due(now);
-        if let Some(cpu) = marks.idle.first_among(self.affinity.of(thread)) {
+        if let Some(cpu) = marks.first_idle(self.affinity.of(thread)) {
             self.cpus[cpu.index()].kept_for = Some(thread);
             self.victims.set(cpu.index(), u64::NEVER);
             return marks.mark(cpu);
@@ -197,7 +197,7 @@ impl Scheduler for Feedback {
         local.current.map_or(now, |thread| (charged + self.queue.time_left(thread)).min(self.next_boost))
     }
 
-    fn alarmed(&mut self, cpu: CpuId, now: Instant, _: &Marks) -> Picks {
+    fn alarmed(&mut self, cpu: CpuId, now: Instant, _: &mut Marks) -> Picks {
         self.boost_if_due(now);
         self.charge(cpu, now);
         Picks { this_cpu: self.cpus[cpu.index()].is_over, another: None }

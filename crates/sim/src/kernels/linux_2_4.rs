@@ -299,11 +299,15 @@ fn share(allocation: Span, nice: i8) -> Span {
 }
 
 impl Scheduler for Linux24 {
-    const LOOKS_WHEN_IDLE: bool = false;
+    fn looks_when_idle(&self) -> bool {
+        false
+    }
 
     // The epochs of one CPU can refill a thread on another one before or as it is used up, again
     // and again.
-    const CAN_STARVE: bool = true;
+    fn can_starve(&self) -> bool {
+        true
+    }
 
     fn ready(&mut self, thread: ThreadId, why: ReadyReason, now: Instant, marks: &mut Marks) {
         match why {
@@ -404,7 +408,7 @@ impl Scheduler for Linux24 {
         }
     }
 
-    fn alarmed(&mut self, cpu: CpuId, now: Instant, _: &Marks) -> Picks {
+    fn alarmed(&mut self, cpu: CpuId, now: Instant, _: &mut Marks) -> Picks {
         // A new epoch may have refilled the counter since the alarm was set.
         let counter = self.cpus[cpu.index()].state.counter(self.noticed(now));
         let is_spent = counter.is_none_or(Span::is_zero);

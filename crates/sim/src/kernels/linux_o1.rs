@@ -187,8 +187,13 @@ impl LinuxO1 {
 }
 
 impl Scheduler for LinuxO1 {
-    const LOOKS_WHEN_IDLE: bool = false;
-    const MOVES: bool = true;
+    fn looks_when_idle(&self) -> bool {
+        false
+    }
+
+    fn moves(&self) -> bool {
+        true
+    }
 
     fn ready(&mut self, thread: ThreadId, why: ReadyReason, now: Instant, marks: &mut Marks) {
         let cpu = match why {
@@ -269,7 +274,7 @@ impl Scheduler for LinuxO1 {
         next_tick(now, self.tuning.tick)
     }
 
-    fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &Marks) -> Picks {
+    fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &mut Marks) -> Picks {
         let is_spent = self.charge_tick(cpu, self.tuning.ticks(now));
         let is_preempted = self.rebalance(cpu, now);
         let another = self.offer_to_idle(now, marks);

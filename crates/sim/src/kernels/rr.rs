@@ -59,7 +59,7 @@ impl RoundRobin {
 impl Scheduler for RoundRobin {
     fn ready(&mut self, thread: ThreadId, _: ReadyReason, _: Instant, marks: &mut Marks) {
         self.queue.push_back(thread);
-        if let Some(cpu) = marks.idle.first_among(self.affinity.of(thread)) {
+        if let Some(cpu) = marks.first_idle(self.affinity.of(thread)) {
             marks.mark(cpu);
         }
     }
@@ -80,7 +80,7 @@ impl Scheduler for RoundRobin {
         now + self.quantum
     }
 
-    fn alarmed(&mut self, _: CpuId, _: Instant, _: &Marks) -> Picks {
+    fn alarmed(&mut self, _: CpuId, _: Instant, _: &mut Marks) -> Picks {
         Picks { this_cpu: true, another: None }
     }
 

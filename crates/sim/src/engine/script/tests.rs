@@ -1,5 +1,8 @@
+mod cells;
+
 use std::collections::BTreeSet;
 
+use policy::gang::Gang;
 use policy::layout::Request;
 use policy::priority::{PriorityRule, StageKind};
 use policy::table::WAITING;

@@ -73,8 +73,8 @@ impl Cfs {
         if self.queues[cpu.index()].threads < 2 || now < self.next_kick {
             return None;
         }
-        let first = marks.idle.first_among(None)?;
-        for idle in marks.idle.iter().skip(1).chain([first]) {
+        let first = marks.first_idle(None)?;
+        for idle in marks.idle().skip(1).chain([first]) {
             if self.is_time(idle, Occasion::Idle, now) && self.balance(idle, Occasion::Idle, false, now).threads > 0 {
                 return Some(idle);
             }

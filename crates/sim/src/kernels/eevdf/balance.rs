@@ -28,7 +28,7 @@ impl Eevdf {
     /// An idle CPU that should take a waiting thread. Idle CPUs differ in what they may take: each
     /// goes to the next of equally loaded CPUs, and threads may be bound.
     pub(super) fn helper(&self, now: Instant, marks: &Marks) -> Option<CpuId> {
-        marks.idle.iter().find(|&cpu| self.to_steal(cpu, now).is_some())
+        marks.idle().find(|&cpu| self.to_steal(cpu, now).is_some())
     }
 
     /// Moves a waiting thread from another queue to the empty queue of `cpu`.

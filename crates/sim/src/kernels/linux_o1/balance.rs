@@ -66,7 +66,7 @@ impl LinuxO1 {
         let cpu = self.idle.first_from(next, None)?;
         self.offered = cpu;
         let is_due = self.queues[cpu.index()].balance.is_due(self.tuning.ticks(now), 1);
-        (marks.idle.contains(cpu) && is_due && self.balance(cpu, Occasion::Idle, now).0 > 0).then_some(cpu)
+        (marks.is_idle(cpu) && is_due && self.balance(cpu, Occasion::Idle, now).0 > 0).then_some(cpu)
     }
 
     /// Looks for an imbalance at a tick (`load_balance`). Returns how many threads it took, and

@@ -1,0 +1,84 @@
+//! Cells: which threads run where on a machine whose CPUs do not share one kernel.
+//!
+//! The thread with number `i` of a job runs on cell `i` of its job, modulo the number of its cells.
+//! It does not run elsewhere unless it is moved. Then it leaves its CPU or its queue, as if it were
+//! stopped, and the kernel of the other cell treats it as a new thread.
+
+use policy::record::Recorder;
+use policy::waiting::Missing;
+use policy::{CellId, CpuId, ThreadId};
+
+use super::Engine;
+use super::observer::Observer;
+use super::scheduler::{ReadyReason, Scheduler};
+use super::threads::Place;
+
+/// How many cells the threads of a job can have, of so many. Threads whose numbers differ by a
+/// multiple of that are always on the same cell.
+pub(crate) fn lanes(threads: u32, cells: u32) -> u32 {
+    #[cfg(test)]
+    if super::script::are_jobs_on_one_cell() {
+        return 1;
+    }
+    threads.min(cells).max(1)
+}
+
+impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
+    /// Places the threads of a job that has not run.
+    pub(super) fn place_job(&mut self, job: usize) {
+        let Some(mesh) = self.machine.cells else { return };
+        let (threads, lanes) = (self.workload.jobs[job].threads.clone(), self.workload.jobs[job].lanes() as u32);
+        debug_assert!(lanes <= mesh.cells());
+        for (number, thread) in (0..).zip(threads) {
+            let (thread, cell) = (ThreadId(thread as u32), CellId(number % lanes));
+            self.workload.set_cell(thread, cell);
+            self.scheduler.place(thread, cell, self.now);
+        }
+    }
+
+    /// The number of a CPU in its cell, and that of the cell's first CPU. Numbers the CPUs on which
+    /// others were seen in the same way: those of other cells are unknown to a thread.
+    pub(super) fn number_in_cell(&self, cpu: CpuId, others: &mut [Missing]) -> (CpuId, u32) {
+        if self.machine.cells.is_none() {
+            return (cpu, 0);
+        }
+        let cpus = self.machine.cpus;
+        let first = cpu.0 - cpu.0 % cpus;
+        for other in others {
+            let seen = other.last_seen.filter(|seen| (first..first + cpus).contains(&seen.0));
+            other.last_seen = seen.map(|seen| CpuId(seen.0 - first));
+        }
+        (CpuId(cpu.0 - first), first)
+    }
+
+    /// Moves a thread to another cell, from any place.
+    #[cfg_attr(not(test), expect(dead_code, reason = "co-scheduling will move jobs"))]
+    pub(super) fn relocate(&mut self, thread: ThreadId, cell: CellId) {
+        let moving = &self.workload.threads[thread.index()];
+        if moving.cell == cell {
+            return;
+        }
+        let place = moving.place;
+        self.workload.set_cell(thread, cell);
+        match place {
+            Place::Running(cpu) => self.marks.mark(cpu),
+            // It arrives when the switch away from it is over.
+            Place::SwitchingIn(_) | Place::SwitchingOut(_) => {}
+            Place::Ready => {
+                self.dequeue(thread);
+                self.arrive_in_cell(thread);
+            }
+            Place::Stopped | Place::Blocked | Place::Gone => self.arrive_in_cell(thread),
+        }
+    }
+
+    /// A thread that is in no queue and on no CPU belongs to the kernel of its new cell.
+    pub(super) fn arrive_in_cell(&mut self, thread: ThreadId) {
+        let arriving = self.workload.threads[thread.index()];
+        self.scheduler.place(thread, arriving.cell, self.now);
+        self.scheduler.set_nice(thread, arriving.nice, self.now, &mut self.marks);
+        if arriving.place == Place::Stopped && !arriving.is_stopped {
+            self.ready(thread, ReadyReason::Woken);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The kernels of a machine with cells: one for each, which knows the threads of its cell and its
+//! own CPUs, and nothing of the others.
+//!
+//! A kernel numbers its CPUs and threads from zero. It has an entry for every thread of a job that
+//! can be on one cell. A thread that moves takes one that is free, so there are twice as many if
+//! jobs move: for those that come, and for those that have not left yet.
+
+use std::ops::Range;
+
+use policy::slices::Movement;
+use policy::{CellId, CpuId, Instant, ThreadId};
+use scenario::{Machine, Setting};
+
+use crate::engine::cells::lanes;
+use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
+use crate::kernels::roster::Roster;
+
+/// A thread as the kernel of its cell knows it.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    cell: CellId,
+    /// Its number there.
+    thread: ThreadId,
+    /// Whether it has not been ready there.
+    is_new: bool,
+}
+
+pub(crate) struct Cells {
+    kernels: Vec<Box<dyn Scheduler>>,
+    /// The number of CPUs of each cell.
+    cpus: u32,
+    /// The entry of each thread, once it is placed.
+    entries: Vec<Option<Entry>>,
+    /// The threads of each kernel, by their numbers there.
+    threads: Vec<Vec<Option<ThreadId>>>,
+    /// The numbers that the threads of each job can have in a kernel.
+    jobs: Vec<Range<usize>>,
+    job_of: Vec<u32>,
+}
+
+impl Cells {
+    /// The kernels of a machine, each created by `kernel` for the threads that it may have.
+    pub(crate) fn new(
+        machine: &Machine,
+        setting: &Setting,
+        roster: &Roster,
+        kernel: impl Fn(&Roster) -> Box<dyn Scheduler>,
+    ) -> Cells {
+        let cells = machine.cells.map_or(1, policy::layout::Mesh::cells);
+        let moves = setting.coscheduling.is_some_and(|of| of.movement == Movement::WithinNode);
+        let mut of_cell = Roster::default();
+        for job in roster.jobs() {
+            let threads = job.threads.len() as u32;
+            let on_one_cell = threads.div_ceil(lanes(threads, cells));
+            let entries = if moves { 2 * on_one_cell } else { on_one_cell };
+            of_cell.enter(entries, job.attributes.clone(), job.shares_memory);
+        }
+        Cells {
+            kernels: (0..cells).map(|_| kernel(&of_cell)).collect(),
+            cpus: machine.cpus,
+            entries: vec![None; roster.len()],
+            threads: vec![vec![None; of_cell.len()]; cells as usize],
+            jobs: of_cell.jobs().iter().map(|job| job.threads.clone()).collect(),
+            job_of: (0..roster.len() as u32).map(|thread| roster.job_of(ThreadId(thread)) as u32).collect(),
+        }
+    }
+
+    /// The cell of a CPU, and the CPU's number there.
+    fn split(&self, cpu: CpuId) -> (CellId, CpuId) {
+        (CellId(cpu.0 / self.cpus), CpuId(cpu.0 % self.cpus))
+    }
+
+    /// The kernel of a CPU, and the numbers there of the CPU and of its thread.
+    fn of(&mut self, cpu: CpuId, thread: ThreadId) -> (&mut dyn Scheduler, CpuId, ThreadId) {
+        let (cell, cpu) = self.split(cpu);
+        (&mut *self.kernels[cell.index()], cpu, self.entries[thread.index()].map_or(thread, |entry| entry.thread))
+    }
+
+    /// Asks the kernel of a cell, which sees the marks of its CPUs.
+    fn ask<T>(
+        &mut self,
+        cell: CellId,
+        marks: &mut Marks,
+        question: impl FnOnce(&mut dyn Scheduler, &mut Marks) -> T,
+    ) -> T {
+        let first = cell.0 * self.cpus;
+        let kernel = &mut *self.kernels[cell.index()];
+        marks.within(first..first + self.cpus, |marks| question(kernel, marks))
+    }
+}
+
+impl Scheduler for Cells {
+    fn looks_when_idle(&self) -> bool {
+        self.kernels[0].looks_when_idle()
+    }
+
+    fn can_starve(&self) -> bool {
+        self.kernels[0].can_starve()
+    }
+
+    fn moves(&self) -> bool {
+        self.kernels[0].moves()
+    }
+
+    fn ready(&mut self, thread: ThreadId, why: ReadyReason, now: Instant, marks: &mut Marks) {
+        let Some(entry) = &mut self.entries[thread.index()] else { return };
+        let why = match why {
+            _ if std::mem::take(&mut entry.is_new) => ReadyReason::New,
+            ReadyReason::Moved(to) => ReadyReason::Moved(CpuId(to.0 % self.cpus)),
+            why => why,
+        };
+        let Entry { cell, thread, .. } = *entry;
+        self.ask(cell, marks, |kernel, marks| kernel.ready(thread, why, now, marks));
+    }
+
+    fn woken(&mut self, threads: &[ThreadId], now: Instant, marks: &mut Marks) {
+        let (mut new, mut known) = (Vec::new(), Vec::new());
+        for &thread in threads {
+            match self.entries[thread.index()] {
+                Some(entry) if !entry.is_new => known.push((entry.cell, entry.thread)),
+                _ => new.push(thread),
+            }
+        }
+        // Those of a cell stay in their order.
+        known.sort_by_key(|&(cell, _)| cell);
+        for woken in known.chunk_by(|one, other| one.0 == other.0) {
+            let threads: Vec<ThreadId> = woken.iter().map(|&(_, thread)| thread).collect();
+            self.ask(woken[0].0, marks, |kernel, marks| kernel.woken(&threads, now, marks));
+        }
+        for thread in new {
+            self.ready(thread, ReadyReason::Woken, now, marks);
+        }
+    }
+
+    fn pick(&mut self, cpu: CpuId, current: Option<ThreadId>, now: Instant) -> Option<ThreadId> {
+        let current = current.and_then(|thread| self.entries[thread.index()]).map(|entry| entry.thread);
+        let (cell, cpu) = self.split(cpu);
+        let next = self.kernels[cell.index()].pick(cpu, current, now)?;
+        self.threads[cell.index()][next.index()]
+    }
+
+    fn leave(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        let (kernel, cpu, thread) = self.of(cpu, thread);
+        kernel.leave(cpu, thread, now);
+    }
+
+    fn block(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        let (kernel, cpu, thread) = self.of(cpu, thread);
+        kernel.block(cpu, thread, now);
+    }
+
+    fn dequeue(&mut self, thread: ThreadId, now: Instant) {
+        if let Some(Entry { cell, thread, .. }) = self.entries[thread.index()] {
+            self.kernels[cell.index()].dequeue(thread, now);
+        }
+    }
+
+    fn note_yield(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        let (kernel, cpu, thread) = self.of(cpu, thread);
+        kernel.note_yield(cpu, thread, now);
+    }
+
+    fn alarm(&mut self, cpu: CpuId, now: Instant) -> Instant {
+        let (cell, cpu) = self.split(cpu);
+        self.kernels[cell.index()].alarm(cpu, now)
+    }
+
+    fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &mut Marks) -> Picks {
+        let (cell, cpu) = self.split(cpu);
+        let picks = self.ask(cell, marks, |kernel, marks| kernel.alarmed(cpu, now, marks));
+        Picks { another: picks.another.map(|another| CpuId(cell.0 * self.cpus + another.0)), ..picks }
+    }
+
+    fn has_work_for(&self, cpu: CpuId) -> bool {
+        let (cell, cpu) = self.split(cpu);
+        self.kernels[cell.index()].has_work_for(cpu)
+    }
+
+    fn set_nice(&mut self, thread: ThreadId, nice: i8, now: Instant, marks: &mut Marks) {
+        // A thread that is not placed gets its nice value when it is.
+        if let Some(Entry { cell, thread, .. }) = self.entries[thread.index()] {
+            self.ask(cell, marks, |kernel, marks| kernel.set_nice(thread, nice, now, marks));
+        }
+    }
+
+    fn place(&mut self, thread: ThreadId, cell: CellId, now: Instant) {
+        let before = self.entries[thread.index()];
+        if before.is_some_and(|before| before.cell == cell) {
+            return;
+        }
+        let mut numbers = self.jobs[self.job_of[thread.index()] as usize].clone();
+        let free = numbers.find(|&number| self.threads[cell.index()][number].is_none());
+        debug_assert!(free.is_some(), "thread {thread} finds no entry on cell {cell}");
+        let Some(number) = free else { return };
+        if let Some(before) = before {
+            self.kernels[before.cell.index()].dequeue(before.thread, now);
+            self.threads[before.cell.index()][before.thread.index()] = None;
+        }
+        self.threads[cell.index()][number] = Some(thread);
+        self.entries[thread.index()] = Some(Entry { cell, thread: ThreadId(number as u32), is_new: true });
+    }
+
+    fn waiting(&self) -> usize {
+        self.kernels.iter().map(|kernel| kernel.waiting()).sum()
+    }
+}
