@@ -16,6 +16,7 @@ mod linux_2_4;
 mod linux_o1;
 mod lock;
 mod messages;
+mod network;
 mod nice;
 mod pipeline;
 mod reference;

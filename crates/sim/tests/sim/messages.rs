@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use policy::layout::Request;
+use policy::layout::{Mesh, Request, Shape};
 use policy::record::{RecordedStep, Recorder, replay};
 use policy::table::WAITING;
 use policy::{CpuId, Instant, Span, ThreadId};
@@ -12,16 +12,16 @@ use rowlock_sim::observer::{CpuState, Observer};
 use rowlock_sim::{run, run_observed, run_recorded};
 use scenario::draw::Stream;
 use scenario::message::Pattern;
-use scenario::{Distribution, Job, JobKind, Machine, Message, Scheduler, Setting};
+use scenario::{Bandwidth, Distribution, Job, JobKind, Machine, Message, Network, Scheduler, Setting};
 
 use crate::timeline::{assert_timeline, cpu, setting, short, time_sharing, timeline};
 
-fn us(n: u64) -> Span {
+pub(crate) fn us(n: u64) -> Span {
     Span::from_micros(n)
 }
 
 /// Ranks that compute for 10 us in each round.
-fn message(pattern: Pattern, ranks: u32, rounds: u64, waiting: &str) -> Message {
+pub(crate) fn message(pattern: Pattern, ranks: u32, rounds: u64, waiting: &str) -> Message {
     Message {
         request: Request::Ranks(ranks),
         pattern,
@@ -34,7 +34,7 @@ fn message(pattern: Pattern, ranks: u32, rounds: u64, waiting: &str) -> Message 
     }
 }
 
-fn job(message: Message) -> Job {
+pub(crate) fn job(message: Message) -> Job {
     Job::new("job", 1, JobKind::Message(message))
 }
 
@@ -179,9 +179,14 @@ fn neighbours_that_exchange_messages_continue_with_the_last_of_them() {
     assert_eq!((outcome.jobs[0].delivered_work_ns, outcome.jobs[0].ssr_percent), (Some(us(60)), Some(100.0)));
 }
 
-/// Checks that every rank that sends or receives has a CPU, and that each message is received once.
+/// Checks that every rank that sends or receives has a CPU, and that each message is received once
+/// and has travelled for long enough.
 #[derive(Default)]
 struct Post {
+    /// How many ranks have cells of their own. The others share those. Zero if there are no cells.
+    cells: u32,
+    /// How long a message to another cell travels.
+    time: Span,
     cpus: Vec<Option<ThreadId>>,
     /// The moments at which the messages were sent that have not been received.
     under_way: BTreeMap<(ThreadId, ThreadId), VecDeque<Instant>>,
@@ -205,7 +210,9 @@ impl Observer for Post {
     fn message_received(&mut self, at: Instant, from: ThreadId, to: ThreadId) {
         assert!(self.cpus.contains(&Some(to)), "thread {to} receives at {at} without a CPU");
         let sent = self.under_way.get_mut(&(from, to)).and_then(VecDeque::pop_front);
-        assert!(sent.is_some_and(|sent| sent <= at), "from {from} to {to} at {at}: {sent:?}");
+        let is_far = self.cells > 0 && from.0 % self.cells != to.0 % self.cells;
+        let time = if is_far { self.time } else { Span::ZERO };
+        assert!(sent.is_some_and(|sent| sent + time <= at), "from {from} to {to} at {at}: {sent:?}");
         *self.received.entry((from, to)).or_default() += 1;
     }
 }
@@ -254,7 +261,16 @@ fn any_message() -> impl Strategy<Value = Message> {
 
 fn any_machine() -> impl Strategy<Value = Machine> {
     let machine = (1_u32..5, 0_u64..9, 0_u64..30, 1_u64..3_000, 10_u64..200, select(time_sharing()));
-    machine.prop_map(|(cpus, switch, wakeup, step, quantum, scheduler)| {
+    let cells = prop::option::of((1_u32..3, 1_u32..3, 0_u64..20, 1_u64..30));
+    (machine, cells).prop_map(|((cpus, switch, wakeup, step, quantum, scheduler), cells)| {
+        let (cpus, cells, network) = match cells {
+            None => (cpus, None, Network::default()),
+            Some((columns, rows, latency, megabytes)) => {
+                let bandwidth = Bandwidth::from_megabytes(megabytes);
+                let network = Network { latency: us(latency), bandwidth, ..Network::default() };
+                (cpus.div_ceil(2), Mesh::new(Shape { columns, rows }), network)
+            }
+        };
         short(Machine {
             step: Span::from_nanos(step),
             context_switch: us(switch),
@@ -263,6 +279,8 @@ fn any_machine() -> impl Strategy<Value = Machine> {
             tick: us(10 * quantum),
             slice: us(7 * quantum),
             scheduler,
+            cells,
+            network,
             ..Machine::with_cpus(cpus)
         })
     })
@@ -276,7 +294,10 @@ proptest! {
     ) {
         let mut jobs = vec![job(message.clone())];
         jobs.extend((0..crowd).map(|number| cpu(&format!("x{number}"), None)));
-        let mut post = Post::default();
+        let cells = machine.cells.map_or(0, Mesh::cells).min(message.ranks());
+        let of_bytes = machine.network.bandwidth.time_of(message.bytes);
+        let time = machine.network.latency.floor_to(machine.step) + of_bytes.floor_to(machine.step);
+        let mut post = Post { cells, time, ..Post::default() };
         let outcome = run_observed(&machine, &setting(jobs.clone()), seed, &mut post).unwrap();
         prop_assert_eq!(&outcome, &run(&machine, &setting(jobs), seed).unwrap());
         prop_assert!(post.under_way.values().all(VecDeque::is_empty));
