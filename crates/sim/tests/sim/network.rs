@@ -72,7 +72,7 @@ fn a_message_within_a_cell_arrives_at_once() {
 
 #[test]
 fn a_message_that_arrives_during_the_switch_away_from_its_receiver_wakes_it() {
-    // b begins to wait at 6, and the message of a is there at 10.
+    // Both send and begin to wait at 7, and the messages arrive at 10.
     let message =
         Message { bytes: 25, compute: Some(us(1).into()), ..message(Pattern::Exchange, 2, 1, "always-block") };
     let machine = cells(2, 1);
@@ -87,8 +87,8 @@ fn a_message_that_arrives_during_the_switch_away_from_its_receiver_wakes_it() {
          7 us cpu0: a blocks, then idle
          7 us cpu1: b blocks, then idle
          13 us cpu0: idle
-         13 us cpu1: idle
          13 us cpu0: idle, then a
+         13 us cpu1: idle
          13 us cpu1: idle, then b
          19 us cpu0: a
          19 us cpu0: a ends, then idle
