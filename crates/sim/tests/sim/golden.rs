@@ -1,10 +1,15 @@
 //! Outcomes of whole runs, to the nanosecond. A change here changes predictions, and needs a line
 //! in the CHANGELOG.
 
-use policy::Span;
-use rowlock_sim::run;
-use scenario::{Compute, Distribution, Granularity, Job, JobKind, Machine, Scheduler};
+use std::fmt::Write;
 
+use policy::Span;
+use policy::layout::{Mesh, Shape};
+use rowlock_sim::run;
+use scenario::message::Pattern;
+use scenario::{Compute, Distribution, Granularity, Job, JobKind, Machine, Message, Scheduler};
+
+use crate::messages::message;
 use crate::timeline::{barrier, cpu, setting, short, time_sharing};
 
 /// The work of threads that only add load: without end, unless otherwise no other thread would run.
@@ -87,6 +92,36 @@ fn outcomes_of_pipelines_are_those_of_the_golden_file() {
         })
     });
     insta::assert_snapshot!(outcomes.collect::<String>());
+}
+
+#[test]
+fn outcomes_of_messages_are_those_of_the_golden_file() {
+    let mesh = Mesh::new(Shape { columns: 2, rows: 2 });
+    let mut text = String::new();
+    for scheduler in time_sharing() {
+        for (pattern, waiting) in Pattern::ALL.into_iter().zip(["cs", "always-block", "adaptive"]) {
+            for cells in [None, mesh] {
+                let compute = Distribution::Exponential { mean: Span::from_micros(50) };
+                let sleep = (pattern == Pattern::Ring).then(|| Span::from_micros(20).into());
+                let message = Message { compute: Some(compute), sleep, ..message(pattern, 4, 200, waiting) };
+                let jobs = vec![Job::new("ranks", 2, JobKind::Message(message)), cpu("x", None)];
+                let cpus = if cells.is_some() { 1 } else { 3 };
+                let tick = Span::from_micros(400);
+                let machine = short(Machine { scheduler, tick, cells, ..Machine::with_cpus(cpus) });
+                let outcome = run(&machine, &setting(jobs), 1).unwrap();
+                let cells = if cells.is_some() { ", 2x2" } else { "" };
+                let events = outcome.machine.events.unwrap();
+                writeln!(text, "{} {} {waiting}{cells}: {events} events", scheduler.name(), pattern.name()).unwrap();
+                for job in &outcome.jobs {
+                    let times = [job.completion_ns, job.cpu_ns, job.spin_ns, job.delivered_work_ns];
+                    let switches = (job.voluntary_switches.unwrap(), job.involuntary_switches.unwrap());
+                    let times = times.map(|time| time.map_or("-".to_owned(), |time| time.to_string()));
+                    writeln!(text, "  {}: {} {:?} {switches:?}", job.job, times.join(", "), job.ssr_percent).unwrap();
+                }
+            }
+        }
+    }
+    insta::assert_snapshot!(text);
 }
 
 #[test]
