@@ -78,21 +78,29 @@ fn draw_example(paper: &Paper, arguments: &arguments::paper::Paper) -> Result<()
     )
 }
 
+/// Reads a figure and applies the changes.
+fn read_changed(files: FigureFiles, changes: Changes) -> Result<(Scenario, Expected), Stop> {
+    let (mut scenario, expected) = read(files)?;
+    changes.apply(&mut scenario, &expected);
+    match scenario.arms.iter().find_map(|arm| arm.setting.conflicts().into_iter().next()) {
+        None => Ok((scenario, expected)),
+        Some(conflict) => Err(Stop::Input(anyhow!("{}: {conflict}", changes.words().join(" ")))),
+    }
+}
+
 /// Prints the scenario: its file if it is unchanged.
 fn show(files: FigureFiles, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
     let changes = arguments.changes();
     if changes == Changes::default() {
         return print(files.scenario);
     }
-    let (mut scenario, expected) = read(files)?;
-    changes.apply(&mut scenario, &expected);
+    let (scenario, _) = read_changed(files, changes)?;
     print(&scenario.to_toml())
 }
 
 fn run(paper: &Paper, files: FigureFiles, arguments: &arguments::paper::Paper) -> Result<(), Stop> {
-    let (mut scenario, expected) = read(files)?;
     let changes = arguments.changes();
-    changes.apply(&mut scenario, &expected);
+    let (mut scenario, expected) = read_changed(files, changes)?;
     scenario.experiment.repeat = arguments.repeat.unwrap_or(scenario.experiment.repeat);
     scenario.experiment.seed = arguments.seed.unwrap_or(scenario.experiment.seed);
     let file = ScenarioFile::new(files.name, files.scenario.as_bytes(), &scenario);

@@ -3,7 +3,7 @@
 
 use policy::waiting::WaitingRule;
 use scenario::keys::PATH_SEPARATOR;
-use scenario::{Arm, JobKind, Scenario, Scheduler};
+use scenario::{Arm, JobKind, Message, Scenario, Scheduler};
 
 use super::expected::Expected;
 use measure::factor;
@@ -41,7 +41,10 @@ impl Changes {
             });
             if let Some(rule) = self.waiting.filter(|_| !is_reference) {
                 for job in &mut arm.setting.jobs {
-                    if let JobKind::Barrier { waiting, .. } | JobKind::Lock { waiting, .. } = &mut job.kind {
+                    if let JobKind::Barrier { waiting, .. }
+                    | JobKind::Lock { waiting, .. }
+                    | JobKind::Message(Message { waiting, .. }) = &mut job.kind
+                    {
                         *waiting = rule;
                     }
                 }
@@ -94,7 +97,7 @@ mod tests {
 
     fn rules(scenario: &Scenario) -> Vec<String> {
         let rule = |job: &scenario::Job| match &job.kind {
-            JobKind::Barrier { waiting, .. } => Some(waiting.to_string()),
+            JobKind::Barrier { waiting, .. } | JobKind::Message(Message { waiting, .. }) => Some(waiting.to_string()),
             _ => None,
         };
         let mut rules: Vec<_> = scenario.arms.iter().flat_map(|arm| arm.setting.jobs.iter().filter_map(rule)).collect();
@@ -126,7 +129,10 @@ mod tests {
     fn paths_that_vary_together_with_the_rule_keep_their_values() {
         let text = r#"
             machine = { cpus = 2 }
-            job = [{ name = "crew", kind = "barrier", compute = "9 us", rounds = 2, waiting = "cs" }]
+            job = [
+                { name = "crew", kind = "barrier", compute = "9 us", rounds = 2, waiting = "cs" },
+                { name = "ring", kind = "message", ranks = 2, pattern = "ring", bytes = 1, rounds = 2, waiting = "cs" },
+            ]
             experiment.sweep = { "job.crew.threads, job.crew.waiting" = [[2, "cs"], [3, "2cs"]] }
         "#;
         let mut scenario = scenario::read("crew.toml", text.as_bytes()).unwrap_or_else(|bad| panic!("{bad}"));
