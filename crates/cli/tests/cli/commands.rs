@@ -39,7 +39,7 @@ const fn long(subject: Subject) -> Subject {
 }
 
 /// All commands. A test compares them with `rowlock --help`.
-pub(crate) const COMMANDS: [Subject; 21] = [
+pub(crate) const COMMANDS: [Subject; 22] = [
     function("sort in out --record 20 --key 0:4 --memory 256KiB --verify"),
     function("sort in out --record 20 --algorithm columnsort --memory 2MiB"),
     function("sort in - --record 20 --memory 256KiB --quiet"),
@@ -49,6 +49,7 @@ pub(crate) const COMMANDS: [Subject; 21] = [
     function("regress runs.csv --on y --from x"),
     function("policies"),
     long(function("paper list")),
+    function("paper ap/example"),
     function("run crew.toml --out results --trace trace"),
     long(measurement("run here.toml --world host --out results --trace trace")),
     long(measurement("paper barrier/fig4 --scheduler linux-o1 --repeat 1 --out results")),
