@@ -7,6 +7,7 @@
 mod account;
 pub(crate) mod cells;
 mod check;
+mod coscheduling;
 mod cpus;
 mod device;
 mod event;
@@ -34,6 +35,7 @@ use scenario::result::{MachineOutcome, Outcome};
 use scenario::{Machine, Setting};
 
 use self::account::{CpuUse, MachineTime};
+use self::coscheduling::Coscheduling;
 use self::device::{Agenda, Device, TimedEvent};
 use self::event::{Event, Order};
 use self::headway::Headway;
@@ -57,6 +59,8 @@ struct Cpu {
     owed: Span,
     /// While it switches: the CPU to which the outgoing thread has moved, if any.
     moved_to: Option<CpuId>,
+    /// How much longer its next switch takes, because its cell has switched to other jobs.
+    interrupted: Span,
 }
 
 pub(crate) struct Engine<'a, S, R, W: ?Sized> {
@@ -74,6 +78,8 @@ pub(crate) struct Engine<'a, S, R, W: ?Sized> {
     device: Device,
     network: Network,
     workload: Workload,
+    /// On a machine with cells.
+    coscheduling: Option<Coscheduling>,
     /// The threads that the current event has woken. Empty between events.
     woken: Vec<ThreadId>,
     /// The spinning ranks whose messages have arrived in the current event. Empty between events.
@@ -93,13 +99,15 @@ pub(crate) struct Engine<'a, S, R, W: ?Sized> {
 impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S, R, W> {
     pub(crate) fn new(machine: &'a Machine, setting: &Setting, seed: u64, scheduler: S, observer: &'a mut W) -> Self {
         let workload = Workload::new(machine, setting, seed);
+        let coscheduling = Coscheduling::new(machine, setting, seed, workload.threads.len());
         let has_agenda = cfg!(test)
             || machine.cells.is_some()
             || workload.to_come > 0
             || workload.jobs.iter().any(Job::has_timed_events);
         let start = Instant::ZERO;
         let (charged, alarm, owed) = (start, start, Span::ZERO);
-        let idle = |cell| Cpu { cell, state: CpuState::Idle, charged, alarm, owed, moved_to: None };
+        let idle =
+            |cell| Cpu { cell, state: CpuState::Idle, charged, alarm, owed, moved_to: None, interrupted: Span::ZERO };
         let cpus: Vec<Cpu> = (0..machine.total_cpus()).map(|cpu| idle(CellId(cpu / machine.cpus))).collect();
         let mut engine = Engine {
             machine,
@@ -113,6 +121,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             agenda: Agenda::default(),
             device: Device::new(machine.device_depth),
             network: Network::new(machine),
+            coscheduling,
             woken: Vec::new(),
             receivers: Vec::new(),
             missing: Vec::new(),
@@ -135,8 +144,11 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         #[cfg(test)]
         self.load_script();
         for job in 0..self.workload.jobs.len() {
-            self.place_job(job);
+            if self.coscheduling.is_none() {
+                self.place_job(job);
+            }
             match self.workload.jobs[job].arrives {
+                Instant::ZERO if self.coscheduling.is_some() => self.request_cells(job),
                 Instant::ZERO => self.prepare_pipeline(job),
                 later => self.set_timed_event(later, TimedEvent::JobArrival(job)),
             }
@@ -144,16 +156,23 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         let mut order: Vec<u32> = (0..self.workload.threads.len() as u32).collect();
         Stream::named(seed, "initial queue order", 0).shuffle(&mut order);
         for thread in order {
-            if self.workload.jobs[self.workload.threads[thread as usize].job()].arrives == Instant::ZERO {
+            let job = &self.workload.jobs[self.workload.threads[thread as usize].job()];
+            if job.arrives == Instant::ZERO && self.coscheduling.is_none() {
                 self.ready(ThreadId(thread), ReadyReason::New);
             }
         }
+        self.begin_classification();
         crate::cpu_ids(self.cpus.len()).for_each(|cpu| self.marks.mark(cpu));
         self.let_marked_cpus_pick();
     }
 
-    /// A job arrives: its threads become ready, in the order of their numbers. Until then they add
-    /// no load, and no kernel knows them.
+    /// A job arrives.
+    fn note_arrival(&mut self, job: usize) {
+        if self.coscheduling.is_some() { self.request_cells(job) } else { self.admit_job(job) }
+    }
+
+    /// A job begins: its threads become ready, in the order of their numbers. Until then they add no
+    /// load, and no kernel knows them.
     fn admit_job(&mut self, job: usize) {
         self.workload.to_come -= 1;
         self.prepare_pipeline(job);
@@ -225,7 +244,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
                 switch_percent: self.time.percent(CpuUse::Switch),
                 idle_percent: self.time.percent(CpuUse::Idle),
                 events: Some(self.events),
-                coscheduling: None,
+                coscheduling: self.coscheduling.as_ref().map(Coscheduling::outcome),
             },
         };
         (outcome, self.recorders)

@@ -159,7 +159,7 @@ fn simulate<R: Recorder + Default, W: Observer + ?Sized>(
     let machine = &on_grid(machine);
     let roster = &Roster::new(setting, machine.cpus);
     if machine.cells.is_some() {
-        let cells = Cells::new(machine, setting, roster, |of_cell| kernel(machine, of_cell));
+        let cells = Cells::new(machine, setting, seed, roster, |of_cell| kernel(machine, of_cell));
         return Engine::new(machine, setting, seed, cells, observer).run();
     }
     match machine.scheduler {

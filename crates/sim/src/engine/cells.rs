@@ -6,7 +6,9 @@
 
 use policy::record::Recorder;
 use policy::waiting::Missing;
-use policy::{CellId, CpuId, ThreadId};
+use policy::{CellId, CpuId, Span, ThreadId};
+use scenario::Machine;
+use scenario::draw::Stream;
 
 use super::Engine;
 use super::observer::Observer;
@@ -21,6 +23,17 @@ pub(crate) fn lanes(threads: u32, cells: u32) -> u32 {
         return 1;
     }
     threads.min(cells).max(1)
+}
+
+/// How far the clock of the kernel of each cell is ahead: less than a tick. Kernels tick at multiples
+/// of the tick on their own clocks, so that their ticks are not synchronised.
+pub(crate) fn tick_phases(machine: &Machine, seed: u64) -> impl Iterator<Item = Span> {
+    let (tick, step) = (machine.tick.as_nanos(), machine.step);
+    let mut stream = Stream::named(seed, "ticks of the cells", 0);
+    let phases = std::iter::repeat_with(move || Span::from_nanos(stream.below(tick)).floor_to(step));
+    #[cfg(test)]
+    let phases = phases.map(|phase| if super::script::are_jobs_on_one_cell() { Span::ZERO } else { phase });
+    phases
 }
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
@@ -52,7 +65,6 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     }
 
     /// Moves a thread to another cell, from any place.
-    #[cfg_attr(not(test), expect(dead_code, reason = "co-scheduling will move jobs"))]
     pub(super) fn relocate(&mut self, thread: ThreadId, cell: CellId) {
         let moving = &self.workload.threads[thread.index()];
         if moving.cell == cell {

@@ -55,6 +55,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     }
 
     fn pick_when_idle(&mut self, cpu: CpuId) {
+        self.note_choice(cpu);
         self.marks.clear(cpu);
         match self.scheduler.pick(cpu, None, self.now) {
             None => self.marks.insert_idle(cpu),
@@ -66,6 +67,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     /// ones.
     pub(super) fn pick_instead_of(&mut self, cpu: CpuId, running: ThreadId, how: LeaveReason) {
         self.charge(cpu);
+        self.note_choice(cpu);
         self.marks.clear(cpu);
         let can_continue = matches!(how, LeaveReason::Preempted | LeaveReason::Yielding);
         let to = self.scheduler.pick(cpu, can_continue.then_some(running), self.now);
@@ -94,6 +96,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     /// Begins a switch that takes `span`.
     pub(super) fn switch(&mut self, cpu: CpuId, from: Option<Leaving>, to: Option<ThreadId>, span: Span) {
         self.charge(cpu);
+        self.note_switch(cpu, to);
+        let span = span + std::mem::take(&mut self.cpus[cpu.index()].interrupted);
         if let Some((from, _)) = from {
             self.workload.put(from, Place::SwitchingOut(cpu));
         }

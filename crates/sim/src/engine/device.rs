@@ -77,6 +77,14 @@ pub(crate) enum TimedEvent {
     },
     /// The hardware barrier completes. This thread was the last to arrive.
     BarrierCompletes(ThreadId),
+    /// The server has created this job.
+    JobCreated(usize),
+    /// This cell looks whose turn it is.
+    Look(usize),
+    /// All cells look whose turn it is.
+    Interrupt,
+    /// All jobs are classified.
+    Classify,
     /// An action of a test.
     #[cfg(test)]
     Act(super::script::Action),

@@ -49,6 +49,7 @@ impl Headway {
             feedback.boost.period().unwrap_or(Span::ZERO),
             feedback.running_time.scaled(1_000 * u64::from(feedback.levels)),
             machine.tick.scaled(1_000 * (u64::from(machine.linux_2_4.allocation) + 1)),
+            setting.coscheduling.map_or(Span::ZERO, |of| of.slice),
         ];
         let turn = turns.into_iter().fold(Span::ZERO, Span::max);
         Headway {

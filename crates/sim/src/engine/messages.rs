@@ -26,8 +26,16 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     pub(super) fn run_rank(&mut self, cpu: CpuId, thread: ThreadId) {
         let (job, rank) = self.workload.job_and_number(thread);
         self.workload.member(thread.index()).last_seen = Some(cpu);
-        while let Some(messages) = &mut self.workload.jobs[job].messages {
-            match messages.next(rank) {
+        let now = self.now;
+        loop {
+            let of = &mut self.workload.jobs[job];
+            let Some(messages) = &mut of.messages else { return };
+            let action = messages.next(rank);
+            if messages.has_begun {
+                of.began.get_or_insert(now);
+            }
+            of.rounds_done = messages.rounds_done;
+            match action {
                 RankAction::Compute(left) => {
                     self.workload.threads[thread.index()].activity = Activity::Compute { left };
                     self.observer.thread_began(self.now, thread, ThreadPhase::Computation);
@@ -43,7 +51,6 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
                     }
                 }
                 RankAction::EndRound { done } => {
-                    self.workload.jobs[job].rounds_done = messages.rounds_done;
                     if done && !self.keep_running {
                         return self.end(cpu, thread);
                     }
@@ -93,6 +100,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             Activity::Spin { .. } => self.receivers.push(to),
             _ => {}
         }
+        self.prefer_receiver(to);
     }
 
     /// Lets the ranks continue that spin with a CPU and whose last message has arrived in this

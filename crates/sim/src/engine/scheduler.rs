@@ -101,6 +101,15 @@ pub(crate) trait Scheduler {
     /// `thread`, which is in no queue, belongs to this cell from now on, and returns by
     /// [`ready`](Scheduler::ready) as a new thread. Does nothing on a machine without cells.
     fn place(&mut self, _thread: ThreadId, _cell: CellId, _now: Instant) {}
+    fn set_group_weight(
+        &mut self,
+        _cell: CellId,
+        _job: policy::JobId,
+        _weight: u32,
+        _now: Instant,
+        _marks: &mut Marks,
+    ) {
+    }
 
     /// For checks: the number of threads that are ready and not running.
     fn waiting(&self) -> usize;

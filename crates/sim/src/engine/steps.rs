@@ -301,5 +301,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.headway.ended(self.now);
         self.workload.jobs[job].outcome = Some(self.workload.outcome(job, self.now, Some(self.now)));
         self.jobs_left -= 1;
+        if !self.keep_running {
+            self.release_cells(job);
+        }
     }
 }

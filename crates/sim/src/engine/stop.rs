@@ -15,7 +15,6 @@ use super::threads::Place;
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
     /// Stops a thread, in any place. Does nothing if it is stopped.
-    #[cfg_attr(not(test), expect(dead_code, reason = "co-scheduling will stop jobs"))]
     pub(super) fn stop(&mut self, thread: ThreadId) {
         let stopping = &mut self.workload.threads[thread.index()];
         if std::mem::replace(&mut stopping.is_stopped, true) {
@@ -30,7 +29,6 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     }
 
     /// Resumes a thread, in any place. Does nothing if it is not stopped.
-    #[cfg_attr(not(test), expect(dead_code, reason = "co-scheduling will resume jobs"))]
     pub(super) fn resume(&mut self, thread: ThreadId) {
         let resuming = &mut self.workload.threads[thread.index()];
         resuming.is_stopped = false;

@@ -1,5 +1,6 @@
 //! The workload of a run: its jobs and all of their threads.
 
+use policy::gang::Gang;
 use policy::layout::Mesh;
 use policy::waiting::{Costs, Missing, Waiter};
 use policy::{CellId, CpuId, Instant, Span, ThreadId};
@@ -62,6 +63,8 @@ pub(crate) struct Job {
     /// How many threads of each lane are blocked. The threads of a lane are on the same cell:
     /// there are so many lanes, and the threads take turns to be in them.
     blocked: Vec<usize>,
+    /// When a rank began the work of a message job.
+    pub(crate) began: Option<Instant>,
     /// Its outcome, once it has ended for the first time.
     pub(crate) outcome: Option<JobOutcome>,
 }
@@ -115,14 +118,16 @@ impl Workload {
     pub(crate) fn new(machine: &Machine, setting: &Setting, seed: u64) -> Workload {
         let costs = machine.costs();
         let arrivals = setting.arrivals(seed, machine.step);
-        let to_come = arrivals.iter().filter(|at| !at.is_zero()).count();
-        let start = setting.coscheduling.map_or(Span::ZERO, |of| of.start);
+        let is_there = |at: Span| at.is_zero() && machine.cells.is_none();
+        let to_come = arrivals.iter().filter(|at| !is_there(**at)).count();
+        let rules = setting.coscheduling.unwrap_or_default();
+        let (start, how) = (rules.start, rules.how);
         let (threads, jobs) = (Vec::new(), Vec::new());
         let cells = machine.cells.map_or(1, Mesh::cells);
         let runnable = vec![0; cells as usize];
         let mut workload = Workload { threads, jobs, to_come, runnable, step: machine.step, seed };
         for ((name, job), arrives) in setting.jobs_with_copies().zip(arrivals) {
-            let (task, waiter) = resolve(&job.kind, costs);
+            let (task, waiter) = resolve(&job.kind, costs, how);
             let (nice, keeps_running) = (job.attributes.nice, setting.keep_running);
             let (mut pipeline, mut fibers, mut messages) = (None, None, None);
             match &job.kind {
@@ -135,9 +140,9 @@ impl Workload {
             let count = job.kind.threads(machine.cpus);
             let threads = first..first + count as usize;
             let is_awaited = !matches!(task, Task::Cpu { work: None });
-            let place = if arrives.is_zero() { Place::Ready } else { Place::Gone };
+            let place = if is_there(arrives) { Place::Ready } else { Place::Gone };
             let thread = Thread { job: workload.jobs.len() as u32, place, nice, is_awaited, ..Thread::default() };
-            workload.runnable[thread.cell.index()] += if arrives.is_zero() { count as usize } else { 0 };
+            workload.runnable[thread.cell.index()] += if is_there(arrives) { count as usize } else { 0 };
             workload.threads.extend(std::iter::repeat_n(thread, count as usize));
             let member = |number| Member {
                 waiter,
@@ -167,6 +172,7 @@ impl Workload {
                 threads_left: threads.len(),
                 blocked: vec![0; lanes(count, cells) as usize],
                 threads,
+                began: None,
                 outcome: None,
             });
         }
@@ -185,6 +191,10 @@ impl Workload {
     #[inline]
     pub(crate) fn account(&mut self, thread: ThreadId) -> &mut Account {
         &mut self.jobs[self.threads[thread.index()].job()].account
+    }
+
+    pub(crate) fn is_same_job(&self, one: ThreadId, other: ThreadId) -> bool {
+        self.threads[one.index()].job == self.threads[other.index()].job
     }
 
     /// The job of a thread, and the thread's number in it.
@@ -381,7 +391,7 @@ impl Workload {
         JobOutcome {
             job: job.name.clone(),
             completion_ns: completion.map(|at| at.since(job.arrives)),
-            start_ns: None,
+            start_ns: job.began.map(|at| at.since(job.arrives)),
             rounds: (!matches!(job.task, Task::Cpu { .. })).then_some(job.rounds_done),
             ssr_percent: sum.ssr_percent(),
             cpu_ns: Some(sum.cpu),
@@ -395,8 +405,9 @@ impl Workload {
     }
 }
 
-/// The task of a job on a machine with these costs, and the initial waiter of each thread.
-fn resolve(kind: &JobKind, costs: Costs) -> (Task, Waiter) {
+/// The task of a job on a machine with these costs, co-scheduled like this, and the initial waiter
+/// of each thread.
+fn resolve(kind: &JobKind, costs: Costs, how: Gang) -> (Task, Waiter) {
     let none_waits = policy::waiting::WaitingRule::AlwaysBlock.waiter(costs);
     match kind {
         JobKind::Barrier { compute, rounds, waiting, .. } => {
@@ -409,7 +420,7 @@ fn resolve(kind: &JobKind, costs: Costs) -> (Task, Waiter) {
         JobKind::Cpu { work, .. } => (Task::Cpu { work: work.as_ref().map(Distribution::law) }, none_waits),
         JobKind::Pipeline(pipeline) => (Task::Pipeline { rounds: pipeline.rounds }, pipeline.waiting.waiter(costs)),
         JobKind::Fibers(_) => (Task::Fibers, none_waits),
-        JobKind::Message(message) => (Task::Messages, message.waiting.waiter(costs)),
+        JobKind::Message(message) => (Task::Messages, how.waiting(message.waiting).waiter(costs)),
         JobKind::Command { work, threads, .. } => {
             let share = work.map(|work| Span::from_nanos(work.as_nanos() / u64::from(*threads)));
             (Task::Cpu { work: share.map(|share| Distribution::exactly(share).law()) }, none_waits)

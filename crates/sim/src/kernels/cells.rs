@@ -8,10 +8,10 @@
 use std::ops::Range;
 
 use policy::slices::Movement;
-use policy::{CellId, CpuId, Instant, ThreadId};
+use policy::{CellId, CpuId, Instant, Span, ThreadId};
 use scenario::{Machine, Setting};
 
-use crate::engine::cells::lanes;
+use crate::engine::cells::{lanes, tick_phases};
 use crate::engine::scheduler::{Marks, Picks, ReadyReason, Scheduler};
 use crate::kernels::roster::Roster;
 
@@ -27,6 +27,8 @@ struct Entry {
 
 pub(crate) struct Cells {
     kernels: Vec<Box<dyn Scheduler>>,
+    /// How far the clock of each kernel is ahead.
+    phases: Vec<Span>,
     /// The number of CPUs of each cell.
     cpus: u32,
     /// The entry of each thread, once it is placed.
@@ -43,6 +45,7 @@ impl Cells {
     pub(crate) fn new(
         machine: &Machine,
         setting: &Setting,
+        seed: u64,
         roster: &Roster,
         kernel: impl Fn(&Roster) -> Box<dyn Scheduler>,
     ) -> Cells {
@@ -57,12 +60,18 @@ impl Cells {
         }
         Cells {
             kernels: (0..cells).map(|_| kernel(&of_cell)).collect(),
+            phases: tick_phases(machine, seed).take(cells as usize).collect(),
             cpus: machine.cpus,
             entries: vec![None; roster.len()],
             threads: vec![vec![None; of_cell.len()]; cells as usize],
             jobs: of_cell.jobs().iter().map(|job| job.threads.clone()).collect(),
             job_of: (0..roster.len() as u32).map(|thread| roster.job_of(ThreadId(thread)) as u32).collect(),
         }
+    }
+
+    /// The time on the clock of a kernel.
+    fn clock(&self, cell: CellId, now: Instant) -> Instant {
+        now + self.phases[cell.index()]
     }
 
     /// The cell of a CPU, and the CPU's number there.
@@ -110,7 +119,8 @@ impl Scheduler for Cells {
             why => why,
         };
         let Entry { cell, thread, .. } = *entry;
-        self.ask(cell, marks, |kernel, marks| kernel.ready(thread, why, now, marks));
+        let local = self.clock(cell, now);
+        self.ask(cell, marks, |kernel, marks| kernel.ready(thread, why, local, marks));
     }
 
     fn woken(&mut self, threads: &[ThreadId], now: Instant, marks: &mut Marks) {
@@ -125,7 +135,8 @@ impl Scheduler for Cells {
         known.sort_by_key(|&(cell, _)| cell);
         for woken in known.chunk_by(|one, other| one.0 == other.0) {
             let threads: Vec<ThreadId> = woken.iter().map(|&(_, thread)| thread).collect();
-            self.ask(woken[0].0, marks, |kernel, marks| kernel.woken(&threads, now, marks));
+            let local = self.clock(woken[0].0, now);
+            self.ask(woken[0].0, marks, |kernel, marks| kernel.woken(&threads, local, marks));
         }
         for thread in new {
             self.ready(thread, ReadyReason::Woken, now, marks);
@@ -135,38 +146,46 @@ impl Scheduler for Cells {
     fn pick(&mut self, cpu: CpuId, current: Option<ThreadId>, now: Instant) -> Option<ThreadId> {
         let current = current.and_then(|thread| self.entries[thread.index()]).map(|entry| entry.thread);
         let (cell, cpu) = self.split(cpu);
-        let next = self.kernels[cell.index()].pick(cpu, current, now)?;
+        let local = self.clock(cell, now);
+        let next = self.kernels[cell.index()].pick(cpu, current, local)?;
         self.threads[cell.index()][next.index()]
     }
 
     fn leave(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        let now = self.clock(self.split(cpu).0, now);
         let (kernel, cpu, thread) = self.of(cpu, thread);
         kernel.leave(cpu, thread, now);
     }
 
     fn block(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        let now = self.clock(self.split(cpu).0, now);
         let (kernel, cpu, thread) = self.of(cpu, thread);
         kernel.block(cpu, thread, now);
     }
 
     fn dequeue(&mut self, thread: ThreadId, now: Instant) {
         if let Some(Entry { cell, thread, .. }) = self.entries[thread.index()] {
+            let now = self.clock(cell, now);
             self.kernels[cell.index()].dequeue(thread, now);
         }
     }
 
     fn note_yield(&mut self, cpu: CpuId, thread: ThreadId, now: Instant) {
+        let now = self.clock(self.split(cpu).0, now);
         let (kernel, cpu, thread) = self.of(cpu, thread);
         kernel.note_yield(cpu, thread, now);
     }
 
     fn alarm(&mut self, cpu: CpuId, now: Instant) -> Instant {
         let (cell, cpu) = self.split(cpu);
-        self.kernels[cell.index()].alarm(cpu, now)
+        let now = self.clock(cell, now);
+        let at = self.kernels[cell.index()].alarm(cpu, now);
+        Instant::ZERO + at.since(Instant::ZERO + self.phases[cell.index()])
     }
 
     fn alarmed(&mut self, cpu: CpuId, now: Instant, marks: &mut Marks) -> Picks {
         let (cell, cpu) = self.split(cpu);
+        let now = self.clock(cell, now);
         let picks = self.ask(cell, marks, |kernel, marks| kernel.alarmed(cpu, now, marks));
         Picks { another: picks.another.map(|another| CpuId(cell.0 * self.cpus + another.0)), ..picks }
     }
@@ -179,6 +198,7 @@ impl Scheduler for Cells {
     fn set_nice(&mut self, thread: ThreadId, nice: i8, now: Instant, marks: &mut Marks) {
         // A thread that is not placed gets its nice value when it is.
         if let Some(Entry { cell, thread, .. }) = self.entries[thread.index()] {
+            let now = self.clock(cell, now);
             self.ask(cell, marks, |kernel, marks| kernel.set_nice(thread, nice, now, marks));
         }
     }
@@ -193,6 +213,7 @@ impl Scheduler for Cells {
         debug_assert!(free.is_some(), "thread {thread} finds no entry on cell {cell}");
         let Some(number) = free else { return };
         if let Some(before) = before {
+            let now = self.clock(before.cell, now);
             self.kernels[before.cell.index()].dequeue(before.thread, now);
             self.threads[before.cell.index()][before.thread.index()] = None;
         }

@@ -84,6 +84,8 @@ pub(crate) struct Messages {
     pub(crate) rounds_done: u64,
     /// How many ranks are not through with the next round.
     behind: usize,
+    /// Whether a rank has begun its first round.
+    pub(crate) has_begun: bool,
 }
 
 impl Messages {
@@ -113,6 +115,7 @@ impl Messages {
             ranks: (0..ranks).map(rank).collect(),
             rounds_done: 0,
             behind: ranks as usize,
+            has_begun: false,
         }
     }
 
@@ -122,6 +125,7 @@ impl Messages {
         if !rank.start.is_zero() {
             return RankAction::Compute(std::mem::take(&mut rank.start));
         }
+        self.has_begun = true;
         while let Some(step) = rank.steps.get(rank.at) {
             rank.at += 1;
             let law = match step {
