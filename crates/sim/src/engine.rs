@@ -161,7 +161,7 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
                 self.ready(ThreadId(thread), ReadyReason::New);
             }
         }
-        self.begin_classification();
+        self.begin_coscheduling();
         crate::cpu_ids(self.cpus.len()).for_each(|cpu| self.marks.mark(cpu));
         self.let_marked_cpus_pick();
     }

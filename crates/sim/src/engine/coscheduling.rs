@@ -32,8 +32,13 @@ use super::Engine;
 use super::cells::tick_phases;
 use super::device::TimedEvent;
 use super::observer::Observer;
-use super::scheduler::Scheduler;
+use super::scheduler::{ReadyReason, Scheduler};
 use super::threads::Place;
+
+/// The rules of a setting. Without any, the local schedulers decide alone.
+pub(super) fn rules(setting: &Setting) -> scenario::Coscheduling {
+    setting.coscheduling.unwrap_or(scenario::Coscheduling { how: Gang::None, ..scenario::Coscheduling::default() })
+}
 
 /// How often jobs are classified.
 const CLASSIFY_EVERY: Span = Span::from_millis(200);
@@ -51,6 +56,10 @@ pub(crate) struct Coscheduling {
     /// The action that each thread is under.
     actions: Vec<Action>,
     cells: Vec<Cell>,
+    /// The jobs that have been placed in this event. Empty between events.
+    placed: Vec<usize>,
+    /// Orders the ranks that begin with the run.
+    order: Stream,
     /// When the server can create the next job.
     server_is_free: Instant,
     delays: Delays,
@@ -98,7 +107,7 @@ impl Delays {
 impl Coscheduling {
     /// The co-scheduling of a machine. `None` without cells.
     pub(crate) fn new(machine: &Machine, setting: &Setting, seed: u64, threads: usize) -> Option<Coscheduling> {
-        let (mesh, rules) = (machine.cells?, setting.coscheduling.unwrap_or_default());
+        let (mesh, rules) = (machine.cells?, rules(setting));
         let mut stream = Stream::named(seed, "clocks of the cells", 0);
         let skew = rules.clock_skew.as_nanos();
         // Far from zero, so that no draw is cut off.
@@ -123,6 +132,8 @@ impl Coscheduling {
             requests,
             actions: vec![Action::Run; threads],
             cells: (0..mesh.cells()).map(&mut cell).collect(),
+            placed: Vec::new(),
+            order: Stream::named(seed, "initial queue order", 0),
             server_is_free: Instant::ZERO,
             delays: Delays::default(),
             turns: 0,
@@ -170,7 +181,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         if let Ok(Entry::Placed(cells)) = of.decisions.enter(JobId(job as u32), request, weight, now) {
             self.place_ranks(job, cells);
         }
-        self.interrupt_cells();
+        // At the start, all jobs are entered before any begins.
+        if now > Instant::ZERO {
+            self.interrupt_cells();
+        }
     }
 
     fn place_ranks(&mut self, job: usize, cells: Rectangle) {
@@ -182,7 +196,23 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             self.scheduler.place(thread, cell, self.now);
             of.cells[cell.index()].threads.push(thread);
         }
-        self.admit_job(job);
+        of.placed.push(job);
+    }
+
+    /// The jobs that have been placed in this event begin. At the start of the run their ranks are
+    /// created in random order, as cells do that independently of each other; later, one job after
+    /// another.
+    fn admit_placed(&mut self) {
+        let Some(of) = &mut self.coscheduling else { return };
+        let placed = std::mem::take(&mut of.placed);
+        if self.now > Instant::ZERO {
+            placed.into_iter().for_each(|job| self.admit_job(job));
+            return;
+        }
+        self.workload.to_come -= placed.len();
+        let mut threads: Vec<usize> = placed.iter().flat_map(|&job| self.workload.jobs[job].threads.clone()).collect();
+        of.order.shuffle(&mut threads);
+        threads.into_iter().for_each(|thread| self.ready(ThreadId(thread as u32), ReadyReason::New));
     }
 
     /// A job has ended: its cells are free.
@@ -219,15 +249,17 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.set_timed_event(now + CLASSIFY_EVERY, TimedEvent::Classify);
     }
 
-    /// The first event of the classification, if there is one.
-    pub(super) fn begin_classification(&mut self) {
+    /// The jobs that arrive at the start of the run have been entered.
+    pub(super) fn begin_coscheduling(&mut self) {
+        self.interrupt_cells();
         if self.coscheduling.as_ref().is_some_and(|of| of.rules.how == Gang::Adaptive) {
             self.set_timed_event(self.now + CLASSIFY_EVERY, TimedEvent::Classify);
         }
     }
 
-    /// All cells look at once.
+    /// Jobs that have been placed begin, and all cells look at once.
     pub(super) fn interrupt_cells(&mut self) {
+        self.admit_placed();
         let cells = self.coscheduling.as_ref().map_or(0, |of| of.cells.len());
         (0..cells).for_each(|cell| self.look_at_turn(cell));
     }

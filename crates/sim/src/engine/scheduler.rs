@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use policy::{CellId, CpuId, CpuSet, Instant, ThreadId};
+use policy::{CellId, CpuId, CpuSet, Instant, JobId, ThreadId};
 
 /// The reason why a thread became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,15 +101,10 @@ pub(crate) trait Scheduler {
     /// `thread`, which is in no queue, belongs to this cell from now on, and returns by
     /// [`ready`](Scheduler::ready) as a new thread. Does nothing on a machine without cells.
     fn place(&mut self, _thread: ThreadId, _cell: CellId, _now: Instant) {}
-    fn set_group_weight(
-        &mut self,
-        _cell: CellId,
-        _job: policy::JobId,
-        _weight: u32,
-        _now: Instant,
-        _marks: &mut Marks,
-    ) {
-    }
+
+    /// Changes the weight of the group of `job` in a cell, 2 to 1024. Every group begins with 1024.
+    /// Marks the CPUs that should pick again. A scheduler without groups ignores the call.
+    fn set_group_weight(&mut self, _cell: CellId, _job: JobId, _weight: u32, _now: Instant, _marks: &mut Marks) {}
 
     /// For checks: the number of threads that are ready and not running.
     fn waiting(&self) -> usize;

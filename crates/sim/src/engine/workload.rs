@@ -10,6 +10,7 @@ use scenario::{Distribution, JobKind, Machine, Setting};
 
 use super::account::Account;
 use super::cells::lanes;
+use super::coscheduling::rules;
 use super::threads::{Activity, ENDLESS, Member, Place, Thread};
 use crate::workloads::fibers::Fibers;
 use crate::workloads::lock::Lock;
@@ -120,7 +121,7 @@ impl Workload {
         let arrivals = setting.arrivals(seed, machine.step);
         let is_there = |at: Span| at.is_zero() && machine.cells.is_none();
         let to_come = arrivals.iter().filter(|at| !is_there(**at)).count();
-        let rules = setting.coscheduling.unwrap_or_default();
+        let rules = rules(setting);
         let (start, how) = (rules.start, rules.how);
         let (threads, jobs) = (Vec::new(), Vec::new());
         let cells = machine.cells.map_or(1, Mesh::cells);
