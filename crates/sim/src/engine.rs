@@ -144,9 +144,6 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         #[cfg(test)]
         self.load_script();
         for job in 0..self.workload.jobs.len() {
-            if self.coscheduling.is_none() {
-                self.place_job(job);
-            }
             match self.workload.jobs[job].arrives {
                 Instant::ZERO if self.coscheduling.is_some() => self.request_cells(job),
                 Instant::ZERO => self.prepare_pipeline(job),
@@ -171,8 +168,8 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
         if self.coscheduling.is_some() { self.request_cells(job) } else { self.admit_job(job) }
     }
 
-    /// A job begins: its threads become ready, in the order of their numbers. Until then they add no
-    /// load, and no kernel knows them.
+    /// A job begins: its threads become ready, in the order of their numbers. Until then they add
+    /// no load, and no kernel knows them.
     fn admit_job(&mut self, job: usize) {
         self.workload.to_come -= 1;
         self.prepare_pipeline(job);

@@ -25,8 +25,8 @@ pub(crate) fn lanes(threads: u32, cells: u32) -> u32 {
     threads.min(cells).max(1)
 }
 
-/// How far the clock of the kernel of each cell is ahead: less than a tick. Kernels tick at multiples
-/// of the tick on their own clocks, so that their ticks are not synchronised.
+/// How far the clock of the kernel of each cell is ahead: less than a tick. Kernels tick at
+/// multiples of the tick on their own clocks, so that their ticks are not synchronised.
 pub(crate) fn tick_phases(machine: &Machine, seed: u64) -> impl Iterator<Item = Span> {
     let (tick, step) = (machine.tick.as_nanos(), machine.step);
     let mut stream = Stream::named(seed, "ticks of the cells", 0);
@@ -37,18 +37,6 @@ pub(crate) fn tick_phases(machine: &Machine, seed: u64) -> impl Iterator<Item = 
 }
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
-    /// Places the threads of a job that has not run.
-    pub(super) fn place_job(&mut self, job: usize) {
-        let Some(mesh) = self.machine.cells else { return };
-        let (threads, lanes) = (self.workload.jobs[job].threads.clone(), self.workload.jobs[job].lanes() as u32);
-        debug_assert!(lanes <= mesh.cells());
-        for (number, thread) in (0..).zip(threads) {
-            let (thread, cell) = (ThreadId(thread as u32), CellId(number % lanes));
-            self.workload.set_cell(thread, cell);
-            self.scheduler.place(thread, cell, self.now);
-        }
-    }
-
     /// The number of a CPU in its cell, and that of the cell's first CPU. Numbers the CPUs on which
     /// others were seen in the same way: those of other cells are unknown to a thread.
     pub(super) fn number_in_cell(&self, cpu: CpuId, others: &mut [Missing]) -> (CpuId, u32) {

@@ -11,8 +11,8 @@
 //! * **Cost.** A cell whose active jobs change takes the time of a switch before it runs the next
 //!   thread, if it switches threads.
 //! * **Classes.** Under `adaptive`, all jobs are classified every 200 ms.
-//! * **Moving** (`move = "within-node"`): all cells look together, by the clock of the first one, and
-//!   threads move when their slice begins.
+//! * **Moving** (`move = "within-node"`): all cells look together, by the clock of the first one,
+//!   and threads move when their slice begins.
 //!
 //! Deviations from the paper: the table reaches all cells at once. Clocks differ by a constant,
 //! which is drawn for each cell.
@@ -73,8 +73,8 @@ struct Cell {
     /// How far the clock of its kernel is ahead.
     phase: Span,
     threads: Vec<ThreadId>,
-    /// The next boundary, and the moment of the run at which the cell looks, or from which on it does
-    /// when its scheduler chooses.
+    /// The next boundary, and the moment of the run at which the cell looks, or from which on it
+    /// does when its scheduler chooses.
     boundary: Option<Instant>,
     due: Option<Instant>,
     /// `dynamic`: the thread that a message has raised.
@@ -146,6 +146,10 @@ impl Coscheduling {
     }
 
     fn moves(&self) -> bool {
+        #[cfg(test)]
+        if super::script::are_jobs_on_one_cell() {
+            return false;
+        }
         self.rules.movement == Movement::WithinNode
     }
 
@@ -191,6 +195,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let Some(of) = &mut self.coscheduling else { return };
         for (rank, thread) in self.workload.jobs[job].threads.clone().enumerate() {
             let cell = cells.cell_of_rank(rank as u32, of.mesh);
+            #[cfg(test)]
+            let cell = super::script::home_of(job).unwrap_or(cell);
             let thread = ThreadId(thread as u32);
             self.workload.set_cell(thread, cell);
             self.scheduler.place(thread, cell, self.now);

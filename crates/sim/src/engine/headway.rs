@@ -5,6 +5,7 @@
 //! CPUs. This depends on the jobs, so no file can be rejected for it. In these cases an error is
 //! better than a run without end.
 
+use policy::gang::Lowering;
 use policy::record::Recorder;
 use policy::{Instant, Span, priority};
 use scenario::{JobKind, Machine, Setting};
@@ -104,8 +105,16 @@ fn heaviest_to_lightest(setting: &Setting) -> u64 {
         let of_stages = line.stages.iter().map(|stage| stage.nice).chain([job.attributes.nice]);
         nices.extend(of_stages.flat_map(|nice| [nice.saturating_sub(step), nice.saturating_add(step)]));
     }
+    let mut lowered = 1;
+    match setting.coscheduling.map(|of| of.lower) {
+        Some(Lowering::Nice(steps)) => {
+            nices.extend(nices.clone().iter().map(|nice| nice.saturating_add_unsigned(steps).min(19)));
+        }
+        Some(Lowering::Weight(weight)) => lowered = 1024 / u64::from(weight.max(1)),
+        None => {}
+    }
     let weights = || nices.iter().map(|&nice| nice::weight(nice));
-    weights().max().unwrap_or(1).div_ceil(weights().min().unwrap_or(1))
+    lowered * weights().max().unwrap_or(1).div_ceil(weights().min().unwrap_or(1))
 }
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {

@@ -2,7 +2,7 @@
 
 mod tests;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 use policy::record::Recorder;
 use policy::{CellId, Instant, JobId, Span, ThreadId};
@@ -18,6 +18,8 @@ pub(crate) enum Action {
     Resume(ThreadId),
     /// In one event.
     StopAndResume(ThreadId),
+    /// The weight of the group of this job in a cell.
+    Weight(JobId, CellId, u32),
     /// Moves the threads of a job, the first of them to this cell.
     Relocate(JobId, CellId),
 }
@@ -25,7 +27,7 @@ pub(crate) enum Action {
 thread_local! {
     /// The actions of the next runs of this thread.
     static SCRIPT: RefCell<Vec<(Span, Action)>> = const { RefCell::new(Vec::new()) };
-    static ON_ONE_CELL: Cell<bool> = const { Cell::new(false) };
+    static HOMES: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Runs `body`. Meanwhile, every run of this thread is subject to these actions.
@@ -42,16 +44,27 @@ pub(crate) fn with_script<T>(script: &[(Span, Action)], body: impl FnOnce() -> T
     body()
 }
 
-/// Runs `body`. Meanwhile, all threads of a job are on the same cell.
-pub(crate) fn with_jobs_on_one_cell<T>(body: impl FnOnce() -> T) -> T {
-    ON_ONE_CELL.set(true);
-    let result = body();
-    ON_ONE_CELL.set(false);
-    result
+/// Runs `body`. Meanwhile, all threads of a job are on the same one of these cells, whose clocks
+/// agree.
+pub(crate) fn with_homes<T>(homes: &[u32], body: impl FnOnce() -> T) -> T {
+    struct Clear;
+    impl Drop for Clear {
+        fn drop(&mut self) {
+            HOMES.take();
+        }
+    }
+    let _clear = Clear;
+    HOMES.set(homes.to_vec());
+    body()
 }
 
 pub(crate) fn are_jobs_on_one_cell() -> bool {
-    ON_ONE_CELL.get()
+    HOMES.with_borrow(|homes| !homes.is_empty())
+}
+
+/// The cell of all threads of a job, if there is such a cell.
+pub(crate) fn home_of(job: usize) -> Option<CellId> {
+    HOMES.with_borrow(|homes| homes.get(job).copied().map(CellId))
 }
 
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
@@ -65,6 +78,9 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         match action {
             Action::Stop(thread) => self.stop(thread),
             Action::Resume(thread) => self.resume(thread),
+            Action::Weight(job, cell, weight) => {
+                self.scheduler.set_group_weight(cell, job, weight, self.now, &mut self.marks);
+            }
             Action::Relocate(job, first) => {
                 let (cells, job) = (self.machine.cells.unwrap().cells(), &self.workload.jobs[job.index()]);
                 let (threads, lanes) = (job.threads.clone(), job.lanes() as u32);

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use policy::slices::Movement;
-use policy::{CellId, CpuId, Instant, Span, ThreadId};
+use policy::{CellId, CpuId, Instant, JobId, Span, ThreadId};
 use scenario::{Machine, Setting};
 
 use crate::engine::cells::{lanes, tick_phases};
@@ -201,6 +201,11 @@ impl Scheduler for Cells {
             let now = self.clock(cell, now);
             self.ask(cell, marks, |kernel, marks| kernel.set_nice(thread, nice, now, marks));
         }
+    }
+
+    fn set_group_weight(&mut self, cell: CellId, job: JobId, weight: u32, now: Instant, marks: &mut Marks) {
+        let now = self.clock(cell, now);
+        self.ask(cell, marks, |kernel, marks| kernel.set_group_weight(cell, job, weight, now, marks));
     }
 
     fn place(&mut self, thread: ThreadId, cell: CellId, now: Instant) {

@@ -49,6 +49,8 @@
 //! * **Groups** (`groups`; `calc_group_shares`): every job is a group, as with autogroups if each
 //!   job has its own session, and weighs as much as one thread. A thread has its share, by weight,
 //!   of that among all threads of its job in any queue.
+//!   The weight of a group can change while it runs (`sched_group_set_shares`). Its threads follow
+//!   at once, each as if its nice value had changed.
 //! * **Nice** (`reweight_entity`, `prio_changed_fair`): a nice value is a weight. A thread whose
 //!   weight changes keeps its lag and the rest of its request as they are in real time. Its CPU
 //!   picks again if it runs and its weight falls, or if it waits and would now be picked.
@@ -86,7 +88,7 @@ mod state;
 mod timeline;
 mod wakeup;
 
-use policy::{CpuId, Instant, ThreadId};
+use policy::{CellId, CpuId, Instant, JobId, ThreadId};
 
 use self::entity::{Entity, Queue};
 pub(crate) use self::state::Eevdf;
@@ -204,17 +206,14 @@ impl Scheduler for Eevdf {
     }
 
     fn set_nice(&mut self, thread: ThreadId, nice: i8, now: Instant, marks: &mut Marks) {
-        let Entity { cpu, weight: before, is_waiting, is_delayed, .. } = *self.entity(thread);
-        let is_current = self.queues[cpu.index()].current == Some(thread.0);
-        if is_current || is_waiting {
-            self.update(cpu, now);
-        }
         let weight = self.set_own_weight(thread, nice::weight(nice) as u32);
-        self.reweight(thread, weight);
-        self.note_load(cpu);
-        let would_be_picked = is_waiting && !is_delayed && self.best(cpu, true) == Some(thread);
-        if (is_current && weight < before) || would_be_picked {
-            marks.mark(cpu);
+        self.change_weight(thread, weight, now, marks);
+    }
+
+    fn set_group_weight(&mut self, _: CellId, job: JobId, weight: u32, now: Instant, marks: &mut Marks) {
+        for thread in self.set_weight_of_group(job.index(), weight.into()) {
+            let thread = ThreadId(thread as u32);
+            self.change_weight(thread, self.share(thread), now, marks);
         }
     }
 

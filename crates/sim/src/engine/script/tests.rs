@@ -1,4 +1,5 @@
 mod cells;
+mod weights;
 
 use std::collections::BTreeSet;
 

@@ -1,14 +1,17 @@
 //! The state of the scheduler: the queues of all CPUs, and their operations.
 
+use std::ops::Range;
+
 use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::Machine;
 
 use super::balance::Balancing;
 use super::entity::{Entity, Queue, placed_lag};
+use crate::engine::scheduler::Marks;
 use crate::kernels::affinity::Affinity;
 use crate::kernels::nice::{self, NORMAL};
 use crate::kernels::occupancy::Occupancy;
-use crate::kernels::roster::Roster;
+use crate::kernels::roster::{JobThreads, Roster};
 
 /// The least weight of a thread in a group (`MIN_SHARES`).
 const MIN_SHARE: u64 = 2;
@@ -20,9 +23,19 @@ pub(crate) struct Eevdf {
     pub(super) queues: Vec<Queue>,
     pub(super) occupancy: Occupancy,
     pub(super) affinity: Affinity,
-    /// With groups: for each job, the sum of the weights of its threads by their nice values. It
-    /// includes the threads that are in a queue or being switched away from.
-    group_weights: Option<Vec<u64>>,
+    /// With groups: that of each job.
+    groups: Option<Vec<Group>>,
+}
+
+/// A job as a group.
+#[derive(Clone, Debug)]
+struct Group {
+    threads: Range<usize>,
+    /// Its weight, which its threads share.
+    weight: u64,
+    /// The sum of the weights of its threads by their nice values. It includes the threads that are
+    /// in a queue or being switched away from.
+    sum: u64,
 }
 
 impl Eevdf {
@@ -34,13 +47,14 @@ impl Eevdf {
             let entity = Entity { slice, weight, own_weight: weight, job, ..Entity::NEW };
             entities.extend(entry.threads.clone().map(|_| entity));
         }
+        let group = |job: &JobThreads| Group { threads: job.threads.clone(), weight: NORMAL, sum: 0 };
         Eevdf {
             tick: machine.tick,
             entities,
             queues: vec![Queue::new(Balancing::new(machine)); machine.cpus as usize],
             occupancy: Occupancy::new(machine.cpus as usize),
             affinity: Affinity::new(machine, roster),
-            group_weights: machine.groups.then(|| vec![0; roster.jobs().len()]),
+            groups: machine.groups.then(|| roster.jobs().iter().map(group).collect()),
         }
     }
 
@@ -244,13 +258,30 @@ impl Eevdf {
     }
 }
 
+impl Eevdf {
+    /// Changes the weight of a thread in any place. Marks its CPU if that picks again.
+    pub(super) fn change_weight(&mut self, thread: ThreadId, weight: u32, now: Instant, marks: &mut Marks) {
+        let Entity { cpu, weight: before, is_waiting, is_delayed, .. } = *self.entity(thread);
+        let is_current = self.queues[cpu.index()].current == Some(thread.0);
+        if is_current || is_waiting {
+            self.update(cpu, now);
+        }
+        self.reweight(thread, weight);
+        self.note_load(cpu);
+        let would_be_picked = is_waiting && !is_delayed && self.best(cpu, true) == Some(thread);
+        if (is_current && weight < before) || would_be_picked {
+            marks.mark(cpu);
+        }
+    }
+}
+
 /// Groups: jobs share the machine equally, however many threads they have.
 impl Eevdf {
     /// A thread that was in no queue is about to join one.
     pub(super) fn join_group(&mut self, thread: ThreadId) {
         let (job, own) = (self.entity(thread).job, self.entity(thread).own_weight);
-        if let Some(groups) = &mut self.group_weights {
-            groups[job as usize] += u64::from(own);
+        if let Some(groups) = &mut self.groups {
+            groups[job as usize].sum += u64::from(own);
             self.entities[thread.index()].is_counted = true;
             self.follow_group(thread);
         }
@@ -259,15 +290,15 @@ impl Eevdf {
     /// A thread has left its queue, and not for another one.
     pub(super) fn leave_group(&mut self, thread: ThreadId) {
         let (job, own) = (self.entity(thread).job, self.entity(thread).own_weight);
-        if let Some(groups) = &mut self.group_weights {
-            groups[job as usize] -= u64::from(own);
+        if let Some(groups) = &mut self.groups {
+            groups[job as usize].sum -= u64::from(own);
             self.entities[thread.index()].is_counted = false;
         }
     }
 
     /// Updates a thread's weight to its share of its group's weight.
     pub(super) fn follow_group(&mut self, thread: ThreadId) {
-        if self.group_weights.is_some() {
+        if self.groups.is_some() {
             let weight = self.share(thread);
             self.reweight(thread, weight);
         }
@@ -277,18 +308,28 @@ impl Eevdf {
     pub(super) fn set_own_weight(&mut self, thread: ThreadId, own: u32) -> u32 {
         let entity = &mut self.entities[thread.index()];
         let before = std::mem::replace(&mut entity.own_weight, own);
-        if let Some(groups) = self.group_weights.as_mut().filter(|_| entity.is_counted) {
-            let group = &mut groups[entity.job as usize];
-            *group = *group - u64::from(before) + u64::from(own);
+        if let Some(groups) = self.groups.as_mut().filter(|_| entity.is_counted) {
+            let sum = &mut groups[entity.job as usize].sum;
+            *sum = *sum - u64::from(before) + u64::from(own);
         }
         self.share(thread)
     }
 
-    fn share(&self, thread: ThreadId) -> u32 {
+    /// Changes the weight of a group. Returns its threads, which have not followed.
+    pub(super) fn set_weight_of_group(&mut self, job: usize, weight: u64) -> Range<usize> {
+        let Some(groups) = &mut self.groups else { return 0..0 };
+        groups[job].weight = weight;
+        groups[job].threads.clone()
+    }
+
+    pub(super) fn share(&self, thread: ThreadId) -> u32 {
         let entity = self.entity(thread);
         let own = u64::from(entity.own_weight);
-        match &self.group_weights {
-            Some(groups) => (NORMAL * own / groups[entity.job as usize].max(own)).max(MIN_SHARE) as u32,
+        match &self.groups {
+            Some(groups) => {
+                let Group { weight, sum, .. } = &groups[entity.job as usize];
+                (weight * own / sum.max(&own)).max(MIN_SHARE) as u32
+            }
             None => entity.own_weight,
         }
     }

@@ -3,7 +3,7 @@ use policy::slices::Movement;
 use policy::{CellId, JobId};
 use scenario::Coscheduling;
 
-use super::super::with_jobs_on_one_cell;
+use super::super::with_homes;
 use super::*;
 
 /// Cells with so many CPUs each.
@@ -28,7 +28,7 @@ fn cells_share_no_queue() {
         let alone = completion(&machine(scheduler, 1), &two, &[]);
         let machine = cells(2, 1, scheduler);
         assert_eq!(completion(&machine, &two, &[]), 106, "{scheduler:?}: a thread on each cell");
-        let together = with_jobs_on_one_cell(|| completion(&machine, &two, &[]));
+        let together = with_homes(&[0], || completion(&machine, &two, &[]));
         assert_eq!(together, alone, "{scheduler:?}: the other cell helps");
     }
 }
@@ -49,7 +49,7 @@ fn a_thread_that_moves_to_another_cell_leaves_its_cpu_and_is_ready_there() {
         assert_eq!(one(solo(), &script), 206 + 16, "{scheduler:?}");
         // While it waits behind another thread, or has the CPU before it.
         let both = vec![cpu("first", 1, us(60)), cpu("second", 1, us(2_000))];
-        let at = one(both, &[(30, relocate(0, 1))]);
+        let at = with_homes(&[0, 0], || one(both, &[(30, relocate(0, 1))]));
         assert!([30 + 6 + 60, 36 + 6 + 36].contains(&at), "{scheduler:?}: {at}");
     }
 }
@@ -101,12 +101,11 @@ proptest! {
             with_script(&script(0, count), || run(&one, &setting(jobs.to_vec()), seed)).unwrap().jobs
         };
         let expected: Vec<_> = alone(&here, first).into_iter().chain(alone(&there, count)).collect();
-        let mut both: Vec<(Span, Action)> =
-            (here.len()..here.len() + there.len()).map(|job| (us(0), relocate(job as u32, 1))).collect();
-        both.extend(script(0, first).into_iter().chain(script(first, count)));
+        let both: Vec<(Span, Action)> = script(0, first).into_iter().chain(script(first, count)).collect();
+        let homes: Vec<u32> = here.iter().map(|_| 0).chain(there.iter().map(|_| 1)).collect();
         let jobs: Vec<Job> = here.into_iter().chain(there).collect();
-        let run = || run(&cells(2, cpus, scheduler), &moving(jobs), seed).unwrap().jobs;
-        let together = with_script(&both, || with_jobs_on_one_cell(run));
+        let run = || run(&cells(2, cpus, scheduler), &setting(jobs), seed).unwrap().jobs;
+        let together = with_script(&both, || with_homes(&homes, run));
         prop_assert_eq!(together, expected);
     }
 
