@@ -29,7 +29,7 @@ mod workload;
 
 use policy::record::Recorder;
 use policy::waiting::{Missing, TeamState};
-use policy::{CellId, CpuId, Instant, Span, ThreadId};
+use policy::{CpuId, Instant, Span, ThreadId};
 use scenario::draw::Stream;
 use scenario::result::{MachineOutcome, Outcome};
 use scenario::{Machine, Setting};
@@ -48,7 +48,6 @@ use crate::Error;
 
 #[derive(Clone, Copy, Debug)]
 struct Cpu {
-    cell: CellId,
     state: CpuState,
     /// The moment up to which its time has been charged.
     charged: Instant,
@@ -59,8 +58,6 @@ struct Cpu {
     owed: Span,
     /// While it switches: the CPU to which the outgoing thread has moved, if any.
     moved_to: Option<CpuId>,
-    /// How much longer its next switch takes, because its cell has switched to other jobs.
-    interrupted: Span,
 }
 
 pub(crate) struct Engine<'a, S, R, W: ?Sized> {
@@ -105,10 +102,8 @@ impl<'a, S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'a, S
             || workload.to_come > 0
             || workload.jobs.iter().any(Job::has_timed_events);
         let start = Instant::ZERO;
-        let (charged, alarm, owed) = (start, start, Span::ZERO);
-        let idle =
-            |cell| Cpu { cell, state: CpuState::Idle, charged, alarm, owed, moved_to: None, interrupted: Span::ZERO };
-        let cpus: Vec<Cpu> = (0..machine.total_cpus()).map(|cpu| idle(CellId(cpu / machine.cpus))).collect();
+        let idle = Cpu { state: CpuState::Idle, charged: start, alarm: start, owed: Span::ZERO, moved_to: None };
+        let cpus = vec![idle; machine.total_cpus() as usize];
         let mut engine = Engine {
             machine,
             keep_running: setting.keep_running,

@@ -36,6 +36,13 @@ pub(crate) fn tick_phases(machine: &Machine, seed: u64) -> impl Iterator<Item = 
     phases
 }
 
+impl<S, R, W: ?Sized> Engine<'_, S, R, W> {
+    /// The cell of a CPU.
+    pub(super) fn cell_of(&self, cpu: CpuId) -> CellId {
+        CellId(if self.machine.cells.is_some() { cpu.0 / self.machine.cpus } else { 0 })
+    }
+}
+
 impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R, W> {
     /// The number of a CPU in its cell, and that of the cell's first CPU. Numbers the CPUs on which
     /// others were seen in the same way: those of other cells are unknown to a thread.
@@ -55,15 +62,20 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     /// Moves a thread to another cell, from any place.
     pub(super) fn relocate(&mut self, thread: ThreadId, cell: CellId) {
         let moving = &self.workload.threads[thread.index()];
-        if moving.cell == cell {
+        if moving.cell() == cell {
             return;
         }
         let place = moving.place;
         self.workload.set_cell(thread, cell);
         match place {
-            Place::Running(cpu) => self.marks.mark(cpu),
-            // It arrives when the switch away from it is over.
-            Place::SwitchingIn(_) | Place::SwitchingOut(_) => {}
+            // It arrives when the switch away from its CPU is over.
+            Place::Running(cpu) => {
+                self.workload.threads[thread.index()].is_moving = true;
+                self.marks.mark(cpu);
+            }
+            Place::SwitchingIn(_) | Place::SwitchingOut(_) => {
+                self.workload.threads[thread.index()].is_moving = true;
+            }
             Place::Ready => {
                 self.dequeue(thread);
                 self.arrive_in_cell(thread);
@@ -74,8 +86,10 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
 
     /// A thread that is in no queue and on no CPU belongs to the kernel of its new cell.
     pub(super) fn arrive_in_cell(&mut self, thread: ThreadId) {
-        let arriving = self.workload.threads[thread.index()];
-        self.scheduler.place(thread, arriving.cell, self.now);
+        let arriving = &mut self.workload.threads[thread.index()];
+        arriving.is_moving = false;
+        let arriving = *arriving;
+        self.scheduler.place(thread, arriving.cell(), self.now);
         self.scheduler.set_nice(thread, arriving.nice, self.now, &mut self.marks);
         if arriving.place == Place::Stopped && !arriving.is_stopped {
             self.ready(thread, ReadyReason::Woken);

@@ -25,7 +25,7 @@ impl<S: Scheduler, R, W: ?Sized> Engine<'_, S, R, W> {
         let threads = &self.workload.threads;
         for (number, job) in self.workload.jobs.iter().enumerate() {
             for seen_by in job.threads.clone().take(job.lanes()) {
-                let beside = threads.iter().filter(|thread| thread.cell == threads[seen_by].cell);
+                let beside = threads.iter().filter(|thread| thread.cell() == threads[seen_by].cell());
                 let counts = |thread: &&Thread| thread.place == Place::Blocked && thread.job() == number;
                 let load = beside.filter(|thread| counts(thread) || !thread.place.is_away()).count();
                 assert_eq!(self.workload.load(ThreadId(seen_by as u32)) as usize, load, "load at {}", self.now);
@@ -61,7 +61,7 @@ impl<S: Scheduler, R, W: ?Sized> Engine<'_, S, R, W> {
         for (number, thread) in self.workload.threads.iter().enumerate() {
             let may_be_there = match thread.place {
                 Place::Ready => !thread.is_stopped,
-                Place::Running(cpu) => !thread.is_stopped && self.cpus[cpu.index()].cell == thread.cell,
+                Place::Running(cpu) => !thread.may_not_run() && self.cell_of(cpu) == thread.cell(),
                 Place::Stopped => thread.is_stopped,
                 // A switch that has begun comes to its end.
                 Place::SwitchingIn(_) | Place::SwitchingOut(_) | Place::Blocked | Place::Gone => true,

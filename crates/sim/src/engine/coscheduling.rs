@@ -56,6 +56,8 @@ pub(crate) struct Coscheduling {
     /// The action that each thread is under.
     actions: Vec<Action>,
     cells: Vec<Cell>,
+    /// For each CPU, how much longer its next switch takes.
+    interruptions: Vec<Span>,
     /// The jobs that have been placed in this event. Empty between events.
     placed: Vec<usize>,
     /// Orders the ranks that begin with the run.
@@ -132,6 +134,7 @@ impl Coscheduling {
             requests,
             actions: vec![Action::Run; threads],
             cells: (0..mesh.cells()).map(&mut cell).collect(),
+            interruptions: vec![Span::ZERO; machine.total_cpus() as usize],
             placed: Vec::new(),
             order: Stream::named(seed, "initial queue order", 0),
             server_is_free: Instant::ZERO,
@@ -294,7 +297,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             has_changed |= self.apply_action(thread, cell, clock);
         }
         let Some(of) = &mut self.coscheduling else { return };
-        let stay = threads.into_iter().filter(|thread| self.workload.threads[thread.index()].cell.index() == cell);
+        let stay = threads.into_iter().filter(|thread| self.workload.threads[thread.index()].cell().index() == cell);
         of.cells[cell].threads.extend(stay);
         if let Some(boundary) = of.cells[cell].boundary.take_if(|boundary| *boundary <= clock)
             && has_changed
@@ -352,7 +355,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
 
     fn set_weight(&mut self, thread: ThreadId, weight: u16) {
         let of = &self.workload.threads[thread.index()];
-        let (cell, job) = (of.cell, JobId(of.job() as u32));
+        let (cell, job) = (of.cell(), JobId(of.job() as u32));
         self.scheduler.set_group_weight(cell, job, weight.into(), self.now, &mut self.marks);
     }
 
@@ -362,7 +365,15 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let jobs = of.cells[cell].threads.chunk_by(|one, other| self.workload.is_same_job(*one, *other)).count();
         let cost = of.rules.switch_cost + of.rules.switch_cost_per_job.scaled(1000 * jobs as u64);
         let cpus = self.machine.cpus as usize;
-        self.cpus[cell * cpus..(cell + 1) * cpus].iter_mut().for_each(|cpu| cpu.interrupted = cost);
+        if let Some(of) = &mut self.coscheduling {
+            of.interruptions[cell * cpus..(cell + 1) * cpus].fill(cost);
+        }
+    }
+
+    /// How much longer the next switch of a CPU takes, because its cell has switched to other jobs.
+    #[inline]
+    pub(super) fn take_interruption(&mut self, cpu: CpuId) -> Span {
+        self.coscheduling.as_mut().map_or(Span::ZERO, |of| std::mem::take(&mut of.interruptions[cpu.index()]))
     }
 
     /// Plans the next look of a cell, by its clock.
@@ -418,7 +429,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
 
     /// `dynamic`: a message has arrived for a thread, which its cell prefers from now on.
     pub(super) fn prefer_receiver(&mut self, thread: ThreadId) {
-        let cell = self.workload.threads[thread.index()].cell.index();
+        let cell = self.workload.threads[thread.index()].cell().index();
         let Some(of) = self.coscheduling.as_mut().filter(|of| of.rules.how.prefers_receiver()) else { return };
         let Lowering::Nice(steps) = of.rules.lower else { return };
         let before = of.cells[cell].preferred.replace(thread);

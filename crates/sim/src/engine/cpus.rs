@@ -97,7 +97,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     pub(super) fn switch(&mut self, cpu: CpuId, from: Option<Leaving>, to: Option<ThreadId>, span: Span) {
         self.charge(cpu);
         self.note_switch(cpu, to);
-        let span = span + std::mem::take(&mut self.cpus[cpu.index()].interrupted);
+        let span = span + self.take_interruption(cpu);
         if let Some((from, _)) = from {
             self.workload.put(from, Place::SwitchingOut(cpu));
         }
@@ -124,7 +124,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             (None, _) => {}
         }
         if let Some((from, _)) = from
-            && self.workload.threads[from.index()].cell != self.cpus[cpu.index()].cell
+            && self.workload.threads[from.index()].is_moving
         {
             self.arrive_in_cell(from);
         }

@@ -65,7 +65,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     /// A rank sends a message to each of its receivers.
     fn send_messages(&mut self, from: ThreadId) {
         let (job, rank) = self.workload.job_and_number(from);
-        let (first, cell) = (self.workload.jobs[job].threads.start as u32, self.workload.threads[from.index()].cell);
+        let (first, cell) = (self.workload.jobs[job].threads.start as u32, self.workload.threads[from.index()].cell());
         let mut sent = 0;
         while let Some(messages) = &self.workload.jobs[job].messages
             && let Some(receiver) = messages.receivers(rank).get(sent)
@@ -73,7 +73,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
             sent += 1;
             let to = ThreadId(first + receiver);
             self.observer.message_sent(self.now, from, to);
-            if self.workload.threads[to.index()].cell == cell {
+            if self.workload.threads[to.index()].cell() == cell {
                 self.deliver_message(from, to);
             } else {
                 let at = self.network.send(self.now, cell.index(), messages.transmission);

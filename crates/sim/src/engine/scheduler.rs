@@ -133,28 +133,31 @@ pub(crate) struct Marks {
     idle: CpuSet,
     /// The CPU of the current event.
     here: Option<CpuId>,
-    /// The CPUs of the cell whose kernel is asked, if there are cells.
-    cell: Option<Range<u32>>,
+    /// The CPUs that the kernel which is asked sees: all, or those of its cell.
+    seen: Range<u32>,
 }
+
+/// The CPUs of every machine.
+const ALL: Range<u32> = 0..u32::MAX;
 
 impl Marks {
     pub(crate) fn new(cpus: usize) -> Marks {
         let idle = crate::cpu_ids(cpus).collect();
-        Marks { marked: vec![false; cpus], pending: Vec::new(), idle, here: None, cell: None }
+        Marks { marked: vec![false; cpus], pending: Vec::new(), idle, here: None, seen: ALL }
     }
 
     /// Lets the kernel of a cell, which has these CPUs, see the marks.
     pub(crate) fn within<T>(&mut self, cell: Range<u32>, ask: impl FnOnce(&mut Marks) -> T) -> T {
-        self.cell = Some(cell);
+        self.seen = cell;
         let answer = ask(self);
-        self.cell = None;
+        self.seen = ALL;
         answer
     }
 
     /// The number of a CPU on the machine.
     #[inline]
     fn on_machine(&self, cpu: CpuId) -> CpuId {
-        CpuId(self.cell.as_ref().map_or(0, |cell| cell.start) + cpu.0)
+        CpuId(self.seen.start + cpu.0)
     }
 
     pub(crate) fn mark(&mut self, cpu: CpuId) {
@@ -184,7 +187,7 @@ impl Marks {
 
     /// The CPUs that are idle and not marked, in ascending order.
     pub(crate) fn idle(&self) -> impl Iterator<Item = CpuId> {
-        let Range { start, end } = self.cell.clone().unwrap_or(0..u32::MAX);
+        let Range { start, end } = self.seen.clone();
         let next = move |from: u32| self.idle.first_at_or_after(CpuId(from), None).filter(|cpu| cpu.0 < end);
         std::iter::successors(next(start), move |cpu| next(cpu.0 + 1)).map(move |cpu| CpuId(cpu.0 - start))
     }
@@ -192,19 +195,16 @@ impl Marks {
     /// The first of them that is also in `allowed`; `None` allows all CPUs.
     #[inline]
     pub(crate) fn first_idle(&self, allowed: Option<&CpuSet>) -> Option<CpuId> {
-        match &self.cell {
-            None => self.idle.first_among(allowed),
-            Some(_) => self.idle().find(|cpu| allowed.is_none_or(|set| set.contains(*cpu))),
+        if self.seen == ALL {
+            return self.idle.first_among(allowed);
         }
+        self.idle().find(|cpu| allowed.is_none_or(|set| set.contains(*cpu)))
     }
 
     /// The CPU of the current event, whose thread wakes the others. `None` if the event belongs to
     /// no CPU, or to one of another cell.
     pub(crate) fn here(&self) -> Option<CpuId> {
-        match (&self.cell, self.here) {
-            (Some(cell), Some(here)) => cell.contains(&here.0).then(|| CpuId(here.0 - cell.start)),
-            (_, here) => here,
-        }
+        self.here.filter(|here| self.seen.contains(&here.0)).map(|here| CpuId(here.0 - self.seen.start))
     }
 
     /// An event of this CPU begins, or one that belongs to no CPU.

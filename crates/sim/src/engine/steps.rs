@@ -241,8 +241,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     /// A thread moves to another CPU: it leaves this one, and is ready there when the switch away
     /// from it is over.
     fn migrate(&mut self, cpu: CpuId, thread: ThreadId, to: CpuId) {
-        let is_in_cell = self.cpus.get(to.index()).is_some_and(|of| of.cell == self.cpus[cpu.index()].cell);
-        if !self.scheduler.moves() || to == cpu || !is_in_cell {
+        let is_there = to.index() < self.cpus.len() && self.cell_of(to) == self.cell_of(cpu);
+        if !self.scheduler.moves() || to == cpu || !is_there {
             return self.decide(cpu, thread, Observation::Moved);
         }
         self.workload.threads[thread.index()].activity = Activity::Move;

@@ -41,8 +41,7 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
     /// cell.
     #[inline]
     pub(super) fn may_not_run(&self, thread: ThreadId) -> bool {
-        let thread = &self.workload.threads[thread.index()];
-        thread.is_stopped || thread.place.cpu().is_some_and(|cpu| self.cpus[cpu.index()].cell != thread.cell)
+        self.workload.threads[thread.index()].may_not_run()
     }
 
     /// A ready thread leaves its queue.

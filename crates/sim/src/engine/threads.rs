@@ -31,14 +31,6 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// The CPU that has the thread, or switches to it or away from it.
-    pub(super) fn cpu(self) -> Option<CpuId> {
-        match self {
-            Place::SwitchingIn(cpu) | Place::Running(cpu) | Place::SwitchingOut(cpu) => Some(cpu),
-            Place::Ready | Place::Stopped | Place::Blocked | Place::Gone => None,
-        }
-    }
-
     /// Whether a thread in this place neither has nor wants a CPU.
     pub(super) fn is_away(self) -> bool {
         matches!(self, Place::Stopped | Place::Blocked | Place::Gone)
@@ -82,13 +74,15 @@ impl Activity {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Thread {
     pub(super) job: u32,
-    /// The cell on which it runs; zero on a machine without cells.
-    pub(crate) cell: CellId,
+    /// The number of its [cell](Thread::cell), which is below 65 536.
+    pub(super) cell: u16,
     pub(crate) place: Place,
     pub(crate) activity: Activity,
     pub(crate) nice: i8,
     /// Whether it may not run, in whatever place it is.
     pub(super) is_stopped: bool,
+    /// Whether it has a CPU of another cell than its own, or is switched to or away from there.
+    pub(super) is_moving: bool,
     /// Whether it waits at the barrier.
     pub(super) arrived: bool,
     /// Whether it was the last to arrive at a barrier that has not completed.
@@ -126,6 +120,22 @@ pub(crate) struct Member {
 }
 
 impl Thread {
+    /// The cell on which it runs, or to which it moves; zero on a machine without cells.
+    #[inline]
+    pub(crate) fn cell(&self) -> CellId {
+        CellId(self.cell.into())
+    }
+
+    pub(super) fn set_cell(&mut self, cell: CellId) {
+        self.cell = cell.0 as u16;
+    }
+
+    /// Whether it may not have its CPU, or none at all.
+    #[inline]
+    pub(super) fn may_not_run(&self) -> bool {
+        self.is_stopped | self.is_moving
+    }
+
     #[inline]
     pub(crate) fn job(&self) -> usize {
         self.job as usize
@@ -145,5 +155,15 @@ impl Thread {
             }
             Activity::Move | Activity::Block | Activity::Look | Activity::Exit => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_small() {
+        assert!(size_of::<Thread>() <= 48, "{}", size_of::<Thread>());
     }
 }

@@ -143,7 +143,7 @@ impl Workload {
             let is_awaited = !matches!(task, Task::Cpu { work: None });
             let place = if is_there(arrives) { Place::Ready } else { Place::Gone };
             let thread = Thread { job: workload.jobs.len() as u32, place, nice, is_awaited, ..Thread::default() };
-            workload.runnable[thread.cell.index()] += if is_there(arrives) { count as usize } else { 0 };
+            workload.runnable[thread.cell().index()] += if is_there(arrives) { count as usize } else { 0 };
             workload.threads.extend(std::iter::repeat_n(thread, count as usize));
             let member = |number| Member {
                 waiter,
@@ -249,18 +249,22 @@ impl Workload {
     pub(crate) fn put(&mut self, thread: ThreadId, place: Place) {
         let moved = &mut self.threads[thread.index()];
         let before = std::mem::replace(&mut moved.place, place);
+        if before.is_away() == place.is_away() && place != Place::Blocked && before != Place::Blocked {
+            return;
+        }
+        let runnable = &mut self.runnable[moved.cell().index()];
+        *runnable = *runnable + usize::from(before.is_away()) - usize::from(place.is_away());
         let job = &mut self.jobs[moved.job()];
         let lane = job.lane(thread.index() - job.threads.start);
         let blocked = &mut job.blocked[lane];
         *blocked = *blocked + usize::from(place == Place::Blocked) - usize::from(before == Place::Blocked);
-        let runnable = &mut self.runnable[moved.cell.index()];
-        *runnable = *runnable + usize::from(before.is_away()) - usize::from(place.is_away());
     }
 
     /// A thread belongs to another cell from now on.
     pub(super) fn set_cell(&mut self, thread: ThreadId, cell: CellId) {
         let moved = &mut self.threads[thread.index()];
-        let before = std::mem::replace(&mut moved.cell, cell);
+        let before = moved.cell();
+        moved.set_cell(cell);
         let counts = usize::from(!moved.place.is_away());
         self.runnable[before.index()] -= counts;
         self.runnable[cell.index()] += counts;
@@ -271,7 +275,7 @@ impl Workload {
     pub(crate) fn load(&self, thread: ThreadId) -> u32 {
         let (job, number) = self.job_and_number(thread);
         let job = &self.jobs[job];
-        (self.runnable[self.threads[thread.index()].cell.index()] + job.blocked[job.lane(number)]) as u32
+        (self.runnable[self.threads[thread.index()].cell().index()] + job.blocked[job.lane(number)]) as u32
     }
 
     /// A random number for the waiting rule of a thread.
