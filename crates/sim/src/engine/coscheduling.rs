@@ -404,7 +404,14 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
 
     /// The scheduler of a CPU is about to choose a thread: its cell looks now, if it looks at such
     /// moments and a boundary has passed.
+    #[inline]
     pub(super) fn note_choice(&mut self, cpu: CpuId) {
+        if self.coscheduling.is_some() {
+            self.look_at_choice(cpu);
+        }
+    }
+
+    fn look_at_choice(&mut self, cpu: CpuId) {
         let now = self.now;
         let Some(of) = self.coscheduling.as_mut().filter(|of| of.rules.reschedule == Reschedule::Choice) else {
             return;
@@ -418,7 +425,14 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
 
     /// `original`: the first cell switches to a thread. If that is one of another job, the other
     /// cells follow when they have been told.
+    #[inline]
     pub(super) fn note_switch(&mut self, cpu: CpuId, to: Option<ThreadId>) {
+        if self.coscheduling.is_some() {
+            self.follow_switch(cpu, to);
+        }
+    }
+
+    fn follow_switch(&mut self, cpu: CpuId, to: Option<ThreadId>) {
         let Some(of) = self.coscheduling.as_mut().filter(|of| of.rules.how == Gang::Original) else { return };
         let Some(to) = to.filter(|_| cpu.0 < self.machine.cpus) else { return };
         if of.decisions.follow(JobId(self.workload.threads[to.index()].job() as u32)) {

@@ -246,12 +246,17 @@ impl Workload {
         thread.activity = Activity::Compute { left };
     }
 
+    #[inline]
     pub(crate) fn put(&mut self, thread: ThreadId, place: Place) {
         let moved = &mut self.threads[thread.index()];
         let before = std::mem::replace(&mut moved.place, place);
-        if before.is_away() == place.is_away() && place != Place::Blocked && before != Place::Blocked {
-            return;
+        if before.is_away() || place.is_away() {
+            self.count_move(thread, before, place);
         }
+    }
+
+    fn count_move(&mut self, thread: ThreadId, before: Place, place: Place) {
+        let moved = &self.threads[thread.index()];
         let runnable = &mut self.runnable[moved.cell().index()];
         *runnable = *runnable + usize::from(before.is_away()) - usize::from(place.is_away());
         let job = &mut self.jobs[moved.job()];
