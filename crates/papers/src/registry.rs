@@ -66,12 +66,16 @@ macro_rules! figure {
     };
 }
 
+macro_rules! ap {
+    ($($of:literal),*) => { figure!("ap", "Suzaki and Walsh", $($of),*) };
+}
+
 macro_rules! barrier {
     ($($of:literal),*) => { figure!("barrier", "Tsafrir and Feitelson", $($of),*) };
 }
 
 /// All papers, in the order of the list.
-pub static PAPERS: [Paper; 23] = [
+pub static PAPERS: [Paper; 35] = [
     barrier! { "fig1", "section 3 and figure 1", "10 s",
     "If threads far outnumber the processors, less than half of the spins of equal jobs succeed, whatever the load." },
     barrier! { "fig2", "section 3 and figure 2", "5 s",
@@ -120,6 +124,30 @@ pub static PAPERS: [Paper; 23] = [
     paper! { "threads/workloads", "Patel, Hidalgo and Ismail, Thread Scheduling, the last paragraph", "1 min", Threads(threads::Experiment::Workloads),
     "\"Depending on the exact program specifics [...] and what kind of metrics are favorable (execution time, response time, etc), different \
      configurations of the thread scheduler would be more optimal.\"" },
+    ap! { "fig5", "section 4.1 and figure 5", "10 s",
+    "There is no major difference between the process times of CellOS and AP/Linux, whatever the communication pattern." },
+    ap! { "table2", "section 4.1 and table 2", "1 s",
+    "Running a job under AP/Linux costs about 0.8 s besides its process time, under CellOS about 5.4 s." },
+    ap! { "fig6", "section 4.2 and figure 6", "10 s",
+    "Jobs of 2 x 2 cells share the machine in space: the total time grows in steps of four jobs." },
+    ap! { "fig7", "section 4.2 and figure 7", "10 s",
+    "Jobs of 4 x 2 cells: the total time grows in steps of two jobs." },
+    ap! { "table3", "section 4.2 and table 3", "10 s",
+    "The total time is proportional to the number of slices, and hardly grows while jobs fit into the slices that there are." },
+    ap! { "fig8", "section 4.2 and figure 8", "5 s",
+    "Coarse jobs that block overlap: their total time stays nearly flat under moderate co-scheduling, not under strict co-scheduling or CellOS." },
+    ap! { "fig9", "section 4.2 and figure 9", "5 s",
+    "The time to create several jobs grows almost linearly with their number." },
+    ap! { "skew", "section 4.3", "1 s",
+    "Cells act on a boundary about 10 ms late, with a standard deviation of 5 ms, at a slice of 200 ms." },
+    ap! { "baselines", "section 5", "30 s",
+    "Implicit and dynamic co-scheduling rely on local schedulers that dispatch quickly; for fine grains this is not enough." },
+    figure! { "ap", "Our own", "wide", "on section 1 of Suzaki and Walsh", "30 s",
+    "Without co-scheduling, jobs that wait by spinning lose more the more cells they have." },
+    figure! { "ap", "Our own", "mixes", "measured on 2 CPUs with Linux 6.18", "1 min",
+    "Only jobs that wait by spinning should take turns; jobs that block should be left to the local scheduler." },
+    figure! { "ap", "Our own", "mixes-weights", "measured on 2 CPUs with Linux 6.18", "10 s",
+    "Lowering by the weights of groups keeps a larger part of the machine for the active job than a nice value does." },
     paper! { "ap/example", "Suzaki and Walsh, section 3.2 and figures 2 and 3", "0 s", Example,
     "Jobs that do not fit side by side go to different slices. A job keeps its cells, and runs in every slice in which they are free." },
 ];

@@ -168,7 +168,7 @@ pub struct CoschedulingOutcome {
     pub slices_most: u32,
     /// How often a cell has switched to other jobs at a boundary.
     pub turns: u64,
-    /// The mean time from a boundary to such a switch.
+    /// The mean time from a boundary to the end of such a switch.
     pub delay_mean_ns: Option<Span>,
     /// The standard deviation of that time.
     pub delay_sd_ns: Option<Span>,

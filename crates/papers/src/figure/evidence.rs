@@ -153,7 +153,11 @@ impl<'a> Evidence<'a> {
                 Some(self.elapsed(quantity.jobs, arm, repeat)? / reference)
             }
             Measure::Elapsed => self.elapsed(quantity.jobs, arm, repeat),
-            Measure::ProcessTime => average(self.times(arm, repeat, quantity.jobs, process_time)),
+            Measure::ProcessTime => self.process_time(quantity.jobs, arm, repeat),
+            Measure::ProcessRatio => {
+                let reference = self.process_time(quantity.jobs, self.reference_arm(arm, quantity.against)?, repeat)?;
+                Some(self.process_time(quantity.jobs, arm, repeat)? / reference)
+            }
             Measure::Start => average(self.times(arm, repeat, quantity.jobs, |job| job.start_ns)),
             Measure::StartSpread => {
                 let starts = self.times(arm, repeat, quantity.jobs, |job| job.start_ns);
@@ -206,6 +210,10 @@ impl<'a> Evidence<'a> {
         largest(&self.times(arm, repeat, jobs, |job| job.completion_ns))
     }
 
+    fn process_time(&self, jobs: &[String], arm: usize, repeat: u32) -> Option<f64> {
+        average(self.times(arm, repeat, jobs, process_time))
+    }
+
     fn coscheduling(&self, arm: usize, repeat: u32) -> Option<&'a CoschedulingOutcome> {
         self.runs[arm].get(&repeat)?.outcome.machine.coscheduling.as_ref()
     }
@@ -229,9 +237,18 @@ impl<'a> Evidence<'a> {
             is_the_job
                 && jobs.next().is_none()
                 && against.iter().all(|(path, value)| factor::value(&self.factors[*other], path) == Some(value))
-                && self.scenario.arms[*other].setting.machine == self.scenario.arms[arm].setting.machine
+                && self.is_equal_but_for(*other, arm, against)
         };
         (0..self.factors.len()).find(is_alone)
+    }
+}
+
+impl Evidence<'_> {
+    /// Whether two arms have the same factors, but for these and the numbers of copies.
+    fn is_equal_but_for(&self, one: usize, other: usize, free: &BTreeMap<String, toml::Value>) -> bool {
+        let is_free = |factor: &str| factor.ends_with(".copies") || free.keys().any(|path| factor::is_in(factor, path));
+        let mut factors = self.factors[one].iter();
+        factors.all(|(factor, value)| is_free(factor) || self.factors[other].get(factor) == Some(value))
     }
 }
 

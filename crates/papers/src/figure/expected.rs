@@ -127,6 +127,8 @@ pub enum Measure {
     /// The completion time without the start, in seconds: from the first computation of a job's work
     /// to its end.
     ProcessTime,
+    /// The process time over that of the reference.
+    ProcessRatio,
     /// From the arrival of a job to the first computation of its work, in seconds.
     Start,
     /// The time between the first and the last start of the jobs, in seconds.
@@ -154,6 +156,11 @@ impl Measure {
         matches!(self, Measure::Alternation | Measure::AlternatingRounds | Measure::CleanGroups)
     }
 
+    /// Whether it compares a run with one of another arm, which has the factors in `against`.
+    pub fn has_reference(self) -> bool {
+        matches!(self, Measure::SpeedUp | Measure::ElapsedRatio | Measure::ProcessRatio)
+    }
+
     /// Whether it needs every round of a run.
     pub fn is_of_patterns(self) -> bool {
         self.is_of_transitions() || self.is_of_alternation()
@@ -173,6 +180,7 @@ impl Measure {
             Measure::Elapsed => "total time, s",
             Measure::ElapsedRatio => "total time in units of the reference",
             Measure::ProcessTime => "process time, s",
+            Measure::ProcessRatio => "process time in units of the reference",
             Measure::Start => "start, s",
             Measure::StartSpread => "time between the first and the last start, s",
             Measure::Throughput => "work per time, in units of jobs alone",
@@ -186,7 +194,7 @@ impl Measure {
     pub fn decimals(self) -> usize {
         match self {
             Measure::Elapsed | Measure::ProcessTime | Measure::Start | Measure::StartSpread => 2,
-            Measure::SpeedUp | Measure::ElapsedRatio | Measure::Throughput => 2,
+            Measure::SpeedUp | Measure::ElapsedRatio | Measure::ProcessRatio | Measure::Throughput => 2,
             Measure::Slices => 0,
             _ => 1,
         }

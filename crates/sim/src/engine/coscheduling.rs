@@ -10,7 +10,7 @@
 //!   and they look at once.
 //! * **Cost.** A cell whose active jobs change takes the time of a switch before it runs the next
 //!   thread, if it switches threads.
-//! * **Classes.** Under `adaptive`, all jobs are classified every 200 ms.
+//! * **Classes.** Under `adaptive`, all jobs are classified every 100 ms.
 //! * **Moving** (`move = "within-node"`): all cells look together, by the clock of the first one,
 //!   and threads move when their slice begins.
 //!
@@ -41,7 +41,7 @@ pub(super) fn rules(setting: &Setting) -> scenario::Coscheduling {
 }
 
 /// How often jobs are classified.
-const CLASSIFY_EVERY: Span = Span::from_millis(200);
+const CLASSIFY_EVERY: Span = Span::from_millis(100);
 
 /// The state of co-scheduling.
 #[derive(Clone, Debug)]
@@ -302,9 +302,11 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         if let Some(boundary) = of.cells[cell].boundary.take_if(|boundary| *boundary <= clock)
             && has_changed
         {
-            of.delays.add(now.since(boundary));
             of.turns += 1;
-            self.charge_turn(cell);
+            let cost = self.charge_turn(cell);
+            if let Some(of) = &mut self.coscheduling {
+                of.delays.add(now.since(boundary) + cost);
+            }
         }
         self.plan_look(cell, clock);
     }
@@ -359,15 +361,17 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         self.scheduler.set_group_weight(cell, job, weight.into(), self.now, &mut self.marks);
     }
 
-    /// The CPUs of a cell pay for a turn when they next switch threads.
-    fn charge_turn(&mut self, cell: usize) {
-        let Some(of) = &self.coscheduling else { return };
+    /// The CPUs of a cell pay for a turn when they next switch threads. Returns the time that they
+    /// pay.
+    fn charge_turn(&mut self, cell: usize) -> Span {
+        let Some(of) = &self.coscheduling else { return Span::ZERO };
         let jobs = of.cells[cell].threads.chunk_by(|one, other| self.workload.is_same_job(*one, *other)).count();
         let cost = of.rules.switch_cost + of.rules.switch_cost_per_job.scaled(1000 * jobs as u64);
         let cpus = self.machine.cpus as usize;
         if let Some(of) = &mut self.coscheduling {
             of.interruptions[cell * cpus..(cell + 1) * cpus].fill(cost);
         }
+        cost
     }
 
     /// How much longer the next switch of a CPU takes, because its cell has switched to other jobs.
