@@ -47,8 +47,10 @@ pub(crate) struct Account {
     pub(crate) spins: u64,
     /// Those of them that ended while the thread spun.
     pub(crate) successful_spins: u64,
-    /// How often a thread blocked.
+    /// How often a thread blocked or, as Linux counts, left its CPU because it was stopped.
     pub(crate) voluntary: u64,
+    /// The part of it that was stops.
+    pub(crate) stops: u64,
     /// How often a thread was preempted, or yielded to another.
     pub(crate) involuntary: u64,
 }

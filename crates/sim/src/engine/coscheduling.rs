@@ -29,6 +29,7 @@ use scenario::result::CoschedulingOutcome;
 use scenario::{JobKind, Machine, Setting};
 
 use super::Engine;
+use super::account::Account;
 use super::cells::tick_phases;
 use super::device::TimedEvent;
 use super::observer::Observer;
@@ -243,7 +244,8 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         let Some(of) = &mut self.coscheduling else { return };
         let mut placed = Vec::new();
         for (number, job) in self.workload.jobs.iter().enumerate() {
-            let sums = IntervalCounters { ran: job.account.cpu, spun: job.account.spin, blocks: job.account.voluntary };
+            let Account { cpu: ran, spin: spun, voluntary, stops, .. } = job.account;
+            let sums = IntervalCounters { ran, spun, blocks: voluntary - stops };
             let before = std::mem::replace(&mut of.observed[number], sums);
             let counters = IntervalCounters {
                 ran: sums.ran - before.ran,

@@ -78,7 +78,11 @@ impl<S: Scheduler, R: Recorder + Default, W: Observer + ?Sized> Engine<'_, S, R,
         match how {
             // As Linux counts: a thread that yields could have continued.
             LeaveReason::Preempted | LeaveReason::Yielding => account.involuntary += 1,
-            LeaveReason::Blocking | LeaveReason::Stopped => account.voluntary += 1,
+            LeaveReason::Blocking => account.voluntary += 1,
+            LeaveReason::Stopped => {
+                account.voluntary += 1;
+                account.stops += 1;
+            }
             LeaveReason::Ending => {}
         }
         self.switch(cpu, Some((running, how)), to, self.machine.context_switch);

@@ -54,6 +54,29 @@ fn a_thread_that_moves_to_another_cell_leaves_its_cpu_and_is_ready_there() {
     }
 }
 
+#[test]
+fn jobs_that_spin_take_turns_however_often_they_are_stopped() {
+    let message = |waiting: &str| Message {
+        request: Request::Ranks(2),
+        pattern: Pattern::Exchange,
+        bytes: 8,
+        rounds: 30_000,
+        compute: Some(us(10).into()),
+        sleep: None,
+        waiting: waiting.parse().unwrap(),
+        weight: 1,
+    };
+    let jobs = ["one", "other"].map(|name| Job::new(name, 1, JobKind::Message(message("always-spin"))));
+    let slice = Span::from_millis(3);
+    let coscheduling = Coscheduling { how: Gang::Adaptive, slice, ..Coscheduling::default() };
+    let setting = Setting { coscheduling: Some(coscheduling), ..setting(jobs.into()) };
+    let outcome = run(&cells(2, 1, Scheduler::Eevdf), &setting, 1).unwrap();
+    let turns = outcome.machine.coscheduling.unwrap().turns as f64;
+    // Each cell, at every boundary while both jobs run.
+    let boundaries = outcome.jobs[0].completion_ns.unwrap().as_secs_f64() / slice.as_secs_f64();
+    assert!(turns > 1.8 * boundaries, "{turns} turns, {boundaries} boundaries");
+}
+
 /// Jobs without a device and a hardware barrier, which would be those of the whole machine. They
 /// arrive after the start, whose random order depends on all threads.
 fn separate(mut jobs: Vec<Job>, letter: char) -> Vec<Job> {
