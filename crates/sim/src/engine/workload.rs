@@ -259,10 +259,13 @@ impl Workload {
         let moved = &self.threads[thread.index()];
         let runnable = &mut self.runnable[moved.cell().index()];
         *runnable = *runnable + usize::from(before.is_away()) - usize::from(place.is_away());
-        let job = &mut self.jobs[moved.job()];
-        let lane = job.lane(thread.index() - job.threads.start);
-        let blocked = &mut job.blocked[lane];
-        *blocked = *blocked + usize::from(place == Place::Blocked) - usize::from(before == Place::Blocked);
+        let (was_blocked, is_blocked) = (before == Place::Blocked, place == Place::Blocked);
+        if was_blocked != is_blocked {
+            let job = &mut self.jobs[moved.job()];
+            let lane = job.lane(thread.index() - job.threads.start);
+            let blocked = &mut job.blocked[lane];
+            *blocked = *blocked + usize::from(is_blocked) - usize::from(was_blocked);
+        }
     }
 
     /// A thread belongs to another cell from now on.
