@@ -3,6 +3,7 @@
 
 mod arrival;
 mod cfs;
+mod coscheduling;
 mod eevdf;
 mod extremes;
 mod feedback;

@@ -1,0 +1,293 @@
+//! Jobs that share cells: laws for every way to co-schedule them, and the fluid model as an oracle.
+
+use policy::gang::{Gang, Lowering};
+use policy::layout::{Mesh, Request, Shape};
+use policy::slices::Movement;
+use policy::{CpuId, Instant, Span, ThreadId};
+use proptest::prelude::*;
+use rowlock_sim::observer::{CpuState, Observer};
+use rowlock_sim::{run, run_observed};
+use scenario::coscheduling::Reschedule;
+use scenario::message::Pattern;
+use scenario::result::Outcome;
+use scenario::{Arrival, Coscheduling, Job, JobKind, Machine, Message, Scheduler, Setting};
+
+use crate::timeline::{barrier, cpu, setting};
+
+const fn us(n: u64) -> Span {
+    Span::from_micros(n)
+}
+
+const fn ms(n: u64) -> Span {
+    Span::from_millis(n)
+}
+
+const fn shape(columns: u32, rows: u32) -> Shape {
+    Shape { columns, rows }
+}
+
+/// Cells of one CPU each under EEVDF, with free switches and messages that arrive at once.
+fn cells(columns: u32, rows: u32) -> Machine {
+    let machine =
+        Machine { cells: Mesh::new(shape(columns, rows)), context_switch: Span::ZERO, ..Machine::with_cpus(1) };
+    let network = scenario::Network { latency: us(1), ..machine.network };
+    Machine { network, scheduler: Scheduler::Eevdf, ..machine }
+}
+
+/// Ranks that compute for `compute` between messages to their neighbours.
+fn ranks(cells: Shape, compute: Span, rounds: u64, waiting: &str) -> Message {
+    Message {
+        request: Request::Rectangle(cells),
+        pattern: Pattern::Exchange,
+        bytes: 10,
+        rounds,
+        compute: Some(compute.into()),
+        sleep: None,
+        waiting: waiting.parse().unwrap(),
+        weight: 1,
+    }
+}
+
+fn copies(count: u32, of: Message) -> Vec<Job> {
+    vec![Job::new("job", count, JobKind::Message(of))]
+}
+
+fn shared(how: Gang, jobs: Vec<Job>) -> Setting {
+    Setting { coscheduling: Some(Coscheduling { how, slice: ms(50), ..Coscheduling::default() }), ..setting(jobs) }
+}
+
+/// The longest completion time in milliseconds.
+fn elapsed(outcome: &Outcome) -> f64 {
+    outcome.jobs.iter().filter_map(|job| job.completion_ns).max().unwrap().as_secs_f64() * 1e3
+}
+
+#[test]
+fn strict_turns_take_the_slices_times_the_time_of_one_job() {
+    let (machine, of) = (cells(8, 2), |cells| ranks(cells, us(500), 1_000, "always-spin"));
+    let slices_of = |cells: Shape, jobs: u32| jobs.div_ceil(16 / cells.cells());
+    for cells in [shape(2, 2), shape(4, 2), shape(8, 2)] {
+        let of = |jobs| run(&machine, &shared(Gang::Strict, copies(jobs, of(cells))), 1).unwrap();
+        let alone = elapsed(&of(1));
+        for jobs in [2, 3, 5] {
+            let (expected, outcome) = (f64::from(slices_of(cells, jobs)) * alone, of(jobs));
+            let took = elapsed(&outcome);
+            assert!(
+                (0.0..=50.0 + 0.03 * expected).contains(&(took - 0.97 * expected)),
+                "{cells}: {jobs}: {took} {expected}"
+            );
+            assert_eq!(outcome.machine.coscheduling.unwrap().slices_most, slices_of(cells, jobs));
+        }
+    }
+}
+
+#[test]
+fn five_jobs_that_may_move_need_a_quarter_more_than_one() {
+    let (machine, of) = (cells(8, 2), ranks(shape(2, 2), us(500), 4_000, "always-spin"));
+    let time = |jobs, movement| {
+        let mut setting = shared(Gang::Strict, copies(jobs, of.clone()));
+        setting.coscheduling.as_mut().unwrap().movement = movement;
+        elapsed(&run(&machine, &setting, 1).unwrap())
+    };
+    let alone = time(1, Movement::Never);
+    let (stay, moved) = (time(5, Movement::Never) / alone, time(5, Movement::WithinNode) / alone);
+    assert!((1.95..2.05).contains(&stay) && (1.2..1.35).contains(&moved), "{stay} {moved}");
+}
+
+#[test]
+fn shares_follow_weights() {
+    let job = |name, weight| {
+        let of = Message { weight, ..ranks(shape(2, 1), us(100), 10_000, "always-spin") };
+        Job::new(name, 1, JobKind::Message(of))
+    };
+    let outcome = run(&cells(2, 1), &shared(Gang::Strict, vec![job("heavy", 3), job("light", 1)]), 1).unwrap();
+    let [heavy, light] = [0, 1].map(|job| outcome.jobs[job].completion_ns.unwrap().as_secs_f64());
+    // Three quarters of the time until the heavy one has ended, then all of it.
+    assert!((heavy / light - 2.0 / 3.0).abs() < 0.06, "{heavy} {light}");
+}
+
+/// Which job of two with a rank on each of two cells runs where.
+#[derive(Default)]
+struct Together {
+    jobs: [Option<u32>; 2],
+    /// How long the cells ran different jobs, and the same one.
+    apart: Span,
+    together: Span,
+    at: Instant,
+}
+
+impl Observer for Together {
+    fn cpu_changed(&mut self, at: Instant, cpu: CpuId, state: CpuState) {
+        let span = at.since(self.at);
+        match self.jobs {
+            [Some(one), Some(other)] if one == other => self.together += span,
+            [Some(_), Some(_)] => self.apart += span,
+            _ => {}
+        }
+        self.at = at;
+        self.jobs[cpu.index()] = match state {
+            CpuState::Running(ThreadId(thread)) => Some(thread / 2),
+            _ => None,
+        };
+    }
+}
+
+#[test]
+fn cells_run_the_same_job_if_jobs_take_turns_and_different_ones_if_they_do_not() {
+    let apart = |how, seed| {
+        let mut together = Together::default();
+        let jobs = copies(2, ranks(shape(2, 1), us(100), 5_000, "always-spin"));
+        run_observed(&cells(2, 1), &shared(how, jobs), seed, &mut together).unwrap();
+        together.apart.as_secs_f64() / (together.apart + together.together).as_secs_f64()
+    };
+    let mean = |how| (0..8).map(|seed| apart(how, seed)).sum::<f64>() / 8.0;
+    let [none, moderate] = [Gang::None, Gang::Moderate].map(mean);
+    assert!(none > 0.25 && moderate < 0.1, "{none} {moderate}");
+    assert_eq!([Gang::Strict, Gang::Adaptive].map(mean), [0.0, 0.0]);
+}
+
+#[test]
+fn a_job_that_blocks_is_left_alone_beside_jobs_that_take_turns() {
+    let coarse = Message {
+        pattern: Pattern::Ring,
+        compute: Some(ms(1).into()),
+        sleep: Some(ms(2).into()),
+        ..ranks(shape(2, 1), ms(1), 300, "50 us")
+    };
+    let jobs = || {
+        let mut jobs = copies(2, ranks(shape(2, 1), us(100), 8_000, "always-spin"));
+        jobs.push(Job::new("coarse", 1, JobKind::Message(coarse.clone())));
+        jobs
+    };
+    let time = |how| run(&cells(2, 1), &shared(how, jobs()), 1).unwrap().jobs[2].completion_ns.unwrap().as_secs_f64();
+    let alone = 300.0 * 2.0 * 3e-3;
+    let (adaptive, strict) = (time(Gang::Adaptive), time(Gang::Strict));
+    assert!(adaptive < 1.3 * alone && strict > 1.6 * alone, "{adaptive} {strict}");
+}
+
+#[test]
+fn cellos_runs_one_job_at_a_time_in_order_of_arrival() {
+    let mut setting = shared(Gang::CellOs, copies(3, ranks(shape(2, 1), us(100), 100, "always-spin")));
+    setting.coscheduling.as_mut().unwrap().start = ms(7);
+    let outcome = run(&cells(4, 2), &setting, 1).unwrap();
+    let ends: Vec<f64> = outcome.jobs.iter().map(|job| job.completion_ns.unwrap().as_secs_f64() * 1e3).collect();
+    for (number, (job, end)) in outcome.jobs.iter().zip(&ends).enumerate() {
+        let before = if number == 0 { 0.0 } else { ends[number - 1] };
+        let start = job.start_ns.unwrap().as_secs_f64() * 1e3;
+        assert!((start - before - 7.0).abs() < 0.1 && *end > start + 10.0, "{number}: {ends:?}");
+    }
+}
+
+#[test]
+fn jobs_are_created_one_after_another_and_an_implicit_wait_is_bounded() {
+    let mut setting = shared(Gang::Implicit, copies(3, ranks(shape(2, 1), us(100), 200, "always-spin")));
+    setting.coscheduling.as_mut().unwrap().create = ms(20);
+    let outcome = run(&cells(2, 1), &setting, 1).unwrap();
+    let starts: Vec<u64> = outcome.jobs.iter().map(|job| job.start_ns.unwrap().as_nanos() / 20_000_000).collect();
+    assert_eq!(starts, [1, 2, 3]);
+    setting.jobs[0].arrival = Arrival { at: ms(5), every: None };
+    let later = run(&cells(2, 1), &setting, 1).unwrap();
+    assert_eq!(later.jobs.iter().map(|job| job.start_ns.unwrap().as_nanos() / 20_000_000).collect::<Vec<_>>(), starts);
+    // Beside a job that computes on one of the cells, a wait is too long to spin.
+    let beside = |how| {
+        let mut jobs = copies(1, ranks(shape(2, 1), us(100), 500, "always-spin"));
+        jobs.push(cpu("x", None));
+        run(&cells(2, 1), &shared(how, jobs), 1).unwrap().jobs[0].voluntary_switches.unwrap()
+    };
+    assert!(beside(Gang::Implicit) > 5 && beside(Gang::None) == 0);
+}
+
+#[test]
+fn a_cell_acts_on_a_boundary_when_its_clock_its_tick_or_its_scheduler_says_so() {
+    let delays = |reschedule, clock_skew| {
+        let mut setting = shared(Gang::Strict, copies(2, ranks(shape(4, 2), us(100), 5_000, "always-spin")));
+        let rules = setting.coscheduling.as_mut().unwrap();
+        (rules.reschedule, rules.clock_skew) = (reschedule, clock_skew);
+        let of = run(&cells(4, 2), &setting, 1).unwrap().machine.coscheduling.unwrap();
+        assert!(of.turns >= 8 * 15, "{of:?}");
+        [of.delay_mean_ns, of.delay_sd_ns].map(|span| span.unwrap().as_nanos() / 1_000)
+    };
+    assert_eq!(delays(Reschedule::Boundary, Span::ZERO), [0, 0]);
+    let [skewed, _] = delays(Reschedule::Boundary, us(500));
+    assert!((1..1_000).contains(&skewed), "{skewed}");
+    // The tick is 4 ms, and its phases are drawn.
+    let [mean, deviation] = delays(Reschedule::Tick, Span::ZERO);
+    assert!((1_000..3_000).contains(&mean) && (500..2_000).contains(&deviation), "{mean} {deviation}");
+}
+
+fn any_job() -> impl Strategy<Value = Job> {
+    let pattern = prop::sample::select(Pattern::ALL.to_vec());
+    let waiting = prop::sample::select(vec!["always-block", "always-spin", "50 us", "adaptive"]);
+    let message = (1_u32..5, 1_u32..3, pattern, waiting, 1_u32..4, 1_u64..300, any::<bool>()).prop_map(
+        |(columns, rows, pattern, waiting, weight, compute, sleeps)| {
+            let columns = if columns * rows == 1 { 2 } else { columns };
+            let of = ranks(shape(columns, rows), us(compute), 60, waiting);
+            let sleep = sleeps.then(|| us(700).into());
+            JobKind::Message(Message { pattern, weight, sleep, ..of })
+        },
+    );
+    let others = (1_u32..6, 1_u64..400).prop_map(|(threads, work)| match threads {
+        1 => cpu("x", Some(us(10 * work))).kind,
+        threads => barrier("x", threads, us(work), 20, "50 us").kind,
+    });
+    (prop_oneof![3 => message, 1 => others], 1_u32..4, 0_u64..200).prop_map(|(kind, copies, arrives)| Job {
+        // Half of the jobs arrive at the start.
+        arrival: Arrival { at: ms(arrives) - ms(100), every: None },
+        ..Job::new("job", copies, kind)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+    /// Meanwhile, debug builds check the engine's invariants after every event.
+    #[test]
+    fn whatever_way_jobs_share_cells_they_end_do_their_work_and_repeat_themselves(
+        jobs in prop::collection::vec(any_job(), 1..4),
+        how in prop::sample::select(Gang::ALL.to_vec()),
+        scheduler in prop::sample::select(vec![
+            Scheduler::Rr, Scheduler::Linux24, Scheduler::LinuxO1, Scheduler::Cfs, Scheduler::Eevdf, Scheduler::Feedback,
+        ]),
+        reschedule in prop::sample::select(Reschedule::ALL.to_vec()),
+        (weights, moves, create, start, skew, cost) in
+            (any::<bool>(), any::<bool>(), 0_u64..30, 0_u64..5, 0_u64..500, 0_u64..200),
+        cpus in 1_u32..3,
+        seed in 0_u64..1_000,
+    ) {
+        let lowers = matches!(how, Gang::Moderate | Gang::Original | Gang::Dynamic);
+        let has_nice = !matches!(scheduler, Scheduler::Rr | Scheduler::Feedback);
+        let scheduler = if lowers && !has_nice { Scheduler::Eevdf } else { scheduler };
+        let machine = Machine { scheduler, context_switch: us(2), groups: weights, cpus, tick: ms(4), ..cells(4, 2) };
+        let jobs: Vec<Job> = jobs.into_iter().zip(["a", "b", "c"]).map(|(job, name)| Job { name: name.into(), ..job }).collect();
+        let by_weight = weights && scheduler == Scheduler::Eevdf && how != Gang::Dynamic;
+        let rules = Coscheduling {
+            how,
+            slice: ms(20),
+            lower: if by_weight { Lowering::Weight(2) } else { Lowering::default() },
+            movement: if moves { Movement::WithinNode } else { Movement::Never },
+            clock_skew: us(skew),
+            reschedule,
+            create: ms(create),
+            start: ms(start),
+            switch_cost: us(cost),
+            ..Coscheduling::default()
+        };
+        let setting = Setting { coscheduling: Some(rules), ..setting(jobs) };
+        let outcome = run(&machine, &setting, seed).unwrap();
+        prop_assert_eq!(&outcome, &run(&machine, &setting, seed).unwrap());
+        for ((_, job), came) in setting.jobs_with_copies().zip(&outcome.jobs) {
+            prop_assert!(came.completion_ns.is_some());
+            let work = match &job.kind {
+                JobKind::Message(of) => {
+                    let computing = match of.pattern {
+                        Pattern::OneToAll => 1,
+                        Pattern::Ring | Pattern::Exchange => u64::from(of.ranks()),
+                    };
+                    prop_assert_eq!(came.rounds, Some(of.rounds));
+                    let of_start = rules.start.scaled(1000 * u64::from(of.ranks()));
+                    of_start + Span::from_nanos((of.compute.as_ref().unwrap().mean() as u64) * of.rounds * computing)
+                }
+                _ => came.delivered_work_ns.unwrap(),
+            };
+            prop_assert_eq!(came.delivered_work_ns, Some(work));
+        }
+    }
+}
